@@ -1,0 +1,30 @@
+# The libraries that Etude stands on, each behind one file of src/.
+add_library(etude_dependencies INTERFACE)
+find_package(PkgConfig REQUIRED)
+find_package(Threads REQUIRED)
+find_package(OpenMP REQUIRED COMPONENTS C)
+find_package(ZLIB REQUIRED)
+pkg_check_modules(YAML REQUIRED IMPORTED_TARGET yaml-0.1)
+pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
+pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
+pkg_check_modules(PROTOBUF_C REQUIRED IMPORTED_TARGET libprotobuf-c)
+pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
+pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
+pkg_check_modules(SENTENCEPIECE REQUIRED IMPORTED_TARGET sentencepiece)
+find_library(DNNL_LIBRARY dnnl REQUIRED)
+find_path(DNNL_INCLUDE oneapi/dnnl/dnnl.h REQUIRED)
+target_include_directories(etude_dependencies SYSTEM INTERFACE ${DNNL_INCLUDE})
+target_link_libraries(etude_dependencies INTERFACE
+    PkgConfig::YAML
+    PkgConfig::JANSSON
+    PkgConfig::XXHASH
+    PkgConfig::PROTOBUF_C
+    PkgConfig::UTF8PROC
+    PkgConfig::PCRE2
+    PkgConfig::SENTENCEPIECE
+    ${DNNL_LIBRARY}
+    OpenMP::OpenMP_C
+    Threads::Threads
+    ZLIB::ZLIB
+    m
+)

@@ -1,0 +1,21 @@
+# Warnings, one a line, each with its reason; all are errors.
+add_library(etude_warnings INTERFACE)
+target_compile_options(etude_warnings INTERFACE
+    -Wall
+    -Wextra
+    -Werror
+    -Wshadow                 # two things with one name mislead the reader
+    -Wpointer-arith          # arithmetic on void * is not C
+    -Wwrite-strings          # string literals are const
+    -Wvla                    # the stack is not for sizes from outside
+    -Wundef                  # a misspelt macro is not 0
+    $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes>   # () does not say what a function takes
+    $<$<COMPILE_LANGUAGE:C>:-Wmissing-prototypes>  # an extern function stands in a header
+    -ffp-contract=off        # fused products only where a kernel asks: equal bits everywhere
+)
+# Not taken: -Wconversion (index arithmetic would drown in casts), -Wpadded (no use here).
+if(ETUDE_SANITIZE)
+    target_compile_options(etude_warnings INTERFACE
+        -fsanitize=${ETUDE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+    link_libraries(-fsanitize=${ETUDE_SANITIZE})
+endif()

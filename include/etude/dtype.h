@@ -1,0 +1,21 @@
+/* Element types of tensors. */
+#ifndef ETUDE_DTYPE_H
+#define ETUDE_DTYPE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <etude/export.h>
+
+/* The upper half of a float32. */
+typedef uint16_t et_bf16;
+
+typedef enum et_dtype { ET_F32, ET_BF16, ET_I32, ET_DTYPE_COUNT } et_dtype;
+
+/* Bytes of one element. */
+ET_API size_t et_dtype_size(et_dtype dtype);
+
+/* "float32", "bfloat16", "int32". Static. */
+ET_API const char *et_dtype_name(et_dtype dtype);
+
+#endif

@@ -1,0 +1,37 @@
+/* Memory: every byte that Etude owns comes from here, through the hooks of
+ * <etude/allocator.h>. Sizes are products checked for overflow. A failed call returns
+ * NULL; et_alloc_failed() gives the error. */
+#ifndef ETUDE_BASE_ALLOC_H
+#define ETUDE_BASE_ALLOC_H
+
+#include <stddef.h>
+
+#include <etude/allocator.h>
+#include <etude/error.h>
+
+/* count * size bytes, aligned to 16, uninitialised; NULL if none left or on overflow.
+ * A size of zero gives a pointer that can be freed. */
+void *et_alloc(size_t count, size_t size);
+
+/* As et_alloc, zeroed. */
+void *et_alloc_zero(size_t count, size_t size);
+
+/* As et_alloc, aligned to a power of two (64 for kernels' buffers). */
+void *et_alloc_aligned(size_t bytes, size_t alignment);
+
+/* Grows or shrinks memory from et_alloc; NULL leaves the old block as it was. */
+void *et_realloc(void *memory, size_t count, size_t size);
+
+void et_free(void *memory);
+
+/* A copy of a string, or of its first length bytes; NULL if none left. */
+char *et_strdup(const char *text);
+char *et_strndup(const char *text, size_t length);
+
+/* Records "out of memory (N bytes for <what>)"; returns ET_ENOMEM. */
+int et_alloc_failed(et_error *error, size_t bytes, const char *what);
+
+/* How often et_alloc and its kin gave out memory since the start of the process. */
+size_t et_alloc_count(void);
+
+#endif

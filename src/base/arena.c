@@ -1,0 +1,116 @@
+#include "base/arena.h"
+
+#include <stdarg.h>
+#include <stdalign.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#define HAVE_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define HAVE_ASAN 1
+#endif
+#endif
+
+#ifdef HAVE_ASAN
+#include <sanitizer/asan_interface.h>
+#define RED_ZONE              16
+#define poison(memory, size)   ASAN_POISON_MEMORY_REGION(memory, size)
+#define unpoison(memory, size) ASAN_UNPOISON_MEMORY_REGION(memory, size)
+#else
+#define RED_ZONE              0
+#define poison(memory, size)   ((void)0)
+#define unpoison(memory, size) ((void)0)
+#endif
+
+#define BLOCK_SIZE ((size_t)64 * 1024)
+
+struct et_arena_block {
+    et_arena_block *next; /* older */
+    size_t capacity;
+    size_t used;
+    alignas(16) unsigned char data[];
+};
+
+static size_t round_up(size_t size)
+{
+    return (size + 15) & ~(size_t)15;
+}
+
+static et_arena_block *add_block(et_arena *arena, size_t size)
+{
+    size_t capacity = size > BLOCK_SIZE ? size : BLOCK_SIZE;
+    et_arena_block *block = et_alloc(1, sizeof *block + capacity);
+    if (!block)
+        return NULL;
+    block->next = arena->block;
+    block->capacity = capacity;
+    block->used = 0;
+    poison(block->data, capacity);
+    arena->block = block;
+    return block;
+}
+
+void *et_arena_alloc(et_arena *arena, size_t size)
+{
+    if (size > SIZE_MAX / 2)
+        return NULL;
+    size_t whole = round_up(size ? size : 1) + RED_ZONE;
+    et_arena_block *block = arena->block;
+    if (!block || block->capacity - block->used < whole)
+        block = add_block(arena, whole);
+    if (!block)
+        return NULL;
+    void *memory = block->data + block->used;
+    block->used += whole;
+    arena->used += size;
+    unpoison(memory, size ? size : 1);
+    memset(memory, 0, size);
+    return memory;
+}
+
+void *et_arena_array(et_arena *arena, size_t count, size_t size)
+{
+    size_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes))
+        return NULL;
+    return et_arena_alloc(arena, bytes);
+}
+
+char *et_arena_strdup(et_arena *arena, const char *text)
+{
+    size_t length = strlen(text);
+    char *copy = et_arena_alloc(arena, length + 1);
+    if (copy)
+        memcpy(copy, text, length);
+    return copy;
+}
+
+char *et_arena_printf(et_arena *arena, const char *format, ...)
+{
+    va_list arguments, again;
+    va_start(arguments, format);
+    va_copy(again, arguments);
+    int length = vsnprintf(NULL, 0, format, arguments);
+    va_end(arguments);
+    char *text = length < 0 ? NULL : et_arena_alloc(arena, (size_t)length + 1);
+    if (text)
+        vsnprintf(text, (size_t)length + 1, format, again);
+    va_end(again);
+    return text;
+}
+
+void et_arena_release(et_arena *arena)
+{
+    while (arena->block) {
+        et_arena_block *block = arena->block;
+        arena->block = block->next;
+        unpoison(block->data, block->capacity);
+        et_free(block);
+    }
+    arena->used = 0;
+}

@@ -1,0 +1,34 @@
+/* An arena: memory given out in order and freed at once. Lifetimes in Etude are four (run,
+ * graph, plan, batch), each with an arena of its own, so nothing in them is freed alone.
+ * Under AddressSanitizer a poisoned red zone stands between objects. One thread at a time. */
+#ifndef ETUDE_BASE_ARENA_H
+#define ETUDE_BASE_ARENA_H
+
+#include <stddef.h>
+
+typedef struct et_arena_block et_arena_block;
+
+typedef struct et_arena {
+    et_arena_block *block; /* newest first */
+    size_t used;           /* bytes given out, red zones aside */
+} et_arena;
+
+#define ET_ARENA_INIT { NULL, 0 }
+
+/* size zeroed bytes, aligned to 16; NULL if none left. Valid until clear or release. */
+void *et_arena_alloc(et_arena *arena, size_t size);
+
+/* As et_arena_alloc for count elements of a size, checked for overflow. */
+void *et_arena_array(et_arena *arena, size_t count, size_t size);
+
+/* A copy of a string; NULL if none left. */
+char *et_arena_strdup(et_arena *arena, const char *text);
+
+/* printf into the arena; NULL if none left. */
+char *et_arena_printf(et_arena *arena, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Frees everything; the arena is as after ET_ARENA_INIT. */
+void et_arena_release(et_arena *arena);
+
+#endif

@@ -1,0 +1,71 @@
+/* Files: whole reads with a limit, atomic writes, locks, directories. Every message names the
+ * path. Writing follows: temporary name in the same directory, write with short-write and
+ * EINTR loops, fsync, rename, fsync of the directory. A failed fsync loses that file: it is
+ * never retried; the temporary file is removed and the old file stays. */
+#ifndef ETUDE_BASE_FILE_H
+#define ETUDE_BASE_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <etude/error.h>
+
+/* The whole file in memory, terminated by an extra 0 (free with et_free). More than limit
+ * bytes is ET_EFORMAT. Directories and devices are refused. */
+int et_file_read(char **out, size_t *length, const char *path, size_t limit, et_error *error);
+
+/* Writes bytes as the whole of path, atomically and durably. */
+int et_file_write(const char *path, const void *bytes, size_t length, et_error *error);
+
+/* The same in pieces. After open, exactly one of commit and abandon. */
+typedef struct et_file_writer {
+    int fd;              /* -1: closed */
+    char *path;          /* owned */
+    char *temporary;     /* owned: path.tmp.PID */
+    uint64_t length;     /* bytes written so far */
+} et_file_writer;
+
+int et_file_writer_open(et_file_writer *writer, const char *path, et_error *error);
+int et_file_writer_write(et_file_writer *writer, const void *bytes, size_t length,
+                         et_error *error);
+/* Makes it durable and visible; on failure the temporary file is gone and path as before. */
+int et_file_writer_commit(et_file_writer *writer, et_error *error);
+void et_file_writer_abandon(et_file_writer *writer);
+
+/* Writes all of bytes to an open file; loops over short writes and EINTR. */
+int et_fd_write(int fd, const void *bytes, size_t length, const char *path, et_error *error);
+
+/* Makes a directory and its parents. An existing one is fine. */
+int et_directory_make(const char *path, et_error *error);
+
+/* fsync of a directory. */
+int et_directory_sync(const char *path, et_error *error);
+
+/* Bytes free to this user on the file system of path; checks that need fit: ET_ENOSPACE
+ * naming both if not. */
+int et_disk_check(const char *path, uint64_t need, et_error *error);
+
+/* Takes a lock file that ends with the process (flock). ET_EBUSY: another process has it, the
+ * message names its process number. */
+int et_lock_take(int *fd, const char *path, et_error *error);
+void et_lock_drop(int fd);
+
+/* A file mapped read-only. */
+typedef struct et_mapping {
+    const void *data; /* NULL when empty */
+    size_t length;
+} et_mapping;
+
+int et_mapping_open(et_mapping *mapping, const char *path, et_error *error);
+void et_mapping_close(et_mapping *mapping);
+
+/* "directory/name" newly allocated (free with et_free); NULL if none left. */
+char *et_path_join(const char *directory, const char *name);
+
+/* The part after the last '/'. Borrowed. */
+const char *et_path_base(const char *path);
+
+bool et_file_exists(const char *path);
+
+#endif

@@ -1,0 +1,18 @@
+/* JSON to values and back, through jansson; the only file that knows it. The reader is for
+ * hostile input: depth, size, duplicate keys, invalid UTF-8 and NUL in strings are errors
+ * that name line and column. */
+#ifndef ETUDE_BASE_JSON_H
+#define ETUDE_BASE_JSON_H
+
+#include "base/strbuf.h"
+#include "base/value.h"
+
+/* Parses length bytes. name is for messages (a file's path). */
+int et_json_parse(et_value **out, et_arena *arena, const char *text, size_t length,
+                  const char *name, et_error *error);
+
+/* Appends value as JSON: compact on one line if indent is 0. Floats are printed with the
+ * fewest digits that read back equal, in the C locale; NaN and infinity as null. */
+void et_json_print(et_strbuf *out, const et_value *value, int indent);
+
+#endif

@@ -1,0 +1,103 @@
+#include "base/strbuf.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+static bool reserve(et_strbuf *buffer, size_t more)
+{
+    if (buffer->failed)
+        return false;
+    size_t need;
+    if (__builtin_add_overflow(buffer->length, more, &need) ||
+        __builtin_add_overflow(need, 1, &need)) {
+        buffer->failed = true;
+        return false;
+    }
+    if (need <= buffer->capacity)
+        return true;
+    size_t capacity = buffer->capacity < 32 ? 32 : buffer->capacity;
+    while (capacity < need)
+        capacity += capacity / 2;
+    char *data = et_realloc(buffer->data, capacity, 1);
+    if (!data) {
+        buffer->failed = true;
+        return false;
+    }
+    buffer->data = data;
+    buffer->capacity = capacity;
+    return true;
+}
+
+void et_strbuf_append_bytes(et_strbuf *buffer, const void *bytes, size_t length)
+{
+    if (!reserve(buffer, length))
+        return;
+    if (length)
+        memcpy(buffer->data + buffer->length, bytes, length);
+    buffer->length += length;
+    buffer->data[buffer->length] = 0;
+}
+
+void et_strbuf_append(et_strbuf *buffer, const char *text)
+{
+    et_strbuf_append_bytes(buffer, text, strlen(text));
+}
+
+void et_strbuf_append_char(et_strbuf *buffer, char c)
+{
+    et_strbuf_append_bytes(buffer, &c, 1);
+}
+
+void et_strbuf_vprintf(et_strbuf *buffer, const char *format, va_list arguments)
+{
+    va_list again;
+    va_copy(again, arguments);
+    int length = vsnprintf(NULL, 0, format, arguments);
+    if (length < 0)
+        buffer->failed = true;
+    else if (reserve(buffer, (size_t)length)) {
+        vsnprintf(buffer->data + buffer->length, (size_t)length + 1, format, again);
+        buffer->length += (size_t)length;
+    }
+    va_end(again);
+}
+
+void et_strbuf_printf(et_strbuf *buffer, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    et_strbuf_vprintf(buffer, format, arguments);
+    va_end(arguments);
+}
+
+const char *et_strbuf_text(const et_strbuf *buffer)
+{
+    return buffer->data ? buffer->data : "";
+}
+
+void et_strbuf_reset(et_strbuf *buffer)
+{
+    buffer->length = 0;
+    buffer->failed = false;
+    if (buffer->data)
+        buffer->data[0] = 0;
+}
+
+char *et_strbuf_detach(et_strbuf *buffer)
+{
+    char *text = buffer->failed ? NULL : buffer->data;
+    if (!buffer->failed && !text)
+        text = et_strdup("");
+    if (buffer->failed)
+        et_free(buffer->data);
+    *buffer = (et_strbuf)ET_STRBUF_INIT;
+    return text;
+}
+
+void et_strbuf_release(et_strbuf *buffer)
+{
+    et_free(buffer->data);
+    *buffer = (et_strbuf)ET_STRBUF_INIT;
+}

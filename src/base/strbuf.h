@@ -1,0 +1,37 @@
+/* A string that grows. Appending never fails at once: an allocation failure is kept
+ * (`failed`) and everything after it is ignored, so that a writer checks once at the end. */
+#ifndef ETUDE_BASE_STRBUF_H
+#define ETUDE_BASE_STRBUF_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct et_strbuf {
+    char *data;      /* terminated by 0 once anything was appended; else NULL */
+    size_t length;   /* without the 0 */
+    size_t capacity; /* with it */
+    bool failed;     /* an allocation failed: data is not whole */
+} et_strbuf;
+
+#define ET_STRBUF_INIT { NULL, 0, 0, false }
+
+void et_strbuf_append(et_strbuf *buffer, const char *text);
+void et_strbuf_append_bytes(et_strbuf *buffer, const void *bytes, size_t length);
+void et_strbuf_append_char(et_strbuf *buffer, char c);
+void et_strbuf_printf(et_strbuf *buffer, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+void et_strbuf_vprintf(et_strbuf *buffer, const char *format, va_list arguments);
+
+/* The text, "" when empty. Valid until the next append. */
+const char *et_strbuf_text(const et_strbuf *buffer);
+
+/* Empties but keeps the memory. */
+void et_strbuf_reset(et_strbuf *buffer);
+
+/* Hands the text to the caller (free with et_free), NULL on failure; empties the buffer. */
+char *et_strbuf_detach(et_strbuf *buffer);
+
+void et_strbuf_release(et_strbuf *buffer);
+
+#endif

@@ -1,0 +1,37 @@
+/* Threads for work beside training (prefetch, saving): a thread, and a bounded queue of
+ * pointers that carries an end and an error, so that no failure is hidden. Loops inside a
+ * step use OpenMP instead. */
+#ifndef ETUDE_BASE_THREAD_H
+#define ETUDE_BASE_THREAD_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <etude/error.h>
+
+/* Starts fn(payload) with all signals blocked in the new thread. Join with et_thread_join. */
+int et_thread_start(pthread_t *thread, void *(*fn)(void *payload), void *payload,
+                    et_error *error);
+void et_thread_join(pthread_t thread);
+
+typedef struct et_queue et_queue;
+
+/* A queue of at most capacity pointers. Close with et_queue_close when no thread uses it. */
+int et_queue_open(et_queue **out, size_t capacity, et_error *error);
+void et_queue_close(et_queue *queue);
+
+/* Waits for room; false: the reader has stopped the queue. */
+bool et_queue_put(et_queue *queue, void *item);
+
+/* No more items will come: status ET_OK for an end, else an error that the reader gets after
+ * the items before it. */
+void et_queue_finish(et_queue *queue, int status, const et_error *error);
+
+/* Waits for an item; *item is NULL at the end. Returns the writer's status then. */
+int et_queue_take(et_queue *queue, void **item, et_error *error);
+
+/* Reader's side: makes put return false from now on, and drops nothing by itself. */
+void et_queue_stop(et_queue *queue);
+
+#endif

@@ -1,0 +1,86 @@
+/* A tree of plain values: what YAML and JSON texts, the state tree, options and the results
+ * of a loop have in common. A dictionary keeps the order in which keys came. Everything of a
+ * tree lives in the arena it was made in; there is nothing to free.
+ *
+ *     et_value *state = et_value_dict(arena);
+ *     et_value_set_int(state, "step", 200);
+ *
+ * A failed allocation poisons the root's `failed` flag (see et_value_failed): writers check
+ * once at the end. One thread at a time. */
+#ifndef ETUDE_BASE_VALUE_H
+#define ETUDE_BASE_VALUE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <etude/error.h>
+
+#include "base/arena.h"
+
+typedef enum et_value_kind {
+    ET_VALUE_NULL,
+    ET_VALUE_BOOL,
+    ET_VALUE_INT,
+    ET_VALUE_FLOAT,
+    ET_VALUE_STRING,
+    ET_VALUE_LIST,
+    ET_VALUE_DICT,
+} et_value_kind;
+
+typedef struct et_value et_value;
+
+struct et_value {
+    et_value_kind kind;
+    int line;           /* where it stood in its text, from 1; 0: made by program */
+    et_arena *arena;    /* where children go */
+    union {
+        bool boolean;
+        int64_t integer;
+        double real;
+        const char *string;    /* terminated; holds no NUL */
+    };
+    const char *key;           /* in a dict: its name */
+    et_value *first, *last;    /* of a list or dict */
+    et_value *next;            /* sibling */
+    size_t count;              /* of children */
+};
+
+/* New values in arena; NULL if none left (all functions below accept NULL quietly). */
+et_value *et_value_dict(et_arena *arena);
+et_value *et_value_list(et_arena *arena);
+
+/* The child named key of a dict, NULL if there is none or value is not a dict. Linear. */
+et_value *et_value_get(const et_value *dict, const char *key);
+
+/* The value at a dotted path such as "a.b.c"; NULL if any part is missing. */
+et_value *et_value_path(const et_value *dict, const char *path);
+
+/* Set or replace a child. Strings are copied. Each returns the child, NULL if none left. */
+et_value *et_value_set_null(et_value *dict, const char *key);
+et_value *et_value_set_bool(et_value *dict, const char *key, bool boolean);
+et_value *et_value_set_int(et_value *dict, const char *key, int64_t integer);
+et_value *et_value_set_float(et_value *dict, const char *key, double real);
+et_value *et_value_set_string(et_value *dict, const char *key, const char *string);
+et_value *et_value_set_dict(et_value *dict, const char *key);
+et_value *et_value_set_list(et_value *dict, const char *key);
+
+/* Append to a list; as above. */
+et_value *et_value_add_int(et_value *list, int64_t integer);
+et_value *et_value_add_float(et_value *list, double real);
+et_value *et_value_add_string(et_value *list, const char *string);
+et_value *et_value_add_dict(et_value *list);
+et_value *et_value_add_list(et_value *list);
+
+/* Typed reads of dict[key]; an integer counts as a float. On a missing key or another type:
+ * ET_EFORMAT naming the key (the caller adds the file with et_fail_while). */
+int et_value_read_int(const et_value *dict, const char *key, int64_t *out, et_error *error);
+int et_value_read_float(const et_value *dict, const char *key, double *out, et_error *error);
+int et_value_read_bool(const et_value *dict, const char *key, bool *out, et_error *error);
+int et_value_read_string(const et_value *dict, const char *key, const char **out,
+                         et_error *error);
+
+/* Puts all of `over` on top of `base`, dict by dict; other kinds replace. Both stay usable. */
+int et_value_merge(et_value *base, const et_value *over, et_error *error);
+
+#endif
