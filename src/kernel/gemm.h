@@ -1,0 +1,71 @@
+/* Matrix products through oneDNN: C = A B, with A [m, k], B [k, n], row-major, float32 sums.
+ * The only place that knows oneDNN; gemm_onednn.c builds with its version 2 and 3.
+ *
+ * Equal bits for any number of threads, by construction: a product is cut into a fixed grid
+ * of tiles that depends on its shape alone; each tile is one single-threaded primitive, and
+ * threads share out the tiles. Sums over a long k with a small result are cut into fixed
+ * pieces whose partial results are added in order.
+ *
+ * A constant B (a weight) is packed once per update into the layout that the primitive likes.
+ * Primitives are cached by shape. After et_gemm_get has made a product, running it asks no
+ * memory of ours (oneDNN's own small bookkeeping aside, measured by a test). */
+#ifndef ETUDE_KERNEL_GEMM_H
+#define ETUDE_KERNEL_GEMM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <etude/dtype.h>
+#include <etude/error.h>
+
+typedef struct et_gemm_cache et_gemm_cache;
+typedef struct et_gemm et_gemm;
+
+typedef enum et_gemm_activation { ET_GEMM_LINEAR, ET_GEMM_RELU } et_gemm_activation;
+
+/* What a product is. Compared member by member, so zero it first ({0}). */
+typedef struct et_gemm_shape {
+    int64_t m, n, k;
+    bool transpose_a;  /* A is stored [k, m] */
+    bool transpose_b;  /* B is stored [n, k] */
+    int64_t lda, ldb, ldc; /* elements between stored rows; 0: dense */
+    et_dtype a, b, c;  /* ET_F32 or ET_BF16; a and b equal; c any */
+    bool pack_b;       /* B comes packed by et_gemm_pack */
+    bool accumulate;   /* C += A B (c must be float32) */
+    bool bias;         /* + bias [n] float32 on every row, before the activation */
+    et_gemm_activation activation;
+    int64_t row_tile;  /* rows of a tile; 0: chosen from the shape. Equal row_tile, n, k and the
+                          rest give a row the same bits at any m: decoding relies on it. */
+} et_gemm_shape;
+
+/* Whether this CPU multiplies bfloat16 faster than float32 (AVX-512 BF16 or AMX). */
+bool et_gemm_has_bf16(void);
+
+/* "AMX", "AVX-512 BF16", "AVX-512", "AVX2" or "SSE": what oneDNN will use here. Static. */
+const char *et_gemm_isa(void);
+
+/* A cache for at most max_threads threads. Owns everything that et_gemm_get gives out. */
+int et_gemm_cache_open(et_gemm_cache **out, int max_threads, et_error *error);
+void et_gemm_cache_close(et_gemm_cache *cache);
+
+/* The product of that shape, made at the first call. Valid until the cache is closed. */
+int et_gemm_get(et_gemm **out, et_gemm_cache *cache, const et_gemm_shape *shape,
+                et_error *error);
+
+/* Bytes of a packed B, and packing: from is B as stored ([k, n] or [n, k]) of type b. */
+size_t et_gemm_packed_size(const et_gemm *gemm);
+void et_gemm_pack(const et_gemm *gemm, void *packed, const void *from);
+
+/* Runs it with up to the cache's threads; from inside a parallel region, alone on the calling
+ * thread. bias is NULL unless the shape says so. */
+void et_gemm_run(const et_gemm *gemm, void *c, const void *a, const void *b, const float *bias);
+
+/* How many primitives the cache made so far. */
+size_t et_gemm_cache_primitives(const et_gemm_cache *cache);
+
+/* The readable reference: three loops, float32 (or double) sums. */
+void et_gemm_reference(const et_gemm_shape *shape, void *c, const void *a, const void *b,
+                       const float *bias);
+
+#endif

@@ -1,0 +1,225 @@
+/* Kernels: loops over raw pointers and sizes, nothing else. They allocate nothing, know no
+ * graph, keep no state. A table holds one function per kernel; there is one table per
+ * instruction set (plain C, AVX2, AVX-512), all compiled from the same source over a small
+ * vector header, and one readable reference. et_kernels_best() chooses by what the CPU can do.
+ *
+ * Legend: T rows (tokens), D columns (width), H heads, S segments, V vocabulary.
+ * "act" is the element type of activations, float32 or bfloat16, given as a dtype argument;
+ * arithmetic, statistics and parameters are float32.
+ *
+ * Threads: kernels use OpenMP loops above a grain. Every result has the same bits for any
+ * number of threads: sums over rows run over fixed blocks of ET_ROW_BLOCK rows, whose partial
+ * sums are added in order. Results of two tables differ by rounding only. */
+#ifndef ETUDE_KERNEL_KERNELS_H
+#define ETUDE_KERNEL_KERNELS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <etude/dtype.h>
+
+#include "base/philox.h"
+
+/* Rows in one block of a sum over rows. */
+#define ET_ROW_BLOCK 128
+
+/* ---- element-wise programs ------------------------------------------------------------- */
+
+/* A chain of element-wise operations over one [T, D] shape, run as one pass over blocks that
+ * stay in cache. Registers hold a block each as float32; 0..inputs-1 are loaded. */
+typedef enum et_ew_op {
+    ET_EW_ADD,          /* a + b */
+    ET_EW_SUB,          /* a - b */
+    ET_EW_MUL,          /* a * b */
+    ET_EW_SCALE,        /* a * x */
+    ET_EW_RELU,         /* max(a, 0) */
+    ET_EW_GELU,         /* a * Phi(a), exact (erf) */
+    ET_EW_TANH,
+    ET_EW_SIGMOID,
+    ET_EW_SWISH,        /* a * sigmoid(a) */
+    ET_EW_RELU_GRAD,    /* a where b > 0 else 0: b is relu's output */
+    ET_EW_GELU_GRAD,    /* a * gelu'(b): b is gelu's input */
+    ET_EW_TANH_GRAD,    /* a * (1 - b^2): b is tanh's output */
+    ET_EW_SIGMOID_GRAD, /* a * b (1 - b): b is sigmoid's output */
+    ET_EW_SWISH_GRAD,   /* a * swish'(b): b is swish's input */
+    ET_EW_DROPOUT,      /* a * keep / (1 - rate), keep by counter; see below */
+    ET_EW_OP_COUNT,
+} et_ew_op;
+
+typedef enum et_ew_broadcast {
+    ET_EW_FULL,  /* [T, D] of act type */
+    ET_EW_ROW,   /* [D] float32, the same for every row (a bias) */
+} et_ew_broadcast;
+
+#define ET_EW_INPUTS_MAX  8
+#define ET_EW_STEPS_MAX   16
+#define ET_EW_OUTPUTS_MAX 4
+
+typedef struct et_ew_step {
+    et_ew_op op;
+    int a, b;       /* registers read; b unused by unary operations */
+    int to;         /* register written; may be a or b */
+    float x;        /* SCALE: the factor; DROPOUT: the rate */
+    uint32_t site;  /* DROPOUT: names the use */
+} et_ew_step;
+
+typedef struct et_ew_program {
+    int inputs, steps, outputs;
+    et_ew_broadcast broadcast[ET_EW_INPUTS_MAX];
+    et_dtype input_dtype[ET_EW_INPUTS_MAX];   /* ET_F32 or ET_BF16 */
+    et_ew_step step[ET_EW_STEPS_MAX];
+    int output[ET_EW_OUTPUTS_MAX];            /* registers stored */
+    et_dtype output_dtype[ET_EW_OUTPUTS_MAX];
+} et_ew_program;
+
+/* Dropout by counter. Element e (its index in the whole [T, D] buffer, or for attention
+ * weights the index said there) is kept when its 16-bit number is >= round(rate * 65536). Eight
+ * elements share one Philox block: element e takes 16-bit half (e & 1: 0 low, 1 high) of word
+ * (e >> 1) & 3 of et_random_block({seed, step, site}, e >> 3). Kept ones are multiplied by
+ * 65536 / (65536 - round(rate * 65536)), so the mean is kept exactly. */
+uint32_t et_dropout_threshold(float rate);
+float et_dropout_scale(float rate);
+
+/* ---- attention -------------------------------------------------------------------------- */
+
+/* Multi-head attention over segments. Query rows of segment s are query_offsets[s] ..
+ * query_offsets[s+1]; keys and values likewise. A row holds heads * head_dim columns, starting
+ * at the given pointer, rows `stride` elements apart, so that q, k and v may be column ranges
+ * of one matrix. Weights are softmax(scale * q k^T), rows of a causal segment see keys up to
+ * their own position only. Dropout acts on the weights; the element index of weight
+ * (query row t, head h, key j within its segment) is ((t * heads + h) << 16) + j.
+ * Empty segments (both ranges empty) are allowed; a query whose segment has no keys gives 0. */
+typedef struct et_attention_shape {
+    int segments;
+    const int32_t *query_offsets; /* [segments + 1], ascending */
+    const int32_t *key_offsets;   /* [segments + 1], ascending */
+    int heads, head_dim;
+    int64_t query_stride, key_stride, value_stride, out_stride; /* elements between rows */
+    bool causal;
+    float scale;   /* usually 1 / sqrt(head_dim) */
+    float rate;    /* dropout on the weights; 0: none */
+    et_random random;
+    et_dtype dtype;
+} et_attention_shape;
+
+/* ---- one table per instruction set ------------------------------------------------------- */
+
+typedef struct et_kernels {
+    const char *name; /* "reference", "plain", "avx2", "avx512" */
+
+    /* Runs program over [rows, width]. in[i] is [rows, width] or [width] by its broadcast. An
+     * output may be the same buffer as a full input of equal size of element. random gives
+     * seed and step; each DROPOUT step has its site. */
+    void (*elementwise)(const et_ew_program *program, void *const *out, const void *const *in,
+                        int64_t rows, int64_t width, et_random random);
+
+    /* y[t] = (x[t] - mean) * rstd * gamma + beta, rstd = 1 / sqrt(variance + epsilon)
+     * (Ba, Kiros, Hinton 2016). stats [T, 2] keeps mean and rstd for the derivative; may be
+     * NULL. */
+    void (*layer_norm)(void *y, float *stats, const void *x, const float *gamma,
+                       const float *beta, float epsilon, int64_t rows, int64_t width,
+                       et_dtype dtype);
+
+    /* With g = dy * gamma, n = (x - mean) * rstd: dx = rstd * (g - mean(g) - n * mean(g * n)),
+     * dgamma = sum over rows of dy * n, dbeta of dy (both overwritten).
+     * scratch: et_row_blocks(rows) * 2 * width floats. dx may be dy. */
+    void (*layer_norm_grad)(void *dx, float *dgamma, float *dbeta, float *scratch,
+                            const void *dy, const void *x, const float *stats,
+                            const float *gamma, int64_t rows, int64_t width, et_dtype dtype);
+
+    /* sum[d] = sum over rows of x[t, d]. scratch: et_row_blocks(rows) * width floats. */
+    void (*column_sum)(float *sum, float *scratch, const void *x, int64_t rows, int64_t width,
+                       et_dtype dtype);
+
+    /* y[t] = table[ids[t]] * scale + positions[position[t]]; a negative id gives a zero row.
+     * table [V, D] float32, positions [P, D] float32 or NULL. */
+    void (*embedding)(void *y, const int32_t *ids, const int32_t *position, const float *table,
+                      const float *positions, float scale, int64_t rows, int64_t width,
+                      et_dtype dtype);
+
+    /* dtable[ids[t]] += dy[t] * scale, rows in ascending t for each id: the sum's order does
+     * not depend on threads. Negative ids are skipped. Touches only the rows used. */
+    void (*embedding_grad)(float *dtable, const int32_t *ids, const void *dy, float scale,
+                           int64_t rows, int64_t width, int64_t vocabulary, et_dtype dtype);
+
+    /* out [Tq, H * head_dim]; lse [Tq, H] keeps log of the sum of exp of scores (NULL: not
+     * kept). scratch: et_attention_scratch(...) floats per thread, for max_threads threads. */
+    void (*attention)(void *out, float *lse, const void *q, const void *k, const void *v,
+                      const et_attention_shape *shape, float *scratch);
+
+    /* Derivatives by q, k, v (strides as their values), weights recomputed from lse. Rows
+     * outside every segment are left alone. (Dao 2023, FlashAttention-2, equations of the
+     * backward pass: with P the weights, dropped and scaled, D = rowsum(dout * out).) */
+    void (*attention_grad)(void *dq, void *dk, void *dv, const void *dout, const void *out,
+                           const float *lse, const void *q, const void *k, const void *v,
+                           const et_attention_shape *shape, float *scratch);
+
+    /* One row block of softmax cross-entropy with label smoothing. logits [rows, V] of type
+     * dtype become d(sum of losses)/d(logits) in place when gradient is true. For label y >= 0:
+     *   loss = sum_i -t_i log p_i - C,  t_y = 1 - e, t_i = e / (V - 1) elsewhere,
+     *   C = the entropy of t, so that a perfect prediction scores 0 (inventory C1).
+     * smoothing is e. A negative label is an empty row: loss 0, gradient 0. loss [rows],
+     * nll [rows] (plain -log p_y), correct [rows] (1 where argmax is y) are float32. */
+    void (*softmax_cross_entropy)(void *logits, float *loss, float *nll, float *correct,
+                                  const int32_t *labels, float smoothing, bool gradient,
+                                  int64_t rows, int64_t vocabulary, et_dtype dtype);
+
+    /* logits [rows, V] float32 become log-probabilities in place. */
+    void (*log_softmax)(float *logits, int64_t rows, int64_t vocabulary);
+
+    /* The k largest of each row [rows, width]: values descending, equal values by ascending
+     * index; value [rows, k], index [rows, k]. A NaN counts as the smallest. */
+    void (*top_k)(float *value, int32_t *index, const float *x, int k, int64_t rows,
+                  int64_t width);
+
+    /* float32 to bfloat16 and back, rounding to nearest even. */
+    void (*to_bf16)(et_bf16 *to, const float *from, int64_t count);
+    void (*from_bf16)(float *to, const et_bf16 *from, int64_t count);
+
+    /* ---- the optimizer's loops over flat slices (float32) ---- */
+
+    /* Sum of squares in double over fixed blocks; not finite if any element is not. */
+    double (*sum_of_squares)(const float *x, int64_t count);
+
+    /* g = gradient * gradient_scale. Adam as Keras has it: m = b1 m + (1-b1) g,
+     * v = b2 v + (1-b2) g^2, w -= rate_t * m / (sqrt(v) + epsilon) [epsilon outside the bias
+     * correction, which rate_t = rate * sqrt(1 - b2^t) / (1 - b1^t) holds], preceded by
+     * w -= decay * w (decay = rate * weight decay, 0: none). shadow, if not NULL, becomes
+     * bfloat16(w); average, if not NULL, becomes average + (1 - average_decay) * (w -
+     * average). */
+    void (*adam)(float *weight, float *m, float *v, const float *gradient, et_bf16 *shadow,
+                 float *average, float rate_t, float beta_1, float beta_2, float epsilon,
+                 float decay, float gradient_scale, float average_decay, int64_t count);
+
+    /* Momentum as Keras has it: a = momentum * a - rate * g; w += a, or with Nesterov
+     * w += momentum * a - rate * g. accumulator NULL: w -= rate * g. The rest as adam. */
+    void (*sgd)(float *weight, float *accumulator, const float *gradient, et_bf16 *shadow,
+                float *average, float rate, float momentum, bool nesterov, float decay,
+                float gradient_scale, float average_decay, int64_t count);
+
+    /* y += x */
+    void (*accumulate)(float *y, const float *x, int64_t count);
+} et_kernels;
+
+/* The readable reference: one thread, no tricks. Tests compare every table with it. */
+extern const et_kernels et_kernels_reference;
+
+/* The table for an instruction set by name ("plain", "avx2", "avx512"), NULL if this CPU or
+ * this build has it not. */
+const et_kernels *et_kernels_named(const char *name);
+
+/* The best table for this CPU. The environment variable ETUDE_ISA may name a lower one. */
+const et_kernels *et_kernels_best(void);
+
+/* Blocks of ET_ROW_BLOCK rows. */
+static inline int64_t et_row_blocks(int64_t rows)
+{
+    return (rows + ET_ROW_BLOCK - 1) / ET_ROW_BLOCK;
+}
+
+/* Floats of scratch for one thread of attention and attention_grad; longest segments in rows.
+ * Grows with the longest segment, not with its square. */
+size_t et_attention_scratch(int longest_query, int longest_key, int head_dim);
+
+#endif
