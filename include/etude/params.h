@@ -1,0 +1,84 @@
+/* The parameter store: every trainable tensor of a model by name, with all values in one flat
+ * array and all gradients in another, so that optimizer, clipping, averages, reduction and
+ * checkpoints are loops over slices.
+ *
+ *     et_params *params;
+ *     if (et_params_new(&params, &error)) ...
+ *     et_params_declare(params, "logits/weight", et_shape_2(512, 10), init, &index, &error);
+ *     et_params_materialize(params, seed, shadow, &error);   values drawn, arrays made
+ *
+ * Declaring happens while a graph is built (layers do it); the first declaration of a name
+ * fixes its shape and a second one gives the same index, so several graphs share a store.
+ * After materialize the set is closed. Values start from counted random numbers keyed by the
+ * name, so a parameter's start does not depend on what else the model has. Not thread-safe. */
+#ifndef ETUDE_PARAMS_H
+#define ETUDE_PARAMS_H
+
+#include <etude/error.h>
+#include <etude/tensor.h>
+
+typedef struct et_params et_params;
+
+/* How values start. */
+typedef enum et_init_kind {
+    ET_INIT_ZEROS,
+    ET_INIT_ONES,
+    ET_INIT_UNIFORM, /* in [-scale, scale) */
+    ET_INIT_NORMAL,  /* mean 0, standard deviation scale */
+} et_init_kind;
+
+typedef struct et_init {
+    et_init_kind kind;
+    float scale;
+} et_init;
+
+/* Uniform with limit sqrt(6 / (fan_in + fan_out)) (Glorot and Bengio 2010). */
+ET_API et_init et_init_glorot_uniform(int64_t fan_in, int64_t fan_out);
+
+ET_API int et_params_new(et_params **out, et_error *error);
+ET_API void et_params_free(et_params *params);
+
+/* Declares a float32 parameter; *index is its place, in order of first declaration. ET_EGRAPH:
+ * declared before with another shape, or the set is closed and the name is new. */
+ET_API int et_params_declare(et_params *params, const char *name, et_shape shape, et_init init,
+                             int *index, et_error *error);
+
+/* Closes the set, makes the arrays and draws the start values. shadow: also keep a bfloat16
+ * copy of the values, which the optimizer writes in its own pass. */
+ET_API int et_params_materialize(et_params *params, uint64_t seed, bool shadow,
+                                 et_error *error);
+
+/* Whether materialize has been done. */
+ET_API bool et_params_ready(const et_params *params);
+
+/* Number of parameters; elements of all together; elements of the flat arrays, which pad each
+ * parameter to 16 elements (padding is zero and stays zero). */
+ET_API int et_params_count(const et_params *params);
+ET_API int64_t et_params_elements(const et_params *params);
+ET_API int64_t et_params_flat_size(const et_params *params);
+
+/* By index. Borrowed; valid as long as the store. */
+ET_API const char *et_params_name(const et_params *params, int index);
+ET_API et_shape et_params_shape(const et_params *params, int index);
+ET_API int64_t et_params_offset(const et_params *params, int index); /* in the flat arrays */
+
+/* -1 if there is none. */
+ET_API int et_params_find(const et_params *params, const char *name);
+
+/* The flat arrays, et_params_flat_size elements, aligned to 64 bytes. Borrowed. shadow is NULL
+ * if not kept. */
+ET_API float *et_params_values(et_params *params);
+ET_API float *et_params_gradients(et_params *params);
+ET_API et_bf16 *et_params_shadow(et_params *params);
+
+/* Tells that values were changed (by an update, a restore, an average): packed copies are
+ * made anew before the next run. et_params_version counts these. With refresh, the shadow is
+ * written from the values as well (an optimizer has done it already). */
+ET_API void et_params_changed(et_params *params, bool refresh_shadow);
+ET_API uint64_t et_params_version(const et_params *params);
+
+/* Points the store at other values of the same layout (an average) and back; NULL: its own.
+ * Until set back, et_params_values gives these. Borrowed. */
+ET_API void et_params_use(et_params *params, float *values);
+
+#endif

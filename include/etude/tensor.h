@@ -1,0 +1,41 @@
+/* Shapes and views. A tensor here is a view, copied by value: memory, type and sizes; it owns
+ * nothing. Rows are contiguous (row-major, dense). */
+#ifndef ETUDE_TENSOR_H
+#define ETUDE_TENSOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <etude/dtype.h>
+#include <etude/export.h>
+
+#define ET_RANK_MAX 4
+
+typedef struct et_shape {
+    int rank;                  /* 0: a scalar */
+    int64_t size[ET_RANK_MAX]; /* outermost first; those past rank are 0 */
+} et_shape;
+
+typedef struct et_tensor {
+    void *data; /* borrowed */
+    et_dtype dtype;
+    et_shape shape;
+} et_tensor;
+
+/* Shapes of rank 0, 1 and 2. */
+ET_API et_shape et_shape_scalar(void);
+ET_API et_shape et_shape_1(int64_t size);
+ET_API et_shape et_shape_2(int64_t rows, int64_t columns);
+
+/* Elements in all (1 for a scalar), and bytes. */
+ET_API int64_t et_shape_count(et_shape shape);
+ET_API size_t et_tensor_bytes(et_tensor tensor);
+
+ET_API bool et_shape_equal(et_shape left, et_shape right);
+
+/* Writes "[128, 384]" into text. Returns text. */
+#define ET_SHAPE_TEXT_MAX 96
+ET_API char *et_shape_print(et_shape shape, char text[ET_SHAPE_TEXT_MAX]);
+
+#endif

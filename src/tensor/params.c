@@ -1,0 +1,233 @@
+#include <etude/params.h>
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/dtype.h"
+#include "base/map.h"
+#include "base/philox.h"
+
+#define FLAT_ALIGN 16
+
+typedef struct param {
+    char *name;
+    et_shape shape;
+    et_init init;
+    int64_t offset; /* in the flat arrays */
+} param;
+
+struct et_params {
+    param *items;
+    int count, capacity;
+    et_map by_name;
+    int64_t flat_size, elements;
+    float *values, *gradients; /* NULL before materialize */
+    et_bf16 *shadow;
+    float *in_use; /* values, or what et_params_use gave */
+    uint64_t version;
+};
+
+et_init et_init_glorot_uniform(int64_t fan_in, int64_t fan_out)
+{
+    return (et_init){ ET_INIT_UNIFORM, (float)sqrt(6.0 / (double)(fan_in + fan_out)) };
+}
+
+int et_params_new(et_params **out, et_error *error)
+{
+    *out = et_alloc_zero(1, sizeof **out);
+    return *out ? ET_OK : et_alloc_failed(error, sizeof **out, "a parameter store");
+}
+
+void et_params_free(et_params *params)
+{
+    if (!params)
+        return;
+    for (int i = 0; i < params->count; i++)
+        et_free(params->items[i].name);
+    et_free(params->items);
+    et_map_release(&params->by_name);
+    et_free(params->values);
+    et_free(params->gradients);
+    et_free(params->shadow);
+    et_free(params);
+}
+
+static int grow(et_params *params, et_error *error)
+{
+    if (params->count < params->capacity)
+        return ET_OK;
+    int capacity = params->capacity ? params->capacity * 2 : 32;
+    param *items = et_realloc(params->items, (size_t)capacity, sizeof *items);
+    if (!items)
+        return et_alloc_failed(error, (size_t)capacity * sizeof *items, "parameters");
+    params->items = items;
+    params->capacity = capacity;
+    return ET_OK;
+}
+
+static int declared_again(const et_params *params, int index, et_shape shape, et_error *error)
+{
+    const param *known = &params->items[index];
+    if (et_shape_equal(known->shape, shape))
+        return ET_OK;
+    char was[ET_SHAPE_TEXT_MAX], now[ET_SHAPE_TEXT_MAX];
+    return et_fail(error, ET_EGRAPH, "parameter %s: declared as %s before, now as %s",
+                   known->name, et_shape_print(known->shape, was), et_shape_print(shape, now));
+}
+
+int et_params_declare(et_params *params, const char *name, et_shape shape, et_init init,
+                      int *index, et_error *error)
+{
+    int64_t known;
+    if (et_map_get(&params->by_name, name, &known)) {
+        *index = (int)known;
+        return declared_again(params, *index, shape, error);
+    }
+    if (params->values)
+        return et_fail(error, ET_EGRAPH, "parameter %s: not part of this model", name);
+    if (grow(params, error))
+        return ET_ENOMEM;
+    param *item = &params->items[params->count];
+    char *copy = et_strdup(name);
+    if (!copy || !et_map_put(&params->by_name, copy, params->count)) {
+        et_free(copy);
+        return et_alloc_failed(error, strlen(name), "a parameter's name");
+    }
+    int64_t size = et_shape_count(shape);
+    *item = (param){ copy, shape, init, params->flat_size };
+    params->elements += size;
+    params->flat_size += (size + FLAT_ALIGN - 1) / FLAT_ALIGN * FLAT_ALIGN;
+    *index = params->count++;
+    return ET_OK;
+}
+
+/* One parameter's start values: element i of the use named by the parameter. */
+static void draw(float *to, const param *item, uint64_t seed)
+{
+    et_random random = { seed, 0, et_random_site(item->name) };
+    float scale = item->init.scale;
+    int64_t count = et_shape_count(item->shape);
+    for (int64_t i = 0; i < count; i++) {
+        switch (item->init.kind) {
+        case ET_INIT_ZEROS:
+            to[i] = 0;
+            break;
+        case ET_INIT_ONES:
+            to[i] = 1;
+            break;
+        case ET_INIT_UNIFORM:
+            to[i] = scale * (2 * et_random_uniform(random, (uint64_t)i) - 1);
+            break;
+        case ET_INIT_NORMAL:
+            to[i] = scale * et_random_normal(random, (uint64_t)i);
+            break;
+        }
+    }
+}
+
+static void *flat_array(size_t bytes)
+{
+    void *array = et_alloc_aligned(bytes, 64);
+    if (array)
+        memset(array, 0, bytes);
+    return array;
+}
+
+int et_params_materialize(et_params *params, uint64_t seed, bool shadow, et_error *error)
+{
+    et_assert(!params->values);
+    size_t size = (size_t)params->flat_size;
+    params->values = flat_array(size * sizeof(float));
+    params->gradients = flat_array(size * sizeof(float));
+    params->shadow = shadow ? flat_array(size * sizeof(et_bf16)) : NULL;
+    if (!params->values || !params->gradients || (shadow && !params->shadow))
+        return et_alloc_failed(error, size * 10, "parameters");
+    params->in_use = params->values;
+#pragma omp parallel for schedule(dynamic, 1)
+    for (int i = 0; i < params->count; i++)
+        draw(params->values + params->items[i].offset, &params->items[i], seed);
+    et_params_changed(params, true);
+    return ET_OK;
+}
+
+bool et_params_ready(const et_params *params)
+{
+    return params->values != NULL;
+}
+
+int et_params_count(const et_params *params)
+{
+    return params->count;
+}
+
+int64_t et_params_elements(const et_params *params)
+{
+    return params->elements;
+}
+
+int64_t et_params_flat_size(const et_params *params)
+{
+    return params->flat_size;
+}
+
+const char *et_params_name(const et_params *params, int index)
+{
+    et_assert(index >= 0 && index < params->count);
+    return params->items[index].name;
+}
+
+et_shape et_params_shape(const et_params *params, int index)
+{
+    et_assert(index >= 0 && index < params->count);
+    return params->items[index].shape;
+}
+
+int64_t et_params_offset(const et_params *params, int index)
+{
+    et_assert(index >= 0 && index < params->count);
+    return params->items[index].offset;
+}
+
+int et_params_find(const et_params *params, const char *name)
+{
+    int64_t index;
+    return et_map_get(&params->by_name, name, &index) ? (int)index : -1;
+}
+
+float *et_params_values(et_params *params)
+{
+    return params->in_use;
+}
+
+float *et_params_gradients(et_params *params)
+{
+    return params->gradients;
+}
+
+et_bf16 *et_params_shadow(et_params *params)
+{
+    return params->shadow;
+}
+
+void et_params_changed(et_params *params, bool refresh_shadow)
+{
+    params->version++;
+    if (!refresh_shadow || !params->shadow)
+        return;
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < params->flat_size; i++)
+        params->shadow[i] = et_bf16_from_float(params->in_use[i]);
+}
+
+uint64_t et_params_version(const et_params *params)
+{
+    return params->version;
+}
+
+void et_params_use(et_params *params, float *values)
+{
+    params->in_use = values ? values : params->values;
+    et_params_changed(params, true);
+}
