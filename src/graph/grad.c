@@ -1,0 +1,300 @@
+/* Derivative rules, graph to graph: one function per op, which adds the nodes of d(loss)/d(input)
+ * for each input that has one, given dy = d(loss)/d(result). Nodes are visited from the loss
+ * backwards; a node used several times gets the sum.
+ *
+ * A parameter's several contributions are added as well; an embedding's is scattered into what
+ * is there already (EMBEDDING_GRAD's base), so a tied table's gradient is one buffer. */
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "graph/graph.h"
+
+typedef struct gradients {
+    et_graph *graph;
+    et_node **of; /* [count]: d(loss)/d(node), NULL: none yet */
+    bool *needed; /* [count]: whether a parameter stands behind the node */
+    int count;    /* nodes of the forward graph */
+} gradients;
+
+static bool is_needed(const gradients *g, const et_node *node)
+{
+    return node->id < g->count && g->needed[node->id];
+}
+
+static void give(gradients *g, et_node *node, et_node *gradient)
+{
+    if (!is_needed(g, node))
+        return;
+    et_node **known = &g->of[node->id];
+    if (!*known)
+        *known = gradient;
+    else
+        *known = et_add(*known, gradient);
+}
+
+static et_node *binary(et_op op, et_node *a, et_node *b)
+{
+    et_node *inputs[] = { a, b };
+    return et_node_add(a->graph, op, NULL, inputs, 2, NULL);
+}
+
+static void grad_INPUT(gradients *g, et_node *node, et_node *dy)
+{
+    (void)g, (void)node, (void)dy;
+}
+
+static void grad_PARAM(gradients *g, et_node *node, et_node *dy)
+{
+    (void)g, (void)node, (void)dy;
+}
+
+static void grad_POSITIONS(gradients *g, et_node *node, et_node *dy)
+{
+    (void)g, (void)node, (void)dy;
+}
+
+/* A model that uses them has a loss that cannot be differentiated. */
+static void not_differentiable(gradients *g, et_node *node)
+{
+    et_graph_poison(g->graph, "%s: %s has no derivative", node->name, et_op_name(node->op));
+}
+
+#define NO_DERIVATIVE(id)                                               \
+    static void grad_##id(gradients *g, et_node *node, et_node *dy)     \
+    {                                                                   \
+        (void)dy;                                                       \
+        not_differentiable(g, node);                                    \
+    }
+NO_DERIVATIVE(RESULT)
+NO_DERIVATIVE(RELU_GRAD)
+NO_DERIVATIVE(GELU_GRAD)
+NO_DERIVATIVE(TANH_GRAD)
+NO_DERIVATIVE(SIGMOID_GRAD)
+NO_DERIVATIVE(SWISH_GRAD)
+NO_DERIVATIVE(FILL)
+NO_DERIVATIVE(COLUMN_SUM)
+NO_DERIVATIVE(LAYER_NORM_GRAD)
+NO_DERIVATIVE(EMBEDDING_GRAD)
+NO_DERIVATIVE(ATTENTION_GRAD)
+NO_DERIVATIVE(CACHED_ATTENTION)
+#undef NO_DERIVATIVE
+
+static void grad_ADD(gradients *g, et_node *node, et_node *dy)
+{
+    give(g, node->input[0], dy);
+    give(g, node->input[1], dy);
+}
+
+static void grad_SUB(gradients *g, et_node *node, et_node *dy)
+{
+    give(g, node->input[0], dy);
+    if (is_needed(g, node->input[1]))
+        give(g, node->input[1], et_scale(dy, -1));
+}
+
+static void grad_MUL(gradients *g, et_node *node, et_node *dy)
+{
+    if (is_needed(g, node->input[0]))
+        give(g, node->input[0], et_mul(dy, node->input[1]));
+    if (is_needed(g, node->input[1]))
+        give(g, node->input[1], et_mul(dy, node->input[0]));
+}
+
+static void grad_SCALE(gradients *g, et_node *node, et_node *dy)
+{
+    give(g, node->input[0], et_scale(dy, node->attributes.x));
+}
+
+static void grad_BIAS(gradients *g, et_node *node, et_node *dy)
+{
+    give(g, node->input[0], dy);
+    if (is_needed(g, node->input[1]))
+        give(g, node->input[1], et_node_add(g->graph, ET_OP_COLUMN_SUM, NULL, &dy, 1, NULL));
+}
+
+/* relu' is known from y, so x need not be kept. */
+static void grad_RELU(gradients *g, et_node *node, et_node *dy)
+{
+    give(g, node->input[0], binary(ET_OP_RELU_GRAD, dy, node));
+}
+
+static void grad_GELU(gradients *g, et_node *node, et_node *dy)
+{
+    give(g, node->input[0], binary(ET_OP_GELU_GRAD, dy, node->input[0]));
+}
+
+static void grad_TANH(gradients *g, et_node *node, et_node *dy)
+{
+    give(g, node->input[0], binary(ET_OP_TANH_GRAD, dy, node));
+}
+
+static void grad_SIGMOID(gradients *g, et_node *node, et_node *dy)
+{
+    give(g, node->input[0], binary(ET_OP_SIGMOID_GRAD, dy, node));
+}
+
+static void grad_SWISH(gradients *g, et_node *node, et_node *dy)
+{
+    give(g, node->input[0], binary(ET_OP_SWISH_GRAD, dy, node->input[0]));
+}
+
+/* The same mask falls on dy: same site, same elements. */
+static void grad_DROPOUT(gradients *g, et_node *node, et_node *dy)
+{
+    give(g, node->input[0],
+         et_node_add(g->graph, ET_OP_DROPOUT, NULL, &dy, 1, &node->attributes));
+}
+
+static void grad_SUM(gradients *g, et_node *node, et_node *dy)
+{
+    give(g, node->input[0], binary(ET_OP_FILL, dy, node->input[0]));
+}
+
+static et_node *product(et_node *a, bool transpose_a, et_node *b, bool transpose_b, bool f32)
+{
+    et_matmul_options options = { transpose_a, transpose_b, false, f32, 0 };
+    return et_matmul(a, b, NULL, &options);
+}
+
+/* C = A B: dA = dC B^T, dB = A^T dC; with A or B stored transposed, the transposes of these. */
+static void grad_MATMUL(gradients *g, et_node *node, et_node *dy)
+{
+    const et_matmul_options *o = &node->attributes.matmul;
+    et_node *a = node->input[0], *b = node->input[1];
+    if (o->relu)
+        dy = binary(ET_OP_RELU_GRAD, dy, node);
+    if (node->inputs == 3 && is_needed(g, node->input[2]))
+        give(g, node->input[2], et_node_add(g->graph, ET_OP_COLUMN_SUM, NULL, &dy, 1, NULL));
+    if (is_needed(g, a)) {
+        bool f32 = a->type[0].dtype == ET_F32;
+        give(g, a, o->transpose_a ? product(b, o->transpose_b, dy, true, f32)
+                                  : product(dy, false, b, !o->transpose_b, f32));
+    }
+    if (is_needed(g, b)) {
+        bool f32 = b->type[0].dtype == ET_F32;
+        give(g, b, o->transpose_b ? product(dy, true, a, o->transpose_a, f32)
+                                  : product(a, !o->transpose_a, dy, false, f32));
+    }
+}
+
+static void grad_LAYER_NORM(gradients *g, et_node *node, et_node *dy)
+{
+    et_node *inputs[] = { dy, node->input[0], et_node_result(node, 1), node->input[1] };
+    et_node *dx = et_node_add(g->graph, ET_OP_LAYER_NORM_GRAD, NULL, inputs, 4, NULL);
+    give(g, node->input[0], dx);
+    give(g, node->input[1], et_node_result(dx, 1));
+    give(g, node->input[2], et_node_result(dx, 2));
+}
+
+static void grad_EMBEDDING(gradients *g, et_node *node, et_node *dy)
+{
+    et_node *table = node->input[1];
+    if (!is_needed(g, table))
+        return;
+    et_node *inputs[] = { node->input[0], dy, g->of[table->id] };
+    et_attributes attributes = node->attributes;
+    attributes.leaf = table->type[0];
+    g->of[table->id] = et_node_add(g->graph, ET_OP_EMBEDDING_GRAD, NULL, inputs,
+                                   inputs[2] ? 3 : 2, &attributes);
+}
+
+static void grad_ATTENTION(gradients *g, et_node *node, et_node *dy)
+{
+    et_node *inputs[] = { dy,
+                          node,
+                          et_node_result(node, 1),
+                          node->input[0],
+                          node->input[1],
+                          node->input[2],
+                          node->input[3] };
+    et_node *dq =
+        et_node_add(g->graph, ET_OP_ATTENTION_GRAD, NULL, inputs, 7, &node->attributes);
+    give(g, node->input[0], dq);
+    if (!node->attributes.self)
+        give(g, node->input[1], et_node_result(dq, 1));
+}
+
+/* dh and dtable were made together with the loss, for dy = 1. Another dy would have to scale
+ * them: the loss must be the root. */
+static void grad_VOCABULARY_LOSS(gradients *g, et_node *node, et_node *dy)
+{
+    if (dy) {
+        et_graph_poison(g->graph, "%s: a vocabulary loss must be the loss itself", node->name);
+        return;
+    }
+    node->attributes.gradient = true;
+    give(g, node->input[0], et_node_result(node, 1));
+    give(g, node->input[1], et_node_result(node, 2));
+}
+
+static void (*const rules[ET_OP_COUNT])(gradients *, et_node *, et_node *) = {
+#define X(id, name, fewest, most) [ET_OP_##id] = grad_##id,
+#include "graph/ops.def"
+#undef X
+};
+
+/* needed[i]: node i is a parameter or has one behind it. */
+static void mark_needed(gradients *g)
+{
+    for (int i = 0; i < g->count; i++) {
+        const et_node *node = g->graph->nodes[i];
+        g->needed[i] = node->op == ET_OP_PARAM;
+        for (int k = 0; k < node->inputs; k++)
+            g->needed[i] |= g->needed[node->input[k]->id];
+    }
+}
+
+/* The loss's own derivative: NULL for a vocabulary loss, a graph input that holds 1 else. */
+static et_node *seed(et_graph *graph, et_node *loss)
+{
+    if (loss->op == ET_OP_VOCABULARY_LOSS)
+        return NULL;
+    et_attributes attributes = { .leaf = { ET_F32, et_shape_scalar() } };
+    return et_node_add(graph, ET_OP_INPUT, "one", NULL, 0, &attributes);
+}
+
+static int collect(gradients *g, et_error *error)
+{
+    et_graph *graph = g->graph;
+    graph->gradients = et_arena_array(&graph->arena, (size_t)et_params_count(graph->params),
+                                      sizeof *graph->gradients);
+    if (!graph->gradients)
+        return et_alloc_failed(error, 0, "gradients");
+    for (int i = 0; i < g->count; i++) {
+        const et_node *node = graph->nodes[i];
+        if (node->op == ET_OP_PARAM && g->of[i])
+            graph->gradients[graph->gradient_count++] =
+                (et_param_gradient){ node->attributes.param, g->of[i] };
+    }
+    return et_graph_finish(graph, error);
+}
+
+static int propagate(gradients *g, et_node *loss, et_error *error)
+{
+    mark_needed(g);
+    if (!g->needed[loss->id])
+        return et_fail(error, ET_EGRAPH, "%s: depends on no parameter", loss->name);
+    for (int i = loss->id; i >= 0; i--) {
+        et_node *node = g->graph->nodes[i];
+        if (node == loss)
+            rules[node->op](g, node, seed(g->graph, loss));
+        else if (g->of[i])
+            rules[node->op](g, node, g->of[i]);
+    }
+    return collect(g, error);
+}
+
+int et_graph_differentiate(et_graph *graph, et_node *loss, et_error *error)
+{
+    if (et_graph_finish(graph, error))
+        return graph->error.status;
+    et_assert(!graph->gradients);
+    size_t count = (size_t)graph->count;
+    gradients g = { .graph = graph, .count = graph->count };
+    g.of = et_alloc_zero(count, sizeof(et_node *));
+    g.needed = et_alloc_zero(count, sizeof(bool));
+    int status = g.of && g.needed ? propagate(&g, loss, error)
+                                  : et_alloc_failed(error, count * sizeof(et_node *), "gradients");
+    et_free(g.of);
+    et_free(g.needed);
+    return status;
+}

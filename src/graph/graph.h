@@ -1,0 +1,101 @@
+/* What graph and exec share: the node and the op table. <etude/graph.h> is the contract.
+ *
+ * Invariants: (1) a node's inputs have smaller ids than the node: creation order is a
+ * topological order; (2) every node is reached through its graph's list; (3) a poison node is
+ * nobody's input: builders return poison instead. */
+#ifndef ETUDE_GRAPH_GRAPH_H
+#define ETUDE_GRAPH_GRAPH_H
+
+#include <etude/graph.h>
+
+#include "base/arena.h"
+
+typedef enum et_op {
+#define X(id, name, fewest, most) ET_OP_##id,
+#include "graph/ops.def"
+#undef X
+    ET_OP_COUNT,
+} et_op;
+
+#define ET_NODE_INPUTS_MAX  7
+#define ET_NODE_RESULTS_MAX 3
+
+typedef struct et_result_type {
+    et_dtype dtype;
+    et_shape shape;
+} et_result_type;
+
+/* What an op knows besides its inputs; which member counts follows from the op. */
+typedef struct et_attributes {
+    et_result_type leaf;          /* INPUT, PARAM, POSITIONS: the type */
+    int param;                    /* PARAM: index in the store */
+    int result;                   /* RESULT: which one, from 1 */
+    float x;                      /* SCALE: factor; DROPOUT: rate; LAYER_NORM: epsilon;
+                                     EMBEDDING: scale; VOCABULARY_LOSS: smoothing */
+    uint32_t site;                /* DROPOUT, ATTENTION: names the random numbers */
+    et_matmul_options matmul;
+    et_attention_options attention;
+    bool self;                    /* ATTENTION: q and kv are one matrix */
+    bool gradient;                /* VOCABULARY_LOSS: dh and dtable are wanted */
+} et_attributes;
+
+struct et_node {
+    et_graph *graph;
+    int id; /* place in graph->nodes */
+    et_op op;
+    const char *name;
+    int inputs, results;
+    et_node *input[ET_NODE_INPUTS_MAX];
+    et_attributes attributes;
+    et_result_type type[ET_NODE_RESULTS_MAX]; /* [0]: the node's own value */
+};
+
+/* d(loss)/d(parameter). */
+typedef struct et_param_gradient {
+    int param;
+    et_node *node; /* float32, of the parameter's shape */
+} et_param_gradient;
+
+struct et_graph {
+    et_arena arena;
+    et_params *params;
+    et_graph_options options;
+    et_scope *root;
+    et_node **nodes;
+    int count, capacity;
+    et_param_gradient *gradients;
+    int gradient_count;
+    et_error error; /* the first one; status 0: none */
+    et_node poison;
+};
+
+struct et_scope {
+    et_graph *graph;
+    const char *prefix; /* "" or "a/b/" */
+};
+
+/* Adds a node after checking arity and running the op's shape rule; poison if any input is or
+ * if the rule refuses. name: full; NULL: made from the op's name and the id. */
+et_node *et_node_add(et_graph *graph, et_op op, const char *name, et_node *const *inputs,
+                     int input_count, const et_attributes *attributes);
+
+/* Result k (from 1) of a node with several. */
+et_node *et_node_result(et_node *node, int k);
+
+/* Records the first error of a graph (printf format); returns its poison node. */
+et_node *et_graph_poison(et_graph *graph, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+bool et_node_is_poison(const et_node *node);
+
+/* Element-wise: exec fuses chains of these. */
+bool et_op_is_elementwise(et_op op);
+
+/* "layer_norm". Static. */
+const char *et_op_name(et_op op);
+
+/* Sets node->type[] and node->results from inputs and attributes; the table behind it has one
+ * function per op. False: refused, with the reason in the graph's error. */
+bool et_shape_rule(et_node *node);
+
+#endif
