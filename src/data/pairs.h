@@ -16,17 +16,17 @@
 #include <etude/error.h>
 
 typedef struct et_pair_batch {
-    int32_t *source_ids;       /* [source_budget], -1: empty */
-    int32_t *source_positions; /* [source_budget], within the sentence, from 0 */
-    int32_t *source_offsets;   /* [max_segments + 1] */
-    int32_t *target_ids;       /* [target_budget], decoder input, -1: empty */
-    int32_t *target_positions; /* [target_budget] */
-    int32_t *target_labels;    /* [target_budget], -1: empty, not in the loss */
-    int32_t *target_offsets;   /* [max_segments + 1] */
-    uint32_t *pair;            /* [max_segments]: index in the corpus */
-    int segments;              /* pairs in this batch */
+    int32_t *source_ids;                  /* [source_budget], -1: empty */
+    int32_t *source_positions;            /* [source_budget], within the sentence, from 0 */
+    int32_t *source_offsets;              /* [max_segments + 1] */
+    int32_t *target_ids;                  /* [target_budget], decoder input, -1: empty */
+    int32_t *target_positions;            /* [target_budget] */
+    int32_t *target_labels;               /* [target_budget], -1: empty, not in the loss */
+    int32_t *target_offsets;              /* [max_segments + 1] */
+    uint32_t *pair;                       /* [max_segments]: index in the corpus */
+    int segments;                         /* pairs in this batch */
     int64_t source_tokens, target_tokens; /* tokens in use */
-    int64_t epoch;             /* pass over the data, from 0 */
+    int64_t epoch;                        /* pass over the data, from 0 */
 } et_pair_batch;
 
 typedef struct et_pair_shape {

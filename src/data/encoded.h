@@ -1,0 +1,74 @@
+/* An encoded corpus: the pairs that training uses as ids of sub-words, in memory or mapped from
+ * a cache file, so that a second start reads no text. What is too long, empty, lopsided or a
+ * duplicate has been left out and counted.
+ *
+ * The cache is keyed by content: the bytes of the text files, of the vocabulary, and the
+ * filter. It is a cache: one that does not fit is made anew, one that is damaged too, with a
+ * warning; one that can't be written is a warning and nothing else. Layout: encoded.c.
+ *
+ *     et_encoded *encoded;
+ *     et_encoded_options options = ET_ENCODED_OPTIONS_INIT;
+ *     if (et_encoded_open(&encoded, &paths, vocabulary, &options, cache_path, &error)) ...
+ *
+ * Read-only after open: any number of threads and iterators may share it. */
+#ifndef ETUDE_DATA_ENCODED_H
+#define ETUDE_DATA_ENCODED_H
+
+#include "data/corpus.h"
+#include "data/vocabulary.h"
+
+typedef struct et_encoded_options {
+    int64_t max_seq_length; /* sub-words of a side, EOS counted, that is kept; 0: any */
+    double max_ratio;       /* of the longer to the shorter side, EOS counted; 0: any */
+    bool deduplicate;       /* keep the first of equal pairs only */
+    bool keep_all;          /* evaluation: nothing is left out, what is too long is cut */
+} et_encoded_options;
+
+/* max_seq_length as in Model Garden. */
+#define ET_ENCODED_OPTIONS_INIT                                                                    \
+    {                                                                                              \
+        64, 0, false, false                                                                        \
+    }
+
+/* Members may be read; use the functions below for what they mean. */
+typedef struct et_encoded {
+    int64_t pairs;           /* kept */
+    const uint64_t *offsets; /* [2 * pairs + 1]: pair i's source pieces are offsets[2 i] to
+                                offsets[2 i + 1], its target pieces follow */
+    const void *pieces;      /* [offsets[2 * pairs]] uint16_t or uint32_t, no EOS */
+    int width;               /* bytes of a piece: 2, or 4 for vocabularies above 65,536 */
+    const uint32_t *lines;   /* [pairs]: index of the pair in the corpus, from 0 */
+    et_corpus_counts counts;
+    int64_t source_tokens, target_tokens;   /* of all pairs, EOS counted */
+    int64_t longest_source, longest_target; /* tokens of one sentence, EOS counted */
+    int32_t start, eos;                     /* ids of the vocabulary's symbols */
+    int32_t vocabulary_size;
+    uint64_t key; /* of text, vocabulary and filter */
+    bool from_cache;
+} et_encoded;
+
+/* Encodes the corpus, or maps cache_path if that holds it (NULL: no cache). paths must outlive
+ * the result. ET_EDATA: see text.h and corpus.h, and a filter that leaves nothing. */
+int et_encoded_open(et_encoded **out, const et_corpus_paths *paths, const et_vocabulary *vocabulary,
+                    const et_encoded_options *options, const char *cache_path, et_error *error);
+void et_encoded_close(et_encoded *encoded); /* NULL allowed */
+
+/* Tokens of one side of a pair, EOS counted. */
+static inline int64_t et_encoded_source_length(const et_encoded *encoded, int64_t pair)
+{
+    return (int64_t)(encoded->offsets[2 * pair + 1] - encoded->offsets[2 * pair]) + 1;
+}
+
+static inline int64_t et_encoded_target_length(const et_encoded *encoded, int64_t pair)
+{
+    return (int64_t)(encoded->offsets[2 * pair + 2] - encoded->offsets[2 * pair + 1]) + 1;
+}
+
+/* Writes the ids of one side, EOS last: et_encoded_source_length (target_length) of them. */
+void et_encoded_ids(const et_encoded *encoded, int64_t pair, bool target, int32_t *ids);
+
+/* File and line of one side of a pair, for messages. path is borrowed from open's paths. */
+void et_encoded_place(const et_encoded *encoded, int64_t pair, bool target, const char **path,
+                      int64_t *line);
+
+#endif

@@ -1,0 +1,112 @@
+/* A vocabulary of sub-words: a SentencePiece model (BPE or unigram). Its implementation is the
+ * only C++ file and the only one that knows SentencePiece; nothing is thrown out of it.
+ *
+ *     et_vocabulary *vocabulary;
+ *     if (et_vocabulary_open(&vocabulary, "vocabulary.model", &error)) ...
+ *     et_pieces pieces = ET_PIECES_INIT;
+ *     et_vocabulary_encode(vocabulary, text, length, &pieces, &error);     no EOS appended
+ *     et_vocabulary_decode(vocabulary, pieces.ids, pieces.count, &out, &error);
+ *
+ * The model is bytes: whoever trains one writes them where the run is kept. A model file comes
+ * from anywhere, so what SentencePiece trusts (its compiled normalisation table) is checked
+ * before it is used. Encoding and decoding are thread-safe, each thread with its own pieces. */
+#ifndef ETUDE_DATA_VOCABULARY_H
+#define ETUDE_DATA_VOCABULARY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <etude/error.h>
+
+#include "base/strbuf.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Largest model file accepted, in bytes. */
+#define ET_VOCABULARY_BYTES_MAX ((size_t)256 << 20)
+
+typedef struct et_vocabulary et_vocabulary;
+
+/* Ids of sub-words; grows. Free with et_pieces_release. */
+typedef struct et_pieces {
+    int32_t *ids;
+    size_t count, capacity;
+} et_pieces;
+
+#define ET_PIECES_INIT                                                                             \
+    {                                                                                              \
+        NULL, 0, 0                                                                                 \
+    }
+
+void et_pieces_release(et_pieces *pieces);
+
+/* Loads a model from a file, or from bytes (copied); name is for messages. ET_EFORMAT: damaged,
+ * not a SentencePiece model, or without an end symbol. */
+int et_vocabulary_open(et_vocabulary **out, const char *path, et_error *error);
+int et_vocabulary_parse(et_vocabulary **out, const void *bytes, size_t length, const char *name,
+                        et_error *error);
+void et_vocabulary_close(et_vocabulary *vocabulary); /* NULL allowed */
+
+/* pieces becomes the sub-words of a line of UTF-8, without start and end symbol. */
+int et_vocabulary_encode(const et_vocabulary *vocabulary, const char *text, size_t length,
+                         et_pieces *pieces, et_error *error);
+
+/* Appends the text of ids; control symbols (pad, EOS) give nothing. An id outside the
+ * vocabulary is ET_EDATA. */
+int et_vocabulary_decode(const et_vocabulary *vocabulary, const int32_t *ids, size_t count,
+                         et_strbuf *out, et_error *error);
+
+/* Number of sub-words; ids are below it. */
+int32_t et_vocabulary_size(const et_vocabulary *vocabulary);
+
+/* Ids of the special symbols; -1 if the model has none. EOS it always has. */
+int32_t et_vocabulary_eos(const et_vocabulary *vocabulary);
+int32_t et_vocabulary_unk(const et_vocabulary *vocabulary);
+int32_t et_vocabulary_bos(const et_vocabulary *vocabulary);
+int32_t et_vocabulary_pad(const et_vocabulary *vocabulary);
+
+/* The symbol a decoder starts from: pad as in Model Garden, else bos, else EOS. */
+int32_t et_vocabulary_start(const et_vocabulary *vocabulary);
+
+/* The text of one sub-word, "" outside the vocabulary. Borrowed. */
+const char *et_vocabulary_piece(const et_vocabulary *vocabulary, int32_t id);
+
+/* "unigram", "bpe", "word" or "char". Static. */
+const char *et_vocabulary_kind(const et_vocabulary *vocabulary);
+
+/* XXH3-64 of the model's bytes: what an encoded corpus and a run are keyed by. */
+uint64_t et_vocabulary_checksum(const et_vocabulary *vocabulary);
+
+enum et_vocabulary_kind { ET_VOCABULARY_UNIGRAM, ET_VOCABULARY_BPE };
+
+typedef struct et_vocabulary_options {
+    int kind;                  /* et_vocabulary_kind */
+    int64_t size;              /* sub-words, special symbols counted */
+    double character_coverage; /* share of the text's characters that get a piece, (0, 1] */
+} et_vocabulary_options;
+
+/* Model Garden's choices but for kind and size, which it leaves to the user. Special symbols
+ * are as it has them: pad 0, EOS 1, unk 2, no bos. */
+#define ET_VOCABULARY_OPTIONS_INIT                                                                 \
+    {                                                                                              \
+        ET_VOCABULARY_BPE, 32000, 0.9995                                                           \
+    }
+
+/* Gives one line after the other; *text NULL at the end. A line need not be terminated. */
+typedef int et_vocabulary_lines_fn(void *payload, const char **text, size_t *length,
+                                   et_error *error);
+
+/* Trains a model. *bytes (free with et_free) is what et_vocabulary_parse takes and what a file
+ * holds. The same lines give the same bytes, on any machine and for any number of processors.
+ * Lines of more than 4,192 bytes are not looked at. ET_ECONFIG: size does not fit the text;
+ * the message says the largest or smallest that does. */
+int et_vocabulary_train(char **bytes, size_t *length, const et_vocabulary_options *options,
+                        et_vocabulary_lines_fn *lines, void *payload, et_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
