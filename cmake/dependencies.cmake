@@ -1,4 +1,6 @@
-# The libraries that Etude stands on, each behind one file of src/.
+# The libraries that Etude stands on, each behind one file of src/. `make setup` installs the
+# Debian packages. To add one: a find line, a row in the list, its packages in tools/setup, its
+# header in tools/check-layers.
 add_library(etude_dependencies INTERFACE)
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
@@ -26,5 +28,19 @@ target_link_libraries(etude_dependencies INTERFACE
     OpenMP::OpenMP_C
     Threads::Threads
     ZLIB::ZLIB
+    stdc++                   # one file of ours is C++; what links us need not be
     m
 )
+
+# For programs beside the library (the demo reads HTML pages): link it by this name.
+pkg_check_modules(LIBXML2 REQUIRED IMPORTED_TARGET libxml-2.0)
+
+# What a program that links libetude.a names after it; goes into etude.pc.
+if(CMAKE_C_COMPILER_ID MATCHES Clang)
+    set(openmp_flag -lomp)
+else()
+    set(openmp_flag -lgomp)
+endif()
+string(JOIN " " ETUDE_STATIC_LIBRARIES
+    -lyaml -ljansson -lxxhash -lprotobuf-c -lutf8proc -lpcre2-8
+    -lsentencepiece -lsentencepiece_train -ldnnl -lz ${openmp_flag} -lstdc++ -lpthread -lm)

@@ -1,0 +1,13 @@
+/* The version of the header a program was compiled with, and of the library it runs with.
+ * Before 1.0 a change of the middle number may change any interface. */
+#ifndef ETUDE_VERSION_H
+#define ETUDE_VERSION_H
+
+#include <etude/export.h>
+
+#define ET_VERSION "0.1.0"
+
+/* The library's own, "major.minor.patch". Static. */
+ET_API const char *et_version(void);
+
+#endif

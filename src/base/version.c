@@ -1,0 +1,6 @@
+#include <etude/version.h>
+
+const char *et_version(void)
+{
+    return ET_VERSION;
+}

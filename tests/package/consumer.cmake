@@ -1,0 +1,7 @@
+cmake_minimum_required(VERSION 3.25)
+project(consumer LANGUAGES C CXX)
+find_package(etude 0.1 REQUIRED COMPONENTS static)
+add_executable(with_shared program.c)
+target_link_libraries(with_shared PRIVATE etude::etude)
+add_executable(with_static program.c)
+target_link_libraries(with_static PRIVATE etude::etude_static)

@@ -1,0 +1,84 @@
+#!/bin/sh
+# test_install.sh BUILD CMAKE CC CXX: installs BUILD to a fresh prefix, moves it, and builds and
+# runs programs against it with pkg-config and with find_package, shared and static.
+set -eu
+build=$1 cmake=$2 cc=$3 cxx=$4
+here=$(cd "$(dirname "$0")" && pwd)
+work=$(mktemp -d "$PWD/install.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+
+fail() {
+    echo "test_install: $*" >&2
+    exit 1
+}
+
+# Only what is built already: the test does not build the library a second time.
+"$cmake" --install "$build" --prefix "$work/first" >"$work/log" 2>&1 || {
+    cat "$work/log" >&2
+    fail "cmake --install failed"
+}
+mv "$work/first" "$work/moved" # an installed tree finds itself
+prefix=$work/moved
+pc=$(find "$prefix" -name etude.pc)
+lib=$(dirname "$(dirname "$pc")")
+[ -n "$pc" ] || fail "no etude.pc below $prefix"
+for file in include/etude/etude.h; do
+    [ -f "$prefix/$file" ] || fail "$file is not installed"
+done
+soname=$(objdump -p "$lib/libetude.so" | awk '$1 == "SONAME" { print $2 }')
+[ -n "$soname" ] && [ -e "$lib/$soname" ] || fail "libetude.so has no SONAME, or no such file"
+
+PKG_CONFIG_PATH=$(dirname "$pc")
+export PKG_CONFIG_PATH
+cp "$here/program.c" "$work/program.c"
+cp "$here/program.c" "$work/program.cc"
+cd "$work"
+strict="-Wall -Wextra -Werror -pedantic"
+
+# shellcheck disable=SC2046,SC2086 # flags are words
+{
+    $cc -std=c11 $strict $(pkg-config --cflags etude) program.c -o c_shared \
+        $(pkg-config --libs etude)
+    $cxx -std=c++17 $strict $(pkg-config --cflags etude) program.cc -o cc_shared \
+        $(pkg-config --libs etude)
+    # The archive by its name, then all that etude.pc names after it.
+    $cc -std=c17 $strict $(pkg-config --cflags etude) program.c -o c_static \
+        -Wl,-Bstatic -L"$lib" -letude -Wl,-Bdynamic \
+        $(pkg-config --static --libs etude | sed 's/-letude //')
+}
+version=$(pkg-config --modversion etude)
+for program in c_shared cc_shared c_static; do
+    said=$(LD_LIBRARY_PATH=$lib ./$program) || fail "$program failed"
+    [ "$said" = "$version" ] || fail "$program says version $said, pkg-config says $version"
+done
+if ldd ./c_static | grep -q libetude; then
+    fail "c_static wants the shared library"
+fi
+
+# Every public header alone, in C and in C++.
+for header in "$prefix"/include/etude/*.h; do
+    name=$(basename "$header")
+    printf "#include <etude/%s>\nextern int alone;\n" "$name" >alone.c
+    $cc -std=c11 $strict -I"$prefix/include" -fsyntax-only alone.c || fail "$name: not alone in C"
+    $cxx -std=c++17 $strict -I"$prefix/include" -fsyntax-only -x c++ alone.c ||
+        fail "$name: not alone in C++"
+done
+
+mkdir consumer
+cp "$here/consumer.cmake" consumer/CMakeLists.txt
+cp program.c consumer/
+"$cmake" -S consumer -B consumer/build -DCMAKE_PREFIX_PATH="$prefix" \
+    -DCMAKE_C_COMPILER="$cc" -DCMAKE_CXX_COMPILER="$cxx" >log 2>&1 &&
+    "$cmake" --build consumer/build >>log 2>&1 || {
+    cat log >&2
+    fail "find_package(etude) does not build"
+}
+for program in with_shared with_static; do
+    ./consumer/build/$program >/dev/null || fail "$program failed"
+done
+
+# The command, where it is built.
+if [ -x "$prefix/bin/etude" ]; then
+    "$prefix/bin/etude" --help >/dev/null || fail "the installed command does not print its help"
+fi
+echo "installed $version: pkg-config, find_package, shared and static"
