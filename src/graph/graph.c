@@ -97,6 +97,11 @@ et_graph *et_scope_graph(const et_scope *scope)
     return scope->graph;
 }
 
+et_dtype et_graph_act(const et_graph *graph)
+{
+    return graph->options.act;
+}
+
 /* A scope with that prefix; the scope itself once memory has run out. */
 static et_scope *scope_new(et_scope *parent, const char *prefix)
 {

@@ -1,0 +1,21 @@
+/* A device: the kernels that run ops, and the matrix products made so far. One per process is
+ * usual; plans share it, so equal products are made once. */
+#ifndef ETUDE_EXEC_DEVICE_H
+#define ETUDE_EXEC_DEVICE_H
+
+#include <etude/error.h>
+
+#include "kernel/gemm.h"
+#include "kernel/kernels.h"
+
+typedef struct et_device {
+    const et_kernels *kernels;
+    et_gemm_cache *gemms;
+    int threads; /* the most that a kernel may use */
+} et_device;
+
+/* The CPU with as many threads as OpenMP has (OMP_NUM_THREADS). */
+int et_device_open(et_device **out, et_error *error);
+void et_device_close(et_device *device);
+
+#endif

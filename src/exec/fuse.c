@@ -1,0 +1,294 @@
+/* Nodes to steps. Every reachable node that computes becomes a step, but element-wise nodes of
+ * one shape join the step of an element-wise node they read, if that can be run at the later
+ * place: nobody outside the chain may read a member before the chain's last member. A chain
+ * runs where its last member stands. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "exec/parts.h"
+
+typedef struct chains {
+    et_plan *plan;
+    const bool *reached;
+    int *of;          /* [nodes]: the chain (id of its first member), -1: none */
+    int *last;        /* [nodes], by chain: id of the last member */
+} chains;
+
+static et_node *node_at(const chains *c, int id)
+{
+    return c->plan->graph->nodes[id];
+}
+
+static bool reads(const et_node *node, const et_node *other)
+{
+    for (int i = 0; i < node->inputs; i++)
+        if (node->input[i] == other)
+            return true;
+    return false;
+}
+
+static bool is_output(const et_plan *plan, const et_node *node)
+{
+    int value = et_plan_value_of(plan, node);
+    for (int i = 0; i < plan->output_count; i++)
+        if (plan->outputs[i] == value)
+            return true;
+    for (int i = 0; i < plan->graph->gradient_count; i++)
+        if (plan->graph->gradients[i].node == node)
+            return true;
+    return false;
+}
+
+/* Whether somebody outside the chain reads node before node `until` does. */
+static bool is_read_before(const chains *c, const et_node *node, int until)
+{
+    for (int id = node->id + 1; id < until; id++)
+        if (c->reached[id] && c->of[id] != c->of[node->id] && reads(node_at(c, id), node))
+            return true;
+    return false;
+}
+
+static bool is_read_outside(const chains *c, const et_node *node)
+{
+    if (is_output(c->plan, node))
+        return true;
+    for (int id = node->id + 1; id < c->plan->graph->count; id++)
+        if (c->reached[id] && c->of[id] != c->of[node->id] && reads(node_at(c, id), node))
+            return true;
+    return false;
+}
+
+static int add_once(int *list, int *count, int most, int value)
+{
+    for (int i = 0; i < *count; i++)
+        if (list[i] == value)
+            return i;
+    if (*count == most)
+        return -1;
+    list[*count] = value;
+    return (*count)++;
+}
+
+/* Whether the chain, as it stands in c->of, fits into one program. */
+static bool fits(const chains *c, int chain, int last)
+{
+    int inputs[ET_EW_INPUTS_MAX], input_count = 0, steps = 0, outputs = 0;
+    for (int id = chain; id <= last; id++) {
+        if (c->of[id] != chain)
+            continue;
+        const et_node *node = node_at(c, id);
+        steps++;
+        outputs += is_read_outside(c, node);
+        for (int i = 0; i < node->inputs; i++)
+            if (c->of[node->input[i]->id] != chain &&
+                add_once(inputs, &input_count, ET_EW_INPUTS_MAX,
+                         et_plan_value_of(c->plan, node->input[i])) < 0)
+                return false;
+    }
+    return steps <= ET_EW_STEPS_MAX && outputs <= ET_EW_OUTPUTS_MAX;
+}
+
+/* Whether node may join the chain: its members are free until node, and the whole fits. */
+static bool may_join(chains *c, int chain, const et_node *node)
+{
+    for (int id = chain; id <= c->last[chain]; id++)
+        if (c->of[id] == chain && is_read_before(c, node_at(c, id), node->id))
+            return false;
+    c->of[node->id] = chain;
+    bool ok = fits(c, chain, node->id);
+    c->of[node->id] = -1;
+    return ok;
+}
+
+static void find_chain(chains *c, const et_node *node)
+{
+    for (int i = 0; i < node->inputs && c->plan->options.fuse; i++) {
+        const et_node *input = node->input[i];
+        int chain = c->of[input->id];
+        if (chain < 0 || !et_shape_equal(et_node_shape(input), et_node_shape(node)))
+            continue;
+        if (may_join(c, chain, node)) {
+            c->of[node->id] = chain;
+            c->last[chain] = node->id;
+            return;
+        }
+    }
+    c->of[node->id] = node->id;
+    c->last[node->id] = node->id;
+}
+
+static et_plan_step *add_step(et_plan *plan, const et_node *node)
+{
+    et_plan_step *step = &plan->steps[plan->step_count++];
+    memset(step, 0, sizeof *step);
+    step->node = node;
+    for (int i = 0; i < ET_PLAN_GEMMS_MAX; i++)
+        step->pack[i] = -1;
+    return step;
+}
+
+static et_ew_op elementwise_op(et_op op)
+{
+    switch (op) {
+    case ET_OP_ADD:
+    case ET_OP_BIAS:
+        return ET_EW_ADD;
+    case ET_OP_SUB:
+        return ET_EW_SUB;
+    case ET_OP_MUL:
+        return ET_EW_MUL;
+    case ET_OP_SCALE:
+        return ET_EW_SCALE;
+    case ET_OP_RELU:
+        return ET_EW_RELU;
+    case ET_OP_GELU:
+        return ET_EW_GELU;
+    case ET_OP_TANH:
+        return ET_EW_TANH;
+    case ET_OP_SIGMOID:
+        return ET_EW_SIGMOID;
+    case ET_OP_SWISH:
+        return ET_EW_SWISH;
+    case ET_OP_DROPOUT:
+        return ET_EW_DROPOUT;
+    case ET_OP_RELU_GRAD:
+        return ET_EW_RELU_GRAD;
+    case ET_OP_GELU_GRAD:
+        return ET_EW_GELU_GRAD;
+    case ET_OP_TANH_GRAD:
+        return ET_EW_TANH_GRAD;
+    case ET_OP_SIGMOID_GRAD:
+        return ET_EW_SIGMOID_GRAD;
+    default:
+        et_assert(op == ET_OP_SWISH_GRAD);
+        return ET_EW_SWISH_GRAD;
+    }
+}
+
+/* The values that a chain reads from outside become its program's first registers. */
+static void add_program_inputs(const chains *c, et_plan_step *step, int chain)
+{
+    et_plan *plan = c->plan;
+    et_ew_program *program = &step->program;
+    for (int id = chain; id <= c->last[chain]; id++) {
+        const et_node *node = node_at(c, id);
+        if (c->of[id] != chain)
+            continue;
+        for (int i = 0; i < node->inputs; i++) {
+            const et_node *input = node->input[i];
+            if (c->of[input->id] == chain)
+                continue;
+            int at = add_once(step->in, &step->in_count, ET_EW_INPUTS_MAX,
+                              et_plan_value_of(plan, input));
+            bool full = et_shape_equal(et_node_shape(input), et_node_shape(node));
+            program->broadcast[at] = full ? ET_EW_FULL : ET_EW_ROW;
+            program->input_dtype[at] = et_node_dtype(input);
+        }
+    }
+    program->inputs = step->in_count;
+}
+
+/* The register that holds input i of a member: a chain's input, or a member's result. */
+static int register_of(const chains *c, const et_plan_step *step, int chain,
+                       const et_node *input, const int *registers)
+{
+    if (c->of[input->id] == chain)
+        return registers[input->id - chain];
+    int value = et_plan_value_of(c->plan, input);
+    int at = 0;
+    while (step->in[at] != value)
+        at++;
+    return at;
+}
+
+static void add_program_step(const chains *c, et_plan_step *step, const et_node *node, int chain,
+                             int *registers)
+{
+    et_ew_program *program = &step->program;
+    et_ew_step *op = &program->step[program->steps];
+    *op = (et_ew_step){ .op = elementwise_op(node->op), .x = node->attributes.x };
+    op->site = node->attributes.site;
+    op->a = register_of(c, step, chain, node->input[0], registers);
+    if (node->inputs > 1)
+        op->b = register_of(c, step, chain, node->input[1], registers);
+    op->to = program->inputs + program->steps++;
+    registers[node->id - chain] = op->to;
+    if (is_read_outside(c, node)) {
+        program->output[program->outputs] = op->to;
+        program->output_dtype[program->outputs++] = et_node_dtype(node);
+        step->out[step->out_count++] = et_plan_value_of(c->plan, node);
+    }
+}
+
+static int add_chain(chains *c, int chain, et_error *error)
+{
+    int last = c->last[chain];
+    int *registers = et_alloc_zero((size_t)(last - chain + 1), sizeof(int));
+    if (!registers)
+        return et_alloc_failed(error, 0, "a plan");
+    et_plan_step *step = add_step(c->plan, node_at(c, last));
+    add_program_inputs(c, step, chain);
+    for (int id = chain; id <= last; id++)
+        if (c->of[id] == chain)
+            add_program_step(c, step, node_at(c, id), chain, registers);
+    et_free(registers);
+    return ET_OK;
+}
+
+static void add_single(et_plan *plan, const et_node *node)
+{
+    et_plan_step *step = add_step(plan, node);
+    step->in_count = node->inputs;
+    for (int i = 0; i < node->inputs; i++)
+        step->in[i] = et_plan_value_of(plan, node->input[i]);
+    step->out_count = node->results;
+    for (int i = 0; i < node->results; i++)
+        step->out[i] = et_plan_value_of(plan, node) + i;
+}
+
+static bool is_leaf(const et_node *node)
+{
+    return node->op == ET_OP_INPUT || node->op == ET_OP_PARAM || node->op == ET_OP_POSITIONS ||
+           node->op == ET_OP_RESULT;
+}
+
+static int add_steps(chains *c, et_error *error)
+{
+    const et_graph *graph = c->plan->graph;
+    for (int id = 0; id < graph->count; id++) {
+        const et_node *node = graph->nodes[id];
+        if (!c->reached[id] || is_leaf(node))
+            continue;
+        int chain = c->of[id];
+        if (chain < 0)
+            add_single(c->plan, node);
+        else if (c->last[chain] == id && add_chain(c, chain, error))
+            return error ? error->status : ET_ENOMEM;
+    }
+    return ET_OK;
+}
+
+int et_plan_make_steps(et_plan *plan, const bool *reached, et_error *error)
+{
+    const et_graph *graph = plan->graph;
+    size_t count = (size_t)graph->count;
+    chains c = { .plan = plan, .reached = reached };
+    c.of = et_alloc(count, sizeof(int));
+    c.last = et_alloc(count, sizeof(int));
+    plan->steps = et_alloc(count, sizeof *plan->steps);
+    int status = ET_OK;
+    if (!c.of || !c.last || !plan->steps) {
+        status = et_alloc_failed(error, count * sizeof *plan->steps, "a plan");
+    } else {
+        for (size_t i = 0; i < count; i++)
+            c.of[i] = -1;
+        for (size_t i = 0; i < count; i++)
+            if (reached[i] && et_op_is_elementwise(graph->nodes[i]->op))
+                find_chain(&c, graph->nodes[i]);
+        status = add_steps(&c, error);
+    }
+    et_free(c.of);
+    et_free(c.last);
+    return status;
+}

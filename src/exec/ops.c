@@ -1,0 +1,387 @@
+/* Per op: prepare_OP finds out at planning what a step needs (products, packed weights, work
+ * space); run_OP calls the kernel. Both tables are made from ops.def. */
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/dtype.h"
+#include "exec/parts.h"
+
+static const et_kernels *kernels(const et_plan *plan)
+{
+    return plan->device->kernels;
+}
+
+static void *in(const et_plan *plan, const et_plan_step *step, int i)
+{
+    return et_plan_data(plan, step->in[i]);
+}
+
+static void *out(const et_plan *plan, const et_plan_step *step, int i)
+{
+    return et_plan_data(plan, step->out[i]);
+}
+
+static const et_tensor *in_tensor(const et_plan *plan, const et_plan_step *step, int i)
+{
+    return &plan->values[step->in[i]].tensor;
+}
+
+static const et_tensor *out_tensor(const et_plan *plan, const et_plan_step *step, int i)
+{
+    return &plan->values[step->out[i]].tensor;
+}
+
+/* Rows and width of a matrix; a vector is one row, a scalar one element. */
+static int64_t rows_of(const et_tensor *tensor)
+{
+    return tensor->shape.rank == 2 ? tensor->shape.size[0] : 1;
+}
+
+static int64_t width_of(const et_tensor *tensor)
+{
+    int rank = tensor->shape.rank;
+    return rank == 0 ? 1 : tensor->shape.size[rank - 1];
+}
+
+static float *scratch(const et_plan *plan)
+{
+    return (float *)(void *)plan->scratch;
+}
+
+/* ---- element-wise ----------------------------------------------------------------------- */
+
+static void run_elementwise(const et_plan *plan, const et_plan_step *step)
+{
+    const void *inputs[ET_EW_INPUTS_MAX];
+    void *outputs[ET_EW_OUTPUTS_MAX];
+    for (int i = 0; i < step->in_count; i++)
+        inputs[i] = in(plan, step, i);
+    for (int i = 0; i < step->out_count; i++)
+        outputs[i] = out(plan, step, i);
+    const et_tensor *like = out_tensor(plan, step, 0);
+    kernels(plan)->elementwise(&step->program, outputs, inputs, rows_of(like), width_of(like),
+                               plan->random);
+}
+
+static int prepare_nothing(et_plan *plan, et_plan_step *step, et_error *error)
+{
+    (void)plan, (void)step, (void)error;
+    return ET_OK;
+}
+
+/* ---- sums ------------------------------------------------------------------------------- */
+
+static float element(const et_tensor *tensor, int64_t i)
+{
+    return tensor->dtype == ET_BF16 ? et_bf16_to_float(((const et_bf16 *)tensor->data)[i])
+                                    : ((const float *)tensor->data)[i];
+}
+
+static void run_SUM(const et_plan *plan, const et_plan_step *step)
+{
+    const et_tensor *x = in_tensor(plan, step, 0);
+    int64_t count = et_shape_count(x->shape);
+    double sum = 0;
+    for (int64_t i = 0; i < count; i++)
+        sum += element(x, i);
+    *(float *)out(plan, step, 0) = (float)sum;
+}
+
+static void run_FILL(const et_plan *plan, const et_plan_step *step)
+{
+    const et_tensor *y = out_tensor(plan, step, 0);
+    float value = *(const float *)in(plan, step, 0);
+    int64_t count = et_shape_count(y->shape);
+    for (int64_t i = 0; i < count; i++) {
+        if (y->dtype == ET_BF16)
+            ((et_bf16 *)y->data)[i] = et_bf16_from_float(value);
+        else
+            ((float *)y->data)[i] = value;
+    }
+}
+
+static int prepare_COLUMN_SUM(et_plan *plan, et_plan_step *step, et_error *error)
+{
+    (void)error;
+    const et_tensor *x = in_tensor(plan, step, 0);
+    step->scratch = (size_t)(et_row_blocks(rows_of(x)) * width_of(x)) * sizeof(float);
+    return ET_OK;
+}
+
+static void run_COLUMN_SUM(const et_plan *plan, const et_plan_step *step)
+{
+    const et_tensor *x = in_tensor(plan, step, 0);
+    kernels(plan)->column_sum(out(plan, step, 0), scratch(plan), x->data, rows_of(x),
+                              width_of(x), x->dtype);
+}
+
+/* ---- products --------------------------------------------------------------------------- */
+
+static bool is_param(const et_plan *plan, int value)
+{
+    return plan->values[value].place == PLACE_PARAM;
+}
+
+static int prepare_MATMUL(et_plan *plan, et_plan_step *step, et_error *error)
+{
+    const et_matmul_options *options = &step->node->attributes.matmul;
+    const et_tensor *a = in_tensor(plan, step, 0), *c = out_tensor(plan, step, 0);
+    et_dtype act = plan->graph->options.act;
+    et_gemm_shape shape = {
+        .m = c->shape.size[0],
+        .n = c->shape.size[1],
+        .k = a->shape.size[!options->transpose_a],
+        .transpose_a = options->transpose_a,
+        .transpose_b = options->transpose_b,
+        .a = act,
+        .b = act,
+        .c = c->dtype,
+        .pack_b = is_param(plan, step->in[1]),
+        .bias = step->in_count == 3,
+        .activation = options->relu ? ET_GEMM_RELU : ET_GEMM_LINEAR,
+        .row_tile = options->row_tile,
+    };
+    int status = et_gemm_get(&step->gemm[0], plan->device->gemms, &shape, error);
+    if (status)
+        return et_fail_while(error, status, "%s", step->node->name);
+    if (!shape.pack_b)
+        return ET_OK;
+    int param = plan->values[step->in[1]].node->attributes.param;
+    return et_plan_add_pack(plan, step->gemm[0], param, act, &step->pack[0], error);
+}
+
+static void run_MATMUL(const et_plan *plan, const et_plan_step *step)
+{
+    et_dtype act = plan->graph->options.act;
+    const void *a = et_plan_data_as(plan, step->in[0], act);
+    const void *b = step->pack[0] >= 0 ? plan->packs[step->pack[0]].data
+                                       : et_plan_data_as(plan, step->in[1], act);
+    const float *bias = step->in_count == 3 ? in(plan, step, 2) : NULL;
+    et_gemm_run(step->gemm[0], out(plan, step, 0), a, b, bias);
+}
+
+/* ---- norm ------------------------------------------------------------------------------- */
+
+static void run_LAYER_NORM(const et_plan *plan, const et_plan_step *step)
+{
+    const et_tensor *x = in_tensor(plan, step, 0);
+    kernels(plan)->layer_norm(out(plan, step, 0), out(plan, step, 1), x->data,
+                              in(plan, step, 1), in(plan, step, 2), step->node->attributes.x,
+                              rows_of(x), width_of(x), x->dtype);
+}
+
+static int prepare_LAYER_NORM_GRAD(et_plan *plan, et_plan_step *step, et_error *error)
+{
+    (void)error;
+    const et_tensor *x = in_tensor(plan, step, 1);
+    step->scratch = (size_t)(et_row_blocks(rows_of(x)) * 2 * width_of(x)) * sizeof(float);
+    return ET_OK;
+}
+
+static void run_LAYER_NORM_GRAD(const et_plan *plan, const et_plan_step *step)
+{
+    const et_tensor *x = in_tensor(plan, step, 1);
+    kernels(plan)->layer_norm_grad(out(plan, step, 0), out(plan, step, 1), out(plan, step, 2),
+                                   scratch(plan), in(plan, step, 0), x->data,
+                                   in(plan, step, 2), in(plan, step, 3), rows_of(x),
+                                   width_of(x), x->dtype);
+}
+
+/* ---- embedding -------------------------------------------------------------------------- */
+
+static void run_EMBEDDING(const et_plan *plan, const et_plan_step *step)
+{
+    const et_tensor *y = out_tensor(plan, step, 0);
+    const int32_t *position = step->in_count == 4 ? in(plan, step, 2) : NULL;
+    const float *positions = step->in_count == 4 ? in(plan, step, 3) : NULL;
+    kernels(plan)->embedding(y->data, in(plan, step, 0), position, in(plan, step, 1),
+                             positions, step->node->attributes.x, rows_of(y), width_of(y),
+                             y->dtype);
+}
+
+static void run_EMBEDDING_GRAD(const et_plan *plan, const et_plan_step *step)
+{
+    const et_tensor *dy = in_tensor(plan, step, 1), *table = out_tensor(plan, step, 0);
+    if (step->in_count < 3)
+        memset(table->data, 0, et_tensor_bytes(*table));
+    else if (in(plan, step, 2) != table->data)
+        memcpy(table->data, in(plan, step, 2), et_tensor_bytes(*table));
+    kernels(plan)->embedding_grad(table->data, in(plan, step, 0), dy->data,
+                                  step->node->attributes.x, rows_of(dy), width_of(dy),
+                                  rows_of(table), dy->dtype);
+}
+
+/* ---- attention -------------------------------------------------------------------------- */
+
+/* Column ranges of q and kv as attention wants them; input i of the step is q, i + 1 kv. */
+typedef struct attention_views {
+    et_attention_shape shape;
+    size_t k_column, v_column; /* bytes from a row's start */
+} attention_views;
+
+static attention_views view_attention(const et_plan *plan, const et_plan_step *step, int first)
+{
+    const et_attributes *attributes = &step->node->attributes;
+    const et_tensor *q = in_tensor(plan, step, first), *kv = in_tensor(plan, step, first + 1);
+    const et_tensor *offsets = in_tensor(plan, step, first + 2);
+    int64_t q_stride = q->shape.size[1], kv_stride = kv->shape.size[1];
+    int64_t width = attributes->self ? q_stride / 3 : q_stride;
+    int head_dim = (int)(width / attributes->attention.heads);
+    size_t column = (size_t)width * et_dtype_size(q->dtype);
+    attention_views views = {
+        .shape = {
+            .segments = (int)offsets->shape.size[0] - 1,
+            .query_offsets = offsets->data,
+            .key_offsets = in(plan, step, first + 3),
+            .heads = attributes->attention.heads,
+            .head_dim = head_dim,
+            .query_stride = q_stride,
+            .key_stride = kv_stride,
+            .value_stride = kv_stride,
+            .out_stride = width,
+            .causal = attributes->attention.causal,
+            .scale = 1 / sqrtf((float)head_dim),
+            .rate = attributes->attention.rate,
+            .random = plan->random,
+            .dtype = q->dtype,
+            .scratch_per_thread = step->scratch / sizeof(float) / (size_t)plan->device->threads,
+        },
+        .k_column = attributes->self ? column : 0,
+        .v_column = attributes->self ? 2 * column : column,
+    };
+    views.shape.random.site = attributes->site;
+    return views;
+}
+
+static int prepare_attention(et_plan *plan, et_plan_step *step, int first)
+{
+    const et_attention_options *options = &step->node->attributes.attention;
+    const et_tensor *q = in_tensor(plan, step, first);
+    int64_t width = q->shape.size[1] / (step->node->attributes.self ? 3 : 1);
+    step->scratch = et_attention_scratch(options->longest_query, options->longest_key,
+                                         (int)(width / options->heads)) *
+                    sizeof(float) * (size_t)plan->device->threads;
+    return ET_OK;
+}
+
+static int prepare_ATTENTION(et_plan *plan, et_plan_step *step, et_error *error)
+{
+    (void)error;
+    return prepare_attention(plan, step, 0);
+}
+
+/* Rows past the last segment belong to nobody; products over all rows must find zeros there. */
+static void clear_tail(const et_tensor *tensor, int64_t used)
+{
+    if (!tensor->data)
+        return;
+    size_t row = (size_t)width_of(tensor) * et_dtype_size(tensor->dtype);
+    memset((char *)tensor->data + (size_t)used * row, 0, (size_t)(rows_of(tensor) - used) * row);
+}
+
+static void run_ATTENTION(const et_plan *plan, const et_plan_step *step)
+{
+    attention_views views = view_attention(plan, step, 0);
+    const char *q = in(plan, step, 0), *kv = in(plan, step, 1);
+    kernels(plan)->attention(out(plan, step, 0), out(plan, step, 1), q, kv + views.k_column,
+                             kv + views.v_column, &views.shape, scratch(plan));
+    int64_t used = views.shape.query_offsets[views.shape.segments];
+    clear_tail(out_tensor(plan, step, 0), used);
+    clear_tail(out_tensor(plan, step, 1), used);
+}
+
+static int prepare_ATTENTION_GRAD(et_plan *plan, et_plan_step *step, et_error *error)
+{
+    (void)error;
+    return prepare_attention(plan, step, 3);
+}
+
+static void run_ATTENTION_GRAD(const et_plan *plan, const et_plan_step *step)
+{
+    attention_views views = view_attention(plan, step, 3);
+    const char *q = in(plan, step, 3), *kv = in(plan, step, 4);
+    char *dq = out(plan, step, 0);
+    char *dkv = step->node->attributes.self ? dq : out(plan, step, 1);
+    kernels(plan)->attention_grad(dq, dkv + views.k_column, dkv + views.v_column,
+                                  in(plan, step, 0), in(plan, step, 1), in(plan, step, 2), q,
+                                  kv + views.k_column, kv + views.v_column, &views.shape,
+                                  scratch(plan));
+    clear_tail(out_tensor(plan, step, 0), views.shape.query_offsets[views.shape.segments]);
+    if (!step->node->attributes.self)
+        clear_tail(out_tensor(plan, step, 1), views.shape.key_offsets[views.shape.segments]);
+}
+
+/* ---- tables ----------------------------------------------------------------------------- */
+
+typedef struct op_functions {
+    int (*prepare)(et_plan *, et_plan_step *, et_error *);
+    et_plan_run_fn *run;
+} op_functions;
+
+/* Leaves make no step. */
+#define prepare_INPUT     NULL
+#define run_INPUT         NULL
+#define prepare_PARAM     NULL
+#define run_PARAM         NULL
+#define prepare_POSITIONS NULL
+#define run_POSITIONS     NULL
+#define prepare_RESULT    NULL
+#define run_RESULT        NULL
+
+#define prepare_ADD          prepare_nothing
+#define run_ADD              run_elementwise
+#define prepare_SUB          prepare_nothing
+#define run_SUB              run_elementwise
+#define prepare_MUL          prepare_nothing
+#define run_MUL              run_elementwise
+#define prepare_SCALE        prepare_nothing
+#define run_SCALE            run_elementwise
+#define prepare_BIAS         prepare_nothing
+#define run_BIAS             run_elementwise
+#define prepare_RELU         prepare_nothing
+#define run_RELU             run_elementwise
+#define prepare_GELU         prepare_nothing
+#define run_GELU             run_elementwise
+#define prepare_TANH         prepare_nothing
+#define run_TANH             run_elementwise
+#define prepare_SIGMOID      prepare_nothing
+#define run_SIGMOID          run_elementwise
+#define prepare_SWISH        prepare_nothing
+#define run_SWISH            run_elementwise
+#define prepare_DROPOUT      prepare_nothing
+#define run_DROPOUT          run_elementwise
+#define prepare_RELU_GRAD    prepare_nothing
+#define run_RELU_GRAD        run_elementwise
+#define prepare_GELU_GRAD    prepare_nothing
+#define run_GELU_GRAD        run_elementwise
+#define prepare_TANH_GRAD    prepare_nothing
+#define run_TANH_GRAD        run_elementwise
+#define prepare_SIGMOID_GRAD prepare_nothing
+#define run_SIGMOID_GRAD     run_elementwise
+#define prepare_SWISH_GRAD   prepare_nothing
+#define run_SWISH_GRAD       run_elementwise
+
+#define prepare_SUM             prepare_nothing
+#define prepare_FILL            prepare_nothing
+#define prepare_LAYER_NORM      prepare_nothing
+#define prepare_EMBEDDING       prepare_nothing
+#define prepare_EMBEDDING_GRAD  prepare_nothing
+#define prepare_CACHED_ATTENTION et_prepare_cached_attention
+#define run_CACHED_ATTENTION     et_run_cached_attention
+#define prepare_VOCABULARY_LOSS  et_prepare_vocabulary_loss
+#define run_VOCABULARY_LOSS      et_run_vocabulary_loss
+
+int et_plan_prepare(et_plan *plan, et_plan_step *step, et_error *error)
+{
+    static const op_functions functions[ET_OP_COUNT] = {
+#define X(id, name, fewest, most) [ET_OP_##id] = { prepare_##id, run_##id },
+#include "graph/ops.def"
+#undef X
+    };
+    const op_functions *op = &functions[step->node->op];
+    et_assert(op->run);
+    step->run = op->run;
+    return op->prepare(plan, step, error);
+}

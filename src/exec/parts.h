@@ -1,0 +1,111 @@
+/* What the files of exec share: values, steps and the plan itself. See plan.h.
+ *
+ *   fuse.c     nodes to steps: which element-wise chains become one
+ *   memory.c   when values live, where they lie
+ *   ops.c, op_*.c   per op: what it needs at planning (prepare), what it calls (run)
+ *   plan.c     puts these together
+ *
+ * Invariants: (1) a step's inputs are written by earlier steps or are leaves; (2) two values
+ * whose lives overlap do not share memory, unless one is the other's alias; (3) after
+ * et_plan_new no pointer of a step changes but those of bound inputs and of parameters. */
+#ifndef ETUDE_EXEC_PARTS_H
+#define ETUDE_EXEC_PARTS_H
+
+#include "exec/plan.h"
+
+typedef enum value_place {
+    PLACE_NONE,     /* nobody reads it: data is NULL */
+    PLACE_ARENA,
+    PLACE_INPUT,    /* bound */
+    PLACE_PARAM,    /* in the store; moves with et_params_use */
+    PLACE_GRADIENT, /* in the store's flat gradients */
+    PLACE_CONSTANT, /* owned by the plan */
+} value_place;
+
+/* One result of one node. */
+typedef struct et_plan_value {
+    et_tensor tensor;
+    const et_node *node;
+    value_place place;
+    int written;    /* step that writes it, -1: a leaf */
+    int last_read;  /* step after which it is dead; INT_MAX: kept to the end */
+    int alias;      /* value whose memory this one shares; -1: its own */
+    size_t offset;  /* PLACE_ARENA: bytes from the arena's start */
+} et_plan_value;
+
+/* A weight in a product's layout. */
+typedef struct et_plan_pack {
+    const et_gemm *gemm;
+    int param;
+    et_dtype dtype; /* of the values packed: float32 or the bfloat16 shadow */
+    void *data;
+} et_plan_pack;
+
+typedef struct et_plan_step et_plan_step;
+typedef void et_plan_run_fn(const et_plan *plan, const et_plan_step *step);
+
+#define ET_PLAN_GEMMS_MAX 4
+
+struct et_plan_step {
+    et_plan_run_fn *run;
+    const et_node *node; /* of a chain: the last one */
+    int in[ET_EW_INPUTS_MAX], in_count;
+    int out[ET_EW_OUTPUTS_MAX], out_count;
+    et_ew_program program;           /* of element-wise steps */
+    et_gemm *gemm[ET_PLAN_GEMMS_MAX];
+    int pack[ET_PLAN_GEMMS_MAX];     /* index of the packed operand B of gemm[i]; -1: plain */
+    int64_t row_block;               /* VOCABULARY_LOSS */
+    size_t scratch;                  /* bytes of work space that run wants */
+};
+
+struct et_plan {
+    et_graph *graph;
+    et_device *device;
+    et_plan_options options;
+    int *first_value;   /* [nodes]: index of a node's first result */
+    et_plan_value *values;
+    int value_count;
+    et_plan_step *steps;
+    int step_count, step_capacity;
+    int *outputs;       /* values */
+    int output_count;
+    et_plan_pack *packs;
+    int pack_count, pack_capacity;
+    unsigned char *arena; /* values, then scratch */
+    unsigned char *scratch;
+    et_plan_memory memory;
+    uint64_t version;   /* of the store when last refreshed */
+    et_random random;
+    struct et_plan_copy {
+        int value, param;
+    } *copies;          /* gradients that are another value's memory */
+    int copy_count;
+};
+
+/* The value that a node stands for (RESULT nodes: their parent's result). */
+int et_plan_value_of(const et_plan *plan, const et_node *node);
+
+/* A value's memory now; of a parameter with dtype ET_BF16, the shadow. */
+void *et_plan_data(const et_plan *plan, int value);
+const void *et_plan_data_as(const et_plan *plan, int value, et_dtype dtype);
+
+/* fuse.c: makes plan->steps from the reachable nodes. */
+int et_plan_make_steps(et_plan *plan, const bool *reached, et_error *error);
+
+/* ops.c: sets step->run and what it needs. */
+int et_plan_prepare(et_plan *plan, et_plan_step *step, et_error *error);
+
+/* A packed copy of parameter param for gemm, made once per plan; *pack is its index. */
+int et_plan_add_pack(et_plan *plan, et_gemm *gemm, int param, et_dtype dtype, int *pack,
+                     et_error *error);
+
+/* memory.c: lives, offsets, sizes; plan->memory and the arena. */
+int et_plan_place(et_plan *plan, et_error *error);
+
+/* Preparing and running the ops that have files of their own. */
+int et_prepare_vocabulary_loss(et_plan *plan, et_plan_step *step, et_error *error);
+void et_run_vocabulary_loss(const et_plan *plan, const et_plan_step *step);
+int et_prepare_cached_attention(et_plan *plan, et_plan_step *step, et_error *error);
+void et_run_cached_attention(const et_plan *plan, const et_plan_step *step);
+
+#endif

@@ -1,0 +1,351 @@
+#include "exec/plan.h"
+
+#include <limits.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/dtype.h"
+#include "exec/parts.h"
+
+int et_plan_value_of(const et_plan *plan, const et_node *node)
+{
+    if (node->op == ET_OP_RESULT)
+        return plan->first_value[node->input[0]->id] + node->attributes.result;
+    return plan->first_value[node->id];
+}
+
+void *et_plan_data(const et_plan *plan, int value)
+{
+    return plan->values[value].tensor.data;
+}
+
+const void *et_plan_data_as(const et_plan *plan, int value, et_dtype dtype)
+{
+    const et_plan_value *v = &plan->values[value];
+    if (v->place == PLACE_PARAM && dtype == ET_BF16) {
+        et_params *params = plan->graph->params;
+        return et_params_shadow(params) +
+               et_params_offset(params, v->node->attributes.param);
+    }
+    et_assert_equal(v->tensor.dtype, dtype);
+    return v->tensor.data;
+}
+
+/* ---- making ----------------------------------------------------------------------------- */
+
+static value_place place_of(const et_node *node)
+{
+    switch (node->op) {
+    case ET_OP_INPUT:
+        return PLACE_INPUT;
+    case ET_OP_PARAM:
+        return PLACE_PARAM;
+    case ET_OP_POSITIONS:
+        return PLACE_CONSTANT;
+    case ET_OP_RESULT:
+        return PLACE_NONE;
+    default:
+        return PLACE_ARENA;
+    }
+}
+
+static int make_values(et_plan *plan, const bool *reached, et_error *error)
+{
+    const et_graph *graph = plan->graph;
+    int count = 0;
+    for (int i = 0; i < graph->count; i++) {
+        plan->first_value[i] = count;
+        count += graph->nodes[i]->results;
+    }
+    plan->values = et_alloc_zero((size_t)count, sizeof *plan->values);
+    if (!plan->values)
+        return et_alloc_failed(error, (size_t)count * sizeof *plan->values, "a plan");
+    plan->value_count = count;
+    for (int i = 0; i < graph->count; i++) {
+        const et_node *node = graph->nodes[i];
+        for (int k = 0; k < node->results; k++) {
+            et_plan_value *value = &plan->values[plan->first_value[i] + k];
+            value->node = node;
+            value->place = reached[i] ? place_of(node) : PLACE_NONE;
+            value->written = value->last_read = value->alias = -1;
+            value->tensor.dtype = node->type[k].dtype;
+            value->tensor.shape = node->type[k].shape;
+        }
+    }
+    return ET_OK;
+}
+
+static void reach(const et_graph *graph, bool *reached)
+{
+    for (int i = graph->count - 1; i >= 0; i--)
+        for (int k = 0; reached[i] && k < graph->nodes[i]->inputs; k++)
+            reached[graph->nodes[i]->input[k]->id] = true;
+}
+
+/* Sinusoids, laid out as at et_sinusoid. */
+static void fill_positions(float *table, int64_t rows, int64_t dim)
+{
+    int64_t half = dim / 2;
+    for (int64_t i = 0; i < half; i++) {
+        double rate = exp(-(double)i * log(1e4) / (double)(half - 1));
+        for (int64_t p = 0; p < rows; p++) {
+            table[p * dim + i] = (float)sin((double)p * rate);
+            table[p * dim + half + i] = (float)cos((double)p * rate);
+        }
+    }
+}
+
+static int make_constants(et_plan *plan, et_error *error)
+{
+    for (int i = 0; i < plan->value_count; i++) {
+        et_plan_value *value = &plan->values[i];
+        if (value->place != PLACE_CONSTANT)
+            continue;
+        size_t bytes = et_tensor_bytes(value->tensor);
+        value->tensor.data = et_alloc_aligned(bytes, 64);
+        if (!value->tensor.data)
+            return et_alloc_failed(error, bytes, "positions");
+        plan->memory.constants += bytes;
+        fill_positions(value->tensor.data, value->tensor.shape.size[0],
+                       value->tensor.shape.size[1]);
+    }
+    return ET_OK;
+}
+
+int et_plan_add_pack(et_plan *plan, et_gemm *gemm, int param, et_dtype dtype, int *pack,
+                     et_error *error)
+{
+    for (int i = 0; i < plan->pack_count; i++)
+        if (plan->packs[i].gemm == gemm && plan->packs[i].param == param) {
+            *pack = i;
+            return ET_OK;
+        }
+    if (plan->pack_count == plan->pack_capacity) {
+        int capacity = plan->pack_capacity ? plan->pack_capacity * 2 : 32;
+        et_plan_pack *packs = et_realloc(plan->packs, (size_t)capacity, sizeof *packs);
+        if (!packs)
+            return et_alloc_failed(error, (size_t)capacity * sizeof *packs, "a plan");
+        plan->packs = packs;
+        plan->pack_capacity = capacity;
+    }
+    size_t bytes = et_gemm_packed_size(gemm);
+    void *data = et_alloc_aligned(bytes, 64);
+    if (!data)
+        return et_alloc_failed(error, bytes, "packed weights");
+    plan->memory.packed += bytes;
+    plan->packs[plan->pack_count] = (et_plan_pack){ gemm, param, dtype, data };
+    *pack = plan->pack_count++;
+    return ET_OK;
+}
+
+static int prepare_steps(et_plan *plan, et_error *error)
+{
+    for (int i = 0; i < plan->step_count; i++) {
+        int status = et_plan_prepare(plan, &plan->steps[i], error);
+        if (status)
+            return status;
+    }
+    return ET_OK;
+}
+
+static int make(et_plan *plan, bool *reached, et_node *const *outputs, int count,
+                et_error *error)
+{
+    const et_graph *graph = plan->graph;
+    for (int i = 0; i < count; i++)
+        reached[outputs[i]->id] = true;
+    for (int i = 0; i < graph->gradient_count; i++)
+        reached[graph->gradients[i].node->id] = true;
+    reach(graph, reached);
+    int status = make_values(plan, reached, error);
+    if (status)
+        return status;
+    for (int i = 0; i < count; i++)
+        plan->outputs[i] = et_plan_value_of(plan, outputs[i]);
+    plan->output_count = count;
+    status = et_plan_make_steps(plan, reached, error);
+    if (!status)
+        status = make_constants(plan, error);
+    if (!status)
+        status = prepare_steps(plan, error);
+    if (!status)
+        status = et_plan_place(plan, error);
+    return status;
+}
+
+int et_plan_new(et_plan **out, et_graph *graph, et_device *device, et_node *const *outputs,
+                int count, const et_plan_options *options, et_error *error)
+{
+    static const et_plan_options defaults = ET_PLAN_OPTIONS_INIT;
+    *out = NULL;
+    if (et_graph_finish(graph, error))
+        return graph->error.status;
+    et_assert(et_params_ready(graph->params));
+    et_plan *plan = et_alloc_zero(1, sizeof *plan);
+    if (!plan)
+        return et_alloc_failed(error, sizeof *plan, "a plan");
+    plan->graph = graph;
+    plan->device = device;
+    plan->options = options ? *options : defaults;
+    bool *reached = et_alloc_zero((size_t)graph->count, sizeof *reached);
+    plan->first_value = et_alloc((size_t)graph->count, sizeof *plan->first_value);
+    plan->outputs = et_alloc((size_t)count, sizeof *plan->outputs);
+    int status = reached && plan->first_value && plan->outputs
+                     ? make(plan, reached, outputs, count, error)
+                     : et_alloc_failed(error, (size_t)graph->count, "a plan");
+    et_free(reached);
+    if (status)
+        et_plan_free(plan);
+    else
+        *out = plan;
+    return status;
+}
+
+void et_plan_free(et_plan *plan)
+{
+    if (!plan)
+        return;
+    for (int i = 0; i < plan->value_count; i++)
+        if (plan->values[i].place == PLACE_CONSTANT)
+            et_free(plan->values[i].tensor.data);
+    for (int i = 0; i < plan->pack_count; i++)
+        et_free(plan->packs[i].data);
+    et_free(plan->packs);
+    et_free(plan->first_value);
+    et_free(plan->values);
+    et_free(plan->steps);
+    et_free(plan->outputs);
+    et_free(plan->copies);
+    et_free(plan->arena);
+    et_free(plan);
+}
+
+/* ---- running ---------------------------------------------------------------------------- */
+
+bool et_plan_bind(et_plan *plan, const char *input, const void *data)
+{
+    bool found = false;
+    for (int i = 0; i < plan->value_count; i++) {
+        et_plan_value *value = &plan->values[i];
+        if (value->place == PLACE_INPUT && !strcmp(value->node->name, input)) {
+            value->tensor.data = (void *)(uintptr_t)data;
+            found = true;
+        }
+    }
+    return found;
+}
+
+/* Parameters may have moved (et_params_use) and changed: point at them, pack them anew. */
+static void refresh(et_plan *plan)
+{
+    et_params *params = plan->graph->params;
+    if (plan->version == et_params_version(params))
+        return;
+    plan->version = et_params_version(params);
+    for (int i = 0; i < plan->value_count; i++) {
+        et_plan_value *value = &plan->values[i];
+        if (value->place == PLACE_PARAM)
+            value->tensor.data = et_params_values(params) +
+                                 et_params_offset(params, value->node->attributes.param);
+    }
+#pragma omp parallel for schedule(dynamic, 1)
+    for (int i = 0; i < plan->pack_count; i++) {
+        const et_plan_pack *pack = &plan->packs[i];
+        int64_t offset = et_params_offset(params, pack->param);
+        const void *from = pack->dtype == ET_BF16
+                               ? (const void *)(et_params_shadow(params) + offset)
+                               : (const void *)(et_params_values(params) + offset);
+        et_gemm_pack(pack->gemm, pack->data, from);
+    }
+}
+
+static void copy_gradients(const et_plan *plan)
+{
+    et_params *params = plan->graph->params;
+    for (int i = 0; i < plan->copy_count; i++) {
+        const et_tensor *tensor = &plan->values[plan->copies[i].value].tensor;
+        float *to =
+            et_params_gradients(params) + et_params_offset(params, plan->copies[i].param);
+        memcpy(to, tensor->data, et_tensor_bytes(*tensor));
+    }
+}
+
+void et_plan_run(et_plan *plan, et_random random)
+{
+    refresh(plan);
+    plan->random = random;
+    for (int i = 0; i < plan->step_count; i++)
+        plan->steps[i].run(plan, &plan->steps[i]);
+    copy_gradients(plan);
+}
+
+et_tensor et_plan_output(const et_plan *plan, int i)
+{
+    et_assert(i >= 0 && i < plan->output_count);
+    return plan->values[plan->outputs[i]].tensor;
+}
+
+static bool is_finite(const et_tensor *tensor)
+{
+    if (!tensor->data || tensor->dtype == ET_I32)
+        return true;
+    int64_t count = et_shape_count(tensor->shape);
+    for (int64_t i = 0; i < count; i++) {
+        float x = tensor->dtype == ET_BF16 ? et_bf16_to_float(((et_bf16 *)tensor->data)[i])
+                                           : ((float *)tensor->data)[i];
+        if (!isfinite(x))
+            return false;
+    }
+    return true;
+}
+
+/* A parameter may be what is not finite: it comes before every step. */
+static const char *find_param(const et_plan *plan)
+{
+    for (int i = 0; i < plan->value_count; i++)
+        if (plan->values[i].place == PLACE_PARAM && !is_finite(&plan->values[i].tensor))
+            return plan->values[i].node->name;
+    return NULL;
+}
+
+const char *et_plan_find_not_finite(et_plan *plan, et_random random)
+{
+    refresh(plan);
+    plan->random = random;
+    const char *param = find_param(plan);
+    if (param)
+        return param;
+    for (int i = 0; i < plan->step_count; i++) {
+        const et_plan_step *step = &plan->steps[i];
+        step->run(plan, step);
+        for (int k = 0; k < step->out_count; k++)
+            if (!is_finite(&plan->values[step->out[k]].tensor))
+                return step->node->name;
+    }
+    return NULL;
+}
+
+et_plan_memory et_plan_memory_needed(const et_plan *plan)
+{
+    return plan->memory;
+}
+
+int et_plan_steps(const et_plan *plan)
+{
+    return plan->step_count;
+}
+
+void et_plan_print(const et_plan *plan, et_strbuf *out)
+{
+    for (int i = 0; i < plan->step_count; i++) {
+        const et_plan_step *step = &plan->steps[i];
+        const et_plan_value *value = &plan->values[step->out[0]];
+        char shape[ET_SHAPE_TEXT_MAX];
+        et_strbuf_printf(out, "%4d  %-18s %-48s %-9s %-16s @%zu\n", i,
+                         step->program.steps > 1 ? "chain" : et_op_name(step->node->op),
+                         step->node->name, et_dtype_name(value->tensor.dtype),
+                         et_shape_print(value->tensor.shape, shape), value->offset);
+    }
+}

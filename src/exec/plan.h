@@ -1,0 +1,72 @@
+/* Plans: an executable graph. Making one decides everything that depends on shapes: which
+ * nodes run, which element-wise chains become one pass, when each value lives, where in one
+ * arena it lies, which kernel runs it, which matrix product it is. Running one only calls
+ * kernels: nothing is allocated.
+ *
+ *     et_plan *plan;
+ *     if (et_plan_new(&plan, graph, outputs, count, &options, &error)) ...
+ *     et_plan_bind(plan, "source_ids", batch.source_ids);
+ *     et_plan_run(plan, random);
+ *     const float *sums = et_plan_output(plan, 0);
+ *
+ * The gradients of a differentiated graph are outputs as well: they are written straight into
+ * the store's flat gradient array (overwritten at every run; padding and parameters that the
+ * loss does not reach stay zero).
+ *
+ * Packed copies of weights are made anew at the start of a run when the store has changed.
+ * A plan borrows graph, parameter store and device; it is used by one thread at a time, and its kernels use
+ * OpenMP threads. */
+#ifndef ETUDE_EXEC_PLAN_H
+#define ETUDE_EXEC_PLAN_H
+
+#include "base/philox.h"
+#include "base/strbuf.h"
+#include "exec/device.h"
+#include "graph/graph.h"
+
+typedef struct et_plan et_plan;
+
+typedef struct et_plan_options {
+    bool fuse;     /* element-wise chains as one pass */
+    bool reuse;    /* buffers of dead values are used again */
+} et_plan_options;
+
+#define ET_PLAN_OPTIONS_INIT { true, true }
+
+/* What a plan needs, in bytes. */
+typedef struct et_plan_memory {
+    size_t activations; /* the arena of values */
+    size_t scratch;     /* kernels' work space, at the arena's end */
+    size_t packed;      /* weights in the products' layout */
+    size_t constants;   /* tables made with the plan */
+} et_plan_memory;
+
+/* Plans the computation of outputs (count of them, kept after a run until the next) and of the
+ * graph's gradients if it was differentiated. The store must be materialized. */
+int et_plan_new(et_plan **out, et_graph *graph, et_device *device, et_node *const *outputs,
+                int count, const et_plan_options *options, et_error *error);
+void et_plan_free(et_plan *plan);
+
+/* Tells where an input's data is; it must hold the input's shape and type and stay valid
+ * through the run. False: the plan reads no input of that name. */
+bool et_plan_bind(et_plan *plan, const char *input, const void *data);
+
+/* Runs. random gives seed and step for dropout. All inputs must be bound. */
+void et_plan_run(et_plan *plan, et_random random);
+
+/* Output i. Borrowed; valid until the next run. */
+et_tensor et_plan_output(const et_plan *plan, int i);
+
+/* Runs again, looking at each value: the name of the first node whose value is not finite, or
+ * NULL. For messages after a loss was not finite. */
+const char *et_plan_find_not_finite(et_plan *plan, et_random random);
+
+et_plan_memory et_plan_memory_needed(const et_plan *plan);
+
+/* Kernel calls in one run, element-wise chains counting as one. */
+int et_plan_steps(const et_plan *plan);
+
+/* One line per step: kernel, names, shapes, where. For people. */
+void et_plan_print(const et_plan *plan, et_strbuf *out);
+
+#endif

@@ -1,0 +1,58 @@
+#include <etude/nn.h>
+
+#include "base/assert.h"
+
+const char *const et_activation_names[] = { "linear",  "relu",  "gelu", "tanh",
+                                            "sigmoid", "swish", NULL };
+
+et_node *et_activate(et_node *x, et_activation activation)
+{
+    switch (activation) {
+    case ET_ACTIVATION_RELU:
+        return et_relu(x);
+    case ET_ACTIVATION_GELU:
+        return et_gelu(x);
+    case ET_ACTIVATION_TANH:
+        return et_tanh(x);
+    case ET_ACTIVATION_SIGMOID:
+        return et_sigmoid(x);
+    case ET_ACTIVATION_SWISH:
+        return et_swish(x);
+    default:
+        et_assert(activation == ET_ACTIVATION_LINEAR);
+        return x;
+    }
+}
+
+et_node *et_dense(et_scope *scope, et_node *x, int64_t units)
+{
+    static const et_dense_options defaults = { 0 };
+    return et_dense_with(scope, x, units, &defaults);
+}
+
+et_node *et_dense_with(et_scope *scope, et_node *x, int64_t units,
+                       const et_dense_options *options)
+{
+    et_shape in = et_node_shape(x);
+    int64_t width = in.rank == 2 ? in.size[1] : 0;
+    et_init init = et_init_glorot_uniform(width, units);
+    if (options->init_limit > 0)
+        init.scale = options->init_limit;
+    et_node *weight = et_param(scope, "weight", et_shape_2(width, units), init);
+    et_node *bias = NULL;
+    if (!options->no_bias)
+        bias = et_param(scope, "bias", et_shape_1(units), (et_init){ ET_INIT_ZEROS, 0 });
+    et_matmul_options matmul = { .relu = options->activation == ET_ACTIVATION_RELU,
+                                 .row_tile = options->row_tile };
+    et_node *y = et_matmul(x, weight, bias, &matmul);
+    return matmul.relu ? y : et_activate(y, options->activation);
+}
+
+et_node *et_norm(et_scope *scope, et_node *x, float epsilon)
+{
+    et_shape in = et_node_shape(x);
+    et_shape width = et_shape_1(in.rank == 2 ? in.size[1] : 0);
+    et_node *gamma = et_param(scope, "scale", width, (et_init){ ET_INIT_ONES, 0 });
+    et_node *beta = et_param(scope, "offset", width, (et_init){ ET_INIT_ZEROS, 0 });
+    return et_layer_norm(x, gamma, beta, epsilon);
+}

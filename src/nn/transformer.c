@@ -1,0 +1,218 @@
+#include "nn/transformer.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "base/assert.h"
+
+/* What one sub-layer needs to know about where it stands. */
+typedef struct stack {
+    const et_transformer_stack *options;
+    int64_t width, row_tile;
+} stack;
+
+static et_node *projection(et_scope *scope, et_node *x, int64_t units, stack s)
+{
+    /* Model Garden: attention projections are drawn from +-sqrt(6 / 2 width), each of q, k, v
+     * as if it stood alone. */
+    et_dense_options options = { .no_bias = !s.options->use_bias,
+                                 .init_limit = sqrtf(6.0f / (float)(2 * s.width)),
+                                 .row_tile = s.row_tile };
+    return et_dense_with(scope, x, units, &options);
+}
+
+static et_node *feed_forward(et_scope *scope, et_node *x, stack s)
+{
+    et_dense_options in = { .activation = s.options->activation, .row_tile = s.row_tile };
+    et_dense_options out = { .row_tile = s.row_tile };
+    et_scope *inner = et_in(scope, "in");
+    et_node *h = et_dense_with(inner, x, s.options->intermediate_size, &in);
+    h = et_dropout(inner, h, s.options->intermediate_dropout);
+    return et_dense_with(et_in(scope, "out"), h, s.width, &out);
+}
+
+/* What a sub-layer reads: x itself, or its norm. */
+static et_node *before(et_scope *scope, et_node *x, stack s)
+{
+    return s.options->norm_first ? et_norm(et_in(scope, "norm"), x, s.options->norm_epsilon) : x;
+}
+
+/* Residual, and the norm behind it if it does not stand before. */
+static et_node *after(et_scope *scope, et_node *x, et_node *f, stack s)
+{
+    et_node *y = et_add(x, et_dropout(scope, f, s.options->dropout_rate));
+    return s.options->norm_first ? y
+                                 : et_norm(et_in(scope, "norm"), y, s.options->norm_epsilon);
+}
+
+static et_node *feed_forward_block(et_scope *scope, et_node *x, stack s)
+{
+    return after(scope, x, feed_forward(scope, before(scope, x, s), s), s);
+}
+
+static et_node *final_norm(et_scope *scope, et_node *x, stack s)
+{
+    return s.options->final_norm
+               ? et_norm(et_in(scope, "final_norm"), x, s.options->norm_epsilon)
+               : x;
+}
+
+/* Offsets and longest sentences of the two sides. */
+typedef struct segments {
+    et_node *source, *target; /* offsets */
+    int64_t source_longest, target_longest;
+} segments;
+
+static et_node *self_attention_block(et_scope *scope, et_node *x, et_node *offsets,
+                                     int64_t longest, bool causal, stack s)
+{
+    et_attention_options options = { .heads = s.options->num_attention_heads,
+                                     .causal = causal,
+                                     .rate = s.options->attention_dropout_rate,
+                                     .longest_query = (int)longest,
+                                     .longest_key = (int)longest };
+    et_node *qkv = projection(et_in(scope, "qkv"), before(scope, x, s), 3 * s.width, s);
+    et_node *mixed = et_attention(scope, qkv, qkv, offsets, offsets, &options);
+    return after(scope, x, projection(et_in(scope, "output"), mixed, s.width, s), s);
+}
+
+static et_node *cross_attention_block(et_scope *scope, et_node *x, et_node *encoded,
+                                      const segments *g, stack s)
+{
+    et_attention_options options = { .heads = s.options->num_attention_heads,
+                                     .rate = s.options->attention_dropout_rate,
+                                     .longest_query = (int)g->target_longest,
+                                     .longest_key = (int)g->source_longest };
+    et_node *q = projection(et_in(scope, "query"), before(scope, x, s), s.width, s);
+    et_node *kv = projection(et_in(scope, "key_value"), encoded, 2 * s.width, s);
+    et_node *mixed = et_attention(scope, q, kv, g->target, g->source, &options);
+    return after(scope, x, projection(et_in(scope, "output"), mixed, s.width, s), s);
+}
+
+et_node *et_transformer_table(et_scope *scope, const et_transformer *model)
+{
+    et_init init = { ET_INIT_NORMAL, 1 / sqrtf((float)model->width) };
+    return et_param(et_in(scope, "embedding"), "table",
+                    et_shape_2(model->vocabulary, model->width), init);
+}
+
+static et_node *embed(et_scope *scope, et_scope *root, const et_transformer *model, et_node *ids,
+                      et_node *positions)
+{
+    et_node *x = et_embedding(ids, et_transformer_table(root, model), sqrtf((float)model->width),
+                              positions, et_sinusoid(root, model->max_positions, model->width));
+    return et_dropout(et_in(scope, "embedding"), x, model->dropout_rate);
+}
+
+static et_node *tokens(et_scope *scope, const char *name, int64_t count)
+{
+    return et_input(scope, name, ET_I32, et_shape_1(count));
+}
+
+static et_node *encode(et_scope *scope, const et_transformer *model, int64_t budget,
+                       et_node *offsets, int64_t row_tile)
+{
+    stack s = { &model->encoder, model->width, row_tile };
+    et_scope *encoder = et_in(scope, "encoder");
+    int64_t longest = budget < model->max_positions ? budget : model->max_positions;
+    et_node *x = embed(encoder, scope, model, tokens(scope, "source_ids", budget),
+                       tokens(scope, "source_positions", budget));
+    for (int i = 0; i < model->encoder.num_layers; i++) {
+        et_scope *layer = et_at(encoder, "layer", i);
+        x = self_attention_block(et_in(layer, "self_attention"), x, offsets, longest, false, s);
+        x = feed_forward_block(et_in(layer, "feed_forward"), x, s);
+    }
+    return final_norm(encoder, x, s);
+}
+
+et_node *et_transformer_encode(et_scope *scope, const et_transformer *model,
+                               int64_t source_budget, int64_t segment_count, int64_t row_tile)
+{
+    return encode(scope, model, source_budget, tokens(scope, "source_offsets", segment_count + 1),
+                  row_tile);
+}
+
+et_node *et_transformer_train(et_scope *scope, const et_transformer *model,
+                              int64_t source_budget, int64_t target_budget, int64_t segment_count)
+{
+    int64_t most = model->max_positions;
+    segments g = { .source = tokens(scope, "source_offsets", segment_count + 1),
+                   .target = tokens(scope, "target_offsets", segment_count + 1),
+                   .source_longest = source_budget < most ? source_budget : most,
+                   .target_longest = target_budget < most ? target_budget : most };
+    et_node *encoded = encode(scope, model, source_budget, g.source, 0);
+    stack s = { &model->decoder, model->width, 0 };
+    et_scope *decoder = et_in(scope, "decoder");
+    et_node *x = embed(decoder, scope, model, tokens(scope, "target_ids", target_budget),
+                       tokens(scope, "target_positions", target_budget));
+    for (int i = 0; i < model->decoder.num_layers; i++) {
+        et_scope *layer = et_at(decoder, "layer", i);
+        x = self_attention_block(et_in(layer, "self_attention"), x, g.target, g.target_longest,
+                                 true, s);
+        x = cross_attention_block(et_in(layer, "cross_attention"), x, encoded, &g, s);
+        x = feed_forward_block(et_in(layer, "feed_forward"), x, s);
+    }
+    return final_norm(decoder, x, s);
+}
+
+/* ---- decoding --------------------------------------------------------------------------- */
+
+et_node *et_transformer_cross_cache(et_scope *scope, const et_transformer *model, int layer,
+                                    et_node *encoded, int64_t row_tile)
+{
+    stack s = { &model->decoder, model->width, row_tile };
+    et_scope *at = et_in(et_at(et_in(scope, "decoder"), "layer", layer), "cross_attention");
+    return projection(et_in(at, "key_value"), encoded, 2 * model->width, s);
+}
+
+static et_node *cache_input(et_scope *scope, const char *kind, int layer, int64_t rows,
+                            int64_t width)
+{
+    char name[48];
+    snprintf(name, sizeof name, "%s_cache_%d", kind, layer);
+    et_graph *graph = et_scope_graph(scope);
+    return et_input(scope, name, et_graph_act(graph), et_shape_2(rows, 2 * width));
+}
+
+/* The inputs that all layers of a decoder step share. */
+typedef struct step_inputs {
+    et_node *slot, *self_length, *cross_begin, *cross_length;
+} step_inputs;
+
+static et_node *decode_layer(et_scope *root, et_scope *layer, int index, et_node *x,
+                             const et_transformer_step *step, const step_inputs *inputs, stack s)
+{
+    int heads = s.options->num_attention_heads;
+    et_scope *self = et_in(layer, "self_attention");
+    et_node *qkv = projection(et_in(self, "qkv"), before(self, x, s), 3 * s.width, s);
+    et_node *mixed = et_cached_attention(
+        qkv, cache_input(root, "self", index, step->slots, s.width), inputs->slot, NULL,
+        inputs->self_length, heads);
+    x = after(self, x, projection(et_in(self, "output"), mixed, s.width, s), s);
+    et_scope *cross = et_in(layer, "cross_attention");
+    et_node *q = projection(et_in(cross, "query"), before(cross, x, s), s.width, s);
+    mixed = et_cached_attention(q, cache_input(root, "cross", index, step->source_rows, s.width),
+                                NULL, inputs->cross_begin, inputs->cross_length, heads);
+    x = after(cross, x, projection(et_in(cross, "output"), mixed, s.width, s), s);
+    return feed_forward_block(et_in(layer, "feed_forward"), x, s);
+}
+
+et_node *et_transformer_decode(et_scope *scope, const et_transformer *model,
+                               const et_transformer_step *step)
+{
+    stack s = { &model->decoder, model->width, step->row_tile };
+    et_scope *decoder = et_in(scope, "decoder");
+    step_inputs inputs = {
+        .slot = et_input(scope, "slot", ET_I32, et_shape_2(step->rows, step->longest)),
+        .self_length = tokens(scope, "self_length", step->rows),
+        .cross_begin = tokens(scope, "cross_begin", step->rows),
+        .cross_length = tokens(scope, "cross_length", step->rows),
+    };
+    et_node *x = embed(decoder, scope, model, tokens(scope, "ids", step->rows),
+                       tokens(scope, "positions", step->rows));
+    for (int i = 0; i < model->decoder.num_layers; i++)
+        x = decode_layer(scope, et_at(decoder, "layer", i), i, x, step, &inputs, s);
+    x = final_norm(decoder, x, s);
+    et_matmul_options logits = { .transpose_b = true, .f32 = true, .row_tile = step->row_tile };
+    return et_matmul(x, et_transformer_table(scope, model), NULL, &logits);
+}

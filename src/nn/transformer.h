@@ -1,0 +1,77 @@
+/* The encoder-decoder Transformer (Vaswani et al. 2017) over packed batches, with the options of
+ * Model Garden's Seq2SeqTransformer (pre-norm by default) and post-norm as fairseq has it.
+ *
+ * The embedding table is shared by source, target and the output projection. Embeddings are
+ * multiplied by sqrt(width), sinusoids added, then dropout. A block is
+ *
+ *   norm_first:  x + drop(f(norm(x)))        else:  norm(x + drop(f(x)))
+ *
+ * for f in self-attention, (decoder) cross-attention, feed-forward; final_norm adds a norm
+ * after the last block. Token counts are the shapes' budgets; offsets say where sentences
+ * begin.
+ *
+ * Training and scoring build the whole model; decoding builds the encoder with every layer's
+ * cross keys and values, and one step of the decoder for many hypotheses against caches. All
+ * three share parameters by name:
+ *   embedding/table, encoder/layer_0/self_attention/qkv/weight, .../output/weight,
+ *   encoder/layer_0/feed_forward/in/weight, .../out/weight, decoder/layer_0/cross_attention/
+ *   query/weight, .../key_value/weight, ... */
+#ifndef ETUDE_NN_TRANSFORMER_H
+#define ETUDE_NN_TRANSFORMER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <etude/nn.h>
+
+/* One stack, encoder or decoder. */
+typedef struct et_transformer_stack {
+    int num_layers;
+    int num_attention_heads;
+    int64_t intermediate_size;
+    et_activation activation;
+    float dropout_rate;           /* after each sub-layer and after the embedding's sum */
+    float attention_dropout_rate; /* on attention weights */
+    float intermediate_dropout;   /* after the feed-forward's activation */
+    bool use_bias;                /* in attention projections; the feed-forward has it always */
+    bool norm_first;
+    bool final_norm;
+    float norm_epsilon;
+} et_transformer_stack;
+
+typedef struct et_transformer {
+    et_transformer_stack encoder, decoder;
+    int64_t vocabulary;
+    int64_t width;
+    int64_t max_positions;  /* rows of the sinusoid table; longest sequence */
+    float dropout_rate;     /* of the embeddings */
+} et_transformer;
+
+/* Inputs of the whole model, all int32, by name: "source_ids", "source_positions"
+ * [source_budget]; "target_ids", "target_positions" [target_budget]; "source_offsets",
+ * "target_offsets" [segments + 1]. Returns the decoder's output [target_budget, width]. */
+et_node *et_transformer_train(et_scope *scope, const et_transformer *model,
+                              int64_t source_budget, int64_t target_budget, int64_t segments);
+
+/* The shared table, for the loss and for logits. */
+et_node *et_transformer_table(et_scope *scope, const et_transformer *model);
+
+/* The encoder's output [source_budget, width]; inputs as above. */
+et_node *et_transformer_encode(et_scope *scope, const et_transformer *model,
+                               int64_t source_budget, int64_t segments, int64_t row_tile);
+
+/* Keys and values of decoder layer `layer` for an encoder's output: [rows, 2 width]. */
+et_node *et_transformer_cross_cache(et_scope *scope, const et_transformer *model, int layer,
+                                    et_node *encoded, int64_t row_tile);
+
+/* One decoder step for `rows` hypotheses: logits [rows, vocabulary] float32. Inputs by name:
+ * "ids", "positions", "self_length", "cross_begin", "cross_length" int32 [rows]; "slot" int32
+ * [rows, longest]; for each layer "self_cache_<layer>" act [slots, 2 width] and
+ * "cross_cache_<layer>" act [source_rows, 2 width]. */
+typedef struct et_transformer_step {
+    int64_t rows, longest, slots, source_rows, row_tile;
+} et_transformer_step;
+et_node *et_transformer_decode(et_scope *scope, const et_transformer *model,
+                               const et_transformer_step *step);
+
+#endif
