@@ -101,7 +101,29 @@ typedef struct et_attention_shape {
     float rate;    /* dropout on the weights; 0: none */
     et_random random;
     et_dtype dtype;
+    size_t scratch_per_thread; /* floats: et_attention_scratch() of the longest segments; thread
+                                  i uses scratch + i * scratch_per_thread */
 } et_attention_shape;
+
+/* Attention of one new query row per hypothesis over a key/value cache (decoding). Row r sees
+ * length[r] cached rows; position p of row r is the cache row
+ *   slot[r * slot_stride + p]  when slot is given (beam search: an ancestor table), or
+ *   begin[r] + p               when slot is NULL (cross attention over the encoder's rows).
+ * A cache row holds heads * head_dim columns. No row reads another's numbers and sums run in
+ * the order of positions, so a row has the same bits in any batch. Length 0 gives zeros. */
+#define ET_CACHED_HEAD_DIM_MAX 1024 /* the running output of one head lives on the stack */
+
+typedef struct et_cached_attention_shape {
+    int rows;
+    const int32_t *length; /* [rows] positions seen */
+    const int32_t *slot;   /* [rows, slot_stride] cache rows, or NULL */
+    int64_t slot_stride;
+    const int32_t *begin; /* [rows] first cache row where slot is NULL */
+    int heads, head_dim;
+    int64_t query_stride, key_stride, value_stride, out_stride; /* elements between rows */
+    float scale;
+    et_dtype dtype; /* of q, keys, values and out */
+} et_cached_attention_shape;
 
 /* ---- one table per instruction set ------------------------------------------------------- */
 
@@ -144,16 +166,22 @@ typedef struct et_kernels {
                            int64_t rows, int64_t width, int64_t vocabulary, et_dtype dtype);
 
     /* out [Tq, H * head_dim]; lse [Tq, H] keeps log of the sum of exp of scores (NULL: not
-     * kept). scratch: et_attention_scratch(...) floats per thread, for max_threads threads. */
+     * kept). scratch: scratch_per_thread floats for each of omp_get_max_threads() threads. Not
+     * to be called from inside a parallel region: its threads would share one part. */
     void (*attention)(void *out, float *lse, const void *q, const void *k, const void *v,
                       const et_attention_shape *shape, float *scratch);
 
     /* Derivatives by q, k, v (strides as their values), weights recomputed from lse. Rows
      * outside every segment are left alone. (Dao 2023, FlashAttention-2, equations of the
-     * backward pass: with P the weights, dropped and scaled, D = rowsum(dout * out).) */
+     * backward pass. Its D = rowsum(dout * out) is taken as rowsum(P * dP), the same number
+     * without the rounding of out.) out is not read and may be NULL. dout has out's stride. */
     void (*attention_grad)(void *dq, void *dk, void *dv, const void *dout, const void *out,
                            const float *lse, const void *q, const void *k, const void *v,
                            const et_attention_shape *shape, float *scratch);
+
+    /* See et_cached_attention_shape. */
+    void (*cached_attention)(void *out, const void *q, const void *keys, const void *values,
+                             const et_cached_attention_shape *shape);
 
     /* One row block of softmax cross-entropy with label smoothing. logits [rows, V] of type
      * dtype become d(sum of losses)/d(logits) in place when gradient is true. For label y >= 0:
@@ -205,11 +233,12 @@ typedef struct et_kernels {
 /* The readable reference: one thread, no tricks. Tests compare every table with it. */
 extern const et_kernels et_kernels_reference;
 
-/* The table for an instruction set by name ("plain", "avx2", "avx512"), NULL if this CPU or
- * this build has it not. */
+/* The table for an instruction set by name ("reference", "plain", "avx2", "avx512"), NULL if
+ * this CPU or this build has it not. */
 const et_kernels *et_kernels_named(const char *name);
 
-/* The best table for this CPU. The environment variable ETUDE_ISA may name a lower one. */
+/* The best table for this CPU. The environment variable ETUDE_ISA may name a lower one; a name
+ * that et_kernels_named does not know changes nothing. */
 const et_kernels *et_kernels_best(void);
 
 /* Blocks of ET_ROW_BLOCK rows. */
