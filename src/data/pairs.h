@@ -23,7 +23,7 @@ typedef struct et_pair_batch {
     int32_t *target_positions;            /* [target_budget] */
     int32_t *target_labels;               /* [target_budget], -1: empty, not in the loss */
     int32_t *target_offsets;              /* [max_segments + 1] */
-    uint32_t *pair;                       /* [max_segments]: index in the corpus */
+    uint32_t *pair;                       /* [max_segments]: index in the encoded corpus */
     int segments;                         /* pairs in this batch */
     int64_t source_tokens, target_tokens; /* tokens in use */
     int64_t epoch;                        /* pass over the data, from 0 */
@@ -34,7 +34,16 @@ typedef struct et_pair_shape {
     int64_t max_segments;
 } et_pair_shape;
 
+/* Memory for a batch of a shape (each at least 1), empty; one block, arrays aligned to 64
+ * bytes. */
 int et_pair_batch_init(et_pair_batch *batch, const et_pair_shape *shape, et_error *error);
 void et_pair_batch_release(et_pair_batch *batch);
+
+/* Makes everything empty; makes empty what lies past the segments and tokens in use. */
+void et_pair_batch_clear(et_pair_batch *batch, const et_pair_shape *shape);
+void et_pair_batch_finish(et_pair_batch *batch, const et_pair_shape *shape);
+
+/* Copies contents between batches of one shape. */
+void et_pair_batch_copy(et_pair_batch *to, const et_pair_batch *from, const et_pair_shape *shape);
 
 #endif

@@ -1,0 +1,246 @@
+#include "data/corpus.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "io/format.h"
+
+/* In a tsv both sides are columns of one text, and only the source side has a reader. */
+struct et_corpus {
+    const et_corpus_paths *paths;
+    bool tsv;
+    et_text *text[2];    /* of source and target */
+    int64_t *lines[2];   /* [files of that side]: lines read */
+    int64_t pairs;       /* given so far */
+    et_corpus_pair pair; /* what next_line gives in halves */
+    bool target_is_due;
+};
+
+/* ---- which files ---- */
+
+const et_strings *et_corpus_files(const et_corpus_paths *paths, bool target)
+{
+    if (paths->tsv.count)
+        return &paths->tsv;
+    return target ? &paths->target : &paths->source;
+}
+
+static int check_paths(const et_corpus_paths *paths, et_error *error)
+{
+    bool source = paths->source.count, target = paths->target.count, tsv = paths->tsv.count;
+    if (!source && !target && !tsv)
+        return et_fail(error, ET_ECONFIG, "no text: set source_path and target_path, or tsv_path");
+    if (tsv && (source || target))
+        return et_fail(error, ET_ECONFIG,
+                       "tsv_path (%s) and %s (%s) are both set: set tsv_path or the other two",
+                       paths->tsv.items[0], source ? "source_path" : "target_path",
+                       source ? paths->source.items[0] : paths->target.items[0]);
+    if (!tsv && source != target)
+        return et_fail(error, ET_ECONFIG, "%s is set (%s) and %s is not: set both",
+                       source ? "source_path" : "target_path",
+                       source ? paths->source.items[0] : paths->target.items[0],
+                       source ? "target_path" : "source_path");
+    return ET_OK;
+}
+
+int et_corpus_open(et_corpus **out, const et_corpus_paths *paths, et_error *error)
+{
+    int status = check_paths(paths, error);
+    if (status)
+        return status;
+    et_corpus *corpus = et_alloc_zero(1, sizeof *corpus);
+    if (!corpus)
+        return et_alloc_failed(error, sizeof *corpus, "a corpus reader");
+    corpus->paths = paths;
+    corpus->tsv = paths->tsv.count > 0;
+    for (int side = 0; !status && side < (corpus->tsv ? 1 : 2); side++) {
+        const et_strings *files = et_corpus_files(paths, side);
+        corpus->lines[side] = et_alloc_zero(files->count, sizeof(int64_t));
+        if (!corpus->lines[side])
+            status = et_alloc_failed(error, files->count * sizeof(int64_t), "a corpus reader");
+        else
+            status = et_text_open(&corpus->text[side], files, error);
+    }
+    if (status) {
+        et_corpus_close(corpus);
+        return status;
+    }
+    *out = corpus;
+    return ET_OK;
+}
+
+void et_corpus_close(et_corpus *corpus)
+{
+    if (!corpus)
+        return;
+    for (int side = 0; side < 2; side++) {
+        et_text_close(corpus->text[side]);
+        et_free(corpus->lines[side]);
+    }
+    et_free(corpus);
+}
+
+/* ---- pairs ---- */
+
+static int next_line(et_corpus *corpus, int side, et_text_line *line, et_error *error)
+{
+    int status = et_text_next(corpus->text[side], line, error);
+    if (!status && line->text)
+        corpus->lines[side][line->file] = line->number;
+    return status;
+}
+
+/* "help.en" or "help.en and 2 more". */
+static const char *side_name(const et_strings *files, et_strbuf *out)
+{
+    et_strbuf_append(out, files->items[0]);
+    if (files->count > 1)
+        et_strbuf_printf(out, " and %zu more", files->count - 1);
+    return et_strbuf_text(out);
+}
+
+/* One side has ended: counts the rest of the other, so that both can be named. */
+static int lengths_differ(et_corpus *corpus, et_error *error)
+{
+    et_text_line line;
+    for (int side = 0; side < 2; side++)
+        do {
+            int status = next_line(corpus, side, &line, error);
+            if (status)
+                return status;
+        } while (line.text);
+    et_strbuf source = ET_STRBUF_INIT, target = ET_STRBUF_INIT;
+    int status = et_fail(error, ET_EDATA,
+                         "%s has %s lines, %s has %s: line N of one must translate line N of the "
+                         "other",
+                         side_name(&corpus->paths->source, &source),
+                         et_format_count(et_text_count(corpus->text[0])).text,
+                         side_name(&corpus->paths->target, &target),
+                         et_format_count(et_text_count(corpus->text[1])).text);
+    et_strbuf_release(&source);
+    et_strbuf_release(&target);
+    return status;
+}
+
+static int no_lines(const et_corpus *corpus, et_error *error)
+{
+    et_strbuf name = ET_STRBUF_INIT;
+    int status = et_fail(error, ET_EDATA, "%s: there is no line in it: give at least one pair",
+                         side_name(et_corpus_files(corpus->paths, false), &name));
+    et_strbuf_release(&name);
+    return status;
+}
+
+static int split_columns(const et_text_line *line, et_corpus_pair *pair, et_error *error)
+{
+    const char *tab = memchr(line->text, '\t', line->length);
+    size_t tabs = 0;
+    for (size_t i = 0; i < line->length; i++)
+        tabs += line->text[i] == '\t';
+    if (tabs != 1)
+        return et_fail(error, ET_EDATA,
+                       "%s:%lld: expected 2 columns, found %zu: a line is source, one TAB, target",
+                       line->path, (long long)line->number, tabs + 1);
+    pair->source = line->text;
+    pair->source_length = (size_t)(tab - line->text);
+    pair->target = tab + 1;
+    pair->target_length = line->length - pair->source_length - 1;
+    return ET_OK;
+}
+
+static int next_of_tsv(et_corpus *corpus, et_corpus_pair *pair, et_error *error)
+{
+    et_text_line line;
+    int status = next_line(corpus, 0, &line, error);
+    if (status || !line.text)
+        return status;
+    return split_columns(&line, pair, error);
+}
+
+static int next_of_two(et_corpus *corpus, et_corpus_pair *pair, et_error *error)
+{
+    et_text_line source, target;
+    int status = next_line(corpus, 0, &source, error);
+    if (!status)
+        status = next_line(corpus, 1, &target, error);
+    if (status)
+        return status;
+    if (!source.text != !target.text)
+        return lengths_differ(corpus, error);
+    *pair = (et_corpus_pair){ source.text, target.text, source.length, target.length, 0 };
+    return ET_OK;
+}
+
+int et_corpus_next(et_corpus *corpus, et_corpus_pair *pair, et_error *error)
+{
+    *pair = (et_corpus_pair){ 0 };
+    int status = corpus->tsv ? next_of_tsv(corpus, pair, error) : next_of_two(corpus, pair, error);
+    if (status)
+        return status;
+    pair->index = corpus->pairs;
+    if (pair->source)
+        corpus->pairs++;
+    else if (corpus->pairs == 0)
+        return no_lines(corpus, error);
+    return ET_OK;
+}
+
+int et_corpus_next_line(void *payload, const char **text, size_t *length, et_error *error)
+{
+    et_corpus *corpus = payload;
+    et_corpus_pair *pair = &corpus->pair;
+    if (!corpus->target_is_due) {
+        int status = et_corpus_next(corpus, pair, error);
+        if (status)
+            return status;
+    }
+    *text = corpus->target_is_due ? pair->target : pair->source;
+    *length = corpus->target_is_due ? pair->target_length : pair->source_length;
+    corpus->target_is_due = pair->source && !corpus->target_is_due;
+    return ET_OK;
+}
+
+/* ---- places and counts ---- */
+
+void et_corpus_place(const et_corpus_paths *paths, const int64_t *lines, bool target, int64_t index,
+                     const char **path, int64_t *line)
+{
+    const et_strings *files = et_corpus_files(paths, target);
+    size_t file = 0;
+    while (file + 1 < files->count && index >= lines[file])
+        index -= lines[file++];
+    *path = files->items[file];
+    *line = index + 1;
+}
+
+int64_t et_corpus_lines(const et_corpus *corpus, bool target, size_t file)
+{
+    return corpus->lines[target && !corpus->tsv][file];
+}
+
+void et_corpus_counts_print(const et_corpus_counts *counts, et_strbuf *out)
+{
+    const struct {
+        int64_t count;
+        const char *why;
+    } rows[] = {
+        { counts->too_long, "too long" },
+        { counts->empty, "empty" },
+        { counts->lopsided, "lopsided" },
+        { counts->duplicate, "duplicate" },
+    };
+    int64_t left_out = counts->read - counts->kept;
+    et_strbuf_printf(out, "%s pairs", et_format_count(counts->kept).text);
+    if (left_out)
+        et_strbuf_printf(out, "; %s left out", et_format_count(left_out).text);
+    const char *between = ": ";
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (rows[i].count) {
+            et_strbuf_printf(out, "%s%s %s", between, et_format_count(rows[i].count).text,
+                             rows[i].why);
+            between = ", ";
+        }
+    if (counts->cut)
+        et_strbuf_printf(out, "; %s shortened", et_format_count(counts->cut).text);
+}

@@ -1,0 +1,428 @@
+#include "data/text.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/file.h"
+#include "io/checksum.h"
+
+#define RAW_SIZE ((size_t)64 << 10)
+
+/* A line of the longest length, its end, and room so that a refill is never tiny. */
+#define BUFFER_SIZE (ET_TEXT_LINE_MAX + RAW_SIZE)
+
+static const unsigned char gzip_magic[2] = { 0x1f, 0x8b };
+static const char byte_order_mark[3] = "\xef\xbb\xbf";
+
+struct et_text {
+    const et_strings *paths;
+    size_t file;        /* index of the open file; paths->count after the last */
+    int fd;             /* -1: none */
+    int64_t number;     /* of the last line given, in its file */
+    int64_t count;      /* lines given in all */
+    char *buffer;       /* [BUFFER_SIZE]: text as it is after unpacking */
+    size_t begin, end;  /* what of it is not yet given */
+    bool drained;       /* the open file has no more text */
+    unsigned char *raw; /* [RAW_SIZE]: bytes of the file */
+    size_t raw_begin, raw_end;
+    bool raw_drained;
+    bool packed;     /* the open file is gzip */
+    bool member;     /* within a gzip member: the file must not end here */
+    z_stream stream; /* live while packed */
+};
+
+static const char *current_path(const et_text *text)
+{
+    return text->paths->items[text->file];
+}
+
+/* zlib's memory comes from where all memory comes from. */
+static voidpf zlib_allocate(voidpf payload, uInt count, uInt size)
+{
+    (void)payload;
+    return et_alloc(count, size);
+}
+
+static void zlib_release(voidpf payload, voidpf memory)
+{
+    (void)payload;
+    et_free(memory);
+}
+
+/* ---- bytes of the file ---- */
+
+/* Opens a regular file; opening without blocking keeps a named pipe from stopping us. */
+static int open_regular(int *fd, const char *path, et_error *error)
+{
+    struct stat info;
+    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (*fd < 0)
+        return et_fail_errno(error, "cannot open %s", path);
+    int status = ET_OK;
+    if (fstat(*fd, &info))
+        status = et_fail_errno(error, "cannot open %s", path);
+    else if (S_ISDIR(info.st_mode))
+        status = et_fail(error, ET_EDATA, "%s is a directory: name the text files in it", path);
+    else if (!S_ISREG(info.st_mode))
+        status = et_fail(error, ET_EDATA, "%s is not a regular file: write the text to one", path);
+    if (status) {
+        close(*fd);
+        *fd = -1;
+    }
+    return status;
+}
+
+/* Puts more bytes behind what is left in raw, which has been moved to its front. */
+static int read_raw(et_text *text, et_error *error)
+{
+    memmove(text->raw, text->raw + text->raw_begin, text->raw_end - text->raw_begin);
+    text->raw_end -= text->raw_begin;
+    text->raw_begin = 0;
+    ssize_t got;
+    do {
+        got = read(text->fd, text->raw + text->raw_end, RAW_SIZE - text->raw_end);
+    } while (got < 0 && errno == EINTR);
+    if (got < 0)
+        return et_fail_errno(error, "cannot read %s", current_path(text));
+    text->raw_end += (size_t)got;
+    text->raw_drained = got == 0;
+    return ET_OK;
+}
+
+/* ---- unpacking ---- */
+
+static int gzip_failed(const et_text *text, et_error *error)
+{
+    return et_fail(error, ET_EFORMAT,
+                   "%s:%lld: the gzip data is damaged from here on (%s): copy the file again",
+                   current_path(text), (long long)text->number + 1,
+                   text->stream.msg ? text->stream.msg : "unknown reason");
+}
+
+static int gzip_cut(const et_text *text, et_error *error)
+{
+    return et_fail(error, ET_EFORMAT,
+                   "%s:%lld: the gzip file ends in the middle of its data: copy it again",
+                   current_path(text), (long long)text->number + 1);
+}
+
+/* Unpacks into room bytes at out; *got of them. A file may hold several members in a row. */
+static int unpack(et_text *text, char *out, size_t room, size_t *got, et_error *error)
+{
+    z_stream *stream = &text->stream;
+    stream->next_out = (Bytef *)out;
+    stream->avail_out = (uInt)room;
+    while (stream->avail_out == room) {
+        if (text->raw_begin == text->raw_end) {
+            int status = read_raw(text, error);
+            if (status)
+                return status;
+            if (text->raw_drained) {
+                *got = 0;
+                text->drained = true;
+                return text->member ? gzip_cut(text, error) : ET_OK;
+            }
+        }
+        text->member = true;
+        stream->next_in = text->raw + text->raw_begin;
+        stream->avail_in = (uInt)(text->raw_end - text->raw_begin);
+        int result = inflate(stream, Z_NO_FLUSH);
+        text->raw_begin = text->raw_end - stream->avail_in;
+        if (result == Z_MEM_ERROR)
+            return et_alloc_failed(error, RAW_SIZE, "unpacking gzip");
+        if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR)
+            return gzip_failed(text, error);
+        if (result == Z_STREAM_END) {
+            text->member = false;
+            inflateReset(stream);
+        }
+    }
+    *got = room - stream->avail_out;
+    return ET_OK;
+}
+
+/* Plain text: copies what has been read ahead, then reads on. */
+static int pass(et_text *text, char *out, size_t room, size_t *got, et_error *error)
+{
+    if (text->raw_begin == text->raw_end) {
+        int status = read_raw(text, error);
+        if (status)
+            return status;
+        text->drained = text->raw_drained;
+    }
+    *got = text->raw_end - text->raw_begin;
+    if (*got > room)
+        *got = room;
+    memcpy(out, text->raw + text->raw_begin, *got);
+    text->raw_begin += *got;
+    return ET_OK;
+}
+
+/* Puts more text behind what is left in the buffer. */
+static int refill(et_text *text, et_error *error)
+{
+    memmove(text->buffer, text->buffer + text->begin, text->end - text->begin);
+    text->end -= text->begin;
+    text->begin = 0;
+    size_t room = BUFFER_SIZE - text->end;
+    size_t got = 0;
+    et_assert(room > 0);
+    if (room > RAW_SIZE)
+        room = RAW_SIZE;
+    int status = text->packed ? unpack(text, text->buffer + text->end, room, &got, error)
+                              : pass(text, text->buffer + text->end, room, &got, error);
+    text->end += got;
+    return status;
+}
+
+/* ---- files ---- */
+
+static void close_file(et_text *text)
+{
+    if (text->packed)
+        inflateEnd(&text->stream);
+    text->packed = false;
+    if (text->fd >= 0)
+        close(text->fd);
+    text->fd = -1;
+}
+
+static int begin_gzip(et_text *text, et_error *error)
+{
+    memset(&text->stream, 0, sizeof text->stream);
+    text->stream.zalloc = zlib_allocate;
+    text->stream.zfree = zlib_release;
+    /* 15: the largest window; 16 more: gzip. */
+    if (inflateInit2(&text->stream, 15 + 16) != Z_OK)
+        return et_alloc_failed(error, RAW_SIZE, "unpacking gzip");
+    text->packed = true;
+    return ET_OK;
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t length = strlen(text), end_length = strlen(end);
+    return length >= end_length && !strcmp(text + length - end_length, end);
+}
+
+/* Opens the file at text->file, finds out whether it is gzip and skips a byte order mark. */
+static int open_file(et_text *text, et_error *error)
+{
+    const char *path = current_path(text);
+    text->number = 0;
+    text->begin = text->end = text->raw_begin = text->raw_end = 0;
+    text->drained = text->raw_drained = text->member = false;
+    int status = open_regular(&text->fd, path, error);
+    while (!status && text->raw_end < sizeof gzip_magic && !text->raw_drained)
+        status = read_raw(text, error);
+    if (status)
+        return status;
+    if (text->raw_end >= sizeof gzip_magic && !memcmp(text->raw, gzip_magic, sizeof gzip_magic))
+        status = begin_gzip(text, error);
+    else if (ends_with(path, ".gz"))
+        status =
+            et_fail(error, ET_EFORMAT, "%s is not gzip data: copy it again, or rename it", path);
+    while (!status && text->end < sizeof byte_order_mark && !text->drained)
+        status = refill(text, error);
+    if (!status && text->end >= sizeof byte_order_mark &&
+        !memcmp(text->buffer, byte_order_mark, sizeof byte_order_mark))
+        text->begin = sizeof byte_order_mark;
+    return status;
+}
+
+int et_text_open(et_text **out, const et_strings *paths, et_error *error)
+{
+    et_assert(paths->count > 0);
+    for (size_t i = 0; i < paths->count; i++) {
+        int fd;
+        int status = open_regular(&fd, paths->items[i], error);
+        if (status)
+            return status;
+        close(fd);
+    }
+    et_text *text = et_alloc_zero(1, sizeof *text);
+    if (!text)
+        return et_alloc_failed(error, sizeof *text, "a text reader");
+    text->paths = paths;
+    text->fd = -1;
+    text->buffer = et_alloc(BUFFER_SIZE, 1);
+    text->raw = et_alloc(RAW_SIZE, 1);
+    int status = text->buffer && text->raw
+                     ? open_file(text, error)
+                     : et_alloc_failed(error, BUFFER_SIZE + RAW_SIZE, "a text reader");
+    if (status) {
+        et_text_close(text);
+        return status;
+    }
+    *out = text;
+    return ET_OK;
+}
+
+void et_text_close(et_text *text)
+{
+    if (!text)
+        return;
+    close_file(text);
+    et_free(text->buffer);
+    et_free(text->raw);
+    et_free(text);
+}
+
+/* ---- lines ---- */
+
+static int too_long(const et_text *text, et_error *error)
+{
+    return et_fail(error, ET_EDATA,
+                   "%s:%lld: a line of more than %zu bytes: text must have one sentence a line",
+                   current_path(text), (long long)text->number + 1, ET_TEXT_LINE_MAX);
+}
+
+static int check_line(const et_text *text, const et_text_line *line, et_error *error)
+{
+    size_t at = et_text_invalid(line->text, line->length);
+    if (at == line->length)
+        return ET_OK;
+    unsigned char byte = (unsigned char)line->text[at];
+    if (byte == 0)
+        return et_fail(error, ET_EDATA,
+                       "%s:%lld: byte %zu of the line is NUL: save the file as UTF-8 text",
+                       line->path, (long long)line->number, at + 1);
+    return et_fail(error, ET_EDATA,
+                   "%s:%lld: byte %zu of the line (0x%02X) is not UTF-8: save the file as UTF-8",
+                   current_path(text), (long long)line->number, at + 1, byte);
+}
+
+/* Makes [begin, begin + *length) a line and *next where the following begins; *length is
+ * SIZE_MAX at the end of the file. */
+static int find_line(et_text *text, size_t *length, size_t *next, et_error *error)
+{
+    size_t searched = 0;
+    for (;;) {
+        char *start = text->buffer + text->begin;
+        size_t have = text->end - text->begin;
+        char *newline = have > searched ? memchr(start + searched, '\n', have - searched) : NULL;
+        if (newline || text->drained) {
+            *length = newline ? (size_t)(newline - start) : have;
+            *next = text->begin + *length + (newline ? 1 : 0);
+            if (!newline && have == 0)
+                *length = SIZE_MAX;
+            return ET_OK;
+        }
+        if (have > ET_TEXT_LINE_MAX + 1)
+            return too_long(text, error);
+        searched = have;
+        int status = refill(text, error);
+        if (status)
+            return status;
+    }
+}
+
+int et_text_next(et_text *text, et_text_line *line, et_error *error)
+{
+    size_t length = SIZE_MAX, next = 0;
+    *line = (et_text_line){ 0 };
+    while (text->file < text->paths->count) {
+        int status = find_line(text, &length, &next, error);
+        if (status)
+            return status;
+        if (length != SIZE_MAX)
+            break;
+        close_file(text);
+        if (++text->file < text->paths->count && (status = open_file(text, error)))
+            return status;
+    }
+    if (text->file == text->paths->count)
+        return ET_OK;
+    const char *start = text->buffer + text->begin;
+    if (length && start[length - 1] == '\r')
+        length--;
+    if (length > ET_TEXT_LINE_MAX)
+        return too_long(text, error);
+    text->begin = next;
+    text->count++;
+    *line = (et_text_line){ start, length, current_path(text), text->file, ++text->number };
+    return check_line(text, line, error);
+}
+
+int64_t et_text_count(const et_text *text)
+{
+    return text->count;
+}
+
+/* ---- encoding ---- */
+
+/* Bytes of the sequence at p, 0 if it is not UTF-8. Table 3-7 of the Unicode standard: what
+ * the second byte may be depends on the first. */
+static size_t sequence_length(const unsigned char *p, size_t left)
+{
+    unsigned char low = 0x80, high = 0xbf;
+    size_t length;
+    if (p[0] >= 0xc2 && p[0] <= 0xdf)
+        length = 2;
+    else if (p[0] >= 0xe0 && p[0] <= 0xef)
+        length = 3;
+    else if (p[0] >= 0xf0 && p[0] <= 0xf4)
+        length = 4;
+    else
+        return 0;
+    if (p[0] == 0xe0)
+        low = 0xa0;
+    else if (p[0] == 0xed)
+        high = 0x9f;
+    else if (p[0] == 0xf0)
+        low = 0x90;
+    else if (p[0] == 0xf4)
+        high = 0x8f;
+    if (left < length || p[1] < low || p[1] > high)
+        return 0;
+    for (size_t i = 2; i < length; i++)
+        if ((p[i] & 0xc0) != 0x80)
+            return 0;
+    return length;
+}
+
+size_t et_text_invalid(const char *text, size_t length)
+{
+    const unsigned char *bytes = (const unsigned char *)text;
+    const uint64_t ones = 0x0101010101010101u, tops = 0x8080808080808080u;
+    size_t at = 0;
+    while (at < length) {
+        uint64_t word;
+        /* Eight bytes of ASCII without a zero: no top bit in them, nor after taking one each. */
+        if (length - at >= sizeof word) {
+            memcpy(&word, bytes + at, sizeof word);
+            if (!((word | (word - ones)) & tops)) {
+                at += sizeof word;
+                continue;
+            }
+        }
+        size_t step = bytes[at] < 0x80 ? bytes[at] != 0 : sequence_length(bytes + at, length - at);
+        if (step == 0)
+            return at;
+        at += step;
+    }
+    return length;
+}
+
+int et_text_checksum(uint64_t *checksum, uint64_t *length, const char *path, et_error *error)
+{
+    et_mapping mapping;
+    int fd;
+    int status = open_regular(&fd, path, error);
+    if (status)
+        return status;
+    close(fd);
+    status = et_mapping_open(&mapping, path, error);
+    if (status)
+        return status;
+    *checksum = et_checksum(mapping.data, mapping.length);
+    *length = mapping.length;
+    et_mapping_close(&mapping);
+    return ET_OK;
+}

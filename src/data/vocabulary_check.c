@@ -1,0 +1,239 @@
+#include "data/vocabulary_check.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+
+/* ---- protocol buffers: https://protobuf.dev/programming-guides/encoding ---- */
+
+typedef struct span {
+    const unsigned char *at;
+    size_t left;
+} span;
+
+enum wire { WIRE_VARINT = 0, WIRE_I64 = 1, WIRE_BYTES = 2, WIRE_I32 = 5 };
+
+typedef struct field {
+    uint32_t number;
+    enum wire wire;
+    uint64_t value; /* of a varint */
+    span bytes;     /* of all others */
+} field;
+
+static bool take_varint(span *in, uint64_t *value)
+{
+    *value = 0;
+    for (unsigned shift = 0; shift < 64 && in->left; shift += 7) {
+        unsigned char byte = *in->at++;
+        in->left--;
+        *value |= (uint64_t)(byte & 0x7f) << shift;
+        if (!(byte & 0x80))
+            return true;
+    }
+    return false;
+}
+
+static bool take_bytes(span *in, uint64_t length, span *out)
+{
+    if (length > in->left)
+        return false;
+    *out = (span){ in->at, (size_t)length };
+    in->at += length;
+    in->left -= (size_t)length;
+    return true;
+}
+
+static bool take_field(span *in, field *out)
+{
+    uint64_t tag, length;
+    if (!take_varint(in, &tag) || tag >> 3 == 0 || tag >> 3 > 0x1fffffff)
+        return false;
+    *out = (field){ .number = (uint32_t)(tag >> 3), .wire = (enum wire)(tag & 7) };
+    switch (tag & 7) {
+    case WIRE_VARINT:
+        return take_varint(in, &out->value);
+    case WIRE_I64:
+        return take_bytes(in, 8, &out->bytes);
+    case WIRE_BYTES:
+        return take_varint(in, &length) && take_bytes(in, length, &out->bytes);
+    case WIRE_I32:
+        return take_bytes(in, 4, &out->bytes);
+    default:
+        return false;
+    }
+}
+
+static uint32_t little_endian(const unsigned char *at)
+{
+    return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+}
+
+/* ---- the normalisation table ---- */
+
+/* A double array of the Darts-clone kind: 32-bit units. A unit's low byte (with bit 31) is the
+ * label it is entered by, bit 8 says that a value hangs on it, the rest is the distance to its
+ * children: child of c is at (own position ^ distance ^ c). */
+typedef struct trie {
+    const unsigned char *units;
+    uint32_t count;
+    size_t strings; /* bytes of replacement texts, which values index */
+} trie;
+
+static uint32_t unit_at(const trie *table, uint32_t at)
+{
+    return little_endian(table->units + 4 * (size_t)at);
+}
+
+static uint32_t unit_children(uint32_t unit, uint32_t at)
+{
+    return at ^ ((unit >> 10) << ((unit & 0x200) >> 6));
+}
+
+/* Whether all that can be looked up from the unit at `at` lies within the table. */
+static bool unit_is_sound(const trie *table, uint32_t at)
+{
+    uint32_t unit = unit_at(table, at);
+    uint32_t children = unit_children(unit, at);
+    if ((children | 0xff) >= table->count)
+        return false;
+    bool has_value = at != 0 && (unit & 0x100);
+    return !has_value || (unit_at(table, children) & 0x7fffffff) < table->strings;
+}
+
+/* Visits every unit that some text leads to. */
+static bool walk(const trie *table, unsigned char *seen, uint32_t *stack)
+{
+    size_t depth = 0;
+    stack[depth++] = 0;
+    seen[0] = 1;
+    while (depth) {
+        uint32_t at = stack[--depth];
+        if (!unit_is_sound(table, at))
+            return false;
+        uint32_t children = unit_children(unit_at(table, at), at);
+        for (uint32_t c = 0; c < 256; c++) {
+            uint32_t child = children ^ c;
+            if (!seen[child] && (unit_at(table, child) & 0x800000ff) == c) {
+                seen[child] = 1;
+                stack[depth++] = child;
+            }
+        }
+    }
+    return true;
+}
+
+/* The table: size of the double array in bytes, the array, replacement texts that end in 0. */
+static int check_table(span table, bool *sound, et_error *error)
+{
+    *sound = table.left == 0;
+    if (table.left < 8)
+        return ET_OK;
+    uint32_t bytes = little_endian(table.at);
+    size_t rest = table.left - 4;
+    if (bytes < 4 || bytes % 4 || bytes >= rest || table.at[table.left - 1] != 0)
+        return ET_OK;
+    trie units = { table.at + 4, bytes / 4, rest - bytes };
+    unsigned char *seen = et_alloc_zero(units.count, sizeof *seen);
+    uint32_t *stack = et_alloc(units.count, sizeof *stack);
+    int status = ET_OK;
+    if (!seen || !stack)
+        status = et_alloc_failed(error, units.count * sizeof *stack, "checking a vocabulary");
+    else
+        *sound = walk(&units, seen, stack);
+    et_free(seen);
+    et_free(stack);
+    return status;
+}
+
+/* ---- the model: numbers of fields are those of sentencepiece_model.proto ---- */
+
+enum { MODEL_PIECE = 1, MODEL_TRAINER = 2, MODEL_NORMALIZER = 3, MODEL_DENORMALIZER = 5 };
+enum { PIECE_SCORE = 2, TRAINER_MODEL_TYPE = 3, NORMALIZER_TABLE = 2 };
+
+static bool piece_is_sound(span piece)
+{
+    field part;
+    while (piece.left) {
+        if (!take_field(&piece, &part))
+            return false;
+        if (part.number == PIECE_SCORE && part.wire == WIRE_I32) {
+            uint32_t bits = little_endian(part.bytes.at);
+            float score;
+            memcpy(&score, &bits, sizeof score);
+            if (!isfinite(score))
+                return false;
+        }
+    }
+    return true;
+}
+
+static int check_normalizer(span normalizer, bool *sound, et_error *error)
+{
+    field part;
+    *sound = true;
+    while (*sound && normalizer.left) {
+        *sound = take_field(&normalizer, &part);
+        if (*sound && part.number == NORMALIZER_TABLE && part.wire == WIRE_BYTES) {
+            int status = check_table(part.bytes, sound, error);
+            if (status)
+                return status;
+        }
+    }
+    return ET_OK;
+}
+
+static bool read_trainer(et_vocabulary_facts *facts, span trainer)
+{
+    field part;
+    while (trainer.left) {
+        if (!take_field(&trainer, &part))
+            return false;
+        if (part.number == TRAINER_MODEL_TYPE && part.wire == WIRE_VARINT)
+            facts->model_type = (int)part.value;
+    }
+    return true;
+}
+
+static int check_part(et_vocabulary_facts *facts, const field *part, bool *sound, et_error *error)
+{
+    if (part->wire != WIRE_BYTES)
+        return ET_OK;
+    switch (part->number) {
+    case MODEL_PIECE:
+        facts->pieces++;
+        *sound = piece_is_sound(part->bytes);
+        return ET_OK;
+    case MODEL_TRAINER:
+        *sound = read_trainer(facts, part->bytes);
+        return ET_OK;
+    case MODEL_NORMALIZER:
+    case MODEL_DENORMALIZER:
+        return check_normalizer(part->bytes, sound, error);
+    default:
+        return ET_OK;
+    }
+}
+
+int et_vocabulary_check(et_vocabulary_facts *facts, const void *bytes, size_t length,
+                        const char *name, et_error *error)
+{
+    span model = { bytes, length };
+    field part;
+    bool sound = true;
+    *facts = (et_vocabulary_facts){ .model_type = 1 };
+    while (sound && model.left) {
+        sound = take_field(&model, &part);
+        int status = sound ? check_part(facts, &part, &sound, error) : ET_OK;
+        if (status)
+            return status;
+    }
+    if (sound && facts->pieces > 0)
+        return ET_OK;
+    return et_fail(error, ET_EFORMAT,
+                   "%s: not a SentencePiece model, or damaged at byte %zu of %zu: copy it again",
+                   name, length - model.left, length);
+}
