@@ -1,0 +1,63 @@
+# Plain targets in front of CMake; `make help` lists them. Each builds in a folder of its own.
+# PREFIX and DESTDIR are for install, J is the number of jobs.
+PREFIX ?= /usr/local
+J ?= $(shell nproc 2>/dev/null || echo 2)
+LIBRARIES = etude etude_shared
+PROGRAMS = $(if $(wildcard src/cli/CMakeLists.txt),etude_cli)
+TREE = src include tests bench examples
+SOURCES = $(shell find $(TREE) -name '*.[ch]' -o -name '*.cc')
+
+.PHONY: help setup setup-dev build test asan ubsan tsan valgrind lint format metrics check \
+        install clean
+
+help:             ## this list
+	@awk -F ':|## +' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$NF }' Makefile
+
+setup:            ## install the Debian packages that building and testing need
+	@tools/setup build
+
+setup-dev:        ## and those that lint and the sanitizers need
+	@tools/setup build develop
+
+build: setup      ## the libraries and the command, build/etude
+	@cmake --preset release --log-level=WARNING
+	@cmake --build build -j $(J) --target $(LIBRARIES) $(PROGRAMS)
+
+test: setup       ## build everything and run the tests
+	@cmake --preset release --log-level=WARNING
+	@cmake --build build -j $(J)
+	@tools/run-tests build
+
+# The same tests in other builds: addresses and leaks, undefined behaviour, data races.
+asan: setup       ## the tests with AddressSanitizer and UBSan, assertions on
+ubsan: setup      ## the tests with UBSan alone, optimised
+tsan: setup-dev   ## the tests with ThreadSanitizer (clang, LLVM's OpenMP)
+asan ubsan tsan:
+	@cmake --preset $@ --log-level=WARNING
+	@cmake --build build-$@ -j $(J)
+	@tools/run-tests build-$@ $(TESTS)
+
+# memcheck runs each program some 30 times slower; what starts programs is not its matter.
+valgrind: setup-dev ## the quick tests under memcheck
+	@cmake --preset valgrind --log-level=WARNING
+	@cmake --build build-valgrind -j $(J)
+	@OMP_NUM_THREADS=1 tools/run-tests build-valgrind --label-exclude 'slow|process' $(TESTS)
+
+lint: setup-dev   ## layers, symbols, sizes, format, clang-tidy, cppcheck; warnings are errors
+	@cmake --preset release --log-level=WARNING
+	@cmake --build build -j $(J) --target $(LIBRARIES)
+	@tools/lint build
+
+format:           ## rewrite the sources in our format
+	@clang-format -i $(SOURCES)
+
+metrics:          ## sizes of files and functions, comment, assertions
+	@tools/metrics
+
+check: lint test  ## what has to pass before a change is merged
+
+install: build    ## to PREFIX (/usr/local), below DESTDIR
+	@DESTDIR=$(DESTDIR) cmake --install build --prefix $(PREFIX)
+
+clean:            ## remove what was built
+	@rm -rf build build-debug build-asan build-ubsan build-tsan build-valgrind

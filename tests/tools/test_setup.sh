@@ -1,0 +1,91 @@
+#!/bin/sh
+# setup with a make-believe dpkg, apt-get and sudo: what it asks them for, and when.
+set -eu
+setup=$(cd "$(dirname "$0")/../../tools" && pwd)/setup
+work=$(mktemp -d "$PWD/setup.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+mkdir "$work/bin"
+cd "$work"
+
+# The packages that are there stand in the file have; apt-get notes its calls and adds to it.
+cat >bin/dpkg-query <<'X'
+#!/bin/sh
+shift 2
+for package; do
+    grep -qx "$package" have && echo "installed $package "
+done
+exit 0
+X
+cat >bin/apt-get <<'X'
+#!/bin/sh
+echo "$*" >>calls
+case "$*" in
+*" update"*) touch lists; exit 0 ;;
+esac
+[ -e lists ] || exit 100
+[ ! -e broken ] || exit 100
+for word; do
+    case $word in -*) ;; *) echo "$word" >>have ;; esac
+done
+X
+cat >bin/id <<'X'
+#!/bin/sh
+cat uid
+X
+chmod +x bin/*
+for tool in sh env sort tr sleep cat grep touch; do
+    ln -s "$(command -v $tool)" bin/$tool
+done
+run() {
+    PATH=$work/bin "$setup" "$@" >said 2>&1
+}
+fail() {
+    echo "test_setup: $*" >&2
+    cat said >&2
+    exit 1
+}
+: >have
+echo 0 >uid
+touch lists
+
+run || fail "as root, all missing"
+grep -q 'install.* libdnnl-dev' calls || fail "libdnnl-dev not asked for"
+! grep -q ' update' calls || fail "lists fetched without need"
+! grep -q 'clang-tidy' calls || fail "build group asks for the develop group"
+
+rm calls
+run || fail "all there"
+[ ! -e calls ] || fail "apt-get called though all is there"
+grep -q 'all packages are installed' said || fail "does not say that all is there"
+
+run develop || fail "develop"
+grep -q 'clang-tidy' calls || fail "clang-tidy not asked for"
+! grep -q 'libdnnl-dev' calls || fail "asks again for what is there"
+
+grep -vx 'zlib1g-dev' have >kept && cp kept have
+rm calls lists
+run || fail "without package lists"
+[ "$(grep -c '' calls)" = 3 ] || fail "wanted install, update, install"
+[ "$(sed -n 3p calls | grep -o 'recommends.*')" = "recommends zlib1g-dev" ] ||
+    fail "wanted zlib1g-dev alone"
+
+cp kept have
+touch broken
+if run; then fail "a failing apt-get passes"; fi
+grep -q 'could not install: zlib1g-dev' said || fail "the package is not named"
+rm broken
+
+echo 1000 >uid
+if run; then fail "neither root nor sudo passes"; fi
+grep -q 'as root run: apt-get install zlib1g-dev' said || fail "no cure named"
+printf '#!/bin/sh\necho sudo >>calls\nexec "$@"\n' >bin/sudo
+chmod +x bin/sudo
+rm calls
+run || fail "with sudo"
+[ "$(head -1 calls)" = sudo ] || fail "sudo not used"
+
+if run nonsense; then fail "an unknown group passes"; fi
+rm bin/apt-get
+run || fail "elsewhere than Debian"
+grep -q 'no Debian' said || fail "does not say that this is no Debian"
+echo "setup installs what is missing and nothing else"
