@@ -3,50 +3,73 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/philox.h"
+#include "base/assert.h"
 
-/* The entry of key, or the empty one where it would go. capacity is not 0. */
-static et_map_entry *find(const et_map *map, const char *key)
+#define FNV_BASIS      14695981039346656037u
+#define FNV_PRIME      1099511628211u
+#define CAPACITY_FIRST ((size_t)16)
+
+static uint64_t hash_of(const char *key)
 {
-    size_t at = et_random_site(key) & (map->capacity - 1);
-    while (map->entries[at].key && strcmp(map->entries[at].key, key))
-        at = (at + 1) & (map->capacity - 1);
-    return &map->entries[at];
+    uint64_t hash = FNV_BASIS;
+    for (; *key; key++)
+        hash = (hash ^ (unsigned char)*key) * FNV_PRIME;
+    return hash ^ hash >> 32; /* the low bits choose the place: let the high ones count too */
+}
+
+/* Where key stands or would stand. At least one entry is empty, so the search ends. */
+static et_map_entry *find(et_map_entry *entries, size_t capacity, const char *key)
+{
+    size_t i = hash_of(key) & (capacity - 1);
+    while (entries[i].key && strcmp(entries[i].key, key) != 0)
+        i = (i + 1) & (capacity - 1);
+    return &entries[i];
 }
 
 static bool grow(et_map *map)
 {
-    et_map larger = { .capacity = map->capacity ? map->capacity * 2 : 16, .count = map->count };
-    larger.entries = et_alloc_zero(larger.capacity, sizeof *larger.entries);
-    if (!larger.entries)
+    if (map->capacity > SIZE_MAX / 2)
+        return false;
+    size_t capacity = map->capacity ? map->capacity * 2 : CAPACITY_FIRST;
+    et_map_entry *entries = et_alloc_zero(capacity, sizeof *entries);
+    if (!entries)
         return false;
     for (size_t i = 0; i < map->capacity; i++)
         if (map->entries[i].key)
-            *find(&larger, map->entries[i].key) = map->entries[i];
+            *find(entries, capacity, map->entries[i].key) = map->entries[i];
     et_free(map->entries);
-    *map = larger;
+    map->entries = entries;
+    map->capacity = capacity;
     return true;
 }
 
 bool et_map_put(et_map *map, const char *key, int64_t value)
 {
-    if (2 * (map->count + 1) > map->capacity && !grow(map))
-        return false;
-    et_map_entry *entry = find(map, key);
-    if (!entry->key)
-        map->count++;
+    et_assert(key);
+    et_map_entry *entry = map->capacity ? find(map->entries, map->capacity, key) : NULL;
+    if (entry && entry->key) {
+        entry->value = value;
+        return true;
+    }
+    if (map->count + 1 > map->capacity / 4 * 3) { /* at most three quarters full */
+        if (!grow(map))
+            return false;
+        entry = find(map->entries, map->capacity, key);
+    }
     *entry = (et_map_entry){ key, value };
+    map->count++;
     return true;
 }
 
 bool et_map_get(const et_map *map, const char *key, int64_t *value)
 {
-    if (!map->capacity)
+    if (map->count == 0)
         return false;
-    const et_map_entry *entry = find(map, key);
-    if (entry->key)
-        *value = entry->value;
-    return entry->key != NULL;
+    const et_map_entry *entry = find(map->entries, map->capacity, key);
+    if (!entry->key)
+        return false;
+    *value = entry->value;
+    return true;
 }
 
 void et_map_release(et_map *map)
