@@ -1,0 +1,131 @@
+#include "base/thread.h"
+
+#include <errno.h>
+#include <signal.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+
+int et_thread_start(pthread_t *thread, void *(*fn)(void *payload), void *payload, et_error *error)
+{
+    /* A new thread takes its creator's mask, so the mask is set before and put back after. */
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int failure = pthread_create(thread, NULL, fn, payload);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (!failure)
+        return ET_OK;
+    errno = failure;
+    return et_fail_errno(error, "cannot start a thread");
+}
+
+void et_thread_join(pthread_t thread)
+{
+    int failure = pthread_join(thread, NULL);
+    et_assert_equal(failure, 0);
+    (void)failure;
+}
+
+/* Invariant: items[(first + i) % capacity], i < count, wait to be taken, oldest first. */
+struct et_queue {
+    pthread_mutex_t mutex;
+    pthread_cond_t room; /* there may be room, or the reader has stopped */
+    pthread_cond_t news; /* there may be an item, or the end */
+    size_t capacity, first, count;
+    bool stopped;   /* by the reader */
+    bool finished;  /* by the writer */
+    int status;     /* of the writer, once finished */
+    et_error error; /* its text, if status is not ET_OK */
+    void *items[];
+};
+
+int et_queue_open(et_queue **out, size_t capacity, et_error *error)
+{
+    et_assert(capacity > 0);
+    size_t bytes;
+    if (__builtin_mul_overflow(capacity, sizeof(void *), &bytes) ||
+        __builtin_add_overflow(bytes, sizeof(et_queue), &bytes))
+        return et_alloc_failed(error, capacity, "a queue");
+    et_queue *queue = et_alloc_zero(1, bytes);
+    if (!queue)
+        return et_alloc_failed(error, bytes, "a queue");
+    queue->capacity = capacity;
+    /* With default attributes these cannot fail on Linux. */
+    pthread_mutex_init(&queue->mutex, NULL);
+    pthread_cond_init(&queue->room, NULL);
+    pthread_cond_init(&queue->news, NULL);
+    *out = queue;
+    return ET_OK;
+}
+
+void et_queue_close(et_queue *queue)
+{
+    if (!queue)
+        return;
+    pthread_cond_destroy(&queue->news);
+    pthread_cond_destroy(&queue->room);
+    pthread_mutex_destroy(&queue->mutex);
+    et_free(queue);
+}
+
+bool et_queue_put(et_queue *queue, void *item)
+{
+    et_assert(item);
+    pthread_mutex_lock(&queue->mutex);
+    et_assert(!queue->finished);
+    while (queue->count == queue->capacity && !queue->stopped)
+        pthread_cond_wait(&queue->room, &queue->mutex);
+    bool taken = !queue->stopped;
+    if (taken) {
+        queue->items[(queue->first + queue->count) % queue->capacity] = item;
+        queue->count++;
+        pthread_cond_signal(&queue->news);
+    }
+    pthread_mutex_unlock(&queue->mutex);
+    return taken;
+}
+
+void et_queue_finish(et_queue *queue, int status, const et_error *error)
+{
+    pthread_mutex_lock(&queue->mutex);
+    et_assert(!queue->finished);
+    queue->finished = true;
+    queue->status = status;
+    if (status && error)
+        queue->error = *error;
+    else if (status)
+        et_fail(&queue->error, status, "%s", et_status_name(status));
+    pthread_cond_broadcast(&queue->news);
+    pthread_mutex_unlock(&queue->mutex);
+}
+
+int et_queue_take(et_queue *queue, void **item, et_error *error)
+{
+    *item = NULL;
+    int status = ET_OK;
+    pthread_mutex_lock(&queue->mutex);
+    while (queue->count == 0 && !queue->finished && !queue->stopped)
+        pthread_cond_wait(&queue->news, &queue->mutex);
+    if (queue->count > 0) {
+        *item = queue->items[queue->first];
+        queue->first = (queue->first + 1) % queue->capacity;
+        queue->count--;
+        pthread_cond_signal(&queue->room);
+    } else {
+        status = queue->status;
+        if (status && error)
+            *error = queue->error;
+    }
+    pthread_mutex_unlock(&queue->mutex);
+    return status;
+}
+
+void et_queue_stop(et_queue *queue)
+{
+    pthread_mutex_lock(&queue->mutex);
+    queue->stopped = true;
+    pthread_cond_broadcast(&queue->room);
+    pthread_cond_broadcast(&queue->news);
+    pthread_mutex_unlock(&queue->mutex);
+}
