@@ -1,0 +1,420 @@
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+
+/* One read or write at most this long: Linux cuts at 2 GiB - 4 KiB anyway. */
+#define CHUNK ((size_t)1 << 30)
+
+static int refuse_special(const struct stat *status, const char *path, et_error *error)
+{
+    if (S_ISREG(status->st_mode))
+        return ET_OK;
+    const char *what = S_ISDIR(status->st_mode) ? "a directory" : "a device, pipe or socket";
+    return et_fail(error, ET_EIO, "%s is %s, not a file; name a regular file", path, what);
+}
+
+/* Opens a regular file for reading. Not blocking: opening a pipe must not wait for its writer. */
+static int open_regular(int *out, struct stat *status, const char *path, et_error *error)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0)
+        return et_fail_errno(error, "cannot open %s", path);
+    int failure = fstat(fd, status) ? et_fail_errno(error, "cannot read %s", path)
+                                    : refuse_special(status, path, error);
+    if (failure) {
+        close(fd);
+        return failure;
+    }
+    *out = fd;
+    return ET_OK;
+}
+
+static int too_long(const char *path, size_t limit, et_error *error)
+{
+    return et_fail(error, ET_EFORMAT, "%s is longer than the %zu bytes allowed here", path, limit);
+}
+
+/* Reads to the end whatever fstat said: files of /proc say 0, others may grow. */
+static int read_all(char **bytes, size_t *length, size_t room, int fd, const char *path,
+                    size_t limit, et_error *error)
+{
+    for (;;) {
+        if (*length == room) { /* one byte stays for the final 0 */
+            size_t more = room < 4096 ? 4096 : room / 2;
+            char *larger =
+                more > SIZE_MAX - room - 1 ? NULL : et_realloc(*bytes, room + more + 1, 1);
+            if (!larger)
+                return et_alloc_failed(error, room, path);
+            *bytes = larger;
+            room += more;
+        }
+        size_t want = room - *length < CHUNK ? room - *length : CHUNK;
+        ssize_t got = read(fd, *bytes + *length, want);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return et_fail_errno(error, "cannot read %s", path);
+        if (got == 0)
+            return ET_OK;
+        *length += (size_t)got;
+        if (*length > limit)
+            return too_long(path, limit, error);
+    }
+}
+
+int et_file_read(char **out, size_t *length, const char *path, size_t limit, et_error *error)
+{
+    int fd = -1;
+    struct stat status;
+    int failure = open_regular(&fd, &status, path, error);
+    if (failure)
+        return failure;
+    if ((uint64_t)status.st_size > limit) {
+        close(fd);
+        return too_long(path, limit, error);
+    }
+    size_t room = (size_t)status.st_size + 1; /* the extra byte finds the end in one more read */
+    char *bytes = et_alloc(room + 1, 1);
+    size_t used = 0;
+    failure = bytes ? read_all(&bytes, &used, room, fd, path, limit, error)
+                    : et_alloc_failed(error, room, path);
+    close(fd);
+    if (failure) {
+        et_free(bytes);
+        return failure;
+    }
+    bytes[used] = 0;
+    *out = bytes;
+    *length = used;
+    return ET_OK;
+}
+
+int et_fd_write(int fd, const void *bytes, size_t length, const char *path, et_error *error)
+{
+    const char *next = bytes;
+    while (length > 0) {
+        ssize_t written = write(fd, next, length < CHUNK ? length : CHUNK);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written < 0)
+            return et_fail_errno(error, "cannot write %s", path);
+        if (written == 0) /* not from a regular file; anything else would loop for ever */
+            return et_fail(error, ET_EIO, "cannot write %s: nothing was taken", path);
+        next += written;
+        length -= (size_t)written;
+    }
+    return ET_OK;
+}
+
+static void writer_clear(et_file_writer *writer)
+{
+    et_free(writer->path);
+    et_free(writer->temporary);
+    *writer = (et_file_writer){ .fd = -1 };
+}
+
+static char *temporary_name(const char *path)
+{
+    size_t size = strlen(path) + sizeof ".tmp." + 3 * sizeof(long);
+    char *name = et_alloc(size, 1);
+    if (name)
+        snprintf(name, size, "%s.tmp.%ld", path, (long)getpid());
+    return name;
+}
+
+int et_file_writer_open(et_file_writer *writer, const char *path, et_error *error)
+{
+    *writer = (et_file_writer){ .fd = -1 };
+    struct stat status;
+    /* A rename would put a file in the place of /dev/null. */
+    if (stat(path, &status) == 0 && refuse_special(&status, path, error))
+        return ET_EIO;
+    writer->path = et_strdup(path);
+    writer->temporary = temporary_name(path);
+    if (!writer->path || !writer->temporary) {
+        writer_clear(writer);
+        return et_alloc_failed(error, strlen(path), path);
+    }
+    /* One with this name is a leftover of a dead process that had our number. */
+    writer->fd = open(writer->temporary,
+                      O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
+    if (writer->fd >= 0)
+        return ET_OK;
+    int failure = et_fail_errno(error, "cannot write %s", path);
+    writer_clear(writer);
+    return failure;
+}
+
+int et_file_writer_write(et_file_writer *writer, const void *bytes, size_t length, et_error *error)
+{
+    et_assert(writer->fd >= 0);
+    int failure = et_fd_write(writer->fd, bytes, length, writer->path, error);
+    if (!failure)
+        writer->length += length;
+    return failure;
+}
+
+void et_file_writer_abandon(et_file_writer *writer)
+{
+    if (writer->fd >= 0) {
+        close(writer->fd);
+        unlink(writer->temporary);
+    }
+    writer_clear(writer);
+}
+
+/* The directory that holds path: what fsync after a rename is for. */
+static int sync_parent(const char *path, et_error *error)
+{
+    size_t length = (size_t)(et_path_base(path) - path);
+    char *parent = length ? et_strndup(path, length) : et_strdup(".");
+    if (!parent)
+        return et_alloc_failed(error, length, path);
+    int failure = et_directory_sync(parent, error);
+    et_free(parent);
+    return failure;
+}
+
+int et_file_writer_commit(et_file_writer *writer, et_error *error)
+{
+    et_assert(writer->fd >= 0);
+    /* After a failed fsync the kernel may have dropped the pages and a second one would
+     * succeed over lost data, so there is no second one. */
+    if (fsync(writer->fd)) {
+        int failure = et_fail_errno(error, "cannot write %s to the disk", writer->path);
+        et_file_writer_abandon(writer);
+        return failure;
+    }
+    int fd = writer->fd;
+    writer->fd = -1;
+    int failure = ET_OK;
+    if (close(fd) && errno != EINTR)
+        failure = et_fail_errno(error, "cannot write %s to the disk", writer->path);
+    else if (rename(writer->temporary, writer->path))
+        failure = et_fail_errno(error, "cannot rename %s to %s", writer->temporary, writer->path);
+    if (failure)
+        unlink(writer->temporary);
+    else
+        failure = sync_parent(writer->path, error);
+    writer_clear(writer);
+    return failure;
+}
+
+int et_file_write(const char *path, const void *bytes, size_t length, et_error *error)
+{
+    et_file_writer writer;
+    int failure = et_file_writer_open(&writer, path, error);
+    if (failure)
+        return failure;
+    failure = et_file_writer_write(&writer, bytes, length, error);
+    if (failure) {
+        et_file_writer_abandon(&writer);
+        return failure;
+    }
+    return et_file_writer_commit(&writer, error);
+}
+
+static int make_one(const char *path, et_error *error)
+{
+    struct stat status;
+    if (mkdir(path, 0777) == 0)
+        return ET_OK;
+    int reason = errno;
+    if (stat(path, &status) == 0) {
+        if (S_ISDIR(status.st_mode))
+            return ET_OK;
+        return et_fail(error, ET_EIO, "cannot make the directory %s: a file has that name", path);
+    }
+    errno = reason;
+    return et_fail_errno(error, "cannot make the directory %s", path);
+}
+
+int et_directory_make(const char *path, et_error *error)
+{
+    char *part = et_strdup(path);
+    if (!part)
+        return et_alloc_failed(error, strlen(path), path);
+    int failure = ET_OK;
+    for (char *slash = part; !failure && *slash; slash++) {
+        if (*slash != '/' || slash == part)
+            continue;
+        *slash = 0;
+        failure = make_one(part, error);
+        *slash = '/';
+    }
+    et_free(part);
+    return failure ? failure : make_one(path, error);
+}
+
+int et_directory_sync(const char *path, et_error *error)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return et_fail_errno(error, "cannot open the directory %s", path);
+    int failure = ET_OK;
+    /* EINVAL: a file system that has no such call, and needs none. */
+    if (fsync(fd) && errno != EINVAL)
+        failure = et_fail_errno(error, "cannot write the directory %s to the disk", path);
+    close(fd);
+    return failure;
+}
+
+/* statvfs of path or, where that is not made yet, of the nearest directory above it. */
+static int space_of(struct statvfs *space, const char *path)
+{
+    char above[PATH_MAX];
+    size_t length = strlen(path);
+    if (length >= sizeof above) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    memcpy(above, path, length + 1);
+    while (statvfs(length ? above : ".", space)) {
+        if (errno != ENOENT || length == 0)
+            return -1;
+        while (length > 0 && above[length - 1] == '/')
+            length--;
+        while (length > 0 && above[length - 1] != '/')
+            length--;
+        above[length] = 0;
+    }
+    return 0;
+}
+
+int et_disk_check(const char *path, uint64_t need, et_error *error)
+{
+    struct statvfs space;
+    if (space_of(&space, path))
+        return et_fail_errno(error, "cannot find the free space at %s", path);
+    uint64_t available;
+    if (__builtin_mul_overflow((uint64_t)space.f_bavail, (uint64_t)space.f_frsize, &available))
+        available = UINT64_MAX;
+    if (need <= available)
+        return ET_OK;
+    return et_fail(error, ET_ENOSPACE,
+                   "%s needs %" PRIu64 " bytes and its disk has %" PRIu64
+                   " free; make room or choose another directory",
+                   path, need, available);
+}
+
+/* Who holds the lock; 0 if the file does not say (yet). */
+static long lock_holder(int fd)
+{
+    char text[32];
+    ssize_t length = pread(fd, text, sizeof text - 1, 0);
+    if (length <= 0)
+        return 0;
+    text[length] = 0;
+    long holder = strtol(text, NULL, 10);
+    return holder > 0 ? holder : 0;
+}
+
+/* The number is for the other side's message only; the lock itself is the kernel's. */
+static int note_holder(int fd, const char *path, et_error *error)
+{
+    char text[32];
+    int length = snprintf(text, sizeof text, "%ld\n", (long)getpid());
+    if (ftruncate(fd, 0))
+        return et_fail_errno(error, "cannot write the lock file %s", path);
+    return et_fd_write(fd, text, (size_t)length, path, error);
+}
+
+int et_lock_take(int *out, const char *path, et_error *error)
+{
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0666);
+    if (fd < 0)
+        return et_fail_errno(error, "cannot open the lock file %s", path);
+    int failure = ET_OK;
+    struct stat status;
+    if (fstat(fd, &status))
+        failure = et_fail_errno(error, "cannot read the lock file %s", path);
+    else if (refuse_special(&status, path, error))
+        failure = ET_EIO;
+    else if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+        failure = note_holder(fd, path, error);
+    else if (errno == EWOULDBLOCK)
+        failure = et_fail(error, ET_EBUSY,
+                          "%s is locked by process %ld; wait for it or use another directory", path,
+                          lock_holder(fd));
+    else
+        failure = et_fail_errno(error, "cannot lock %s", path);
+    if (failure) {
+        close(fd);
+        return failure;
+    }
+    *out = fd;
+    return ET_OK;
+}
+
+void et_lock_drop(int fd)
+{
+    /* The file stays: removing it would let two processes lock two files of one name. */
+    if (fd >= 0)
+        close(fd);
+}
+
+int et_mapping_open(et_mapping *mapping, const char *path, et_error *error)
+{
+    *mapping = (et_mapping){ NULL, 0 };
+    int fd = -1;
+    struct stat status;
+    int failure = open_regular(&fd, &status, path, error);
+    if (failure)
+        return failure;
+    if (status.st_size > 0) {
+        void *data = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (data == MAP_FAILED)
+            failure = et_fail_errno(error, "cannot map %s", path);
+        else
+            *mapping = (et_mapping){ data, (size_t)status.st_size };
+    }
+    close(fd);
+    return failure;
+}
+
+void et_mapping_close(et_mapping *mapping)
+{
+    if (mapping->data)
+        munmap((void *)mapping->data, mapping->length);
+    *mapping = (et_mapping){ NULL, 0 };
+}
+
+char *et_path_join(const char *directory, const char *name)
+{
+    size_t first = strlen(directory), second = strlen(name);
+    bool slash = first > 0 && directory[first - 1] != '/';
+    char *path = et_alloc(first + slash + second + 1, 1);
+    if (!path)
+        return NULL;
+    memcpy(path, directory, first);
+    if (slash)
+        path[first] = '/';
+    memcpy(path + first + slash, name, second + 1);
+    return path;
+}
+
+const char *et_path_base(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+bool et_file_exists(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0;
+}
