@@ -202,10 +202,10 @@ static void resolve(et_plan *plan)
 int et_plan_place(et_plan *plan, et_error *error)
 {
     find_lives(plan);
-    drop_unread(plan);
     int status = place_gradients(plan, error);
     if (status)
         return status;
+    drop_unread(plan);
     alias_bases(plan);
     join_lives(plan);
     status = assign_offsets(plan, error);

@@ -1,0 +1,63 @@
+/* Attention of one new row per hypothesis against a cache of keys and values: decoding. For
+ * self-attention the new rows' keys and values are put into the cache first. */
+#include <math.h>
+#include <string.h>
+
+#include "exec/parts.h"
+
+int et_prepare_cached_attention(et_plan *plan, et_plan_step *step, et_error *error)
+{
+    const et_tensor *cache = &plan->values[step->in[1]].tensor;
+    int heads = step->node->attributes.attention.heads;
+    if (cache->shape.size[1] / 2 / heads > ET_CACHED_HEAD_DIM_MAX)
+        return et_fail(error, ET_EGRAPH, "%s: heads of more than %d columns", step->node->name,
+                       ET_CACHED_HEAD_DIM_MAX);
+    return ET_OK;
+}
+
+/* Row r's keys and values, which follow its query, go to its newest slot. */
+static void store_rows(const et_tensor *qkv, char *cache, const int32_t *slot, int64_t longest,
+                       const int32_t *length)
+{
+    size_t width = (size_t)qkv->shape.size[1] / 3 * et_dtype_size(qkv->dtype);
+    for (int64_t r = 0; r < qkv->shape.size[0]; r++) {
+        if (length[r] <= 0)
+            continue;
+        size_t to = (size_t)slot[r * longest + length[r] - 1];
+        const char *row = (const char *)qkv->data + (size_t)r * 3 * width;
+        memcpy(cache + to * 2 * width, row + width, 2 * width);
+    }
+}
+
+void et_run_cached_attention(const et_plan *plan, const et_plan_step *step)
+{
+    const et_attributes *attributes = &step->node->attributes;
+    const et_tensor *q = &plan->values[step->in[0]].tensor;
+    const et_tensor *out = &plan->values[step->out[0]].tensor;
+    const et_tensor *cache = &plan->values[step->in[1]].tensor;
+    const et_tensor *where = &plan->values[step->in[2]].tensor;
+    const int32_t *length = et_plan_data(plan, step->in[3]);
+    int64_t width = cache->shape.size[1] / 2;
+    et_cached_attention_shape shape = {
+        .rows = (int)out->shape.size[0],
+        .length = length,
+        .heads = attributes->attention.heads,
+        .head_dim = (int)(width / attributes->attention.heads),
+        .query_stride = q->shape.size[1],
+        .key_stride = 2 * width,
+        .value_stride = 2 * width,
+        .out_stride = width,
+        .dtype = q->dtype,
+    };
+    shape.scale = 1 / sqrtf((float)shape.head_dim);
+    if (attributes->self) {
+        shape.slot = where->data;
+        shape.slot_stride = where->shape.size[1];
+        store_rows(q, cache->data, shape.slot, shape.slot_stride, length);
+    } else {
+        shape.begin = where->data;
+    }
+    const char *keys = cache->data;
+    plan->device->kernels->cached_attention(
+        out->data, q->data, keys, keys + (size_t)width * et_dtype_size(q->dtype), &shape);
+}

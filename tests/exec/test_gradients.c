@@ -1,0 +1,260 @@
+/* Every row of the op table: its derivative against finite differences of its value.
+ *
+ * A case builds sum(op(parameters) * weights), so that every element of the result has another
+ * weight. The table is made from ops.def: an op without a case does not compile. */
+#include "exec/model.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define ROWS     7
+#define WIDTH    6
+#define SEGMENTS 3
+
+static const int32_t ids[ROWS] = { 3, 0, -1, 4, 3, 3, 1 };
+static const int32_t positions[ROWS] = { 0, 1, 0, 2, 1, 3, 2 };
+static const int32_t labels[ROWS] = { 3, 0, -1, 4, 2, 3, 1 };
+static const int32_t query_offsets[SEGMENTS + 1] = { 0, 3, 3, 6 };
+static const int32_t key_offsets[SEGMENTS + 1] = { 0, 2, 4, 7 };
+static const float one = 1;
+static float weights[ROWS * 64];
+
+static et_node *param(et_scope *s, const char *name, int64_t rows, int64_t width)
+{
+    et_shape shape = rows ? et_shape_2(rows, width) : et_shape_1(width);
+    return et_param(s, name, shape, (et_init){ ET_INIT_NORMAL, 1 });
+}
+
+static et_node *x(et_scope *s)
+{
+    return param(s, "x", ROWS, WIDTH);
+}
+
+static et_node *y(et_scope *s)
+{
+    return param(s, "y", ROWS, WIDTH);
+}
+
+static et_node *weighted(et_scope *s, et_node *node)
+{
+    et_node *w = et_input(s, "weights", et_node_dtype(node), et_node_shape(node));
+    return et_sum(et_mul(node, w));
+}
+
+static et_node *ints(et_scope *s, const char *name, int64_t count)
+{
+    return et_input(s, name, ET_I32, et_shape_1(count));
+}
+
+static et_node *check_ADD(et_scope *s)
+{
+    return weighted(s, et_add(x(s), y(s)));
+}
+
+static et_node *check_SUB(et_scope *s)
+{
+    return weighted(s, et_sub(x(s), y(s)));
+}
+
+static et_node *check_MUL(et_scope *s)
+{
+    return weighted(s, et_mul(x(s), et_add(x(s), y(s))));
+}
+
+static et_node *check_SCALE(et_scope *s)
+{
+    return weighted(s, et_scale(x(s), -1.7f));
+}
+
+static et_node *check_BIAS(et_scope *s)
+{
+    return weighted(s, et_bias(x(s), param(s, "b", 0, WIDTH)));
+}
+
+static et_node *check_RELU(et_scope *s)
+{
+    return weighted(s, et_relu(x(s)));
+}
+
+static et_node *check_GELU(et_scope *s)
+{
+    return weighted(s, et_gelu(x(s)));
+}
+
+static et_node *check_TANH(et_scope *s)
+{
+    return weighted(s, et_tanh(x(s)));
+}
+
+static et_node *check_SIGMOID(et_scope *s)
+{
+    return weighted(s, et_sigmoid(x(s)));
+}
+
+static et_node *check_SWISH(et_scope *s)
+{
+    return weighted(s, et_swish(x(s)));
+}
+
+static et_node *check_DROPOUT(et_scope *s)
+{
+    return weighted(s, et_dropout(s, x(s), 0.4f));
+}
+
+static et_node *check_SUM(et_scope *s)
+{
+    return et_sum(et_tanh(x(s)));
+}
+
+/* Plain, with a bias and relu, and with both operands stored transposed. */
+static et_node *check_MATMUL(et_scope *s)
+{
+    et_matmul_options relu = { .relu = true }, both = { .transpose_a = true, .transpose_b = true };
+    et_node *h = et_matmul(x(s), param(s, "w", WIDTH, 5), param(s, "b", 0, 5), &relu);
+    et_node *t = et_matmul(h, param(s, "v", 4, ROWS), NULL, &both);
+    return weighted(s, et_matmul(t, param(s, "u", 4, 3), NULL, NULL));
+}
+
+static et_node *check_LAYER_NORM(et_scope *s)
+{
+    return weighted(s, et_layer_norm(x(s), param(s, "g", 0, WIDTH), param(s, "b", 0, WIDTH),
+                                     1e-3f));
+}
+
+/* One table read twice: the second derivative is scattered into the first. */
+static et_node *check_EMBEDDING(et_scope *s)
+{
+    et_node *table = param(s, "table", 5, WIDTH);
+    et_node *at = ints(s, "ids", ROWS);
+    et_node *a = et_embedding(at, table, 1.3f, ints(s, "positions", ROWS),
+                              et_sinusoid(s, 4, WIDTH));
+    et_node *b = et_embedding(at, table, 0.7f, NULL, NULL);
+    return weighted(s, et_mul(a, b));
+}
+
+static et_attention_options attention_options(bool causal, float rate)
+{
+    return (et_attention_options){ .heads = 2, .causal = causal, .rate = rate,
+                                   .longest_query = 3, .longest_key = 3 };
+}
+
+/* Causal self-attention with dropout, then cross-attention. Row 6 is in no query segment. */
+static et_node *check_ATTENTION(et_scope *s)
+{
+    et_node *queries = ints(s, "query_offsets", SEGMENTS + 1);
+    et_node *keys = ints(s, "key_offsets", SEGMENTS + 1);
+    et_node *qkv = param(s, "qkv", ROWS, 3 * WIDTH);
+    et_attention_options self = attention_options(true, 0.3f), cross = attention_options(false, 0);
+    et_node *q = et_attention(et_in(s, "self"), qkv, qkv, queries, queries, &self);
+    et_node *kv = param(s, "kv", ROWS, 2 * WIDTH);
+    return weighted(s, et_attention(et_in(s, "cross"), q, kv, queries, keys, &cross));
+}
+
+static et_node *check_VOCABULARY_LOSS(et_scope *s)
+{
+    et_node *table = param(s, "table", 5, WIDTH);
+    return et_vocabulary_loss(et_tanh(x(s)), table, ints(s, "labels", ROWS), 0.1f);
+}
+
+/* Leaves have nothing to differentiate; derivatives' own ops stand in no model. They are run by
+ * the cases above: the value of a derivative is what a case checks. */
+#define check_INPUT            NULL
+#define check_PARAM            NULL
+#define check_POSITIONS        NULL
+#define check_RESULT           NULL
+#define check_RELU_GRAD        NULL
+#define check_GELU_GRAD        NULL
+#define check_TANH_GRAD        NULL
+#define check_SIGMOID_GRAD     NULL
+#define check_SWISH_GRAD       NULL
+#define check_FILL             NULL
+#define check_COLUMN_SUM       NULL
+#define check_LAYER_NORM_GRAD  NULL
+#define check_EMBEDDING_GRAD   NULL
+#define check_ATTENTION_GRAD   NULL
+#define check_CACHED_ATTENTION NULL
+
+static const struct {
+    const char *name;
+    test_build_fn *build;
+} cases[ET_OP_COUNT] = {
+#define X(id, name, fewest, most) [ET_OP_##id] = { name, check_##id },
+#include "graph/ops.def"
+#undef X
+};
+
+static const et_random randomness = { 5, 1, 0 };
+
+static void bind_all(et_plan *plan)
+{
+    for (int i = 0; i < ROWS * 64; i++)
+        weights[i] = sinf(1.0f + (float)i);
+    et_plan_bind(plan, "weights", weights);
+    et_plan_bind(plan, "ids", ids);
+    et_plan_bind(plan, "positions", positions);
+    et_plan_bind(plan, "labels", labels);
+    et_plan_bind(plan, "query_offsets", query_offsets);
+    et_plan_bind(plan, "key_offsets", key_offsets);
+    et_plan_bind(plan, "one", &one);
+}
+
+static double loss_with(test_model *model, int64_t element, float value)
+{
+    float *at = et_params_values(model->params) + element;
+    float kept = *at;
+    *at = value;
+    et_params_changed(model->params, true);
+    et_plan_run(model->plan, randomness);
+    double loss = *(const float *)et_plan_output(model->plan, 0).data;
+    *at = kept;
+    et_params_changed(model->params, true);
+    return loss;
+}
+
+/* (f(x + e) - f(x - e)) / 2e for each element of each parameter. */
+static void check_params(test_model *model, const char *op)
+{
+    const float step = 4e-3f;
+    et_params *params = model->params;
+    static float gradients[4096];
+    et_plan_run(model->plan, randomness);
+    memcpy(gradients, et_params_gradients(params),
+           (size_t)et_params_flat_size(params) * sizeof(float));
+    for (int p = 0; p < et_params_count(params); p++) {
+        int64_t first = et_params_offset(params, p);
+        int64_t count = et_shape_count(et_params_shape(params, p));
+        for (int64_t i = first; i < first + count; i++) {
+            float value = et_params_values(params)[i];
+            double numeric = (loss_with(model, i, value + step) -
+                              loss_with(model, i, value - step)) / (2 * step);
+            if (fabs(numeric - gradients[i]) > 4e-3 + 1e-2 * fabs(numeric))
+                fail_msg("%s: %s[%d]: derivative %g, finite difference %g", op,
+                         et_params_name(params, p), (int)(i - first), (double)gradients[i],
+                         numeric);
+        }
+    }
+}
+
+static void test_gradients__every_op(void **state)
+{
+    (void)state;
+    int checked = 0;
+    for (int op = 0; op < ET_OP_COUNT; op++) {
+        if (!cases[op].build)
+            continue;
+        test_model model;
+        test_model_open(&model, cases[op].build);
+        bind_all(model.plan);
+        check_params(&model, cases[op].name);
+        test_model_close(&model);
+        checked++;
+    }
+    assert_int_equal(checked, 17);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_gradients__every_op) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
