@@ -1,0 +1,106 @@
+#include "io/append.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <etude/log.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/file.h"
+#include "io/format.h"
+
+/* How much of an open file stays. */
+static int length_to_keep(uint64_t *out, const et_append *file, int64_t offset,
+                          et_append_whole_fn *whole, et_error *error)
+{
+    struct stat info;
+    if (fstat(file->fd, &info))
+        return et_fail_errno(error, "cannot read %s", file->path);
+    if (!S_ISREG(info.st_mode))
+        return et_fail(error, ET_EIO, "%s: not a regular file; move it away", file->path);
+    if (offset != ET_APPEND_CONTINUE && offset <= info.st_size) {
+        *out = (uint64_t)offset;
+        return ET_OK;
+    }
+    const int status = whole(out, file->path, error);
+    if (!status && offset != ET_APPEND_CONTINUE)
+        et_log(ET_LOG_WARNING,
+               "%s: %s bytes were written before, now %s are whole: the rest is missing from it",
+               file->path, et_format_count(offset).text, et_format_count((int64_t)*out).text);
+    return status;
+}
+
+static int cut(const et_append *file, et_error *error)
+{
+    if (ftruncate(file->fd, (off_t)file->offset) ||
+        lseek(file->fd, (off_t)file->offset, SEEK_SET) < 0)
+        return et_fail_errno(error, "cannot cut off %s", file->path);
+    return ET_OK;
+}
+
+int et_append_open(et_append *file, const char *path, int64_t offset, et_append_whole_fn *whole,
+                   et_error *error)
+{
+    et_assert(offset >= ET_APPEND_CONTINUE);
+    *file = (et_append){ .fd = -1, .path = et_strdup(path) };
+    if (file->path == NULL)
+        return et_alloc_failed(error, strlen(path), "a path");
+    /* Not blocking, lest a pipe of that name hold us up. */
+    file->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
+    int status = file->fd < 0 ? et_fail_errno(error, "cannot open %s", path) : ET_OK;
+    if (!status)
+        status = length_to_keep(&file->offset, file, offset, whole, error);
+    if (!status)
+        status = cut(file, error);
+    if (status) {
+        if (file->fd >= 0)
+            close(file->fd);
+        et_free(file->path);
+        *file = (et_append){ .fd = -1 };
+    }
+    return status;
+}
+
+int et_append_write(et_append *file, const void *bytes, size_t length, et_error *error)
+{
+    et_assert(file->fd >= 0);
+    const int status = et_fd_write(file->fd, bytes, length, file->path, error);
+    if (status) {
+        cut(file, NULL); /* if that fails too, the first error says more */
+        return status;
+    }
+    file->offset += length;
+    return ET_OK;
+}
+
+static int sync_parent(const char *path, et_error *error)
+{
+    const size_t length = (size_t)(et_path_base(path) - path);
+    char *directory = length == 0 ? et_strdup(".") : et_strndup(path, length);
+    if (directory == NULL)
+        return et_alloc_failed(error, length + 1, "a path");
+    const int status = et_directory_sync(directory, error);
+    et_free(directory);
+    return status;
+}
+
+int et_append_flush(et_append *file, et_error *error)
+{
+    et_assert(file->fd >= 0);
+    if (fsync(file->fd))
+        return et_fail_errno(error, "cannot write %s to the disk", file->path);
+    return sync_parent(file->path, error);
+}
+
+int et_append_close(et_append *file, et_error *error)
+{
+    int status = et_append_flush(file, error);
+    if (close(file->fd) && !status)
+        status = et_fail_errno(error, "cannot write %s to the disk", file->path);
+    et_free(file->path);
+    *file = (et_append){ .fd = -1 };
+    return status;
+}

@@ -1,0 +1,37 @@
+/* A file that grows at its end and is continued when a run resumes: what record files and
+ * JSON lines have in common. A piece that cannot be written whole is cut off again. One
+ * thread per value. */
+#ifndef ETUDE_IO_APPEND_H
+#define ETUDE_IO_APPEND_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <etude/error.h>
+
+#define ET_APPEND_CONTINUE (-1) /* as an offset: behind the last whole piece */
+
+typedef struct et_append {
+    int fd;          /* -1: closed */
+    char *path;      /* owned */
+    uint64_t offset; /* bytes of the file so far: where the next piece goes */
+} et_append;
+
+/* How many bytes of a file are whole pieces. */
+typedef int et_append_whole_fn(uint64_t *out, const char *path, et_error *error);
+
+/* Opens or makes the file and cuts it off at offset: 0 starts anew. With ET_APPEND_CONTINUE,
+ * and with a warning in the log if the file has become shorter than offset, it is cut off
+ * behind what is whole. */
+int et_append_open(et_append *file, const char *path, int64_t offset, et_append_whole_fn *whole,
+                   et_error *error);
+
+int et_append_write(et_append *file, const void *bytes, size_t length, et_error *error);
+
+/* Makes durable what was written, the file's entry in its directory too. */
+int et_append_flush(et_append *file, et_error *error);
+
+/* Flushes and closes; the file is closed on failure too. */
+int et_append_close(et_append *file, et_error *error);
+
+#endif

@@ -1,0 +1,207 @@
+#include "io/event.h"
+
+#include <string.h>
+
+#include "io/event.pb-c.h"
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/assert.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "io/record.h"
+
+typedef Etude__Event__Event event_message;
+typedef Etude__Event__Value value_message;
+
+enum { DTYPE_STRING = 7, DATA_CLASS_TENSOR = 2 };
+
+struct et_events {
+    et_record_writer writer;
+    et_arena arena;        /* one event */
+    unsigned char *packed; /* one event in bytes; owned */
+    size_t packed_capacity;
+};
+
+static int reserve(et_events *events, size_t size, et_error *error)
+{
+    if (size <= events->packed_capacity)
+        return ET_OK;
+    unsigned char *grown = et_realloc(events->packed, size, 1);
+    if (grown == NULL)
+        return et_alloc_failed(error, size, "an event");
+    events->packed = grown;
+    events->packed_capacity = size;
+    return ET_OK;
+}
+
+static int write_message(et_events *events, event_message *event, et_error *error)
+{
+    event->has_wall_time = true;
+    event->wall_time = et_clock_wall();
+    const size_t size = etude__event__event__get_packed_size(event);
+    const int status = reserve(events, size, error);
+    if (status)
+        return status;
+    const size_t packed = etude__event__event__pack(event, events->packed);
+    et_assert_equal(packed, size);
+    return et_record_write(&events->writer, events->packed, packed, error);
+}
+
+/* The first record of a file says what the others are. */
+static int write_version(et_events *events, et_error *error)
+{
+    char version[] = "brain.Event:2";
+    event_message event = ETUDE__EVENT__EVENT__INIT;
+    event.file_version = version;
+    return write_message(events, &event, error);
+}
+
+int et_events_open(et_events **out, const char *directory, int64_t offset, et_error *error)
+{
+    *out = NULL;
+    int status = et_directory_make(directory, error);
+    if (status)
+        return status;
+    et_events *events = et_alloc_zero(1, sizeof *events);
+    char *path = et_path_join(directory, ET_EVENTS_NAME);
+    if (events == NULL || path == NULL)
+        status = et_alloc_failed(error, sizeof *events, "an event file");
+    else
+        status = et_record_writer_open(&events->writer, path, offset, error);
+    et_free(path);
+    if (status) {
+        et_free(events);
+        return status;
+    }
+    if (events->writer.file.offset == 0)
+        status = write_version(events, error);
+    if (status)
+        et_events_close(events, NULL);
+    else
+        *out = events;
+    return status;
+}
+
+/* A text summary: a tensor of one string, shape [1], for the plugin "text". */
+typedef struct text_value {
+    Etude__Event__Tensor tensor;
+    Etude__Event__TensorShape shape;
+    Etude__Event__TensorShape__Dim dim, *dims[1];
+    Etude__Event__Metadata metadata;
+    Etude__Event__PluginData plugin;
+    ProtobufCBinaryData string;
+    char plugin_name[5];
+} text_value;
+
+static bool set_text(value_message *value, const char *text, et_arena *arena)
+{
+    text_value *parts = et_arena_alloc(arena, sizeof *parts);
+    char *copy = et_arena_strdup(arena, text);
+    if (parts == NULL || copy == NULL)
+        return false;
+    *parts = (text_value){
+        .tensor = ETUDE__EVENT__TENSOR__INIT,
+        .shape = ETUDE__EVENT__TENSOR_SHAPE__INIT,
+        .dim = ETUDE__EVENT__TENSOR_SHAPE__DIM__INIT,
+        .dims = { &parts->dim },
+        .metadata = ETUDE__EVENT__METADATA__INIT,
+        .plugin = ETUDE__EVENT__PLUGIN_DATA__INIT,
+        .string = { strlen(copy), (uint8_t *)copy },
+        .plugin_name = "text",
+    };
+    parts->dim.has_size = true;
+    parts->dim.size = 1;
+    parts->shape.n_dim = 1;
+    parts->shape.dim = parts->dims;
+    parts->tensor.has_dtype = true;
+    parts->tensor.dtype = DTYPE_STRING;
+    parts->tensor.tensor_shape = &parts->shape;
+    parts->tensor.n_string_val = 1;
+    parts->tensor.string_val = &parts->string;
+    parts->plugin.plugin_name = parts->plugin_name;
+    parts->metadata.plugin_data = &parts->plugin;
+    parts->metadata.has_data_class = true;
+    parts->metadata.data_class = DATA_CLASS_TENSOR;
+    value->tensor = &parts->tensor;
+    value->metadata = &parts->metadata;
+    return true;
+}
+
+static bool set_value(value_message *message, const et_events_value *value, et_arena *arena)
+{
+    *message = (value_message)ETUDE__EVENT__VALUE__INIT;
+    message->tag = et_arena_strdup(arena, value->tag);
+    if (message->tag == NULL)
+        return false;
+    if (value->text != NULL)
+        return set_text(message, value->text, arena);
+    message->has_simple_value = true;
+    message->simple_value = (float)value->scalar;
+    return true;
+}
+
+/* A summary of count values in arena; NULL if none left. */
+static Etude__Event__Summary *new_summary(et_arena *arena, const et_events_value *values,
+                                          size_t count)
+{
+    Etude__Event__Summary *summary = et_arena_alloc(arena, sizeof *summary);
+    value_message *messages = et_arena_array(arena, count, sizeof *messages);
+    value_message **pointers = et_arena_array(arena, count, sizeof(value_message *));
+    if (summary == NULL || messages == NULL || pointers == NULL)
+        return NULL;
+    *summary = (Etude__Event__Summary)ETUDE__EVENT__SUMMARY__INIT;
+    summary->n_value = count;
+    summary->value = pointers;
+    for (size_t i = 0; i < count; i++) {
+        pointers[i] = &messages[i];
+        if (!set_value(pointers[i], &values[i], arena))
+            return NULL;
+    }
+    return summary;
+}
+
+int et_events_write(et_events *events, int64_t step, const et_events_value *values, size_t count,
+                    et_error *error)
+{
+    event_message event = ETUDE__EVENT__EVENT__INIT;
+    event.has_step = true;
+    event.step = step;
+    event.summary = new_summary(&events->arena, values, count);
+    const int status = event.summary == NULL ? et_alloc_failed(error, 0, "an event")
+                                             : write_message(events, &event, error);
+    et_arena_release(&events->arena);
+    return status;
+}
+
+int et_events_scalar(et_events *events, int64_t step, const char *tag, double scalar,
+                     et_error *error)
+{
+    return et_events_write(events, step, &(et_events_value){ tag, scalar, NULL }, 1, error);
+}
+
+int et_events_text(et_events *events, int64_t step, const char *tag, const char *text,
+                   et_error *error)
+{
+    et_assert(text != NULL);
+    return et_events_write(events, step, &(et_events_value){ tag, 0, text }, 1, error);
+}
+
+int et_events_flush(et_events *events, et_error *error)
+{
+    return et_record_writer_flush(&events->writer, error);
+}
+
+int et_events_close(et_events *events, et_error *error)
+{
+    const int status = et_record_writer_close(&events->writer, error);
+    et_arena_release(&events->arena);
+    et_free(events->packed);
+    et_free(events);
+    return status;
+}
+
+int64_t et_events_offset(const et_events *events)
+{
+    return (int64_t)events->writer.file.offset;
+}

@@ -1,0 +1,53 @@
+/* TensorBoard event files: scalars and texts by step, as records of protobuf messages
+ * (event.proto). A directory has one file of ours, of a fixed name, that is continued when a
+ * run resumes: cut it off at the offset kept in the checkpoint, and no step is there twice.
+ * Apart from wall times, bytes depend on nothing but the values; offsets do not depend on
+ * wall times either.
+ *
+ *     if (et_events_open(&events, "run/train", ET_EVENTS_CONTINUE, &error)) ...
+ *     et_events_scalar(events, 200, "loss", 3.1, &error);
+ *     et_events_close(events, &error);
+ *
+ * Scalars are written as simple_value, which old and new readers take alike. One thread. */
+#ifndef ETUDE_IO_EVENT_H
+#define ETUDE_IO_EVENT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <etude/error.h>
+
+#include "io/append.h"
+
+/* Readers look for "tfevents" in the name and want the rest sortable. */
+#define ET_EVENTS_NAME     "events.out.tfevents.0000000000.etude"
+#define ET_EVENTS_CONTINUE ET_APPEND_CONTINUE
+
+typedef struct et_events et_events;
+
+/* One value of an event: a scalar, or a text if text is not NULL. */
+typedef struct et_events_value {
+    const char *tag;
+    double scalar;
+    const char *text; /* UTF-8, shown as Markdown */
+} et_events_value;
+
+/* Makes the directory if needed. offset: as for et_append_open. */
+int et_events_open(et_events **out, const char *directory, int64_t offset, et_error *error);
+
+/* Writes all values of a step as one event. */
+int et_events_write(et_events *events, int64_t step, const et_events_value *values, size_t count,
+                    et_error *error);
+int et_events_scalar(et_events *events, int64_t step, const char *tag, double scalar,
+                     et_error *error);
+int et_events_text(et_events *events, int64_t step, const char *tag, const char *text,
+                   et_error *error);
+
+/* Makes durable what was written; an offset in a checkpoint counts on that. */
+int et_events_flush(et_events *events, et_error *error);
+int et_events_close(et_events *events, et_error *error); /* frees events in any case */
+
+/* Bytes of the file so far. */
+int64_t et_events_offset(const et_events *events);
+
+#endif

@@ -1,0 +1,82 @@
+#include "io/format.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+et_format et_format_count(int64_t count)
+{
+    /* The magnitude in unsigned arithmetic: -INT64_MIN does not fit. */
+    char plain[24];
+    const uint64_t magnitude = count < 0 ? 0 - (uint64_t)count : (uint64_t)count;
+    const int digits = snprintf(plain, sizeof plain, "%llu", (unsigned long long)magnitude);
+    et_format out;
+    int at = 0;
+    if (count < 0)
+        out.text[at++] = '-';
+    for (int i = 0; i < digits; i++) {
+        if (i > 0 && (digits - i) % 3 == 0)
+            out.text[at++] = ',';
+        out.text[at++] = plain[i];
+    }
+    out.text[at] = '\0';
+    return out;
+}
+
+/* Three digits of value with the first suffix that keeps it under 1,000. */
+static et_format scaled(double value, const char *const *suffixes, int count)
+{
+    et_format out;
+    int i = 0;
+    while (i + 1 < count && fabs(value) >= 999.5) {
+        value /= 1000;
+        i++;
+    }
+    /* Below the first suffix a number may be a count, so it has no digits after the point
+     * unless it is small. */
+    const int places = fabs(value) >= 99.95 || (i == 0 && value == rint(value)) ? 0
+                       : fabs(value) >= 9.995 || i > 0                          ? 1
+                                                                                : 2;
+    snprintf(out.text, sizeof out.text, "%.*f%s", places, value, suffixes[i]);
+    return out;
+}
+
+et_format et_format_rate(double per_second)
+{
+    static const char *const suffixes[] = { "", "k", "M", "G", "T" };
+    if (!isfinite(per_second) || fabs(per_second) > 1e17)
+        return (et_format){ "-" };
+    return scaled(per_second, suffixes, 5);
+}
+
+et_format et_format_bytes(uint64_t bytes)
+{
+    static const char *const suffixes[] = { " B", " kB", " MB", " GB", " TB", " PB", " EB" };
+    return scaled((double)bytes, suffixes, 7);
+}
+
+et_format et_format_duration(double seconds)
+{
+    et_format out = { "-:--" };
+    if (!isfinite(seconds) || fabs(seconds) > 1e12)
+        return out;
+    const long long total = seconds < 0 ? 0 : llrint(seconds);
+    const long long days = total / 86400, hours = total / 3600 % 24, minutes = total / 60 % 60;
+    if (days > 0)
+        snprintf(out.text, sizeof out.text, "%lldd %02lld:%02lld", days, hours, minutes);
+    else if (hours > 0)
+        snprintf(out.text, sizeof out.text, "%lld:%02lld:%02lld", hours, minutes, total % 60);
+    else
+        snprintf(out.text, sizeof out.text, "%lld:%02lld", minutes, total % 60);
+    return out;
+}
+
+et_format et_format_value(double value)
+{
+    et_format out;
+    if (fabs(value) >= 9999.5 && fabs(value) < 1e15)
+        return et_format_count(llrint(value));
+    /* Whole numbers and large ones aside, four digits are what a curve shows. */
+    snprintf(out.text, sizeof out.text, "%.4g", value);
+    return out;
+}

@@ -1,0 +1,30 @@
+/* Numbers for people: aligned, rounded to what is meant, in the C locale. Each function
+ * returns its text by value, so it can stand in a call of printf:
+ *
+ *     printf("%s/%s\n", et_format_count(step).text, et_format_count(steps).text);
+ */
+#ifndef ETUDE_IO_FORMAT_H
+#define ETUDE_IO_FORMAT_H
+
+#include <stdint.h>
+
+typedef struct et_format {
+    char text[40]; /* terminated */
+} et_format;
+
+/* "1,840", "-12". */
+et_format et_format_count(int64_t count);
+
+/* Three digits and a suffix: "34.1k", "812", "1.2M", "7.5G". NaN: "-". */
+et_format et_format_rate(double per_second);
+
+/* "0:07", "2:04", "1:02:04", "3d 04:10"; seconds rounded. Not finite: "-:--". */
+et_format et_format_duration(double seconds);
+
+/* A measured value with four significant digits: "3.127", "0.0041", "5e-05", "12,345". */
+et_format et_format_value(double value);
+
+/* "812 B", "47 kB", "1.2 GB": decimal units. */
+et_format et_format_bytes(uint64_t bytes);
+
+#endif

@@ -1,0 +1,491 @@
+#include "io/manifest.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <etude/log.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/assert.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/strbuf.h"
+#include "io/checksum.h"
+
+#define FORMAT   "etude-checkpoints-1"
+#define SUFFIX   ".safetensors"
+#define TEXT_MAX (1 << 20) /* bytes of a manifest; one of 1,000 entries has 200 kB */
+
+/* A name in the directory: nothing that leads out of it, nothing that upsets a terminal. */
+static bool name_is_sound(const char *name)
+{
+    const size_t length = strlen(name);
+    if (length == 0 || length > ET_MANIFEST_FILE_MAX || name[0] == '.')
+        return false;
+    for (; *name != '\0'; name++) {
+        if (*name == '/' || (unsigned char)*name < ' ' || *name == 0x7f)
+            return false;
+    }
+    return true;
+}
+
+static bool steps_ascend(const et_manifest *manifest)
+{
+    for (size_t i = 1; i < manifest->count; i++) {
+        if (manifest->entries[i - 1].step >= manifest->entries[i].step)
+            return false;
+    }
+    return true;
+}
+
+/* Memory ------------------------------------------------------------------------------ */
+
+/* Room for one more of size bytes each. */
+static int reserve(void *array, size_t count, size_t *capacity, size_t size, et_error *error)
+{
+    void *old;
+    memcpy(&old, array, sizeof old);
+    if (count < *capacity)
+        return ET_OK;
+    const size_t larger = *capacity == 0 ? 8 : 2 * *capacity;
+    void *grown = et_realloc(old, larger, size);
+    if (grown == NULL)
+        return et_alloc_failed(error, larger * size, "the list of checkpoints");
+    memcpy(array, &grown, sizeof grown);
+    *capacity = larger;
+    return ET_OK;
+}
+
+static int append_entry(et_manifest *manifest, const et_manifest_entry *entry, et_error *error)
+{
+    const int status = reserve(&manifest->entries, manifest->count, &manifest->capacity,
+                               sizeof *manifest->entries, error);
+    if (!status)
+        manifest->entries[manifest->count++] = *entry;
+    return status;
+}
+
+static int append_leaving(et_manifest *manifest, const char *file, et_error *error)
+{
+    const int status = reserve(&manifest->leaving, manifest->leaving_count,
+                               &manifest->leaving_capacity, sizeof *manifest->leaving, error);
+    if (!status)
+        strcpy(manifest->leaving[manifest->leaving_count++], file);
+    return status;
+}
+
+void et_manifest_release(et_manifest *manifest)
+{
+    et_free(manifest->entries);
+    et_free(manifest->leaving);
+    *manifest = (et_manifest){ 0 };
+}
+
+/* Changing ---------------------------------------------------------------------------- */
+
+static bool is_listed(const et_manifest *manifest, const char *file)
+{
+    for (size_t i = 0; i < manifest->count; i++) {
+        if (strcmp(manifest->entries[i].file, file) == 0)
+            return true;
+    }
+    return false;
+}
+
+int et_manifest_add(et_manifest *manifest, const et_manifest_entry *entry, et_error *error)
+{
+    et_assert(name_is_sound(entry->file));
+    int status = ET_OK;
+    while (manifest->count > 0 && !status &&
+           manifest->entries[manifest->count - 1].step >= entry->step) {
+        status = append_leaving(manifest, manifest->entries[manifest->count - 1].file, error);
+        if (!status)
+            manifest->count--;
+    }
+    if (!status)
+        status = append_entry(manifest, entry, error);
+    et_assert(steps_ascend(manifest));
+    return status;
+}
+
+int et_manifest_remove(et_manifest *manifest, size_t index, et_error *error)
+{
+    et_assert(index + 1 < manifest->count);
+    const int status = append_leaving(manifest, manifest->entries[index].file, error);
+    if (status)
+        return status;
+    manifest->count--;
+    memmove(&manifest->entries[index], &manifest->entries[index + 1],
+            (manifest->count - index) * sizeof *manifest->entries);
+    return ET_OK;
+}
+
+/* Deleting ---------------------------------------------------------------------------- */
+
+static int remove_file(const char *directory, const char *file)
+{
+    char *path = et_path_join(directory, file);
+    if (path == NULL)
+        return ET_ENOMEM;
+    const int status = unlink(path) && errno != ENOENT ? ET_EIO : ET_OK;
+    if (status)
+        et_log(ET_LOG_WARNING, "%s: cannot be removed: %s", path, strerror(errno));
+    et_free(path);
+    return status;
+}
+
+static bool newest_is_there(const et_manifest *manifest, const char *directory)
+{
+    if (manifest->count == 0)
+        return false;
+    const et_manifest_entry *newest = &manifest->entries[manifest->count - 1];
+    char *path = et_path_join(directory, newest->file);
+    struct stat info;
+    const bool there = path != NULL && stat(path, &info) == 0 && S_ISREG(info.st_mode) &&
+                       (uint64_t)info.st_size == newest->bytes;
+    if (path != NULL && !there)
+        et_log(ET_LOG_WARNING, "%s: missing or cut short; older checkpoints are kept", path);
+    et_free(path);
+    return there;
+}
+
+/* Deletes what leaves and forgets what is gone. */
+static void delete_leaving(et_manifest *manifest, const char *directory)
+{
+    if (manifest->leaving_count == 0 || !newest_is_there(manifest, directory))
+        return;
+    size_t kept = 0;
+    for (size_t i = 0; i < manifest->leaving_count; i++) {
+        /* A step that was saved again has its old name back. */
+        if (is_listed(manifest, manifest->leaving[i]))
+            continue;
+        if (remove_file(directory, manifest->leaving[i]) && kept++ != i)
+            memcpy(manifest->leaving[kept - 1], manifest->leaving[i], sizeof manifest->leaving[i]);
+    }
+    manifest->leaving_count = kept;
+}
+
+/* The process number at the end of "*.tmp.PID"; 0: not such a name. */
+static pid_t temporary_owner(const char *name)
+{
+    static const char mark[] = ".tmp.";
+    const char *at = strstr(name, mark);
+    if (at == NULL || at == name)
+        return 0;
+    char *end;
+    errno = 0;
+    const long number = strtol(at + sizeof mark - 1, &end, 10);
+    return errno || *end != '\0' || number <= 0 || number > INT32_MAX ? 0 : (pid_t)number;
+}
+
+void et_manifest_sweep(const char *directory)
+{
+    DIR *stream = opendir(directory);
+    if (stream == NULL)
+        return; /* nothing there to sweep; whoever needs the directory says so */
+    for (const struct dirent *item; (item = readdir(stream)) != NULL;) {
+        const pid_t owner = temporary_owner(item->d_name);
+        /* Our own number: a killed run had it too, as runs in containers do. */
+        if (owner > 0 && (owner == getpid() || (kill(owner, 0) && errno == ESRCH)))
+            remove_file(directory, item->d_name);
+    }
+    closedir(stream);
+}
+
+/* Writing ----------------------------------------------------------------------------- */
+
+static bool put_entry(et_value *list, const et_manifest_entry *entry)
+{
+    et_value *dict = et_value_add_dict(list);
+    return et_value_set_int(dict, "step", entry->step) &&
+           et_value_set_string(dict, "file", entry->file) &&
+           et_value_set_int(dict, "bytes", (int64_t)entry->bytes) &&
+           et_value_set_string(dict, "checksum", et_checksum_print(entry->checksum).digits) &&
+           et_value_set_float(dict, "time", entry->time);
+}
+
+static bool put_best(et_value *root, const et_manifest *manifest)
+{
+    if (!manifest->has_best)
+        return true;
+    et_assert(isfinite(manifest->best_value));
+    et_value *best = et_value_set_dict(root, "best");
+    return et_value_set_int(best, "step", manifest->best_step) &&
+           et_value_set_float(best, "value", manifest->best_value);
+}
+
+/* The manifest as values, with zeros for its checksum; NULL if no memory is left. */
+static et_value *to_values(const et_manifest *manifest, et_arena *arena)
+{
+    et_value *root = et_value_dict(arena);
+    bool ok = et_value_set_string(root, "format", FORMAT) != NULL &&
+              et_value_set_string(root, "checksum", et_checksum_print(0).digits) != NULL &&
+              put_best(root, manifest);
+    et_value *list = et_value_set_list(root, "checkpoints");
+    for (size_t i = 0; i < manifest->count && ok; i++)
+        ok = put_entry(list, &manifest->entries[i]);
+    et_value *leaving = et_value_set_list(root, "leaving");
+    for (size_t i = 0; i < manifest->leaving_count && ok; i++) {
+        if (!is_listed(manifest, manifest->leaving[i]))
+            ok = et_value_add_string(leaving, manifest->leaving[i]) != NULL;
+    }
+    return ok && list != NULL && leaving != NULL ? root : NULL;
+}
+
+/* The checksum is over the text with zeros for its own digits; they come before any other
+ * checksum, so their first place in the text is theirs. */
+static int print_sealed(et_strbuf *out, const et_value *root, et_error *error)
+{
+    et_json_print(out, root, 2);
+    et_strbuf_append_char(out, '\n');
+    if (out->failed)
+        return et_alloc_failed(error, out->length, ET_MANIFEST_NAME);
+    char *digits = strstr(out->data, et_checksum_print(0).digits);
+    et_assert(digits != NULL);
+    const et_checksum_text text = et_checksum_print(et_checksum(out->data, out->length));
+    memcpy(digits, text.digits, ET_CHECKSUM_DIGITS);
+    return ET_OK;
+}
+
+static int save(const et_manifest *manifest, const char *directory, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_strbuf text = ET_STRBUF_INIT;
+    char *path = et_path_join(directory, ET_MANIFEST_NAME);
+    const et_value *root = to_values(manifest, &arena);
+    int status = path == NULL || root == NULL ? et_alloc_failed(error, 0, ET_MANIFEST_NAME)
+                                              : print_sealed(&text, root, error);
+    if (!status)
+        status = et_file_write(path, text.data, text.length, error);
+    et_free(path);
+    et_strbuf_release(&text);
+    et_arena_release(&arena);
+    return status;
+}
+
+int et_manifest_commit(et_manifest *manifest, const char *directory, et_error *error)
+{
+    et_assert(steps_ascend(manifest));
+    const int status = save(manifest, directory, error);
+    if (!status)
+        delete_leaving(manifest, directory);
+    return status;
+}
+
+/* Reading ----------------------------------------------------------------------------- */
+
+static int read_name(char out[ET_MANIFEST_FILE_MAX + 1], const char *name, et_error *error)
+{
+    if (!name_is_sound(name))
+        return et_fail(error, ET_EFORMAT, "a checkpoint's file must be a plain name");
+    strcpy(out, name);
+    return ET_OK;
+}
+
+static int read_entry(et_manifest_entry *out, const et_value *dict, et_error *error)
+{
+    int64_t bytes = 0;
+    const char *file = NULL, *checksum = NULL;
+    *out = (et_manifest_entry){ 0 };
+    int status = et_value_read_int(dict, "step", &out->step, error);
+    if (!status)
+        status = et_value_read_string(dict, "file", &file, error);
+    if (!status)
+        status = et_value_read_int(dict, "bytes", &bytes, error);
+    if (!status)
+        status = et_value_read_string(dict, "checksum", &checksum, error);
+    if (!status)
+        status = et_value_read_float(dict, "time", &out->time, error);
+    if (status)
+        return status;
+    out->bytes = (uint64_t)bytes;
+    if (bytes < 0 || out->step < 0 || !et_checksum_parse(&out->checksum, checksum))
+        return et_fail(error, ET_EFORMAT, "step, bytes or checksum of \"%s\" make no sense",
+                       name_is_sound(file) ? file : "?");
+    return read_name(out->file, file, error);
+}
+
+static int read_entries(et_manifest *manifest, const et_value *list, et_error *error)
+{
+    if (list == NULL || list->kind != ET_VALUE_LIST)
+        return et_fail(error, ET_EFORMAT, "\"checkpoints\" is not a list");
+    for (const et_value *v = list->first; v != NULL; v = v->next) {
+        et_manifest_entry entry;
+        int status = read_entry(&entry, v, error);
+        if (!status)
+            status = append_entry(manifest, &entry, error);
+        if (status)
+            return status;
+    }
+    if (!steps_ascend(manifest))
+        return et_fail(error, ET_EFORMAT, "the steps of \"checkpoints\" do not ascend");
+    return ET_OK;
+}
+
+static int read_leaving(et_manifest *manifest, const et_value *list, et_error *error)
+{
+    for (const et_value *v = list ? list->first : NULL; v != NULL; v = v->next) {
+        char file[ET_MANIFEST_FILE_MAX + 1];
+        int status =
+            v->kind == ET_VALUE_STRING
+                ? read_name(file, v->string, error)
+                : et_fail(error, ET_EFORMAT, "\"leaving\" holds something else than names");
+        if (!status)
+            status = append_leaving(manifest, file, error);
+        if (status)
+            return status;
+    }
+    return ET_OK;
+}
+
+static int read_best(et_manifest *manifest, const et_value *best, et_error *error)
+{
+    if (best == NULL)
+        return ET_OK;
+    manifest->has_best = true;
+    const int status = et_value_read_int(best, "step", &manifest->best_step, error);
+    return status ? status : et_value_read_float(best, "value", &manifest->best_value, error);
+}
+
+/* Sets the digits in text to zeros on the way. */
+static int check_checksum(const et_value *root, char *text, size_t length, et_error *error)
+{
+    const char *said;
+    uint64_t number;
+    const int status = et_value_read_string(root, "checksum", &said, error);
+    if (status)
+        return status;
+    char *digits = strstr(text, said);
+    if (digits == NULL || !et_checksum_parse(&number, said))
+        return et_fail(error, ET_EFORMAT, "its checksum has not 16 hexadecimal digits");
+    memcpy(digits, et_checksum_print(0).digits, ET_CHECKSUM_DIGITS);
+    const uint64_t found = et_checksum(text, length);
+    if (found != number)
+        return et_fail(error, ET_EFORMAT, "checksum %s, file says %s",
+                       et_checksum_print(found).digits, et_checksum_print(number).digits);
+    return ET_OK;
+}
+
+static int read_root(et_manifest *manifest, const et_value *root, et_error *error)
+{
+    const char *format;
+    int status = et_value_read_string(root, "format", &format, error);
+    if (!status && strcmp(format, FORMAT) != 0)
+        status = et_fail(error, ET_EFORMAT, "format is not \"" FORMAT "\"");
+    if (!status)
+        status = read_entries(manifest, et_value_get(root, "checkpoints"), error);
+    if (!status)
+        status = read_leaving(manifest, et_value_get(root, "leaving"), error);
+    return status ? status : read_best(manifest, et_value_get(root, "best"), error);
+}
+
+static int read_file(et_manifest *manifest, const char *path, et_error *error)
+{
+    char *text;
+    size_t length;
+    int status = et_file_read(&text, &length, path, TEXT_MAX, error);
+    if (status)
+        return status;
+    et_arena arena = ET_ARENA_INIT;
+    et_value *root;
+    status = et_json_parse(&root, &arena, text, length, path, error);
+    if (!status) {
+        status = check_checksum(root, text, length, error);
+        if (!status)
+            status = read_root(manifest, root, error);
+        if (status)
+            et_fail_while(error, status, "%s: damaged", path);
+    }
+    et_arena_release(&arena);
+    et_free(text);
+    return status;
+}
+
+int et_manifest_load(et_manifest *out, const char *directory, et_error *error)
+{
+    *out = (et_manifest){ 0 };
+    et_manifest_sweep(directory);
+    char *path = et_path_join(directory, ET_MANIFEST_NAME);
+    if (path == NULL)
+        return et_alloc_failed(error, strlen(directory), "a path");
+    const int status = et_file_exists(path) ? read_file(out, path, error) : ET_OK;
+    et_free(path);
+    if (status)
+        et_manifest_release(out);
+    else
+        delete_leaving(out, directory);
+    return status;
+}
+
+/* Rebuilding -------------------------------------------------------------------------- */
+
+/* The step in "<prefix><step>.safetensors"; -1: not such a name. */
+static int64_t step_of(const char *name, const char *prefix)
+{
+    const size_t length = strlen(prefix);
+    if (strncmp(name, prefix, length) != 0 || name[length] < '0' || name[length] > '9')
+        return -1;
+    char *end;
+    errno = 0;
+    const long long step = strtoll(name + length, &end, 10);
+    return errno || strcmp(end, SUFFIX) != 0 || !name_is_sound(name) ? -1 : step;
+}
+
+static int entry_of(et_manifest_entry *out, const char *directory, const char *name, int64_t step,
+                    et_error *error)
+{
+    char *path = et_path_join(directory, name);
+    if (path == NULL)
+        return et_alloc_failed(error, strlen(name), "a path");
+    struct stat info;
+    const int status = stat(path, &info) ? et_fail_errno(error, "cannot read %s", path) : ET_OK;
+    if (!status) {
+        *out = (et_manifest_entry){ .step = step,
+                                    .time = (double)info.st_mtime,
+                                    .bytes = (uint64_t)info.st_size };
+        strcpy(out->file, name);
+    }
+    et_free(path);
+    return status;
+}
+
+static int by_step(const void *left, const void *right)
+{
+    const et_manifest_entry *a = left, *b = right;
+    return a->step < b->step ? -1 : a->step > b->step;
+}
+
+int et_manifest_rebuild(et_manifest *out, const char *directory, const char *prefix,
+                        et_error *error)
+{
+    *out = (et_manifest){ 0 };
+    DIR *stream = opendir(directory);
+    if (stream == NULL)
+        return et_fail_errno(error, "cannot read the directory %s", directory);
+    int status = ET_OK;
+    for (const struct dirent *item; !status && (item = readdir(stream)) != NULL;) {
+        et_manifest_entry entry;
+        const int64_t step = step_of(item->d_name, prefix);
+        if (step < 0)
+            continue;
+        status = entry_of(&entry, directory, item->d_name, step, error);
+        if (!status)
+            status = append_entry(out, &entry, error);
+    }
+    closedir(stream);
+    if (out->count > 0)
+        qsort(out->entries, out->count, sizeof *out->entries, by_step);
+    if (!status && !steps_ascend(out))
+        status =
+            et_fail(error, ET_EFORMAT, "%s: two checkpoints of one step; remove one", directory);
+    if (status)
+        et_manifest_release(out);
+    return status;
+}

@@ -1,0 +1,75 @@
+/* The manifest of a checkpoint directory, `checkpoint.json`: which checkpoints there are and
+ * which is best. Replacing it is the commit: a checkpoint exists once the manifest names it,
+ * and leaves before its file does. When to save and what to keep is policy and not here.
+ *
+ * To publish: write the new file (durable under its own name), add it, remove those that fall
+ * out, commit. Commit replaces the manifest, then deletes the files of removed entries; their
+ * names stand under "leaving" until that is done, so a kill in between leaves nothing behind
+ * and no file is ever deleted that the manifest did not name. The newest entry cannot be
+ * removed, and nothing is deleted unless the newest file is there with its size.
+ *
+ *     et_manifest m;
+ *     if (et_manifest_load(&m, directory, &error)) ...
+ *     if (et_manifest_add(&m, &entry, &error)) ...
+ *     et_manifest_remove(&m, oldest);
+ *     if (et_manifest_commit(&m, directory, &error)) ...
+ *     et_manifest_release(&m);
+ *
+ * One writer per directory: hold a lock (et_lock_take). A value belongs to one thread. */
+#ifndef ETUDE_IO_MANIFEST_H
+#define ETUDE_IO_MANIFEST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <etude/error.h>
+
+#define ET_MANIFEST_NAME     "checkpoint.json"
+#define ET_MANIFEST_FILE_MAX 255
+
+typedef struct et_manifest_entry {
+    int64_t step;
+    char file[ET_MANIFEST_FILE_MAX + 1]; /* a name in the directory, without '/' */
+    double time;                         /* when saved, seconds since 1970 */
+    uint64_t bytes;                      /* length of the file */
+    uint64_t checksum;                   /* XXH3-64 of the whole file; 0: not known */
+} et_manifest_entry;
+
+typedef struct et_manifest {
+    et_manifest_entry *entries; /* newest last; steps ascend */
+    size_t count, capacity;
+    char (*leaving)[ET_MANIFEST_FILE_MAX + 1]; /* files to delete after the next commit */
+    size_t leaving_count, leaving_capacity;
+    bool has_best;
+    int64_t best_step; /* its file may lie elsewhere: it need not be among the entries */
+    double best_value;
+} et_manifest;
+
+/* Reads the manifest; a missing one is empty. Also removes what a killed run left: temporary
+ * files "*.tmp.PID" whose process is gone (or has our number), and files that were leaving;
+ * what cannot be removed is logged and does not block. A damaged manifest is ET_EFORMAT; then
+ * et_manifest_rebuild is the cure. */
+int et_manifest_load(et_manifest *out, const char *directory, et_error *error);
+
+/* Makes a manifest from the files "<prefix><step>.safetensors" in the directory, without
+ * looking into them; the best is not known. */
+int et_manifest_rebuild(et_manifest *out, const char *directory, const char *prefix,
+                        et_error *error);
+
+void et_manifest_release(et_manifest *manifest);
+
+/* Adds the newest entry. Entries of its step and later ones (a run that went back) leave. */
+int et_manifest_add(et_manifest *manifest, const et_manifest_entry *entry, et_error *error);
+
+/* Takes out entry index, not the newest; its file goes with the next commit. */
+int et_manifest_remove(et_manifest *manifest, size_t index, et_error *error);
+
+/* Makes the manifest durable, then deletes what leaves. On failure the old one stands; a
+ * file that cannot be deleted is tried again at the next commit. */
+int et_manifest_commit(et_manifest *manifest, const char *directory, et_error *error);
+
+/* Removes left-over temporary files as load does. */
+void et_manifest_sweep(const char *directory);
+
+#endif

@@ -1,0 +1,287 @@
+#include "io/progress.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "io/format.h"
+
+#define REDRAW_INTERVAL 0.1 /* seconds */
+#define BAR_WIDTH       30  /* columns, as long as they fit */
+#define BAR_WIDTH_MIN   10
+#define DEFAULT_COLUMNS 80
+#define ERASE_REST      "\033[K"
+
+struct et_progress {
+    pthread_mutex_t lock;
+    int fd;
+    et_progress_mode mode; /* never AUTO */
+    bool color, ascii;
+    double plain_interval;
+    et_progress_state state; /* the last one told */
+    et_progress_field fields[ET_PROGRESS_FIELDS_MAX];
+    bool started; /* there is a state */
+    bool drawn;   /* a bar stands in the terminal's last line */
+    int64_t first_step, drawn_step;
+    double first_time, drawn_time; /* monotonic */
+    et_strbuf line;                /* what is about to be written */
+};
+
+/* The line ---------------------------------------------------------------------------- */
+
+/* Columns of UTF-8 text: all characters but continuation bytes, each one column wide. */
+static int columns(const char *text)
+{
+    int count = 0;
+    for (; *text != '\0'; text++)
+        count += ((unsigned char)*text & 0xc0) != 0x80;
+    return count;
+}
+
+/* width columns; half columns are drawn in UTF-8. */
+static void append_bar(et_strbuf *out, double fraction, int width, et_progress_style style)
+{
+    const int halves = (int)(fraction * 2 * width);
+    const char *full = style.ascii ? "=" : "\u2501", *half = style.ascii ? ">" : "\u2578";
+    et_strbuf_append(out, style.color ? "\033[36m" : "");
+    for (int i = 0; i < width; i++)
+        et_strbuf_append(out, 2 * i + 2 <= halves ? full : 2 * i + 1 <= halves ? half : " ");
+    et_strbuf_append(out, style.color ? "\033[0m" : "");
+}
+
+/* "step  1,840/6,000", the step as wide as steps. */
+static void append_steps(et_strbuf *out, const et_progress_state *state)
+{
+    const et_format total = et_format_count(state->steps);
+    if (state->steps > 0)
+        et_strbuf_printf(out, "step  %*s/%s", (int)strlen(total.text),
+                         et_format_count(state->step).text, total.text);
+    else
+        et_strbuf_printf(out, "step  %s", et_format_count(state->step).text);
+}
+
+enum { PARTS_MAX = ET_PROGRESS_FIELDS_MAX + 3 };
+
+/* What stands right of the bar, each part with two spaces before it. Returns how many. */
+static int make_parts(char parts[PARTS_MAX][64], const et_progress_state *state)
+{
+    int count = 0;
+    for (size_t i = 0; i < state->field_count; i++)
+        snprintf(parts[count++], 64, "  %.20s %s", state->fields[i].name,
+                 et_format_value(state->fields[i].value).text);
+    if (!isnan(state->rate))
+        snprintf(parts[count++], 64, "  %s %.20s", et_format_rate(state->rate).text,
+                 state->unit ? state->unit : "");
+    if (state->epoch > 0)
+        snprintf(parts[count++], 64, "  epoch %s", et_format_count(state->epoch).text);
+    if (!isnan(state->seconds_left))
+        snprintf(parts[count++], 64, "  %s left", et_format_duration(state->seconds_left).text);
+    return count;
+}
+
+void et_progress_line(et_strbuf *out, const et_progress_state *state, et_progress_style style)
+{
+    et_assert(state->field_count <= ET_PROGRESS_FIELDS_MAX);
+    char parts[PARTS_MAX][64];
+    int count = make_parts(parts, state);
+    const size_t start = out->length;
+    append_steps(out, state);
+    const int percent = state->steps > 0 ? 5 : 0; /* " 31%" and a space before it */
+    int used = (int)(out->length - start) + percent;
+    for (int i = 0; i < count; i++)
+        used += columns(parts[i]);
+    while (style.width > 0 && used > style.width && count > 0)
+        used -= columns(parts[--count]);
+    if (state->steps > 0) {
+        const double fraction = fmin(1.0, (double)state->step / (double)state->steps);
+        int bar = style.width - used - 1;
+        bar = bar > BAR_WIDTH ? BAR_WIDTH : bar;
+        if (bar >= BAR_WIDTH_MIN) {
+            et_strbuf_append_char(out, ' ');
+            append_bar(out, fraction, bar, style);
+        }
+        et_strbuf_printf(out, " %3d%%", (int)(100 * fraction));
+    }
+    for (int i = 0; i < count; i++)
+        et_strbuf_append(out, parts[i]);
+}
+
+/* The terminal ------------------------------------------------------------------------ */
+
+static bool has_value(const char *variable)
+{
+    const char *value = getenv(variable);
+    return value != NULL && *value != '\0';
+}
+
+static bool is_dumb(void)
+{
+    const char *terminal = getenv("TERM");
+    return terminal == NULL || *terminal == '\0' || strcmp(terminal, "dumb") == 0;
+}
+
+/* POSIX: the first of these that is set decides about characters. */
+static bool is_utf8(void)
+{
+    static const char *const variables[] = { "LC_ALL", "LC_CTYPE", "LANG" };
+    for (size_t i = 0; i < 3; i++) {
+        if (has_value(variables[i])) {
+            const char *locale = getenv(variables[i]);
+            return strcasestr(locale, "utf-8") != NULL || strcasestr(locale, "utf8") != NULL;
+        }
+    }
+    return false;
+}
+
+/* One column stays free, so that no terminal wraps. */
+static int line_width(int fd)
+{
+    struct winsize size;
+    const bool known = ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
+    return (known ? size.ws_col : DEFAULT_COLUMNS) - 1;
+}
+
+/* One call of write for one change of the screen: nothing comes between its parts. */
+static void put(et_progress *progress)
+{
+    if (progress->fd >= 0 && !progress->line.failed && progress->line.length > 0)
+        et_fd_write(progress->fd, progress->line.data, progress->line.length, "progress", NULL);
+    if (progress->line.failed)
+        et_strbuf_release(&progress->line);
+    et_strbuf_reset(&progress->line);
+}
+
+static void append_bar_line(et_progress *progress)
+{
+    et_strbuf_append_char(&progress->line, '\r');
+    const et_progress_style style = { line_width(progress->fd), progress->color, progress->ascii };
+    et_progress_line(&progress->line, &progress->state, style);
+    et_strbuf_append(&progress->line, ERASE_REST);
+    progress->drawn = true;
+}
+
+static void draw(et_progress *progress, double now)
+{
+    if (progress->mode == ET_PROGRESS_BAR) {
+        append_bar_line(progress);
+    } else {
+        const et_progress_style plain = { 0, false, true };
+        et_progress_line(&progress->line, &progress->state, plain);
+        et_strbuf_append_char(&progress->line, '\n');
+    }
+    progress->drawn_time = now;
+    progress->drawn_step = progress->state.step;
+    put(progress);
+}
+
+/* What callers see -------------------------------------------------------------------- */
+
+int et_progress_open(et_progress **out, const et_progress_options *options, et_error *error)
+{
+    *out = NULL;
+    et_progress *progress = et_alloc_zero(1, sizeof *progress);
+    if (progress == NULL)
+        return et_alloc_failed(error, sizeof *progress, "progress");
+    if (pthread_mutex_init(&progress->lock, NULL)) {
+        et_free(progress);
+        return et_fail(error, ET_EFAIL, "progress: no lock is left");
+    }
+    progress->fd = options->fd;
+    progress->mode = options->mode;
+    if (progress->mode == ET_PROGRESS_AUTO)
+        progress->mode = options->fd >= 0 && isatty(options->fd) && !is_dumb() ? ET_PROGRESS_BAR
+                                                                               : ET_PROGRESS_PLAIN;
+    progress->color = !has_value("NO_COLOR");
+    progress->ascii = !is_utf8();
+    progress->plain_interval = options->plain_interval;
+    *out = progress;
+    return ET_OK;
+}
+
+/* Steps since the first update at their mean speed. */
+static double estimate_left(const et_progress *progress, double now)
+{
+    const et_progress_state *state = &progress->state;
+    const double done = (double)(state->step - progress->first_step);
+    if (state->steps == 0 || done <= 0)
+        return NAN;
+    return (now - progress->first_time) / done * (double)(state->steps - state->step);
+}
+
+static void keep_state(et_progress *progress, const et_progress_state *state, double now)
+{
+    et_assert(state->field_count <= ET_PROGRESS_FIELDS_MAX);
+    if (!progress->started) {
+        progress->started = true;
+        progress->first_step = state->step;
+        progress->first_time = now;
+        progress->drawn_time = -INFINITY;
+    }
+    progress->state = *state;
+    if (state->field_count > 0)
+        memcpy(progress->fields, state->fields, state->field_count * sizeof *state->fields);
+    progress->state.fields = progress->fields;
+    if (isnan(state->seconds_left))
+        progress->state.seconds_left = estimate_left(progress, now);
+}
+
+void et_progress_update(et_progress *progress, const et_progress_state *state)
+{
+    pthread_mutex_lock(&progress->lock);
+    const double now = et_clock_monotonic();
+    keep_state(progress, state, now);
+    const double interval =
+        progress->mode == ET_PROGRESS_BAR ? REDRAW_INTERVAL : progress->plain_interval;
+    const bool last = state->step == state->steps && progress->drawn_step != state->step;
+    if (progress->mode != ET_PROGRESS_QUIET && (last || now - progress->drawn_time >= interval))
+        draw(progress, now);
+    pthread_mutex_unlock(&progress->lock);
+}
+
+void et_progress_message(et_progress *progress, const char *text)
+{
+    pthread_mutex_lock(&progress->lock);
+    const bool bar = progress->drawn;
+    et_strbuf_append(&progress->line, bar ? "\r" ERASE_REST : "");
+    et_strbuf_append(&progress->line, text);
+    et_strbuf_append_char(&progress->line, '\n');
+    if (bar)
+        append_bar_line(progress);
+    put(progress);
+    pthread_mutex_unlock(&progress->lock);
+}
+
+void et_progress_finish(et_progress *progress, bool keep)
+{
+    pthread_mutex_lock(&progress->lock);
+    if (progress->drawn) {
+        if (keep) {
+            append_bar_line(progress);
+            et_strbuf_append_char(&progress->line, '\n');
+        } else {
+            et_strbuf_append(&progress->line, "\r" ERASE_REST);
+        }
+        put(progress);
+        progress->drawn = false;
+    }
+    pthread_mutex_unlock(&progress->lock);
+}
+
+void et_progress_close(et_progress *progress)
+{
+    if (progress == NULL)
+        return;
+    et_progress_finish(progress, true);
+    pthread_mutex_destroy(&progress->lock);
+    et_strbuf_release(&progress->line);
+    et_free(progress);
+}

@@ -1,0 +1,228 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/map.h"
+#include "base/strbuf.h"
+#include "io/checksum.h"
+#include "io/safetensors.h"
+#include "io/safetensors_seal.h"
+
+/* A file being written. */
+struct draft {
+    const char *path;
+    const et_safetensors_item **items; /* in the order of the data; owned */
+    size_t count;
+    et_strbuf head; /* length and header */
+    uint64_t data;  /* bytes behind head */
+};
+
+static int by_element_size(const void *left, const void *right)
+{
+    const et_safetensors_item *a = *(const et_safetensors_item *const *)left;
+    const et_safetensors_item *b = *(const et_safetensors_item *const *)right;
+    const size_t sa = et_dtype_size(a->tensor.dtype), sb = et_dtype_size(b->tensor.dtype);
+    if (sa != sb)
+        return sa > sb ? -1 : 1;
+    return a < b ? -1 : a > b; /* as given: both point into one array */
+}
+
+/* Wide elements first, so that every tensor is aligned although the format allows no holes. */
+static int order_items(struct draft *draft, const et_safetensors_item *items, et_error *error)
+{
+    draft->items = et_alloc(draft->count, sizeof *draft->items);
+    if (draft->items == NULL)
+        return et_alloc_failed(error, draft->count * sizeof *draft->items, "a list of tensors");
+    for (size_t i = 0; i < draft->count; i++)
+        draft->items[i] = &items[i];
+    qsort(draft->items, draft->count, sizeof *draft->items, by_element_size);
+    return ET_OK;
+}
+
+/* Names are keys: unique, and not the metadata's. */
+static int check_names(const struct draft *draft, et_error *error)
+{
+    et_map seen = ET_MAP_INIT;
+    int status = ET_OK;
+    for (size_t i = 0; i < draft->count && !status; i++) {
+        const char *name = draft->items[i]->name;
+        int64_t other;
+        if (et_map_get(&seen, name, &other) || strcmp(name, ET_SAFETENSORS_METADATA) == 0)
+            status = et_fail(error, ET_EFAIL, "%s: two tensors are named \"%s\"; rename one",
+                             draft->path, name);
+        else if (!et_map_put(&seen, name, (int64_t)i))
+            status = et_alloc_failed(error, 0, "names of tensors");
+    }
+    et_map_release(&seen);
+    return status;
+}
+
+static void append_string(et_strbuf *out, const char *text)
+{
+    const et_value value = { .kind = ET_VALUE_STRING, .string = text };
+    et_json_print(out, &value, 0);
+}
+
+static void append_metadata(et_strbuf *out, const et_value *metadata)
+{
+    for (const et_value *v = metadata ? metadata->first : NULL; v != NULL; v = v->next) {
+        et_assert(v->kind == ET_VALUE_STRING);
+        et_assert(strcmp(v->key, ET_SAFETENSORS_KEY_FORMAT) != 0);
+        et_assert(strcmp(v->key, ET_SAFETENSORS_KEY_HEADER) != 0);
+        et_assert(strncmp(v->key, ET_SAFETENSORS_KEY_TENSOR, strlen(ET_SAFETENSORS_KEY_TENSOR)) !=
+                  0);
+        et_strbuf_append_char(out, ',');
+        append_string(out, v->key);
+        et_strbuf_append_char(out, ':');
+        append_string(out, v->string);
+    }
+}
+
+/* ,"checksum/<name>":"<digits>" */
+static void append_checksum(et_strbuf *out, const et_safetensors_item *item, uint64_t bytes,
+                            et_strbuf *key)
+{
+    et_strbuf_reset(key);
+    et_strbuf_printf(key, "%s%s", ET_SAFETENSORS_KEY_TENSOR, item->name);
+    out->failed |= key->failed;
+    et_strbuf_append_char(out, ',');
+    append_string(out, et_strbuf_text(key));
+    et_strbuf_printf(out, ":\"%s\"",
+                     et_checksum_print(et_checksum(item->tensor.data, bytes)).digits);
+}
+
+/* ,"<name>":{"dtype":..,"shape":[..],"data_offsets":[..]} */
+static void append_tensor(et_strbuf *out, const et_safetensors_item *item, uint64_t begin,
+                          uint64_t end)
+{
+    const et_shape *shape = &item->tensor.shape;
+    et_strbuf_append_char(out, ',');
+    append_string(out, item->name);
+    et_strbuf_printf(out, ":{\"dtype\":\"%s\",\"shape\":[",
+                     et_safetensors_dtype_name(item->tensor.dtype));
+    for (int i = 0; i < shape->rank; i++)
+        et_strbuf_printf(out, "%s%lld", i > 0 ? "," : "", (long long)shape->size[i]);
+    et_strbuf_printf(out, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)begin,
+                     (unsigned long long)end);
+}
+
+/* Header without its length and seal; data becomes the number of bytes behind it. */
+static int append_header(struct draft *draft, const et_value *metadata, et_error *error)
+{
+    et_strbuf *head = &draft->head;
+    et_strbuf key = ET_STRBUF_INIT;
+    et_strbuf_append_bytes(head, "\0\0\0\0\0\0\0\0", ET_SAFETENSORS_PREFIX);
+    et_strbuf_append(head, ET_SAFETENSORS_SEAL "0000000000000000\"");
+    append_metadata(head, metadata);
+    int status = ET_OK;
+    for (size_t i = 0; i < draft->count && !status; i++) {
+        uint64_t bytes = 0;
+        if (et_safetensors_bytes(&bytes, draft->items[i]->tensor.dtype,
+                                 draft->items[i]->tensor.shape))
+            append_checksum(head, draft->items[i], bytes, &key);
+        else
+            status =
+                et_fail(error, ET_EFAIL, "%s: %s is too large", draft->path, draft->items[i]->name);
+    }
+    et_strbuf_release(&key);
+    et_strbuf_append_char(head, '}');
+    for (size_t i = 0; i < draft->count && !status; i++) {
+        uint64_t bytes = 0;
+        et_safetensors_bytes(&bytes, draft->items[i]->tensor.dtype, draft->items[i]->tensor.shape);
+        append_tensor(head, draft->items[i], draft->data, draft->data + bytes);
+        draft->data += bytes;
+    }
+    et_strbuf_append_char(head, '}');
+    return status;
+}
+
+/* Padding, length and the header's checksum. */
+static int seal_head(struct draft *draft, et_error *error)
+{
+    et_strbuf *head = &draft->head;
+    while (head->length % ET_SAFETENSORS_ALIGNMENT != 0)
+        et_strbuf_append_char(head, ' ');
+    if (head->failed)
+        return et_alloc_failed(error, head->length, "the header of a checkpoint");
+    const uint64_t length = head->length - ET_SAFETENSORS_PREFIX;
+    if (length > ET_SAFETENSORS_HEADER_MAX)
+        return et_fail(error, ET_EFAIL, "%s: a header of %llu bytes, %d are allowed", draft->path,
+                       (unsigned long long)length, ET_SAFETENSORS_HEADER_MAX);
+    for (int i = 0; i < ET_SAFETENSORS_PREFIX; i++)
+        head->data[i] = (char)(length >> (8 * i));
+    uint64_t checksum;
+    const int status = et_safetensors_seal_compute(&checksum, head->data, head->length, error);
+    if (status)
+        return status;
+    memcpy(head->data + et_safetensors_seal_position(), et_checksum_print(checksum).digits,
+           ET_CHECKSUM_DIGITS);
+    return ET_OK;
+}
+
+static int write_piece(et_file_writer *writer, et_checksum_stream *whole, const void *bytes,
+                       size_t length, et_error *error)
+{
+    if (length == 0)
+        return ET_OK;
+    et_checksum_stream_add(whole, bytes, length);
+    return et_file_writer_write(writer, bytes, length, error);
+}
+
+static int write_pieces(const struct draft *draft, et_file_writer *writer,
+                        et_checksum_stream *whole, et_error *error)
+{
+    int status = write_piece(writer, whole, draft->head.data, draft->head.length, error);
+    for (size_t i = 0; i < draft->count && !status; i++) {
+        const et_tensor *tensor = &draft->items[i]->tensor;
+        uint64_t bytes = 0;
+        et_safetensors_bytes(&bytes, tensor->dtype, tensor->shape);
+        status = write_piece(writer, whole, tensor->data, bytes, error);
+    }
+    return status;
+}
+
+static int write_file(et_safetensors_written *written, const struct draft *draft, et_error *error)
+{
+    et_checksum_stream *whole;
+    int status = et_checksum_stream_open(&whole, error);
+    if (status)
+        return status;
+    et_file_writer writer;
+    status = et_file_writer_open(&writer, draft->path, error);
+    if (!status) {
+        status = write_pieces(draft, &writer, whole, error);
+        if (status)
+            et_file_writer_abandon(&writer);
+        else
+            status = et_file_writer_commit(&writer, error);
+    }
+    written->bytes = draft->head.length + draft->data;
+    written->checksum = et_checksum_stream_value(whole);
+    et_checksum_stream_close(whole);
+    return status;
+}
+
+int et_safetensors_write(et_safetensors_written *written, const char *path,
+                         const et_safetensors_item *items, size_t count, const et_value *metadata,
+                         et_error *error)
+{
+    struct draft draft = { .path = path, .count = count, .head = ET_STRBUF_INIT };
+    *written = (et_safetensors_written){ 0 };
+    int status = order_items(&draft, items, error);
+    if (!status)
+        status = check_names(&draft, error);
+    if (!status)
+        status = append_header(&draft, metadata, error);
+    if (!status)
+        status = seal_head(&draft, error);
+    if (!status)
+        status = et_disk_check(path, draft.head.length + draft.data, error);
+    if (!status)
+        status = write_file(written, &draft, error);
+    et_free(draft.items);
+    et_strbuf_release(&draft.head);
+    return status;
+}

@@ -1,0 +1,117 @@
+/* Sinks in general, and the one that is many. */
+#include "io/sink.h"
+
+#include "base/alloc.h"
+#include "base/assert.h"
+
+int et_sink_write(et_sink *sink, int64_t step, const et_value *values, et_error *error)
+{
+    et_assert(values != NULL && values->kind == ET_VALUE_DICT);
+    return sink->class->write(sink, step, values, error);
+}
+
+int et_sink_flush(et_sink *sink, et_error *error)
+{
+    return sink->class->flush(sink, error);
+}
+
+void et_sink_positions(const et_sink *sink, et_value *out)
+{
+    if (sink->class->positions != NULL)
+        sink->class->positions(sink, out);
+}
+
+int et_sink_close(et_sink *sink, et_error *error)
+{
+    return sink == NULL ? ET_OK : sink->class->close(sink, error);
+}
+
+/* Many -------------------------------------------------------------------------------- */
+
+typedef struct multi {
+    et_sink sink;
+    size_t count;
+    et_sink *sinks[]; /* owned */
+} multi;
+
+/* Every sink gets its turn; the first failure is what is told. */
+static int keep_first(int status, int other, const et_error *other_error, et_error *error)
+{
+    if (status || !other)
+        return status;
+    if (error != NULL)
+        *error = *other_error;
+    return other;
+}
+
+static int multi_write(et_sink *self, int64_t step, const et_value *values, et_error *error)
+{
+    multi *many = (multi *)self;
+    int status = ET_OK;
+    for (size_t i = 0; i < many->count; i++) {
+        et_error own = ET_ERROR_INIT;
+        status = keep_first(status, et_sink_write(many->sinks[i], step, values, &own), &own, error);
+    }
+    return status;
+}
+
+static int multi_flush(et_sink *self, et_error *error)
+{
+    multi *many = (multi *)self;
+    int status = ET_OK;
+    for (size_t i = 0; i < many->count; i++) {
+        et_error own = ET_ERROR_INIT;
+        status = keep_first(status, et_sink_flush(many->sinks[i], &own), &own, error);
+    }
+    return status;
+}
+
+static void multi_positions(const et_sink *self, et_value *out)
+{
+    const multi *many = (const multi *)self;
+    for (size_t i = 0; i < many->count; i++)
+        et_sink_positions(many->sinks[i], out);
+}
+
+static int close_all(et_sink *const *sinks, size_t count, et_error *error)
+{
+    int status = ET_OK;
+    for (size_t i = 0; i < count; i++) {
+        et_error own = ET_ERROR_INIT;
+        status = keep_first(status, et_sink_close(sinks[i], &own), &own, error);
+    }
+    return status;
+}
+
+static int multi_close(et_sink *self, et_error *error)
+{
+    multi *many = (multi *)self;
+    const int status = close_all(many->sinks, many->count, error);
+    et_free(many);
+    return status;
+}
+
+static const et_sink_class multi_class = {
+    .name = "multi",
+    .write = multi_write,
+    .flush = multi_flush,
+    .positions = multi_positions,
+    .close = multi_close,
+};
+
+int et_sink_multi_open(et_sink **out, et_sink *const *sinks, size_t count, et_error *error)
+{
+    *out = NULL;
+    const size_t bytes = sizeof(multi) + count * sizeof(et_sink *);
+    multi *many = et_alloc_zero(1, bytes);
+    if (many == NULL) {
+        close_all(sinks, count, NULL);
+        return et_alloc_failed(error, bytes, "a list of sinks");
+    }
+    many->sink.class = &multi_class;
+    many->count = count;
+    for (size_t i = 0; i < count; i++)
+        many->sinks[i] = sinks[i];
+    *out = &many->sink;
+    return ET_OK;
+}

@@ -1,0 +1,100 @@
+/* Logs for people: a line above the progress bar for each summary directory. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/strbuf.h"
+#include "io/format.h"
+#include "io/progress.h"
+#include "io/sink.h"
+
+typedef struct console {
+    et_sink sink;
+    et_progress *progress; /* borrowed */
+    char *except;          /* owned; NULL: none */
+    et_strbuf line;
+} console;
+
+/* "  name value" for a number, "  text" for a remark; other texts would flood the screen. */
+static bool append_value(et_strbuf *line, const et_value *value)
+{
+    switch (value->kind) {
+    case ET_VALUE_INT:
+        et_strbuf_printf(line, "  %s %s", value->key, et_format_count(value->integer).text);
+        return true;
+    case ET_VALUE_FLOAT:
+        et_strbuf_printf(line, "  %s %s", value->key, et_format_value(value->real).text);
+        return true;
+    case ET_VALUE_STRING:
+        if (strcmp(value->key, ET_SINK_NOTE) != 0)
+            return false;
+        et_strbuf_printf(line, "  %s", value->string);
+        return true;
+    default:
+        return false;
+    }
+}
+
+static void write_line(console *sink, int64_t step, const char *name, const et_value *dict)
+{
+    et_strbuf *line = &sink->line;
+    bool any = false;
+    et_strbuf_reset(line);
+    et_strbuf_printf(line, "step  %s", et_format_count(step).text);
+    if (name != NULL)
+        et_strbuf_printf(line, "  %s", name);
+    for (const et_value *v = dict->first; v != NULL; v = v->next)
+        any |= append_value(line, v);
+    if (any && !line->failed)
+        et_progress_message(sink->progress, line->data);
+}
+
+static int console_write(et_sink *self, int64_t step, const et_value *values, et_error *error)
+{
+    console *sink = (console *)self;
+    (void)error; /* a line that cannot be shown stops nothing */
+    write_line(sink, step, NULL, values);
+    for (const et_value *v = values->first; v != NULL; v = v->next) {
+        const bool hidden = v->kind != ET_VALUE_DICT || strcmp(v->key, ET_SINK_TIME) == 0 ||
+                            (sink->except != NULL && strcmp(v->key, sink->except) == 0);
+        if (!hidden)
+            write_line(sink, step, v->key, v);
+    }
+    return ET_OK;
+}
+
+static int console_flush(et_sink *self, et_error *error)
+{
+    (void)self, (void)error; /* every line is written at once */
+    return ET_OK;
+}
+
+static int console_close(et_sink *self, et_error *error)
+{
+    console *sink = (console *)self;
+    (void)error;
+    et_strbuf_release(&sink->line);
+    et_free(sink->except);
+    et_free(sink);
+    return ET_OK;
+}
+
+static const et_sink_class console_class = {
+    .name = "console",
+    .write = console_write,
+    .flush = console_flush,
+    .close = console_close,
+};
+
+int et_sink_console_open(et_sink **out, et_progress *progress, const char *except, et_error *error)
+{
+    *out = NULL;
+    console *sink = et_alloc_zero(1, sizeof *sink);
+    if (sink == NULL || (except != NULL && (sink->except = et_strdup(except)) == NULL)) {
+        et_free(sink);
+        return et_alloc_failed(error, sizeof *sink, "the console");
+    }
+    sink->sink.class = &console_class;
+    sink->progress = progress;
+    *out = &sink->sink;
+    return ET_OK;
+}

@@ -1,0 +1,250 @@
+/* TensorBoard event files, one directory per nested dict. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/assert.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/strbuf.h"
+#include "io/event.h"
+#include "io/sink.h"
+
+/* A directory below the sink's, "" for itself. */
+typedef struct branch {
+    char *name; /* "validation"; owned */
+    et_events *events;
+} branch;
+
+typedef struct events_sink {
+    et_sink sink;
+    char *directory; /* owned */
+    branch *branches;
+    size_t count, capacity;
+} events_sink;
+
+static const et_sink_class events_class;
+
+/* Branches ---------------------------------------------------------------------------- */
+
+static int reserve_branch(events_sink *sink, et_error *error)
+{
+    if (sink->count < sink->capacity)
+        return ET_OK;
+    const size_t larger = sink->capacity == 0 ? 4 : 2 * sink->capacity;
+    branch *grown = et_realloc(sink->branches, larger, sizeof *grown);
+    if (grown == NULL)
+        return et_alloc_failed(error, larger * sizeof *grown, "a list of event files");
+    sink->branches = grown;
+    sink->capacity = larger;
+    return ET_OK;
+}
+
+static int open_branch(events_sink *sink, const char *name, int64_t offset, et_error *error)
+{
+    int status = reserve_branch(sink, error);
+    if (status)
+        return status;
+    branch *next = &sink->branches[sink->count];
+    char *directory =
+        *name == '\0' ? et_strdup(sink->directory) : et_path_join(sink->directory, name);
+    next->name = et_strdup(name);
+    status = directory == NULL || next->name == NULL
+                 ? et_alloc_failed(error, strlen(name), "a path")
+                 : et_events_open(&next->events, directory, offset, error);
+    et_free(directory);
+    if (status)
+        et_free(next->name);
+    else
+        sink->count++;
+    return status;
+}
+
+/* The event file of a branch, opened anew at its first log. */
+static int find_branch(et_events **out, events_sink *sink, const char *name, et_error *error)
+{
+    for (size_t i = 0; i < sink->count; i++) {
+        if (strcmp(sink->branches[i].name, name) == 0) {
+            *out = sink->branches[i].events;
+            return ET_OK;
+        }
+    }
+    const int status = open_branch(sink, name, 0, error);
+    if (!status)
+        *out = sink->branches[sink->count - 1].events;
+    return status;
+}
+
+/* Values ------------------------------------------------------------------------------ */
+
+/* One log on its way: what all of the recursion shares. */
+struct log {
+    events_sink *sink;
+    int64_t step;
+    et_arena arena;
+};
+
+static bool is_time(const et_value *value)
+{
+    return value->kind == ET_VALUE_DICT && strcmp(value->key, ET_SINK_TIME) == 0;
+}
+
+static const char *as_text(et_arena *arena, const et_value *value)
+{
+    et_strbuf text = ET_STRBUF_INIT;
+    et_json_print(&text, value, 0);
+    const char *copy = text.failed ? NULL : et_arena_strdup(arena, et_strbuf_text(&text));
+    et_strbuf_release(&text);
+    return copy;
+}
+
+/* False: out of memory. tag: prefix + key. */
+static bool convert(et_events_value *out, et_arena *arena, const char *prefix,
+                    const et_value *value)
+{
+    *out = (et_events_value){ .tag = et_arena_printf(arena, "%s%s", prefix, value->key) };
+    switch (value->kind) {
+    case ET_VALUE_BOOL:
+        out->scalar = value->boolean;
+        break;
+    case ET_VALUE_INT:
+        out->scalar = (double)value->integer;
+        break;
+    case ET_VALUE_FLOAT:
+        out->scalar = value->real;
+        break;
+    case ET_VALUE_STRING:
+        out->text = value->string;
+        break;
+    default:
+        out->text = as_text(arena, value);
+        return out->tag != NULL && out->text != NULL;
+    }
+    return out->tag != NULL;
+}
+
+/* Appends what belongs into a dict's own event file: all but nulls and nested dicts. */
+static bool collect(et_events_value *out, size_t *count, et_arena *arena, const char *prefix,
+                    const et_value *dict)
+{
+    for (const et_value *v = dict->first; v != NULL; v = v->next) {
+        if (v->kind == ET_VALUE_NULL || v->kind == ET_VALUE_DICT)
+            continue;
+        if (!convert(&out[(*count)++], arena, prefix, v))
+            return false;
+    }
+    return true;
+}
+
+static int write_dict(struct log *log, const char *name, const et_value *dict, et_error *error)
+{
+    const et_value *clock = et_value_get(dict, ET_SINK_TIME);
+    if (clock != NULL && !is_time(clock))
+        clock = NULL;
+    const size_t most = dict->count + (clock != NULL ? clock->count : 0);
+    et_events_value *values = et_arena_array(&log->arena, most + 1, sizeof *values);
+    size_t count = 0;
+    if (values == NULL || !collect(values, &count, &log->arena, "", dict) ||
+        (clock != NULL && !collect(values, &count, &log->arena, ET_SINK_TIME "/", clock)))
+        return et_alloc_failed(error, most * sizeof *values, "a log");
+    if (count == 0)
+        return ET_OK;
+    et_events *events;
+    const int status = find_branch(&events, log->sink, name, error);
+    return status ? status : et_events_write(events, log->step, values, count, error);
+}
+
+static int write_tree(struct log *log, const char *name, const et_value *dict, et_error *error)
+{
+    int status = write_dict(log, name, dict, error);
+    for (const et_value *v = dict->first; v != NULL && !status; v = v->next) {
+        if (v->kind != ET_VALUE_DICT || is_time(v))
+            continue;
+        const char *below = et_arena_printf(&log->arena, "%s%s%s", name, *name ? "/" : "", v->key);
+        status = below == NULL ? et_alloc_failed(error, strlen(v->key), "a log")
+                               : write_tree(log, below, v, error);
+    }
+    return status;
+}
+
+/* The class --------------------------------------------------------------------------- */
+
+static int events_write(et_sink *self, int64_t step, const et_value *values, et_error *error)
+{
+    struct log log = { (events_sink *)self, step, ET_ARENA_INIT };
+    const int status = write_tree(&log, "", values, error);
+    et_arena_release(&log.arena);
+    return status;
+}
+
+static int events_flush(et_sink *self, et_error *error)
+{
+    events_sink *sink = (events_sink *)self;
+    int status = ET_OK;
+    for (size_t i = 0; i < sink->count && !status; i++)
+        status = et_events_flush(sink->branches[i].events, error);
+    return status;
+}
+
+static void events_positions(const et_sink *self, et_value *out)
+{
+    const events_sink *sink = (const events_sink *)self;
+    et_value *dict = et_value_set_dict(out, events_class.name);
+    for (size_t i = 0; i < sink->count; i++)
+        et_value_set_int(dict, sink->branches[i].name, et_events_offset(sink->branches[i].events));
+}
+
+static int events_close(et_sink *self, et_error *error)
+{
+    events_sink *sink = (events_sink *)self;
+    int status = ET_OK;
+    for (size_t i = 0; i < sink->count; i++) {
+        const int other = et_events_close(sink->branches[i].events, status ? NULL : error);
+        status = status ? status : other;
+        et_free(sink->branches[i].name);
+    }
+    et_free(sink->branches);
+    et_free(sink->directory);
+    et_free(sink);
+    return status;
+}
+
+static const et_sink_class events_class = {
+    .name = "events",
+    .write = events_write,
+    .flush = events_flush,
+    .positions = events_positions,
+    .close = events_close,
+};
+
+/* Goes on in every directory that had an event file. */
+static int reopen_branches(events_sink *sink, const et_value *dict, et_error *error)
+{
+    for (const et_value *v = dict ? dict->first : NULL; v != NULL; v = v->next) {
+        if (v->kind != ET_VALUE_INT || v->integer < 0 || strstr(v->key, "..") || *v->key == '/')
+            return et_fail(error, ET_EFORMAT, "%s: a position makes no sense", sink->directory);
+        const int status = open_branch(sink, v->key, v->integer, error);
+        if (status)
+            return status;
+    }
+    return ET_OK;
+}
+
+int et_sink_events_open(et_sink **out, const char *directory, const et_value *positions,
+                        et_error *error)
+{
+    *out = NULL;
+    events_sink *sink = et_alloc_zero(1, sizeof *sink);
+    if (sink == NULL || (sink->directory = et_strdup(directory)) == NULL) {
+        et_free(sink);
+        return et_alloc_failed(error, sizeof *sink, "event files");
+    }
+    sink->sink.class = &events_class;
+    const int status = reopen_branches(sink, et_value_get(positions, events_class.name), error);
+    if (status)
+        et_sink_close(&sink->sink, NULL);
+    else
+        *out = &sink->sink;
+    return status;
+}
