@@ -1,0 +1,173 @@
+/* Settings of optimization, `trainer.optimizer_config`: Model Garden's names and defaults
+ * (inventory B12) as field tables, ours beside them. A choice (`type`) selects which of the
+ * sibling structs counts; the others keep their defaults and are not looked at.
+ *
+ *     et_optimization_options options;
+ *     et_fields_defaults(&et_optimization_fields, &options);
+ *     options.optimizer.type = ET_OPTIMIZER_ADAM;
+ *     if (et_optimization_check(&options, &error)) ...
+ *
+ * Plain values; lists and strings are borrowed from the arena that they were parsed into. */
+#ifndef ETUDE_OPTIM_OPTIONS_H
+#define ETUDE_OPTIM_OPTIONS_H
+
+#include <etude/error.h>
+
+#include "base/fields.h"
+
+/* optimizer.type. NONE is Model Garden's null: a choice must be made. */
+enum { ET_OPTIMIZER_NONE, ET_OPTIMIZER_SGD, ET_OPTIMIZER_ADAM, ET_OPTIMIZER_ADAMW };
+
+/* learning_rate.type */
+enum {
+    ET_RATE_NONE,
+    ET_RATE_CONSTANT,
+    ET_RATE_STEPWISE,
+    ET_RATE_EXPONENTIAL,
+    ET_RATE_POLYNOMIAL,
+    ET_RATE_COSINE,
+    ET_RATE_COSINE_RESTARTS,
+    ET_RATE_POWER,
+    ET_RATE_POWER_LINEAR,
+    ET_RATE_POWER_WITH_OFFSET,
+    ET_RATE_INVERSE_SQRT,
+    ET_RATE_COUNT,
+};
+
+/* warmup.type */
+enum { ET_WARMUP_NONE, ET_WARMUP_LINEAR, ET_WARMUP_POLYNOMIAL };
+
+/* Every optimizer has global_clipnorm: the largest global L2 norm of a gradient, 0: none. */
+typedef struct et_sgd_options {
+    double momentum, decay, global_clipnorm;
+    bool nesterov;
+} et_sgd_options;
+
+typedef struct et_adam_options {
+    double beta_1, beta_2, epsilon, global_clipnorm;
+} et_adam_options;
+
+typedef struct et_adamw_options {
+    double beta_1, beta_2, epsilon, global_clipnorm;
+    double weight_decay_rate;
+    et_strings include_in_weight_decay;   /* regular expressions searched in names: decays */
+    et_strings exclude_from_weight_decay; /* does not decay, unless included */
+    double gradient_clip_norm;            /* as global_clipnorm; the smaller of both counts */
+} et_adamw_options;
+
+typedef struct et_optimizer_options {
+    int type;
+    et_sgd_options sgd;
+    et_adam_options adam;
+    et_adamw_options adamw;
+} et_optimizer_options;
+
+/* Steps count updates from 0; offset is subtracted from the step first. */
+typedef struct et_rate_constant {
+    double learning_rate;
+} et_rate_constant;
+
+typedef struct et_rate_stepwise {
+    et_strings boundaries; /* numbers, ascending */
+    et_strings values;     /* one more than boundaries */
+    int64_t offset;
+} et_rate_stepwise;
+
+typedef struct et_rate_exponential {
+    double initial_learning_rate, decay_rate;
+    int64_t decay_steps, offset;
+    bool staircase;
+} et_rate_exponential;
+
+typedef struct et_rate_polynomial {
+    double initial_learning_rate, end_learning_rate, power;
+    int64_t decay_steps, offset;
+    bool cycle;
+} et_rate_polynomial;
+
+typedef struct et_rate_cosine {
+    double initial_learning_rate, alpha;
+    int64_t decay_steps, offset;
+} et_rate_cosine;
+
+typedef struct et_rate_cosine_restarts {
+    double initial_learning_rate, t_mul, m_mul, alpha;
+    int64_t first_decay_steps, offset;
+} et_rate_cosine_restarts;
+
+typedef struct et_rate_power {
+    double initial_learning_rate, power;
+} et_rate_power;
+
+typedef struct et_rate_power_linear {
+    double initial_learning_rate, power, linear_decay_fraction;
+    int64_t total_decay_steps, offset;
+} et_rate_power_linear;
+
+typedef struct et_rate_power_with_offset {
+    double initial_learning_rate, power, pre_offset_learning_rate;
+    int64_t offset;
+} et_rate_power_with_offset;
+
+/* Warm-up and decay in one, as fairseq's inverse_sqrt; takes no `warmup` beside it. */
+typedef struct et_rate_inverse_sqrt {
+    double peak_learning_rate, warmup_init_learning_rate;
+    int64_t warmup_steps;
+} et_rate_inverse_sqrt;
+
+typedef struct et_rate_options {
+    int type;
+    et_rate_constant constant;
+    et_rate_stepwise stepwise;
+    et_rate_exponential exponential;
+    et_rate_polynomial polynomial;
+    et_rate_cosine cosine;
+    et_rate_cosine_restarts cosine_restarts;
+    et_rate_power power;
+    et_rate_power_linear power_linear;
+    et_rate_power_with_offset power_with_offset;
+    et_rate_inverse_sqrt inverse_sqrt;
+} et_rate_options;
+
+typedef struct et_warmup_linear {
+    double warmup_learning_rate;
+    int64_t warmup_steps;
+} et_warmup_linear;
+
+typedef struct et_warmup_polynomial {
+    double power;
+    int64_t warmup_steps;
+} et_warmup_polynomial;
+
+typedef struct et_warmup_options {
+    int type;
+    et_warmup_linear linear;
+    et_warmup_polynomial polynomial;
+} et_warmup_options;
+
+/* Exponential moving average of the weights. After update s (counted from 1):
+ * average -= (1 - d) * (average - weight), d = average_decay, or with dynamic_decay
+ * min(average_decay, (1 + s') / (10 + s')), s' = s - start_step; before start_step the average
+ * is a copy. It starts from the weights, where Model Garden's starts from zeros (B15). */
+typedef struct et_ema_options {
+    bool enabled;
+    double average_decay;
+    int64_t start_step;
+    bool dynamic_decay;
+} et_ema_options;
+
+typedef struct et_optimization_options {
+    et_optimizer_options optimizer;
+    et_ema_options ema;
+    et_rate_options learning_rate;
+    et_warmup_options warmup;
+} et_optimization_options;
+
+/* For nesting into the trainer's own table. */
+extern const et_fields et_optimization_fields;
+
+/* What tables alone cannot check: a type is chosen, its required settings are set, lists hold
+ * ascending numbers, patterns compile. ET_ECONFIG names the setting and the cure. */
+int et_optimization_check(const et_optimization_options *options, et_error *error);
+
+#endif

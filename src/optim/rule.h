@@ -1,0 +1,47 @@
+/* What an update rule is: the class behind optimizer.h. A rule sees one chunk of the flat
+ * arrays at a time; chunks are updated in parallel, so it keeps no state but slots.
+ * Private to this folder. */
+#ifndef ETUDE_OPTIM_RULE_H
+#define ETUDE_OPTIM_RULE_H
+
+#include <etude/dtype.h>
+
+#include "kernel/kernels.h"
+#include "optim/options.h"
+
+#define ET_RULE_SLOTS_MAX 2
+
+/* Numbers of one update, the same for all chunks. */
+typedef struct et_rule_step {
+    int64_t iterations;   /* updates done before this one */
+    double rate;          /* of the schedule */
+    float gradient_scale; /* caller's scale times clipping */
+    float average_decay;
+} et_rule_step;
+
+/* A chunk of the flat arrays. */
+typedef struct et_rule_chunk {
+    float *weight;
+    float *slot[ET_RULE_SLOTS_MAX]; /* in the class's order; NULL past its count */
+    const float *gradient;
+    et_bf16 *shadow; /* NULL: none */
+    float *average;  /* NULL: none, or it is to be a copy */
+    int64_t count;
+    bool decays; /* weight decay applies here */
+} et_rule_chunk;
+
+typedef struct et_rule_class {
+    const char *name;
+    /* Names of the slots that these options need; returns how many. */
+    int (*slots)(const et_optimizer_options *options, const char *names[ET_RULE_SLOTS_MAX]);
+    /* Largest gradient norm; 0: any. */
+    double (*clip_norm)(const et_optimizer_options *options);
+    void (*update)(const et_kernels *kernels, const et_optimizer_options *options,
+                   const et_rule_step *step, const et_rule_chunk *chunk);
+} et_rule_class;
+
+extern const et_rule_class et_rule_sgd;
+extern const et_rule_class et_rule_adam;
+extern const et_rule_class et_rule_adamw;
+
+#endif

@@ -1,0 +1,42 @@
+/* Learning rates as pure functions of the step (formulas: inventory B13). A schedule is a
+ * value made from options: it borrows nothing and copies by assignment. Warm-up lies over the
+ * first steps of the schedule and does not delay it. Step 0 is the first update.
+ *
+ *     et_schedule schedule;
+ *     if (et_schedule_init(&schedule, &options->learning_rate, &options->warmup, &error)) ...
+ *     double rate = et_schedule_rate(&schedule, step);
+ *
+ * To add one: see README.md. Thread-safe. */
+#ifndef ETUDE_OPTIM_SCHEDULE_H
+#define ETUDE_OPTIM_SCHEDULE_H
+
+#include "optim/options.h"
+
+#define ET_SCHEDULE_PIECES_MAX 64 /* values of a stepwise schedule */
+
+typedef struct et_schedule et_schedule;
+
+typedef struct et_schedule_class {
+    const char *name; /* as in learning_rate.type */
+    /* Checks the settings and prepares what rate needs; may be NULL. */
+    int (*init)(et_schedule *self, et_error *error);
+    /* The rate at a step; step may be negative before an offset. */
+    double (*rate)(const et_schedule *self, double step);
+} et_schedule_class;
+
+struct et_schedule {
+    const et_schedule_class *class;
+    et_rate_options options; /* its lists are not used after init */
+    et_warmup_options warmup;
+    int pieces; /* stepwise: number of values */
+    double boundaries[ET_SCHEDULE_PIECES_MAX], values[ET_SCHEDULE_PIECES_MAX];
+};
+
+/* ET_ECONFIG: a required setting is missing or two do not fit together. */
+int et_schedule_init(et_schedule *schedule, const et_rate_options *options,
+                     const et_warmup_options *warmup, et_error *error);
+
+/* The learning rate of update number step, from 0. */
+double et_schedule_rate(const et_schedule *schedule, int64_t step);
+
+#endif

@@ -1,0 +1,109 @@
+/* Checkpoints of a run: policy over io's safetensors and manifest. A save takes a snapshot of
+ * the state tree (one copy into memory set aside at opening) and a thread of its own writes it,
+ * so training goes on meanwhile. A checkpoint holds all tensors, and in its metadata the tree
+ * as JSON; its bytes depend on the state only. MODEL_DIR/checkpoints/ has the last ones, the
+ * commit point is its checkpoint.json; MODEL_DIR/best/ has the best one and info.json.
+ *
+ *     et_checkpoints_open(&checkpoints, "RUN", state, &options, &error);
+ *     et_checkpoints_restore(checkpoints, &step, &error);        step -1: nothing there yet
+ *     et_checkpoints_save(checkpoints, step, &error);            returns after the copy
+ *     et_checkpoints_close(checkpoints, &error);                 waits
+ *
+ * Invariants: (1) a checkpoint is deleted only after a newer one is durable and named; (2) at
+ * any instant of a kill the newest or the one before it loads; (3) left-over temporary files
+ * never block. One manager per directory at a time (a lock); calls from one thread. */
+#ifndef ETUDE_TRAIN_CHECKPOINT_H
+#define ETUDE_TRAIN_CHECKPOINT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <etude/error.h>
+#include <etude/params.h>
+
+#include "base/value.h"
+#include "train/state.h"
+
+#define ET_CHECKPOINT_FOLDER "checkpoints"
+#define ET_CHECKPOINT_BEST   "best"
+#define ET_CHECKPOINT_INFO   "info.json"
+#define ET_CHECKPOINT_STEP   "best_ckpt_global_step" /* key in info.json */
+
+/* Keys of the file's metadata: the state tree as JSON, and the step in digits. */
+#define ET_CHECKPOINT_KEY_STATE "state"
+#define ET_CHECKPOINT_KEY_STEP  "step"
+
+typedef struct et_checkpoint_options {
+    int64_t max_to_keep; /* the newest N; at least 1 */
+    int64_t interval;    /* steps between saves, for et_checkpoints_due; 0: never due */
+} et_checkpoint_options;
+
+#define ET_CHECKPOINT_OPTIONS_INIT                                                                 \
+    {                                                                                              \
+        .max_to_keep = 5, .interval = 1000                                                         \
+    }
+
+typedef struct et_checkpoints et_checkpoints;
+
+/* Makes the directories, takes the lock (ET_EBUSY: another process trains there), clears what
+ * a killed run left, and sets the snapshot's memory aside. All is attached to state already;
+ * state outlives the manager. */
+int et_checkpoints_open(et_checkpoints **out, const char *model_dir, et_state *state,
+                        const et_checkpoint_options *options, et_error *error);
+
+/* Waits for the save in progress and frees; returns that save's error. NULL allowed. */
+int et_checkpoints_close(et_checkpoints *checkpoints, et_error *error);
+
+/* Whether `interval` steps have passed since the last save or restore. */
+bool et_checkpoints_due(const et_checkpoints *checkpoints, int64_t step);
+
+/* Starts saving the state as it is now. Waits first for a save in progress; if that failed,
+ * returns its error and saves nothing (call again to try). A step saved already is saved
+ * again. */
+int et_checkpoints_save(et_checkpoints *checkpoints, int64_t step, et_error *error);
+
+/* The same into best/, with info.json: metrics (a dict, copied) and the step. */
+int et_checkpoints_save_best(et_checkpoints *checkpoints, int64_t step, const et_value *metrics,
+                             et_error *error);
+
+/* Waits until the last save is durable; returns its error, once. */
+int et_checkpoints_wait(et_checkpoints *checkpoints, et_error *error);
+
+/* Restores the newest sound checkpoint; *step becomes its step, or -1 if there is none. A
+ * damaged or missing newest is named in a warning and the one before it taken; if none of
+ * several is sound: ET_EFORMAT. ET_ECONFIG: it belongs to another model (the first difference
+ * is named, and nothing was changed). */
+int et_checkpoints_restore(et_checkpoints *checkpoints, int64_t *step, et_error *error);
+
+/* The step of the newest checkpoint saved or restored, -1 if none. */
+int64_t et_checkpoints_newest_step(const et_checkpoints *checkpoints);
+
+/* Files, without a manager (reading needs no lock) --------------------------------------- */
+
+/* Restores the whole state from one file, after checking all of it. */
+int et_checkpoint_restore_file(et_state *state, const char *path, int64_t *step, et_error *error);
+
+/* The path of the newest sound checkpoint of a run; free with et_free. ET_ENOTFOUND: there is
+ * none. A damaged one is named in a warning and passed over. */
+int et_checkpoint_newest(char **path, const char *model_dir, et_error *error);
+
+/* The path of the best checkpoint, by info.json; free with et_free. */
+int et_checkpoint_best(char **path, const char *model_dir, et_error *error);
+
+/* info.json as a dict in arena. ET_ENOTFOUND: there is none. */
+int et_checkpoint_best_info(et_value **info, const char *model_dir, et_arena *arena,
+                            et_error *error);
+
+/* Loads weights only, into a materialized store, after checking them. prefer_average: takes
+ * "average/<name>" where the file has averages. *step (NULL allowed) becomes the file's step.
+ * Tensors that the model does not know are passed over; a missing one or another shape is
+ * ET_ECONFIG. */
+int et_checkpoint_load_weights(et_params *params, const char *path, bool prefer_average,
+                               int64_t *step, et_error *error);
+
+/* Writes the mean of the weights of count files (by name, in double) as a file with weights
+ * only. All must have the same names and shapes. */
+int et_checkpoint_average(const char *const *paths, size_t count, const char *out_path,
+                          et_error *error);
+
+#endif
