@@ -25,7 +25,7 @@ static void bound(void)
 {
     volatile int at = 8;
     char *volatile bytes = calloc(1, 8);
-    bytes[at] = 1;
+    printf("%d\n", bytes[at]);
     free(bytes);
 }
 
