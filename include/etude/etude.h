@@ -9,6 +9,7 @@
 #include <etude/export.h>
 #include <etude/graph.h>
 #include <etude/log.h>
+#include <etude/nn.h>
 #include <etude/params.h>
 #include <etude/tensor.h>
 #include <etude/version.h>
