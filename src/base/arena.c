@@ -18,11 +18,11 @@
 
 #ifdef HAVE_ASAN
 #include <sanitizer/asan_interface.h>
-#define RED_ZONE              16
+#define RED_ZONE               16
 #define poison(memory, size)   ASAN_POISON_MEMORY_REGION(memory, size)
 #define unpoison(memory, size) ASAN_UNPOISON_MEMORY_REGION(memory, size)
 #else
-#define RED_ZONE              0
+#define RED_ZONE               0
 #define poison(memory, size)   ((void)0)
 #define unpoison(memory, size) ((void)0)
 #endif
@@ -57,14 +57,18 @@ static et_arena_block *add_block(et_arena *arena, size_t size)
 
 void *et_arena_alloc(et_arena *arena, size_t size)
 {
-    if (size > SIZE_MAX / 2)
+    if (size > SIZE_MAX / 2) {
+        arena->failed = true;
         return NULL;
+    }
     size_t whole = round_up(size ? size : 1) + RED_ZONE;
     et_arena_block *block = arena->block;
     if (!block || block->capacity - block->used < whole)
         block = add_block(arena, whole);
-    if (!block)
+    if (!block) {
+        arena->failed = true;
         return NULL;
+    }
     void *memory = block->data + block->used;
     block->used += whole;
     arena->used += size;
@@ -77,7 +81,7 @@ void *et_arena_array(et_arena *arena, size_t count, size_t size)
 {
     size_t bytes;
     if (__builtin_mul_overflow(count, size, &bytes))
-        return NULL;
+        bytes = SIZE_MAX; /* refused there */
     return et_arena_alloc(arena, bytes);
 }
 
@@ -113,4 +117,5 @@ void et_arena_release(et_arena *arena)
         et_free(block);
     }
     arena->used = 0;
+    arena->failed = false;
 }

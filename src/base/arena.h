@@ -4,6 +4,7 @@
 #ifndef ETUDE_BASE_ARENA_H
 #define ETUDE_BASE_ARENA_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 typedef struct et_arena_block et_arena_block;
@@ -11,9 +12,10 @@ typedef struct et_arena_block et_arena_block;
 typedef struct et_arena {
     et_arena_block *block; /* newest first */
     size_t used;           /* bytes given out, red zones aside */
+    bool failed;           /* something asked for was not given: what lives here is not whole */
 } et_arena;
 
-#define ET_ARENA_INIT { NULL, 0 }
+#define ET_ARENA_INIT { NULL, 0, false }
 
 /* size zeroed bytes, aligned to 16; NULL if none left. Valid until clear or release. */
 void *et_arena_alloc(et_arena *arena, size_t size);

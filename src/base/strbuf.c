@@ -1,9 +1,12 @@
 #include "base/strbuf.h"
 
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 
 static bool reserve(et_strbuf *buffer, size_t more)
 {
@@ -70,6 +73,27 @@ void et_strbuf_printf(et_strbuf *buffer, const char *format, ...)
     va_start(arguments, format);
     et_strbuf_vprintf(buffer, format, arguments);
     va_end(arguments);
+}
+
+void et_strbuf_append_double(et_strbuf *buffer, double value)
+{
+    et_assert(isfinite(value));
+    char text[40];
+    if (fabs(value) < 1e15 && value == trunc(value)) {
+        snprintf(text, sizeof text, "%.1f", value);
+        et_strbuf_append(buffer, text);
+        return;
+    }
+    for (int digits = 1; digits <= 17; digits++) { /* 17 are enough for any double */
+        snprintf(text, sizeof text, "%.*g", digits, value);
+        if (strtod(text, NULL) == value)
+            break;
+    }
+    size_t mantissa = strcspn(text, "e");
+    et_strbuf_append_bytes(buffer, text, mantissa);
+    if (!memchr(text, '.', mantissa))
+        et_strbuf_append(buffer, ".0");
+    et_strbuf_append(buffer, text + mantissa);
 }
 
 const char *et_strbuf_text(const et_strbuf *buffer)

@@ -23,6 +23,10 @@ void et_strbuf_printf(et_strbuf *buffer, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void et_strbuf_vprintf(et_strbuf *buffer, const char *format, va_list arguments);
 
+/* A finite number with the fewest digits that strtod reads back equal, always with a point:
+ * 0.1, 4.0, 1.0e-08. Reads as a float in JSON, in YAML 1.1 and in YAML 1.2. */
+void et_strbuf_append_double(et_strbuf *buffer, double value);
+
 /* The text, "" when empty. Valid until the next append. */
 const char *et_strbuf_text(const et_strbuf *buffer);
 

@@ -1,0 +1,320 @@
+#include "base/value.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+
+et_value *et_value_new(et_arena *arena, et_value_kind kind)
+{
+    et_value *value = et_arena_alloc(arena, sizeof *value);
+    if (!value)
+        return NULL;
+    value->kind = kind;
+    value->arena = arena;
+    if (kind == ET_VALUE_STRING)
+        value->string = "";
+    return value;
+}
+
+et_value *et_value_dict(et_arena *arena)
+{
+    return et_value_new(arena, ET_VALUE_DICT);
+}
+
+et_value *et_value_list(et_arena *arena)
+{
+    return et_value_new(arena, ET_VALUE_LIST);
+}
+
+void et_value_append(et_value *parent, const char *key, et_value *child)
+{
+    et_assert(parent->kind == (key ? ET_VALUE_DICT : ET_VALUE_LIST));
+    et_assert(!child->next && child->arena == parent->arena);
+    child->key = key;
+    if (parent->last)
+        parent->last->next = child;
+    else
+        parent->first = child;
+    parent->last = child;
+    parent->count++;
+}
+
+bool et_value_failed(const et_value *root)
+{
+    return !root || root->arena->failed;
+}
+
+const char *et_value_kind_name(et_value_kind kind)
+{
+    static const char *const names[] = {
+        [ET_VALUE_NULL] = "nothing",
+        [ET_VALUE_BOOL] = "a truth value",
+        [ET_VALUE_INT] = "an integer",
+        [ET_VALUE_FLOAT] = "a number",
+        [ET_VALUE_STRING] = "text",
+        [ET_VALUE_LIST] = "a list",
+        [ET_VALUE_DICT] = "a group of settings",
+    };
+    et_assert((size_t)kind < sizeof names / sizeof names[0]);
+    return names[kind];
+}
+
+/* The child whose key is the first length bytes of key. */
+static et_value *child_of(const et_value *dict, const char *key, size_t length)
+{
+    if (!dict || dict->kind != ET_VALUE_DICT)
+        return NULL;
+    for (et_value *child = dict->first; child; child = child->next)
+        if (strncmp(child->key, key, length) == 0 && child->key[length] == 0)
+            return child;
+    return NULL;
+}
+
+et_value *et_value_get(const et_value *dict, const char *key)
+{
+    return child_of(dict, key, strlen(key));
+}
+
+et_value *et_value_path(const et_value *dict, const char *path)
+{
+    for (;;) {
+        size_t length = strcspn(path, ".");
+        et_value *child = child_of(dict, path, length);
+        if (!child || !path[length])
+            return child;
+        dict = child;
+        path += length + 1;
+    }
+}
+
+/* The child of that name, made if there is none, emptied to a kind. */
+static et_value *set(et_value *dict, const char *key, et_value_kind kind)
+{
+    if (!dict)
+        return NULL;
+    et_assert(dict->kind == ET_VALUE_DICT);
+    et_value *child = et_value_get(dict, key);
+    if (child) {
+        et_value *next = child->next;
+        const char *name = child->key;
+        *child = (et_value){ .kind = kind, .arena = dict->arena, .key = name, .next = next };
+        return child;
+    }
+    child = et_value_new(dict->arena, kind);
+    char *name = child ? et_arena_strdup(dict->arena, key) : NULL;
+    if (!name)
+        return NULL;
+    et_value_append(dict, name, child);
+    return child;
+}
+
+static et_value *add(et_value *list, et_value_kind kind)
+{
+    if (!list)
+        return NULL;
+    et_assert(list->kind == ET_VALUE_LIST);
+    et_value *child = et_value_new(list->arena, kind);
+    if (child)
+        et_value_append(list, NULL, child);
+    return child;
+}
+
+et_value *et_value_set_null(et_value *dict, const char *key)
+{
+    return set(dict, key, ET_VALUE_NULL);
+}
+
+et_value *et_value_set_bool(et_value *dict, const char *key, bool boolean)
+{
+    et_value *child = set(dict, key, ET_VALUE_BOOL);
+    if (child)
+        child->boolean = boolean;
+    return child;
+}
+
+et_value *et_value_set_int(et_value *dict, const char *key, int64_t integer)
+{
+    et_value *child = set(dict, key, ET_VALUE_INT);
+    if (child)
+        child->integer = integer;
+    return child;
+}
+
+et_value *et_value_set_float(et_value *dict, const char *key, double real)
+{
+    et_value *child = set(dict, key, ET_VALUE_FLOAT);
+    if (child)
+        child->real = real;
+    return child;
+}
+
+/* The copy is made first: a failure leaves the tree as it was, and string may be a part of it. */
+et_value *et_value_set_string(et_value *dict, const char *key, const char *string)
+{
+    if (!string || !dict)
+        return set(dict, key, ET_VALUE_NULL);
+    const char *copy = et_arena_strdup(dict->arena, string);
+    et_value *child = copy ? set(dict, key, ET_VALUE_STRING) : NULL;
+    if (child)
+        child->string = copy;
+    return child;
+}
+
+et_value *et_value_set_dict(et_value *dict, const char *key)
+{
+    return set(dict, key, ET_VALUE_DICT);
+}
+
+et_value *et_value_set_list(et_value *dict, const char *key)
+{
+    return set(dict, key, ET_VALUE_LIST);
+}
+
+et_value *et_value_add_bool(et_value *list, bool boolean)
+{
+    et_value *child = add(list, ET_VALUE_BOOL);
+    if (child)
+        child->boolean = boolean;
+    return child;
+}
+
+et_value *et_value_add_int(et_value *list, int64_t integer)
+{
+    et_value *child = add(list, ET_VALUE_INT);
+    if (child)
+        child->integer = integer;
+    return child;
+}
+
+et_value *et_value_add_float(et_value *list, double real)
+{
+    et_value *child = add(list, ET_VALUE_FLOAT);
+    if (child)
+        child->real = real;
+    return child;
+}
+
+et_value *et_value_add_string(et_value *list, const char *string)
+{
+    if (!string || !list)
+        return add(list, ET_VALUE_NULL);
+    const char *copy = et_arena_strdup(list->arena, string);
+    et_value *child = copy ? add(list, ET_VALUE_STRING) : NULL;
+    if (child)
+        child->string = copy;
+    return child;
+}
+
+et_value *et_value_add_dict(et_value *list)
+{
+    return add(list, ET_VALUE_DICT);
+}
+
+et_value *et_value_add_list(et_value *list)
+{
+    return add(list, ET_VALUE_LIST);
+}
+
+static int wrong_kind(const et_value *value, const char *key, et_value_kind expected,
+                      et_error *error)
+{
+    if (!value)
+        return et_fail(error, ET_EFORMAT, "%s is missing; %s is needed", key,
+                       et_value_kind_name(expected));
+    return et_fail(error, ET_EFORMAT, "%s is %s, not %s", key, et_value_kind_name(value->kind),
+                   et_value_kind_name(expected));
+}
+
+int et_value_read_int(const et_value *dict, const char *key, int64_t *out, et_error *error)
+{
+    const et_value *value = et_value_get(dict, key);
+    if (!value || value->kind != ET_VALUE_INT)
+        return wrong_kind(value, key, ET_VALUE_INT, error);
+    *out = value->integer;
+    return ET_OK;
+}
+
+int et_value_read_float(const et_value *dict, const char *key, double *out, et_error *error)
+{
+    const et_value *value = et_value_get(dict, key);
+    if (value && value->kind == ET_VALUE_INT)
+        *out = (double)value->integer;
+    else if (value && value->kind == ET_VALUE_FLOAT)
+        *out = value->real;
+    else
+        return wrong_kind(value, key, ET_VALUE_FLOAT, error);
+    return ET_OK;
+}
+
+int et_value_read_bool(const et_value *dict, const char *key, bool *out, et_error *error)
+{
+    const et_value *value = et_value_get(dict, key);
+    if (!value || value->kind != ET_VALUE_BOOL)
+        return wrong_kind(value, key, ET_VALUE_BOOL, error);
+    *out = value->boolean;
+    return ET_OK;
+}
+
+int et_value_read_string(const et_value *dict, const char *key, const char **out, et_error *error)
+{
+    const et_value *value = et_value_get(dict, key);
+    if (!value || value->kind != ET_VALUE_STRING)
+        return wrong_kind(value, key, ET_VALUE_STRING, error);
+    *out = value->string;
+    return ET_OK;
+}
+
+/* Gives to what from holds, children and all. False: no memory. */
+static bool copy_into(et_value *to, const et_value *from)
+{
+    to->kind = from->kind;
+    to->line = from->line;
+    to->text = from->text ? et_arena_strdup(to->arena, from->text) : NULL;
+    if (from->text && !to->text)
+        return false;
+    switch (from->kind) {
+    case ET_VALUE_STRING:
+        to->string = et_arena_strdup(to->arena, from->string);
+        return to->string != NULL;
+    case ET_VALUE_LIST:
+    case ET_VALUE_DICT:
+        for (const et_value *child = from->first; child; child = child->next) {
+            et_value *copy =
+                child->key ? set(to, child->key, ET_VALUE_NULL) : add(to, ET_VALUE_NULL);
+            if (!copy || !copy_into(copy, child))
+                return false;
+        }
+        return true;
+    case ET_VALUE_INT:
+        to->integer = from->integer;
+        return true;
+    case ET_VALUE_FLOAT:
+        to->real = from->real;
+        return true;
+    case ET_VALUE_BOOL:
+        to->boolean = from->boolean;
+        return true;
+    case ET_VALUE_NULL:
+        return true;
+    }
+    return true;
+}
+
+int et_value_merge(et_value *base, const et_value *over, et_error *error)
+{
+    et_assert(base->kind == ET_VALUE_DICT && over->kind == ET_VALUE_DICT);
+    for (const et_value *child = over->first; child; child = child->next) {
+        et_value *old = et_value_get(base, child->key);
+        if (old && old->kind == ET_VALUE_DICT && child->kind == ET_VALUE_DICT) {
+            int failure = et_value_merge(old, child, error);
+            if (failure)
+                return failure;
+            continue;
+        }
+        et_value *place = set(base, child->key, ET_VALUE_NULL);
+        if (!place || !copy_into(place, child))
+            return et_alloc_failed(error, sizeof *place, "settings");
+    }
+    return ET_OK;
+}
