@@ -1,0 +1,171 @@
+#include "tasks/translation/beam.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+
+/* Minus infinity that may be multiplied by 0. */
+#define NEVER (-1e7f)
+
+typedef struct candidate {
+    float log_p;
+    int parent;
+    int32_t piece;
+} candidate;
+
+double et_beam_length_norm(int length, double alpha)
+{
+    return pow((5.0 + length) / 6.0, alpha);
+}
+
+int et_beam_init(et_beam *beam, const et_beam_options *options, int capacity, et_error *error)
+{
+    et_assert(options->size >= 1 && options->size <= ET_BEAM_SIZE_MAX && capacity >= 1);
+    *beam = (et_beam){ .options = *options, .capacity = capacity };
+    size_t count = (size_t)3 * (size_t)options->size * (size_t)capacity;
+    beam->ids = et_alloc(count, sizeof *beam->ids);
+    return beam->ids ? ET_OK : et_alloc_failed(error, count * sizeof *beam->ids, "a beam");
+}
+
+void et_beam_release(et_beam *beam)
+{
+    et_free(beam->ids);
+    beam->ids = NULL;
+}
+
+static int32_t *alive_ids(const et_beam *beam, int side, int i)
+{
+    return beam->ids + (ptrdiff_t)(side * beam->options.size + i) * beam->capacity;
+}
+
+static int32_t *finished_ids(const et_beam *beam, int i)
+{
+    return alive_ids(beam, 2, i);
+}
+
+void et_beam_begin(et_beam *beam, int max_length)
+{
+    et_assert(max_length >= 1 && max_length <= beam->capacity);
+    beam->max_length = max_length;
+    beam->length = 0;
+    beam->over = false;
+    beam->finished_count = 0;
+    beam->side = 0;
+    for (int i = 0; i < beam->options.size; i++)
+        beam->alive[i] = i ? NEVER : 0;
+}
+
+/* Best first; ties by hypothesis, then by order among its pieces. */
+static void insert(candidate *list, int *count, int most, candidate item)
+{
+    int at = *count;
+    while (at > 0 && list[at - 1].log_p < item.log_p)
+        at--;
+    if (at >= most)
+        return;
+    int moved = (*count < most ? *count : most - 1) - at;
+    memmove(&list[at + 1], &list[at], (size_t)moved * sizeof *list);
+    list[at] = item;
+    if (*count < most)
+        (*count)++;
+}
+
+static int best_candidates(const et_beam *beam, const float *log_p, const int32_t *piece,
+                           candidate *list)
+{
+    int size = beam->options.size, count = 0;
+    for (int i = 0; i < size; i++)
+        for (int k = 0; k < 2 * size; k++)
+            insert(list, &count, 2 * size,
+                   (candidate){ beam->alive[i] + log_p[i * 2 * size + k], i,
+                                piece[i * 2 * size + k] });
+    return count;
+}
+
+/* The finished pool takes a hypothesis in, if it is among the best `size`. */
+static void finish(et_beam *beam, const candidate *item)
+{
+    int size = beam->options.size, length = beam->length + 1;
+    float score = (float)(item->log_p / et_beam_length_norm(length, beam->options.alpha));
+    int at = beam->finished_count;
+    while (at > 0 && beam->finished[at - 1] < score)
+        at--;
+    if (at >= size)
+        return;
+    int from = beam->finished_count < size ? beam->finished_count : size - 1;
+    for (int i = from; i > at; i--) {
+        beam->finished[i] = beam->finished[i - 1];
+        beam->finished_length[i] = beam->finished_length[i - 1];
+        memcpy(finished_ids(beam, i), finished_ids(beam, i - 1),
+               (size_t)beam->finished_length[i] * sizeof(int32_t));
+    }
+    beam->finished[at] = score;
+    beam->finished_length[at] = length;
+    int32_t *ids = finished_ids(beam, at);
+    memcpy(ids, alive_ids(beam, beam->side, item->parent),
+           (size_t)beam->length * sizeof(int32_t));
+    ids[beam->length] = item->piece;
+    if (beam->finished_count < size)
+        beam->finished_count++;
+}
+
+static void live_on(et_beam *beam, const candidate *item, int i)
+{
+    int32_t *ids = alive_ids(beam, !beam->side, i);
+    memcpy(ids, alive_ids(beam, beam->side, item->parent),
+           (size_t)beam->length * sizeof(int32_t));
+    ids[beam->length] = item->piece;
+}
+
+/* Whether no hypothesis alive can still beat the worst finished one. */
+static bool is_settled(const et_beam *beam)
+{
+    if (!beam->finished_count)
+        return false;
+    double reach =
+        beam->alive[0] / et_beam_length_norm(beam->max_length, beam->options.alpha);
+    return beam->finished[beam->finished_count - 1] > reach;
+}
+
+void et_beam_advance(et_beam *beam, const float *log_p, const int32_t *piece, int *parent,
+                     int32_t *next)
+{
+    candidate list[2 * ET_BEAM_SIZE_MAX];
+    float alive[ET_BEAM_SIZE_MAX];
+    int size = beam->options.size, count = best_candidates(beam, log_p, piece, list), lives = 0;
+    et_assert(!beam->over);
+    for (int c = 0; c < count; c++) {
+        if (list[c].piece == beam->options.eos) {
+            finish(beam, &list[c]);
+        } else if (lives < size) {
+            live_on(beam, &list[c], lives);
+            alive[lives] = list[c].log_p;
+            parent[lives] = list[c].parent;
+            next[lives++] = list[c].piece;
+        }
+    }
+    for (; lives < size; lives++) { /* fewer pieces than the beam is wide */
+        live_on(beam, &list[0], lives);
+        alive[lives] = NEVER;
+        parent[lives] = list[0].parent;
+        next[lives] = list[0].piece;
+    }
+    memcpy(beam->alive, alive, (size_t)size * sizeof *alive);
+    beam->side = !beam->side;
+    beam->length++;
+    beam->over = beam->length >= beam->max_length || is_settled(beam);
+}
+
+const int32_t *et_beam_result(const et_beam *beam, int *count, float *score)
+{
+    if (!beam->finished_count) {
+        *count = beam->length;
+        *score = beam->alive[0];
+        return alive_ids(beam, beam->side, 0);
+    }
+    *count = beam->finished_length[0] - 1;
+    *score = beam->finished[0];
+    return finished_ids(beam, 0);
+}

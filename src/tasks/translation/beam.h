@@ -1,0 +1,60 @@
+/* Beam search over one sentence: the bookkeeping, without a model. The caller gives, for each
+ * hypothesis alive, its 2 * size most likely next pieces; the beam says which hypotheses live
+ * on, from which parent and with which piece.
+ *
+ * As Model Garden's (inventory C5): the best 2 * size continuations are looked at; those that
+ * end go to the finished pool with score log p / ((5 + length) / 6)^alpha (Wu et al. 2016; EOS
+ * counted in length), the best `size` others live on. It is over at the greatest length, or
+ * once the worst finished score beats what the best alive one could still reach. If nothing
+ * finished, the best alive hypothesis is the result, with its log p as the score.
+ * Equal scores are settled by hypothesis, then by piece, so results do not depend on how
+ * sentences are batched. size 1 is greedy search. */
+#ifndef ETUDE_TASKS_TRANSLATION_BEAM_H
+#define ETUDE_TASKS_TRANSLATION_BEAM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <etude/error.h>
+
+#define ET_BEAM_SIZE_MAX 64
+
+typedef struct et_beam_options {
+    int size;
+    double alpha;
+    int32_t eos;
+} et_beam_options;
+
+typedef struct et_beam {
+    et_beam_options options;
+    int capacity;    /* pieces that a hypothesis can hold */
+    int max_length;  /* of this sentence, EOS counted */
+    int length;      /* pieces of each hypothesis alive */
+    bool over;
+    int32_t *ids;    /* [2][size][capacity] alive, then [size][capacity] finished; owned */
+    int side;                             /* which half of alive holds the current ones */
+    float alive[ET_BEAM_SIZE_MAX];        /* log p */
+    float finished[ET_BEAM_SIZE_MAX];     /* scores, best first */
+    int finished_length[ET_BEAM_SIZE_MAX];
+    int finished_count;
+} et_beam;
+
+int et_beam_init(et_beam *beam, const et_beam_options *options, int capacity, et_error *error);
+void et_beam_release(et_beam *beam);
+
+/* Starts a sentence; max_length <= capacity. */
+void et_beam_begin(et_beam *beam, int max_length);
+
+/* One step. log_p [size, 2 size] are the log-probabilities of each alive hypothesis's best next
+ * pieces, best first, piece [size, 2 size] which they are. Writes parent[size] and next[size]:
+ * hypothesis i now is what parent[i] was, followed by next[i]. */
+void et_beam_advance(et_beam *beam, const float *log_p, const int32_t *piece, int *parent,
+                     int32_t *next);
+
+/* The best hypothesis: its pieces without EOS (borrowed until the next begin) and score. */
+const int32_t *et_beam_result(const et_beam *beam, int *count, float *score);
+
+/* ((5 + length) / 6)^alpha */
+double et_beam_length_norm(int length, double alpha);
+
+#endif

@@ -1,0 +1,51 @@
+/* From source pieces to target pieces: batched beam search with a key/value cache.
+ *
+ * Sentences are sorted by length and taken in groups. A group is encoded as one packed batch;
+ * each decoder step runs one plan over all hypotheses of the group. Cached rows are never
+ * moved: a hypothesis finds its own through a table of slots, which is what a beam copies.
+ *
+ * A sentence's result has the same bits in any group, at any group size and thread count:
+ * products work in tiles of fixed rows, everything else row by row. Plans and caches are made
+ * for the longest group, and kept; later runs of the same size allocate nothing big. */
+#ifndef ETUDE_TASKS_TRANSLATION_DECODER_H
+#define ETUDE_TASKS_TRANSLATION_DECODER_H
+
+#include "base/arena.h"
+#include "exec/device.h"
+#include "nn/transformer.h"
+#include "tasks/translation/beam.h"
+
+typedef struct et_decoder et_decoder;
+
+typedef struct et_decoder_options {
+    et_beam_options beam;
+    int32_t start;           /* the symbol a target begins with */
+    int64_t max_length;      /* of a target, EOS counted; 0: source length + extra_length */
+    int64_t extra_length;
+    int sentences;           /* most in one group */
+    et_dtype act;
+} et_decoder_options;
+
+typedef struct et_decoder_sentence {
+    const int32_t *source;   /* pieces, EOS last */
+    int64_t length;
+    const int32_t *result;   /* filled: pieces without EOS, in the run's arena */
+    int count;               /* filled */
+    float score;             /* filled */
+} et_decoder_sentence;
+
+/* Called between groups with sentences done; a true answer ends the run with ET_EINTERRUPTED. */
+typedef bool et_decoder_progress_fn(void *payload, int64_t done);
+
+/* params must be materialized; the first use of a model declares nothing new. All borrowed. */
+int et_decoder_new(et_decoder **out, et_params *params, et_device *device,
+                   const et_transformer *model, const et_decoder_options *options,
+                   et_error *error);
+void et_decoder_free(et_decoder *decoder);
+
+/* Translates count sentences; results live in arena. progress may be NULL. */
+int et_decoder_run(et_decoder *decoder, et_decoder_sentence *sentences, int64_t count,
+                   et_arena *arena, et_decoder_progress_fn *progress, void *payload,
+                   et_error *error);
+
+#endif

@@ -1,0 +1,181 @@
+#include "tasks/translation/options.h"
+
+static const et_field stack_fields[] = {
+    ET_FIELD_INT(et_translation_stack, num_layers, 6, 1, 256, "layers of the stack"),
+    ET_FIELD_INT(et_translation_stack, num_attention_heads, 8, 1, 1024,
+                 "attention heads; must divide embedding_width"),
+    ET_FIELD_INT(et_translation_stack, intermediate_size, 2048, 1, 1048576,
+                 "width of the feed-forward's inner layer"),
+    ET_FIELD_CHOICE(et_translation_stack, activation, ET_ACTIVATION_RELU, et_activation_names,
+                    "activation of the feed-forward"),
+    ET_FIELD_FLOAT(et_translation_stack, dropout_rate, 0.1, 0, 0.99,
+                   "dropout after each sub-layer"),
+    ET_FIELD_FLOAT(et_translation_stack, attention_dropout_rate, 0.1, 0, 0.99,
+                   "dropout on attention weights"),
+    ET_FIELD_FLOAT(et_translation_stack, intermediate_dropout, 0.1, 0, 0.99,
+                   "dropout inside the feed-forward"),
+    ET_FIELD_BOOL(et_translation_stack, use_bias, false,
+                  "biases in attention projections (the feed-forward always has them)"),
+    ET_FIELD_BOOL(et_translation_stack, norm_first, true,
+                  "normalise before each sub-layer (pre-norm); false: after it (post-norm)"),
+    ET_FIELD_BOOL(et_translation_stack, final_norm, true,
+                  "normalise after the last layer; false with post-norm is fairseq's model"),
+    ET_FIELD_FLOAT(et_translation_stack, norm_epsilon, 1e-6, 1e-12, 1,
+                   "added to the variance in layer norm"),
+    ET_FIELD_END
+};
+static const et_fields stack_table = { "stack", stack_fields };
+
+static const et_field model_fields[] = {
+    ET_FIELD_STRUCT(et_translation_model, encoder, &stack_table, "the encoder"),
+    ET_FIELD_STRUCT(et_translation_model, decoder, &stack_table, "the decoder"),
+    ET_FIELD_INT(et_translation_model, embedding_width, 512, 4, 65536,
+                 "width of embeddings and of all layers; even"),
+    ET_FIELD_FLOAT(et_translation_model, dropout_rate, 0.1, 0, 0.99,
+                   "dropout on embeddings"),
+    ET_FIELD_INT(et_translation_model, decode_max_length, 0, 0, 65535,
+                 "longest translation in pieces; 0: source length + extra_decode_length"),
+    ET_FIELD_INT(et_translation_model, extra_decode_length, 50, 0, 65535,
+                 "pieces that a translation may be longer than its source"),
+    ET_FIELD_INT(et_translation_model, beam_size, 4, 1, 64, "hypotheses kept; 1: greedy"),
+    ET_FIELD_FLOAT(et_translation_model, alpha, 0.6, 0, 10,
+                   "length penalty ((5 + length) / 6)^alpha"),
+    ET_FIELD_FLOAT(et_translation_model, label_smoothing, 0.1, 0, 0.99,
+                   "probability spread over the pieces that are not the label"),
+    ET_FIELD_END
+};
+static const et_fields model_table = { "model", model_fields };
+
+static const et_field data_fields[] = {
+    ET_FIELD_STRINGS(et_translation_data, source_path,
+                     "text files of the source language, plain or .gz, one sentence a line"),
+    ET_FIELD_STRINGS(et_translation_data, target_path,
+                     "text files of the target language, line by line the translation"),
+    ET_FIELD_STRINGS(et_translation_data, tsv_path,
+                     "instead of both: files of source TAB target"),
+    ET_FIELD_INT(et_translation_data, global_batch_size, 4096, 8, 1048576,
+                 "tokens of a batch, on the source and on the target side"),
+    ET_FIELD_INT(et_translation_data, max_seq_length, 64, 2, 65535,
+                 "longest sentence in pieces, end of sentence counted; longer pairs are left out"),
+    ET_FIELD_FLOAT(et_translation_data, max_length_ratio, 0, 0, 1000,
+                   "most pieces of one side per piece of the other; 0: any"),
+    ET_FIELD_BOOL(et_translation_data, deduplicate, false, "leave out pairs seen before"),
+    ET_FIELD_INT(et_translation_data, shuffle_pool, 8192, 1, 16777216,
+                 "pairs that are sorted by length together before batches are cut"),
+    ET_FIELD_END
+};
+static const et_fields data_table = { "data", data_fields };
+
+static const char *const model_types[] = { "bpe", "unigram", NULL };
+
+static const et_field vocabulary_fields[] = {
+    ET_FIELD_INT(et_translation_vocabulary, size, 8000, 8, 1000000,
+                 "pieces, when the vocabulary is trained on the data"),
+    ET_FIELD_CHOICE(et_translation_vocabulary, model_type, ET_VOCABULARY_UNIGRAM, model_types,
+                    "kind of SentencePiece model"),
+    ET_FIELD_FLOAT(et_translation_vocabulary, character_coverage, 1.0, 0.5, 1,
+                   "share of the text's characters that get pieces of their own"),
+    ET_FIELD_END
+};
+static const et_fields vocabulary_table = { "vocabulary", vocabulary_fields };
+
+static const char *const tokenizers[] = { "13a", "none", NULL };
+
+static const et_field translation_fields[] = {
+    ET_FIELD_STRUCT(et_translation_options, model, &model_table, "the Transformer"),
+    ET_FIELD_STRUCT(et_translation_options, train_data, &data_table, "what is learnt from"),
+    ET_FIELD_STRUCT(et_translation_options, validation_data, &data_table,
+                    "what is scored between loops"),
+    ET_FIELD_STRING(et_translation_options, sentencepiece_model_path, NULL,
+                    "SentencePiece model; null: trained on the training data"),
+    ET_FIELD_STRUCT(et_translation_options, vocabulary, &vocabulary_table,
+                    "how a vocabulary is trained"),
+    ET_FIELD_INT(et_translation_options, print_translations, 0, 0, 1000,
+                 "translations shown at each validation"),
+    ET_FIELD_CHOICE(et_translation_options, score_tokenize, 0, tokenizers,
+                    "tokenisation of BLEU in validation"),
+    ET_FIELD_BOOL(et_translation_options, score_lowercase, false,
+                  "lower-case before BLEU in validation"),
+    ET_FIELD_END
+};
+const et_fields et_translation_fields = { "task", translation_fields };
+
+static int check_heads(const char *name, const et_translation_stack *stack, int64_t width,
+                       et_error *error)
+{
+    if (width % stack->num_attention_heads == 0)
+        return ET_OK;
+    return et_fail(error, ET_ECONFIG,
+                   "task.model.%s.num_attention_heads: %lld heads do not divide "
+                   "task.model.embedding_width, %lld; choose a divisor of it",
+                   name, (long long)stack->num_attention_heads, (long long)width);
+}
+
+static int check_data(const char *name, const et_translation_data *data, bool required,
+                      et_error *error)
+{
+    bool lines = data->source_path.count || data->target_path.count;
+    if (!lines && !data->tsv_path.count && required)
+        return et_fail(error, ET_ECONFIG,
+                       "task.%s: no data; set source_path and target_path, or tsv_path", name);
+    if (lines && data->tsv_path.count)
+        return et_fail(error, ET_ECONFIG,
+                       "task.%s: source_path and tsv_path are both set; keep one", name);
+    if (data->source_path.count != data->target_path.count)
+        return et_fail(error, ET_ECONFIG,
+                       "task.%s: %zu source_path and %zu target_path files; they go in pairs",
+                       name, data->source_path.count, data->target_path.count);
+    if (data->max_seq_length > data->global_batch_size)
+        return et_fail(error, ET_ECONFIG,
+                       "task.%s.global_batch_size: %lld tokens hold no sentence of "
+                       "max_seq_length, %lld; raise one or lower the other",
+                       name, (long long)data->global_batch_size,
+                       (long long)data->max_seq_length);
+    return ET_OK;
+}
+
+int et_translation_check(const et_translation_options *options, et_error *error)
+{
+    const et_translation_model *model = &options->model;
+    if (model->embedding_width % 2)
+        return et_fail(error, ET_ECONFIG, "task.model.embedding_width: %lld is odd",
+                       (long long)model->embedding_width);
+    int status = check_heads("encoder", &model->encoder, model->embedding_width, error);
+    if (!status)
+        status = check_heads("decoder", &model->decoder, model->embedding_width, error);
+    if (!status)
+        status = check_data("train_data", &options->train_data, true, error);
+    if (!status)
+        status = check_data("validation_data", &options->validation_data, false, error);
+    return status;
+}
+
+static et_transformer_stack stack_of(const et_translation_stack *options)
+{
+    return (et_transformer_stack){
+        .num_layers = (int)options->num_layers,
+        .num_attention_heads = (int)options->num_attention_heads,
+        .intermediate_size = options->intermediate_size,
+        .activation = (et_activation)options->activation,
+        .dropout_rate = (float)options->dropout_rate,
+        .attention_dropout_rate = (float)options->attention_dropout_rate,
+        .intermediate_dropout = (float)options->intermediate_dropout,
+        .use_bias = options->use_bias,
+        .norm_first = options->norm_first,
+        .final_norm = options->final_norm,
+        .norm_epsilon = (float)options->norm_epsilon,
+    };
+}
+
+et_transformer et_translation_transformer(const et_translation_options *options,
+                                          int64_t vocabulary, int64_t max_positions)
+{
+    return (et_transformer){
+        .encoder = stack_of(&options->model.encoder),
+        .decoder = stack_of(&options->model.decoder),
+        .vocabulary = vocabulary,
+        .width = options->model.embedding_width,
+        .max_positions = max_positions,
+        .dropout_rate = (float)options->model.dropout_rate,
+    };
+}

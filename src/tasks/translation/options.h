@@ -1,0 +1,70 @@
+/* Settings of the translation task: Model Garden's names and defaults where it has them
+ * (inventory C2), ours beside them. */
+#ifndef ETUDE_TASKS_TRANSLATION_OPTIONS_H
+#define ETUDE_TASKS_TRANSLATION_OPTIONS_H
+
+#include "base/fields.h"
+#include "nn/transformer.h"
+
+/* task.model.encoder, task.model.decoder */
+typedef struct et_translation_stack {
+    int64_t num_layers, num_attention_heads, intermediate_size;
+    int activation; /* an et_activation */
+    double dropout_rate, attention_dropout_rate, intermediate_dropout;
+    bool use_bias, norm_first, final_norm;
+    double norm_epsilon;
+} et_translation_stack;
+
+/* task.model */
+typedef struct et_translation_model {
+    et_translation_stack encoder, decoder;
+    int64_t embedding_width;
+    double dropout_rate;
+    int64_t decode_max_length; /* 0: from the source length */
+    int64_t extra_decode_length;
+    int64_t beam_size;
+    double alpha;
+    double label_smoothing;
+} et_translation_model;
+
+/* task.train_data, task.validation_data */
+typedef struct et_translation_data {
+    et_strings source_path, target_path; /* line by line */
+    et_strings tsv_path;                 /* or source TAB target */
+    int64_t global_batch_size;           /* tokens of a batch, on each side */
+    int64_t max_seq_length;              /* tokens, EOS counted */
+    double max_length_ratio;             /* longer side by shorter; 0: any */
+    bool deduplicate;
+    int64_t shuffle_pool;                /* sentence pairs sorted by length at a time */
+} et_translation_data;
+
+/* task.vocabulary */
+typedef struct et_translation_vocabulary {
+    int64_t size;
+    int model_type;
+    double character_coverage;
+} et_translation_vocabulary;
+
+typedef struct et_translation_options {
+    et_translation_model model;
+    et_translation_data train_data, validation_data;
+    const char *sentencepiece_model_path; /* NULL: trained on the data */
+    et_translation_vocabulary vocabulary;
+    int64_t print_translations; /* of each validation, shown; all are in a file */
+    int score_tokenize;         /* for BLEU in validation */
+    bool score_lowercase;
+} et_translation_options;
+
+enum { ET_VOCABULARY_BPE, ET_VOCABULARY_UNIGRAM };
+
+extern const et_fields et_translation_fields;
+
+/* Settings that fields alone cannot check: heads divide widths, paths come in pairs, the
+ * budget holds a sentence. ET_ECONFIG names the setting and the cure. */
+int et_translation_check(const et_translation_options *options, et_error *error);
+
+/* The model that the options describe. max_positions: rows of the sinusoid table. */
+et_transformer et_translation_transformer(const et_translation_options *options,
+                                          int64_t vocabulary, int64_t max_positions);
+
+#endif
