@@ -1,0 +1,234 @@
+#include <etude/score.h>
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+#include <etude/version.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "tasks/translation/ngram.h"
+#include "tasks/translation/score.h"
+#include "tasks/translation/tokenize.h"
+
+/* BLEU (Papineni et al. 2002, https://aclanthology.org/P02-1040):
+ *     BLEU = BP exp(1/4 sum_n log p_n),  BP = min(1, exp(1 - r/c))
+ * with p_n = matching n-grams over n-grams of the hypotheses, r and c the words of references
+ * and hypotheses. Expressions keep the order of sacrebleu's, so that every bit is its own. */
+
+struct et_bleu {
+    et_bleu_options options;
+    et_bleu_counts counts;
+    int64_t line; /* calls of add since new or clear */
+    /* What one pair needs, kept for the next. */
+    et_tokenizer hypothesis, reference;
+    et_codes hypothesis_words, reference_words;
+    et_words words;
+    et_ngrams ngrams;
+};
+
+int et_bleu_new(et_bleu **out, const et_bleu_options *options, et_error *error)
+{
+    et_assert(options->tokens <= ET_BLEU_TOKENS_V14);
+    et_assert(options->smooth <= ET_BLEU_SMOOTH_MODEL_GARDEN);
+    et_bleu *bleu = et_alloc_zero(1, sizeof(*bleu));
+    if (!bleu)
+        return et_alloc_failed(error, sizeof(*bleu), "BLEU");
+    bleu->options = *options;
+    *out = bleu;
+    return 0;
+}
+
+void et_bleu_free(et_bleu *bleu)
+{
+    if (!bleu)
+        return;
+    et_tokenizer_release(&bleu->hypothesis);
+    et_tokenizer_release(&bleu->reference);
+    et_codes_release(&bleu->hypothesis_words);
+    et_codes_release(&bleu->reference_words);
+    et_words_release(&bleu->words);
+    et_ngrams_release(&bleu->ngrams);
+    et_free(bleu);
+}
+
+void et_bleu_clear(et_bleu *bleu)
+{
+    bleu->counts = (et_bleu_counts){ 0 };
+    bleu->line = 0;
+}
+
+static int tokenize(const et_bleu *bleu, et_tokenizer *tokenizer, const char *text,
+                    const char *side, int64_t line, et_error *error)
+{
+    int status =
+        et_tokenizer_run(tokenizer, bleu->options.tokens, bleu->options.lowercase, text, error);
+    return status ? et_fail_while(error, status, "%s line %" PRId64, side, line) : 0;
+}
+
+static int count_pair(et_bleu *bleu, et_bleu_counts *counts, int64_t line, const char *hypothesis,
+                      const char *reference, et_error *error)
+{
+    int status = tokenize(bleu, &bleu->hypothesis, hypothesis, "hypothesis", line, error);
+    if (!status)
+        status = tokenize(bleu, &bleu->reference, reference, "reference", line, error);
+    if (!status)
+        status = et_words_number(&bleu->words, &bleu->hypothesis_words, &bleu->reference_words,
+                                 &bleu->hypothesis.line, &bleu->reference.line, error);
+    if (!status)
+        status = et_ngrams_match(&bleu->ngrams, &bleu->hypothesis_words, &bleu->reference_words,
+                                 ET_BLEU_ORDER, counts->correct, error);
+    if (status)
+        return status;
+    counts->pairs = 1;
+    counts->sys_len = (int64_t)bleu->hypothesis_words.count;
+    counts->ref_len = (int64_t)bleu->reference_words.count;
+    for (int n = 0; n < ET_BLEU_ORDER; n++)
+        counts->total[n] = counts->sys_len > n ? counts->sys_len - n : 0;
+    return 0;
+}
+
+int et_bleu_add(et_bleu *bleu, const char *hypothesis, const char *reference, et_error *error)
+{
+    et_bleu_counts counts;
+    int status = count_pair(bleu, &counts, bleu->line + 1, hypothesis, reference, error);
+    if (status)
+        return status;
+    bleu->line++;
+    et_bleu_merge(bleu, &counts);
+    return 0;
+}
+
+int et_bleu_add_corpus(et_bleu *bleu, const char *const *hypotheses, size_t hypothesis_count,
+                       const char *const *references, size_t reference_count, et_error *error)
+{
+    int status = et_score_check_counts(hypothesis_count, reference_count, error);
+    for (size_t i = 0; !status && i < reference_count; i++)
+        status = et_bleu_add(bleu, hypotheses[i], references[i], error);
+    return status;
+}
+
+void et_bleu_merge(et_bleu *bleu, const et_bleu_counts *counts)
+{
+    et_bleu_counts *sum = &bleu->counts;
+    sum->pairs += counts->pairs;
+    sum->sys_len += counts->sys_len;
+    sum->ref_len += counts->ref_len;
+    for (int n = 0; n < ET_BLEU_ORDER; n++) {
+        et_assert(counts->correct[n] <= counts->total[n]);
+        sum->correct[n] += counts->correct[n];
+        sum->total[n] += counts->total[n];
+    }
+}
+
+/* sacrebleu's: score 0 without any match; the first order without n-grams ends the list. */
+static void sacrebleu_value(et_bleu_result *result, const et_bleu_counts *counts,
+                            const et_bleu_options *options)
+{
+    if (counts->sys_len < counts->ref_len)
+        result->bp =
+            counts->sys_len ? exp(1 - (double)counts->ref_len / (double)counts->sys_len) : 0;
+    bool any = false;
+    for (int n = 0; n < ET_BLEU_ORDER; n++)
+        any |= counts->correct[n] > 0;
+    if (!any)
+        return;
+    double smooth = 1;
+    int order = ET_BLEU_ORDER;
+    for (int n = 0; n < ET_BLEU_ORDER && counts->total[n] > 0; n++) {
+        double total = (double)counts->total[n];
+        if (options->effective_order)
+            order = n + 1;
+        if (counts->correct[n] > 0)
+            result->precisions[n] = 100. * (double)counts->correct[n] / total;
+        else if (options->smooth == ET_BLEU_SMOOTH_EXP)
+            result->precisions[n] = 100. / ((smooth *= 2) * total);
+    }
+    double sum = 0;
+    for (int n = 0; n < order; n++)
+        sum += result->precisions[n] > 0 ? log(result->precisions[n]) : -9999999999.;
+    result->score = result->bp * exp(sum / order);
+}
+
+/* compute_bleu of Model Garden's metrics/bleu.py, in percent. Where that divides by zero
+ * (no words in any reference) the score is 0. */
+static void model_garden_value(et_bleu_result *result, const et_bleu_counts *counts)
+{
+    double smooth = 1, sum = 0, mean = 0;
+    for (int n = 0; n < ET_BLEU_ORDER && counts->total[n] > 0; n++) {
+        double total = (double)counts->total[n];
+        double precision = counts->correct[n] > 0 ? (double)counts->correct[n] / total
+                                                  : 1 / ((smooth *= 2) * total);
+        sum += log(precision);
+        mean = exp(sum / ET_BLEU_ORDER);
+        result->precisions[n] = 100 * precision;
+    }
+    double ratio = counts->ref_len ? (double)counts->sys_len / (double)counts->ref_len : 0;
+    result->bp = ratio < 1e-6 ? 0 : ratio < 1 ? exp(1 - 1 / ratio) : 1;
+    result->score = 100 * mean * result->bp;
+}
+
+static void compute(const et_bleu *bleu, et_bleu_result *result, const et_bleu_counts *counts)
+{
+    *result = (et_bleu_result){
+        .bp = 1,
+        .sys_len = counts->sys_len,
+        .ref_len = counts->ref_len,
+    };
+    if (bleu->options.smooth == ET_BLEU_SMOOTH_MODEL_GARDEN)
+        model_garden_value(result, counts);
+    else
+        sacrebleu_value(result, counts, &bleu->options);
+}
+
+int et_bleu_value(const et_bleu *bleu, et_bleu_result *result, et_error *error)
+{
+    if (!bleu->counts.pairs)
+        return et_score_check_counts(0, 0, error);
+    compute(bleu, result, &bleu->counts);
+    return 0;
+}
+
+int et_bleu_sentence(et_bleu *bleu, et_bleu_result *result, const char *hypothesis,
+                     const char *reference, et_error *error)
+{
+    et_bleu_counts counts;
+    int status = count_pair(bleu, &counts, 1, hypothesis, reference, error);
+    if (!status)
+        compute(bleu, result, &counts);
+    return status;
+}
+
+const et_bleu_counts *et_bleu_total(const et_bleu *bleu)
+{
+    return &bleu->counts;
+}
+
+char *et_bleu_signature(const et_bleu *bleu, char text[ET_SCORE_TEXT_MAX])
+{
+    static const char *const smooth_names[] = {
+        [ET_BLEU_SMOOTH_EXP] = "exp",
+        [ET_BLEU_SMOOTH_NONE] = "none",
+        [ET_BLEU_SMOOTH_MODEL_GARDEN] = "model-garden",
+    };
+    snprintf(text, ET_SCORE_TEXT_MAX, "nrefs:1|case:%s|eff:%s|tok:%s|smooth:%s|version:etude-%s",
+             bleu->options.lowercase ? "lc" : "mixed", bleu->options.effective_order ? "yes" : "no",
+             et_bleu_tokens_name(bleu->options.tokens), smooth_names[bleu->options.smooth],
+             ET_VERSION);
+    return text;
+}
+
+char *et_bleu_print(const et_bleu_result *result, int width, const char *signature,
+                    char text[ET_SCORE_TEXT_MAX])
+{
+    et_assert(width >= 0 && width <= 17);
+    double ratio = result->ref_len ? (double)result->sys_len / (double)result->ref_len : 0;
+    const double *p = result->precisions;
+    snprintf(text, ET_SCORE_TEXT_MAX,
+             "BLEU%s%s = %.*f %.1f/%.1f/%.1f/%.1f (BP = %.3f ratio = %.3f hyp_len = %" PRId64
+             " ref_len = %" PRId64 ")",
+             signature ? "|" : "", signature ? signature : "", width, result->score, p[0], p[1],
+             p[2], p[3], result->bp, ratio, result->sys_len, result->ref_len);
+    return text;
+}

@@ -1,0 +1,183 @@
+#include <etude/score.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <etude/version.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "tasks/translation/ngram.h"
+#include "tasks/translation/score.h"
+#include "tasks/translation/tokenize.h"
+
+/* chrF (Popovic 2015, https://aclanthology.org/W15-3049):
+ *     chrF = (1 + beta^2) P R / (beta^2 P + R),  beta = 2
+ * with P and R the means over n = 1 to 6 of the matching character n-grams over those of the
+ * hypothesis and of the reference. Expressions keep the order of sacrebleu's. */
+
+struct et_chrf {
+    et_chrf_options options;
+    et_chrf_counts counts;
+    int64_t line; /* calls of add since new or clear */
+    et_tokenizer hypothesis, reference;
+    et_ngrams ngrams;
+};
+
+int et_chrf_new(et_chrf **out, const et_chrf_options *options, et_error *error)
+{
+    et_chrf *chrf = et_alloc_zero(1, sizeof(*chrf));
+    if (!chrf)
+        return et_alloc_failed(error, sizeof(*chrf), "chrF");
+    chrf->options = *options;
+    *out = chrf;
+    return 0;
+}
+
+void et_chrf_free(et_chrf *chrf)
+{
+    if (!chrf)
+        return;
+    et_tokenizer_release(&chrf->hypothesis);
+    et_tokenizer_release(&chrf->reference);
+    et_ngrams_release(&chrf->ngrams);
+    et_free(chrf);
+}
+
+void et_chrf_clear(et_chrf *chrf)
+{
+    chrf->counts = (et_chrf_counts){ 0 };
+    chrf->line = 0;
+}
+
+/* Reads text as characters that are no white space. */
+static int characters(const et_chrf *chrf, et_tokenizer *tokenizer, const char *text,
+                      const char *side, int64_t line, et_error *error)
+{
+    int status =
+        et_tokenizer_run(tokenizer, ET_BLEU_TOKENS_NONE, chrf->options.lowercase, text, error);
+    if (status)
+        return et_fail_while(error, status, "%s line %" PRId64, side, line);
+    et_codes *codes = &tokenizer->line;
+    size_t count = 0;
+    for (size_t i = 0; i < codes->count; i++)
+        if (!et_unicode_is_space(codes->items[i]))
+            codes->items[count++] = codes->items[i];
+    codes->count = count;
+    return 0;
+}
+
+static int64_t ngram_count(const et_codes *codes, int order)
+{
+    int64_t count = (int64_t)codes->count - order + 1;
+    return count > 0 ? count : 0;
+}
+
+static int count_pair(et_chrf *chrf, et_chrf_counts *counts, int64_t line, const char *hypothesis,
+                      const char *reference, et_error *error)
+{
+    int status = characters(chrf, &chrf->hypothesis, hypothesis, "hypothesis", line, error);
+    if (!status)
+        status = characters(chrf, &chrf->reference, reference, "reference", line, error);
+    const et_codes *ours = &chrf->hypothesis.line, *theirs = &chrf->reference.line;
+    if (!status)
+        status = et_ngrams_match(&chrf->ngrams, ours, theirs, ET_CHRF_ORDER, counts->match, error);
+    if (status)
+        return status;
+    counts->pairs = 1;
+    for (int n = 0; n < ET_CHRF_ORDER; n++) {
+        counts->reference[n] = ngram_count(theirs, n + 1);
+        counts->hypothesis[n] = counts->reference[n] ? ngram_count(ours, n + 1) : 0;
+    }
+    return 0;
+}
+
+int et_chrf_add(et_chrf *chrf, const char *hypothesis, const char *reference, et_error *error)
+{
+    et_chrf_counts counts;
+    int status = count_pair(chrf, &counts, chrf->line + 1, hypothesis, reference, error);
+    if (status)
+        return status;
+    chrf->line++;
+    et_chrf_merge(chrf, &counts);
+    return 0;
+}
+
+int et_chrf_add_corpus(et_chrf *chrf, const char *const *hypotheses, size_t hypothesis_count,
+                       const char *const *references, size_t reference_count, et_error *error)
+{
+    int status = et_score_check_counts(hypothesis_count, reference_count, error);
+    for (size_t i = 0; !status && i < reference_count; i++)
+        status = et_chrf_add(chrf, hypotheses[i], references[i], error);
+    return status;
+}
+
+void et_chrf_merge(et_chrf *chrf, const et_chrf_counts *counts)
+{
+    et_chrf_counts *sum = &chrf->counts;
+    sum->pairs += counts->pairs;
+    for (int n = 0; n < ET_CHRF_ORDER; n++) {
+        et_assert(counts->match[n] <= counts->reference[n]);
+        sum->hypothesis[n] += counts->hypothesis[n];
+        sum->reference[n] += counts->reference[n];
+        sum->match[n] += counts->match[n];
+    }
+}
+
+static double f_score(const et_chrf_counts *counts)
+{
+    double precision = 0, recall = 0;
+    int order = 0;
+    for (int n = 0; n < ET_CHRF_ORDER; n++) {
+        if (!counts->hypothesis[n] || !counts->reference[n])
+            continue;
+        precision += (double)counts->match[n] / (double)counts->hypothesis[n];
+        recall += (double)counts->match[n] / (double)counts->reference[n];
+        order++;
+    }
+    if (!order || precision + recall == 0)
+        return 0;
+    precision /= order;
+    recall /= order;
+    return 100 * (5 * precision * recall / (4 * precision + recall));
+}
+
+int et_chrf_value(const et_chrf *chrf, double *score, et_error *error)
+{
+    if (!chrf->counts.pairs)
+        return et_score_check_counts(0, 0, error);
+    *score = f_score(&chrf->counts);
+    return 0;
+}
+
+int et_chrf_sentence(et_chrf *chrf, double *score, const char *hypothesis, const char *reference,
+                     et_error *error)
+{
+    et_chrf_counts counts;
+    int status = count_pair(chrf, &counts, 1, hypothesis, reference, error);
+    if (!status)
+        *score = f_score(&counts);
+    return status;
+}
+
+const et_chrf_counts *et_chrf_total(const et_chrf *chrf)
+{
+    return &chrf->counts;
+}
+
+char *et_chrf_signature(const et_chrf *chrf, char text[ET_SCORE_TEXT_MAX])
+{
+    snprintf(text, ET_SCORE_TEXT_MAX,
+             "nrefs:1|case:%s|eff:yes|nc:%d|nw:0|space:no|version:etude-%s",
+             chrf->options.lowercase ? "lc" : "mixed", ET_CHRF_ORDER, ET_VERSION);
+    return text;
+}
+
+char *et_chrf_print(double score, int width, const char *signature, char text[ET_SCORE_TEXT_MAX])
+{
+    et_assert(width >= 0 && width <= 17);
+    snprintf(text, ET_SCORE_TEXT_MAX, "chrF2%s%s = %.*f", signature ? "|" : "",
+             signature ? signature : "", width, score);
+    return text;
+}

@@ -1,0 +1,39 @@
+/* From a line to words, as the BLEU scripts do it: text goes in, the same text with the words
+ * set apart by white space comes out. Which characters are white space, digits, punctuation
+ * and symbols: base/unicode.h. To add a tokenizer: a row in tokenize.c and its name in
+ * <etude/score.h>. */
+#ifndef ETUDE_TASKS_TRANSLATION_TOKENIZE_H
+#define ETUDE_TASKS_TRANSLATION_TOKENIZE_H
+
+#include <stdbool.h>
+
+#include <etude/score.h>
+
+#include "base/unicode.h"
+
+/* Two buffers that take turns, one pass over the line to the next. */
+typedef struct et_tokenizer {
+    et_codes line; /* the result */
+    et_codes spare;
+} et_tokenizer;
+
+#define ET_TOKENIZER_INIT                                                                          \
+    {                                                                                              \
+        ET_CODES_INIT, ET_CODES_INIT                                                               \
+    }
+
+/* Reads text into tokenizer->line: decoded, lower-cased if so asked, tokenized. The result is
+ * valid until the next call. ET_EDATA: not UTF-8. */
+int et_tokenizer_run(et_tokenizer *tokenizer, et_bleu_tokens tokens, bool lowercase,
+                     const char *text, et_error *error);
+
+void et_tokenizer_release(et_tokenizer *tokenizer);
+
+/* Finds the next word of line at or after *at: its first code and the one after its last.
+ * False: there is none. *at moves behind the word. */
+bool et_word_next(const et_codes *line, size_t *at, size_t *first, size_t *end);
+
+/* The name in signatures: "13a". Static. */
+const char *et_bleu_tokens_name(et_bleu_tokens tokens);
+
+#endif
