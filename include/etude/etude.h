@@ -11,6 +11,7 @@
 #include <etude/log.h>
 #include <etude/nn.h>
 #include <etude/params.h>
+#include <etude/score.h>
 #include <etude/tensor.h>
 #include <etude/version.h>
 
