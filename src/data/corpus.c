@@ -26,7 +26,7 @@ const et_strings *et_corpus_files(const et_corpus_paths *paths, bool target)
     return target ? &paths->target : &paths->source;
 }
 
-static int check_paths(const et_corpus_paths *paths, et_error *error)
+int et_corpus_paths_check(const et_corpus_paths *paths, et_error *error)
 {
     bool source = paths->source.count, target = paths->target.count, tsv = paths->tsv.count;
     if (!source && !target && !tsv)
@@ -46,7 +46,7 @@ static int check_paths(const et_corpus_paths *paths, et_error *error)
 
 int et_corpus_open(et_corpus **out, const et_corpus_paths *paths, et_error *error)
 {
-    int status = check_paths(paths, error);
+    int status = et_corpus_paths_check(paths, error);
     if (status)
         return status;
     et_corpus *corpus = et_alloc_zero(1, sizeof *corpus);

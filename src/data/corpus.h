@@ -32,6 +32,9 @@ typedef struct et_corpus_pair {
 } et_corpus_pair;
 
 /* ET_ECONFIG: not exactly one of the two forms is given. */
+int et_corpus_paths_check(const et_corpus_paths *paths, et_error *error);
+
+/* Opens both sides; the paths are checked. */
 int et_corpus_open(et_corpus **out, const et_corpus_paths *paths, et_error *error);
 void et_corpus_close(et_corpus *corpus); /* NULL allowed */
 

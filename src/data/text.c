@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/file.h"
+#include "base/unicode.h"
 #include "io/checksum.h"
 
 #define RAW_SIZE ((size_t)64 << 10)
@@ -283,19 +284,21 @@ static int too_long(const et_text *text, et_error *error)
                    current_path(text), (long long)text->number + 1, ET_TEXT_LINE_MAX);
 }
 
-static int check_line(const et_text *text, const et_text_line *line, et_error *error)
+static int check_line(const et_text_line *line, et_error *error)
 {
-    size_t at = et_text_invalid(line->text, line->length);
-    if (at == line->length)
-        return ET_OK;
-    unsigned char byte = (unsigned char)line->text[at];
-    if (byte == 0)
+    const char *nul = memchr(line->text, 0, line->length);
+    size_t at;
+    if (nul)
         return et_fail(error, ET_EDATA,
                        "%s:%lld: byte %zu of the line is NUL: save the file as UTF-8 text",
-                       line->path, (long long)line->number, at + 1);
-    return et_fail(error, ET_EDATA,
-                   "%s:%lld: byte %zu of the line (0x%02X) is not UTF-8: save the file as UTF-8",
-                   current_path(text), (long long)line->number, at + 1, byte);
+                       line->path, (long long)line->number, (size_t)(nul - line->text) + 1);
+    if (!et_utf8_valid(line->text, line->length, &at))
+        return et_fail(error, ET_EDATA,
+                       "%s:%lld: byte %zu of the line (0x%02X) is not UTF-8: save the file as "
+                       "UTF-8",
+                       line->path, (long long)line->number, at + 1,
+                       (unsigned)(unsigned char)line->text[at]);
+    return ET_OK;
 }
 
 /* Makes [begin, begin + *length) a line and *next where the following begins; *length is
@@ -347,7 +350,7 @@ int et_text_next(et_text *text, et_text_line *line, et_error *error)
     text->begin = next;
     text->count++;
     *line = (et_text_line){ start, length, current_path(text), text->file, ++text->number };
-    return check_line(text, line, error);
+    return check_line(line, error);
 }
 
 int64_t et_text_count(const et_text *text)
@@ -355,60 +358,7 @@ int64_t et_text_count(const et_text *text)
     return text->count;
 }
 
-/* ---- encoding ---- */
-
-/* Bytes of the sequence at p, 0 if it is not UTF-8. Table 3-7 of the Unicode standard: what
- * the second byte may be depends on the first. */
-static size_t sequence_length(const unsigned char *p, size_t left)
-{
-    unsigned char low = 0x80, high = 0xbf;
-    size_t length;
-    if (p[0] >= 0xc2 && p[0] <= 0xdf)
-        length = 2;
-    else if (p[0] >= 0xe0 && p[0] <= 0xef)
-        length = 3;
-    else if (p[0] >= 0xf0 && p[0] <= 0xf4)
-        length = 4;
-    else
-        return 0;
-    if (p[0] == 0xe0)
-        low = 0xa0;
-    else if (p[0] == 0xed)
-        high = 0x9f;
-    else if (p[0] == 0xf0)
-        low = 0x90;
-    else if (p[0] == 0xf4)
-        high = 0x8f;
-    if (left < length || p[1] < low || p[1] > high)
-        return 0;
-    for (size_t i = 2; i < length; i++)
-        if ((p[i] & 0xc0) != 0x80)
-            return 0;
-    return length;
-}
-
-size_t et_text_invalid(const char *text, size_t length)
-{
-    const unsigned char *bytes = (const unsigned char *)text;
-    const uint64_t ones = 0x0101010101010101u, tops = 0x8080808080808080u;
-    size_t at = 0;
-    while (at < length) {
-        uint64_t word;
-        /* Eight bytes of ASCII without a zero: no top bit in them, nor after taking one each. */
-        if (length - at >= sizeof word) {
-            memcpy(&word, bytes + at, sizeof word);
-            if (!((word | (word - ones)) & tops)) {
-                at += sizeof word;
-                continue;
-            }
-        }
-        size_t step = bytes[at] < 0x80 ? bytes[at] != 0 : sequence_length(bytes + at, length - at);
-        if (step == 0)
-            return at;
-        at += step;
-    }
-    return length;
-}
+/* ---- checksums ---- */
 
 int et_text_checksum(uint64_t *checksum, uint64_t *length, const char *path, et_error *error)
 {

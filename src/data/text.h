@@ -47,10 +47,6 @@ int et_text_next(et_text *text, et_text_line *line, et_error *error);
 /* Lines read so far, in all files together. */
 int64_t et_text_count(const et_text *text);
 
-/* Where the first byte of a sequence that is not UTF-8 stands (overlong forms, surrogates and
- * what is past U+10FFFF are not UTF-8), or of a NUL; length if there is none. */
-size_t et_text_invalid(const char *text, size_t length);
-
 /* Checksum of a file's bytes as they lie on disk; *length is their number. */
 int et_text_checksum(uint64_t *checksum, uint64_t *length, const char *path, et_error *error);
 

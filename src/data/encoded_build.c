@@ -1,0 +1,353 @@
+#include "data/encoded_build.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "io/checksum.h"
+#include "io/format.h"
+
+/* Pairs that are read, then encoded by all threads, then looked at in order. */
+#define CHUNK 2048
+
+/* Two checksums of a pair's sides: equal by accident once in 2^128. */
+typedef struct seen {
+    uint64_t source, target;
+    bool used;
+} seen;
+
+typedef struct builder {
+    const et_vocabulary *vocabulary;
+    const et_encoded_options *options;
+    et_encoded_parts *out;
+    uint64_t piece_capacity, line_capacity, offset_capacity;
+    seen *seen;             /* open addressing; used when duplicates are dropped */
+    uint64_t seen_capacity; /* a power of two, or 0 */
+    uint64_t seen_count;
+    et_strbuf text;          /* of the chunk, one side after the other */
+    et_corpus_pair *chunk;   /* [CHUNK]; texts are offsets until the chunk is whole */
+    et_pieces (*encoded)[2]; /* [CHUNK] */
+    et_error *failures;      /* [CHUNK] */
+} builder;
+
+/* ---- encoding ---- */
+
+/* Memory for at least need elements; *capacity of them. NULL: none left, the old one stays. */
+static void *grow(void *memory, uint64_t need, uint64_t *capacity, size_t size)
+{
+    if (need <= *capacity)
+        return memory;
+    uint64_t wanted = need + need / 2 + 1024;
+    void *grown = et_realloc(memory, wanted, size);
+    if (grown)
+        *capacity = wanted;
+    return grown;
+}
+
+static int make_room(builder *build, uint64_t pieces, et_error *error)
+{
+    et_encoded_parts *out = build->out;
+    uint64_t pairs = (uint64_t)out->pairs;
+    void *grown = grow(out->pieces, out->piece_count + pieces + 1, &build->piece_capacity,
+                       (size_t)out->width);
+    if (!grown)
+        return et_alloc_failed(error, out->piece_count * (size_t)out->width, "encoded text");
+    out->pieces = grown;
+    grown = grow(out->lines, pairs + 1, &build->line_capacity, sizeof *out->lines);
+    if (!grown)
+        return et_alloc_failed(error, pairs * sizeof *out->lines, "encoded text");
+    out->lines = grown;
+    grown = grow(out->offsets, 2 * pairs + 3, &build->offset_capacity, sizeof *out->offsets);
+    if (!grown)
+        return et_alloc_failed(error, 2 * pairs * sizeof *out->offsets, "encoded text");
+    out->offsets = grown;
+    return ET_OK;
+}
+
+static void append_side(builder *build, const int32_t *ids, size_t count)
+{
+    unsigned char *at =
+        (unsigned char *)build->out->pieces + build->out->piece_count * (size_t)build->out->width;
+    if (build->out->width == 4)
+        memcpy(at, ids, count * sizeof *ids);
+    else
+        for (size_t i = 0; i < count; i++)
+            ((uint16_t *)at)[i] = (uint16_t)ids[i];
+    build->out->piece_count += count;
+}
+
+static int append_pair(builder *build, int64_t index, const et_pieces sides[2], et_error *error)
+{
+    int status = make_room(build, sides[0].count + sides[1].count, error);
+    if (status)
+        return status;
+    build->out->lines[build->out->pairs] = (uint32_t)index;
+    build->out->offsets[0] = 0;
+    for (int side = 0; side < 2; side++) {
+        append_side(build, sides[side].ids, sides[side].count);
+        build->out->offsets[2 * build->out->pairs + side + 1] = build->out->piece_count;
+    }
+    build->out->pairs++;
+    build->out->counts.kept++;
+    return ET_OK;
+}
+
+/* ---- the filter ---- */
+
+static seen *find_seen(seen *table, uint64_t capacity, uint64_t source, uint64_t target)
+{
+    uint64_t at = (source ^ (target << 1 | target >> 63)) & (capacity - 1);
+    while (table[at].used && (table[at].source != source || table[at].target != target))
+        at = (at + 1) & (capacity - 1);
+    return &table[at];
+}
+
+static int grow_seen(builder *build, et_error *error)
+{
+    uint64_t capacity = build->seen_capacity ? 2 * build->seen_capacity : 4096;
+    seen *table = et_alloc_zero(capacity, sizeof *table);
+    if (!table)
+        return et_alloc_failed(error, capacity * sizeof *table, "finding duplicates");
+    for (uint64_t i = 0; i < build->seen_capacity; i++)
+        if (build->seen[i].used)
+            *find_seen(table, capacity, build->seen[i].source, build->seen[i].target) =
+                build->seen[i];
+    et_free(build->seen);
+    build->seen = table;
+    build->seen_capacity = capacity;
+    return ET_OK;
+}
+
+static int is_duplicate(builder *build, const et_corpus_pair *pair, bool *duplicate,
+                        et_error *error)
+{
+    *duplicate = false;
+    if (!build->options->deduplicate || build->options->keep_all)
+        return ET_OK;
+    int status = 2 * build->seen_count >= build->seen_capacity ? grow_seen(build, error) : ET_OK;
+    if (status)
+        return status;
+    uint64_t source = et_checksum(pair->source, pair->source_length);
+    uint64_t target = et_checksum(pair->target, pair->target_length);
+    seen *entry = find_seen(build->seen, build->seen_capacity, source, target);
+    *duplicate = entry->used;
+    build->seen_count += !entry->used;
+    *entry = (seen){ source, target, true };
+    return ET_OK;
+}
+
+/* The count that a pair belongs to, NULL if it is kept. Lengths count EOS. */
+static int64_t *reason_to_drop(builder *build, size_t source, size_t target)
+{
+    const et_encoded_options *options = build->options;
+    double longer = (double)(source > target ? source : target) + 1;
+    double shorter = (double)(source > target ? target : source) + 1;
+    if (options->keep_all)
+        return NULL;
+    if (source == 0 || target == 0)
+        return &build->out->counts.empty;
+    if (options->max_seq_length && longer > (double)options->max_seq_length)
+        return &build->out->counts.too_long;
+    if (options->max_ratio > 0 && longer > shorter * options->max_ratio)
+        return &build->out->counts.lopsided;
+    return NULL;
+}
+
+/* Evaluation keeps all pairs: what is too long loses its end. */
+static void cut(builder *build, et_pieces sides[2])
+{
+    size_t most = (size_t)build->options->max_seq_length;
+    bool any = false;
+    for (int side = 0; most && side < 2; side++)
+        if (sides[side].count + 1 > most) {
+            sides[side].count = most - 1;
+            any = true;
+        }
+    build->out->counts.cut += any;
+}
+
+static int add_pair(builder *build, const et_corpus_pair *pair, et_pieces sides[2], et_error *error)
+{
+    bool duplicate;
+    build->out->counts.read++;
+    if (build->out->counts.read > UINT32_MAX)
+        return et_fail(error, ET_EDATA, "a corpus of more than 4,294,967,295 pairs: use less");
+    int status = is_duplicate(build, pair, &duplicate, error);
+    if (status)
+        return status;
+    if (duplicate) {
+        build->out->counts.duplicate++;
+        return ET_OK;
+    }
+    int64_t *dropped = reason_to_drop(build, sides[0].count, sides[1].count);
+    if (dropped) {
+        (*dropped)++;
+        return ET_OK;
+    }
+    cut(build, sides);
+    return append_pair(build, pair->index, sides, error);
+}
+
+/* ---- chunks ---- */
+
+/* Reads up to CHUNK pairs, keeping their text; *count of them. */
+static int read_chunk(builder *build, et_corpus *corpus, int *count, et_error *error)
+{
+    et_corpus_pair pair;
+    et_strbuf_reset(&build->text);
+    for (*count = 0; *count < CHUNK; (*count)++) {
+        int status = et_corpus_next(corpus, &pair, error);
+        if (status || !pair.source)
+            return status;
+        build->chunk[*count] = pair;
+        et_strbuf_append_bytes(&build->text, pair.source, pair.source_length);
+        et_strbuf_append_bytes(&build->text, pair.target, pair.target_length);
+        if (build->text.failed)
+            return et_alloc_failed(error, build->text.length, "text");
+    }
+    return ET_OK;
+}
+
+/* The text has stopped growing: says where each pair's is. */
+static void point_into_text(builder *build, int count)
+{
+    const char *at = et_strbuf_text(&build->text);
+    for (int i = 0; i < count; i++) {
+        et_corpus_pair *pair = &build->chunk[i];
+        pair->source = at;
+        at += pair->source_length;
+        pair->target = at;
+        at += pair->target_length;
+    }
+}
+
+static int encode_pair(builder *build, int i, et_error *error)
+{
+    const et_corpus_pair *pair = &build->chunk[i];
+    int status = et_vocabulary_encode(build->vocabulary, pair->source, pair->source_length,
+                                      &build->encoded[i][0], error);
+    if (!status)
+        status = et_vocabulary_encode(build->vocabulary, pair->target, pair->target_length,
+                                      &build->encoded[i][1], error);
+    return status;
+}
+
+static int encode_chunk(builder *build, int count, et_error *error)
+{
+    point_into_text(build, count);
+#pragma omp parallel for schedule(dynamic, 64)
+    for (int i = 0; i < count; i++) {
+        build->failures[i].status = ET_OK;
+        build->failures[i].status = encode_pair(build, i, &build->failures[i]);
+    }
+    for (int i = 0; i < count; i++) {
+        if (build->failures[i].status)
+            return et_fail(error, build->failures[i].status, "%s", build->failures[i].text);
+        int status = add_pair(build, &build->chunk[i], build->encoded[i], error);
+        if (status)
+            return status;
+    }
+    return ET_OK;
+}
+
+static int open_builder(builder *build, et_error *error)
+{
+    build->chunk = et_alloc_zero(CHUNK, sizeof *build->chunk);
+    build->encoded = et_alloc_zero(CHUNK, sizeof *build->encoded);
+    build->failures = et_alloc_zero(CHUNK, sizeof *build->failures);
+    if (!build->chunk || !build->encoded || !build->failures)
+        return et_alloc_failed(error, CHUNK * sizeof *build->failures, "encoding");
+    return ET_OK;
+}
+
+static void close_builder(builder *build)
+{
+    for (int i = 0; build->encoded && i < CHUNK; i++) {
+        et_pieces_release(&build->encoded[i][0]);
+        et_pieces_release(&build->encoded[i][1]);
+    }
+    et_free(build->chunk);
+    et_free(build->encoded);
+    et_free(build->failures);
+    et_free(build->seen);
+    et_strbuf_release(&build->text);
+}
+
+/* ---- the whole ---- */
+
+static int nothing_left(const et_corpus_paths *paths, const et_corpus_counts *counts,
+                        const et_encoded_options *options, et_error *error)
+{
+    et_strbuf text = ET_STRBUF_INIT;
+    et_corpus_counts_print(counts, &text);
+    const char *cure = "give lines that hold text";
+    if (counts->too_long >= counts->empty && counts->too_long >= counts->lopsided)
+        cure = "raise max_seq_length";
+    else if (counts->lopsided > counts->empty)
+        cure = "raise max_ratio";
+    int status = et_fail(error, ET_EDATA,
+                         "%s: no pair is left by the filter (max_seq_length %" PRId64 "): %s: %s",
+                         et_corpus_files(paths, false)->items[0], options->max_seq_length,
+                         et_strbuf_text(&text), cure);
+    et_strbuf_release(&text);
+    return status;
+}
+
+static int copy_file_lines(et_encoded_parts *out, const et_corpus_paths *paths,
+                           const et_corpus *corpus, et_error *error)
+{
+    for (int side = 0; side < 2; side++) {
+        size_t files = et_corpus_files(paths, side)->count;
+        out->file_lines[side] = et_alloc(files, sizeof(int64_t));
+        if (!out->file_lines[side])
+            return et_alloc_failed(error, files * sizeof(int64_t), "the encoded corpus");
+        for (size_t i = 0; i < files; i++)
+            out->file_lines[side][i] = et_corpus_lines(corpus, side, i);
+    }
+    return ET_OK;
+}
+
+static int build_all(builder *build, et_corpus *corpus, const et_corpus_paths *paths,
+                     et_error *error)
+{
+    int count = CHUNK;
+    int status = open_builder(build, error);
+    while (!status && count == CHUNK) {
+        status = read_chunk(build, corpus, &count, error);
+        if (!status)
+            status = encode_chunk(build, count, error);
+    }
+    if (!status && build->out->pairs == 0)
+        status = nothing_left(paths, &build->out->counts, build->options, error);
+    if (!status)
+        status = copy_file_lines(build->out, paths, corpus, error);
+    return status;
+}
+
+int et_encoded_build(et_encoded_parts *out, const et_corpus_paths *paths,
+                     const et_vocabulary *vocabulary, const et_encoded_options *options,
+                     et_error *error)
+{
+    et_corpus *corpus = NULL;
+    *out = (et_encoded_parts){ .width = et_vocabulary_size(vocabulary) > 65536 ? 4 : 2 };
+    builder build = { .vocabulary = vocabulary, .options = options, .out = out };
+    int status = et_corpus_open(&corpus, paths, error);
+    if (!status)
+        status = build_all(&build, corpus, paths, error);
+    close_builder(&build);
+    et_corpus_close(corpus);
+    if (status)
+        et_encoded_parts_release(out);
+    return status;
+}
+
+void et_encoded_parts_release(et_encoded_parts *parts)
+{
+    et_free(parts->offsets);
+    et_free(parts->lines);
+    et_free(parts->pieces);
+    et_free(parts->file_lines[0]);
+    et_free(parts->file_lines[1]);
+    *parts = (et_encoded_parts){ 0 };
+}

@@ -1,0 +1,26 @@
+/* From text to ids: reads a corpus, encodes it on all processors, leaves out what the filter
+ * says, and counts. The result does not depend on the number of threads. Part of encoded.c. */
+#ifndef ETUDE_DATA_ENCODED_BUILD_H
+#define ETUDE_DATA_ENCODED_BUILD_H
+
+#include "data/encoded.h"
+
+/* The parts of an encoded corpus in memory; arrays as in et_encoded. */
+typedef struct et_encoded_parts {
+    uint64_t *offsets;      /* [2 * pairs + 1] */
+    uint32_t *lines;        /* [pairs] */
+    void *pieces;           /* [piece_count] of width bytes */
+    int64_t *file_lines[2]; /* [files of that side]: lines of each file */
+    int64_t pairs;
+    uint64_t piece_count;
+    int width;
+    et_corpus_counts counts;
+} et_encoded_parts;
+
+/* ET_EDATA: bad text, or nothing left. On failure out is released. */
+int et_encoded_build(et_encoded_parts *out, const et_corpus_paths *paths,
+                     const et_vocabulary *vocabulary, const et_encoded_options *options,
+                     et_error *error);
+void et_encoded_parts_release(et_encoded_parts *parts);
+
+#endif

@@ -1,0 +1,180 @@
+#include "data/encoded_file.h"
+
+#include <stddef.h>
+
+#include "io/checksum.h"
+
+_Static_assert(sizeof(et_encoded_header) == 160, "the header has no holes");
+
+static size_t offset_count(int64_t pairs)
+{
+    return 2 * (size_t)pairs + 1;
+}
+
+/* Bytes behind the header. No overflow: pairs and pieces are bounded by the caller. */
+static size_t payload_size(const et_encoded_header *head)
+{
+    return offset_count(head->pairs) * sizeof(uint64_t) +
+           (head->source_files + head->target_files) * sizeof(int64_t) +
+           (size_t)head->pairs * sizeof(uint32_t) + head->pieces * head->width;
+}
+
+void et_encoded_file_parts(et_encoded_parts *parts, const void *file)
+{
+    const et_encoded_header *head = file;
+    char *at = (char *)(uintptr_t)(head + 1);
+    *parts = (et_encoded_parts){ .pairs = head->pairs,
+                                 .piece_count = head->pieces,
+                                 .width = (int)head->width,
+                                 .counts = head->counts };
+    parts->offsets = (uint64_t *)at;
+    at += offset_count(head->pairs) * sizeof(uint64_t);
+    parts->file_lines[0] = (int64_t *)at;
+    at += head->source_files * sizeof(int64_t);
+    parts->file_lines[1] = (int64_t *)at;
+    at += head->target_files * sizeof(int64_t);
+    parts->lines = (uint32_t *)at;
+    at += (size_t)head->pairs * sizeof(uint32_t);
+    parts->pieces = at;
+}
+
+/* ---- soundness ---- */
+
+static bool header_is_sound(const et_mapping *mapping)
+{
+    const et_encoded_header *head = mapping->data;
+    return mapping->length >= sizeof *head && head->magic == ET_ENCODED_MAGIC &&
+           head->version == ET_ENCODED_VERSION &&
+           head->header_checksum == et_checksum(head, offsetof(et_encoded_header, header_checksum));
+}
+
+static bool size_is_sound(const et_mapping *mapping, const size_t files[2])
+{
+    const et_encoded_header *head = mapping->data;
+    return (head->width == 2 || head->width == 4) && head->source_files == files[0] &&
+           head->target_files == files[1] && head->pairs >= 1 && head->pairs <= UINT32_MAX &&
+           head->pieces <= mapping->length && payload_size(head) == mapping->length - sizeof *head;
+}
+
+static bool offsets_rise(const et_encoded_parts *parts)
+{
+    size_t last = offset_count(parts->pairs) - 1;
+    for (size_t i = 0; i < last; i++)
+        if (parts->offsets[i] > parts->offsets[i + 1])
+            return false;
+    return parts->offsets[0] == 0 && parts->offsets[last] == parts->piece_count;
+}
+
+static bool ids_are_below(const et_encoded_parts *parts, uint32_t size)
+{
+    uint32_t largest = 0;
+    const uint16_t *narrow = parts->pieces;
+    const uint32_t *wide = parts->pieces;
+    for (uint64_t i = 0; parts->width == 2 && i < parts->piece_count; i++)
+        largest = narrow[i] > largest ? narrow[i] : largest;
+    for (uint64_t i = 0; parts->width == 4 && i < parts->piece_count; i++)
+        largest = wide[i] > largest ? wide[i] : largest;
+    return largest < size;
+}
+
+/* Every pair names a line that the files have. */
+static bool lines_are_below(const et_encoded_parts *parts, const size_t files[2])
+{
+    for (int side = 0; side < 2; side++) {
+        uint64_t lines = 0;
+        for (size_t i = 0; i < files[side]; i++)
+            lines += (uint64_t)parts->file_lines[side][i];
+        for (int64_t i = 0; i < parts->pairs; i++)
+            if (parts->lines[i] >= lines)
+                return false;
+    }
+    return true;
+}
+
+const char *et_encoded_file_fault(const et_mapping *mapping, uint64_t key, const size_t files[2],
+                                  uint32_t vocabulary_size, bool *current)
+{
+    const et_encoded_header *head = mapping->data;
+    et_encoded_parts parts;
+    *current = false;
+    if (!header_is_sound(mapping))
+        return "header";
+    if (head->key != key)
+        return NULL;
+    *current = true;
+    if (!size_is_sound(mapping, files))
+        return "size";
+    if (head->payload != et_checksum(head + 1, mapping->length - sizeof *head))
+        return "checksum";
+    et_encoded_file_parts(&parts, head);
+    if (!offsets_rise(&parts))
+        return "offsets";
+    if (!ids_are_below(&parts, vocabulary_size))
+        return "ids";
+    return lines_are_below(&parts, files) ? NULL : "lines";
+}
+
+/* ---- writing ---- */
+
+typedef struct part {
+    const void *bytes;
+    size_t length;
+} part;
+
+#define PARTS 5
+
+static void list_parts(part list[PARTS], const et_encoded_parts *parts, const size_t files[2])
+{
+    list[0] = (part){ parts->offsets, offset_count(parts->pairs) * sizeof(uint64_t) };
+    list[1] = (part){ parts->file_lines[0], files[0] * sizeof(int64_t) };
+    list[2] = (part){ parts->file_lines[1], files[1] * sizeof(int64_t) };
+    list[3] = (part){ parts->lines, (size_t)parts->pairs * sizeof(uint32_t) };
+    list[4] = (part){ parts->pieces, parts->piece_count * (size_t)parts->width };
+}
+
+static int make_header(et_encoded_header *head, const et_encoded_parts *parts, uint64_t key,
+                       const size_t files[2], et_error *error)
+{
+    part list[PARTS];
+    et_checksum_stream *stream;
+    int status = et_checksum_stream_open(&stream, error);
+    if (status)
+        return status;
+    list_parts(list, parts, files);
+    for (int i = 0; i < PARTS; i++)
+        et_checksum_stream_add(stream, list[i].bytes, list[i].length);
+    *head = (et_encoded_header){ .magic = ET_ENCODED_MAGIC,
+                                 .version = ET_ENCODED_VERSION,
+                                 .width = (uint32_t)parts->width,
+                                 .key = key,
+                                 .pairs = parts->pairs,
+                                 .pieces = parts->piece_count,
+                                 .source_files = files[0],
+                                 .target_files = files[1],
+                                 .counts = parts->counts,
+                                 .payload = et_checksum_stream_value(stream) };
+    head->header_checksum = et_checksum(head, offsetof(et_encoded_header, header_checksum));
+    et_checksum_stream_close(stream);
+    return ET_OK;
+}
+
+int et_encoded_file_write(const et_encoded_parts *parts, uint64_t key, const size_t files[2],
+                          const char *path, et_error *error)
+{
+    part list[PARTS];
+    et_encoded_header head;
+    et_file_writer writer;
+    int status = make_header(&head, parts, key, files, error);
+    if (!status)
+        status = et_file_writer_open(&writer, path, error);
+    if (status)
+        return status;
+    list_parts(list, parts, files);
+    status = et_file_writer_write(&writer, &head, sizeof head, error);
+    for (int i = 0; !status && i < PARTS; i++)
+        status = et_file_writer_write(&writer, list[i].bytes, list[i].length, error);
+    if (!status)
+        return et_file_writer_commit(&writer, error);
+    et_file_writer_abandon(&writer);
+    return status;
+}

@@ -1,0 +1,174 @@
+#include "data/prefetch.h"
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/thread.h"
+
+/* A batch under way, with the position behind it. */
+typedef struct slot {
+    et_pair_batch batch;
+    et_pair_position after;
+} slot;
+
+/* Slots go round: the thread takes one from `empty`, fills it and puts it in `full`; next
+ * copies it out and puts it back. The source within is the thread's while it runs. */
+typedef struct prefetch {
+    et_pair_source source;
+    et_pair_source *inner;
+    et_pair_position position; /* after what next gave */
+    int depth;
+    slot *slots; /* [depth] */
+    et_queue *empty, *full;
+    pthread_t thread;
+    bool running;
+    bool ended;
+    et_error failure; /* what next says again and again */
+} prefetch;
+
+/* ---- the thread ---- */
+
+static void *fill_slots(void *payload)
+{
+    prefetch *self = payload;
+    et_error error = ET_ERROR_INIT;
+    void *item;
+    int status;
+    while (!(status = et_queue_take(self->empty, &item, &error)) && item) {
+        slot *filled = item;
+        status = et_pair_source_next(self->inner, &filled->batch, &error);
+        if (status || filled->batch.segments == 0)
+            break;
+        et_pair_source_save(self->inner, &filled->after);
+        if (!et_queue_put(self->full, filled))
+            break;
+    }
+    et_queue_finish(self->full, status, &error);
+    return NULL;
+}
+
+static int start(prefetch *self, et_error *error)
+{
+    int status = et_queue_open(&self->empty, (size_t)self->depth, error);
+    if (!status)
+        status = et_queue_open(&self->full, (size_t)self->depth, error);
+    for (int i = 0; !status && i < self->depth; i++)
+        et_queue_put(self->empty, &self->slots[i]);
+    if (!status)
+        status = et_thread_start(&self->thread, fill_slots, self, error);
+    self->running = !status;
+    self->ended = false;
+    self->failure = (et_error)ET_ERROR_INIT;
+    return status;
+}
+
+static void stop(prefetch *self)
+{
+    if (self->running) {
+        et_queue_finish(self->empty, ET_OK, NULL);
+        et_queue_stop(self->full);
+        et_thread_join(self->thread);
+    }
+    if (self->empty)
+        et_queue_close(self->empty);
+    if (self->full)
+        et_queue_close(self->full);
+    self->empty = self->full = NULL;
+    self->running = false;
+}
+
+/* ---- the class ---- */
+
+static int prefetch_next(et_pair_source *source, et_pair_batch *batch, et_error *error)
+{
+    prefetch *self = (prefetch *)source;
+    void *item = NULL;
+    if (!self->failure.status && !self->ended) {
+        self->failure.status = et_queue_take(self->full, &item, &self->failure);
+        self->ended = !item;
+    }
+    if (self->failure.status)
+        return et_fail(error, self->failure.status, "%s", self->failure.text);
+    if (!item) {
+        et_pair_batch_clear(batch, &source->shape);
+        return ET_OK;
+    }
+    slot *filled = item;
+    et_pair_batch_copy(batch, &filled->batch, &source->shape);
+    self->position = filled->after;
+    et_queue_put(self->empty, filled);
+    return ET_OK;
+}
+
+static void prefetch_save(const et_pair_source *source, et_pair_position *position)
+{
+    *position = ((const prefetch *)source)->position;
+}
+
+static int prefetch_restore(et_pair_source *source, const et_pair_position *position,
+                            et_error *error)
+{
+    prefetch *self = (prefetch *)source;
+    stop(self);
+    int status = et_pair_source_restore(self->inner, position, error);
+    if (!status) {
+        self->position = *position;
+        status = start(self, error);
+    }
+    if (status) {
+        stop(self);
+        self->failure.status = status;
+        et_fail(&self->failure, status, "no batch: the position could not be restored");
+    }
+    return status;
+}
+
+static void release(prefetch *self)
+{
+    for (int i = 0; self->slots && i < self->depth; i++)
+        et_pair_batch_release(&self->slots[i].batch);
+    et_free(self->slots);
+    et_free(self);
+}
+
+static void prefetch_close(et_pair_source *source)
+{
+    prefetch *self = (prefetch *)source;
+    stop(self);
+    et_pair_source_close(self->inner);
+    release(self);
+}
+
+static const et_pair_source_class prefetch_class = {
+    .name = "prefetch",
+    .next = prefetch_next,
+    .save = prefetch_save,
+    .restore = prefetch_restore,
+    .close = prefetch_close,
+};
+
+int et_pair_prefetch_open(et_pair_source **out, et_pair_source *inner, int depth, et_error *error)
+{
+    et_assert(depth >= 1);
+    prefetch *self = et_alloc_zero(1, sizeof *self);
+    if (!self)
+        return et_alloc_failed(error, sizeof *self, "prefetching");
+    self->source = (et_pair_source){ &prefetch_class, inner->shape };
+    self->inner = inner;
+    self->depth = depth;
+    et_pair_source_save(inner, &self->position);
+    self->slots = et_alloc_zero((size_t)depth, sizeof *self->slots);
+    int status = self->slots
+                     ? ET_OK
+                     : et_alloc_failed(error, (size_t)depth * sizeof *self->slots, "prefetching");
+    for (int i = 0; !status && i < depth; i++)
+        status = et_pair_batch_init(&self->slots[i].batch, &inner->shape, error);
+    if (!status)
+        status = start(self, error);
+    if (status) {
+        stop(self);
+        release(self);
+        return status;
+    }
+    *out = &self->source;
+    return ET_OK;
+}
