@@ -1,0 +1,57 @@
+#include <math.h>
+
+#include "optim/rule.h"
+
+/* Adam (Kingma and Ba 2015) as Keras' legacy class has it: epsilon stands outside the bias
+ * correction, which is folded into the rate. AdamW is the same after
+ * w -= rate * weight_decay_rate * w. */
+
+static int slots(const et_optimizer_options *options, const char *names[ET_RULE_SLOTS_MAX])
+{
+    (void)options;
+    names[0] = "m";
+    names[1] = "v";
+    return 2;
+}
+
+static void update_with(const et_kernels *kernels, double beta_1, double beta_2, double epsilon,
+                        double decay, const et_rule_step *step, const et_rule_chunk *chunk)
+{
+    double t = (double)step->iterations + 1;
+    double rate_t = step->rate * sqrt(1 - pow(beta_2, t)) / (1 - pow(beta_1, t));
+    kernels->adam(chunk->weight, chunk->slot[0], chunk->slot[1], chunk->gradient, chunk->shadow,
+                  chunk->average, (float)rate_t, (float)beta_1, (float)beta_2, (float)epsilon,
+                  (float)decay, step->gradient_scale, step->average_decay, chunk->count);
+}
+
+static double adam_clip_norm(const et_optimizer_options *options)
+{
+    return options->adam.global_clipnorm;
+}
+
+static void adam_update(const et_kernels *kernels, const et_optimizer_options *options,
+                        const et_rule_step *step, const et_rule_chunk *chunk)
+{
+    const et_adam_options *o = &options->adam;
+    update_with(kernels, o->beta_1, o->beta_2, o->epsilon, 0, step, chunk);
+}
+
+/* Keras clips by both in turn, which comes to the smaller. */
+static double adamw_clip_norm(const et_optimizer_options *options)
+{
+    double one = options->adamw.gradient_clip_norm, two = options->adamw.global_clipnorm;
+    if (one > 0 && two > 0)
+        return fmin(one, two);
+    return one > 0 ? one : two;
+}
+
+static void adamw_update(const et_kernels *kernels, const et_optimizer_options *options,
+                         const et_rule_step *step, const et_rule_chunk *chunk)
+{
+    const et_adamw_options *o = &options->adamw;
+    double decay = chunk->decays ? step->rate * o->weight_decay_rate : 0;
+    update_with(kernels, o->beta_1, o->beta_2, o->epsilon, decay, step, chunk);
+}
+
+const et_rule_class et_rule_adam = { "adam", slots, adam_clip_norm, adam_update };
+const et_rule_class et_rule_adamw = { "adamw", slots, adamw_clip_norm, adamw_update };

@@ -1,0 +1,308 @@
+#include "optim/optimizer.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "optim/pattern.h"
+#include "optim/rule.h"
+#include "optim/schedule.h"
+
+/* Elements of one piece of work: seven arrays of it stay in the second-level cache, and its
+ * size does not depend on threads, so neither do sums. */
+#define CHUNK 16384
+
+/* One table of all rules. ORDER optimizer.type */
+static const et_rule_class *const rules[] = {
+    [ET_OPTIMIZER_NONE] = NULL,
+    [ET_OPTIMIZER_SGD] = &et_rule_sgd,
+    [ET_OPTIMIZER_ADAM] = &et_rule_adam,
+    [ET_OPTIMIZER_ADAMW] = &et_rule_adamw,
+};
+
+/* A part of the flat arrays with one answer to "does it decay". */
+typedef struct chunk {
+    int64_t begin, count;
+    bool decays;
+} chunk;
+
+struct et_optimizer {
+    const et_rule_class *rule;
+    et_optimizer_options options; /* its lists are not used after new */
+    et_ema_options ema;
+    et_schedule schedule;
+    const et_kernels *kernels;
+    et_params *params;
+    float *weights; /* the store's own */
+    int64_t size;   /* of the flat arrays */
+    int64_t iterations;
+    chunk *chunks;
+    size_t chunk_count;
+    double *partial; /* sums of squares of blocks of CHUNK elements */
+    int rule_slots, slot_count;
+    et_slot slots[ET_RULE_SLOTS_MAX + 1]; /* the rule's, then the average */
+    float *average;                       /* NULL without ema */
+};
+
+static int64_t blocks_of(int64_t size)
+{
+    return (size + CHUNK - 1) / CHUNK;
+}
+
+/* Which parameters decay, by the two lists: an included name decays even if excluded. */
+static int find_decaying(bool *decays, const et_params *params, const et_adamw_options *options,
+                         et_error *error)
+{
+    et_patterns *include, *exclude = NULL;
+    int status = et_patterns_new(&include, options->include_in_weight_decay,
+                                 "optimizer.adamw.include_in_weight_decay", error);
+    if (!status)
+        status = et_patterns_new(&exclude, options->exclude_from_weight_decay,
+                                 "optimizer.adamw.exclude_from_weight_decay", error);
+    for (int i = 0; !status && i < et_params_count(params); i++) {
+        const char *name = et_params_name(params, i);
+        decays[i] = et_patterns_match(include, name) || !et_patterns_match(exclude, name);
+    }
+    et_patterns_free(include);
+    et_patterns_free(exclude);
+    return status;
+}
+
+/* Cuts [begin, end) into chunks. */
+static void cut(et_optimizer *optimizer, int64_t begin, int64_t end, bool decays)
+{
+    for (; begin < end; begin += CHUNK) {
+        int64_t count = end - begin < CHUNK ? end - begin : CHUNK;
+        optimizer->chunks[optimizer->chunk_count++] = (chunk){ begin, count, decays };
+    }
+}
+
+/* Neighbours with the same answer share chunks, so that many small parameters cost little. */
+static int make_chunks(et_optimizer *optimizer, const bool *decays, et_error *error)
+{
+    int count = et_params_count(optimizer->params);
+    size_t most = (size_t)blocks_of(optimizer->size) + (size_t)count;
+    optimizer->chunks = et_alloc(most, sizeof *optimizer->chunks);
+    if (!optimizer->chunks)
+        return et_alloc_failed(error, most * sizeof *optimizer->chunks, "an optimizer's chunks");
+    int64_t begin = 0;
+    for (int i = 0; i < count; i++) {
+        bool last = i + 1 == count;
+        if (!last && decays[i + 1] == decays[i])
+            continue;
+        int64_t end = last ? optimizer->size : et_params_offset(optimizer->params, i + 1);
+        cut(optimizer, begin, end, decays[i]);
+        begin = end;
+    }
+    et_assert(optimizer->chunk_count <= most);
+    return ET_OK;
+}
+
+static int plan_chunks(et_optimizer *optimizer, const et_optimization_options *options,
+                       et_error *error)
+{
+    size_t count = (size_t)et_params_count(optimizer->params);
+    bool *decays = et_alloc_zero(count, sizeof *decays);
+    if (!decays)
+        return et_alloc_failed(error, count, "an optimizer");
+    int status = ET_OK;
+    if (options->optimizer.type == ET_OPTIMIZER_ADAMW)
+        status = find_decaying(decays, optimizer->params, &options->optimizer.adamw, error);
+    if (!status)
+        status = make_chunks(optimizer, decays, error);
+    et_free(decays);
+    return status;
+}
+
+static int add_slot(et_optimizer *optimizer, const char *name, et_error *error)
+{
+    size_t bytes = (size_t)optimizer->size * sizeof(float);
+    float *data = et_alloc_aligned(bytes, 64);
+    if (!data)
+        return et_alloc_failed(error, bytes, "an optimizer's slot");
+    memset(data, 0, bytes);
+    optimizer->slots[optimizer->slot_count++] = (et_slot){ name, data };
+    return ET_OK;
+}
+
+static int make_slots(et_optimizer *optimizer, et_error *error)
+{
+    const char *names[ET_RULE_SLOTS_MAX];
+    int status = ET_OK;
+    optimizer->rule_slots = optimizer->rule->slots(&optimizer->options, names);
+    for (int i = 0; !status && i < optimizer->rule_slots; i++)
+        status = add_slot(optimizer, names[i], error);
+    if (status || !optimizer->ema.enabled)
+        return status;
+    status = add_slot(optimizer, "average", error);
+    if (status)
+        return status;
+    optimizer->average = optimizer->slots[optimizer->rule_slots].data;
+    memcpy(optimizer->average, optimizer->weights, (size_t)optimizer->size * sizeof(float));
+    return ET_OK;
+}
+
+static int build(et_optimizer *optimizer, const et_optimization_options *options, et_error *error)
+{
+    size_t blocks = (size_t)blocks_of(optimizer->size);
+    optimizer->partial = et_alloc(blocks, sizeof *optimizer->partial);
+    if (!optimizer->partial)
+        return et_alloc_failed(error, blocks * sizeof *optimizer->partial, "an optimizer");
+    int status =
+        et_schedule_init(&optimizer->schedule, &options->learning_rate, &options->warmup, error);
+    if (!status)
+        status = plan_chunks(optimizer, options, error);
+    if (!status)
+        status = make_slots(optimizer, error);
+    return status;
+}
+
+int et_optimizer_new(et_optimizer **out, et_params *params, const et_kernels *kernels,
+                     const et_optimization_options *options, et_error *error)
+{
+    et_assert(et_params_ready(params));
+    *out = NULL;
+    int status = et_optimization_check(options, error);
+    if (status)
+        return status;
+    et_optimizer *optimizer = et_alloc_zero(1, sizeof *optimizer);
+    if (!optimizer)
+        return et_alloc_failed(error, sizeof *optimizer, "an optimizer");
+    optimizer->rule = rules[options->optimizer.type];
+    optimizer->options = options->optimizer;
+    optimizer->ema = options->ema;
+    optimizer->kernels = kernels;
+    optimizer->params = params;
+    optimizer->weights = et_params_values(params);
+    optimizer->size = et_params_flat_size(params);
+    status = build(optimizer, options, error);
+    if (status) {
+        et_optimizer_free(optimizer);
+        return status;
+    }
+    *out = optimizer;
+    return ET_OK;
+}
+
+void et_optimizer_free(et_optimizer *optimizer)
+{
+    if (!optimizer)
+        return;
+    for (int i = 0; i < optimizer->slot_count; i++)
+        et_free(optimizer->slots[i].data);
+    et_free(optimizer->chunks);
+    et_free(optimizer->partial);
+    et_free(optimizer);
+}
+
+/* Partial sums of fixed blocks, added in order: equal bits for any number of threads. */
+static double gradient_norm(et_optimizer *optimizer, const float *gradients, double scale)
+{
+    int64_t size = optimizer->size, blocks = blocks_of(size);
+    double *partial = optimizer->partial;
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < blocks; i++) {
+        int64_t begin = i * CHUNK, count = size - begin < CHUNK ? size - begin : CHUNK;
+        partial[i] = optimizer->kernels->sum_of_squares(gradients + begin, count);
+    }
+    double sum = 0;
+    for (int64_t i = 0; i < blocks; i++)
+        sum += partial[i];
+    return sqrt(sum) * fabs(scale);
+}
+
+/* What the average keeps at the update that makes iterations `step`; 0: it becomes a copy. */
+static double average_decay(const et_ema_options *ema, int64_t step)
+{
+    if (step < ema->start_step)
+        return 0;
+    double since = (double)(step - ema->start_step);
+    double dynamic = (1 + since) / (10 + since);
+    return ema->dynamic_decay ? fmin(ema->average_decay, dynamic) : ema->average_decay;
+}
+
+static void update_chunk(et_optimizer *optimizer, const et_rule_step *step, const chunk *part,
+                         const float *gradients, et_bf16 *shadow)
+{
+    int64_t begin = part->begin;
+    /* The formula with decay 0 rounds; a copy does not. */
+    bool copied = optimizer->average && step->average_decay == 0;
+    et_rule_chunk piece = {
+        .weight = optimizer->weights + begin,
+        .gradient = gradients + begin,
+        .shadow = shadow ? shadow + begin : NULL,
+        .average = optimizer->average && !copied ? optimizer->average + begin : NULL,
+        .count = part->count,
+        .decays = part->decays,
+    };
+    for (int i = 0; i < optimizer->rule_slots; i++)
+        piece.slot[i] = optimizer->slots[i].data + begin;
+    optimizer->rule->update(optimizer->kernels, &optimizer->options, step, &piece);
+    if (copied)
+        memcpy(optimizer->average + begin, piece.weight, (size_t)part->count * sizeof(float));
+}
+
+static void update_all(et_optimizer *optimizer, const et_rule_step *step, const float *gradients)
+{
+    et_bf16 *shadow = et_params_shadow(optimizer->params);
+    /* Weights may have been loaded since the optimizer was made. */
+    if (optimizer->average && optimizer->iterations == 0)
+        memcpy(optimizer->average, optimizer->weights, (size_t)optimizer->size * sizeof(float));
+    int64_t count = (int64_t)optimizer->chunk_count;
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < count; i++)
+        update_chunk(optimizer, step, &optimizer->chunks[i], gradients, shadow);
+}
+
+et_update et_optimizer_apply(et_optimizer *optimizer, const float *gradients, double gradient_scale)
+{
+    et_assert(et_params_values(optimizer->params) == optimizer->weights);
+    et_update result = {
+        .gradient_norm = gradient_norm(optimizer, gradients, gradient_scale),
+        .learning_rate = et_optimizer_learning_rate(optimizer),
+    };
+    result.finite = isfinite(result.gradient_norm) != 0;
+    if (!result.finite)
+        return result;
+    double clip = optimizer->rule->clip_norm(&optimizer->options);
+    if (clip > 0 && result.gradient_norm > clip)
+        gradient_scale *= clip / result.gradient_norm;
+    et_rule_step step = {
+        .iterations = optimizer->iterations,
+        .rate = result.learning_rate,
+        .gradient_scale = (float)gradient_scale,
+        .average_decay = (float)average_decay(&optimizer->ema, optimizer->iterations + 1),
+    };
+    update_all(optimizer, &step, gradients);
+    optimizer->iterations++;
+    et_params_changed(optimizer->params, false);
+    return result;
+}
+
+int64_t et_optimizer_iterations(const et_optimizer *optimizer)
+{
+    return optimizer->iterations;
+}
+
+void et_optimizer_set_iterations(et_optimizer *optimizer, int64_t iterations)
+{
+    et_assert(iterations >= 0);
+    optimizer->iterations = iterations;
+}
+
+double et_optimizer_learning_rate(const et_optimizer *optimizer)
+{
+    return et_schedule_rate(&optimizer->schedule, optimizer->iterations);
+}
+
+int et_optimizer_slots(const et_optimizer *optimizer, const et_slot **slots)
+{
+    *slots = optimizer->slots;
+    return optimizer->slot_count;
+}
+
+float *et_optimizer_average(et_optimizer *optimizer)
+{
+    return optimizer->average;
+}

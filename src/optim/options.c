@@ -1,0 +1,271 @@
+#include "optim/options.h"
+
+#include <math.h>
+
+#include "optim/pattern.h"
+#include "optim/schedule.h"
+
+#define RATE_MAX  1e6
+#define STEPS_MAX ((int64_t)1 << 53)
+
+#define CLIP_HELP "largest global L2 norm of the gradient; 0: gradients are not clipped"
+
+/* The same members in several structs, so that keys and limits cannot drift apart. */
+#define GLOBAL_CLIPNORM(type) ET_FIELD_FLOAT(type, global_clipnorm, 0, 0, HUGE_VAL, CLIP_HELP)
+#define ADAM_MEMBERS(type)                                                                         \
+    ET_FIELD_FLOAT(type, beta_1, 0.9, 0, 0.999999, "decay of the first moment"),                   \
+        ET_FIELD_FLOAT(type, beta_2, 0.999, 0, 0.9999999, "decay of the second moment"),           \
+        ET_FIELD_FLOAT(type, epsilon, 1e-7, 1e-30, 1, "added to the root of the second moment"),   \
+        GLOBAL_CLIPNORM(type)
+#define INITIAL_RATE(type)                                                                         \
+    ET_FIELD_FLOAT(type, initial_learning_rate, 0, 0, RATE_MAX,                                    \
+                   "learning rate at the start; must be set")
+#define DECAY_STEPS(type, member, text) ET_FIELD_INT(type, member, 0, 0, STEPS_MAX, text)
+#define OFFSET(type)                                                                               \
+    ET_FIELD_INT(type, offset, 0, 0, STEPS_MAX, "steps that are subtracted from the step first")
+#define POWER(type)                                                                                \
+    ET_FIELD_FLOAT(type, power, -0.5, -100, 100, "exponent of the step; -0.5: inverse root")
+
+static const et_field sgd_fields[] = {
+    ET_FIELD_FLOAT(et_sgd_options, momentum, 0, 0, 1, "share of the last change kept; 0: none"),
+    ET_FIELD_BOOL(et_sgd_options, nesterov, false, "momentum as Nesterov has it"),
+    ET_FIELD_FLOAT(et_sgd_options, decay, 0, 0, 1, "the rate is divided by 1 + decay * step"),
+    GLOBAL_CLIPNORM(et_sgd_options), ET_FIELD_END
+};
+static const et_fields sgd_table = { "sgd", sgd_fields };
+
+static const et_field adam_fields[] = { ADAM_MEMBERS(et_adam_options), ET_FIELD_END };
+static const et_fields adam_table = { "adam", adam_fields };
+
+static const et_field adamw_fields[] = {
+    ADAM_MEMBERS(et_adamw_options),
+    ET_FIELD_FLOAT(et_adamw_options, weight_decay_rate, 0, 0, RATE_MAX,
+                   "a weight loses learning rate * this of itself each step; 0: none"),
+    ET_FIELD_STRINGS(et_adamw_options, include_in_weight_decay,
+                     "regular expressions: parameters that decay even if excluded"),
+    ET_FIELD_STRINGS(et_adamw_options, exclude_from_weight_decay,
+                     "regular expressions: parameters that do not decay"),
+    ET_FIELD_FLOAT(et_adamw_options, gradient_clip_norm, 1, 0, HUGE_VAL, CLIP_HELP),
+    ET_FIELD_END
+};
+static const et_fields adamw_table = { "adamw", adamw_fields };
+
+static const char *const optimizer_types[] = { "none", "sgd", "adam", "adamw", NULL };
+
+static const et_field optimizer_fields[] = {
+    ET_FIELD_CHOICE(et_optimizer_options, type, ET_OPTIMIZER_NONE, optimizer_types,
+                    "update rule; must be chosen"),
+    ET_FIELD_STRUCT(et_optimizer_options, sgd, &sgd_table, "stochastic gradient descent"),
+    ET_FIELD_STRUCT(et_optimizer_options, adam, &adam_table, "Adam"),
+    ET_FIELD_STRUCT(et_optimizer_options, adamw, &adamw_table, "Adam with weight decay"),
+    ET_FIELD_END
+};
+static const et_fields optimizer_table = { "optimizer", optimizer_fields };
+
+static const et_field constant_fields[] = {
+    ET_FIELD_FLOAT(et_rate_constant, learning_rate, 0.1, 0, RATE_MAX, "learning rate"), ET_FIELD_END
+};
+static const et_fields constant_table = { "constant", constant_fields };
+
+static const et_field stepwise_fields[] = {
+    ET_FIELD_STRINGS(et_rate_stepwise, boundaries,
+                     "steps, ascending: the last step of each value but the last"),
+    ET_FIELD_STRINGS(et_rate_stepwise, values, "learning rates, one more than boundaries"),
+    OFFSET(et_rate_stepwise), ET_FIELD_END
+};
+static const et_fields stepwise_table = { "stepwise", stepwise_fields };
+
+static const et_field exponential_fields[] = {
+    INITIAL_RATE(et_rate_exponential),
+    DECAY_STEPS(et_rate_exponential, decay_steps, "steps of one decay; must be set"),
+    ET_FIELD_FLOAT(et_rate_exponential, decay_rate, 0, 0, RATE_MAX,
+                   "factor of one decay; must be set"),
+    ET_FIELD_BOOL(et_rate_exponential, staircase, false, "decay at whole multiples only"),
+    OFFSET(et_rate_exponential),
+    ET_FIELD_END
+};
+static const et_fields exponential_table = { "exponential", exponential_fields };
+
+static const et_field polynomial_fields[] = {
+    INITIAL_RATE(et_rate_polynomial),
+    DECAY_STEPS(et_rate_polynomial, decay_steps, "steps until the end; must be set"),
+    ET_FIELD_FLOAT(et_rate_polynomial, end_learning_rate, 1e-4, 0, RATE_MAX,
+                   "learning rate at the end"),
+    ET_FIELD_FLOAT(et_rate_polynomial, power, 1, 0, 100, "exponent; 1: a line"),
+    ET_FIELD_BOOL(et_rate_polynomial, cycle, false, "begin again after decay_steps, longer"),
+    OFFSET(et_rate_polynomial),
+    ET_FIELD_END
+};
+static const et_fields polynomial_table = { "polynomial", polynomial_fields };
+
+static const et_field cosine_fields[] = {
+    INITIAL_RATE(et_rate_cosine),
+    DECAY_STEPS(et_rate_cosine, decay_steps, "steps until the end; must be set"),
+    ET_FIELD_FLOAT(et_rate_cosine, alpha, 0, 0, 1, "share of the rate that is left at the end"),
+    OFFSET(et_rate_cosine), ET_FIELD_END
+};
+static const et_fields cosine_table = { "cosine", cosine_fields };
+
+static const et_field cosine_restarts_fields[] = {
+    INITIAL_RATE(et_rate_cosine_restarts),
+    DECAY_STEPS(et_rate_cosine_restarts, first_decay_steps,
+                "steps of the first period; must be set"),
+    ET_FIELD_FLOAT(et_rate_cosine_restarts, t_mul, 2, 1, 1000,
+                   "each period is this much longer than the one before"),
+    ET_FIELD_FLOAT(et_rate_cosine_restarts, m_mul, 1, 0, 1000,
+                   "each period begins this much higher than the one before"),
+    ET_FIELD_FLOAT(et_rate_cosine_restarts, alpha, 0, 0, 1,
+                   "share of the rate that is left at each end"),
+    OFFSET(et_rate_cosine_restarts),
+    ET_FIELD_END
+};
+static const et_fields cosine_restarts_table = { "cosine_restarts", cosine_restarts_fields };
+
+static const et_field power_fields[] = { INITIAL_RATE(et_rate_power), POWER(et_rate_power),
+                                         ET_FIELD_END };
+static const et_fields power_table = { "power", power_fields };
+
+static const et_field power_linear_fields[] = {
+    INITIAL_RATE(et_rate_power_linear),
+    POWER(et_rate_power_linear),
+    DECAY_STEPS(et_rate_power_linear, total_decay_steps, "step of rate 0; must be set"),
+    ET_FIELD_FLOAT(et_rate_power_linear, linear_decay_fraction, 0.1, 0, 1,
+                   "last share of the steps, in which a line to 0 lies over the power"),
+    OFFSET(et_rate_power_linear),
+    ET_FIELD_END
+};
+static const et_fields power_linear_table = { "power_linear", power_linear_fields };
+
+static const et_field power_with_offset_fields[] = {
+    INITIAL_RATE(et_rate_power_with_offset), POWER(et_rate_power_with_offset),
+    ET_FIELD_INT(et_rate_power_with_offset, offset, 0, 0, STEPS_MAX,
+                 "steps at pre_offset_learning_rate before the power begins"),
+    ET_FIELD_FLOAT(et_rate_power_with_offset, pre_offset_learning_rate, 1e6, 0, RATE_MAX,
+                   "learning rate until offset, and the highest after it"),
+    ET_FIELD_END
+};
+static const et_fields power_with_offset_table = { "power_with_offset", power_with_offset_fields };
+
+static const et_field inverse_sqrt_fields[] = {
+    ET_FIELD_FLOAT(et_rate_inverse_sqrt, peak_learning_rate, 5e-4, 0, RATE_MAX,
+                   "learning rate at the end of the warm-up"),
+    ET_FIELD_INT(et_rate_inverse_sqrt, warmup_steps, 4000, 1, STEPS_MAX,
+                 "steps of a line up to the peak; then peak * sqrt(warmup_steps / step)"),
+    ET_FIELD_FLOAT(et_rate_inverse_sqrt, warmup_init_learning_rate, 0, 0, RATE_MAX,
+                   "learning rate of the first step"),
+    ET_FIELD_END
+};
+static const et_fields inverse_sqrt_table = { "inverse_sqrt", inverse_sqrt_fields };
+
+static const char *const rate_types[] = {
+    [ET_RATE_NONE] = "none",
+    [ET_RATE_CONSTANT] = "constant",
+    [ET_RATE_STEPWISE] = "stepwise",
+    [ET_RATE_EXPONENTIAL] = "exponential",
+    [ET_RATE_POLYNOMIAL] = "polynomial",
+    [ET_RATE_COSINE] = "cosine",
+    [ET_RATE_COSINE_RESTARTS] = "cosine_restarts",
+    [ET_RATE_POWER] = "power",
+    [ET_RATE_POWER_LINEAR] = "power_linear",
+    [ET_RATE_POWER_WITH_OFFSET] = "power_with_offset",
+    [ET_RATE_INVERSE_SQRT] = "inverse_sqrt",
+    [ET_RATE_COUNT] = NULL,
+};
+
+static const et_field rate_fields[] = {
+    ET_FIELD_CHOICE(et_rate_options, type, ET_RATE_NONE, rate_types, "schedule; must be chosen"),
+    ET_FIELD_STRUCT(et_rate_options, constant, &constant_table, "the same all along"),
+    ET_FIELD_STRUCT(et_rate_options, stepwise, &stepwise_table, "steps of given values"),
+    ET_FIELD_STRUCT(et_rate_options, exponential, &exponential_table,
+                    "initial * decay_rate^(step / decay_steps)"),
+    ET_FIELD_STRUCT(et_rate_options, polynomial, &polynomial_table,
+                    "a power of the share of steps left"),
+    ET_FIELD_STRUCT(et_rate_options, cosine, &cosine_table, "half a cosine"),
+    ET_FIELD_STRUCT(et_rate_options, cosine_restarts, &cosine_restarts_table,
+                    "half cosines, ever longer"),
+    ET_FIELD_STRUCT(et_rate_options, power, &power_table, "initial * step^power"),
+    ET_FIELD_STRUCT(et_rate_options, power_linear, &power_linear_table,
+                    "a power that a line takes to 0"),
+    ET_FIELD_STRUCT(et_rate_options, power_with_offset, &power_with_offset_table,
+                    "a power that begins at a step"),
+    ET_FIELD_STRUCT(et_rate_options, inverse_sqrt, &inverse_sqrt_table,
+                    "warm-up to a peak, then the inverse square root"),
+    ET_FIELD_END
+};
+static const et_fields rate_table = { "learning_rate", rate_fields };
+
+static const et_field warmup_linear_fields[] = {
+    ET_FIELD_FLOAT(et_warmup_linear, warmup_learning_rate, 0, 0, RATE_MAX,
+                   "learning rate of the first step"),
+    ET_FIELD_INT(et_warmup_linear, warmup_steps, 0, 0, STEPS_MAX,
+                 "steps of a line up to the schedule; must be set"),
+    ET_FIELD_END
+};
+static const et_fields warmup_linear_table = { "linear", warmup_linear_fields };
+
+static const et_field warmup_polynomial_fields[] = {
+    ET_FIELD_FLOAT(et_warmup_polynomial, power, 1, 0, 100, "exponent of step / warmup_steps"),
+    ET_FIELD_INT(et_warmup_polynomial, warmup_steps, 0, 0, STEPS_MAX,
+                 "steps until the schedule is reached; must be set"),
+    ET_FIELD_END
+};
+static const et_fields warmup_polynomial_table = { "polynomial", warmup_polynomial_fields };
+
+static const char *const warmup_types[] = { "none", "linear", "polynomial", NULL };
+
+static const et_field warmup_fields[] = {
+    ET_FIELD_CHOICE(et_warmup_options, type, ET_WARMUP_NONE, warmup_types,
+                    "what lies over the first steps of the schedule"),
+    ET_FIELD_STRUCT(et_warmup_options, linear, &warmup_linear_table, "a line"),
+    ET_FIELD_STRUCT(et_warmup_options, polynomial, &warmup_polynomial_table, "a power"),
+    ET_FIELD_END
+};
+static const et_fields warmup_table = { "warmup", warmup_fields };
+
+static const et_field ema_fields[] = {
+    ET_FIELD_BOOL(et_ema_options, enabled, false,
+                  "keep a moving average of the weights, and evaluate with it"),
+    ET_FIELD_FLOAT(et_ema_options, average_decay, 0.99, 0, 1,
+                   "share of the average that a step keeps"),
+    ET_FIELD_INT(et_ema_options, start_step, 0, 0, STEPS_MAX,
+                 "until then the average is a copy of the weights"),
+    ET_FIELD_BOOL(et_ema_options, dynamic_decay, true,
+                  "keep less at first: (1 + step) / (10 + step)"),
+    ET_FIELD_END
+};
+static const et_fields ema_table = { "ema", ema_fields };
+
+static const et_field optimization_fields[] = {
+    ET_FIELD_STRUCT(et_optimization_options, optimizer, &optimizer_table, "the update rule"),
+    ET_FIELD_STRUCT(et_optimization_options, ema, &ema_table, "the average of the weights"),
+    ET_FIELD_STRUCT(et_optimization_options, learning_rate, &rate_table, "the schedule"),
+    ET_FIELD_STRUCT(et_optimization_options, warmup, &warmup_table, "the warm-up"), ET_FIELD_END
+};
+const et_fields et_optimization_fields = { "optimizer_config", optimization_fields };
+
+static int check_patterns(et_strings expressions, const char *setting, et_error *error)
+{
+    et_patterns *patterns;
+    int status = et_patterns_new(&patterns, expressions, setting, error);
+    if (!status)
+        et_patterns_free(patterns);
+    return status;
+}
+
+int et_optimization_check(const et_optimization_options *options, et_error *error)
+{
+    if (options->optimizer.type == ET_OPTIMIZER_NONE)
+        return et_fail(error, ET_ECONFIG,
+                       "optimizer_config.optimizer.type: none is chosen; set it to sgd, adam or "
+                       "adamw");
+    et_schedule schedule;
+    int status = et_schedule_init(&schedule, &options->learning_rate, &options->warmup, error);
+    const et_adamw_options *adamw = &options->optimizer.adamw;
+    if (!status)
+        status = check_patterns(adamw->include_in_weight_decay,
+                                "optimizer.adamw.include_in_weight_decay", error);
+    if (!status)
+        status = check_patterns(adamw->exclude_from_weight_decay,
+                                "optimizer.adamw.exclude_from_weight_decay", error);
+    return status;
+}

@@ -1,0 +1,85 @@
+#include "optim/pattern.h"
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+/* Backtracking steps of one search: names are short, so more is a runaway expression. */
+#define MATCH_LIMIT 100000
+
+struct et_patterns {
+    size_t count;
+    pcre2_match_context *limits;
+    pcre2_code *code[];
+};
+
+static pcre2_code *compile(const char *expression, const char *setting, et_error *error)
+{
+    int fault;
+    PCRE2_SIZE position;
+    pcre2_code *code = pcre2_compile((PCRE2_SPTR)expression, PCRE2_ZERO_TERMINATED,
+                                     PCRE2_UTF | PCRE2_NO_AUTO_CAPTURE, &fault, &position, NULL);
+    if (!code) {
+        PCRE2_UCHAR text[128] = "unknown";
+        pcre2_get_error_message(fault, text, sizeof text);
+        et_fail(error, ET_ECONFIG,
+                "optimizer_config.%s: '%s' is no regular expression: %s (character %zu)", setting,
+                expression, (const char *)text, (size_t)position);
+    }
+    return code;
+}
+
+int et_patterns_new(et_patterns **out, et_strings expressions, const char *setting, et_error *error)
+{
+    size_t bytes = sizeof(et_patterns) + expressions.count * sizeof(pcre2_code *);
+    et_patterns *patterns = et_alloc_zero(1, bytes);
+    *out = NULL;
+    if (!patterns)
+        return et_alloc_failed(error, bytes, "regular expressions");
+    patterns->limits = pcre2_match_context_create(NULL);
+    if (!patterns->limits) {
+        et_patterns_free(patterns);
+        return et_alloc_failed(error, 0, "regular expressions");
+    }
+    pcre2_set_match_limit(patterns->limits, MATCH_LIMIT);
+    for (size_t i = 0; i < expressions.count; i++) {
+        patterns->code[i] = compile(expressions.items[i], setting, error);
+        if (!patterns->code[i]) {
+            et_patterns_free(patterns);
+            return ET_ECONFIG;
+        }
+        patterns->count++;
+    }
+    *out = patterns;
+    return ET_OK;
+}
+
+void et_patterns_free(et_patterns *patterns)
+{
+    if (!patterns)
+        return;
+    for (size_t i = 0; i < patterns->count; i++)
+        pcre2_code_free(patterns->code[i]);
+    pcre2_match_context_free(patterns->limits);
+    et_free(patterns);
+}
+
+static bool found(const et_patterns *patterns, const pcre2_code *code, const char *text)
+{
+    pcre2_match_data *data = pcre2_match_data_create(1, NULL);
+    if (!data)
+        return false;
+    int matched = pcre2_match(code, (PCRE2_SPTR)text, strlen(text), 0, 0, data, patterns->limits);
+    pcre2_match_data_free(data);
+    return matched >= 0;
+}
+
+bool et_patterns_match(const et_patterns *patterns, const char *text)
+{
+    for (size_t i = 0; i < patterns->count; i++)
+        if (found(patterns, patterns->code[i], text))
+            return true;
+    return false;
+}

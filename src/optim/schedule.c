@@ -1,0 +1,284 @@
+#include "optim/schedule.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/assert.h"
+
+#define PI 3.14159265358979323846
+
+static int missing(et_error *error, const char *setting)
+{
+    return et_fail(error, ET_ECONFIG, "optimizer_config.%s: must be set to more than 0", setting);
+}
+
+/* For schedules whose two required settings are a rate and a number of steps. */
+static int require(const char *type, double rate, int64_t steps, const char *steps_name,
+                   et_error *error)
+{
+    if (rate > 0 && steps > 0)
+        return ET_OK;
+    return et_fail(error, ET_ECONFIG,
+                   "optimizer_config.learning_rate.%s.%s: must be set to more than 0", type,
+                   rate > 0 ? steps_name : "initial_learning_rate");
+}
+
+/* The decay schedules take the rate from the options, the place on the curve from the step. */
+static double constant_rate(const et_schedule *self, double step)
+{
+    (void)step;
+    return self->options.constant.learning_rate;
+}
+
+static int read_numbers(double *to, et_strings texts, const char *name, et_error *error)
+{
+    if (texts.count > ET_SCHEDULE_PIECES_MAX)
+        return et_fail(error, ET_ECONFIG,
+                       "optimizer_config.learning_rate.stepwise.%s: %zu numbers; at most %d", name,
+                       texts.count, ET_SCHEDULE_PIECES_MAX);
+    for (size_t i = 0; i < texts.count; i++) {
+        char *end;
+        to[i] = strtod(texts.items[i], &end);
+        if (end == texts.items[i] || *end || !isfinite(to[i]) || to[i] < 0)
+            return et_fail(error, ET_ECONFIG,
+                           "optimizer_config.learning_rate.stepwise.%s: '%s' is not a number "
+                           "from 0",
+                           name, texts.items[i]);
+    }
+    return ET_OK;
+}
+
+static int stepwise_init(et_schedule *self, et_error *error)
+{
+    const et_rate_stepwise *o = &self->options.stepwise;
+    if (!o->values.count || o->boundaries.count + 1 != o->values.count)
+        return et_fail(error, ET_ECONFIG,
+                       "optimizer_config.learning_rate.stepwise: %zu boundaries and %zu values; "
+                       "give one value more than boundaries",
+                       o->boundaries.count, o->values.count);
+    int status = read_numbers(self->values, o->values, "values", error);
+    if (!status)
+        status = read_numbers(self->boundaries, o->boundaries, "boundaries", error);
+    self->pieces = (int)o->values.count;
+    for (int i = 1; !status && i < self->pieces - 1; i++)
+        if (self->boundaries[i] <= self->boundaries[i - 1])
+            status = et_fail(error, ET_ECONFIG,
+                             "optimizer_config.learning_rate.stepwise.boundaries: %g after %g; "
+                             "they must ascend",
+                             self->boundaries[i], self->boundaries[i - 1]);
+    return status;
+}
+
+static double stepwise_rate(const et_schedule *self, double step)
+{
+    int piece = 0;
+    step -= (double)self->options.stepwise.offset;
+    while (piece < self->pieces - 1 && step > self->boundaries[piece])
+        piece++;
+    return self->values[piece];
+}
+
+static int exponential_init(et_schedule *self, et_error *error)
+{
+    const et_rate_exponential *o = &self->options.exponential;
+    if (o->decay_rate <= 0)
+        return missing(error, "learning_rate.exponential.decay_rate");
+    return require("exponential", o->initial_learning_rate, o->decay_steps, "decay_steps", error);
+}
+
+static double exponential_rate(const et_schedule *self, double step)
+{
+    const et_rate_exponential *o = &self->options.exponential;
+    double exponent = (step - (double)o->offset) / (double)o->decay_steps;
+    if (o->staircase)
+        exponent = floor(exponent);
+    return o->initial_learning_rate * pow(o->decay_rate, exponent);
+}
+
+static int polynomial_init(et_schedule *self, et_error *error)
+{
+    const et_rate_polynomial *o = &self->options.polynomial;
+    return require("polynomial", o->initial_learning_rate, o->decay_steps, "decay_steps", error);
+}
+
+static double polynomial_rate(const et_schedule *self, double step)
+{
+    const et_rate_polynomial *o = &self->options.polynomial;
+    double steps = (double)o->decay_steps;
+    step -= (double)o->offset;
+    if (o->cycle)
+        steps *= step <= 0 ? 1 : ceil(step / steps);
+    else
+        step = fmin(step, steps);
+    return (o->initial_learning_rate - o->end_learning_rate) * pow(1 - step / steps, o->power) +
+           o->end_learning_rate;
+}
+
+static int cosine_init(et_schedule *self, et_error *error)
+{
+    const et_rate_cosine *o = &self->options.cosine;
+    return require("cosine", o->initial_learning_rate, o->decay_steps, "decay_steps", error);
+}
+
+static double cosine_rate(const et_schedule *self, double step)
+{
+    const et_rate_cosine *o = &self->options.cosine;
+    double done = fmin(step - (double)o->offset, (double)o->decay_steps) / (double)o->decay_steps;
+    return o->initial_learning_rate * ((1 - o->alpha) * 0.5 * (1 + cos(PI * done)) + o->alpha);
+}
+
+static int cosine_restarts_init(et_schedule *self, et_error *error)
+{
+    const et_rate_cosine_restarts *o = &self->options.cosine_restarts;
+    return require("cosine_restarts", o->initial_learning_rate, o->first_decay_steps,
+                   "first_decay_steps", error);
+}
+
+static double cosine_restarts_rate(const et_schedule *self, double step)
+{
+    const et_rate_cosine_restarts *o = &self->options.cosine_restarts;
+    double t = o->t_mul;
+    /* Before the offset the formula has no value; the first one is taken. */
+    double f = fmax(step - (double)o->offset, 0) / (double)o->first_decay_steps;
+    double restart;
+    /* f: share of the current period; periods are 1, t, t^2, ... first periods long. */
+    if (t == 1) {
+        restart = floor(f);
+        f -= restart;
+    } else {
+        restart = floor(log(1 - f * (1 - t)) / log(t));
+        f = (f - (1 - pow(t, restart)) / (1 - t)) / pow(t, restart);
+    }
+    double height = pow(o->m_mul, restart);
+    return o->initial_learning_rate *
+           ((1 - o->alpha) * 0.5 * height * (1 + cos(PI * f)) + o->alpha);
+}
+
+static int power_init(et_schedule *self, et_error *error)
+{
+    return require("power", self->options.power.initial_learning_rate, 1, "", error);
+}
+
+static double power_rate(const et_schedule *self, double step)
+{
+    const et_rate_power *o = &self->options.power;
+    return o->initial_learning_rate * pow(fmax(step, 1), o->power);
+}
+
+static int power_linear_init(et_schedule *self, et_error *error)
+{
+    const et_rate_power_linear *o = &self->options.power_linear;
+    return require("power_linear", o->initial_learning_rate, o->total_decay_steps,
+                   "total_decay_steps", error);
+}
+
+static double power_linear_rate(const et_schedule *self, double step)
+{
+    const et_rate_power_linear *o = &self->options.power_linear;
+    double total = (double)o->total_decay_steps;
+    step -= (double)o->offset;
+    double rate = o->initial_learning_rate * pow(fmax(step, 1), o->power);
+    if (o->linear_decay_fraction > 0)
+        rate *= fmax(fmin(1, (total - step) / (total * o->linear_decay_fraction)), 0);
+    return rate;
+}
+
+static int power_with_offset_init(et_schedule *self, et_error *error)
+{
+    return require("power_with_offset", self->options.power_with_offset.initial_learning_rate, 1,
+                   "", error);
+}
+
+static double power_with_offset_rate(const et_schedule *self, double step)
+{
+    const et_rate_power_with_offset *o = &self->options.power_with_offset;
+    step -= (double)o->offset;
+    if (step <= 0)
+        return o->pre_offset_learning_rate;
+    return fmin(o->pre_offset_learning_rate,
+                o->initial_learning_rate * pow(fmax(step, 1), o->power));
+}
+
+static int inverse_sqrt_init(et_schedule *self, et_error *error)
+{
+    if (self->warmup.type != ET_WARMUP_NONE)
+        return et_fail(error, ET_ECONFIG,
+                       "optimizer_config.warmup.type: learning_rate.type inverse_sqrt warms up by "
+                       "itself; set warmup.type to none");
+    if (self->options.inverse_sqrt.warmup_steps <= 0)
+        return missing(error, "learning_rate.inverse_sqrt.warmup_steps");
+    return ET_OK;
+}
+
+/* fairseq: optim/lr_scheduler/inverse_square_root_schedule.py */
+static double inverse_sqrt_rate(const et_schedule *self, double step)
+{
+    const et_rate_inverse_sqrt *o = &self->options.inverse_sqrt;
+    double warmup = (double)o->warmup_steps;
+    double rise = (o->peak_learning_rate - o->warmup_init_learning_rate) / warmup;
+    if (step < warmup)
+        return o->warmup_init_learning_rate + step * rise;
+    return o->peak_learning_rate * sqrt(warmup / step);
+}
+
+/* ORDER learning_rate.type */
+static const et_schedule_class classes[ET_RATE_COUNT] = {
+    [ET_RATE_NONE] = { "none", NULL, NULL },
+    [ET_RATE_CONSTANT] = { "constant", NULL, constant_rate },
+    [ET_RATE_STEPWISE] = { "stepwise", stepwise_init, stepwise_rate },
+    [ET_RATE_EXPONENTIAL] = { "exponential", exponential_init, exponential_rate },
+    [ET_RATE_POLYNOMIAL] = { "polynomial", polynomial_init, polynomial_rate },
+    [ET_RATE_COSINE] = { "cosine", cosine_init, cosine_rate },
+    [ET_RATE_COSINE_RESTARTS] = { "cosine_restarts", cosine_restarts_init, cosine_restarts_rate },
+    [ET_RATE_POWER] = { "power", power_init, power_rate },
+    [ET_RATE_POWER_LINEAR] = { "power_linear", power_linear_init, power_linear_rate },
+    [ET_RATE_POWER_WITH_OFFSET] = { "power_with_offset", power_with_offset_init,
+                                    power_with_offset_rate },
+    [ET_RATE_INVERSE_SQRT] = { "inverse_sqrt", inverse_sqrt_init, inverse_sqrt_rate },
+};
+
+static int64_t warmup_steps(const et_warmup_options *warmup)
+{
+    switch (warmup->type) {
+    case ET_WARMUP_LINEAR:
+        return warmup->linear.warmup_steps;
+    case ET_WARMUP_POLYNOMIAL:
+        return warmup->polynomial.warmup_steps;
+    default:
+        return 0;
+    }
+}
+
+int et_schedule_init(et_schedule *schedule, const et_rate_options *options,
+                     const et_warmup_options *warmup, et_error *error)
+{
+    et_assert(options->type >= 0 && options->type < ET_RATE_COUNT);
+    *schedule =
+        (et_schedule){ .class = &classes[options->type], .options = *options, .warmup = *warmup };
+    if (options->type == ET_RATE_NONE)
+        return et_fail(error, ET_ECONFIG,
+                       "optimizer_config.learning_rate.type: none is chosen; set it to constant, "
+                       "inverse_sqrt, cosine or another schedule");
+    if (warmup->type != ET_WARMUP_NONE && warmup_steps(warmup) <= 0)
+        return missing(error, warmup->type == ET_WARMUP_LINEAR ? "warmup.linear.warmup_steps"
+                                                               : "warmup.polynomial.warmup_steps");
+    int status = schedule->class->init ? schedule->class->init(schedule, error) : ET_OK;
+    schedule->options.stepwise.boundaries = schedule->options.stepwise.values = (et_strings){ 0 };
+    return status;
+}
+
+double et_schedule_rate(const et_schedule *schedule, int64_t step)
+{
+    et_assert(step >= 0);
+    int64_t warmup = warmup_steps(&schedule->warmup);
+    if (step >= warmup)
+        return schedule->class->rate(schedule, (double)step);
+    /* The warm-up ends where the schedule is then, not where it started (B13). */
+    double peak = schedule->class->rate(schedule, (double)warmup);
+    if (schedule->warmup.type == ET_WARMUP_LINEAR) {
+        double first = schedule->warmup.linear.warmup_learning_rate;
+        return first + (double)step / (double)warmup * (peak - first);
+    }
+    double done = fmax((double)step, 1) / (double)warmup;
+    return peak * pow(done, schedule->warmup.polynomial.power);
+}
