@@ -1,0 +1,129 @@
+/* Reading goes text -> depth check -> jansson -> values. jansson refuses duplicate keys, bad
+ * UTF-8, NUL, trailing text and numbers out of range by itself; how deep a text nests is checked
+ * before, because it allows 2048 levels and its tree no longer knows lines. */
+#include "base/json.h"
+
+#include <string.h>
+
+#include <jansson.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+
+#define DEPTH_MAX  64
+#define LENGTH_MAX ((size_t)128 << 20)
+
+/* jansson makes the tree, which is a few times the text: ET_EFORMAT where it nests too deep. */
+static int check_depth(const char *text, size_t length, const char *name, et_error *error)
+{
+    int depth = 0, line = 1;
+    size_t line_start = 0;
+    bool quoted = false;
+    for (size_t i = 0; i < length; i++) {
+        char c = text[i];
+        if (c == '\n') {
+            line++;
+            line_start = i + 1;
+        } else if (quoted) {
+            i += c == '\\'; /* the byte after it cannot end the string */
+            quoted = c != '"';
+        } else if (c == '"') {
+            quoted = true;
+        } else if (c == ']' || c == '}') {
+            depth--;
+        } else if ((c == '[' || c == '{') && ++depth > DEPTH_MAX) {
+            return et_fail(error, ET_EFORMAT, "%s:%d:%zu: nested deeper than %d levels", name, line,
+                           i - line_start + 1, DEPTH_MAX);
+        }
+    }
+    return ET_OK;
+}
+
+static et_value *convert(const json_t *json, et_arena *arena);
+
+static bool convert_object(et_value *to, const json_t *json)
+{
+    const char *key;
+    json_t *member;
+    json_object_foreach((json_t *)json, key, member)
+    {
+        char *name = et_arena_strdup(to->arena, key);
+        et_value *child = name ? convert(member, to->arena) : NULL;
+        if (!child)
+            return false;
+        et_value_append(to, name, child);
+    }
+    return true;
+}
+
+static bool convert_array(et_value *to, const json_t *json)
+{
+    for (size_t i = 0; i < json_array_size(json); i++) {
+        et_value *child = convert(json_array_get(json, i), to->arena);
+        if (!child)
+            return false;
+        et_value_append(to, NULL, child);
+    }
+    return true;
+}
+
+static const et_value_kind kinds[] = {
+    [JSON_OBJECT] = ET_VALUE_DICT, [JSON_ARRAY] = ET_VALUE_LIST, [JSON_STRING] = ET_VALUE_STRING,
+    [JSON_INTEGER] = ET_VALUE_INT, [JSON_REAL] = ET_VALUE_FLOAT, [JSON_TRUE] = ET_VALUE_BOOL,
+    [JSON_FALSE] = ET_VALUE_BOOL,  [JSON_NULL] = ET_VALUE_NULL,
+};
+
+/* No deeper than DEPTH_MAX. NULL: no memory. */
+static et_value *convert(const json_t *json, et_arena *arena)
+{
+    et_value *value = et_value_new(arena, kinds[json_typeof(json)]);
+    if (!value)
+        return NULL;
+    bool whole = true;
+    switch (json_typeof(json)) {
+    case JSON_OBJECT:
+        whole = convert_object(value, json);
+        break;
+    case JSON_ARRAY:
+        whole = convert_array(value, json);
+        break;
+    case JSON_STRING:
+        value->string = et_arena_strdup(arena, json_string_value(json));
+        whole = value->string != NULL;
+        break;
+    case JSON_INTEGER:
+        value->integer = json_integer_value(json);
+        break;
+    case JSON_REAL:
+        value->real = json_real_value(json);
+        break;
+    default:
+        value->boolean = json_is_true(json);
+        break;
+    }
+    return whole ? value : NULL;
+}
+
+int et_json_parse(et_value **out, et_arena *arena, const char *text, size_t length,
+                  const char *name, et_error *error)
+{
+    if (length > LENGTH_MAX)
+        return et_fail(error, ET_EFORMAT, "%s has %zu bytes of JSON; at most %zu are read", name,
+                       length, LENGTH_MAX);
+    int failure = check_depth(text, length, name, error);
+    if (failure)
+        return failure;
+    json_error_t reason;
+    json_t *json = json_loadb(text, length, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &reason);
+    if (!json && json_error_code(&reason) == json_error_out_of_memory)
+        return et_alloc_failed(error, length, name);
+    if (!json)
+        return et_fail(error, ET_EFORMAT, "%s:%d:%d: not JSON: %s", name, reason.line,
+                       reason.column, reason.text);
+    et_value *value = convert(json, arena);
+    json_decref(json);
+    if (!value)
+        return et_alloc_failed(error, length, name);
+    *out = value;
+    return ET_OK;
+}

@@ -1,0 +1,114 @@
+#include "base/json.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/unicode.h"
+
+/* Bytes that JSON allows inside quotes as they are; all others come one by one. */
+static size_t plain_run(const char *text, size_t length)
+{
+    size_t i = 0;
+    while (i < length && (unsigned char)text[i] >= 0x20 && text[i] != '"' && text[i] != '\\')
+        i++;
+    return i;
+}
+
+static void print_escaped(et_strbuf *out, const char *text, size_t length)
+{
+    while (length > 0) {
+        size_t run = plain_run(text, length);
+        et_strbuf_append_bytes(out, text, run);
+        text += run;
+        length -= run;
+        if (length == 0)
+            return;
+        if (*text == '\n')
+            et_strbuf_append(out, "\\n");
+        else if (*text == '\t')
+            et_strbuf_append(out, "\\t");
+        else if (*text == '"' || *text == '\\')
+            et_strbuf_printf(out, "\\%c", *text);
+        else
+            et_strbuf_printf(out, "\\u%04x", (unsigned)(unsigned char)*text);
+        text++;
+        length--;
+    }
+}
+
+/* A byte that is not UTF-8 (a path from the system may hold one) becomes U+FFFD, so that what is
+ * written can be read. */
+static void print_string(et_strbuf *out, const char *text)
+{
+    size_t length = strlen(text), bad;
+    et_strbuf_append_char(out, '"');
+    while (!et_utf8_valid(text, length, &bad)) {
+        print_escaped(out, text, bad);
+        et_strbuf_append(out, "\xef\xbf\xbd");
+        text += bad + 1;
+        length -= bad + 1;
+    }
+    print_escaped(out, text, length);
+    et_strbuf_append_char(out, '"');
+}
+
+static void print_break(et_strbuf *out, int indent, int depth)
+{
+    if (indent > 0)
+        et_strbuf_printf(out, "\n%*s", indent * depth, "");
+}
+
+static void print(et_strbuf *out, const et_value *value, int indent, int depth);
+
+static void print_children(et_strbuf *out, const et_value *value, int indent, int depth)
+{
+    bool dict = value->kind == ET_VALUE_DICT;
+    et_strbuf_append_char(out, dict ? '{' : '[');
+    for (const et_value *child = value->first; child; child = child->next) {
+        print_break(out, indent, depth + 1);
+        if (dict) {
+            print_string(out, child->key);
+            et_strbuf_append(out, indent > 0 ? ": " : ":");
+        }
+        print(out, child, indent, depth + 1);
+        if (child->next)
+            et_strbuf_append_char(out, ',');
+    }
+    if (value->first)
+        print_break(out, indent, depth);
+    et_strbuf_append_char(out, dict ? '}' : ']');
+}
+
+static void print(et_strbuf *out, const et_value *value, int indent, int depth)
+{
+    switch (value->kind) {
+    case ET_VALUE_NULL:
+        et_strbuf_append(out, "null");
+        break;
+    case ET_VALUE_BOOL:
+        et_strbuf_append(out, value->boolean ? "true" : "false");
+        break;
+    case ET_VALUE_INT:
+        et_strbuf_printf(out, "%" PRId64, value->integer);
+        break;
+    case ET_VALUE_FLOAT:
+        if (isfinite(value->real))
+            et_strbuf_append_double(out, value->real);
+        else
+            et_strbuf_append(out, "null");
+        break;
+    case ET_VALUE_STRING:
+        print_string(out, value->string);
+        break;
+    case ET_VALUE_LIST:
+    case ET_VALUE_DICT:
+        print_children(out, value, indent, depth);
+        break;
+    }
+}
+
+void et_json_print(et_strbuf *out, const et_value *value, int indent)
+{
+    print(out, value, indent, 0);
+}
