@@ -1,0 +1,149 @@
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "train/run_parts.h"
+
+void et_run_start_window(et_run *run)
+{
+    run->window_start = et_clock_monotonic();
+    run->window_steps = run->window_tokens = 0;
+}
+
+int et_run_open_sinks(et_run *run, et_error *error)
+{
+    et_sink *sinks[3] = { NULL, NULL, NULL };
+    size_t count = 0;
+    const char *directory = run->options.model_dir;
+    char *jsonl = et_path_join(directory, "metrics.jsonl");
+    int status = jsonl ? ET_OK : et_alloc_failed(error, strlen(directory), "a path");
+    if (!status)
+        status = et_sink_jsonl_open(&sinks[count], jsonl, run->positions, error);
+    count += !status;
+    if (!status)
+        status = et_sink_events_open(&sinks[count], directory, run->positions, error);
+    count += !status && sinks[1];
+    if (!status && run->options.progress)
+        status = et_sink_console_open(&sinks[count], run->options.progress, "train", error);
+    count += !status && sinks[2];
+    et_free(jsonl);
+    if (!status)
+        return et_sink_multi_open(&run->sink, sinks, count, error);
+    while (count)
+        et_sink_close(sinks[--count], NULL);
+    return status;
+}
+
+/* What the window's steps were like; times stand apart. */
+static int fill_training_log(et_run *run, et_value *logs, et_error *error)
+{
+    double seconds = et_clock_monotonic() - run->window_start;
+    et_value *train = et_value_set_dict(logs, "train");
+    int status = et_metrics_results(run->metrics, train, error);
+    if (status)
+        return status;
+    et_value_set_float(train, "learning_rate", run->step.update.learning_rate);
+    et_value_set_int(train, "epoch", run->task->class->epoch(run->task));
+    et_value *time = et_value_set_dict(train, ET_SINK_TIME);
+    et_value_set_float(time, "steps_per_second", (double)run->window_steps / seconds);
+    return et_value_set_float(time, "tokens_per_second", (double)run->window_tokens / seconds)
+               ? ET_OK
+               : et_alloc_failed(error, 0, "a log");
+}
+
+static int write_log(et_run *run, const et_value *logs, et_error *error)
+{
+    int status = et_sink_write(run->sink, run->step.count, logs, error);
+    return status ? status : et_sink_flush(run->sink, error);
+}
+
+static int act_log(et_run *run, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_value *logs = et_value_dict(&arena);
+    int status = fill_training_log(run, logs, error);
+    if (!status)
+        status = write_log(run, logs, error);
+    et_arena_release(&arena);
+    et_metrics_reset(run->metrics);
+    et_run_start_window(run);
+    return status;
+}
+
+/* NaN is never better, and always worse than what is no NaN. */
+static bool is_better(const et_run *run, double value)
+{
+    if (isnan(value))
+        return false;
+    if (!run->best.known || isnan(run->best.value))
+        return true;
+    return run->options.trainer->best_checkpoint_metric_comp == ET_COMPARE_HIGHER
+               ? value > run->best.value
+               : value < run->best.value;
+}
+
+static int keep_best(et_run *run, et_value *logs, et_error *error)
+{
+    const char *name = run->options.trainer->best_checkpoint_eval_metric;
+    double value;
+    if (!name)
+        return ET_OK;
+    if (et_value_read_float(logs, name, &value, NULL))
+        return et_fail(error, ET_ECONFIG,
+                       "trainer.best_checkpoint_eval_metric: validation gives no %s", name);
+    if (!is_better(run, value))
+        return ET_OK;
+    run->best = (et_run_best){ true, value, run->step.count };
+    return et_checkpoints_save_best(run->checkpoints, run->step.count, logs, error);
+}
+
+/* Validation sees the averaged weights, where there are any. */
+static int validate_weights(et_run *run, et_value *logs, et_error *error)
+{
+    float *average = et_optimizer_average(run->optimizer);
+    if (average)
+        et_params_use(run->options.params, average);
+    int status = run->task->class->validate(run->task, run->step.count, logs, error);
+    if (average)
+        et_params_use(run->options.params, NULL);
+    return status;
+}
+
+static int act_validate(et_run *run, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_value *logs = et_value_dict(&arena);
+    et_value *values = et_value_set_dict(logs, "validation");
+    double start = et_clock_monotonic();
+    int status = values ? validate_weights(run, values, error)
+                        : et_alloc_failed(error, sizeof *values, "a log");
+    if (!status)
+        status = keep_best(run, values, error);
+    if (!status && run->best.known)
+        et_value_set_int(values, "best_step", run->best.step);
+    et_value *time = et_value_set_dict(values, ET_SINK_TIME);
+    et_value_set_float(time, "seconds", et_clock_monotonic() - start);
+    if (!status)
+        status = write_log(run, logs, error);
+    et_arena_release(&arena);
+    run->window_start += et_clock_monotonic() - start; /* rates are those of training */
+    return status;
+}
+
+static int act_save(et_run *run, et_error *error)
+{
+    int status = et_sink_flush(run->sink, error);
+    return status ? status : et_checkpoints_save(run->checkpoints, run->step.count, error);
+}
+
+void et_run_hooks(const et_run *run, et_hook hooks[ET_RUN_HOOKS])
+{
+    const et_trainer_options *trainer = run->options.trainer;
+    bool validates = run->task->class->validate && trainer->validation_interval;
+    hooks[0] = (et_hook){ "log", trainer->summary_interval, act_log };
+    hooks[1] = (et_hook){ "validate", trainer->validation_interval,
+                          validates ? act_validate : NULL };
+    hooks[2] = (et_hook){ "save", trainer->checkpoint_interval, act_save };
+}

@@ -1,0 +1,50 @@
+#include "train/options.h"
+
+#define STEPS_MAX 1000000000000.0
+
+static const char *const comparisons[] = { "higher", "lower", NULL };
+static const char *const precisions[] = { "auto", "float32", "bfloat16", NULL };
+
+static const et_field trainer_fields[] = {
+    ET_FIELD_STRUCT(et_trainer_options, optimizer_config, &et_optimization_fields,
+                    "optimizer, learning rate, warm-up, average"),
+    ET_FIELD_INT(et_trainer_options, train_steps, 0, 0, STEPS_MAX,
+                 "updates in all; a run that is there already stops at once"),
+    ET_FIELD_INT(et_trainer_options, steps_per_loop, 1000, 1, STEPS_MAX,
+                 "most updates without leaving the inner loop"),
+    ET_FIELD_INT(et_trainer_options, summary_interval, 1000, 0, STEPS_MAX,
+                 "updates between logs of loss and rates; 0: none"),
+    ET_FIELD_INT(et_trainer_options, checkpoint_interval, 1000, 0, STEPS_MAX,
+                 "updates between checkpoints; 0: at the end only"),
+    ET_FIELD_INT(et_trainer_options, validation_interval, 1000, 0, STEPS_MAX,
+                 "updates between validations; 0: none"),
+    ET_FIELD_INT(et_trainer_options, max_to_keep, 5, 1, 100000,
+                 "checkpoints kept, newest first"),
+    ET_FIELD_INT(et_trainer_options, gradient_accumulation, 1, 1, 65536,
+                 "batches whose gradients make one update"),
+    ET_FIELD_STRING(et_trainer_options, best_checkpoint_eval_metric, NULL,
+                    "value of validation that decides which checkpoint is best; null: none"),
+    ET_FIELD_CHOICE(et_trainer_options, best_checkpoint_metric_comp, ET_COMPARE_HIGHER,
+                    comparisons, "which values of it are better"),
+    ET_FIELD_END
+};
+const et_fields et_trainer_fields = { "trainer", trainer_fields };
+
+static const et_field runtime_fields[] = {
+    ET_FIELD_INT(et_runtime_options, seed, 0, 0, 4503599627370496.0,
+                 "seed of weights, order of data and dropout"),
+    ET_FIELD_CHOICE(et_runtime_options, mixed_precision_dtype, ET_PRECISION_AUTO, precisions,
+                    "type of activations; auto: bfloat16 where the CPU multiplies it faster"),
+    ET_FIELD_INT(et_runtime_options, prefetch, 4, 0, 1024,
+                 "batches prepared ahead by a thread of its own; 0: none"),
+    ET_FIELD_END
+};
+const et_fields et_runtime_fields = { "runtime", runtime_fields };
+
+int et_trainer_check(const et_trainer_options *options, et_error *error)
+{
+    if (options->train_steps == 0)
+        return et_fail(error, ET_ECONFIG,
+                       "trainer.train_steps: 0; say how many updates to train, such as 2000");
+    return et_optimization_check(&options->optimizer_config, error);
+}

@@ -1,0 +1,40 @@
+/* Settings of the trainer and of the run around it: Model Garden's names and defaults where it
+ * has them (inventory B4), ours beside them. */
+#ifndef ETUDE_TRAIN_OPTIONS_H
+#define ETUDE_TRAIN_OPTIONS_H
+
+#include "base/fields.h"
+#include "optim/options.h"
+
+/* trainer */
+typedef struct et_trainer_options {
+    et_optimization_options optimizer_config;
+    int64_t train_steps;          /* updates in all, an absolute target */
+    int64_t steps_per_loop;       /* updates between looks at hooks */
+    int64_t summary_interval;     /* updates between logs; 0: none */
+    int64_t checkpoint_interval;  /* updates between saves; 0: at the end only */
+    int64_t validation_interval;  /* updates between validations; 0: none */
+    int64_t max_to_keep;
+    int64_t gradient_accumulation; /* batches of one update */
+    const char *best_checkpoint_eval_metric; /* NULL: keep no best */
+    int best_checkpoint_metric_comp;         /* higher or lower */
+} et_trainer_options;
+
+enum { ET_COMPARE_HIGHER, ET_COMPARE_LOWER };
+
+/* runtime */
+typedef struct et_runtime_options {
+    int64_t seed;
+    int mixed_precision_dtype;
+    int64_t prefetch; /* batches read ahead; 0: none */
+} et_runtime_options;
+
+enum { ET_PRECISION_AUTO, ET_PRECISION_FLOAT32, ET_PRECISION_BFLOAT16 };
+
+extern const et_fields et_trainer_fields;
+extern const et_fields et_runtime_fields;
+
+/* What the tables cannot check. */
+int et_trainer_check(const et_trainer_options *options, et_error *error);
+
+#endif

@@ -1,0 +1,297 @@
+#include "train/run.h"
+
+#include <math.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "train/run_parts.h"
+
+/* ---- what of the run itself resumes ----------------------------------------------------- */
+
+static int save_progress(const void *self, et_value *dict, et_error *error)
+{
+    const et_run *run = self;
+    et_value_set_int(dict, "step", run->step.count);
+    et_value_set_bool(dict, "best_known", run->best.known);
+    et_value_set_int(dict, "best_step", run->best.step);
+    return et_state_set_real(dict, "best_value", run->best.value)
+               ? ET_OK
+               : et_alloc_failed(error, 0, "the state");
+}
+
+static int restore_progress(void *self, const et_value *dict, et_error *error)
+{
+    et_run *run = self;
+    int status = et_value_read_int(dict, "step", &run->step.count, error);
+    if (!status)
+        status = et_value_read_bool(dict, "best_known", &run->best.known, error);
+    if (!status)
+        status = et_value_read_int(dict, "best_step", &run->best.step, error);
+    if (!status)
+        status = et_state_read_real(dict, "best_value", &run->best.value, error);
+    return status;
+}
+
+static const et_state_class progress_state = { "progress", save_progress, restore_progress };
+
+static int save_logs(const void *self, et_value *dict, et_error *error)
+{
+    (void)error;
+    const et_run *run = self;
+    if (run->sink)
+        et_sink_positions(run->sink, dict);
+    return ET_OK;
+}
+
+static int restore_logs(void *self, const et_value *dict, et_error *error)
+{
+    et_run *run = self;
+    run->positions = et_value_dict(&run->arena);
+    if (!run->positions)
+        return et_alloc_failed(error, sizeof *run->positions, "the state");
+    return et_value_merge(run->positions, dict, error);
+}
+
+static const et_state_class logs_state = { "logs", save_logs, restore_logs };
+
+/* ---- set-up ----------------------------------------------------------------------------- */
+
+/* Task to graph, derivatives, parameters. */
+static int build(et_run *run, et_error *error)
+{
+    const et_run_options *o = &run->options;
+    et_graph_options options = { .training = true, .act = o->act };
+    int status = et_graph_new(&run->graph, o->params, &options, error);
+    if (status)
+        return status;
+    et_node *loss = run->task->class->build_loss(run->task, et_graph_scope(run->graph));
+    status = et_graph_finish(run->graph, error);
+    if (!status)
+        status = et_graph_differentiate(run->graph, loss, error);
+    if (!status)
+        status = et_params_materialize(o->params, o->seed, o->act == ET_BF16, error);
+    if (!status)
+        status = et_plan_new(&run->plan, run->graph, o->device, &loss, 1, NULL, error);
+    return status;
+}
+
+/* The objects of the step. */
+static int assemble(et_run *run, et_error *error)
+{
+    const et_run_options *o = &run->options;
+    const et_kernels *kernels = o->device->kernels;
+    int status = et_optimizer_new(&run->optimizer, o->params, kernels,
+                                  &o->trainer->optimizer_config, error);
+    if (!status)
+        status = et_metrics_new(&run->metrics, error);
+    if (!status)
+        status = et_step_define_metrics(run->metrics, error);
+    if (!status)
+        status = et_accumulator_init(&run->step.accumulator, o->params, kernels,
+                                     (int)o->trainer->gradient_accumulation, error);
+    run->step.task = run->task;
+    run->step.plan = run->plan;
+    run->step.optimizer = run->optimizer;
+    run->step.metrics = run->metrics;
+    run->step.seed = o->seed;
+    return status;
+}
+
+/* Everything that resumes hangs on the state. */
+static int attach(et_run *run, et_error *error)
+{
+    et_params *params = run->options.params;
+    int status = et_state_new(&run->state, error);
+    if (!status)
+        status = et_state_add_params(run->state, params, error);
+    if (!status)
+        status = et_state_add_optimizer(run->state, run->optimizer, params, error);
+    if (!status)
+        status = et_state_add(run->state, "progress", &progress_state, run, error);
+    if (!status)
+        status = et_state_add(run->state, "metrics", &et_metrics_state, run->metrics, error);
+    if (!status)
+        status = et_state_add(run->state, "logs", &logs_state, run, error);
+    if (!status)
+        status = run->task->class->attach(run->task, run->state, error);
+    return status;
+}
+
+static int restore(et_run *run, et_error *error)
+{
+    const et_trainer_options *trainer = run->options.trainer;
+    et_checkpoint_options options = ET_CHECKPOINT_OPTIONS_INIT;
+    options.max_to_keep = trainer->max_to_keep;
+    options.interval = trainer->checkpoint_interval;
+    int64_t step;
+    int status = et_checkpoints_open(&run->checkpoints, run->options.model_dir, run->state,
+                                     &options, error);
+    if (!status)
+        status = et_checkpoints_restore(run->checkpoints, &step, error);
+    return status ? status : et_run_open_sinks(run, error);
+}
+
+int et_run_open(et_run **out, et_task *task, const et_run_options *options, et_error *error)
+{
+    et_run *run = et_alloc_zero(1, sizeof *run);
+    *out = NULL;
+    if (!run)
+        return et_alloc_failed(error, sizeof *run, "a run");
+    run->options = *options;
+    run->task = task;
+    run->shown_loss = run->rate = NAN;
+    int status = build(run, error);
+    if (!status)
+        status = assemble(run, error);
+    if (!status)
+        status = attach(run, error);
+    if (!status)
+        status = restore(run, error);
+    if (status)
+        et_run_close(run, NULL);
+    else
+        *out = run;
+    return status;
+}
+
+int et_run_close(et_run *run, et_error *error)
+{
+    if (!run)
+        return ET_OK;
+    int status = et_checkpoints_close(run->checkpoints, error);
+    int closed = et_sink_close(run->sink, status ? NULL : error);
+    et_plan_free(run->plan);
+    et_graph_free(run->graph);
+    et_optimizer_free(run->optimizer);
+    et_metrics_free(run->metrics);
+    et_state_free(run->state);
+    et_accumulator_release(&run->step.accumulator);
+    et_arena_release(&run->arena);
+    et_free(run);
+    return status ? status : closed;
+}
+
+et_run_facts et_run_facts_of(const et_run *run)
+{
+    const et_slot *slots;
+    const et_params *params = run->options.params;
+    size_t arrays = 2 + (size_t)et_optimizer_slots(run->optimizer, &slots);
+    size_t flat = (size_t)et_params_flat_size(params) * sizeof(float);
+    return (et_run_facts){
+        .step = run->step.count,
+        .parameters = et_params_elements(params),
+        .memory = et_plan_memory_needed(run->plan),
+        .parameter_bytes = arrays * flat + (run->options.act == ET_BF16 ? flat / 2 : 0),
+    };
+}
+
+/* ---- the loop --------------------------------------------------------------------------- */
+
+/* 0.98 of what was shown, 0.02 of what is new. */
+static double smooth(double shown, double now)
+{
+    return isnan(shown) ? now : 0.98 * shown + 0.02 * now;
+}
+
+static void show_progress(et_run *run)
+{
+    double now = et_clock_monotonic();
+    run->rate = smooth(run->rate, (double)run->step.tokens / (now - run->step_start));
+    run->step_start = now;
+    run->shown_loss = smooth(run->shown_loss, run->step.loss);
+    et_progress_field fields[] = { { "loss", run->shown_loss },
+                                   { "lr", run->step.update.learning_rate } };
+    et_progress_state state = { .step = run->step.count,
+                                .steps = run->options.trainer->train_steps,
+                                .fields = fields,
+                                .field_count = 2,
+                                .rate = run->rate,
+                                .unit = "tok/s",
+                                .epoch = run->task->class->epoch(run->task),
+                                .seconds_left = NAN };
+    if (run->options.progress)
+        et_progress_update(run->options.progress, &state);
+}
+
+static bool should_stop(const et_run *run)
+{
+    return run->options.stop && *run->options.stop;
+}
+
+/* Does steps up to `until`, or until asked to stop. */
+static int inner_loop(et_run *run, int64_t until, et_error *error)
+{
+    run->step_start = et_clock_monotonic();
+    while (run->step.count < until && !should_stop(run)) {
+        int status = et_step_run(&run->step, error);
+        if (status)
+            return status;
+        run->window_steps++;
+        run->window_tokens += run->step.tokens;
+        show_progress(run);
+    }
+    return ET_OK;
+}
+
+/* The step at which the inner loop has to be left: the end, or a hook is due. */
+static int64_t next_boundary(const et_run *run, const et_hook *hooks)
+{
+    const et_trainer_options *trainer = run->options.trainer;
+    int64_t until = run->step.count + trainer->steps_per_loop;
+    if (until > trainer->train_steps)
+        until = trainer->train_steps;
+    for (int i = 0; i < ET_RUN_HOOKS; i++) {
+        int64_t every = hooks[i].act ? hooks[i].every : 0;
+        if (every && (run->step.count / every + 1) * every < until)
+            until = (run->step.count / every + 1) * every;
+    }
+    return until;
+}
+
+static int act_hooks(et_run *run, const et_hook *hooks, et_error *error)
+{
+    bool end = run->step.count >= run->options.trainer->train_steps;
+    for (int i = 0; i < ET_RUN_HOOKS; i++) {
+        if (!hooks[i].act)
+            continue;
+        bool due = hooks[i].every && run->step.count % hooks[i].every == 0;
+        int status = due || end ? hooks[i].act(run, error) : ET_OK;
+        if (status)
+            return status;
+    }
+    return ET_OK;
+}
+
+static int save_and_stop(et_run *run, et_error *error)
+{
+    int status = ET_OK;
+    if (et_checkpoints_newest_step(run->checkpoints) != run->step.count) {
+        status = et_sink_flush(run->sink, error);
+        if (!status)
+            status = et_checkpoints_save(run->checkpoints, run->step.count, error);
+    }
+    if (!status)
+        status = et_checkpoints_wait(run->checkpoints, error);
+    return status ? status
+                  : et_fail(error, ET_EINTERRUPTED,
+                            "interrupted: saved step %lld. The same command goes on from there.",
+                            (long long)run->step.count);
+}
+
+int et_run_train(et_run *run, et_error *error)
+{
+    et_hook hooks[ET_RUN_HOOKS];
+    et_run_hooks(run, hooks);
+    et_run_start_window(run);
+    while (run->step.count < run->options.trainer->train_steps) {
+        int64_t until = next_boundary(run, hooks);
+        int status = inner_loop(run, until, error);
+        if (!status && run->step.count < until)
+            return save_and_stop(run, error);
+        if (!status)
+            status = act_hooks(run, hooks, error);
+        if (status)
+            return status;
+    }
+    return et_checkpoints_wait(run->checkpoints, error);
+}

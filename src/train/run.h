@@ -1,0 +1,53 @@
+/* A run: a task trained for a number of steps, with everything around the step: restoring,
+ * logs, validation, checkpoints, the best one, progress, stopping on request.
+ *
+ * The inner loop does steps until something is due; then hooks act, in this order: log,
+ * validate (and keep the best), save. What they change is in the state before it is saved, so
+ * a run that is killed and started again does what an unbroken one would have done.
+ *
+ *     et_run_open(&run, task, &options, &error);       builds, plans, restores
+ *     et_run_train(run, &error);                       ET_EINTERRUPTED: asked to stop, saved
+ *     et_run_close(run, &error); */
+#ifndef ETUDE_TRAIN_RUN_H
+#define ETUDE_TRAIN_RUN_H
+
+#include <signal.h>
+
+#include "exec/device.h"
+#include "exec/plan.h"
+#include "io/progress.h"
+#include "train/options.h"
+#include "train/task.h"
+
+typedef struct et_run et_run;
+
+typedef struct et_run_options {
+    const char *model_dir;
+    const et_trainer_options *trainer;
+    et_dtype act;                       /* resolved precision */
+    uint64_t seed;
+    et_device *device;                  /* borrowed, as all below */
+    et_params *params;                  /* empty; filled by the model */
+    et_progress *progress;              /* where people look */
+    const volatile sig_atomic_t *stop;  /* not 0: save at the next step boundary and end */
+} et_run_options;
+
+/* Options are copied, what they point to must outlive the run. */
+int et_run_open(et_run **out, et_task *task, const et_run_options *options, et_error *error);
+
+/* What set-up found: for the lines before step 1. */
+typedef struct et_run_facts {
+    int64_t step;              /* restored, 0: a new run */
+    int64_t parameters;        /* elements */
+    et_plan_memory memory;     /* of the training plan */
+    size_t parameter_bytes;    /* values, gradients, shadow, slots, averages */
+} et_run_facts;
+
+et_run_facts et_run_facts_of(const et_run *run);
+
+int et_run_train(et_run *run, et_error *error);
+
+/* Waits for the last save. NULL allowed. */
+int et_run_close(et_run *run, et_error *error);
+
+#endif

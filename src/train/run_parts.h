@@ -1,0 +1,55 @@
+/* What the files of a run share: run.c (set-up, loop), hooks.c (what acts between loops). */
+#ifndef ETUDE_TRAIN_RUN_PARTS_H
+#define ETUDE_TRAIN_RUN_PARTS_H
+
+#include "io/sink.h"
+#include "train/checkpoint.h"
+#include "train/run.h"
+#include "train/step.h"
+
+typedef struct et_run_best {
+    bool known;
+    double value;
+    int64_t step;
+} et_run_best;
+
+struct et_run {
+    et_run_options options;
+    et_task *task;
+    et_graph *graph;
+    et_plan *plan;
+    et_optimizer *optimizer;
+    et_metrics *metrics;
+    et_state *state;
+    et_checkpoints *checkpoints;
+    et_sink *sink;
+    et_step step;
+    et_run_best best;
+    et_arena arena;            /* lives as long as the run */
+    et_value *positions;       /* of the sinks, as restored; NULL: a new run */
+    double window_start;       /* monotonic time of the last log */
+    int64_t window_steps, window_tokens;
+    double rate;               /* target tokens a second, smoothed */
+    double shown_loss;         /* smoothed, for the progress bar */
+    double step_start;
+};
+
+/* Something that acts between inner loops: when and what. */
+typedef struct et_hook {
+    const char *name;
+    int64_t every;                           /* steps; 0: only at the end */
+    int (*act)(et_run *run, et_error *error);
+} et_hook;
+
+#define ET_RUN_HOOKS 3
+
+/* The run's hooks in the order they act. */
+void et_run_hooks(const et_run *run, et_hook hooks[ET_RUN_HOOKS]);
+
+/* Opens the sinks at their restored positions. */
+int et_run_open_sinks(et_run *run, et_error *error);
+
+/* Starts the window of rates anew. */
+void et_run_start_window(et_run *run);
+
+#endif
