@@ -1,0 +1,195 @@
+#include "base/yaml.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/unicode.h"
+#include "base/yaml_scalar.h"
+
+#define INDENT 2
+
+/* Truth values in YAML 1.1 and so for most readers written in Python. */
+static const char *const old_truths[] = { "y", "n", "yes", "no", "on", "off", NULL };
+
+static bool is_alphanumeric(unsigned char c)
+{
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+
+/* Whether a string may stand without quotes: characters without a meaning in YAML, and not
+ * something that would be read as another kind. Stricter than YAML is; quotes never harm. */
+static bool is_plain(const char *text)
+{
+    size_t length = strlen(text);
+    bool relative = strncmp(text, "./", 2) == 0 || strncmp(text, "../", 3) == 0;
+    if (length == 0 || (!is_alphanumeric((unsigned char)text[0]) && text[0] != '/' && !relative))
+        return false;
+    for (size_t i = 0; i < length; i++)
+        if (!is_alphanumeric((unsigned char)text[i]) && !strchr("./-+=@% ", text[i]))
+            return false;
+    for (const char *const *word = old_truths; *word; word++)
+        if (strcasecmp(text, *word) == 0)
+            return false;
+    et_value value = { .kind = ET_VALUE_STRING };
+    return text[length - 1] != ' ' && et_yaml_resolve(&value, text) &&
+           value.kind == ET_VALUE_STRING;
+}
+
+/* The code point of valid UTF-8 at text, and its bytes. */
+static uint32_t decode(const unsigned char *text, size_t *size)
+{
+    *size = text[0] < 0x80 ? 1 : text[0] < 0xe0 ? 2 : text[0] < 0xf0 ? 3 : 4;
+    if (*size == 1)
+        return text[0];
+    uint32_t code = text[0] & (0xffu >> (*size + 1));
+    for (size_t i = 1; i < *size; i++)
+        code = code << 6 | (text[i] & 0x3fu);
+    return code;
+}
+
+/* YAML's printable characters (1.2.2, section 5.1) that are no line break for any reader. */
+static bool is_printable(uint32_t code)
+{
+    return (code >= 0x20 && code < 0x7f) || (code >= 0xa0 && code < 0x2028) ||
+           (code > 0x2029 && code < 0xfeff) || (code > 0xfeff && code < 0xfffe) || code >= 0x10000;
+}
+
+static void print_code(et_strbuf *out, const char *bytes, size_t size, uint32_t code)
+{
+    if (code == '"' || code == '\\')
+        et_strbuf_printf(out, "\\%c", (char)code);
+    else if (is_printable(code))
+        et_strbuf_append_bytes(out, bytes, size);
+    else if (code == '\n')
+        et_strbuf_append(out, "\\n");
+    else if (code == '\t')
+        et_strbuf_append(out, "\\t");
+    else if (code < 0x100)
+        et_strbuf_printf(out, "\\x%02" PRIx32, code);
+    else
+        et_strbuf_printf(out, "\\u%04" PRIx32, code);
+}
+
+static void print_valid(et_strbuf *out, const char *text, size_t length)
+{
+    size_t size;
+    for (size_t i = 0; i < length; i += size) {
+        uint32_t code = decode((const unsigned char *)text + i, &size);
+        print_code(out, text + i, size, code);
+    }
+}
+
+/* Bytes that are not UTF-8 cannot stand in YAML: each becomes U+FFFD. */
+static void print_string(et_strbuf *out, const char *text)
+{
+    if (is_plain(text)) {
+        et_strbuf_append(out, text);
+        return;
+    }
+    size_t length = strlen(text), bad;
+    et_strbuf_append_char(out, '"');
+    while (!et_utf8_valid(text, length, &bad)) {
+        print_valid(out, text, bad);
+        et_strbuf_append(out, "\xef\xbf\xbd");
+        text += bad + 1;
+        length -= bad + 1;
+    }
+    print_valid(out, text, length);
+    et_strbuf_append_char(out, '"');
+}
+
+static void print_float(et_strbuf *out, double real)
+{
+    if (isfinite(real))
+        et_strbuf_append_double(out, real);
+    else
+        et_strbuf_append(out, isnan(real) ? ".nan" : real < 0 ? "-.inf" : ".inf");
+}
+
+static bool is_container(const et_value *value)
+{
+    return value->kind == ET_VALUE_LIST || value->kind == ET_VALUE_DICT;
+}
+
+/* What fits behind a key or dash: scalars, empty containers, lists without containers. */
+static bool is_inline(const et_value *value)
+{
+    if (!is_container(value) || !value->first)
+        return true;
+    if (value->kind == ET_VALUE_DICT)
+        return false;
+    for (const et_value *child = value->first; child; child = child->next)
+        if (is_container(child))
+            return false;
+    return true;
+}
+
+static void print_inline(et_strbuf *out, const et_value *value)
+{
+    switch (value->kind) {
+    case ET_VALUE_NULL:
+        et_strbuf_append(out, "null");
+        break;
+    case ET_VALUE_BOOL:
+        et_strbuf_append(out, value->boolean ? "true" : "false");
+        break;
+    case ET_VALUE_INT:
+        et_strbuf_printf(out, "%" PRId64, value->integer);
+        break;
+    case ET_VALUE_FLOAT:
+        print_float(out, value->real);
+        break;
+    case ET_VALUE_STRING:
+        print_string(out, value->string);
+        break;
+    case ET_VALUE_DICT:
+        et_strbuf_append(out, "{}");
+        break;
+    case ET_VALUE_LIST:
+        et_strbuf_append_char(out, '[');
+        for (const et_value *child = value->first; child; child = child->next) {
+            print_inline(out, child);
+            et_strbuf_append(out, child->next ? ", " : "");
+        }
+        et_strbuf_append_char(out, ']');
+        break;
+    }
+}
+
+/* The children of a container, one a line. The first stands where the caller left off, the
+ * others start lines of their own: so a dict in a list begins behind its dash. */
+static void print_block(et_strbuf *out, const et_value *value, int column)
+{
+    for (const et_value *child = value->first; child; child = child->next) {
+        if (child != value->first)
+            et_strbuf_printf(out, "%*s", column, "");
+        if (value->kind == ET_VALUE_LIST)
+            et_strbuf_append_char(out, '-');
+        else
+            print_string(out, child->key);
+        et_strbuf_append(out, value->kind == ET_VALUE_LIST ? "" : ":");
+        if (is_inline(child)) {
+            et_strbuf_append_char(out, ' ');
+            print_inline(out, child);
+            et_strbuf_append_char(out, '\n');
+            continue;
+        }
+        if (value->kind == ET_VALUE_LIST)
+            et_strbuf_append_char(out, ' ');
+        else
+            et_strbuf_printf(out, "\n%*s", column + INDENT, "");
+        print_block(out, child, column + INDENT);
+    }
+}
+
+void et_yaml_print(et_strbuf *out, const et_value *value)
+{
+    if (is_inline(value)) {
+        print_inline(out, value);
+        et_strbuf_append_char(out, '\n');
+        return;
+    }
+    print_block(out, value, 0);
+}

@@ -1,0 +1,102 @@
+#include "base/yaml_scalar.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DIGITS "0123456789"
+
+static bool among(const char *text, const char *const *words)
+{
+    for (; *words; words++)
+        if (strcmp(text, *words) == 0)
+            return true;
+    return false;
+}
+
+static const char *const nulls[] = { "", "~", "null", "Null", "NULL", NULL };
+static const char *const trues[] = { "true", "True", "TRUE", NULL };
+static const char *const falses[] = { "false", "False", "FALSE", NULL };
+static const char *const nans[] = { ".nan", ".NaN", ".NAN", NULL };
+static const char *const infinities[] = { ".inf", ".Inf", ".INF", NULL };
+
+/* The base of an integer and where its digits start: [-+]?[0-9]+ 0o[0-7]+ 0x[0-9a-fA-F]+;
+ * 0: not an integer. */
+static int integer_base(const char *text, const char **digits)
+{
+    int base = 10;
+    *digits = text;
+    if (text[0] == '0' && (text[1] == 'o' || text[1] == 'x')) {
+        base = text[1] == 'o' ? 8 : 16;
+        *digits = text + 2;
+    }
+    const char *first = *digits + (base == 10 && (*text == '-' || *text == '+'));
+    const char *const allowed = base == 8    ? "01234567"
+                                : base == 16 ? DIGITS "abcdefABCDEF"
+                                             : DIGITS;
+    return *first && first[strspn(first, allowed)] == 0 ? base : 0;
+}
+
+/* [-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)? */
+static bool is_float(const char *text)
+{
+    text += *text == '-' || *text == '+';
+    size_t whole = strspn(text, DIGITS), part = 0;
+    text += whole;
+    if (*text == '.') {
+        part = strspn(text + 1, DIGITS);
+        text += 1 + part;
+    }
+    if (whole + part == 0)
+        return false;
+    if (*text == 'e' || *text == 'E') {
+        text += 1 + (text[1] == '-' || text[1] == '+');
+        size_t exponent = strspn(text, DIGITS);
+        if (exponent == 0)
+            return false;
+        text += exponent;
+    }
+    return *text == 0;
+}
+
+static void become_float(et_value *value, double real)
+{
+    value->kind = ET_VALUE_FLOAT;
+    value->real = real;
+}
+
+static void become_bool(et_value *value, bool boolean)
+{
+    value->kind = ET_VALUE_BOOL;
+    value->boolean = boolean;
+}
+
+bool et_yaml_resolve(et_value *value, const char *text)
+{
+    const char *digits;
+    const char *unsigned_text = text + (*text == '-' || *text == '+');
+    int base = integer_base(text, &digits);
+    if (base) {
+        errno = 0;
+        long long integer = strtoll(digits, NULL, base);
+        if (errno)
+            return false;
+        value->kind = ET_VALUE_INT;
+        value->integer = integer;
+    } else if (is_float(text)) {
+        become_float(value, strtod(text, NULL));
+        return isfinite(value->real);
+    } else if (among(unsigned_text, infinities)) {
+        become_float(value, *text == '-' ? -INFINITY : INFINITY);
+    } else if (among(text, nans)) {
+        become_float(value, NAN);
+    } else if (among(text, trues)) {
+        become_bool(value, true);
+    } else if (among(text, falses)) {
+        become_bool(value, false);
+    } else if (among(text, nulls)) {
+        value->kind = ET_VALUE_NULL;
+    }
+    return true;
+}
