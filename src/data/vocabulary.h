@@ -20,10 +20,6 @@
 
 #include "base/strbuf.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Largest model file accepted, in bytes. */
 #define ET_VOCABULARY_BYTES_MAX ((size_t)256 << 20)
 
@@ -104,9 +100,5 @@ typedef int et_vocabulary_lines_fn(void *payload, const char **text, size_t *len
  * the message says the largest or smallest that does. */
 int et_vocabulary_train(char **bytes, size_t *length, const et_vocabulary_options *options,
                         et_vocabulary_lines_fn *lines, void *payload, et_error *error);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -9,10 +9,6 @@
 
 #include <etude/error.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct et_vocabulary_facts {
     int model_type; /* of SentencePiece: 1 unigram, 2 bpe, 3 word, 4 char */
     size_t pieces;
@@ -21,9 +17,5 @@ typedef struct et_vocabulary_facts {
 /* ET_EFORMAT: not a model, or damaged; name is for the message. */
 int et_vocabulary_check(et_vocabulary_facts *facts, const void *bytes, size_t length,
                         const char *name, et_error *error);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -1,5 +1,3 @@
-#include "data/vocabulary.h"
-
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
@@ -13,10 +11,10 @@
 #include <sentencepiece_processor.h>
 #include <sentencepiece_trainer.h>
 
-#include "data/vocabulary_check.h"
-
 extern "C" {
 #include "base/alloc.h"
+#include "data/vocabulary.h"
+#include "data/vocabulary_check.h"
 #include "io/checksum.h"
 #include "io/format.h"
 }
