@@ -88,7 +88,8 @@ void et_fields_defaults(const et_fields *table, void *options);
 
 /* Reads a dict of values into options; members that the dict does not name stay. Unknown
  * keys, wrong types and values out of range are ET_ECONFIG: "<name>:<line>: a.b.c: no such
- * setting. Nearest: d (a.b has: ...)". name: the file, or "--set". path: dotted prefix. */
+ * setting. Nearest: d (a.b has: ...)". name: the file, or "--set" (then "--set a.b.c: ...").
+ * path: dotted prefix, "" at the top. On an error some members may be set already. */
 int et_fields_read(const et_fields *table, void *options, const et_value *dict, et_arena *arena,
                    const char *name, const char *path, et_error *error);
 
@@ -96,14 +97,15 @@ int et_fields_read(const et_fields *table, void *options, const et_value *dict, 
 int et_fields_set(const et_fields *table, void *options, const char *path, const char *text,
                   et_arena *arena, et_error *error);
 
-/* The options as a dict in arena, every member, in the table's order. */
+/* The options as a dict in arena, every member, in the table's order; NULL if none left. */
 et_value *et_fields_echo(const et_fields *table, const void *options, et_arena *arena);
 
-/* One line per member: "path  type, default, range  help". */
+/* One line per member: "path  type  default (range)  help". */
 void et_fields_help(const et_fields *table, et_strbuf *out, const char *path);
 
-/* The entry of names (ended by NULL) nearest to word by edit distance; NULL if none is near
- * (more than a third of the word's letters differ, case and - _ aside). */
+/* The entry of names (ended by NULL) nearest to word: by letters (up to a third of the word's may
+ * differ, case and - _ aside), by word parts (num_heads: num_attention_heads) or by initials (lr:
+ * learning_rate). NULL if none is near. */
 const char *et_nearest(const char *word, const char *const *names);
 
 #endif

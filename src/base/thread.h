@@ -31,7 +31,8 @@ void et_queue_finish(et_queue *queue, int status, const et_error *error);
 /* Waits for an item; *item is NULL at the end. Returns the writer's status then. */
 int et_queue_take(et_queue *queue, void **item, et_error *error);
 
-/* Reader's side: makes put return false from now on, and drops nothing by itself. */
+/* Reader's side: makes put return false from now on, and drops nothing by itself: take still
+ * gives what is left, then the end, without waiting. */
 void et_queue_stop(et_queue *queue);
 
 #endif

@@ -1,0 +1,215 @@
+#include "base/fields.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/fields_scalar.h"
+#include "base/yaml.h"
+
+#define NAMES_MAX   256 /* members of one struct that the nearest is sought among */
+#define NAMES_WIDTH 64  /* characters of the list of members in a message */
+#define SET         "--set"
+
+/* Where reading is: what a message starts with. */
+struct place {
+    const char *name; /* of the file, or SET */
+    et_arena *arena;
+    et_error *error;
+};
+
+void et_fields_defaults(const et_fields *table, void *options)
+{
+    for (const et_field *field = table->fields; field->kind != ET_FIELD_KIND_END; field++) {
+        if (field->kind == ET_FIELD_KIND_STRUCT)
+            et_fields_defaults(field->nested, et_field_member(field, options));
+        else
+            et_field_reset(field, options);
+    }
+}
+
+static const et_field *find(const et_fields *table, const char *name, size_t length)
+{
+    for (const et_field *field = table->fields; field->kind != ET_FIELD_KIND_END; field++)
+        if (strncmp(field->name, name, length) == 0 && field->name[length] == 0)
+            return field;
+    return NULL;
+}
+
+/* "a.b" in the arena, or "b" at the top; NULL: no memory. */
+static const char *join(et_arena *arena, const char *path, const char *key)
+{
+    return *path ? et_arena_printf(arena, "%s.%s", path, key) : et_arena_strdup(arena, key);
+}
+
+/* "file:3: a.b", or "--set a.b" as it was typed; NULL: no memory. */
+static const char *locate(const struct place *place, const char *path, int line)
+{
+    if (strcmp(place->name, SET) == 0)
+        return et_arena_printf(place->arena, SET " %s", path);
+    if (line == 0)
+        return et_arena_printf(place->arena, "%s: %s", place->name, path);
+    return et_arena_printf(place->arena, "%s:%d: %s", place->name, line, path);
+}
+
+static int no_memory(const struct place *place)
+{
+    return et_alloc_failed(place->error, 1, "settings");
+}
+
+static void append_names(et_strbuf *out, const char *const *names)
+{
+    size_t start = out->length;
+    for (size_t i = 0; names[i]; i++) {
+        size_t width = out->length - start + 2 + strlen(names[i]);
+        if (i > 0)
+            et_strbuf_append(out, ", ");
+        if (i > 0 && width > NAMES_WIDTH) {
+            et_strbuf_append(out, "...");
+            return;
+        }
+        et_strbuf_append(out, names[i]);
+    }
+}
+
+/* path: of the dict that key was looked for in, "" at the top. */
+static int unknown(const struct place *place, const et_fields *table, const char *path,
+                   const char *key, int line)
+{
+    const char *names[NAMES_MAX + 1];
+    size_t count = 0;
+    for (const et_field *field = table->fields; field->kind != ET_FIELD_KIND_END; field++)
+        if (count < NAMES_MAX)
+            names[count++] = field->name;
+    names[count] = NULL;
+    const char *whole = join(place->arena, path, key);
+    const char *where = whole ? locate(place, whole, line) : NULL;
+    et_strbuf list = ET_STRBUF_INIT;
+    append_names(&list, names);
+    const char *nearest = et_nearest(key, names);
+    int failure = !where || list.failed
+                      ? no_memory(place)
+                      : et_fail(place->error, ET_ECONFIG, "%s: no such setting%s%s (%s has: %s)",
+                                where, nearest ? ". Nearest: " : "", nearest ? nearest : "",
+                                *path ? path : table->name, et_strbuf_text(&list));
+    et_strbuf_release(&list);
+    return failure;
+}
+
+static int not_a_group(const struct place *place, const et_fields *table, const char *path,
+                       const et_value *value)
+{
+    const char *where = locate(place, *path ? path : table->name, value->line);
+    if (!where)
+        return no_memory(place);
+    return et_fail(place->error, ET_ECONFIG, "%s: is a group of settings, not %s; name one of them",
+                   where, et_value_kind_name(value->kind));
+}
+
+static int read_dict(const struct place *place, const et_fields *table, void *options,
+                     const et_value *dict, const char *path);
+
+static int read_member(const struct place *place, const et_field *field, void *options,
+                       const et_value *value, const char *path)
+{
+    if (field->kind == ET_FIELD_KIND_STRUCT)
+        return read_dict(place, field->nested, et_field_member(field, options), value, path);
+    const char *where = locate(place, path, value->line);
+    if (!where)
+        return no_memory(place);
+    return et_field_read(field, options, value, place->arena, where, place->error);
+}
+
+/* As deep as the tables, not as the text. */
+static int read_dict(const struct place *place, const et_fields *table, void *options,
+                     const et_value *dict, const char *path)
+{
+    if (dict->kind == ET_VALUE_NULL) /* a name with nothing below it */
+        return ET_OK;
+    if (dict->kind != ET_VALUE_DICT)
+        return not_a_group(place, table, path, dict);
+    for (const et_value *value = dict->first; value; value = value->next) {
+        const et_field *field = find(table, value->key, strlen(value->key));
+        if (!field)
+            return unknown(place, table, path, value->key, value->line);
+        const char *whole = join(place->arena, path, value->key);
+        if (!whole)
+            return no_memory(place);
+        int failure = read_member(place, field, options, value, whole);
+        if (failure)
+            return failure;
+    }
+    return ET_OK;
+}
+
+int et_fields_read(const et_fields *table, void *options, const et_value *dict, et_arena *arena,
+                   const char *name, const char *path, et_error *error)
+{
+    struct place place = { name, arena, error };
+    return read_dict(&place, table, options, dict, path ? path : "");
+}
+
+static int set_value(const struct place *place, const et_field *field, void *options,
+                     const char *path, const char *text)
+{
+    et_value *value = NULL;
+    const char *where = locate(place, path, 0);
+    if (!where)
+        return no_memory(place);
+    int failure = et_yaml_parse_value(&value, place->arena, text, where, place->error);
+    if (failure == ET_EFORMAT) { /* on the command line it is a setting that is wrong */
+        if (place->error)
+            place->error->status = ET_ECONFIG;
+        failure = ET_ECONFIG;
+    }
+    return failure ? failure : read_member(place, field, options, value, path);
+}
+
+int et_fields_set(const et_fields *table, void *options, const char *path, const char *text,
+                  et_arena *arena, et_error *error)
+{
+    struct place place = { SET, arena, error };
+    const char *rest = path;
+    for (;;) {
+        size_t length = strcspn(rest, ".");
+        const char *key = et_arena_printf(arena, "%.*s", (int)length, rest);
+        size_t above_length = rest == path ? 0 : (size_t)(rest - path) - 1;
+        const char *above = et_arena_printf(arena, "%.*s", (int)above_length, path);
+        if (!key || !above)
+            return no_memory(&place);
+        const et_field *field = find(table, rest, length);
+        if (!field)
+            return unknown(&place, table, above, key, 0);
+        if (!rest[length])
+            return set_value(&place, field, options, path, text);
+        if (field->kind != ET_FIELD_KIND_STRUCT)
+            return et_fail(error, ET_ECONFIG, SET " %s: %s is one setting, nothing is below it",
+                           path, key);
+        options = et_field_member(field, options);
+        table = field->nested;
+        rest += length + 1;
+    }
+}
+
+static void echo(const et_fields *table, const void *options, et_value *dict)
+{
+    for (const et_field *field = table->fields; field->kind != ET_FIELD_KIND_END; field++) {
+        if (field->kind != ET_FIELD_KIND_STRUCT) {
+            et_field_echo(field, options, dict);
+            continue;
+        }
+        et_value *nested = et_value_set_dict(dict, field->name);
+        if (nested)
+            echo(field->nested, (const char *)options + field->offset, nested);
+    }
+}
+
+et_value *et_fields_echo(const et_fields *table, const void *options, et_arena *arena)
+{
+    et_value *dict = et_value_dict(arena);
+    if (!dict)
+        return NULL;
+    echo(table, options, dict);
+    return et_value_failed(dict) ? NULL : dict;
+}

@@ -1,0 +1,87 @@
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/fields.h"
+#include "base/fields_scalar.h"
+
+#define PATH_WIDTH 40 /* columns of the help text */
+#define TYPE_WIDTH 8
+
+static const char *const type_names[] = {
+    [ET_FIELD_KIND_BOOL] = "bool",     [ET_FIELD_KIND_INT] = "integer",
+    [ET_FIELD_KIND_FLOAT] = "number",  [ET_FIELD_KIND_STRING] = "text",
+    [ET_FIELD_KIND_CHOICE] = "choice", [ET_FIELD_KIND_STRINGS] = "texts",
+};
+
+/* No limit of the type itself. */
+static bool is_open(const et_field *field, double limit)
+{
+    if (field->kind == ET_FIELD_KIND_INT)
+        return limit <= (double)INT64_MIN || limit >= (double)INT64_MAX;
+    return isinf(limit);
+}
+
+void et_field_range(const et_field *field, et_strbuf *out)
+{
+    if (field->kind == ET_FIELD_KIND_CHOICE)
+        for (size_t i = 0; field->choices[i]; i++)
+            et_strbuf_printf(out, "%s%s", i ? ", " : "", field->choices[i]);
+    if (field->kind != ET_FIELD_KIND_INT && field->kind != ET_FIELD_KIND_FLOAT)
+        return;
+    bool low = !is_open(field, field->minimum), high = !is_open(field, field->maximum);
+    if (low && high)
+        et_strbuf_printf(out, "%.15g to %.15g", field->minimum, field->maximum);
+    else if (low)
+        et_strbuf_printf(out, "%.15g or more", field->minimum);
+    else if (high)
+        et_strbuf_printf(out, "%.15g or less", field->maximum);
+}
+
+static void append_default(const et_field *field, et_strbuf *out)
+{
+    switch (field->kind) {
+    case ET_FIELD_KIND_BOOL:
+        et_strbuf_append(out, field->default_number != 0 ? "true" : "false");
+        break;
+    case ET_FIELD_KIND_CHOICE:
+        et_strbuf_append(out, field->choices[(int)field->default_number]);
+        break;
+    case ET_FIELD_KIND_STRING:
+        et_strbuf_append(out, field->default_string ? field->default_string : "null");
+        break;
+    case ET_FIELD_KIND_STRINGS:
+        et_strbuf_append(out, "[]");
+        break;
+    default:
+        et_strbuf_printf(out, "%.15g", field->default_number);
+        break;
+    }
+}
+
+static void append_member(const et_field *field, et_strbuf *out, const char *path)
+{
+    et_strbuf range = ET_STRBUF_INIT;
+    et_field_range(field, &range);
+    et_strbuf_printf(out, "%-*s  %-*s  ", PATH_WIDTH, path, TYPE_WIDTH, type_names[field->kind]);
+    append_default(field, out);
+    if (range.length)
+        et_strbuf_printf(out, " (%s)", et_strbuf_text(&range));
+    et_strbuf_printf(out, "  %s\n", field->help ? field->help : "");
+    out->failed |= range.failed;
+    et_strbuf_release(&range);
+}
+
+void et_fields_help(const et_fields *table, et_strbuf *out, const char *path)
+{
+    for (const et_field *field = table->fields; field->kind != ET_FIELD_KIND_END; field++) {
+        et_strbuf whole = ET_STRBUF_INIT;
+        et_strbuf_printf(&whole, "%s%s%s", path, *path ? "." : "", field->name);
+        out->failed |= whole.failed;
+        if (field->kind == ET_FIELD_KIND_STRUCT)
+            et_fields_help(field->nested, out, et_strbuf_text(&whole));
+        else
+            append_member(field, out, et_strbuf_text(&whole));
+        et_strbuf_release(&whole);
+    }
+}

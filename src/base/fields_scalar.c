@@ -1,0 +1,277 @@
+#include "base/fields_scalar.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+
+#define QUOTED_MAX 60 /* characters of a value in a message */
+#define SCALAR_MAX 48 /* a number in text */
+
+/* What a scalar says: as written, or as a number prints. */
+static const char *scalar_text(const et_value *value, char number[SCALAR_MAX])
+{
+    if (value->text)
+        return value->text;
+    switch (value->kind) {
+    case ET_VALUE_STRING:
+        return value->string;
+    case ET_VALUE_INT:
+        snprintf(number, SCALAR_MAX, "%" PRId64, value->integer);
+        return number;
+    case ET_VALUE_FLOAT:
+        snprintf(number, SCALAR_MAX, "%.17g", value->real);
+        return number;
+    case ET_VALUE_BOOL:
+        return value->boolean ? "true" : "false";
+    default:
+        return "null";
+    }
+}
+
+static bool is_container(const et_value *value)
+{
+    return value->kind == ET_VALUE_LIST || value->kind == ET_VALUE_DICT;
+}
+
+/* "<where>: <value> is not <expected>". */
+static int wrong_value(const et_value *value, const char *expected, const char *where,
+                       et_error *error)
+{
+    char number[SCALAR_MAX];
+    if (is_container(value))
+        return et_fail(error, ET_ECONFIG, "%s: needs %s, not %s", where, expected,
+                       et_value_kind_name(value->kind));
+    const char *text = scalar_text(value, number);
+    if (value->kind == ET_VALUE_STRING || !*text)
+        return et_fail(error, ET_ECONFIG, "%s: \"%.*s\" is not %s", where, QUOTED_MAX, text,
+                       expected);
+    return et_fail(error, ET_ECONFIG, "%s: %.*s is not %s", where, QUOTED_MAX, text, expected);
+}
+
+/* Also catches NaN, which is in no range. */
+static int check_range(const et_field *field, double number, const et_value *value,
+                       const char *where, et_error *error)
+{
+    if (number >= field->minimum && number <= field->maximum)
+        return ET_OK;
+    char text[SCALAR_MAX];
+    et_strbuf range = ET_STRBUF_INIT;
+    et_field_range(field, &range);
+    int failure = isnan(number) || range.length == 0
+                      ? wrong_value(value, "a finite number", where, error)
+                      : et_fail(error, ET_ECONFIG, "%s: %.*s is out of range; allowed: %s", where,
+                                QUOTED_MAX, scalar_text(value, text), et_strbuf_text(&range));
+    et_strbuf_release(&range);
+    return failure;
+}
+
+/* YAML's truth values of both versions, and 0 and 1. */
+static int read_bool(bool *member, const et_value *value, const char *where, et_error *error)
+{
+    static const char *const words[] = { "false", "true", "no", "yes", "off", "on" };
+    if (value->kind == ET_VALUE_BOOL) {
+        *member = value->boolean;
+        return ET_OK;
+    }
+    if (value->kind == ET_VALUE_INT && (value->integer == 0 || value->integer == 1)) {
+        *member = value->integer == 1;
+        return ET_OK;
+    }
+    for (size_t i = 0; value->kind == ET_VALUE_STRING && i < sizeof words / sizeof *words; i++)
+        if (strcasecmp(value->string, words[i]) == 0) {
+            *member = i % 2 == 1;
+            return ET_OK;
+        }
+    return wrong_value(value, "true or false", where, error);
+}
+
+/* 4.0 and 4e3 are integers too: people write 1e6 steps. */
+static int read_int(const et_field *field, int64_t *member, const et_value *value,
+                    const char *where, et_error *error)
+{
+    int64_t integer;
+    if (value->kind == ET_VALUE_INT)
+        integer = value->integer;
+    else if (value->kind == ET_VALUE_FLOAT && fabs(value->real) < 0x1p63 &&
+             value->real == trunc(value->real))
+        integer = (int64_t)value->real;
+    else
+        return wrong_value(value, "an integer", where, error);
+    int failure = check_range(field, (double)integer, value, where, error);
+    if (!failure)
+        *member = integer;
+    return failure;
+}
+
+static int read_float(const et_field *field, double *member, const et_value *value,
+                      const char *where, et_error *error)
+{
+    double real;
+    if (value->kind == ET_VALUE_INT)
+        real = (double)value->integer;
+    else if (value->kind == ET_VALUE_FLOAT)
+        real = value->real;
+    else
+        return wrong_value(value, "a number", where, error);
+    int failure = check_range(field, real, value, where, error);
+    if (!failure)
+        *member = real;
+    return failure;
+}
+
+/* A copy of a scalar as text; numbers and truth values as they were written. */
+static int read_text(const char **out, const et_value *value, et_arena *arena, const char *where,
+                     et_error *error)
+{
+    char number[SCALAR_MAX];
+    if (is_container(value))
+        return wrong_value(value, "text", where, error);
+    const char *text = scalar_text(value, number);
+    const char *copy = et_arena_strdup(arena, text);
+    if (!copy)
+        return et_alloc_failed(error, strlen(text) + 1, where);
+    *out = copy;
+    return ET_OK;
+}
+
+static int read_strings(et_strings *member, const et_value *value, et_arena *arena,
+                        const char *where, et_error *error)
+{
+    if (value->kind == ET_VALUE_NULL) {
+        *member = (et_strings){ NULL, 0 };
+        return ET_OK;
+    }
+    bool list = value->kind == ET_VALUE_LIST;
+    size_t count = list ? value->count : 1;
+    const char **items = et_arena_array(arena, count, sizeof *items);
+    if (!items)
+        return et_alloc_failed(error, count * sizeof *items, where);
+    const et_value *item = list ? value->first : value;
+    for (size_t i = 0; i < count; i++, item = item->next) {
+        if (item->kind == ET_VALUE_NULL || is_container(item))
+            return et_fail(error, ET_ECONFIG, "%s: item %zu is %s, not text", where, i + 1,
+                           et_value_kind_name(item->kind));
+        int failure = read_text(&items[i], item, arena, where, error);
+        if (failure)
+            return failure;
+    }
+    *member = (et_strings){ items, count };
+    return ET_OK;
+}
+
+static int read_choice(const et_field *field, int *member, const et_value *value, const char *where,
+                       et_error *error)
+{
+    char number[SCALAR_MAX];
+    if (is_container(value))
+        return wrong_value(value, "one name", where, error);
+    const char *text = scalar_text(value, number);
+    for (int i = 0; field->choices[i]; i++)
+        if (strcmp(text, field->choices[i]) == 0) {
+            *member = i;
+            return ET_OK;
+        }
+    et_strbuf allowed = ET_STRBUF_INIT;
+    et_field_range(field, &allowed);
+    const char *nearest = et_nearest(text, field->choices);
+    et_fail(error, ET_ECONFIG, "%s: no such choice as %.*s.%s%s (allowed: %s)", where, QUOTED_MAX,
+            *text ? text : "\"\"", nearest ? " Nearest: " : "", nearest ? nearest : "",
+            et_strbuf_text(&allowed));
+    et_strbuf_release(&allowed);
+    return ET_ECONFIG;
+}
+
+int et_field_read(const et_field *field, void *options, const et_value *value, et_arena *arena,
+                  const char *where, et_error *error)
+{
+    void *member = et_field_member(field, options);
+    switch (field->kind) {
+    case ET_FIELD_KIND_BOOL:
+        return read_bool(member, value, where, error);
+    case ET_FIELD_KIND_INT:
+        return read_int(field, member, value, where, error);
+    case ET_FIELD_KIND_FLOAT:
+        return read_float(field, member, value, where, error);
+    case ET_FIELD_KIND_STRING:
+        if (value->kind != ET_VALUE_NULL)
+            return read_text(member, value, arena, where, error);
+        *(const char **)member = NULL;
+        return ET_OK;
+    case ET_FIELD_KIND_CHOICE:
+        return read_choice(field, member, value, where, error);
+    case ET_FIELD_KIND_STRINGS:
+        return read_strings(member, value, arena, where, error);
+    case ET_FIELD_KIND_STRUCT:
+    case ET_FIELD_KIND_END:
+        break;
+    }
+    et_assert(!"a member of its own");
+    return ET_OK;
+}
+
+void et_field_reset(const et_field *field, void *options)
+{
+    void *member = et_field_member(field, options);
+    switch (field->kind) {
+    case ET_FIELD_KIND_BOOL:
+        *(bool *)member = field->default_number != 0;
+        break;
+    case ET_FIELD_KIND_INT:
+        *(int64_t *)member = (int64_t)field->default_number;
+        break;
+    case ET_FIELD_KIND_FLOAT:
+        *(double *)member = field->default_number;
+        break;
+    case ET_FIELD_KIND_STRING:
+        *(const char **)member = field->default_string;
+        break;
+    case ET_FIELD_KIND_CHOICE:
+        *(int *)member = (int)field->default_number;
+        break;
+    case ET_FIELD_KIND_STRINGS:
+        *(et_strings *)member = (et_strings){ NULL, 0 };
+        break;
+    case ET_FIELD_KIND_STRUCT:
+    case ET_FIELD_KIND_END:
+        et_assert(!"a member of its own");
+        break;
+    }
+}
+
+void et_field_echo(const et_field *field, const void *options, et_value *dict)
+{
+    const void *member = (const char *)options + field->offset;
+    const et_strings *strings = member;
+    switch (field->kind) {
+    case ET_FIELD_KIND_BOOL:
+        et_value_set_bool(dict, field->name, *(const bool *)member);
+        break;
+    case ET_FIELD_KIND_INT:
+        et_value_set_int(dict, field->name, *(const int64_t *)member);
+        break;
+    case ET_FIELD_KIND_FLOAT:
+        et_value_set_float(dict, field->name, *(const double *)member);
+        break;
+    case ET_FIELD_KIND_STRING:
+        et_value_set_string(dict, field->name, *(const char *const *)member);
+        break;
+    case ET_FIELD_KIND_CHOICE:
+        et_value_set_string(dict, field->name, field->choices[*(const int *)member]);
+        break;
+    case ET_FIELD_KIND_STRINGS: {
+        et_value *list = et_value_set_list(dict, field->name);
+        for (size_t i = 0; i < strings->count; i++)
+            et_value_add_string(list, strings->items[i]);
+        break;
+    }
+    case ET_FIELD_KIND_STRUCT:
+    case ET_FIELD_KIND_END:
+        et_assert(!"a member of its own");
+        break;
+    }
+}

@@ -1,0 +1,27 @@
+/* One member of an options struct, of any kind but a nested struct: from a value, to a value,
+ * to its default. Part of base/fields.h. */
+#ifndef ETUDE_BASE_FIELDS_SCALAR_H
+#define ETUDE_BASE_FIELDS_SCALAR_H
+
+#include "base/fields.h"
+
+/* The member that field describes, inside options. */
+static inline void *et_field_member(const et_field *field, void *options)
+{
+    return (char *)options + field->offset;
+}
+
+/* Stores value in the member. where: what a message starts with ("file:3: a.b"). */
+int et_field_read(const et_field *field, void *options, const et_value *value, et_arena *arena,
+                  const char *where, et_error *error);
+
+/* Sets the default. */
+void et_field_reset(const et_field *field, void *options);
+
+/* Adds the member to dict. A failure is remembered by dict's arena. */
+void et_field_echo(const et_field *field, const void *options, et_value *dict);
+
+/* Appends what is allowed: "0 to 1", "1 or more", "relu, gelu"; nothing if all of the type is. */
+void et_field_range(const et_field *field, et_strbuf *out);
+
+#endif
