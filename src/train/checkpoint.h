@@ -54,7 +54,8 @@ int et_checkpoints_open(et_checkpoints **out, const char *model_dir, et_state *s
 /* Waits for the save in progress and frees; returns that save's error. NULL allowed. */
 int et_checkpoints_close(et_checkpoints *checkpoints, et_error *error);
 
-/* Whether `interval` steps have passed since the last save or restore. */
+/* Whether a multiple of `interval` was reached since the last save or restore: so the steps
+ * that are saved do not depend on where a run was interrupted. */
 bool et_checkpoints_due(const et_checkpoints *checkpoints, int64_t step);
 
 /* Starts saving the state as it is now. Waits first for a save in progress; if that failed,
@@ -74,6 +75,9 @@ int et_checkpoints_wait(et_checkpoints *checkpoints, et_error *error);
  * several is sound: ET_EFORMAT. ET_ECONFIG: it belongs to another model (the first difference
  * is named, and nothing was changed). */
 int et_checkpoints_restore(et_checkpoints *checkpoints, int64_t *step, et_error *error);
+
+/* Bytes set aside for the snapshot. */
+size_t et_checkpoints_memory(const et_checkpoints *checkpoints);
 
 /* The step of the newest checkpoint saved or restored, -1 if none. */
 int64_t et_checkpoints_newest_step(const et_checkpoints *checkpoints);

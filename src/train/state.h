@@ -61,8 +61,12 @@ int et_state_add_optimizer(et_state *state, et_optimizer *optimizer, const et_pa
 /* All parts as a new dict in arena: name to the part's dict. */
 int et_state_save(const et_state *state, et_value **out, et_arena *arena, et_error *error);
 
-/* Restores parts from such a dict. ET_EFORMAT: a part is missing, unknown or does not read
- * its values; parts before it are restored then. */
+/* Whether such a dict has exactly the parts of this tree. ET_ECONFIG names the first that is
+ * missing or unknown. */
+int et_state_match(const et_state *state, const et_value *tree, et_error *error);
+
+/* Restores parts from a dict that matches. If a part refuses its values, its error; parts
+ * before it are restored then. */
 int et_state_restore(et_state *state, const et_value *tree, et_error *error);
 
 size_t et_state_tensor_count(const et_state *state);

@@ -1,0 +1,282 @@
+#include "train/state.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/map.h"
+
+typedef struct part {
+    char *name;
+    const et_state_class *class;
+    void *self;
+} part;
+
+struct et_state {
+    part *parts;
+    size_t part_count, part_capacity;
+    et_state_tensor *tensors;
+    size_t tensor_count, tensor_capacity;
+    et_map by_name; /* of tensors */
+};
+
+int et_state_new(et_state **out, et_error *error)
+{
+    *out = et_alloc_zero(1, sizeof **out);
+    return *out ? ET_OK : et_alloc_failed(error, sizeof **out, "a state tree");
+}
+
+void et_state_free(et_state *state)
+{
+    if (!state)
+        return;
+    for (size_t i = 0; i < state->part_count; i++)
+        et_free(state->parts[i].name);
+    for (size_t i = 0; i < state->tensor_count; i++)
+        et_free((char *)state->tensors[i].name);
+    et_map_release(&state->by_name);
+    et_free(state->parts);
+    et_free(state->tensors);
+    et_free(state);
+}
+
+/* Attaching --------------------------------------------------------------------------- */
+
+static const part *find_part(const et_state *state, const char *name)
+{
+    for (size_t i = 0; i < state->part_count; i++)
+        if (strcmp(state->parts[i].name, name) == 0)
+            return &state->parts[i];
+    return NULL;
+}
+
+int et_state_add(et_state *state, const char *name, const et_state_class *class, void *self,
+                 et_error *error)
+{
+    et_assert(!find_part(state, name));
+    if (state->part_count == state->part_capacity) {
+        size_t capacity = state->part_capacity ? 2 * state->part_capacity : 8;
+        part *parts = et_realloc(state->parts, capacity, sizeof *parts);
+        if (!parts)
+            return et_alloc_failed(error, capacity * sizeof *parts, "a state tree");
+        state->parts = parts;
+        state->part_capacity = capacity;
+    }
+    char *copy = et_strdup(name);
+    if (!copy)
+        return et_alloc_failed(error, strlen(name) + 1, "a state's name");
+    state->parts[state->part_count++] = (part){ copy, class, self };
+    return ET_OK;
+}
+
+/* Takes over name. */
+static int add_owned(et_state *state, char *name, float *data, et_shape shape, et_error *error)
+{
+    if (!name)
+        return et_alloc_failed(error, 0, "a state's name");
+    et_assert(!et_state_tensor_find(state, name));
+    if (state->tensor_count == state->tensor_capacity) {
+        size_t capacity = state->tensor_capacity ? 2 * state->tensor_capacity : 64;
+        et_state_tensor *tensors = et_realloc(state->tensors, capacity, sizeof *tensors);
+        if (!tensors) {
+            et_free(name);
+            return et_alloc_failed(error, capacity * sizeof *tensors, "a state tree");
+        }
+        state->tensors = tensors;
+        state->tensor_capacity = capacity;
+    }
+    if (!et_map_put(&state->by_name, name, (int64_t)state->tensor_count)) {
+        et_free(name);
+        return et_alloc_failed(error, 0, "a state's name");
+    }
+    state->tensors[state->tensor_count++] = (et_state_tensor){ name, data, shape };
+    return ET_OK;
+}
+
+int et_state_add_tensor(et_state *state, const char *name, float *data, et_shape shape,
+                        et_error *error)
+{
+    return add_owned(state, et_strdup(name), data, shape, error);
+}
+
+/* Part "params": how many there are, for people; and the store is told after a restore. */
+static int save_params(const void *self, et_value *dict, et_error *error)
+{
+    const et_params *params = self;
+    bool ok = et_value_set_int(dict, "count", et_params_count(params)) &&
+              et_value_set_int(dict, "elements", et_params_elements(params));
+    return ok ? ET_OK : et_alloc_failed(error, 0, "a state tree");
+}
+
+static int restore_params(void *self, const et_value *dict, et_error *error)
+{
+    (void)dict;
+    (void)error;
+    et_params_changed(self, true);
+    return ET_OK;
+}
+
+static const et_state_class params_class = { "parameters", save_params, restore_params };
+
+static bool is_weight(const char *name)
+{
+    return strncmp(name, ET_STATE_AVERAGE, strlen(ET_STATE_AVERAGE)) != 0 &&
+           strncmp(name, ET_STATE_OPTIMIZER, strlen(ET_STATE_OPTIMIZER)) != 0;
+}
+
+int et_state_add_params(et_state *state, et_params *params, et_error *error)
+{
+    et_assert(et_params_ready(params));
+    float *values = et_params_values(params);
+    int status = et_state_add(state, "params", &params_class, params, error);
+    for (int i = 0; !status && i < et_params_count(params); i++) {
+        et_assert(is_weight(et_params_name(params, i)));
+        status = et_state_add_tensor(state, et_params_name(params, i),
+                                     values + et_params_offset(params, i),
+                                     et_params_shape(params, i), error);
+    }
+    return status;
+}
+
+static int save_optimizer(const void *self, et_value *dict, et_error *error)
+{
+    const et_optimizer *optimizer = self;
+    if (et_value_set_int(dict, "iterations", et_optimizer_iterations(optimizer)))
+        return ET_OK;
+    return et_alloc_failed(error, 0, "a state tree");
+}
+
+static int restore_optimizer(void *self, const et_value *dict, et_error *error)
+{
+    int64_t iterations;
+    int status = et_value_read_int(dict, "iterations", &iterations, error);
+    if (!status && iterations < 0)
+        status = et_fail(error, ET_EFORMAT, "iterations: %lld is negative", (long long)iterations);
+    if (!status)
+        et_optimizer_set_iterations(self, iterations);
+    return status;
+}
+
+static const et_state_class optimizer_class = { "optimizer", save_optimizer, restore_optimizer };
+
+/* "average/<parameter>" or "optimizer/<slot>/<parameter>", owned. */
+static char *slot_name(const char *slot, const char *parameter)
+{
+    size_t size = strlen(ET_STATE_OPTIMIZER) + strlen(slot) + strlen(parameter) + 2;
+    char *name = et_alloc(size, 1);
+    if (name && strcmp(slot, "average") == 0)
+        snprintf(name, size, ET_STATE_AVERAGE "%s", parameter);
+    else if (name)
+        snprintf(name, size, ET_STATE_OPTIMIZER "%s/%s", slot, parameter);
+    return name;
+}
+
+int et_state_add_optimizer(et_state *state, et_optimizer *optimizer, const et_params *params,
+                           et_error *error)
+{
+    const et_slot *slots;
+    int count = et_optimizer_slots(optimizer, &slots);
+    int status = et_state_add(state, "optimizer", &optimizer_class, optimizer, error);
+    for (int s = 0; s < count; s++)
+        for (int i = 0; !status && i < et_params_count(params); i++)
+            status = add_owned(state, slot_name(slots[s].name, et_params_name(params, i)),
+                               slots[s].data + et_params_offset(params, i),
+                               et_params_shape(params, i), error);
+    return status;
+}
+
+/* Plain values ------------------------------------------------------------------------ */
+
+int et_state_save(const et_state *state, et_value **out, et_arena *arena, et_error *error)
+{
+    *out = et_value_dict(arena);
+    for (size_t i = 0; i < state->part_count; i++) {
+        const part *one = &state->parts[i];
+        et_value *dict = et_value_set_dict(*out, one->name);
+        if (!dict)
+            return et_alloc_failed(error, 0, "a state tree");
+        int status = one->class->save(one->self, dict, error);
+        if (status)
+            return et_fail_while(error, status, "saving %s", one->name);
+    }
+    return *out ? ET_OK : et_alloc_failed(error, 0, "a state tree");
+}
+
+int et_state_match(const et_state *state, const et_value *tree, et_error *error)
+{
+    if (!tree || tree->kind != ET_VALUE_DICT)
+        return et_fail(error, ET_EFORMAT, "the state is not a group of values");
+    for (size_t i = 0; i < state->part_count; i++) {
+        const et_value *dict = et_value_get(tree, state->parts[i].name);
+        if (!dict || dict->kind != ET_VALUE_DICT)
+            return et_fail(error, ET_ECONFIG, "holds no state of %s, which this run has",
+                           state->parts[i].name);
+    }
+    for (const et_value *child = tree->first; child; child = child->next)
+        if (!find_part(state, child->key))
+            return et_fail(error, ET_ECONFIG, "holds state of %s, which this run has not",
+                           child->key);
+    return ET_OK;
+}
+
+int et_state_restore(et_state *state, const et_value *tree, et_error *error)
+{
+    for (size_t i = 0; i < state->part_count; i++) {
+        const part *one = &state->parts[i];
+        const et_value *dict = et_value_get(tree, one->name);
+        et_assert(dict);
+        int status = one->class->restore(one->self, dict, error);
+        if (status)
+            return et_fail_while(error, status, "restoring %s", one->name);
+    }
+    return ET_OK;
+}
+
+/* Getters ----------------------------------------------------------------------------- */
+
+size_t et_state_tensor_count(const et_state *state)
+{
+    return state->tensor_count;
+}
+
+const et_state_tensor *et_state_tensor_at(const et_state *state, size_t index)
+{
+    et_assert(index < state->tensor_count);
+    return &state->tensors[index];
+}
+
+const et_state_tensor *et_state_tensor_find(const et_state *state, const char *name)
+{
+    int64_t index;
+    return et_map_get(&state->by_name, name, &index) ? &state->tensors[index] : NULL;
+}
+
+/* Doubles bit for bit ----------------------------------------------------------------- */
+
+#define BITS_FORMAT "bits:%016llx"
+
+et_value *et_state_set_real(et_value *dict, const char *key, double real)
+{
+    if (isfinite(real))
+        return et_value_set_float(dict, key, real);
+    unsigned long long bits;
+    memcpy(&bits, &real, sizeof bits);
+    char text[32];
+    snprintf(text, sizeof text, BITS_FORMAT, bits);
+    return et_value_set_string(dict, key, text);
+}
+
+int et_state_read_real(const et_value *dict, const char *key, double *out, et_error *error)
+{
+    const et_value *value = et_value_get(dict, key);
+    if (!value || value->kind != ET_VALUE_STRING)
+        return et_value_read_float(dict, key, out, error);
+    unsigned long long bits;
+    int used = 0;
+    if (sscanf(value->string, "bits:%16llx%n", &bits, &used) != 1 || value->string[used])
+        return et_fail(error, ET_EFORMAT, "%s: '%s' is not a number", key, value->string);
+    memcpy(out, &bits, sizeof *out);
+    return ET_OK;
+}
