@@ -1,18 +1,20 @@
-/* What the shared library exports: every declaration marked ET_API. In C++ the mark also says
- * that the function is C's. */
+/* What the shared library exports: every function marked ET_API, every table marked ET_DATA in
+ * place of extern. In C++ the marks also say that they are C's. */
 #ifndef ETUDE_EXPORT_H
 #define ETUDE_EXPORT_H
 
-#ifdef __cplusplus
-#define ET_EXTERN extern "C"
+#if defined(__GNUC__)
+#define ET_VISIBLE __attribute__((visibility("default")))
 #else
-#define ET_EXTERN
+#define ET_VISIBLE
 #endif
 
-#if defined(__GNUC__)
-#define ET_API ET_EXTERN __attribute__((visibility("default")))
+#ifdef __cplusplus
+#define ET_API  extern "C" ET_VISIBLE
+#define ET_DATA extern "C" ET_VISIBLE
 #else
-#define ET_API ET_EXTERN
+#define ET_API  ET_VISIBLE
+#define ET_DATA extern ET_VISIBLE
 #endif
 
 #endif

@@ -15,7 +15,7 @@ typedef enum et_activation {
 } et_activation;
 
 /* Names of the activations in the enum's order, ended by NULL. */
-ET_API extern const char *const et_activation_names[];
+ET_DATA const char *const et_activation_names[];
 
 ET_API et_node *et_activate(et_node *x, et_activation activation);
 
