@@ -201,42 +201,37 @@ void et_manifest_sweep(const char *directory)
 
 /* Writing ----------------------------------------------------------------------------- */
 
-static bool put_entry(et_value *list, const et_manifest_entry *entry)
+static void put_entry(et_value *list, const et_manifest_entry *entry)
 {
     et_value *dict = et_value_add_dict(list);
-    return et_value_set_int(dict, "step", entry->step) &&
-           et_value_set_string(dict, "file", entry->file) &&
-           et_value_set_int(dict, "bytes", (int64_t)entry->bytes) &&
-           et_value_set_string(dict, "checksum", et_checksum_print(entry->checksum).digits) &&
-           et_value_set_float(dict, "time", entry->time);
+    et_value_set_int(dict, "step", entry->step);
+    et_value_set_string(dict, "file", entry->file);
+    et_value_set_int(dict, "bytes", (int64_t)entry->bytes);
+    et_value_set_string(dict, "checksum", et_checksum_print(entry->checksum).digits);
+    et_value_set_float(dict, "time", entry->time);
 }
 
-static bool put_best(et_value *root, const et_manifest *manifest)
-{
-    if (!manifest->has_best)
-        return true;
-    et_assert(isfinite(manifest->best_value));
-    et_value *best = et_value_set_dict(root, "best");
-    return et_value_set_int(best, "step", manifest->best_step) &&
-           et_value_set_float(best, "value", manifest->best_value);
-}
-
-/* The manifest as values, with zeros for its checksum; NULL if no memory is left. */
+/* The manifest as values, with zeros for its checksum. */
 static et_value *to_values(const et_manifest *manifest, et_arena *arena)
 {
     et_value *root = et_value_dict(arena);
-    bool ok = et_value_set_string(root, "format", FORMAT) != NULL &&
-              et_value_set_string(root, "checksum", et_checksum_print(0).digits) != NULL &&
-              put_best(root, manifest);
-    et_value *list = et_value_set_list(root, "checkpoints");
-    for (size_t i = 0; i < manifest->count && ok; i++)
-        ok = put_entry(list, &manifest->entries[i]);
-    et_value *leaving = et_value_set_list(root, "leaving");
-    for (size_t i = 0; i < manifest->leaving_count && ok; i++) {
-        if (!is_listed(manifest, manifest->leaving[i]))
-            ok = et_value_add_string(leaving, manifest->leaving[i]) != NULL;
+    et_value_set_string(root, "format", FORMAT);
+    et_value_set_string(root, "checksum", et_checksum_print(0).digits);
+    if (manifest->has_best) {
+        et_assert(isfinite(manifest->best_value));
+        et_value *best = et_value_set_dict(root, "best");
+        et_value_set_int(best, "step", manifest->best_step);
+        et_value_set_float(best, "value", manifest->best_value);
     }
-    return ok && list != NULL && leaving != NULL ? root : NULL;
+    et_value *list = et_value_set_list(root, "checkpoints");
+    for (size_t i = 0; i < manifest->count; i++)
+        put_entry(list, &manifest->entries[i]);
+    et_value *leaving = et_value_set_list(root, "leaving");
+    for (size_t i = 0; i < manifest->leaving_count; i++) {
+        if (!is_listed(manifest, manifest->leaving[i]))
+            et_value_add_string(leaving, manifest->leaving[i]);
+    }
+    return root;
 }
 
 /* The checksum is over the text with zeros for its own digits; they come before any other
@@ -260,8 +255,8 @@ static int save(const et_manifest *manifest, const char *directory, et_error *er
     et_strbuf text = ET_STRBUF_INIT;
     char *path = et_path_join(directory, ET_MANIFEST_NAME);
     const et_value *root = to_values(manifest, &arena);
-    int status = path == NULL || root == NULL ? et_alloc_failed(error, 0, ET_MANIFEST_NAME)
-                                              : print_sealed(&text, root, error);
+    int status = path == NULL || et_value_failed(root) ? et_alloc_failed(error, 0, ET_MANIFEST_NAME)
+                                                       : print_sealed(&text, root, error);
     if (!status)
         status = et_file_write(path, text.data, text.length, error);
     et_free(path);

@@ -180,21 +180,11 @@ static int read_offsets(et_safetensors_tensor *tensor, const et_safetensors *fil
     return ET_OK;
 }
 
-/* Names go into messages, so they hold nothing that a terminal would act on. */
-static bool printable(const char *name)
-{
-    for (; *name != '\0'; name++) {
-        if ((unsigned char)*name < ' ' || *name == 0x7f)
-            return false;
-    }
-    return true;
-}
-
 /* (5) */
 static int read_tensor(et_safetensors_tensor *tensor, const et_safetensors *file,
                        const et_value *value, et_error *error)
 {
-    if (!printable(value->key))
+    if (!et_safetensors_name_sound(value->key))
         return bad_header(file, NULL, "a name has control characters", error);
     tensor->name = value->key;
     if (value->kind != ET_VALUE_DICT || value->count != 3)
@@ -308,7 +298,8 @@ static int check_unsealed(const et_safetensors *file, bool foreign, et_error *er
         return et_fail(error, ET_EFORMAT,
                        "%s: written in a format that this version does not read (\"%.32s\"; it "
                        "reads \"%s\"), or damaged",
-                       file->path, printable(format) ? format : "?", ET_SAFETENSORS_FORMAT);
+                       file->path, et_safetensors_name_sound(format) ? format : "?",
+                       ET_SAFETENSORS_FORMAT);
     return et_fail(error, ET_EFORMAT,
                    ours ? "%s: damaged: the header's seal is broken"
                         : "%s: has no checksums: not written by Etude, or "

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/unicode.h"
 #include "io/checksum.h"
 
 static const char seal[] = ET_SAFETENSORS_SEAL;
@@ -45,6 +46,18 @@ const char *et_safetensors_dtype_name(et_dtype dtype)
     };
     et_assert(dtype < ET_DTYPE_COUNT);
     return names[dtype];
+}
+
+bool et_safetensors_name_sound(const char *name)
+{
+    const unsigned char *next = (const unsigned char *)name;
+    size_t bad;
+    for (; *next != '\0'; next++) {
+        const bool upper_control = next[0] == 0xc2 && next[1] >= 0x80 && next[1] < 0xa0;
+        if (*next < ' ' || *next == 0x7f || upper_control)
+            return false;
+    }
+    return et_utf8_valid(name, strlen(name), &bad);
 }
 
 bool et_safetensors_bytes(uint64_t *out, et_dtype dtype, et_shape shape)

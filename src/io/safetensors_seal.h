@@ -38,6 +38,10 @@ int et_safetensors_seal_compute(uint64_t *out, const char *head, size_t size, et
 /* "F32" and so on. Static. */
 const char *et_safetensors_dtype_name(et_dtype dtype);
 
+/* Whether a name is valid UTF-8 without control characters: names go into messages, so they hold
+ * nothing that a terminal would act on. */
+bool et_safetensors_name_sound(const char *name);
+
 /* Bytes of a tensor; false if the product does not fit. Sizes are not negative. */
 bool et_safetensors_bytes(uint64_t *out, et_dtype dtype, et_shape shape);
 

@@ -42,7 +42,7 @@ static int order_items(struct draft *draft, const et_safetensors_item *items, et
     return ET_OK;
 }
 
-/* Names are keys: unique, and not the metadata's. */
+/* Names are keys: unique, not the metadata's, and such that the reader takes them. */
 static int check_names(const struct draft *draft, et_error *error)
 {
     et_map seen = ET_MAP_INIT;
@@ -50,7 +50,11 @@ static int check_names(const struct draft *draft, et_error *error)
     for (size_t i = 0; i < draft->count && !status; i++) {
         const char *name = draft->items[i]->name;
         int64_t other;
-        if (et_map_get(&seen, name, &other) || strcmp(name, ET_SAFETENSORS_METADATA) == 0)
+        if (!et_safetensors_name_sound(name))
+            status = et_fail(error, ET_EFAIL,
+                             "%s: the name of tensor %zu is not UTF-8 or has control characters",
+                             draft->path, i);
+        else if (et_map_get(&seen, name, &other) || strcmp(name, ET_SAFETENSORS_METADATA) == 0)
             status = et_fail(error, ET_EFAIL, "%s: two tensors are named \"%s\"; rename one",
                              draft->path, name);
         else if (!et_map_put(&seen, name, (int64_t)i))

@@ -1,0 +1,282 @@
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "files.h"
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "io/event.h"
+#include "io/progress.h"
+#include "io/record.h"
+#include "io/sink.h"
+
+/* A log as the controller writes it. */
+static et_value *make_log(et_arena *arena, int64_t step)
+{
+    et_value *log = et_value_dict(arena);
+    et_value *train = et_value_set_dict(log, "train");
+    et_value_set_float(train, "loss", 3.25 / (double)step);
+    et_value_set_int(train, "epoch", 2);
+    et_value *rates = et_value_set_dict(train, ET_SINK_TIME);
+    et_value_set_float(rates, "tokens_per_second", 34100.5);
+    if (step % 2 == 0) {
+        et_value *validation = et_value_set_dict(log, "validation");
+        et_value_set_float(validation, "BLEU", 24.8);
+        et_value_set_float(validation, "bad", NAN);
+        et_value_set_string(validation, ET_SINK_NOTE, "best so far, saved");
+        et_value_set_string(validation, "sample", "Klicken Sie.");
+    }
+    return log;
+}
+
+static void write_logs(et_sink *sink, int64_t first, int64_t last)
+{
+    for (int64_t step = first; step <= last; step++) {
+        et_arena arena = ET_ARENA_INIT;
+        assert_ok(et_sink_write(sink, step, make_log(&arena, step), error));
+        et_arena_release(&arena);
+    }
+}
+
+static void test_sink__jsonl_lines(void **state)
+{
+    et_sink *sink;
+    size_t length;
+    assert_ok(et_sink_jsonl_open(&sink, in(state, "m.jsonl"), NULL, error));
+    write_logs(sink, 1, 2);
+    assert_ok(et_sink_close(sink, error));
+    char *text = get_file(in(state, "m.jsonl"), &length);
+    static const char first[] = "{\"step\":1,\"train\":{\"loss\":3.25,\"epoch\":2,\"time\":"
+                                "{\"tokens_per_second\":34100.5}},\"time\":{\"wall\":1";
+    assert_memory_equal(text, first, sizeof first - 1);
+    char *second = strchr(text, '\n') + 1;
+    assert_non_null(strstr(second, "\"validation\":{\"BLEU\":24.8,\"bad\":null,\"note\":"));
+    assert_string_equal(text + length - 3, "}}\n");
+    free(text);
+}
+
+/* The lines without their wall clocks. */
+static char *comparable(const char *path)
+{
+    size_t length;
+    char *text = get_file(path, &length), *out = text;
+    for (char *next = text; *next != '\0';) {
+        if (strncmp(next, "{\"wall\":", 8) == 0)
+            next = strchr(next, '}');
+        *out++ = *next++;
+    }
+    *out = '\0';
+    return text;
+}
+
+static void open_files(et_sink **out, const char *directory, const et_value *positions)
+{
+    char path[600];
+    et_sink *sinks[2];
+    snprintf(path, sizeof path, "%s/metrics.jsonl", directory);
+    assert_ok(et_sink_jsonl_open(&sinks[0], path, positions, error));
+    assert_ok(et_sink_events_open(&sinks[1], directory, positions, error));
+    assert_ok(et_sink_multi_open(out, sinks, 2, error));
+}
+
+/* Records in an event file. */
+static size_t count_events(const char *path)
+{
+    et_record_reader reader;
+    const void *bytes;
+    size_t length, count = 0;
+    assert_ok(et_record_reader_open(&reader, path, error));
+    for (;; count++) {
+        assert_ok(et_record_read(&reader, &bytes, &length, error));
+        if (bytes == NULL)
+            break;
+    }
+    et_record_reader_close(&reader);
+    return count;
+}
+
+/* Steps 1..9 at once, or 1..7 and from the positions after 4 on: equal but for the clock. */
+static void test_sink__resume(void **state)
+{
+    et_sink *sink;
+    et_arena arena = ET_ARENA_INIT;
+    et_value *positions = et_value_dict(&arena);
+    mkdir(in(state, "whole"), 0777);
+    mkdir(in(state, "cut"), 0777);
+    open_files(&sink, in(state, "whole"), NULL);
+    write_logs(sink, 1, 9);
+    assert_ok(et_sink_close(sink, error));
+
+    open_files(&sink, in(state, "cut"), NULL);
+    write_logs(sink, 1, 4);
+    assert_ok(et_sink_flush(sink, error));
+    et_sink_positions(sink, positions);
+    assert_int_equal(positions->count, 2);
+    assert_non_null(et_value_path(positions, "events.validation"));
+    write_logs(sink, 5, 7);
+    assert_ok(et_sink_close(sink, error));
+    open_files(&sink, in(state, "cut"), positions);
+    write_logs(sink, 5, 9);
+    assert_ok(et_sink_close(sink, error));
+
+    char *whole = comparable(in(state, "whole/metrics.jsonl"));
+    char *cut = comparable(in(state, "cut/metrics.jsonl"));
+    assert_string_equal(whole, cut);
+    assert_int_equal(count_events(in(state, "cut/train/" ET_EVENTS_NAME)), 1 + 9);
+    assert_int_equal(count_events(in(state, "cut/validation/" ET_EVENTS_NAME)), 1 + 4);
+    assert_false(file_is_there(in(state, "cut/" ET_EVENTS_NAME))); /* nothing at the root */
+    free(whole);
+    free(cut);
+    et_arena_release(&arena);
+}
+
+/* A new run over an old one's files starts them anew; a torn line goes when it is resumed. */
+static void test_sink__jsonl_starts_anew(void **state)
+{
+    et_sink *sink;
+    et_arena arena = ET_ARENA_INIT;
+    et_value *positions = et_value_dict(&arena);
+    struct stat info;
+    et_value_set_int(positions, "jsonl", 1000);
+    put_file(in(state, "old.jsonl"), "{}\n{}\n{\"st", 10);
+    assert_ok(et_sink_jsonl_open(&sink, in(state, "old.jsonl"), positions, error));
+    assert_ok(et_sink_close(sink, error));
+    assert_int_equal(stat(in(state, "old.jsonl"), &info), 0);
+    assert_int_equal(info.st_size, 6);
+    assert_ok(et_sink_jsonl_open(&sink, in(state, "old.jsonl"), NULL, error));
+    assert_ok(et_sink_close(sink, error));
+    assert_int_equal(stat(in(state, "old.jsonl"), &info), 0);
+    assert_int_equal(info.st_size, 0);
+    et_arena_release(&arena);
+}
+
+static void test_sink__hostile_positions(void **state)
+{
+    static const char *const names[] = { "../x", "/tmp/x", "a/../../x" };
+    et_sink *sink;
+    et_arena arena = ET_ARENA_INIT;
+    for (size_t i = 0; i < 3; i++) {
+        et_value *positions = et_value_dict(&arena);
+        et_value_set_int(et_value_set_dict(positions, "events"), names[i], 0);
+        assert_fails(et_sink_events_open(&sink, *state, positions, error), ET_EFORMAT, *state);
+    }
+    et_value *positions = et_value_dict(&arena);
+    et_value_set_int(positions, "jsonl", -2);
+    assert_int_equal(et_sink_jsonl_open(&sink, in(state, "x"), positions, NULL), ET_EFORMAT);
+    et_value_set_string(positions, "jsonl", "x");
+    assert_int_equal(et_sink_jsonl_open(&sink, in(state, "x"), positions, NULL), ET_EFORMAT);
+    assert_false(file_is_there(in(state, "x")));
+    et_arena_release(&arena);
+}
+
+static void test_sink__console(void **state)
+{
+    et_sink *sink;
+    et_progress *progress;
+    et_progress_options options = ET_PROGRESS_OPTIONS_INIT;
+    size_t length;
+    options.fd = open(in(state, "screen"), O_CREAT | O_WRONLY | O_TRUNC, 0666);
+    assert_ok(et_progress_open(&progress, &options, error));
+    assert_ok(et_sink_console_open(&sink, progress, "train", error));
+    write_logs(sink, 1999, 2000);
+    assert_ok(et_sink_close(sink, error));
+    et_progress_close(progress);
+    close(options.fd);
+    char *text = get_file(in(state, "screen"), &length);
+    assert_string_equal(text, "step  2,000  validation  BLEU 24.8  bad nan  best so far, saved\n");
+    free(text);
+}
+
+/* A sink that fails, and counts. */
+typedef struct failing {
+    et_sink sink;
+    int *writes;
+} failing;
+
+static int failing_write(et_sink *self, int64_t step, const et_value *values, et_error *error)
+{
+    (void)values;
+    ++*((failing *)self)->writes;
+    return et_fail(error, ET_EIO, "step %d failed", (int)step);
+}
+
+static int failing_flush(et_sink *self, et_error *error)
+{
+    (void)self;
+    return et_fail(error, ET_EIO, "flush failed");
+}
+
+static int failing_close(et_sink *self, et_error *error)
+{
+    et_free(self);
+    return et_fail(error, ET_EIO, "close failed");
+}
+
+static const et_sink_class failing_class = {
+    .name = "failing", .write = failing_write, .flush = failing_flush, .close = failing_close
+};
+
+/* One sink's failure is told and does not keep the log from the others. */
+static void test_sink__multi_goes_on(void **state)
+{
+    et_sink *sinks[3], *sink;
+    int writes = 0;
+    struct stat info;
+    for (int i = 0; i < 3; i += 2) {
+        failing *own = et_alloc_zero(1, sizeof *own);
+        *own = (failing){ { &failing_class }, &writes };
+        sinks[i] = &own->sink;
+    }
+    assert_ok(et_sink_jsonl_open(&sinks[1], in(state, "multi.jsonl"), NULL, error));
+    assert_ok(et_sink_multi_open(&sink, sinks, 3, error));
+    et_arena arena = ET_ARENA_INIT;
+    assert_fails(et_sink_write(sink, 5, make_log(&arena, 5), error), ET_EIO, "step 5 failed");
+    et_arena_release(&arena);
+    assert_int_equal(writes, 2);
+    assert_int_equal(stat(in(state, "multi.jsonl"), &info), 0);
+    assert_true(info.st_size > 20);
+    assert_fails(et_sink_flush(sink, error), ET_EIO, "flush failed");
+    assert_fails(et_sink_close(sink, error), ET_EIO, "close failed");
+}
+
+/* Every write from the n-th on fails: told, and what was whole stays readable. */
+static void test_sink__no_room(void **state)
+{
+    for (rlim_t room = 0; room < 250; room += 31) {
+        et_sink *sink;
+        size_t length;
+        assert_ok(et_sink_jsonl_open(&sink, in(state, "full.jsonl"), NULL, error));
+        limit_files(room);
+        int status = ET_OK;
+        for (int64_t step = 1; step < 9 && !status; step += 2) {
+            et_arena arena = ET_ARENA_INIT;
+            status = et_sink_write(sink, step, make_log(&arena, step), NULL);
+            et_arena_release(&arena);
+        }
+        unlimit_files();
+        assert_int_equal(status, ET_EIO);
+        assert_ok(et_sink_close(sink, error));
+        char *text = get_file(in(state, "full.jsonl"), &length);
+        assert_true(length == 0 || text[length - 1] == '\n');
+        free(text);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sink__jsonl_lines),
+        cmocka_unit_test(test_sink__resume),
+        cmocka_unit_test(test_sink__jsonl_starts_anew),
+        cmocka_unit_test(test_sink__hostile_positions),
+        cmocka_unit_test(test_sink__console),
+        cmocka_unit_test(test_sink__multi_goes_on),
+        cmocka_unit_test(test_sink__no_room),
+    };
+    return cmocka_run_group_tests(tests, make_directory, remove_directory);
+}
