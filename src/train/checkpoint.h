@@ -82,7 +82,8 @@ size_t et_checkpoints_memory(const et_checkpoints *checkpoints);
 /* The step of the newest checkpoint saved or restored, -1 if none. */
 int64_t et_checkpoints_newest_step(const et_checkpoints *checkpoints);
 
-/* Files, without a manager (reading needs no lock) --------------------------------------- */
+/* Files, without a manager. Reading needs no lock; but in the process that saves, wait first:
+ * looking for checkpoints clears away left-over temporary files of one's own number. */
 
 /* Restores the whole state from one file, after checking all of it. */
 int et_checkpoint_restore_file(et_state *state, const char *path, int64_t *step, et_error *error);

@@ -120,7 +120,7 @@ static int restore_params(void *self, const et_value *dict, et_error *error)
 
 static const et_state_class params_class = { "parameters", save_params, restore_params };
 
-static bool is_weight(const char *name)
+bool et_state_is_weight(const char *name)
 {
     return strncmp(name, ET_STATE_AVERAGE, strlen(ET_STATE_AVERAGE)) != 0 &&
            strncmp(name, ET_STATE_OPTIMIZER, strlen(ET_STATE_OPTIMIZER)) != 0;
@@ -132,7 +132,7 @@ int et_state_add_params(et_state *state, et_params *params, et_error *error)
     float *values = et_params_values(params);
     int status = et_state_add(state, "params", &params_class, params, error);
     for (int i = 0; !status && i < et_params_count(params); i++) {
-        et_assert(is_weight(et_params_name(params, i)));
+        et_assert(et_state_is_weight(et_params_name(params, i)));
         status = et_state_add_tensor(state, et_params_name(params, i),
                                      values + et_params_offset(params, i),
                                      et_params_shape(params, i), error);

@@ -58,6 +58,9 @@ int et_state_add_params(et_state *state, et_params *params, et_error *error);
 int et_state_add_optimizer(et_state *state, et_optimizer *optimizer, const et_params *params,
                            et_error *error);
 
+/* Whether a tensor of this name is a weight: neither a slot nor an average. */
+bool et_state_is_weight(const char *name);
+
 /* All parts as a new dict in arena: name to the part's dict. */
 int et_state_save(const et_state *state, et_value **out, et_arena *arena, et_error *error);
 

@@ -1,0 +1,434 @@
+#include "train/checkpoint.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <etude/log.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/strbuf.h"
+#include "base/thread.h"
+#include "train/checkpoint_file.h"
+
+#define LOCK_NAME "lock"
+
+/* One save: written by the caller before its thread starts, read by the caller after the join.
+ * In between it belongs to the thread, with the manifest; so there is no mutex. */
+typedef struct job {
+    bool best;
+    int64_t step;
+    et_strbuf state; /* the tree as JSON */
+    et_strbuf info;  /* best: the text of info.json */
+    int status;
+    et_error error;
+} job;
+
+struct et_checkpoints {
+    et_state *state;
+    et_checkpoint_options options;
+    char *model_dir, *directory, *best_directory;
+    int lock; /* -1: not held */
+    et_manifest manifest;
+    et_safetensors_item *items; /* the state's tensors, with data in the snapshot */
+    size_t item_count;
+    char *snapshot;
+    size_t snapshot_bytes;
+    bool running; /* a thread has the job */
+    pthread_t thread;
+    job job;
+    int64_t newest_step; /* -1: none */
+};
+
+/* Opening ----------------------------------------------------------------------------- */
+
+/* Each tensor begins at a multiple of 64 bytes, as in the file. */
+static size_t padded(size_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
+
+static int make_snapshot(et_checkpoints *self, et_error *error)
+{
+    size_t count = et_state_tensor_count(self->state);
+    self->items = et_alloc(count, sizeof *self->items);
+    if (!self->items)
+        return et_alloc_failed(error, count * sizeof *self->items, "checkpoints");
+    for (size_t i = 0; i < count; i++)
+        self->snapshot_bytes += padded(
+            (size_t)et_shape_count(et_state_tensor_at(self->state, i)->shape) * sizeof(float));
+    self->snapshot = et_alloc_aligned(self->snapshot_bytes, 64);
+    if (!self->snapshot)
+        return et_alloc_failed(error, self->snapshot_bytes, "the snapshot of checkpoints");
+    char *at = self->snapshot;
+    for (; self->item_count < count; self->item_count++) {
+        const et_state_tensor *from = et_state_tensor_at(self->state, self->item_count);
+        et_tensor tensor = { at, ET_F32, from->shape };
+        self->items[self->item_count] = (et_safetensors_item){ from->name, tensor };
+        at += padded(et_tensor_bytes(tensor));
+    }
+    return ET_OK;
+}
+
+static int make_paths(et_checkpoints *self, const char *model_dir, et_error *error)
+{
+    self->model_dir = et_strdup(model_dir);
+    self->directory = et_path_join(model_dir, ET_CHECKPOINT_FOLDER);
+    self->best_directory = et_path_join(model_dir, ET_CHECKPOINT_BEST);
+    if (!self->model_dir || !self->directory || !self->best_directory)
+        return et_alloc_failed(error, strlen(model_dir), "a path");
+    return et_directory_make(self->directory, error);
+}
+
+static int take_lock(et_checkpoints *self, et_error *error)
+{
+    char *path = et_path_join(self->directory, LOCK_NAME);
+    if (!path)
+        return et_alloc_failed(error, strlen(self->directory), "a path");
+    int status = et_lock_take(&self->lock, path, error);
+    if (status)
+        self->lock = -1;
+    et_free(path);
+    return status;
+}
+
+static void sweep_best(const et_checkpoints *self);
+
+static int prepare(et_checkpoints *self, const char *model_dir, et_error *error)
+{
+    int status = make_paths(self, model_dir, error);
+    if (!status)
+        status = take_lock(self, error);
+    if (!status)
+        status = et_checkpoint_list(&self->manifest, self->directory, error);
+    if (!status)
+        status = make_snapshot(self, error);
+    if (!status)
+        sweep_best(self);
+    return status;
+}
+
+static void release(et_checkpoints *self)
+{
+    et_assert(!self->running);
+    if (self->lock >= 0)
+        et_lock_drop(self->lock);
+    et_manifest_release(&self->manifest);
+    et_strbuf_release(&self->job.state);
+    et_strbuf_release(&self->job.info);
+    et_free(self->items);
+    et_free(self->snapshot);
+    et_free(self->model_dir);
+    et_free(self->directory);
+    et_free(self->best_directory);
+    et_free(self);
+}
+
+int et_checkpoints_open(et_checkpoints **out, const char *model_dir, et_state *state,
+                        const et_checkpoint_options *options, et_error *error)
+{
+    et_assert(options->max_to_keep >= 1 && options->interval >= 0);
+    *out = NULL;
+    et_checkpoints *self = et_alloc_zero(1, sizeof *self);
+    if (!self)
+        return et_alloc_failed(error, sizeof *self, "checkpoints");
+    self->state = state;
+    self->options = *options;
+    self->lock = -1;
+    self->newest_step = -1;
+    int status = prepare(self, model_dir, error);
+    if (status) {
+        release(self);
+        return status;
+    }
+    *out = self;
+    return ET_OK;
+}
+
+int et_checkpoints_close(et_checkpoints *checkpoints, et_error *error)
+{
+    if (!checkpoints)
+        return ET_OK;
+    int status = et_checkpoints_wait(checkpoints, error);
+    release(checkpoints);
+    return status;
+}
+
+/* Writing, in the thread -------------------------------------------------------------- */
+
+static char *file_path(const char *directory, const char *prefix, int64_t step)
+{
+    char name[64];
+    snprintf(name, sizeof name, "%s%" PRId64 ET_CHECKPOINT_SUFFIX, prefix, step);
+    return et_path_join(directory, name);
+}
+
+static bool is_listed(const et_manifest *manifest, const char *file)
+{
+    for (size_t i = 0; i < manifest->count; i++)
+        if (strcmp(manifest->entries[i].file, file) == 0)
+            return true;
+    return false;
+}
+
+/* After a failed commit: back to what the manifest on disk says. Its text, not ours, decides
+ * whether the new file exists. */
+static void roll_back(et_checkpoints *self, const char *path)
+{
+    et_manifest old;
+    et_error error = ET_ERROR_INIT;
+    if (et_manifest_load(&old, self->directory, &error)) {
+        et_log(ET_LOG_WARNING, "%s", error.text);
+        return;
+    }
+    et_manifest_release(&self->manifest);
+    self->manifest = old;
+    if (!is_listed(&self->manifest, et_path_base(path)))
+        unlink(path);
+}
+
+static int commit(et_checkpoints *self, const char *path, const et_safetensors_written *written,
+                  et_error *error)
+{
+    et_manifest *manifest = &self->manifest;
+    et_manifest_entry entry = { .step = self->job.step,
+                                .time = et_clock_wall(),
+                                .bytes = written->bytes,
+                                .checksum = written->checksum };
+    snprintf(entry.file, sizeof entry.file, "%s", et_path_base(path));
+    int status = et_manifest_add(manifest, &entry, error);
+    while (!status && (int64_t)manifest->count > self->options.max_to_keep)
+        status = et_manifest_remove(manifest, 0, error);
+    if (!status)
+        status = et_manifest_commit(manifest, self->directory, error);
+    if (status)
+        roll_back(self, path);
+    return status;
+}
+
+static int write_newest(et_checkpoints *self, et_error *error)
+{
+    et_safetensors_written written;
+    char *path = file_path(self->directory, ET_CHECKPOINT_PREFIX, self->job.step);
+    if (!path)
+        return et_alloc_failed(error, strlen(self->directory), "a path");
+    int status = et_checkpoint_file_write(&written, path, self->items, self->item_count,
+                                          self->job.step, et_strbuf_text(&self->job.state), error);
+    if (!status)
+        status = commit(self, path, &written, error);
+    et_free(path);
+    return status;
+}
+
+/* The step that info.json names, -1 if there is none that can be read. */
+static int64_t best_step(const et_checkpoints *self)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_value *info;
+    int64_t step = -1;
+    if (!et_checkpoint_best_info(&info, self->model_dir, &arena, NULL))
+        step = et_value_get(info, ET_CHECKPOINT_STEP)->integer;
+    et_arena_release(&arena);
+    return step;
+}
+
+/* Removes what info.json does not name: former best ones, and what a killed run left. */
+static void sweep_best(const et_checkpoints *self)
+{
+    int64_t keep = best_step(self);
+    DIR *stream = opendir(self->best_directory);
+    if (!stream)
+        return;
+    et_manifest_sweep(self->best_directory);
+    for (const struct dirent *item; (item = readdir(stream)) != NULL;) {
+        int64_t step;
+        char name[64];
+        if (sscanf(item->d_name, ET_CHECKPOINT_BEST_PREFIX "%" SCNd64, &step) != 1)
+            continue;
+        snprintf(name, sizeof name, ET_CHECKPOINT_BEST_PREFIX "%" PRId64 ET_CHECKPOINT_SUFFIX,
+                 step);
+        if (step == keep || keep < 0 || strcmp(name, item->d_name) != 0)
+            continue;
+        if (unlinkat(dirfd(stream), name, 0) && errno != ENOENT)
+            et_log(ET_LOG_WARNING, "%s/%s: cannot be removed: %s", self->best_directory, name,
+                   strerror(errno));
+    }
+    closedir(stream);
+}
+
+static int write_info(et_checkpoints *self, const char *weights, et_error *error)
+{
+    const et_strbuf *info = &self->job.info;
+    char *path = et_path_join(self->best_directory, ET_CHECKPOINT_INFO);
+    if (!path)
+        return et_alloc_failed(error, strlen(self->best_directory), "a path");
+    int status = et_file_write(path, info->data, info->length, error);
+    et_free(path);
+    if (!status)
+        sweep_best(self);
+    else if (best_step(self) != self->job.step)
+        unlink(weights);
+    return status;
+}
+
+/* Weights first, then info.json, which names them: so it never names what is not there. */
+static int write_best(et_checkpoints *self, et_error *error)
+{
+    et_safetensors_written written;
+    int status = et_directory_make(self->best_directory, error);
+    if (status)
+        return status;
+    char *path = file_path(self->best_directory, ET_CHECKPOINT_BEST_PREFIX, self->job.step);
+    if (!path)
+        return et_alloc_failed(error, strlen(self->best_directory), "a path");
+    status = et_checkpoint_file_write(&written, path, self->items, self->item_count, self->job.step,
+                                      et_strbuf_text(&self->job.state), error);
+    if (!status)
+        status = write_info(self, path, error);
+    et_free(path);
+    return status;
+}
+
+static void *run_job(void *payload)
+{
+    et_checkpoints *self = payload;
+    job *work = &self->job;
+    work->status = work->best ? write_best(self, &work->error) : write_newest(self, &work->error);
+    return NULL;
+}
+
+/* Saving, in the caller --------------------------------------------------------------- */
+
+static int print_state(et_checkpoints *self, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_value *tree;
+    int status = et_state_save(self->state, &tree, &arena, error);
+    et_strbuf_reset(&self->job.state);
+    if (!status && et_value_failed(tree))
+        status = et_alloc_failed(error, 0, "the state's text");
+    if (!status)
+        et_json_print(&self->job.state, tree, 0);
+    et_arena_release(&arena);
+    if (!status && self->job.state.failed)
+        status = et_alloc_failed(error, self->job.state.length, "the state's text");
+    return status;
+}
+
+static int print_info(et_checkpoints *self, int64_t step, const et_value *metrics, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_value *info = et_value_dict(&arena);
+    int status =
+        info ? et_value_merge(info, metrics, error) : et_alloc_failed(error, 0, ET_CHECKPOINT_INFO);
+    if (!status && !et_value_set_int(info, ET_CHECKPOINT_STEP, step))
+        status = et_alloc_failed(error, 0, ET_CHECKPOINT_INFO);
+    et_strbuf_reset(&self->job.info);
+    if (!status) {
+        et_json_print(&self->job.info, info, 4);
+        et_strbuf_append_char(&self->job.info, '\n');
+    }
+    et_arena_release(&arena);
+    if (!status && self->job.info.failed)
+        status = et_alloc_failed(error, self->job.info.length, ET_CHECKPOINT_INFO);
+    return status;
+}
+
+static int start(et_checkpoints *self, int64_t step, bool best, et_error *error)
+{
+    int status = print_state(self, error);
+    if (status)
+        return status;
+    for (size_t i = 0; i < self->item_count; i++)
+        memcpy(self->items[i].tensor.data, et_state_tensor_at(self->state, i)->data,
+               et_tensor_bytes(self->items[i].tensor));
+    self->job.best = best;
+    self->job.step = step;
+    self->job.status = ET_OK;
+    status = et_thread_start(&self->thread, run_job, self, error);
+    self->running = !status;
+    return status;
+}
+
+int et_checkpoints_wait(et_checkpoints *checkpoints, et_error *error)
+{
+    if (!checkpoints->running)
+        return ET_OK;
+    et_thread_join(checkpoints->thread);
+    checkpoints->running = false;
+    if (checkpoints->job.status)
+        return et_fail(error, checkpoints->job.status, "saving step %" PRId64 ": %s",
+                       checkpoints->job.step, checkpoints->job.error.text);
+    if (!checkpoints->job.best)
+        checkpoints->newest_step = checkpoints->job.step;
+    return ET_OK;
+}
+
+int et_checkpoints_save(et_checkpoints *checkpoints, int64_t step, et_error *error)
+{
+    et_assert(step >= 0);
+    et_assert_equal(checkpoints->item_count, et_state_tensor_count(checkpoints->state));
+    int status = et_checkpoints_wait(checkpoints, error);
+    return status ? status : start(checkpoints, step, false, error);
+}
+
+int et_checkpoints_save_best(et_checkpoints *checkpoints, int64_t step, const et_value *metrics,
+                             et_error *error)
+{
+    et_assert(step >= 0);
+    int status = et_checkpoints_wait(checkpoints, error);
+    if (!status)
+        status = print_info(checkpoints, step, metrics, error);
+    return status ? status : start(checkpoints, step, true, error);
+}
+
+int64_t et_checkpoints_newest_step(const et_checkpoints *checkpoints)
+{
+    bool saving = checkpoints->running && !checkpoints->job.best;
+    return saving ? checkpoints->job.step : checkpoints->newest_step;
+}
+
+bool et_checkpoints_due(const et_checkpoints *checkpoints, int64_t step)
+{
+    int64_t interval = checkpoints->options.interval;
+    int64_t last = et_checkpoints_newest_step(checkpoints);
+    return interval > 0 && step / interval > (last < 0 ? 0 : last) / interval;
+}
+
+size_t et_checkpoints_memory(const et_checkpoints *checkpoints)
+{
+    return checkpoints->snapshot_bytes;
+}
+
+/* Restoring --------------------------------------------------------------------------- */
+
+int et_checkpoints_restore(et_checkpoints *checkpoints, int64_t *step, et_error *error)
+{
+    et_safetensors *file;
+    int64_t index, found;
+    int status = et_checkpoints_wait(checkpoints, error);
+    if (!status)
+        status = et_checkpoint_open_newest(&file, &found, &index, &checkpoints->manifest,
+                                           checkpoints->directory, error);
+    if (status)
+        return status;
+    *step = -1;
+    if (index < 0)
+        return ET_OK;
+    char *path = et_path_join(checkpoints->directory, checkpoints->manifest.entries[index].file);
+    status = path ? et_checkpoint_file_restore(checkpoints->state, file, path, error)
+                  : et_alloc_failed(error, strlen(checkpoints->directory), "a path");
+    et_free(path);
+    et_safetensors_close(file);
+    if (!status)
+        *step = checkpoints->newest_step = found;
+    return status;
+}

@@ -1,0 +1,134 @@
+#include "train/checkpoint_file.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/json.h"
+#include "train/checkpoint.h"
+
+int et_checkpoint_file_write(et_safetensors_written *written, const char *path,
+                             const et_safetensors_item *items, size_t count, int64_t step,
+                             const char *state, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    char digits[32];
+    snprintf(digits, sizeof digits, "%" PRId64, step);
+    et_value *metadata = et_value_dict(&arena);
+    int status = ET_OK;
+    if (!et_value_set_string(metadata, ET_CHECKPOINT_KEY_STEP, digits) ||
+        !et_value_set_string(metadata, ET_CHECKPOINT_KEY_STATE, state))
+        status = et_alloc_failed(error, strlen(state), "a checkpoint");
+    if (!status)
+        status = et_safetensors_write(written, path, items, count, metadata, error);
+    et_arena_release(&arena);
+    return status;
+}
+
+static int read_step(int64_t *step, const et_safetensors *file, const char *path, et_error *error)
+{
+    const char *digits = et_safetensors_metadata(file, ET_CHECKPOINT_KEY_STEP);
+    char *end;
+    if (!digits || !et_safetensors_metadata(file, ET_CHECKPOINT_KEY_STATE))
+        return et_fail(error, ET_EFORMAT, "%s: not a checkpoint: no step or state in it", path);
+    errno = 0;
+    *step = strtoll(digits, &end, 10);
+    if (errno || end == digits || *end || *step < 0)
+        return et_fail(error, ET_EFORMAT, "%s: its step is '%s', not a number", path, digits);
+    return ET_OK;
+}
+
+int et_checkpoint_file_open(et_safetensors **out, const char *path, int64_t *step, et_error *error)
+{
+    int status = et_safetensors_open(out, path, error);
+    if (status)
+        return status;
+    status = et_safetensors_verify(*out, error);
+    if (!status)
+        status = read_step(step, *out, path, error);
+    if (status) {
+        et_safetensors_close(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+static int other_shape(const et_safetensors_tensor *there, et_shape here, const char *path,
+                       et_error *error)
+{
+    char was[ET_SHAPE_TEXT_MAX], is[ET_SHAPE_TEXT_MAX];
+    return et_fail(error, ET_ECONFIG,
+                   "%s: belongs to another model: %s is %s %s there and float32 %s here; use the "
+                   "configuration it was made with",
+                   path, there->name, et_dtype_name(there->dtype),
+                   et_shape_print(there->shape, was), et_shape_print(here, is));
+}
+
+/* The same names with the same shapes on both sides. */
+static int match_tensors(const et_state *state, const et_safetensors *file, const char *path,
+                         et_error *error)
+{
+    for (size_t i = 0; i < et_state_tensor_count(state); i++) {
+        const et_state_tensor *here = et_state_tensor_at(state, i);
+        const et_safetensors_tensor *there = et_safetensors_find(file, here->name);
+        if (!there)
+            return et_fail(error, ET_ECONFIG,
+                           "%s: belongs to another model: it has no %s; use the configuration it "
+                           "was made with",
+                           path, here->name);
+        if (there->dtype != ET_F32 || !et_shape_equal(there->shape, here->shape))
+            return other_shape(there, here->shape, path, error);
+    }
+    for (size_t i = 0; i < et_safetensors_count(file); i++)
+        if (!et_state_tensor_find(state, et_safetensors_at(file, i)->name))
+            return et_fail(error, ET_ECONFIG,
+                           "%s: belongs to another model: it has %s, which this one has not; use "
+                           "the configuration it was made with",
+                           path, et_safetensors_at(file, i)->name);
+    return ET_OK;
+}
+
+static void copy_tensors(et_state *state, const et_safetensors *file)
+{
+    for (size_t i = 0; i < et_state_tensor_count(state); i++) {
+        const et_state_tensor *here = et_state_tensor_at(state, i);
+        const et_safetensors_tensor *there = et_safetensors_find(file, here->name);
+        memcpy(here->data, there->data, there->bytes);
+    }
+}
+
+int et_checkpoint_file_restore(et_state *state, const et_safetensors *file, const char *path,
+                               et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    const char *text = et_safetensors_metadata(file, ET_CHECKPOINT_KEY_STATE);
+    et_value *tree;
+    int status = match_tensors(state, file, path, error);
+    if (!status)
+        status = et_json_parse(&tree, &arena, text, strlen(text), path, error);
+    if (!status) {
+        status = et_state_match(state, tree, error);
+        if (!status) {
+            copy_tensors(state, file);
+            status = et_state_restore(state, tree, error);
+        }
+        if (status)
+            et_fail_while(error, status, "%s", path);
+    }
+    et_arena_release(&arena);
+    return status;
+}
+
+int et_checkpoint_restore_file(et_state *state, const char *path, int64_t *step, et_error *error)
+{
+    et_safetensors *file;
+    int status = et_checkpoint_file_open(&file, path, step, error);
+    if (status)
+        return status;
+    status = et_checkpoint_file_restore(state, file, path, error);
+    et_safetensors_close(file);
+    return status;
+}

@@ -1,0 +1,42 @@
+/* One checkpoint file: written from arrays and the state's text, opened with all of it checked.
+ * Policy (which file, when, what goes) is checkpoint.c's. Private to checkpoint*.c. */
+#ifndef ETUDE_TRAIN_CHECKPOINT_FILE_H
+#define ETUDE_TRAIN_CHECKPOINT_FILE_H
+
+#include <stdint.h>
+
+#include <etude/error.h>
+
+#include "io/manifest.h"
+#include "io/safetensors.h"
+#include "train/state.h"
+
+#define ET_CHECKPOINT_PREFIX      "ckpt-" /* of the last ones */
+#define ET_CHECKPOINT_BEST_PREFIX "best-"
+#define ET_CHECKPOINT_SUFFIX      ".safetensors"
+
+/* Writes items with the state tree as JSON text. */
+int et_checkpoint_file_write(et_safetensors_written *written, const char *path,
+                             const et_safetensors_item *items, size_t count, int64_t step,
+                             const char *state, et_error *error);
+
+/* Opens a file and compares every checksum; close with et_safetensors_close. ET_EFORMAT:
+ * damaged. */
+int et_checkpoint_file_open(et_safetensors **out, const char *path, int64_t *step, et_error *error);
+
+/* Restores the state from an open file, which is path; nothing was changed on ET_ECONFIG. */
+int et_checkpoint_file_restore(et_state *state, const et_safetensors *file, const char *path,
+                               et_error *error);
+
+/* The manifest of a directory of checkpoints: a damaged one is named in a warning and made
+ * anew from the files; complete files newer than all it names (a kill came before the commit)
+ * are taken up. */
+int et_checkpoint_list(et_manifest *out, const char *directory, et_error *error);
+
+/* The newest entry of the manifest whose file is sound, opened. *index is its place, or -1
+ * when the manifest is empty (then *file is NULL). Damaged and missing ones are named in
+ * warnings; ET_EFORMAT: none of several is sound. */
+int et_checkpoint_open_newest(et_safetensors **file, int64_t *step, int64_t *index,
+                              const et_manifest *manifest, const char *directory, et_error *error);
+
+#endif
