@@ -20,31 +20,31 @@ setup-dev:        ## and those that lint and the sanitizers need
 	@tools/setup build develop
 
 build: setup      ## the libraries and the command, build/etude
-	@cmake --preset release --log-level=WARNING
+	@cmake --preset release --log-level=WARNING >/dev/null
 	@cmake --build build -j $(J) --target $(LIBRARIES) $(PROGRAMS)
 
 test: setup       ## build everything and run the tests
-	@cmake --preset release --log-level=WARNING
+	@cmake --preset release --log-level=WARNING >/dev/null
 	@cmake --build build -j $(J)
-	@tools/run-tests build
+	@tools/run-tests build $(TESTS)
 
 # The same tests in other builds: addresses and leaks, undefined behaviour, data races.
 asan: setup       ## the tests with AddressSanitizer and UBSan, assertions on
 ubsan: setup      ## the tests with UBSan alone, optimised
 tsan: setup-dev   ## the tests with ThreadSanitizer (clang, LLVM's OpenMP)
 asan ubsan tsan:
-	@cmake --preset $@ --log-level=WARNING
+	@cmake --preset $@ --log-level=WARNING >/dev/null
 	@cmake --build build-$@ -j $(J)
 	@tools/run-tests build-$@ $(TESTS)
 
 # memcheck runs each program some 30 times slower; what starts programs is not its matter.
 valgrind: setup-dev ## the quick tests under memcheck
-	@cmake --preset valgrind --log-level=WARNING
+	@cmake --preset valgrind --log-level=WARNING >/dev/null
 	@cmake --build build-valgrind -j $(J)
 	@OMP_NUM_THREADS=1 tools/run-tests build-valgrind --label-exclude 'slow|process' $(TESTS)
 
 lint: setup-dev   ## layers, symbols, sizes, format, clang-tidy, cppcheck; warnings are errors
-	@cmake --preset release --log-level=WARNING
+	@cmake --preset release --log-level=WARNING >/dev/null
 	@cmake --build build -j $(J) --target $(LIBRARIES)
 	@tools/lint build
 
