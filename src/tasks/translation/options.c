@@ -66,7 +66,7 @@ static const et_field data_fields[] = {
 };
 static const et_fields data_table = { "data", data_fields };
 
-static const char *const model_types[] = { "bpe", "unigram", NULL };
+static const char *const model_types[] = { "unigram", "bpe", NULL };
 
 static const et_field vocabulary_fields[] = {
     ET_FIELD_INT(et_translation_vocabulary, size, 8000, 8, 1000000,

@@ -4,6 +4,7 @@
 #define ETUDE_TASKS_TRANSLATION_OPTIONS_H
 
 #include "base/fields.h"
+#include "data/vocabulary.h"
 #include "nn/transformer.h"
 
 /* task.model.encoder, task.model.decoder */
@@ -41,7 +42,7 @@ typedef struct et_translation_data {
 /* task.vocabulary */
 typedef struct et_translation_vocabulary {
     int64_t size;
-    int model_type;
+    int model_type; /* an et_vocabulary_kind */
     double character_coverage;
 } et_translation_vocabulary;
 
@@ -54,8 +55,6 @@ typedef struct et_translation_options {
     int score_tokenize;         /* for BLEU in validation */
     bool score_lowercase;
 } et_translation_options;
-
-enum { ET_VOCABULARY_BPE, ET_VOCABULARY_UNIGRAM };
 
 extern const et_fields et_translation_fields;
 

@@ -1,0 +1,177 @@
+/* Opening the task's vocabulary and data. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "data/pair_iterator.h"
+#include "data/prefetch.h"
+#include "tasks/translation/task_parts.h"
+
+/* ---- vocabulary ------------------------------------------------------------------------- */
+
+static int train_vocabulary(et_translation_task *task, et_error *error)
+{
+    const et_translation_vocabulary *settings = &task->options.vocabulary;
+    et_vocabulary_options options = { settings->model_type, settings->size,
+                                      settings->character_coverage };
+    et_corpus *corpus;
+    char *bytes;
+    size_t length;
+    double start = et_clock_monotonic();
+    if (task->context.progress)
+        et_progress_message(task->context.progress, "training a vocabulary ...");
+    int status = et_corpus_open(&corpus, &task->paths, error);
+    if (status)
+        return status;
+    status = et_vocabulary_train(&bytes, &length, &options, et_corpus_next_line, corpus, error);
+    et_corpus_close(corpus);
+    if (status)
+        return status;
+    status = et_file_write(task->vocabulary_path, bytes, length, error);
+    if (!status)
+        status = et_vocabulary_parse(&task->vocabulary, bytes, length, task->vocabulary_path,
+                                     error);
+    et_free(bytes);
+    task->vocabulary_seconds = et_clock_monotonic() - start;
+    return status;
+}
+
+/* The model that the user names is kept with the run, byte for byte. */
+static int copy_vocabulary(et_translation_task *task, et_error *error)
+{
+    const char *from = task->options.sentencepiece_model_path;
+    char *bytes;
+    size_t length;
+    int status = et_vocabulary_open(&task->vocabulary, from, error);
+    if (!status)
+        status = et_file_read(&bytes, &length, from, ET_VOCABULARY_BYTES_MAX, error);
+    if (status)
+        return status;
+    status = et_file_write(task->vocabulary_path, bytes, length, error);
+    et_free(bytes);
+    return status;
+}
+
+/* A run has one vocabulary for life. */
+static int check_same_vocabulary(et_translation_task *task, et_error *error)
+{
+    const char *path = task->options.sentencepiece_model_path;
+    et_vocabulary *given;
+    int status = et_vocabulary_open(&given, path, error);
+    if (status)
+        return status;
+    bool same =
+        et_vocabulary_checksum(given) == et_vocabulary_checksum(task->vocabulary);
+    et_vocabulary_close(given);
+    return same ? ET_OK
+                : et_fail(error, ET_ECONFIG,
+                          "task.sentencepiece_model_path: %s is not the model that this run "
+                          "began with (%s); choose another --model-dir",
+                          path, task->vocabulary_path);
+}
+
+int et_translation_open_vocabulary(et_translation_task *task, et_error *error)
+{
+    task->vocabulary_path = et_path_join(task->context.model_dir, ET_TRANSLATION_VOCABULARY);
+    if (!task->vocabulary_path)
+        return et_alloc_failed(error, strlen(task->context.model_dir), "a path");
+    bool given = task->options.sentencepiece_model_path != NULL;
+    if (!et_file_exists(task->vocabulary_path))
+        return given ? copy_vocabulary(task, error) : train_vocabulary(task, error);
+    int status = et_vocabulary_open(&task->vocabulary, task->vocabulary_path, error);
+    if (!status && given)
+        status = check_same_vocabulary(task, error);
+    return status;
+}
+
+/* ---- data ------------------------------------------------------------------------------- */
+
+et_pair_shape et_translation_shape(const et_translation_data *data)
+{
+    int64_t segments = data->global_batch_size / 4;
+    return (et_pair_shape){ data->global_batch_size, data->global_batch_size,
+                            segments < 1 ? 1 : segments };
+}
+
+static et_corpus_paths paths_of(const et_translation_data *data)
+{
+    return (et_corpus_paths){ data->source_path, data->target_path, data->tsv_path };
+}
+
+/* MODEL_DIR/cache/<name>.pairs */
+static int open_encoded(et_translation_task *task, et_encoded **out, const char *name,
+                        const et_corpus_paths *paths, const et_encoded_options *options,
+                        et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    const char *directory = et_arena_printf(&arena, "%s/%s", task->context.model_dir,
+                                            ET_TRANSLATION_CACHE);
+    const char *path = directory ? et_arena_printf(&arena, "%s/%s", directory, name) : NULL;
+    int status = path ? et_directory_make(directory, error)
+                      : et_alloc_failed(error, strlen(name), "a path");
+    if (!status)
+        status = et_encoded_open(out, paths, task->vocabulary, options, path, error);
+    et_arena_release(&arena);
+    return status;
+}
+
+int et_translation_open_training(et_translation_task *task, et_error *error)
+{
+    const et_translation_data *data = &task->options.train_data;
+    et_encoded_options filter = ET_ENCODED_OPTIONS_INIT;
+    filter.max_seq_length = data->max_seq_length;
+    filter.max_ratio = data->max_length_ratio;
+    filter.deduplicate = data->deduplicate;
+    int status =
+        open_encoded(task, &task->encoded, "train.pairs", &task->paths, &filter, error);
+    if (status)
+        return status;
+    et_pair_shape shape = et_translation_shape(data);
+    et_pair_iterator_options options = ET_PAIR_ITERATOR_OPTIONS_INIT;
+    options.seed = task->context.seed;
+    options.pool = data->shuffle_pool;
+    options.budget_setting = "task.train_data.global_batch_size";
+    status = et_pair_iterator_open(&task->source, task->encoded, &shape, &options, error);
+    if (!status && task->context.prefetch)
+        status = et_pair_prefetch_open(&task->source, task->source, task->context.prefetch,
+                                       error);
+    return status ? status : et_pair_batch_init(&task->batch, &shape, error);
+}
+
+/* The raw target lines, which scores compare with. */
+static int read_references(et_validation *validation, et_error *error)
+{
+    size_t count = (size_t)validation->encoded->pairs;
+    validation->references = et_alloc_zero(count, sizeof(char *));
+    if (!validation->references)
+        return et_alloc_failed(error, count * sizeof(char *), "references");
+    et_corpus *corpus;
+    et_corpus_pair pair;
+    int status = et_corpus_open(&corpus, &validation->paths, error);
+    if (status)
+        return status;
+    for (size_t i = 0; i < count && !status; i++) {
+        status = et_corpus_next(corpus, &pair, error);
+        if (status || !pair.target)
+            break;
+        validation->references[i] = et_strndup(pair.target, pair.target_length);
+        if (!validation->references[i])
+            status = et_alloc_failed(error, pair.target_length, "references");
+    }
+    et_corpus_close(corpus);
+    return status;
+}
+
+int et_translation_open_validation(et_translation_task *task, et_error *error)
+{
+    const et_translation_data *data = &task->options.validation_data;
+    et_validation *validation = &task->validation;
+    if (!data->source_path.count && !data->tsv_path.count)
+        return ET_OK;
+    validation->paths = paths_of(data);
+    et_encoded_options all = { .max_seq_length = data->max_seq_length, .keep_all = true };
+    int status = open_encoded(task, &validation->encoded, "validation.pairs",
+                              &validation->paths, &all, error);
+    return status ? status : read_references(validation, error);
+}

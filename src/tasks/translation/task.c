@@ -1,0 +1,175 @@
+#include "tasks/translation/task.h"
+
+#include "base/alloc.h"
+#include "tasks/translation/task_parts.h"
+
+static et_translation_task *downcast(et_task *self)
+{
+    return (et_translation_task *)(void *)self;
+}
+
+static const et_translation_task *downcast_const(const et_task *self)
+{
+    return (const et_translation_task *)(const void *)self;
+}
+
+/* ---- the class -------------------------------------------------------------------------- */
+
+et_node *et_translation_loss(const et_translation_task *task, et_scope *scope,
+                             const et_pair_shape *shape, int64_t max_positions)
+{
+    et_transformer model = et_translation_transformer(
+        &task->options, et_vocabulary_size(task->vocabulary), max_positions);
+    et_node *h = et_transformer_train(scope, &model, shape->source_budget, shape->target_budget,
+                                      shape->max_segments);
+    et_node *labels =
+        et_input(scope, "target_labels", ET_I32, et_shape_1(shape->target_budget));
+    return et_vocabulary_loss(h, et_transformer_table(scope, &model), labels,
+                              (float)task->options.model.label_smoothing);
+}
+
+static et_node *build_loss(et_task *self, et_scope *scope)
+{
+    et_translation_task *task = downcast(self);
+    et_pair_shape shape = et_translation_shape(&task->options.train_data);
+    return et_translation_loss(task, scope, &shape, task->options.train_data.max_seq_length);
+}
+
+void et_translation_bind(et_plan *plan, const et_pair_batch *batch)
+{
+    et_plan_bind(plan, "source_ids", batch->source_ids);
+    et_plan_bind(plan, "source_positions", batch->source_positions);
+    et_plan_bind(plan, "source_offsets", batch->source_offsets);
+    et_plan_bind(plan, "target_ids", batch->target_ids);
+    et_plan_bind(plan, "target_positions", batch->target_positions);
+    et_plan_bind(plan, "target_offsets", batch->target_offsets);
+    et_plan_bind(plan, "target_labels", batch->target_labels);
+}
+
+static int next(et_task *self, et_plan *plan, et_error *error)
+{
+    et_translation_task *task = downcast(self);
+    if (task->bound != plan) {
+        et_translation_bind(plan, &task->batch);
+        task->bound = plan;
+    }
+    return et_pair_source_next(task->source, &task->batch, error);
+}
+
+static int64_t epoch(const et_task *self)
+{
+    return downcast_const(self)->batch.epoch + 1;
+}
+
+/* Most places named in a message. */
+#define DESCRIBED 8
+
+static void describe_batch(const et_task *self, et_strbuf *out)
+{
+    const et_translation_task *task = downcast_const(self);
+    for (int i = 0; i < task->batch.segments && i < DESCRIBED; i++) {
+        const char *path;
+        int64_t line;
+        et_encoded_place(task->encoded, task->batch.pair[i], false, &path, &line);
+        et_strbuf_printf(out, "%s%s:%lld", i ? ", " : "", path, (long long)line);
+    }
+    if (task->batch.segments > DESCRIBED)
+        et_strbuf_printf(out, " and %d more", task->batch.segments - DESCRIBED);
+}
+
+static int save_position(const void *self, et_value *dict, et_error *error)
+{
+    (void)error;
+    const et_translation_task *task = self;
+    et_pair_position position;
+    et_pair_source_save(task->source, &position);
+    et_pair_position_write(&position, dict);
+    return ET_OK;
+}
+
+static int restore_position(void *self, const et_value *dict, et_error *error)
+{
+    et_translation_task *task = self;
+    et_pair_position position;
+    int status = et_pair_position_read(&position, dict, error);
+    return status ? status : et_pair_source_restore(task->source, &position, error);
+}
+
+static const et_state_class position_state = { "data position", save_position,
+                                               restore_position };
+
+static int attach(et_task *self, et_state *state, et_error *error)
+{
+    return et_state_add(state, "data", &position_state, downcast(self), error);
+}
+
+static const et_task_class training_class = {
+    .name = "translation",
+    .build_loss = build_loss,
+    .attach = attach,
+    .next = next,
+    .epoch = epoch,
+    .describe_batch = describe_batch,
+};
+
+static const et_task_class validated_class = {
+    .name = "translation",
+    .build_loss = build_loss,
+    .attach = attach,
+    .next = next,
+    .epoch = epoch,
+    .describe_batch = describe_batch,
+    .validate = et_translation_validate,
+};
+
+/* ---- opening and closing ---------------------------------------------------------------- */
+
+int et_translation_task_open(et_task **out, const et_translation_options *options,
+                             const et_translation_context *context, et_error *error)
+{
+    *out = NULL;
+    int status = et_translation_check(options, error);
+    if (status)
+        return status;
+    et_translation_task *task = et_alloc_zero(1, sizeof *task);
+    if (!task)
+        return et_alloc_failed(error, sizeof *task, "a task");
+    task->options = *options;
+    task->context = *context;
+    task->paths = (et_corpus_paths){ options->train_data.source_path,
+                                     options->train_data.target_path,
+                                     options->train_data.tsv_path };
+    status = et_translation_open_vocabulary(task, error);
+    if (!status)
+        status = et_translation_open_training(task, error);
+    if (!status)
+        status = et_translation_open_validation(task, error);
+    if (status) {
+        et_translation_task_close(&task->task);
+        return status;
+    }
+    task->task.class = task->validation.encoded ? &validated_class : &training_class;
+    *out = &task->task;
+    return ET_OK;
+}
+
+void et_translation_task_close(et_task *self)
+{
+    if (!self)
+        return;
+    et_translation_task *task = downcast(self);
+    et_translation_close_validation(task);
+    et_pair_source_close(task->source);
+    et_pair_batch_release(&task->batch);
+    et_encoded_close(task->encoded);
+    et_vocabulary_close(task->vocabulary);
+    et_free(task->vocabulary_path);
+    et_free(task);
+}
+
+et_translation_facts et_translation_task_facts(const et_task *self)
+{
+    const et_translation_task *task = downcast_const(self);
+    return (et_translation_facts){ task->encoded, task->validation.encoded, task->vocabulary,
+                                   task->vocabulary_seconds, task->vocabulary_path };
+}

@@ -1,0 +1,47 @@
+/* The translation task: parallel text in, a trained Transformer out.
+ *
+ * Opening reads what training needs: the vocabulary (given, kept with the run, or trained on
+ * the training text and kept), the encoded corpus (from its cache if text and vocabulary are
+ * the same), and validation's lines. build_loss adds the model of the options to a graph of
+ * the batches' shape. Validation gives the loss and the scores of beam search. */
+#ifndef ETUDE_TASKS_TRANSLATION_TASK_H
+#define ETUDE_TASKS_TRANSLATION_TASK_H
+
+#include "data/encoded.h"
+#include "exec/device.h"
+#include "io/progress.h"
+#include "tasks/translation/options.h"
+#include "train/task.h"
+
+/* Files of a run that this task keeps. */
+#define ET_TRANSLATION_VOCABULARY "vocabulary.model"
+#define ET_TRANSLATION_CACHE      "cache"
+#define ET_TRANSLATION_OUTPUT     "translations"
+
+typedef struct et_translation_context {
+    const char *model_dir;
+    et_params *params;       /* the store that build_loss declares into */
+    et_device *device;
+    et_dtype act;
+    uint64_t seed;
+    int prefetch;            /* batches ahead; 0: none */
+    et_progress *progress;   /* where people look; may be NULL */
+} et_translation_context;
+
+/* What opening found, for the lines before step 1. Borrowed from the task. */
+typedef struct et_translation_facts {
+    const et_encoded *train;
+    const et_encoded *validation;    /* NULL: none */
+    const et_vocabulary *vocabulary;
+    double vocabulary_seconds;       /* that training it took; 0: it was there */
+    const char *vocabulary_path;
+} et_translation_facts;
+
+/* Options and context are copied; what they point to must outlive the task. */
+int et_translation_task_open(et_task **out, const et_translation_options *options,
+                             const et_translation_context *context, et_error *error);
+void et_translation_task_close(et_task *task); /* NULL allowed */
+
+et_translation_facts et_translation_task_facts(const et_task *task);
+
+#endif

@@ -1,0 +1,266 @@
+/* Validation: the loss on all pairs, beam search on all sources, and its scores. The
+ * translations are kept in MODEL_DIR/translations/<step>.txt. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <etude/score.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "data/pair_iterator.h"
+#include "tasks/translation/decoder.h"
+#include "tasks/translation/task_parts.h"
+
+/* Sentences that are decoded together. */
+#define GROUP 32
+
+void et_translation_close_validation(et_translation_task *task)
+{
+    et_validation *v = &task->validation;
+    for (int64_t i = 0; v->references && i < v->encoded->pairs; i++)
+        et_free(v->references[i]);
+    et_free(v->references);
+    et_pair_source_close(v->source);
+    et_pair_batch_release(&v->batch);
+    et_plan_free(v->plan);
+    et_graph_free(v->graph);
+    et_decoder_free(v->decoder);
+    et_encoded_close(v->encoded);
+}
+
+/* ---- loss ------------------------------------------------------------------------------- */
+
+static int make_loss_plan(et_translation_task *task, const et_pair_shape *shape,
+                          et_error *error)
+{
+    et_validation *v = &task->validation;
+    et_graph_options options = { .training = false, .act = task->context.act };
+    int status = et_graph_new(&v->graph, task->context.params, &options, error);
+    if (status)
+        return status;
+    et_node *loss = et_translation_loss(task, et_graph_scope(v->graph), shape,
+                                        task->options.validation_data.max_seq_length);
+    status = et_plan_new(&v->plan, v->graph, task->context.device, &loss, 1, NULL, error);
+    if (!status)
+        status = et_pair_batch_init(&v->batch, shape, error);
+    if (!status)
+        et_translation_bind(v->plan, &v->batch);
+    return status;
+}
+
+/* A new pass over the data each time: one pass in order of length. */
+static int open_pass(et_translation_task *task, const et_pair_shape *shape, et_error *error)
+{
+    et_validation *v = &task->validation;
+    et_pair_iterator_options options = ET_PAIR_ITERATOR_OPTIONS_ONE_PASS;
+    options.budget_setting = "task.validation_data.global_batch_size";
+    et_pair_source_close(v->source);
+    v->source = NULL;
+    return et_pair_iterator_open(&v->source, v->encoded, shape, &options, error);
+}
+
+static int add_losses(et_translation_task *task, double sums[ET_LOSS_SUM_COUNT],
+                      et_error *error)
+{
+    et_validation *v = &task->validation;
+    for (;;) {
+        int status = et_pair_source_next(v->source, &v->batch, error);
+        if (status || !v->batch.segments)
+            return status;
+        et_plan_run(v->plan, (et_random){ 0 });
+        const float *batch = et_plan_output(v->plan, 0).data;
+        for (int i = 0; i < ET_LOSS_SUM_COUNT; i++)
+            sums[i] += batch[i];
+    }
+}
+
+static int measure_loss(et_translation_task *task, et_value *logs, et_error *error)
+{
+    et_pair_shape shape = et_translation_shape(&task->options.validation_data);
+    double sums[ET_LOSS_SUM_COUNT] = { 0 };
+    int status = task->validation.plan ? ET_OK : make_loss_plan(task, &shape, error);
+    if (!status)
+        status = open_pass(task, &shape, error);
+    if (!status)
+        status = add_losses(task, sums, error);
+    if (status)
+        return status;
+    double tokens = sums[ET_LOSS_SUM_TOKENS];
+    et_value_set_float(logs, "validation_loss", sums[ET_LOSS_SUM_LOSS] / tokens);
+    et_value_set_float(logs, "validation_perplexity", exp(sums[ET_LOSS_SUM_NLL] / tokens));
+    et_value_set_float(logs, "validation_accuracy", sums[ET_LOSS_SUM_CORRECT] / tokens);
+    return ET_OK;
+}
+
+/* ---- translations ----------------------------------------------------------------------- */
+
+static int make_decoder(et_translation_task *task, et_error *error)
+{
+    const et_translation_model *model = &task->options.model;
+    et_transformer transformer = et_translation_transformer(
+        &task->options, et_vocabulary_size(task->vocabulary), 2);
+    et_decoder_options options = {
+        .beam = { (int)model->beam_size, model->alpha, et_vocabulary_eos(task->vocabulary) },
+        .start = et_vocabulary_start(task->vocabulary),
+        .max_length = model->decode_max_length,
+        .extra_length = model->extra_decode_length,
+        .sentences = GROUP,
+        .act = task->context.act,
+    };
+    return et_decoder_new(&task->validation.decoder, task->context.params, task->context.device,
+                          &transformer, &options, error);
+}
+
+/* All sources decoded; sentences and results live in arena. */
+static int decode(et_translation_task *task, et_decoder_sentence **out, et_arena *arena,
+                  et_error *error)
+{
+    const et_encoded *encoded = task->validation.encoded;
+    size_t count = (size_t)encoded->pairs;
+    et_decoder_sentence *sentences = et_arena_array(arena, count, sizeof *sentences);
+    *out = sentences;
+    if (!sentences)
+        return et_alloc_failed(error, count * sizeof *sentences, "validation");
+    for (size_t i = 0; i < count; i++) {
+        int64_t length = et_encoded_source_length(encoded, (int64_t)i);
+        int32_t *ids = et_arena_array(arena, (size_t)length, sizeof *ids);
+        if (!ids)
+            return et_alloc_failed(error, (size_t)length * sizeof *ids, "validation");
+        et_encoded_ids(encoded, (int64_t)i, false, ids);
+        sentences[i] = (et_decoder_sentence){ .source = ids, .length = length };
+    }
+    int status = task->validation.decoder ? ET_OK : make_decoder(task, error);
+    return status ? status
+                  : et_decoder_run(task->validation.decoder, sentences, encoded->pairs, arena,
+                                   NULL, NULL, error);
+}
+
+/* The scores of one validation. */
+typedef struct scores {
+    et_bleu *bleu, *model_garden;
+    et_chrf *chrf;
+} scores;
+
+static int open_scores(scores *s, const et_translation_options *options, et_error *error)
+{
+    et_bleu_options bleu = ET_BLEU_OPTIONS_INIT;
+    et_bleu_options garden = ET_BLEU_OPTIONS_MODEL_GARDEN;
+    et_chrf_options chrf = ET_CHRF_OPTIONS_INIT;
+    bleu.tokens = options->score_tokenize ? ET_BLEU_TOKENS_NONE : ET_BLEU_TOKENS_13A;
+    bleu.lowercase = chrf.lowercase = options->score_lowercase;
+    int status = et_bleu_new(&s->bleu, &bleu, error);
+    if (!status)
+        status = et_bleu_new(&s->model_garden, &garden, error);
+    if (!status)
+        status = et_chrf_new(&s->chrf, &chrf, error);
+    return status;
+}
+
+static void close_scores(scores *s)
+{
+    et_bleu_free(s->bleu);
+    et_bleu_free(s->model_garden);
+    et_chrf_free(s->chrf);
+}
+
+static int add_pair(scores *s, const char *hypothesis, const char *reference, et_error *error)
+{
+    int status = et_bleu_add(s->bleu, hypothesis, reference, error);
+    if (!status)
+        status = et_bleu_add(s->model_garden, hypothesis, reference, error);
+    if (!status)
+        status = et_chrf_add(s->chrf, hypothesis, reference, error);
+    return status;
+}
+
+/* sacrebleu_score and bleu_score are Model Garden's names for its two. */
+static int log_scores(const scores *s, et_value *logs, et_error *error)
+{
+    et_bleu_result bleu, garden;
+    double chrf;
+    int status = et_bleu_value(s->bleu, &bleu, error);
+    if (!status)
+        status = et_bleu_value(s->model_garden, &garden, error);
+    if (!status)
+        status = et_chrf_value(s->chrf, &chrf, error);
+    if (status)
+        return status;
+    et_value_set_float(logs, "sacrebleu_score", bleu.score);
+    et_value_set_float(logs, "bleu_score", garden.score);
+    et_value_set_float(logs, "chrf_score", chrf);
+    return ET_OK;
+}
+
+static void show(const et_translation_task *task, int64_t index, const char *hypothesis)
+{
+    if (index >= task->options.print_translations || !task->context.progress)
+        return;
+    et_strbuf text = ET_STRBUF_INIT;
+    et_strbuf_printf(&text, "  reference    %s\n  translation  %s",
+                     task->validation.references[index], hypothesis);
+    et_progress_message(task->context.progress, et_strbuf_text(&text));
+    et_strbuf_release(&text);
+}
+
+/* Detokenises, scores and collects all lines into text. */
+static int score_all(et_translation_task *task, const et_decoder_sentence *sentences,
+                     scores *s, et_strbuf *text, et_error *error)
+{
+    et_strbuf line = ET_STRBUF_INIT;
+    int status = ET_OK;
+    for (int64_t i = 0; i < task->validation.encoded->pairs && !status; i++) {
+        et_strbuf_reset(&line);
+        status = et_vocabulary_decode(task->vocabulary, sentences[i].result,
+                                      (size_t)sentences[i].count, &line, error);
+        if (!status)
+            status = add_pair(s, et_strbuf_text(&line), task->validation.references[i], error);
+        show(task, i, et_strbuf_text(&line));
+        et_strbuf_append(text, et_strbuf_text(&line));
+        et_strbuf_append_char(text, '\n');
+    }
+    et_strbuf_release(&line);
+    return status;
+}
+
+static int keep_translations(const et_translation_task *task, int64_t step,
+                             const et_strbuf *text, et_arena *arena, et_error *error)
+{
+    const char *directory = et_arena_printf(arena, "%s/%s", task->context.model_dir,
+                                            ET_TRANSLATION_OUTPUT);
+    const char *path =
+        directory ? et_arena_printf(arena, "%s/%lld.txt", directory, (long long)step) : NULL;
+    if (!path || text->failed)
+        return et_alloc_failed(error, text->length, "translations");
+    int status = et_directory_make(directory, error);
+    return status ? status : et_file_write(path, et_strbuf_text(text), text->length, error);
+}
+
+static int measure_translations(et_translation_task *task, int64_t step, et_value *logs,
+                                et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_strbuf text = ET_STRBUF_INIT;
+    et_decoder_sentence *sentences = NULL;
+    scores s = { NULL, NULL, NULL };
+    int status = decode(task, &sentences, &arena, error);
+    if (!status)
+        status = open_scores(&s, &task->options, error);
+    if (!status)
+        status = score_all(task, sentences, &s, &text, error);
+    if (!status)
+        status = log_scores(&s, logs, error);
+    if (!status)
+        status = keep_translations(task, step, &text, &arena, error);
+    close_scores(&s);
+    et_strbuf_release(&text);
+    et_arena_release(&arena);
+    return status;
+}
+
+int et_translation_validate(et_task *self, int64_t step, et_value *logs, et_error *error)
+{
+    et_translation_task *task = (et_translation_task *)(void *)self;
+    int status = measure_loss(task, logs, error);
+    return status ? status : measure_translations(task, step, logs, error);
+}
