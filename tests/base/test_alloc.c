@@ -1,0 +1,90 @@
+#include "base/alloc.h"
+
+#include <stdint.h>
+#include <string.h>
+
+#include "base/main.h"
+#include "base/scarce.h"
+
+static void test_alloc__kinds(void **state)
+{
+    (void)state;
+    size_t before = et_alloc_count();
+    int *numbers = et_alloc(4, sizeof *numbers);
+    assert_non_null(numbers);
+    numbers[3] = 7;
+    numbers = et_realloc(numbers, 4000, sizeof *numbers);
+    assert_non_null(numbers);
+    assert_int_equal(numbers[3], 7);
+    et_free(numbers);
+
+    unsigned char *zeroed = et_alloc_zero(100, 3);
+    for (int i = 0; i < 300; i++)
+        assert_int_equal(zeroed[i], 0);
+    et_free(zeroed);
+
+    void *aligned = et_alloc_aligned(100, 64);
+    assert_int_equal((uintptr_t)aligned % 64, 0);
+    et_free(aligned);
+
+    void *empty = et_alloc(0, 8);
+    assert_non_null(empty);
+    et_free(empty);
+    et_free(NULL);
+    assert_int_equal(et_alloc_count() - before, 5);
+}
+
+static void test_alloc__strings(void **state)
+{
+    (void)state;
+    char *whole = et_strdup("encoder"), *part = et_strndup("encoder", 2);
+    assert_string_equal(whole, "encoder");
+    assert_string_equal(part, "en");
+    et_free(whole);
+    et_free(part);
+}
+
+static void test_alloc__overflow(void **state)
+{
+    (void)state;
+    assert_null(et_alloc(SIZE_MAX / 2, 3));
+    assert_null(et_alloc_zero(SIZE_MAX, 2));
+    char *kept = et_strdup("kept");
+    assert_null(et_realloc(kept, SIZE_MAX, 8));
+    assert_string_equal(kept, "kept");
+    et_free(kept);
+}
+
+static void test_alloc__hooks(void **state)
+{
+    (void)state;
+    scarce_begin(1);
+    void *memory = et_alloc(1, 8);
+    assert_non_null(memory);
+    assert_null(et_alloc(1, 8));
+    assert_null(et_strdup("no"));
+    et_free(memory);
+    scarce_end();
+    void *again = et_alloc(1, 8);
+    assert_non_null(again);
+    et_free(again);
+}
+
+static void test_alloc__failed(void **state)
+{
+    (void)state;
+    et_error error = ET_ERROR_INIT;
+    assert_int_equal(et_alloc_failed(&error, 4096, "a plan"), ET_ENOMEM);
+    assert_int_equal(error.status, ET_ENOMEM);
+    assert_string_equal(error.text, "out of memory (4096 bytes for a plan)");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_alloc__kinds),    cmocka_unit_test(test_alloc__strings),
+        cmocka_unit_test(test_alloc__overflow), cmocka_unit_test(test_alloc__hooks),
+        cmocka_unit_test(test_alloc__failed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

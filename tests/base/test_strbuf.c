@@ -1,0 +1,125 @@
+#include "base/strbuf.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/main.h"
+#include "base/philox.h"
+#include "base/scarce.h"
+
+static void test_strbuf__appends(void **state)
+{
+    (void)state;
+    et_strbuf buffer = ET_STRBUF_INIT;
+    assert_string_equal(et_strbuf_text(&buffer), "");
+    et_strbuf_append(&buffer, "step");
+    et_strbuf_append_char(&buffer, ' ');
+    et_strbuf_printf(&buffer, "%0100d", 7);
+    et_strbuf_append_bytes(&buffer, "a\0b", 3);
+    assert_int_equal(buffer.length, 4 + 1 + 100 + 3);
+    assert_memory_equal(buffer.data + 104, "7a\0b", 5);
+    et_strbuf_reset(&buffer);
+    assert_string_equal(et_strbuf_text(&buffer), "");
+    et_strbuf_append(&buffer, "again");
+    char *text = et_strbuf_detach(&buffer);
+    assert_string_equal(text, "again");
+    et_free(text);
+    text = et_strbuf_detach(&buffer);
+    assert_string_equal(text, "");
+    et_free(text);
+    et_strbuf_release(&buffer);
+}
+
+static void test_strbuf__doubles(void **state)
+{
+    (void)state;
+    static const struct {
+        double value;
+        const char *expected;
+    } rows[] = {
+        { 0, "0.0" },
+        { -0.0, "-0.0" },
+        { 4, "4.0" },
+        { 0.1, "0.1" },
+        { -1.5, "-1.5" },
+        { 1e-8, "1.0e-08" },
+        { 1e22, "1.0e+22" },
+        { 1e23, "1.0e+23" },
+        { 123456789, "123456789.0" },
+        { 1.0 / 3, "0.3333333333333333" },
+        { 5e-324, "5.0e-324" },
+        { 1.25e-7, "1.25e-07" },
+        { DBL_MAX, "1.7976931348623157e+308" },
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        et_strbuf buffer = ET_STRBUF_INIT;
+        et_strbuf_append_double(&buffer, rows[i].value);
+        assert_string_equal(buffer.data, rows[i].expected);
+        et_strbuf_release(&buffer);
+    }
+}
+
+/* Any bits at all read back equal. */
+static void test_strbuf__doubles_read_back(void **state)
+{
+    (void)state;
+    et_random random = { 1, 0, et_random_site("doubles") };
+    for (uint64_t i = 0; i < 3000; i++) {
+        et_philox_block block = et_random_block(random, i);
+        double value, back;
+        memcpy(&value, block.word, sizeof value);
+        if (!isfinite(value))
+            continue;
+        et_strbuf buffer = ET_STRBUF_INIT;
+        et_strbuf_append_double(&buffer, value);
+        back = strtod(buffer.data, NULL);
+        assert_memory_equal(&value, &back, sizeof value);
+        et_strbuf_release(&buffer);
+    }
+}
+
+static void test_strbuf__out_of_memory(void **state)
+{
+    (void)state;
+    for (long calls = 0; calls < 3; calls++) {
+        scarce_begin(calls);
+        et_strbuf buffer = ET_STRBUF_INIT;
+        for (int i = 0; i < 20; i++)
+            et_strbuf_printf(&buffer, "%010d", i);
+        assert_true(buffer.failed);
+        size_t length = buffer.length;
+        et_strbuf_append(&buffer, "x"); /* ignored, though it would fit */
+        assert_int_equal(buffer.length, length);
+        if (calls == 1)
+            et_strbuf_release(&buffer);
+        else
+            assert_null(et_strbuf_detach(&buffer));
+        scarce_end();
+    }
+}
+
+static void test_strbuf__overflow(void **state)
+{
+    (void)state;
+    et_strbuf buffer = ET_STRBUF_INIT;
+    et_strbuf_append(&buffer, "some");
+    et_strbuf_append_bytes(&buffer, "", SIZE_MAX - 2); /* refused before a byte is read */
+    assert_true(buffer.failed);
+    et_strbuf_release(&buffer);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_strbuf__appends),
+        cmocka_unit_test(test_strbuf__doubles),
+        cmocka_unit_test(test_strbuf__doubles_read_back),
+        cmocka_unit_test(test_strbuf__out_of_memory),
+        cmocka_unit_test(test_strbuf__overflow),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,175 @@
+#include "base/thread.h"
+
+#include <signal.h>
+#include <string.h>
+
+#include "base/main.h"
+#include "base/scarce.h"
+
+static int numbers[1000];
+
+struct work {
+    et_queue *queue;
+    int count;  /* items to put */
+    int status; /* to finish with */
+    int put;    /* items taken by the queue */
+};
+
+static void *produce(void *payload)
+{
+    struct work *work = payload;
+    while (work->put < work->count && et_queue_put(work->queue, &numbers[work->put]))
+        work->put++;
+    et_error error = ET_ERROR_INIT;
+    et_fail(&error, work->status, "line 7 is wrong");
+    et_queue_finish(work->queue, work->status, work->status ? &error : NULL);
+    return NULL;
+}
+
+static pthread_t start(struct work *work, size_t capacity)
+{
+    pthread_t thread;
+    assert_int_equal(et_queue_open(&work->queue, capacity, NULL), ET_OK);
+    assert_int_equal(et_thread_start(&thread, produce, work, NULL), ET_OK);
+    return thread;
+}
+
+/* All items in order, then the end, as often as one asks. */
+static void test_queue__end(void **state)
+{
+    (void)state;
+    static const size_t capacities[] = { 1, 3, 1000, 5000 };
+    for (size_t i = 0; i < COUNT(capacities); i++) {
+        struct work work = { .count = COUNT(numbers) };
+        pthread_t thread = start(&work, capacities[i]);
+        void *item;
+        for (size_t j = 0; j < COUNT(numbers); j++) {
+            assert_int_equal(et_queue_take(work.queue, &item, NULL), ET_OK);
+            assert_ptr_equal(item, &numbers[j]);
+        }
+        for (int j = 0; j < 2; j++) {
+            assert_int_equal(et_queue_take(work.queue, &item, NULL), ET_OK);
+            assert_null(item);
+        }
+        et_thread_join(thread);
+        et_queue_close(work.queue);
+    }
+}
+
+/* The error comes after the items before it. */
+static void test_queue__error(void **state)
+{
+    (void)state;
+    struct work work = { .count = 2, .status = ET_EDATA };
+    pthread_t thread = start(&work, 8);
+    et_error error = ET_ERROR_INIT;
+    void *item;
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(et_queue_take(work.queue, &item, &error), ET_OK);
+        assert_ptr_equal(item, &numbers[i]);
+    }
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(et_queue_take(work.queue, &item, &error), ET_EDATA);
+        assert_null(item);
+        assert_string_equal(error.text, "line 7 is wrong");
+    }
+    assert_int_equal(et_queue_take(work.queue, &item, NULL), ET_EDATA);
+    et_thread_join(thread);
+    et_queue_close(work.queue);
+}
+
+static void test_queue__error_without_text(void **state)
+{
+    (void)state;
+    et_queue *queue;
+    void *item;
+    et_error error = ET_ERROR_INIT;
+    assert_int_equal(et_queue_open(&queue, 1, NULL), ET_OK);
+    et_queue_finish(queue, ET_ENOMEM, NULL);
+    assert_int_equal(et_queue_take(queue, &item, &error), ET_ENOMEM);
+    assert_string_equal(error.text, "out of memory");
+    et_queue_close(queue);
+}
+
+/* A writer that waits for room is let go; what is left can still be taken. */
+static void test_queue__stop(void **state)
+{
+    (void)state;
+    struct work work = { .count = COUNT(numbers) };
+    pthread_t thread = start(&work, 2);
+    void *item;
+    assert_int_equal(et_queue_take(work.queue, &item, NULL), ET_OK);
+    et_queue_stop(work.queue);
+    et_thread_join(thread);
+    assert_true(work.put < work.count);
+    for (int i = 1; i < work.put; i++) {
+        assert_int_equal(et_queue_take(work.queue, &item, NULL), ET_OK);
+        assert_ptr_equal(item, &numbers[i]);
+    }
+    assert_int_equal(et_queue_take(work.queue, &item, NULL), ET_OK);
+    assert_null(item);
+    et_queue_close(work.queue);
+}
+
+/* A stopped queue never makes the reader wait, even for a writer that never finishes. */
+static void test_queue__stop_then_take(void **state)
+{
+    (void)state;
+    et_queue *queue;
+    void *item = &queue;
+    assert_int_equal(et_queue_open(&queue, 1, NULL), ET_OK);
+    et_queue_stop(queue);
+    assert_false(et_queue_put(queue, numbers));
+    assert_int_equal(et_queue_take(queue, &item, NULL), ET_OK);
+    assert_null(item);
+    et_queue_close(queue);
+    et_queue_close(NULL);
+}
+
+static void *note_mask(void *payload)
+{
+    pthread_sigmask(SIG_BLOCK, NULL, payload);
+    return NULL;
+}
+
+static void test_thread__blocks_signals(void **state)
+{
+    (void)state;
+    sigset_t before, inside, after;
+    pthread_t thread;
+    pthread_sigmask(SIG_BLOCK, NULL, &before);
+    assert_int_equal(et_thread_start(&thread, note_mask, &inside, NULL), ET_OK);
+    et_thread_join(thread);
+    pthread_sigmask(SIG_BLOCK, NULL, &after);
+    static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGUSR1 };
+    for (size_t i = 0; i < COUNT(signals); i++) {
+        assert_true(sigismember(&inside, signals[i]));
+        assert_int_equal(sigismember(&before, signals[i]), sigismember(&after, signals[i]));
+    }
+}
+
+static void test_queue__out_of_memory(void **state)
+{
+    (void)state;
+    et_queue *queue;
+    et_error error = ET_ERROR_INIT;
+    scarce_begin(0);
+    assert_int_equal(et_queue_open(&queue, 4, &error), ET_ENOMEM);
+    scarce_end();
+    assert_int_equal(et_queue_open(&queue, SIZE_MAX / 4, &error), ET_ENOMEM);
+    assert_contains(error.text, "a queue");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_queue__end),
+        cmocka_unit_test(test_queue__error),
+        cmocka_unit_test(test_queue__error_without_text),
+        cmocka_unit_test(test_queue__stop),
+        cmocka_unit_test(test_queue__stop_then_take),
+        cmocka_unit_test(test_thread__blocks_signals),
+        cmocka_unit_test(test_queue__out_of_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
