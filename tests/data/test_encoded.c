@@ -1,0 +1,381 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "data/encoded.h"
+#include "data/encoded_file.h"
+#include "data/fixture.h"
+#include "io/checksum.h"
+#include "skip.h"
+
+static const et_encoded_options any = { .max_seq_length = 0 };
+
+static et_encoded *open_encoded(const et_corpus_paths *paths, const et_vocabulary *vocabulary,
+                                const et_encoded_options *options, const char *cache)
+{
+    et_encoded *encoded = NULL;
+    et_error error = ET_ERROR_INIT;
+    if (et_encoded_open(&encoded, paths, vocabulary, options, cache, &error))
+        fail_msg("%s", error.text);
+    return encoded;
+}
+
+static void assert_same(const et_encoded *left, const et_encoded *right)
+{
+    assert_int_equal(left->pairs, right->pairs);
+    assert_int_equal(left->width, right->width);
+    assert_int_equal(left->key, right->key);
+    assert_int_equal(left->longest_source, right->longest_source);
+    assert_int_equal(left->longest_target, right->longest_target);
+    assert_int_equal(left->source_tokens, right->source_tokens);
+    assert_int_equal(left->target_tokens, right->target_tokens);
+    assert_memory_equal(&left->counts, &right->counts, sizeof left->counts);
+    assert_memory_equal(left->offsets, right->offsets, (2 * (size_t)left->pairs + 1) * 8);
+    assert_memory_equal(left->lines, right->lines, (size_t)left->pairs * 4);
+    assert_memory_equal(left->pieces, right->pieces,
+                        left->offsets[2 * left->pairs] * (size_t)left->width);
+}
+
+/* What is encoded is what the vocabulary says, with the end symbol, at the right line. */
+static void test_encoded__matches_vocabulary(void **state)
+{
+    parallel p;
+    parallel_write(&p, *state, 5000, 12); /* several chunks */
+    et_vocabulary *vocabulary = train_vocabulary(&p.paths, ET_VOCABULARY_BPE, 300);
+    et_encoded *encoded = open_encoded(&p.paths, vocabulary, &any, NULL);
+    et_pieces pieces = ET_PIECES_INIT;
+    et_corpus *corpus;
+    et_corpus_pair pair;
+    int32_t ids[1024];
+    assert_int_equal(encoded->pairs, 5000);
+    assert_int_equal(encoded->width, 2);
+    assert_int_equal(et_corpus_open(&corpus, &p.paths, NULL), ET_OK);
+    for (int64_t i = 0; i < encoded->pairs; i++) {
+        assert_int_equal(et_corpus_next(corpus, &pair, NULL), ET_OK);
+        assert_int_equal(encoded->lines[i], i);
+        for (int side = 0; side < 2; side++) {
+            const char *text = side ? pair.target : pair.source;
+            size_t length = side ? pair.target_length : pair.source_length;
+            et_vocabulary_encode(vocabulary, text, length, &pieces, NULL);
+            int64_t count =
+                side ? et_encoded_target_length(encoded, i) : et_encoded_source_length(encoded, i);
+            assert_int_equal(count, pieces.count + 1);
+            et_encoded_ids(encoded, i, side, ids);
+            assert_memory_equal(ids, pieces.ids, pieces.count * sizeof *ids);
+            assert_int_equal(ids[pieces.count], 1);
+        }
+    }
+    et_corpus_close(corpus);
+    et_pieces_release(&pieces);
+    et_encoded_close(encoded);
+    et_vocabulary_close(vocabulary);
+}
+
+/* Lengths here are in characters: a vocabulary of the alphabet alone. */
+static const char *const filter_source = "a\nab\nabcdef\n\nabcd\na\nab\nb\n";
+static const char *const filter_target = "b\nba\nb\na\nabcdefgh\nabcdef\nba\n\n";
+
+static et_vocabulary *letters(fixture *f)
+{
+    const char *text = write_text(f, "letters", "ab cd ef gh\nhg fe dc ba\n");
+    et_corpus_paths paths = { .source = { &text, 1 }, .target = { &text, 1 } };
+    return train_vocabulary(&paths, ET_VOCABULARY_BPE, 12);
+}
+
+static void test_encoded__filter(void **state)
+{
+    const struct {
+        et_encoded_options options;
+        et_corpus_counts counts;
+    } cases[] = {
+        { { .max_seq_length = 0 }, { .read = 8, .kept = 6, .empty = 2 } },
+        { { .max_seq_length = 8 }, { .read = 8, .kept = 5, .empty = 2, .too_long = 1 } },
+        { { .max_seq_length = 7 }, { .read = 8, .kept = 3, .empty = 2, .too_long = 3 } },
+        { { .max_ratio = 2 }, { .read = 8, .kept = 4, .empty = 2, .lopsided = 2 } },
+        { { .deduplicate = true }, { .read = 8, .kept = 5, .empty = 2, .duplicate = 1 } },
+        { { .max_seq_length = 7, .keep_all = true }, { .read = 8, .kept = 8, .cut = 3 } },
+    };
+    const char *en = write_text(*state, "f.en", filter_source);
+    const char *de = write_text(*state, "f.de", filter_target);
+    et_corpus_paths paths = { .source = { &en, 1 }, .target = { &de, 1 } };
+    et_vocabulary *vocabulary = letters(*state);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        et_encoded *encoded = open_encoded(&paths, vocabulary, &cases[i].options, NULL);
+        assert_memory_equal(&encoded->counts, &cases[i].counts, sizeof cases[i].counts);
+        assert_int_equal(encoded->pairs, cases[i].counts.kept);
+        if (cases[i].options.max_seq_length) {
+            assert_true(encoded->longest_source <= cases[i].options.max_seq_length);
+            assert_true(encoded->longest_target <= cases[i].options.max_seq_length);
+        }
+        et_encoded_close(encoded);
+    }
+    et_vocabulary_close(vocabulary);
+}
+
+/* Places count lines that were left out. */
+static void test_encoded__place(void **state)
+{
+    const char *source[] = { write_text(*state, "1.en", "a\n\n"),
+                             write_text(*state, "2.en", "b\nc\n") };
+    const char *target[] = { write_text(*state, "1.de", "a\na\nb\nc\n") };
+    et_corpus_paths paths = { .source = { source, 2 }, .target = { target, 1 } };
+    const char *cache = fixture_path(*state, "place.cache"), *path;
+    et_vocabulary *vocabulary = letters(*state);
+    int64_t line;
+    for (int time = 0; time < 2; time++) {
+        et_encoded *encoded = open_encoded(&paths, vocabulary, &any, cache);
+        assert_int_equal(encoded->from_cache, time);
+        assert_int_equal(encoded->pairs, 3);
+        et_encoded_place(encoded, 2, false, &path, &line);
+        assert_string_equal(path, source[1]);
+        assert_int_equal(line, 2);
+        et_encoded_place(encoded, 2, true, &path, &line);
+        assert_string_equal(path, target[0]);
+        assert_int_equal(line, 4);
+        et_encoded_close(encoded);
+    }
+    et_vocabulary_close(vocabulary);
+}
+
+static void check_error(const et_corpus_paths *paths, const et_vocabulary *vocabulary,
+                        const et_encoded_options *options, int status, const char *message)
+{
+    et_encoded *encoded;
+    et_error error = ET_ERROR_INIT;
+    assert_int_equal(et_encoded_open(&encoded, paths, vocabulary, options, NULL, &error), status);
+    assert_contains(error.text, message);
+}
+
+static void test_encoded__nothing_left(void **state)
+{
+    const char *en = write_text(*state, "f.en", "abcdef\nabcd\n");
+    const char *empty = write_text(*state, "f.de", "\n\n");
+    et_corpus_paths same = { .source = { &en, 1 }, .target = { &en, 1 } };
+    et_corpus_paths half = { .source = { &en, 1 }, .target = { &empty, 1 } };
+    et_corpus_paths missing = { .source = { &en, 1 } };
+    et_vocabulary *vocabulary = letters(*state);
+    check_error(&same, vocabulary, &(et_encoded_options){ .max_seq_length = 3 }, ET_EDATA,
+                "(max_seq_length 3): 0 pairs; 2 left out: 2 too long: raise max_seq_length");
+    check_error(&half, vocabulary, &any, ET_EDATA, "2 empty: give lines that hold text");
+    check_error(&missing, vocabulary, &any, ET_ECONFIG, "target_path is not");
+    write_text(*state, "f.de", "a\n\xff\n");
+    check_error(&half, vocabulary, &any, ET_EDATA, "f.de:2: byte 1");
+    write_text(*state, "f.de", "a\n");
+    check_error(&half, vocabulary, &any, ET_EDATA, "2 lines");
+    et_vocabulary_close(vocabulary);
+}
+
+/* ---- the cache ---- */
+
+static void test_encoded__cache(void **state)
+{
+    fixture *f = *state;
+    parallel p;
+    parallel_write(&p, f, 300, 8);
+    et_vocabulary *vocabulary = train_vocabulary(&p.paths, ET_VOCABULARY_BPE, 200);
+    et_vocabulary *other = train_vocabulary(&p.paths, ET_VOCABULARY_UNIGRAM, 200);
+    const char *cache = fixture_path(f, "pairs.cache");
+    et_encoded_options shorter = { .max_seq_length = 20 };
+    f->logged = 0;
+    et_encoded *plain = open_encoded(&p.paths, vocabulary, &any, NULL);
+    const struct {
+        const et_vocabulary *vocabulary;
+        const et_encoded_options *options;
+        const char *more; /* text put behind the target */
+        bool hit;
+    } starts[] = {
+        { vocabulary, &any, NULL, false },     { vocabulary, &any, NULL, true },
+        { vocabulary, &shorter, NULL, false }, { vocabulary, &shorter, NULL, true },
+        { other, &shorter, NULL, false },      { vocabulary, &any, NULL, false },
+        { vocabulary, &any, NULL, true },
+    };
+    for (size_t i = 0; i < sizeof starts / sizeof starts[0]; i++) {
+        et_encoded *encoded =
+            open_encoded(&p.paths, starts[i].vocabulary, starts[i].options, cache);
+        assert_int_equal(encoded->from_cache, starts[i].hit);
+        if (starts[i].vocabulary == vocabulary && starts[i].options == &any)
+            assert_same(plain, encoded);
+        et_encoded_close(encoded);
+    }
+    et_strbuf source = ET_STRBUF_INIT, target = ET_STRBUF_INIT;
+    make_corpus(&source, &target, 300, 8);
+    target.data[0] = 'q';
+    write_text(f, "train.de", target.data);
+    et_encoded *changed = open_encoded(&p.paths, vocabulary, &any, cache);
+    assert_false(changed->from_cache);
+    assert_true(changed->key != plain->key);
+    assert_int_equal(f->logged, 0);
+    et_strbuf_release(&source);
+    et_strbuf_release(&target);
+    et_encoded_close(changed);
+    et_encoded_close(plain);
+    et_vocabulary_close(vocabulary);
+    et_vocabulary_close(other);
+}
+
+static char *read_whole(const char *path, size_t *length)
+{
+    char *bytes;
+    assert_int_equal(et_file_read(&bytes, length, path, 1 << 24, NULL), ET_OK);
+    return bytes;
+}
+
+/* Opens with a cache file of these bytes: it must not be used, and be made anew. */
+static void check_damaged(fixture *f, const parallel *p, const et_vocabulary *vocabulary,
+                          const et_encoded *good, const void *bytes, size_t length)
+{
+    const char *cache = write_bytes(f, "damaged.cache", bytes, length);
+    f->logged = 0;
+    et_encoded *encoded = open_encoded(&p->paths, vocabulary, &any, cache);
+    assert_false(encoded->from_cache);
+    assert_int_equal(f->logged, 1);
+    assert_contains(f->log, "damaged.cache is damaged");
+    assert_same(good, encoded);
+    et_encoded_close(encoded);
+}
+
+static void test_encoded__damaged_cache(void **state)
+{
+    fixture *f = *state;
+    parallel p;
+    size_t length;
+    parallel_write(&p, f, 3, 3);
+    et_vocabulary *vocabulary = train_vocabulary(&p.paths, ET_VOCABULARY_BPE, 30);
+    const char *cache = fixture_path(f, "good.cache");
+    et_encoded *good = open_encoded(&p.paths, vocabulary, &any, cache);
+    char *bytes = read_whole(cache, &length);
+    for (size_t bit = 0; bit < 8 * length; bit++) {
+        bytes[bit / 8] ^= (char)(1 << bit % 8);
+        check_damaged(f, &p, vocabulary, good, bytes, length);
+        bytes[bit / 8] ^= (char)(1 << bit % 8);
+    }
+    for (size_t cut = 0; cut < length; cut++)
+        check_damaged(f, &p, vocabulary, good, bytes, cut);
+    char *longer = calloc(1, length + 8);
+    memcpy(longer, bytes, length);
+    check_damaged(f, &p, vocabulary, good, longer, length + 8);
+    free(longer);
+    et_free(bytes);
+    et_encoded_close(good);
+    et_vocabulary_close(vocabulary);
+}
+
+static void seal(char *bytes, size_t length)
+{
+    et_encoded_header *head = (et_encoded_header *)bytes;
+    head->payload = et_checksum(head + 1, length - sizeof *head);
+    head->header_checksum = et_checksum(head, offsetof(et_encoded_header, header_checksum));
+}
+
+/* Checksums that fit, contents that do not. */
+static void test_encoded__hostile_cache(void **state)
+{
+    fixture *f = *state;
+    parallel p;
+    size_t length;
+    parallel_write(&p, f, 20, 3);
+    et_vocabulary *vocabulary = train_vocabulary(&p.paths, ET_VOCABULARY_BPE, 40);
+    const char *cache = fixture_path(f, "good.cache");
+    et_encoded *good = open_encoded(&p.paths, vocabulary, &any, cache);
+    char *bytes = read_whole(cache, &length);
+    const size_t offsets = sizeof(et_encoded_header), lines = offsets + 41 * 8 + 16;
+    const struct {
+        size_t at, width;
+        uint64_t value;
+    } cases[] = {
+        { offsetof(et_encoded_header, pairs), 8, 0 },
+        { offsetof(et_encoded_header, pairs), 8, UINT64_MAX },
+        { offsetof(et_encoded_header, pairs), 8, (uint64_t)1 << 61 },
+        { offsetof(et_encoded_header, pieces), 8, UINT64_MAX },
+        { offsetof(et_encoded_header, pieces), 8, (uint64_t)1 << 63 },
+        { offsetof(et_encoded_header, width), 4, 0 },
+        { offsetof(et_encoded_header, width), 4, 4 },
+        { offsetof(et_encoded_header, source_files), 8, 2 },
+        { offsetof(et_encoded_header, target_files), 8, UINT64_MAX },
+        { offsets, 8, 1 },
+        { offsets + 8, 8, UINT64_MAX },
+        { offsets + 40 * 8, 8, 0 },
+        { lines, 4, 20 },
+        { lines + 20 * 4, 2, 40 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char *copy = malloc(length);
+        memcpy(copy, bytes, length);
+        memcpy(copy + cases[i].at, &cases[i].value, cases[i].width);
+        seal(copy, length);
+        check_damaged(f, &p, vocabulary, good, copy, length);
+        free(copy);
+    }
+    et_free(bytes);
+    et_encoded_close(good);
+    et_vocabulary_close(vocabulary);
+}
+
+static void check_unwritable(fixture *f, const parallel *p, const et_vocabulary *vocabulary,
+                             const char *cache)
+{
+    f->logged = 0;
+    et_encoded *encoded = open_encoded(&p->paths, vocabulary, &any, cache);
+    assert_int_equal(encoded->pairs, 100);
+    assert_int_equal(f->logged, 1);
+    assert_contains(f->log, "not kept for the next start");
+    et_encoded_close(encoded);
+    assert_false(et_file_exists(cache));
+}
+
+/* No room for a cache is no failure, and leaves nothing behind. */
+static void test_encoded__unwritable_cache(void **state)
+{
+    fixture *f = *state;
+    parallel p;
+    struct rlimit before, small;
+    parallel_write(&p, f, 100, 8);
+    et_vocabulary *vocabulary = train_vocabulary(&p.paths, ET_VOCABULARY_BPE, 150);
+    check_unwritable(f, &p, vocabulary, fixture_path(f, "no/such/pairs.cache"));
+    /* A file may not grow past 1 kB: what a full disk or a quota looks like. */
+    signal(SIGXFSZ, SIG_IGN);
+    getrlimit(RLIMIT_FSIZE, &before);
+    small = before;
+    small.rlim_cur = 1024;
+    setrlimit(RLIMIT_FSIZE, &small);
+    check_unwritable(f, &p, vocabulary, fixture_path(f, "full.cache"));
+    setrlimit(RLIMIT_FSIZE, &before);
+    et_vocabulary_close(vocabulary);
+}
+
+static void test_encoded__read_only_directory(void **state)
+{
+    fixture *f = *state;
+    parallel p;
+    if (geteuid() == 0)
+        test_skip("root may write everywhere");
+    parallel_write(&p, f, 100, 8);
+    et_vocabulary *vocabulary = train_vocabulary(&p.paths, ET_VOCABULARY_BPE, 150);
+    const char *directory = fixture_path(f, "locked");
+    assert_int_equal(mkdir(directory, 0500), 0);
+    check_unwritable(f, &p, vocabulary, fixture_path(f, "locked/pairs.cache"));
+    et_vocabulary_close(vocabulary);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_encoded__matches_vocabulary),
+        cmocka_unit_test(test_encoded__filter),
+        cmocka_unit_test(test_encoded__place),
+        cmocka_unit_test(test_encoded__nothing_left),
+        cmocka_unit_test(test_encoded__cache),
+        cmocka_unit_test(test_encoded__damaged_cache),
+        cmocka_unit_test(test_encoded__hostile_cache),
+        cmocka_unit_test(test_encoded__unwritable_cache),
+        cmocka_unit_test(test_encoded__read_only_directory),
+    };
+    return cmocka_run_group_tests(tests, fixture_open, fixture_close);
+}
