@@ -1,0 +1,63 @@
+"""What sacrebleu says of pairs: one line each, which the C tests compare with their own.
+
+    score_lines.py PAIRS.tsv [SENTENCES]     HYPOTHESIS TAB REFERENCE on each line
+    score_lines.py --unicode                 what Python knows of code points
+
+The version in the signature reads "version:-", since each scorer puts its own there."""
+
+import sys
+import unicodedata
+
+TOKENS = ["13a", "none", "char"]
+
+
+def line(score, metric, width):
+    signature = str(metric.get_signature()).split("version:")[0] + "version:-"
+    return score.format(width, signature=signature)
+
+
+def scores(path, sentences):
+    from sacrebleu.metrics import BLEU, CHRF
+
+    with open(path, encoding="utf-8", newline="\n") as file:
+        pairs = [text.rstrip("\n").split("\t") for text in file]
+    hypotheses = [pair[0] for pair in pairs]
+    references = [pair[1] for pair in pairs]
+    metrics = [BLEU(tokenize=t, lowercase=lower) for t in TOKENS for lower in (False, True)]
+    metrics += [CHRF(lowercase=lower) for lower in (False, True)]
+    for metric in metrics:
+        score = metric.corpus_score(hypotheses, [references])
+        print(score.format())
+        for width in (1, 4, 10):
+            print(line(score, metric, width))
+    metrics = [
+        BLEU(effective_order=True),
+        BLEU(effective_order=True, tokenize="none", lowercase=True),
+        BLEU(smooth_method="none", effective_order=True),
+        CHRF(),
+    ]
+    for hypothesis, reference in pairs[:sentences]:
+        for metric in metrics:
+            score = metric.sentence_score(hypothesis, [reference])
+            print(line(score, metric, 6))
+
+
+def code_points():
+    # Only those of Unicode 3.2, whose properties no longer move: Pythons and utf8proc differ
+    # in what is new to them.
+    for code in range(0x110000):
+        if unicodedata.ucd_3_2_0.category(chr(code)) in ("Cn", "Cs", "Co"):
+            continue
+        text = chr(code)
+        category = unicodedata.category(text)
+        lower = "".join(" %x" % ord(c) for c in text.lower())
+        sigma = ("A" + text + "\u03a3!", text + "\u03a3 a", "A\u03a3" + text + "A")
+        print("%x %d%d%d%d%s %s" % (
+            code, text.isspace(), category[0] == "P", category[0] == "S", category == "Nd", lower,
+            " ".join("%d" % context.lower().count("\u03c2") for context in sigma)))
+
+
+if sys.argv[1] == "--unicode":
+    code_points()
+else:
+    scores(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 0)

@@ -1,0 +1,431 @@
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include <etude/score.h>
+#include <etude/version.h>
+
+#include "base/scarce.h"
+#include "tasks/score_lines.h"
+#include "tasks/translation/tokenize.h"
+
+#define DATA ET_TEST_SOURCE "/tests/tasks/data/"
+
+#define assert_near(value, expected, tolerance)                                                    \
+    do {                                                                                           \
+        if (!(fabs((value) - (expected)) <= (tolerance)))                                          \
+            fail_msg("%s = %.17g, expected %.17g", #value, (double)(value), (double)(expected));   \
+    } while (0)
+
+static et_bleu *new_bleu(et_bleu_options options)
+{
+    et_bleu *bleu;
+    assert_int_equal(et_bleu_new(&bleu, &options, NULL), 0);
+    return bleu;
+}
+
+static et_chrf *new_chrf(void)
+{
+    et_chrf *chrf;
+    et_chrf_options options = ET_CHRF_OPTIONS_INIT;
+    assert_int_equal(et_chrf_new(&chrf, &options, NULL), 0);
+    return chrf;
+}
+
+/* The expected lines were printed by sacrebleu 2.5.1 (score_lines.py). */
+static void test_score__sacrebleu_golden(void **state)
+{
+    (void)state;
+    score_pairs pairs = { 0 };
+    score_pairs_read(&pairs, DATA "score_pairs.tsv");
+    char *ours = score_lines(&pairs, 40), *theirs = NULL;
+    size_t length;
+    FILE *file = fopen(DATA "score_lines.txt", "r");
+    assert_non_null(file);
+    FILE *copy = open_memstream(&theirs, &length);
+    for (int c; (c = fgetc(file)) != EOF;)
+        fputc(c, copy);
+    fclose(file);
+    fclose(copy);
+    assert_true(length > 20000);
+    assert_lines_equal(ours, theirs);
+    free(ours);
+    free(theirs);
+    score_pairs_free(&pairs);
+}
+
+/* Expected: what Model Garden's metrics/bleu.py computes, in double precision. */
+static void test_score__model_garden_golden(void **state)
+{
+    (void)state;
+    static const struct {
+        bool lowercase;
+        int64_t sys_len, ref_len;
+        double score, bp, precisions[4];
+    } cases[] = {
+        { true,
+          1897,
+          2134,
+          56.5136409967,
+          0.882555,
+          { 90.458619, 68.504832, 56.923077, 47.663551 } },
+        { false,
+          1897,
+          2134,
+          52.1360555898,
+          0.882555,
+          { 87.190300, 63.843093, 51.692308, 42.323097 } },
+    };
+    score_pairs pairs = { 0 };
+    score_pairs_read(&pairs, DATA "score_pairs.tsv");
+    for (size_t i = 0; i < 2; i++) {
+        et_bleu_options options = ET_BLEU_OPTIONS_MODEL_GARDEN;
+        options.lowercase = cases[i].lowercase;
+        et_bleu *bleu = new_bleu(options);
+        et_bleu_result result;
+        for (size_t k = 0; k < pairs.count; k++)
+            assert_int_equal(et_bleu_add(bleu, pairs.hypotheses[k], pairs.references[k], NULL), 0);
+        assert_int_equal(et_bleu_value(bleu, &result, NULL), 0);
+        assert_near(result.score, cases[i].score, 5e-11);
+        assert_near(result.bp, cases[i].bp, 5e-7);
+        for (int n = 0; n < 4; n++)
+            assert_near(result.precisions[n], cases[i].precisions[n], 5e-7);
+        assert_int_equal(result.sys_len, cases[i].sys_len);
+        assert_int_equal(result.ref_len, cases[i].ref_len);
+        et_bleu_free(bleu);
+    }
+    score_pairs_free(&pairs);
+}
+
+/* Its own test vectors, and what its formula says of short and empty text. */
+static void test_score__model_garden_cases(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *references[2], *hypotheses[2];
+        double uncased, cased;
+    } cases[] = {
+        { { "test 1 two 3", "more tests!" },
+          { "test 1 two 3", "More tests!" },
+          100,
+          82.2267233801 },
+        { { "Testing", "more tests!" }, { "Dog", "Cat" }, 26.0130047511, 26.0130047511 },
+        { { "a b c d e f" }, { "a b c" }, 36.7879441171, 36.7879441171 },
+        { { "a b c d e f" }, { "x y z w v u" }, 4.0583489434, 4.0583489434 },
+        { { "a" }, { "a" }, 100, 100 },
+        { { "a b" }, { "c d" }, 50, 50 },
+        { { "a b c d" }, { "" }, 0, 0 },
+        { { "" }, { "a" }, 0, 0 },
+        { { "" }, { "" }, 0, 0 },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
+        for (int cased = 0; cased < 2; cased++) {
+            et_bleu_options options = ET_BLEU_OPTIONS_MODEL_GARDEN;
+            options.lowercase = !cased;
+            et_bleu *bleu = new_bleu(options);
+            et_bleu_result result;
+            for (size_t k = 0; k < 2 && cases[i].references[k]; k++)
+                assert_int_equal(
+                    et_bleu_add(bleu, cases[i].hypotheses[k], cases[i].references[k], NULL), 0);
+            assert_int_equal(et_bleu_value(bleu, &result, NULL), 0);
+            assert_near(result.score, cased ? cases[i].cased : cases[i].uncased, 1e-9);
+            et_bleu_free(bleu);
+        }
+}
+
+/* The words of line, one space between them. */
+static void print_words(char *out, const et_codes *line)
+{
+    size_t at = 0, first, end;
+    while (et_word_next(line, &at, &first, &end)) {
+        for (size_t i = first; i < end; i++)
+            out += et_utf8_encode(out, line->items[i]);
+        *out++ = ' ';
+    }
+    *(out - 1) = 0;
+}
+
+static void test_tokenize__words(void **state)
+{
+    (void)state;
+    static const struct {
+        et_bleu_tokens tokens;
+        const char *text, *words;
+    } cases[] = {
+        { ET_BLEU_TOKENS_13A, "It costs $3.50, i.e. 1,234.5 in 2011.",
+          "It costs $ 3.50 , i . e . 1,234.5 in 2011 ." },
+        { ET_BLEU_TOKENS_13A, "&quot;ka&quot; &amp;lt; &lt;b&gt; &amp;quot; <skipped>x",
+          "\" ka \" < < b > & quot ; x" },
+        { ET_BLEU_TOKENS_13A, "10-12 1990- a-b -5", "10 - 12 1990 - a-b -5" },
+        { ET_BLEU_TOKENS_13A, "l'eau U.S.A. .,.,", "l'eau U . S . A . . , . ," },
+        { ET_BLEU_TOKENS_13A, "-\nend a-\nb\nc", "end ab c" },
+        { ET_BLEU_TOKENS_13A, "a-\n", "a-" },
+        { ET_BLEU_TOKENS_13A, "x{y}~[z]|`\\^_/:;<=>?@#%&*()+!\"",
+          "x { y } ~ [ z ] | ` \\ ^ _ / : ; < = > ? @ # % & * ( ) + ! \"" },
+        { ET_BLEU_TOKENS_13A, "日本.。5", "日本 . 。5" },
+        { ET_BLEU_TOKENS_13A, ". 5. .5 , ,", ". 5 . . 5 , ," },
+        { ET_BLEU_TOKENS_NONE, " a,b\u00a0c\u3000 d. ", "a,b c d." },
+        { ET_BLEU_TOKENS_CHAR, "a é日 .", "a é 日 ." },
+        { ET_BLEU_TOKENS_V14, "Test0, 1 two, 3", "Test0 , 1 two , 3" },
+        { ET_BLEU_TOKENS_V14, "It costs $3.50, i.e. 1,234.5 € in 2011.",
+          "It costs $ 3.50 , i . e . 1,234.5 € in 2011." },
+        { ET_BLEU_TOKENS_V14, "C:\\dir\\x [a] (b)--c", "C : \\dir\\x [ a ] ( b ) - - c" },
+        { ET_BLEU_TOKENS_V14, "«ja» „so“… 你好，世界。", "« ja » „ so “ … 你好 ， 世界 。" },
+        { ET_BLEU_TOKENS_V14, "x=y+1 ^a~b|c`", "x = y + 1 ^ a ~ b | c `" },
+        { ET_BLEU_TOKENS_V14, "١٢.٣ १,२ ½.5", "١٢.٣ १,२ ½ . 5" },
+        { ET_BLEU_TOKENS_V14, "a.5 5.a ..5,,6 ", "a . 5 5 . a . .5 , , 6" },
+        { ET_BLEU_TOKENS_V14, "2011. ", "2011 ." },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        et_tokenizer tokenizer = ET_TOKENIZER_INIT;
+        char words[256];
+        assert_int_equal(et_tokenizer_run(&tokenizer, cases[i].tokens, false, cases[i].text, NULL),
+                         0);
+        print_words(words, &tokenizer.line);
+        assert_string_equal(words, cases[i].words);
+        et_tokenizer_release(&tokenizer);
+    }
+}
+
+static void test_score__signature(void **state)
+{
+    (void)state;
+    static const struct {
+        et_bleu_options options;
+        const char *signature;
+    } cases[] = {
+        { ET_BLEU_OPTIONS_INIT,
+          "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:etude-" ET_VERSION },
+        { ET_BLEU_OPTIONS_TOKENIZED,
+          "nrefs:1|case:mixed|eff:no|tok:none|smooth:exp|version:etude-" ET_VERSION },
+        { ET_BLEU_OPTIONS_MODEL_GARDEN,
+          "nrefs:1|case:lc|eff:no|tok:mteval-v14|smooth:model-garden|version:etude-" ET_VERSION },
+        { { ET_BLEU_TOKENS_CHAR, ET_BLEU_SMOOTH_NONE, true, true },
+          "nrefs:1|case:lc|eff:yes|tok:char|smooth:none|version:etude-" ET_VERSION },
+    };
+    char text[ET_SCORE_TEXT_MAX];
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        et_bleu *bleu = new_bleu(cases[i].options);
+        assert_string_equal(et_bleu_signature(bleu, text), cases[i].signature);
+        et_bleu_free(bleu);
+    }
+    et_chrf *chrf = new_chrf();
+    assert_string_equal(et_chrf_signature(chrf, text),
+                        "nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:etude-" ET_VERSION);
+    et_chrf_free(chrf);
+}
+
+/* The longest line that numbers can make fits its buffer. */
+static void test_score__print_limits(void **state)
+{
+    (void)state;
+    et_bleu *bleu = new_bleu((et_bleu_options)ET_BLEU_OPTIONS_MODEL_GARDEN);
+    et_bleu_result result = { .score = 100,
+                              .precisions = { 100, 100, 100, 100 },
+                              .bp = 1,
+                              .sys_len = INT64_MAX,
+                              .ref_len = 1 };
+    char signature[ET_SCORE_TEXT_MAX], text[ET_SCORE_TEXT_MAX];
+    et_bleu_print(&result, 17, et_bleu_signature(bleu, signature), text);
+    assert_int_equal(text[strlen(text) - 1], ')');
+    et_bleu_free(bleu);
+}
+
+/* Any grouping of the pairs gives the same bits. */
+static void test_score__merge(void **state)
+{
+    (void)state;
+    score_pairs pairs = { 0 };
+    score_pairs_read(&pairs, DATA "score_pairs.tsv");
+    et_bleu_options options = ET_BLEU_OPTIONS_INIT;
+    et_bleu *bleu[4];
+    et_chrf *chrf[4];
+    for (size_t k = 0; k < 4; k++) {
+        bleu[k] = new_bleu(options);
+        chrf[k] = new_chrf();
+    }
+    for (size_t i = pairs.count; i-- > 0;) {
+        for (size_t k = 0; k < 4; k += 3) {
+            et_bleu_add(bleu[k ? i % 3 : 3], pairs.hypotheses[i], pairs.references[i], NULL);
+            et_chrf_add(chrf[k ? i % 3 : 3], pairs.hypotheses[i], pairs.references[i], NULL);
+        }
+    }
+    for (size_t k = 1; k < 3; k++) {
+        et_bleu_merge(bleu[0], et_bleu_total(bleu[k]));
+        et_chrf_merge(chrf[0], et_chrf_total(chrf[k]));
+    }
+    et_bleu_result merged, whole;
+    double merged_chrf, whole_chrf;
+    assert_int_equal(et_bleu_value(bleu[0], &merged, NULL), 0);
+    assert_int_equal(et_bleu_value(bleu[3], &whole, NULL), 0);
+    assert_memory_equal(&merged, &whole, sizeof(whole));
+    assert_int_equal(et_chrf_value(chrf[0], &merged_chrf, NULL), 0);
+    assert_int_equal(et_chrf_value(chrf[3], &whole_chrf, NULL), 0);
+    assert_memory_equal(&merged_chrf, &whole_chrf, sizeof(double));
+    assert_int_equal(et_bleu_total(bleu[0])->pairs, pairs.count);
+    et_bleu_clear(bleu[0]);
+    et_chrf_clear(chrf[0]);
+    assert_int_equal(et_bleu_value(bleu[0], &merged, NULL), ET_EDATA);
+    assert_int_equal(et_chrf_value(chrf[0], &merged_chrf, NULL), ET_EDATA);
+    for (size_t k = 0; k < 4; k++) {
+        et_bleu_free(bleu[k]);
+        et_chrf_free(chrf[k]);
+    }
+    score_pairs_free(&pairs);
+}
+
+static void test_score__refuses_counts(void **state)
+{
+    (void)state;
+    static const char *const lines[] = { "a", "b", "c" };
+    static const struct {
+        size_t hypotheses, references;
+        const char *text;
+    } cases[] = {
+        { 3, 2, "3 hypotheses but 2 references" },
+        { 0, 2, "0 hypotheses but 2 references" },
+        { 0, 0, "nothing to score" },
+    };
+    et_bleu *bleu = new_bleu((et_bleu_options)ET_BLEU_OPTIONS_INIT);
+    et_chrf *chrf = new_chrf();
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        et_error error = ET_ERROR_INIT;
+        assert_int_equal(et_bleu_add_corpus(bleu, lines, cases[i].hypotheses, lines,
+                                            cases[i].references, &error),
+                         ET_EDATA);
+        assert_ptr_equal(strstr(error.text, cases[i].text), error.text);
+        error = (et_error)ET_ERROR_INIT;
+        assert_int_equal(et_chrf_add_corpus(chrf, lines, cases[i].hypotheses, lines,
+                                            cases[i].references, &error),
+                         ET_EDATA);
+        assert_ptr_equal(strstr(error.text, cases[i].text), error.text);
+    }
+    assert_int_equal(et_bleu_total(bleu)->pairs, 0);
+    et_bleu_free(bleu);
+    et_chrf_free(chrf);
+}
+
+static void test_score__refuses_bad_text(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *hypothesis, *reference, *text;
+    } cases[] = {
+        { "ab\xff", "x", "hypothesis line 2: not UTF-8: byte 0xff at position 3" },
+        { "x", "\xc3", "reference line 2: not UTF-8: byte 0xc3 at position 1" },
+        { "\xed\xa0\x80", "x", "hypothesis line 2: not UTF-8: byte 0xed at position 1" },
+        { "x", "a\xc0\xaf", "reference line 2: not UTF-8: byte 0xc0 at position 2" },
+        { "\xf4\x90\x80\x80", "x", "hypothesis line 2: not UTF-8: byte 0xf4 at position 1" },
+    };
+    et_bleu *bleu = new_bleu((et_bleu_options)ET_BLEU_OPTIONS_INIT);
+    et_chrf *chrf = new_chrf();
+    assert_int_equal(et_bleu_add(bleu, "a b", "a b", NULL), 0);
+    assert_int_equal(et_chrf_add(chrf, "a b", "a b", NULL), 0);
+    et_bleu_counts bleu_before = *et_bleu_total(bleu);
+    et_chrf_counts chrf_before = *et_chrf_total(chrf);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        et_error error = ET_ERROR_INIT;
+        assert_int_equal(et_bleu_add(bleu, cases[i].hypothesis, cases[i].reference, &error),
+                         ET_EDATA);
+        assert_string_equal(error.text, cases[i].text);
+        error = (et_error)ET_ERROR_INIT;
+        assert_int_equal(et_chrf_add(chrf, cases[i].hypothesis, cases[i].reference, &error),
+                         ET_EDATA);
+        assert_string_equal(error.text, cases[i].text);
+    }
+    assert_memory_equal(et_bleu_total(bleu), &bleu_before, sizeof(bleu_before));
+    assert_memory_equal(et_chrf_total(chrf), &chrf_before, sizeof(chrf_before));
+    et_bleu_free(bleu);
+    et_chrf_free(chrf);
+}
+
+/* Lines of a megabyte, a pattern repeated (NULL: all words differ). Quadratic work would take
+ * hours. */
+static void test_score__long_lines(void **state)
+{
+    (void)state;
+    static const char *const patterns[] = { "a ", NULL, "a", ",.", "Σ.", "&amp;", "-", "\xcc\x81" };
+    enum { LENGTH = 1 << 20 };
+    char *line = malloc(LENGTH + 64);
+    assert_non_null(line);
+    et_bleu *bleu = new_bleu((et_bleu_options){ ET_BLEU_TOKENS_13A, ET_BLEU_SMOOTH_EXP, true, 0 });
+    et_chrf *chrf = new_chrf();
+    clock_t start = clock();
+    for (size_t i = 0; i < sizeof(patterns) / sizeof(*patterns); i++) {
+        size_t length = 0;
+        for (size_t k = 0; length < LENGTH; k++)
+            length +=
+                (size_t)(patterns[i] ? sprintf(line + length, "%s", patterns[i])
+                                     : sprintf(line + length, "%zu ", k * 2654435761u % 1000003));
+        et_bleu_result result;
+        double score;
+        assert_int_equal(et_bleu_sentence(bleu, &result, line, line, NULL), 0);
+        assert_near(result.precisions[0], 100, 0);
+        assert_int_equal(result.sys_len, result.ref_len);
+        assert_int_equal(et_chrf_sentence(chrf, &score, line, line, NULL), 0);
+        assert_near(score, 100, 1e-12);
+    }
+    assert_true((double)(clock() - start) / CLOCKS_PER_SEC < 120);
+    et_bleu_free(bleu);
+    et_chrf_free(chrf);
+    free(line);
+}
+
+static int score_once(void)
+{
+    et_bleu *bleu = NULL;
+    et_chrf *chrf = NULL;
+    et_bleu_options options = { ET_BLEU_TOKENS_13A, ET_BLEU_SMOOTH_EXP, true, false };
+    et_chrf_options chrf_options = { true };
+    int status = et_bleu_new(&bleu, &options, NULL);
+    if (!status)
+        status = et_bleu_add(bleu, "\u0130, a.", "A b", NULL);
+    if (!status)
+        status = et_bleu_add(bleu, "A much longer line than the first", "And another one", NULL);
+    if (!status)
+        status = et_chrf_new(&chrf, &chrf_options, NULL);
+    if (!status)
+        status = et_chrf_add(chrf, "some characters", "other characters", NULL);
+    et_bleu_free(bleu);
+    et_chrf_free(chrf);
+    return status;
+}
+
+static void test_score__allocation_fails(void **state)
+{
+    (void)state;
+    int status = ET_ENOMEM;
+    long calls = 0;
+    for (scarce_failed = true; scarce_failed; calls++) {
+        scarce_begin(calls);
+        status = score_once();
+        scarce_end();
+        assert_int_equal(status, scarce_failed ? ET_ENOMEM : 0);
+    }
+    assert_true(calls > 15);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_score__sacrebleu_golden),
+        cmocka_unit_test(test_score__model_garden_golden),
+        cmocka_unit_test(test_score__model_garden_cases),
+        cmocka_unit_test(test_tokenize__words),
+        cmocka_unit_test(test_score__signature),
+        cmocka_unit_test(test_score__print_limits),
+        cmocka_unit_test(test_score__merge),
+        cmocka_unit_test(test_score__refuses_counts),
+        cmocka_unit_test(test_score__refuses_bad_text),
+        cmocka_unit_test(test_score__long_lines),
+        cmocka_unit_test(test_score__allocation_fails),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
