@@ -1,0 +1,152 @@
+/* How fast text becomes batches. usage: bench_data SOURCE TARGET [VOCABULARY_SIZE]
+ * Prints the time of each stage from text to packed batches, once without and once with the
+ * cache, and the median rate of the iterator over several epochs. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <omp.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "data/encoded.h"
+#include "data/pair_iterator.h"
+#include "data/prefetch.h"
+
+#define EPOCHS 11
+
+static void check(int status, const et_error *error)
+{
+    if (!status)
+        return;
+    fprintf(stderr, "bench_data: %s\n", error->text);
+    exit(1);
+}
+
+static void print_processor(void)
+{
+    char line[256];
+    FILE *file = fopen("/proc/cpuinfo", "r");
+    while (file && fgets(line, sizeof line, file))
+        if (!strncmp(line, "model name", 10)) {
+            printf("%s", strchr(line, ':') + 2);
+            break;
+        }
+    if (file)
+        fclose(file);
+    printf("%d threads\n", omp_get_max_threads());
+}
+
+static double lap(double *since)
+{
+    double now = et_clock_monotonic(), seconds = now - *since;
+    *since = now;
+    return seconds;
+}
+
+static et_vocabulary *make_vocabulary(const et_corpus_paths *paths, int kind, int size)
+{
+    et_error error = ET_ERROR_INIT;
+    et_vocabulary_options options = { kind, size, 1.0 };
+    et_corpus *corpus;
+    et_vocabulary *vocabulary;
+    char *bytes;
+    size_t length;
+    double since = et_clock_monotonic();
+    check(et_corpus_open(&corpus, paths, &error), &error);
+    check(et_vocabulary_train(&bytes, &length, &options, et_corpus_next_line, corpus, &error),
+          &error);
+    et_corpus_close(corpus);
+    double trained = lap(&since);
+    check(et_vocabulary_parse(&vocabulary, bytes, length, "trained", &error), &error);
+    printf("%-8s vocabulary of %d: trained in %.2f s, loaded in %.1f ms\n",
+           et_vocabulary_kind(vocabulary), size, trained, 1e3 * lap(&since));
+    et_free(bytes);
+    return vocabulary;
+}
+
+static int by_size(const void *left, const void *right)
+{
+    double a = *(const double *)left, b = *(const double *)right;
+    return a < b ? -1 : a > b;
+}
+
+/* Epochs through a source; the median time of one. */
+static void time_epochs(et_pair_source *source, const char *what)
+{
+    et_error error = ET_ERROR_INIT;
+    et_pair_batch batch;
+    double seconds[EPOCHS], since, tokens = 0, pairs = 0, fuller = 0;
+    int batches = 0;
+    check(et_pair_batch_init(&batch, &source->shape, &error), &error);
+    since = et_clock_monotonic();
+    check(et_pair_source_next(source, &batch, &error), &error);
+    double first = lap(&since);
+    for (int epoch = 0; epoch < EPOCHS; epoch++) {
+        for (; batch.epoch == epoch; batches++) {
+            double full_source = (double)batch.source_tokens / (double)source->shape.source_budget;
+            double full_target = (double)batch.target_tokens / (double)source->shape.target_budget;
+            fuller += full_source > full_target ? full_source : full_target;
+            tokens += (double)(batch.source_tokens + batch.target_tokens) / EPOCHS;
+            pairs += (double)batch.segments / EPOCHS;
+            check(et_pair_source_next(source, &batch, &error), &error);
+        }
+        seconds[epoch] = lap(&since);
+    }
+    qsort(seconds, EPOCHS, sizeof seconds[0], by_size);
+    double median = seconds[EPOCHS / 2];
+    printf("%-8s first batch %.2f ms; epoch %.2f ms: %.2f M pairs/s, %.0f M sub-words/s; fuller "
+           "side %.2f %%\n",
+           what, 1e3 * first, 1e3 * median, 1e-6 * pairs / median, 1e-6 * tokens / median,
+           100 * fuller / batches);
+    et_pair_batch_release(&batch);
+    et_pair_source_close(source);
+}
+
+static void time_iterators(const et_encoded *encoded)
+{
+    et_error error = ET_ERROR_INIT;
+    const et_pair_shape shape = { 4096, 4096, 1024 };
+    et_pair_iterator_options options = ET_PAIR_ITERATOR_OPTIONS_INIT;
+    et_pair_source *source;
+    check(et_pair_iterator_open(&source, encoded, &shape, &options, &error), &error);
+    time_epochs(source, "plain");
+    check(et_pair_iterator_open(&source, encoded, &shape, &options, &error), &error);
+    check(et_pair_prefetch_open(&source, source, 4, &error), &error);
+    time_epochs(source, "prefetch");
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 3) {
+        fprintf(stderr, "usage: bench_data SOURCE TARGET [VOCABULARY_SIZE]\n");
+        return 2;
+    }
+    const char *source = argv[1], *target = argv[2], *cache = "bench_data.cache";
+    int size = argc > 3 ? atoi(argv[3]) : 10000;
+    et_corpus_paths paths = { .source = { &source, 1 }, .target = { &target, 1 } };
+    et_encoded_options options = ET_ENCODED_OPTIONS_INIT;
+    et_error error = ET_ERROR_INIT;
+    print_processor();
+    for (int kind = 0; kind < 2; kind++) {
+        et_vocabulary *vocabulary = make_vocabulary(&paths, kind, size);
+        remove(cache);
+        for (int time = 0; time < 2; time++) {
+            et_encoded *encoded;
+            double since = et_clock_monotonic();
+            check(et_encoded_open(&encoded, &paths, vocabulary, &options, cache, &error), &error);
+            double seconds = lap(&since);
+            double tokens = (double)(encoded->source_tokens + encoded->target_tokens);
+            printf("%-8s %lld pairs, %.0f sub-words in %.1f ms (%.2f M sub-words/s)\n",
+                   encoded->from_cache ? "cached" : "encoded", (long long)encoded->pairs, tokens,
+                   1e3 * seconds, 1e-6 * tokens / seconds);
+            if (encoded->from_cache)
+                time_iterators(encoded);
+            et_encoded_close(encoded);
+        }
+        et_vocabulary_close(vocabulary);
+    }
+    remove(cache);
+    return 0;
+}
