@@ -13,6 +13,7 @@
 #include <etude/params.h>
 #include <etude/score.h>
 #include <etude/tensor.h>
+#include <etude/translator.h>
 #include <etude/version.h>
 
 #endif

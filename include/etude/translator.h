@@ -1,0 +1,57 @@
+/* Using a trained translation model: open, translate, close. No training code runs.
+ *
+ *     et_translator *t;
+ *     et_translator_options options = ET_TRANSLATOR_OPTIONS_INIT;
+ *     if (et_translator_open(&t, "runs/help", &options, &error)) ...
+ *     char *results[2];
+ *     if (et_translator_translate(t, lines, 2, results, &error)) ...
+ *     et_translator_free_results(results, 2);
+ *     et_translator_close(t);
+ *
+ * A line's translation is the same in any call, beside any other lines and for any number of
+ * threads. A translator is used by one thread at a time. */
+#ifndef ETUDE_TRANSLATOR_H
+#define ETUDE_TRANSLATOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <etude/error.h>
+
+typedef struct et_translator et_translator;
+
+typedef struct et_translator_options {
+    const char *checkpoint;    /* a file; NULL: the best one, or else the newest */
+    int beam_size;             /* 0: the run's; 1: greedy */
+    double alpha;              /* length penalty; negative: the run's */
+    int64_t max_length;        /* pieces of a translation; 0: the run's rule */
+    int sentences;             /* decoded together */
+    const char *precision;     /* "float32", "bfloat16"; NULL: the run's */
+    bool live_weights;         /* not the averaged ones, where there are any */
+} et_translator_options;
+
+#define ET_TRANSLATOR_OPTIONS_INIT { NULL, 0, -1, 0, 32, NULL, false }
+
+/* model_dir: what `etude train` keeps. options NULL: the defaults. */
+ET_API int et_translator_open(et_translator **out, const char *model_dir,
+                              const et_translator_options *options, et_error *error);
+ET_API void et_translator_close(et_translator *translator); /* NULL allowed */
+
+/* Asked now and then with how many lines are done; true ends the call with ET_EINTERRUPTED. */
+typedef bool et_translator_progress_fn(void *payload, size_t done, size_t count);
+ET_API void et_translator_set_progress(et_translator *translator, et_translator_progress_fn *fn,
+                                       void *payload);
+
+/* Translates count lines of UTF-8 into results[count], yours to free. ET_EDATA: a line is not
+ * UTF-8 (names its number, from 1). A line without a word gives an empty one; one of more than
+ * 1,024 pieces is cut there, with a warning. On failure no result is left. */
+ET_API int et_translator_translate(et_translator *translator, const char *const *lines,
+                                   size_t count, char **results, et_error *error);
+ET_API void et_translator_free_results(char **results, size_t count);
+
+/* The checkpoint in use and its step. Borrowed. */
+ET_API const char *et_translator_checkpoint(const et_translator *translator);
+ET_API int64_t et_translator_step(const et_translator *translator);
+
+#endif

@@ -1,0 +1,162 @@
+#include "cli/args.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fields.h"
+
+/* Whether word (length bytes) is name, - and _ alike. */
+static bool same_name(const char *word, size_t length, const char *name)
+{
+    if (!name || strlen(name) != length)
+        return false;
+    for (size_t i = 0; i < length; i++)
+        if ((word[i] == '_' ? '-' : word[i]) != (name[i] == '_' ? '-' : name[i]))
+            return false;
+    return true;
+}
+
+static const et_arg *find(const et_arg *table, const char *word, size_t length)
+{
+    for (; table->name; table++)
+        if (table->kind != ET_ARG_REST &&
+            (same_name(word, length, table->name) || same_name(word, length, table->alias)))
+            return table;
+    return NULL;
+}
+
+static int unknown(const et_arg *table, const char *command, const char *word, et_error *error)
+{
+    const char *names[64];
+    int count = 0;
+    char plain[64];
+    for (const et_arg *arg = table; arg->name && count < 63; arg++)
+        if (arg->kind != ET_ARG_REST)
+            names[count++] = arg->name;
+    names[count] = NULL;
+    snprintf(plain, sizeof plain, "%.*s", (int)strcspn(word, "="), word);
+    const char *nearest = et_nearest(plain, names);
+    return et_fail(error, ET_EUSAGE, "%s: no option --%s.%s%s `etude %s --help` shows all",
+                   command, plain, nearest ? " Nearest: --" : "", nearest ? nearest : "",
+                   command);
+}
+
+static int add(et_arg_list *list, const char *name, const char *value, et_error *error)
+{
+    if (list->count == ET_ARG_LIST_MAX)
+        return et_fail(error, ET_EUSAGE, "--%s: given more than %d times", name,
+                       ET_ARG_LIST_MAX);
+    list->items[list->count++] = value;
+    return ET_OK;
+}
+
+static int store_number(const et_arg *arg, const char *value, et_error *error)
+{
+    char *end;
+    errno = 0;
+    double real = strtod(value, &end);
+    bool whole = real == (double)(int64_t)real && real >= 0;
+    if (errno || end == value || *end || !(real > -1e15 && real < 1e15) ||
+        (arg->kind == ET_ARG_COUNT && !whole))
+        return et_fail(error, ET_EUSAGE, "--%s %s: not a %snumber", arg->name, value,
+                       arg->kind == ET_ARG_COUNT ? "whole " : "");
+    if (arg->kind == ET_ARG_COUNT)
+        *(int64_t *)arg->target = (int64_t)real;
+    else
+        *(double *)arg->target = real;
+    return ET_OK;
+}
+
+static int store(const et_arg *arg, const char *value, et_error *error)
+{
+    switch (arg->kind) {
+    case ET_ARG_FLAG:
+        *(bool *)arg->target = true;
+        return ET_OK;
+    case ET_ARG_TEXT:
+        *(const char **)arg->target = value;
+        return ET_OK;
+    case ET_ARG_COUNT:
+    case ET_ARG_REAL:
+        return store_number(arg, value, error);
+    default:
+        return add(arg->target, arg->name, value, error);
+    }
+}
+
+static int parse_option(const et_arg *table, const char *command, int argc, char **argv, int *at,
+                        et_error *error)
+{
+    const char *word = argv[*at] + 2, *equals = strchr(word, '=');
+    size_t length = equals ? (size_t)(equals - word) : strlen(word);
+    const et_arg *arg = find(table, word, length);
+    if (!arg)
+        return unknown(table, command, word, error);
+    if (arg->kind == ET_ARG_FLAG && equals)
+        return et_fail(error, ET_EUSAGE, "--%s takes no value", arg->name);
+    const char *value = equals ? equals + 1 : NULL;
+    if (arg->kind != ET_ARG_FLAG && !value) {
+        if (*at + 1 >= argc)
+            return et_fail(error, ET_EUSAGE, "--%s wants %s", arg->name, arg->value);
+        value = argv[++*at];
+    }
+    return store(arg, value, error);
+}
+
+static int parse_rest(const et_arg *table, const char *command, const char *word,
+                      et_error *error)
+{
+    const et_arg *rest = table;
+    while (rest->name && rest->kind != ET_ARG_REST)
+        rest++;
+    if (rest->name)
+        return add(rest->target, rest->name, word, error);
+    return et_fail(error, ET_EUSAGE, "%s takes no argument, found %s; options begin with --",
+                   command, word);
+}
+
+int et_args_parse(const et_arg *table, const char *command, int argc, char **argv, bool *help,
+                  et_error *error)
+{
+    bool options = true;
+    *help = false;
+    for (int at = 0; at < argc; at++) {
+        const char *word = argv[at];
+        int status;
+        if (options && !strcmp(word, "--help")) {
+            *help = true;
+            return ET_OK;
+        }
+        if (options && !strcmp(word, "--")) {
+            options = false;
+            continue;
+        }
+        if (options && !strncmp(word, "--", 2))
+            status = parse_option(table, command, argc, argv, &at, error);
+        else
+            status = parse_rest(table, command, word, error);
+        if (status)
+            return status;
+    }
+    return ET_OK;
+}
+
+void et_args_help(FILE *to, const et_arg *table, const char *command, const char *about,
+                  const char *example)
+{
+    fprintf(to, "usage: etude %s", command);
+    for (const et_arg *arg = table; arg->name; arg++)
+        if (arg->kind == ET_ARG_REST)
+            fprintf(to, " %s", arg->name);
+    fprintf(to, " [OPTION]...\n\n%s\n\nexample:\n    %s\n\noptions:\n", about, example);
+    for (const et_arg *arg = table; arg->name; arg++) {
+        char left[64];
+        if (arg->kind == ET_ARG_REST)
+            continue;
+        snprintf(left, sizeof left, "--%s%s%s", arg->name, arg->value ? " " : "",
+                 arg->value ? arg->value : "");
+        fprintf(to, "    %-26s %s\n", left, arg->help);
+    }
+}

@@ -1,0 +1,56 @@
+/* Command lines: one table of options per command says what it takes; parsing, help and the
+ * nearest name of a misspelt option come from it.
+ *
+ *     const char *model_dir = NULL;
+ *     const et_arg table[] = {
+ *         { "model-dir", "DIR", "where the run is kept", ET_ARG_TEXT, &model_dir, NULL },
+ *         ET_ARG_END
+ *     };
+ *
+ * Long options only, `--name value` or `--name=value`; `-` and `_` are alike, so Model Garden's
+ * spellings work. */
+#ifndef ETUDE_CLI_ARGS_H
+#define ETUDE_CLI_ARGS_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include <etude/error.h>
+
+typedef enum et_arg_kind {
+    ET_ARG_FLAG,  /* bool: present */
+    ET_ARG_TEXT,  /* const char * */
+    ET_ARG_COUNT, /* int64_t, not negative */
+    ET_ARG_REAL,  /* double */
+    ET_ARG_LIST,  /* et_arg_list: may be given again */
+    ET_ARG_REST,  /* et_arg_list: what is not an option; last in the table */
+} et_arg_kind;
+
+#define ET_ARG_LIST_MAX 256
+
+typedef struct et_arg_list {
+    const char *items[ET_ARG_LIST_MAX];
+    int count;
+} et_arg_list;
+
+typedef struct et_arg {
+    const char *name;  /* without --; of REST: what is shown */
+    const char *value; /* what its value is called; NULL for flags */
+    const char *help;
+    et_arg_kind kind;
+    void *target;
+    const char *alias; /* another name for it, or NULL */
+} et_arg;
+
+#define ET_ARG_END { NULL, NULL, NULL, ET_ARG_FLAG, NULL, NULL }
+
+/* Parses arguments after the command's name. ET_EUSAGE names the word and the nearest option.
+ * *help: --help was given, and nothing else counts. */
+int et_args_parse(const et_arg *table, const char *command, int argc, char **argv, bool *help,
+                  et_error *error);
+
+/* Prints usage, what the command does, an example and the options. */
+void et_args_help(FILE *to, const et_arg *table, const char *command, const char *about,
+                  const char *example);
+
+#endif

@@ -1,0 +1,149 @@
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include <etude/translator.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/strbuf.h"
+#include "cli/args.h"
+#include "cli/command.h"
+#include "cli/lines.h"
+#include "cli/scores.h"
+#include "io/progress.h"
+
+typedef struct evaluate_args {
+    const char *model_dir, *source, *reference, *output;
+    int64_t beam_size;
+    et_translator_options options;
+    et_score_options score;
+    bool help;
+} evaluate_args;
+
+static int parse(evaluate_args *args, int argc, char **argv, et_error *error)
+{
+    const et_arg table[] = {
+        { "model-dir", "DIR", "the run that trained the model", ET_ARG_TEXT, &args->model_dir,
+          NULL },
+        { "source", "FILE", "lines to translate, plain or .gz", ET_ARG_TEXT, &args->source,
+          NULL },
+        { "reference", "FILE", "their translations", ET_ARG_TEXT, &args->reference, NULL },
+        { "output", "FILE", "where the translations go, if they are wanted", ET_ARG_TEXT,
+          &args->output, NULL },
+        { "checkpoint", "FILE", "this checkpoint, not the best or newest", ET_ARG_TEXT,
+          &args->options.checkpoint, NULL },
+        { "beam-size", "N", "hypotheses kept; 1: greedy", ET_ARG_COUNT, &args->beam_size, NULL },
+        { "alpha", "A", "length penalty ((5 + length) / 6)^A", ET_ARG_REAL,
+          &args->options.alpha, NULL },
+        { "precision", "TYPE", "float32 or bfloat16", ET_ARG_TEXT, &args->options.precision,
+          NULL },
+        { "live-weights", NULL, "not the averaged ones", ET_ARG_FLAG,
+          &args->options.live_weights, NULL },
+        { "tokenize", "KIND", "13a, none (for tokenized text) or char", ET_ARG_TEXT,
+          &args->score.tokenize, NULL },
+        { "lowercase", NULL, "compare without case", ET_ARG_FLAG, &args->score.lowercase, NULL },
+        ET_ARG_END
+    };
+    int status = et_args_parse(table, "evaluate", argc, argv, &args->help, error);
+    if (!status && args->help)
+        et_args_help(stdout, table, "evaluate",
+                     "Translates a file and scores the result: BLEU, chrF2 and Model Garden's "
+                     "BLEU.",
+                     "etude evaluate --model-dir runs/a --source test.en --reference test.de");
+    args->options.beam_size = (int)args->beam_size;
+    return status;
+}
+
+static bool tell_progress(void *payload, size_t done, size_t count)
+{
+    et_progress_state state = { .step = (int64_t)done,
+                                .steps = (int64_t)count,
+                                .rate = NAN,
+                                .seconds_left = NAN };
+    et_progress_update(payload, &state);
+    return et_stop_requested;
+}
+
+static int translate(const evaluate_args *args, const et_lines *sources, char **results,
+                     et_error *error)
+{
+    et_translator *translator;
+    et_progress *progress = NULL;
+    et_progress_options options = ET_PROGRESS_OPTIONS_INIT;
+    options.fd = STDERR_FILENO;
+    int status = et_translator_open(&translator, args->model_dir, &args->options, error);
+    if (!status)
+        status = et_progress_open(&progress, &options, error);
+    if (!status) {
+        et_watch_signals();
+        et_translator_set_progress(translator, tell_progress, progress);
+        status = et_translator_translate(translator, (const char *const *)sources->items,
+                                         sources->count, results, error);
+        et_progress_finish(progress, false);
+    }
+    if (!status)
+        printf("checkpoint %s, step %lld\n", et_translator_checkpoint(translator),
+               (long long)et_translator_step(translator));
+    et_progress_close(progress);
+    et_translator_close(translator);
+    return status;
+}
+
+static int write_results(const char *path, char *const *results, size_t count, et_error *error)
+{
+    et_strbuf text = ET_STRBUF_INIT;
+    for (size_t i = 0; i < count; i++) {
+        et_strbuf_append(&text, results[i]);
+        et_strbuf_append_char(&text, '\n');
+    }
+    int status = text.failed ? et_alloc_failed(error, text.length, "translations")
+                             : et_file_write(path, et_strbuf_text(&text), text.length, error);
+    et_strbuf_release(&text);
+    return status;
+}
+
+static int evaluate_lines(const evaluate_args *args, const et_lines *sources,
+                          const et_lines *references, et_error *error)
+{
+    char **results = et_alloc_zero(sources->count, sizeof *results);
+    if (!results)
+        return et_alloc_failed(error, sources->count * sizeof *results, "translations");
+    int status = translate(args, sources, results, error);
+    if (!status && args->output)
+        status = write_results(args->output, results, sources->count, error);
+    if (!status)
+        status = et_scores_print((const char *const *)results, sources->count,
+                                 (const char *const *)references->items, references->count,
+                                 &args->score, error);
+    et_translator_free_results(results, sources->count);
+    et_free(results);
+    return status;
+}
+
+int et_cmd_evaluate(int argc, char **argv, et_error *error)
+{
+    evaluate_args args = { .options = ET_TRANSLATOR_OPTIONS_INIT,
+                           .score = { .model_garden = true, .width = 2 } };
+    int status = parse(&args, argc, argv, error);
+    if (status || args.help)
+        return status;
+    if (!args.model_dir || !args.source || !args.reference)
+        return et_fail(error, ET_EUSAGE, "evaluate: --model-dir, --source and --reference are "
+                                         "needed");
+    et_lines sources = ET_LINES_INIT, references = ET_LINES_INIT;
+    status = et_lines_read_file(&sources, args.source, error);
+    if (!status)
+        status = et_lines_read_file(&references, args.reference, error);
+    if (!status && sources.count != references.count)
+        status = et_fail(error, ET_EDATA,
+                         "%s has %zu lines, %s has %zu: line N of one must translate line N of "
+                         "the other",
+                         args.source, sources.count, args.reference, references.count);
+    if (!status)
+        status = evaluate_lines(&args, &sources, &references, error);
+    et_lines_release(&sources);
+    et_lines_release(&references);
+    return status;
+}

@@ -1,0 +1,57 @@
+#include <stdint.h>
+#include <stdio.h>
+
+#include "cli/args.h"
+#include "cli/command.h"
+#include "cli/lines.h"
+#include "cli/scores.h"
+
+static int score(const char *reference_path, const et_score_options *options, et_error *error)
+{
+    et_lines references = ET_LINES_INIT, hypotheses = ET_LINES_INIT;
+    int status = et_lines_read_file(&references, reference_path, error);
+    if (!status)
+        status = et_lines_read(&hypotheses, stdin, "standard input", 1, 0, error);
+    if (!status)
+        status = et_scores_print((const char *const *)hypotheses.items, hypotheses.count,
+                                 (const char *const *)references.items, references.count,
+                                 options, error);
+    et_lines_release(&references);
+    et_lines_release(&hypotheses);
+    return status;
+}
+
+int et_cmd_score(int argc, char **argv, et_error *error)
+{
+    et_score_options options = { .width = 1 };
+    int64_t width = 1;
+    et_arg_list paths = { .count = 0 };
+    const et_arg table[] = {
+        { "tokenize", "KIND", "13a, none (for tokenized text) or char", ET_ARG_TEXT,
+          &options.tokenize, NULL },
+        { "lowercase", NULL, "compare without case", ET_ARG_FLAG, &options.lowercase, NULL },
+        { "model-garden", NULL, "also Model Garden's own uncased BLEU", ET_ARG_FLAG,
+          &options.model_garden, NULL },
+        { "width", "N", "decimals of scores", ET_ARG_COUNT, &width, NULL },
+        { "REFERENCE", NULL, NULL, ET_ARG_REST, &paths, NULL },
+        ET_ARG_END
+    };
+    bool help;
+    int status = et_args_parse(table, "score", argc, argv, &help, error);
+    if (status)
+        return status;
+    if (help) {
+        et_args_help(stdout, table, "score",
+                     "Scores translations on standard input against a file of references: BLEU "
+                     "and\nchrF2 as sacrebleu prints them.",
+                     "etude score test.de < test.hyp");
+        return ET_OK;
+    }
+    if (paths.count != 1)
+        return et_fail(error, ET_EUSAGE, "score: give one file of references, found %d",
+                       paths.count);
+    if (width > 17)
+        return et_fail(error, ET_EUSAGE, "--width %lld: at most 17", (long long)width);
+    options.width = (int)width;
+    return score(paths.items[0], &options, error);
+}

@@ -1,0 +1,231 @@
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "cli/args.h"
+#include "cli/command.h"
+#include "io/format.h"
+#include "tasks/experiment.h"
+#include "tasks/translation/task.h"
+#include "train/run.h"
+
+typedef struct train_args {
+    const char *experiment, *model_dir;
+    et_arg_list config, set;
+    bool help;
+} train_args;
+
+/* Everything that a training command opens, in order; closed in reverse. */
+typedef struct training {
+    et_arena arena;
+    et_experiment experiment;
+    et_progress *progress;
+    et_device *device;
+    et_params *params;
+    et_task *task;
+    et_run *run;
+} training;
+
+static int parse(train_args *args, int argc, char **argv, et_error *error)
+{
+    const et_arg table[] = {
+        { "experiment", "NAME", "which set of settings to begin with; `etude list` shows all",
+          ET_ARG_TEXT, &args->experiment, NULL },
+        { "model-dir", "DIR", "where the run is kept; one that is there goes on", ET_ARG_TEXT,
+          &args->model_dir, NULL },
+        { "config", "FILE", "YAML file of settings; may be given again, later ones win",
+          ET_ARG_LIST, &args->config, "config-file" },
+        { "set", "KEY=VALUE", "one setting, on top of all files; may be given again",
+          ET_ARG_LIST, &args->set, "params-override" },
+        ET_ARG_END
+    };
+    int status = et_args_parse(table, "train", argc, argv, &args->help, error);
+    if (!status && args->help)
+        et_args_help(stdout, table, "train",
+                     "Trains a model. Ctrl-C saves; the same command goes on from there.",
+                     "etude train --experiment translation/tiny --model-dir runs/a \\\n"
+                     "        --set task.train_data.source_path=train.en \\\n"
+                     "        --set task.train_data.target_path=train.de");
+    return status;
+}
+
+/* Name, files and single settings to options. */
+static int configure(training *t, const train_args *args, et_error *error)
+{
+    if (!args->experiment)
+        return et_fail(error, ET_EUSAGE, "train: --experiment is missing; `etude list` shows "
+                                         "all");
+    if (!args->model_dir)
+        return et_fail(error, ET_EUSAGE, "train: --model-dir is missing: where to keep the run");
+    int status = et_experiment_begin(&t->experiment, args->experiment, error);
+    for (int i = 0; i < args->config.count && !status; i++)
+        status = et_experiment_read_file(&t->experiment, args->config.items[i], &t->arena, error);
+    for (int i = 0; i < args->set.count && !status; i++)
+        status = et_experiment_set(&t->experiment, args->set.items[i], &t->arena, error);
+    return status ? status : et_experiment_check(&t->experiment, error);
+}
+
+static et_dtype resolve_precision(et_experiment *experiment)
+{
+    int *precision = &experiment->runtime.mixed_precision_dtype;
+    if (*precision == ET_PRECISION_AUTO)
+        *precision = et_gemm_has_bf16() ? ET_PRECISION_BFLOAT16 : ET_PRECISION_FLOAT32;
+    return *precision == ET_PRECISION_BFLOAT16 ? ET_BF16 : ET_F32;
+}
+
+/* A directory with a run in it must be this run's. */
+static int claim_directory(training *t, const char *directory, et_error *error)
+{
+    et_experiment kept;
+    char *path = et_path_join(directory, ET_EXPERIMENT_FILE);
+    int status = et_directory_make(directory, error);
+    if (!path || status) {
+        et_free(path);
+        return status ? status : et_alloc_failed(error, strlen(directory), "a path");
+    }
+    if (et_file_exists(path)) {
+        status = et_experiment_open_run(&kept, directory, &t->arena, error);
+        if (!status && t->experiment.runtime.mixed_precision_dtype == ET_PRECISION_AUTO)
+            t->experiment.runtime.mixed_precision_dtype = kept.runtime.mixed_precision_dtype;
+        resolve_precision(&t->experiment);
+        if (!status)
+            status = et_experiment_check_same(&kept, &t->experiment, directory, error);
+    }
+    resolve_precision(&t->experiment);
+    if (!status)
+        status = et_experiment_write(&t->experiment, path, error);
+    et_free(path);
+    return status;
+}
+
+static int open_training(training *t, const char *directory, et_error *error)
+{
+    et_experiment *e = &t->experiment;
+    et_dtype act = resolve_precision(e);
+    int status = et_device_open(&t->device, error);
+    if (!status)
+        status = et_params_new(&t->params, error);
+    et_translation_context context = { directory,
+                                       t->params,
+                                       t->device,
+                                       act,
+                                       (uint64_t)e->runtime.seed,
+                                       (int)e->runtime.prefetch,
+                                       t->progress };
+    if (!status)
+        status = et_translation_task_open(&t->task, &e->task, &context, error);
+    et_run_options options = { directory,   &e->trainer, act,         (uint64_t)e->runtime.seed,
+                               t->device,   t->params,   t->progress, &et_stop_requested };
+    return status ? status : et_run_open(&t->run, t->task, &options, error);
+}
+
+static void close_training(training *t)
+{
+    et_translation_task_close(t->task);
+    et_params_free(t->params);
+    et_device_close(t->device);
+    et_show_log_on(NULL);
+    et_progress_close(t->progress);
+    et_arena_release(&t->arena);
+}
+
+static void say(et_progress *progress, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void say(et_progress *progress, const char *format, ...)
+{
+    char text[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    et_progress_message(progress, text);
+}
+
+static void say_data(training *t)
+{
+    et_translation_facts facts = et_translation_task_facts(t->task);
+    et_strbuf counts = ET_STRBUF_INIT;
+    et_corpus_counts_print(&facts.train->counts, &counts);
+    say(t->progress, "data         %s; %s target sub-words%s", et_strbuf_text(&counts),
+        et_format_count(facts.train->target_tokens).text,
+        facts.train->from_cache ? " (cached)" : "");
+    et_strbuf_release(&counts);
+    char trained[64] = "";
+    if (facts.vocabulary_seconds > 0)
+        snprintf(trained, sizeof trained, ", trained in %.1f s", facts.vocabulary_seconds);
+    say(t->progress, "vocabulary   %s %s pieces%s  (%s)",
+        et_format_count(et_vocabulary_size(facts.vocabulary)).text,
+        et_vocabulary_kind(facts.vocabulary), trained, facts.vocabulary_path);
+}
+
+static void say_model(training *t)
+{
+    const et_translation_model *model = &t->experiment.task.model;
+    et_run_facts facts = et_run_facts_of(t->run);
+    bool bf16 = t->experiment.runtime.mixed_precision_dtype == ET_PRECISION_BFLOAT16;
+    say(t->progress, "model        %s parameters: encoder %lld x %lld, decoder %lld x %lld, "
+                     "shared embeddings",
+        et_format_count(facts.parameters).text, (long long)model->encoder.num_layers,
+        (long long)model->embedding_width, (long long)model->decoder.num_layers,
+        (long long)model->embedding_width);
+    say(t->progress, "precision    %s (this CPU has %s), %d thread%s",
+        bf16 ? "mixed_bfloat16" : "float32", et_gemm_isa(), t->device->threads,
+        t->device->threads == 1 ? "" : "s");
+    size_t all = facts.parameter_bytes + facts.memory.activations + facts.memory.scratch +
+                 facts.memory.packed + facts.memory.constants;
+    say(t->progress, "memory       %s planned: parameters %s, packed weights %s, activations %s, "
+                     "work space %s",
+        et_format_bytes(all).text, et_format_bytes(facts.parameter_bytes).text,
+        et_format_bytes(facts.memory.packed).text,
+        et_format_bytes(facts.memory.activations).text,
+        et_format_bytes(facts.memory.scratch).text);
+    if (facts.step)
+        say(t->progress, "resuming     at step %s of %s", et_format_count(facts.step).text,
+            et_format_count(t->experiment.trainer.train_steps).text);
+    else
+        say(t->progress, "training     %s steps, batches of %s tokens a side",
+            et_format_count(t->experiment.trainer.train_steps).text,
+            et_format_count(t->experiment.task.train_data.global_batch_size).text);
+}
+
+static int train(training *t, const train_args *args, et_error *error)
+{
+    et_progress_options options = ET_PROGRESS_OPTIONS_INIT;
+    options.fd = STDERR_FILENO;
+    int status = configure(t, args, error);
+    if (!status)
+        status = et_progress_open(&t->progress, &options, error);
+    if (status)
+        return status;
+    et_show_log_on(t->progress);
+    et_watch_signals();
+    status = claim_directory(t, args->model_dir, error);
+    if (!status) {
+        say(t->progress, "experiment   %s  (all settings: %s/%s)", t->experiment.name,
+            args->model_dir, ET_EXPERIMENT_FILE);
+        status = open_training(t, args->model_dir, error);
+    }
+    if (status)
+        return status;
+    say_data(t);
+    say_model(t);
+    status = et_run_train(t->run, error);
+    int closed = et_run_close(t->run, status ? NULL : error);
+    return status ? status : closed;
+}
+
+int et_cmd_train(int argc, char **argv, et_error *error)
+{
+    train_args args = { 0 };
+    int status = parse(&args, argc, argv, error);
+    if (status || args.help)
+        return status;
+    training t = { 0 };
+    status = train(&t, &args, error);
+    close_training(&t);
+    return status;
+}

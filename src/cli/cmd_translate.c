@@ -1,0 +1,121 @@
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include <etude/translator.h>
+
+#include "cli/args.h"
+#include "cli/command.h"
+#include "cli/lines.h"
+#include "io/progress.h"
+
+/* Lines read at a time: enough to sort by length, few enough to answer soon. */
+#define BATCH 2048
+
+typedef struct translate_args {
+    const char *model_dir;
+    int64_t beam_size, max_length, sentences;
+    double alpha;
+    et_translator_options options;
+    bool help;
+} translate_args;
+
+static int parse(translate_args *args, int argc, char **argv, et_error *error)
+{
+    et_translator_options *options = &args->options;
+    const et_arg table[] = {
+        { "model-dir", "DIR", "the run that trained the model", ET_ARG_TEXT, &args->model_dir,
+          NULL },
+        { "checkpoint", "FILE", "this checkpoint, not the best or newest", ET_ARG_TEXT,
+          &options->checkpoint, NULL },
+        { "beam-size", "N", "hypotheses kept; 1: greedy", ET_ARG_COUNT, &args->beam_size, NULL },
+        { "alpha", "A", "length penalty ((5 + length) / 6)^A", ET_ARG_REAL, &args->alpha, NULL },
+        { "max-length", "N", "most pieces of a translation", ET_ARG_COUNT, &args->max_length,
+          NULL },
+        { "batch", "N", "sentences decoded together", ET_ARG_COUNT, &args->sentences, NULL },
+        { "precision", "TYPE", "float32 or bfloat16", ET_ARG_TEXT, &options->precision, NULL },
+        { "live-weights", NULL, "not the averaged ones", ET_ARG_FLAG, &options->live_weights,
+          NULL },
+        ET_ARG_END
+    };
+    int status = et_args_parse(table, "translate", argc, argv, &args->help, error);
+    if (!status && args->help)
+        et_args_help(stdout, table, "translate",
+                     "Translates standard input line by line to standard output.",
+                     "etude translate --model-dir runs/a < test.en > test.hyp");
+    options->beam_size = (int)args->beam_size;
+    options->max_length = args->max_length;
+    options->alpha = args->alpha;
+    options->sentences = (int)args->sentences;
+    return status;
+}
+
+static bool tell_progress(void *payload, size_t done, size_t count)
+{
+    et_progress_state state = { .step = (int64_t)done,
+                                .steps = (int64_t)count,
+                                .rate = NAN,
+                                .seconds_left = NAN };
+    if (payload && count > 1)
+        et_progress_update(payload, &state);
+    return et_stop_requested;
+}
+
+static int translate_batch(et_translator *translator, const et_lines *lines, et_error *error)
+{
+    static char *results[BATCH];
+    int status = et_translator_translate(translator, (const char *const *)lines->items,
+                                         lines->count, results, error);
+    if (status)
+        return status;
+    for (size_t i = 0; i < lines->count; i++)
+        puts(results[i]);
+    et_translator_free_results(results, lines->count);
+    return fflush(stdout) ? et_fail_errno(error, "standard output") : ET_OK;
+}
+
+static int translate_input(et_translator *translator, et_error *error)
+{
+    et_lines lines = ET_LINES_INIT;
+    size_t first = 1, batch = isatty(STDIN_FILENO) ? 1 : BATCH;
+    int status;
+    do {
+        et_lines_clear(&lines);
+        status = et_lines_read(&lines, stdin, "standard input", first, batch, error);
+        first += lines.count;
+        if (!status && lines.count)
+            status = translate_batch(translator, &lines, error);
+    } while (!status && lines.count);
+    et_lines_release(&lines);
+    return status;
+}
+
+int et_cmd_translate(int argc, char **argv, et_error *error)
+{
+    et_translator_options defaults = ET_TRANSLATOR_OPTIONS_INIT;
+    translate_args args = { .alpha = defaults.alpha, .sentences = defaults.sentences,
+                            .options = defaults };
+    int status = parse(&args, argc, argv, error);
+    if (status || args.help)
+        return status;
+    if (!args.model_dir)
+        return et_fail(error, ET_EUSAGE, "translate: --model-dir is missing: which run");
+    et_translator *translator;
+    et_progress *progress = NULL;
+    et_progress_options options = ET_PROGRESS_OPTIONS_INIT;
+    options.fd = isatty(STDERR_FILENO) && !isatty(STDIN_FILENO) ? STDERR_FILENO : -1;
+    status = et_translator_open(&translator, args.model_dir, &args.options, error);
+    if (!status)
+        status = et_progress_open(&progress, &options, error);
+    if (!status) {
+        et_watch_signals();
+        et_translator_set_progress(translator, tell_progress, progress);
+        status = translate_input(translator, error);
+    }
+    if (progress)
+        et_progress_finish(progress, false);
+    et_progress_close(progress);
+    et_translator_close(translator);
+    return status;
+}

@@ -1,0 +1,33 @@
+/* What commands are to main: a name, a function shaped like main that returns a status, and a
+ * line of help. One file per command, one table in main.c. Only this folder prints, exits and
+ * handles signals. */
+#ifndef ETUDE_CLI_COMMAND_H
+#define ETUDE_CLI_COMMAND_H
+
+#include <signal.h>
+
+#include <etude/error.h>
+
+typedef struct et_command {
+    const char *name;
+    int (*run)(int argc, char **argv, et_error *error); /* arguments after the name */
+    const char *help;
+} et_command;
+
+int et_cmd_train(int argc, char **argv, et_error *error);
+int et_cmd_evaluate(int argc, char **argv, et_error *error);
+int et_cmd_translate(int argc, char **argv, et_error *error);
+int et_cmd_score(int argc, char **argv, et_error *error);
+int et_cmd_average(int argc, char **argv, et_error *error);
+int et_cmd_inspect(int argc, char **argv, et_error *error);
+int et_cmd_list(int argc, char **argv, et_error *error);
+
+/* Set by SIGINT and SIGTERM once et_watch_signals was called; a second one ends the process. */
+extern volatile sig_atomic_t et_stop_requested;
+void et_watch_signals(void);
+
+/* The library's warnings go to standard error, above a progress bar if there is one. */
+struct et_progress;
+void et_show_log_on(struct et_progress *progress);
+
+#endif

@@ -1,0 +1,115 @@
+#include "cli/lines.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+
+#include "base/alloc.h"
+#include "base/unicode.h"
+#include "data/text.h"
+
+static int add(et_lines *lines, const char *text, size_t length, et_error *error)
+{
+    if (lines->count == lines->capacity) {
+        size_t capacity = lines->capacity ? lines->capacity * 2 : 256;
+        char **items = et_realloc(lines->items, capacity, sizeof *items);
+        if (!items)
+            return et_alloc_failed(error, capacity * sizeof *items, "lines");
+        lines->items = items;
+        lines->capacity = capacity;
+    }
+    char *copy = et_arena_alloc(&lines->arena, length + 1);
+    if (!copy)
+        return et_alloc_failed(error, length + 1, "a line");
+    memcpy(copy, text, length);
+    lines->items[lines->count++] = copy;
+    return ET_OK;
+}
+
+static int check(const char *text, size_t length, const char *name, size_t number,
+                 et_error *error)
+{
+    size_t bad;
+    if (memchr(text, 0, length))
+        return et_fail(error, ET_EDATA, "%s:%zu: a NUL byte; this is not text", name, number);
+    if (!et_utf8_valid(text, length, &bad))
+        return et_fail(error, ET_EDATA,
+                       "%s:%zu: not UTF-8 at byte %zu; convert it, for example with iconv", name,
+                       number, bad + 1);
+    return ET_OK;
+}
+
+/* One line into *text, as long as it may be. Returns its length, -1 at the end. */
+static ssize_t read_line(FILE *from, char *text, size_t size)
+{
+    size_t length = 0;
+    int c;
+    while ((c = getc_unlocked(from)) != EOF && c != '\n') {
+        if (length < size)
+            text[length] = (char)c;
+        if (++length > size)
+            break;
+    }
+    return c == EOF && !length ? -1 : (ssize_t)length;
+}
+
+int et_lines_read(et_lines *lines, FILE *from, const char *name, size_t first, size_t most,
+                  et_error *error)
+{
+    char *buffer = et_alloc(ET_TEXT_LINE_MAX, 1);
+    if (!buffer)
+        return et_alloc_failed(error, ET_TEXT_LINE_MAX, "a line");
+    int status = ET_OK;
+    ssize_t length;
+    while (!status && (!most || lines->count < most) &&
+           (length = read_line(from, buffer, ET_TEXT_LINE_MAX)) >= 0) {
+        size_t number = first + lines->count, size = (size_t)length;
+        const char *text = buffer;
+        if (size > ET_TEXT_LINE_MAX) {
+            status = et_fail(error, ET_EDATA, "%s:%zu: a line of more than %zu bytes", name,
+                             number, ET_TEXT_LINE_MAX);
+            break;
+        }
+        if (number == 1 && size >= 3 && !memcmp(text, "\xef\xbb\xbf", 3)) {
+            text += 3;
+            size -= 3;
+        }
+        if (size && text[size - 1] == '\r')
+            size--;
+        status = check(text, size, name, number, error);
+        if (!status)
+            status = add(lines, text, size, error);
+    }
+    if (!status && ferror(from))
+        status = et_fail_errno(error, "%s", name);
+    et_free(buffer);
+    return status;
+}
+
+int et_lines_read_file(et_lines *lines, const char *path, et_error *error)
+{
+    et_strings paths = { &path, 1 };
+    et_text *text;
+    et_text_line line;
+    int status = et_text_open(&text, &paths, error);
+    if (status)
+        return status;
+    while (!(status = et_text_next(text, &line, error)) && line.text && !status)
+        if ((status = add(lines, line.text, line.length, error)))
+            break;
+    et_text_close(text);
+    return status;
+}
+
+void et_lines_clear(et_lines *lines)
+{
+    et_arena_release(&lines->arena);
+    lines->count = 0;
+}
+
+void et_lines_release(et_lines *lines)
+{
+    et_lines_clear(lines);
+    et_free(lines->items);
+    *lines = (et_lines)ET_LINES_INIT;
+}

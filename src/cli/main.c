@@ -1,0 +1,138 @@
+/* etude: the command. Results go to standard output, everything else to standard error. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <etude/log.h>
+#include <etude/version.h>
+
+#include "base/fields.h"
+#include "cli/command.h"
+#include "io/progress.h"
+
+static const et_command commands[] = {
+    { "train", et_cmd_train, "train a model, or go on where it was interrupted" },
+    { "evaluate", et_cmd_evaluate, "score a trained model on parallel text" },
+    { "translate", et_cmd_translate, "translate lines from standard input" },
+    { "score", et_cmd_score, "BLEU and chrF of lines from standard input" },
+    { "average", et_cmd_average, "average the weights of checkpoints" },
+    { "inspect", et_cmd_inspect, "show a checkpoint and say whether it is sound" },
+    { "list", et_cmd_list, "list experiments, or all settings of one" },
+};
+
+#define COMMAND_COUNT (sizeof commands / sizeof commands[0])
+
+volatile sig_atomic_t et_stop_requested;
+
+static void on_signal(int number)
+{
+    if (et_stop_requested)
+        _exit(128 + number);
+    et_stop_requested = 1;
+}
+
+void et_watch_signals(void)
+{
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = on_signal;
+    action.sa_flags = SA_RESTART;
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+static void show_message(void *payload, et_log_level level, const char *text)
+{
+    et_progress *progress = payload;
+    if (level < ET_LOG_WARNING)
+        return;
+    char line[2100];
+    snprintf(line, sizeof line, "%s: %s", level == ET_LOG_ERROR ? "error" : "warning", text);
+    if (progress)
+        et_progress_message(progress, line);
+    else
+        fprintf(stderr, "etude: %s\n", line);
+}
+
+void et_show_log_on(struct et_progress *progress)
+{
+    et_log_set(show_message, progress);
+}
+
+static void print_help(FILE *to)
+{
+    fprintf(to, "usage: etude COMMAND [OPTION]...\n\n");
+    for (size_t i = 0; i < COMMAND_COUNT; i++)
+        fprintf(to, "    %-10s %s\n", commands[i].name, commands[i].help);
+    fprintf(to, "\n`etude COMMAND --help` says more and gives an example.\n");
+}
+
+static int unknown_command(const char *name, et_error *error)
+{
+    const char *names[COMMAND_COUNT + 1] = { NULL };
+    for (size_t i = 0; i < COMMAND_COUNT; i++)
+        names[i] = commands[i].name;
+    const char *nearest = et_nearest(name, names);
+    return et_fail(error, ET_EUSAGE, "no command %s.%s%s `etude --help` shows all", name,
+                   nearest ? " Nearest: " : "", nearest ? nearest : "");
+}
+
+static int run(int argc, char **argv, et_error *error)
+{
+    if (argc < 2) {
+        print_help(stderr);
+        return et_fail(error, ET_EUSAGE, "no command given");
+    }
+    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "help")) {
+        print_help(stdout);
+        return ET_OK;
+    }
+    if (!strcmp(argv[1], "--version")) {
+        printf("etude %s\n", et_version());
+        return ET_OK;
+    }
+    for (size_t i = 0; i < COMMAND_COUNT; i++)
+        if (!strcmp(argv[1], commands[i].name))
+            return commands[i].run(argc - 2, argv + 2, error);
+    return unknown_command(argv[1], error);
+}
+
+/* Exit codes, as the manual has them. */
+static int exit_code(int status)
+{
+    switch (status) {
+    case ET_OK:
+        return 0;
+    case ET_EUSAGE:
+        return 2;
+    case ET_ECONFIG:
+    case ET_EDATA:
+    case ET_EFORMAT:
+    case ET_ENOTFOUND:
+    case ET_EGRAPH:
+        return 3;
+    case ET_ENOMEM:
+    case ET_ENOSPACE:
+        return 4;
+    case ET_EDIVERGED:
+        return 5;
+    case ET_EINTERRUPTED:
+        return 75;
+    default:
+        return 1;
+    }
+}
+
+int main(int argc, char **argv)
+{
+    et_error error = ET_ERROR_INIT;
+    signal(SIGPIPE, SIG_IGN);
+    et_show_log_on(NULL);
+    int status = run(argc, argv, &error);
+    if (!status && (fflush(stdout) || ferror(stdout)))
+        status = et_fail_errno(&error, "standard output");
+    if (status)
+        fprintf(stderr, status == ET_EINTERRUPTED ? "%s\n" : "etude: %s\n", error.text);
+    return exit_code(status);
+}

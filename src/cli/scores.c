@@ -1,0 +1,85 @@
+#include "cli/scores.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <etude/score.h>
+
+static int print_bleu(const char *const *hypotheses, const char *const *references, size_t count,
+                      const et_bleu_options *bleu_options, int width, const char *name,
+                      et_error *error)
+{
+    et_bleu *bleu;
+    et_bleu_result result;
+    char text[ET_SCORE_TEXT_MAX], signature[ET_SCORE_TEXT_MAX];
+    int status = et_bleu_new(&bleu, bleu_options, error);
+    if (status)
+        return status;
+    status = et_bleu_add_corpus(bleu, hypotheses, count, references, count, error);
+    if (!status)
+        status = et_bleu_value(bleu, &result, error);
+    if (!status) {
+        if (!name)
+            et_bleu_signature(bleu, signature);
+        printf("%s\n", et_bleu_print(&result, width, name ? name : signature, text));
+    }
+    et_bleu_free(bleu);
+    return status;
+}
+
+static int print_chrf(const char *const *hypotheses, const char *const *references, size_t count,
+                      const et_score_options *options, et_error *error)
+{
+    et_chrf_options chrf_options = { options->lowercase };
+    et_chrf *chrf;
+    double score;
+    char text[ET_SCORE_TEXT_MAX], signature[ET_SCORE_TEXT_MAX];
+    int status = et_chrf_new(&chrf, &chrf_options, error);
+    if (status)
+        return status;
+    status = et_chrf_add_corpus(chrf, hypotheses, count, references, count, error);
+    if (!status)
+        status = et_chrf_value(chrf, &score, error);
+    if (!status)
+        printf("%s\n", et_chrf_print(score, options->width, et_chrf_signature(chrf, signature),
+                                     text));
+    et_chrf_free(chrf);
+    return status;
+}
+
+static int tokens_of(const char *name, et_bleu_tokens *tokens, et_error *error)
+{
+    if (!name || !strcmp(name, "13a"))
+        *tokens = ET_BLEU_TOKENS_13A;
+    else if (!strcmp(name, "none"))
+        *tokens = ET_BLEU_TOKENS_NONE;
+    else if (!strcmp(name, "char"))
+        *tokens = ET_BLEU_TOKENS_CHAR;
+    else
+        return et_fail(error, ET_EUSAGE, "--tokenize %s: choose 13a, none or char", name);
+    return ET_OK;
+}
+
+int et_scores_print(const char *const *hypotheses, size_t hypothesis_count,
+                    const char *const *references, size_t reference_count,
+                    const et_score_options *options, et_error *error)
+{
+    et_bleu_options bleu = ET_BLEU_OPTIONS_INIT, garden = ET_BLEU_OPTIONS_MODEL_GARDEN;
+    int status = tokens_of(options->tokenize, &bleu.tokens, error);
+    if (status)
+        return status;
+    if (hypothesis_count != reference_count)
+        return et_fail(error, ET_EDATA,
+                       "%zu translations, %zu references: line N of one must translate line N of "
+                       "the other",
+                       hypothesis_count, reference_count);
+    bleu.lowercase = options->lowercase;
+    status = print_bleu(hypotheses, references, hypothesis_count, &bleu, options->width, NULL,
+                        error);
+    if (!status)
+        status = print_chrf(hypotheses, references, hypothesis_count, options, error);
+    if (!status && options->model_garden)
+        status = print_bleu(hypotheses, references, hypothesis_count, &garden, options->width,
+                            "model-garden-uncased", error);
+    return status;
+}

@@ -1,0 +1,296 @@
+#include <etude/translator.h>
+
+#include <string.h>
+
+#include <etude/log.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/unicode.h"
+#include "data/vocabulary.h"
+#include "tasks/experiment.h"
+#include "tasks/translation/decoder.h"
+#include "tasks/translation/task.h"
+#include "train/checkpoint.h"
+
+/* Longest source in pieces, EOS counted; longer ones are cut. */
+#define SOURCE_MAX 1024
+
+struct et_translator {
+    et_arena arena; /* of the settings */
+    et_experiment experiment;
+    et_translator_options options;
+    et_vocabulary *vocabulary;
+    et_params *params;
+    et_device *device;
+    et_decoder *decoder;
+    char *checkpoint;
+    int64_t step;
+    et_translator_progress_fn *progress;
+    void *payload;
+    size_t lines; /* of the call in progress */
+};
+
+static int find_checkpoint(et_translator *t, const char *model_dir, et_error *error)
+{
+    if (t->options.checkpoint) {
+        t->checkpoint = et_strdup(t->options.checkpoint);
+        return t->checkpoint ? ET_OK : et_alloc_failed(error, 0, "a path");
+    }
+    if (!et_checkpoint_best(&t->checkpoint, model_dir, NULL))
+        return ET_OK;
+    return et_checkpoint_newest(&t->checkpoint, model_dir, error);
+}
+
+static int open_vocabulary(et_translator *t, const char *model_dir, et_error *error)
+{
+    char *path = et_path_join(model_dir, ET_TRANSLATION_VOCABULARY);
+    int status = path ? et_vocabulary_open(&t->vocabulary, path, error)
+                      : et_alloc_failed(error, strlen(model_dir), "a path");
+    et_free(path);
+    return status;
+}
+
+static et_transformer model_of(const et_translator *t)
+{
+    return et_translation_transformer(&t->experiment.task, et_vocabulary_size(t->vocabulary), 64);
+}
+
+/* Declares the model's parameters: a graph of the smallest batch names them all. */
+static int declare_params(et_translator *t, et_dtype act, et_error *error)
+{
+    et_graph *graph;
+    et_transformer model = model_of(t);
+    int status = et_params_new(&t->params, error);
+    if (!status)
+        status = et_graph_new(&graph, t->params, NULL, error);
+    if (status)
+        return status;
+    et_transformer_train(et_graph_scope(graph), &model, 64, 64, 1);
+    status = et_graph_finish(graph, error);
+    et_graph_free(graph);
+    return status ? status : et_params_materialize(t->params, 0, act == ET_BF16, error);
+}
+
+static int resolve_act(const et_translator *t, et_dtype *act, et_error *error)
+{
+    const char *wanted = t->options.precision;
+    bool bf16 = t->experiment.runtime.mixed_precision_dtype == ET_PRECISION_BFLOAT16;
+    if (wanted && strcmp(wanted, "float32") && strcmp(wanted, "bfloat16"))
+        return et_fail(error, ET_ECONFIG, "precision %s: choose float32 or bfloat16", wanted);
+    if (wanted)
+        bf16 = !strcmp(wanted, "bfloat16");
+    *act = bf16 && et_gemm_has_bf16() ? ET_BF16 : ET_F32;
+    return ET_OK;
+}
+
+static int make_decoder(et_translator *t, et_dtype act, et_error *error)
+{
+    const et_translation_model *settings = &t->experiment.task.model;
+    const et_translator_options *o = &t->options;
+    int64_t beam = o->beam_size ? o->beam_size : settings->beam_size;
+    et_transformer model = model_of(t);
+    if (beam < 1 || beam > ET_BEAM_SIZE_MAX || 2 * beam > et_vocabulary_size(t->vocabulary))
+        return et_fail(error, ET_ECONFIG, "beam size %lld: must be from 1 to %d, and at most half "
+                                          "the vocabulary",
+                       (long long)beam, ET_BEAM_SIZE_MAX);
+    et_decoder_options options = {
+        .beam = { (int)beam, o->alpha < 0 ? settings->alpha : o->alpha,
+                  et_vocabulary_eos(t->vocabulary) },
+        .start = et_vocabulary_start(t->vocabulary),
+        .max_length = o->max_length ? o->max_length : settings->decode_max_length,
+        .extra_length = settings->extra_decode_length,
+        .sentences = o->sentences,
+        .act = act,
+    };
+    return et_decoder_new(&t->decoder, t->params, t->device, &model, &options, error);
+}
+
+static int open_all(et_translator *t, const char *model_dir, et_error *error)
+{
+    et_dtype act = ET_F32;
+    int status = et_experiment_open_run(&t->experiment, model_dir, &t->arena, error);
+    if (!status)
+        status = resolve_act(t, &act, error);
+    if (!status)
+        status = open_vocabulary(t, model_dir, error);
+    if (!status)
+        status = find_checkpoint(t, model_dir, error);
+    if (!status)
+        status = et_device_open(&t->device, error);
+    if (!status)
+        status = declare_params(t, act, error);
+    if (!status)
+        status = et_checkpoint_load_weights(t->params, t->checkpoint, !t->options.live_weights,
+                                            &t->step, error);
+    return status ? status : make_decoder(t, act, error);
+}
+
+int et_translator_open(et_translator **out, const char *model_dir,
+                       const et_translator_options *options, et_error *error)
+{
+    static const et_translator_options defaults = ET_TRANSLATOR_OPTIONS_INIT;
+    et_translator *t = et_alloc_zero(1, sizeof *t);
+    *out = NULL;
+    if (!t)
+        return et_alloc_failed(error, sizeof *t, "a translator");
+    t->options = options ? *options : defaults;
+    int status = t->options.sentences < 1
+                     ? et_fail(error, ET_ECONFIG, "sentences: %d decoded together; must be at "
+                                                  "least 1",
+                               t->options.sentences)
+                     : open_all(t, model_dir, error);
+    if (status)
+        et_translator_close(t);
+    else
+        *out = t;
+    return status;
+}
+
+void et_translator_close(et_translator *t)
+{
+    if (!t)
+        return;
+    et_decoder_free(t->decoder);
+    et_params_free(t->params);
+    et_device_close(t->device);
+    et_vocabulary_close(t->vocabulary);
+    et_free(t->checkpoint);
+    et_arena_release(&t->arena);
+    et_free(t);
+}
+
+void et_translator_set_progress(et_translator *t, et_translator_progress_fn *fn, void *payload)
+{
+    t->progress = fn;
+    t->payload = payload;
+}
+
+const char *et_translator_checkpoint(const et_translator *t)
+{
+    return t->checkpoint;
+}
+
+int64_t et_translator_step(const et_translator *t)
+{
+    return t->step;
+}
+
+/* ---- translating ------------------------------------------------------------------------ */
+
+/* A line's pieces and EOS, in arena. */
+static int encode(const et_translator *t, const char *line, size_t number,
+                  et_decoder_sentence *sentence, et_pieces *pieces, et_arena *arena,
+                  et_error *error)
+{
+    int status = et_vocabulary_encode(t->vocabulary, line, strlen(line), pieces, error);
+    if (status)
+        return et_fail_while(error, status, "line %zu", number);
+    size_t count = pieces->count;
+    if (count > SOURCE_MAX - 1) {
+        et_log(ET_LOG_WARNING, "line %zu: %zu pieces, only the first %d are translated", number,
+               count, SOURCE_MAX - 1);
+        count = SOURCE_MAX - 1;
+    }
+    int32_t *ids = et_arena_array(arena, count + 1, sizeof *ids);
+    if (!ids)
+        return et_alloc_failed(error, (count + 1) * sizeof *ids, "a sentence");
+    if (count)
+        memcpy(ids, pieces->ids, count * sizeof *ids);
+    ids[count] = et_vocabulary_eos(t->vocabulary);
+    *sentence = (et_decoder_sentence){ .source = ids, .length = (int64_t)count + 1 };
+    return ET_OK;
+}
+
+static int check_utf8(const char *const *lines, size_t count, et_error *error)
+{
+    for (size_t i = 0; i < count; i++) {
+        size_t valid;
+        if (!et_utf8_valid(lines[i], strlen(lines[i]), &valid))
+            return et_fail(error, ET_EDATA,
+                           "line %zu, byte %zu: not UTF-8; convert the text, for example with "
+                           "iconv",
+                           i + 1, valid + 1);
+    }
+    return ET_OK;
+}
+
+static int encode_all(const et_translator *t, const char *const *lines, size_t count,
+                      et_decoder_sentence *sentences, et_arena *arena, et_error *error)
+{
+    et_pieces pieces = ET_PIECES_INIT;
+    int status = check_utf8(lines, count, error);
+    for (size_t i = 0; i < count && !status; i++)
+        status = encode(t, lines[i], i + 1, &sentences[i], &pieces, arena, error);
+    et_pieces_release(&pieces);
+    return status;
+}
+
+static bool tell_progress(void *payload, int64_t done)
+{
+    const et_translator *t = payload;
+    return t->progress && t->progress(t->payload, (size_t)done, t->lines);
+}
+
+/* Sentences without a word are not decoded. */
+static int decode_words(et_translator *t, et_decoder_sentence *sentences, size_t count,
+                        et_arena *arena, et_error *error)
+{
+    et_decoder_sentence *some = et_arena_array(arena, count, sizeof *some);
+    if (!some)
+        return et_alloc_failed(error, count * sizeof *some, "sentences");
+    int64_t words = 0;
+    for (size_t i = 0; i < count; i++)
+        if (sentences[i].length > 1)
+            some[words++] = sentences[i];
+    int status = et_decoder_run(t->decoder, some, words, arena, tell_progress, t, error);
+    for (size_t i = count; i-- > 0 && !status;)
+        if (sentences[i].length > 1)
+            sentences[i] = some[--words];
+    return status;
+}
+
+static int detokenize(const et_translator *t, const et_decoder_sentence *sentences, size_t count,
+                      char **results, et_error *error)
+{
+    for (size_t i = 0; i < count; i++) {
+        et_strbuf text = ET_STRBUF_INIT;
+        int status = et_vocabulary_decode(t->vocabulary, sentences[i].result,
+                                          (size_t)sentences[i].count, &text, error);
+        results[i] = status ? NULL : et_strbuf_detach(&text);
+        et_strbuf_release(&text);
+        if (!results[i])
+            return status ? status : et_alloc_failed(error, 0, "a translation");
+    }
+    return ET_OK;
+}
+
+int et_translator_translate(et_translator *t, const char *const *lines, size_t count,
+                            char **results, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_decoder_sentence *sentences = et_arena_array(&arena, count, sizeof *sentences);
+    int status = sentences ? ET_OK : et_alloc_failed(error, count * sizeof *sentences,
+                                                     "sentences");
+    if (count)
+        memset(results, 0, count * sizeof *results);
+    t->lines = count;
+    if (!status)
+        status = encode_all(t, lines, count, sentences, &arena, error);
+    if (!status)
+        status = decode_words(t, sentences, count, &arena, error);
+    if (!status)
+        status = detokenize(t, sentences, count, results, error);
+    et_arena_release(&arena);
+    if (status)
+        et_translator_free_results(results, count);
+    return status;
+}
+
+void et_translator_free_results(char **results, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        et_free(results[i]);
+        results[i] = NULL;
+    }
+}
