@@ -3,7 +3,8 @@
  *   letters  two per edit between the words, case and - _ . aside (optimal string alignment:
  *            a swap of neighbours is one edit); far above a third of the word's letters
  *   parts    words cut at - _ . : every part of the shorter name has one of its own in the longer,
- *            so num_heads finds num_attention_heads; two per edit, one per part left over
+ *            so num_heads finds num_attention_heads; two per edit, one per part left over;
+ *            attn stands for attention
  *   initials lr for learning_rate
  *
  * The nearest wins, the first of equals. */
@@ -11,10 +12,11 @@
 
 #include <string.h>
 
-#define LENGTH_MAX 64 /* of a name; a longer one is compared by its start */
-#define PARTS_MAX  16
-#define FAR        1000
-#define INITIALS   4 /* what the third view costs */
+#define LENGTH_MAX  64 /* of a name; a longer one is compared by its start */
+#define PARTS_MAX   16
+#define FAR         1000
+#define INITIALS    4 /* what the third view costs */
+#define ABBREVIATED 3 /* and a part that is cut short */
 
 struct part {
     char text[LENGTH_MAX + 1]; /* lower case */
@@ -85,6 +87,24 @@ static int letters_cost(const struct part *word, const struct part *name)
     return distance * 3 > (int)word->length ? FAR : 2 * distance;
 }
 
+/* attn for attention, src for source: at least three letters of the longer, in order, from its
+ * first on. */
+static bool abbreviates(const struct part *brief, const struct part *full)
+{
+    if (brief->length < 3 || brief->text[0] != full->text[0])
+        return false;
+    size_t i = 0;
+    for (size_t j = 0; j < full->length && i < brief->length; j++)
+        i += brief->text[i] == full->text[j];
+    return i == brief->length;
+}
+
+static int part_cost(const struct part *word, const struct part *name)
+{
+    int cost = letters_cost(word, name);
+    return abbreviates(word, name) ? least(cost, ABBREVIATED) : cost;
+}
+
 /* Every part of few finds the nearest free one of many; FAR if one has none near. covered: the
  * letters of many that were found. */
 static int match_parts(const struct split *few, const struct split *many, size_t *covered)
@@ -96,7 +116,7 @@ static int match_parts(const struct split *few, const struct split *many, size_t
         int best = FAR;
         size_t place = 0;
         for (size_t j = 0; j < many->count; j++) {
-            int cost = taken[j] ? FAR : letters_cost(&few->parts[i], &many->parts[j]);
+            int cost = taken[j] ? FAR : part_cost(&few->parts[i], &many->parts[j]);
             if (cost < best) {
                 best = cost;
                 place = j;

@@ -1,0 +1,233 @@
+#include "base/json.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/main.h"
+#include "base/philox.h"
+#include "base/scarce.h"
+
+static et_arena arena;
+static et_error error;
+
+static int leave(void **state)
+{
+    (void)state;
+    et_arena_release(&arena);
+    return 0;
+}
+
+static int parse_bytes(et_value **out, const char *text, size_t length)
+{
+    error = (et_error)ET_ERROR_INIT;
+    return et_json_parse(out, &arena, text, length, "f.json", &error);
+}
+
+static void test_json__round_trip(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "{}",
+        "[]",
+        "null",
+        "true",
+        "-7",
+        "0.25",
+        "\"\"",
+        "9223372036854775807",
+        "-9223372036854775808",
+        "1.0e-08",
+        "1.7976931348623157e+308",
+        "{\"z\":1,\"a\":[1,2.5,\"x\",null,true,false,{}],\"m\":{\"\":[[]]}}",
+        "\"quotes \\\" \\\\ lines \\n\\t \\u0001 \\u001f /\"",
+        "\"\xc3\xbc \xe4\xb8\xad \xf0\x9f\x98\x80\"",
+    };
+    for (size_t i = 0; i < COUNT(texts); i++) {
+        et_value *value = NULL;
+        et_strbuf buffer = ET_STRBUF_INIT;
+        assert_int_equal(parse_bytes(&value, texts[i], strlen(texts[i])), ET_OK);
+        et_json_print(&buffer, value, 0);
+        assert_string_equal(et_strbuf_text(&buffer), texts[i]);
+        et_strbuf_release(&buffer);
+    }
+}
+
+static void test_json__reads(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *expected;
+    } rows[] = {
+        { " {\n \"a\" : [ 1 , 2 ] }\n ", "{\"a\":[1,2]}" },
+        { "\"\\u00fc\\ud83d\\ude00\\/\"", "\"\xc3\xbc\xf0\x9f\x98\x80/\"" },
+        { "[1e3,1E-2,-0.0]", "[1000.0,0.01,-0.0]" },
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        et_value *value = NULL;
+        et_strbuf buffer = ET_STRBUF_INIT;
+        assert_int_equal(parse_bytes(&value, rows[i].text, strlen(rows[i].text)), ET_OK);
+        et_json_print(&buffer, value, 0);
+        assert_string_equal(et_strbuf_text(&buffer), rows[i].expected);
+        et_strbuf_release(&buffer);
+    }
+}
+
+static void test_json__indented(void **state)
+{
+    (void)state;
+    et_value *value = NULL;
+    static const char text[] = "{\"a\":[1,{\"b\":2}],\"c\":{},\"d\":[]}";
+    assert_int_equal(parse_bytes(&value, text, strlen(text)), ET_OK);
+    et_strbuf buffer = ET_STRBUF_INIT;
+    et_json_print(&buffer, value, 2);
+    assert_string_equal(et_strbuf_text(&buffer), "{\n"
+                                                 "  \"a\": [\n"
+                                                 "    1,\n"
+                                                 "    {\n"
+                                                 "      \"b\": 2\n"
+                                                 "    }\n"
+                                                 "  ],\n"
+                                                 "  \"c\": {},\n"
+                                                 "  \"d\": []\n"
+                                                 "}");
+    et_strbuf_release(&buffer);
+}
+
+/* What JSON cannot say. */
+static void test_json__prints_the_unprintable(void **state)
+{
+    (void)state;
+    et_value *list = et_value_list(&arena);
+    et_value_add_float(list, NAN);
+    et_value_add_float(list, -INFINITY);
+    et_value_add_string(list, "a\xff\xe4\xb8");
+    et_strbuf buffer = ET_STRBUF_INIT;
+    et_json_print(&buffer, list, 0);
+    assert_string_equal(et_strbuf_text(&buffer),
+                        "[null,null,\"a\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\"]");
+    et_strbuf_release(&buffer);
+}
+
+#define TEXT(literal) literal, sizeof literal - 1
+
+static void test_json__hostile(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        size_t length;
+        const char *expected;
+    } rows[] = {
+        { TEXT(""), "f.json:1:0: not JSON: " },
+        { TEXT("{"), "f.json:1:1: not JSON: " },
+        { TEXT("{\"a\": 1,\n \"b\" 2}"), "f.json:2:6: not JSON: " },
+        { TEXT("{\"a\": 1}\n{}"), "f.json:2:1: not JSON: end of file expected" },
+        { TEXT("{\"a\": 1, \"a\": 2}"), "duplicate object key" },
+        { TEXT("\"\xff\""), "f.json:1:1: not JSON: unable to decode byte 0xff" },
+        { TEXT("\"\xc0\xaf\""), "unable to decode byte 0xc0" },
+        { TEXT("\"\xed\xa0\x80\""), "unable to decode byte 0xed" },
+        { TEXT("\"a\\u0000b\""), "\\u0000 is not allowed" },
+        { TEXT("{\"a\\u0000b\": 1}"), "NUL byte in object key" },
+        { TEXT("\"a\0b\""), "control character 0x0" },
+        { TEXT("{}\0"), "f.json:1:2: not JSON: " },
+        { TEXT("\"\\ud800\""), "invalid Unicode" },
+        { TEXT("9223372036854775808"), "too big integer" },
+        { TEXT("1e999"), "real number overflow" },
+        { TEXT("01"), "not JSON" },
+        { TEXT("NaN"), "not JSON" },
+        { TEXT("[1,]"), "not JSON" },
+        { TEXT("'a'"), "not JSON" },
+        { TEXT("]]]]]]]]]["), "not JSON" },
+        { TEXT("\"\\"), "not JSON" },
+        { TEXT("\xef\xbb\xbf{}"), "not JSON" },
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        et_value *value = NULL;
+        assert_int_equal(parse_bytes(&value, rows[i].text, rows[i].length), ET_EFORMAT);
+        assert_null(value);
+        assert_contains(error.text, rows[i].expected);
+    }
+}
+
+static void test_json__depth(void **state)
+{
+    (void)state;
+    enum { DEEP = 100000 };
+    char *text = malloc(DEEP);
+    et_value *value = NULL;
+    memset(text, '[', 64);
+    memset(text + 64, ']', 64);
+    assert_int_equal(parse_bytes(&value, text, 128), ET_OK);
+    memset(text, '[', DEEP);
+    text[5] = '\n';
+    assert_int_equal(parse_bytes(&value, text, DEEP), ET_EFORMAT);
+    assert_string_equal(error.text, "f.json:2:60: nested deeper than 64 levels");
+    /* Brackets in strings do not count, nor does an escaped quote end one. */
+    memset(text, '[', DEEP);
+    memcpy(text, "\"\\\"\\\\\\\"", 7);
+    text[DEEP - 1] = '"';
+    assert_int_equal(parse_bytes(&value, text, DEEP), ET_OK);
+    free(text);
+}
+
+static void test_json__length(void **state)
+{
+    (void)state;
+    et_value *value = NULL;
+    assert_int_equal(parse_bytes(&value, "", SIZE_MAX), ET_EFORMAT);
+    assert_contains(error.text, "at most 134217728 are read");
+}
+
+/* Whatever bytes come, there is a tree or a message; a seeded walk over one small text. */
+static void test_json__any_bytes(void **state)
+{
+    (void)state;
+    static const char seed[] = "{\"a\": [1, -2.5e3, \"\\u00fc\", true, null], \"b\": {\"c\": []}}";
+    et_random random = { 1, 0, et_random_site("bytes") };
+    for (uint64_t i = 0; i < 3000; i++) {
+        char text[sizeof seed];
+        memcpy(text, seed, sizeof seed);
+        for (uint64_t j = 0; j < 1 + i % 3; j++)
+            text[et_random_below(random, 8 * i + 2 * j, sizeof seed)] =
+                (char)et_random_below(random, 8 * i + 2 * j + 1, 256);
+        et_value *value = NULL;
+        int status = parse_bytes(&value, text, sizeof seed - 1);
+        assert_true(status == (value ? ET_OK : ET_EFORMAT));
+    }
+}
+
+static void test_json__out_of_memory(void **state)
+{
+    (void)state;
+    et_strbuf text = ET_STRBUF_INIT;
+    for (int i = 0; i < 3000; i++)
+        et_strbuf_printf(&text, "%s{\"name\": [%d, \"text\"]}", i ? "," : "[", i);
+    et_strbuf_append(&text, "]");
+    int status = ET_ENOMEM;
+    for (long calls = 0; status; calls++) {
+        et_value *value = NULL;
+        scarce_begin(calls);
+        et_arena scarce = ET_ARENA_INIT;
+        status = et_json_parse(&value, &scarce, text.data, text.length, "f.json", &error);
+        et_arena_release(&scarce);
+        scarce_end();
+        assert_int_equal(status, scarce_failed ? ET_ENOMEM : ET_OK);
+    }
+    et_strbuf_release(&text);
+}
+
+#define CASE(name) cmocka_unit_test_teardown(name, leave)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(test_json__round_trip),    CASE(test_json__reads),
+        CASE(test_json__indented),      CASE(test_json__prints_the_unprintable),
+        CASE(test_json__hostile),       CASE(test_json__depth),
+        CASE(test_json__length),        CASE(test_json__any_bytes),
+        CASE(test_json__out_of_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
