@@ -146,6 +146,8 @@ static int read_strings(et_strings *member, const et_value *value, et_arena *are
         *member = (et_strings){ NULL, 0 };
         return ET_OK;
     }
+    if (value->kind == ET_VALUE_DICT)
+        return wrong_value(value, "text or a list of texts", where, error);
     bool list = value->kind == ET_VALUE_LIST;
     size_t count = list ? value->count : 1;
     const char **items = et_arena_array(arena, count, sizeof *items);

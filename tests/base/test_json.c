@@ -131,7 +131,7 @@ static void test_json__hostile(void **state)
         { TEXT("\"a\\u0000b\""), "\\u0000 is not allowed" },
         { TEXT("{\"a\\u0000b\": 1}"), "NUL byte in object key" },
         { TEXT("\"a\0b\""), "control character 0x0" },
-        { TEXT("{}\0"), "f.json:1:2: not JSON: " },
+        { TEXT("{}\0"), "f.json:1:3: not JSON: " },
         { TEXT("\"\\ud800\""), "invalid Unicode" },
         { TEXT("9223372036854775808"), "too big integer" },
         { TEXT("1e999"), "real number overflow" },

@@ -1,0 +1,460 @@
+#include "base/fields.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/main.h"
+#include "base/scarce.h"
+#include "base/yaml.h"
+
+/* Options as a translation task has them: groups in groups, every kind of member. */
+typedef struct encoder {
+    int64_t num_layers, num_attention_heads, intermediate_size;
+    int activation;
+    double dropout_rate;
+    bool use_bias;
+} encoder;
+
+typedef struct model {
+    encoder encoder, decoder;
+    double alpha;
+} model;
+
+typedef struct options {
+    model model;
+    et_strings source_path;
+    const char *init_checkpoint;
+    int64_t seed;
+    double limit;
+} options;
+
+static const char *const activations[] = { "relu", "gelu", "swish", NULL };
+
+static const et_field encoder_members[] = {
+    ET_FIELD_INT(encoder, num_layers, 6, 1, 100, "layers"),
+    ET_FIELD_INT(encoder, num_attention_heads, 8, 1, INT64_MAX, "heads that share a layer's width"),
+    ET_FIELD_INT(encoder, intermediate_size, 2048, 1, INT64_MAX, "width inside a layer"),
+    ET_FIELD_CHOICE(encoder, activation, 1, activations, "of the inner layer"),
+    ET_FIELD_FLOAT(encoder, dropout_rate, 0.1, 0, 1, "of each layer's output"),
+    ET_FIELD_BOOL(encoder, use_bias, false, "whether dense layers add one"),
+    ET_FIELD_END,
+};
+static const et_fields encoder_table = { "encoder", encoder_members };
+
+static const et_field model_members[] = {
+    ET_FIELD_STRUCT(model, encoder, &encoder_table, "the encoder"),
+    ET_FIELD_STRUCT(model, decoder, &encoder_table, "the decoder"),
+    ET_FIELD_FLOAT(model, alpha, 0.6, 0, INFINITY, "length penalty"),
+    ET_FIELD_END,
+};
+static const et_fields model_table = { "model", model_members };
+
+static const et_field members[] = {
+    ET_FIELD_STRUCT(options, model, &model_table, "the model"),
+    ET_FIELD_STRINGS(options, source_path, "files with a sentence a line"),
+    ET_FIELD_STRING(options, init_checkpoint, NULL, "where to start from; null: from nothing"),
+    ET_FIELD_INT(options, seed, 1, INT64_MIN, INT64_MAX, "of all random numbers"),
+    ET_FIELD_FLOAT(options, limit, 2.5, -INFINITY, INFINITY, "any number"),
+    ET_FIELD_END,
+};
+static const et_fields table = { "translation", members };
+
+static et_arena arena;
+static et_error error;
+static options given;
+
+static int enter(void **state)
+{
+    (void)state;
+    error = (et_error)ET_ERROR_INIT;
+    memset(&given, 0xee, sizeof given);
+    et_fields_defaults(&table, &given);
+    return 0;
+}
+
+static int leave(void **state)
+{
+    (void)state;
+    et_arena_release(&arena);
+    return 0;
+}
+
+static int read_text(const char *text, const char *path)
+{
+    et_value *value = NULL;
+    if (et_yaml_parse(&value, &arena, text, strlen(text), "f.yaml", &error))
+        fail_msg("%s", error.text);
+    return et_fields_read(&table, &given, value, &arena, "f.yaml", path, &error);
+}
+
+static int set(const char *path, const char *text)
+{
+    return et_fields_set(&table, &given, path, text, &arena, &error);
+}
+
+static void test_fields__defaults(void **state)
+{
+    (void)state;
+    assert_int_equal(given.model.encoder.num_layers, 6);
+    assert_int_equal(given.model.decoder.num_attention_heads, 8);
+    assert_int_equal(given.model.decoder.activation, 1);
+    assert_true(given.model.encoder.dropout_rate == 0.1);
+    assert_false(given.model.encoder.use_bias);
+    assert_null(given.source_path.items);
+    assert_int_equal(given.source_path.count, 0);
+    assert_null(given.init_checkpoint);
+    assert_int_equal(given.seed, 1);
+}
+
+static void test_fields__reads(void **state)
+{
+    (void)state;
+    assert_int_equal(read_text("model:\n"
+                               "  encoder: {num_layers: 4, activation: swish, use_bias: yes}\n"
+                               "  decoder:\n"
+                               "  alpha: 1\n"
+                               "source_path: [a.en, 2.0, true]\n"
+                               "init_checkpoint: 1e3\n"
+                               "seed: 4e3\n"
+                               "limit: -.inf\n",
+                               ""),
+                     ET_OK);
+    assert_int_equal(given.model.encoder.num_layers, 4);
+    assert_int_equal(given.model.encoder.activation, 2);
+    assert_true(given.model.encoder.use_bias);
+    assert_int_equal(given.model.encoder.intermediate_size, 2048); /* not named: stays */
+    assert_int_equal(given.model.decoder.num_layers, 6);
+    assert_true(given.model.alpha == 1);
+    assert_int_equal(given.source_path.count, 3);
+    assert_string_equal(given.source_path.items[0], "a.en");
+    assert_string_equal(given.source_path.items[1], "2.0"); /* as it was written */
+    assert_string_equal(given.source_path.items[2], "true");
+    assert_string_equal(given.init_checkpoint, "1e3");
+    assert_int_equal(given.seed, 4000);
+    assert_true(isinf(given.limit));
+}
+
+/* The forms that each kind takes, and what becomes of them. */
+static void test_fields__set(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int expected;
+    } bools[] = { { "true", 1 }, { "false", 0 }, { "yes", 1 }, { "NO", 0 },  { "on", 1 },
+                  { "Off", 0 },  { "1", 1 },     { "0", 0 },   { "TRUE", 1 } };
+    for (size_t i = 0; i < COUNT(bools); i++) {
+        given.model.encoder.use_bias = !bools[i].expected;
+        assert_int_equal(set("model.encoder.use_bias", bools[i].text), ET_OK);
+        assert_int_equal(given.model.encoder.use_bias, bools[i].expected);
+    }
+    static const struct {
+        const char *text;
+        int64_t expected;
+    } integers[] = { { "7", 7 },
+                     { "4.0", 4 },
+                     { "-4e3", -4000 },
+                     { "0x10", 16 },
+                     { "1e18", 1000000000000000000 },
+                     { "9223372036854775807", INT64_MAX },
+                     { "-9223372036854775808", INT64_MIN } };
+    for (size_t i = 0; i < COUNT(integers); i++) {
+        assert_int_equal(set("seed", integers[i].text), ET_OK);
+        assert_true(given.seed == integers[i].expected);
+    }
+    assert_int_equal(set("limit", "1e-8"), ET_OK);
+    assert_true(given.limit == 1e-8);
+    assert_int_equal(set("limit", "3"), ET_OK);
+    assert_true(given.limit == 3);
+    assert_int_equal(set("init_checkpoint", "runs/a: b"), ET_OK);
+    assert_string_equal(given.init_checkpoint, "runs/a: b");
+    assert_int_equal(set("init_checkpoint", "'null'"), ET_OK);
+    assert_string_equal(given.init_checkpoint, "null");
+    assert_int_equal(set("init_checkpoint", "null"), ET_OK);
+    assert_null(given.init_checkpoint);
+    assert_int_equal(set("source_path", "help.en"), ET_OK);
+    assert_int_equal(given.source_path.count, 1);
+    assert_string_equal(given.source_path.items[0], "help.en");
+    assert_int_equal(set("source_path", "[a, b]"), ET_OK);
+    assert_int_equal(given.source_path.count, 2);
+    assert_int_equal(set("source_path", "[]"), ET_OK);
+    assert_int_equal(given.source_path.count, 0);
+    assert_int_equal(set("model.decoder", "{num_layers: 2, activation: relu}"), ET_OK);
+    assert_int_equal(given.model.decoder.num_layers, 2);
+    assert_int_equal(given.model.decoder.activation, 0);
+}
+
+static void test_fields__set_messages(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *path, *text, *expected;
+    } rows[] = {
+        { "model.encoder.num_heads", "4",
+          "--set model.encoder.num_heads: no such setting. Nearest: num_attention_heads "
+          "(model.encoder has: num_layers, num_attention_heads, intermediate_size, activation, "
+          "...)" },
+        { "modle.encoder.num_layers", "4",
+          "--set modle: no such setting. Nearest: model (translation has: model, source_path, "
+          "init_checkpoint, seed, limit)" },
+        { "model.zzz", "4",
+          "--set model.zzz: no such setting (model has: encoder, decoder, alpha)" },
+        { "", "4", "--set : no such setting (translation has: model," },
+        { "model.", "4", "--set model.: no such setting (model has: " },
+        { "model..alpha", "4", "--set model.: no such setting (model has: " },
+        { "seed.x", "4", "--set seed.x: seed is one setting, nothing is below it" },
+        { "model.encoder.num_layers", "0",
+          "--set model.encoder.num_layers: 0 is out of range; allowed: 1 to 100" },
+        { "model.encoder.num_layers", "1e3",
+          "--set model.encoder.num_layers: 1e3 is out of range; allowed: 1 to 100" },
+        { "model.encoder.num_attention_heads", "-1",
+          "--set model.encoder.num_attention_heads: -1 is out of range; allowed: 1 or more" },
+        { "model.encoder.num_layers", "2.5",
+          "--set model.encoder.num_layers: 2.5 is not an integer" },
+        { "model.encoder.num_layers", "four",
+          "--set model.encoder.num_layers: \"four\" is not an integer" },
+        { "model.encoder.num_layers", "'4'",
+          "--set model.encoder.num_layers: \"4\" is not an integer" },
+        { "model.encoder.num_layers", "",
+          "--set model.encoder.num_layers: \"\" is not an integer" },
+        { "model.encoder.num_layers", "[4]",
+          "--set model.encoder.num_layers: needs an integer, not a list" },
+        { "model.encoder.num_layers", "true",
+          "--set model.encoder.num_layers: true is not an integer" },
+        { "seed", "1e19", "--set seed: 1e19 is not an integer" },
+        { "seed", "99999999999999999999", "--set seed: 99999999999999999999 does not fit in 64" },
+        { "model.encoder.dropout_rate", "1.5",
+          "--set model.encoder.dropout_rate: 1.5 is out of range; allowed: 0 to 1" },
+        { "model.encoder.dropout_rate", ".nan",
+          "--set model.encoder.dropout_rate: .nan is not a finite number" },
+        { "limit", ".nan", "--set limit: .nan is not a finite number" },
+        { "limit", "high", "--set limit: \"high\" is not a number" },
+        { "model.encoder.use_bias", "2", "--set model.encoder.use_bias: 2 is not true or false" },
+        { "model.encoder.use_bias", "ja",
+          "--set model.encoder.use_bias: \"ja\" is not true or false" },
+        { "model.encoder.activation", "gleu",
+          "--set model.encoder.activation: no such choice as gleu. Nearest: gelu (allowed: relu, "
+          "gelu, swish)" },
+        { "model.encoder.activation", "7",
+          "--set model.encoder.activation: no such choice as 7. (allowed: relu, gelu, swish)" },
+        { "model.encoder.activation", "{a: b}",
+          "--set model.encoder.activation: needs one name, not a group of settings" },
+        { "model.encoder", "4",
+          "--set model.encoder: is a group of settings, not an integer; name one of them" },
+        { "model.encoder", "{num_head: 4}",
+          "--set model.encoder.num_head: no such setting. Nearest: num_attention_heads" },
+        { "init_checkpoint", "[a]", "--set init_checkpoint: needs text, not a list" },
+        { "source_path", "[a, [b]]", "--set source_path: item 2 is a list, not text" },
+        { "source_path", "[null]", "--set source_path: item 1 is nothing, not text" },
+        { "source_path", "{a: b}",
+          "--set source_path: needs text or a list of texts, not a group of settings" },
+        { "source_path", "[a", "--set source_path:1:3: not YAML" },
+        { "source_path", "a\xff", "--set source_path: the value is not UTF-8 text" },
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        options before = given;
+        assert_int_equal(set(rows[i].path, rows[i].text), ET_ECONFIG);
+        assert_int_equal(error.status, ET_ECONFIG);
+        if (strncmp(error.text, rows[i].expected, strlen(rows[i].expected)) != 0)
+            fail_msg("\"%s\", not \"%s\"", error.text, rows[i].expected);
+        assert_memory_equal(&before, &given, sizeof given);
+    }
+}
+
+/* In a file the message starts with file and line; the path that leads to the dict goes before. */
+static void test_fields__file_messages(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *path, *expected;
+    } rows[] = {
+        { "seed: 2\nmodel:\n  encoder:\n    num_heads: 4\n", "task",
+          "f.yaml:4: task.model.encoder.num_heads: no such setting. Nearest: num_attention_heads "
+          "(task.model.encoder has: num_layers, num_attention_heads, intermediate_size, "
+          "activation, ...)" },
+        { "\nsed: 2\n", "", "f.yaml:2: sed: no such setting. Nearest: seed (translation has: " },
+        { "seed: x", "task", "f.yaml:1: task.seed: \"x\" is not an integer" },
+        { "[1]", "task", "f.yaml:1: task: is a group of settings, not a list; name one of them" },
+        { "[1]", "", "f.yaml:1: translation: is a group of settings, not a list" },
+        { "<<: {seed: 1}", "", "f.yaml:1: <<: no such setting (translation has: " },
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        assert_int_equal(read_text(rows[i].text, rows[i].path), ET_ECONFIG);
+        if (strncmp(error.text, rows[i].expected, strlen(rows[i].expected)) != 0)
+            fail_msg("\"%s\", not \"%s\"", error.text, rows[i].expected);
+    }
+    et_value *made = et_value_dict(&arena); /* by program: no line to name */
+    et_value_set_string(made, "seed", "x");
+    assert_int_equal(et_fields_read(&table, &given, made, &arena, "defaults", "", &error),
+                     ET_ECONFIG);
+    assert_string_equal(error.text, "defaults: seed: \"x\" is not an integer");
+    assert_int_equal(et_fields_read(&table, &given, made, &arena, "defaults", "", NULL),
+                     ET_ECONFIG);
+}
+
+/* A value of any length is cut in the message, which stays one line with the place first. */
+static void test_fields__long_value(void **state)
+{
+    (void)state;
+    static char text[5001];
+    memset(text, 'x', 5000);
+    assert_int_equal(set("seed", text), ET_ECONFIG);
+    assert_int_equal(strlen(error.text), strlen("--set seed: \"\" is not an integer") + 60);
+    assert_int_equal(set(text, "1"), ET_ECONFIG);
+    assert_memory_equal(error.text, "--set xxx", 9);
+}
+
+static void test_fields__echo_round_trip(void **state)
+{
+    (void)state;
+    static const char *const settings[][2] = {
+        { "model.encoder.num_layers", "3" },   { "model.decoder.activation", "swish" },
+        { "model.decoder.use_bias", "on" },    { "model.alpha", ".inf" },
+        { "source_path", "['1', 'a: b', ü]" }, { "init_checkpoint", "'null'" },
+        { "seed", "-9223372036854775808" },    { "limit", "0.1" },
+    };
+    for (size_t i = 0; i < COUNT(settings); i++)
+        assert_int_equal(set(settings[i][0], settings[i][1]), ET_OK);
+    et_strbuf text = ET_STRBUF_INIT, again = ET_STRBUF_INIT;
+    et_yaml_print(&text, et_fields_echo(&table, &given, &arena));
+    assert_string_equal(et_strbuf_text(&text), "model:\n"
+                                               "  encoder:\n"
+                                               "    num_layers: 3\n"
+                                               "    num_attention_heads: 8\n"
+                                               "    intermediate_size: 2048\n"
+                                               "    activation: gelu\n"
+                                               "    dropout_rate: 0.1\n"
+                                               "    use_bias: false\n"
+                                               "  decoder:\n"
+                                               "    num_layers: 6\n"
+                                               "    num_attention_heads: 8\n"
+                                               "    intermediate_size: 2048\n"
+                                               "    activation: swish\n"
+                                               "    dropout_rate: 0.1\n"
+                                               "    use_bias: true\n"
+                                               "  alpha: .inf\n"
+                                               "source_path: [\"1\", \"a: b\", \"ü\"]\n"
+                                               "init_checkpoint: \"null\"\n"
+                                               "seed: -9223372036854775808\n"
+                                               "limit: 0.1\n");
+    memset(&given, 0, sizeof given);
+    assert_int_equal(read_text(et_strbuf_text(&text), ""), ET_OK);
+    et_yaml_print(&again, et_fields_echo(&table, &given, &arena));
+    assert_string_equal(et_strbuf_text(&again), et_strbuf_text(&text));
+    et_strbuf_release(&text);
+    et_strbuf_release(&again);
+}
+
+static void test_fields__help(void **state)
+{
+    (void)state;
+    et_strbuf text = ET_STRBUF_INIT;
+    et_fields_help(&table, &text, "task");
+    static const char *const lines[] = {
+        "task.model.encoder.num_layers             integer   6 (1 to 100)  layers\n",
+        "task.model.decoder.activation             choice    gelu (relu, gelu, swish)  of the "
+        "inner",
+        "task.model.decoder.use_bias               bool      false  whether dense layers add one\n",
+        "task.model.alpha                          number    0.6 (0 or more)  length penalty\n",
+        "task.source_path                          texts     []  files with a sentence a line\n",
+        "task.init_checkpoint                      text      null  where to start from",
+        "task.seed                                 integer   1  of all random numbers\n",
+        "task.limit                                number    2.5  any number\n",
+    };
+    for (size_t i = 0; i < COUNT(lines); i++)
+        assert_contains(et_strbuf_text(&text), lines[i]);
+    int count = 0;
+    for (const char *c = et_strbuf_text(&text); *c; c++)
+        count += *c == '\n';
+    assert_int_equal(count, 17);
+    et_strbuf_reset(&text);
+    et_fields_help(&table, &text, "");
+    assert_memory_equal(et_strbuf_text(&text), "model.encoder.num_layers  ", 26);
+    et_strbuf_release(&text);
+}
+
+/* A tree with so many texts that the arena takes several blocks. */
+static int read_scarcely(const et_value *dict, et_arena *scarce)
+{
+    int status = et_fields_read(&table, &given, dict, scarce, "f.yaml", "", &error);
+    if (!status)
+        status = et_fields_set(&table, &given, "source_path", "[a, b]", scarce, &error);
+    return status;
+}
+
+static void test_fields__out_of_memory(void **state)
+{
+    (void)state;
+    et_value *dict = et_value_dict(&arena), *list = et_value_set_list(dict, "source_path");
+    for (int i = 0; i < 10000; i++)
+        et_value_add_string(list, "some/path/to/a/file.en");
+    et_value_set_int(et_value_set_dict(et_value_set_dict(dict, "model"), "encoder"), "num_layers",
+                     2);
+    int status = ET_ENOMEM;
+    for (long calls = 0; status; calls++) {
+        scarce_begin(calls);
+        et_arena scarce = ET_ARENA_INIT;
+        status = read_scarcely(dict, &scarce);
+        et_arena_release(&scarce);
+        scarce_end();
+        assert_int_equal(status, scarce_failed ? ET_ENOMEM : ET_OK);
+    }
+}
+
+static void test_fields__echo_out_of_memory(void **state)
+{
+    (void)state;
+    static const char *items[4000];
+    for (size_t i = 0; i < COUNT(items); i++)
+        items[i] = "some/path/to/a/file.en";
+    given.source_path = (et_strings){ items, COUNT(items) };
+    const et_value *dict = NULL;
+    for (long calls = 0; !dict; calls++) {
+        scarce_begin(calls);
+        et_arena scarce = ET_ARENA_INIT;
+        et_strbuf text = ET_STRBUF_INIT;
+        dict = et_fields_echo(&table, &given, &scarce);
+        assert_int_equal(dict == NULL, scarce_failed);
+        et_fields_help(&table, &text, "");
+        assert_true(text.failed == scarce_failed || dict);
+        et_strbuf_release(&text);
+        et_arena_release(&scarce);
+        scarce_end();
+    }
+}
+
+/* An unknown name is told even where the list of names cannot be made: as a lack of memory. */
+static void test_fields__message_out_of_memory(void **state)
+{
+    (void)state;
+    int status = ET_ENOMEM;
+    for (long calls = 0; status == ET_ENOMEM; calls++) {
+        scarce_begin(calls);
+        et_arena scarce = ET_ARENA_INIT;
+        status = et_fields_set(&table, &given, "model.encoder.num_heads", "4", &scarce, &error);
+        et_arena_release(&scarce);
+        scarce_end();
+        assert_int_equal(status, scarce_failed ? ET_ENOMEM : ET_ECONFIG);
+    }
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, enter, leave)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(test_fields__defaults),
+        CASE(test_fields__reads),
+        CASE(test_fields__set),
+        CASE(test_fields__set_messages),
+        CASE(test_fields__file_messages),
+        CASE(test_fields__long_value),
+        CASE(test_fields__echo_round_trip),
+        CASE(test_fields__help),
+        CASE(test_fields__out_of_memory),
+        CASE(test_fields__echo_out_of_memory),
+        CASE(test_fields__message_out_of_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
