@@ -5,9 +5,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/assert.h"
-
 /* ---- protocol buffers: https://protobuf.dev/programming-guides/encoding ---- */
 
 typedef struct span {
@@ -93,60 +90,37 @@ static uint32_t unit_children(uint32_t unit, uint32_t at)
     return at ^ ((unit >> 10) << ((unit & 0x200) >> 6));
 }
 
-/* Whether all that can be looked up from the unit at `at` lies within the table. */
+/* Whether all that can be looked up from a unit lies within the table. One with bit 31 is a
+ * value and never entered (the root is where all begin). The builder leaves units that no text
+ * leads to without a distance, so that every unit may be held to this, reached or not. */
 static bool unit_is_sound(const trie *table, uint32_t at)
 {
     uint32_t unit = unit_at(table, at);
     uint32_t children = unit_children(unit, at);
+    if (at != 0 && (unit & 0x80000000))
+        return true;
     if ((children | 0xff) >= table->count)
         return false;
     bool has_value = at != 0 && (unit & 0x100);
     return !has_value || (unit_at(table, children) & 0x7fffffff) < table->strings;
 }
 
-/* Visits every unit that some text leads to. */
-static bool walk(const trie *table, unsigned char *seen, uint32_t *stack)
-{
-    size_t depth = 0;
-    stack[depth++] = 0;
-    seen[0] = 1;
-    while (depth) {
-        uint32_t at = stack[--depth];
-        if (!unit_is_sound(table, at))
-            return false;
-        uint32_t children = unit_children(unit_at(table, at), at);
-        for (uint32_t c = 0; c < 256; c++) {
-            uint32_t child = children ^ c;
-            if (!seen[child] && (unit_at(table, child) & 0x800000ff) == c) {
-                seen[child] = 1;
-                stack[depth++] = child;
-            }
-        }
-    }
-    return true;
-}
-
 /* The table: size of the double array in bytes, the array, replacement texts that end in 0. */
-static int check_table(span table, bool *sound, et_error *error)
+static bool table_is_sound(span table)
 {
-    *sound = table.left == 0;
+    if (table.left == 0)
+        return true;
     if (table.left < 8)
-        return ET_OK;
+        return false;
     uint32_t bytes = little_endian(table.at);
     size_t rest = table.left - 4;
     if (bytes < 4 || bytes % 4 || bytes >= rest || table.at[table.left - 1] != 0)
-        return ET_OK;
+        return false;
     trie units = { table.at + 4, bytes / 4, rest - bytes };
-    unsigned char *seen = et_alloc_zero(units.count, sizeof *seen);
-    uint32_t *stack = et_alloc(units.count, sizeof *stack);
-    int status = ET_OK;
-    if (!seen || !stack)
-        status = et_alloc_failed(error, units.count * sizeof *stack, "checking a vocabulary");
-    else
-        *sound = walk(&units, seen, stack);
-    et_free(seen);
-    et_free(stack);
-    return status;
+    for (uint32_t at = 0; at < units.count; at++)
+        if (!unit_is_sound(&units, at))
+            return false;
+    return true;
 }
 
 /* ---- the model: numbers of fields are those of sentencepiece_model.proto ---- */
@@ -171,19 +145,17 @@ static bool piece_is_sound(span piece)
     return true;
 }
 
-static int check_normalizer(span normalizer, bool *sound, et_error *error)
+static bool normalizer_is_sound(span normalizer)
 {
     field part;
-    *sound = true;
-    while (*sound && normalizer.left) {
-        *sound = take_field(&normalizer, &part);
-        if (*sound && part.number == NORMALIZER_TABLE && part.wire == WIRE_BYTES) {
-            int status = check_table(part.bytes, sound, error);
-            if (status)
-                return status;
-        }
+    while (normalizer.left) {
+        if (!take_field(&normalizer, &part))
+            return false;
+        if (part.number == NORMALIZER_TABLE && part.wire == WIRE_BYTES &&
+            !table_is_sound(part.bytes))
+            return false;
     }
-    return ET_OK;
+    return true;
 }
 
 static bool read_trainer(et_vocabulary_facts *facts, span trainer)
@@ -198,23 +170,21 @@ static bool read_trainer(et_vocabulary_facts *facts, span trainer)
     return true;
 }
 
-static int check_part(et_vocabulary_facts *facts, const field *part, bool *sound, et_error *error)
+static bool part_is_sound(et_vocabulary_facts *facts, const field *part)
 {
     if (part->wire != WIRE_BYTES)
-        return ET_OK;
+        return true;
     switch (part->number) {
     case MODEL_PIECE:
         facts->pieces++;
-        *sound = piece_is_sound(part->bytes);
-        return ET_OK;
+        return piece_is_sound(part->bytes);
     case MODEL_TRAINER:
-        *sound = read_trainer(facts, part->bytes);
-        return ET_OK;
+        return read_trainer(facts, part->bytes);
     case MODEL_NORMALIZER:
     case MODEL_DENORMALIZER:
-        return check_normalizer(part->bytes, sound, error);
+        return normalizer_is_sound(part->bytes);
     default:
-        return ET_OK;
+        return true;
     }
 }
 
@@ -225,12 +195,8 @@ int et_vocabulary_check(et_vocabulary_facts *facts, const void *bytes, size_t le
     field part;
     bool sound = true;
     *facts = (et_vocabulary_facts){ .model_type = 1 };
-    while (sound && model.left) {
-        sound = take_field(&model, &part);
-        int status = sound ? check_part(facts, &part, &sound, error) : ET_OK;
-        if (status)
-            return status;
-    }
+    while (sound && model.left)
+        sound = take_field(&model, &part) && part_is_sound(facts, &part);
     if (sound && facts->pieces > 0)
         return ET_OK;
     return et_fail(error, ET_EFORMAT,

@@ -241,6 +241,15 @@ static void check_damaged(fixture *f, const parallel *p, const et_vocabulary *vo
     et_encoded_close(encoded);
 }
 
+static bool is_faulty(const void *bytes, size_t length, uint64_t key)
+{
+    const et_mapping mapping = { bytes, length };
+    const size_t files[2] = { 1, 1 };
+    bool current;
+    return et_encoded_file_fault(&mapping, key, files, 30, &current) != NULL;
+}
+
+/* Any bit, any length: looked at in memory, and some of them from a file. */
 static void test_encoded__damaged_cache(void **state)
 {
     fixture *f = *state;
@@ -251,13 +260,19 @@ static void test_encoded__damaged_cache(void **state)
     const char *cache = fixture_path(f, "good.cache");
     et_encoded *good = open_encoded(&p.paths, vocabulary, &any, cache);
     char *bytes = read_whole(cache, &length);
+    assert_false(is_faulty(bytes, length, good->key));
     for (size_t bit = 0; bit < 8 * length; bit++) {
         bytes[bit / 8] ^= (char)(1 << bit % 8);
-        check_damaged(f, &p, vocabulary, good, bytes, length);
+        assert_true(is_faulty(bytes, length, good->key));
+        if (bit % 97 == 0)
+            check_damaged(f, &p, vocabulary, good, bytes, length);
         bytes[bit / 8] ^= (char)(1 << bit % 8);
     }
-    for (size_t cut = 0; cut < length; cut++)
-        check_damaged(f, &p, vocabulary, good, bytes, cut);
+    for (size_t cut = 0; cut < length; cut++) {
+        assert_true(is_faulty(bytes, cut, good->key));
+        if (cut % 13 == 0)
+            check_damaged(f, &p, vocabulary, good, bytes, cut);
+    }
     char *longer = calloc(1, length + 8);
     memcpy(longer, bytes, length);
     check_damaged(f, &p, vocabulary, good, longer, length + 8);
