@@ -1,0 +1,67 @@
+#include "optim/pattern.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include "optim/optim.h"
+
+static void test_pattern__searches_anywhere(void **state)
+{
+    (void)state;
+    et_patterns *patterns;
+    assert_ok(et_patterns_new(&patterns, LIST("norm", "bias$", "^embedding/"), "x", error));
+    static const struct {
+        const char *name;
+        bool matches;
+    } cases[] = {
+        { "encoder/layer_0/norm_1/scale", true }, { "encoder/layer_0/ffn/bias", true },
+        { "encoder/layer_0/bias/weight", false }, { "embedding/weight", true },
+        { "decoder/embedding/weight", false },    { "", false },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        assert_int_equal(et_patterns_match(patterns, cases[i].name), cases[i].matches);
+    et_patterns_free(patterns);
+}
+
+static void test_pattern__empty_list_matches_nothing(void **state)
+{
+    (void)state;
+    et_patterns *patterns;
+    assert_ok(et_patterns_new(&patterns, (et_strings){ NULL, 0 }, "x", error));
+    assert_false(et_patterns_match(patterns, "anything"));
+    et_patterns_free(patterns);
+    et_patterns_free(NULL);
+}
+
+static void test_pattern__names_the_fault(void **state)
+{
+    (void)state;
+    et_patterns *patterns;
+    assert_fails(et_patterns_new(&patterns, LIST("good", "a(b"), "adamw.exclude", error),
+                 ET_ECONFIG, "optimizer_config.adamw.exclude: 'a(b'");
+    assert_null(patterns);
+    assert_fails(et_patterns_new(&patterns, LIST("\xff"), "x", error), ET_ECONFIG, "UTF-8");
+}
+
+/* Would take for ever without a limit. */
+static void test_pattern__runaway_expression_ends(void **state)
+{
+    (void)state;
+    et_patterns *patterns;
+    assert_ok(et_patterns_new(&patterns, LIST("(x+x+)+[yz]"), "x", error));
+    assert_false(et_patterns_match(patterns, "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"));
+    et_patterns_free(patterns);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_pattern__searches_anywhere),
+        cmocka_unit_test(test_pattern__empty_list_matches_nothing),
+        cmocka_unit_test(test_pattern__names_the_fault),
+        cmocka_unit_test(test_pattern__runaway_expression_ends),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,203 @@
+#include "optim/schedule.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include "optim/optim.h"
+
+typedef struct vector {
+    int64_t step;
+    double rate;
+} vector;
+
+static void check(const et_optimization_options *options, const vector *vectors, size_t count)
+{
+    et_schedule schedule;
+    assert_ok(et_schedule_init(&schedule, &options->learning_rate, &options->warmup, error));
+    for (size_t i = 0; i < count; i++) {
+        double rate = et_schedule_rate(&schedule, vectors[i].step);
+        if (!(fabs(rate - vectors[i].rate) <= 1e-12 * fmax(1, fabs(vectors[i].rate))))
+            fail_msg("step %lld: %.17g, expected %.17g", (long long)vectors[i].step, rate,
+                     vectors[i].rate);
+    }
+}
+
+#define CHECK(options, ...)                                                                        \
+    check(&(options), (const vector[]){ __VA_ARGS__ },                                             \
+          sizeof((const vector[]){ __VA_ARGS__ }) / sizeof(vector))
+
+static void test_schedule__constant_with_linear_warmup(void **state)
+{
+    (void)state;
+    et_optimization_options o = default_options();
+    o.learning_rate.type = ET_RATE_CONSTANT;
+    CHECK(o, { 0, 0.1 }, { 1000000, 0.1 });
+    o.warmup.type = ET_WARMUP_LINEAR;
+    o.warmup.linear = (et_warmup_linear){ .warmup_learning_rate = 0.01, .warmup_steps = 500 };
+    CHECK(o, { 0, 0.01 }, { 250, 0.055 }, { 499, 0.01 + 0.998 * 0.09 }, { 500, 0.1 });
+}
+
+/* Model Garden's own vectors. */
+static void test_schedule__stepwise_with_polynomial_warmup(void **state)
+{
+    (void)state;
+    et_optimization_options o = default_options();
+    o.learning_rate.type = ET_RATE_STEPWISE;
+    o.learning_rate.stepwise.boundaries = LIST("10000", "20000");
+    o.learning_rate.stepwise.values = LIST("0.1", "0.01", "0.001");
+    o.warmup.type = ET_WARMUP_POLYNOMIAL;
+    o.warmup.polynomial = (et_warmup_polynomial){ .power = 2, .warmup_steps = 500 };
+    CHECK(o, { 0, 4e-7 }, { 250, 0.025 }, { 500, 0.1 }, { 5500, 0.1 }, { 10000, 0.1 },
+          { 10001, 0.01 }, { 20000, 0.01 }, { 20001, 0.001 }, { 30000, 0.001 });
+    o.learning_rate.stepwise.offset = 100;
+    CHECK(o, { 10100, 0.1 }, { 10101, 0.01 });
+}
+
+static void test_schedule__power_linear(void **state)
+{
+    (void)state;
+    et_optimization_options o = default_options();
+    o.learning_rate.type = ET_RATE_POWER_LINEAR;
+    o.learning_rate.power_linear = (et_rate_power_linear){
+        .initial_learning_rate = 1,
+        .power = -1,
+        .linear_decay_fraction = 0.5,
+        .total_decay_steps = 100,
+    };
+    CHECK(o, { 0, 1 }, { 40, 1.0 / 40 }, { 60, 1.0 / 60 * 0.8 }, { 100, 0 }, { 200, 0 });
+}
+
+static void test_schedule__power_with_offset(void **state)
+{
+    (void)state;
+    et_optimization_options o = default_options();
+    o.learning_rate.type = ET_RATE_POWER_WITH_OFFSET;
+    o.learning_rate.power_with_offset = (et_rate_power_with_offset){
+        .initial_learning_rate = 1, .power = -0.5, .offset = 10, .pre_offset_learning_rate = 0.5
+    };
+    CHECK(o, { 0, 0.5 }, { 10, 0.5 }, { 11, 0.5 }, { 14, 0.5 }, { 26, 0.25 });
+}
+
+static void test_schedule__exponential(void **state)
+{
+    (void)state;
+    et_optimization_options o = default_options();
+    o.learning_rate.type = ET_RATE_EXPONENTIAL;
+    o.learning_rate.exponential =
+        (et_rate_exponential){ .initial_learning_rate = 0.1, .decay_rate = 0.5, .decay_steps = 10 };
+    CHECK(o, { 0, 0.1 }, { 10, 0.05 }, { 15, 0.1 * 0.353553390593273762 });
+    o.learning_rate.exponential.staircase = true;
+    CHECK(o, { 9, 0.1 }, { 15, 0.05 }, { 20, 0.025 });
+}
+
+static void test_schedule__polynomial(void **state)
+{
+    (void)state;
+    et_optimization_options o = default_options();
+    o.learning_rate.type = ET_RATE_POLYNOMIAL;
+    o.learning_rate.polynomial.initial_learning_rate = 0.1;
+    o.learning_rate.polynomial.decay_steps = 100;
+    CHECK(o, { 0, 0.1 }, { 50, 0.05005 }, { 100, 1e-4 }, { 500, 1e-4 });
+    o.learning_rate.polynomial.cycle = true;
+    CHECK(o, { 0, 0.1 }, { 100, 1e-4 }, { 150, 0.0999 * 0.25 + 1e-4 }, { 200, 1e-4 });
+}
+
+static void test_schedule__cosine(void **state)
+{
+    (void)state;
+    et_optimization_options o = default_options();
+    o.learning_rate.type = ET_RATE_COSINE;
+    o.learning_rate.cosine =
+        (et_rate_cosine){ .initial_learning_rate = 2, .alpha = 0.1, .decay_steps = 100 };
+    CHECK(o, { 0, 2 }, { 50, 1.1 }, { 100, 0.2 }, { 1000, 0.2 });
+}
+
+static void test_schedule__cosine_restarts(void **state)
+{
+    (void)state;
+    et_optimization_options o = default_options();
+    o.learning_rate.type = ET_RATE_COSINE_RESTARTS;
+    o.learning_rate.cosine_restarts.initial_learning_rate = 1;
+    o.learning_rate.cosine_restarts.first_decay_steps = 10;
+    o.learning_rate.cosine_restarts.m_mul = 0.5;
+    /* Periods of 10, 20, 40 steps, each half as high. */
+    CHECK(o, { 0, 1 }, { 5, 0.5 }, { 10, 0.5 }, { 20, 0.25 }, { 30, 0.25 }, { 50, 0.125 });
+    o.learning_rate.cosine_restarts.t_mul = 1;
+    CHECK(o, { 5, 0.5 }, { 10, 0.5 }, { 15, 0.25 }, { 20, 0.25 });
+}
+
+static void test_schedule__power_under_warmup(void **state)
+{
+    (void)state;
+    et_optimization_options o = default_options();
+    o.learning_rate.type = ET_RATE_POWER;
+    o.learning_rate.power = (et_rate_power){ .initial_learning_rate = 2, .power = -0.5 };
+    CHECK(o, { 0, 2 }, { 1, 2 }, { 100, 0.2 });
+    o.warmup.type = ET_WARMUP_LINEAR;
+    o.warmup.linear.warmup_steps = 100;
+    /* Ends where the schedule is at step 100, and the schedule is not delayed. */
+    CHECK(o, { 0, 0 }, { 50, 0.1 }, { 100, 0.2 }, { 400, 0.1 });
+}
+
+static void test_schedule__inverse_sqrt(void **state)
+{
+    (void)state;
+    et_optimization_options o = default_options();
+    o.learning_rate.type = ET_RATE_INVERSE_SQRT;
+    o.learning_rate.inverse_sqrt = (et_rate_inverse_sqrt){ .peak_learning_rate = 5e-4,
+                                                           .warmup_init_learning_rate = 1e-7,
+                                                           .warmup_steps = 4000 };
+    CHECK(o, { 0, 1e-7 }, { 1, 1e-7 + 4.999e-4 / 4000 }, { 2000, 2.5005e-4 }, { 4000, 5e-4 },
+          { 16000, 2.5e-4 });
+    o.warmup.type = ET_WARMUP_LINEAR;
+    o.warmup.linear.warmup_steps = 100;
+    et_schedule schedule;
+    assert_fails(et_schedule_init(&schedule, &o.learning_rate, &o.warmup, error), ET_ECONFIG,
+                 "warms up by itself");
+}
+
+static void test_schedule__wrong_settings(void **state)
+{
+    (void)state;
+    et_schedule schedule;
+    et_optimization_options o = default_options();
+#define FAILS(part)                                                                                \
+    assert_fails(et_schedule_init(&schedule, &o.learning_rate, &o.warmup, error), ET_ECONFIG, part)
+    FAILS("learning_rate.type: none is chosen");
+    o.learning_rate.type = ET_RATE_COSINE;
+    FAILS("cosine.initial_learning_rate: must be set");
+    o.learning_rate.cosine.initial_learning_rate = 1;
+    FAILS("cosine.decay_steps: must be set");
+    o.learning_rate.type = ET_RATE_STEPWISE;
+    FAILS("0 boundaries and 0 values");
+    o.learning_rate.stepwise.boundaries = LIST("10", "x");
+    o.learning_rate.stepwise.values = LIST("1", "2", "3");
+    FAILS("'x' is not a number");
+    o.learning_rate.stepwise.boundaries = LIST("10", "10");
+    FAILS("must ascend");
+    o.learning_rate.type = ET_RATE_CONSTANT;
+    o.warmup.type = ET_WARMUP_POLYNOMIAL;
+    FAILS("warmup.polynomial.warmup_steps: must be set");
+#undef FAILS
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_schedule__constant_with_linear_warmup),
+        cmocka_unit_test(test_schedule__stepwise_with_polynomial_warmup),
+        cmocka_unit_test(test_schedule__power_linear),
+        cmocka_unit_test(test_schedule__power_with_offset),
+        cmocka_unit_test(test_schedule__exponential),
+        cmocka_unit_test(test_schedule__polynomial),
+        cmocka_unit_test(test_schedule__cosine),
+        cmocka_unit_test(test_schedule__cosine_restarts),
+        cmocka_unit_test(test_schedule__power_under_warmup),
+        cmocka_unit_test(test_schedule__inverse_sqrt),
+        cmocka_unit_test(test_schedule__wrong_settings),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
