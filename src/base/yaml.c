@@ -5,6 +5,8 @@
  * not NULL exactly while the innermost one is a dict whose next event is that key's value. */
 #include "base/yaml.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <yaml.h>
@@ -38,22 +40,50 @@ struct reader {
     int nodes;
     int documents;
     bool ended; /* the stream */
+    bool word;  /* of a command line: messages name no line */
 };
 
-static int line_of(const yaml_event_t *event)
+/* "name:line: ...", column 0: not known. */
+__attribute__((format(printf, 4, 5))) static int fail_at(const struct reader *reader, size_t line,
+                                                         size_t column, const char *format, ...)
 {
-    return (int)event->start_mark.line + 1;
+    char place[48] = "", text[ET_ERROR_TEXT_MAX];
+    if (!reader->word && column)
+        snprintf(place, sizeof place, ":%zu:%zu", line, column);
+    else if (!reader->word)
+        snprintf(place, sizeof place, ":%zu", line);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    return et_fail(reader->error, ET_EFORMAT, "%s%s: %s", reader->name, place, text);
+}
+
+static size_t line_of(const yaml_event_t *event)
+{
+    return event->start_mark.line + 1;
 }
 
 /* Where bad bytes stand: libyaml gives their offset only. */
 static int fail_encoding(const struct reader *reader)
 {
-    int line = 1;
+    size_t line = 1;
     size_t end = reader->parser.problem_offset;
     for (size_t i = 0; i < end && i < reader->length; i++)
         line += reader->text[i] == '\n';
-    return et_fail(reader->error, ET_EFORMAT, "%s:%d: %s at byte %zu; save the file as UTF-8 text",
-                   reader->name, line, reader->parser.problem, end);
+    return fail_at(reader, line, 0, "%s at byte %zu; save the file as UTF-8 text",
+                   reader->parser.problem, end);
+}
+
+/* line counts from 0. */
+static bool is_indented_by_tab(const struct reader *reader, size_t line)
+{
+    const char *text = reader->text, *end = text + reader->length;
+    for (; text < end && line > 0; text++)
+        line -= *text == '\n';
+    while (text < end && *text == ' ')
+        text++;
+    return text < end && *text == '\t';
 }
 
 static int fail_parser(const struct reader *reader)
@@ -63,12 +93,10 @@ static int fail_parser(const struct reader *reader)
         return et_alloc_failed(reader->error, reader->length, reader->name);
     if (parser->error == YAML_READER_ERROR)
         return fail_encoding(reader);
-    size_t at = parser->problem_mark.index;
-    bool tab = at < reader->length && reader->text[at] == '\t';
-    return et_fail(reader->error, ET_EFORMAT, "%s:%zu:%zu: not YAML: %s%s%s%s", reader->name,
-                   parser->problem_mark.line + 1, parser->problem_mark.column + 1,
-                   parser->problem ? parser->problem : "unreadable", parser->context ? " " : "",
-                   parser->context ? parser->context : "",
+    bool tab = is_indented_by_tab(reader, parser->problem_mark.line);
+    return fail_at(reader, parser->problem_mark.line + 1, parser->problem_mark.column + 1,
+                   "not YAML: %s%s%s%s", parser->problem ? parser->problem : "unreadable",
+                   parser->context ? " " : "", parser->context ? parser->context : "",
                    tab ? "; indent with spaces, not tabs" : "");
 }
 
@@ -82,8 +110,7 @@ static int copy_text(struct reader *reader, const char **out, const yaml_event_t
 {
     const char *text = (const char *)event->data.scalar.value;
     if (strlen(text) != event->data.scalar.length)
-        return et_fail(reader->error, ET_EFORMAT, "%s:%d: a NUL character is not allowed in text",
-                       reader->name, line_of(event));
+        return fail_at(reader, line_of(event), 0, "a NUL character is not allowed in text");
     *out = et_arena_strdup(reader->arena, text);
     return *out ? ET_OK : no_memory(reader);
 }
@@ -114,9 +141,8 @@ static int read_key(struct reader *reader, const yaml_event_t *event)
     struct level *level = &reader->open[reader->depth - 1];
     int64_t before;
     if (et_map_get(&level->keys, key, &before))
-        return et_fail(reader->error, ET_EFORMAT,
-                       "%s:%d: %s stands here and at line %d; keep one of them", reader->name,
-                       line_of(event), key, (int)before);
+        return fail_at(reader, line_of(event), 0, "%s stands here and at line %d; keep one of them",
+                       key, (int)before);
     if (!et_map_put(&level->keys, key, line_of(event)))
         return no_memory(reader);
     reader->key = key;
@@ -132,13 +158,12 @@ static int read_scalar(struct reader *reader, const yaml_event_t *event)
     et_value *value = et_value_new(reader->arena, ET_VALUE_STRING);
     if (!value)
         return no_memory(reader);
-    value->line = line_of(event);
+    value->line = (int)line_of(event);
     value->text = text;
     value->string = text;
     if (event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE && !et_yaml_resolve(value, text))
-        return et_fail(reader->error, ET_EFORMAT,
-                       "%s:%d: %s does not fit in 64 bits; quote it if it is text", reader->name,
-                       value->line, text);
+        return fail_at(reader, line_of(event), 0,
+                       "%s does not fit in 64 bits; quote it if it is text", text);
     place(reader, value);
     return ET_OK;
 }
@@ -146,12 +171,11 @@ static int read_scalar(struct reader *reader, const yaml_event_t *event)
 static int open_container(struct reader *reader, const yaml_event_t *event, et_value_kind kind)
 {
     if (reader->depth == DEPTH_MAX)
-        return et_fail(reader->error, ET_EFORMAT, "%s:%d: nested deeper than %d levels",
-                       reader->name, line_of(event), DEPTH_MAX);
+        return fail_at(reader, line_of(event), 0, "nested deeper than %d levels", DEPTH_MAX);
     et_value *value = et_value_new(reader->arena, kind);
     if (!value)
         return no_memory(reader);
-    value->line = line_of(event);
+    value->line = (int)line_of(event);
     place(reader, value);
     reader->open[reader->depth++] = (struct level){ value, ET_MAP_INIT };
     return ET_OK;
@@ -170,9 +194,9 @@ static int check_node(struct reader *reader, const yaml_event_t *event)
     const yaml_char_t *anchor = NULL, *tag = NULL;
     switch (event->type) {
     case YAML_ALIAS_EVENT:
-        return et_fail(reader->error, ET_EFORMAT,
-                       "%s:%d: the alias *%s is not allowed here; write its value out",
-                       reader->name, line_of(event), (const char *)event->data.alias.anchor);
+        return fail_at(reader, line_of(event), 0,
+                       "the alias *%s is not allowed here; write its value out",
+                       (const char *)event->data.alias.anchor);
     case YAML_SCALAR_EVENT:
         anchor = event->data.scalar.anchor;
         tag = event->data.scalar.tag;
@@ -187,16 +211,13 @@ static int check_node(struct reader *reader, const yaml_event_t *event)
         break;
     }
     if (anchor)
-        return et_fail(reader->error, ET_EFORMAT,
-                       "%s:%d: the anchor &%s is not allowed here; leave it out", reader->name,
-                       line_of(event), (const char *)anchor);
+        return fail_at(reader, line_of(event), 0,
+                       "the anchor &%s is not allowed here; leave it out", (const char *)anchor);
     if (tag)
-        return et_fail(reader->error, ET_EFORMAT,
-                       "%s:%d: the tag %s is not allowed here; leave it out", reader->name,
-                       line_of(event), (const char *)tag);
+        return fail_at(reader, line_of(event), 0, "the tag %s is not allowed here; leave it out",
+                       (const char *)tag);
     if (++reader->nodes > NODES_MAX)
-        return et_fail(reader->error, ET_EFORMAT, "%s:%d: more than %d values in one file",
-                       reader->name, line_of(event), NODES_MAX);
+        return fail_at(reader, line_of(event), 0, "more than %d values in one file", NODES_MAX);
     return ET_OK;
 }
 
@@ -208,9 +229,8 @@ static int read_node(struct reader *reader, const yaml_event_t *event)
     if (key_expected(reader)) {
         if (event->type == YAML_SCALAR_EVENT)
             return read_key(reader, event);
-        return et_fail(reader->error, ET_EFORMAT,
-                       "%s:%d: a list or group cannot be a name; write name: value", reader->name,
-                       line_of(event));
+        return fail_at(reader, line_of(event), 0,
+                       "a list or group cannot be a name; write name: value");
     }
     if (event->type == YAML_SCALAR_EVENT)
         return read_scalar(reader, event);
@@ -223,9 +243,8 @@ static int read_event(struct reader *reader, const yaml_event_t *event)
     switch (event->type) {
     case YAML_DOCUMENT_START_EVENT:
         if (++reader->documents > 1)
-            return et_fail(reader->error, ET_EFORMAT,
-                           "%s:%d: a second document starts here; one is read from a file",
-                           reader->name, line_of(event));
+            return fail_at(reader, line_of(event), 0,
+                           "a second document starts here; one is read from a file");
         return ET_OK;
     case YAML_STREAM_END_EVENT:
         reader->ended = true;
@@ -258,14 +277,14 @@ static int read_all(struct reader *reader)
 }
 
 /* The one document, NULL for an empty text. */
-static int parse(et_value **out, et_arena *arena, const char *text, size_t length, const char *name,
-                 et_error *error)
+static int parse(et_value **out, et_arena *arena, const char *text, size_t length, bool word,
+                 const char *name, et_error *error)
 {
     if (length > LENGTH_MAX)
         return et_fail(error, ET_EFORMAT, "%s has %zu bytes of YAML; at most %zu are read", name,
                        length, LENGTH_MAX);
     struct reader reader = {
-        .text = text, .length = length, .name = name, .arena = arena, .error = error
+        .text = text, .length = length, .name = name, .arena = arena, .error = error, .word = word
     };
     if (!yaml_parser_initialize(&reader.parser))
         return et_alloc_failed(error, sizeof reader.parser, name);
@@ -284,7 +303,7 @@ int et_yaml_parse(et_value **out, et_arena *arena, const char *text, size_t leng
                   const char *name, et_error *error)
 {
     et_value *root = NULL;
-    int failure = parse(&root, arena, text, length, name, error);
+    int failure = parse(&root, arena, text, length, false, name, error);
     if (failure)
         return failure;
     if (!root || root->kind == ET_VALUE_NULL) {
@@ -305,7 +324,7 @@ int et_yaml_parse_value(et_value **out, et_arena *arena, const char *text, const
     const char *start = text + strspn(text, " \t\r\n");
     if (*start && strchr("[{\"'", *start)) {
         et_value *value = NULL;
-        int failure = parse(&value, arena, start, strlen(start), name, error);
+        int failure = parse(&value, arena, start, strlen(start), true, name, error);
         if (!failure)
             *out = value;
         return failure;
