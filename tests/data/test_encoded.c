@@ -5,13 +5,17 @@
 
 #include <cmocka.h>
 
+#include <omp.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "data/encoded.h"
 #include "data/encoded_file.h"
 #include "data/fixture.h"
+#include "data/pair_iterator.h"
+#include "data/prefetch.h"
 #include "io/checksum.h"
 #include "skip.h"
 
@@ -169,6 +173,98 @@ static void test_encoded__nothing_left(void **state)
     check_error(&half, vocabulary, &any, ET_EDATA, "f.de:2: byte 1");
     write_text(*state, "f.de", "a\n");
     check_error(&half, vocabulary, &any, ET_EDATA, "2 lines");
+    et_vocabulary_close(vocabulary);
+}
+
+/* Any number of threads encodes to the same. */
+static void test_encoded__threads(void **state)
+{
+    parallel p;
+    parallel_write(&p, *state, 3000, 8);
+    et_vocabulary *vocabulary = train_vocabulary(&p.paths, ET_VOCABULARY_UNIGRAM, 200);
+    int before = omp_get_max_threads();
+    omp_set_num_threads(1);
+    et_encoded *one = open_encoded(&p.paths, vocabulary, &any, NULL);
+    for (int threads = 2; threads <= 5; threads += 3) {
+        omp_set_num_threads(threads);
+        et_encoded *several = open_encoded(&p.paths, vocabulary, &any, NULL);
+        assert_same(one, several);
+        et_encoded_close(several);
+    }
+    omp_set_num_threads(before);
+    et_encoded_close(one);
+    et_vocabulary_close(vocabulary);
+}
+
+/* ---- out of memory ---- */
+
+/* The allocation after which none succeeds; counts down. */
+typedef struct scarce {
+    atomic_int left;
+} scarce;
+
+static void *scarce_allocate(void *payload, size_t size, size_t alignment)
+{
+    void *memory = NULL;
+    if (atomic_fetch_sub(&((scarce *)payload)->left, 1) <= 0 ||
+        posix_memalign(&memory, alignment < 16 ? 16 : alignment, size))
+        return NULL;
+    return memory;
+}
+
+static void *scarce_reallocate(void *payload, void *memory, size_t size)
+{
+    return atomic_fetch_sub(&((scarce *)payload)->left, 1) <= 0 ? NULL : realloc(memory, size);
+}
+
+static void scarce_release(void *payload, void *memory)
+{
+    (void)payload;
+    free(memory);
+}
+
+/* Text to the first batch behind a prefetch thread. */
+static int open_everything(const et_corpus_paths *paths, const et_vocabulary *vocabulary,
+                           et_error *error)
+{
+    const et_encoded_options options = { .deduplicate = true };
+    const et_pair_iterator_options order = ET_PAIR_ITERATOR_OPTIONS_INIT;
+    const et_pair_shape shape = { 400, 400, 20 };
+    et_encoded *encoded;
+    et_pair_source *plain = NULL, *source = NULL;
+    int status = et_encoded_open(&encoded, paths, vocabulary, &options, NULL, error);
+    if (status)
+        return status;
+    status = et_pair_iterator_open(&plain, encoded, &shape, &order, error);
+    if (!status)
+        status = et_pair_prefetch_open(&source, plain, 2, error);
+    et_pair_source_close(source ? source : plain);
+    et_encoded_close(encoded);
+    return status;
+}
+
+/* Whichever allocation is the first to fail: a status, and nothing lost (the address sanitizer
+ * looks). */
+static void test_encoded__out_of_memory(void **state)
+{
+    const char *en = write_gzip(*state, "m.en.gz", "tari so\nmen\n");
+    const char *de = write_text(*state, "m.de", "tari so\nmen\n");
+    et_corpus_paths paths = { .source = { &en, 1 }, .target = { &de, 1 } };
+    et_vocabulary *vocabulary = train_vocabulary(&paths, ET_VOCABULARY_BPE, 14);
+    scarce memory;
+    const et_allocator hooks = { &memory, scarce_allocate, scarce_reallocate, scarce_release };
+    int status = ET_ENOMEM, failures = 0;
+    et_allocator_set(&hooks);
+    while (status && failures < 200) {
+        et_error error = ET_ERROR_INIT;
+        atomic_store(&memory.left, failures);
+        status = open_everything(&paths, vocabulary, &error);
+        assert_true(status == ET_OK || status == ET_ENOMEM);
+        failures += status != ET_OK;
+    }
+    et_allocator_set(NULL);
+    assert_int_equal(status, ET_OK);
+    assert_true(failures > 20);
     et_vocabulary_close(vocabulary);
 }
 
@@ -386,6 +482,8 @@ int main(void)
         cmocka_unit_test(test_encoded__filter),
         cmocka_unit_test(test_encoded__place),
         cmocka_unit_test(test_encoded__nothing_left),
+        cmocka_unit_test(test_encoded__threads),
+        cmocka_unit_test(test_encoded__out_of_memory),
         cmocka_unit_test(test_encoded__cache),
         cmocka_unit_test(test_encoded__damaged_cache),
         cmocka_unit_test(test_encoded__hostile_cache),
