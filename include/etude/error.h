@@ -41,7 +41,10 @@ typedef struct et_error {
     char text[ET_ERROR_TEXT_MAX]; /* one line, always terminated; names place, value, cure */
 } et_error;
 
-#define ET_ERROR_INIT { 0, "" }
+#define ET_ERROR_INIT                                                                              \
+    {                                                                                              \
+        0, ""                                                                                      \
+    }
 
 /* Records status and text (printf format, C locale) and returns status, so that a
  * function can end in `return et_fail(error, ET_EDATA, "%s:%d: ...", ...)`.

@@ -24,11 +24,14 @@ typedef struct et_node et_node;
 typedef struct et_scope et_scope;
 
 typedef struct et_graph_options {
-    bool training;   /* dropout acts; derivatives may be asked for */
-    et_dtype act;    /* ET_F32 or ET_BF16: type of activations and of products' inputs */
+    bool training; /* dropout acts; derivatives may be asked for */
+    et_dtype act;  /* ET_F32 or ET_BF16: type of activations and of products' inputs */
 } et_graph_options;
 
-#define ET_GRAPH_OPTIONS_INIT { false, ET_F32 }
+#define ET_GRAPH_OPTIONS_INIT                                                                      \
+    {                                                                                              \
+        false, ET_F32                                                                              \
+    }
 
 /* A graph over a parameter store, which it declares into and must not outlive. */
 ET_API int et_graph_new(et_graph **out, et_params *params, const et_graph_options *options,
@@ -39,9 +42,9 @@ ET_API void et_graph_free(et_graph *graph);
 ET_API int et_graph_finish(const et_graph *graph, et_error *error);
 
 /* Scopes name things: "encoder/layer_0/". */
-ET_API et_scope *et_graph_scope(et_graph *graph);                         /* the root */
-ET_API et_scope *et_in(et_scope *scope, const char *name);                /* scope/name */
-ET_API et_scope *et_at(et_scope *scope, const char *name, int index);     /* scope/name_index */
+ET_API et_scope *et_graph_scope(et_graph *graph);                     /* the root */
+ET_API et_scope *et_in(et_scope *scope, const char *name);            /* scope/name */
+ET_API et_scope *et_at(et_scope *scope, const char *name, int index); /* scope/name_index */
 ET_API et_graph *et_scope_graph(const et_scope *scope);
 ET_API et_dtype et_graph_act(const et_graph *graph); /* type of activations */
 
@@ -64,10 +67,10 @@ ET_API et_node *et_mul(et_node *a, et_node *b);
 ET_API et_node *et_scale(et_node *a, float factor);
 ET_API et_node *et_bias(et_node *x, et_node *bias); /* bias [D] float32 */
 ET_API et_node *et_relu(et_node *x);
-ET_API et_node *et_gelu(et_node *x);    /* x Phi(x), with erf */
+ET_API et_node *et_gelu(et_node *x); /* x Phi(x), with erf */
 ET_API et_node *et_tanh(et_node *x);
 ET_API et_node *et_sigmoid(et_node *x);
-ET_API et_node *et_swish(et_node *x);   /* x sigmoid(x) */
+ET_API et_node *et_swish(et_node *x); /* x sigmoid(x) */
 /* In training, zeroes elements with probability rate and scales the others by what keeps the
  * mean; the mask is a function of (seed, step, node's name, element). Else x itself. */
 ET_API et_node *et_dropout(et_scope *scope, et_node *x, float rate);
@@ -86,8 +89,7 @@ typedef struct et_matmul_options {
 
 /* C = A B (+ bias on every row) (relu). a and b are act, or parameters (float32, used as act).
  * bias [N] float32 or NULL. options NULL: none. */
-ET_API et_node *et_matmul(et_node *a, et_node *b, et_node *bias,
-                          const et_matmul_options *options);
+ET_API et_node *et_matmul(et_node *a, et_node *b, et_node *bias, const et_matmul_options *options);
 
 /* Rows to mean 0 and variance 1, times gamma, plus beta ([D] float32 each). */
 ET_API et_node *et_layer_norm(et_node *x, et_node *gamma, et_node *beta, float epsilon);
@@ -100,7 +102,7 @@ ET_API et_node *et_embedding(et_node *ids, et_node *table, float scale, et_node 
 typedef struct et_attention_options {
     int heads;
     bool causal;
-    float rate;          /* dropout on the weights, in training */
+    float rate;                     /* dropout on the weights, in training */
     int longest_query, longest_key; /* rows of the longest segment that will come */
 } et_attention_options;
 
@@ -132,8 +134,7 @@ enum et_loss_sum {
  * blocks: [T, V] never exists in full. h [T, D] act, table [V, D] a parameter, labels int32
  * [T], negative: an empty row. Result: the four sums, float32 [4]; the first is what is
  * differentiated. Formula: kernel/kernels.h, softmax_cross_entropy. */
-ET_API et_node *et_vocabulary_loss(et_node *h, et_node *table, et_node *labels,
-                                   float smoothing);
+ET_API et_node *et_vocabulary_loss(et_node *h, et_node *table, et_node *labels, float smoothing);
 
 /* ---- derivatives ---- */
 

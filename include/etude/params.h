@@ -45,8 +45,7 @@ ET_API int et_params_declare(et_params *params, const char *name, et_shape shape
 
 /* Closes the set, makes the arrays and draws the start values. shadow: also keep a bfloat16
  * copy of the values, which the optimizer writes in its own pass. */
-ET_API int et_params_materialize(et_params *params, uint64_t seed, bool shadow,
-                                 et_error *error);
+ET_API int et_params_materialize(et_params *params, uint64_t seed, bool shadow, et_error *error);
 
 /* Whether materialize has been done. */
 ET_API bool et_params_ready(const et_params *params);

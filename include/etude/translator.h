@@ -22,16 +22,19 @@
 typedef struct et_translator et_translator;
 
 typedef struct et_translator_options {
-    const char *checkpoint;    /* a file; NULL: the best one, or else the newest */
-    int beam_size;             /* 0: the run's; 1: greedy */
-    double alpha;              /* length penalty; negative: the run's */
-    int64_t max_length;        /* pieces of a translation; 0: the run's rule */
-    int sentences;             /* decoded together */
-    const char *precision;     /* "float32", "bfloat16"; NULL: the run's */
-    bool live_weights;         /* not the averaged ones, where there are any */
+    const char *checkpoint; /* a file; NULL: the best one, or else the newest */
+    int beam_size;          /* 0: the run's; 1: greedy */
+    double alpha;           /* length penalty; negative: the run's */
+    int64_t max_length;     /* pieces of a translation; 0: the run's rule */
+    int sentences;          /* decoded together */
+    const char *precision;  /* "float32", "bfloat16"; NULL: the run's */
+    bool live_weights;      /* not the averaged ones, where there are any */
 } et_translator_options;
 
-#define ET_TRANSLATOR_OPTIONS_INIT { NULL, 0, -1, 0, 32, NULL, false }
+#define ET_TRANSLATOR_OPTIONS_INIT                                                                 \
+    {                                                                                              \
+        NULL, 0, -1, 0, 32, NULL, false                                                            \
+    }
 
 /* model_dir: what `etude train` keeps. options NULL: the defaults. */
 ET_API int et_translator_open(et_translator **out, const char *model_dir,

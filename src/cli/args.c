@@ -38,16 +38,14 @@ static int unknown(const et_arg *table, const char *command, const char *word, e
     names[count] = NULL;
     snprintf(plain, sizeof plain, "%.*s", (int)strcspn(word, "="), word);
     const char *nearest = et_nearest(plain, names);
-    return et_fail(error, ET_EUSAGE, "%s: no option --%s.%s%s `etude %s --help` shows all",
-                   command, plain, nearest ? " Nearest: --" : "", nearest ? nearest : "",
-                   command);
+    return et_fail(error, ET_EUSAGE, "%s: no option --%s.%s%s `etude %s --help` shows all", command,
+                   plain, nearest ? " Nearest: --" : "", nearest ? nearest : "", command);
 }
 
 static int add(et_arg_list *list, const char *name, const char *value, et_error *error)
 {
     if (list->count == ET_ARG_LIST_MAX)
-        return et_fail(error, ET_EUSAGE, "--%s: given more than %d times", name,
-                       ET_ARG_LIST_MAX);
+        return et_fail(error, ET_EUSAGE, "--%s: given more than %d times", name, ET_ARG_LIST_MAX);
     list->items[list->count++] = value;
     return ET_OK;
 }
@@ -105,8 +103,7 @@ static int parse_option(const et_arg *table, const char *command, int argc, char
     return store(arg, value, error);
 }
 
-static int parse_rest(const et_arg *table, const char *command, const char *word,
-                      et_error *error)
+static int parse_rest(const et_arg *table, const char *command, const char *word, et_error *error)
 {
     const et_arg *rest = table;
     while (rest->name && rest->kind != ET_ARG_REST)

@@ -42,7 +42,10 @@ typedef struct et_arg {
     const char *alias; /* another name for it, or NULL */
 } et_arg;
 
-#define ET_ARG_END { NULL, NULL, NULL, ET_ARG_FLAG, NULL, NULL }
+#define ET_ARG_END                                                                                 \
+    {                                                                                              \
+        NULL, NULL, NULL, ET_ARG_FLAG, NULL, NULL                                                  \
+    }
 
 /* Parses arguments after the command's name. ET_EUSAGE names the word and the nearest option.
  * *help: --help was given, and nothing else counts. */

@@ -8,11 +8,10 @@ int et_cmd_average(int argc, char **argv, et_error *error)
 {
     const char *output = NULL;
     static et_arg_list paths;
-    const et_arg table[] = {
-        { "output", "FILE", "where the averaged weights go", ET_ARG_TEXT, &output, NULL },
-        { "CHECKPOINT...", NULL, NULL, ET_ARG_REST, &paths, NULL },
-        ET_ARG_END
-    };
+    const et_arg table[] = { { "output", "FILE", "where the averaged weights go", ET_ARG_TEXT,
+                               &output, NULL },
+                             { "CHECKPOINT...", NULL, NULL, ET_ARG_REST, &paths, NULL },
+                             ET_ARG_END };
     bool help;
     int status = et_args_parse(table, "average", argc, argv, &help, error);
     if (status)
@@ -31,7 +30,7 @@ int et_cmd_average(int argc, char **argv, et_error *error)
         return et_fail(error, ET_EUSAGE, "average: no checkpoints given");
     status = et_checkpoint_average(paths.items, (size_t)paths.count, output, error);
     if (!status)
-        fprintf(stderr, "averaged %d checkpoint%s: %s\n", paths.count,
-                paths.count == 1 ? "" : "s", output);
+        fprintf(stderr, "averaged %d checkpoint%s: %s\n", paths.count, paths.count == 1 ? "" : "s",
+                output);
     return status;
 }

@@ -27,20 +27,18 @@ static int parse(evaluate_args *args, int argc, char **argv, et_error *error)
     const et_arg table[] = {
         { "model-dir", "DIR", "the run that trained the model", ET_ARG_TEXT, &args->model_dir,
           NULL },
-        { "source", "FILE", "lines to translate, plain or .gz", ET_ARG_TEXT, &args->source,
-          NULL },
+        { "source", "FILE", "lines to translate, plain or .gz", ET_ARG_TEXT, &args->source, NULL },
         { "reference", "FILE", "their translations", ET_ARG_TEXT, &args->reference, NULL },
         { "output", "FILE", "where the translations go, if they are wanted", ET_ARG_TEXT,
           &args->output, NULL },
         { "checkpoint", "FILE", "this checkpoint, not the best or newest", ET_ARG_TEXT,
           &args->options.checkpoint, NULL },
         { "beam-size", "N", "hypotheses kept; 1: greedy", ET_ARG_COUNT, &args->beam_size, NULL },
-        { "alpha", "A", "length penalty ((5 + length) / 6)^A", ET_ARG_REAL,
-          &args->options.alpha, NULL },
-        { "precision", "TYPE", "float32 or bfloat16", ET_ARG_TEXT, &args->options.precision,
+        { "alpha", "A", "length penalty ((5 + length) / 6)^A", ET_ARG_REAL, &args->options.alpha,
           NULL },
-        { "live-weights", NULL, "not the averaged ones", ET_ARG_FLAG,
-          &args->options.live_weights, NULL },
+        { "precision", "TYPE", "float32 or bfloat16", ET_ARG_TEXT, &args->options.precision, NULL },
+        { "live-weights", NULL, "not the averaged ones", ET_ARG_FLAG, &args->options.live_weights,
+          NULL },
         { "tokenize", "KIND", "13a, none (for tokenized text) or char", ET_ARG_TEXT,
           &args->score.tokenize, NULL },
         { "lowercase", NULL, "compare without case", ET_ARG_FLAG, &args->score.lowercase, NULL },
@@ -58,10 +56,9 @@ static int parse(evaluate_args *args, int argc, char **argv, et_error *error)
 
 static bool tell_progress(void *payload, size_t done, size_t count)
 {
-    et_progress_state state = { .step = (int64_t)done,
-                                .steps = (int64_t)count,
-                                .rate = NAN,
-                                .seconds_left = NAN };
+    et_progress_state state = {
+        .step = (int64_t)done, .steps = (int64_t)count, .rate = NAN, .seconds_left = NAN
+    };
     et_progress_update(payload, &state);
     return et_stop_requested;
 }
@@ -130,8 +127,9 @@ int et_cmd_evaluate(int argc, char **argv, et_error *error)
     if (status || args.help)
         return status;
     if (!args.model_dir || !args.source || !args.reference)
-        return et_fail(error, ET_EUSAGE, "evaluate: --model-dir, --source and --reference are "
-                                         "needed");
+        return et_fail(error, ET_EUSAGE,
+                       "evaluate: --model-dir, --source and --reference are "
+                       "needed");
     et_lines sources = ET_LINES_INIT, references = ET_LINES_INIT;
     status = et_lines_read_file(&sources, args.source, error);
     if (!status)

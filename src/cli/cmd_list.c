@@ -20,11 +20,9 @@ static int list_settings(const char *name, et_error *error)
 int et_cmd_list(int argc, char **argv, et_error *error)
 {
     const char *experiment = NULL;
-    const et_arg table[] = {
-        { "experiment", "NAME", "show the settings of this experiment", ET_ARG_TEXT, &experiment,
-          NULL },
-        ET_ARG_END
-    };
+    const et_arg table[] = { { "experiment", "NAME", "show the settings of this experiment",
+                               ET_ARG_TEXT, &experiment, NULL },
+                             ET_ARG_END };
     bool help;
     int status = et_args_parse(table, "list", argc, argv, &help, error);
     if (status)

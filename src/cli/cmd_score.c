@@ -14,8 +14,8 @@ static int score(const char *reference_path, const et_score_options *options, et
         status = et_lines_read(&hypotheses, stdin, "standard input", 1, 0, error);
     if (!status)
         status = et_scores_print((const char *const *)hypotheses.items, hypotheses.count,
-                                 (const char *const *)references.items, references.count,
-                                 options, error);
+                                 (const char *const *)references.items, references.count, options,
+                                 error);
     et_lines_release(&references);
     et_lines_release(&hypotheses);
     return status;
@@ -26,16 +26,15 @@ int et_cmd_score(int argc, char **argv, et_error *error)
     et_score_options options = { .width = 1 };
     int64_t width = 1;
     et_arg_list paths = { .count = 0 };
-    const et_arg table[] = {
-        { "tokenize", "KIND", "13a, none (for tokenized text) or char", ET_ARG_TEXT,
-          &options.tokenize, NULL },
-        { "lowercase", NULL, "compare without case", ET_ARG_FLAG, &options.lowercase, NULL },
-        { "model-garden", NULL, "also Model Garden's own uncased BLEU", ET_ARG_FLAG,
-          &options.model_garden, NULL },
-        { "width", "N", "decimals of scores", ET_ARG_COUNT, &width, NULL },
-        { "REFERENCE", NULL, NULL, ET_ARG_REST, &paths, NULL },
-        ET_ARG_END
-    };
+    const et_arg table[] = { { "tokenize", "KIND", "13a, none (for tokenized text) or char",
+                               ET_ARG_TEXT, &options.tokenize, NULL },
+                             { "lowercase", NULL, "compare without case", ET_ARG_FLAG,
+                               &options.lowercase, NULL },
+                             { "model-garden", NULL, "also Model Garden's own uncased BLEU",
+                               ET_ARG_FLAG, &options.model_garden, NULL },
+                             { "width", "N", "decimals of scores", ET_ARG_COUNT, &width, NULL },
+                             { "REFERENCE", NULL, NULL, ET_ARG_REST, &paths, NULL },
+                             ET_ARG_END };
     bool help;
     int status = et_args_parse(table, "score", argc, argv, &help, error);
     if (status)

@@ -38,8 +38,8 @@ static int parse(train_args *args, int argc, char **argv, et_error *error)
           &args->model_dir, NULL },
         { "config", "FILE", "YAML file of settings; may be given again, later ones win",
           ET_ARG_LIST, &args->config, "config-file" },
-        { "set", "KEY=VALUE", "one setting, on top of all files; may be given again",
-          ET_ARG_LIST, &args->set, "params-override" },
+        { "set", "KEY=VALUE", "one setting, on top of all files; may be given again", ET_ARG_LIST,
+          &args->set, "params-override" },
         ET_ARG_END
     };
     int status = et_args_parse(table, "train", argc, argv, &args->help, error);
@@ -56,8 +56,9 @@ static int parse(train_args *args, int argc, char **argv, et_error *error)
 static int configure(training *t, const train_args *args, et_error *error)
 {
     if (!args->experiment)
-        return et_fail(error, ET_EUSAGE, "train: --experiment is missing; `etude list` shows "
-                                         "all");
+        return et_fail(error, ET_EUSAGE,
+                       "train: --experiment is missing; `etude list` shows "
+                       "all");
     if (!args->model_dir)
         return et_fail(error, ET_EUSAGE, "train: --model-dir is missing: where to keep the run");
     int status = et_experiment_begin(&t->experiment, args->experiment, error);
@@ -108,17 +109,14 @@ static int open_training(training *t, const char *directory, et_error *error)
     int status = et_device_open(&t->device, error);
     if (!status)
         status = et_params_new(&t->params, error);
-    et_translation_context context = { directory,
-                                       t->params,
-                                       t->device,
-                                       act,
-                                       (uint64_t)e->runtime.seed,
-                                       (int)e->runtime.prefetch,
-                                       t->progress };
+    et_translation_context context = {
+        directory,  t->params, t->device, act, (uint64_t)e->runtime.seed, (int)e->runtime.prefetch,
+        t->progress
+    };
     if (!status)
         status = et_translation_task_open(&t->task, &e->task, &context, error);
-    et_run_options options = { directory,   &e->trainer, act,         (uint64_t)e->runtime.seed,
-                               t->device,   t->params,   t->progress, &et_stop_requested };
+    et_run_options options = { directory, &e->trainer, act,         (uint64_t)e->runtime.seed,
+                               t->device, t->params,   t->progress, &et_stop_requested };
     return status ? status : et_run_open(&t->run, t->task, &options, error);
 }
 
@@ -167,8 +165,9 @@ static void say_model(training *t)
     const et_translation_model *model = &t->experiment.task.model;
     et_run_facts facts = et_run_facts_of(t->run);
     bool bf16 = t->experiment.runtime.mixed_precision_dtype == ET_PRECISION_BFLOAT16;
-    say(t->progress, "model        %s parameters: encoder %lld x %lld, decoder %lld x %lld, "
-                     "shared embeddings",
+    say(t->progress,
+        "model        %s parameters: encoder %lld x %lld, decoder %lld x %lld, "
+        "shared embeddings",
         et_format_count(facts.parameters).text, (long long)model->encoder.num_layers,
         (long long)model->embedding_width, (long long)model->decoder.num_layers,
         (long long)model->embedding_width);
@@ -177,11 +176,11 @@ static void say_model(training *t)
         t->device->threads == 1 ? "" : "s");
     size_t all = facts.parameter_bytes + facts.memory.activations + facts.memory.scratch +
                  facts.memory.packed + facts.memory.constants;
-    say(t->progress, "memory       %s planned: parameters %s, packed weights %s, activations %s, "
-                     "work space %s",
+    say(t->progress,
+        "memory       %s planned: parameters %s, packed weights %s, activations %s, "
+        "work space %s",
         et_format_bytes(all).text, et_format_bytes(facts.parameter_bytes).text,
-        et_format_bytes(facts.memory.packed).text,
-        et_format_bytes(facts.memory.activations).text,
+        et_format_bytes(facts.memory.packed).text, et_format_bytes(facts.memory.activations).text,
         et_format_bytes(facts.memory.scratch).text);
     if (facts.step)
         say(t->progress, "resuming     at step %s of %s", et_format_count(facts.step).text,

@@ -53,10 +53,9 @@ static int parse(translate_args *args, int argc, char **argv, et_error *error)
 
 static bool tell_progress(void *payload, size_t done, size_t count)
 {
-    et_progress_state state = { .step = (int64_t)done,
-                                .steps = (int64_t)count,
-                                .rate = NAN,
-                                .seconds_left = NAN };
+    et_progress_state state = {
+        .step = (int64_t)done, .steps = (int64_t)count, .rate = NAN, .seconds_left = NAN
+    };
     if (payload && count > 1)
         et_progress_update(payload, &state);
     return et_stop_requested;
@@ -94,7 +93,8 @@ static int translate_input(et_translator *translator, et_error *error)
 int et_cmd_translate(int argc, char **argv, et_error *error)
 {
     et_translator_options defaults = ET_TRANSLATOR_OPTIONS_INIT;
-    translate_args args = { .alpha = defaults.alpha, .sentences = defaults.sentences,
+    translate_args args = { .alpha = defaults.alpha,
+                            .sentences = defaults.sentences,
                             .options = defaults };
     int status = parse(&args, argc, argv, error);
     if (status || args.help)

@@ -26,8 +26,7 @@ static int add(et_lines *lines, const char *text, size_t length, et_error *error
     return ET_OK;
 }
 
-static int check(const char *text, size_t length, const char *name, size_t number,
-                 et_error *error)
+static int check(const char *text, size_t length, const char *name, size_t number, et_error *error)
 {
     size_t bad;
     if (memchr(text, 0, length))
@@ -66,8 +65,8 @@ int et_lines_read(et_lines *lines, FILE *from, const char *name, size_t first, s
         size_t number = first + lines->count, size = (size_t)length;
         const char *text = buffer;
         if (size > ET_TEXT_LINE_MAX) {
-            status = et_fail(error, ET_EDATA, "%s:%zu: a line of more than %zu bytes", name,
-                             number, ET_TEXT_LINE_MAX);
+            status = et_fail(error, ET_EDATA, "%s:%zu: a line of more than %zu bytes", name, number,
+                             ET_TEXT_LINE_MAX);
             break;
         }
         if (number == 1 && size >= 3 && !memcmp(text, "\xef\xbb\xbf", 3)) {

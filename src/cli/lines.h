@@ -10,12 +10,15 @@
 #include "base/arena.h"
 
 typedef struct et_lines {
-    et_arena arena;     /* holds the lines */
-    char **items;       /* terminated, without line ends */
+    et_arena arena; /* holds the lines */
+    char **items;   /* terminated, without line ends */
     size_t count, capacity;
 } et_lines;
 
-#define ET_LINES_INIT { ET_ARENA_INIT, NULL, 0, 0 }
+#define ET_LINES_INIT                                                                              \
+    {                                                                                              \
+        ET_ARENA_INIT, NULL, 0, 0                                                                  \
+    }
 
 /* Reads up to most lines (0: all). An empty count afterwards is the end. UTF-8 checked, CR LF
  * and a byte order mark accepted; NUL bytes and lines of more than 1 MiB are ET_EDATA naming
@@ -26,7 +29,7 @@ int et_lines_read(et_lines *lines, FILE *from, const char *name, size_t first, s
 /* Reads a file, plain or gzip. */
 int et_lines_read_file(et_lines *lines, const char *path, et_error *error);
 
-void et_lines_clear(et_lines *lines);   /* keeps the list's memory */
+void et_lines_clear(et_lines *lines); /* keeps the list's memory */
 void et_lines_release(et_lines *lines);
 
 #endif

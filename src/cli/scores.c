@@ -41,8 +41,8 @@ static int print_chrf(const char *const *hypotheses, const char *const *referenc
     if (!status)
         status = et_chrf_value(chrf, &score, error);
     if (!status)
-        printf("%s\n", et_chrf_print(score, options->width, et_chrf_signature(chrf, signature),
-                                     text));
+        printf("%s\n",
+               et_chrf_print(score, options->width, et_chrf_signature(chrf, signature), text));
     et_chrf_free(chrf);
     return status;
 }
@@ -74,8 +74,8 @@ int et_scores_print(const char *const *hypotheses, size_t hypothesis_count,
                        "the other",
                        hypothesis_count, reference_count);
     bleu.lowercase = options->lowercase;
-    status = print_bleu(hypotheses, references, hypothesis_count, &bleu, options->width, NULL,
-                        error);
+    status =
+        print_bleu(hypotheses, references, hypothesis_count, &bleu, options->width, NULL, error);
     if (!status)
         status = print_chrf(hypotheses, references, hypothesis_count, options, error);
     if (!status && options->model_garden)

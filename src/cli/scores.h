@@ -11,8 +11,8 @@
 typedef struct et_score_options {
     const char *tokenize; /* "13a", "none", "char"; NULL: 13a */
     bool lowercase;
-    bool model_garden;    /* also Model Garden's uncased BLEU */
-    int width;            /* decimals */
+    bool model_garden; /* also Model Garden's uncased BLEU */
+    int width;         /* decimals */
 } et_score_options;
 
 /* Prints to standard output. ET_EDATA: the counts differ, or text is not UTF-8. */

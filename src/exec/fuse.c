@@ -11,8 +11,8 @@
 typedef struct chains {
     et_plan *plan;
     const bool *reached;
-    int *of;          /* [nodes]: the chain (id of its first member), -1: none */
-    int *last;        /* [nodes], by chain: id of the last member */
+    int *of;   /* [nodes]: the chain (id of its first member), -1: none */
+    int *last; /* [nodes], by chain: id of the last member */
 } chains;
 
 static et_node *node_at(const chains *c, int id)
@@ -190,8 +190,8 @@ static void add_program_inputs(const chains *c, et_plan_step *step, int chain)
 }
 
 /* The register that holds input i of a member: a chain's input, or a member's result. */
-static int register_of(const chains *c, const et_plan_step *step, int chain,
-                       const et_node *input, const int *registers)
+static int register_of(const chains *c, const et_plan_step *step, int chain, const et_node *input,
+                       const int *registers)
 {
     if (c->of[input->id] == chain)
         return registers[input->id - chain];

@@ -58,6 +58,6 @@ void et_run_cached_attention(const et_plan *plan, const et_plan_step *step)
         shape.begin = where->data;
     }
     const char *keys = cache->data;
-    plan->device->kernels->cached_attention(
-        out->data, q->data, keys, keys + (size_t)width * et_dtype_size(q->dtype), &shape);
+    plan->device->kernels->cached_attention(out->data, q->data, keys,
+                                            keys + (size_t)width * et_dtype_size(q->dtype), &shape);
 }

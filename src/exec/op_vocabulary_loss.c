@@ -34,8 +34,7 @@ static int64_t block_rows(const et_plan_step *step, int64_t rows, int64_t at)
     return rows - at < step->row_block ? rows - at : step->row_block;
 }
 
-static int get(et_plan *plan, et_plan_step *step, int which, et_gemm_shape shape,
-               et_error *error)
+static int get(et_plan *plan, et_plan_step *step, int which, et_gemm_shape shape, et_error *error)
 {
     shape.a = shape.b = plan->graph->options.act;
     return et_gemm_get(&step->gemm[which], plan->device->gemms, &shape, error);
@@ -45,14 +44,16 @@ static int prepare_gradient(et_plan *plan, et_plan_step *step, loss_sizes size, 
                             et_error *error)
 {
     int64_t block = step->row_block;
-    et_gemm_shape dh = { .m = block, .n = size.width, .k = size.vocabulary, .c = size.act,
-                         .pack_b = true };
-    et_gemm_shape dtable = { .m = size.vocabulary, .n = size.width, .k = block,
-                             .transpose_a = true, .c = ET_F32 };
+    et_gemm_shape dh = {
+        .m = block, .n = size.width, .k = size.vocabulary, .c = size.act, .pack_b = true
+    };
+    et_gemm_shape dtable = {
+        .m = size.vocabulary, .n = size.width, .k = block, .transpose_a = true, .c = ET_F32
+    };
     int status = get(plan, step, GEMM_DH, dh, error);
     if (!status)
-        status = et_plan_add_pack(plan, step->gemm[GEMM_DH], param, size.act,
-                                  &step->pack[GEMM_DH], error);
+        status = et_plan_add_pack(plan, step->gemm[GEMM_DH], param, size.act, &step->pack[GEMM_DH],
+                                  error);
     if (!status)
         status = get(plan, step, GEMM_DTABLE_FIRST, dtable, error);
     dtable.accumulate = true;
@@ -72,12 +73,15 @@ int et_prepare_vocabulary_loss(et_plan *plan, et_plan_step *step, et_error *erro
 {
     loss_sizes size = sizes_of(plan, step);
     step->row_block = ROW_BLOCK;
-    step->scratch = logits_bytes(step, size) +
-                    (size_t)(3 * step->row_block) * sizeof(float);
+    step->scratch = logits_bytes(step, size) + (size_t)(3 * step->row_block) * sizeof(float);
     step->scratch += 2 * (size_t)(step->row_block * size.width) * et_dtype_size(size.act);
     int param = plan->values[step->in[1]].node->attributes.param;
-    et_gemm_shape logits = { .m = step->row_block, .n = size.vocabulary, .k = size.width,
-                             .transpose_b = true, .c = size.act, .pack_b = true };
+    et_gemm_shape logits = { .m = step->row_block,
+                             .n = size.vocabulary,
+                             .k = size.width,
+                             .transpose_b = true,
+                             .c = size.act,
+                             .pack_b = true };
     int status = get(plan, step, GEMM_LOGITS, logits, error);
     if (!status)
         status = et_plan_add_pack(plan, step->gemm[GEMM_LOGITS], param, size.act,
@@ -96,13 +100,13 @@ static bool has_label(const int32_t *labels, int64_t rows)
 }
 
 typedef struct loss_block {
-    int64_t at, rows;      /* rows of the batch in this block */
-    const char *h;         /* [row_block, D]: the batch's rows, or a copy filled up with zeros */
-    char *dh;              /* likewise */
+    int64_t at, rows; /* rows of the batch in this block */
+    const char *h;    /* [row_block, D]: the batch's rows, or a copy filled up with zeros */
+    char *dh;         /* likewise */
     void *logits;
     float *loss, *nll, *correct;
     int32_t labels[ROW_BLOCK];
-    bool copied;           /* a short last block works on copies of full size */
+    bool copied; /* a short last block works on copies of full size */
 } loss_block;
 
 /* The block's buffers. Products have one shape, so a short last block is filled up. */

@@ -113,8 +113,8 @@ static int prepare_COLUMN_SUM(et_plan *plan, et_plan_step *step, et_error *error
 static void run_COLUMN_SUM(const et_plan *plan, const et_plan_step *step)
 {
     const et_tensor *x = in_tensor(plan, step, 0);
-    kernels(plan)->column_sum(out(plan, step, 0), scratch(plan), x->data, rows_of(x),
-                              width_of(x), x->dtype);
+    kernels(plan)->column_sum(out(plan, step, 0), scratch(plan), x->data, rows_of(x), width_of(x),
+                              x->dtype);
 }
 
 /* ---- products --------------------------------------------------------------------------- */
@@ -167,9 +167,9 @@ static void run_MATMUL(const et_plan *plan, const et_plan_step *step)
 static void run_LAYER_NORM(const et_plan *plan, const et_plan_step *step)
 {
     const et_tensor *x = in_tensor(plan, step, 0);
-    kernels(plan)->layer_norm(out(plan, step, 0), out(plan, step, 1), x->data,
-                              in(plan, step, 1), in(plan, step, 2), step->node->attributes.x,
-                              rows_of(x), width_of(x), x->dtype);
+    kernels(plan)->layer_norm(out(plan, step, 0), out(plan, step, 1), x->data, in(plan, step, 1),
+                              in(plan, step, 2), step->node->attributes.x, rows_of(x), width_of(x),
+                              x->dtype);
 }
 
 static int prepare_LAYER_NORM_GRAD(et_plan *plan, et_plan_step *step, et_error *error)
@@ -184,9 +184,8 @@ static void run_LAYER_NORM_GRAD(const et_plan *plan, const et_plan_step *step)
 {
     const et_tensor *x = in_tensor(plan, step, 1);
     kernels(plan)->layer_norm_grad(out(plan, step, 0), out(plan, step, 1), out(plan, step, 2),
-                                   scratch(plan), in(plan, step, 0), x->data,
-                                   in(plan, step, 2), in(plan, step, 3), rows_of(x),
-                                   width_of(x), x->dtype);
+                                   scratch(plan), in(plan, step, 0), x->data, in(plan, step, 2),
+                                   in(plan, step, 3), rows_of(x), width_of(x), x->dtype);
 }
 
 /* ---- embedding -------------------------------------------------------------------------- */
@@ -196,9 +195,8 @@ static void run_EMBEDDING(const et_plan *plan, const et_plan_step *step)
     const et_tensor *y = out_tensor(plan, step, 0);
     const int32_t *position = step->in_count == 4 ? in(plan, step, 2) : NULL;
     const float *positions = step->in_count == 4 ? in(plan, step, 3) : NULL;
-    kernels(plan)->embedding(y->data, in(plan, step, 0), position, in(plan, step, 1),
-                             positions, step->node->attributes.x, rows_of(y), width_of(y),
-                             y->dtype);
+    kernels(plan)->embedding(y->data, in(plan, step, 0), position, in(plan, step, 1), positions,
+                             step->node->attributes.x, rows_of(y), width_of(y), y->dtype);
 }
 
 static void run_EMBEDDING_GRAD(const et_plan *plan, const et_plan_step *step)
@@ -304,10 +302,9 @@ static void run_ATTENTION_GRAD(const et_plan *plan, const et_plan_step *step)
     const char *q = in(plan, step, 3), *kv = in(plan, step, 4);
     char *dq = out(plan, step, 0);
     char *dkv = step->node->attributes.self ? dq : out(plan, step, 1);
-    kernels(plan)->attention_grad(dq, dkv + views.k_column, dkv + views.v_column,
-                                  in(plan, step, 0), in(plan, step, 1), in(plan, step, 2), q,
-                                  kv + views.k_column, kv + views.v_column, &views.shape,
-                                  scratch(plan));
+    kernels(plan)->attention_grad(dq, dkv + views.k_column, dkv + views.v_column, in(plan, step, 0),
+                                  in(plan, step, 1), in(plan, step, 2), q, kv + views.k_column,
+                                  kv + views.v_column, &views.shape, scratch(plan));
     clear_tail(out_tensor(plan, step, 0), views.shape.query_offsets[views.shape.segments]);
     if (!step->node->attributes.self)
         clear_tail(out_tensor(plan, step, 1), views.shape.key_offsets[views.shape.segments]);
@@ -363,11 +360,11 @@ typedef struct op_functions {
 #define prepare_SWISH_GRAD   prepare_nothing
 #define run_SWISH_GRAD       run_elementwise
 
-#define prepare_SUM             prepare_nothing
-#define prepare_FILL            prepare_nothing
-#define prepare_LAYER_NORM      prepare_nothing
-#define prepare_EMBEDDING       prepare_nothing
-#define prepare_EMBEDDING_GRAD  prepare_nothing
+#define prepare_SUM              prepare_nothing
+#define prepare_FILL             prepare_nothing
+#define prepare_LAYER_NORM       prepare_nothing
+#define prepare_EMBEDDING        prepare_nothing
+#define prepare_EMBEDDING_GRAD   prepare_nothing
 #define prepare_CACHED_ATTENTION et_prepare_cached_attention
 #define run_CACHED_ATTENTION     et_run_cached_attention
 #define prepare_VOCABULARY_LOSS  et_prepare_vocabulary_loss

@@ -14,7 +14,7 @@
 #include "exec/plan.h"
 
 typedef enum value_place {
-    PLACE_NONE,     /* nobody reads it: data is NULL */
+    PLACE_NONE, /* nobody reads it: data is NULL */
     PLACE_ARENA,
     PLACE_INPUT,    /* bound */
     PLACE_PARAM,    /* in the store; moves with et_params_use */
@@ -27,10 +27,10 @@ typedef struct et_plan_value {
     et_tensor tensor;
     const et_node *node;
     value_place place;
-    int written;    /* step that writes it, -1: a leaf */
-    int last_read;  /* step after which it is dead; INT_MAX: kept to the end */
-    int alias;      /* value whose memory this one shares; -1: its own */
-    size_t offset;  /* PLACE_ARENA: bytes from the arena's start */
+    int written;   /* step that writes it, -1: a leaf */
+    int last_read; /* step after which it is dead; INT_MAX: kept to the end */
+    int alias;     /* value whose memory this one shares; -1: its own */
+    size_t offset; /* PLACE_ARENA: bytes from the arena's start */
 } et_plan_value;
 
 /* A weight in a product's layout. */
@@ -51,34 +51,34 @@ struct et_plan_step {
     const et_node *node; /* of a chain: the last one */
     int in[ET_EW_INPUTS_MAX], in_count;
     int out[ET_EW_OUTPUTS_MAX], out_count;
-    et_ew_program program;           /* of element-wise steps */
+    et_ew_program program; /* of element-wise steps */
     et_gemm *gemm[ET_PLAN_GEMMS_MAX];
-    int pack[ET_PLAN_GEMMS_MAX];     /* index of the packed operand B of gemm[i]; -1: plain */
-    int64_t row_block;               /* VOCABULARY_LOSS */
-    size_t scratch;                  /* bytes of work space that run wants */
+    int pack[ET_PLAN_GEMMS_MAX]; /* index of the packed operand B of gemm[i]; -1: plain */
+    int64_t row_block;           /* VOCABULARY_LOSS */
+    size_t scratch;              /* bytes of work space that run wants */
 };
 
 struct et_plan {
     et_graph *graph;
     et_device *device;
     et_plan_options options;
-    int *first_value;   /* [nodes]: index of a node's first result */
+    int *first_value; /* [nodes]: index of a node's first result */
     et_plan_value *values;
     int value_count;
     et_plan_step *steps;
     int step_count, step_capacity;
-    int *outputs;       /* values */
+    int *outputs; /* values */
     int output_count;
     et_plan_pack *packs;
     int pack_count, pack_capacity;
     unsigned char *arena; /* values, then scratch */
     unsigned char *scratch;
     et_plan_memory memory;
-    uint64_t version;   /* of the store when last refreshed */
+    uint64_t version; /* of the store when last refreshed */
     et_random random;
     struct et_plan_copy {
         int value, param;
-    } *copies;          /* gradients that are another value's memory */
+    } * copies; /* gradients that are another value's memory */
     int copy_count;
 };
 

@@ -26,8 +26,7 @@ const void *et_plan_data_as(const et_plan *plan, int value, et_dtype dtype)
     const et_plan_value *v = &plan->values[value];
     if (v->place == PLACE_PARAM && dtype == ET_BF16) {
         et_params *params = plan->graph->params;
-        return et_params_shadow(params) +
-               et_params_offset(params, v->node->attributes.param);
+        return et_params_shadow(params) + et_params_offset(params, v->node->attributes.param);
     }
     et_assert_equal(v->tensor.dtype, dtype);
     return v->tensor.data;
@@ -150,8 +149,7 @@ static int prepare_steps(et_plan *plan, et_error *error)
     return ET_OK;
 }
 
-static int make(et_plan *plan, bool *reached, et_node *const *outputs, int count,
-                et_error *error)
+static int make(et_plan *plan, bool *reached, et_node *const *outputs, int count, et_error *error)
 {
     const et_graph *graph = plan->graph;
     for (int i = 0; i < count; i++)
@@ -247,8 +245,8 @@ static void refresh(et_plan *plan)
     for (int i = 0; i < plan->value_count; i++) {
         et_plan_value *value = &plan->values[i];
         if (value->place == PLACE_PARAM)
-            value->tensor.data = et_params_values(params) +
-                                 et_params_offset(params, value->node->attributes.param);
+            value->tensor.data =
+                et_params_values(params) + et_params_offset(params, value->node->attributes.param);
     }
 #pragma omp parallel for schedule(dynamic, 1)
     for (int i = 0; i < plan->pack_count; i++) {
@@ -266,8 +264,7 @@ static void copy_gradients(const et_plan *plan)
     et_params *params = plan->graph->params;
     for (int i = 0; i < plan->copy_count; i++) {
         const et_tensor *tensor = &plan->values[plan->copies[i].value].tensor;
-        float *to =
-            et_params_gradients(params) + et_params_offset(params, plan->copies[i].param);
+        float *to = et_params_gradients(params) + et_params_offset(params, plan->copies[i].param);
         memcpy(to, tensor->data, et_tensor_bytes(*tensor));
     }
 }

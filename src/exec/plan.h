@@ -14,8 +14,8 @@
  * loss does not reach stay zero).
  *
  * Packed copies of weights are made anew at the start of a run when the store has changed.
- * A plan borrows graph, parameter store and device; it is used by one thread at a time, and its kernels use
- * OpenMP threads. */
+ * A plan borrows graph, parameter store and device; it is used by one thread at a time, and its
+ * kernels use OpenMP threads. */
 #ifndef ETUDE_EXEC_PLAN_H
 #define ETUDE_EXEC_PLAN_H
 
@@ -27,11 +27,14 @@
 typedef struct et_plan et_plan;
 
 typedef struct et_plan_options {
-    bool fuse;     /* element-wise chains as one pass */
-    bool reuse;    /* buffers of dead values are used again */
+    bool fuse;  /* element-wise chains as one pass */
+    bool reuse; /* buffers of dead values are used again */
 } et_plan_options;
 
-#define ET_PLAN_OPTIONS_INIT { true, true }
+#define ET_PLAN_OPTIONS_INIT                                                                       \
+    {                                                                                              \
+        true, true                                                                                 \
+    }
 
 /* What a plan needs, in bytes. */
 typedef struct et_plan_memory {

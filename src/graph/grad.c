@@ -58,11 +58,11 @@ static void not_differentiable(gradients *g, et_node *node)
     et_graph_poison(g->graph, "%s: %s has no derivative", node->name, et_op_name(node->op));
 }
 
-#define NO_DERIVATIVE(id)                                               \
-    static void grad_##id(gradients *g, et_node *node, et_node *dy)     \
-    {                                                                   \
-        (void)dy;                                                       \
-        not_differentiable(g, node);                                    \
+#define NO_DERIVATIVE(id)                                                                          \
+    static void grad_##id(gradients *g, et_node *node, et_node *dy)                                \
+    {                                                                                              \
+        (void)dy;                                                                                  \
+        not_differentiable(g, node);                                                               \
     }
 NO_DERIVATIVE(RESULT)
 NO_DERIVATIVE(RELU_GRAD)
@@ -140,8 +140,7 @@ static void grad_SWISH(gradients *g, et_node *node, et_node *dy)
 /* The same mask falls on dy: same site, same elements. */
 static void grad_DROPOUT(gradients *g, et_node *node, et_node *dy)
 {
-    give(g, node->input[0],
-         et_node_add(g->graph, ET_OP_DROPOUT, NULL, &dy, 1, &node->attributes));
+    give(g, node->input[0], et_node_add(g->graph, ET_OP_DROPOUT, NULL, &dy, 1, &node->attributes));
 }
 
 static void grad_SUM(gradients *g, et_node *node, et_node *dy)
@@ -166,13 +165,15 @@ static void grad_MATMUL(gradients *g, et_node *node, et_node *dy)
         give(g, node->input[2], et_node_add(g->graph, ET_OP_COLUMN_SUM, NULL, &dy, 1, NULL));
     if (is_needed(g, a)) {
         bool f32 = a->type[0].dtype == ET_F32;
-        give(g, a, o->transpose_a ? product(b, o->transpose_b, dy, true, f32)
-                                  : product(dy, false, b, !o->transpose_b, f32));
+        give(g, a,
+             o->transpose_a ? product(b, o->transpose_b, dy, true, f32)
+                            : product(dy, false, b, !o->transpose_b, f32));
     }
     if (is_needed(g, b)) {
         bool f32 = b->type[0].dtype == ET_F32;
-        give(g, b, o->transpose_b ? product(dy, true, a, o->transpose_a, f32)
-                                  : product(a, !o->transpose_a, dy, false, f32));
+        give(g, b,
+             o->transpose_b ? product(dy, true, a, o->transpose_a, f32)
+                            : product(a, !o->transpose_a, dy, false, f32));
     }
 }
 
@@ -193,8 +194,8 @@ static void grad_EMBEDDING(gradients *g, et_node *node, et_node *dy)
     et_node *inputs[] = { node->input[0], dy, g->of[table->id] };
     et_attributes attributes = node->attributes;
     attributes.leaf = table->type[0];
-    g->of[table->id] = et_node_add(g->graph, ET_OP_EMBEDDING_GRAD, NULL, inputs,
-                                   inputs[2] ? 3 : 2, &attributes);
+    g->of[table->id] =
+        et_node_add(g->graph, ET_OP_EMBEDDING_GRAD, NULL, inputs, inputs[2] ? 3 : 2, &attributes);
 }
 
 static void grad_ATTENTION(gradients *g, et_node *node, et_node *dy)
@@ -206,8 +207,7 @@ static void grad_ATTENTION(gradients *g, et_node *node, et_node *dy)
                           node->input[1],
                           node->input[2],
                           node->input[3] };
-    et_node *dq =
-        et_node_add(g->graph, ET_OP_ATTENTION_GRAD, NULL, inputs, 7, &node->attributes);
+    et_node *dq = et_node_add(g->graph, ET_OP_ATTENTION_GRAD, NULL, inputs, 7, &node->attributes);
     give(g, node->input[0], dq);
     if (!node->attributes.self)
         give(g, node->input[1], et_node_result(dq, 1));

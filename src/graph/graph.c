@@ -122,8 +122,8 @@ et_scope *et_in(et_scope *scope, const char *name)
 
 et_scope *et_at(et_scope *scope, const char *name, int index)
 {
-    return scope_new(scope, et_arena_printf(&scope->graph->arena, "%s%s_%d/", scope->prefix,
-                                            name, index));
+    return scope_new(scope,
+                     et_arena_printf(&scope->graph->arena, "%s%s_%d/", scope->prefix, name, index));
 }
 
 static bool grow(et_graph *graph)

@@ -27,16 +27,16 @@ typedef struct et_result_type {
 
 /* What an op knows besides its inputs; which member counts follows from the op. */
 typedef struct et_attributes {
-    et_result_type leaf;          /* INPUT, PARAM, POSITIONS: the type */
-    int param;                    /* PARAM: index in the store */
-    int result;                   /* RESULT: which one, from 1 */
-    float x;                      /* SCALE: factor; DROPOUT: rate; LAYER_NORM: epsilon;
-                                     EMBEDDING: scale; VOCABULARY_LOSS: smoothing */
-    uint32_t site;                /* DROPOUT, ATTENTION: names the random numbers */
+    et_result_type leaf; /* INPUT, PARAM, POSITIONS: the type */
+    int param;           /* PARAM: index in the store */
+    int result;          /* RESULT: which one, from 1 */
+    float x;             /* SCALE: factor; DROPOUT: rate; LAYER_NORM: epsilon;
+                            EMBEDDING: scale; VOCABULARY_LOSS: smoothing */
+    uint32_t site;       /* DROPOUT, ATTENTION: names the random numbers */
     et_matmul_options matmul;
     et_attention_options attention;
-    bool self;                    /* ATTENTION: q and kv are one matrix */
-    bool gradient;                /* VOCABULARY_LOSS: dh and dtable are wanted */
+    bool self;     /* ATTENTION: q and kv are one matrix */
+    bool gradient; /* VOCABULARY_LOSS: dh and dtable are wanted */
 } et_attributes;
 
 struct et_node {

@@ -38,10 +38,9 @@ static void add_result(et_node *node, et_dtype type, et_shape size)
 static bool refuse(et_node *node, const char *reason, int a, int b)
 {
     TEXTS;
-    et_graph_poison(node->graph, "%s (%s): %s: %s %s and %s %s", node->name,
-                    et_op_name(node->op), reason, node->input[a]->name,
-                    et_shape_print(shape(node, a), left), node->input[b]->name,
-                    et_shape_print(shape(node, b), right));
+    et_graph_poison(node->graph, "%s (%s): %s: %s %s and %s %s", node->name, et_op_name(node->op),
+                    reason, node->input[a]->name, et_shape_print(shape(node, a), left),
+                    node->input[b]->name, et_shape_print(shape(node, b), right));
     return false;
 }
 
@@ -89,10 +88,10 @@ static bool shape_RESULT(et_node *node)
     return set(node, type->dtype, type->shape);
 }
 
-#define SAME(id)                           \
-    static bool shape_##id(et_node *node)  \
-    {                                      \
-        return same(node);                 \
+#define SAME(id)                                                                                   \
+    static bool shape_##id(et_node *node)                                                          \
+    {                                                                                              \
+        return same(node);                                                                         \
     }
 SAME(ADD)
 SAME(SUB)
@@ -209,8 +208,8 @@ static bool shape_ATTENTION(et_node *node)
     if (node->attributes.self ? q.size[1] % 3 : kv.size[1] != 2 * width)
         return refuse(node, "widths are not 3 D (self) or D and 2 D (cross)", 0, 1);
     if (options->heads < 1 || width % options->heads) {
-        et_graph_poison(node->graph, "%s: width %lld is not a multiple of %d heads",
-                        node->name, (long long)width, options->heads);
+        et_graph_poison(node->graph, "%s: width %lld is not a multiple of %d heads", node->name,
+                        (long long)width, options->heads);
         return false;
     }
     if (!is_offsets(node, 2) || !is_offsets(node, 3) ||

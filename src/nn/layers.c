@@ -30,8 +30,7 @@ et_node *et_dense(et_scope *scope, et_node *x, int64_t units)
     return et_dense_with(scope, x, units, &defaults);
 }
 
-et_node *et_dense_with(et_scope *scope, et_node *x, int64_t units,
-                       const et_dense_options *options)
+et_node *et_dense_with(et_scope *scope, et_node *x, int64_t units, const et_dense_options *options)
 {
     et_shape in = et_node_shape(x);
     int64_t width = in.rank == 2 ? in.size[1] : 0;

@@ -41,8 +41,7 @@ static et_node *before(et_scope *scope, et_node *x, stack s)
 static et_node *after(et_scope *scope, et_node *x, et_node *f, stack s)
 {
     et_node *y = et_add(x, et_dropout(scope, f, s.options->dropout_rate));
-    return s.options->norm_first ? y
-                                 : et_norm(et_in(scope, "norm"), y, s.options->norm_epsilon);
+    return s.options->norm_first ? y : et_norm(et_in(scope, "norm"), y, s.options->norm_epsilon);
 }
 
 static et_node *feed_forward_block(et_scope *scope, et_node *x, stack s)
@@ -52,9 +51,8 @@ static et_node *feed_forward_block(et_scope *scope, et_node *x, stack s)
 
 static et_node *final_norm(et_scope *scope, et_node *x, stack s)
 {
-    return s.options->final_norm
-               ? et_norm(et_in(scope, "final_norm"), x, s.options->norm_epsilon)
-               : x;
+    return s.options->final_norm ? et_norm(et_in(scope, "final_norm"), x, s.options->norm_epsilon)
+                                 : x;
 }
 
 /* Offsets and longest sentences of the two sides. */
@@ -63,8 +61,8 @@ typedef struct segments {
     int64_t source_longest, target_longest;
 } segments;
 
-static et_node *self_attention_block(et_scope *scope, et_node *x, et_node *offsets,
-                                     int64_t longest, bool causal, stack s)
+static et_node *self_attention_block(et_scope *scope, et_node *x, et_node *offsets, int64_t longest,
+                                     bool causal, stack s)
 {
     et_attention_options options = { .heads = s.options->num_attention_heads,
                                      .causal = causal,
@@ -92,8 +90,8 @@ static et_node *cross_attention_block(et_scope *scope, et_node *x, et_node *enco
 et_node *et_transformer_table(et_scope *scope, const et_transformer *model)
 {
     et_init init = { ET_INIT_NORMAL, 1 / sqrtf((float)model->width) };
-    return et_param(et_in(scope, "embedding"), "table",
-                    et_shape_2(model->vocabulary, model->width), init);
+    return et_param(et_in(scope, "embedding"), "table", et_shape_2(model->vocabulary, model->width),
+                    init);
 }
 
 static et_node *embed(et_scope *scope, et_scope *root, const et_transformer *model, et_node *ids,
@@ -125,15 +123,15 @@ static et_node *encode(et_scope *scope, const et_transformer *model, int64_t bud
     return final_norm(encoder, x, s);
 }
 
-et_node *et_transformer_encode(et_scope *scope, const et_transformer *model,
-                               int64_t source_budget, int64_t segment_count, int64_t row_tile)
+et_node *et_transformer_encode(et_scope *scope, const et_transformer *model, int64_t source_budget,
+                               int64_t segment_count, int64_t row_tile)
 {
     return encode(scope, model, source_budget, tokens(scope, "source_offsets", segment_count + 1),
                   row_tile);
 }
 
-et_node *et_transformer_train(et_scope *scope, const et_transformer *model,
-                              int64_t source_budget, int64_t target_budget, int64_t segment_count)
+et_node *et_transformer_train(et_scope *scope, const et_transformer *model, int64_t source_budget,
+                              int64_t target_budget, int64_t segment_count)
 {
     int64_t most = model->max_positions;
     segments g = { .source = tokens(scope, "source_offsets", segment_count + 1),
@@ -185,9 +183,9 @@ static et_node *decode_layer(et_scope *root, et_scope *layer, int index, et_node
     int heads = s.options->num_attention_heads;
     et_scope *self = et_in(layer, "self_attention");
     et_node *qkv = projection(et_in(self, "qkv"), before(self, x, s), 3 * s.width, s);
-    et_node *mixed = et_cached_attention(
-        qkv, cache_input(root, "self", index, step->slots, s.width), inputs->slot, NULL,
-        inputs->self_length, heads);
+    et_node *mixed =
+        et_cached_attention(qkv, cache_input(root, "self", index, step->slots, s.width),
+                            inputs->slot, NULL, inputs->self_length, heads);
     x = after(self, x, projection(et_in(self, "output"), mixed, s.width, s), s);
     et_scope *cross = et_in(layer, "cross_attention");
     et_node *q = projection(et_in(cross, "query"), before(cross, x, s), s.width, s);

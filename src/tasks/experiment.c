@@ -14,8 +14,7 @@
 static const et_field experiment_fields[] = {
     ET_FIELD_STRUCT(et_experiment, task, &et_translation_fields, "what is learnt, from what"),
     ET_FIELD_STRUCT(et_experiment, trainer, &et_trainer_fields, "how it is trained"),
-    ET_FIELD_STRUCT(et_experiment, runtime, &et_runtime_fields, "on what it runs"),
-    ET_FIELD_END
+    ET_FIELD_STRUCT(et_experiment, runtime, &et_runtime_fields, "on what it runs"), ET_FIELD_END
 };
 const et_fields et_experiment_fields = { "experiment", experiment_fields };
 
@@ -104,8 +103,7 @@ static int unknown_name(const char *name, et_error *error)
     for (size_t i = 0; i < KIND_COUNT; i++)
         names[i] = kinds[i].name;
     const char *nearest = et_nearest(name, names);
-    return et_fail(error, ET_ECONFIG,
-                   "no experiment named %s.%s%s `etude list` shows all", name,
+    return et_fail(error, ET_ECONFIG, "no experiment named %s.%s%s `etude list` shows all", name,
                    nearest ? " Nearest: " : "", nearest ? nearest : "");
 }
 
@@ -219,9 +217,15 @@ int et_experiment_open_run(et_experiment *experiment, const char *model_dir, et_
 
 /* Settings that may not change within a run. */
 static const char *const fixed[] = {
-    "task.model.encoder",    "task.model.decoder",         "task.model.embedding_width",
-    "task.model.dropout_rate", "task.model.label_smoothing", "task.train_data",
-    "trainer.optimizer_config", "trainer.gradient_accumulation", "runtime.seed",
+    "task.model.encoder",
+    "task.model.decoder",
+    "task.model.embedding_width",
+    "task.model.dropout_rate",
+    "task.model.label_smoothing",
+    "task.train_data",
+    "trainer.optimizer_config",
+    "trainer.gradient_accumulation",
+    "runtime.seed",
     "runtime.mixed_precision_dtype",
 };
 
@@ -294,8 +298,7 @@ int et_experiment_check_same(const et_experiment *kept, const et_experiment *now
         et_strbuf_append(&path, fixed[i]);
         const et_value *x = et_value_path(a, fixed[i]), *y = et_value_path(b, fixed[i]);
         if (x && y && find_difference(x, y, &path, &left, &right))
-            status =
-                report_difference(et_strbuf_text(&path), left, right, model_dir, error);
+            status = report_difference(et_strbuf_text(&path), left, right, model_dir, error);
         et_strbuf_release(&path);
     }
     et_arena_release(&arena);

@@ -73,12 +73,12 @@ static int declared_again(const et_params *params, int index, et_shape shape, et
     if (et_shape_equal(known->shape, shape))
         return ET_OK;
     char was[ET_SHAPE_TEXT_MAX], now[ET_SHAPE_TEXT_MAX];
-    return et_fail(error, ET_EGRAPH, "parameter %s: declared as %s before, now as %s",
-                   known->name, et_shape_print(known->shape, was), et_shape_print(shape, now));
+    return et_fail(error, ET_EGRAPH, "parameter %s: declared as %s before, now as %s", known->name,
+                   et_shape_print(known->shape, was), et_shape_print(shape, now));
 }
 
-int et_params_declare(et_params *params, const char *name, et_shape shape, et_init init,
-                      int *index, et_error *error)
+int et_params_declare(et_params *params, const char *name, et_shape shape, et_init init, int *index,
+                      et_error *error)
 {
     int64_t known;
     if (et_map_get(&params->by_name, name, &known)) {

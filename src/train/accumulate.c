@@ -4,8 +4,8 @@
 
 #include "base/alloc.h"
 
-int et_accumulator_init(et_accumulator *accumulator, et_params *params,
-                        const et_kernels *kernels, int batches, et_error *error)
+int et_accumulator_init(et_accumulator *accumulator, et_params *params, const et_kernels *kernels,
+                        int batches, et_error *error)
 {
     size_t bytes = (size_t)et_params_flat_size(params) * sizeof(float);
     *accumulator = (et_accumulator){ params, kernels, batches, NULL };

@@ -10,12 +10,12 @@
 typedef struct et_accumulator {
     et_params *params;
     const et_kernels *kernels;
-    int batches;  /* of one update */
-    float *sum;   /* [flat size], owned; NULL with one batch */
+    int batches; /* of one update */
+    float *sum;  /* [flat size], owned; NULL with one batch */
 } et_accumulator;
 
-int et_accumulator_init(et_accumulator *accumulator, et_params *params,
-                        const et_kernels *kernels, int batches, et_error *error);
+int et_accumulator_init(et_accumulator *accumulator, et_params *params, const et_kernels *kernels,
+                        int batches, et_error *error);
 void et_accumulator_release(et_accumulator *accumulator);
 
 /* Adds the store's gradients, those of batch `index` of the update (from 0). */

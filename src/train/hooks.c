@@ -143,7 +143,7 @@ void et_run_hooks(const et_run *run, et_hook hooks[ET_RUN_HOOKS])
     const et_trainer_options *trainer = run->options.trainer;
     bool validates = run->task->class->validate && trainer->validation_interval;
     hooks[0] = (et_hook){ "log", trainer->summary_interval, act_log };
-    hooks[1] = (et_hook){ "validate", trainer->validation_interval,
-                          validates ? act_validate : NULL };
+    hooks[1] =
+        (et_hook){ "validate", trainer->validation_interval, validates ? act_validate : NULL };
     hooks[2] = (et_hook){ "save", trainer->checkpoint_interval, act_save };
 }

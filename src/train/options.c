@@ -18,14 +18,13 @@ static const et_field trainer_fields[] = {
                  "updates between checkpoints; 0: at the end only"),
     ET_FIELD_INT(et_trainer_options, validation_interval, 1000, 0, STEPS_MAX,
                  "updates between validations; 0: none"),
-    ET_FIELD_INT(et_trainer_options, max_to_keep, 5, 1, 100000,
-                 "checkpoints kept, newest first"),
+    ET_FIELD_INT(et_trainer_options, max_to_keep, 5, 1, 100000, "checkpoints kept, newest first"),
     ET_FIELD_INT(et_trainer_options, gradient_accumulation, 1, 1, 65536,
                  "batches whose gradients make one update"),
     ET_FIELD_STRING(et_trainer_options, best_checkpoint_eval_metric, NULL,
                     "value of validation that decides which checkpoint is best; null: none"),
-    ET_FIELD_CHOICE(et_trainer_options, best_checkpoint_metric_comp, ET_COMPARE_HIGHER,
-                    comparisons, "which values of it are better"),
+    ET_FIELD_CHOICE(et_trainer_options, best_checkpoint_metric_comp, ET_COMPARE_HIGHER, comparisons,
+                    "which values of it are better"),
     ET_FIELD_END
 };
 const et_fields et_trainer_fields = { "trainer", trainer_fields };

@@ -9,13 +9,13 @@
 /* trainer */
 typedef struct et_trainer_options {
     et_optimization_options optimizer_config;
-    int64_t train_steps;          /* updates in all, an absolute target */
-    int64_t steps_per_loop;       /* updates between looks at hooks */
-    int64_t summary_interval;     /* updates between logs; 0: none */
-    int64_t checkpoint_interval;  /* updates between saves; 0: at the end only */
-    int64_t validation_interval;  /* updates between validations; 0: none */
+    int64_t train_steps;         /* updates in all, an absolute target */
+    int64_t steps_per_loop;      /* updates between looks at hooks */
+    int64_t summary_interval;    /* updates between logs; 0: none */
+    int64_t checkpoint_interval; /* updates between saves; 0: at the end only */
+    int64_t validation_interval; /* updates between validations; 0: none */
     int64_t max_to_keep;
-    int64_t gradient_accumulation; /* batches of one update */
+    int64_t gradient_accumulation;           /* batches of one update */
     const char *best_checkpoint_eval_metric; /* NULL: keep no best */
     int best_checkpoint_metric_comp;         /* higher or lower */
 } et_trainer_options;

@@ -80,8 +80,8 @@ static int assemble(et_run *run, et_error *error)
 {
     const et_run_options *o = &run->options;
     const et_kernels *kernels = o->device->kernels;
-    int status = et_optimizer_new(&run->optimizer, o->params, kernels,
-                                  &o->trainer->optimizer_config, error);
+    int status =
+        et_optimizer_new(&run->optimizer, o->params, kernels, &o->trainer->optimizer_config, error);
     if (!status)
         status = et_metrics_new(&run->metrics, error);
     if (!status)
@@ -124,8 +124,8 @@ static int restore(et_run *run, et_error *error)
     options.max_to_keep = trainer->max_to_keep;
     options.interval = trainer->checkpoint_interval;
     int64_t step;
-    int status = et_checkpoints_open(&run->checkpoints, run->options.model_dir, run->state,
-                                     &options, error);
+    int status =
+        et_checkpoints_open(&run->checkpoints, run->options.model_dir, run->state, &options, error);
     if (!status)
         status = et_checkpoints_restore(run->checkpoints, &step, error);
     return status ? status : et_run_open_sinks(run, error);

@@ -24,12 +24,12 @@ typedef struct et_run et_run;
 typedef struct et_run_options {
     const char *model_dir;
     const et_trainer_options *trainer;
-    et_dtype act;                       /* resolved precision */
+    et_dtype act; /* resolved precision */
     uint64_t seed;
-    et_device *device;                  /* borrowed, as all below */
-    et_params *params;                  /* empty; filled by the model */
-    et_progress *progress;              /* where people look */
-    const volatile sig_atomic_t *stop;  /* not 0: save at the next step boundary and end */
+    et_device *device;                 /* borrowed, as all below */
+    et_params *params;                 /* empty; filled by the model */
+    et_progress *progress;             /* where people look */
+    const volatile sig_atomic_t *stop; /* not 0: save at the next step boundary and end */
 } et_run_options;
 
 /* Options are copied, what they point to must outlive the run. */
@@ -37,10 +37,10 @@ int et_run_open(et_run **out, et_task *task, const et_run_options *options, et_e
 
 /* What set-up found: for the lines before step 1. */
 typedef struct et_run_facts {
-    int64_t step;              /* restored, 0: a new run */
-    int64_t parameters;        /* elements */
-    et_plan_memory memory;     /* of the training plan */
-    size_t parameter_bytes;    /* values, gradients, shadow, slots, averages */
+    int64_t step;           /* restored, 0: a new run */
+    int64_t parameters;     /* elements */
+    et_plan_memory memory;  /* of the training plan */
+    size_t parameter_bytes; /* values, gradients, shadow, slots, averages */
 } et_run_facts;
 
 et_run_facts et_run_facts_of(const et_run *run);

@@ -25,19 +25,19 @@ struct et_run {
     et_sink *sink;
     et_step step;
     et_run_best best;
-    et_arena arena;            /* lives as long as the run */
-    et_value *positions;       /* of the sinks, as restored; NULL: a new run */
-    double window_start;       /* monotonic time of the last log */
+    et_arena arena;      /* lives as long as the run */
+    et_value *positions; /* of the sinks, as restored; NULL: a new run */
+    double window_start; /* monotonic time of the last log */
     int64_t window_steps, window_tokens;
-    double rate;               /* target tokens a second, smoothed */
-    double shown_loss;         /* smoothed, for the progress bar */
+    double rate;       /* target tokens a second, smoothed */
+    double shown_loss; /* smoothed, for the progress bar */
     double step_start;
 };
 
 /* Something that acts between inner loops: when and what. */
 typedef struct et_hook {
     const char *name;
-    int64_t every;                           /* steps; 0: only at the end */
+    int64_t every; /* steps; 0: only at the end */
     int (*act)(et_run *run, et_error *error);
 } et_hook;
 

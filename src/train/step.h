@@ -16,12 +16,12 @@ typedef struct et_step {
     et_plan *plan;
     et_accumulator accumulator;
     et_optimizer *optimizer;
-    et_metrics *metrics;     /* see et_step_define_metrics */
+    et_metrics *metrics; /* see et_step_define_metrics */
     uint64_t seed;
-    int64_t count;           /* steps done: the global step */
-    int64_t tokens;          /* target tokens of the last step */
-    double loss;             /* mean over the tokens of the last step */
-    et_update update;        /* what the last step changed */
+    int64_t count;    /* steps done: the global step */
+    int64_t tokens;   /* target tokens of the last step */
+    double loss;      /* mean over the tokens of the last step */
+    et_update update; /* what the last step changed */
 } et_step;
 
 /* Defines what a step adds to: training_loss, training_nll, training_accuracy (per token) and

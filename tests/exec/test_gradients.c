@@ -118,8 +118,8 @@ static et_node *check_MATMUL(et_scope *s)
 
 static et_node *check_LAYER_NORM(et_scope *s)
 {
-    return weighted(s, et_layer_norm(x(s), param(s, "g", 0, WIDTH), param(s, "b", 0, WIDTH),
-                                     1e-3f));
+    return weighted(s,
+                    et_layer_norm(x(s), param(s, "g", 0, WIDTH), param(s, "b", 0, WIDTH), 1e-3f));
 }
 
 /* One table read twice: the second derivative is scattered into the first. */
@@ -127,16 +127,17 @@ static et_node *check_EMBEDDING(et_scope *s)
 {
     et_node *table = param(s, "table", 5, WIDTH);
     et_node *at = ints(s, "ids", ROWS);
-    et_node *a = et_embedding(at, table, 1.3f, ints(s, "positions", ROWS),
-                              et_sinusoid(s, 4, WIDTH));
+    et_node *a =
+        et_embedding(at, table, 1.3f, ints(s, "positions", ROWS), et_sinusoid(s, 4, WIDTH));
     et_node *b = et_embedding(at, table, 0.7f, NULL, NULL);
     return weighted(s, et_mul(a, b));
 }
 
 static et_attention_options attention_options(bool causal, float rate)
 {
-    return (et_attention_options){ .heads = 2, .causal = causal, .rate = rate,
-                                   .longest_query = 3, .longest_key = 3 };
+    return (et_attention_options){
+        .heads = 2, .causal = causal, .rate = rate, .longest_query = 3, .longest_key = 3
+    };
 }
 
 /* Causal self-attention with dropout, then cross-attention. Row 6 is in no query segment. */
@@ -226,8 +227,9 @@ static void check_params(test_model *model, const char *op)
         int64_t count = et_shape_count(et_params_shape(params, p));
         for (int64_t i = first; i < first + count; i++) {
             float value = et_params_values(params)[i];
-            double numeric = (loss_with(model, i, value + step) -
-                              loss_with(model, i, value - step)) / (2 * step);
+            double numeric =
+                (loss_with(model, i, value + step) - loss_with(model, i, value - step)) /
+                (2 * step);
             if (fabs(numeric - gradients[i]) > 4e-3 + 1e-2 * fabs(numeric))
                 fail_msg("%s: %s[%d]: derivative %g, finite difference %g", op,
                          et_params_name(params, p), (int)(i - first), (double)gradients[i],

@@ -104,8 +104,7 @@ static void finish(et_beam *beam, const candidate *item)
     beam->finished[at] = score;
     beam->finished_length[at] = length;
     int32_t *ids = finished_ids(beam, at);
-    memcpy(ids, alive_ids(beam, beam->side, item->parent),
-           (size_t)beam->length * sizeof(int32_t));
+    memcpy(ids, alive_ids(beam, beam->side, item->parent), (size_t)beam->length * sizeof(int32_t));
     ids[beam->length] = item->piece;
     if (beam->finished_count < size)
         beam->finished_count++;
@@ -114,8 +113,7 @@ static void finish(et_beam *beam, const candidate *item)
 static void live_on(et_beam *beam, const candidate *item, int i)
 {
     int32_t *ids = alive_ids(beam, !beam->side, i);
-    memcpy(ids, alive_ids(beam, beam->side, item->parent),
-           (size_t)beam->length * sizeof(int32_t));
+    memcpy(ids, alive_ids(beam, beam->side, item->parent), (size_t)beam->length * sizeof(int32_t));
     ids[beam->length] = item->piece;
 }
 
@@ -124,8 +122,7 @@ static bool is_settled(const et_beam *beam)
 {
     if (!beam->finished_count)
         return false;
-    double reach =
-        beam->alive[0] / et_beam_length_norm(beam->max_length, beam->options.alpha);
+    double reach = beam->alive[0] / et_beam_length_norm(beam->max_length, beam->options.alpha);
     return beam->finished[beam->finished_count - 1] > reach;
 }
 

@@ -27,14 +27,14 @@ typedef struct et_beam_options {
 
 typedef struct et_beam {
     et_beam_options options;
-    int capacity;    /* pieces that a hypothesis can hold */
-    int max_length;  /* of this sentence, EOS counted */
-    int length;      /* pieces of each hypothesis alive */
+    int capacity;   /* pieces that a hypothesis can hold */
+    int max_length; /* of this sentence, EOS counted */
+    int length;     /* pieces of each hypothesis alive */
     bool over;
-    int32_t *ids;    /* [2][size][capacity] alive, then [size][capacity] finished; owned */
-    int side;                             /* which half of alive holds the current ones */
-    float alive[ET_BEAM_SIZE_MAX];        /* log p */
-    float finished[ET_BEAM_SIZE_MAX];     /* scores, best first */
+    int32_t *ids; /* [2][size][capacity] alive, then [size][capacity] finished; owned */
+    int side;     /* which half of alive holds the current ones */
+    float alive[ET_BEAM_SIZE_MAX];    /* log p */
+    float finished[ET_BEAM_SIZE_MAX]; /* scores, best first */
     int finished_length[ET_BEAM_SIZE_MAX];
     int finished_count;
 } et_beam;

@@ -27,7 +27,7 @@ typedef struct engine {
     int32_t *source_ids, *source_positions, *source_offsets;
     /* inputs of a decoder step, [rows] and slot [rows, longest] */
     int32_t *ids, *positions, *self_length, *cross_begin, *cross_length;
-    int32_t *slots;              /* owns the next two, which take turns */
+    int32_t *slots; /* owns the next two, which take turns */
     int32_t *slot, *other_slot;
     /* the best pieces of each row */
     float *log_p;   /* [rows, 2 beam] */
@@ -195,8 +195,7 @@ static int reserve(et_decoder *decoder, int64_t longest, int64_t budget, et_erro
 }
 
 int et_decoder_new(et_decoder **out, et_params *params, et_device *device,
-                   const et_transformer *model, const et_decoder_options *options,
-                   et_error *error)
+                   const et_transformer *model, const et_decoder_options *options, et_error *error)
 {
     et_decoder *decoder = et_alloc_zero(1, sizeof *decoder);
     *out = decoder;

@@ -19,19 +19,19 @@ typedef struct et_decoder et_decoder;
 
 typedef struct et_decoder_options {
     et_beam_options beam;
-    int32_t start;           /* the symbol a target begins with */
-    int64_t max_length;      /* of a target, EOS counted; 0: source length + extra_length */
+    int32_t start;      /* the symbol a target begins with */
+    int64_t max_length; /* of a target, EOS counted; 0: source length + extra_length */
     int64_t extra_length;
-    int sentences;           /* most in one group */
+    int sentences; /* most in one group */
     et_dtype act;
 } et_decoder_options;
 
 typedef struct et_decoder_sentence {
-    const int32_t *source;   /* pieces, EOS last */
+    const int32_t *source; /* pieces, EOS last */
     int64_t length;
-    const int32_t *result;   /* filled: pieces without EOS, in the run's arena */
-    int count;               /* filled */
-    float score;             /* filled */
+    const int32_t *result; /* filled: pieces without EOS, in the run's arena */
+    int count;             /* filled */
+    float score;           /* filled */
 } et_decoder_sentence;
 
 /* Called between groups with sentences done; a true answer ends the run with ET_EINTERRUPTED. */
@@ -39,8 +39,7 @@ typedef bool et_decoder_progress_fn(void *payload, int64_t done);
 
 /* params must be materialized; the first use of a model declares nothing new. All borrowed. */
 int et_decoder_new(et_decoder **out, et_params *params, et_device *device,
-                   const et_transformer *model, const et_decoder_options *options,
-                   et_error *error);
+                   const et_transformer *model, const et_decoder_options *options, et_error *error);
 void et_decoder_free(et_decoder *decoder);
 
 /* Translates count sentences; results live in arena. progress may be NULL. */

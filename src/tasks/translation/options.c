@@ -31,8 +31,7 @@ static const et_field model_fields[] = {
     ET_FIELD_STRUCT(et_translation_model, decoder, &stack_table, "the decoder"),
     ET_FIELD_INT(et_translation_model, embedding_width, 512, 4, 65536,
                  "width of embeddings and of all layers; even"),
-    ET_FIELD_FLOAT(et_translation_model, dropout_rate, 0.1, 0, 0.99,
-                   "dropout on embeddings"),
+    ET_FIELD_FLOAT(et_translation_model, dropout_rate, 0.1, 0, 0.99, "dropout on embeddings"),
     ET_FIELD_INT(et_translation_model, decode_max_length, 0, 0, 65535,
                  "longest translation in pieces; 0: source length + extra_decode_length"),
     ET_FIELD_INT(et_translation_model, extra_decode_length, 50, 0, 65535,
@@ -51,8 +50,7 @@ static const et_field data_fields[] = {
                      "text files of the source language, plain or .gz, one sentence a line"),
     ET_FIELD_STRINGS(et_translation_data, target_path,
                      "text files of the target language, line by line the translation"),
-    ET_FIELD_STRINGS(et_translation_data, tsv_path,
-                     "instead of both: files of source TAB target"),
+    ET_FIELD_STRINGS(et_translation_data, tsv_path, "instead of both: files of source TAB target"),
     ET_FIELD_INT(et_translation_data, global_batch_size, 4096, 8, 1048576,
                  "tokens of a batch, on the source and on the target side"),
     ET_FIELD_INT(et_translation_data, max_seq_length, 64, 2, 65535,
@@ -123,14 +121,13 @@ static int check_data(const char *name, const et_translation_data *data, bool re
                        "task.%s: source_path and tsv_path are both set; keep one", name);
     if (data->source_path.count != data->target_path.count)
         return et_fail(error, ET_ECONFIG,
-                       "task.%s: %zu source_path and %zu target_path files; they go in pairs",
-                       name, data->source_path.count, data->target_path.count);
+                       "task.%s: %zu source_path and %zu target_path files; they go in pairs", name,
+                       data->source_path.count, data->target_path.count);
     if (data->max_seq_length > data->global_batch_size)
         return et_fail(error, ET_ECONFIG,
                        "task.%s.global_batch_size: %lld tokens hold no sentence of "
                        "max_seq_length, %lld; raise one or lower the other",
-                       name, (long long)data->global_batch_size,
-                       (long long)data->max_seq_length);
+                       name, (long long)data->global_batch_size, (long long)data->max_seq_length);
     return ET_OK;
 }
 
@@ -167,8 +164,8 @@ static et_transformer_stack stack_of(const et_translation_stack *options)
     };
 }
 
-et_transformer et_translation_transformer(const et_translation_options *options,
-                                          int64_t vocabulary, int64_t max_positions)
+et_transformer et_translation_transformer(const et_translation_options *options, int64_t vocabulary,
+                                          int64_t max_positions)
 {
     return (et_transformer){
         .encoder = stack_of(&options->model.encoder),

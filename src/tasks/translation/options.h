@@ -36,7 +36,7 @@ typedef struct et_translation_data {
     int64_t max_seq_length;              /* tokens, EOS counted */
     double max_length_ratio;             /* longer side by shorter; 0: any */
     bool deduplicate;
-    int64_t shuffle_pool;                /* sentence pairs sorted by length at a time */
+    int64_t shuffle_pool; /* sentence pairs sorted by length at a time */
 } et_translation_data;
 
 /* task.vocabulary */
@@ -63,7 +63,7 @@ extern const et_fields et_translation_fields;
 int et_translation_check(const et_translation_options *options, et_error *error);
 
 /* The model that the options describe. max_positions: rows of the sinusoid table. */
-et_transformer et_translation_transformer(const et_translation_options *options,
-                                          int64_t vocabulary, int64_t max_positions);
+et_transformer et_translation_transformer(const et_translation_options *options, int64_t vocabulary,
+                                          int64_t max_positions);
 
 #endif

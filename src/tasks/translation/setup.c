@@ -30,8 +30,8 @@ static int train_vocabulary(et_translation_task *task, et_error *error)
         return status;
     status = et_file_write(task->vocabulary_path, bytes, length, error);
     if (!status)
-        status = et_vocabulary_parse(&task->vocabulary, bytes, length, task->vocabulary_path,
-                                     error);
+        status =
+            et_vocabulary_parse(&task->vocabulary, bytes, length, task->vocabulary_path, error);
     et_free(bytes);
     task->vocabulary_seconds = et_clock_monotonic() - start;
     return status;
@@ -61,8 +61,7 @@ static int check_same_vocabulary(et_translation_task *task, et_error *error)
     int status = et_vocabulary_open(&given, path, error);
     if (status)
         return status;
-    bool same =
-        et_vocabulary_checksum(given) == et_vocabulary_checksum(task->vocabulary);
+    bool same = et_vocabulary_checksum(given) == et_vocabulary_checksum(task->vocabulary);
     et_vocabulary_close(given);
     return same ? ET_OK
                 : et_fail(error, ET_ECONFIG,
@@ -105,11 +104,11 @@ static int open_encoded(et_translation_task *task, et_encoded **out, const char 
                         et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
-    const char *directory = et_arena_printf(&arena, "%s/%s", task->context.model_dir,
-                                            ET_TRANSLATION_CACHE);
+    const char *directory =
+        et_arena_printf(&arena, "%s/%s", task->context.model_dir, ET_TRANSLATION_CACHE);
     const char *path = directory ? et_arena_printf(&arena, "%s/%s", directory, name) : NULL;
-    int status = path ? et_directory_make(directory, error)
-                      : et_alloc_failed(error, strlen(name), "a path");
+    int status =
+        path ? et_directory_make(directory, error) : et_alloc_failed(error, strlen(name), "a path");
     if (!status)
         status = et_encoded_open(out, paths, task->vocabulary, options, path, error);
     et_arena_release(&arena);
@@ -123,8 +122,7 @@ int et_translation_open_training(et_translation_task *task, et_error *error)
     filter.max_seq_length = data->max_seq_length;
     filter.max_ratio = data->max_length_ratio;
     filter.deduplicate = data->deduplicate;
-    int status =
-        open_encoded(task, &task->encoded, "train.pairs", &task->paths, &filter, error);
+    int status = open_encoded(task, &task->encoded, "train.pairs", &task->paths, &filter, error);
     if (status)
         return status;
     et_pair_shape shape = et_translation_shape(data);
@@ -134,8 +132,7 @@ int et_translation_open_training(et_translation_task *task, et_error *error)
     options.budget_setting = "task.train_data.global_batch_size";
     status = et_pair_iterator_open(&task->source, task->encoded, &shape, &options, error);
     if (!status && task->context.prefetch)
-        status = et_pair_prefetch_open(&task->source, task->source, task->context.prefetch,
-                                       error);
+        status = et_pair_prefetch_open(&task->source, task->source, task->context.prefetch, error);
     return status ? status : et_pair_batch_init(&task->batch, &shape, error);
 }
 
@@ -171,7 +168,7 @@ int et_translation_open_validation(et_translation_task *task, et_error *error)
         return ET_OK;
     validation->paths = paths_of(data);
     et_encoded_options all = { .max_seq_length = data->max_seq_length, .keep_all = true };
-    int status = open_encoded(task, &validation->encoded, "validation.pairs",
-                              &validation->paths, &all, error);
+    int status = open_encoded(task, &validation->encoded, "validation.pairs", &validation->paths,
+                              &all, error);
     return status ? status : read_references(validation, error);
 }

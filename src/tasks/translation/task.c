@@ -22,8 +22,7 @@ et_node *et_translation_loss(const et_translation_task *task, et_scope *scope,
         &task->options, et_vocabulary_size(task->vocabulary), max_positions);
     et_node *h = et_transformer_train(scope, &model, shape->source_budget, shape->target_budget,
                                       shape->max_segments);
-    et_node *labels =
-        et_input(scope, "target_labels", ET_I32, et_shape_1(shape->target_budget));
+    et_node *labels = et_input(scope, "target_labels", ET_I32, et_shape_1(shape->target_budget));
     return et_vocabulary_loss(h, et_transformer_table(scope, &model), labels,
                               (float)task->options.model.label_smoothing);
 }
@@ -95,8 +94,7 @@ static int restore_position(void *self, const et_value *dict, et_error *error)
     return status ? status : et_pair_source_restore(task->source, &position, error);
 }
 
-static const et_state_class position_state = { "data position", save_position,
-                                               restore_position };
+static const et_state_class position_state = { "data position", save_position, restore_position };
 
 static int attach(et_task *self, et_state *state, et_error *error)
 {
@@ -136,9 +134,9 @@ int et_translation_task_open(et_task **out, const et_translation_options *option
         return et_alloc_failed(error, sizeof *task, "a task");
     task->options = *options;
     task->context = *context;
-    task->paths = (et_corpus_paths){ options->train_data.source_path,
-                                     options->train_data.target_path,
-                                     options->train_data.tsv_path };
+    task->paths =
+        (et_corpus_paths){ options->train_data.source_path, options->train_data.target_path,
+                           options->train_data.tsv_path };
     status = et_translation_open_vocabulary(task, error);
     if (!status)
         status = et_translation_open_training(task, error);

@@ -20,20 +20,20 @@
 
 typedef struct et_translation_context {
     const char *model_dir;
-    et_params *params;       /* the store that build_loss declares into */
+    et_params *params; /* the store that build_loss declares into */
     et_device *device;
     et_dtype act;
     uint64_t seed;
-    int prefetch;            /* batches ahead; 0: none */
-    et_progress *progress;   /* where people look; may be NULL */
+    int prefetch;          /* batches ahead; 0: none */
+    et_progress *progress; /* where people look; may be NULL */
 } et_translation_context;
 
 /* What opening found, for the lines before step 1. Borrowed from the task. */
 typedef struct et_translation_facts {
     const et_encoded *train;
-    const et_encoded *validation;    /* NULL: none */
+    const et_encoded *validation; /* NULL: none */
     const et_vocabulary *vocabulary;
-    double vocabulary_seconds;       /* that training it took; 0: it was there */
+    double vocabulary_seconds; /* that training it took; 0: it was there */
     const char *vocabulary_path;
 } et_translation_facts;
 

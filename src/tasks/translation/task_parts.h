@@ -8,12 +8,12 @@
 
 /* Validation data and what scores it; made at the first validation but for its data. */
 typedef struct et_validation {
-    et_encoded *encoded;      /* NULL: no validation */
+    et_encoded *encoded; /* NULL: no validation */
     et_corpus_paths paths;
-    char **references;        /* [pairs] raw target lines */
-    et_pair_source *source;   /* one pass */
+    char **references;      /* [pairs] raw target lines */
+    et_pair_source *source; /* one pass */
     et_pair_batch batch;
-    et_graph *graph;          /* the loss without derivatives */
+    et_graph *graph; /* the loss without derivatives */
     et_plan *plan;
     struct et_decoder *decoder;
 } et_validation;
@@ -29,7 +29,7 @@ typedef struct et_translation_task {
     et_encoded *encoded;
     et_pair_source *source;
     et_pair_batch batch;
-    const et_plan *bound;     /* the plan whose inputs are the batch's */
+    const et_plan *bound; /* the plan whose inputs are the batch's */
     et_validation validation;
 } et_translation_task;
 

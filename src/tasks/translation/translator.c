@@ -91,8 +91,9 @@ static int make_decoder(et_translator *t, et_dtype act, et_error *error)
     int64_t beam = o->beam_size ? o->beam_size : settings->beam_size;
     et_transformer model = model_of(t);
     if (beam < 1 || beam > ET_BEAM_SIZE_MAX || 2 * beam > et_vocabulary_size(t->vocabulary))
-        return et_fail(error, ET_ECONFIG, "beam size %lld: must be from 1 to %d, and at most half "
-                                          "the vocabulary",
+        return et_fail(error, ET_ECONFIG,
+                       "beam size %lld: must be from 1 to %d, and at most half "
+                       "the vocabulary",
                        (long long)beam, ET_BEAM_SIZE_MAX);
     et_decoder_options options = {
         .beam = { (int)beam, o->alpha < 0 ? settings->alpha : o->alpha,
@@ -135,11 +136,11 @@ int et_translator_open(et_translator **out, const char *model_dir,
     if (!t)
         return et_alloc_failed(error, sizeof *t, "a translator");
     t->options = options ? *options : defaults;
-    int status = t->options.sentences < 1
-                     ? et_fail(error, ET_ECONFIG, "sentences: %d decoded together; must be at "
-                                                  "least 1",
-                               t->options.sentences)
-                     : open_all(t, model_dir, error);
+    int status = t->options.sentences < 1 ? et_fail(error, ET_ECONFIG,
+                                                    "sentences: %d decoded together; must be at "
+                                                    "least 1",
+                                                    t->options.sentences)
+                                          : open_all(t, model_dir, error);
     if (status)
         et_translator_close(t);
     else
@@ -270,8 +271,7 @@ int et_translator_translate(et_translator *t, const char *const *lines, size_t c
 {
     et_arena arena = ET_ARENA_INIT;
     et_decoder_sentence *sentences = et_arena_array(&arena, count, sizeof *sentences);
-    int status = sentences ? ET_OK : et_alloc_failed(error, count * sizeof *sentences,
-                                                     "sentences");
+    int status = sentences ? ET_OK : et_alloc_failed(error, count * sizeof *sentences, "sentences");
     if (count)
         memset(results, 0, count * sizeof *results);
     t->lines = count;

@@ -31,8 +31,7 @@ void et_translation_close_validation(et_translation_task *task)
 
 /* ---- loss ------------------------------------------------------------------------------- */
 
-static int make_loss_plan(et_translation_task *task, const et_pair_shape *shape,
-                          et_error *error)
+static int make_loss_plan(et_translation_task *task, const et_pair_shape *shape, et_error *error)
 {
     et_validation *v = &task->validation;
     et_graph_options options = { .training = false, .act = task->context.act };
@@ -60,8 +59,7 @@ static int open_pass(et_translation_task *task, const et_pair_shape *shape, et_e
     return et_pair_iterator_open(&v->source, v->encoded, shape, &options, error);
 }
 
-static int add_losses(et_translation_task *task, double sums[ET_LOSS_SUM_COUNT],
-                      et_error *error)
+static int add_losses(et_translation_task *task, double sums[ET_LOSS_SUM_COUNT], et_error *error)
 {
     et_validation *v = &task->validation;
     for (;;) {
@@ -98,8 +96,8 @@ static int measure_loss(et_translation_task *task, et_value *logs, et_error *err
 static int make_decoder(et_translation_task *task, et_error *error)
 {
     const et_translation_model *model = &task->options.model;
-    et_transformer transformer = et_translation_transformer(
-        &task->options, et_vocabulary_size(task->vocabulary), 2);
+    et_transformer transformer =
+        et_translation_transformer(&task->options, et_vocabulary_size(task->vocabulary), 2);
     et_decoder_options options = {
         .beam = { (int)model->beam_size, model->alpha, et_vocabulary_eos(task->vocabulary) },
         .start = et_vocabulary_start(task->vocabulary),
@@ -132,8 +130,8 @@ static int decode(et_translation_task *task, et_decoder_sentence **out, et_arena
     }
     int status = task->validation.decoder ? ET_OK : make_decoder(task, error);
     return status ? status
-                  : et_decoder_run(task->validation.decoder, sentences, encoded->pairs, arena,
-                                   NULL, NULL, error);
+                  : et_decoder_run(task->validation.decoder, sentences, encoded->pairs, arena, NULL,
+                                   NULL, error);
 }
 
 /* The scores of one validation. */
@@ -204,8 +202,8 @@ static void show(const et_translation_task *task, int64_t index, const char *hyp
 }
 
 /* Detokenises, scores and collects all lines into text. */
-static int score_all(et_translation_task *task, const et_decoder_sentence *sentences,
-                     scores *s, et_strbuf *text, et_error *error)
+static int score_all(et_translation_task *task, const et_decoder_sentence *sentences, scores *s,
+                     et_strbuf *text, et_error *error)
 {
     et_strbuf line = ET_STRBUF_INIT;
     int status = ET_OK;
@@ -223,11 +221,11 @@ static int score_all(et_translation_task *task, const et_decoder_sentence *sente
     return status;
 }
 
-static int keep_translations(const et_translation_task *task, int64_t step,
-                             const et_strbuf *text, et_arena *arena, et_error *error)
+static int keep_translations(const et_translation_task *task, int64_t step, const et_strbuf *text,
+                             et_arena *arena, et_error *error)
 {
-    const char *directory = et_arena_printf(arena, "%s/%s", task->context.model_dir,
-                                            ET_TRANSLATION_OUTPUT);
+    const char *directory =
+        et_arena_printf(arena, "%s/%s", task->context.model_dir, ET_TRANSLATION_OUTPUT);
     const char *path =
         directory ? et_arena_printf(arena, "%s/%lld.txt", directory, (long long)step) : NULL;
     if (!path || text->failed)
