@@ -1,3 +1,6 @@
+/* Everything passes the hooks, so that a program sees all of our memory and a test can let any
+ * call of it fail. The hooks and the count of calls are the only state here; the hooks are set
+ * before threads start, so they need no lock. */
 #include "base/alloc.h"
 
 #include <stdatomic.h>
@@ -5,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* malloc's own alignment is 16 on every machine with 64 bits that we build for. */
 static void *system_allocate(void *payload, size_t size, size_t alignment)
 {
     (void)payload;
@@ -37,7 +41,7 @@ static et_allocator allocator = {
     .reallocate = system_reallocate,
     .release = system_release,
 };
-static atomic_size_t allocations;
+static atomic_size_t allocations; /* relaxed: a figure, it orders nothing */
 
 void et_allocator_set(const et_allocator *hooks)
 {
@@ -52,6 +56,7 @@ size_t et_alloc_count(void)
 void *et_alloc_aligned(size_t bytes, size_t alignment)
 {
     atomic_fetch_add_explicit(&allocations, 1, memory_order_relaxed);
+    /* One byte for none: NULL means failure, and malloc(0) may give it. */
     return allocator.allocate(allocator.payload, bytes ? bytes : 1, alignment);
 }
 

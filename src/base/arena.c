@@ -1,3 +1,8 @@
+/* A list of blocks, each filled from its start to its end; the newest is the one in use, and what
+ * is left of the others is lost. An object larger than a block has a block of its own size.
+ *
+ * Invariants: used <= capacity in every block; used is a multiple of 16, so that every object is
+ * aligned; under AddressSanitizer what is not given out is poisoned. */
 #include "base/arena.h"
 
 #include <stdarg.h>
@@ -36,6 +41,7 @@ struct et_arena_block {
     alignas(16) unsigned char data[];
 };
 
+/* Up to a multiple of 16, the alignment of every object. */
 static size_t round_up(size_t size)
 {
     return (size + 15) & ~(size_t)15;
@@ -57,7 +63,7 @@ static et_arena_block *add_block(et_arena *arena, size_t size)
 
 void *et_arena_alloc(et_arena *arena, size_t size)
 {
-    if (size > SIZE_MAX / 2) {
+    if (size > SIZE_MAX / 2) { /* so that no sum below overflows */
         arena->failed = true;
         return NULL;
     }
@@ -113,6 +119,7 @@ void et_arena_release(et_arena *arena)
     while (arena->block) {
         et_arena_block *block = arena->block;
         arena->block = block->next;
+        /* The memory may be given out again by an allocator that knows of no poison. */
         unpoison(block->data, block->capacity);
         et_free(block);
     }

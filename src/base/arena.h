@@ -15,7 +15,10 @@ typedef struct et_arena {
     bool failed;           /* something asked for was not given: what lives here is not whole */
 } et_arena;
 
-#define ET_ARENA_INIT { NULL, 0, false }
+#define ET_ARENA_INIT                                                                              \
+    {                                                                                              \
+        NULL, 0, false                                                                             \
+    }
 
 /* size zeroed bytes, aligned to 16; NULL if none left. Valid until clear or release. */
 void *et_arena_alloc(et_arena *arena, size_t size);

@@ -4,14 +4,14 @@
 #define ETUDE_BASE_ASSERT_H
 
 #ifdef NDEBUG
-#define et_assert(condition)       ((void)sizeof(condition))
+#define et_assert(condition)         ((void)sizeof(condition))
 #define et_assert_equal(left, right) ((void)sizeof((left) == (right)))
 #else
-#define et_assert(condition) \
+#define et_assert(condition)                                                                       \
     ((condition) ? (void)0 : et_assert_failed(__FILE__, __LINE__, #condition))
-#define et_assert_equal(left, right)                                                      \
-    ((left) == (right) ? (void)0                                                          \
-                       : et_assert_failed_values(__FILE__, __LINE__, #left " == " #right, \
+#define et_assert_equal(left, right)                                                               \
+    ((left) == (right) ? (void)0                                                                   \
+                       : et_assert_failed_values(__FILE__, __LINE__, #left " == " #right,          \
                                                  (long long)(left), (long long)(right)))
 #endif
 

@@ -1,3 +1,9 @@
+/* Walking tables: a dict of values against the table of its struct, name by name. Members of all
+ * kinds but nested structs are left to fields_scalar.c. Depth is that of the tables, which are
+ * const, and never that of what is read.
+ *
+ * Messages are made of three parts: where (file and line, or --set), the dotted path, and what is
+ * wrong with it. Paths are built in the caller's arena, for each member read; they are short. */
 #include "base/fields.h"
 
 #include <stdio.h>
@@ -58,6 +64,7 @@ static int no_memory(const struct place *place)
     return et_alloc_failed(place->error, 1, "settings");
 }
 
+/* The first names that fit, then dots: a message is read at once or not at all. */
 static void append_names(et_strbuf *out, const char *const *names)
 {
     size_t start = out->length;
@@ -150,6 +157,7 @@ int et_fields_read(const et_fields *table, void *options, const et_value *dict, 
     return read_dict(&place, table, options, dict, path ? path : "");
 }
 
+/* The text may be a whole group in flow style, so this ends in the same reader as a file. */
 static int set_value(const struct place *place, const et_field *field, void *options,
                      const char *path, const char *text)
 {
@@ -170,7 +178,7 @@ int et_fields_set(const et_fields *table, void *options, const char *path, const
                   et_arena *arena, et_error *error)
 {
     struct place place = { SET, arena, error };
-    const char *rest = path;
+    const char *rest = path; /* the part not walked yet, a tail of path */
     for (;;) {
         size_t length = strcspn(rest, ".");
         const char *key = et_arena_printf(arena, "%.*s", (int)length, rest);

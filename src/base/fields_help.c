@@ -1,3 +1,5 @@
+/* What a table says of itself: the range and the default of a member, and one line of help. The
+ * same words stand in messages about values out of range. */
 #include <math.h>
 #include <stdint.h>
 #include <string.h>

@@ -1,3 +1,7 @@
+/* What each kind of member takes is decided here and nowhere else. The rule: what a person means
+ * without doubt is taken (4e3 for an integer, yes for a truth value, 2024 for a name), and
+ * everything else is refused with what was found and what is needed. A member changes only when
+ * its value is right. */
 #include "base/fields_scalar.h"
 
 #include <inttypes.h>
@@ -219,6 +223,7 @@ int et_field_read(const et_field *field, void *options, const et_value *value, e
 void et_field_reset(const et_field *field, void *options)
 {
     void *member = et_field_member(field, options);
+    et_assert(field->kind != ET_FIELD_KIND_CHOICE || field->choices);
     switch (field->kind) {
     case ET_FIELD_KIND_BOOL:
         *(bool *)member = field->default_number != 0;
@@ -263,6 +268,7 @@ void et_field_echo(const et_field *field, const void *options, et_value *dict)
         et_value_set_string(dict, field->name, *(const char *const *)member);
         break;
     case ET_FIELD_KIND_CHOICE:
+        et_assert(*(const int *)member >= 0);
         et_value_set_string(dict, field->name, field->choices[*(const int *)member]);
         break;
     case ET_FIELD_KIND_STRINGS: {

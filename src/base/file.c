@@ -1,3 +1,9 @@
+/* The order of a durable write is open, write, fsync, close, rename, fsync of the directory (see
+ * Pillai et al., "All file systems are not created equal", OSDI 2014): at any moment of a
+ * crash path holds all of the old bytes or all of the new ones.
+ *
+ * Only regular files are read, replaced and locked. Everything is opened close-on-exec, and not
+ * blocking where a pipe could stand in the file's place. */
 #include "base/file.h"
 
 #include <errno.h>
@@ -120,6 +126,7 @@ int et_fd_write(int fd, const void *bytes, size_t length, const char *path, et_e
     return ET_OK;
 }
 
+/* Closed and abandoned writers look alike: abandoning twice is harmless. */
 static void writer_clear(et_file_writer *writer)
 {
     et_free(writer->path);
@@ -199,6 +206,8 @@ int et_file_writer_commit(et_file_writer *writer, et_error *error)
         et_file_writer_abandon(writer);
         return failure;
     }
+    /* Network file systems report some failures at close only. Linux has closed it even after
+     * EINTR, so it is never closed twice. */
     int fd = writer->fd;
     writer->fd = -1;
     int failure = ET_OK;
@@ -228,6 +237,7 @@ int et_file_write(const char *path, const void *bytes, size_t length, et_error *
     return et_file_writer_commit(&writer, error);
 }
 
+/* mkdir first and a look after it: another process may make the same one in between. */
 static int make_one(const char *path, et_error *error)
 {
     struct stat status;
@@ -297,6 +307,7 @@ static int space_of(struct statvfs *space, const char *path)
 
 int et_disk_check(const char *path, uint64_t need, et_error *error)
 {
+    /* f_bavail and not f_bfree: what root keeps for itself is not ours. */
     struct statvfs space;
     if (space_of(&space, path))
         return et_fail_errno(error, "cannot find the free space at %s", path);

@@ -1,3 +1,5 @@
+/* JSON as RFC 8259 has it, by ourselves: jansson prints its own trees only, and fixes neither the
+ * digits of numbers nor what becomes of a NaN. */
 #include "base/json.h"
 
 #include <inttypes.h>
@@ -59,6 +61,7 @@ static void print_break(et_strbuf *out, int indent, int depth)
         et_strbuf_printf(out, "\n%*s", indent * depth, "");
 }
 
+/* As deep as the tree, which a reader has limited or a program has written out. */
 static void print(et_strbuf *out, const et_value *value, int indent, int depth);
 
 static void print_children(et_strbuf *out, const et_value *value, int indent, int depth)

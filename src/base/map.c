@@ -1,3 +1,6 @@
+/* Invariants: capacity is 0 or a power of two; at most three quarters of the entries are taken, so
+ * that a search always meets an empty one; no entry is ever removed, so that a key stands between
+ * the place its hash names and the next empty entry. */
 #include "base/map.h"
 
 #include <string.h>

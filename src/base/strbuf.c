@@ -1,3 +1,5 @@
+/* Grows by half, so that n appended bytes are copied O(n) times in all. Invariants: data is NULL or
+ * has a 0 at length; length < capacity then; after a failure nothing changes any more. */
 #include "base/strbuf.h"
 
 #include <math.h>

@@ -14,7 +14,10 @@ typedef struct et_strbuf {
     bool failed;     /* an allocation failed: data is not whole */
 } et_strbuf;
 
-#define ET_STRBUF_INIT { NULL, 0, 0, false }
+#define ET_STRBUF_INIT                                                                             \
+    {                                                                                              \
+        NULL, 0, 0, false                                                                          \
+    }
 
 void et_strbuf_append(et_strbuf *buffer, const char *text);
 void et_strbuf_append_bytes(et_strbuf *buffer, const void *bytes, size_t length);

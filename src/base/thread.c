@@ -1,3 +1,5 @@
+/* A thread, and a ring of pointers under one mutex with two conditions. Signals stay with the main
+ * thread: it alone saves and stops, and a blocked writer must not be woken by ^C instead. */
 #include "base/thread.h"
 
 #include <errno.h>
@@ -92,6 +94,7 @@ void et_queue_finish(et_queue *queue, int status, const et_error *error)
     et_assert(!queue->finished);
     queue->finished = true;
     queue->status = status;
+    /* A copy: the writer's own is gone when the reader asks. */
     if (status && error)
         queue->error = *error;
     else if (status)
@@ -105,6 +108,7 @@ int et_queue_take(et_queue *queue, void **item, et_error *error)
     *item = NULL;
     int status = ET_OK;
     pthread_mutex_lock(&queue->mutex);
+    /* Items first, then the end: an error does not overtake the work done before it. */
     while (queue->count == 0 && !queue->finished && !queue->stopped)
         pthread_cond_wait(&queue->news, &queue->mutex);
     if (queue->count > 0) {
@@ -125,6 +129,7 @@ void et_queue_stop(et_queue *queue)
 {
     pthread_mutex_lock(&queue->mutex);
     queue->stopped = true;
+    /* All of them: no one who waits, on either side, has anything left to wait for. */
     pthread_cond_broadcast(&queue->room);
     pthread_cond_broadcast(&queue->news);
     pthread_mutex_unlock(&queue->mutex);

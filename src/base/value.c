@@ -1,3 +1,9 @@
+/* A tree in an arena: children are a singly linked list with its end, so that appending is O(1) and
+ * order is kept. Looking a key up walks the list: options have tens of keys, and who has thousands
+ * walks the list itself.
+ *
+ * Invariants: children of a dict have a key, those of a list have none; a child's arena is its
+ * parent's; count is the length of the list. */
 #include "base/value.h"
 
 #include <string.h>
@@ -265,7 +271,8 @@ int et_value_read_string(const et_value *dict, const char *key, const char **out
     return ET_OK;
 }
 
-/* Gives to what from holds, children and all. False: no memory. */
+/* Gives to what from holds, children and all; line and text too, so that a message about a merged
+ * setting still names where it was written. False: no memory. */
 static bool copy_into(et_value *to, const et_value *from)
 {
     to->kind = from->kind;

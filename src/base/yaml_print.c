@@ -1,3 +1,6 @@
+/* YAML that every reader takes alike, by ourselves: libyaml's printer would copy the tree into its
+ * events first, and quotes by the rules of YAML 1.1 or not at all. Strings are plain where nobody
+ * can mistake them, else in double quotes, the one style that can hold anything. */
 #include "base/yaml.h"
 
 #include <inttypes.h>

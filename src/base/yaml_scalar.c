@@ -1,3 +1,5 @@
+/* The core schema is a list of regular expressions; each function below is one of them, so that
+ * nothing depends on what strtod takes (hexadecimal floats, "infinity", leading blanks). */
 #include "base/yaml_scalar.h"
 
 #include <errno.h>

@@ -353,8 +353,7 @@ static void test_fields__help(void **state)
     et_fields_help(&table, &text, "task");
     static const char *const lines[] = {
         "task.model.encoder.num_layers             integer   6 (1 to 100)  layers\n",
-        "task.model.decoder.activation             choice    gelu (relu, gelu, swish)  of the "
-        "inner",
+        "task.model.decoder.activation             choice    gelu (relu, gelu, swish)  of",
         "task.model.decoder.use_bias               bool      false  whether dense layers add one\n",
         "task.model.alpha                          number    0.6 (0 or more)  length penalty\n",
         "task.source_path                          texts     []  files with a sentence a line\n",
