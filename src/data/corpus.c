@@ -208,6 +208,7 @@ void et_corpus_place(const et_corpus_paths *paths, const int64_t *lines, bool ta
 {
     const et_strings *files = et_corpus_files(paths, target);
     size_t file = 0;
+    et_assert(index >= 0 && files->count > 0);
     while (file + 1 < files->count && index >= lines[file])
         index -= lines[file++];
     *path = files->items[file];

@@ -75,6 +75,7 @@ static void append_side(builder *build, const int32_t *ids, size_t count)
         for (size_t i = 0; i < count; i++)
             ((uint16_t *)at)[i] = (uint16_t)ids[i];
     build->out->piece_count += count;
+    et_assert(build->out->piece_count <= build->piece_capacity);
 }
 
 static int append_pair(builder *build, int64_t index, const et_pieces sides[2], et_error *error)
@@ -97,6 +98,7 @@ static int append_pair(builder *build, int64_t index, const et_pieces sides[2], 
 
 static seen *find_seen(seen *table, uint64_t capacity, uint64_t source, uint64_t target)
 {
+    et_assert((capacity & (capacity - 1)) == 0);
     uint64_t at = (source ^ (target << 1 | target >> 63)) & (capacity - 1);
     while (table[at].used && (table[at].source != source || table[at].target != target))
         at = (at + 1) & (capacity - 1);

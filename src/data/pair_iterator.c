@@ -127,6 +127,8 @@ static void load_pool(pair_iterator *self)
         return;
     int64_t begin = pool_begin(self, self->position.pool);
     int64_t count = pool_begin(self, self->position.pool + 1) - begin;
+    et_assert(self->position.pool < self->pools);
+    et_assert(count > 0 && count <= self->pool_size);
     if (self->options.bucket)
         sort_pool(self, self->order + begin, count);
     else
@@ -174,6 +176,9 @@ static void fill_batch(const pair_iterator *self, et_pair_batch *batch)
         add_target(self->encoded, batch, pair);
         batch->pair[batch->segments++] = pair;
     }
+    et_assert(batch->segments > 0);
+    et_assert(batch->source_tokens <= self->source.shape.source_budget);
+    et_assert(batch->target_tokens <= self->source.shape.target_budget);
     et_pair_batch_finish(batch, &self->source.shape);
 }
 

@@ -2,8 +2,11 @@
 
 #include <stddef.h>
 
+#include "base/assert.h"
+
 int et_pair_source_next(et_pair_source *source, et_pair_batch *batch, et_error *error)
 {
+    et_assert(source->class->next && batch->source_ids);
     return source->class->next(source, batch, error);
 }
 

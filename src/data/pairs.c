@@ -48,6 +48,9 @@ static void fill(int32_t *values, int64_t begin, int64_t end, int32_t value)
 
 void et_pair_batch_finish(et_pair_batch *batch, const et_pair_shape *shape)
 {
+    et_assert(batch->segments >= 0 && batch->segments <= shape->max_segments);
+    et_assert(batch->source_tokens <= shape->source_budget);
+    et_assert(batch->target_tokens <= shape->target_budget);
     fill(batch->source_ids, batch->source_tokens, shape->source_budget, -1);
     fill(batch->source_positions, batch->source_tokens, shape->source_budget, 0);
     fill(batch->target_ids, batch->target_tokens, shape->target_budget, -1);

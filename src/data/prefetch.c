@@ -93,6 +93,7 @@ static int prefetch_next(et_pair_source *source, et_pair_batch *batch, et_error 
         return ET_OK;
     }
     slot *filled = item;
+    et_assert(filled >= self->slots && filled < self->slots + self->depth);
     et_pair_batch_copy(batch, &filled->batch, &source->shape);
     self->position = filled->after;
     et_queue_put(self->empty, filled);

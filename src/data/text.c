@@ -92,6 +92,7 @@ static int read_raw(et_text *text, et_error *error)
     if (got < 0)
         return et_fail_errno(error, "cannot read %s", current_path(text));
     text->raw_end += (size_t)got;
+    et_assert(text->raw_end <= RAW_SIZE);
     text->raw_drained = got == 0;
     return ET_OK;
 }
@@ -144,6 +145,7 @@ static int unpack(et_text *text, char *out, size_t room, size_t *got, et_error *
             inflateReset(stream);
         }
     }
+    et_assert(stream->avail_out <= room);
     *got = room - stream->avail_out;
     return ET_OK;
 }
