@@ -1,0 +1,139 @@
+#include "train/state.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include "base/json.h"
+#include "train/train.h"
+
+static et_params *make_params(void)
+{
+    et_params *params;
+    int index;
+    assert_ok(et_params_new(&params, error));
+    assert_ok(
+        et_params_declare(params, "a/weight", et_shape_2(3, 5), (et_init){ 0 }, &index, error));
+    assert_ok(et_params_declare(params, "b", et_shape_1(7), (et_init){ 0 }, &index, error));
+    assert_ok(et_params_materialize(params, 1, true, error));
+    return params;
+}
+
+static et_optimizer *make_optimizer(et_params *params)
+{
+    et_optimization_options options;
+    et_fields_defaults(&et_optimization_fields, &options);
+    options.optimizer.type = ET_OPTIMIZER_ADAM;
+    options.learning_rate.type = ET_RATE_CONSTANT;
+    options.ema.enabled = true;
+    et_optimizer *optimizer;
+    assert_ok(et_optimizer_new(&optimizer, params, &et_kernels_reference, &options, error));
+    return optimizer;
+}
+
+static void test_state__params_and_optimizer(void **unused)
+{
+    (void)unused;
+    static const struct {
+        const char *name;
+        int64_t count;
+    } expected[] = {
+        { "a/weight", 15 },
+        { "b", 7 },
+        { "optimizer/m/a/weight", 15 },
+        { "optimizer/m/b", 7 },
+        { "optimizer/v/a/weight", 15 },
+        { "optimizer/v/b", 7 },
+        { "average/a/weight", 15 },
+        { "average/b", 7 },
+    };
+    et_arena arena = ET_ARENA_INIT;
+    et_params *params = make_params();
+    et_optimizer *optimizer = make_optimizer(params);
+    et_state *state;
+    assert_ok(et_state_new(&state, error));
+    assert_ok(et_state_add_params(state, params, error));
+    assert_ok(et_state_add_optimizer(state, optimizer, params, error));
+    assert_int_equal(et_state_tensor_count(state), 8);
+    for (size_t i = 0; i < 8; i++) {
+        const et_state_tensor *tensor = et_state_tensor_at(state, i);
+        assert_string_equal(tensor->name, expected[i].name);
+        assert_int_equal(et_shape_count(tensor->shape), expected[i].count);
+        assert_int_equal(et_state_is_weight(tensor->name), i < 2);
+        assert_ptr_equal(et_state_tensor_find(state, tensor->name), tensor);
+    }
+    assert_ptr_equal(et_state_tensor_at(state, 1)->data,
+                     et_params_values(params) + et_params_offset(params, 1));
+    assert_null(et_state_tensor_find(state, "c"));
+
+    et_optimizer_set_iterations(optimizer, 41);
+    et_value *tree;
+    assert_ok(et_state_save(state, &tree, &arena, error));
+    et_optimizer_set_iterations(optimizer, 0);
+    uint64_t version = et_params_version(params);
+    assert_ok(et_state_match(state, tree, error));
+    assert_ok(et_state_restore(state, tree, error));
+    assert_int_equal(et_optimizer_iterations(optimizer), 41);
+    assert_int_equal(et_params_version(params), version + 1);
+    et_state_free(state);
+    et_optimizer_free(optimizer);
+    et_params_free(params);
+    et_arena_release(&arena);
+}
+
+static void test_state__text_is_stable(void **unused)
+{
+    (void)unused;
+    et_arena arena = ET_ARENA_INIT;
+    et_strbuf text = ET_STRBUF_INIT;
+    toy t = toy_new(3);
+    toy_attach(&t);
+    et_value *tree;
+    assert_ok(et_state_save(t.state, &tree, &arena, error));
+    et_json_print(&text, tree, 0);
+    assert_string_equal(text.data, "{\"toy\":{\"step\":3,\"real\":1.0}}");
+    et_strbuf_release(&text);
+    et_arena_release(&arena);
+    toy_free(&t);
+}
+
+static void test_state__mismatch(void **unused)
+{
+    (void)unused;
+    static const struct {
+        const char *text;
+        int status;
+        const char *part;
+    } cases[] = {
+        { "[]", ET_EFORMAT, "not a group" },
+        { "{}", ET_ECONFIG, "holds no state of toy" },
+        { "{\"toy\":3}", ET_ECONFIG, "holds no state of toy" },
+        { "{\"toy\":{},\"more\":{}}", ET_ECONFIG, "holds state of more" },
+    };
+    toy t = toy_new(3);
+    toy_attach(&t);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        et_arena arena = ET_ARENA_INIT;
+        et_value *tree;
+        assert_ok(et_json_parse(&tree, &arena, cases[i].text, strlen(cases[i].text), "t", error));
+        assert_fails(et_state_match(t.state, tree, error), cases[i].status, cases[i].part);
+        et_arena_release(&arena);
+    }
+    et_arena arena = ET_ARENA_INIT;
+    et_value *tree = et_value_dict(&arena);
+    et_value_set_string(et_value_set_dict(tree, "toy"), "step", "x");
+    assert_fails(et_state_restore(t.state, tree, error), ET_EFORMAT, "restoring toy: ");
+    et_arena_release(&arena);
+    toy_free(&t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_state__params_and_optimizer),
+        cmocka_unit_test(test_state__text_is_stable),
+        cmocka_unit_test(test_state__mismatch),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
