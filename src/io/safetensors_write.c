@@ -147,7 +147,7 @@ static int append_header(struct draft *draft, const et_value *metadata, et_error
 static int seal_head(struct draft *draft, et_error *error)
 {
     et_strbuf *head = &draft->head;
-    while (head->length % ET_SAFETENSORS_ALIGNMENT != 0)
+    while (!head->failed && head->length % ET_SAFETENSORS_ALIGNMENT != 0)
         et_strbuf_append_char(head, ' ');
     if (head->failed)
         return et_alloc_failed(error, head->length, "the header of a checkpoint");
