@@ -1,0 +1,271 @@
+/* Plans: what fusing and reusing memory must not change, what threads must not change, and what
+ * a step must not do. */
+#include "exec/model.h"
+
+#include <math.h>
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "nn/transformer.h"
+
+#define TOKENS   40
+#define SEGMENTS 6
+#define PIECES   50
+
+static int32_t source_ids[TOKENS], source_positions[TOKENS], source_offsets[SEGMENTS + 1];
+static int32_t target_ids[TOKENS], target_positions[TOKENS], target_offsets[SEGMENTS + 1];
+static int32_t labels[TOKENS];
+static bool norm_first = true;
+static et_activation activation = ET_ACTIVATION_RELU;
+
+/* A small Transformer with everything on. */
+static et_node *transformer_loss(et_scope *s)
+{
+    et_transformer_stack stack = {
+        .num_layers = 2,
+        .num_attention_heads = 2,
+        .intermediate_size = 24,
+        .activation = activation,
+        .dropout_rate = 0.2f,
+        .attention_dropout_rate = 0.1f,
+        .intermediate_dropout = 0.1f,
+        .use_bias = true,
+        .norm_first = norm_first,
+        .final_norm = true,
+        .norm_epsilon = 1e-6f,
+    };
+    et_transformer model = { .encoder = stack,
+                             .decoder = stack,
+                             .vocabulary = PIECES,
+                             .width = 16,
+                             .max_positions = 20,
+                             .dropout_rate = 0.1f };
+    et_node *h = et_transformer_train(s, &model, TOKENS, TOKENS, SEGMENTS);
+    et_node *at = et_input(s, "target_labels", ET_I32, et_shape_1(TOKENS));
+    return et_vocabulary_loss(h, et_transformer_table(s, &model), at, 0.1f);
+}
+
+/* Sentences of 1 to 7 tokens; the last segment and the last tokens are empty. */
+static void fill(int32_t *ids, int32_t *positions, int32_t *offsets, int first)
+{
+    int at = 0;
+    for (int s = 0; s < SEGMENTS; s++) {
+        int length = s == SEGMENTS - 1 ? 0 : 1 + (first + 3 * s) % 7;
+        offsets[s] = at;
+        for (int i = 0; i < length; i++, at++) {
+            ids[at] = (first + 7 * at) % PIECES;
+            positions[at] = i;
+        }
+    }
+    offsets[SEGMENTS] = at;
+    for (; at < TOKENS; at++) {
+        ids[at] = -1;
+        positions[at] = 0;
+    }
+}
+
+static void bind_batch(et_plan *plan)
+{
+    fill(source_ids, source_positions, source_offsets, 2);
+    fill(target_ids, target_positions, target_offsets, 4);
+    for (int i = 0; i < TOKENS; i++)
+        labels[i] = target_ids[i] < 0 ? -1 : (target_ids[i] + 1) % PIECES;
+    et_plan_bind(plan, "source_ids", source_ids);
+    et_plan_bind(plan, "source_positions", source_positions);
+    et_plan_bind(plan, "source_offsets", source_offsets);
+    et_plan_bind(plan, "target_ids", target_ids);
+    et_plan_bind(plan, "target_positions", target_positions);
+    et_plan_bind(plan, "target_offsets", target_offsets);
+    et_plan_bind(plan, "target_labels", labels);
+}
+
+/* Loss and gradients of one run, in a copy. */
+typedef struct outcome {
+    float sums[ET_LOSS_SUM_COUNT];
+    float *gradients;
+    size_t bytes;
+} outcome;
+
+static outcome run_with(et_dtype act, const et_plan_options *options)
+{
+    test_model model;
+    outcome result;
+    test_model_open_with(&model, transformer_loss, act, true, options);
+    bind_batch(model.plan);
+    for (uint64_t step = 0; step < 2; step++)
+        et_plan_run(model.plan, (et_random){ 11, step, 0 });
+    memcpy(result.sums, et_plan_output(model.plan, 0).data, sizeof result.sums);
+    result.bytes = (size_t)et_params_flat_size(model.params) * sizeof(float);
+    result.gradients = malloc(result.bytes);
+    assert_non_null(result.gradients);
+    memcpy(result.gradients, et_params_gradients(model.params), result.bytes);
+    test_model_close(&model);
+    return result;
+}
+
+static void assert_same_bits(outcome a, outcome b)
+{
+    assert_memory_equal(a.sums, b.sums, sizeof a.sums);
+    assert_int_equal(a.bytes, b.bytes);
+    assert_memory_equal(a.gradients, b.gradients, a.bytes);
+    free(a.gradients);
+    free(b.gradients);
+}
+
+/* In float32 a chain gives what its ops give one by one. */
+static void test_plan__fusing_changes_nothing(void **state)
+{
+    (void)state;
+    et_plan_options naive = { .fuse = false, .reuse = false };
+    for (int k = 0; k < 4; k++) {
+        norm_first = k & 1;
+        activation = k & 2 ? ET_ACTIVATION_GELU : ET_ACTIVATION_RELU;
+        outcome planned = run_with(ET_F32, NULL);
+        assert_true(isfinite(planned.sums[0]) && planned.sums[0] > 0);
+        assert_true(planned.sums[ET_LOSS_SUM_TOKENS] == target_offsets[SEGMENTS]);
+        assert_same_bits(planned, run_with(ET_F32, &naive));
+    }
+}
+
+static void test_plan__reusing_memory_changes_nothing(void **state)
+{
+    (void)state;
+    et_plan_options alone = { .fuse = true, .reuse = false };
+    assert_same_bits(run_with(ET_F32, NULL), run_with(ET_F32, &alone));
+    if (et_gemm_has_bf16())
+        assert_same_bits(run_with(ET_BF16, NULL), run_with(ET_BF16, &alone));
+}
+
+static void test_plan__threads_change_nothing(void **state)
+{
+    (void)state;
+    int most = omp_get_max_threads();
+    for (int act = ET_F32; act <= (et_gemm_has_bf16() ? ET_BF16 : ET_F32); act++) {
+        omp_set_num_threads(1);
+        outcome one = run_with((et_dtype)act, NULL);
+        for (int threads = 2; threads <= 4; threads++) {
+            omp_set_num_threads(threads);
+            outcome again = { .bytes = one.bytes };
+            again.gradients = malloc(one.bytes);
+            assert_non_null(again.gradients);
+            memcpy(again.gradients, one.gradients, one.bytes);
+            memcpy(again.sums, one.sums, sizeof one.sums);
+            assert_same_bits(again, run_with((et_dtype)act, NULL));
+        }
+        free(one.gradients);
+    }
+    omp_set_num_threads(most);
+}
+
+/* What was read before a run's inputs is of no account: buffers full of NaN give the same. */
+static void test_plan__runs_leave_nothing_behind(void **state)
+{
+    (void)state;
+    test_model model;
+    test_model_open(&model, transformer_loss);
+    bind_batch(model.plan);
+    float first[ET_LOSS_SUM_COUNT];
+    et_plan_run(model.plan, (et_random){ 1, 1, 0 });
+    memcpy(first, et_plan_output(model.plan, 0).data, sizeof first);
+    size_t bytes = (size_t)et_params_flat_size(model.params) * sizeof(float);
+    float *gradients = malloc(bytes);
+    assert_non_null(gradients);
+    memcpy(gradients, et_params_gradients(model.params), bytes);
+    for (int i = 0; i < 3; i++)
+        et_plan_run(model.plan, (et_random){ 1, (uint64_t)i, 0 });
+    assert_memory_equal(first + ET_LOSS_SUM_TOKENS,
+                        (float *)et_plan_output(model.plan, 0).data + ET_LOSS_SUM_TOKENS,
+                        sizeof(float));
+    et_plan_run(model.plan, (et_random){ 1, 1, 0 });
+    assert_memory_equal(first, et_plan_output(model.plan, 0).data, sizeof first);
+    assert_memory_equal(gradients, et_params_gradients(model.params), bytes);
+    free(gradients);
+    test_model_close(&model);
+}
+
+static void test_plan__allocates_nothing(void **state)
+{
+    (void)state;
+    test_model model;
+    test_model_open(&model, transformer_loss);
+    bind_batch(model.plan);
+    et_plan_run(model.plan, (et_random){ 1, 0, 0 });
+    size_t before = et_alloc_count();
+    for (uint64_t step = 1; step < 5; step++) {
+        et_params_changed(model.params, true);
+        et_plan_run(model.plan, (et_random){ 1, step, 0 });
+    }
+    assert_int_equal(et_alloc_count(), before);
+    test_model_close(&model);
+}
+
+static void test_plan__reuse_saves_memory(void **state)
+{
+    (void)state;
+    test_model reusing, plain;
+    et_plan_options alone = { .fuse = true, .reuse = false };
+    test_model_open(&reusing, transformer_loss);
+    test_model_open_with(&plain, transformer_loss, ET_F32, true, &alone);
+    size_t small = et_plan_memory_needed(reusing.plan).activations;
+    size_t large = et_plan_memory_needed(plain.plan).activations;
+    assert_true(small < large / 2);
+    test_model_close(&reusing);
+    test_model_close(&plain);
+}
+
+static void test_plan__names_the_first_bad_value(void **state)
+{
+    (void)state;
+    test_model model;
+    test_model_open(&model, transformer_loss);
+    bind_batch(model.plan);
+    int index = et_params_find(model.params, "decoder/layer_1/feed_forward/in/weight");
+    assert_true(index >= 0);
+    float *weight = et_params_values(model.params) + et_params_offset(model.params, index);
+    assert_null(et_plan_find_not_finite(model.plan, (et_random){ 1, 0, 0 }));
+    weight[3] = NAN;
+    et_params_changed(model.params, true);
+    assert_string_equal(et_plan_find_not_finite(model.plan, (et_random){ 1, 0, 0 }),
+                        "decoder/layer_1/feed_forward/in/weight");
+    test_model_close(&model);
+}
+
+static et_node *mismatched(et_scope *s)
+{
+    et_node *a = et_param(s, "a", et_shape_2(3, 4), (et_init){ ET_INIT_ONES, 0 });
+    et_node *b = et_param(s, "b", et_shape_2(5, 2), (et_init){ ET_INIT_ONES, 0 });
+    return et_sum(et_relu(et_matmul(a, b, NULL, NULL)));
+}
+
+static void test_plan__a_bad_shape_is_named_once(void **state)
+{
+    (void)state;
+    et_error error = ET_ERROR_INIT;
+    et_params *params;
+    et_graph *graph;
+    assert_int_equal(et_params_new(&params, &error), ET_OK);
+    assert_int_equal(et_graph_new(&graph, params, NULL, &error), ET_OK);
+    mismatched(et_graph_scope(graph));
+    assert_int_equal(et_graph_finish(graph, &error), ET_EGRAPH);
+    assert_string_equal(error.text,
+                        "matmul_2 (matmul): inner sizes differ: a [3, 4] and b [5, 2]");
+    et_graph_free(graph);
+    et_params_free(params);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_plan__fusing_changes_nothing),
+        cmocka_unit_test(test_plan__reusing_memory_changes_nothing),
+        cmocka_unit_test(test_plan__threads_change_nothing),
+        cmocka_unit_test(test_plan__runs_leave_nothing_behind),
+        cmocka_unit_test(test_plan__allocates_nothing),
+        cmocka_unit_test(test_plan__reuse_saves_memory),
+        cmocka_unit_test(test_plan__names_the_first_bad_value),
+        cmocka_unit_test(test_plan__a_bad_shape_is_named_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
