@@ -6,17 +6,45 @@
 
 #include "base/assert.h"
 #include "kernel/attention.h"
+#include "kernel/tables.h"
+
+#ifdef __x86_64__
+static bool has_avx2(void)
+{
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+           __builtin_cpu_supports("bmi2");
+}
+
+static bool has_avx512(void)
+{
+    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+}
+#endif
 
 const et_kernels *et_kernels_named(const char *name)
 {
     if (strcmp(name, "reference") == 0)
         return &et_kernels_reference;
+    if (strcmp(name, "plain") == 0)
+        return &et_kernels_plain;
+#ifdef __x86_64__
+    if (strcmp(name, "avx2") == 0 && has_avx2())
+        return &et_kernels_avx2;
+    if (strcmp(name, "avx512") == 0 && has_avx512())
+        return &et_kernels_avx512;
+#endif
     return NULL;
 }
 
 const et_kernels *et_kernels_best(void)
 {
-    return &et_kernels_reference;
+    static const char *const by_speed[] = { "avx512", "avx2", "plain" };
+    const char *wanted = getenv("ETUDE_ISA");
+    const et_kernels *best = wanted ? et_kernels_named(wanted) : NULL;
+    for (size_t i = 0; !best; i++) /* "plain" is always there */
+        best = et_kernels_named(by_speed[i]);
+    return best;
 }
 
 uint32_t et_dropout_threshold(float rate)
@@ -37,6 +65,7 @@ size_t et_attention_scratch(int longest_query, int longest_key, int head_dim)
     size_t dim = et_attention_padded((size_t)head_dim);
     (void)longest_query;
     /* k, its transpose, v's transpose, dk, dv; q, dout, dq of a pass; weights and their
-     * gradient of a pass; one line of slack for alignment. */
-    return 5 * keys * dim + ET_ATTENTION_ROWS * (3 * dim + 2 * keys) + ET_ATTENTION_PAD;
+     * gradient of a pass; its dropout bits; one line of slack for alignment. */
+    return 5 * keys * dim + ET_ATTENTION_ROWS * (3 * dim + 2 * keys + keys / 32 + 1) +
+           ET_ATTENTION_PAD;
 }

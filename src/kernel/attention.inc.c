@@ -1,0 +1,401 @@
+/* Attention over segments. One item of work is a tile: a (segment, head). Its keys and values
+ * become float32 in scratch once, padded to whole vectors; queries pass in blocks of
+ * ET_ATTENTION_ROWS, so that a block's scores against all keys stay in cache. All products are
+ * product() below, on scratch; no two tiles write the same element, so threads cannot change
+ * a bit. */
+
+/* One (segment, head). */
+typedef struct tile {
+    int64_t query_row, key_row; /* first rows */
+    int queries, keys;          /* rows */
+    int padded_keys, dim;       /* of scratch rows: keys and head_dim in whole vectors */
+    int head;
+    int64_t column; /* head * head_dim */
+} tile;
+
+/* A thread's scratch, float32. The sizes add up to et_attention_scratch(). */
+typedef struct room {
+    float *k, *k_across, *v_across, *dk, *dv; /* [keys, dim]; across: [dim, padded_keys] */
+    float *q, *dout, *dq;                     /* [ET_ATTENTION_ROWS, dim] */
+    float *p, *ds;                            /* [ET_ATTENTION_ROWS, padded_keys] */
+    uint8_t *keep;                            /* [ET_ATTENTION_ROWS, keep_stride(keys)] bits */
+} room;
+
+static int whole_vectors(int count)
+{
+    return (count + V_LANES - 1) / V_LANES * V_LANES;
+}
+
+/* Bytes of a row of dropout bits: whole vectors of the widest table. */
+static int keep_stride(int keys)
+{
+    return (int)(et_attention_padded((size_t)keys) / 8);
+}
+
+static tile tile_of(const et_attention_shape *shape, int64_t item)
+{
+    const int segment = (int)(item / shape->heads), head = (int)(item % shape->heads);
+    const int keys = shape->key_offsets[segment + 1] - shape->key_offsets[segment];
+    return (tile){
+        .query_row = shape->query_offsets[segment],
+        .key_row = shape->key_offsets[segment],
+        .queries = shape->query_offsets[segment + 1] - shape->query_offsets[segment],
+        .keys = keys,
+        .padded_keys = whole_vectors(keys),
+        .dim = whole_vectors(shape->head_dim),
+        .head = head,
+        .column = (int64_t)head * shape->head_dim,
+    };
+}
+
+static room room_of(const et_attention_shape *shape, const tile *at, float *scratch)
+{
+    const size_t keys = et_attention_padded((size_t)at->keys);
+    const size_t dim = et_attention_padded((size_t)shape->head_dim);
+    float *next = scratch + (size_t)omp_get_thread_num() * shape->scratch_per_thread;
+    float *const base = next;
+    room to;
+    next += (64 - (uintptr_t)next % 64) % 64 / sizeof(float);
+    float **const large[] = { &to.k, &to.k_across, &to.v_across, &to.dk, &to.dv };
+    for (int i = 0; i < 5; i++, next += keys * dim)
+        *large[i] = next;
+    float **const small[] = { &to.q, &to.dout, &to.dq };
+    for (int i = 0; i < 3; i++, next += ET_ATTENTION_ROWS * dim)
+        *small[i] = next;
+    to.p = next;
+    to.ds = to.p + ET_ATTENTION_ROWS * keys;
+    next = to.ds + ET_ATTENTION_ROWS * keys;
+    to.keep = (uint8_t *)next;
+    next += ET_ATTENTION_ROWS * (keys / 32 + 1);
+    et_assert((size_t)(next - base) <= shape->scratch_per_thread);
+    (void)base;
+    return to;
+}
+
+/* to[i] = factor * x[row + i], rows of dim floats, 0 beyond head_dim. */
+ET_INLINE void take_rows(float *to, const void *x, int64_t at, int64_t stride, int rows, int dim,
+                         int head_dim, float factor, et_dtype dtype)
+{
+    for (int i = 0; i < rows; i++)
+        for (int d = 0; d < dim; d += V_LANES)
+            v_store(to + i * dim + d,
+                    v_read_n(x, at + i * stride + d, head_dim - d, dtype) * v_set(factor));
+}
+
+/* to[d] = column d of x's rows: [dim, padded_keys], 0 beyond both ends. */
+ET_INLINE void take_across(float *to, const void *x, int64_t at, int64_t stride, int rows,
+                           int padded, int dim, int head_dim, et_dtype dtype)
+{
+    for (int j = 0; j < rows; j += V_LANES)
+        for (int d = 0; d < dim; d += V_LANES) {
+            vf square[V_LANES];
+            ET_UNROLL
+            for (int r = 0; r < V_LANES; r++)
+                square[r] = j + r < rows
+                                ? v_read_n(x, at + (j + r) * stride + d, head_dim - d, dtype)
+                                : v_set(0.0f);
+            v_transpose(square);
+            ET_UNROLL
+            for (int r = 0; r < V_LANES; r++)
+                v_store(to + (d + r) * padded + j, square[r]);
+        }
+}
+
+ET_INLINE void put_rows(void *y, const float *from, int64_t at, int64_t stride, int rows, int dim,
+                        int head_dim, float factor, et_dtype dtype)
+{
+    for (int i = 0; i < rows; i++)
+        for (int d = 0; d < head_dim; d += V_LANES)
+            v_write_n(y, at + i * stride + d, v_load(from + i * dim + d) * v_set(factor),
+                      head_dim - d, dtype);
+}
+
+/* A product on scratch: c [m, n] (+)= a [m, k] b [k, n]. a's element (i, l) is at
+ * i * a_row + l * a_step, so a may lie across; n is whole vectors. */
+typedef struct operands {
+    float *c;
+    const float *a, *b;
+    int c_row, a_row, a_step, b_row;
+    int k;
+    bool add;
+} operands;
+
+/* rows x vectors of c, held in registers: rows and vectors are constants. */
+ET_INLINE void product_block(const operands *at, int i, int j, const int rows, const int vectors)
+{
+    vf sum[V_PRODUCT_ROWS][2];
+    const float *a = at->a + i * at->a_row, *b = at->b + j;
+    float *c = at->c + i * at->c_row + j;
+    ET_UNROLL
+    for (int r = 0; r < rows; r++)
+        ET_UNROLL
+    for (int s = 0; s < vectors; s++)
+        sum[r][s] = at->add ? v_load(c + r * at->c_row + s * V_LANES) : v_set(0.0f);
+    for (int l = 0; l < at->k; l++, a += at->a_step, b += at->b_row) {
+        vf right[2];
+        ET_UNROLL
+        for (int s = 0; s < vectors; s++)
+            right[s] = v_load(b + s * V_LANES);
+        ET_UNROLL
+        for (int r = 0; r < rows; r++) {
+            const vf left = v_set(a[r * at->a_row]);
+            ET_UNROLL
+            for (int s = 0; s < vectors; s++)
+                sum[r][s] = v_fma(left, right[s], sum[r][s]);
+        }
+    }
+    ET_UNROLL
+    for (int r = 0; r < rows; r++)
+        ET_UNROLL
+    for (int s = 0; s < vectors; s++)
+        v_store(c + r * at->c_row + s * V_LANES, sum[r][s]);
+}
+
+ET_INLINE void product_columns(const operands *at, int m, int j, const int vectors)
+{
+    int i = 0;
+    for (; i + V_PRODUCT_ROWS <= m; i += V_PRODUCT_ROWS)
+        product_block(at, i, j, V_PRODUCT_ROWS, vectors);
+    for (; i + V_PRODUCT_ROWS / 2 <= m; i += V_PRODUCT_ROWS / 2)
+        product_block(at, i, j, V_PRODUCT_ROWS / 2, vectors);
+    for (; i < m; i++)
+        product_block(at, i, j, 1, vectors);
+}
+
+static void product(const operands *at, int m, int n)
+{
+    int j = 0;
+    for (; j + 2 * V_LANES <= n; j += 2 * V_LANES)
+        product_columns(at, m, j, 2);
+    for (; j < n; j += V_LANES)
+        product_columns(at, m, j, 1);
+}
+
+/* The block of queries first .. first + rows of a tile, and the keys that it can see. */
+typedef struct pass {
+    int first, rows;
+    int keys, columns; /* columns: keys in whole vectors */
+} pass;
+
+static pass pass_of(const et_attention_shape *shape, const tile *at, int first)
+{
+    pass now = { .first = first, .rows = at->queries - first, .keys = at->keys };
+    if (now.rows > ET_ATTENTION_ROWS)
+        now.rows = ET_ATTENTION_ROWS;
+    if (shape->causal && first + now.rows < now.keys)
+        now.keys = first + now.rows;
+    now.columns = whole_vectors(now.keys);
+    return now;
+}
+
+/* Keys that row i of a pass sees. */
+static int visible(const et_attention_shape *shape, const pass *now, int i)
+{
+    const int limit = now->first + i + 1;
+    return shape->causal && limit < now->keys ? limit : now->keys;
+}
+
+/* The dropout bits of a pass. */
+static void keep_pass(const room *in, const et_attention_shape *shape, const tile *at,
+                      const pass *now, const keep_stream *stream)
+{
+    const uint64_t heads = (uint64_t)shape->heads;
+    const uint64_t first = ((uint64_t)(at->query_row + now->first) * heads + at->head) << 13;
+    if (shape->rate > 0 && now->keys > 0)
+        keep_grid(in->keep, keep_stride(at->keys), stream, first, heads << 13, now->rows,
+                  (now->keys + 7) / 8);
+}
+
+/* q scaled, and p = scores of the pass. */
+ET_INLINE void scores(const room *in, const et_attention_shape *shape, const tile *at,
+                      const pass *now, const void *q, et_dtype dtype)
+{
+    take_rows(in->q, q, (at->query_row + now->first) * shape->query_stride + at->column,
+              shape->query_stride, now->rows, at->dim, shape->head_dim, shape->scale, dtype);
+    const operands s = { in->p,           in->q,           in->k_across,
+                         at->padded_keys, at->dim,         1,
+                         at->padded_keys, shape->head_dim, false };
+    product(&s, now->rows, now->columns);
+}
+
+/* Scores of one row become weights; returns the log of the sum of exp. Columns beyond the
+ * visible keys become 0. */
+static float weights_row(float *p, int seen, int columns)
+{
+    vf most = v_set(-INFINITY), sum = v_set(0.0f);
+    if (seen == 0) {
+        memset(p, 0, (size_t)columns * sizeof *p);
+        return -INFINITY;
+    }
+    for (int j = 0; j < seen; j += V_LANES)
+        most = v_max(v_select(v_first(seen - j), v_load(p + j), most), most);
+    const float largest = v_largest(most);
+    for (int j = 0; j < columns; j += V_LANES) {
+        vf e = v_set(0.0f);
+        if (j < seen)
+            e = v_select(v_first(seen - j), v_exp(v_load(p + j) - v_set(largest)), e);
+        v_store(p + j, e);
+        sum = sum + e;
+    }
+    const float total = v_sum(sum);
+    const vf inverse = v_set(1.0f / total);
+    for (int j = 0; j < seen; j += V_LANES)
+        v_store(p + j, v_load(p + j) * inverse);
+    return largest + logf(total);
+}
+
+static void drop_row(float *p, const uint8_t *keep, float scale, int columns)
+{
+    for (int j = 0; j < columns; j += V_LANES)
+        v_store(p + j, v_select(v_bits(keep, j), v_load(p + j) * v_set(scale), v_set(0.0f)));
+}
+
+ET_INLINE void attend_pass(void *out, float *lse, const void *q, const et_attention_shape *shape,
+                           const tile *at, const room *in, const pass *now,
+                           const keep_stream *stream, et_dtype dtype)
+{
+    scores(in, shape, at, now, q, dtype);
+    keep_pass(in, shape, at, now, stream);
+    for (int i = 0; i < now->rows; i++) {
+        float *p = in->p + i * at->padded_keys;
+        const int64_t row = at->query_row + now->first + i;
+        const float row_lse = weights_row(p, visible(shape, now, i), now->columns);
+        if (lse)
+            lse[row * shape->heads + at->head] = row_lse;
+        if (shape->rate > 0)
+            drop_row(p, in->keep + i * keep_stride(at->keys), et_dropout_scale(shape->rate),
+                     now->columns);
+    }
+    const operands o = { in->dout, in->p,   in->k,     at->dim, at->padded_keys,
+                         1,        at->dim, now->keys, false };
+    product(&o, now->rows, at->dim);
+    put_rows(out, in->dout, (at->query_row + now->first) * shape->out_stride + at->column,
+             shape->out_stride, now->rows, at->dim, shape->head_dim, 1.0f, dtype);
+}
+
+/* Forward, the place of k by rows holds v by rows, and that of dout the output. */
+ET_INLINE void attend_tile(void *out, float *lse, const void *q, const void *k, const void *v,
+                           const et_attention_shape *shape, const tile *at, float *scratch,
+                           const keep_stream *stream, et_dtype dtype)
+{
+    const room in = room_of(shape, at, scratch);
+    take_across(in.k_across, k, at->key_row * shape->key_stride + at->column, shape->key_stride,
+                at->keys, at->padded_keys, at->dim, shape->head_dim, dtype);
+    take_rows(in.k, v, at->key_row * shape->value_stride + at->column, shape->value_stride,
+              at->keys, at->dim, shape->head_dim, 1.0f, dtype);
+    for (int first = 0; first < at->queries; first += ET_ATTENTION_ROWS) {
+        const pass now = pass_of(shape, at, first);
+        attend_pass(out, lse, q, shape, at, &in, &now, stream, dtype);
+    }
+}
+
+static int64_t attention_work(const et_attention_shape *shape)
+{
+    return (int64_t)shape->query_offsets[shape->segments] * shape->heads * shape->head_dim;
+}
+
+static void attention(void *out, float *lse, const void *q, const void *k, const void *v,
+                      const et_attention_shape *shape, float *scratch)
+{
+    const keep_stream stream = keep_stream_of(shape->random, shape->random.site, shape->rate);
+    const int64_t items = (int64_t)shape->segments * shape->heads;
+#pragma omp parallel for schedule(dynamic, 8) if (attention_work(shape) >= ET_GRAIN)
+    for (int64_t item = 0; item < items; item++) {
+        const tile at = tile_of(shape, item);
+        if (at.queries > 0)
+            ET_BY_DTYPE(shape->dtype, attend_tile, out, lse, q, k, v, shape, &at, scratch, &stream);
+    }
+}
+
+/* One row: scores in p become the weights as the forward pass used them (dropped), and dP in
+ * ds becomes the scores' derivative P (kept dP - D), D = sum of P kept dP. */
+static void grad_row(float *p, float *ds, const uint8_t *keep, float scale, float lse, int seen,
+                     int columns)
+{
+    vf total = v_set(0.0f);
+    for (int j = 0; j < columns; j += V_LANES) {
+        vf weight = v_exp(v_load(p + j) - v_set(lse)), dweight = v_load(ds + j);
+        weight = v_select(v_first(seen - j < 0 ? 0 : seen - j), weight, v_set(0.0f));
+        if (keep)
+            dweight = v_select(v_bits(keep, j), dweight * v_set(scale), v_set(0.0f));
+        v_store(p + j, weight);
+        v_store(ds + j, dweight);
+        total = v_fma(weight, dweight, total);
+    }
+    const vf shift = v_set(v_sum(total));
+    for (int j = 0; j < columns; j += V_LANES)
+        v_store(ds + j, v_load(p + j) * (v_load(ds + j) - shift));
+    if (keep)
+        drop_row(p, keep, scale, columns);
+}
+
+/* The products of a pass: dP = dout v^T; then dq = ds k, dk += ds^T q, dv += P^T dout. */
+ET_INLINE void grad_pass(void *dq, const void *dout, const float *lse, const void *q,
+                         const et_attention_shape *shape, const tile *at, const room *in,
+                         const pass *now, const keep_stream *stream, et_dtype dtype)
+{
+    const int64_t row = at->query_row + now->first;
+    const int keys = at->padded_keys, dim = at->dim;
+    scores(in, shape, at, now, q, dtype);
+    keep_pass(in, shape, at, now, stream);
+    take_rows(in->dout, dout, row * shape->out_stride + at->column, shape->out_stride, now->rows,
+              dim, shape->head_dim, 1.0f, dtype);
+    const operands dp = {
+        in->ds, in->dout, in->v_across, keys, dim, 1, keys, shape->head_dim, false
+    };
+    product(&dp, now->rows, now->columns);
+    for (int i = 0; i < now->rows; i++)
+        grad_row(in->p + i * keys, in->ds + i * keys,
+                 shape->rate > 0 ? in->keep + i * keep_stride(at->keys) : NULL,
+                 et_dropout_scale(shape->rate), lse[(row + i) * shape->heads + at->head],
+                 visible(shape, now, i), now->columns);
+    const operands to_q = { in->dq, in->ds, in->k, dim, keys, 1, dim, now->keys, false };
+    const operands to_k = { in->dk, in->ds, in->q, dim, 1, keys, dim, now->rows, true };
+    const operands to_v = { in->dv, in->p, in->dout, dim, 1, keys, dim, now->rows, true };
+    product(&to_q, now->rows, dim);
+    product(&to_k, now->keys, dim);
+    product(&to_v, now->keys, dim);
+    put_rows(dq, in->dq, row * shape->query_stride + at->column, shape->query_stride, now->rows,
+             dim, shape->head_dim, shape->scale, dtype);
+}
+
+/* q comes scaled into dk's product, so only dq is left to scale. */
+ET_INLINE void grad_tile(void *dq, void *dk, void *dv, const void *dout, const float *lse,
+                         const void *q, const void *k, const void *v,
+                         const et_attention_shape *shape, const tile *at, float *scratch,
+                         const keep_stream *stream, et_dtype dtype)
+{
+    const room in = room_of(shape, at, scratch);
+    const int64_t k_at = at->key_row * shape->key_stride + at->column;
+    const int64_t v_at = at->key_row * shape->value_stride + at->column;
+    const int dim = at->dim, head_dim = shape->head_dim;
+    take_across(in.k_across, k, k_at, shape->key_stride, at->keys, at->padded_keys, dim, head_dim,
+                dtype);
+    take_across(in.v_across, v, v_at, shape->value_stride, at->keys, at->padded_keys, dim, head_dim,
+                dtype);
+    take_rows(in.k, k, k_at, shape->key_stride, at->keys, dim, head_dim, 1.0f, dtype);
+    memset(in.dk, 0, (size_t)at->keys * (size_t)dim * sizeof *in.dk);
+    memset(in.dv, 0, (size_t)at->keys * (size_t)dim * sizeof *in.dv);
+    for (int first = 0; first < at->queries; first += ET_ATTENTION_ROWS) {
+        const pass now = pass_of(shape, at, first);
+        grad_pass(dq, dout, lse, q, shape, at, &in, &now, stream, dtype);
+    }
+    put_rows(dk, in.dk, k_at, shape->key_stride, at->keys, dim, head_dim, 1.0f, dtype);
+    put_rows(dv, in.dv, v_at, shape->value_stride, at->keys, dim, head_dim, 1.0f, dtype);
+}
+
+static void attention_grad(void *dq, void *dk, void *dv, const void *dout, const void *out,
+                           const float *lse, const void *q, const void *k, const void *v,
+                           const et_attention_shape *shape, float *scratch)
+{
+    const keep_stream stream = keep_stream_of(shape->random, shape->random.site, shape->rate);
+    const int64_t items = (int64_t)shape->segments * shape->heads;
+    (void)out;
+#pragma omp parallel for schedule(dynamic, 8) if (attention_work(shape) >= ET_GRAIN)
+    for (int64_t item = 0; item < items; item++) {
+        const tile at = tile_of(shape, item);
+        if (at.queries > 0 || at.keys > 0)
+            ET_BY_DTYPE(shape->dtype, grad_tile, dq, dk, dv, dout, lse, q, k, v, shape, &at,
+                        scratch, &stream);
+    }
+}

@@ -1,0 +1,60 @@
+/* Table look-up and its derivative. */
+
+ET_INLINE void embed_row(void *y, const float *row, const float *place, float scale, int64_t at,
+                         int64_t width, et_dtype dtype)
+{
+    for (int64_t d = 0; d < width; d += V_LANES) {
+        vf value = v_set(0.0f);
+        if (row)
+            value = v_read_n(row, d, width - d, ET_F32) * v_set(scale);
+        if (place)
+            value = value + v_read_n(place, d, width - d, ET_F32);
+        v_write_n(y, at + d, value, width - d, dtype);
+    }
+}
+
+static void embedding(void *y, const int32_t *ids, const int32_t *position, const float *table,
+                      const float *positions, float scale, int64_t rows, int64_t width,
+                      et_dtype dtype)
+{
+#pragma omp parallel for schedule(static) if (rows * width >= ET_GRAIN)
+    for (int64_t t = 0; t < rows; t++) {
+        const float *row = ids[t] >= 0 ? table + ids[t] * width : NULL;
+        const float *place = row && positions ? positions + position[t] * width : NULL;
+        ET_BY_DTYPE(dtype, embed_row, y, row, place, scale, (t * width), width);
+    }
+}
+
+#define EMBED_COLUMNS 64 /* columns of one item of work: whole cache lines */
+#define EMBED_CLASSES 4  /* classes of ids, by their remainder */
+
+ET_INLINE void embed_add(float *to, const void *dy, float scale, int64_t at, int64_t count,
+                         et_dtype dtype)
+{
+    for (int64_t d = 0; d < count; d += V_LANES) {
+        const int64_t n = count - d;
+        vf grown = v_read_n(to, d, n, ET_F32) + v_read_n(dy, at + d, n, dtype) * v_set(scale);
+        v_write_n(to, d, grown, n, ET_F32);
+    }
+}
+
+/* Work is cut by column and by id, never by row: whoever owns an element of dtable adds all
+ * its rows, in ascending order. */
+static void embedding_grad(float *dtable, const int32_t *ids, const void *dy, float scale,
+                           int64_t rows, int64_t width, int64_t vocabulary, et_dtype dtype)
+{
+    const int64_t chunks = (width + EMBED_COLUMNS - 1) / EMBED_COLUMNS;
+#pragma omp parallel for schedule(static) if (rows * width >= ET_GRAIN)
+    for (int64_t item = 0; item < chunks * EMBED_CLASSES; item++) {
+        int64_t begin = item / EMBED_CLASSES * EMBED_COLUMNS;
+        int64_t count = width - begin < EMBED_COLUMNS ? width - begin : EMBED_COLUMNS;
+        for (int64_t t = 0; t < rows; t++) {
+            et_assert(ids[t] < vocabulary);
+            if (ids[t] < 0 || ids[t] % EMBED_CLASSES != item % EMBED_CLASSES)
+                continue;
+            ET_BY_DTYPE(dtype, embed_add, dtable + ids[t] * width + begin, dy, scale,
+                        (t * width + begin), count);
+        }
+    }
+    (void)vocabulary;
+}

@@ -1,0 +1,118 @@
+/* Layer normalisation, its derivative, and sums over rows. A sum over rows is cut into blocks
+ * of ET_ROW_BLOCK rows, whose partial sums in scratch are added in order. */
+
+ET_INLINE void norm_row(void *y, float *stats, const void *x, const float *gamma, const float *beta,
+                        float epsilon, int64_t at, int64_t width, et_dtype dtype)
+{
+    vf total = v_set(0.0f), squares = v_set(0.0f);
+    for (int64_t d = 0; d < width; d += V_LANES)
+        total = total + v_read_n(x, at + d, width - d, dtype);
+    const float mean = v_sum(total) / (float)width;
+    for (int64_t d = 0; d < width; d += V_LANES) {
+        vf deviation = v_read_n(x, at + d, width - d, dtype) - v_set(mean);
+        deviation = v_select(v_first(width - d), deviation, v_set(0.0f));
+        squares = v_fma(deviation, deviation, squares);
+    }
+    const float rstd = 1.0f / sqrtf(v_sum(squares) / (float)width + epsilon);
+    for (int64_t d = 0; d < width; d += V_LANES) {
+        const int64_t n = width - d;
+        vf normal = (v_read_n(x, at + d, n, dtype) - v_set(mean)) * v_set(rstd);
+        vf g = v_read_n(gamma, d, n, ET_F32), b = v_read_n(beta, d, n, ET_F32);
+        v_write_n(y, at + d, v_fma(normal, g, b), n, dtype);
+    }
+    stats[0] = mean;
+    stats[1] = rstd;
+}
+
+static void layer_norm(void *y, float *stats, const void *x, const float *gamma, const float *beta,
+                       float epsilon, int64_t rows, int64_t width, et_dtype dtype)
+{
+#pragma omp parallel for schedule(static) if (rows * width >= ET_GRAIN)
+    for (int64_t t = 0; t < rows; t++) {
+        float unused[2], *keep = stats ? stats + 2 * t : unused;
+        ET_BY_DTYPE(dtype, norm_row, y, keep, x, gamma, beta, epsilon, (t * width), width);
+    }
+}
+
+/* One row: first the two means, then dx and this row's share of dgamma and dbeta. */
+ET_INLINE void norm_grad_row(void *dx, float *dgamma, float *dbeta, const void *dy, const void *x,
+                             const float *stats, const float *gamma, int64_t at, int64_t width,
+                             et_dtype dtype)
+{
+    const vf mean = v_set(stats[0]), rstd = v_set(stats[1]);
+    vf sum_g = v_set(0.0f), sum_gn = v_set(0.0f);
+    for (int64_t d = 0; d < width; d += V_LANES) {
+        const int64_t n = width - d;
+        vf normal = (v_read_n(x, at + d, n, dtype) - mean) * rstd;
+        vf g = v_read_n(dy, at + d, n, dtype) * v_read_n(gamma, d, n, ET_F32);
+        sum_g = sum_g + g;
+        sum_gn = v_fma(g, normal, sum_gn); /* g is 0 beyond the row's end */
+    }
+    const vf mean_g = v_set(v_sum(sum_g) / (float)width);
+    const vf mean_gn = v_set(v_sum(sum_gn) / (float)width);
+    for (int64_t d = 0; d < width; d += V_LANES) {
+        const int64_t n = width - d;
+        vf normal = (v_read_n(x, at + d, n, dtype) - mean) * rstd;
+        vf dy_here = v_read_n(dy, at + d, n, dtype);
+        vf g = dy_here * v_read_n(gamma, d, n, ET_F32);
+        vf gamma_here = v_read_n(dgamma, d, n, ET_F32), beta_here = v_read_n(dbeta, d, n, ET_F32);
+        v_write_n(dgamma, d, v_fma(dy_here, normal, gamma_here), n, ET_F32);
+        v_write_n(dbeta, d, beta_here + dy_here, n, ET_F32);
+        v_write_n(dx, at + d, rstd * (g - mean_g - normal * mean_gn), n, dtype);
+    }
+}
+
+/* sum[d] = sum of the blocks' partial sums, partial[block * stride + d], in order. */
+static void add_partials(float *sum, const float *partial, int64_t blocks, int64_t stride,
+                         int64_t width)
+{
+#pragma omp parallel for schedule(static) if (blocks * width >= ET_GRAIN)
+    for (int64_t d = 0; d < width; d += V_LANES) {
+        vf total = v_set(0.0f);
+        for (int64_t block = 0; block < blocks; block++)
+            total = total + v_read_n(partial, block * stride + d, width - d, ET_F32);
+        v_write_n(sum, d, total, width - d, ET_F32);
+    }
+}
+
+static void layer_norm_grad(void *dx, float *dgamma, float *dbeta, float *scratch, const void *dy,
+                            const void *x, const float *stats, const float *gamma, int64_t rows,
+                            int64_t width, et_dtype dtype)
+{
+    const int64_t blocks = et_row_blocks(rows);
+#pragma omp parallel for schedule(static) if (rows * width >= ET_GRAIN)
+    for (int64_t block = 0; block < blocks; block++) {
+        float *partial = scratch + block * 2 * width;
+        int64_t begin = block * ET_ROW_BLOCK, end = begin + ET_ROW_BLOCK;
+        memset(partial, 0, (size_t)(2 * width) * sizeof *partial);
+        for (int64_t t = begin; t < end && t < rows; t++)
+            ET_BY_DTYPE(dtype, norm_grad_row, dx, partial, partial + width, dy, x, stats + 2 * t,
+                        gamma, (t * width), width);
+    }
+    add_partials(dgamma, scratch, blocks, 2 * width, width);
+    add_partials(dbeta, scratch + width, blocks, 2 * width, width);
+}
+
+ET_INLINE void add_rows(float *sum, const void *x, int64_t begin, int64_t end, int64_t width,
+                        et_dtype dtype)
+{
+    for (int64_t d = 0; d < width; d += V_LANES) {
+        vf total = v_set(0.0f);
+        for (int64_t t = begin; t < end; t++)
+            total = total + v_read_n(x, t * width + d, width - d, dtype);
+        v_write_n(sum, d, total, width - d, ET_F32);
+    }
+}
+
+static void column_sum(float *sum, float *scratch, const void *x, int64_t rows, int64_t width,
+                       et_dtype dtype)
+{
+    const int64_t blocks = et_row_blocks(rows);
+#pragma omp parallel for schedule(static) if (rows * width >= ET_GRAIN)
+    for (int64_t block = 0; block < blocks; block++) {
+        int64_t begin = block * ET_ROW_BLOCK, end = begin + ET_ROW_BLOCK;
+        end = end < rows ? end : rows;
+        ET_BY_DTYPE(dtype, add_rows, scratch + block * width, x, begin, end, width);
+    }
+    add_partials(sum, scratch, blocks, width, width);
+}

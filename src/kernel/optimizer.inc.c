@@ -1,0 +1,110 @@
+/* The optimizer's loops over flat slices, and conversions: element by element, in blocks of
+ * FLAT_BLOCK that threads share out. */
+
+#define FLAT_BLOCK 4096
+
+#define FOR_FLAT_BLOCKS(count, begin, end)                                                         \
+    _Pragma("omp parallel for schedule(static) if ((count) >= ET_GRAIN)") for (                    \
+        int64_t begin = 0; begin < (count);                                                        \
+        begin += FLAT_BLOCK) for (int64_t end =                                                    \
+                                      (count)-begin < FLAT_BLOCK ? (count) : begin + FLAT_BLOCK,   \
+                                  once = 1;                                                        \
+                                  once; once = 0)
+
+static void to_bf16(et_bf16 *to, const float *from, int64_t count)
+{
+    FOR_FLAT_BLOCKS(count, begin, end)
+    for (int64_t i = begin; i < end; i += V_LANES)
+        v_write_n(to, i, v_read_n(from, i, end - i, ET_F32), end - i, ET_BF16);
+}
+
+static void from_bf16(float *to, const et_bf16 *from, int64_t count)
+{
+    FOR_FLAT_BLOCKS(count, begin, end)
+    for (int64_t i = begin; i < end; i += V_LANES)
+        v_write_n(to, i, v_read_n(from, i, end - i, ET_BF16), end - i, ET_F32);
+}
+
+static void accumulate(float *y, const float *x, int64_t count)
+{
+    FOR_FLAT_BLOCKS(count, begin, end)
+    for (int64_t i = begin; i < end; i += V_LANES) {
+        vf sum = v_read_n(y, i, end - i, ET_F32) + v_read_n(x, i, end - i, ET_F32);
+        v_write_n(y, i, sum, end - i, ET_F32);
+    }
+}
+
+#define SQUARE_PARTS 64
+
+/* The cut depends on count alone: SQUARE_PARTS equal parts, added in order. */
+static double sum_of_squares(const float *x, int64_t count)
+{
+    double partial[SQUARE_PARTS], total = 0;
+    int64_t length = (count + SQUARE_PARTS - 1) / SQUARE_PARTS;
+    length = (length + V_LANES - 1) / V_LANES * V_LANES;
+#pragma omp parallel for schedule(static) if (count >= ET_GRAIN)
+    for (int64_t part = 0; part < SQUARE_PARTS; part++) {
+        vd sum = { 0 };
+        int64_t begin = part * length, end = begin + length < count ? begin + length : count;
+        for (int64_t i = begin; i < end; i += V_LANES)
+            v_add_squares(&sum, v_read_n(x, i, end - i, ET_F32));
+        partial[part] = v_total(sum);
+    }
+    for (int part = 0; part < SQUARE_PARTS; part++)
+        total += partial[part];
+    return total;
+}
+
+/* What follows every update: the bfloat16 copy and the moving average. */
+ET_INLINE void follow(vf w, et_bf16 *shadow, float *average, float average_decay, int64_t i,
+                      int64_t n)
+{
+    if (shadow)
+        v_write_n(shadow, i, w, n, ET_BF16);
+    if (average) {
+        vf before = v_read_n(average, i, n, ET_F32);
+        v_write_n(average, i, v_fma(v_set(1.0f - average_decay), w - before, before), n, ET_F32);
+    }
+}
+
+static void adam(float *weight, float *m, float *v, const float *gradient, et_bf16 *shadow,
+                 float *average, float rate_t, float beta_1, float beta_2, float epsilon,
+                 float decay, float gradient_scale, float average_decay, int64_t count)
+{
+    FOR_FLAT_BLOCKS(count, begin, end)
+    for (int64_t i = begin; i < end; i += V_LANES) {
+        const int64_t n = end - i;
+        vf g = v_read_n(gradient, i, n, ET_F32) * v_set(gradient_scale);
+        vf first = v_set(beta_1) * v_read_n(m, i, n, ET_F32);
+        vf second = v_set(beta_2) * v_read_n(v, i, n, ET_F32);
+        vf w = v_read_n(weight, i, n, ET_F32);
+        first = v_fma(v_set(1.0f - beta_1), g, first);
+        second = v_fma(v_set(1.0f - beta_2) * g, g, second);
+        w = w - v_set(decay) * w;
+        w = w - v_set(rate_t) * first / (v_sqrt(second) + v_set(epsilon));
+        v_write_n(m, i, first, n, ET_F32);
+        v_write_n(v, i, second, n, ET_F32);
+        v_write_n(weight, i, w, n, ET_F32);
+        follow(w, shadow, average, average_decay, i, n);
+    }
+}
+
+static void sgd(float *weight, float *accumulator, const float *gradient, et_bf16 *shadow,
+                float *average, float rate, float momentum, bool nesterov, float decay,
+                float gradient_scale, float average_decay, int64_t count)
+{
+    FOR_FLAT_BLOCKS(count, begin, end)
+    for (int64_t i = begin; i < end; i += V_LANES) {
+        const int64_t n = end - i;
+        vf g = v_read_n(gradient, i, n, ET_F32) * v_set(gradient_scale);
+        vf step = v_set(-rate) * g, w = v_read_n(weight, i, n, ET_F32);
+        if (accumulator) {
+            vf a = v_fma(v_set(momentum), v_read_n(accumulator, i, n, ET_F32), step);
+            v_write_n(accumulator, i, a, n, ET_F32);
+            step = nesterov ? v_fma(v_set(momentum), a, step) : a;
+        }
+        w = w - v_set(decay) * w + step;
+        v_write_n(weight, i, w, n, ET_F32);
+        follow(w, shadow, average, average_decay, i, n);
+    }
+}

@@ -1,0 +1,105 @@
+/* Vectors of float32 for the kernel sources that are written once and compiled per instruction
+ * set. One of simd_avx512.h, simd_avx2.h, simd_plain.h gives, with V_LANES lanes:
+ *
+ *   vf, vm           floats; one truth value per lane. + - * / work on vf directly.
+ *   v_set, v_load, v_store, v_load_bf16, v_store_bf16 (to nearest even, NaN stays NaN);
+ *   ..._n            the same for the first n lanes only (0 <= n; V_LANES or more: all); the
+ *                    other lanes read as 0 and are not touched in memory
+ *   v_fma            a * b + c (one rounding where the CPU has it)
+ *   v_max, v_min     the second operand where either is a NaN
+ *   v_sqrt, v_round  to the nearest whole number
+ *   v_scale2         p * 2^n, n a whole number in [-126, 128]
+ *   v_gt, v_not_le   a > b; not (a <= b), which is true for a NaN
+ *   v_first(n)       true in the first n lanes
+ *   v_bits           lanes lane.. of a run of packed bits; lane is a multiple of V_LANES
+ *   v_select         m ? a : b;  v_any: whether any lane is true
+ *   v_sum, v_largest over the lanes, in a fixed order
+ *   v_transpose      V_LANES vectors as a square matrix
+ *   vd               sums in double: v_add_squares, v_total
+ *   v_keep           dropout's decisions for V_BLOCKS Philox blocks; see simd_random.h
+ *
+ * Everything is static, so that nothing compiled with an instruction set's flags can be linked
+ * into code that must run without it. Include this once per compiled table. */
+#ifndef ETUDE_KERNEL_SIMD_H
+#define ETUDE_KERNEL_SIMD_H
+
+#include <stdint.h>
+#include <string.h>
+
+#include <etude/dtype.h>
+
+/* Bodies that are specialised by constant arguments, an element type most often. */
+#define ET_INLINE static inline __attribute__((always_inline))
+
+/* Unrolls the loop that follows, so that its arrays of vectors live in registers. */
+#ifdef __clang__
+#define ET_UNROLL _Pragma("unroll")
+#else
+#define ET_UNROLL _Pragma("GCC unroll 16")
+#endif
+
+/* Elements of work below which a loop stays on one thread. */
+#define ET_GRAIN 16384
+
+/* What a use of dropout needs to decide: Philox's round keys and the constant half of its
+ * counter, and the smallest 16-bit number that is kept. */
+typedef struct keep_stream {
+    uint32_t key[10][2];
+    uint32_t counter[2];
+    uint32_t threshold;
+} keep_stream;
+
+#define ET_PHILOX_M0 0xD2511F53u
+#define ET_PHILOX_M1 0xCD9E8D57u
+#define ET_PHILOX_W0 0x9E3779B9u
+#define ET_PHILOX_W1 0xBB67AE85u
+
+#if defined(ET_SIMD_PLAIN)
+#include "kernel/simd_plain.h"
+#elif defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__)
+#include "kernel/simd_avx512.h"
+#elif defined(__AVX2__) && defined(__FMA__)
+#include "kernel/simd_avx2.h"
+#else
+#include "kernel/simd_plain.h"
+#endif
+
+/* A vector from an array of act type; dtype is a constant wherever speed matters. */
+ET_INLINE vf v_read(const void *x, int64_t i, et_dtype dtype)
+{
+    return dtype == ET_BF16 ? v_load_bf16((const et_bf16 *)x + i) : v_load((const float *)x + i);
+}
+
+ET_INLINE vf v_read_n(const void *x, int64_t i, int64_t n, et_dtype dtype)
+{
+    if (n >= V_LANES)
+        return v_read(x, i, dtype);
+    return dtype == ET_BF16 ? v_load_bf16_n((const et_bf16 *)x + i, n)
+                            : v_load_n((const float *)x + i, n);
+}
+
+ET_INLINE void v_write_n(void *y, int64_t i, vf value, int64_t n, et_dtype dtype)
+{
+    if (dtype == ET_BF16) {
+        if (n >= V_LANES)
+            v_store_bf16((et_bf16 *)y + i, value);
+        else
+            v_store_bf16_n((et_bf16 *)y + i, value, n);
+    } else {
+        if (n >= V_LANES)
+            v_store((float *)y + i, value);
+        else
+            v_store_n((float *)y + i, value, n);
+    }
+}
+
+/* Calls a function whose last argument is an element type, with that argument constant. */
+#define ET_BY_DTYPE(dtype, function, ...)                                                          \
+    do {                                                                                           \
+        if ((dtype) == ET_BF16)                                                                    \
+            function(__VA_ARGS__, ET_BF16);                                                        \
+        else                                                                                       \
+            function(__VA_ARGS__, ET_F32);                                                         \
+    } while (0)
+
+#endif

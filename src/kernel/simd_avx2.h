@@ -1,0 +1,241 @@
+/* The vectors of simd.h on AVX2 with FMA: 8 lanes, masks as lanes of ones. */
+#ifndef ETUDE_KERNEL_SIMD_AVX2_H
+#define ETUDE_KERNEL_SIMD_AVX2_H
+
+#include <immintrin.h>
+
+#define V_LANES  8
+#define V_BLOCKS 4
+/* Rows of a product's block: with two vectors of columns, 8 of the 16 registers hold sums. */
+#define V_PRODUCT_ROWS 4
+
+typedef __m256 vf;
+typedef __m256 vm;
+
+ET_INLINE __m256i v_first_lanes(int64_t n)
+{
+    __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(n > 8 ? 8 : (int)n), lane);
+}
+
+ET_INLINE vm v_first(int64_t n)
+{
+    return _mm256_castsi256_ps(v_first_lanes(n));
+}
+
+ET_INLINE vf v_set(float x)
+{
+    return _mm256_set1_ps(x);
+}
+
+ET_INLINE vf v_load(const float *x)
+{
+    return _mm256_loadu_ps(x);
+}
+
+ET_INLINE vf v_load_n(const float *x, int64_t n)
+{
+    return _mm256_maskload_ps(x, v_first_lanes(n));
+}
+
+ET_INLINE void v_store(float *y, vf value)
+{
+    _mm256_storeu_ps(y, value);
+}
+
+ET_INLINE void v_store_n(float *y, vf value, int64_t n)
+{
+    _mm256_maskstore_ps(y, v_first_lanes(n), value);
+}
+
+ET_INLINE vf v_load_bf16(const et_bf16 *x)
+{
+    __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)x));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
+}
+
+ET_INLINE vf v_load_bf16_n(const et_bf16 *x, int64_t n)
+{
+    et_bf16 lane[8] = { 0 };
+    for (int64_t i = 0; i < n && i < 8; i++)
+        lane[i] = x[i];
+    return v_load_bf16(lane);
+}
+
+/* Nearest even: add 0x7fff plus the bit that stays lowest. */
+ET_INLINE __m128i v_narrow(vf value)
+{
+    __m256i bits = _mm256_castps_si256(value);
+    __m256i top = _mm256_srli_epi32(bits, 16);
+    __m256i odd = _mm256_and_si256(top, _mm256_set1_epi32(1));
+    __m256i even = _mm256_add_epi32(_mm256_add_epi32(bits, odd), _mm256_set1_epi32(0x7fff));
+    __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(value, value, _CMP_UNORD_Q));
+    __m256i quiet = _mm256_or_si256(top, _mm256_set1_epi32(0x40));
+    __m256i result = _mm256_blendv_epi8(_mm256_srli_epi32(even, 16), quiet, nan);
+    __m256i packed = _mm256_packus_epi32(result, result);
+    return _mm256_castsi256_si128(_mm256_permute4x64_epi64(packed, 0x08));
+}
+
+ET_INLINE void v_store_bf16(et_bf16 *y, vf value)
+{
+    _mm_storeu_si128((__m128i *)y, v_narrow(value));
+}
+
+ET_INLINE void v_store_bf16_n(et_bf16 *y, vf value, int64_t n)
+{
+    et_bf16 lane[8];
+    v_store_bf16(lane, value);
+    for (int64_t i = 0; i < n && i < 8; i++)
+        y[i] = lane[i];
+}
+
+ET_INLINE vf v_fma(vf a, vf b, vf c)
+{
+    return _mm256_fmadd_ps(a, b, c);
+}
+
+ET_INLINE vf v_max(vf a, vf b)
+{
+    return _mm256_max_ps(a, b);
+}
+
+ET_INLINE vf v_min(vf a, vf b)
+{
+    return _mm256_min_ps(a, b);
+}
+
+ET_INLINE vf v_sqrt(vf a)
+{
+    return _mm256_sqrt_ps(a);
+}
+
+ET_INLINE vf v_round(vf a)
+{
+    return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
+/* In two halves, so that 2^128 does not overflow before p brings it back. */
+ET_INLINE vf v_scale2(vf p, vf n)
+{
+    __m256i whole = _mm256_cvtps_epi32(n);
+    __m256i half = _mm256_srai_epi32(whole, 1);
+    __m256i rest = _mm256_sub_epi32(whole, half);
+    __m256i bias = _mm256_set1_epi32(127);
+    vf first = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(half, bias), 23));
+    vf second = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(rest, bias), 23));
+    return p * first * second;
+}
+
+ET_INLINE vm v_gt(vf a, vf b)
+{
+    return _mm256_cmp_ps(a, b, _CMP_GT_OQ);
+}
+
+ET_INLINE vm v_not_le(vf a, vf b)
+{
+    return _mm256_cmp_ps(a, b, _CMP_NLE_UQ);
+}
+
+ET_INLINE vm v_bits(const uint8_t *bits, int64_t lane)
+{
+    __m256i place = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+    __m256i all = _mm256_set1_epi32(bits[lane / 8]);
+    return _mm256_castsi256_ps(_mm256_cmpeq_epi32(_mm256_and_si256(all, place), place));
+}
+
+ET_INLINE vf v_select(vm m, vf a, vf b)
+{
+    return _mm256_blendv_ps(b, a, m);
+}
+
+ET_INLINE bool v_any(vm m)
+{
+    return _mm256_movemask_ps(m) != 0;
+}
+
+ET_INLINE float v_sum(vf a)
+{
+    __m128 half = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    half = _mm_add_ps(half, _mm_movehl_ps(half, half));
+    return _mm_cvtss_f32(_mm_add_ss(half, _mm_movehdup_ps(half)));
+}
+
+ET_INLINE float v_largest(vf a)
+{
+    __m128 half = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    half = _mm_max_ps(half, _mm_movehl_ps(half, half));
+    return _mm_cvtss_f32(_mm_max_ss(half, _mm_movehdup_ps(half)));
+}
+
+ET_INLINE void v_transpose(vf r[V_LANES])
+{
+    vf s[8];
+    ET_UNROLL
+    for (int i = 0; i < 8; i += 4) {
+        vf a = _mm256_unpacklo_ps(r[i], r[i + 1]), b = _mm256_unpackhi_ps(r[i], r[i + 1]);
+        vf c = _mm256_unpacklo_ps(r[i + 2], r[i + 3]);
+        vf d = _mm256_unpackhi_ps(r[i + 2], r[i + 3]);
+        s[i] = _mm256_shuffle_ps(a, c, 0x44);
+        s[i + 1] = _mm256_shuffle_ps(a, c, 0xee);
+        s[i + 2] = _mm256_shuffle_ps(b, d, 0x44);
+        s[i + 3] = _mm256_shuffle_ps(b, d, 0xee);
+    }
+    ET_UNROLL
+    for (int i = 0; i < 4; i++) {
+        r[i] = _mm256_permute2f128_ps(s[i], s[i + 4], 0x20);
+        r[i + 4] = _mm256_permute2f128_ps(s[i], s[i + 4], 0x31);
+    }
+}
+
+typedef struct vd {
+    __m256d low, high;
+} vd;
+
+ET_INLINE void v_add_squares(vd *sum, vf x)
+{
+    __m256d low = _mm256_cvtps_pd(_mm256_castps256_ps128(x));
+    __m256d high = _mm256_cvtps_pd(_mm256_extractf128_ps(x, 1));
+    sum->low = _mm256_fmadd_pd(low, low, sum->low);
+    sum->high = _mm256_fmadd_pd(high, high, sum->high);
+}
+
+ET_INLINE double v_total(vd sum)
+{
+    double lane[4];
+    _mm256_storeu_pd(lane, _mm256_add_pd(sum.low, sum.high));
+    return lane[0] + lane[1] + lane[2] + lane[3];
+}
+
+/* Four Philox counters in 64-bit lanes, as in simd_avx512.h. An unsigned a >= b is
+ * max(a, b) == a here. */
+ET_INLINE void v_keep(uint8_t keep[V_BLOCKS], const uint64_t index[V_BLOCKS],
+                      const keep_stream *stream)
+{
+    const __m256i m0 = _mm256_set1_epi64x(ET_PHILOX_M0), m1 = _mm256_set1_epi64x(ET_PHILOX_M1);
+    __m256i in_order = _mm256_loadu_si256((const __m256i *)index);
+    __m256i c0 = _mm256_permute4x64_epi64(in_order, 0xd8);
+    __m256i c1 = _mm256_srli_epi64(c0, 32);
+    __m256i c2 = _mm256_set1_epi64x(stream->counter[0]);
+    __m256i c3 = _mm256_set1_epi64x(stream->counter[1]);
+    ET_UNROLL
+    for (int round = 0; round < 10; round++) {
+        __m256i p0 = _mm256_mul_epu32(c0, m0), p1 = _mm256_mul_epu32(c2, m1);
+        __m256i k0 = _mm256_set1_epi64x(stream->key[round][0]);
+        __m256i k1 = _mm256_set1_epi64x(stream->key[round][1]);
+        c0 = _mm256_xor_si256(_mm256_xor_si256(_mm256_srli_epi64(p1, 32), c1), k0);
+        c2 = _mm256_xor_si256(_mm256_xor_si256(_mm256_srli_epi64(p0, 32), c3), k1);
+        c1 = p1;
+        c3 = p0;
+    }
+    __m256i a = _mm256_blend_epi32(c0, _mm256_slli_epi64(c1, 32), 0xaa);
+    __m256i b = _mm256_blend_epi32(c2, _mm256_slli_epi64(c3, 32), 0xaa);
+    __m256i threshold = _mm256_set1_epi16((short)stream->threshold);
+    __m256i low = _mm256_unpacklo_epi64(a, b), high = _mm256_unpackhi_epi64(a, b);
+    low = _mm256_cmpeq_epi16(_mm256_max_epu16(low, threshold), low);
+    high = _mm256_cmpeq_epi16(_mm256_max_epu16(high, threshold), high);
+    __m256i packed = _mm256_permute4x64_epi64(_mm256_packs_epi16(low, high), 0xd8);
+    uint32_t bits = (uint32_t)_mm256_movemask_epi8(packed);
+    memcpy(keep, &bits, sizeof bits);
+}
+
+#endif

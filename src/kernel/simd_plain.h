@@ -1,0 +1,192 @@
+/* The vectors of simd.h for any CPU: 4 lanes by the compilers' vector extension, which gives
+ * SSE on x86-64, NEON on ARM, and plain loops elsewhere. */
+#ifndef ETUDE_KERNEL_SIMD_PLAIN_H
+#define ETUDE_KERNEL_SIMD_PLAIN_H
+
+#include <math.h>
+
+#include "base/dtype.h"
+
+#define V_LANES        4
+#define V_BLOCKS       1
+#define V_PRODUCT_ROWS 4
+
+typedef float vf __attribute__((vector_size(16)));
+typedef int32_t vm __attribute__((vector_size(16)));
+
+ET_INLINE vm v_first(int64_t n)
+{
+    return (vm){ -(n > 0), -(n > 1), -(n > 2), -(n > 3) };
+}
+
+ET_INLINE vf v_set(float x)
+{
+    return (vf){ x, x, x, x };
+}
+
+ET_INLINE vf v_load(const float *x)
+{
+    vf value;
+    memcpy(&value, x, sizeof value);
+    return value;
+}
+
+ET_INLINE vf v_load_n(const float *x, int64_t n)
+{
+    float lane[4] = { 0 };
+    for (int64_t i = 0; i < n && i < 4; i++)
+        lane[i] = x[i];
+    return v_load(lane);
+}
+
+ET_INLINE void v_store(float *y, vf value)
+{
+    memcpy(y, &value, sizeof value);
+}
+
+ET_INLINE void v_store_n(float *y, vf value, int64_t n)
+{
+    for (int64_t i = 0; i < n && i < 4; i++)
+        y[i] = value[i];
+}
+
+ET_INLINE vf v_load_bf16(const et_bf16 *x)
+{
+    return (vf){ et_bf16_to_float(x[0]), et_bf16_to_float(x[1]), et_bf16_to_float(x[2]),
+                 et_bf16_to_float(x[3]) };
+}
+
+ET_INLINE vf v_load_bf16_n(const et_bf16 *x, int64_t n)
+{
+    et_bf16 lane[4] = { 0 };
+    for (int64_t i = 0; i < n && i < 4; i++)
+        lane[i] = x[i];
+    return v_load_bf16(lane);
+}
+
+ET_INLINE void v_store_bf16_n(et_bf16 *y, vf value, int64_t n)
+{
+    for (int64_t i = 0; i < n && i < 4; i++)
+        y[i] = et_bf16_from_float(value[i]);
+}
+
+ET_INLINE void v_store_bf16(et_bf16 *y, vf value)
+{
+    v_store_bf16_n(y, value, 4);
+}
+
+ET_INLINE vf v_fma(vf a, vf b, vf c)
+{
+    return a * b + c;
+}
+
+ET_INLINE vf v_select(vm m, vf a, vf b)
+{
+    return (vf)((m & (vm)a) | (~m & (vm)b));
+}
+
+ET_INLINE vf v_max(vf a, vf b)
+{
+    return v_select(a > b, a, b);
+}
+
+ET_INLINE vf v_min(vf a, vf b)
+{
+    return v_select(a < b, a, b);
+}
+
+ET_INLINE vf v_sqrt(vf a)
+{
+    return (vf){ sqrtf(a[0]), sqrtf(a[1]), sqrtf(a[2]), sqrtf(a[3]) };
+}
+
+/* 1.5 * 2^23 leaves no bits for a fraction; right for |a| < 2^22. */
+ET_INLINE vf v_round(vf a)
+{
+    return (a + 12582912.0f) - 12582912.0f;
+}
+
+/* In two halves, so that 2^128 does not overflow before p brings it back. */
+ET_INLINE vf v_scale2(vf p, vf n)
+{
+    vm bits = (vm)(n + 12582912.0f) - (vm)v_set(12582912.0f);
+    vm half = bits >> 1, rest = bits - half;
+    return p * (vf)((half + 127) << 23) * (vf)((rest + 127) << 23);
+}
+
+ET_INLINE vm v_gt(vf a, vf b)
+{
+    return a > b;
+}
+
+ET_INLINE vm v_not_le(vf a, vf b)
+{
+    return ~(a <= b);
+}
+
+ET_INLINE vm v_bits(const uint8_t *bits, int64_t lane)
+{
+    int32_t four = bits[lane / 8] >> (lane & 4);
+    return (vm){ -(four & 1), -(four >> 1 & 1), -(four >> 2 & 1), -(four >> 3 & 1) };
+}
+
+ET_INLINE bool v_any(vm m)
+{
+    return (m[0] | m[1] | m[2] | m[3]) != 0;
+}
+
+ET_INLINE float v_sum(vf a)
+{
+    return (a[0] + a[2]) + (a[1] + a[3]);
+}
+
+ET_INLINE float v_largest(vf a)
+{
+    float even = a[0] > a[2] ? a[0] : a[2], odd = a[1] > a[3] ? a[1] : a[3];
+    return even > odd ? even : odd;
+}
+
+ET_INLINE void v_transpose(vf r[V_LANES])
+{
+    vf a = r[0], b = r[1], c = r[2], d = r[3];
+    for (int i = 0; i < 4; i++)
+        r[i] = (vf){ a[i], b[i], c[i], d[i] };
+}
+
+typedef struct vd {
+    double lane[4];
+} vd;
+
+ET_INLINE void v_add_squares(vd *sum, vf x)
+{
+    for (int i = 0; i < 4; i++)
+        sum->lane[i] += (double)x[i] * x[i];
+}
+
+ET_INLINE double v_total(vd sum)
+{
+    return sum.lane[0] + sum.lane[1] + sum.lane[2] + sum.lane[3];
+}
+
+ET_INLINE void v_keep(uint8_t keep[V_BLOCKS], const uint64_t index[V_BLOCKS],
+                      const keep_stream *stream)
+{
+    uint32_t c0 = (uint32_t)index[0], c1 = (uint32_t)(index[0] >> 32);
+    uint32_t c2 = stream->counter[0], c3 = stream->counter[1];
+    for (int round = 0; round < 10; round++) {
+        uint64_t p0 = (uint64_t)c0 * ET_PHILOX_M0, p1 = (uint64_t)c2 * ET_PHILOX_M1;
+        c0 = (uint32_t)(p1 >> 32) ^ c1 ^ stream->key[round][0];
+        c2 = (uint32_t)(p0 >> 32) ^ c3 ^ stream->key[round][1];
+        c1 = (uint32_t)p1;
+        c3 = (uint32_t)p0;
+    }
+    const uint32_t word[4] = { c0, c1, c2, c3 };
+    unsigned bits = 0;
+    for (int i = 0; i < 4; i++) {
+        bits |= (unsigned)((word[i] & 0xffffu) >= stream->threshold) << (2 * i);
+        bits |= (unsigned)((word[i] >> 16) >= stream->threshold) << (2 * i + 1);
+    }
+    keep[0] = (uint8_t)bits;
+}
+
+#endif

@@ -1,0 +1,194 @@
+/* Softmax over a vocabulary: cross-entropy with its derivative, log-probabilities, and the
+ * largest k. Rows are independent; one row is one thread's. */
+
+/* The largest of a row; four running maxima hide the latency. A NaN may be lost here: the sum
+ * of exponentials finds it again. */
+ET_INLINE float row_largest(const void *x, int64_t at, int64_t count, et_dtype dtype)
+{
+    vf most[4];
+    int64_t i = 0;
+    for (int k = 0; k < 4; k++)
+        most[k] = v_set(-INFINITY);
+    for (; i + 4 * V_LANES <= count; i += 4 * V_LANES)
+        ET_UNROLL
+    for (int k = 0; k < 4; k++)
+        most[k] = v_max(v_read(x, at + i + k * V_LANES, dtype), most[k]);
+    for (; i < count; i += V_LANES) {
+        vf value = v_read_n(x, at + i, count - i, dtype);
+        value = v_select(v_first(count - i), value, most[0]);
+        most[0] = v_max(value, most[0]);
+    }
+    return v_largest(v_max(v_max(most[0], most[1]), v_max(most[2], most[3])));
+}
+
+/* sum of e^(x - largest), and into *shifted the sum of x - largest. Where a row is float32 and
+ * is to be overwritten, the exponentials are kept in it. */
+ET_INLINE float row_exp_sum(void *x, float *shifted, float largest, bool keep, int64_t at,
+                            int64_t count, et_dtype dtype)
+{
+    vf sum = v_set(0.0f), shift = v_set(0.0f);
+    for (int64_t i = 0; i < count; i += V_LANES) {
+        const int64_t n = count - i;
+        vf z = v_read_n(x, at + i, n, dtype) - v_set(largest);
+        vf e = v_exp(z);
+        if (keep)
+            v_write_n(x, at + i, e, n, dtype);
+        if (n < V_LANES) {
+            z = v_select(v_first(n), z, v_set(0.0f));
+            e = v_select(v_first(n), e, v_set(0.0f));
+        }
+        sum = sum + e;
+        shift = shift + z;
+    }
+    *shifted = v_sum(shift);
+    return v_sum(sum);
+}
+
+ET_INLINE float row_value(const void *x, int64_t i, et_dtype dtype)
+{
+    return dtype == ET_BF16 ? et_bf16_to_float(((const et_bf16 *)x)[i]) : ((const float *)x)[i];
+}
+
+/* Whether element y holds the row's largest value first. */
+ET_INLINE bool row_first_largest(const void *x, float largest, int64_t at, int32_t y,
+                                 et_dtype dtype)
+{
+    if (!(row_value(x, at + y, dtype) == largest))
+        return false;
+    for (int32_t i = 0; i < y; i++)
+        if (row_value(x, at + i, dtype) == largest)
+            return false;
+    return true;
+}
+
+/* The smoothed target: `on` at the label, `off` elsewhere; C is its entropy. */
+typedef struct smoothed {
+    float on, off;
+    double entropy;
+} smoothed;
+
+static smoothed smoothed_of(float smoothing, int64_t vocabulary)
+{
+    double on = vocabulary > 1 ? 1.0 - smoothing : 1.0;
+    double off = vocabulary > 1 ? smoothing / (double)(vocabulary - 1) : 0.0;
+    double entropy = on > 0 ? -on * log(on) : 0.0;
+    if (off > 0)
+        entropy -= (double)(vocabulary - 1) * off * log(off);
+    return (smoothed){ (float)on, (float)off, entropy };
+}
+
+/* p - t in place: p = e^(x - largest) / sum. */
+ET_INLINE void row_gradient(void *x, const smoothed *target, float largest, float sum, bool kept,
+                            int32_t label, int64_t at, int64_t count, et_dtype dtype)
+{
+    const vf inverse = v_set(1.0f / sum), off = v_set(target->off);
+    const float mine = row_value(x, at + label, dtype);
+    for (int64_t i = 0; i < count; i += V_LANES) {
+        vf e = v_read_n(x, at + i, count - i, dtype);
+        if (!kept)
+            e = v_exp(e - v_set(largest));
+        v_write_n(x, at + i, v_fma(e, inverse, v_set(0.0f) - off), count - i, dtype);
+    }
+    const float p = (kept ? mine : expf(mine - largest)) / sum;
+    if (dtype == ET_BF16)
+        ((et_bf16 *)x)[at + label] = et_bf16_from_float(p - target->on);
+    else
+        ((float *)x)[at + label] = p - target->on;
+}
+
+/* loss = lse - on z_y - off (sum of the others' z) - C, with z = x - largest throughout, so
+ * that large logits do not cancel; on + (V - 1) off = 1. */
+ET_INLINE void entropy_row(void *x, float *loss, float *nll, float *correct, const smoothed *target,
+                           int32_t label, bool gradient, int64_t at, int64_t count, et_dtype dtype)
+{
+    const bool keep = gradient && dtype == ET_F32;
+    const float largest = row_largest(x, at, count, dtype);
+    const float mine = row_value(x, at + label, dtype) - largest;
+    *correct = row_first_largest(x, largest, at, label, dtype) ? 1.0f : 0.0f;
+    float shifted;
+    const float sum = row_exp_sum(x, &shifted, largest, keep, at, count, dtype);
+    const double lse = log(sum);
+    *nll = (float)(lse - mine);
+    *loss = (float)(lse - (double)target->on * mine - target->entropy);
+    if (target->off > 0)
+        *loss = (float)(*loss - (double)target->off * ((double)shifted - mine));
+    if (gradient)
+        row_gradient(x, target, largest, sum, keep, label, at, count, dtype);
+}
+
+static void softmax_cross_entropy(void *logits, float *loss, float *nll, float *correct,
+                                  const int32_t *labels, float smoothing, bool gradient,
+                                  int64_t rows, int64_t vocabulary, et_dtype dtype)
+{
+    const smoothed target = smoothed_of(smoothing, vocabulary);
+    const size_t size = (size_t)vocabulary * (dtype == ET_BF16 ? 2 : 4);
+#pragma omp parallel for schedule(static) if (rows * vocabulary >= ET_GRAIN)
+    for (int64_t t = 0; t < rows; t++) {
+        et_assert(labels[t] < vocabulary);
+        if (labels[t] >= 0) {
+            ET_BY_DTYPE(dtype, entropy_row, logits, &loss[t], &nll[t], &correct[t], &target,
+                        labels[t], gradient, (t * vocabulary), vocabulary);
+            continue;
+        }
+        loss[t] = nll[t] = correct[t] = 0.0f;
+        if (gradient)
+            memset((char *)logits + (size_t)t * size, 0, size);
+    }
+}
+
+static void log_softmax(float *logits, int64_t rows, int64_t vocabulary)
+{
+#pragma omp parallel for schedule(static) if (rows * vocabulary >= ET_GRAIN)
+    for (int64_t t = 0; t < rows; t++) {
+        float *x = logits + t * vocabulary, shifted;
+        const float largest = row_largest(x, 0, vocabulary, ET_F32);
+        const float sum = row_exp_sum(x, &shifted, largest, false, 0, vocabulary, ET_F32);
+        const vf lse = v_set((float)log(sum)), most = v_set(largest);
+        for (int64_t i = 0; i < vocabulary; i += V_LANES) {
+            vf value = v_read_n(x, i, vocabulary - i, ET_F32) - most - lse;
+            v_write_n(x, i, value, vocabulary - i, ET_F32);
+        }
+    }
+}
+
+/* Whether value comes before one that stands earlier in the row: only if it is larger. */
+static bool beats(float value, float earlier)
+{
+    return value > earlier || (isnan(earlier) && !isnan(value));
+}
+
+/* Puts x[i] into the sorted list of `have` values, of which k stay. */
+static int top_insert(float *value, int32_t *index, int have, int k, float x, int32_t i)
+{
+    int at = have < k ? have : k - 1;
+    for (; at > 0 && beats(x, value[at - 1]); at--) {
+        value[at] = value[at - 1];
+        index[at] = index[at - 1];
+    }
+    value[at] = x;
+    index[at] = i;
+    return have < k ? have + 1 : k;
+}
+
+/* A vector is looked into only where one of its lanes beats the last of the list. */
+static void top_row(float *value, int32_t *index, const float *x, int k, int64_t width)
+{
+    int have = 0;
+    for (int64_t i = 0; i < width; i += V_LANES) {
+        const int64_t n = width - i < V_LANES ? width - i : V_LANES;
+        if (have == k && !v_any(v_not_le(v_read_n(x, i, n, ET_F32), v_set(value[k - 1]))) &&
+            n == V_LANES)
+            continue;
+        for (int64_t j = i; j < i + n; j++)
+            if (have < k || beats(x[j], value[k - 1]))
+                have = top_insert(value, index, have, k, x[j], (int32_t)j);
+    }
+}
+
+static void top_k(float *value, int32_t *index, const float *x, int k, int64_t rows, int64_t width)
+{
+    et_assert(k >= 1 && k <= width);
+#pragma omp parallel for schedule(static) if (rows * width >= ET_GRAIN)
+    for (int64_t t = 0; t < rows; t++)
+        top_row(value + t * k, index + t * k, x + t * width, k, width);
+}

@@ -1,0 +1,46 @@
+/* One table of kernels: the sources that are written once, compiled for the instruction set of
+ * the including file, and bound into the table ET_TABLE named ET_TABLE_NAME. */
+
+#include <math.h>
+#include <omp.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/dtype.h"
+#include "kernel/attention.h"
+#include "kernel/kernels.h"
+#include "kernel/simd.h"
+#include "kernel/simd_math.h"
+#include "kernel/simd_random.h"
+#include "kernel/tables.h"
+
+#include "kernel/elementwise.inc.c"
+#include "kernel/norm.inc.c"
+#include "kernel/embedding.inc.c"
+#include "kernel/softmax.inc.c"
+#include "kernel/attention.inc.c"
+#include "kernel/cached_attention.inc.c"
+#include "kernel/optimizer.inc.c"
+
+const et_kernels ET_TABLE = {
+    .name = ET_TABLE_NAME,
+    .elementwise = elementwise,
+    .layer_norm = layer_norm,
+    .layer_norm_grad = layer_norm_grad,
+    .column_sum = column_sum,
+    .embedding = embedding,
+    .embedding_grad = embedding_grad,
+    .attention = attention,
+    .attention_grad = attention_grad,
+    .cached_attention = cached_attention,
+    .softmax_cross_entropy = softmax_cross_entropy,
+    .log_softmax = log_softmax,
+    .top_k = top_k,
+    .to_bf16 = to_bf16,
+    .from_bf16 = from_bf16,
+    .sum_of_squares = sum_of_squares,
+    .adam = adam,
+    .sgd = sgd,
+    .accumulate = accumulate,
+};

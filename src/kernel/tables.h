@@ -1,0 +1,14 @@
+/* The compiled tables, for dispatch.c to choose from. Touching one's functions on a CPU that
+ * lacks its instruction set is an illegal instruction: use et_kernels_named(). */
+#ifndef ETUDE_KERNEL_TABLES_H
+#define ETUDE_KERNEL_TABLES_H
+
+#include "kernel/kernels.h"
+
+extern const et_kernels et_kernels_plain;
+#ifdef __x86_64__
+extern const et_kernels et_kernels_avx2;   /* AVX2, FMA, BMI2 */
+extern const et_kernels et_kernels_avx512; /* AVX-512 F, BW, VL, DQ; FMA, BMI2 */
+#endif
+
+#endif
