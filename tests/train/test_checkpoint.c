@@ -91,15 +91,6 @@ static const char *names_in(const char *directory)
     return text;
 }
 
-static const char *below(const char *directory, const char *name)
-{
-    static char paths[4][700];
-    static int next;
-    char *path = paths[next++ % 4];
-    snprintf(path, sizeof paths[0], "%s/%s", directory, name);
-    return path;
-}
-
 static void flip_bit(const char *path, double where)
 {
     size_t length;
@@ -465,8 +456,8 @@ static void test_checkpoint__load_weights(void **state)
                  "ckpt-6.safetensors");
     assert_fails(et_checkpoint_load_weights(params, "no-such-file", false, NULL, error),
                  ET_ENOTFOUND, "no-such-file");
-    assert_fails(et_checkpoint_newest(&path, "no-such-run", error), ET_ENOTFOUND, "no-such-run");
     et_free(path);
+    assert_fails(et_checkpoint_newest(&path, "no-such-run", error), ET_ENOTFOUND, "no-such-run");
     et_params_free(params);
     et_params_free(other);
     toy_free(&t);

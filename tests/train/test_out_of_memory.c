@@ -1,0 +1,169 @@
+/* The n-th allocation fails, for every n until nothing fails: an error each time, no crash, and
+ * afterwards all works. Leaks are AddressSanitizer's to find. */
+#include "train/checkpoint.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <etude/allocator.h>
+
+#include "base/alloc.h"
+#include "train/metrics.h"
+#include "train/train.h"
+
+static atomic_long left; /* allocations until one fails; below 0: none does */
+
+static bool fails(void)
+{
+    return atomic_fetch_sub(&left, 1) == 1;
+}
+
+static void *allocate(void *payload, size_t size, size_t alignment)
+{
+    (void)payload;
+    void *memory = NULL;
+    if (fails() || posix_memalign(&memory, alignment < 16 ? 16 : alignment, size ? size : 1))
+        return NULL;
+    return memory;
+}
+
+static void *reallocate(void *payload, void *memory, size_t size)
+{
+    (void)payload;
+    return fails() ? NULL : realloc(memory, size);
+}
+
+static void release(void *payload, void *memory)
+{
+    (void)payload;
+    free(memory);
+}
+
+static const et_allocator failing = { NULL, allocate, reallocate, release };
+
+static int parameters_and_state(const char *directory, et_error *error)
+{
+    (void)directory;
+    et_params *params = NULL;
+    et_optimizer *optimizer = NULL;
+    et_state *state = NULL;
+    et_metrics *metrics = NULL;
+    et_optimization_options options;
+    int index;
+    et_fields_defaults(&et_optimization_fields, &options);
+    options.optimizer.type = ET_OPTIMIZER_ADAMW;
+    options.learning_rate.type = ET_RATE_CONSTANT;
+    options.ema.enabled = true;
+    et_shape shape = et_shape_2(9, 4);
+    int status = et_params_new(&params, error);
+    if (!status)
+        status = et_params_declare(params, "w", shape, (et_init){ 0 }, &index, error);
+    if (!status)
+        status = et_params_materialize(params, 1, true, error);
+    if (!status)
+        status = et_optimizer_new(&optimizer, params, &et_kernels_reference, &options, error);
+    if (!status)
+        status = et_state_new(&state, error);
+    if (!status)
+        status = et_state_add_params(state, params, error);
+    if (!status)
+        status = et_state_add_optimizer(state, optimizer, params, error);
+    if (!status)
+        status = et_metrics_new(&metrics, error);
+    if (!status)
+        status = et_metrics_define(metrics, "loss", &et_metric_mean, error);
+    if (!status)
+        status = et_state_add(state, "metrics", &et_metrics_state, metrics, error);
+    et_metrics_free(metrics);
+    et_state_free(state);
+    et_optimizer_free(optimizer);
+    et_params_free(params);
+    return status;
+}
+
+/* Restores, saves, saves the best, looks for it, averages. */
+static int checkpoints_with(toy *t, const char *directory, et_error *error)
+{
+    et_checkpoints *checkpoints = NULL;
+    et_arena arena = ET_ARENA_INIT;
+    char *path = NULL;
+    int64_t step;
+    et_checkpoint_options options = { .max_to_keep = 2, .interval = 1 };
+    int status = et_checkpoints_open(&checkpoints, directory, t->state, &options, error);
+    if (!status)
+        status = et_checkpoints_restore(checkpoints, &step, error);
+    for (int i = 1; !status && i <= 3; i++)
+        status = et_checkpoints_save(checkpoints, i, error);
+    et_value *metrics = et_value_dict(&arena);
+    if (!status && !metrics)
+        status = ET_ENOMEM;
+    if (!status)
+        status = et_checkpoints_save_best(checkpoints, 3, metrics, error);
+    int closed = et_checkpoints_close(checkpoints, status ? NULL : error);
+    if (!status)
+        status = closed;
+    if (!status)
+        status = et_checkpoint_newest(&path, directory, error);
+    if (!status)
+        status = et_checkpoint_average((const char *const[]){ path, path }, 2,
+                                       below(directory, "average.safetensors"), error);
+    et_free(path);
+    et_arena_release(&arena);
+    return status;
+}
+
+static int checkpoints(const char *directory, et_error *error)
+{
+    static toy t;
+    long budget = atomic_load(&left);
+    atomic_store(&left, -1);
+    t = toy_new(4);
+    toy_attach(&t);
+    atomic_store(&left, budget);
+    int status = checkpoints_with(&t, directory, error);
+    toy_free(&t);
+    return status;
+}
+
+static void check(const char *directory, int (*work)(const char *directory, et_error *error))
+{
+    et_allocator_set(&failing);
+    int failures = 0;
+    for (long n = 1; n < 20000; n += n < 100 ? 1 : 5) {
+        et_error error = ET_ERROR_INIT;
+        atomic_store(&left, n);
+        int status = work(directory, &error);
+        bool reached = atomic_exchange(&left, -1) <= 0;
+        if (status && status != ET_ENOMEM)
+            fail_msg("allocation %ld: status %d, not out of memory: %s", n, status, error.text);
+        failures += status == ET_ENOMEM;
+        if (!status && !reached)
+            break;
+    }
+    assert_true(failures > 10);
+    et_error error = ET_ERROR_INIT;
+    assert_int_equal(work(directory, &error), 0);
+    et_allocator_set(NULL);
+}
+
+static void test_out_of_memory__parameters_and_state(void **state)
+{
+    check(*state, parameters_and_state);
+}
+
+static void test_out_of_memory__checkpoints(void **state)
+{
+    check(in(state, "run"), checkpoints);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_out_of_memory__parameters_and_state),
+        cmocka_unit_test(test_out_of_memory__checkpoints),
+    };
+    return cmocka_run_group_tests(tests, make_directory, remove_directory);
+}
