@@ -121,8 +121,9 @@ int et_codes_decode(et_codes *codes, const char *text, size_t length, et_error *
     for (size_t at = 0; at < length; at += size) {
         int32_t code = next_code(bytes + at, length - at, &size);
         if (code < 0)
-            return et_fail(error, ET_EDATA, "not UTF-8: byte 0x%02x at position %zu", bytes[at],
-                           at + 1);
+            return et_fail(error, ET_EDATA,
+                           "byte %zu (0x%02X) is not UTF-8: save the text as UTF-8", at + 1,
+                           bytes[at]);
         codes->items[count++] = (uint32_t)code;
     }
     codes->count = count;
