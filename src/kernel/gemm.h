@@ -35,8 +35,10 @@ typedef struct et_gemm_shape {
     bool accumulate;   /* C += A B (c must be float32) */
     bool bias;         /* + bias [n] float32 on every row, before the activation */
     et_gemm_activation activation;
-    int64_t row_tile;  /* rows of a tile; 0: chosen from the shape. Equal row_tile, n, k and the
-                          rest give a row the same bits at any m: decoding relies on it. */
+    int64_t row_tile;  /* about how many rows a tile has; 0: chosen from the shape. With equal
+                          row_tile, n, k and the rest a row has the same bits at any m and any
+                          place: decoding relies on it. The last tile costs as much as a full
+                          one. */
 } et_gemm_shape;
 
 /* Whether this CPU multiplies bfloat16 faster than float32 (AVX-512 BF16 or AMX). */
@@ -49,17 +51,49 @@ const char *et_gemm_isa(void);
 int et_gemm_cache_open(et_gemm_cache **out, int max_threads, et_error *error);
 void et_gemm_cache_close(et_gemm_cache *cache);
 
-/* The product of that shape, made at the first call. Valid until the cache is closed. */
+/* The product of that shape, made at the first call. Valid until the cache is closed. Not
+ * while products of the cache run. k is at least 1; accumulate excludes an activation. A
+ * bfloat16 product on a CPU that has none is ET_ECONFIG. */
 int et_gemm_get(et_gemm **out, et_gemm_cache *cache, const et_gemm_shape *shape,
                 et_error *error);
 
-/* Bytes of a packed B, and packing: from is B as stored ([k, n] or [n, k]) of type b. */
+/* Bytes of a packed B, and packing: from is B as stored ([k, n] or [n, k]) of type b, packed
+ * is aligned to 64. Two products can share a packed B if et_gemm_same_packing says so: always
+ * when their shapes differ in m alone and row_tile is not 0. Inside a parallel region the
+ * calling thread packs alone, so many weights are packed best in a parallel loop over them. */
 size_t et_gemm_packed_size(const et_gemm *gemm);
 void et_gemm_pack(const et_gemm *gemm, void *packed, const void *from);
+bool et_gemm_same_packing(const et_gemm *left, const et_gemm *right);
 
 /* Runs it with up to the cache's threads; from inside a parallel region, alone on the calling
- * thread. bias is NULL unless the shape says so. */
+ * thread (outermost level). bias is NULL unless the shape says so. C overlaps nothing. */
 void et_gemm_run(const et_gemm *gemm, void *c, const void *a, const void *b, const float *bias);
+
+/* For an op that runs a product piecewise inside its own parallel region: tiles 0 .. tiles - 1
+ * in any order and on any threads, all done before the sums 0 .. sums - 1 (none for most
+ * products; they add up what pieces of a long k gave). thread is the caller's number in its
+ * team, below the cache's threads; each tile and sum belongs to one thread. At most one
+ * product with sums is under way in a cache at a time; of others, any number.
+ *
+ *     #pragma omp for
+ *     for (int64_t tile = 0; tile < et_gemm_tiles(gemm); tile++)
+ *         et_gemm_run_tile(gemm, tile, omp_get_thread_num(), c, a, b, NULL);
+ */
+int64_t et_gemm_tiles(const et_gemm *gemm);
+int64_t et_gemm_sums(const et_gemm *gemm);
+void et_gemm_run_tile(const et_gemm *gemm, int64_t tile, int thread, void *c, const void *a,
+                      const void *b, const float *bias);
+void et_gemm_run_sum(const et_gemm *gemm, int64_t sum, void *c, const float *bias);
+
+/* The part of C that a tile writes: rows [row, row + rows), columns alike. */
+typedef struct et_gemm_part {
+    int64_t row, rows, column, columns;
+} et_gemm_part;
+
+et_gemm_part et_gemm_tile_part(const et_gemm *gemm, int64_t tile);
+
+/* What oneDNN runs for the first tile, such as "brg:avx512_core_bf16". Valid as the gemm. */
+const char *et_gemm_implementation(const et_gemm *gemm);
 
 /* How many primitives the cache made so far. */
 size_t et_gemm_cache_primitives(const et_gemm_cache *cache);

@@ -1,0 +1,52 @@
+/* One single-threaded oneDNN product of a fixed shape: a block. gemm.c cuts products into
+ * tiles and runs a block on each. Only gemm_onednn.c includes oneDNN's headers.
+ *
+ * Blocks belong to whoever made them and must be freed before the engine is closed. Running
+ * a block from several threads at once is fine if each passes a thread number of its own. */
+#ifndef ETUDE_KERNEL_GEMM_ONEDNN_H
+#define ETUDE_KERNEL_GEMM_ONEDNN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <etude/error.h>
+
+typedef struct et_gemm_engine et_gemm_engine;
+typedef struct et_gemm_block et_gemm_block;
+
+/* Compared as bytes: all members have one width, so there is no padding. */
+typedef struct et_gemm_block_shape {
+    int64_t m, n, k;
+    int64_t lda, ldb, ldc; /* elements between stored rows */
+    int64_t transpose_a, transpose_b, packed_b;
+    int64_t accumulate, bias, relu; /* 0 or 1 */
+    int64_t ab, c;                  /* et_dtype */
+} et_gemm_block_shape;
+
+/* An engine whose blocks run on threads 0 .. threads - 1. */
+int et_gemm_engine_open(et_gemm_engine **out, int threads, et_error *error);
+void et_gemm_engine_close(et_gemm_engine *engine);
+
+/* Makes a block. If like is given, B has the packing of that block (same n and k); a block
+ * that cannot have it, except through oneDNN's slow reference, is NULL with status 0. */
+int et_gemm_block_new(et_gemm_block **out, et_gemm_engine *engine, const et_gemm_block_shape *shape,
+                      const et_gemm_block *like, et_error *error);
+void et_gemm_block_free(et_gemm_block *block);
+
+const et_gemm_block_shape *et_gemm_block_shape_of(const et_gemm_block *block);
+const char *et_gemm_block_implementation(const et_gemm_block *block);
+bool et_gemm_block_same_packing(const et_gemm_block *left, const et_gemm_block *right);
+
+/* Bytes of a packed B; 0 if B is not packed. */
+size_t et_gemm_block_packed_size(const et_gemm_block *block);
+void et_gemm_block_pack(const et_gemm_block *block, int thread, void *packed, const void *from);
+
+/* A block whose m is a multiple of this sums every row in one order, wherever it lies. */
+int64_t et_gemm_row_unit(void);
+
+/* The caller has told OpenMP that one thread is all (omp_set_num_threads). */
+void et_gemm_block_run(const et_gemm_block *block, int thread, void *c, const void *a,
+                       const void *b, const float *bias);
+
+#endif
