@@ -7,7 +7,7 @@
 #include "kernel/simd.h"
 
 /* e^x within 2 units in the last place. x = n log 2 + r, |r| <= log(2) / 2, log 2 in two parts
- * (Cody and Waite); e^r = 1 + r + r^2 p(r), fit error 9e-9. Below -87: 0; above 88.72:
+ * (Cody and Waite); e^r = 1 + r + r^2 p(r), fit error 9e-9. From -87 down: 0; above 88.72:
  * infinity; a NaN stays. */
 ET_INLINE vf v_exp(vf x)
 {
@@ -45,7 +45,7 @@ ET_INLINE vf v_tanh(vf x)
     return v_select(v_gt(v_set(0.36f), z), x * p, far);
 }
 
-/* The normal distribution function within 2e-7, and with it the density's exponential
+/* The normal distribution function within 4e-7, and with it the density's exponential
  * e^(-x^2/2): erfc(u) = t q(t) e^(-u^2), t = 1 / (1 + 0.3275911 u), u = |x| / sqrt 2
  * (Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.26). */
 ET_INLINE vf v_phi(vf x, vf *exponential)

@@ -1,0 +1,41 @@
+/* The functions of simd_math.h over arrays, compiled once per instruction set with PROBE naming
+ * the table, so that test_simd_math can measure their errors. */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernel/simd_math.h"
+#include "kernel/simd_probe.h"
+
+static vf phi(vf x)
+{
+    vf exponential;
+    return v_phi(x, &exponential);
+}
+
+#define PROBE_FUNCTION(name, function)                                                             \
+    static void name(float *y, const float *x, int64_t count)                                      \
+    {                                                                                              \
+        for (int64_t i = 0; i < count; i += V_LANES)                                               \
+            v_write_n(y, i, function(v_read_n(x, i, count - i, ET_F32)), count - i, ET_F32);       \
+    }
+
+PROBE_FUNCTION(probe_exp, v_exp)
+PROBE_FUNCTION(probe_tanh, v_tanh)
+PROBE_FUNCTION(probe_sigmoid, v_sigmoid)
+PROBE_FUNCTION(probe_phi, phi)
+
+/* Square blocks of V_LANES rows, transposed in place. */
+static void probe_transpose(float *x)
+{
+    vf square[V_LANES];
+    for (int i = 0; i < V_LANES; i++)
+        square[i] = v_load(x + i * V_LANES);
+    v_transpose(square);
+    for (int i = 0; i < V_LANES; i++)
+        v_store(x + i * V_LANES, square[i]);
+}
+
+const simd_probe PROBE = {
+    V_LANES, probe_exp, probe_tanh, probe_sigmoid, probe_phi, probe_transpose
+};

@@ -1,0 +1,182 @@
+#include "kernel/harness.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/dtype.h"
+
+static const int64_t counts[] = { 1, 7, 16, 33, 4095, 4097, 50001 };
+
+typedef struct setting {
+    int64_t count;
+    int way; /* which options are on */
+} setting;
+
+/* Two updates of weight, m, v, shadow, average (five arrays), optional parts by way's bits. */
+static void run_adam(const et_kernels *table, const void *with, float *result)
+{
+    const setting *s = with;
+    const size_t n = (size_t)s->count;
+    float *weight = make_floats(n, 1, 1), *m = make_floats(n, 0.1f, 2);
+    float *v = make_floats(n, 0.1f, 3), *g = make_floats(n, 1, 4), *average = make_floats(n, 1, 5);
+    et_bf16 *shadow = make_act(n, 1, 6, ET_BF16);
+    for (size_t i = 0; i < n; i++)
+        v[i] = fabsf(v[i]);
+    for (int step = 0; step < 2; step++)
+        table->adam(weight, m, v, g, s->way & 1 ? shadow : NULL, s->way & 2 ? average : NULL, 0.01f,
+                    0.9f, 0.98f, 1e-9f, s->way & 4 ? 1e-3f : 0.0f, 0.25f, 0.99f, s->count);
+    memcpy(result, weight, n * 4);
+    memcpy(result + n, m, n * 4);
+    memcpy(result + 2 * n, v, n * 4);
+    memcpy(result + 3 * n, average, n * 4);
+    widen(result + 4 * n, shadow, n, ET_BF16);
+    free(weight), free(m), free(v), free(g), free(average), free(shadow);
+}
+
+static void run_sgd(const et_kernels *table, const void *with, float *result)
+{
+    const setting *s = with;
+    const size_t n = (size_t)s->count;
+    float *weight = make_floats(n, 1, 1), *a = make_floats(n, 0.1f, 2);
+    float *g = make_floats(n, 1, 4), *average = make_floats(n, 1, 5);
+    et_bf16 *shadow = make_act(n, 1, 6, ET_BF16);
+    for (int step = 0; step < 2; step++)
+        table->sgd(weight, s->way & 8 ? a : NULL, g, s->way & 1 ? shadow : NULL,
+                   s->way & 2 ? average : NULL, 0.1f, 0.9f, s->way & 16, s->way & 4 ? 1e-3f : 0.0f,
+                   0.25f, 0.99f, s->count);
+    memcpy(result, weight, n * 4);
+    memcpy(result + n, a, n * 4);
+    memcpy(result + 2 * n, average, n * 4);
+    widen(result + 3 * n, shadow, n, ET_BF16);
+    free(weight), free(a), free(g), free(average), free(shadow);
+}
+
+static void test_optimizer__adam(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(counts); i++)
+        for (int way = 0; way < 8; way++) {
+            setting s = { counts[i], way };
+            check_tables("adam", run_adam, &s, (size_t)(5 * s.count), 1e-6,
+                         way & 1 ? 1.0 / 128 : 2e-6);
+        }
+}
+
+static void test_optimizer__sgd(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(counts); i++)
+        for (int way = 0; way < 32; way++) {
+            setting s = { counts[i], way };
+            check_tables("sgd", run_sgd, &s, (size_t)(4 * s.count), 1e-6,
+                         way & 1 ? 1.0 / 128 : 2e-6);
+        }
+}
+
+/* One step of Adam by hand: m = 0.1, v = 0.02, so w = 1 - 0.1 * 0.1 / sqrt(0.02). Of SGD with
+ * momentum 0.9: a = 0.9 - 0.1, and with Nesterov w += 0.9 a - 0.1. */
+static void test_optimizer__known_steps(void **state)
+{
+    (void)state;
+    for (size_t t = 0; t <= COUNT(table_names); t++) {
+        const et_kernels *k =
+            t < COUNT(table_names) ? et_kernels_named(table_names[t]) : &et_kernels_reference;
+        float w = 1, m = 0, v = 0, g = 1, a = 1, average = 2;
+        et_bf16 shadow = 0;
+        if (!k)
+            continue;
+        k->adam(&w, &m, &v, &g, &shadow, &average, 0.1f, 0.9f, 0.98f, 0, 0, 1, 0.75f, 1);
+        assert_true(fabsf(w - (float)(1 - 0.1 * 0.1 / sqrt(0.02))) < 1e-6f);
+        assert_int_equal(shadow, et_bf16_from_float(w));
+        assert_true(fabsf(average - (2 + 0.25f * (w - 2))) < 1e-6f);
+        w = 1;
+        k->sgd(&w, &a, &g, NULL, NULL, 0.1f, 0.9f, false, 0, 1, 0, 1);
+        assert_true(fabsf(a - 0.8f) < 1e-6f && fabsf(w - 1.8f) < 1e-6f);
+        w = 1, a = 1;
+        k->sgd(&w, &a, &g, NULL, NULL, 0.1f, 0.9f, true, 0, 1, 0, 1);
+        assert_true(fabsf(w - 1.62f) < 1e-6f);
+    }
+}
+
+static void run_sums(const et_kernels *table, const void *with, float *result)
+{
+    const setting *s = with;
+    float *x = make_floats((size_t)s->count, 1, 1), *y = make_floats((size_t)s->count, 1, 2);
+    result[0] = (float)table->sum_of_squares(x, s->count);
+    table->accumulate(y, x, s->count);
+    memcpy(result + 1, y, (size_t)s->count * sizeof *y);
+    free(x);
+    free(y);
+}
+
+static void test_optimizer__sums(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(counts); i++) {
+        setting s = { counts[i], 0 };
+        check_tables("sums", run_sums, &s, (size_t)s.count + 1, 0, 2e-7);
+    }
+}
+
+static void test_optimizer__sum_is_not_finite(void **state)
+{
+    (void)state;
+    static const float bad[] = { NAN, INFINITY, -INFINITY };
+    float x[100] = { 0 };
+    for (size_t t = 0; t < COUNT(table_names); t++)
+        for (int i = 0; i < 100; i++) {
+            const et_kernels *table = et_kernels_named(table_names[t]);
+            if (!table)
+                continue;
+            x[i] = bad[i % 3];
+            assert_false(isfinite(table->sum_of_squares(x, 100)));
+            x[i] = 1e30f; /* its square is no float32, but a double */
+            assert_true(isfinite(table->sum_of_squares(x, 100)));
+            x[i] = 0;
+        }
+}
+
+/* Every upper half with the lower halves where rounding turns. */
+static void test_optimizer__bf16_conversion(void **state)
+{
+    (void)state;
+    static const uint32_t low[] = { 0, 1, 0x7fff, 0x8000, 0x8001, 0xffff };
+    enum { COUNT_ALL = 65536 * 6 };
+    float *x = make(COUNT_ALL, sizeof *x), *back = make(65536, sizeof *back);
+    et_bf16 *slow = make(COUNT_ALL, 2), *fast = make(COUNT_ALL, 2), *all = make(65536, 2);
+    for (uint32_t i = 0; i < COUNT_ALL; i++) {
+        uint32_t bits = (i / 6) << 16 | low[i % 6];
+        memcpy(&x[i], &bits, sizeof bits);
+    }
+    for (uint32_t i = 0; i < 65536; i++)
+        all[i] = (et_bf16)i;
+    et_kernels_reference.to_bf16(slow, x, COUNT_ALL);
+    for (size_t t = 0; t < COUNT(table_names); t++) {
+        const et_kernels *table = et_kernels_named(table_names[t]);
+        if (!table)
+            continue;
+        table->to_bf16(fast, x, COUNT_ALL);
+        assert_memory_equal(fast, slow, COUNT_ALL * 2);
+        table->from_bf16(back, all, 65535);
+        for (uint32_t i = 0; i < 65535; i++) {
+            uint32_t bits;
+            memcpy(&bits, &back[i], sizeof bits);
+            assert_int_equal(bits, i << 16);
+        }
+    }
+    free(x), free(back), free(slow), free(fast), free(all);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_optimizer__adam),
+        cmocka_unit_test(test_optimizer__sgd),
+        cmocka_unit_test(test_optimizer__known_steps),
+        cmocka_unit_test(test_optimizer__sums),
+        cmocka_unit_test(test_optimizer__sum_is_not_finite),
+        cmocka_unit_test(test_optimizer__bf16_conversion),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

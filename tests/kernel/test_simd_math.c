@@ -1,0 +1,108 @@
+/* The errors that kernel/simd_math.h states, measured over a dense run of arguments. */
+#include "kernel/harness.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "kernel/simd_probe.h"
+
+enum { PROBES = 3, STEPS = 400000 };
+
+/* NULL where this CPU has not the instruction set. */
+static const simd_probe *probe_of(int i)
+{
+    const et_kernels *table = et_kernels_named(table_names[i]);
+#ifdef __x86_64__
+    static const simd_probe *const probes[PROBES] = { &probe_plain, &probe_avx2, &probe_avx512 };
+    return table ? probes[i] : NULL;
+#else
+    return table && i == 0 ? &probe_plain : NULL;
+#endif
+}
+
+/* The largest |f(x) - expected(x)| / max(|expected(x)|, floor) between two arguments. */
+static double worst(probe_fn *f, double (*expected)(double), float from, float to, double floor)
+{
+    float *x = make(STEPS, sizeof *x), *y = make(STEPS, sizeof *y);
+    double most = 0;
+    for (int i = 0; i < STEPS; i++)
+        x[i] = from + (to - from) * (float)i / STEPS;
+    f(y, x, STEPS);
+    for (int i = 0; i < STEPS; i++) {
+        double right = expected((double)x[i]);
+        double error = fabs(y[i] - right) / fmax(fabs(right), floor);
+        most = error <= most ? most : error; /* a NaN stays */
+    }
+    free(x);
+    free(y);
+    return most;
+}
+
+static double exact_sigmoid(double x)
+{
+    return 1 / (1 + exp(-x));
+}
+
+static double exact_phi(double x)
+{
+    return 0.5 * erfc(-x / sqrt(2.0));
+}
+
+static void test_simd_math__errors(void **state)
+{
+    (void)state;
+    for (int i = 0; i < PROBES; i++) {
+        const simd_probe *p = probe_of(i);
+        if (!p)
+            continue;
+        const double two_units = 2 * 1.1920929e-7;
+        assert_true(worst(p->exp, exp, -86.99f, 88.7f, 0) < two_units);
+        assert_true(worst(p->exp, exp, -1.0f, 1.0f, 0) < two_units);
+        assert_true(worst(p->tanh, tanh, -10.0f, 10.0f, 0) < 4e-7);
+        assert_true(worst(p->tanh, tanh, -1e-3f, 1e-3f, 1e-30) < 4e-7);
+        assert_true(worst(p->sigmoid, exact_sigmoid, -80.0f, 80.0f, 0) < 4e-7);
+        assert_true(worst(p->phi, exact_phi, -10.0f, 10.0f, 1) < 4e-7);
+    }
+}
+
+static void test_simd_math__ends(void **state)
+{
+    (void)state;
+    const float x[] = { -87.5f, -1e30f, -INFINITY, 0, 88.8f, 1e30f, INFINITY, NAN };
+    for (int i = 0; i < PROBES; i++) {
+        const simd_probe *p = probe_of(i);
+        float y[COUNT(x)];
+        if (!p)
+            continue;
+        p->exp(y, x, COUNT(x));
+        assert_true(y[0] == 0 && y[1] == 0 && y[2] == 0 && y[3] == 1);
+        assert_true(isinf(y[4]) && isinf(y[5]) && isinf(y[6]) && isnan(y[7]));
+    }
+}
+
+static void test_simd_math__transpose(void **state)
+{
+    (void)state;
+    for (int i = 0; i < PROBES; i++) {
+        const simd_probe *p = probe_of(i);
+        float square[16 * 16];
+        if (!p)
+            continue;
+        for (int k = 0; k < p->lanes * p->lanes; k++)
+            square[k] = (float)k;
+        p->transpose(square);
+        for (int r = 0; r < p->lanes; r++)
+            for (int c = 0; c < p->lanes; c++)
+                assert_true(square[r * p->lanes + c] == (float)(c * p->lanes + r));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_simd_math__errors),
+        cmocka_unit_test(test_simd_math__ends),
+        cmocka_unit_test(test_simd_math__transpose),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
