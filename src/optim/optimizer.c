@@ -9,6 +9,15 @@
 #include "optim/rule.h"
 #include "optim/schedule.h"
 
+/* An update is two passes over the flat arrays, each a loop over pieces of fixed size that
+ * threads share: the norm (no weight may change before it is known to be finite), then the
+ * rule, which clips, moves weights, writes the shadow and the average while all of a piece is
+ * in cache.
+ *
+ * Invariants: (1) chunks cover [0, size) once, in order; (2) padding stays zero: its gradient
+ * is zero and so is what every rule makes of it; (3) an update that is not finite leaves
+ * weights, slots and iterations as they were. */
+
 /* Elements of one piece of work: seven arrays of it stay in the second-level cache, and its
  * size does not depend on threads, so neither do sums. */
 #define CHUNK 16384
@@ -45,6 +54,7 @@ struct et_optimizer {
     float *average;                       /* NULL without ema */
 };
 
+/* Blocks of the norm; they ignore parameters' bounds. */
 static int64_t blocks_of(int64_t size)
 {
     return (size + CHUNK - 1) / CHUNK;
@@ -96,6 +106,7 @@ static int make_chunks(et_optimizer *optimizer, const bool *decays, et_error *er
         begin = end;
     }
     et_assert(optimizer->chunk_count <= most);
+    et_assert(begin == optimizer->size || count == 0);
     return ET_OK;
 }
 
@@ -115,6 +126,7 @@ static int plan_chunks(et_optimizer *optimizer, const et_optimization_options *o
     return status;
 }
 
+/* Slots start at zero, which is right for moments and momentum; the average is set later. */
 static int add_slot(et_optimizer *optimizer, const char *name, et_error *error)
 {
     size_t bytes = (size_t)optimizer->size * sizeof(float);
@@ -265,6 +277,7 @@ et_update et_optimizer_apply(et_optimizer *optimizer, const float *gradients, do
     result.finite = isfinite(result.gradient_norm) != 0;
     if (!result.finite)
         return result;
+    /* g * clip / max(norm, clip): a factor of the scale, so clipping needs no pass of its own. */
     double clip = optimizer->rule->clip_norm(&optimizer->options);
     if (clip > 0 && result.gradient_norm > clip)
         gradient_scale *= clip / result.gradient_norm;

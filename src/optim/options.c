@@ -5,6 +5,9 @@
 #include "optim/pattern.h"
 #include "optim/schedule.h"
 
+/* Tables of what options.h declares; defaults are Model Garden's. 0 stands for its null where 0
+ * would make no sense: et_optimization_check asks for what must be set. */
+
 #define RATE_MAX  1e6
 #define STEPS_MAX ((int64_t)1 << 53)
 

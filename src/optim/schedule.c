@@ -23,7 +23,6 @@ static int require(const char *type, double rate, int64_t steps, const char *ste
                    rate > 0 ? steps_name : "initial_learning_rate");
 }
 
-/* The decay schedules take the rate from the options, the place on the curve from the step. */
 static double constant_rate(const et_schedule *self, double step)
 {
     (void)step;
@@ -69,6 +68,7 @@ static int stepwise_init(et_schedule *self, et_error *error)
     return status;
 }
 
+/* v[0] up to and at b[0], v[i] on (b[i-1], b[i]], the last value after the last boundary. */
 static double stepwise_rate(const et_schedule *self, double step)
 {
     int piece = 0;
@@ -86,6 +86,7 @@ static int exponential_init(et_schedule *self, et_error *error)
     return require("exponential", o->initial_learning_rate, o->decay_steps, "decay_steps", error);
 }
 
+/* initial * decay_rate^(step / D); staircase: the exponent is rounded down. */
 static double exponential_rate(const et_schedule *self, double step)
 {
     const et_rate_exponential *o = &self->options.exponential;
@@ -101,6 +102,8 @@ static int polynomial_init(et_schedule *self, et_error *error)
     return require("polynomial", o->initial_learning_rate, o->decay_steps, "decay_steps", error);
 }
 
+/* (initial - end) * (1 - step / D)^power + end, held at D; cycle: D grows to the multiple of
+ * itself that is next. */
 static double polynomial_rate(const et_schedule *self, double step)
 {
     const et_rate_polynomial *o = &self->options.polynomial;
@@ -120,6 +123,8 @@ static int cosine_init(et_schedule *self, et_error *error)
     return require("cosine", o->initial_learning_rate, o->decay_steps, "decay_steps", error);
 }
 
+/* initial * ((1 - alpha) * (1 + cos(pi step / D)) / 2 + alpha), held at D. (Loshchilov and
+ * Hutter 2017, one period.) */
 static double cosine_rate(const et_schedule *self, double step)
 {
     const et_rate_cosine *o = &self->options.cosine;
@@ -134,6 +139,9 @@ static int cosine_restarts_init(et_schedule *self, et_error *error)
                    "first_decay_steps", error);
 }
 
+/* The cosine again and again, period i being t_mul^i first periods long and m_mul^i as high.
+ * After n periods 1 + t + ... + t^(n-1) = (1 - t^n) / (1 - t) first periods have passed, which
+ * solved for n gives the logarithm below. */
 static double cosine_restarts_rate(const et_schedule *self, double step)
 {
     const et_rate_cosine_restarts *o = &self->options.cosine_restarts;
@@ -159,6 +167,7 @@ static int power_init(et_schedule *self, et_error *error)
     return require("power", self->options.power.initial_learning_rate, 1, "", error);
 }
 
+/* initial * max(step, 1)^power */
 static double power_rate(const et_schedule *self, double step)
 {
     const et_rate_power *o = &self->options.power;
@@ -172,6 +181,7 @@ static int power_linear_init(et_schedule *self, et_error *error)
                    "total_decay_steps", error);
 }
 
+/* The power, times a line from 1 to 0 over the last fraction of the T steps. */
 static double power_linear_rate(const et_schedule *self, double step)
 {
     const et_rate_power_linear *o = &self->options.power_linear;
@@ -189,6 +199,7 @@ static int power_with_offset_init(et_schedule *self, et_error *error)
                    "", error);
 }
 
+/* As power, counted from the offset and never above the rate before it. */
 static double power_with_offset_rate(const et_schedule *self, double step)
 {
     const et_rate_power_with_offset *o = &self->options.power_with_offset;
@@ -210,7 +221,8 @@ static int inverse_sqrt_init(et_schedule *self, et_error *error)
     return ET_OK;
 }
 
-/* fairseq: optim/lr_scheduler/inverse_square_root_schedule.py */
+/* init + step * (peak - init) / W, then peak * sqrt(W / step): what fairseq documents as
+ * inverse_sqrt. Its step is the number of updates done, as ours. */
 static double inverse_sqrt_rate(const et_schedule *self, double step)
 {
     const et_rate_inverse_sqrt *o = &self->options.inverse_sqrt;
@@ -237,6 +249,7 @@ static const et_schedule_class classes[ET_RATE_COUNT] = {
     [ET_RATE_INVERSE_SQRT] = { "inverse_sqrt", inverse_sqrt_init, inverse_sqrt_rate },
 };
 
+/* Steps under the warm-up, 0 without one. */
 static int64_t warmup_steps(const et_warmup_options *warmup)
 {
     switch (warmup->type) {

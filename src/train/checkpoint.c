@@ -19,6 +19,16 @@
 #include "base/thread.h"
 #include "train/checkpoint_file.h"
 
+/* What a save does, in order; a kill between any two leaves the directory usable:
+ *
+ *     caller  state to text, arrays to the snapshot        (nothing on disk)
+ *     thread  ckpt-N.safetensors.tmp.PID, fsync, rename    (complete, not yet named)
+ *     thread  checkpoint.json replaced                     (N exists; older ones leave)
+ *     thread  files that left are deleted
+ *
+ * A complete file that no manifest names is taken up at the next opening, so no finished work
+ * is lost and no orphan stays. The best one is kept the same way, with info.json as the name. */
+
 #define LOCK_NAME "lock"
 
 /* One save: written by the caller before its thread starts, read by the caller after the join.
@@ -171,6 +181,7 @@ static char *file_path(const char *directory, const char *prefix, int64_t step)
     return et_path_join(directory, name);
 }
 
+/* Whether the manifest names a file of the directory. */
 static bool is_listed(const et_manifest *manifest, const char *file)
 {
     for (size_t i = 0; i < manifest->count; i++)
@@ -195,6 +206,7 @@ static void roll_back(et_checkpoints *self, const char *path)
         unlink(path);
 }
 
+/* Names the new file and lets go what is too old, in one replacement of the manifest. */
 static int commit(et_checkpoints *self, const char *path, const et_safetensors_written *written,
                   et_error *error)
 {
@@ -307,6 +319,7 @@ static void *run_job(void *payload)
 
 /* Saving, in the caller --------------------------------------------------------------- */
 
+/* The tree as one line of JSON, into memory that is kept from save to save. */
 static int print_state(et_checkpoints *self, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
@@ -342,6 +355,7 @@ static int print_info(et_checkpoints *self, int64_t step, const et_value *metric
     return status;
 }
 
+/* The only part that training waits for: text of the small values, copy of the arrays. */
 static int start(et_checkpoints *self, int64_t step, bool best, et_error *error)
 {
     int status = print_state(self, error);
@@ -350,6 +364,7 @@ static int start(et_checkpoints *self, int64_t step, bool best, et_error *error)
     for (size_t i = 0; i < self->item_count; i++)
         memcpy(self->items[i].tensor.data, et_state_tensor_at(self->state, i)->data,
                et_tensor_bytes(self->items[i].tensor));
+    et_assert(!self->running);
     self->job.best = best;
     self->job.step = step;
     self->job.status = ET_OK;

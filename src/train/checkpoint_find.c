@@ -69,6 +69,7 @@ int et_checkpoint_open_newest(et_safetensors **file, int64_t *step, int64_t *ind
         et_free(path);
         if (!status)
             return ET_OK;
+        /* Trouble that may pass (no permission, no memory) must not cost the newest. */
         if (status != ET_EFORMAT && status != ET_ENOTFOUND)
             return et_fail(error, status, "%s", reason.text);
         et_log(ET_LOG_WARNING, "%s; trying the checkpoint before step %" PRId64, reason.text,

@@ -44,6 +44,7 @@ void et_state_free(et_state *state)
 
 /* Attaching --------------------------------------------------------------------------- */
 
+/* Parts are few. */
 static const part *find_part(const et_state *state, const char *name)
 {
     for (size_t i = 0; i < state->part_count; i++)
@@ -255,6 +256,7 @@ const et_state_tensor *et_state_tensor_find(const et_state *state, const char *n
 
 /* Doubles bit for bit ----------------------------------------------------------------- */
 
+/* NaN and infinity by their bits: even the payload of a NaN comes back. */
 #define BITS_FORMAT "bits:%016llx"
 
 et_value *et_state_set_real(et_value *dict, const char *key, double real)

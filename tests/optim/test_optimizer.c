@@ -219,7 +219,8 @@ static void test_optimizer__clips(void **state)
     (void)state;
     static const struct {
         double global_clipnorm, gradient_clip_norm, expected;
-    } cases[] = { { 0, 0, 0 }, { 0.5, 0, 0.5 }, { 0, 2, 2 }, { 3, 2, 2 }, { 1e9, 1e8, 0 } };
+    } cases[] = { { 0, 0, 0 }, { 0.5, 0, 0.5 }, { 0, 2, 2 },
+                  { 3, 2, 2 }, { 0.5, 2, 0.5 }, { 1e9, 1e8, 0 } };
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
         et_optimization_options o = options_of(ET_OPTIMIZER_ADAMW, 0.01);
         o.optimizer.adamw = (et_adamw_options){

@@ -397,6 +397,34 @@ static void test_checkpoint__write_error(void **state)
     toy_free(&t);
 }
 
+/* The weights are written, the manifest cannot be: the save has not happened. */
+static void test_checkpoint__commit_error(void **state)
+{
+    const char *directory = in(state, "commit");
+    char block[700];
+    toy t = toy_new(5);
+    toy_attach(&t);
+    et_checkpoints *checkpoints = open_at(directory, &t);
+    assert_ok(et_checkpoints_save(checkpoints, 5, error));
+    assert_ok(et_checkpoints_wait(checkpoints, error));
+    /* A directory stands where the temporary file would. */
+    snprintf(block, sizeof block, "%s/checkpoints/" ET_MANIFEST_NAME ".tmp.%d", directory,
+             (int)getpid());
+    assert_int_equal(mkdir(block, 0755), 0);
+    toy_set(&t, 10);
+    assert_ok(et_checkpoints_save(checkpoints, 10, error));
+    et_error error = ET_ERROR_INIT;
+    assert_int_not_equal(et_checkpoints_wait(checkpoints, &error), 0);
+    assert_non_null(strstr(error.text, ET_MANIFEST_NAME));
+    assert_int_equal(et_checkpoints_newest_step(checkpoints), 5);
+    assert_false(file_is_there(below(directory, "checkpoints/ckpt-10.safetensors")));
+    assert_int_equal(rmdir(block), 0);
+    assert_int_equal(et_checkpoints_save(checkpoints, 10, &error), 0);
+    assert_ok(et_checkpoints_close(checkpoints, error));
+    assert_int_equal(restored_step(directory), 10);
+    toy_free(&t);
+}
+
 /* A file system with room for one checkpoint and a half. */
 static void test_checkpoint__disk_full(void **state)
 {
@@ -548,6 +576,7 @@ int main(void)
         cmocka_unit_test(test_checkpoint__directory_that_cannot_be),
         cmocka_unit_test_teardown(test_checkpoint__read_only_directory, become_root_again),
         cmocka_unit_test(test_checkpoint__write_error),
+        cmocka_unit_test(test_checkpoint__commit_error),
         cmocka_unit_test(test_checkpoint__disk_full),
         cmocka_unit_test(test_checkpoint__load_weights),
         cmocka_unit_test(test_checkpoint__average),

@@ -132,7 +132,7 @@ static void check(const char *directory, int (*work)(const char *directory, et_e
 {
     et_allocator_set(&failing);
     int failures = 0;
-    for (long n = 1; n < 20000; n += n < 100 ? 1 : 5) {
+    for (long n = 1; n < 20000; n += n < 50 ? 1 : 13) {
         et_error error = ET_ERROR_INIT;
         atomic_store(&left, n);
         int status = work(directory, &error);
