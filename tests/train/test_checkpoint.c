@@ -413,13 +413,13 @@ static void test_checkpoint__commit_error(void **state)
     assert_int_equal(mkdir(block, 0755), 0);
     toy_set(&t, 10);
     assert_ok(et_checkpoints_save(checkpoints, 10, error));
-    et_error error = ET_ERROR_INIT;
-    assert_int_not_equal(et_checkpoints_wait(checkpoints, &error), 0);
-    assert_non_null(strstr(error.text, ET_MANIFEST_NAME));
+    et_error failure = ET_ERROR_INIT;
+    assert_int_not_equal(et_checkpoints_wait(checkpoints, &failure), 0);
+    assert_non_null(strstr(failure.text, ET_MANIFEST_NAME));
     assert_int_equal(et_checkpoints_newest_step(checkpoints), 5);
     assert_false(file_is_there(below(directory, "checkpoints/ckpt-10.safetensors")));
     assert_int_equal(rmdir(block), 0);
-    assert_int_equal(et_checkpoints_save(checkpoints, 10, &error), 0);
+    assert_int_equal(et_checkpoints_save(checkpoints, 10, &failure), 0);
     assert_ok(et_checkpoints_close(checkpoints, error));
     assert_int_equal(restored_step(directory), 10);
     toy_free(&t);
