@@ -17,6 +17,18 @@ int et_fail(et_error *error, int status, const char *format, ...)
     return status;
 }
 
+/* Adds ": text" to a message of that length, cut where the message's memory ends. */
+static void append(et_error *error, int length, const char *text)
+{
+    size_t most = sizeof error->text - 1, at = (size_t)length + 2;
+    if (length < 0 || at >= most)
+        return;
+    size_t size = strnlen(text, most - at);
+    memcpy(error->text + length, ": ", 2);
+    memcpy(error->text + at, text, size);
+    error->text[at + size] = 0;
+}
+
 int et_fail_while(et_error *error, int status, const char *format, ...)
 {
     if (!error)
@@ -27,8 +39,7 @@ int et_fail_while(et_error *error, int status, const char *format, ...)
     va_start(arguments, format);
     int length = vsnprintf(error->text, sizeof error->text, format, arguments);
     va_end(arguments);
-    if (length >= 0 && (size_t)length < sizeof error->text)
-        snprintf(error->text + length, sizeof error->text - (size_t)length, ": %s", cause);
+    append(error, length, cause);
     error->status = status;
     return status;
 }
@@ -42,7 +53,15 @@ static int status_from_errno(int number)
     case ENOMEM:
         return ET_ENOMEM;
     case ENOENT:
+    case ENOTDIR:
         return ET_ENOTFOUND;
+    case EACCES:
+    case EPERM:
+    case EROFS:
+    case EISDIR:
+    case ELOOP:
+    case ENAMETOOLONG:
+        return ET_EDENIED;
     default:
         return ET_EIO;
     }
@@ -59,11 +78,8 @@ int et_fail_errno(et_error *error, const char *format, ...)
     int length = vsnprintf(error->text, sizeof error->text, format, arguments);
     va_end(arguments);
     error->status = status;
-    if (length >= 0 && (size_t)length < sizeof error->text) {
-        char reason[128];
-        snprintf(error->text + length, sizeof error->text - (size_t)length, ": %s",
-                 strerror_r(number, reason, sizeof reason));
-    }
+    char reason[128];
+    append(error, length, strerror_r(number, reason, sizeof reason));
     return status;
 }
 
@@ -84,6 +100,7 @@ const char *et_status_name(int status)
         [ET_EDIVERGED] = "diverged",
         [ET_EINTERRUPTED] = "interrupted",
         [ET_EGRAPH] = "model does not fit together",
+        [ET_EDENIED] = "not allowed",
     };
     if (status < 0 || (size_t)status >= sizeof names / sizeof names[0])
         return "unknown status";
