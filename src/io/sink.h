@@ -65,7 +65,8 @@ int et_sink_multi_open(et_sink **out, et_sink *const *sinks, size_t count, et_er
 int et_sink_write(et_sink *sink, int64_t step, const et_value *values, et_error *error);
 /* Makes durable what was written. */
 int et_sink_flush(et_sink *sink, et_error *error);
-/* Puts each file's offset into out (a dict), under the class's name. */
+/* Puts where each file ends into out (a dict), under the class's name: the same for the same logs,
+ * whatever the clock says. */
 void et_sink_positions(const et_sink *sink, et_value *out);
 int et_sink_close(et_sink *sink, et_error *error); /* NULL allowed */
 

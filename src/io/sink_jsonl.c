@@ -1,6 +1,8 @@
 /* One JSON line per log, for scripts. */
 #include <string.h>
 
+#include <etude/log.h>
+
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/clock.h"
@@ -8,11 +10,15 @@
 #include "base/json.h"
 #include "base/strbuf.h"
 #include "io/append.h"
+#include "io/format.h"
 #include "io/sink.h"
 
+/* The position that a resumed run is given is a number of lines: bytes will not do, since the
+ * clock's digits vary and what is in a checkpoint must not depend on the clock. */
 typedef struct jsonl {
     et_sink sink;
     et_append file;
+    int64_t lines; /* in the file */
     et_strbuf line;
 } jsonl;
 
@@ -50,6 +56,7 @@ static int jsonl_write(et_sink *self, int64_t step, const et_value *values, et_e
         status = sink->line.failed
                      ? et_alloc_failed(error, sink->line.length, "a log")
                      : et_append_write(&sink->file, sink->line.data, sink->line.length, error);
+        sink->lines += !status;
     }
     et_arena_release(&arena);
     return status;
@@ -62,7 +69,7 @@ static int jsonl_flush(et_sink *self, et_error *error)
 
 static void jsonl_positions(const et_sink *self, et_value *out)
 {
-    et_value_set_int(out, jsonl_class.name, (int64_t)((const jsonl *)self)->file.offset);
+    et_value_set_int(out, jsonl_class.name, ((const jsonl *)self)->lines);
 }
 
 static int jsonl_close(et_sink *self, et_error *error)
@@ -82,34 +89,68 @@ static const et_sink_class jsonl_class = {
     .close = jsonl_close,
 };
 
-/* Up to and with the last line end. */
-static int whole_lines(uint64_t *out, const char *path, et_error *error)
+/* Bytes up to and with the last line end of the first *lines; *lines becomes what there is. */
+static int measure_lines(uint64_t *out, int64_t *lines, const char *path, et_error *error)
 {
     et_mapping mapping;
+    const int64_t wanted = *lines;
+    *out = 0;
+    *lines = 0;
+    if (!et_file_exists(path))
+        return ET_OK;
     const int status = et_mapping_open(&mapping, path, error);
     if (status)
         return status;
     const char *text = mapping.data;
-    const char *last = mapping.length > 0 ? memrchr(text, '\n', mapping.length) : NULL;
-    *out = last == NULL ? 0 : (uint64_t)(last - text) + 1;
+    while (*lines < wanted && *out < mapping.length) {
+        const char *end = memchr(text + *out, '\n', mapping.length - *out);
+        if (end == NULL)
+            break;
+        *out = (uint64_t)(end - text) + 1;
+        ++*lines;
+    }
     et_mapping_close(&mapping);
     return ET_OK;
+}
+
+/* The offset is one that was just measured, so the file is never shorter. */
+static int whole_lines(uint64_t *out, const char *path, et_error *error)
+{
+    int64_t lines = INT64_MAX;
+    return measure_lines(out, &lines, path, error);
+}
+
+/* Where to go on after some lines of the file, which may have lost some. */
+static int find_position(uint64_t *offset, int64_t *lines, const char *path, et_error *error)
+{
+    const int64_t before = *lines;
+    const int status = measure_lines(offset, lines, path, error);
+    if (!status && *lines < before)
+        et_log(ET_LOG_WARNING, "%s: %s lines were written before, now it has %s: the rest is lost",
+               path, et_format_count(before).text, et_format_count(*lines).text);
+    return status;
 }
 
 int et_sink_jsonl_open(et_sink **out, const char *path, const et_value *positions, et_error *error)
 {
     *out = NULL;
-    int64_t offset = 0;
+    int64_t lines = 0;
+    uint64_t offset = 0;
     int status = ET_OK;
     if (et_value_get(positions, jsonl_class.name) != NULL)
-        status = et_value_read_int(positions, jsonl_class.name, &offset, error);
-    if (status || offset < 0)
+        status = et_value_read_int(positions, jsonl_class.name, &lines, error);
+    if (status || lines < 0)
         return status ? status : et_fail(error, ET_EFORMAT, "%s: a negative position", path);
+    if (lines > 0)
+        status = find_position(&offset, &lines, path, error);
+    if (status)
+        return status;
     jsonl *sink = et_alloc_zero(1, sizeof *sink);
     if (sink == NULL)
         return et_alloc_failed(error, sizeof *sink, path);
     sink->sink.class = &jsonl_class;
-    status = et_append_open(&sink->file, path, offset, whole_lines, error);
+    sink->lines = lines;
+    status = et_append_open(&sink->file, path, (int64_t)offset, whole_lines, error);
     if (status)
         et_free(sink);
     else
