@@ -32,6 +32,7 @@ enum et_status {
     ET_EDIVERGED,    /* a loss or gradient is not finite */
     ET_EINTERRUPTED, /* asked to stop; the state is saved */
     ET_EGRAPH,       /* a model does not fit together: shapes, dtypes */
+    ET_EDENIED,      /* a file may not be used: permissions, read-only, not a regular file */
 };
 
 #define ET_ERROR_TEXT_MAX 1024
@@ -59,7 +60,8 @@ ET_API int et_fail_while(et_error *error, int status, const char *format, ...)
 
 /* As et_fail, for a failed system call: appends ": " and the system's text for
  * errno, and chooses the status from errno (ENOSPC and EDQUOT: ET_ENOSPACE, ENOMEM:
- * ET_ENOMEM, ENOENT: ET_ENOTFOUND, others: ET_EIO). */
+ * ET_ENOMEM, ENOENT and ENOTDIR: ET_ENOTFOUND, EACCES, EPERM, EROFS, EISDIR, ELOOP and
+ * ENAMETOOLONG: ET_EDENIED, others: ET_EIO). */
 ET_API int et_fail_errno(et_error *error, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

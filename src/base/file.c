@@ -30,7 +30,7 @@ static int refuse_special(const struct stat *status, const char *path, et_error 
     if (S_ISREG(status->st_mode))
         return ET_OK;
     const char *what = S_ISDIR(status->st_mode) ? "a directory" : "a device, pipe or socket";
-    return et_fail(error, ET_EIO, "%s is %s, not a file; name a regular file", path, what);
+    return et_fail(error, ET_EDENIED, "%s is %s, not a file; name a regular file", path, what);
 }
 
 /* Opens a regular file for reading. Not blocking: opening a pipe must not wait for its writer. */
@@ -149,7 +149,7 @@ int et_file_writer_open(et_file_writer *writer, const char *path, et_error *erro
     struct stat status;
     /* A rename would put a file in the place of /dev/null. */
     if (stat(path, &status) == 0 && refuse_special(&status, path, error))
-        return ET_EIO;
+        return ET_EDENIED;
     writer->path = et_strdup(path);
     writer->temporary = temporary_name(path);
     if (!writer->path || !writer->temporary) {
@@ -247,7 +247,8 @@ static int make_one(const char *path, et_error *error)
     if (stat(path, &status) == 0) {
         if (S_ISDIR(status.st_mode))
             return ET_OK;
-        return et_fail(error, ET_EIO, "cannot make the directory %s: a file has that name", path);
+        return et_fail(error, ET_EDENIED, "cannot make the directory %s: a file has that name",
+                       path);
     }
     errno = reason;
     return et_fail_errno(error, "cannot make the directory %s", path);
@@ -354,7 +355,7 @@ int et_lock_take(int *out, const char *path, et_error *error)
     if (fstat(fd, &status))
         failure = et_fail_errno(error, "cannot read the lock file %s", path);
     else if (refuse_special(&status, path, error))
-        failure = ET_EIO;
+        failure = ET_EDENIED;
     else if (flock(fd, LOCK_EX | LOCK_NB) == 0)
         failure = note_holder(fd, path, error);
     else if (errno == EWOULDBLOCK)

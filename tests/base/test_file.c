@@ -167,13 +167,13 @@ static void test_file__special(void **state)
         size_t length;
         int fd;
         et_mapping mapping;
-        assert_int_equal(et_file_read(&bytes, &length, rows[i].path, 10, &error), ET_EIO);
+        assert_int_equal(et_file_read(&bytes, &length, rows[i].path, 10, &error), ET_EDENIED);
         assert_contains(error.text, rows[i].path);
         assert_contains(error.text, rows[i].what);
-        assert_int_equal(et_mapping_open(&mapping, rows[i].path, &error), ET_EIO);
-        assert_int_equal(et_file_write(rows[i].path, "x", 1, &error), ET_EIO);
+        assert_int_equal(et_mapping_open(&mapping, rows[i].path, &error), ET_EDENIED);
+        assert_int_equal(et_file_write(rows[i].path, "x", 1, &error), ET_EDENIED);
         assert_contains(error.text, rows[i].what);
-        assert_int_equal(et_lock_take(&fd, rows[i].path, &error), ET_EIO);
+        assert_int_equal(et_lock_take(&fd, rows[i].path, &error), ET_EDENIED);
     }
     assert_int_equal(entries("."), 2);
     assert_int_equal(entries("folder"), 0);
@@ -222,7 +222,7 @@ static void test_file__failed_commit(void **state)
     assert_int_equal(et_file_write("a", "new", 3, &error), ET_ENOSPACE);
     fail_fsync = 0;
     fail_rename = EACCES;
-    assert_int_equal(et_file_write("a", "new", 3, &error), ET_EIO);
+    assert_int_equal(et_file_write("a", "new", 3, &error), ET_EDENIED);
     assert_contains(error.text, "cannot rename a.tmp.");
     fail_rename = 0;
     assert_holds("a", "old");
@@ -300,7 +300,7 @@ static void test_file__directories(void **state)
     }
     assert_true(et_file_exists("a/b/c") && et_file_exists("a/d"));
     assert_int_equal(et_file_write("file", "x", 1, &error), ET_OK);
-    assert_int_equal(et_directory_make("file", &error), ET_EIO);
+    assert_int_equal(et_directory_make("file", &error), ET_EDENIED);
     assert_contains(error.text, "file: a file has that name");
     assert_int_not_equal(et_directory_make("file/below", &error), ET_OK);
     assert_int_not_equal(et_directory_make("", &error), ET_OK);

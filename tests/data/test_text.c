@@ -178,7 +178,7 @@ static void test_text__unreadable(void **state)
     if (geteuid() == 0)
         test_skip("root may read everything");
     assert_int_equal(chmod(path, 0), 0);
-    check_error(path, ET_EIO, "Permission denied");
+    check_error(path, ET_EDENIED, "Permission denied");
 }
 
 /* Lines around the buffer's size and the limit. */

@@ -141,8 +141,8 @@ static void test_event__no_directory(void **state)
 {
     et_events *events;
     put_file(in(state, "file"), "", 0);
-    assert_int_equal(et_events_open(&events, in(state, "file"), 0, NULL), ET_EIO);
-    assert_int_equal(et_events_open(&events, in(state, "file/below"), 0, NULL), ET_EIO);
+    assert_int_equal(et_events_open(&events, in(state, "file"), 0, NULL), ET_EDENIED);
+    assert_int_equal(et_events_open(&events, in(state, "file/below"), 0, NULL), ET_EDENIED);
     assert_null(events);
 }
 

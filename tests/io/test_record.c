@@ -222,7 +222,7 @@ static void test_record__not_a_file(void **state)
 {
     et_record_writer writer;
     et_record_reader reader;
-    assert_fails(et_record_writer_open(&writer, *state, 0, error), ET_EIO, *state);
+    assert_fails(et_record_writer_open(&writer, *state, 0, error), ET_EDENIED, *state);
     assert_fails(et_record_writer_open(&writer, "/dev/full", 0, error), ET_EIO, "/dev/full");
     assert_fails(et_record_reader_open(&reader, in(state, "none"), error), ET_ENOTFOUND, "none");
 }

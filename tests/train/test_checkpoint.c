@@ -366,7 +366,7 @@ static void test_checkpoint__read_only_directory(void **state)
     assert_ok(et_checkpoints_wait(checkpoints, error));
     assert_int_equal(chmod(below(directory, "checkpoints"), 0555), 0);
     assert_ok(et_checkpoints_save(checkpoints, 2, error));
-    assert_fails(et_checkpoints_wait(checkpoints, error), ET_EIO, "ckpt-2");
+    assert_fails(et_checkpoints_wait(checkpoints, error), ET_EDENIED, "ckpt-2");
     assert_int_equal(chmod(below(directory, "checkpoints"), 0755), 0);
     assert_ok(et_checkpoints_close(checkpoints, error));
     assert_int_equal(restored_step(directory), 1);
