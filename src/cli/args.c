@@ -1,11 +1,14 @@
 #include "cli/args.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/fields.h"
+
+#define NAMES_MAX 64 /* options and their other names that the nearest is sought among */
 
 /* Whether word (length bytes) is name, - and _ alike. */
 static bool same_name(const char *word, size_t length, const char *name)
@@ -29,17 +32,21 @@ static const et_arg *find(const et_arg *table, const char *word, size_t length)
 
 static int unknown(const et_arg *table, const char *command, const char *word, et_error *error)
 {
-    const char *names[64];
+    const char *names[NAMES_MAX + 1];
     int count = 0;
     char plain[64];
-    for (const et_arg *arg = table; arg->name && count < 63; arg++)
+    for (const et_arg *arg = table; arg->name && count < NAMES_MAX - 2; arg++) {
         if (arg->kind != ET_ARG_REST)
             names[count++] = arg->name;
+        if (arg->alias)
+            names[count++] = arg->alias;
+    }
+    names[count++] = "help";
     names[count] = NULL;
     snprintf(plain, sizeof plain, "%.*s", (int)strcspn(word, "="), word);
     const char *nearest = et_nearest(plain, names);
-    return et_fail(error, ET_EUSAGE, "%s: no option --%s.%s%s `etude %s --help` shows all", command,
-                   plain, nearest ? " Nearest: --" : "", nearest ? nearest : "", command);
+    return et_fail(error, ET_EUSAGE, "%s: no option --%s%s%s; `etude %s --help` shows all", command,
+                   plain, nearest ? ". Nearest: --" : "", nearest ? nearest : "", command);
 }
 
 static int add(et_arg_list *list, const char *name, const char *value, et_error *error)
@@ -53,14 +60,17 @@ static int add(et_arg_list *list, const char *name, const char *value, et_error 
 static int store_number(const et_arg *arg, const char *value, et_error *error)
 {
     char *end;
+    bool count = arg->kind == ET_ARG_COUNT;
     errno = 0;
     double real = strtod(value, &end);
-    bool whole = real == (double)(int64_t)real && real >= 0;
-    if (errno || end == value || *end || !(real > -1e15 && real < 1e15) ||
-        (arg->kind == ET_ARG_COUNT && !whole))
+    bool number = !errno && end != value && !*end && isfinite(real);
+    if (!number || (count && real != floor(real)))
         return et_fail(error, ET_EUSAGE, "--%s %s: not a %snumber", arg->name, value,
-                       arg->kind == ET_ARG_COUNT ? "whole " : "");
-    if (arg->kind == ET_ARG_COUNT)
+                       count ? "whole " : "");
+    if (real < 0 || (count && real > ET_ARG_COUNT_MAX))
+        return et_fail(error, ET_EUSAGE, "--%s %s: must %s", arg->name, value,
+                       real < 0 ? "not be negative" : "be at most 1,000,000,000");
+    if (count)
         *(int64_t *)arg->target = (int64_t)real;
     else
         *(double *)arg->target = real;
@@ -93,12 +103,18 @@ static int parse_option(const et_arg *table, const char *command, int argc, char
     if (!arg)
         return unknown(table, command, word, error);
     if (arg->kind == ET_ARG_FLAG && equals)
-        return et_fail(error, ET_EUSAGE, "--%s takes no value", arg->name);
+        return et_fail(error, ET_EUSAGE, "%s: --%s takes no value, found %s", command, arg->name,
+                       equals + 1);
     const char *value = equals ? equals + 1 : NULL;
     if (arg->kind != ET_ARG_FLAG && !value) {
         if (*at + 1 >= argc)
-            return et_fail(error, ET_EUSAGE, "--%s wants %s", arg->name, arg->value);
+            return et_fail(error, ET_EUSAGE, "%s: --%s wants %s after it", command, arg->name,
+                           arg->value);
         value = argv[++*at];
+        if (!strncmp(value, "--", 2))
+            return et_fail(error, ET_EUSAGE,
+                           "%s: --%s wants %s after it, found %s; write --%s=%s if that is meant",
+                           command, arg->name, arg->value, value, arg->name, value);
     }
     return store(arg, value, error);
 }
@@ -122,7 +138,7 @@ int et_args_parse(const et_arg *table, const char *command, int argc, char **arg
     for (int at = 0; at < argc; at++) {
         const char *word = argv[at];
         int status;
-        if (options && !strcmp(word, "--help")) {
+        if (options && (!strcmp(word, "--help") || !strcmp(word, "-h"))) {
             *help = true;
             return ET_OK;
         }
@@ -140,6 +156,13 @@ int et_args_parse(const et_arg *table, const char *command, int argc, char **arg
     return ET_OK;
 }
 
+int et_args_check_precision(const char *precision, et_error *error)
+{
+    if (!precision || !strcmp(precision, "float32") || !strcmp(precision, "bfloat16"))
+        return ET_OK;
+    return et_fail(error, ET_EUSAGE, "--precision %s: choose float32 or bfloat16", precision);
+}
+
 void et_args_help(FILE *to, const et_arg *table, const char *command, const char *about,
                   const char *example)
 {
@@ -154,6 +177,10 @@ void et_args_help(FILE *to, const et_arg *table, const char *command, const char
             continue;
         snprintf(left, sizeof left, "--%s%s%s", arg->name, arg->value ? " " : "",
                  arg->value ? arg->value : "");
-        fprintf(to, "    %-26s %s\n", left, arg->help);
+        fprintf(to, "    %-26s %s", left, arg->help);
+        if (arg->alias)
+            fprintf(to, " (or --%s)", arg->alias);
+        fputc('\n', to);
     }
+    fprintf(to, "    %-26s %s\n", "--help", "this text");
 }

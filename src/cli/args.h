@@ -7,8 +7,9 @@
  *         ET_ARG_END
  *     };
  *
- * Long options only, `--name value` or `--name=value`; `-` and `_` are alike, so Model Garden's
- * spellings work. */
+ * Long options only, `--name value` or `--name=value`, but for -h; `-` and `_` are alike, so
+ * Model Garden's spellings work. What begins with -- is a value only after `=`. Options and
+ * other arguments may come in any order; after `--` there are no options. */
 #ifndef ETUDE_CLI_ARGS_H
 #define ETUDE_CLI_ARGS_H
 
@@ -20,13 +21,14 @@
 typedef enum et_arg_kind {
     ET_ARG_FLAG,  /* bool: present */
     ET_ARG_TEXT,  /* const char * */
-    ET_ARG_COUNT, /* int64_t, not negative */
-    ET_ARG_REAL,  /* double */
+    ET_ARG_COUNT, /* int64_t, 0 to ET_ARG_COUNT_MAX */
+    ET_ARG_REAL,  /* double, finite, not negative */
     ET_ARG_LIST,  /* et_arg_list: may be given again */
     ET_ARG_REST,  /* et_arg_list: what is not an option; last in the table */
 } et_arg_kind;
 
-#define ET_ARG_LIST_MAX 256
+#define ET_ARG_LIST_MAX  256
+#define ET_ARG_COUNT_MAX 1000000000
 
 typedef struct et_arg_list {
     const char *items[ET_ARG_LIST_MAX];
@@ -48,12 +50,15 @@ typedef struct et_arg {
     }
 
 /* Parses arguments after the command's name. ET_EUSAGE names the word and the nearest option.
- * *help: --help was given, and nothing else counts. */
+ * *help: --help was given before anything wrong, and nothing else counts. */
 int et_args_parse(const et_arg *table, const char *command, int argc, char **argv, bool *help,
                   et_error *error);
 
 /* Prints usage, what the command does, an example and the options. */
 void et_args_help(FILE *to, const et_arg *table, const char *command, const char *about,
                   const char *example);
+
+/* Values of --precision. ET_EUSAGE: neither NULL nor one of them. */
+int et_args_check_precision(const char *precision, et_error *error);
 
 #endif

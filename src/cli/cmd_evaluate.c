@@ -1,4 +1,5 @@
 #include <math.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -52,6 +53,23 @@ static int parse(evaluate_args *args, int argc, char **argv, et_error *error)
                      "etude evaluate --model-dir runs/a --source test.en --reference test.de");
     args->options.beam_size = (int)args->beam_size;
     return status;
+}
+
+static int missing(const char *option, const char *what, et_error *error)
+{
+    return et_fail(error, ET_EUSAGE, "evaluate: %s is missing: %s", option, what);
+}
+
+static int check(const evaluate_args *args, et_error *error)
+{
+    if (!args->model_dir)
+        return missing("--model-dir", "which run", error);
+    if (!args->source)
+        return missing("--source", "which lines to translate", error);
+    if (!args->reference)
+        return missing("--reference", "their translations", error);
+    int status = et_args_check_precision(args->options.precision, error);
+    return status ? status : et_scores_check(&args->score, error);
 }
 
 static bool tell_progress(void *payload, size_t done, size_t count)
@@ -111,9 +129,9 @@ static int evaluate_lines(const evaluate_args *args, const et_lines *sources,
     if (!status && args->output)
         status = write_results(args->output, results, sources->count, error);
     if (!status)
-        status = et_scores_print((const char *const *)results, sources->count,
-                                 (const char *const *)references->items, references->count,
-                                 &args->score, error);
+        status =
+            et_scores_print((const char *const *)results, (const char *const *)references->items,
+                            references->count, &args->score, error);
     et_translator_free_results(results, sources->count);
     et_free(results);
     return status;
@@ -126,19 +144,16 @@ int et_cmd_evaluate(int argc, char **argv, et_error *error)
     int status = parse(&args, argc, argv, error);
     if (status || args.help)
         return status;
-    if (!args.model_dir || !args.source || !args.reference)
-        return et_fail(error, ET_EUSAGE,
-                       "evaluate: --model-dir, --source and --reference are "
-                       "needed");
+    status = check(&args, error);
+    if (status)
+        return status;
+    signal(SIGPIPE, SIG_IGN); /* progress never stops the work */
     et_lines sources = ET_LINES_INIT, references = ET_LINES_INIT;
     status = et_lines_read_file(&sources, args.source, error);
     if (!status)
         status = et_lines_read_file(&references, args.reference, error);
-    if (!status && sources.count != references.count)
-        status = et_fail(error, ET_EDATA,
-                         "%s has %zu lines, %s has %zu: line N of one must translate line N of "
-                         "the other",
-                         args.source, sources.count, args.reference, references.count);
+    if (!status)
+        status = et_lines_check_pairs(&sources, args.source, &references, args.reference, error);
     if (!status)
         status = evaluate_lines(&args, &sources, &references, error);
     et_lines_release(&sources);

@@ -9,11 +9,16 @@
 static int score(const char *reference_path, const et_score_options *options, et_error *error)
 {
     et_lines references = ET_LINES_INIT, hypotheses = ET_LINES_INIT;
-    int status = et_lines_read_file(&references, reference_path, error);
+    int status = et_scores_check(options, error);
+    if (!status)
+        status = et_lines_read_file(&references, reference_path, error);
     if (!status)
         status = et_lines_read(&hypotheses, stdin, "standard input", 1, 0, error);
     if (!status)
-        status = et_scores_print((const char *const *)hypotheses.items, hypotheses.count,
+        status =
+            et_lines_check_pairs(&hypotheses, "standard input", &references, reference_path, error);
+    if (!status)
+        status = et_scores_print((const char *const *)hypotheses.items,
                                  (const char *const *)references.items, references.count, options,
                                  error);
     et_lines_release(&references);
@@ -47,7 +52,9 @@ int et_cmd_score(int argc, char **argv, et_error *error)
         return ET_OK;
     }
     if (paths.count != 1)
-        return et_fail(error, ET_EUSAGE, "score: give one file of references, found %d",
+        return et_fail(error, ET_EUSAGE,
+                       "score: found %d files, wants one, of references; translations come from "
+                       "standard input",
                        paths.count);
     if (width > 17)
         return et_fail(error, ET_EUSAGE, "--width %lld: at most 17", (long long)width);

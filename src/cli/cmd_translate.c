@@ -51,6 +51,15 @@ static int parse(translate_args *args, int argc, char **argv, et_error *error)
     return status;
 }
 
+static int check(const translate_args *args, et_error *error)
+{
+    if (!args->model_dir)
+        return et_fail(error, ET_EUSAGE, "translate: --model-dir is missing: which run");
+    if (args->sentences < 1)
+        return et_fail(error, ET_EUSAGE, "--batch 0: at least one sentence at a time");
+    return et_args_check_precision(args->options.precision, error);
+}
+
 static bool tell_progress(void *payload, size_t done, size_t count)
 {
     et_progress_state state = {
@@ -77,8 +86,11 @@ static int translate_batch(et_translator *translator, const et_lines *lines, et_
 static int translate_input(et_translator *translator, et_error *error)
 {
     et_lines lines = ET_LINES_INIT;
-    size_t first = 1, batch = isatty(STDIN_FILENO) ? 1 : BATCH;
+    bool person = isatty(STDIN_FILENO);
+    size_t first = 1, batch = person ? 1 : BATCH;
     int status;
+    if (person && isatty(STDERR_FILENO))
+        fputs("Type a line to translate; Ctrl-D ends.\n", stderr);
     do {
         et_lines_clear(&lines);
         status = et_lines_read(&lines, stdin, "standard input", first, batch, error);
@@ -99,8 +111,9 @@ int et_cmd_translate(int argc, char **argv, et_error *error)
     int status = parse(&args, argc, argv, error);
     if (status || args.help)
         return status;
-    if (!args.model_dir)
-        return et_fail(error, ET_EUSAGE, "translate: --model-dir is missing: which run");
+    status = check(&args, error);
+    if (status)
+        return status;
     et_translator *translator;
     et_progress *progress = NULL;
     et_progress_options options = ET_PROGRESS_OPTIONS_INIT;

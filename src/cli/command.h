@@ -26,6 +26,11 @@ int et_cmd_list(int argc, char **argv, et_error *error);
 extern volatile sig_atomic_t et_stop_requested;
 void et_watch_signals(void);
 
+/* Until et_watch_signals, SIGINT and SIGTERM end the process at once, with the exit code of an
+ * interruption and text (static) on standard error. For work of which nothing is seen before it
+ * is whole, since it may sit in a library that can't be asked to stop. */
+void et_leave_on_signals(const char *text);
+
 /* The library's warnings go to standard error, above a progress bar if there is one. */
 struct et_progress;
 void et_show_log_on(struct et_progress *progress);

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/unicode.h"
 #include "data/text.h"
+#include "io/format.h"
 
 static int add(et_lines *lines, const char *text, size_t length, et_error *error)
 {
@@ -28,13 +29,16 @@ static int add(et_lines *lines, const char *text, size_t length, et_error *error
 
 static int check(const char *text, size_t length, const char *name, size_t number, et_error *error)
 {
+    const char *nul = memchr(text, 0, length);
     size_t bad;
-    if (memchr(text, 0, length))
-        return et_fail(error, ET_EDATA, "%s:%zu: a NUL byte; this is not text", name, number);
+    if (nul)
+        return et_fail(error, ET_EDATA,
+                       "%s:%zu: byte %zu of the line is NUL: save the text as UTF-8", name, number,
+                       (size_t)(nul - text) + 1);
     if (!et_utf8_valid(text, length, &bad))
         return et_fail(error, ET_EDATA,
-                       "%s:%zu: not UTF-8 at byte %zu; convert it, for example with iconv", name,
-                       number, bad + 1);
+                       "%s:%zu: byte %zu of the line (0x%02X) is not UTF-8: save the text as UTF-8",
+                       name, number, bad + 1, (unsigned)(unsigned char)text[bad]);
     return ET_OK;
 }
 
@@ -65,8 +69,10 @@ int et_lines_read(et_lines *lines, FILE *from, const char *name, size_t first, s
         size_t number = first + lines->count, size = (size_t)length;
         const char *text = buffer;
         if (size > ET_TEXT_LINE_MAX) {
-            status = et_fail(error, ET_EDATA, "%s:%zu: a line of more than %zu bytes", name, number,
-                             ET_TEXT_LINE_MAX);
+            status = et_fail(error, ET_EDATA,
+                             "%s:%zu: a line of more than %zu bytes: text must have one sentence "
+                             "a line",
+                             name, number, ET_TEXT_LINE_MAX);
             break;
         }
         if (number == 1 && size >= 3 && !memcmp(text, "\xef\xbb\xbf", 3)) {
@@ -98,6 +104,21 @@ int et_lines_read_file(et_lines *lines, const char *path, et_error *error)
             break;
     et_text_close(text);
     return status;
+}
+
+int et_lines_check_pairs(const et_lines *source, const char *source_name, const et_lines *target,
+                         const char *target_name, et_error *error)
+{
+    if (source->count != target->count)
+        return et_fail(error, ET_EDATA,
+                       "%s has %s lines, %s has %s: line N of one must translate line N of the "
+                       "other",
+                       source_name, et_format_count((int64_t)source->count).text, target_name,
+                       et_format_count((int64_t)target->count).text);
+    if (!source->count)
+        return et_fail(error, ET_EDATA, "%s: there is no line in it: nothing to score",
+                       source_name);
+    return ET_OK;
 }
 
 void et_lines_clear(et_lines *lines)

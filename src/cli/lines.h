@@ -29,6 +29,10 @@ int et_lines_read(et_lines *lines, FILE *from, const char *name, size_t first, s
 /* Reads a file, plain or gzip. */
 int et_lines_read_file(et_lines *lines, const char *path, et_error *error);
 
+/* ET_EDATA unless both have the same number of lines, and at least one; names both counts. */
+int et_lines_check_pairs(const et_lines *source, const char *source_name, const et_lines *target,
+                         const char *target_name, et_error *error);
+
 void et_lines_clear(et_lines *lines); /* keeps the list's memory */
 void et_lines_release(et_lines *lines);
 

@@ -1,6 +1,6 @@
 /* etude: the command. Results go to standard output, everything else to standard error. */
+#include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -21,9 +21,15 @@ static const et_command commands[] = {
     { "list", et_cmd_list, "list experiments, or all settings of one" },
 };
 
+/* Exit code of what was interrupted and can be started again (EX_TEMPFAIL of sysexits.h). */
+#define EXIT_INTERRUPTED 75
+
 #define COMMAND_COUNT (sizeof commands / sizeof commands[0])
 
 volatile sig_atomic_t et_stop_requested;
+
+/* What on_leave says; set before it can be called. */
+static const char *leave_text;
 
 static void on_signal(int number)
 {
@@ -32,14 +38,34 @@ static void on_signal(int number)
     et_stop_requested = 1;
 }
 
-void et_watch_signals(void)
+static void on_leave(int number)
+{
+    (void)number;
+    ssize_t ignored = write(STDERR_FILENO, leave_text, strlen(leave_text));
+    ignored += write(STDERR_FILENO, "\n", 1);
+    (void)ignored;
+    _exit(EXIT_INTERRUPTED);
+}
+
+static void handle_signals(void (*handler)(int number))
 {
     struct sigaction action;
     memset(&action, 0, sizeof action);
-    action.sa_handler = on_signal;
+    action.sa_handler = handler;
     action.sa_flags = SA_RESTART;
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+}
+
+void et_watch_signals(void)
+{
+    handle_signals(on_signal);
+}
+
+void et_leave_on_signals(const char *text)
+{
+    leave_text = text;
+    handle_signals(on_leave);
 }
 
 static void show_message(void *payload, et_log_level level, const char *text)
@@ -74,8 +100,26 @@ static int unknown_command(const char *name, et_error *error)
     for (size_t i = 0; i < COMMAND_COUNT; i++)
         names[i] = commands[i].name;
     const char *nearest = et_nearest(name, names);
-    return et_fail(error, ET_EUSAGE, "no command %s.%s%s `etude --help` shows all", name,
-                   nearest ? " Nearest: " : "", nearest ? nearest : "");
+    return et_fail(error, ET_EUSAGE, "no command %s%s%s; `etude --help` shows all", name,
+                   nearest ? ". Nearest: " : "", nearest ? nearest : "");
+}
+
+static int run_command(const char *name, int argc, char **argv, et_error *error)
+{
+    for (size_t i = 0; i < COMMAND_COUNT; i++)
+        if (!strcmp(name, commands[i].name))
+            return commands[i].run(argc, argv, error);
+    return unknown_command(name, error);
+}
+
+/* `etude help train` is `etude train --help`. */
+static int help(int argc, char **argv, et_error *error)
+{
+    static char option[] = "--help", *const options[] = { option, NULL };
+    if (argc)
+        return run_command(argv[0], 1, (char **)options, error);
+    print_help(stdout);
+    return ET_OK;
 }
 
 static int run(int argc, char **argv, et_error *error)
@@ -84,18 +128,14 @@ static int run(int argc, char **argv, et_error *error)
         print_help(stderr);
         return et_fail(error, ET_EUSAGE, "no command given");
     }
-    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "help")) {
-        print_help(stdout);
-        return ET_OK;
-    }
-    if (!strcmp(argv[1], "--version")) {
+    const char *name = argv[1];
+    if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help"))
+        return help(argc - 2, argv + 2, error);
+    if (!strcmp(name, "--version")) {
         printf("etude %s\n", et_version());
         return ET_OK;
     }
-    for (size_t i = 0; i < COMMAND_COUNT; i++)
-        if (!strcmp(argv[1], commands[i].name))
-            return commands[i].run(argc - 2, argv + 2, error);
-    return unknown_command(argv[1], error);
+    return run_command(name, argc - 2, argv + 2, error);
 }
 
 /* Exit codes, as the manual has them. */
@@ -111,6 +151,7 @@ static int exit_code(int status)
     case ET_EFORMAT:
     case ET_ENOTFOUND:
     case ET_EGRAPH:
+    case ET_EDENIED:
         return 3;
     case ET_ENOMEM:
     case ET_ENOSPACE:
@@ -118,21 +159,41 @@ static int exit_code(int status)
     case ET_EDIVERGED:
         return 5;
     case ET_EINTERRUPTED:
-        return 75;
+        return EXIT_INTERRUPTED;
     default:
         return 1;
     }
 }
 
+/* A program may be started with these closed; then the first file opened would take their
+ * place, and messages would end in it. Opened the wrong way round, so that use still fails. */
+static void hold_standard_streams(void)
+{
+    static const int modes[] = { O_WRONLY, O_RDONLY, O_RDONLY };
+    for (int fd = 0; fd < 3; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", modes[fd]) != fd)
+            _exit(1);
+}
+
+/* Names of files are in messages, and may hold anything: a message is one line, and no escape
+ * sequence reaches the terminal. */
+static void print_failure(int status, et_error *error)
+{
+    for (char *c = error->text; *c; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f)
+            *c = '?';
+    fprintf(stderr, status == ET_EINTERRUPTED ? "%s\n" : "etude: %s\n", error->text);
+}
+
 int main(int argc, char **argv)
 {
     et_error error = ET_ERROR_INIT;
-    signal(SIGPIPE, SIG_IGN);
+    hold_standard_streams();
     et_show_log_on(NULL);
     int status = run(argc, argv, &error);
     if (!status && (fflush(stdout) || ferror(stdout)))
         status = et_fail_errno(&error, "standard output");
     if (status)
-        fprintf(stderr, status == ET_EINTERRUPTED ? "%s\n" : "etude: %s\n", error.text);
+        print_failure(status, &error);
     return exit_code(status);
 }

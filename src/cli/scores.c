@@ -60,26 +60,25 @@ static int tokens_of(const char *name, et_bleu_tokens *tokens, et_error *error)
     return ET_OK;
 }
 
-int et_scores_print(const char *const *hypotheses, size_t hypothesis_count,
-                    const char *const *references, size_t reference_count,
+int et_scores_check(const et_score_options *options, et_error *error)
+{
+    et_bleu_tokens tokens;
+    return tokens_of(options->tokenize, &tokens, error);
+}
+
+int et_scores_print(const char *const *hypotheses, const char *const *references, size_t count,
                     const et_score_options *options, et_error *error)
 {
     et_bleu_options bleu = ET_BLEU_OPTIONS_INIT, garden = ET_BLEU_OPTIONS_MODEL_GARDEN;
     int status = tokens_of(options->tokenize, &bleu.tokens, error);
     if (status)
         return status;
-    if (hypothesis_count != reference_count)
-        return et_fail(error, ET_EDATA,
-                       "%zu translations, %zu references: line N of one must translate line N of "
-                       "the other",
-                       hypothesis_count, reference_count);
     bleu.lowercase = options->lowercase;
-    status =
-        print_bleu(hypotheses, references, hypothesis_count, &bleu, options->width, NULL, error);
+    status = print_bleu(hypotheses, references, count, &bleu, options->width, NULL, error);
     if (!status)
-        status = print_chrf(hypotheses, references, hypothesis_count, options, error);
+        status = print_chrf(hypotheses, references, count, options, error);
     if (!status && options->model_garden)
-        status = print_bleu(hypotheses, references, hypothesis_count, &garden, options->width,
+        status = print_bleu(hypotheses, references, count, &garden, options->width,
                             "model-garden-uncased", error);
     return status;
 }

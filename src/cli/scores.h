@@ -15,9 +15,11 @@ typedef struct et_score_options {
     int width;         /* decimals */
 } et_score_options;
 
-/* Prints to standard output. ET_EDATA: the counts differ, or text is not UTF-8. */
-int et_scores_print(const char *const *hypotheses, size_t hypothesis_count,
-                    const char *const *references, size_t reference_count,
+/* ET_EUSAGE: no such tokenization; to be asked before long work. */
+int et_scores_check(const et_score_options *options, et_error *error);
+
+/* Prints to standard output. ET_EDATA: text is not UTF-8. */
+int et_scores_print(const char *const *hypotheses, const char *const *references, size_t count,
                     const et_score_options *options, et_error *error);
 
 #endif
