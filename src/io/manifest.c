@@ -209,6 +209,8 @@ static void put_entry(et_value *list, const et_manifest_entry *entry)
     et_value_set_int(dict, "bytes", (int64_t)entry->bytes);
     et_value_set_string(dict, "checksum", et_checksum_print(entry->checksum).digits);
     et_value_set_float(dict, "time", entry->time);
+    if (entry->passing)
+        et_value_set_bool(dict, "passing", true);
 }
 
 /* The manifest as values, with zeros for its checksum. */
@@ -298,6 +300,8 @@ static int read_entry(et_manifest_entry *out, const et_value *dict, et_error *er
         status = et_value_read_string(dict, "checksum", &checksum, error);
     if (!status)
         status = et_value_read_float(dict, "time", &out->time, error);
+    if (!status && et_value_get(dict, "passing"))
+        status = et_value_read_bool(dict, "passing", &out->passing, error);
     if (status)
         return status;
     out->bytes = (uint64_t)bytes;

@@ -34,6 +34,7 @@ typedef struct et_manifest_entry {
     double time;                         /* when saved, seconds since 1970 */
     uint64_t bytes;                      /* length of the file */
     uint64_t checksum;                   /* XXH3-64 of the whole file; 0: not known */
+    bool passing;                        /* not one of those to keep: where a run stopped */
 } et_manifest_entry;
 
 typedef struct et_manifest {

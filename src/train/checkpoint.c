@@ -29,12 +29,10 @@
  * A complete file that no manifest names is taken up at the next opening, so no finished work
  * is lost and no orphan stays. The best one is kept the same way, with info.json as the name. */
 
-#define LOCK_NAME "lock"
-
 /* One save: written by the caller before its thread starts, read by the caller after the join.
  * In between it belongs to the thread, with the manifest; so there is no mutex. */
 typedef struct job {
-    bool best;
+    enum { NEWEST, PASSING, BEST } kind;
     int64_t step;
     et_strbuf state; /* the tree as JSON */
     et_strbuf info;  /* best: the text of info.json */
@@ -95,17 +93,19 @@ static int make_paths(et_checkpoints *self, const char *model_dir, et_error *err
     self->best_directory = et_path_join(model_dir, ET_CHECKPOINT_BEST);
     if (!self->model_dir || !self->directory || !self->best_directory)
         return et_alloc_failed(error, strlen(model_dir), "a path");
-    return et_directory_make(self->directory, error);
+    return ET_OK;
 }
 
-static int take_lock(et_checkpoints *self, et_error *error)
+int et_checkpoints_lock(int *lock, const char *model_dir, et_error *error)
 {
-    char *path = et_path_join(self->directory, LOCK_NAME);
-    if (!path)
-        return et_alloc_failed(error, strlen(self->directory), "a path");
-    int status = et_lock_take(&self->lock, path, error);
-    if (status)
-        self->lock = -1;
+    *lock = -1;
+    char *directory = et_path_join(model_dir, ET_CHECKPOINT_FOLDER);
+    char *path = directory ? et_path_join(directory, ET_CHECKPOINT_LOCK) : NULL;
+    int status = path ? et_directory_make(directory, error)
+                      : et_alloc_failed(error, strlen(model_dir), "a path");
+    if (!status)
+        status = et_lock_take(lock, path, error);
+    et_free(directory);
     et_free(path);
     return status;
 }
@@ -116,7 +116,7 @@ static int prepare(et_checkpoints *self, const char *model_dir, et_error *error)
 {
     int status = make_paths(self, model_dir, error);
     if (!status)
-        status = take_lock(self, error);
+        status = self->options.locked ? ET_OK : et_checkpoints_lock(&self->lock, model_dir, error);
     if (!status)
         status = et_checkpoint_list(&self->manifest, self->directory, error);
     if (!status)
@@ -206,6 +206,21 @@ static void roll_back(et_checkpoints *self, const char *path)
         unlink(path);
 }
 
+/* Lets go what came to pass only, and what is too old; the newest stays, whatever it is. */
+static int thin_out(et_manifest *manifest, int64_t max_to_keep, et_error *error)
+{
+    int status = ET_OK;
+    for (size_t i = 0; !status && i + 1 < manifest->count;)
+        if (manifest->entries[i].passing)
+            status = et_manifest_remove(manifest, i, error);
+        else
+            i++;
+    int64_t keep = max_to_keep + manifest->entries[manifest->count - 1].passing;
+    while (!status && (int64_t)manifest->count > keep)
+        status = et_manifest_remove(manifest, 0, error);
+    return status;
+}
+
 /* Names the new file and lets go what is too old, in one replacement of the manifest. */
 static int commit(et_checkpoints *self, const char *path, const et_safetensors_written *written,
                   et_error *error)
@@ -214,11 +229,12 @@ static int commit(et_checkpoints *self, const char *path, const et_safetensors_w
     et_manifest_entry entry = { .step = self->job.step,
                                 .time = et_clock_wall(),
                                 .bytes = written->bytes,
-                                .checksum = written->checksum };
+                                .checksum = written->checksum,
+                                .passing = self->job.kind == PASSING };
     snprintf(entry.file, sizeof entry.file, "%s", et_path_base(path));
     int status = et_manifest_add(manifest, &entry, error);
-    while (!status && (int64_t)manifest->count > self->options.max_to_keep)
-        status = et_manifest_remove(manifest, 0, error);
+    if (!status)
+        status = thin_out(manifest, self->options.max_to_keep, error);
     if (!status)
         status = et_manifest_commit(manifest, self->directory, error);
     if (status)
@@ -313,7 +329,8 @@ static void *run_job(void *payload)
 {
     et_checkpoints *self = payload;
     job *work = &self->job;
-    work->status = work->best ? write_best(self, &work->error) : write_newest(self, &work->error);
+    work->status =
+        work->kind == BEST ? write_best(self, &work->error) : write_newest(self, &work->error);
     return NULL;
 }
 
@@ -356,7 +373,7 @@ static int print_info(et_checkpoints *self, int64_t step, const et_value *metric
 }
 
 /* The only part that training waits for: text of the small values, copy of the arrays. */
-static int start(et_checkpoints *self, int64_t step, bool best, et_error *error)
+static int start(et_checkpoints *self, int64_t step, int kind, et_error *error)
 {
     int status = print_state(self, error);
     if (status)
@@ -365,7 +382,7 @@ static int start(et_checkpoints *self, int64_t step, bool best, et_error *error)
         memcpy(self->items[i].tensor.data, et_state_tensor_at(self->state, i)->data,
                et_tensor_bytes(self->items[i].tensor));
     et_assert(!self->running);
-    self->job.best = best;
+    self->job.kind = kind;
     self->job.step = step;
     self->job.status = ET_OK;
     status = et_thread_start(&self->thread, run_job, self, error);
@@ -382,17 +399,27 @@ int et_checkpoints_wait(et_checkpoints *checkpoints, et_error *error)
     if (checkpoints->job.status)
         return et_fail(error, checkpoints->job.status, "saving step %" PRId64 ": %s",
                        checkpoints->job.step, checkpoints->job.error.text);
-    if (!checkpoints->job.best)
+    if (checkpoints->job.kind != BEST)
         checkpoints->newest_step = checkpoints->job.step;
     return ET_OK;
 }
 
-int et_checkpoints_save(et_checkpoints *checkpoints, int64_t step, et_error *error)
+static int save(et_checkpoints *checkpoints, int64_t step, int kind, et_error *error)
 {
     et_assert(step >= 0);
     et_assert_equal(checkpoints->item_count, et_state_tensor_count(checkpoints->state));
     int status = et_checkpoints_wait(checkpoints, error);
-    return status ? status : start(checkpoints, step, false, error);
+    return status ? status : start(checkpoints, step, kind, error);
+}
+
+int et_checkpoints_save(et_checkpoints *checkpoints, int64_t step, et_error *error)
+{
+    return save(checkpoints, step, NEWEST, error);
+}
+
+int et_checkpoints_save_passing(et_checkpoints *checkpoints, int64_t step, et_error *error)
+{
+    return save(checkpoints, step, PASSING, error);
 }
 
 int et_checkpoints_save_best(et_checkpoints *checkpoints, int64_t step, const et_value *metrics,
@@ -402,12 +429,12 @@ int et_checkpoints_save_best(et_checkpoints *checkpoints, int64_t step, const et
     int status = et_checkpoints_wait(checkpoints, error);
     if (!status)
         status = print_info(checkpoints, step, metrics, error);
-    return status ? status : start(checkpoints, step, true, error);
+    return status ? status : start(checkpoints, step, BEST, error);
 }
 
 int64_t et_checkpoints_newest_step(const et_checkpoints *checkpoints)
 {
-    bool saving = checkpoints->running && !checkpoints->job.best;
+    bool saving = checkpoints->running && checkpoints->job.kind != BEST;
     return saving ? checkpoints->job.step : checkpoints->newest_step;
 }
 

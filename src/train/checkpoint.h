@@ -25,6 +25,7 @@
 #include "train/state.h"
 
 #define ET_CHECKPOINT_FOLDER "checkpoints"
+#define ET_CHECKPOINT_LOCK   "lock" /* in the folder */
 #define ET_CHECKPOINT_BEST   "best"
 #define ET_CHECKPOINT_INFO   "info.json"
 #define ET_CHECKPOINT_STEP   "best_ckpt_global_step" /* key in info.json */
@@ -36,6 +37,7 @@
 typedef struct et_checkpoint_options {
     int64_t max_to_keep; /* the newest N; at least 1 */
     int64_t interval;    /* steps between saves, for et_checkpoints_due; 0: never due */
+    bool locked;         /* the caller holds the lock (et_checkpoints_lock), until after close */
 } et_checkpoint_options;
 
 #define ET_CHECKPOINT_OPTIONS_INIT                                                                 \
@@ -45,8 +47,13 @@ typedef struct et_checkpoint_options {
 
 typedef struct et_checkpoints et_checkpoints;
 
-/* Makes the directories, takes the lock (ET_EBUSY: another process trains there), clears what
- * a killed run left, and sets the snapshot's memory aside. All is attached to state already;
+/* For a program that writes more into model_dir than checkpoints, and before they are opened:
+ * makes the directories and takes the lock (ET_EBUSY: another process trains there). Drop it
+ * with et_lock_drop. */
+int et_checkpoints_lock(int *lock, const char *model_dir, et_error *error);
+
+/* Makes the directories, takes the lock unless options.locked, clears what a killed run left,
+ * and sets the snapshot's memory aside. All is attached to state already;
  * state outlives the manager. */
 int et_checkpoints_open(et_checkpoints **out, const char *model_dir, et_state *state,
                         const et_checkpoint_options *options, et_error *error);
@@ -62,6 +69,10 @@ bool et_checkpoints_due(const et_checkpoints *checkpoints, int64_t step);
  * returns its error and saves nothing (call again to try). A step saved already is saved
  * again. */
 int et_checkpoints_save(et_checkpoints *checkpoints, int64_t step, et_error *error);
+
+/* The same for a run that stops here: not one of the max_to_keep, and gone with the next save.
+ * So what is kept in the end does not depend on where a run was interrupted. */
+int et_checkpoints_save_passing(et_checkpoints *checkpoints, int64_t step, et_error *error);
 
 /* The same into best/, with info.json: metrics (a dict, copied) and the step. */
 int et_checkpoints_save_best(et_checkpoints *checkpoints, int64_t step, const et_value *metrics,
