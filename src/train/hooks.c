@@ -135,7 +135,10 @@ static int act_validate(et_run *run, et_error *error)
 static int act_save(et_run *run, et_error *error)
 {
     int status = et_sink_flush(run->sink, error);
-    return status ? status : et_checkpoints_save(run->checkpoints, run->step.count, error);
+    if (!status)
+        status = et_checkpoints_save(run->checkpoints, run->step.count, error);
+    run->unsaved = run->unsaved && status;
+    return status;
 }
 
 void et_run_hooks(const et_run *run, et_hook hooks[ET_RUN_HOOKS])

@@ -1,9 +1,11 @@
 #include "train/run.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "io/format.h"
 #include "train/run_parts.h"
 
 /* ---- what of the run itself resumes ----------------------------------------------------- */
@@ -11,12 +13,31 @@
 static int save_progress(const void *self, et_value *dict, et_error *error)
 {
     const et_run *run = self;
+    et_hook hooks[ET_RUN_HOOKS];
+    et_run_hooks(run, hooks);
     et_value_set_int(dict, "step", run->step.count);
+    et_value_set_string(dict, "next_hook",
+                        run->next_hook < ET_RUN_HOOKS ? hooks[run->next_hook].name : "");
     et_value_set_bool(dict, "best_known", run->best.known);
     et_value_set_int(dict, "best_step", run->best.step);
     return et_state_set_real(dict, "best_value", run->best.value)
                ? ET_OK
                : et_alloc_failed(error, 0, "the state");
+}
+
+/* By name, so that hooks may come and go between versions. */
+static int restore_next_hook(et_run *run, const et_value *dict, et_error *error)
+{
+    et_hook hooks[ET_RUN_HOOKS];
+    const char *name;
+    int status = et_value_read_string(dict, "next_hook", &name, error);
+    if (status)
+        return status;
+    et_run_hooks(run, hooks);
+    for (run->next_hook = 0; run->next_hook < ET_RUN_HOOKS; run->next_hook++)
+        if (!strcmp(hooks[run->next_hook].name, name))
+            return ET_OK;
+    return *name ? et_fail(error, ET_EFORMAT, "next_hook: there is none named %s", name) : ET_OK;
 }
 
 static int restore_progress(void *self, const et_value *dict, et_error *error)
@@ -29,7 +50,7 @@ static int restore_progress(void *self, const et_value *dict, et_error *error)
         status = et_value_read_int(dict, "best_step", &run->best.step, error);
     if (!status)
         status = et_state_read_real(dict, "best_value", &run->best.value, error);
-    return status;
+    return status ? status : restore_next_hook(run, dict, error);
 }
 
 static const et_state_class progress_state = { "progress", save_progress, restore_progress };
@@ -123,6 +144,7 @@ static int restore(et_run *run, et_error *error)
     et_checkpoint_options options = ET_CHECKPOINT_OPTIONS_INIT;
     options.max_to_keep = trainer->max_to_keep;
     options.interval = trainer->checkpoint_interval;
+    options.locked = run->options.locked;
     int64_t step;
     int status =
         et_checkpoints_open(&run->checkpoints, run->options.model_dir, run->state, &options, error);
@@ -139,6 +161,7 @@ int et_run_open(et_run **out, et_task *task, const et_run_options *options, et_e
         return et_alloc_failed(error, sizeof *run, "a run");
     run->options = *options;
     run->task = task;
+    run->next_hook = ET_RUN_HOOKS;
     run->shown_loss = run->rate = NAN;
     int status = build(run, error);
     if (!status)
@@ -218,14 +241,17 @@ static bool should_stop(const et_run *run)
     return run->options.stop && *run->options.stop;
 }
 
-/* Does steps up to `until`, or until asked to stop. */
+/* Does steps up to `until`. ET_EINTERRUPTED: asked to stop before. */
 static int inner_loop(et_run *run, int64_t until, et_error *error)
 {
     run->step_start = et_clock_monotonic();
-    while (run->step.count < until && !should_stop(run)) {
+    while (run->step.count < until) {
+        if (should_stop(run))
+            return ET_EINTERRUPTED; /* save_and_stop says what that means */
         int status = et_step_run(&run->step, error);
         if (status)
             return status;
+        run->unsaved = true;
         run->window_steps++;
         run->window_tokens += run->step.tokens;
         show_progress(run);
@@ -248,34 +274,42 @@ static int64_t next_boundary(const et_run *run, const et_hook *hooks)
     return until;
 }
 
+/* Lets this step's hooks act, from next_hook on. That one counts as done while it acts: what
+ * the save hook saves has nothing left to do. */
 static int act_hooks(et_run *run, const et_hook *hooks, et_error *error)
 {
     bool end = run->step.count >= run->options.trainer->train_steps;
-    for (int i = 0; i < ET_RUN_HOOKS; i++) {
-        if (!hooks[i].act)
+    while (run->next_hook < ET_RUN_HOOKS) {
+        const et_hook *hook = &hooks[run->next_hook++];
+        bool due = hook->every && run->step.count % hook->every == 0;
+        if (!hook->act || !(due || end))
             continue;
-        bool due = hooks[i].every && run->step.count % hooks[i].every == 0;
-        int status = due || end ? hooks[i].act(run, error) : ET_OK;
-        if (status)
+        run->unsaved = true;
+        int status = hook->act(run, error);
+        if (status) {
+            run->next_hook--;
             return status;
+        }
     }
     return ET_OK;
 }
 
+/* The step is one that an unbroken run need not save, so it does not count among those kept. */
 static int save_and_stop(et_run *run, et_error *error)
 {
     int status = ET_OK;
-    if (et_checkpoints_newest_step(run->checkpoints) != run->step.count) {
+    if (run->unsaved) {
         status = et_sink_flush(run->sink, error);
         if (!status)
-            status = et_checkpoints_save(run->checkpoints, run->step.count, error);
+            status = et_checkpoints_save_passing(run->checkpoints, run->step.count, error);
     }
     if (!status)
         status = et_checkpoints_wait(run->checkpoints, error);
-    return status ? status
-                  : et_fail(error, ET_EINTERRUPTED,
-                            "interrupted: saved step %lld. The same command goes on from there.",
-                            (long long)run->step.count);
+    if (status)
+        return status;
+    return run->step.count ? et_fail(error, ET_EINTERRUPTED, "interrupted: saved step %s. %s",
+                                     et_format_count(run->step.count).text, ET_RUN_GOES_ON)
+                           : et_fail(error, ET_EINTERRUPTED, "%s", ET_RUN_NOT_BEGUN);
 }
 
 int et_run_train(et_run *run, et_error *error)
@@ -283,15 +317,15 @@ int et_run_train(et_run *run, et_error *error)
     et_hook hooks[ET_RUN_HOOKS];
     et_run_hooks(run, hooks);
     et_run_start_window(run);
-    while (run->step.count < run->options.trainer->train_steps) {
-        int64_t until = next_boundary(run, hooks);
-        int status = inner_loop(run, until, error);
-        if (!status && run->step.count < until)
-            return save_and_stop(run, error);
-        if (!status)
-            status = act_hooks(run, hooks, error);
+    int status = act_hooks(run, hooks, error); /* what the last interruption cut short */
+    while (!status && run->step.count < run->options.trainer->train_steps) {
+        status = inner_loop(run, next_boundary(run, hooks), error);
         if (status)
-            return status;
+            break;
+        run->next_hook = 0;
+        status = act_hooks(run, hooks, error);
     }
-    return et_checkpoints_wait(run->checkpoints, error);
+    if (status == ET_EINTERRUPTED)
+        return save_and_stop(run, error);
+    return status ? status : et_checkpoints_wait(run->checkpoints, error);
 }

@@ -30,6 +30,7 @@ typedef struct et_run_options {
     et_params *params;                 /* empty; filled by the model */
     et_progress *progress;             /* where people look */
     const volatile sig_atomic_t *stop; /* not 0: save at the next step boundary and end */
+    bool locked; /* the caller holds model_dir's lock (et_checkpoints_lock) until after close */
 } et_run_options;
 
 /* Options are copied, what they point to must outlive the run. */
@@ -45,7 +46,16 @@ typedef struct et_run_facts {
 
 et_run_facts et_run_facts_of(const et_run *run);
 
+/* Trains up to train_steps; a run that is there already has nothing to do. Asked to stop, it
+ * saves the step it is at and returns ET_EINTERRUPTED; a validation that was cut short is done
+ * when the run goes on. */
 int et_run_train(et_run *run, et_error *error);
+
+/* What people read when a run is interrupted. */
+#define ET_RUN_GOES_ON "The same command goes on from there."
+#define ET_RUN_NOT_BEGUN                                                                           \
+    "interrupted before the first step: nothing to save. "                                         \
+    "The same command starts again."
 
 /* Waits for the last save. NULL allowed. */
 int et_run_close(et_run *run, et_error *error);

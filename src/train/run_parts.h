@@ -7,6 +7,16 @@
 #include "train/run.h"
 #include "train/step.h"
 
+/* Something that acts between inner loops: when and what. */
+typedef struct et_hook {
+    const char *name;
+    int64_t every; /* steps; 0: only at the end */
+    /* ET_EINTERRUPTED: nothing was done; it acts again when the run goes on. */
+    int (*act)(et_run *run, et_error *error);
+} et_hook;
+
+#define ET_RUN_HOOKS 3
+
 typedef struct et_run_best {
     bool known;
     double value;
@@ -27,21 +37,14 @@ struct et_run {
     et_run_best best;
     et_arena arena;      /* lives as long as the run */
     et_value *positions; /* of the sinks, as restored; NULL: a new run */
+    int next_hook;       /* of this step's; ET_RUN_HOOKS: all that were due have acted */
+    bool unsaved;        /* something happened since the last save or restore */
     double window_start; /* monotonic time of the last log */
     int64_t window_steps, window_tokens;
     double rate;       /* target tokens a second, smoothed */
     double shown_loss; /* smoothed, for the progress bar */
     double step_start;
 };
-
-/* Something that acts between inner loops: when and what. */
-typedef struct et_hook {
-    const char *name;
-    int64_t every; /* steps; 0: only at the end */
-    int (*act)(et_run *run, et_error *error);
-} et_hook;
-
-#define ET_RUN_HOOKS 3
 
 /* The run's hooks in the order they act. */
 void et_run_hooks(const et_run *run, et_hook hooks[ET_RUN_HOOKS]);

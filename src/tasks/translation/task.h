@@ -7,6 +7,8 @@
 #ifndef ETUDE_TASKS_TRANSLATION_TASK_H
 #define ETUDE_TASKS_TRANSLATION_TASK_H
 
+#include <signal.h>
+
 #include "data/encoded.h"
 #include "exec/device.h"
 #include "io/progress.h"
@@ -24,8 +26,9 @@ typedef struct et_translation_context {
     et_device *device;
     et_dtype act;
     uint64_t seed;
-    int prefetch;          /* batches ahead; 0: none */
-    et_progress *progress; /* where people look; may be NULL */
+    int prefetch;                      /* batches ahead; 0: none */
+    et_progress *progress;             /* where people look; may be NULL */
+    const volatile sig_atomic_t *stop; /* not 0: validation ends with ET_EINTERRUPTED; or NULL */
 } et_translation_context;
 
 /* What opening found, for the lines before step 1. Borrowed from the task. */

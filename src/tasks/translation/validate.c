@@ -29,6 +29,11 @@ void et_translation_close_validation(et_translation_task *task)
     et_encoded_close(v->encoded);
 }
 
+static bool should_stop(const et_translation_task *task)
+{
+    return task->context.stop && *task->context.stop;
+}
+
 /* ---- loss ------------------------------------------------------------------------------- */
 
 static int make_loss_plan(et_translation_task *task, const et_pair_shape *shape, et_error *error)
@@ -63,6 +68,8 @@ static int add_losses(et_translation_task *task, double sums[ET_LOSS_SUM_COUNT],
 {
     et_validation *v = &task->validation;
     for (;;) {
+        if (should_stop(task))
+            return et_fail(error, ET_EINTERRUPTED, "validation was interrupted");
         int status = et_pair_source_next(v->source, &v->batch, error);
         if (status || !v->batch.segments)
             return status;
@@ -110,6 +117,12 @@ static int make_decoder(et_translation_task *task, et_error *error)
                           &transformer, &options, error);
 }
 
+static bool stops(void *task, int64_t done)
+{
+    (void)done;
+    return should_stop(task);
+}
+
 /* All sources decoded; sentences and results live in arena. */
 static int decode(et_translation_task *task, et_decoder_sentence **out, et_arena *arena,
                   et_error *error)
@@ -130,8 +143,8 @@ static int decode(et_translation_task *task, et_decoder_sentence **out, et_arena
     }
     int status = task->validation.decoder ? ET_OK : make_decoder(task, error);
     return status ? status
-                  : et_decoder_run(task->validation.decoder, sentences, encoded->pairs, arena, NULL,
-                                   NULL, error);
+                  : et_decoder_run(task->validation.decoder, sentences, encoded->pairs, arena,
+                                   stops, task, error);
 }
 
 /* The scores of one validation. */
