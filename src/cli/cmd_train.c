@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "cli/args.h"
 #include "cli/command.h"
+#include "cli/model_dir.h"
 #include "io/format.h"
 #include "tasks/experiment.h"
 #include "tasks/translation/task.h"
@@ -21,6 +22,8 @@ typedef struct train_args {
 /* Everything that a training command opens, in order; closed in reverse. */
 typedef struct training {
     et_arena arena;
+    et_model_dir directory;
+    bool set_up; /* everything is open: there is a run to keep */
     et_experiment experiment;
     et_progress *progress;
     et_device *device;
@@ -77,29 +80,25 @@ static et_dtype resolve_precision(et_experiment *experiment)
     return *precision == ET_PRECISION_BFLOAT16 ? ET_BF16 : ET_F32;
 }
 
-/* A directory with a run in it must be this run's. */
+/* A directory with a run in it must be this run's. Its settings are left alone until all is
+ * open; those of a new run are written first, since they say whose the vocabulary is. */
 static int claim_directory(training *t, const char *directory, et_error *error)
 {
     et_experiment kept;
-    char *path = et_path_join(directory, ET_EXPERIMENT_FILE);
-    int status = et_directory_make(directory, error);
-    if (!path || status) {
-        et_free(path);
-        return status ? status : et_alloc_failed(error, strlen(directory), "a path");
-    }
-    if (et_file_exists(path)) {
-        status = et_experiment_open_run(&kept, directory, &t->arena, error);
-        if (!status && t->experiment.runtime.mixed_precision_dtype == ET_PRECISION_AUTO)
-            t->experiment.runtime.mixed_precision_dtype = kept.runtime.mixed_precision_dtype;
+    const char *path = et_arena_printf(&t->arena, "%s/%s", directory, ET_EXPERIMENT_FILE);
+    if (!path)
+        return et_alloc_failed(error, strlen(directory), "a path");
+    if (!et_file_exists(path)) {
         resolve_precision(&t->experiment);
-        if (!status)
-            status = et_experiment_check_same(&kept, &t->experiment, directory, error);
+        return et_experiment_write(&t->experiment, path, error);
     }
+    int status = et_experiment_open_run(&kept, directory, &t->arena, error);
+    if (status)
+        return status;
+    if (t->experiment.runtime.mixed_precision_dtype == ET_PRECISION_AUTO)
+        t->experiment.runtime.mixed_precision_dtype = kept.runtime.mixed_precision_dtype;
     resolve_precision(&t->experiment);
-    if (!status)
-        status = et_experiment_write(&t->experiment, path, error);
-    et_free(path);
-    return status;
+    return et_experiment_check_same(&kept, &t->experiment, directory, error);
 }
 
 static int open_training(training *t, const char *directory, et_error *error)
@@ -109,14 +108,25 @@ static int open_training(training *t, const char *directory, et_error *error)
     int status = et_device_open(&t->device, error);
     if (!status)
         status = et_params_new(&t->params, error);
-    et_translation_context context = {
-        directory,  t->params, t->device, act, (uint64_t)e->runtime.seed, (int)e->runtime.prefetch,
-        t->progress
-    };
+    et_translation_context context = { directory,
+                                       t->params,
+                                       t->device,
+                                       act,
+                                       (uint64_t)e->runtime.seed,
+                                       (int)e->runtime.prefetch,
+                                       t->progress,
+                                       &et_stop_requested };
     if (!status)
         status = et_translation_task_open(&t->task, &e->task, &context, error);
-    et_run_options options = { directory, &e->trainer, act,         (uint64_t)e->runtime.seed,
-                               t->device, t->params,   t->progress, &et_stop_requested };
+    et_run_options options = { .model_dir = directory,
+                               .trainer = &e->trainer,
+                               .act = act,
+                               .seed = (uint64_t)e->runtime.seed,
+                               .device = t->device,
+                               .params = t->params,
+                               .progress = t->progress,
+                               .stop = &et_stop_requested,
+                               .locked = true };
     return status ? status : et_run_open(&t->run, t->task, &options, error);
 }
 
@@ -127,6 +137,7 @@ static void close_training(training *t)
     et_device_close(t->device);
     et_show_log_on(NULL);
     et_progress_close(t->progress);
+    et_model_dir_close(&t->directory, !t->set_up);
     et_arena_release(&t->arena);
 }
 
@@ -182,13 +193,43 @@ static void say_model(training *t)
         et_format_bytes(all).text, et_format_bytes(facts.parameter_bytes).text,
         et_format_bytes(facts.memory.packed).text, et_format_bytes(facts.memory.activations).text,
         et_format_bytes(facts.memory.scratch).text);
-    if (facts.step)
-        say(t->progress, "resuming     at step %s of %s", et_format_count(facts.step).text,
-            et_format_count(t->experiment.trainer.train_steps).text);
+}
+
+static void say_begin(training *t)
+{
+    int64_t steps = t->experiment.trainer.train_steps, step = et_run_facts_of(t->run).step;
+    if (step >= steps)
+        say(t->progress,
+            "finished     at step %s of %s already; to go on, raise trainer.train_steps",
+            et_format_count(step).text, et_format_count(steps).text);
+    else if (step)
+        say(t->progress, "resuming     at step %s of %s", et_format_count(step).text,
+            et_format_count(steps).text);
     else
         say(t->progress, "training     %s steps, batches of %s tokens a side",
-            et_format_count(t->experiment.trainer.train_steps).text,
+            et_format_count(steps).text,
             et_format_count(t->experiment.task.train_data.global_batch_size).text);
+}
+
+static int set_up(training *t, const char *directory, et_error *error)
+{
+    signal(SIGPIPE, SIG_IGN); /* progress that nobody reads never stops the work */
+    et_leave_on_signals(ET_RUN_NOT_BEGUN);
+    int status = et_model_dir_open(&t->directory, directory, error);
+    if (!status)
+        status = claim_directory(t, directory, error);
+    if (status)
+        return status;
+    say(t->progress, "experiment   %s  (all settings: %s/%s)", t->experiment.name, directory,
+        ET_EXPERIMENT_FILE);
+    status = open_training(t, directory, error);
+    const char *path = et_arena_printf(&t->arena, "%s/%s", directory, ET_EXPERIMENT_FILE);
+    if (!status)
+        status = path ? et_experiment_write(&t->experiment, path, error)
+                      : et_alloc_failed(error, strlen(directory), "a path");
+    t->set_up = !status;
+    et_watch_signals();
+    return status;
 }
 
 static int train(training *t, const train_args *args, et_error *error)
@@ -201,18 +242,13 @@ static int train(training *t, const train_args *args, et_error *error)
     if (status)
         return status;
     et_show_log_on(t->progress);
-    et_watch_signals();
-    status = claim_directory(t, args->model_dir, error);
+    status = set_up(t, args->model_dir, error);
     if (!status) {
-        say(t->progress, "experiment   %s  (all settings: %s/%s)", t->experiment.name,
-            args->model_dir, ET_EXPERIMENT_FILE);
-        status = open_training(t, args->model_dir, error);
+        say_data(t);
+        say_model(t);
+        say_begin(t);
+        status = et_run_train(t->run, error);
     }
-    if (status)
-        return status;
-    say_data(t);
-    say_model(t);
-    status = et_run_train(t->run, error);
     int closed = et_run_close(t->run, status ? NULL : error);
     return status ? status : closed;
 }
@@ -223,7 +259,7 @@ int et_cmd_train(int argc, char **argv, et_error *error)
     int status = parse(&args, argc, argv, error);
     if (status || args.help)
         return status;
-    training t = { 0 };
+    training t = { .directory = ET_MODEL_DIR_INIT };
     status = train(&t, &args, error);
     close_training(&t);
     return status;
