@@ -3,12 +3,15 @@
 #include "base/assert.h"
 #include "kernel/gemm_onednn.h"
 
+/* Chosen by measuring (bench/bench_gemm.c) on 2 cores of an AMD EPYC with AVX-512 BF16. */
 enum {
     SMALL_RESULT = 128 * 512, /* elements of C up to which sums of pieces cost little */
-    PIECE_MIN = 512,          /* k of a piece: below, adding costs more than it frees */
-    PIECES_MAX = 8,
-    CHUNK = 1024,                 /* k of a chunk: its slabs of A and B stay in the L2 cache */
-    TILES = 32,                   /* tiles wanted at least, for machines of many cores */
+    SLAB_ROWS = 256,          /* of a tile that copies its slabs of A and B ... */
+    SLAB_COLUMNS = 512,
+    SLAB_DEPTH = 512,             /* ... a chunk at a time, so that they stay in the L2 cache */
+    ROW_TILES = 32,               /* tiles of rows wanted, for machines of many cores */
+    ROWS_MAX = 256,               /* rows of such a tile */
+    BIG_B = 1 << 20,              /* elements of B that make tiles of less than 64 rows slow */
     TILE_FLOPS = 8 * 1000 * 1000, /* below, starting a tile shows */
 };
 
@@ -37,25 +40,31 @@ static int64_t cut(int64_t whole, int64_t count, int64_t unit)
 static void cut_rows(et_gemm_grid *grid, const et_gemm_shape *shape)
 {
     double flops = 2.0 * (double)shape->m * (double)shape->n * (double)shape->k;
-    int64_t count = flops > (double)TILE_FLOPS * TILES ? TILES : (int64_t)(flops / TILE_FLOPS);
-    grid->tile_m = smaller(cut(shape->m, count, 32), 256);
+    double count = flops / TILE_FLOPS;
+    int64_t unit = shape->n * shape->k >= BIG_B ? 64 : 32;
+    int64_t rows = cut(shape->m, count < ROW_TILES ? (int64_t)count : ROW_TILES, unit);
+    grid->tile_m = smaller(rows, ROWS_MAX);
     grid->tile_n = shape->n;
 }
 
-/* A sum over tokens: A comes transposed and k is long. A tile copies its slabs of A and B. */
+/* A comes transposed, mostly with a long k: a sum over tokens. */
 static void cut_both(et_gemm_grid *grid, const et_gemm_shape *shape)
 {
-    grid->tile_m = smaller(cut(shape->m, 4, 64), 256);
-    grid->tile_n = smaller(cut(shape->n, 4, 64), 512);
-    grid->chunk_k = CHUNK;
+    int64_t columns = parts(shape->n, SLAB_COLUMNS);
+    bool few = columns * parts(shape->m, SLAB_ROWS) < 6;
+    grid->tile_m = few ? SLAB_ROWS / 2 : SLAB_ROWS;
+    grid->tile_n = cut(shape->n, columns, 64);
+    if (shape->k > SLAB_DEPTH + SLAB_DEPTH / 2)
+        grid->chunk_k = SLAB_DEPTH;
 }
 
+/* Few tiles, but a long k: an even number of pieces, for even work on two threads. */
 static void cut_long_sum(et_gemm_grid *grid, const et_gemm_shape *shape)
 {
-    int64_t count = smaller(shape->k / PIECE_MIN, PIECES_MAX);
+    int64_t k = shape->k;
     grid->tile_m = shape->m;
     grid->tile_n = shape->n;
-    grid->piece_k = cut(shape->k, count, 32);
+    grid->piece_k = cut(k, k >= 6144 ? 8 : k >= 2048 ? 4 : 2, 32);
 }
 
 /* Decoding: rows as told, columns so that few rows still make tiles for several threads. */
@@ -72,12 +81,12 @@ et_gemm_grid et_gemm_grid_of(const et_gemm_shape *shape)
     et_assert(shape->m >= 0 && shape->n >= 0 && shape->k >= 1 && shape->row_tile >= 0);
     int64_t m = shape->m, n = shape->n, k = shape->k;
     et_gemm_grid grid = { .piece_k = k, .chunk_k = k };
-    bool small = m * n <= SMALL_RESULT && k >= 2 * PIECE_MIN;
+    bool small = m * n <= SMALL_RESULT && k >= 1024;
     if (shape->row_tile)
         cut_as_told(&grid, shape);
     else if (small && (shape->transpose_a || m <= 128) && !shape->pack_b)
         cut_long_sum(&grid, shape);
-    else if (shape->transpose_a && k >= 2 * CHUNK && !shape->pack_b)
+    else if (shape->transpose_a && !shape->pack_b)
         cut_both(&grid, shape);
     else
         cut_rows(&grid, shape);
