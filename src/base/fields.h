@@ -46,42 +46,59 @@ typedef struct et_field {
     const char *name;
     et_field_kind kind;
     size_t offset;
-    double default_number;        /* BOOL, INT, FLOAT, CHOICE */
-    const char *default_string;   /* STRING */
-    double minimum, maximum;      /* INT, FLOAT; both ends allowed. NaN is never allowed */
-    const char *const *choices;   /* CHOICE: names, ended by NULL */
-    const et_fields *nested;      /* STRUCT */
-    const char *help;             /* one line, with unit */
+    double default_number;      /* BOOL, INT, FLOAT, CHOICE */
+    const char *default_string; /* STRING */
+    double minimum, maximum;    /* INT, FLOAT; both ends allowed. NaN is never allowed */
+    const char *const *choices; /* CHOICE: names, ended by NULL */
+    const et_fields *nested;    /* STRUCT */
+    const char *help;           /* one line, with unit */
 } et_field;
 
 struct et_fields {
-    const char *name;        /* what the struct configures, for messages */
-    const et_field *fields;  /* ended by ET_FIELD_END */
+    const char *name;       /* what the struct configures, for messages */
+    const et_field *fields; /* ended by ET_FIELD_END */
 };
 
-#define ET_FIELD_BOOL(type, member, value, text)                                          \
-    { .name = #member, .kind = ET_FIELD_KIND_BOOL, .offset = offsetof(type, member),      \
-      .default_number = (value), .help = (text) }
-#define ET_FIELD_INT(type, member, value, low, high, text)                                \
-    { .name = #member, .kind = ET_FIELD_KIND_INT, .offset = offsetof(type, member),       \
-      .default_number = (double)(value), .minimum = (double)(low),                        \
-      .maximum = (double)(high), .help = (text) }
-#define ET_FIELD_FLOAT(type, member, value, low, high, text)                              \
-    { .name = #member, .kind = ET_FIELD_KIND_FLOAT, .offset = offsetof(type, member),     \
-      .default_number = (value), .minimum = (low), .maximum = (high), .help = (text) }
-#define ET_FIELD_STRING(type, member, value, text)                                        \
-    { .name = #member, .kind = ET_FIELD_KIND_STRING, .offset = offsetof(type, member),    \
-      .default_string = (value), .help = (text) }
-#define ET_FIELD_CHOICE(type, member, value, names, text)                                 \
-    { .name = #member, .kind = ET_FIELD_KIND_CHOICE, .offset = offsetof(type, member),    \
-      .default_number = (value), .choices = (names), .help = (text) }
-#define ET_FIELD_STRINGS(type, member, text)                                              \
-    { .name = #member, .kind = ET_FIELD_KIND_STRINGS, .offset = offsetof(type, member),   \
-      .help = (text) }
-#define ET_FIELD_STRUCT(type, member, table, text)                                        \
-    { .name = #member, .kind = ET_FIELD_KIND_STRUCT, .offset = offsetof(type, member),    \
-      .nested = (table), .help = (text) }
-#define ET_FIELD_END { .kind = ET_FIELD_KIND_END }
+#define ET_FIELD_BOOL(type, member, value, text)                                                   \
+    {                                                                                              \
+        .name = #member, .kind = ET_FIELD_KIND_BOOL, .offset = offsetof(type, member),             \
+        .default_number = (value), .help = (text)                                                  \
+    }
+#define ET_FIELD_INT(type, member, value, low, high, text)                                         \
+    {                                                                                              \
+        .name = #member, .kind = ET_FIELD_KIND_INT, .offset = offsetof(type, member),              \
+        .default_number = (double)(value), .minimum = (double)(low), .maximum = (double)(high),    \
+        .help = (text)                                                                             \
+    }
+#define ET_FIELD_FLOAT(type, member, value, low, high, text)                                       \
+    {                                                                                              \
+        .name = #member, .kind = ET_FIELD_KIND_FLOAT, .offset = offsetof(type, member),            \
+        .default_number = (value), .minimum = (low), .maximum = (high), .help = (text)             \
+    }
+#define ET_FIELD_STRING(type, member, value, text)                                                 \
+    {                                                                                              \
+        .name = #member, .kind = ET_FIELD_KIND_STRING, .offset = offsetof(type, member),           \
+        .default_string = (value), .help = (text)                                                  \
+    }
+#define ET_FIELD_CHOICE(type, member, value, names, text)                                          \
+    {                                                                                              \
+        .name = #member, .kind = ET_FIELD_KIND_CHOICE, .offset = offsetof(type, member),           \
+        .default_number = (value), .choices = (names), .help = (text)                              \
+    }
+#define ET_FIELD_STRINGS(type, member, text)                                                       \
+    {                                                                                              \
+        .name = #member, .kind = ET_FIELD_KIND_STRINGS, .offset = offsetof(type, member),          \
+        .help = (text)                                                                             \
+    }
+#define ET_FIELD_STRUCT(type, member, table, text)                                                 \
+    {                                                                                              \
+        .name = #member, .kind = ET_FIELD_KIND_STRUCT, .offset = offsetof(type, member),           \
+        .nested = (table), .help = (text)                                                          \
+    }
+#define ET_FIELD_END                                                                               \
+    {                                                                                              \
+        .kind = ET_FIELD_KIND_END                                                                  \
+    }
 
 /* Sets every member of options to its default (empty lists, nested structs too). */
 void et_fields_defaults(const et_fields *table, void *options);

@@ -20,15 +20,14 @@ int et_file_write(const char *path, const void *bytes, size_t length, et_error *
 
 /* The same in pieces. After open, exactly one of commit and abandon. */
 typedef struct et_file_writer {
-    int fd;              /* -1: closed */
-    char *path;          /* owned */
-    char *temporary;     /* owned: path.tmp.PID */
-    uint64_t length;     /* bytes written so far */
+    int fd;          /* -1: closed */
+    char *path;      /* owned */
+    char *temporary; /* owned: path.tmp.PID */
+    uint64_t length; /* bytes written so far */
 } et_file_writer;
 
 int et_file_writer_open(et_file_writer *writer, const char *path, et_error *error);
-int et_file_writer_write(et_file_writer *writer, const void *bytes, size_t length,
-                         et_error *error);
+int et_file_writer_write(et_file_writer *writer, const void *bytes, size_t length, et_error *error);
 /* Makes it durable and visible; on failure the temporary file is gone and path as before. */
 int et_file_writer_commit(et_file_writer *writer, et_error *error);
 void et_file_writer_abandon(et_file_writer *writer);

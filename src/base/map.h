@@ -18,7 +18,10 @@ typedef struct et_map {
     size_t count;
 } et_map;
 
-#define ET_MAP_INIT { NULL, 0, 0 }
+#define ET_MAP_INIT                                                                                \
+    {                                                                                              \
+        NULL, 0, 0                                                                                 \
+    }
 
 /* Adds or replaces. False: out of memory, the map is as before. */
 bool et_map_put(et_map *map, const char *key, int64_t value);

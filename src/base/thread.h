@@ -11,8 +11,7 @@
 #include <etude/error.h>
 
 /* Starts fn(payload) with all signals blocked in the new thread. Join with et_thread_join. */
-int et_thread_start(pthread_t *thread, void *(*fn)(void *payload), void *payload,
-                    et_error *error);
+int et_thread_start(pthread_t *thread, void *(*fn)(void *payload), void *payload, et_error *error);
 void et_thread_join(pthread_t thread);
 
 typedef struct et_queue et_queue;

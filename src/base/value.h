@@ -32,19 +32,19 @@ typedef struct et_value et_value;
 
 struct et_value {
     et_value_kind kind;
-    int line;           /* where it stood in its text, from 1; 0: made by program */
-    et_arena *arena;    /* where children go */
+    int line;        /* where it stood in its text, from 1; 0: made by program */
+    et_arena *arena; /* where children go */
     union {
         bool boolean;
         int64_t integer;
         double real;
-        const char *string;    /* terminated; holds no NUL */
+        const char *string; /* terminated; holds no NUL */
     };
-    const char *text;          /* a scalar of a YAML text as it was written; else NULL */
-    const char *key;           /* in a dict: its name */
-    et_value *first, *last;    /* of a list or dict */
-    et_value *next;            /* sibling */
-    size_t count;              /* of children */
+    const char *text;       /* a scalar of a YAML text as it was written; else NULL */
+    const char *key;        /* in a dict: its name */
+    et_value *first, *last; /* of a list or dict */
+    et_value *next;         /* sibling */
+    size_t count;           /* of children */
 };
 
 /* New values in arena; NULL if none left (all functions below accept NULL quietly). */
@@ -71,7 +71,8 @@ et_value *et_value_get(const et_value *dict, const char *key);
 /* The value at a dotted path such as "a.b.c"; NULL if any part is missing. */
 et_value *et_value_path(const et_value *dict, const char *path);
 
-/* Set or replace a child. Strings are copied; a NULL string is null. Each returns the child, NULL if none left. */
+/* Set or replace a child. Strings are copied; a NULL string is null. Each returns the child, NULL
+ * if none left. */
 et_value *et_value_set_null(et_value *dict, const char *key);
 et_value *et_value_set_bool(et_value *dict, const char *key, bool boolean);
 et_value *et_value_set_int(et_value *dict, const char *key, int64_t integer);
@@ -93,8 +94,7 @@ et_value *et_value_add_list(et_value *list);
 int et_value_read_int(const et_value *dict, const char *key, int64_t *out, et_error *error);
 int et_value_read_float(const et_value *dict, const char *key, double *out, et_error *error);
 int et_value_read_bool(const et_value *dict, const char *key, bool *out, et_error *error);
-int et_value_read_string(const et_value *dict, const char *key, const char **out,
-                         et_error *error);
+int et_value_read_string(const et_value *dict, const char *key, const char **out, et_error *error);
 
 /* Puts a copy of all of `over` on top of `base`, dict by dict; other kinds replace. Both are
  * dicts and stay usable. Nested no deeper than a reader of texts lets through. */

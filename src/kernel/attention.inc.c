@@ -54,7 +54,7 @@ static room room_of(const et_attention_shape *shape, const tile *at, float *scra
     const size_t dim = et_attention_padded((size_t)shape->head_dim);
     float *next = scratch + (size_t)omp_get_thread_num() * shape->scratch_per_thread;
     float *const base = next;
-    room to;
+    room to = { 0 };
     next += (64 - (uintptr_t)next % 64) % 64 / sizeof(float);
     float **const large[] = { &to.k, &to.k_across, &to.v_across, &to.dk, &to.dv };
     for (int i = 0; i < 5; i++, next += keys * dim)

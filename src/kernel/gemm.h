@@ -27,18 +27,18 @@ typedef enum et_gemm_activation { ET_GEMM_LINEAR, ET_GEMM_RELU } et_gemm_activat
 /* What a product is. Compared member by member, so zero it first ({0}). */
 typedef struct et_gemm_shape {
     int64_t m, n, k;
-    bool transpose_a;  /* A is stored [k, m] */
-    bool transpose_b;  /* B is stored [n, k] */
+    bool transpose_a;      /* A is stored [k, m] */
+    bool transpose_b;      /* B is stored [n, k] */
     int64_t lda, ldb, ldc; /* elements between stored rows; 0: dense */
-    et_dtype a, b, c;  /* ET_F32 or ET_BF16; a and b equal; c any */
-    bool pack_b;       /* B comes packed by et_gemm_pack */
-    bool accumulate;   /* C += A B (c must be float32) */
-    bool bias;         /* + bias [n] float32 on every row, before the activation */
+    et_dtype a, b, c;      /* ET_F32 or ET_BF16; a and b equal; c any */
+    bool pack_b;           /* B comes packed by et_gemm_pack */
+    bool accumulate;       /* C += A B (c must be float32) */
+    bool bias;             /* + bias [n] float32 on every row, before the activation */
     et_gemm_activation activation;
-    int64_t row_tile;  /* about how many rows a tile has; 0: chosen from the shape. With equal
-                          row_tile, n, k and the rest a row has the same bits at any m and any
-                          place: decoding relies on it. The last tile costs as much as a full
-                          one. */
+    int64_t row_tile; /* about how many rows a tile has; 0: chosen from the shape. With equal
+                         row_tile, n, k and the rest a row has the same bits at any m and any
+                         place: decoding relies on it. The last tile costs as much as a full
+                         one. */
 } et_gemm_shape;
 
 /* Whether this CPU multiplies bfloat16 faster than float32 (AVX-512 BF16 or AMX). */
@@ -54,8 +54,7 @@ void et_gemm_cache_close(et_gemm_cache *cache);
 /* The product of that shape, made at the first call. Valid until the cache is closed. Not
  * while products of the cache run. k is at least 1; accumulate excludes an activation. A
  * bfloat16 product on a CPU that has none is ET_ECONFIG. */
-int et_gemm_get(et_gemm **out, et_gemm_cache *cache, const et_gemm_shape *shape,
-                et_error *error);
+int et_gemm_get(et_gemm **out, et_gemm_cache *cache, const et_gemm_shape *shape, et_error *error);
 
 /* Bytes of a packed B, and packing: from is B as stored ([k, n] or [n, k]) of type b, packed
  * is aligned to 64. Two products can share a packed B if et_gemm_same_packing says so: always

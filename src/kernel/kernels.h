@@ -29,12 +29,12 @@
 /* A chain of element-wise operations over one [T, D] shape, run as one pass over blocks that
  * stay in cache. Registers hold a block each as float32; 0..inputs-1 are loaded. */
 typedef enum et_ew_op {
-    ET_EW_ADD,          /* a + b */
-    ET_EW_SUB,          /* a - b */
-    ET_EW_MUL,          /* a * b */
-    ET_EW_SCALE,        /* a * x */
-    ET_EW_RELU,         /* max(a, 0) */
-    ET_EW_GELU,         /* a * Phi(a), exact (erf) */
+    ET_EW_ADD,   /* a + b */
+    ET_EW_SUB,   /* a - b */
+    ET_EW_MUL,   /* a * b */
+    ET_EW_SCALE, /* a * x */
+    ET_EW_RELU,  /* max(a, 0) */
+    ET_EW_GELU,  /* a * Phi(a), exact (erf) */
     ET_EW_TANH,
     ET_EW_SIGMOID,
     ET_EW_SWISH,        /* a * sigmoid(a) */
@@ -48,8 +48,8 @@ typedef enum et_ew_op {
 } et_ew_op;
 
 typedef enum et_ew_broadcast {
-    ET_EW_FULL,  /* [T, D] of act type */
-    ET_EW_ROW,   /* [D] float32, the same for every row (a bias) */
+    ET_EW_FULL, /* [T, D] of act type */
+    ET_EW_ROW,  /* [D] float32, the same for every row (a bias) */
 } et_ew_broadcast;
 
 #define ET_EW_INPUTS_MAX  8
@@ -58,18 +58,18 @@ typedef enum et_ew_broadcast {
 
 typedef struct et_ew_step {
     et_ew_op op;
-    int a, b;       /* registers read; b unused by unary operations */
-    int to;         /* register written; may be a or b */
-    float x;        /* SCALE: the factor; DROPOUT: the rate */
-    uint32_t site;  /* DROPOUT: names the use */
+    int a, b;      /* registers read; b unused by unary operations */
+    int to;        /* register written; may be a or b */
+    float x;       /* SCALE: the factor; DROPOUT: the rate */
+    uint32_t site; /* DROPOUT: names the use */
 } et_ew_step;
 
 typedef struct et_ew_program {
     int inputs, steps, outputs;
     et_ew_broadcast broadcast[ET_EW_INPUTS_MAX];
-    et_dtype input_dtype[ET_EW_INPUTS_MAX];   /* ET_F32 or ET_BF16 */
+    et_dtype input_dtype[ET_EW_INPUTS_MAX]; /* ET_F32 or ET_BF16 */
     et_ew_step step[ET_EW_STEPS_MAX];
-    int output[ET_EW_OUTPUTS_MAX];            /* registers stored */
+    int output[ET_EW_OUTPUTS_MAX]; /* registers stored */
     et_dtype output_dtype[ET_EW_OUTPUTS_MAX];
 } et_ew_program;
 
@@ -97,8 +97,8 @@ typedef struct et_attention_shape {
     int heads, head_dim;
     int64_t query_stride, key_stride, value_stride, out_stride; /* elements between rows */
     bool causal;
-    float scale;   /* usually 1 / sqrt(head_dim) */
-    float rate;    /* dropout on the weights; 0: none */
+    float scale; /* usually 1 / sqrt(head_dim) */
+    float rate;  /* dropout on the weights; 0: none */
     et_random random;
     et_dtype dtype;
     size_t scratch_per_thread; /* floats: et_attention_scratch() of the longest segments; thread
@@ -139,16 +139,15 @@ typedef struct et_kernels {
     /* y[t] = (x[t] - mean) * rstd * gamma + beta, rstd = 1 / sqrt(variance + epsilon)
      * (Ba, Kiros, Hinton 2016). stats [T, 2] keeps mean and rstd for the derivative; may be
      * NULL. */
-    void (*layer_norm)(void *y, float *stats, const void *x, const float *gamma,
-                       const float *beta, float epsilon, int64_t rows, int64_t width,
-                       et_dtype dtype);
+    void (*layer_norm)(void *y, float *stats, const void *x, const float *gamma, const float *beta,
+                       float epsilon, int64_t rows, int64_t width, et_dtype dtype);
 
     /* With g = dy * gamma, n = (x - mean) * rstd: dx = rstd * (g - mean(g) - n * mean(g * n)),
      * dgamma = sum over rows of dy * n, dbeta of dy (both overwritten).
      * scratch: et_row_blocks(rows) * 2 * width floats. dx may be dy. */
-    void (*layer_norm_grad)(void *dx, float *dgamma, float *dbeta, float *scratch,
-                            const void *dy, const void *x, const float *stats,
-                            const float *gamma, int64_t rows, int64_t width, et_dtype dtype);
+    void (*layer_norm_grad)(void *dx, float *dgamma, float *dbeta, float *scratch, const void *dy,
+                            const void *x, const float *stats, const float *gamma, int64_t rows,
+                            int64_t width, et_dtype dtype);
 
     /* sum[d] = sum over rows of x[t, d]. scratch: et_row_blocks(rows) * width floats. */
     void (*column_sum)(float *sum, float *scratch, const void *x, int64_t rows, int64_t width,
@@ -198,8 +197,7 @@ typedef struct et_kernels {
 
     /* The k largest of each row [rows, width]: values descending, equal values by ascending
      * index; value [rows, k], index [rows, k]. A NaN counts as the smallest. */
-    void (*top_k)(float *value, int32_t *index, const float *x, int k, int64_t rows,
-                  int64_t width);
+    void (*top_k)(float *value, int32_t *index, const float *x, int k, int64_t rows, int64_t width);
 
     /* float32 to bfloat16 and back, rounding to nearest even. */
     void (*to_bf16)(et_bf16 *to, const float *from, int64_t count);

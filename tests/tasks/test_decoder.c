@@ -35,11 +35,9 @@ static et_transformer small_model(bool norm_first)
                                    .norm_first = norm_first,
                                    .final_norm = norm_first,
                                    .norm_epsilon = 1e-6f };
-    return (et_transformer){ .encoder = stack,
-                             .decoder = stack,
-                             .vocabulary = PIECES,
-                             .width = 32,
-                             .max_positions = 64 };
+    return (et_transformer){
+        .encoder = stack, .decoder = stack, .vocabulary = PIECES, .width = 32, .max_positions = 64
+    };
 }
 
 static void open_fixture(fixture *f, bool norm_first, et_dtype act)
@@ -94,16 +92,14 @@ static void decode(const fixture *f, int beam, int group, int first, int step, o
     static int32_t ids[SENTENCES][LONGEST + 1];
     et_decoder_sentence sentences[SENTENCES];
     int64_t count = 0;
-    et_decoder_options options = { .beam = { beam, 0.6, EOS },
-                                   .start = 0,
-                                   .extra_length = 6,
-                                   .sentences = group,
-                                   .act = f->act };
+    et_decoder_options options = {
+        .beam = { beam, 0.6, EOS }, .start = 0, .extra_length = 6, .sentences = group, .act = f->act
+    };
     for (int s = first; s < SENTENCES; s += step)
         sentences[count++] =
             (et_decoder_sentence){ .source = ids[s], .length = source_of(s, ids[s]) };
-    assert_int_equal(
-        et_decoder_new(&decoder, f->params, f->device, &f->model, &options, &error), ET_OK);
+    assert_int_equal(et_decoder_new(&decoder, f->params, f->device, &f->model, &options, &error),
+                     ET_OK);
     if (et_decoder_run(decoder, sentences, count, &arena, NULL, NULL, &error))
         fail_msg("%s", error.text);
     count = 0;
