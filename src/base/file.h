@@ -45,9 +45,9 @@ int et_directory_sync(const char *path, et_error *error);
  * naming both if not. */
 int et_disk_check(const char *path, uint64_t need, et_error *error);
 
-/* Takes a lock file that ends with the process (flock). ET_EBUSY: another process has it, the
- * message names its process number. */
-int et_lock_take(int *fd, const char *path, et_error *error);
+/* Takes a lock file that ends with the process (flock); *out is for et_lock_drop. ET_EBUSY:
+ * another process has it, the message names its process number. */
+int et_lock_take(int *out, const char *path, et_error *error);
 void et_lock_drop(int fd);
 
 /* A file mapped read-only. */

@@ -59,6 +59,7 @@ bool et_map_put(et_map *map, const char *key, int64_t value)
             return false;
         entry = find(map->entries, map->capacity, key);
     }
+    et_assert(entry);
     *entry = (et_map_entry){ key, value };
     map->count++;
     return true;

@@ -43,8 +43,8 @@ void et_corpus_close(et_corpus *corpus); /* NULL allowed */
 int et_corpus_next(et_corpus *corpus, et_corpus_pair *pair, et_error *error);
 
 /* Gives the source line of each pair, then its target line; *text NULL at the end. What
- * et_vocabulary_train asks for, with the corpus as payload. */
-int et_corpus_next_line(void *corpus, const char **text, size_t *length, et_error *error);
+ * et_vocabulary_train asks for; payload is the corpus. */
+int et_corpus_next_line(void *payload, const char **text, size_t *length, et_error *error);
 
 /* Where a pair stands: path and line of its source (or target) side. lines[i] is the number of
  * lines of file i of that side, as et_corpus_lines has it. path is borrowed from paths. */

@@ -12,12 +12,12 @@
 #include "io/checksum.h"
 
 /* What an et_encoded owns besides what it shows. */
-typedef struct encoded {
+typedef struct whole {
     et_encoded shown;
     et_corpus_paths paths;  /* lists borrowed */
     et_encoded_parts parts; /* owned, or within the mapping */
     et_mapping mapping;     /* of the cache; data is NULL if the parts are in memory */
-} encoded;
+} whole;
 
 /* ---- the key ---- */
 
@@ -79,7 +79,7 @@ static void measure(et_encoded *shown)
     }
 }
 
-static void show(encoded *self, const et_vocabulary *vocabulary, uint64_t key)
+static void show(whole *self, const et_vocabulary *vocabulary, uint64_t key)
 {
     const et_encoded_parts *parts = &self->parts;
     self->shown = (et_encoded){ .pairs = parts->pairs,
@@ -99,7 +99,7 @@ static void show(encoded *self, const et_vocabulary *vocabulary, uint64_t key)
 /* ---- cache or text ---- */
 
 /* Maps the cache if it holds this key. A damaged one is worth a warning, an outdated one not. */
-static bool map_cache(encoded *self, const char *path, uint64_t key, uint32_t vocabulary_size)
+static bool map_cache(whole *self, const char *path, uint64_t key, uint32_t vocabulary_size)
 {
     size_t files[2] = { et_corpus_files(&self->paths, false)->count,
                         et_corpus_files(&self->paths, true)->count };
@@ -124,7 +124,7 @@ static bool map_cache(encoded *self, const char *path, uint64_t key, uint32_t vo
     return true;
 }
 
-static void write_cache(const encoded *self, const char *path, uint64_t key)
+static void write_cache(const whole *self, const char *path, uint64_t key)
 {
     size_t files[2] = { et_corpus_files(&self->paths, false)->count,
                         et_corpus_files(&self->paths, true)->count };
@@ -135,7 +135,7 @@ static void write_cache(const encoded *self, const char *path, uint64_t key)
 
 /* Reads the text. The key was made before: text that changed since would be kept under a wrong
  * one. */
-static int read_text(encoded *self, const et_vocabulary *vocabulary,
+static int read_text(whole *self, const et_vocabulary *vocabulary,
                      const et_encoded_options *options, uint64_t key, et_error *error)
 {
     uint64_t key_now;
@@ -154,7 +154,7 @@ int et_encoded_open(et_encoded **out, const et_corpus_paths *paths, const et_voc
 {
     et_assert(options->max_seq_length >= 0 && options->max_ratio >= 0);
     uint64_t key;
-    encoded *self = et_alloc_zero(1, sizeof *self);
+    whole *self = et_alloc_zero(1, sizeof *self);
     if (!self)
         return et_alloc_failed(error, sizeof *self, "the encoded corpus");
     self->paths = *paths;
@@ -175,9 +175,9 @@ int et_encoded_open(et_encoded **out, const et_corpus_paths *paths, const et_voc
     return ET_OK;
 }
 
-void et_encoded_close(et_encoded *shown)
+void et_encoded_close(et_encoded *encoded)
 {
-    encoded *self = (encoded *)shown;
+    whole *self = (whole *)encoded;
     if (!self)
         return;
     if (self->mapping.data)
@@ -189,25 +189,25 @@ void et_encoded_close(et_encoded *shown)
 
 /* ---- pairs ---- */
 
-void et_encoded_ids(const et_encoded *shown, int64_t pair, bool target, int32_t *ids)
+void et_encoded_ids(const et_encoded *encoded, int64_t pair, bool target, int32_t *ids)
 {
-    et_assert(pair >= 0 && pair < shown->pairs);
-    uint64_t begin = shown->offsets[2 * pair + target];
-    size_t count = (size_t)(shown->offsets[2 * pair + target + 1] - begin);
-    const uint16_t *narrow = (const uint16_t *)shown->pieces + begin;
-    if (shown->width == 4)
-        memcpy(ids, (const uint32_t *)shown->pieces + begin, count * sizeof *ids);
+    et_assert(pair >= 0 && pair < encoded->pairs);
+    uint64_t begin = encoded->offsets[2 * pair + target];
+    size_t count = (size_t)(encoded->offsets[2 * pair + target + 1] - begin);
+    const uint16_t *narrow = (const uint16_t *)encoded->pieces + begin;
+    if (encoded->width == 4)
+        memcpy(ids, (const uint32_t *)encoded->pieces + begin, count * sizeof *ids);
     else
         for (size_t i = 0; i < count; i++)
             ids[i] = narrow[i];
-    ids[count] = shown->eos;
+    ids[count] = encoded->eos;
 }
 
-void et_encoded_place(const et_encoded *shown, int64_t pair, bool target, const char **path,
+void et_encoded_place(const et_encoded *encoded, int64_t pair, bool target, const char **path,
                       int64_t *line)
 {
-    et_assert(pair >= 0 && pair < shown->pairs);
-    const encoded *self = (const encoded *)shown;
-    et_corpus_place(&self->paths, self->parts.file_lines[target], target, shown->lines[pair], path,
-                    line);
+    et_assert(pair >= 0 && pair < encoded->pairs);
+    const whole *self = (const whole *)encoded;
+    et_corpus_place(&self->paths, self->parts.file_lines[target], target, encoded->lines[pair],
+                    path, line);
 }

@@ -1,4 +1,5 @@
 #include <climits>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -142,7 +143,7 @@ sentencepiece::util::Status train_once(std::string *model, const et_vocabulary_o
                                        int64_t size, const std::vector<std::string> &lines)
 {
     char coverage[16];
-    int millionths = static_cast<int>(options->character_coverage * 1e6 + 0.5);
+    int millionths = static_cast<int>(std::lround(options->character_coverage * 1e6));
     std::snprintf(coverage, sizeof coverage, "%d.%06d", millionths / 1000000, millionths % 1000000);
     Lines iterator(lines);
     model->clear();

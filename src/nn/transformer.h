@@ -49,16 +49,16 @@ typedef struct et_transformer {
 
 /* Inputs of the whole model, all int32, by name: "source_ids", "source_positions"
  * [source_budget]; "target_ids", "target_positions" [target_budget]; "source_offsets",
- * "target_offsets" [segments + 1]. Returns the decoder's output [target_budget, width]. */
+ * "target_offsets" [segment_count + 1]. Returns the decoder's output [target_budget, width]. */
 et_node *et_transformer_train(et_scope *scope, const et_transformer *model, int64_t source_budget,
-                              int64_t target_budget, int64_t segments);
+                              int64_t target_budget, int64_t segment_count);
 
 /* The shared table, for the loss and for logits. */
 et_node *et_transformer_table(et_scope *scope, const et_transformer *model);
 
 /* The encoder's output [source_budget, width]; inputs as above. */
 et_node *et_transformer_encode(et_scope *scope, const et_transformer *model, int64_t source_budget,
-                               int64_t segments, int64_t row_tile);
+                               int64_t segment_count, int64_t row_tile);
 
 /* Keys and values of decoder layer `layer` for an encoder's output: [rows, 2 width]. */
 et_node *et_transformer_cross_cache(et_scope *scope, const et_transformer *model, int layer,

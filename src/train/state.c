@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -256,8 +257,10 @@ const et_state_tensor *et_state_tensor_find(const et_state *state, const char *n
 
 /* Doubles bit for bit ----------------------------------------------------------------- */
 
-/* NaN and infinity by their bits: even the payload of a NaN comes back. */
-#define BITS_FORMAT "bits:%016llx"
+/* NaN and infinity by their bits, "bits:" and 16 hexadecimal digits: even the payload of a NaN
+ * comes back. */
+#define BITS_PREFIX "bits:"
+#define BITS_DIGITS 16
 
 et_value *et_state_set_real(et_value *dict, const char *key, double real)
 {
@@ -266,7 +269,7 @@ et_value *et_state_set_real(et_value *dict, const char *key, double real)
     unsigned long long bits;
     memcpy(&bits, &real, sizeof bits);
     char text[32];
-    snprintf(text, sizeof text, BITS_FORMAT, bits);
+    snprintf(text, sizeof text, BITS_PREFIX "%0*llx", BITS_DIGITS, bits);
     return et_value_set_string(dict, key, text);
 }
 
@@ -275,10 +278,11 @@ int et_state_read_real(const et_value *dict, const char *key, double *out, et_er
     const et_value *value = et_value_get(dict, key);
     if (!value || value->kind != ET_VALUE_STRING)
         return et_value_read_float(dict, key, out, error);
-    unsigned long long bits;
-    int used = 0;
-    if (sscanf(value->string, "bits:%16llx%n", &bits, &used) != 1 || value->string[used])
+    const size_t prefix = strlen(BITS_PREFIX);
+    const char *digits = strncmp(value->string, BITS_PREFIX, prefix) ? "" : value->string + prefix;
+    if (strspn(digits, "0123456789abcdef") != BITS_DIGITS || digits[BITS_DIGITS])
         return et_fail(error, ET_EFORMAT, "%s: '%s' is not a number", key, value->string);
+    const unsigned long long bits = strtoull(digits, NULL, 16);
     memcpy(out, &bits, sizeof *out);
     return ET_OK;
 }

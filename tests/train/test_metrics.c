@@ -121,6 +121,11 @@ static void test_metrics__other_definitions(void **state)
         { "{\"a\":{\"class\":\"sum\",\"total\":1,\"weight\":1},\"b\":{}}", "a: is a mean here" },
         { "{\"a\":{\"class\":\"mean\",\"total\":\"bits:12x\",\"weight\":1},\"b\":{}}",
           "'bits:12x' is not a number" },
+        { "{\"a\":{\"class\":\"mean\",\"total\":\"bit\",\"weight\":1},\"b\":{}}",
+          "'bit' is not a number" },
+        { "{\"a\":{\"class\":\"mean\",\"total\":\"bits:7ff80000000000000\",\"weight\":1},"
+          "\"b\":{}}",
+          "'bits:7ff80000000000000' is not a number" },
         { "{\"a\":{\"class\":\"mean\",\"total\":true,\"weight\":1},\"b\":{}}", "total" },
         { "{\"a\":3,\"b\":{}}", "a" },
     };
