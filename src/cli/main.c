@@ -1,6 +1,7 @@
 /* etude: the command. Results go to standard output, everything else to standard error. */
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
