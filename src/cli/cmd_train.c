@@ -16,7 +16,7 @@
 typedef struct train_args {
     const char *experiment, *model_dir;
     et_arg_list config, set;
-    bool help;
+    bool accept_changes, help;
 } train_args;
 
 /* Everything that a training command opens, in order; closed in reverse. */
@@ -24,6 +24,7 @@ typedef struct training {
     et_arena arena;
     et_model_dir directory;
     bool set_up; /* everything is open: there is a run to keep */
+    bool accept_changes;
     et_experiment experiment;
     et_progress *progress;
     et_device *device;
@@ -43,6 +44,9 @@ static int parse(train_args *args, int argc, char **argv, et_error *error)
           ET_ARG_LIST, &args->config, "config-file" },
         { "set", "KEY=VALUE", "one setting, on top of all files; may be given again", ET_ARG_LIST,
           &args->set, "params-override" },
+        { "accept-changes", NULL,
+          "go on although optimizer, learning rate or dropout are not the run's", ET_ARG_FLAG,
+          &args->accept_changes, NULL },
         ET_ARG_END
     };
     int status = et_args_parse(table, "train", argc, argv, &args->help, error);
@@ -55,16 +59,33 @@ static int parse(train_args *args, int argc, char **argv, et_error *error)
     return status;
 }
 
+/* Where to begin: with the experiment that is named, here or in a file of settings, or else with
+ * the settings of the run that is there. */
+static int begin(training *t, const train_args *args, et_error *error)
+{
+    const char *name = args->experiment;
+    int status = ET_OK;
+    for (int i = 0; i < args->config.count && !name && !status; i++)
+        status = et_experiment_named_in(&name, args->config.items[i], &t->arena, error);
+    if (status)
+        return status;
+    if (name)
+        return et_experiment_begin(&t->experiment, name, error);
+    const char *path = et_arena_printf(&t->arena, "%s/%s", args->model_dir, ET_EXPERIMENT_FILE);
+    if (!path)
+        return et_alloc_failed(error, strlen(args->model_dir), "a path");
+    if (et_file_exists(path))
+        return et_experiment_open_run(&t->experiment, args->model_dir, &t->arena, error);
+    return et_fail(error, ET_EUSAGE, "train: --experiment is missing; `etude list` shows all");
+}
+
 /* Name, files and single settings to options. */
 static int configure(training *t, const train_args *args, et_error *error)
 {
-    if (!args->experiment)
-        return et_fail(error, ET_EUSAGE,
-                       "train: --experiment is missing; `etude list` shows "
-                       "all");
     if (!args->model_dir)
         return et_fail(error, ET_EUSAGE, "train: --model-dir is missing: where to keep the run");
-    int status = et_experiment_begin(&t->experiment, args->experiment, error);
+    t->accept_changes = args->accept_changes;
+    int status = begin(t, args, error);
     for (int i = 0; i < args->config.count && !status; i++)
         status = et_experiment_read_file(&t->experiment, args->config.items[i], &t->arena, error);
     for (int i = 0; i < args->set.count && !status; i++)
@@ -98,7 +119,7 @@ static int claim_directory(training *t, const char *directory, et_error *error)
     if (t->experiment.runtime.mixed_precision_dtype == ET_PRECISION_AUTO)
         t->experiment.runtime.mixed_precision_dtype = kept.runtime.mixed_precision_dtype;
     resolve_precision(&t->experiment);
-    return et_experiment_check_same(&kept, &t->experiment, directory, error);
+    return et_experiment_check_same(&kept, &t->experiment, directory, t->accept_changes, error);
 }
 
 static int open_training(training *t, const char *directory, et_error *error)
@@ -259,6 +280,7 @@ int et_cmd_train(int argc, char **argv, et_error *error)
     int status = parse(&args, argc, argv, error);
     if (status || args.help)
         return status;
+    signal(SIGPIPE, SIG_IGN); /* progress never stops the work */
     training t = { .directory = ET_MODEL_DIR_INIT };
     status = train(&t, &args, error);
     close_training(&t);

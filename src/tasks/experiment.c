@@ -103,8 +103,8 @@ static int unknown_name(const char *name, et_error *error)
     for (size_t i = 0; i < KIND_COUNT; i++)
         names[i] = kinds[i].name;
     const char *nearest = et_nearest(name, names);
-    return et_fail(error, ET_ECONFIG, "no experiment named %s.%s%s `etude list` shows all", name,
-                   nearest ? " Nearest: " : "", nearest ? nearest : "");
+    return et_fail(error, ET_ECONFIG, "no experiment named %s%s%s; `etude list` shows all", name,
+                   nearest ? ". Nearest: " : "", nearest ? nearest : "");
 }
 
 int et_experiment_begin(et_experiment *experiment, const char *name, et_error *error)
@@ -122,20 +122,6 @@ int et_experiment_begin(et_experiment *experiment, const char *name, et_error *e
 
 /* ---- reading ---------------------------------------------------------------------------- */
 
-/* A settings file may name the experiment it belongs to; that is not a field. */
-static et_value *without_name(const et_value *dict, et_arena *arena)
-{
-    et_value *rest = et_value_dict(arena);
-    if (!rest)
-        return NULL;
-    *rest = *dict;
-    if (dict->first && dict->first->key && !strcmp(dict->first->key, "experiment")) {
-        rest->first = dict->first->next;
-        rest->count--;
-    }
-    return rest;
-}
-
 static int parse_file(et_value **out, const char *path, et_arena *arena, et_error *error)
 {
     char *text;
@@ -148,29 +134,74 @@ static int parse_file(et_value **out, const char *path, et_arena *arena, et_erro
     return status;
 }
 
-int et_experiment_read_file(et_experiment *experiment, const char *path, et_arena *arena,
-                            et_error *error)
+#define NAME_KEY "experiment" /* beside the fields: which experiment a file's settings are for */
+
+/* The name that a file gives; *name NULL if it gives none. */
+static int find_name(const char **name, int *line, const et_value *dict, const char *path,
+                     et_error *error)
+{
+    const et_value *found = et_value_get(dict, NAME_KEY);
+    *name = NULL;
+    if (!found)
+        return ET_OK;
+    *line = found->line;
+    if (found->kind != ET_VALUE_STRING)
+        return et_fail(error, ET_ECONFIG,
+                       "%s:%d: " NAME_KEY ": needs a name, not %s; `etude list` shows all", path,
+                       found->line, et_value_kind_name(found->kind));
+    *name = found->string;
+    return ET_OK;
+}
+
+/* All of dict but the name. NULL: no memory. */
+static const et_value *without_name(const et_value *dict, et_arena *arena)
+{
+    et_value *rest = et_value_dict(arena);
+    for (const et_value *child = rest ? dict->first : NULL; child; child = child->next) {
+        et_value *copy = et_arena_alloc(arena, sizeof *copy);
+        if (!copy)
+            return NULL;
+        *copy = *child;
+        copy->next = NULL;
+        if (strcmp(child->key, NAME_KEY))
+            et_value_append(rest, child->key, copy);
+    }
+    return rest;
+}
+
+int et_experiment_named_in(const char **name, const char *path, et_arena *arena, et_error *error)
 {
     et_value *dict;
+    int line = 0;
     int status = parse_file(&dict, path, arena, error);
+    return status ? status : find_name(name, &line, dict, path, error);
+}
+
+static int read_settings(et_experiment *experiment, const et_value *dict, const char *path,
+                         et_arena *arena, et_error *error)
+{
+    const char *name;
+    int line = 0;
+    int status = find_name(&name, &line, dict, path, error);
     if (status)
         return status;
-    et_value *settings = without_name(dict, arena);
+    if (name && strcmp(name, experiment->name))
+        return et_fail(error, ET_ECONFIG,
+                       "%s:%d: these are settings for %s, not for %s; choose that experiment, or "
+                       "leave the line out",
+                       path, line, name, experiment->name);
+    const et_value *settings = dict->kind == ET_VALUE_DICT ? without_name(dict, arena) : dict;
     if (!settings)
         return et_alloc_failed(error, sizeof *settings, "settings");
     return et_fields_read(&et_experiment_fields, experiment, settings, arena, path, "", error);
 }
 
-int et_experiment_set(et_experiment *experiment, const char *assignment, et_arena *arena,
-                      et_error *error)
+int et_experiment_read_file(et_experiment *experiment, const char *path, et_arena *arena,
+                            et_error *error)
 {
-    const char *equals = strchr(assignment, '=');
-    if (!equals || equals == assignment)
-        return et_fail(error, ET_EUSAGE, "--set %s: not of the form key=value", assignment);
-    char *path = et_arena_printf(arena, "%.*s", (int)(equals - assignment), assignment);
-    if (!path)
-        return et_alloc_failed(error, strlen(assignment), "a setting");
-    return et_fields_set(&et_experiment_fields, experiment, path, equals + 1, arena, error);
+    et_value *dict;
+    int status = parse_file(&dict, path, arena, error);
+    return status ? status : read_settings(experiment, dict, path, arena, error);
 }
 
 int et_experiment_check(const et_experiment *experiment, et_error *error)
@@ -186,7 +217,7 @@ int et_experiment_write(const et_experiment *experiment, const char *path, et_er
     et_arena arena = ET_ARENA_INIT;
     et_strbuf text = ET_STRBUF_INIT;
     et_value *echo = et_fields_echo(&et_experiment_fields, experiment, &arena);
-    et_strbuf_printf(&text, "experiment: %s\n", experiment->name);
+    et_strbuf_printf(&text, NAME_KEY ": %s\n", experiment->name);
     et_yaml_print(&text, echo);
     int status = echo && !text.failed
                      ? et_file_write(path, et_strbuf_text(&text), text.length, error)
@@ -205,102 +236,22 @@ int et_experiment_open_run(et_experiment *experiment, const char *model_dir, et_
     if (!path)
         return et_alloc_failed(error, strlen(model_dir), "a path");
     if (!et_file_exists(path))
-        return et_fail(error, ET_ENOTFOUND, "%s: no run of etude: %s is missing", model_dir,
-                       ET_EXPERIMENT_FILE);
+        return et_fail(error, ET_ENOTFOUND,
+                       et_file_exists(model_dir)
+                           ? "%s: no run of etude: %s is missing; name the directory that `etude "
+                             "train` wrote to"
+                           : "%s: no such directory; name the one that `etude train` wrote to",
+                       model_dir, ET_EXPERIMENT_FILE);
+    int line = 0;
     int status = parse_file(&dict, path, arena, error);
-    if (!status && et_value_read_string(dict, "experiment", &name, error))
-        status = et_fail_while(error, ET_EFORMAT, "%s", path);
     if (!status)
-        status = et_experiment_begin(experiment, name, error);
-    return status ? status : et_experiment_read_file(experiment, path, arena, error);
-}
-
-/* Settings that may not change within a run. */
-static const char *const fixed[] = {
-    "task.model.encoder",
-    "task.model.decoder",
-    "task.model.embedding_width",
-    "task.model.dropout_rate",
-    "task.model.label_smoothing",
-    "task.train_data",
-    "trainer.optimizer_config",
-    "trainer.gradient_accumulation",
-    "runtime.seed",
-    "runtime.mixed_precision_dtype",
-};
-
-static void print_value(et_strbuf *out, const et_value *value)
-{
-    et_strbuf whole = ET_STRBUF_INIT;
-    et_yaml_print(&whole, value);
-    const char *text = et_strbuf_text(&whole);
-    et_strbuf_append_bytes(out, text, strcspn(text, "\n"));
-    et_strbuf_release(&whole);
-}
-
-static bool same_scalar(const et_value *a, const et_value *b)
-{
-    et_strbuf left = ET_STRBUF_INIT, right = ET_STRBUF_INIT;
-    et_yaml_print(&left, a);
-    et_yaml_print(&right, b);
-    bool same = !strcmp(et_strbuf_text(&left), et_strbuf_text(&right));
-    et_strbuf_release(&left);
-    et_strbuf_release(&right);
-    return same;
-}
-
-/* The first leaf below both that differs; its path is appended to path. */
-static bool find_difference(const et_value *a, const et_value *b, et_strbuf *path,
-                            const et_value **left, const et_value **right)
-{
-    if (a->kind != ET_VALUE_DICT || b->kind != ET_VALUE_DICT) {
-        *left = a;
-        *right = b;
-        return !same_scalar(a, b);
-    }
-    const et_value *x = a->first, *y = b->first;
-    for (; x && y; x = x->next, y = y->next) {
-        size_t length = path->length;
-        et_strbuf_printf(path, ".%s", x->key);
-        if (find_difference(x, y, path, left, right))
-            return true;
-        path->length = length;
-        path->data[length] = 0;
-    }
-    return false;
-}
-
-static int report_difference(const char *path, const et_value *left, const et_value *right,
-                             const char *model_dir, et_error *error)
-{
-    et_strbuf kept = ET_STRBUF_INIT, now = ET_STRBUF_INIT;
-    print_value(&kept, left);
-    print_value(&now, right);
-    int status = et_fail(error, ET_ECONFIG,
-                         "%s belongs to a run with %s: %s, now it is %s; choose another "
-                         "--model-dir, or that value to go on",
-                         model_dir, path, et_strbuf_text(&kept), et_strbuf_text(&now));
-    et_strbuf_release(&kept);
-    et_strbuf_release(&now);
-    return status;
-}
-
-int et_experiment_check_same(const et_experiment *kept, const et_experiment *now,
-                             const char *model_dir, et_error *error)
-{
-    et_arena arena = ET_ARENA_INIT;
-    et_value *a = et_fields_echo(&et_experiment_fields, kept, &arena);
-    et_value *b = et_fields_echo(&et_experiment_fields, now, &arena);
-    int status = a && b ? ET_OK : et_alloc_failed(error, 0, "settings");
-    for (size_t i = 0; i < sizeof fixed / sizeof fixed[0] && !status; i++) {
-        et_strbuf path = ET_STRBUF_INIT;
-        const et_value *left, *right;
-        et_strbuf_append(&path, fixed[i]);
-        const et_value *x = et_value_path(a, fixed[i]), *y = et_value_path(b, fixed[i]);
-        if (x && y && find_difference(x, y, &path, &left, &right))
-            status = report_difference(et_strbuf_text(&path), left, right, model_dir, error);
-        et_strbuf_release(&path);
-    }
-    et_arena_release(&arena);
-    return status;
+        status = find_name(&name, &line, dict, path, error);
+    if (!status && !name)
+        status = et_fail(error, ET_EFORMAT,
+                         "%s: it does not name its " NAME_KEY "; put back the file that `etude "
+                         "train` wrote",
+                         path);
+    if (!status && et_experiment_begin(experiment, name, error))
+        status = et_fail_while(error, ET_ECONFIG, "%s:%d", path, line);
+    return status ? status : read_settings(experiment, dict, path, arena, error);
 }

@@ -36,11 +36,15 @@ const et_experiment_kind *et_experiment_kinds(size_t *count);
 /* Fills in an experiment's settings. ET_ECONFIG: no such name; names the nearest. */
 int et_experiment_begin(et_experiment *experiment, const char *name, et_error *error);
 
-/* Puts a YAML file's settings on top. */
+/* The experiment that a settings file names, NULL if it names none; lives in arena. */
+int et_experiment_named_in(const char **name, const char *path, et_arena *arena, et_error *error);
+
+/* Puts a YAML file's settings on top. ET_ECONFIG: it names another experiment. */
 int et_experiment_read_file(et_experiment *experiment, const char *path, et_arena *arena,
                             et_error *error);
 
-/* Puts one "a.b.c=value" on top, or several with commas between. */
+/* Puts one "a.b.c=value" on top, or several with commas between (a comma separates only where a
+ * dotted name and = come after it; within [], {} and quotes it never does), or "{a: {b: ...}}". */
 int et_experiment_set(et_experiment *experiment, const char *assignment, et_arena *arena,
                       et_error *error);
 
@@ -54,10 +58,12 @@ int et_experiment_write(const et_experiment *experiment, const char *path, et_er
 int et_experiment_open_run(et_experiment *experiment, const char *model_dir, et_arena *arena,
                            et_error *error);
 
-/* Whether a run's settings may go on under these: the model, its data, optimizer, seed and
- * precision must be the same. ET_ECONFIG names the first that differs, with both values. */
+/* Whether a run's settings may go on under these: the model, its data, vocabulary, optimizer,
+ * seed and precision must be the same. ET_ECONFIG names the first that differs, with both values
+ * and the cure. accept: what a person may want to change in mid-run (optimizer, learning rate,
+ * dropout, label smoothing) is a warning only. */
 int et_experiment_check_same(const et_experiment *kept, const et_experiment *now,
-                             const char *model_dir, et_error *error);
+                             const char *model_dir, bool accept, et_error *error);
 
 #define ET_EXPERIMENT_FILE "params.yaml"
 
