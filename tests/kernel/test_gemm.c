@@ -409,9 +409,20 @@ static void test_gemm__made_once(void **state)
     assert_int_equal(et_gemm_cache_primitives(cache), made);
 }
 
-/* Bookkeeping that oneDNN asks malloc for in an execution: a map of arguments. */
-enum { EXECUTE_CALLS = 8, EXECUTE_BYTES = 512 };
+/* Every thread of the team runs the whole product, so that what each keeps is there. */
+static void run_on_every_thread(const et_gemm *gemm, const operands *o, const void *b)
+{
+#pragma omp parallel num_threads(2)
+    {
+#pragma omp critical(test_gemm_warm)
+        et_gemm_run(gemm, o->c, o->a, b, o->bias);
+    }
+    et_gemm_run(gemm, o->c, o->a, b, o->bias);
+}
 
+/* No memory of ours, ever. oneDNN's bookkeeping, a map of arguments per execution, goes through
+ * the program's operator new (small_new.cpp), which keeps it; its older kernels, named gemm,
+ * ask malloc for buffers as well. */
 static void test_gemm__asks_no_memory_in_a_run(void **state)
 {
     (void)state;
@@ -430,21 +441,18 @@ static void test_gemm__asks_no_memory_in_a_run(void **state)
             operands o = operands_of(&shape);
             const et_gemm *gemm = product(&shape);
             const void *b = pack(&shape, gemm, &o);
-            et_gemm_run(gemm, o.c, o.a, b, o.bias);
+            run_on_every_thread(gemm, &o, b);
             size_t ours = et_alloc_count();
             malloc_counts before = malloc_count_so_far();
             et_gemm_run(gemm, o.c, o.a, b, o.bias);
             malloc_counts after = malloc_count_so_far();
             assert_int_equal(et_alloc_count(), ours);
-            double tiles = (double)et_gemm_tiles(gemm);
-            double calls = (double)(after.calls - before.calls) / tiles;
-            double bytes = (double)(after.bytes - before.bytes) / tiles;
-            print_message("%s: %.1f mallocs of oneDNN, %.0f bytes, per tile\n",
-                          et_gemm_implementation(gemm), calls, bytes);
-            if (strncmp(et_gemm_implementation(gemm), "brg", 3) == 0 && shape.k < 1024) {
-                assert_true(calls <= EXECUTE_CALLS);
-                assert_true(bytes <= EXECUTE_BYTES);
-            }
+            if (strncmp(et_gemm_implementation(gemm), "brg", 3) == 0)
+                assert_int_equal(after.calls, before.calls);
+            else
+                print_message("%s: %zu mallocs of oneDNN, %zu bytes, in %lld tiles\n",
+                              et_gemm_implementation(gemm), after.calls - before.calls,
+                              after.bytes - before.bytes, (long long)et_gemm_tiles(gemm));
             release(&o);
         }
     if (!malloc_count_works())
