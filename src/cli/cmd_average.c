@@ -27,7 +27,7 @@ int et_cmd_average(int argc, char **argv, et_error *error)
     if (!output)
         return et_fail(error, ET_EUSAGE, "average: --output is missing: which file to write");
     if (!paths.count)
-        return et_fail(error, ET_EUSAGE, "average: no checkpoints given");
+        return et_fail(error, ET_EUSAGE, "average: no checkpoint given: which ones to average");
     status = et_checkpoint_average(paths.items, (size_t)paths.count, output, error);
     if (!status)
         fprintf(stderr, "averaged %d checkpoint%s: %s\n", paths.count, paths.count == 1 ? "" : "s",

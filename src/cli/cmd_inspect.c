@@ -1,10 +1,14 @@
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
+#include "base/alloc.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "cli/args.h"
 #include "cli/command.h"
 #include "io/format.h"
+#include "io/manifest.h"
 #include "io/safetensors.h"
 #include "train/checkpoint.h"
 
@@ -63,10 +67,53 @@ static int inspect(const char *path, et_error *error)
     return status;
 }
 
+static int no_checkpoint(const char *directory, et_error *error)
+{
+    return et_fail(error, ET_ENOTFOUND,
+                   "%s: no checkpoint there; name a checkpoint, or a directory that `etude train` "
+                   "wrote to and saved in",
+                   directory);
+}
+
+#define PREFIX "ckpt-" /* of checkpoints' names */
+
+/* The checkpoints of a run, then the newest one. Found by their names: reading the manifest would
+ * also clear away what a run, which may be at work, has left over. */
+static int inspect_run(const char *model_dir, et_error *error)
+{
+    char *directory = et_path_join(model_dir, ET_CHECKPOINT_FOLDER);
+    et_manifest manifest = { 0 };
+    if (!directory)
+        return et_alloc_failed(error, strlen(model_dir), "a path");
+    int status = et_file_exists(directory)
+                     ? et_manifest_rebuild(&manifest, directory, PREFIX, error)
+                     : no_checkpoint(model_dir, error);
+    if (!status && !manifest.count)
+        status = no_checkpoint(model_dir, error);
+    for (size_t i = 0; i < manifest.count; i++)
+        printf("step %-12s %s/%s\n", et_format_count(manifest.entries[i].step).text, directory,
+               manifest.entries[i].file);
+    char *newest = NULL;
+    if (!status && !(newest = et_path_join(directory, manifest.entries[manifest.count - 1].file)))
+        status = et_alloc_failed(error, strlen(directory), "a path");
+    if (!status)
+        status = inspect(newest, error);
+    et_free(newest);
+    et_free(directory);
+    et_manifest_release(&manifest);
+    return status;
+}
+
+static bool is_directory(const char *path)
+{
+    struct stat info;
+    return !stat(path, &info) && S_ISDIR(info.st_mode);
+}
+
 int et_cmd_inspect(int argc, char **argv, et_error *error)
 {
     static et_arg_list paths;
-    const et_arg table[] = { { "CHECKPOINT...", NULL, NULL, ET_ARG_REST, &paths, NULL },
+    const et_arg table[] = { { "CHECKPOINT|RUN...", NULL, NULL, ET_ARG_REST, &paths, NULL },
                              ET_ARG_END };
     bool help;
     int status = et_args_parse(table, "inspect", argc, argv, &help, error);
@@ -75,13 +122,14 @@ int et_cmd_inspect(int argc, char **argv, et_error *error)
     if (help) {
         et_args_help(stdout, table, "inspect",
                      "Shows a checkpoint's tensors and state, checks every checksum, and says "
-                     "whether\nit is sound.",
+                     "whether\nit is sound. Of a run, the newest.",
                      "etude inspect runs/a/checkpoints/ckpt-2000.safetensors");
         return ET_OK;
     }
     if (!paths.count)
-        return et_fail(error, ET_EUSAGE, "inspect: no checkpoint given");
+        return et_fail(error, ET_EUSAGE, "inspect: name a checkpoint, or the directory of a run");
     for (int i = 0; i < paths.count && !status; i++)
-        status = inspect(paths.items[i], error);
+        status = is_directory(paths.items[i]) ? inspect_run(paths.items[i], error)
+                                              : inspect(paths.items[i], error);
     return status;
 }

@@ -1,37 +1,84 @@
 #include <stdio.h>
+#include <string.h>
 
+#include "base/alloc.h"
+#include "base/fields_scalar.h"
+#include "base/yaml.h"
 #include "cli/args.h"
 #include "cli/command.h"
 #include "tasks/experiment.h"
 
+#define SETTING_WIDTH 56 /* columns of a setting with its value */
+
+/* "task.model.beam_size: 4    # hypotheses kept; 1: greedy (1 to 64)" */
+static void print_setting(const et_field *field, const char *path, const et_value *value)
+{
+    et_strbuf line = ET_STRBUF_INIT, range = ET_STRBUF_INIT;
+    et_strbuf_printf(&line, "%s: ", path);
+    et_yaml_print(&line, value);
+    et_field_range(field, &range);
+    printf("%-*.*s  # %s", SETTING_WIDTH, (int)strcspn(et_strbuf_text(&line), "\n"),
+           et_strbuf_text(&line), field->help);
+    printf(range.length ? " (%s)\n" : "\n", et_strbuf_text(&range));
+    et_strbuf_release(&line);
+    et_strbuf_release(&range);
+}
+
+/* echo: the values, as a tree of the table's shape. */
+static void print_settings(const et_fields *table, const et_value *echo, const char *path,
+                           et_arena *arena)
+{
+    const et_value *value = echo->first;
+    for (const et_field *field = table->fields; field->kind != ET_FIELD_KIND_END && value;
+         field++, value = value->next) {
+        const char *whole = et_arena_printf(arena, "%s%s%s", path, *path ? "." : "", field->name);
+        if (!whole)
+            return;
+        if (field->kind == ET_FIELD_KIND_STRUCT)
+            print_settings(field->nested, value, whole, arena);
+        else
+            print_setting(field, whole, value);
+    }
+}
+
 static int list_settings(const char *name, et_error *error)
 {
     et_experiment experiment;
-    et_strbuf text = ET_STRBUF_INIT;
+    et_arena arena = ET_ARENA_INIT;
     int status = et_experiment_begin(&experiment, name, error);
     if (status)
         return status;
-    et_fields_help(&et_experiment_fields, &text, "");
-    fputs(et_strbuf_text(&text), stdout);
-    et_strbuf_release(&text);
-    return ET_OK;
+    et_value *echo = et_fields_echo(&et_experiment_fields, &experiment, &arena);
+    if (echo)
+        print_settings(&et_experiment_fields, echo, "", &arena);
+    if (!echo || arena.failed)
+        status = et_alloc_failed(error, 0, "settings");
+    et_arena_release(&arena);
+    return status;
 }
 
 int et_cmd_list(int argc, char **argv, et_error *error)
 {
     const char *experiment = NULL;
+    static et_arg_list names;
     const et_arg table[] = { { "experiment", "NAME", "show the settings of this experiment",
                                ET_ARG_TEXT, &experiment, NULL },
+                             { "[EXPERIMENT]", NULL, NULL, ET_ARG_REST, &names, NULL },
                              ET_ARG_END };
     bool help;
     int status = et_args_parse(table, "list", argc, argv, &help, error);
     if (status)
         return status;
     if (help) {
-        et_args_help(stdout, table, "list", "Lists experiments, or all settings of one.",
-                     "etude list --experiment translation/tiny");
+        et_args_help(stdout, table, "list",
+                     "Lists experiments, or all settings of one with their values.",
+                     "etude list translation/tiny");
         return ET_OK;
     }
+    if (names.count + (experiment != NULL) > 1)
+        return et_fail(error, ET_EUSAGE, "list: one experiment at a time");
+    if (names.count)
+        experiment = names.items[0];
     if (experiment)
         return list_settings(experiment, error);
     size_t count;

@@ -241,8 +241,6 @@ static int set_up(training *t, const char *directory, et_error *error)
         status = claim_directory(t, directory, error);
     if (status)
         return status;
-    say(t->progress, "experiment   %s  (all settings: %s/%s)", t->experiment.name, directory,
-        ET_EXPERIMENT_FILE);
     status = open_training(t, directory, error);
     const char *path = et_arena_printf(&t->arena, "%s/%s", directory, ET_EXPERIMENT_FILE);
     if (!status)
@@ -265,6 +263,8 @@ static int train(training *t, const train_args *args, et_error *error)
     et_show_log_on(t->progress);
     status = set_up(t, args->model_dir, error);
     if (!status) {
+        say(t->progress, "experiment   %s  (all settings: %s/%s)", t->experiment.name,
+            args->model_dir, ET_EXPERIMENT_FILE);
         say_data(t);
         say_model(t);
         say_begin(t);

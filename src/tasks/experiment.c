@@ -206,8 +206,19 @@ int et_experiment_read_file(et_experiment *experiment, const char *path, et_aren
 
 int et_experiment_check(const et_experiment *experiment, et_error *error)
 {
+    const et_trainer_options *trainer = &experiment->trainer;
+    const char *metric = trainer->best_checkpoint_eval_metric;
     int status = et_translation_check(&experiment->task, error);
-    return status ? status : et_trainer_check(&experiment->trainer, error);
+    if (!status)
+        status = et_trainer_check(trainer, error);
+    if (!status && metric)
+        status = et_translation_check_metric(&experiment->task, metric, error);
+    if (!status && metric && !trainer->validation_interval)
+        status = et_fail(error, ET_ECONFIG,
+                         "trainer.best_checkpoint_eval_metric: %s is never known with "
+                         "trainer.validation_interval: 0; set an interval",
+                         metric);
+    return status;
 }
 
 /* ---- the run's own settings ------------------------------------------------------------- */

@@ -41,8 +41,8 @@ static int diverged(et_step *step, int index, et_error *error)
     step->task->class->describe_batch(step->task, &lines);
     int status = et_fail(error, ET_EDIVERGED,
                          "step %lld: loss or gradient is not finite, first in %s; batch: %s. "
-                         "Lower the learning rate or clip gradients, and start again from the "
-                         "last checkpoint",
+                         "Lower the learning rate or clip gradients; with --accept-changes the "
+                         "run goes on from its last checkpoint",
                          (long long)step->count + 1, name ? name : "the gradient's norm",
                          et_strbuf_text(&lines));
     et_strbuf_release(&lines);

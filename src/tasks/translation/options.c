@@ -1,5 +1,7 @@
 #include "tasks/translation/options.h"
 
+#include <string.h>
+
 static const et_field stack_fields[] = {
     ET_FIELD_INT(et_translation_stack, num_layers, 6, 1, 256, "layers of the stack"),
     ET_FIELD_INT(et_translation_stack, num_attention_heads, 8, 1, 1024,
@@ -135,7 +137,8 @@ int et_translation_check(const et_translation_options *options, et_error *error)
 {
     const et_translation_model *model = &options->model;
     if (model->embedding_width % 2)
-        return et_fail(error, ET_ECONFIG, "task.model.embedding_width: %lld is odd",
+        return et_fail(error, ET_ECONFIG,
+                       "task.model.embedding_width: %lld is odd; choose an even one",
                        (long long)model->embedding_width);
     int status = check_heads("encoder", &model->encoder, model->embedding_width, error);
     if (!status)
@@ -145,6 +148,37 @@ int et_translation_check(const et_translation_options *options, et_error *error)
     if (!status)
         status = check_data("validation_data", &options->validation_data, false, error);
     return status;
+}
+
+/* What et_translation_validate gives. */
+static const char *const metrics[] = {
+    "validation_loss",
+    "validation_perplexity",
+    "validation_accuracy",
+    "sacrebleu_score",
+    "bleu_score",
+    "chrf_score",
+    NULL,
+};
+
+int et_translation_check_metric(const et_translation_options *options, const char *name,
+                                et_error *error)
+{
+    const et_translation_data *data = &options->validation_data;
+    if (!data->source_path.count && !data->tsv_path.count)
+        return et_fail(error, ET_ECONFIG,
+                       "trainer.best_checkpoint_eval_metric: %s needs validation; set "
+                       "task.validation_data",
+                       name);
+    for (int i = 0; metrics[i]; i++)
+        if (!strcmp(metrics[i], name))
+            return ET_OK;
+    const char *nearest = et_nearest(name, metrics);
+    return et_fail(error, ET_ECONFIG,
+                   "trainer.best_checkpoint_eval_metric: validation gives no %s%s%s (it gives: %s, "
+                   "%s, %s, %s, %s, %s)",
+                   name, nearest ? ". Nearest: " : "", nearest ? nearest : "", metrics[0],
+                   metrics[1], metrics[2], metrics[3], metrics[4], metrics[5]);
 }
 
 static et_transformer_stack stack_of(const et_translation_stack *options)

@@ -62,6 +62,11 @@ extern const et_fields et_translation_fields;
  * budget holds a sentence. ET_ECONFIG names the setting and the cure. */
 int et_translation_check(const et_translation_options *options, et_error *error);
 
+/* Whether validation gives a value of this name (for "best"). ET_ECONFIG: it does not, or there
+ * is no validation data; names the nearest. */
+int et_translation_check_metric(const et_translation_options *options, const char *name,
+                                et_error *error);
+
 /* The model that the options describe. max_positions: rows of the sinusoid table. */
 et_transformer et_translation_transformer(const et_translation_options *options, int64_t vocabulary,
                                           int64_t max_positions);

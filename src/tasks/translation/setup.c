@@ -8,7 +8,46 @@
 #include "data/prefetch.h"
 #include "tasks/translation/task_parts.h"
 
+static et_corpus_paths paths_of(const et_translation_data *data)
+{
+    return (et_corpus_paths){ data->source_path, data->target_path, data->tsv_path };
+}
+
 /* ---- vocabulary ------------------------------------------------------------------------- */
+
+/* The text that a vocabulary is trained on. */
+typedef struct text_source {
+    et_corpus *corpus;
+    et_progress *progress;
+} text_source;
+
+/* Training begins when all lines are there; what is wrong with them has been said before. */
+static int next_line(void *payload, const char **text, size_t *length, et_error *error)
+{
+    text_source *source = payload;
+    int status = et_corpus_next_line(source->corpus, text, length, error);
+    if (!status && !*text && source->progress)
+        et_progress_message(source->progress, "training a vocabulary ...");
+    return status;
+}
+
+/* Reads it all for what is wrong with it: a misspelt name should not be found after minutes. */
+static int check_validation(const et_translation_task *task, et_error *error)
+{
+    et_corpus_paths paths = paths_of(&task->options.validation_data);
+    et_corpus *corpus;
+    et_corpus_pair pair = { 0 };
+    if (!paths.source.count && !paths.tsv.count)
+        return ET_OK;
+    int status = et_corpus_open(&corpus, &paths, error);
+    if (status)
+        return status;
+    do {
+        status = et_corpus_next(corpus, &pair, error);
+    } while (!status && pair.source);
+    et_corpus_close(corpus);
+    return status;
+}
 
 static int train_vocabulary(et_translation_task *task, et_error *error)
 {
@@ -19,13 +58,14 @@ static int train_vocabulary(et_translation_task *task, et_error *error)
     char *bytes;
     size_t length;
     double start = et_clock_monotonic();
-    if (task->context.progress)
-        et_progress_message(task->context.progress, "training a vocabulary ...");
     int status = et_corpus_open(&corpus, &task->paths, error);
     if (status)
         return status;
-    status = et_vocabulary_train(&bytes, &length, &options, et_corpus_next_line, corpus, error);
+    text_source source = { corpus, task->context.progress };
+    status = et_vocabulary_train(&bytes, &length, &options, next_line, &source, error);
     et_corpus_close(corpus);
+    if (status == ET_ECONFIG)
+        return et_fail_while(error, status, "task.vocabulary.size");
     if (status)
         return status;
     status = et_file_write(task->vocabulary_path, bytes, length, error);
@@ -76,9 +116,14 @@ int et_translation_open_vocabulary(et_translation_task *task, et_error *error)
     if (!task->vocabulary_path)
         return et_alloc_failed(error, strlen(task->context.model_dir), "a path");
     bool given = task->options.sentencepiece_model_path != NULL;
-    if (!et_file_exists(task->vocabulary_path))
+    int status;
+    if (!et_file_exists(task->vocabulary_path)) {
+        status = check_validation(task, error);
+        if (status)
+            return status;
         return given ? copy_vocabulary(task, error) : train_vocabulary(task, error);
-    int status = et_vocabulary_open(&task->vocabulary, task->vocabulary_path, error);
+    }
+    status = et_vocabulary_open(&task->vocabulary, task->vocabulary_path, error);
     if (!status && given)
         status = check_same_vocabulary(task, error);
     return status;
@@ -91,11 +136,6 @@ et_pair_shape et_translation_shape(const et_translation_data *data)
     int64_t segments = data->global_batch_size / 4;
     return (et_pair_shape){ data->global_batch_size, data->global_batch_size,
                             segments < 1 ? 1 : segments };
-}
-
-static et_corpus_paths paths_of(const et_translation_data *data)
-{
-    return (et_corpus_paths){ data->source_path, data->target_path, data->tsv_path };
 }
 
 /* MODEL_DIR/cache/<name>.pairs */

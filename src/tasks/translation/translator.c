@@ -31,15 +31,45 @@ struct et_translator {
     size_t lines; /* of the call in progress */
 };
 
-static int find_checkpoint(et_translator *t, const char *model_dir, et_error *error)
+static int load(et_translator *t, et_error *error)
+{
+    return et_checkpoint_load_weights(t->params, t->checkpoint, !t->options.live_weights, &t->step,
+                                      error);
+}
+
+/* The best one; ET_ENOTFOUND without a warning: the run keeps none. */
+static int load_best(et_translator *t, const char *model_dir)
+{
+    et_error reason = ET_ERROR_INIT;
+    int status = et_checkpoint_best(&t->checkpoint, model_dir, &reason);
+    if (status == ET_ENOTFOUND)
+        return status;
+    if (!status)
+        status = load(t, &reason);
+    if (status)
+        et_log(ET_LOG_WARNING, "%s; taking the newest checkpoint, not the best", reason.text);
+    return status;
+}
+
+static int load_newest(et_translator *t, const char *model_dir, et_error *error)
+{
+    et_error reason = ET_ERROR_INIT;
+    et_free(t->checkpoint);
+    int status = et_checkpoint_newest(&t->checkpoint, model_dir, &reason);
+    if (status == ET_ENOTFOUND)
+        return et_fail(error, status,
+                       "%s: no checkpoint yet; train there first, or wait until the run saves",
+                       model_dir);
+    return status ? et_fail(error, status, "%s", reason.text) : load(t, error);
+}
+
+static int load_checkpoint(et_translator *t, const char *model_dir, et_error *error)
 {
     if (t->options.checkpoint) {
         t->checkpoint = et_strdup(t->options.checkpoint);
-        return t->checkpoint ? ET_OK : et_alloc_failed(error, 0, "a path");
+        return t->checkpoint ? load(t, error) : et_alloc_failed(error, 0, "a path");
     }
-    if (!et_checkpoint_best(&t->checkpoint, model_dir, NULL))
-        return ET_OK;
-    return et_checkpoint_newest(&t->checkpoint, model_dir, error);
+    return load_best(t, model_dir) ? load_newest(t, model_dir, error) : ET_OK;
 }
 
 static int open_vocabulary(et_translator *t, const char *model_dir, et_error *error)
@@ -116,14 +146,11 @@ static int open_all(et_translator *t, const char *model_dir, et_error *error)
     if (!status)
         status = open_vocabulary(t, model_dir, error);
     if (!status)
-        status = find_checkpoint(t, model_dir, error);
-    if (!status)
         status = et_device_open(&t->device, error);
     if (!status)
         status = declare_params(t, act, error);
     if (!status)
-        status = et_checkpoint_load_weights(t->params, t->checkpoint, !t->options.live_weights,
-                                            &t->step, error);
+        status = load_checkpoint(t, model_dir, error);
     return status ? status : make_decoder(t, act, error);
 }
 
