@@ -1,0 +1,109 @@
+#include "bench.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include <omp.h>
+
+#include "base/clock.h"
+#include "kernel/gemm.h"
+
+void bench_check(int status, const et_error *error)
+{
+    if (!status)
+        return;
+    fprintf(stderr, "bench: %s\n", error->text);
+    exit(1);
+}
+
+void bench_print_machine(void)
+{
+    setvbuf(stdout, NULL, _IOLBF, 0); /* figures appear as they are known */
+    char line[256], processor[256] = "unknown processor";
+    FILE *file = fopen("/proc/cpuinfo", "r");
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "model name : %255[^\n]", processor) == 1)
+            break;
+    if (file)
+        fclose(file);
+    printf("%s, %s, %d threads\n", processor, et_gemm_isa(), omp_get_max_threads());
+}
+
+static int by_size(const void *left, const void *right)
+{
+    double a = *(const double *)left, b = *(const double *)right;
+    return a < b ? -1 : a > b;
+}
+
+double bench_median(double *values, int count)
+{
+    qsort(values, (size_t)count, sizeof *values, by_size);
+    return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
+}
+
+double bench_lap(double *since)
+{
+    double now = et_clock_monotonic(), seconds = now - *since;
+    *since = now;
+    return seconds;
+}
+
+size_t bench_peak_memory(void)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return (size_t)usage.ru_maxrss * 1024; /* Linux counts in KiB */
+}
+
+et_dtype bench_dtype(const char *name)
+{
+    if (!strcmp(name, "float32"))
+        return ET_F32;
+    if (!strcmp(name, "bfloat16"))
+        return ET_BF16;
+    fprintf(stderr, "bench: %s is neither float32 nor bfloat16\n", name);
+    exit(2);
+}
+
+const char *bench_dtype_short(et_dtype dtype)
+{
+    return dtype == ET_BF16 ? "bf16" : "f32";
+}
+
+static void print_number(FILE *file, double value)
+{
+    if (isfinite(value))
+        fprintf(file, "%.6g", value);
+    else
+        fputs("null", file);
+}
+
+void bench_figure(double value, const char *unit, double roof, const char *name, ...)
+{
+    const char *path = getenv("BENCH_JSON");
+    FILE *file = path ? fopen(path, "a") : NULL;
+    if (path && !file) {
+        perror(path);
+        exit(1);
+    }
+    if (!file)
+        return;
+    va_list arguments;
+    va_start(arguments, name);
+    fputs("{\"name\": \"", file);
+    vfprintf(file, name, arguments);
+    va_end(arguments);
+    fputs("\", \"value\": ", file);
+    print_number(file, value);
+    fprintf(file, ", \"unit\": \"%s\", \"roof\": ", unit);
+    print_number(file, roof);
+    fputs(", \"peer\": null}\n", file);
+    if (fclose(file)) {
+        perror(path);
+        exit(1);
+    }
+}

@@ -1,0 +1,41 @@
+/* What the programs of this folder share: medians, figures as lines of JSON, the machine's name.
+ *
+ * A program prints for people. Where the environment names a file in BENCH_JSON, each figure is
+ * appended there as one line {"name", "value", "unit", "roof", "peer"} as well: name is a dotted
+ * path such as step.tiny.bf16.ms; roof is what the machine could do at best, in the same unit;
+ * peer is what another system does, filled in by bench/run. Programs of one thread that stop at
+ * the first error. */
+#ifndef ETUDE_BENCH_BENCH_H
+#define ETUDE_BENCH_BENCH_H
+
+#include <stddef.h>
+
+#include <etude/dtype.h>
+#include <etude/error.h>
+
+/* Prints the error and exits, if status is not 0. */
+void bench_check(int status, const et_error *error);
+
+/* "AMD EPYC ..., AVX-512 BF16, 2 threads", to standard output. */
+void bench_print_machine(void);
+
+/* The value in the middle; sorts values. */
+double bench_median(double *values, int count);
+
+/* Seconds since *since, which becomes now. */
+double bench_lap(double *since);
+
+/* The most memory that the process has had, in bytes. */
+size_t bench_peak_memory(void);
+
+/* "float32" or "bfloat16"; else exits with status 2. */
+et_dtype bench_dtype(const char *name);
+
+/* "f32" or "bf16", as names of figures have it. */
+const char *bench_dtype_short(et_dtype dtype);
+
+/* One figure; name in printf's format. roof NAN: there is none. */
+void bench_figure(double value, const char *unit, double roof, const char *name, ...)
+    __attribute__((format(printf, 4, 5)));
+
+#endif

@@ -1,0 +1,155 @@
+/* From exec to the start of the first training step.
+ *
+ *     bench_start ETUDE
+ *
+ * ETUDE is the command. A corpus of made words is written into a new folder below the current
+ * one and trained on once, so that vocabulary and encoded corpus are there. Then `etude train`
+ * is started again and again, and ended when it prints its line about steps, which it does
+ * when all is ready and the first step is next. The clock runs from before fork, outside. */
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/philox.h"
+#include "bench.h"
+
+#define PAIRS 29000 /* as Multi30k */
+#define RUNS  15
+#define WORDS 6000
+
+static void fail(const char *what)
+{
+    fprintf(stderr, "bench_start: %s: %s\n", what, strerror(errno));
+    exit(1);
+}
+
+/* ---- a corpus ---------------------------------------------------------------------------- */
+
+/* Words of two to four syllables; few are frequent (Zipf). */
+static void write_word(FILE *file, const char *vowels, double draw)
+{
+    static const char consonants[] = "bdfgklmnprstvz";
+    uint32_t word = (uint32_t)exp(draw * log(WORDS));
+    et_philox_block letters = et_random_block((et_random){ 1, 0, 9 }, word);
+    for (int i = 0; i < 2 + (int)(word % 3); i++) {
+        uint32_t bits = letters.word[i];
+        fputc(consonants[bits % (sizeof consonants - 1)], file);
+        fputc(vowels[(bits >> 8) % 5], file);
+    }
+}
+
+static void write_side(const char *path, const char *vowels, uint32_t site)
+{
+    FILE *file = fopen(path, "w");
+    uint64_t place = 0;
+    if (!file)
+        fail(path);
+    for (uint64_t line = 0; line < PAIRS; line++) {
+        uint64_t words = 5 + et_random_below((et_random){ 1, 1, 1 }, line, 14);
+        for (uint64_t i = 0; i < words; i++) {
+            if (i)
+                fputc(' ', file);
+            write_word(file, vowels, et_random_uniform((et_random){ 1, 2, site }, place++));
+        }
+        fputc('\n', file);
+    }
+    if (fclose(file))
+        fail(path);
+}
+
+/* ---- a start ----------------------------------------------------------------------------- */
+
+static pid_t start(const char *etude, int *from)
+{
+    int ends[2];
+    if (pipe(ends))
+        fail("pipe");
+    pid_t child = fork();
+    if (child < 0)
+        fail("fork");
+    if (child) {
+        close(ends[1]);
+        *from = ends[0];
+        return child;
+    }
+    dup2(ends[1], STDERR_FILENO);
+    close(ends[0]);
+    close(ends[1]);
+    execl(etude, etude, "train", "--experiment", "translation/tiny", "--model-dir", "run", "--set",
+          "task.train_data.source_path=train.source", "--set",
+          "task.train_data.target_path=train.target", "--set", "trainer.train_steps=1000000",
+          (char *)NULL);
+    _exit(127);
+}
+
+/* Reads lines up to the one about steps; false: the child has ended without it. */
+static bool wait_for_steps(int from)
+{
+    FILE *lines = fdopen(from, "r");
+    char line[1024], last[1024] = "";
+    bool found = false;
+    if (!lines)
+        fail("fdopen");
+    while (!found && fgets(line, sizeof line, lines)) {
+        found = !strncmp(line, "training     ", 13);
+        memcpy(last, line, sizeof last);
+    }
+    fclose(lines);
+    if (!found)
+        fprintf(stderr, "bench_start: no step was reached; the last line: %s\n", last);
+    return found;
+}
+
+/* Seconds until the first step; of the processor in *cpu, which other load hardly changes. */
+static double time_start(const char *etude, double *cpu)
+{
+    struct rusage usage;
+    int from;
+    double begin = et_clock_monotonic();
+    pid_t child = start(etude, &from);
+    bool reached = wait_for_steps(from);
+    double seconds = et_clock_monotonic() - begin;
+    kill(child, SIGKILL);
+    wait4(child, NULL, 0, &usage);
+    *cpu = (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+           1e-6 * (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+    if (!reached)
+        exit(1);
+    return seconds;
+}
+
+int main(int argc, char **argv)
+{
+    char folder[] = "bench_start.XXXXXX", command[64];
+    char *etude = argc == 2 ? realpath(argv[1], NULL) : NULL;
+    if (!etude) {
+        fprintf(stderr, "usage: bench_start ETUDE\n");
+        return 2;
+    }
+    if (!mkdtemp(folder) || chdir(folder))
+        fail(folder);
+    bench_print_machine();
+    write_side("train.source", "aeiou", 1);
+    write_side("train.target", "aouyi", 2);
+    double seconds[RUNS], cpu[RUNS], first = time_start(etude, cpu);
+    for (int i = 0; i < RUNS; i++)
+        seconds[i] = time_start(etude, &cpu[i]);
+    double median = bench_median(seconds, RUNS);
+    printf("tiny: %.1f ms from exec to the first step (%.1f to %.1f), %.1f ms of processor time; "
+           "with vocabulary and corpus to be made %.1f s\n",
+           1e3 * median, 1e3 * seconds[0], 1e3 * seconds[RUNS - 1], 1e3 * bench_median(cpu, RUNS),
+           first);
+    bench_figure(1e3 * median, "ms", NAN, "start.tiny.ms");
+    bench_figure(1e3 * bench_median(cpu, RUNS), "ms", NAN, "start.tiny.processor_ms");
+    snprintf(command, sizeof command, "rm -rf ../%s", folder);
+    free(etude);
+    return system(command) == 0 ? 0 : 1;
+}

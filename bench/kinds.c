@@ -1,0 +1,186 @@
+#include "kinds.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/clock.h"
+#include "bench.h"
+#include "exec/parts.h"
+#include "roof.h"
+
+/* ---- kinds ------------------------------------------------------------------------------ */
+
+static bench_kind *find(bench_kinds *kinds, const char *name)
+{
+    for (int i = 0; i < kinds->count; i++)
+        if (!strcmp(kinds->kind[i].name, name))
+            return &kinds->kind[i];
+    et_assert(kinds->count < BENCH_KINDS_MAX);
+    bench_kind *kind = &kinds->kind[kinds->count++];
+    *kind = (bench_kind){ .name = name };
+    return kind;
+}
+
+/* A backward product has a transposed operand: dX = dY W^T, dW = X^T dY. */
+static const char *name_of(const et_plan_step *step)
+{
+    const et_matmul_options *matmul = &step->node->attributes.matmul;
+    if (et_op_is_elementwise(step->node->op))
+        return "element-wise";
+    if (step->node->op != ET_OP_MATMUL)
+        return et_op_name(step->node->op);
+    return matmul->transpose_a   ? "matmul, weight gradient"
+           : matmul->transpose_b ? "matmul, input gradient"
+                                 : "matmul, forward";
+}
+
+void bench_kinds_time(bench_kinds *kinds, bench_model *model, int runs)
+{
+    et_plan *plan = model->plan;
+    et_assert(runs >= 1 && runs <= BENCH_RUNS_MAX);
+    *kinds = (bench_kinds){ .runs = runs };
+    for (int i = 0; i < plan->step_count; i++)
+        find(kinds, name_of(&plan->steps[i]))->calls++;
+    for (int run = 0; run < runs; run++) {
+        double now = et_clock_monotonic();
+        for (int i = 0; i < plan->step_count; i++) {
+            const et_plan_step *step = &plan->steps[i];
+            step->run(plan, step);
+            find(kinds, name_of(step))->seconds[run] += bench_lap(&now);
+        }
+    }
+}
+
+void bench_kinds_add(bench_kinds *kinds, const char *name, int calls, double seconds)
+{
+    bench_kind *kind = find(kinds, name);
+    kind->calls = calls;
+    for (int i = 0; i < kinds->runs; i++)
+        kind->seconds[i] = seconds;
+}
+
+/* ---- roofs ------------------------------------------------------------------------------ */
+
+#define SHAPES_MAX 64
+
+/* Products timed already: models repeat a few shapes. */
+typedef struct known_roofs {
+    et_gemm_shape shape[SHAPES_MAX];
+    double seconds[SHAPES_MAX];
+    int count;
+} known_roofs;
+
+static bool same(const et_gemm_shape *a, const et_gemm_shape *b)
+{
+    return a->m == b->m && a->n == b->n && a->k == b->k && a->transpose_a == b->transpose_a &&
+           a->transpose_b == b->transpose_b && a->a == b->a && a->c == b->c &&
+           a->pack_b == b->pack_b;
+}
+
+static double roof_of(known_roofs *known, et_gemm_shape shape)
+{
+    for (int i = 0; i < known->count; i++)
+        if (same(&known->shape[i], &shape))
+            return known->seconds[i];
+    et_assert(known->count < SHAPES_MAX);
+    known->shape[known->count] = shape;
+    known->seconds[known->count] = bench_roof(&shape);
+    return known->seconds[known->count++];
+}
+
+static void add_product(bench_kind *kind, known_roofs *known, et_gemm_shape shape, et_dtype act)
+{
+    shape.a = shape.b = act;
+    kind->flops += 2 * (double)shape.m * (double)shape.n * (double)shape.k;
+    kind->roof += roof_of(known, shape);
+}
+
+static void add_matmul(bench_kind *kind, known_roofs *known, const et_plan *plan,
+                       const et_plan_step *step)
+{
+    const et_matmul_options *options = &step->node->attributes.matmul;
+    const et_tensor *a = &plan->values[step->in[0]].tensor;
+    const et_tensor *c = &plan->values[step->out[0]].tensor;
+    et_gemm_shape shape = { .m = c->shape.size[0],
+                            .n = c->shape.size[1],
+                            .k = a->shape.size[!options->transpose_a],
+                            .transpose_a = options->transpose_a,
+                            .transpose_b = options->transpose_b,
+                            .c = c->dtype,
+                            .pack_b = plan->values[step->in[1]].place == PLACE_PARAM };
+    add_product(kind, known, shape, plan->graph->options.act);
+}
+
+/* Three products over all rows: logits, and the gradients of rows and table. In blocks of 512
+ * rows each is faster than whole where the caches are small: the better way counts. */
+static void add_vocabulary(bench_kind *kind, known_roofs *known, const et_plan *plan,
+                           const et_plan_step *step)
+{
+    const et_tensor *h = &plan->values[step->in[0]].tensor;
+    const et_tensor *table = &plan->values[step->in[1]].tensor;
+    int64_t rows = h->shape.size[0], width = h->shape.size[1], words = table->shape.size[0];
+    et_dtype act = plan->graph->options.act;
+    double best = INFINITY;
+    bench_kind part = { 0 };
+    for (int64_t block = 512; block <= rows; block *= rows > block ? rows / block : 2) {
+        et_gemm_shape logits = {
+            .m = block, .n = words, .k = width, .transpose_b = true, .c = act, .pack_b = true
+        };
+        et_gemm_shape dh = { .m = block, .n = width, .k = words, .c = act, .pack_b = true };
+        et_gemm_shape dtable = {
+            .m = words, .n = width, .k = block, .transpose_a = true, .c = ET_F32
+        };
+        part = (bench_kind){ 0 };
+        add_product(&part, known, logits, act);
+        add_product(&part, known, dh, act);
+        add_product(&part, known, dtable, act);
+        best = fmin(best, part.roof * (double)rows / (double)block);
+    }
+    kind->flops += part.flops;
+    kind->roof += best;
+}
+
+double bench_kinds_roof(bench_kinds *kinds, const bench_model *model)
+{
+    const et_plan *plan = model->plan;
+    known_roofs known = { .count = 0 };
+    double whole = 0;
+    for (int i = 0; i < plan->step_count; i++) {
+        const et_plan_step *step = &plan->steps[i];
+        bench_kind *kind = find(kinds, name_of(step));
+        if (step->node->op == ET_OP_MATMUL)
+            add_matmul(kind, &known, plan, step);
+        else if (step->node->op == ET_OP_VOCABULARY_LOSS)
+            add_vocabulary(kind, &known, plan, step);
+    }
+    for (int i = 0; i < kinds->count; i++)
+        whole += kinds->kind[i].roof;
+    return whole;
+}
+
+/* ---- the table -------------------------------------------------------------------------- */
+
+static int slower_first(const void *left, const void *right)
+{
+    const bench_kind *a = left, *b = right; /* seconds[0] is the median by now */
+    return a->seconds[0] > b->seconds[0] ? -1 : a->seconds[0] < b->seconds[0];
+}
+
+void bench_kinds_print(bench_kinds *kinds, double whole)
+{
+    for (int i = 0; i < kinds->count; i++)
+        kinds->kind[i].seconds[0] = bench_median(kinds->kind[i].seconds, kinds->runs);
+    qsort(kinds->kind, (size_t)kinds->count, sizeof kinds->kind[0], slower_first);
+    printf("    %-28s %5s %9s %6s %9s %8s\n", "kind", "calls", "ms", "share", "GFLOP/s", "roof ms");
+    for (int i = 0; i < kinds->count; i++) {
+        const bench_kind *kind = &kinds->kind[i];
+        printf("    %-28s %5d %9.3f %5.1f%%", kind->name, kind->calls, 1e3 * kind->seconds[0],
+               100 * kind->seconds[0] / whole);
+        if (kind->flops > 0)
+            printf(" %9.0f %8.2f", 1e-9 * kind->flops / kind->seconds[0], 1e3 * kind->roof);
+        putchar('\n');
+    }
+}

@@ -1,0 +1,37 @@
+/* Where a plan's time goes, by kind of op; matrix products by what they compute, each kind
+ * beside its roof. Looks into the plan (exec/parts.h) and runs its steps one by one. */
+#ifndef ETUDE_BENCH_KINDS_H
+#define ETUDE_BENCH_KINDS_H
+
+#include "model.h"
+
+#define BENCH_KINDS_MAX 48
+#define BENCH_RUNS_MAX  64
+
+typedef struct bench_kind {
+    const char *name;
+    int calls;                      /* in one run of the plan */
+    double flops;                   /* of matrix products, in one run; 0: none */
+    double roof;                    /* seconds of the products at their best rate */
+    double seconds[BENCH_RUNS_MAX]; /* of each run measured */
+} bench_kind;
+
+typedef struct bench_kinds {
+    bench_kind kind[BENCH_KINDS_MAX];
+    int count, runs;
+} bench_kinds;
+
+/* Finds the kinds of a plan's steps and runs it `runs` times, timing each step. */
+void bench_kinds_time(bench_kinds *kinds, bench_model *model, int runs);
+
+/* Times every product alone and fills in roofs. Slow, and takes memory. Returns the roof of
+ * the whole plan in seconds. */
+double bench_kinds_roof(bench_kinds *kinds, const bench_model *model);
+
+/* Adds something timed elsewhere as a row. */
+void bench_kinds_add(bench_kinds *kinds, const char *name, int calls, double seconds);
+
+/* A table, largest first; shares are of `whole` seconds. */
+void bench_kinds_print(bench_kinds *kinds, double whole);
+
+#endif

@@ -1,0 +1,134 @@
+#include "model.h"
+
+#include <stdio.h>
+
+#include "bench.h"
+#include "data/pair_iterator.h"
+#include "pairs.h"
+
+#define PAIRS 29000 /* as Multi30k */
+#define SEED  1
+
+static int next(et_task *self, et_plan *plan, et_error *error)
+{
+    bench_model *model = (bench_model *)(void *)self;
+    (void)plan;
+    return et_pair_source_next(model->source, &model->batch, error);
+}
+
+static void describe_batch(const et_task *self, et_strbuf *out)
+{
+    (void)self;
+    et_strbuf_printf(out, "made pairs");
+}
+
+static const et_task_class made_class = {
+    .name = "made pairs",
+    .next = next,
+    .describe_batch = describe_batch,
+};
+
+static const et_pair_shape shape = { BENCH_BUDGET, BENCH_BUDGET, BENCH_BUDGET / 4 };
+
+static et_node *add_loss(bench_model *model, et_scope *scope)
+{
+    const et_translation_options *options = &model->experiment.task;
+    et_transformer transformer =
+        et_translation_transformer(options, BENCH_VOCABULARY, options->train_data.max_seq_length);
+    et_node *h = et_transformer_train(scope, &transformer, shape.source_budget, shape.target_budget,
+                                      shape.max_segments);
+    et_node *labels = et_input(scope, "target_labels", ET_I32, et_shape_1(shape.target_budget));
+    return et_vocabulary_loss(h, et_transformer_table(scope, &transformer), labels,
+                              (float)options->model.label_smoothing);
+}
+
+static void make_plan(bench_model *model, et_error *error)
+{
+    et_graph_options options = { .training = true, .act = model->act };
+    double since = 0;
+    bench_lap(&since);
+    bench_check(et_graph_new(&model->graph, model->params, &options, error), error);
+    et_node *loss = add_loss(model, et_graph_scope(model->graph));
+    bench_check(et_graph_finish(model->graph, error), error);
+    bench_check(et_graph_differentiate(model->graph, loss, error), error);
+    model->plan_seconds = bench_lap(&since);
+    bench_check(et_params_materialize(model->params, SEED, model->act == ET_BF16, error), error);
+    bench_lap(&since);
+    bench_check(et_plan_new(&model->plan, model->graph, model->device, &loss, 1, NULL, error),
+                error);
+    model->plan_seconds += bench_lap(&since);
+}
+
+static void make_batches(bench_model *model, et_error *error)
+{
+    et_pair_iterator_options options = ET_PAIR_ITERATOR_OPTIONS_INIT;
+    const et_pair_batch *batch = &model->batch;
+    model->encoded = bench_pairs_new(PAIRS, BENCH_VOCABULARY);
+    bench_check(et_pair_iterator_open(&model->source, model->encoded, &shape, &options, error),
+                error);
+    bench_check(et_pair_batch_init(&model->batch, &shape, error), error);
+    et_plan_bind(model->plan, "source_ids", batch->source_ids);
+    et_plan_bind(model->plan, "source_positions", batch->source_positions);
+    et_plan_bind(model->plan, "source_offsets", batch->source_offsets);
+    et_plan_bind(model->plan, "target_ids", batch->target_ids);
+    et_plan_bind(model->plan, "target_positions", batch->target_positions);
+    et_plan_bind(model->plan, "target_offsets", batch->target_offsets);
+    et_plan_bind(model->plan, "target_labels", batch->target_labels);
+}
+
+void bench_model_open(bench_model *model, const char *name, et_dtype act)
+{
+    et_error error = ET_ERROR_INIT;
+    char experiment[64];
+    *model = (bench_model){ .task = { &made_class }, .act = act };
+    snprintf(experiment, sizeof experiment, "translation/%s", name);
+    bench_check(et_experiment_begin(&model->experiment, experiment, &error), &error);
+    bench_check(et_device_open(&model->device, &error), &error);
+    bench_check(et_params_new(&model->params, &error), &error);
+    make_plan(model, &error);
+    make_batches(model, &error);
+    const et_kernels *kernels = model->device->kernels;
+    bench_check(et_optimizer_new(&model->optimizer, model->params, kernels,
+                                 &model->experiment.trainer.optimizer_config, &error),
+                &error);
+    bench_check(et_metrics_new(&model->metrics, &error), &error);
+    bench_check(et_step_define_metrics(model->metrics, &error), &error);
+    bench_check(et_accumulator_init(&model->step.accumulator, model->params, kernels, 1, &error),
+                &error);
+    model->step.task = &model->task;
+    model->step.plan = model->plan;
+    model->step.optimizer = model->optimizer;
+    model->step.metrics = model->metrics;
+    model->step.seed = SEED;
+}
+
+void bench_model_close(bench_model *model)
+{
+    et_accumulator_release(&model->step.accumulator);
+    et_metrics_free(model->metrics);
+    et_optimizer_free(model->optimizer);
+    et_pair_source_close(model->source);
+    et_pair_batch_release(&model->batch);
+    bench_pairs_free(model->encoded);
+    et_plan_free(model->plan);
+    et_graph_free(model->graph);
+    et_params_free(model->params);
+    et_device_close(model->device);
+}
+
+size_t bench_model_planned(const bench_model *model)
+{
+    const et_slot *slots;
+    et_plan_memory memory = et_plan_memory_needed(model->plan);
+    size_t flat = (size_t)et_params_flat_size(model->params) * sizeof(float);
+    size_t arrays = 2 + (size_t)et_optimizer_slots(model->optimizer, &slots);
+    size_t shadow = model->act == ET_BF16 ? flat / 2 : 0;
+    return arrays * flat + shadow + memory.activations + memory.scratch + memory.packed +
+           memory.constants;
+}
+
+void bench_model_step(bench_model *model)
+{
+    et_error error = ET_ERROR_INIT;
+    bench_check(et_step_run(&model->step, &error), &error);
+}

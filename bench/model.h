@@ -1,0 +1,41 @@
+/* A model as the trainer has it, without files: the settings of an experiment, parameters,
+ * graph, plan, optimizer, and batches of made sentence pairs. */
+#ifndef ETUDE_BENCH_MODEL_H
+#define ETUDE_BENCH_MODEL_H
+
+#include "data/encoded.h"
+#include "data/pair_source.h"
+#include "tasks/experiment.h"
+#include "train/step.h"
+
+#define BENCH_VOCABULARY 10000
+#define BENCH_BUDGET     4096 /* tokens of a batch, on each side */
+
+typedef struct bench_model {
+    et_task task; /* what the step takes batches from; first member */
+    et_experiment experiment;
+    et_dtype act;
+    et_params *params;
+    et_device *device;
+    et_graph *graph;
+    et_plan *plan;
+    et_optimizer *optimizer;
+    et_metrics *metrics;
+    et_encoded *encoded;
+    et_pair_source *source;
+    et_pair_batch batch;
+    et_step step;
+    double plan_seconds; /* that building graph and plan took */
+} bench_model;
+
+/* name: "tiny" or "base", the experiments translation/tiny and translation/base. */
+void bench_model_open(bench_model *model, const char *name, et_dtype act);
+void bench_model_close(bench_model *model);
+
+/* Bytes planned: parameters with all that belongs to them, packed weights, arena. */
+size_t bench_model_planned(const bench_model *model);
+
+/* Does one training step. */
+void bench_model_step(bench_model *model);
+
+#endif
