@@ -7,7 +7,7 @@ PROGRAMS = $(if $(wildcard src/cli/CMakeLists.txt),etude_cli)
 TREE = src include tests bench examples
 SOURCES = $(shell find $(TREE) -name '*.[ch]' -o -name '*.cc')
 
-.PHONY: help setup setup-dev build test asan ubsan tsan valgrind lint format metrics check \
+.PHONY: help setup setup-dev build demo test asan ubsan tsan valgrind kill-test lint format metrics check \
         install clean
 
 help:             ## this list
@@ -22,6 +22,10 @@ setup-dev:        ## and those that lint and the sanitizers need
 build: setup      ## the libraries and the command, build/etude
 	@cmake --preset release --log-level=WARNING >/dev/null
 	@cmake --build build -j $(J) --target $(LIBRARIES) $(PROGRAMS)
+
+demo: build       ## a translator trained on real help pages, in minutes; STEPS=N trains longer
+	@cmake --build build -j $(J) --target pair_pages
+	@tools/demo $(STEPS)
 
 test: setup       ## build everything and run the tests
 	@cmake --preset release --log-level=WARNING >/dev/null
@@ -42,6 +46,10 @@ valgrind: setup-dev ## the quick tests under memcheck
 	@cmake --preset valgrind --log-level=WARNING >/dev/null
 	@cmake --build build-valgrind -j $(J)
 	@OMP_NUM_THREADS=1 tools/run-tests build-valgrind --label-exclude 'slow|process' $(TESTS)
+
+kill-test: setup  ## a real run killed 200 times ends as an unbroken one, byte for byte
+	@cmake --preset release --log-level=WARNING >/dev/null
+	@cmake --build build -j $(J) --target kill-test
 
 lint: setup-dev   ## layers, symbols, sizes, format, clang-tidy, cppcheck; warnings are errors
 	@cmake --preset release --log-level=WARNING >/dev/null

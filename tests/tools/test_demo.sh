@@ -1,0 +1,144 @@
+#!/bin/sh
+# test_demo.sh BUILD: tools/demo from packages made here to translations, with a tiny model: first
+# offline, then whole, interrupted, started again, and on damaged packages.
+set -eu
+build=$1
+demo=$(cd "$(dirname "$0")/../.." && pwd)/tools/demo
+work=$(mktemp -d "$PWD/demo.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+export DEMO_BUILD="$build" DEMO_WORK="$work/made" DEMO_CONFIG="$work/config.yaml"
+export OMP_NUM_THREADS=1
+
+fail() {
+    echo "test_demo: $*" >&2
+    cat said shown >&2 || true
+    exit 1
+}
+# run EXIT WHAT [WORDS]: runs tools/demo, which must exit so.
+run() {
+    wanted=$1 what=$2
+    shift 2
+    status=0
+    PATH=$work/bin:$PATH "$demo" "$@" >shown 2>said </dev/null || status=$?
+    [ "$status" = "$wanted" ] || fail "$what: exit $status, wanted $wanted"
+}
+
+# apt-get fails as without a network until there are packages, and notes its calls.
+mkdir bin
+cat >bin/apt-get <<X
+#!/bin/sh
+echo "\$*" >>$work/calls
+case "\$*" in
+*" download "*) cp $work/packages/*.deb . 2>/dev/null || { echo "E: no network"; exit 100; } ;;
+esac
+X
+chmod +x bin/apt-get
+cat >config.yaml <<'X'
+task:
+  vocabulary: { size: 80 }
+  model:
+    embedding_width: 16
+    encoder: { num_layers: 1, num_attention_heads: 2, intermediate_size: 16 }
+    decoder: { num_layers: 1, num_attention_heads: 2, intermediate_size: 16 }
+    decode_max_length: 20
+    beam_size: 2
+  train_data: { global_batch_size: 256 }
+  validation_data: { global_batch_size: 256 }
+trainer:
+  train_steps: 700
+  summary_interval: 100
+  checkpoint_interval: 100
+  validation_interval: 0
+X
+
+run 1 offline
+grep -q 'is the network there' said || fail "offline: no cause named"
+grep -q 'put both .deb files into' said || fail "offline: no cure named"
+grep -q ' update' calls || fail "offline: fresh package lists were not tried"
+[ ! -e made/packages ] || fail "offline: a half download stays"
+
+# Two packages of 400 pages of three sentences from a small stock of words.
+for language in en-US de; do
+    root=package.$language
+    pages=$root/usr/share/libreoffice/help/$language/text
+    mkdir -p "$root/DEBIAN" "$pages"
+    name=libreoffice-help-$(echo "$language" | tr '[:upper:]' '[:lower:]')
+    printf 'Package: %s\nVersion: 1\nArchitecture: all\nMaintainer: none <none@example.org>\nDescription: pages\n' \
+        "$name" >"$root/DEBIAN/control"
+    awk -v language="$language" -v pages="$pages" 'BEGIN {
+        english = "red blue small old new empty;table page cell list formula file"
+        german = "rote blaue kleine alte neue leere;Tabelle Seite Zelle Liste Formel Datei"
+        split(language == "de" ? german : english, half, ";")
+        split(half[1], adjective, " ")
+        split(half[2], noun, " ")
+        for (i = 0; i < 400; i++) {
+            file = pages "/" i ".html"
+            for (k = 0; k < 3; k++) {
+                n = i * 3 + k
+                a = adjective[n % 6 + 1] " " noun[int(n / 6) % 6 + 1]
+                b = adjective[int(n / 36) % 6 + 1] " " noun[int(n / 216) % 6 + 1]
+                text = "The " a " is now before the " b "."
+                if (language == "de")
+                    text = "Die " a " steht jetzt vor die " b "."
+                print "<p id=\"par_" k "\">" text "</p>" >file
+            }
+            close(file)
+        }
+    }'
+    mkdir -p packages
+    dpkg-deb --build --root-owner-group -Znone "$root" packages/"${name}"_1_all.deb >/dev/null
+done
+
+# A number of steps is checked, and obeyed.
+run 2 "a word for a number" many
+run 0 "first run" 20
+[ -s made/text/train.en ] && [ -s made/text/test.de ] || fail "first run: no text"
+grep -q '^BLEU' shown || fail "first run: no BLEU"
+grep -q '^chrF' shown || fail "first run: no chrF"
+[ "$(grep -c '^  source  ' shown)" = 10 ] || fail "first run: not ten sources"
+[ "$(grep -c '^  translation ' shown)" = 10 ] || fail "first run: not ten translations"
+[ "$(grep -c '^  reference ' shown)" = 10 ] || fail "first run: not ten references"
+grep -q "etude translate --model-dir" said || fail "first run: does not say what to type next"
+
+# Again: nothing is done twice, and the same is shown.
+cp shown before
+rm calls
+run 0 "second run"
+[ ! -e calls ] || fail "second run: downloads again"
+cmp -s shown before || fail "second run: shows something else"
+! grep -q 'step ' said || fail "second run: trains again"
+
+# Interrupted while it trains, then started again, with the pilot deciding.
+rm -rf made/model made/steps made/trained made/scores made/scored
+PATH=$work/bin:$PATH setsid sh -c 'echo $$ >group; exec "$0"' "$demo" >shown 2>said </dev/null &
+waited=0
+until [ -s made/steps ] && ls made/model/checkpoints/ckpt-*00.safetensors >/dev/null 2>&1; do
+    sleep 0.1
+    waited=$((waited + 1))
+    [ $waited -lt 600 ] || fail "interrupted run: no checkpoint after a minute"
+done
+kill -INT -"$(cat group)"
+status=0
+wait $! || status=$?
+if [ -e made/trained ]; then
+    echo "SKIPPED: interrupt: trained before it was interrupted"
+else
+    [ "$status" = 75 ] || fail "interrupted run: exit $status, wanted 75"
+    grep -q 'make demo. goes on' said || fail "interrupted run: does not say how to go on"
+fi
+run 0 "run after an interrupt"
+[ "$(cat made/trained)" = "$(cat made/steps)" ] || fail "not all steps were trained"
+[ "$status" != 75 ] || grep -q '^resuming' said || fail "began again from nothing"
+
+# Damage: named, and cured by the next start.
+rm -rf made
+mkdir -p made/packages
+for file in packages/*.deb; do
+    head -c 500 "$file" >made/"$file"
+done
+run 1 "damaged packages"
+grep -q 'was damaged and is removed' said || fail "damaged packages: not said"
+[ ! -e made/packages ] && [ ! -e made/pages ] || fail "damaged packages stay"
+run 0 "after damage" 10
+echo "demo: offline, whole, again, interrupted, damaged"
