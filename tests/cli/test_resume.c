@@ -1,0 +1,355 @@
+/* A run that is interrupted, however and whenever, ends as one that is not: the same bytes of
+ * checkpoints, best, logs and translations, times aside. All through the command. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <sys/wait.h>
+#include <cmocka.h>
+
+#include "cli/test_resume_run.h"
+
+#include "base/strbuf.h"
+#include "io/files.h"
+
+/* Kills of test_resume__killed_at_random; make kill-test asks for more by ET_TEST_KILLS. */
+enum { KILLS = 10 };
+
+/* The unbroken run that others must equal, and how long it took. */
+#define WHOLE "whole"
+static double whole_seconds;
+
+static int set_up(void **state)
+{
+    if (run_make_corpus(state))
+        return 1;
+    run_command whole = { .directory = WHOLE };
+    double start = run_clock();
+    int status = run(&whole);
+    whole_seconds = run_clock() - start;
+    if (status)
+        print_error("%s\n", run_log(WHOLE));
+    return status;
+}
+
+/* The command ends with a code and its log has a text. */
+static void assert_ends(int code, const char *text, int expected, const char *directory)
+{
+    char *log = run_log(directory);
+    if (code != expected || (text && !strstr(log, text)))
+        fail_msg("exit code %d instead of %d, or no \"%s\" in:\n%s", code, expected,
+                 text ? text : "", log);
+    free(log);
+}
+
+static void finish_and_compare(const run_command *command)
+{
+    assert_ends(run(command), NULL, 0, command->directory);
+    run_assert_same(WHOLE, command->directory);
+    run_remove(command->directory);
+}
+
+/* ---- without interruption --------------------------------------------------------------- */
+
+static void test_resume__everything_is_there(void **state)
+{
+    (void)state;
+    static const char *const names[] = {
+        "params.yaml",
+        "vocabulary.model",
+        "metrics.jsonl",
+        "checkpoints/checkpoint.json",
+        "checkpoints/ckpt-140.safetensors",
+        "checkpoints/ckpt-150.safetensors",
+        "checkpoints/ckpt-160.safetensors",
+        "best/info.json",
+        "train/events.out.tfevents.0000000000.etude",
+        "validation/events.out.tfevents.0000000000.etude",
+        "translations/40.txt",
+        "translations/160.txt",
+    };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char path[300];
+        snprintf(path, sizeof path, WHOLE "/%s", names[i]);
+        if (access(path, R_OK))
+            fail_msg("%s is missing", path);
+    }
+    assert_true(access(WHOLE "/checkpoints/ckpt-130.safetensors", F_OK));
+    assert_int_equal(run_count_temporary(WHOLE), 0);
+}
+
+static void test_resume__one_thread_or_two(void **state)
+{
+    (void)state;
+    for (int threads = 1; threads <= 2; threads++) {
+        run_command command = { .directory = "threads", .threads = threads };
+        finish_and_compare(&command);
+    }
+}
+
+static void test_resume__one_thread_or_two_float32(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "float32-1", "float32-2" };
+    for (int threads = 1; threads <= 2; threads++) {
+        run_command command = { .directory = names[threads - 1],
+                                .settings = { "runtime.mixed_precision_dtype=float32",
+                                              "trainer.train_steps=40" },
+                                .threads = threads };
+        assert_ends(run(&command), NULL, 0, command.directory);
+    }
+    run_assert_same(names[0], names[1]);
+}
+
+static void test_resume__finished_already(void **state)
+{
+    (void)state;
+    run_command command = { .directory = "again" };
+    run_copy("again", WHOLE);
+    assert_ends(run(&command), "at step 160 of 160 already; to go on, raise trainer.train_steps", 0,
+                "again");
+    run_assert_same(WHOLE, "again");
+    run_remove("again");
+}
+
+/* The schedule does not know the end, so a run that is made longer is a longer run. */
+static void test_resume__extended(void **state)
+{
+    (void)state;
+    run_command first = { .directory = "longer", .settings = { "trainer.train_steps=80" } };
+    run_command second = { .directory = "longer" };
+    assert_ends(run(&first), NULL, 0, "longer");
+    finish_and_compare(&second);
+}
+
+/* ---- killed ----------------------------------------------------------------------------- */
+
+static int kills_wanted(void)
+{
+    const char *text = getenv("ET_TEST_KILLS");
+    int count = text ? atoi(text) : 0;
+    return count > 0 ? count : KILLS;
+}
+
+static double next_random(void)
+{
+    static uint64_t state = 20240601;
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return (double)(state >> 11) * 0x1p-53;
+}
+
+static bool has_ended(pid_t pid)
+{
+    siginfo_t info = { 0 };
+    return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid;
+}
+
+/* Starts and kills after a random part of *whole, the seconds that a run takes, which becomes
+ * less if it was too much. With one thread or two. False: the run was done. */
+static bool run_and_kill(const char *directory, double *whole)
+{
+    run_command command = { .directory = directory, .threads = 1 + (next_random() < 0.5) };
+    double start = run_clock(), end = start + *whole * next_random();
+    pid_t pid = run_start(&command);
+    while (!has_ended(pid) && run_clock() < end)
+        run_sleep(0.0005);
+    bool late = has_ended(pid);
+    kill(pid, SIGKILL);
+    int code = run_wait(pid);
+    if (code == -SIGKILL)
+        return true;
+    if (late)
+        *whole = 0.8 * (run_clock() - start);
+    assert_ends(code, NULL, 0, directory);
+    return false;
+}
+
+static void test_resume__killed_at_random(void **state)
+{
+    (void)state;
+    int kills = 0, runs = 1, in_save = 0;
+    double whole = whole_seconds;
+    run_command command = { .directory = "killed" };
+    while (kills < kills_wanted()) {
+        if (run_and_kill("killed", &whole)) {
+            kills++;
+            in_save += run_count_temporary("killed") > 0;
+        } else {
+            run_assert_same(WHOLE, "killed");
+            run_remove("killed");
+            runs++;
+        }
+    }
+    finish_and_compare(&command);
+    print_message("%d kills of %d runs, %d of them within a write of a file\n", kills, runs,
+                  in_save);
+}
+
+/* ---- asked to stop ---------------------------------------------------------------------- */
+
+/* Sends a signal after some time; the run saves and says so, or was done. */
+static bool run_and_interrupt(const char *directory, int signal, double seconds)
+{
+    run_command command = { .directory = directory };
+    pid_t pid = run_start(&command);
+    run_sleep(seconds);
+    /* Before main has asked for signals they mean what they always mean. */
+    char log[300];
+    snprintf(log, sizeof log, "%s.log", directory);
+    run_await_text(pid, log, "experiment");
+    kill(pid, signal);
+    double asked = run_clock();
+    int code = run_wait(pid);
+    assert_true(run_clock() - asked < 30);
+    if (code)
+        assert_ends(code, "The same command ", 75, directory);
+    return code == 75;
+}
+
+static void test_resume__interrupted(void **state)
+{
+    (void)state;
+    run_command command = { .directory = "interrupted" };
+    int count = 0;
+    for (int i = 0; i < 4; i++)
+        count += run_and_interrupt("interrupted", i % 2 ? SIGINT : SIGTERM,
+                                   0.5 * whole_seconds * next_random());
+    assert_true(count > 0);
+    finish_and_compare(&command);
+}
+
+static void test_resume__says_what_was_saved(void **state)
+{
+    (void)state;
+    run_command command = { .directory = "saved" };
+    pid_t pid = run_start(&command);
+    assert_true(run_await_text(pid, "saved/metrics.jsonl", "{\"step\":16,"));
+    kill(pid, SIGINT);
+    assert_int_equal(run_wait(pid), 75);
+    char *log = run_log("saved");
+    char *said = strstr(log, "\ninterrupted: saved step ");
+    assert_non_null(said);
+    int step = atoi(said + strlen("\ninterrupted: saved step "));
+    char expected[200];
+    snprintf(expected, sizeof expected,
+             "\ninterrupted: saved step %d. The same command goes on from there.\n", step);
+    assert_string_equal(said, expected);
+    snprintf(expected, sizeof expected, "saved/checkpoints/ckpt-%d.safetensors", step);
+    assert_int_equal(access(expected, R_OK), 0);
+    free(log);
+    finish_and_compare(&command);
+}
+
+/* Both arrive before the process can act on the first. */
+static void test_resume__second_signal_stops_at_once(void **state)
+{
+    (void)state;
+    run_command command = { .directory = "twice" };
+    pid_t pid = run_start(&command);
+    assert_true(run_await_text(pid, "twice/metrics.jsonl", "{\"step\":16,"));
+    kill(pid, SIGSTOP);
+    kill(pid, SIGINT);
+    kill(pid, SIGTERM);
+    kill(pid, SIGCONT);
+    int code = run_wait(pid);
+    assert_true(code == 128 + SIGINT || code == 128 + SIGTERM);
+    finish_and_compare(&command);
+}
+
+/* Validation of many lines is left soon, and done again from its beginning. */
+static void test_resume__interrupted_in_validation(void **state)
+{
+    (void)state;
+#define MANY                                                                                       \
+    { "task.validation_data.source_path=many.source",                                              \
+      "task.validation_data.target_path=many.target", "trainer.train_steps=48" }
+    run_command unbroken = { .directory = "unbroken", .settings = MANY };
+    run_command broken = { .directory = "broken", .settings = MANY };
+    run_write_pairs("many", 600, 3);
+    assert_int_equal(run(&unbroken), 0);
+    pid_t pid = run_start(&broken);
+    assert_true(run_await_text(pid, "broken/metrics.jsonl", "{\"step\":40,\"train\""));
+    double asked = run_clock();
+    kill(pid, SIGTERM);
+    assert_ends(run_wait(pid), "interrupted: saved step 40.", 75, "broken");
+    print_message("left validation after %.3f s\n", run_clock() - asked);
+    assert_true(access("broken/translations/40.txt", F_OK));
+    assert_int_equal(run(&broken), 0);
+    run_assert_same("unbroken", "broken");
+}
+
+/* SentencePiece can't be asked to stop, but what it does is seen only when it is done. */
+static void test_resume__interrupted_in_vocabulary_training(void **state)
+{
+    (void)state;
+    run_command command = { .directory = "early",
+                            .settings = { "task.train_data.source_path=large.source",
+                                          "task.train_data.target_path=large.target",
+                                          "trainer.train_steps=2" } };
+    run_write_pairs("large", 20000, 4);
+    pid_t pid = run_start(&command);
+    assert_true(run_await_text(pid, "early.log", "training a vocabulary"));
+    double asked = run_clock();
+    kill(pid, SIGTERM);
+    assert_ends(run_wait(pid), "interrupted before the first step: nothing to save.", 75, "early");
+    assert_true(run_clock() - asked < 5);
+    assert_true(access("early/vocabulary.model", F_OK));
+    assert_ends(run(&command), NULL, 0, "early");
+}
+
+/* ---- directories ------------------------------------------------------------------------ */
+
+static void test_resume__locked_by_a_running_process(void **state)
+{
+    (void)state;
+    run_command first = { .directory = "locked" };
+    pid_t pid = run_start(&first);
+    assert_true(run_await_text(pid, "locked/metrics.jsonl", "{\"step\":16,"));
+    kill(pid, SIGSTOP);
+    assert_int_equal(rename("locked.log", "first.log"), 0);
+    char text[100];
+    snprintf(text, sizeof text, "locked by process %ld", (long)pid);
+    run_command second = { .directory = "locked", .settings = { "trainer.train_steps=200" } };
+    assert_ends(run(&second), text, 1, "locked");
+    kill(pid, SIGCONT);
+    assert_int_equal(run_wait(pid), 0);
+    run_assert_same(WHOLE, "locked");
+    run_remove("locked");
+}
+
+static void test_resume__failed_start_leaves_nothing(void **state)
+{
+    (void)state;
+    run_command command = { .directory = "new/deep/run",
+                            .settings = { "task.train_data.target_path=valid.target" } };
+    assert_int_equal(mkdir("new", 0777), 0);
+    mkdir("new/deep", 0777);
+    pid_t pid = run_start(&command);
+    int code = run_wait(pid);
+    assert_ends(code, "train.source", 3, "new/deep/run");
+    assert_true(access("new/deep/run", F_OK));
+    assert_int_equal(access("new/deep", F_OK), 0);
+}
+
+/* With an argument, only the cases with that in their names. */
+int main(int argc, char **argv)
+{
+    char pattern[100];
+    snprintf(pattern, sizeof pattern, "*%s*", argc > 1 ? argv[1] : "");
+    cmocka_set_test_filter(pattern);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_resume__everything_is_there),
+        cmocka_unit_test(test_resume__one_thread_or_two),
+        cmocka_unit_test(test_resume__one_thread_or_two_float32),
+        cmocka_unit_test(test_resume__finished_already),
+        cmocka_unit_test(test_resume__extended),
+        cmocka_unit_test(test_resume__killed_at_random),
+        cmocka_unit_test(test_resume__interrupted),
+        cmocka_unit_test(test_resume__says_what_was_saved),
+        cmocka_unit_test(test_resume__second_signal_stops_at_once),
+        cmocka_unit_test(test_resume__interrupted_in_validation),
+        cmocka_unit_test(test_resume__interrupted_in_vocabulary_training),
+        cmocka_unit_test(test_resume__locked_by_a_running_process),
+        cmocka_unit_test(test_resume__failed_start_leaves_nothing),
+    };
+    return cmocka_run_group_tests(tests, set_up, run_remove_corpus);
+}

@@ -1,0 +1,63 @@
+/* A small real run of the command for the tests of resuming: a corpus of a made-up language, a
+ * tiny model with everything on that has a position to lose (dropout, shuffling, buckets,
+ * prefetch, accumulation, average, validation, best), processes to interrupt, and a comparison
+ * of what two runs left, the clock aside. Include after cmocka.h. */
+#ifndef ETUDE_TESTS_CLI_TEST_RESUME_RUN_H
+#define ETUDE_TESTS_CLI_TEST_RESUME_RUN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Steps of the run, unless --set says another; a multiple of the intervals below. */
+enum { RUN_STEPS = 160, RUN_SUMMARY = 8, RUN_CHECKPOINT = 10, RUN_VALIDATION = 40, RUN_KEPT = 3 };
+
+enum { RUN_WORDS_MAX = 24 };
+
+typedef struct run_command {
+    const char *directory;               /* the model's; corpus and settings lie beside it */
+    const char *settings[RUN_WORDS_MAX]; /* key=value, NULL at the end */
+    int threads;                         /* OMP_NUM_THREADS; 0: as it is */
+    const char *before[RUN_WORDS_MAX];   /* words before the program, such as strace's */
+} run_command;
+
+/* Makes a fresh directory below the current one, enters it, and writes train.{source,target},
+ * valid.{source,target} and settings.yaml. Setup and teardown of a group. */
+int run_make_corpus(void **state);
+int run_remove_corpus(void **state);
+
+/* Writes count pairs of the language to NAME.source and NAME.target. */
+void run_write_pairs(const char *name, int count, uint64_t seed);
+
+/* Starts `etude train`; what it says goes to DIRECTORY.log. */
+pid_t run_start(const run_command *command);
+
+/* Waits; the exit code, or minus the signal. Fails the test after a minute. */
+int run_wait(pid_t pid);
+
+/* Both. */
+int run(const run_command *command);
+
+/* What the last start of a directory said; free it. */
+char *run_log(const char *directory);
+
+/* Waits until the file has the text; false: the process ended before. */
+bool run_await_text(pid_t pid, const char *path, const char *text);
+
+/* Seconds of a clock that only goes forward, and waiting for some. */
+double run_clock(void);
+void run_sleep(double seconds);
+
+/* Removes a directory and what is in it; copies one, files' bytes only. */
+void run_remove(const char *directory);
+void run_copy(const char *to, const char *from);
+
+/* Temporary files below a directory: what a kill in a save leaves. */
+int run_count_temporary(const char *directory);
+
+/* Fails unless both directories have the same files, equal but for times: in metrics.jsonl the
+ * dicts "time", in events the wall times and what is below "time/", in checkpoint.json when a
+ * file was saved. Fails too if a tag has a step twice, or steps do not ascend. */
+void run_assert_same(const char *expected, const char *found);
+
+#endif
