@@ -51,6 +51,10 @@ kill-test: setup  ## a real run killed 200 times ends as an unbroken one, byte f
 	@cmake --preset release --log-level=WARNING >/dev/null
 	@cmake --build build -j $(J) --target kill-test
 
+kill-test: setup  ## a real run killed 200 times ends as an unbroken one, byte for byte
+	@cmake --preset release --log-level=WARNING >/dev/null
+	@cmake --build build -j $(J) --target kill-test
+
 lint: setup-dev   ## layers, symbols, sizes, format, clang-tidy, cppcheck; warnings are errors
 	@cmake --preset release --log-level=WARNING >/dev/null
 	@cmake --build build -j $(J) --target $(LIBRARIES)
