@@ -224,7 +224,7 @@ static void add_program_step(const chains *c, et_plan_step *step, const et_node 
 static int add_chain(chains *c, int chain, et_error *error)
 {
     int last = c->last[chain];
-    int *registers = et_alloc_zero((size_t)(last - chain + 1), sizeof(int));
+    int *registers = et_alloc_zero((size_t)last - (size_t)chain + 1, sizeof(int));
     if (!registers)
         return et_alloc_failed(error, 0, "a plan");
     et_plan_step *step = add_step(c->plan, node_at(c, last));

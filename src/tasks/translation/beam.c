@@ -132,7 +132,7 @@ void et_beam_advance(et_beam *beam, const float *log_p, const int32_t *piece, in
     candidate list[2 * ET_BEAM_SIZE_MAX];
     float alive[ET_BEAM_SIZE_MAX];
     int size = beam->options.size, count = best_candidates(beam, log_p, piece, list), lives = 0;
-    et_assert(!beam->over);
+    et_assert(!beam->over && count > 0);
     for (int c = 0; c < count; c++) {
         if (list[c].piece == beam->options.eos) {
             finish(beam, &list[c]);
