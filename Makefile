@@ -7,8 +7,8 @@ PROGRAMS = $(if $(wildcard src/cli/CMakeLists.txt),etude_cli)
 TREE = src include tests bench examples
 SOURCES = $(shell find $(TREE) -name '*.[ch]' -o -name '*.cc')
 
-.PHONY: help setup setup-dev build demo test asan ubsan tsan valgrind kill-test lint format metrics check \
-        install clean
+.PHONY: help setup setup-dev build demo test asan ubsan tsan valgrind kill-test lint \
+        format metrics check install clean
 
 help:             ## this list
 	@awk -F ':|## +' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$NF }' Makefile
@@ -46,10 +46,6 @@ valgrind: setup-dev ## the quick tests under memcheck
 	@cmake --preset valgrind --log-level=WARNING >/dev/null
 	@cmake --build build-valgrind -j $(J)
 	@OMP_NUM_THREADS=1 tools/run-tests build-valgrind --label-exclude 'slow|process' $(TESTS)
-
-kill-test: setup  ## a real run killed 200 times ends as an unbroken one, byte for byte
-	@cmake --preset release --log-level=WARNING >/dev/null
-	@cmake --build build -j $(J) --target kill-test
 
 kill-test: setup  ## a real run killed 200 times ends as an unbroken one, byte for byte
 	@cmake --preset release --log-level=WARNING >/dev/null
