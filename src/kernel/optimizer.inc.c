@@ -3,6 +3,7 @@
 
 #define FLAT_BLOCK 4096
 
+/* NOLINTBEGIN(bugprone-macro-parentheses): begin and end are names that it declares */
 #define FOR_FLAT_BLOCKS(count, begin, end)                                                         \
     _Pragma("omp parallel for schedule(static) if ((count) >= ET_GRAIN)") for (                    \
         int64_t begin = 0; begin < (count);                                                        \
@@ -10,6 +11,7 @@
                                       (count)-begin < FLAT_BLOCK ? (count) : begin + FLAT_BLOCK,   \
                                   once = 1;                                                        \
                                   once; once = 0)
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 static void to_bf16(et_bf16 *to, const float *from, int64_t count)
 {

@@ -107,7 +107,7 @@ ET_INLINE void entropy_row(void *x, float *loss, float *nll, float *correct, con
     *correct = row_first_largest(x, largest, at, label, dtype) ? 1.0f : 0.0f;
     float shifted;
     const float sum = row_exp_sum(x, &shifted, largest, keep, at, count, dtype);
-    const double lse = log(sum);
+    const double lse = log((double)sum);
     *nll = (float)(lse - mine);
     *loss = (float)(lse - (double)target->on * mine - target->entropy);
     if (target->off > 0)
@@ -143,7 +143,7 @@ static void log_softmax(float *logits, int64_t rows, int64_t vocabulary)
         float *x = logits + t * vocabulary, shifted;
         const float largest = row_largest(x, 0, vocabulary, ET_F32);
         const float sum = row_exp_sum(x, &shifted, largest, false, 0, vocabulary, ET_F32);
-        const vf lse = v_set((float)log(sum)), most = v_set(largest);
+        const vf lse = v_set((float)log((double)sum)), most = v_set(largest);
         for (int64_t i = 0; i < vocabulary; i += V_LANES) {
             vf value = v_read_n(x, i, vocabulary - i, ET_F32) - most - lse;
             v_write_n(x, i, value, vocabulary - i, ET_F32);
