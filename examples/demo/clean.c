@@ -58,9 +58,10 @@ static bool is_copy(const char *source, const char *target)
     return 10 * shared > 7 * all;
 }
 
+/* A single word is no fragment: it teaches a term. */
 static bool is_fragment(measures m)
 {
-    return m.words < 2 || m.letters * 2 < m.bytes;
+    return m.letters < 3 || m.letters * 2 < m.bytes;
 }
 
 /* German is a fifth longer than English in bytes; short lines get slack. */

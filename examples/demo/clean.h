@@ -8,7 +8,7 @@
 typedef enum clean_verdict {
     CLEAN_KEEP,
     CLEAN_COPY,     /* not translated: most words of the shorter side stand in the other */
-    CLEAN_FRAGMENT, /* a single word, or more signs than letters on a side */
+    CLEAN_FRAGMENT, /* fewer than three letters, or more signs than letters, on a side */
     CLEAN_LOPSIDED, /* one side says far more than the other */
     CLEAN_LONG,     /* more words than a small model learns to follow */
     CLEAN_VERDICTS,

@@ -300,18 +300,19 @@ static void print_counts(const pair_corpus *corpus)
     printf("pages        %s\n", with_commas(corpus->pages, text));
     if (corpus->alone)
         printf("             %s of them not translated\n", with_commas(corpus->alone, text));
-    printf("pairs        %s paragraphs stand on both sides; left out:",
-           with_commas(corpus->found, text));
+    printf("pairs        %s paragraphs with a translation\n", with_commas(corpus->found, text));
+    printf("left out     ");
     for (int i = CLEAN_KEEP + 1; i < CLEAN_VERDICTS; i++)
-        printf(" %s %s,", with_commas(corpus->verdicts[i], text), clean_name((clean_verdict)i));
-    printf(" %s duplicates\n", with_commas(corpus->duplicates, text));
+        printf("%s %s, ", with_commas(corpus->verdicts[i], text), clean_name((clean_verdict)i));
+    printf("%s duplicates\n", with_commas(corpus->duplicates, text));
     size_t counts[PARTS] = { 0 };
     for (size_t i = 0; i < corpus->count; i++)
         counts[corpus->items[i].part] += !corpus->items[i].dropped;
     printf("training     %s pairs\n", with_commas(counts[TRAIN], text));
-    printf("held out     %s pairs for validation,", with_commas(counts[VALID], text));
-    printf(" %s for test, whole pages;", with_commas(counts[TEST], text));
-    printf(" %s with a line that is trained on left out\n", with_commas(corpus->seen, text));
+    printf("held out     %s pairs for test and", with_commas(counts[TEST], text));
+    printf(" %s for validation, of whole pages;\n", with_commas(counts[VALID], text));
+    printf("             %s more have a line that is trained on\n",
+           with_commas(corpus->seen, text));
 }
 
 static int pair_trees(pair_corpus *corpus)

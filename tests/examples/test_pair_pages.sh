@@ -112,8 +112,9 @@ lang=$(awk 'BEGIN { for (i = 0; i < 61; i++) printf "wort%c ", 97 + i % 26 }')
 page en/one.html <<X
 <p id="a">This stays as it is.</p>
 <p id="b">Tools - Options - Writer</p>
-<p id="c">Zoom</p>
+<p id="c">Scale</p>
 <p id="d">1 + 2 = 3 (sum)</p>
+<p id="i">OK</p>
 <p id="e">Short and sweet.</p>
 <p id="f">$long</p>
 <p id="g">This stays as it is.</p>
@@ -124,6 +125,7 @@ page de/one.html <<X
 <p id="b">Tools - Options - Writer</p>
 <p id="c">Maßstab</p>
 <p id="d">1 + 2 = 3 (Summe)</p>
+<p id="i">Ja</p>
 <p id="e">Hier steht so viel mehr als auf der anderen Seite, dass es keine Übersetzung sein kann.</p>
 <p id="f">$lang</p>
 <p id="g">Das bleibt, wie es ist.</p>
@@ -131,10 +133,11 @@ page de/one.html <<X
 X
 run 0 cleaning
 expect cleaning <<'X'
+Scale	Maßstab
 This stays as it is.	Das bleibt, wie es ist.
 This stays as it is.	Dies bleibt so.
 X
-for count in '8 paragraphs' '1 copies' '2 fragments' '1 lopsided' '1 long' '1 duplicates'; do
+for count in '9 paragraphs' '1 copies' '2 fragments' '1 lopsided' '1 long' '1 duplicates'; do
     grep -q "$count" said || fail "cleaning: no '$count'"
 done
 
