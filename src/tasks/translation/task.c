@@ -151,23 +151,23 @@ int et_translation_task_open(et_task **out, const et_translation_options *option
     return ET_OK;
 }
 
-void et_translation_task_close(et_task *self)
+void et_translation_task_close(et_task *task)
 {
-    if (!self)
+    if (!task)
         return;
-    et_translation_task *task = downcast(self);
-    et_translation_close_validation(task);
-    et_pair_source_close(task->source);
-    et_pair_batch_release(&task->batch);
-    et_encoded_close(task->encoded);
-    et_vocabulary_close(task->vocabulary);
-    et_free(task->vocabulary_path);
-    et_free(task);
+    et_translation_task *self = downcast(task);
+    et_translation_close_validation(self);
+    et_pair_source_close(self->source);
+    et_pair_batch_release(&self->batch);
+    et_encoded_close(self->encoded);
+    et_vocabulary_close(self->vocabulary);
+    et_free(self->vocabulary_path);
+    et_free(self);
 }
 
-et_translation_facts et_translation_task_facts(const et_task *self)
+et_translation_facts et_translation_task_facts(const et_task *task)
 {
-    const et_translation_task *task = downcast_const(self);
-    return (et_translation_facts){ task->encoded, task->validation.encoded, task->vocabulary,
-                                   task->vocabulary_seconds, task->vocabulary_path };
+    const et_translation_task *self = downcast_const(task);
+    return (et_translation_facts){ self->encoded, self->validation.encoded, self->vocabulary,
+                                   self->vocabulary_seconds, self->vocabulary_path };
 }
