@@ -8,10 +8,10 @@ TREE = src include tests bench examples
 SOURCES = $(shell find $(TREE) -name '*.[ch]' -o -name '*.cc')
 
 .PHONY: help setup setup-dev build demo test asan ubsan tsan valgrind kill-test lint \
-        format metrics check install clean
+        format metrics bench bench-peers check install clean
 
 help:             ## this list
-	@awk -F ':|## +' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$NF }' Makefile
+	@awk -F ':|## +' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$NF }' Makefile
 
 setup:            ## install the Debian packages that building and testing need
 	@tools/setup build
@@ -61,6 +61,18 @@ format:           ## rewrite the sources in our format
 
 metrics:          ## sizes of files and functions, comment, assertions
 	@tools/metrics
+
+bench: build      ## speed and memory of a step, decoding, start-up: one table, build/bench.jsonl
+	@cmake --build build -j $(J)
+	@bench/run build
+
+# Text to train on, line by line translations: SOURCE=train.en TARGET=train.de
+SOURCE ?= ../shared/data/multi30k/train.lc.norm.tok.en.gz
+TARGET ?= ../shared/data/multi30k/train.lc.norm.tok.de.gz
+bench-peers: build ## beside TensorFlow Model Garden, from PyPI, in turn on the same text
+	@bench/peers/setup build/peers/venv
+	@build/peers/venv/bin/python bench/peers/compare.py build/etude build/peers/runs \
+	    $(SOURCE) $(TARGET) build/peers.jsonl $(ARGUMENTS)
 
 check: lint test  ## what has to pass before a change is merged
 

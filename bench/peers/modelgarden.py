@@ -1,0 +1,123 @@
+"""TensorFlow Model Garden's TranslationTask under its own Trainer, driven by lines on stdin.
+
+usage: modelgarden.py MODEL SOURCE TARGET tiny|base float32|bfloat16
+
+MODEL is a SentencePiece model, SOURCE and TARGET are the two sides of the text. Each line read
+is a number of steps; they are done, and one line of JSON tells seconds, steps, target tokens,
+loss and the most memory so far in MB. The first line also says how long the start took. The
+options are those of Etude's experiments translation/tiny and translation/base, so both train
+the same model; XLA is off, as it compiles anew for each shape of a batch.
+"""
+import os
+import sys
+import time
+
+BEGIN = time.time()
+os.environ.update(TF_CPP_MIN_LOG_LEVEL="3", TF_USE_LEGACY_KERAS="1")
+
+import json
+import resource
+
+import numpy as np
+import tensorflow as tf
+from official.core import base_trainer, exp_factory, train_utils
+from official.modeling import optimization, performance
+from official.nlp.configs import wmt_transformer_experiments  # registers the experiment
+from official.nlp.tasks import translation
+
+import batches
+
+SIZES = {
+    "tiny": dict(
+        width=128,
+        dropout=0.3,
+        stack=dict(
+            num_layers=4, num_attention_heads=4, intermediate_size=256, use_bias=True,
+            norm_first=False, norm_epsilon=1e-5, dropout_rate=0.3, attention_dropout_rate=0.0,
+            intermediate_dropout=0.0,
+        ),
+        adam=dict(beta_1=0.9, beta_2=0.98, epsilon=1e-8),
+    ),
+    "base": dict(
+        width=512,
+        dropout=0.1,
+        stack=dict(num_layers=6, num_attention_heads=8, intermediate_size=2048),
+        adam=dict(beta_1=0.9, beta_2=0.997, epsilon=1e-9),
+    ),
+}
+
+
+def configure(size, model_path):
+    config = exp_factory.get_exp_config("wmt_transformer/large")
+    chosen = SIZES[size]
+    config.override(
+        dict(
+            runtime=dict(enable_xla=False, distribution_strategy="one_device", num_gpus=0),
+            task=dict(
+                sentencepiece_model_path=model_path,
+                model=dict(
+                    embedding_width=chosen["width"],
+                    dropout_rate=chosen["dropout"],
+                    encoder=chosen["stack"],
+                    decoder=chosen["stack"],
+                ),
+            ),
+            trainer=dict(optimizer_config=dict(optimizer=dict(type="adam", adam=chosen["adam"]))),
+        ),
+        is_strict=False,
+    )
+    # The task reads its validation data when it is made, even to train only.
+    config.task.validation_data.tfds_name = config.task.validation_data.input_path = ""
+    return config
+
+
+def dataset(made):
+    signature = {name: tf.TensorSpec([None, None], tf.int64) for name in ("inputs", "targets")}
+
+    def forever():
+        while True:
+            yield from made
+
+    return tf.data.Dataset.from_generator(forever, output_signature=signature).prefetch(4)
+
+
+def peak_mb():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
+
+
+def main(model_path, source, target, size, precision):
+    performance.set_mixed_precision_policy(
+        "mixed_bfloat16" if precision == "bfloat16" else "float32"
+    )
+    config = configure(size, model_path)
+    task = translation.TranslationTask(config.task)
+    made = batches.make(model_path, source, target)
+    tokens = [int(np.count_nonzero(batch["targets"])) for batch in made]
+    trainer = base_trainer.Trainer(
+        config, task, model=task.build_model(),
+        optimizer=train_utils.create_optimizer(task, config),
+        train=True, evaluate=False, train_dataset=dataset(made),
+    )
+    done = 0
+    for line in sys.stdin:
+        steps = int(line)
+        begin = time.time()
+        logs = trainer.train(tf.constant(steps, tf.int32))
+        seconds = time.time() - begin
+        result = dict(
+            seconds=seconds,
+            steps=steps,
+            tokens=sum(tokens[i % len(tokens)] for i in range(done, done + steps)),
+            loss=float(logs["training_loss"]),
+            peak_mb=peak_mb(),
+            version=tf.__version__,
+        )
+        if not done:
+            result["start_seconds"] = time.time() - BEGIN
+            result["parameters"] = int(trainer.model.count_params())
+        done += steps
+        print(json.dumps(result), flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
