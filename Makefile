@@ -62,7 +62,7 @@ format:           ## rewrite the sources in our format
 metrics:          ## sizes of files and functions, comment, assertions
 	@tools/metrics
 
-bench: build      ## speed and memory of a step, decoding, start-up: one table, build/bench.jsonl
+bench: build      ## speed and memory of steps, decoding, start-up; leaves build/bench.jsonl
 	@cmake --build build -j $(J)
 	@bench/run build
 
