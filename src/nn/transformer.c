@@ -11,22 +11,38 @@ typedef struct stack {
     int64_t width, row_tile;
 } stack;
 
-static et_node *projection(et_scope *scope, et_node *x, int64_t units, stack s)
+/* Attention's products are drawn from +-gain sqrt(6 / 2 width), each of q, k, v as if it stood
+ * alone: gain 1 in Model Garden; in fairseq 1/sqrt(2) for q, k, v and 1 for the output. */
+static et_node *projection(et_scope *scope, et_node *x, int64_t units, float gain, stack s)
 {
-    /* Model Garden: attention projections are drawn from +-sqrt(6 / 2 width), each of q, k, v
-     * as if it stood alone. */
     et_dense_options options = { .no_bias = !s.options->use_bias,
-                                 .init_limit = sqrtf(6.0f / (float)(2 * s.width)),
+                                 .init_limit = gain * sqrtf(6.0f / (float)(2 * s.width)),
                                  .row_tile = s.row_tile };
     return et_dense_with(scope, x, units, &options);
 }
 
+static float input_gain(stack s)
+{
+    return s.options->norm_first ? 1 : sqrtf(0.5f);
+}
+
+/* Feed-forward weights: Glorot's limit in Model Garden, 1 / sqrt(inputs) in fairseq. Post-norm
+ * has no path past the norms, so how far each block starts from the identity matters there. */
+static float feed_forward_limit(int64_t inputs, stack s)
+{
+    return s.options->norm_first ? 0 : 1 / sqrtf((float)inputs);
+}
+
 static et_node *feed_forward(et_scope *scope, et_node *x, stack s)
 {
-    et_dense_options in = { .activation = s.options->activation, .row_tile = s.row_tile };
-    et_dense_options out = { .row_tile = s.row_tile };
+    int64_t inner_width = s.options->intermediate_size;
+    et_dense_options in = { .activation = s.options->activation,
+                            .init_limit = feed_forward_limit(s.width, s),
+                            .row_tile = s.row_tile };
+    et_dense_options out = { .init_limit = feed_forward_limit(inner_width, s),
+                             .row_tile = s.row_tile };
     et_scope *inner = et_in(scope, "in");
-    et_node *h = et_dense_with(inner, x, s.options->intermediate_size, &in);
+    et_node *h = et_dense_with(inner, x, inner_width, &in);
     h = et_dropout(inner, h, s.options->intermediate_dropout);
     return et_dense_with(et_in(scope, "out"), h, s.width, &out);
 }
@@ -69,9 +85,10 @@ static et_node *self_attention_block(et_scope *scope, et_node *x, et_node *offse
                                      .rate = s.options->attention_dropout_rate,
                                      .longest_query = (int)longest,
                                      .longest_key = (int)longest };
-    et_node *qkv = projection(et_in(scope, "qkv"), before(scope, x, s), 3 * s.width, s);
+    et_node *qkv =
+        projection(et_in(scope, "qkv"), before(scope, x, s), 3 * s.width, input_gain(s), s);
     et_node *mixed = et_attention(scope, qkv, qkv, offsets, offsets, &options);
-    return after(scope, x, projection(et_in(scope, "output"), mixed, s.width, s), s);
+    return after(scope, x, projection(et_in(scope, "output"), mixed, s.width, 1, s), s);
 }
 
 static et_node *cross_attention_block(et_scope *scope, et_node *x, et_node *encoded,
@@ -81,10 +98,10 @@ static et_node *cross_attention_block(et_scope *scope, et_node *x, et_node *enco
                                      .rate = s.options->attention_dropout_rate,
                                      .longest_query = (int)g->target_longest,
                                      .longest_key = (int)g->source_longest };
-    et_node *q = projection(et_in(scope, "query"), before(scope, x, s), s.width, s);
-    et_node *kv = projection(et_in(scope, "key_value"), encoded, 2 * s.width, s);
+    et_node *q = projection(et_in(scope, "query"), before(scope, x, s), s.width, input_gain(s), s);
+    et_node *kv = projection(et_in(scope, "key_value"), encoded, 2 * s.width, input_gain(s), s);
     et_node *mixed = et_attention(scope, q, kv, g->target, g->source, &options);
-    return after(scope, x, projection(et_in(scope, "output"), mixed, s.width, s), s);
+    return after(scope, x, projection(et_in(scope, "output"), mixed, s.width, 1, s), s);
 }
 
 et_node *et_transformer_table(et_scope *scope, const et_transformer *model)
@@ -160,7 +177,7 @@ et_node *et_transformer_cross_cache(et_scope *scope, const et_transformer *model
 {
     stack s = { &model->decoder, model->width, row_tile };
     et_scope *at = et_in(et_at(et_in(scope, "decoder"), "layer", layer), "cross_attention");
-    return projection(et_in(at, "key_value"), encoded, 2 * model->width, s);
+    return projection(et_in(at, "key_value"), encoded, 2 * model->width, input_gain(s), s);
 }
 
 static et_node *cache_input(et_scope *scope, const char *kind, int layer, int64_t rows,
@@ -182,16 +199,17 @@ static et_node *decode_layer(et_scope *root, et_scope *layer, int index, et_node
 {
     int heads = s.options->num_attention_heads;
     et_scope *self = et_in(layer, "self_attention");
-    et_node *qkv = projection(et_in(self, "qkv"), before(self, x, s), 3 * s.width, s);
+    et_node *qkv =
+        projection(et_in(self, "qkv"), before(self, x, s), 3 * s.width, input_gain(s), s);
     et_node *mixed =
         et_cached_attention(qkv, cache_input(root, "self", index, step->slots, s.width),
                             inputs->slot, NULL, inputs->self_length, heads);
-    x = after(self, x, projection(et_in(self, "output"), mixed, s.width, s), s);
+    x = after(self, x, projection(et_in(self, "output"), mixed, s.width, 1, s), s);
     et_scope *cross = et_in(layer, "cross_attention");
-    et_node *q = projection(et_in(cross, "query"), before(cross, x, s), s.width, s);
+    et_node *q = projection(et_in(cross, "query"), before(cross, x, s), s.width, input_gain(s), s);
     mixed = et_cached_attention(q, cache_input(root, "cross", index, step->source_rows, s.width),
                                 NULL, inputs->cross_begin, inputs->cross_length, heads);
-    x = after(cross, x, projection(et_in(cross, "output"), mixed, s.width, s), s);
+    x = after(cross, x, projection(et_in(cross, "output"), mixed, s.width, 1, s), s);
     return feed_forward_block(et_in(layer, "feed_forward"), x, s);
 }
 
