@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -271,16 +272,18 @@ static int64_t best_step(const et_checkpoints *self)
 /* Removes what info.json does not name: former best ones, and what a killed run left. */
 static void sweep_best(const et_checkpoints *self)
 {
+    const size_t prefix = strlen(ET_CHECKPOINT_BEST_PREFIX);
     int64_t keep = best_step(self);
     DIR *stream = opendir(self->best_directory);
     if (!stream)
         return;
     et_manifest_sweep(self->best_directory);
     for (const struct dirent *item; (item = readdir(stream)) != NULL;) {
-        int64_t step;
         char name[64];
-        if (sscanf(item->d_name, ET_CHECKPOINT_BEST_PREFIX "%" SCNd64, &step) != 1)
+        if (strncmp(item->d_name, ET_CHECKPOINT_BEST_PREFIX, prefix) != 0)
             continue;
+        /* What is not a number makes another name. */
+        const int64_t step = strtoll(item->d_name + prefix, NULL, 10);
         snprintf(name, sizeof name, ET_CHECKPOINT_BEST_PREFIX "%" PRId64 ET_CHECKPOINT_SUFFIX,
                  step);
         if (step == keep || keep < 0 || strcmp(name, item->d_name) != 0)
