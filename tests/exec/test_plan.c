@@ -232,6 +232,49 @@ static void test_plan__names_the_first_bad_value(void **state)
     test_model_close(&model);
 }
 
+/* Loss with the weights moved by `by` along direction. */
+static double loss_along(test_model *model, const float *start, const float *direction, double by)
+{
+    float *values = et_params_values(model->params);
+    for (int64_t i = 0; i < et_params_flat_size(model->params); i++)
+        values[i] = start[i] + (float)by * direction[i];
+    et_params_changed(model->params, true);
+    et_plan_run(model->plan, (et_random){ 11, 3, 0 });
+    return *(const float *)et_plan_output(model->plan, 0).data;
+}
+
+/* The whole gradient, dropout and all: along itself the loss changes by its squared norm. */
+static void test_plan__whole_gradient(void **state)
+{
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        test_model model;
+        norm_first = k;
+        activation = ET_ACTIVATION_GELU;
+        test_model_open(&model, transformer_loss);
+        bind_batch(model.plan);
+        int64_t size = et_params_flat_size(model.params);
+        float *start = malloc((size_t)size * sizeof *start);
+        float *direction = malloc((size_t)size * sizeof *direction);
+        assert_true(start && direction);
+        memcpy(start, et_params_values(model.params), (size_t)size * sizeof *start);
+        et_plan_run(model.plan, (et_random){ 11, 3, 0 });
+        double square = 0;
+        for (int64_t i = 0; i < size; i++) {
+            direction[i] = et_params_gradients(model.params)[i];
+            square += (double)direction[i] * (double)direction[i];
+        }
+        double step = 0.002 / sqrt(square);
+        double change = (loss_along(&model, start, direction, step) -
+                         loss_along(&model, start, direction, -step)) /
+                        (2 * step);
+        assert_true(fabs(change - square) < 0.01 * square);
+        free(start);
+        free(direction);
+        test_model_close(&model);
+    }
+}
+
 static et_node *mismatched(et_scope *s)
 {
     et_node *a = et_param(s, "a", et_shape_2(3, 4), (et_init){ ET_INIT_ONES, 0 });
@@ -264,6 +307,7 @@ int main(void)
         cmocka_unit_test(test_plan__allocates_nothing),
         cmocka_unit_test(test_plan__reuse_saves_memory),
         cmocka_unit_test(test_plan__names_the_first_bad_value),
+        cmocka_unit_test(test_plan__whole_gradient),
         cmocka_unit_test(test_plan__a_bad_shape_is_named_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
