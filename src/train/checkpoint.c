@@ -47,6 +47,7 @@ struct et_checkpoints {
     char *model_dir, *directory, *best_directory;
     int lock; /* -1: not held */
     et_manifest manifest;
+    size_t taken_up;            /* of its newest entries: not committed yet */
     et_safetensors_item *items; /* the state's tensors, with data in the snapshot */
     size_t item_count;
     char *snapshot;
@@ -119,7 +120,7 @@ static int prepare(et_checkpoints *self, const char *model_dir, et_error *error)
     if (!status)
         status = self->options.locked ? ET_OK : et_checkpoints_lock(&self->lock, model_dir, error);
     if (!status)
-        status = et_checkpoint_list(&self->manifest, self->directory, error);
+        status = et_checkpoint_list(&self->manifest, &self->taken_up, self->directory, error);
     if (!status)
         status = make_snapshot(self, error);
     if (!status)
@@ -455,6 +456,20 @@ size_t et_checkpoints_memory(const et_checkpoints *checkpoints)
 
 /* Restoring --------------------------------------------------------------------------- */
 
+/* Finishes the commit that a kill prevented, now that the file is known to be sound: what that
+ * save would have let go goes. */
+static void commit_taken_up(et_checkpoints *self)
+{
+    et_error error = ET_ERROR_INIT;
+    int status = thin_out(&self->manifest, self->options.max_to_keep, &error);
+    if (!status)
+        status = et_manifest_commit(&self->manifest, self->directory, &error);
+    if (status)
+        et_log(ET_LOG_WARNING, "%s; tried again with the next save", error.text);
+    else
+        self->taken_up = 0;
+}
+
 int et_checkpoints_restore(et_checkpoints *checkpoints, int64_t *step, et_error *error)
 {
     et_safetensors *file;
@@ -473,7 +488,10 @@ int et_checkpoints_restore(et_checkpoints *checkpoints, int64_t *step, et_error 
                   : et_alloc_failed(error, strlen(checkpoints->directory), "a path");
     et_free(path);
     et_safetensors_close(file);
-    if (!status)
-        *step = checkpoints->newest_step = found;
-    return status;
+    if (status)
+        return status;
+    *step = checkpoints->newest_step = found;
+    if (checkpoints->taken_up && index + 1 == (int64_t)checkpoints->manifest.count)
+        commit_taken_up(checkpoints);
+    return ET_OK;
 }

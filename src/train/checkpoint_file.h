@@ -30,8 +30,8 @@ int et_checkpoint_file_restore(et_state *state, const et_safetensors *file, cons
 
 /* The manifest of a directory of checkpoints: a damaged one is named in a warning and made
  * anew from the files; complete files newer than all it names (a kill came before the commit)
- * are taken up. */
-int et_checkpoint_list(et_manifest *out, const char *directory, et_error *error);
+ * are taken up. *taken_up: how many of the newest the one on disk does not name. */
+int et_checkpoint_list(et_manifest *out, size_t *taken_up, const char *directory, et_error *error);
 
 /* The newest entry of the manifest whose file is sound, opened. *index is its place, or -1
  * when the manifest is empty (then *file is NULL). Damaged and missing ones are named in

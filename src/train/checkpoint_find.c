@@ -39,8 +39,9 @@ static int take_up(et_manifest *manifest, const char *directory, et_error *error
     return status;
 }
 
-int et_checkpoint_list(et_manifest *out, const char *directory, et_error *error)
+int et_checkpoint_list(et_manifest *out, size_t *taken_up, const char *directory, et_error *error)
 {
+    *taken_up = 0;
     et_error reason = ET_ERROR_INIT;
     int status = et_manifest_load(out, directory, &reason);
     if (status == ET_EFORMAT) {
@@ -49,7 +50,9 @@ int et_checkpoint_list(et_manifest *out, const char *directory, et_error *error)
     } else if (status) {
         return et_fail(error, status, "%s", reason.text);
     }
+    size_t named = out->count;
     status = take_up(out, directory, error);
+    *taken_up = out->count - named;
     if (status)
         et_manifest_release(out);
     return status;
@@ -86,7 +89,8 @@ int et_checkpoint_open_newest(et_safetensors **file, int64_t *step, int64_t *ind
 static int newest_in(char **path, const char *directory, et_error *error)
 {
     et_manifest manifest;
-    int status = et_checkpoint_list(&manifest, directory, error);
+    size_t taken_up;
+    int status = et_checkpoint_list(&manifest, &taken_up, directory, error);
     if (status)
         return status;
     et_safetensors *file = NULL;
