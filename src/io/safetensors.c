@@ -100,9 +100,9 @@ static int parse_header(const et_value **out, et_safetensors *file, et_error *er
     if (length < 2 || text[0] != '{' || text[length - 1] != '}')
         return bad_header(file, NULL, "its header is not a JSON object", error);
     et_value *header;
-    const int status = et_json_parse(&header, &file->arena, text, length, file->path, error);
+    const int status = et_json_parse(&header, &file->arena, text, length, "header", error);
     *out = header;
-    return status;
+    return status ? et_fail_while(error, status, "%s: damaged", file->path) : status;
 }
 
 /* (4) */

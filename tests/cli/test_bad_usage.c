@@ -1,0 +1,165 @@
+/* Words of the command line that are wrong: exit code 2, or 3 for names of things that are not
+ * there; and those that look wrong but are right. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bad_case.h"
+
+static void test_bad_usage__commands(void **state)
+{
+    (void)state;
+    static const bad_case cases[] = {
+        { "", .code = 2, .words = { "no command given" }, .lines = -1 },
+        { "trian", .code = 2, .words = { "no command trian", "Nearest: train", "etude --help" } },
+        { "xyzzy", .code = 2, .words = { "no command xyzzy; `etude --help` shows all" } },
+        { "--verbose", .code = 2, .words = { "no command --verbose" } },
+        { "help xyzzy", .code = 2, .words = { "no command xyzzy" } },
+        { "'a\033[31m\nb'", .code = 2, .words = { "no command a?[31m?b" } },
+    };
+    bad_run(cases, COUNT(cases));
+}
+
+static void test_bad_usage__options(void **state)
+{
+    (void)state;
+    static const bad_case cases[] = {
+        { "train", .code = 2, .words = { "--model-dir is missing" } },
+        { "train --model-dir m", .code = 2, .words = { "--experiment is missing", "etude list" } },
+        { "train --experiment translation/tiny", .code = 2, .words = { "--model-dir is missing" } },
+        { "train --experimant translation/tiny", .code = 2,
+          .words = { "train: no option --experimant", "Nearest: --experiment;",
+                     "`etude train --help`" } },
+        { "train --param_override x=1", .code = 2, .words = { "Nearest: --params-override" } },
+        { "train --model-dir", .code = 2, .words = { "--model-dir wants DIR after it" } },
+        { "train --model-dir --set a.b=1", .code = 2,
+          .words = { "--model-dir wants DIR", "found --set", "--model-dir=--set" } },
+        { "train --accept-changes=yes", .code = 2, .words = { "takes no value", "found yes" } },
+        { "train runs/a", .code = 2, .words = { "train takes no argument, found runs/a" } },
+        { TRAIN "--set train_steps", .code = 2, .words = { "--set train_steps", "key=value" } },
+        { TRAIN "--set =5", .code = 2, .words = { "--set =5", "key=value" } },
+        { "translate", .code = 2, .words = { "translate: --model-dir is missing" } },
+        { "translate --model-dir m --beam-size four", .code = 2,
+          .words = { "--beam-size four: not a whole number" } },
+        { "translate --model-dir m --beam-size 1.5", .code = 2, .words = { "1.5: not a whole" } },
+        { "translate --model-dir m --beam-size=-1", .code = 2, .words = { "not be negative" } },
+        { "translate --model-dir m --max-length 1e300", .code = 2, .words = { "at most 1,000" } },
+        { "translate --model-dir m --alpha nan", .code = 2, .words = { "nan: not a number" } },
+        { "translate --model-dir m --alpha=-1", .code = 2, .words = { "not be negative" } },
+        { "translate --model-dir m --batch 0", .code = 2, .words = { "--batch 0: at least one" } },
+        { "translate --model-dir m --precision int8", .code = 2,
+          .words = { "--precision int8: choose float32 or bfloat16" } },
+        { "evaluate --model-dir m", .code = 2, .words = { "--source is missing" } },
+        { "evaluate --model-dir m --source a.en", .code = 2,
+          .words = { "--reference is missing" } },
+        { "evaluate --model-dir m --source a.en --reference a.de --tokenize zh", .code = 2,
+          .words = { "--tokenize zh: choose 13a, none or char" } },
+        { "score", .code = 2, .words = { "found 0 files, wants one" } },
+        { "score a.de a.en", .code = 2, .words = { "found 2 files, wants one" } },
+        { "score a.de --width 18", .code = 2, .words = { "--width 18: at most 17" } },
+        { "average", .code = 2, .words = { "--output is missing" } },
+        { "average --output x", .code = 2, .words = { "no checkpoint given" } },
+        { "inspect", .code = 2, .words = { "name a checkpoint, or the directory of a run" } },
+        { "list translation/tiny translation/base", .code = 2, .words = { "one experiment" } },
+    };
+    bad_run(cases, COUNT(cases));
+}
+
+/* Right words for things that are not there. */
+static void test_bad_usage__names(void **state)
+{
+    (void)state;
+    static const bad_case cases[] = {
+        { "train --experiment translation/tony --model-dir m", .code = 3,
+          .words = { "no experiment named translation/tony", "Nearest: translation/tiny",
+                     "etude list" } },
+        { "list translation/bass", .code = 3, .words = { "Nearest: translation/base" } },
+        { "translate --model-dir none", .code = 3, .words = { "none: no such directory" } },
+        { "translate --model-dir .", .code = 3,
+          .words = { ".: no run of etude", "params.yaml is missing" } },
+        { "evaluate --model-dir m --source none.en --reference a.de", .code = 3,
+          .words = { "none.en" } },
+        { "score none.de", .code = 3, .words = { "none.de" } },
+        { "average --output x none.safetensors", .code = 3, .words = { "none.safetensors" } },
+        { "inspect none.safetensors", .code = 3, .words = { "none.safetensors" } },
+        { "inspect .", .code = 3, .words = { ".: no checkpoint there" } },
+        { "inspect a.en", .code = 3, .words = { "a.en: not a safetensors file" } },
+    };
+    bad_run(cases, COUNT(cases));
+}
+
+/* Every command: help with an example, on standard output, exit code 0. */
+static void test_bad_usage__help(void **state)
+{
+    (void)state;
+    static const char *const commands[] = { "train",   "evaluate", "translate", "score",
+                                            "average", "inspect",  "list" };
+    static const char *const forms[] = { "%s --help", "%s -h", "help %s" };
+    for (size_t i = 0; i < COUNT(commands); i++)
+        for (size_t k = 0; k < COUNT(forms); k++) {
+            char line[64], example[64];
+            snprintf(line, sizeof line, forms[k], commands[i]);
+            snprintf(example, sizeof example, "example:\n    etude %s ", commands[i]);
+            bad_end end = bad_start(line, NULL, NULL);
+            assert_int_equal(end.code, 0);
+            assert_string_equal(end.err, "");
+            bad_assert_says(line, end.out, example);
+            bad_release(&end);
+        }
+    static const char *const general[] = { "--help", "-h", "help", "--version", "list" };
+    for (size_t i = 0; i < COUNT(general); i++) {
+        bad_end end = bad_start(general[i], NULL, NULL);
+        assert_int_equal(end.code, 0);
+        assert_string_equal(end.err, "");
+        bad_assert_says(general[i], end.out, i < 3 ? "usage: etude" : i < 4 ? "etude " : "/tiny");
+        bad_release(&end);
+    }
+}
+
+/* What a list shows is what a run has: the experiment's values, not the fields' defaults. */
+static void test_bad_usage__list_values(void **state)
+{
+    (void)state;
+    bad_end end = bad_start("list translation/tiny", NULL, NULL);
+    assert_int_equal(end.code, 0);
+    bad_assert_says("list", end.out, "task.model.embedding_width: 128 ");
+    bad_assert_says("list", end.out, "trainer.train_steps: 6000 ");
+    bad_assert_says("list", end.out, "task.sentencepiece_model_path: null ");
+    bad_release(&end);
+}
+
+/* Model Garden's spellings, and orders and forms that people use. */
+static void test_bad_usage__accepted(void **state)
+{
+    (void)state;
+    static const bad_case cases[] = {
+        { "train --experiment=translation/tiny --config_file=tiny.yaml --model_dir=m "
+          "--params_override=trainer.train_steps=2,runtime.seed=4",
+          .lines = -1, .made = "m" },
+        { "train --model-dir 'm n/o' --config tiny.yaml", .lines = -1, .made = "m n" },
+        { TRAIN "--params-override '{trainer: {train_steps: 1}, runtime: {seed: 3}}'", .lines = -1,
+          .made = "m" },
+        { TRAIN "--set 'task.train_data.source_path=[a.en, a.en]' "
+                "--set 'task.train_data.target_path=[a.de, \"a.de\"]'",
+          .lines = -1, .made = "m" },
+        { TRAIN "--set trainer.train_steps=1e0", .lines = -1, .made = "m" },
+        { "score a.de --lowercase", .input = "a.de" },
+        { "score --width=3 -- a.de", .input = "a.de" },
+    };
+    bad_run(cases, COUNT(cases));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bad_usage__commands),    cmocka_unit_test(test_bad_usage__options),
+        cmocka_unit_test(test_bad_usage__names),       cmocka_unit_test(test_bad_usage__help),
+        cmocka_unit_test(test_bad_usage__list_values), cmocka_unit_test(test_bad_usage__accepted),
+    };
+    return cmocka_run_group_tests(tests, bad_set_up, bad_tear_down);
+}
