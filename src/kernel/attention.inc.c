@@ -18,18 +18,12 @@ typedef struct room {
     float *k, *k_across, *v_across, *dk, *dv; /* [keys, dim]; across: [dim, padded_keys] */
     float *q, *dout, *dq;                     /* [ET_ATTENTION_ROWS, dim] */
     float *p, *ds;                            /* [ET_ATTENTION_ROWS, padded_keys] */
-    uint8_t *keep;                            /* [ET_ATTENTION_ROWS, keep_stride(keys)] bits */
+    uint8_t *keep;                            /* [ET_ATTENTION_ROWS, keep_stride(keys)] bytes */
 } room;
 
 static int whole_vectors(int count)
 {
     return (count + V_LANES - 1) / V_LANES * V_LANES;
-}
-
-/* Bytes of a row of dropout bits: whole vectors of the widest table. */
-static int keep_stride(int keys)
-{
-    return (int)(et_attention_padded((size_t)keys) / 8);
 }
 
 static tile tile_of(const et_attention_shape *shape, int64_t item)
@@ -66,7 +60,7 @@ static room room_of(const et_attention_shape *shape, const tile *at, float *scra
     to.ds = to.p + ET_ATTENTION_ROWS * keys;
     next = to.ds + ET_ATTENTION_ROWS * keys;
     to.keep = (uint8_t *)next;
-    next += ET_ATTENTION_ROWS * (keys / 32 + 1);
+    next += keys + 2; /* keep_stride() is at most keys / 4 */
     et_assert((size_t)(next - base) <= shape->scratch_per_thread);
     (void)base;
     return to;
@@ -111,7 +105,8 @@ ET_INLINE void put_rows(void *y, const float *from, int64_t at, int64_t stride, 
 }
 
 /* A product on scratch: c [m, n] (+)= a [m, k] b [k, n]. a's element (i, l) is at
- * i * a_row + l * a_step, so a may lie across; n is whole vectors. */
+ * i * a_row + l * a_step, so a may lie across; n is whole vectors. Rows beyond m, up to a
+ * multiple of 8, are computed from what is there and mean nothing: scratch has room for them. */
 typedef struct operands {
     float *c;
     const float *a, *b;
@@ -154,12 +149,10 @@ ET_INLINE void product_block(const operands *at, int i, int j, const int rows, c
 ET_INLINE void product_columns(const operands *at, int m, int j, const int vectors)
 {
     int i = 0;
-    for (; i + V_PRODUCT_ROWS <= m; i += V_PRODUCT_ROWS)
+    for (; i + V_PRODUCT_ROWS / 2 < m; i += V_PRODUCT_ROWS)
         product_block(at, i, j, V_PRODUCT_ROWS, vectors);
-    for (; i + V_PRODUCT_ROWS / 2 <= m; i += V_PRODUCT_ROWS / 2)
+    for (; i < m; i += V_PRODUCT_ROWS / 2)
         product_block(at, i, j, V_PRODUCT_ROWS / 2, vectors);
-    for (; i < m; i++)
-        product_block(at, i, j, 1, vectors);
 }
 
 static void product(const operands *at, int m, int n)
@@ -201,9 +194,8 @@ static void keep_pass(const room *in, const et_attention_shape *shape, const til
 {
     const uint64_t heads = (uint64_t)shape->heads;
     const uint64_t first = ((uint64_t)(at->query_row + now->first) * heads + at->head) << 13;
-    if (shape->rate > 0 && now->keys > 0)
-        keep_grid(in->keep, keep_stride(at->keys), stream, first, heads << 13, now->rows,
-                  (now->keys + 7) / 8);
+    if (shape->rate > 0)
+        keep_grid(in->keep, keep_stride(now->keys), stream, first, heads << 13, now->rows);
 }
 
 /* q scaled, and p = scores of the pass. */
@@ -218,30 +210,29 @@ ET_INLINE void scores(const room *in, const et_attention_shape *shape, const til
     product(&s, now->rows, now->columns);
 }
 
-/* Scores of one row become weights; returns the log of the sum of exp. Columns beyond the
- * visible keys become 0. */
-static float weights_row(float *p, int seen, int columns)
+/* Scores of one row become weights; the largest score and the sum of exponentials are kept for
+ * the caller's logarithm. Columns beyond the visible keys become 0. */
+static void weights_row(float *p, float *largest, float *total, int seen, int columns)
 {
     vf most = v_set(-INFINITY), sum = v_set(0.0f);
-    if (seen == 0) {
-        memset(p, 0, (size_t)columns * sizeof *p);
-        return -INFINITY;
-    }
+    *total = 1.0f;
+    *largest = -INFINITY;
+    if (seen == 0)
+        return;
     for (int j = 0; j < seen; j += V_LANES)
         most = v_max(v_select(v_first(seen - j), v_load(p + j), most), most);
-    const float largest = v_largest(most);
+    *largest = v_largest(most);
     for (int j = 0; j < columns; j += V_LANES) {
         vf e = v_set(0.0f);
         if (j < seen)
-            e = v_select(v_first(seen - j), v_exp(v_load(p + j) - v_set(largest)), e);
+            e = v_select(v_first(seen - j), v_exp(v_load(p + j) - v_set(*largest)), e);
         v_store(p + j, e);
         sum = sum + e;
     }
-    const float total = v_sum(sum);
-    const vf inverse = v_set(1.0f / total);
+    *total = v_sum(sum);
+    const vf inverse = v_set(1.0f / *total);
     for (int j = 0; j < seen; j += V_LANES)
         v_store(p + j, v_load(p + j) * inverse);
-    return largest + logf(total);
 }
 
 static void drop_row(float *p, const uint8_t *keep, float scale, int columns)
@@ -256,21 +247,26 @@ ET_INLINE void attend_pass(void *out, float *lse, const void *q, const et_attent
 {
     scores(in, shape, at, now, q, dtype);
     keep_pass(in, shape, at, now, stream);
+    float largest[ET_ATTENTION_ROWS], total[ET_ATTENTION_ROWS];
+    const int64_t first_row = at->query_row + now->first;
+    for (int i = 0; i < ET_ATTENTION_ROWS; i++)
+        largest[i] = total[i] = 1.0f;
     for (int i = 0; i < now->rows; i++) {
         float *p = in->p + i * at->padded_keys;
-        const int64_t row = at->query_row + now->first + i;
-        const float row_lse = weights_row(p, visible(shape, now, i), now->columns);
-        if (lse)
-            lse[row * shape->heads + at->head] = row_lse;
+        weights_row(p, &largest[i], &total[i], visible(shape, now, i), now->columns);
         if (shape->rate > 0)
-            drop_row(p, in->keep + i * keep_stride(at->keys), et_dropout_scale(shape->rate),
+            drop_row(p, in->keep + i * keep_stride(now->keys), et_dropout_scale(shape->rate),
                      now->columns);
     }
+    for (int i = 0; lse && i < ET_ATTENTION_ROWS; i += V_LANES)
+        v_store(largest + i, v_load(largest + i) + v_log(v_load(total + i)));
+    for (int i = 0; lse && i < now->rows; i++)
+        lse[(first_row + i) * shape->heads + at->head] = largest[i];
     const operands o = { in->dout, in->p,   in->k,     at->dim, at->padded_keys,
                          1,        at->dim, now->keys, false };
     product(&o, now->rows, at->dim);
-    put_rows(out, in->dout, (at->query_row + now->first) * shape->out_stride + at->column,
-             shape->out_stride, now->rows, at->dim, shape->head_dim, 1.0f, dtype);
+    put_rows(out, in->dout, first_row * shape->out_stride + at->column, shape->out_stride,
+             now->rows, at->dim, shape->head_dim, 1.0f, dtype);
 }
 
 /* Forward, the place of k by rows holds v by rows, and that of dout the output. */
@@ -346,7 +342,7 @@ ET_INLINE void grad_pass(void *dq, const void *dout, const float *lse, const voi
     product(&dp, now->rows, now->columns);
     for (int i = 0; i < now->rows; i++)
         grad_row(in->p + i * keys, in->ds + i * keys,
-                 shape->rate > 0 ? in->keep + i * keep_stride(at->keys) : NULL,
+                 shape->rate > 0 ? in->keep + i * keep_stride(now->keys) : NULL,
                  et_dropout_scale(shape->rate), lse[(row + i) * shape->heads + at->head],
                  visible(shape, now, i), now->columns);
     const operands to_q = { in->dq, in->ds, in->k, dim, keys, 1, dim, now->keys, false };

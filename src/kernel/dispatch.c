@@ -66,6 +66,5 @@ size_t et_attention_scratch(int longest_query, int longest_key, int head_dim)
     (void)longest_query;
     /* k, its transpose, v's transpose, dk, dv; q, dout, dq of a pass; weights and their
      * gradient of a pass; its dropout bits; one line of slack for alignment. */
-    return 5 * keys * dim + ET_ATTENTION_ROWS * (3 * dim + 2 * keys + keys / 32 + 1) +
-           ET_ATTENTION_PAD;
+    return 5 * keys * dim + ET_ATTENTION_ROWS * (3 * dim + 2 * keys) + keys + 2 + ET_ATTENTION_PAD;
 }

@@ -9,6 +9,7 @@
  *   v_max, v_min     the second operand where either is a NaN
  *   v_sqrt, v_round  to the nearest whole number
  *   v_scale2         p * 2^n, n a whole number in [-126, 128]
+ *   v_split          x = m 2^e, m in [1, 2); x positive, normal and finite
  *   v_gt, v_not_le   a > b; not (a <= b), which is true for a NaN
  *   v_first(n)       true in the first n lanes
  *   v_bits           lanes lane.. of a run of packed bits; lane is a multiple of V_LANES
@@ -16,7 +17,8 @@
  *   v_sum, v_largest over the lanes, in a fixed order
  *   v_transpose      V_LANES vectors as a square matrix
  *   vd               sums in double: v_add_squares, v_total
- *   v_keep           dropout's decisions for V_BLOCKS Philox blocks; see simd_random.h
+ *   v_keep           dropout's decisions for V_BLOCKS Philox blocks, base + offset[i]; see
+ *                    simd_random.h
  *
  * Everything is static, so that nothing compiled with an instruction set's flags can be linked
  * into code that must run without it. Include this once per compiled table. */

@@ -126,6 +126,15 @@ ET_INLINE vf v_scale2(vf p, vf n)
     return p * first * second;
 }
 
+ET_INLINE vf v_split(vf x, vf *exponent)
+{
+    __m256i bits = _mm256_castps_si256(x);
+    __m256i power = _mm256_sub_epi32(_mm256_srli_epi32(bits, 23), _mm256_set1_epi32(127));
+    __m256i fraction = _mm256_and_si256(bits, _mm256_set1_epi32(0x7fffff));
+    *exponent = _mm256_cvtepi32_ps(power);
+    return _mm256_castsi256_ps(_mm256_or_si256(fraction, _mm256_set1_epi32(0x3f800000)));
+}
+
 ET_INLINE vm v_gt(vf a, vf b)
 {
     return _mm256_cmp_ps(a, b, _CMP_GT_OQ);
@@ -208,11 +217,12 @@ ET_INLINE double v_total(vd sum)
 
 /* Four Philox counters in 64-bit lanes, as in simd_avx512.h. An unsigned a >= b is
  * max(a, b) == a here. */
-ET_INLINE void v_keep(uint8_t keep[V_BLOCKS], const uint64_t index[V_BLOCKS],
+ET_INLINE void v_keep(uint8_t keep[V_BLOCKS], uint64_t base, const uint64_t offset[V_BLOCKS],
                       const keep_stream *stream)
 {
     const __m256i m0 = _mm256_set1_epi64x(ET_PHILOX_M0), m1 = _mm256_set1_epi64x(ET_PHILOX_M1);
-    __m256i in_order = _mm256_loadu_si256((const __m256i *)index);
+    __m256i in_order = _mm256_add_epi64(_mm256_set1_epi64x((int64_t)base),
+                                        _mm256_loadu_si256((const __m256i *)offset));
     __m256i c0 = _mm256_permute4x64_epi64(in_order, 0xd8);
     __m256i c1 = _mm256_srli_epi64(c0, 32);
     __m256i c2 = _mm256_set1_epi64x(stream->counter[0]);

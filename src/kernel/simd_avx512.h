@@ -111,6 +111,12 @@ ET_INLINE vf v_scale2(vf p, vf n)
     return _mm512_scalef_ps(p, n);
 }
 
+ET_INLINE vf v_split(vf x, vf *exponent)
+{
+    *exponent = _mm512_getexp_ps(x);
+    return _mm512_getmant_ps(x, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_src);
+}
+
 ET_INLINE vm v_gt(vf a, vf b)
 {
     return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ);
@@ -205,12 +211,13 @@ ET_INLINE double v_total(vd sum)
  * then holds both halves that a round needs, and what stands in the high halves is ignored by
  * the next product. Even lanes take blocks 0-3, odd lanes 4-7, so that two interleavings bring
  * the words into the order of elements. */
-ET_INLINE void v_keep(uint8_t keep[V_BLOCKS], const uint64_t index[V_BLOCKS],
+ET_INLINE void v_keep(uint8_t keep[V_BLOCKS], uint64_t base, const uint64_t offset[V_BLOCKS],
                       const keep_stream *stream)
 {
     const __m512i m0 = _mm512_set1_epi64(ET_PHILOX_M0), m1 = _mm512_set1_epi64(ET_PHILOX_M1);
     __m512i order = _mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7);
-    __m512i c0 = _mm512_permutexvar_epi64(order, _mm512_loadu_si512(index));
+    __m512i index = _mm512_add_epi64(_mm512_set1_epi64((int64_t)base), _mm512_loadu_si512(offset));
+    __m512i c0 = _mm512_permutexvar_epi64(order, index);
     __m512i c1 = _mm512_srli_epi64(c0, 32);
     __m512i c2 = _mm512_set1_epi64(stream->counter[0]);
     __m512i c3 = _mm512_set1_epi64(stream->counter[1]);

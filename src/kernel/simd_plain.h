@@ -114,6 +114,13 @@ ET_INLINE vf v_scale2(vf p, vf n)
     return p * (vf)((half + 127) << 23) * (vf)((rest + 127) << 23);
 }
 
+ET_INLINE vf v_split(vf x, vf *exponent)
+{
+    const vm bits = (vm)x, power = (bits >> 23) - 127;
+    *exponent = (vf){ (float)power[0], (float)power[1], (float)power[2], (float)power[3] };
+    return (vf)((bits & 0x7fffff) | 0x3f800000);
+}
+
 ET_INLINE vm v_gt(vf a, vf b)
 {
     return a > b;
@@ -168,10 +175,11 @@ ET_INLINE double v_total(vd sum)
     return sum.lane[0] + sum.lane[1] + sum.lane[2] + sum.lane[3];
 }
 
-ET_INLINE void v_keep(uint8_t keep[V_BLOCKS], const uint64_t index[V_BLOCKS],
+ET_INLINE void v_keep(uint8_t keep[V_BLOCKS], uint64_t base, const uint64_t offset[V_BLOCKS],
                       const keep_stream *stream)
 {
-    uint32_t c0 = (uint32_t)index[0], c1 = (uint32_t)(index[0] >> 32);
+    const uint64_t index = base + offset[0];
+    uint32_t c0 = (uint32_t)index, c1 = (uint32_t)(index >> 32);
     uint32_t c2 = stream->counter[0], c3 = stream->counter[1];
     for (int round = 0; round < 10; round++) {
         uint64_t p0 = (uint64_t)c0 * ET_PHILOX_M0, p1 = (uint64_t)c2 * ET_PHILOX_M1;

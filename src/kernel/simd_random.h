@@ -25,39 +25,39 @@ static keep_stream keep_stream_of(et_random random, uint32_t site, float rate)
 /* keep[b] = the decisions of block first + b. */
 static void keep_run(uint8_t *keep, const keep_stream *stream, uint64_t first, int blocks)
 {
+    static const uint64_t offset[8] = { 0, 1, 2, 3, 4, 5, 6, 7 };
     int done = 0;
-    uint64_t index[V_BLOCKS];
-    for (; done < blocks; done += V_BLOCKS) {
+    for (; done + V_BLOCKS <= blocks; done += V_BLOCKS)
+        v_keep(keep + done, first + (uint64_t)done, offset, stream);
+    if (done < blocks) {
         uint8_t last[V_BLOCKS];
-        bool whole = blocks - done >= V_BLOCKS;
-        for (int i = 0; i < V_BLOCKS; i++)
-            index[i] = first + (uint64_t)(done + i);
-        v_keep(whole ? keep + done : last, index, stream);
-        if (!whole)
-            memcpy(keep + done, last, (size_t)(blocks - done));
+        v_keep(last, first + (uint64_t)done, offset, stream);
+        memcpy(keep + done, last, (size_t)(blocks - done));
     }
 }
 
-/* keep[r * stride + b] = the decisions of block first + r * step + b, for rows * blocks of them,
- * blocks > 0: short rows share one call of the generator. */
-static void keep_grid(uint8_t *keep, int stride, const keep_stream *stream, uint64_t first,
-                      uint64_t step, int rows, int blocks)
+/* Bytes from one row of keep_grid() to the next: `columns` bits in a power of two of bytes, or
+ * in a multiple of 8, so that calls of the generator end with a row or share out whole rows. */
+static int keep_stride(int columns)
 {
-    int to_row = 0, to_block = 0, row = 0, block = 0;
-    while (to_row < rows) {
-        uint64_t index[V_BLOCKS];
-        uint8_t bytes[V_BLOCKS];
-        for (int i = 0; i < V_BLOCKS; i++) {
-            index[i] = first + (uint64_t)row * step + (uint64_t)block;
-            row += ++block == blocks;
-            block = block == blocks ? 0 : block;
-        }
-        v_keep(bytes, index, stream);
-        for (int i = 0; i < V_BLOCKS && to_row < rows; i++) {
-            keep[to_row * stride + to_block] = bytes[i];
-            to_row += ++to_block == blocks;
-            to_block = to_block == blocks ? 0 : to_block;
-        }
+    const int blocks = (columns + 7) / 8;
+    int stride = 1;
+    while (stride < blocks && stride < 8)
+        stride *= 2;
+    return blocks <= 8 ? stride : (blocks + 7) / 8 * 8;
+}
+
+/* keep[r * stride + b] = the decisions of block first + r * step + b, stride as above. Writes
+ * up to V_BLOCKS - 1 bytes beyond the last row. */
+static void keep_grid(uint8_t *keep, int stride, const keep_stream *stream, uint64_t first,
+                      uint64_t step, int rows)
+{
+    uint64_t offset[V_BLOCKS];
+    for (int i = 0; i < V_BLOCKS; i++)
+        offset[i] = (uint64_t)(i / stride) * step + (uint64_t)(i % stride);
+    for (int at = 0; at < rows * stride; at += V_BLOCKS) {
+        uint64_t base = first + (uint64_t)(at / stride) * step + (uint64_t)(at % stride);
+        v_keep(keep + at, base, offset, stream);
     }
 }
 

@@ -23,7 +23,8 @@ extern const int64_t some_rows[4], some_widths[6];
 /* malloc that fails the test; exact size, so that ASan sees one element too many. */
 void *make(size_t count, size_t size);
 
-/* count numbers of a normal distribution times scale, as float32 or act type; use names them. */
+/* count numbers of mean 0 and standard deviation scale, uniform, as float32 or act type; use names
+ * them. */
 float *make_floats(size_t count, float scale, uint32_t use);
 void *make_act(size_t count, float scale, uint32_t use, et_dtype dtype);
 
