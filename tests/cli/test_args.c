@@ -1,0 +1,224 @@
+#include "cli/args.h"
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WORDS_MAX = 300 };
+
+/* One option of each kind. */
+typedef struct options {
+    bool flag, help;
+    const char *text;
+    int64_t count;
+    double real;
+    et_arg_list list, rest;
+} options;
+
+static int parse_words(options *o, const char *const *words, et_error *error)
+{
+    *o = (options){ .text = "untouched", .count = 7, .real = 0.5 };
+    const et_arg table[] = { { "model-dir", "DIR", "a text", ET_ARG_TEXT, &o->text, NULL },
+                             { "verbose", NULL, "a flag", ET_ARG_FLAG, &o->flag, NULL },
+                             { "batch", "N", "a count", ET_ARG_COUNT, &o->count, NULL },
+                             { "alpha", "A", "a number", ET_ARG_REAL, &o->real, NULL },
+                             { "set", "KEY=VALUE", "a list", ET_ARG_LIST, &o->list,
+                               "params-override" },
+                             { "FILE", NULL, NULL, ET_ARG_REST, &o->rest, NULL },
+                             ET_ARG_END };
+    char *copies[WORDS_MAX + 1];
+    int count = 0;
+    for (; words[count]; count++)
+        copies[count] = (char *)(uintptr_t)words[count];
+    return et_args_parse(table, "test", count, copies, &o->help, error);
+}
+
+/* Each way to write an option gives the same. */
+static void test_args__forms(void **state)
+{
+    (void)state;
+    static const char *const forms[][12] = {
+        { "--model-dir", "d", "--verbose", "--batch", "3", "--alpha", "1.5", "--set", "a=1", "f" },
+        { "f", "--model_dir=d", "--verbose", "--batch=3", "--alpha=1.5", "--params_override=a=1" },
+        { "--params-override", "a=1", "--alpha", "15e-1", "--model-dir=d", "--batch", "3e0",
+          "--verbose", "--", "f" },
+        { "--model-dir=x", "--model-dir", "d", "--verbose", "--verbose", "--batch=3", "--alpha=1.5",
+          "--set", "a=1", "f" },
+    };
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+        const char *words[14] = { NULL };
+        memcpy(words, forms[i], sizeof forms[i]);
+        options o;
+        et_error error = ET_ERROR_INIT;
+        if (parse_words(&o, words, &error))
+            fail_msg("form %zu: %s", i, error.text);
+        assert_false(o.help);
+        assert_true(o.flag);
+        assert_string_equal(o.text, "d");
+        assert_int_equal(o.count, 3);
+        assert_true(fabs(o.real - 1.5) < 1e-12);
+        assert_int_equal(o.list.count, 1);
+        assert_string_equal(o.list.items[0], "a=1");
+        assert_int_equal(o.rest.count, 1);
+        assert_string_equal(o.rest.items[0], "f");
+    }
+}
+
+/* What is not named stays; a value may be empty, hold =, begin with one - or, after =, with two;
+ * after -- and as - alone there are no options. */
+static void test_args__edges(void **state)
+{
+    (void)state;
+    options o;
+    assert_int_equal(parse_words(&o, (const char *const[]){ NULL }, NULL), ET_OK);
+    assert_string_equal(o.text, "untouched");
+    assert_int_equal(o.count, 7);
+    assert_true(o.real == 0.5);
+    assert_int_equal(o.list.count + o.rest.count, 0);
+    static const char *const words[] = {
+        "--model-dir=", "--set", "-a==b,c", "--set=--x", "-", "--batch", "0",
+        "--",           "--set", "--help",  NULL
+    };
+    assert_int_equal(parse_words(&o, words, NULL), ET_OK);
+    assert_false(o.help);
+    assert_string_equal(o.text, "");
+    assert_int_equal(o.count, 0);
+    assert_int_equal(o.list.count, 2);
+    assert_string_equal(o.list.items[0], "-a==b,c");
+    assert_string_equal(o.list.items[1], "--x");
+    assert_int_equal(o.rest.count, 3);
+    assert_string_equal(o.rest.items[0], "-");
+    assert_string_equal(o.rest.items[1], "--set");
+    assert_string_equal(o.rest.items[2], "--help");
+}
+
+static void test_args__wrong(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *words[3], *says;
+    } rows[] = {
+        { { "--model-dirs", "d" }, "test: no option --model-dirs. Nearest: --model-dir;" },
+        { { "--params_overide=1" }, "Nearest: --params-override" },
+        { { "--hepl" }, "Nearest: --help" },
+        { { "--xyzzy=1" }, "no option --xyzzy; `etude test --help`" },
+        { { "--"
+            "=" },
+          "no option --" },
+        { { "--set" }, "test: --set wants KEY=VALUE after it" },
+        { { "--set", "--verbose" }, "found --verbose; write --set=--verbose" },
+        { { "--verbose=1" }, "--verbose takes no value, found 1" },
+        { { "--batch", "x" }, "--batch x: not a whole number" },
+        { { "--batch", "" }, "--batch : not a whole number" },
+        { { "--batch", "1.5" }, "not a whole number" },
+        { { "--batch", "3 " }, "not a whole number" },
+        { { "--batch", "inf" }, "not a whole number" },
+        { { "--batch", "nan" }, "not a whole number" },
+        { { "--batch", "-1" }, "must not be negative" },
+        { { "--batch", "1000000001" }, "at most 1,000,000,000" },
+        { { "--batch", "1e400" }, "not a whole number" },
+        { { "--alpha", "nan" }, "--alpha nan: not a number" },
+        { { "--alpha", "-0.1" }, "must not be negative" },
+        { { "--alpha", "0,5" }, "--alpha 0,5: not a number" },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        options o;
+        et_error error = ET_ERROR_INIT;
+        const char *words[4] = { rows[i].words[0], rows[i].words[1], rows[i].words[2], NULL };
+        assert_int_equal(parse_words(&o, words, &error), ET_EUSAGE);
+        if (!strstr(error.text, rows[i].says))
+            fail_msg("%s: says \"%s\", not \"%s\"", words[0], error.text, rows[i].says);
+    }
+}
+
+/* A very long wrong word is cut, not written past. */
+static void test_args__long_word(void **state)
+{
+    (void)state;
+    char word[5000];
+    memset(word, 'x', sizeof word);
+    memcpy(word, "--", 2);
+    word[sizeof word - 1] = 0;
+    options o;
+    et_error error = ET_ERROR_INIT;
+    assert_int_equal(parse_words(&o, (const char *const[]){ word, NULL }, &error), ET_EUSAGE);
+    assert_non_null(strstr(error.text, "no option --xxx"));
+}
+
+static void test_args__too_many(void **state)
+{
+    (void)state;
+    const char *words[WORDS_MAX + 1] = { NULL };
+    options o;
+    et_error error = ET_ERROR_INIT;
+    for (int i = 0; i < ET_ARG_LIST_MAX; i++)
+        words[i] = "--set=a";
+    assert_int_equal(parse_words(&o, words, &error), ET_OK);
+    assert_int_equal(o.list.count, ET_ARG_LIST_MAX);
+    words[ET_ARG_LIST_MAX] = "--set=a";
+    assert_int_equal(parse_words(&o, words, &error), ET_EUSAGE);
+    assert_non_null(strstr(error.text, "--set: given more than 256 times"));
+}
+
+static void test_args__no_rest(void **state)
+{
+    (void)state;
+    const et_arg table[] = { ET_ARG_END };
+    char word[] = "file", *words[] = { word };
+    bool help;
+    et_error error = ET_ERROR_INIT;
+    assert_int_equal(et_args_parse(table, "test", 1, words, &help, &error), ET_EUSAGE);
+    assert_string_equal(error.text, "test takes no argument, found file; options begin with --");
+}
+
+/* Help wins over what comes after it, not over what was wrong before. */
+static void test_args__help(void **state)
+{
+    (void)state;
+    options o;
+    assert_int_equal(parse_words(&o, (const char *const[]){ "--help", "--x", NULL }, NULL), ET_OK);
+    assert_true(o.help);
+    assert_int_equal(parse_words(&o, (const char *const[]){ "f", "-h", NULL }, NULL), ET_OK);
+    assert_true(o.help);
+    assert_int_equal(parse_words(&o, (const char *const[]){ "--x", "-h", NULL }, NULL), ET_EUSAGE);
+    const et_arg table[] = { { "set", "KEY=VALUE", "a list", ET_ARG_LIST, &o.list, "override" },
+                             { "FILE...", NULL, NULL, ET_ARG_REST, &o.rest, NULL },
+                             ET_ARG_END };
+    char *text;
+    size_t length;
+    FILE *to = open_memstream(&text, &length);
+    et_args_help(to, table, "test", "Tests.", "etude test a");
+    fclose(to);
+    assert_string_equal(text, "usage: etude test FILE... [OPTION]...\n\nTests.\n\nexample:\n"
+                              "    etude test a\n\noptions:\n"
+                              "    --set KEY=VALUE            a list (or --override)\n"
+                              "    --help                     this text\n");
+    free(text);
+}
+
+static void test_args__precision(void **state)
+{
+    (void)state;
+    assert_int_equal(et_args_check_precision(NULL, NULL), ET_OK);
+    assert_int_equal(et_args_check_precision("float32", NULL), ET_OK);
+    assert_int_equal(et_args_check_precision("bfloat16", NULL), ET_OK);
+    assert_int_equal(et_args_check_precision("", NULL), ET_EUSAGE);
+    assert_int_equal(et_args_check_precision("float16", NULL), ET_EUSAGE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_args__forms),    cmocka_unit_test(test_args__edges),
+        cmocka_unit_test(test_args__wrong),    cmocka_unit_test(test_args__long_word),
+        cmocka_unit_test(test_args__too_many), cmocka_unit_test(test_args__no_rest),
+        cmocka_unit_test(test_args__help),     cmocka_unit_test(test_args__precision),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
