@@ -3,47 +3,15 @@
  * cache, and the median rate of the iterator over several epochs. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include <omp.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "bench.h"
 #include "data/encoded.h"
 #include "data/pair_iterator.h"
 #include "data/prefetch.h"
 
 #define EPOCHS 11
-
-static void check(int status, const et_error *error)
-{
-    if (!status)
-        return;
-    fprintf(stderr, "bench_data: %s\n", error->text);
-    exit(1);
-}
-
-static void print_processor(void)
-{
-    char line[256];
-    FILE *file = fopen("/proc/cpuinfo", "r");
-    while (file && fgets(line, sizeof line, file))
-        if (!strncmp(line, "model name", 10)) {
-            printf("%s", strchr(line, ':') + 2);
-            break;
-        }
-    if (file)
-        fclose(file);
-    printf("%d threads\n", omp_get_max_threads());
-}
-
-static double lap(double *since)
-{
-    double now = et_clock_monotonic(), seconds = now - *since;
-    *since = now;
-    return seconds;
-}
 
 static et_vocabulary *make_vocabulary(const et_corpus_paths *paths, int kind, int size)
 {
@@ -54,22 +22,16 @@ static et_vocabulary *make_vocabulary(const et_corpus_paths *paths, int kind, in
     char *bytes;
     size_t length;
     double since = et_clock_monotonic();
-    check(et_corpus_open(&corpus, paths, &error), &error);
-    check(et_vocabulary_train(&bytes, &length, &options, et_corpus_next_line, corpus, &error),
-          &error);
+    bench_check(et_corpus_open(&corpus, paths, &error), &error);
+    bench_check(et_vocabulary_train(&bytes, &length, &options, et_corpus_next_line, corpus, &error),
+                &error);
     et_corpus_close(corpus);
-    double trained = lap(&since);
-    check(et_vocabulary_parse(&vocabulary, bytes, length, "trained", &error), &error);
+    double trained = bench_lap(&since);
+    bench_check(et_vocabulary_parse(&vocabulary, bytes, length, "trained", &error), &error);
     printf("%-8s vocabulary of %d: trained in %.2f s, loaded in %.1f ms\n",
-           et_vocabulary_kind(vocabulary), size, trained, 1e3 * lap(&since));
+           et_vocabulary_kind(vocabulary), size, trained, 1e3 * bench_lap(&since));
     et_free(bytes);
     return vocabulary;
-}
-
-static int by_size(const void *left, const void *right)
-{
-    double a = *(const double *)left, b = *(const double *)right;
-    return a < b ? -1 : a > b;
 }
 
 /* Epochs through a source; the median time of one. */
@@ -79,10 +41,10 @@ static void time_epochs(et_pair_source *source, const char *what)
     et_pair_batch batch;
     double seconds[EPOCHS], since, tokens = 0, pairs = 0, fuller = 0;
     int batches = 0;
-    check(et_pair_batch_init(&batch, &source->shape, &error), &error);
+    bench_check(et_pair_batch_init(&batch, &source->shape, &error), &error);
     since = et_clock_monotonic();
-    check(et_pair_source_next(source, &batch, &error), &error);
-    double first = lap(&since);
+    bench_check(et_pair_source_next(source, &batch, &error), &error);
+    double first = bench_lap(&since);
     for (int epoch = 0; epoch < EPOCHS; epoch++) {
         for (; batch.epoch == epoch; batches++) {
             double full_source = (double)batch.source_tokens / (double)source->shape.source_budget;
@@ -90,12 +52,11 @@ static void time_epochs(et_pair_source *source, const char *what)
             fuller += full_source > full_target ? full_source : full_target;
             tokens += (double)(batch.source_tokens + batch.target_tokens) / EPOCHS;
             pairs += (double)batch.segments / EPOCHS;
-            check(et_pair_source_next(source, &batch, &error), &error);
+            bench_check(et_pair_source_next(source, &batch, &error), &error);
         }
-        seconds[epoch] = lap(&since);
+        seconds[epoch] = bench_lap(&since);
     }
-    qsort(seconds, EPOCHS, sizeof seconds[0], by_size);
-    double median = seconds[EPOCHS / 2];
+    double median = bench_median(seconds, EPOCHS);
     printf("%-8s first batch %.2f ms; epoch %.2f ms: %.2f M pairs/s, %.0f M sub-words/s; fuller "
            "side %.2f %%\n",
            what, 1e3 * first, 1e3 * median, 1e-6 * pairs / median, 1e-6 * tokens / median,
@@ -110,10 +71,10 @@ static void time_iterators(const et_encoded *encoded)
     const et_pair_shape shape = { 4096, 4096, 1024 };
     et_pair_iterator_options options = ET_PAIR_ITERATOR_OPTIONS_INIT;
     et_pair_source *source;
-    check(et_pair_iterator_open(&source, encoded, &shape, &options, &error), &error);
+    bench_check(et_pair_iterator_open(&source, encoded, &shape, &options, &error), &error);
     time_epochs(source, "plain");
-    check(et_pair_iterator_open(&source, encoded, &shape, &options, &error), &error);
-    check(et_pair_prefetch_open(&source, source, 4, &error), &error);
+    bench_check(et_pair_iterator_open(&source, encoded, &shape, &options, &error), &error);
+    bench_check(et_pair_prefetch_open(&source, source, 4, &error), &error);
     time_epochs(source, "prefetch");
 }
 
@@ -128,15 +89,16 @@ int main(int argc, char **argv)
     et_corpus_paths paths = { .source = { &source, 1 }, .target = { &target, 1 } };
     et_encoded_options options = ET_ENCODED_OPTIONS_INIT;
     et_error error = ET_ERROR_INIT;
-    print_processor();
+    bench_print_machine();
     for (int kind = 0; kind < 2; kind++) {
         et_vocabulary *vocabulary = make_vocabulary(&paths, kind, size);
         remove(cache);
         for (int time = 0; time < 2; time++) {
             et_encoded *encoded;
             double since = et_clock_monotonic();
-            check(et_encoded_open(&encoded, &paths, vocabulary, &options, cache, &error), &error);
-            double seconds = lap(&since);
+            bench_check(et_encoded_open(&encoded, &paths, vocabulary, &options, cache, &error),
+                        &error);
+            double seconds = bench_lap(&since);
             double tokens = (double)(encoded->source_tokens + encoded->target_tokens);
             printf("%-8s %lld pairs, %.0f sub-words in %.1f ms (%.2f M sub-words/s)\n",
                    encoded->from_cache ? "cached" : "encoded", (long long)encoded->pairs, tokens,

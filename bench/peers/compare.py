@@ -47,6 +47,9 @@ class Etude:
             "runtime.mixed_precision_dtype": precision,
             "runtime.seed": 1,
         }
+        for stack in ("encoder", "decoder"):  # see modelgarden.py
+            settings[f"task.model.{stack}.norm_first"] = "true"
+            settings[f"task.model.{stack}.final_norm"] = "true"
         for name, value in settings.items():
             self.command += ["--set", f"{name}={value}"]
 
