@@ -34,37 +34,40 @@ extern void *__libc_calloc(size_t count, size_t size);
 extern void *__libc_realloc(void *memory, size_t size);
 extern void *__libc_memalign(size_t alignment, size_t size);
 
+/* Hidden symbols, our default, would be seen by this program alone and not by libraries. */
+#define EXPORTED __attribute__((visibility("default")))
+
 static void count(size_t size)
 {
     atomic_fetch_add(&calls, 1);
     atomic_fetch_add(&bytes, size);
 }
 
-void *malloc(size_t size)
+EXPORTED void *malloc(size_t size)
 {
     count(size);
     return __libc_malloc(size);
 }
 
-void *calloc(size_t number, size_t size)
+EXPORTED void *calloc(size_t number, size_t size)
 {
     count(number * size);
     return __libc_calloc(number, size);
 }
 
-void *realloc(void *memory, size_t size)
+EXPORTED void *realloc(void *memory, size_t size)
 {
     count(size);
     return __libc_realloc(memory, size);
 }
 
-void *aligned_alloc(size_t alignment, size_t size)
+EXPORTED void *aligned_alloc(size_t alignment, size_t size)
 {
     count(size);
     return __libc_memalign(alignment, size);
 }
 
-int posix_memalign(void **out, size_t alignment, size_t size)
+EXPORTED int posix_memalign(void **out, size_t alignment, size_t size)
 {
     count(size);
     *out = __libc_memalign(alignment, size);

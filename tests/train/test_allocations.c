@@ -1,0 +1,225 @@
+/* A training step asks for no memory: batches, passes, update, metrics and progress, in the
+ * command's own inner loop. Ours is counted by the allocator, that of libraries (oneDNN, OpenMP,
+ * the C library) by standing in front of malloc. oneDNN 2.6 asks for a few small blocks in every
+ * product, by operator new: they reach malloc unless the program keeps them (small_new.cpp, which
+ * is linked here), 554 times of 45 bytes a step of this model. */
+#include "train/run.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <omp.h>
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "base/strbuf.h"
+#include "io/files.h"
+#include "kernel/malloc_count.h"
+#include "skip.h"
+#include "tasks/experiment.h"
+#include "tasks/translation/task.h"
+
+enum { STEPS = 40, ACCUMULATION = 2, CALLS = STEPS * ACCUMULATION, WARM_UP = 10 };
+
+/* What was asked for until the batches of each step were. */
+typedef struct counts {
+    size_t ours, calls, bytes;
+} counts;
+
+/* A task that hands everything on, and counts. */
+typedef struct counting_task {
+    et_task task;
+    et_task *inner;
+    counts at[CALLS];
+    int count;
+} counting_task;
+
+static counting_task *outer(const et_task *self)
+{
+    return (counting_task *)(void *)self;
+}
+
+static et_node *build_loss(et_task *self, et_scope *scope)
+{
+    et_task *inner = outer(self)->inner;
+    return inner->class->build_loss(inner, scope);
+}
+
+static int attach(et_task *self, et_state *state, et_error *error)
+{
+    et_task *inner = outer(self)->inner;
+    return inner->class->attach(inner, state, error);
+}
+
+static int next(et_task *self, et_plan *plan, et_error *error)
+{
+    counting_task *task = outer(self);
+    malloc_counts all = malloc_count_so_far();
+    task->at[task->count++] = (counts){ et_alloc_count(), all.calls, all.bytes };
+    return task->inner->class->next(task->inner, plan, error);
+}
+
+static int64_t epoch(const et_task *self)
+{
+    return outer(self)->inner->class->epoch(outer(self)->inner);
+}
+
+static void describe_batch(const et_task *self, et_strbuf *out)
+{
+    outer(self)->inner->class->describe_batch(outer(self)->inner, out);
+}
+
+static const et_task_class counting_class = { .name = "counting",
+                                              .build_loss = build_loss,
+                                              .attach = attach,
+                                              .next = next,
+                                              .epoch = epoch,
+                                              .describe_batch = describe_batch };
+
+/* ---- a small run ------------------------------------------------------------------------ */
+
+static void write_text(const char *path)
+{
+    et_strbuf text = ET_STRBUF_INIT;
+    for (int i = 0; i < 300; i++) {
+        for (int k = 0; k <= i % 7; k++)
+            et_strbuf_printf(&text, "%c%c%s", 'a' + (i * 7 + k * 3) % 26, 'a' + (i + k * 5) % 26,
+                             k < i % 7 ? " " : "\n");
+    }
+    put_file(path, et_strbuf_text(&text), text.length);
+    et_strbuf_release(&text);
+}
+
+static const char settings[] = "{task: {model: {encoder: {num_layers: 1}, decoder: {num_layers: 1},"
+                               " embedding_width: 32}, vocabulary: {size: 60},"
+                               " train_data: {source_path: a, target_path: b,"
+                               " global_batch_size: 256, shuffle_pool: 64}},"
+                               " trainer: {train_steps: 40, summary_interval: 0,"
+                               " checkpoint_interval: 0, gradient_accumulation: 2,"
+                               " optimizer_config: {ema: {enabled: true}}}}";
+
+static void configure(et_experiment *experiment, et_dtype act, et_arena *arena)
+{
+    et_error error = ET_ERROR_INIT;
+    put_file("settings.yaml", settings, sizeof settings - 1);
+    int status = et_experiment_begin(experiment, "translation/tiny", &error);
+    if (!status)
+        status = et_experiment_read_file(experiment, "settings.yaml", arena, &error);
+    if (status)
+        fail_msg("%s", error.text);
+    experiment->runtime.mixed_precision_dtype =
+        act == ET_BF16 ? ET_PRECISION_BFLOAT16 : ET_PRECISION_FLOAT32;
+}
+
+/* Trains STEPS steps, with a progress bar that nobody sees. */
+static void train(counting_task *task, et_dtype act)
+{
+    et_error error = ET_ERROR_INIT;
+    et_arena arena = ET_ARENA_INIT;
+    et_experiment e;
+    et_device *device;
+    et_params *params;
+    et_progress *progress;
+    et_run *run = NULL;
+    et_progress_options shown = ET_PROGRESS_OPTIONS_INIT;
+    shown.fd = open("/dev/null", O_WRONLY);
+    shown.mode = ET_PROGRESS_BAR;
+    configure(&e, act, &arena);
+    assert_int_equal(et_progress_open(&progress, &shown, NULL), 0);
+    assert_int_equal(et_device_open(&device, NULL), 0);
+    assert_int_equal(et_params_new(&params, NULL), 0);
+    char directory[] = "run-XXXXXX";
+    assert_non_null(mkdtemp(directory));
+    et_translation_context context = { .model_dir = directory,
+                                       .params = params,
+                                       .device = device,
+                                       .act = act,
+                                       .seed = 3,
+                                       .prefetch = 2 };
+    et_run_options options = { .model_dir = directory,
+                               .trainer = &e.trainer,
+                               .act = act,
+                               .seed = 3,
+                               .device = device,
+                               .params = params,
+                               .progress = progress };
+    int status = et_translation_task_open(&task->inner, &e.task, &context, &error);
+    if (!status)
+        status = et_run_open(&run, &task->task, &options, &error);
+    if (!status)
+        status = et_run_train(run, &error);
+    if (status)
+        fail_msg("%s", error.text);
+    assert_int_equal(et_run_close(run, NULL), 0);
+    et_translation_task_close(task->inner);
+    et_params_free(params);
+    et_device_close(device);
+    et_progress_close(progress);
+    et_arena_release(&arena);
+}
+
+/* ---- the counts ------------------------------------------------------------------------- */
+
+static void check(et_dtype act, int threads)
+{
+    omp_set_num_threads(threads);
+    counting_task task = { .task.class = &counting_class };
+    train(&task, act);
+    assert_int_equal(task.count, CALLS);
+    const counts *first = &task.at[WARM_UP * ACCUMULATION];
+    const counts *last = &task.at[CALLS - ACCUMULATION];
+    int steps = STEPS - 1 - WARM_UP;
+    print_message("%s, %d threads, a step: %.1f mallocs of libraries, %.0f bytes; ours %.1f\n",
+                  act == ET_BF16 ? "bfloat16" : "float32", threads,
+                  (double)(last->calls - first->calls) / steps,
+                  (double)(last->bytes - first->bytes) / steps,
+                  (double)(last->ours - first->ours) / steps);
+    assert_true(first->ours > 0);
+    assert_int_equal(last->ours, first->ours);
+    if (!malloc_count_works())
+        return;
+    assert_true(first->calls > first->ours); /* those of libraries are seen at all */
+    if (threads == 1)
+        assert_int_equal(last->calls, first->calls);
+    else /* a thread's first product may come late, then it begins its own shelf of blocks */
+        assert_in_range(last->calls - first->calls, 0, steps / 2);
+}
+
+static void test_allocations__step_float32(void **state)
+{
+    (void)state;
+    check(ET_F32, 1);
+    check(ET_F32, 2);
+}
+
+static void test_allocations__step_bfloat16(void **state)
+{
+    (void)state;
+    if (!et_gemm_has_bf16())
+        test_skip("this CPU has no bfloat16");
+    check(ET_BF16, 1);
+    check(ET_BF16, 2);
+}
+
+static int set_up(void **state)
+{
+    if (make_directory(state) || chdir(*state))
+        return 1;
+    write_text("a");
+    write_text("b");
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    return chdir("..") || remove_directory(state);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_allocations__step_float32),
+        cmocka_unit_test(test_allocations__step_bfloat16),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
