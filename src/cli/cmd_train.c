@@ -232,6 +232,14 @@ static void say_begin(training *t)
             et_format_count(t->experiment.task.train_data.global_batch_size).text);
 }
 
+/* What to type next. */
+static void say_end(training *t, int64_t steps, const char *directory)
+{
+    et_progress_finish(t->progress, true);
+    say(t->progress, "done         %s steps; `etude translate --model-dir %s` translates lines",
+        et_format_count(steps).text, directory);
+}
+
 static int set_up(training *t, const char *directory, et_error *error)
 {
     signal(SIGPIPE, SIG_IGN); /* progress that nobody reads never stops the work */
@@ -270,7 +278,10 @@ static int train(training *t, const train_args *args, et_error *error)
         say_begin(t);
         status = et_run_train(t->run, error);
     }
+    int64_t steps = t->run ? et_run_facts_of(t->run).step : 0;
     int closed = et_run_close(t->run, status ? NULL : error);
+    if (!status && !closed)
+        say_end(t, steps, args->model_dir);
     return status ? status : closed;
 }
 
