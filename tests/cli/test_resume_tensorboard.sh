@@ -1,0 +1,75 @@
+#!/bin/sh
+# test_resume_tensorboard.sh BUILD_DIR ETUDE: TensorBoard's own reader finds every step of a
+# killed and resumed run once, and has nothing to complain of. 77 where it cannot be installed.
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+etude=$2
+python=$("$here/../tools/venv" "$1" tensorboard) || exit $?
+directory=$(mktemp -d ./tensorboard-XXXXXX) || exit 2
+trap 'rm -rf "$directory"' EXIT
+cd "$directory" || exit 2
+
+# Counting in two languages.
+awk 'BEGIN {
+    split("nul en to tre fire fem seks syv otte ni", one, " ")
+    split("zero one two three four five six seven eight nine", two, " ")
+    for (n = 100; n < 400; n++) {
+        digits = n * n
+        left = right = ""
+        for (k = 1; k <= length(digits); k++) {
+            left = left one[substr(digits, k, 1) + 1] " "
+            right = right two[substr(digits, k, 1) + 1] " "
+        }
+        print left > "source"
+        print right > "target"
+    }
+}'
+
+# In a subshell, whose place it takes.
+train() {
+    exec "$etude" train --experiment translation/tiny --model-dir run \
+        --set task.train_data.source_path=source --set task.train_data.target_path=target \
+        --set task.validation_data.source_path=source --set task.validation_data.target_path=target \
+        --set task.train_data.global_batch_size=128 --set task.vocabulary.size=40 \
+        --set task.model.encoder.num_layers=1 --set task.model.decoder.num_layers=1 \
+        --set task.model.embedding_width=16 --set task.model.extra_decode_length=2 \
+        --set trainer.train_steps=40 --set trainer.checkpoint_interval=5 \
+        --set trainer.summary_interval=2 --set trainer.validation_interval=20 2>>log
+}
+
+# Killed as soon as the log has that step, so after a checkpoint and not at one.
+for step in 8 18 26; do
+    train &
+    while ! grep -q "^{\"step\":$step," run/metrics.jsonl 2>/dev/null; do
+        kill -0 $! || { cat log; exit 1; }
+        sleep 0.01
+    done
+    kill -9 $!
+    wait $!
+done
+(train) || { cat log; exit 1; }
+
+"$python" - <<'END'
+import io, logging, sys, warnings
+
+said = io.StringIO()
+for name in (None, "tensorboard"):
+    logging.getLogger(name).addHandler(logging.StreamHandler(said))
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # of the packages themselves
+    from tensorboard.backend.event_processing import event_accumulator
+
+for name, expected in (("train", list(range(2, 41, 2))), ("validation", [20, 40])):
+    reader = event_accumulator.EventAccumulator("run/" + name, size_guidance={"scalars": 0})
+    reader.Reload()
+    tags = reader.Tags()["scalars"]
+    if len(tags) < 4:
+        sys.exit(f"{name}: only {tags}")
+    for tag in tags:
+        steps = [event.step for event in reader.Scalars(tag)]
+        if steps != expected:
+            sys.exit(f"{name}/{tag}: steps {steps}, expected {expected}")
+    print(f"{name}: {len(tags)} tags, each step once")
+if said.getvalue():
+    sys.exit("the public reader complains:\n" + said.getvalue())
+END
