@@ -147,6 +147,10 @@ def write(results, path):
         for r in results:
             for name, value in (("tokens_s", r["peer"]), ("peak_mb", r["peer_mb"])):
                 file.write(json.dumps({"name": f"step.{r['name']}.{name}", "value": value}) + "\n")
+            size, precision = r["name"].split(".")
+            if precision == "f32":
+                start = {"name": f"start.{size}.ms", "value": 1e3 * r["peer_first"]}
+                file.write(json.dumps(start) + "\n")
 
 
 def parse():
