@@ -10,6 +10,7 @@
 #include <etude/log.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "io/manifest.h"
 #include "io/safetensors.h"
@@ -166,6 +167,47 @@ static void test_checkpoint__keeps_the_newest(void **state)
     assert_int_equal(restored_step(directory), 4);
 }
 
+/* Where a run stopped is one more until the next save, and can be gone back to until then. */
+static void test_checkpoint__passing(void **state)
+{
+    const char *directory = in(state, "passing");
+    SAVE(directory, 1, 2, 3, 4, 5);
+    for (int64_t step = 6; step <= 7; step++) {
+        toy t = toy_new(step);
+        toy_attach(&t);
+        et_checkpoints *checkpoints = open_at(directory, &t);
+        assert_ok(et_checkpoints_save_passing(checkpoints, step, error));
+        assert_ok(et_checkpoints_close(checkpoints, error));
+        toy_free(&t);
+        assert_int_equal(restored_step(directory), step);
+    }
+    assert_string_equal(names_in(below(directory, "checkpoints")),
+                        "checkpoint.json ckpt-1.safetensors ckpt-2.safetensors "
+                        "ckpt-3.safetensors ckpt-4.safetensors ckpt-5.safetensors "
+                        "ckpt-7.safetensors lock ");
+    SAVE(directory, 8);
+    assert_string_equal(names_in(below(directory, "checkpoints")),
+                        "checkpoint.json ckpt-2.safetensors ckpt-3.safetensors "
+                        "ckpt-4.safetensors ckpt-5.safetensors ckpt-8.safetensors lock ");
+}
+
+/* Killed between the file and its commit: when the run goes on, the commit is made good. */
+static void test_checkpoint__commit_that_a_kill_prevented(void **state)
+{
+    const char *directory = in(state, "prevented");
+    SAVE(directory, 1, 2, 3, 4, 5, 6);
+    size_t length;
+    char *manifest = get_file(below(directory, "checkpoints/" ET_MANIFEST_NAME), &length);
+    SAVE(directory, 7);
+    put_file(below(directory, "checkpoints/" ET_MANIFEST_NAME), manifest, length);
+    free(manifest);
+    put_file(below(directory, "checkpoints/ckpt-2.safetensors"), "junk", 4);
+    assert_int_equal(restored_step(directory), 7);
+    assert_string_equal(names_in(below(directory, "checkpoints")),
+                        "checkpoint.json ckpt-3.safetensors ckpt-4.safetensors "
+                        "ckpt-5.safetensors ckpt-6.safetensors ckpt-7.safetensors lock ");
+}
+
 static void test_checkpoint__due_at_multiples(void **state)
 {
     toy t = toy_new(0);
@@ -187,10 +229,23 @@ static void test_checkpoint__one_writer(void **state)
     toy t = toy_new(0);
     toy_attach(&t);
     et_checkpoints *checkpoints = open_at(in(state, "lock"), &t), *second;
+    int lock;
+    assert_fails(et_checkpoints_lock(&lock, in(state, "lock"), error), ET_EBUSY, "lock");
+    assert_int_equal(lock, -1);
     assert_fails(et_checkpoints_open(&second, in(state, "lock"), t.state, &defaults, error),
                  ET_EBUSY, "lock");
     assert_null(second);
     assert_ok(et_checkpoints_close(checkpoints, error));
+
+    /* Whoever holds the lock says so. */
+    et_checkpoint_options locked = defaults;
+    locked.locked = true;
+    assert_ok(et_checkpoints_lock(&lock, in(state, "lock"), error));
+    assert_ok(et_checkpoints_open(&checkpoints, in(state, "lock"), t.state, &locked, error));
+    assert_ok(et_checkpoints_close(checkpoints, error));
+    assert_fails(et_checkpoints_open(&second, in(state, "lock"), t.state, &defaults, error),
+                 ET_EBUSY, "lock");
+    et_lock_drop(lock);
     toy_free(&t);
 }
 
@@ -566,6 +621,8 @@ int main(void)
         cmocka_unit_test(test_checkpoint__restores_every_byte),
         cmocka_unit_test(test_checkpoint__bytes_depend_on_state_only),
         cmocka_unit_test(test_checkpoint__keeps_the_newest),
+        cmocka_unit_test(test_checkpoint__passing),
+        cmocka_unit_test(test_checkpoint__commit_that_a_kill_prevented),
         cmocka_unit_test(test_checkpoint__due_at_multiples),
         cmocka_unit_test(test_checkpoint__one_writer),
         cmocka_unit_test(test_checkpoint__damaged_newest_falls_back),
