@@ -4,18 +4,29 @@
 #include "base/alloc.h"
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
-/* malloc's own alignment is 16 on every machine with 64 bits that we build for. */
+/* Arenas and parameters are many megabytes that are touched all over at once: on pages of 2 MB
+ * the first touch costs a fraction of the faults. */
+#define HUGE_PAGE ((size_t)2 << 20)
+#define HUGE_MIN  ((size_t)4 << 20)
+
 static void *system_allocate(void *payload, size_t size, size_t alignment)
 {
     (void)payload;
-    if (alignment <= 16)
+    if (alignment <= 16) /* malloc's own, on every machine with 64 bits that we build for */
         return malloc(size);
     void *memory = NULL;
-    return posix_memalign(&memory, alignment, size) ? NULL : memory;
+    bool huge = size >= HUGE_MIN;
+    if (posix_memalign(&memory, huge ? HUGE_PAGE : alignment, size))
+        return NULL;
+    if (huge) /* a wish; without it everything works, with more faults */
+        (void)madvise(memory, size, MADV_HUGEPAGE);
+    return memory;
 }
 
 static void *system_reallocate(void *payload, void *memory, size_t size)
