@@ -169,15 +169,15 @@ static void check(et_dtype act, int threads)
     const counts *first = &task.at[WARM_UP * ACCUMULATION];
     const counts *last = &task.at[CALLS - ACCUMULATION];
     int steps = STEPS - 1 - WARM_UP;
+    assert_true(first->ours > 0);
+    assert_int_equal(last->ours, first->ours);
+    if (!malloc_count_works())
+        return;
     print_message("%s, %d threads, a step: %.1f mallocs of libraries, %.0f bytes; ours %.1f\n",
                   act == ET_BF16 ? "bfloat16" : "float32", threads,
                   (double)(last->calls - first->calls) / steps,
                   (double)(last->bytes - first->bytes) / steps,
                   (double)(last->ours - first->ours) / steps);
-    assert_true(first->ours > 0);
-    assert_int_equal(last->ours, first->ours);
-    if (!malloc_count_works())
-        return;
     assert_true(first->calls > first->ours); /* those of libraries are seen at all */
     if (threads == 1)
         assert_int_equal(last->calls, first->calls);
