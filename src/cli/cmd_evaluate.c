@@ -78,7 +78,7 @@ static bool tell_progress(void *payload, size_t done, size_t count)
         .step = (int64_t)done, .steps = (int64_t)count, .rate = NAN, .seconds_left = NAN
     };
     et_progress_update(payload, &state);
-    return et_stop_requested;
+    return false; /* nothing to save: signals end the process as they always do */
 }
 
 static int translate(const evaluate_args *args, const et_lines *sources, char **results,
@@ -92,7 +92,6 @@ static int translate(const evaluate_args *args, const et_lines *sources, char **
     if (!status)
         status = et_progress_open(&progress, &options, error);
     if (!status) {
-        et_watch_signals();
         et_translator_set_progress(translator, tell_progress, progress);
         status = et_translator_translate(translator, (const char *const *)sources->items,
                                          sources->count, results, error);

@@ -67,7 +67,7 @@ static bool tell_progress(void *payload, size_t done, size_t count)
     };
     if (payload && count > 1)
         et_progress_update(payload, &state);
-    return et_stop_requested;
+    return false; /* nothing to save: signals end the process as they always do */
 }
 
 static int translate_batch(et_translator *translator, const et_lines *lines, et_error *error)
@@ -122,7 +122,6 @@ int et_cmd_translate(int argc, char **argv, et_error *error)
     if (!status)
         status = et_progress_open(&progress, &options, error);
     if (!status) {
-        et_watch_signals();
         et_translator_set_progress(translator, tell_progress, progress);
         status = translate_input(translator, error);
     }
