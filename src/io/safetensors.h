@@ -29,6 +29,7 @@
 #include <etude/error.h>
 #include <etude/tensor.h>
 
+#include "base/file.h"
 #include "base/value.h"
 
 #define ET_SAFETENSORS_FORMAT     "etude-1"
@@ -51,6 +52,12 @@ typedef struct et_safetensors_written {
  * "format", "header_checksum" and "checksum/..." are taken. Equal input gives equal bytes.
  * Needs memory for the header only. A disk that is too full is found before writing. */
 int et_safetensors_write(et_safetensors_written *written, const char *path,
+                         const et_safetensors_item *items, size_t count, const et_value *metadata,
+                         et_error *error);
+
+/* The first half of that: all is in the file, under its temporary name, and items are needed no
+ * more. On success exactly one of et_file_writer_commit and et_file_writer_abandon follows. */
+int et_safetensors_draft(et_file_writer *writer, et_safetensors_written *written, const char *path,
                          const et_safetensors_item *items, size_t count, const et_value *metadata,
                          et_error *error);
 

@@ -188,20 +188,18 @@ static int write_pieces(const struct draft *draft, et_file_writer *writer,
     return status;
 }
 
-static int write_file(et_safetensors_written *written, const struct draft *draft, et_error *error)
+static int write_file(et_file_writer *writer, et_safetensors_written *written,
+                      const struct draft *draft, et_error *error)
 {
     et_checksum_stream *whole;
     int status = et_checksum_stream_open(&whole, error);
     if (status)
         return status;
-    et_file_writer writer;
-    status = et_file_writer_open(&writer, draft->path, error);
+    status = et_file_writer_open(writer, draft->path, error);
     if (!status) {
-        status = write_pieces(draft, &writer, whole, error);
+        status = write_pieces(draft, writer, whole, error);
         if (status)
-            et_file_writer_abandon(&writer);
-        else
-            status = et_file_writer_commit(&writer, error);
+            et_file_writer_abandon(writer);
     }
     written->bytes = draft->head.length + draft->data;
     written->checksum = et_checksum_stream_value(whole);
@@ -209,7 +207,7 @@ static int write_file(et_safetensors_written *written, const struct draft *draft
     return status;
 }
 
-int et_safetensors_write(et_safetensors_written *written, const char *path,
+int et_safetensors_draft(et_file_writer *writer, et_safetensors_written *written, const char *path,
                          const et_safetensors_item *items, size_t count, const et_value *metadata,
                          et_error *error)
 {
@@ -225,8 +223,17 @@ int et_safetensors_write(et_safetensors_written *written, const char *path,
     if (!status)
         status = et_disk_check(path, draft.head.length + draft.data, error);
     if (!status)
-        status = write_file(written, &draft, error);
+        status = write_file(writer, written, &draft, error);
     et_free(draft.items);
     et_strbuf_release(&draft.head);
     return status;
+}
+
+int et_safetensors_write(et_safetensors_written *written, const char *path,
+                         const et_safetensors_item *items, size_t count, const et_value *metadata,
+                         et_error *error)
+{
+    et_file_writer writer;
+    int status = et_safetensors_draft(&writer, written, path, items, count, metadata, error);
+    return status ? status : et_file_writer_commit(&writer, error);
 }

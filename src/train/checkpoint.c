@@ -22,8 +22,9 @@
 
 /* What a save does, in order; a kill between any two leaves the directory usable:
  *
- *     caller  state to text, arrays to the snapshot        (nothing on disk)
- *     thread  ckpt-N.safetensors.tmp.PID, fsync, rename    (complete, not yet named)
+ *     caller  state to text                                (nothing on disk)
+ *     thread  ckpt-N.safetensors.tmp.PID                   (until here the arrays must not change)
+ *     thread  fsync, rename                                (complete, not yet named)
  *     thread  checkpoint.json replaced                     (N exists; older ones leave)
  *     thread  files that left are deleted
  *
@@ -31,7 +32,7 @@
  * is lost and no orphan stays. The best one is kept the same way, with info.json as the name. */
 
 /* One save: written by the caller before its thread starts, read by the caller after the join.
- * In between it belongs to the thread, with the manifest; so there is no mutex. */
+ * In between it belongs to the thread, with the manifest; so it has no mutex. */
 typedef struct job {
     enum { NEWEST, PASSING, BEST } kind;
     int64_t step;
@@ -48,42 +49,28 @@ struct et_checkpoints {
     int lock; /* -1: not held */
     et_manifest manifest;
     size_t taken_up;            /* of its newest entries: not committed yet */
-    et_safetensors_item *items; /* the state's tensors, with data in the snapshot */
+    et_safetensors_item *items; /* the state's tensors, where they are */
     size_t item_count;
-    char *snapshot;
-    size_t snapshot_bytes;
     bool running; /* a thread has the job */
     pthread_t thread;
+    pthread_mutex_t mutex; /* of `reading` */
+    pthread_cond_t has_read;
+    bool reading; /* the thread needs the arrays as they are */
     job job;
     int64_t newest_step; /* -1: none */
 };
 
 /* Opening ----------------------------------------------------------------------------- */
 
-/* Each tensor begins at a multiple of 64 bytes, as in the file. */
-static size_t padded(size_t bytes)
+static int list_tensors(et_checkpoints *self, et_error *error)
 {
-    return (bytes + 63) / 64 * 64;
-}
-
-static int make_snapshot(et_checkpoints *self, et_error *error)
-{
-    size_t count = et_state_tensor_count(self->state);
-    self->items = et_alloc(count, sizeof *self->items);
+    self->item_count = et_state_tensor_count(self->state);
+    self->items = et_alloc(self->item_count, sizeof *self->items);
     if (!self->items)
-        return et_alloc_failed(error, count * sizeof *self->items, "checkpoints");
-    for (size_t i = 0; i < count; i++)
-        self->snapshot_bytes += padded(
-            (size_t)et_shape_count(et_state_tensor_at(self->state, i)->shape) * sizeof(float));
-    self->snapshot = et_alloc_aligned(self->snapshot_bytes, 64);
-    if (!self->snapshot)
-        return et_alloc_failed(error, self->snapshot_bytes, "the snapshot of checkpoints");
-    char *at = self->snapshot;
-    for (; self->item_count < count; self->item_count++) {
-        const et_state_tensor *from = et_state_tensor_at(self->state, self->item_count);
-        et_tensor tensor = { at, ET_F32, from->shape };
-        self->items[self->item_count] = (et_safetensors_item){ from->name, tensor };
-        at += padded(et_tensor_bytes(tensor));
+        return et_alloc_failed(error, self->item_count * sizeof *self->items, "checkpoints");
+    for (size_t i = 0; i < self->item_count; i++) {
+        const et_state_tensor *from = et_state_tensor_at(self->state, i);
+        self->items[i] = (et_safetensors_item){ from->name, { from->data, ET_F32, from->shape } };
     }
     return ET_OK;
 }
@@ -122,7 +109,7 @@ static int prepare(et_checkpoints *self, const char *model_dir, et_error *error)
     if (!status)
         status = et_checkpoint_list(&self->manifest, &self->taken_up, self->directory, error);
     if (!status)
-        status = make_snapshot(self, error);
+        status = list_tensors(self, error);
     if (!status)
         sweep_best(self);
     return status;
@@ -130,14 +117,15 @@ static int prepare(et_checkpoints *self, const char *model_dir, et_error *error)
 
 static void release(et_checkpoints *self)
 {
-    et_assert(!self->running);
+    et_assert(!self->running && !self->reading);
+    pthread_cond_destroy(&self->has_read);
+    pthread_mutex_destroy(&self->mutex);
     if (self->lock >= 0)
         et_lock_drop(self->lock);
     et_manifest_release(&self->manifest);
     et_strbuf_release(&self->job.state);
     et_strbuf_release(&self->job.info);
     et_free(self->items);
-    et_free(self->snapshot);
     et_free(self->model_dir);
     et_free(self->directory);
     et_free(self->best_directory);
@@ -156,6 +144,9 @@ int et_checkpoints_open(et_checkpoints **out, const char *model_dir, et_state *s
     self->options = *options;
     self->lock = -1;
     self->newest_step = -1;
+    /* With default attributes these cannot fail on Linux. */
+    pthread_mutex_init(&self->mutex, NULL);
+    pthread_cond_init(&self->has_read, NULL);
     int status = prepare(self, model_dir, error);
     if (status) {
         release(self);
@@ -244,14 +235,32 @@ static int commit(et_checkpoints *self, const char *path, const et_safetensors_w
     return status;
 }
 
+static void stop_reading(et_checkpoints *self)
+{
+    pthread_mutex_lock(&self->mutex);
+    self->reading = false;
+    pthread_cond_signal(&self->has_read);
+    pthread_mutex_unlock(&self->mutex);
+}
+
+/* The disk is waited for when the arrays may change again. */
+static int write_file(et_checkpoints *self, et_safetensors_written *written, const char *path,
+                      et_error *error)
+{
+    et_file_writer writer;
+    int status = et_checkpoint_file_draft(&writer, written, path, self->items, self->item_count,
+                                          self->job.step, et_strbuf_text(&self->job.state), error);
+    stop_reading(self);
+    return status ? status : et_file_writer_commit(&writer, error);
+}
+
 static int write_newest(et_checkpoints *self, et_error *error)
 {
     et_safetensors_written written;
     char *path = file_path(self->directory, ET_CHECKPOINT_PREFIX, self->job.step);
     if (!path)
         return et_alloc_failed(error, strlen(self->directory), "a path");
-    int status = et_checkpoint_file_write(&written, path, self->items, self->item_count,
-                                          self->job.step, et_strbuf_text(&self->job.state), error);
+    int status = write_file(self, &written, path, error);
     if (!status)
         status = commit(self, path, &written, error);
     et_free(path);
@@ -321,8 +330,7 @@ static int write_best(et_checkpoints *self, et_error *error)
     char *path = file_path(self->best_directory, ET_CHECKPOINT_BEST_PREFIX, self->job.step);
     if (!path)
         return et_alloc_failed(error, strlen(self->best_directory), "a path");
-    status = et_checkpoint_file_write(&written, path, self->items, self->item_count, self->job.step,
-                                      et_strbuf_text(&self->job.state), error);
+    status = write_file(self, &written, path, error);
     if (!status)
         status = write_info(self, path, error);
     et_free(path);
@@ -335,6 +343,7 @@ static void *run_job(void *payload)
     job *work = &self->job;
     work->status =
         work->kind == BEST ? write_best(self, &work->error) : write_newest(self, &work->error);
+    stop_reading(self); /* if it never came to the arrays */
     return NULL;
 }
 
@@ -376,22 +385,32 @@ static int print_info(et_checkpoints *self, int64_t step, const et_value *metric
     return status;
 }
 
-/* The only part that training waits for: text of the small values, copy of the arrays. */
+/* Text of the small values; the thread reads the arrays where they are. */
 static int start(et_checkpoints *self, int64_t step, int kind, et_error *error)
 {
     int status = print_state(self, error);
     if (status)
         return status;
-    for (size_t i = 0; i < self->item_count; i++)
-        memcpy(self->items[i].tensor.data, et_state_tensor_at(self->state, i)->data,
-               et_tensor_bytes(self->items[i].tensor));
-    et_assert(!self->running);
+    et_assert(!self->running && !self->reading);
     self->job.kind = kind;
     self->job.step = step;
     self->job.status = ET_OK;
+    self->reading = true;
     status = et_thread_start(&self->thread, run_job, self, error);
+    if (status)
+        self->reading = false;
     self->running = !status;
     return status;
+}
+
+void et_checkpoints_wait_read(et_checkpoints *checkpoints)
+{
+    if (!checkpoints || !checkpoints->running)
+        return;
+    pthread_mutex_lock(&checkpoints->mutex);
+    while (checkpoints->reading)
+        pthread_cond_wait(&checkpoints->has_read, &checkpoints->mutex);
+    pthread_mutex_unlock(&checkpoints->mutex);
 }
 
 int et_checkpoints_wait(et_checkpoints *checkpoints, et_error *error)
@@ -447,11 +466,6 @@ bool et_checkpoints_due(const et_checkpoints *checkpoints, int64_t step)
     int64_t interval = checkpoints->options.interval;
     int64_t last = et_checkpoints_newest_step(checkpoints);
     return interval > 0 && step / interval > (last < 0 ? 0 : last) / interval;
-}
-
-size_t et_checkpoints_memory(const et_checkpoints *checkpoints)
-{
-    return checkpoints->snapshot_bytes;
 }
 
 /* Restoring --------------------------------------------------------------------------- */

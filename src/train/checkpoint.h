@@ -1,12 +1,15 @@
-/* Checkpoints of a run: policy over io's safetensors and manifest. A save takes a snapshot of
- * the state tree (one copy into memory set aside at opening) and a thread of its own writes it,
- * so training goes on meanwhile. A checkpoint holds all tensors, and in its metadata the tree
- * as JSON; its bytes depend on the state only. MODEL_DIR/checkpoints/ has the last ones, the
- * commit point is its checkpoint.json; MODEL_DIR/best/ has the best one and info.json.
+/* Checkpoints of a run: policy over io's safetensors and manifest. A save prints the small values
+ * of the state tree; a thread of its own then writes the arrays from where they are, and waits
+ * for the disk. Training goes on meanwhile, up to where it would change an array that is not
+ * written yet: a batch, forward and backward only read. A checkpoint holds all tensors, and in its
+ * metadata the tree as JSON; its bytes depend on the state only. MODEL_DIR/checkpoints/ has the
+ * last ones, the commit point is its checkpoint.json; MODEL_DIR/best/ has the best one and
+ * info.json.
  *
  *     et_checkpoints_open(&checkpoints, "RUN", state, &options, &error);
  *     et_checkpoints_restore(checkpoints, &step, &error);        step -1: nothing there yet
- *     et_checkpoints_save(checkpoints, step, &error);            returns after the copy
+ *     et_checkpoints_save(checkpoints, step, &error);            returns at once
+ *     et_checkpoints_wait_read(checkpoints);                     before arrays of the state change
  *     et_checkpoints_close(checkpoints, &error);                 waits
  *
  * Invariants: (1) a checkpoint is deleted only after a newer one is durable and named; (2) at
@@ -52,9 +55,8 @@ typedef struct et_checkpoints et_checkpoints;
  * with et_lock_drop. */
 int et_checkpoints_lock(int *lock, const char *model_dir, et_error *error);
 
-/* Makes the directories, takes the lock unless options.locked, clears what a killed run left,
- * and sets the snapshot's memory aside. All is attached to state already;
- * state outlives the manager. */
+/* Makes the directories, takes the lock unless options.locked, and clears what a killed run
+ * left. All is attached to state already; state and its arrays outlive the manager. */
 int et_checkpoints_open(et_checkpoints **out, const char *model_dir, et_state *state,
                         const et_checkpoint_options *options, et_error *error);
 
@@ -65,9 +67,9 @@ int et_checkpoints_close(et_checkpoints *checkpoints, et_error *error);
  * that are saved do not depend on where a run was interrupted. */
 bool et_checkpoints_due(const et_checkpoints *checkpoints, int64_t step);
 
-/* Starts saving the state as it is now. Waits first for a save in progress; if that failed,
- * returns its error and saves nothing (call again to try). A step saved already is saved
- * again. */
+/* Starts saving the state as it is now; et_checkpoints_wait_read comes before its arrays change.
+ * Waits first for a save in progress; if that failed, returns its error and saves nothing (call
+ * again to try). A step saved already is saved again. */
 int et_checkpoints_save(et_checkpoints *checkpoints, int64_t step, et_error *error);
 
 /* The same for a run that stops here: not one of the max_to_keep, and gone with the next save.
@@ -78,6 +80,10 @@ int et_checkpoints_save_passing(et_checkpoints *checkpoints, int64_t step, et_er
 int et_checkpoints_save_best(et_checkpoints *checkpoints, int64_t step, const et_value *metrics,
                              et_error *error);
 
+/* Waits until the arrays of the state may change: a save in progress has read them, or failed.
+ * NULL allowed. */
+void et_checkpoints_wait_read(et_checkpoints *checkpoints);
+
 /* Waits until the last save is durable; returns its error, once. */
 int et_checkpoints_wait(et_checkpoints *checkpoints, et_error *error);
 
@@ -86,9 +92,6 @@ int et_checkpoints_wait(et_checkpoints *checkpoints, et_error *error);
  * several is sound: ET_EFORMAT. ET_ECONFIG: it belongs to another model (the first difference
  * is named, and nothing was changed). */
 int et_checkpoints_restore(et_checkpoints *checkpoints, int64_t *step, et_error *error);
-
-/* Bytes set aside for the snapshot. */
-size_t et_checkpoints_memory(const et_checkpoints *checkpoints);
 
 /* The step of the newest checkpoint saved or restored, -1 if none. */
 int64_t et_checkpoints_newest_step(const et_checkpoints *checkpoints);

@@ -10,9 +10,9 @@
 #include "base/json.h"
 #include "train/checkpoint.h"
 
-int et_checkpoint_file_write(et_safetensors_written *written, const char *path,
-                             const et_safetensors_item *items, size_t count, int64_t step,
-                             const char *state, et_error *error)
+int et_checkpoint_file_draft(et_file_writer *writer, et_safetensors_written *written,
+                             const char *path, const et_safetensors_item *items, size_t count,
+                             int64_t step, const char *state, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
     char digits[32];
@@ -23,7 +23,7 @@ int et_checkpoint_file_write(et_safetensors_written *written, const char *path,
         !et_value_set_string(metadata, ET_CHECKPOINT_KEY_STATE, state))
         status = et_alloc_failed(error, strlen(state), "a checkpoint");
     if (!status)
-        status = et_safetensors_write(written, path, items, count, metadata, error);
+        status = et_safetensors_draft(writer, written, path, items, count, metadata, error);
     et_arena_release(&arena);
     return status;
 }

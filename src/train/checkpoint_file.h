@@ -15,10 +15,11 @@
 #define ET_CHECKPOINT_BEST_PREFIX "best-"
 #define ET_CHECKPOINT_SUFFIX      ".safetensors"
 
-/* Writes items with the state tree as JSON text. */
-int et_checkpoint_file_write(et_safetensors_written *written, const char *path,
-                             const et_safetensors_item *items, size_t count, int64_t step,
-                             const char *state, et_error *error);
+/* Writes items with the state tree as JSON text, up to where items are needed no more: see
+ * et_safetensors_draft. */
+int et_checkpoint_file_draft(et_file_writer *writer, et_safetensors_written *written,
+                             const char *path, const et_safetensors_item *items, size_t count,
+                             int64_t step, const char *state, et_error *error);
 
 /* Opens a file and compares every checksum; close with et_safetensors_close. ET_EFORMAT:
  * damaged. */

@@ -183,11 +183,13 @@ static int make_items(average *all, et_arena *arena, et_error *error)
 
 static int write_average(const average *all, const char *path, et_error *error)
 {
+    et_file_writer writer;
     et_safetensors_written written;
     char state[64];
     snprintf(state, sizeof state, "{\"average\":{\"files\":%zu}}", all->count);
-    return et_checkpoint_file_write(&written, path, all->items, all->item_count, all->step, state,
-                                    error);
+    int status = et_checkpoint_file_draft(&writer, &written, path, all->items, all->item_count,
+                                          all->step, state, error);
+    return status ? status : et_file_writer_commit(&writer, error);
 }
 
 int et_checkpoint_average(const char *const *paths, size_t count, const char *out_path,

@@ -148,6 +148,7 @@ static int restore(et_run *run, et_error *error)
     int64_t step;
     int status =
         et_checkpoints_open(&run->checkpoints, run->options.model_dir, run->state, &options, error);
+    run->step.checkpoints = run->checkpoints;
     if (!status)
         status = et_checkpoints_restore(run->checkpoints, &step, error);
     return status ? status : et_run_open_sinks(run, error);

@@ -74,6 +74,7 @@ int et_step_run(et_step *step, et_error *error)
             return diverged(step, i, error);
         et_accumulator_add(&step->accumulator, i);
     }
+    et_checkpoints_wait_read(step->checkpoints);
     step->update = et_optimizer_apply(step->optimizer, et_accumulator_sum(&step->accumulator),
                                       1 / sums.of[ET_LOSS_SUM_TOKENS]);
     if (!step->update.finite)

@@ -8,6 +8,7 @@
 
 #include "optim/optimizer.h"
 #include "train/accumulate.h"
+#include "train/checkpoint.h"
 #include "train/metrics.h"
 #include "train/task.h"
 
@@ -16,7 +17,8 @@ typedef struct et_step {
     et_plan *plan;
     et_accumulator accumulator;
     et_optimizer *optimizer;
-    et_metrics *metrics; /* see et_step_define_metrics */
+    et_metrics *metrics;         /* see et_step_define_metrics */
+    et_checkpoints *checkpoints; /* what may be reading the weights; NULL: nothing */
     uint64_t seed;
     int64_t count;    /* steps done: the global step */
     int64_t tokens;   /* target tokens of the last step */
