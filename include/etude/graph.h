@@ -121,11 +121,11 @@ ET_API et_node *et_attention(et_scope *scope, et_node *q, et_node *kv, et_node *
 ET_API et_node *et_cached_attention(et_node *q, et_node *cache, et_node *slot, et_node *begin,
                                     et_node *length, int heads);
 
-/* What a vocabulary loss sums over its rows: results [4] float32. */
+/* What a loss sums over its rows: results [4] float32. */
 enum et_loss_sum {
     ET_LOSS_SUM_LOSS,    /* label-smoothed cross-entropy, nats */
     ET_LOSS_SUM_NLL,     /* plain -log p(label) */
-    ET_LOSS_SUM_CORRECT, /* rows whose most likely piece is the label */
+    ET_LOSS_SUM_CORRECT, /* rows whose most likely piece or class is the label */
     ET_LOSS_SUM_TOKENS,  /* rows with a label */
     ET_LOSS_SUM_COUNT,
 };
@@ -136,10 +136,14 @@ enum et_loss_sum {
  * differentiated. Formula: kernel/kernels.h, softmax_cross_entropy. */
 ET_API et_node *et_vocabulary_loss(et_node *h, et_node *table, et_node *labels, float smoothing);
 
+/* The same of logits [T, V] (act or float32) that exist already: a classifier's loss, for some
+ * thousand classes at most. labels int32 [T], below V; negative: an empty row. */
+ET_API et_node *et_softmax_loss(et_node *logits, et_node *labels, float smoothing);
+
 /* ---- derivatives ---- */
 
 /* Adds the nodes of d(loss)/d(parameter) for every parameter that loss depends on. loss is a
- * scalar (or a vocabulary loss, whose first sum is meant). Once per graph. */
+ * scalar (or a vocabulary or softmax loss, whose first sum is meant). Once per graph. */
 ET_API int et_graph_differentiate(et_graph *graph, et_node *loss, et_error *error);
 
 /* ---- about nodes ---- */

@@ -369,6 +369,8 @@ typedef struct op_functions {
 #define run_CACHED_ATTENTION     et_run_cached_attention
 #define prepare_VOCABULARY_LOSS  et_prepare_vocabulary_loss
 #define run_VOCABULARY_LOSS      et_run_vocabulary_loss
+#define prepare_SOFTMAX_LOSS     et_prepare_softmax_loss
+#define run_SOFTMAX_LOSS         et_run_softmax_loss
 
 int et_plan_prepare(et_plan *plan, et_plan_step *step, et_error *error)
 {

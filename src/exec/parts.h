@@ -105,6 +105,8 @@ int et_plan_place(et_plan *plan, et_error *error);
 /* Preparing and running the ops that have files of their own. */
 int et_prepare_vocabulary_loss(et_plan *plan, et_plan_step *step, et_error *error);
 void et_run_vocabulary_loss(const et_plan *plan, const et_plan_step *step);
+int et_prepare_softmax_loss(et_plan *plan, et_plan_step *step, et_error *error);
+void et_run_softmax_loss(const et_plan *plan, const et_plan_step *step);
 int et_prepare_cached_attention(et_plan *plan, et_plan_step *step, et_error *error);
 void et_run_cached_attention(const et_plan *plan, const et_plan_step *step);
 

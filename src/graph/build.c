@@ -181,3 +181,10 @@ et_node *et_vocabulary_loss(et_node *h, et_node *table, et_node *labels, float s
     et_attributes attributes = { .x = smoothing };
     return et_node_add(h->graph, ET_OP_VOCABULARY_LOSS, NULL, inputs, 3, &attributes);
 }
+
+et_node *et_softmax_loss(et_node *logits, et_node *labels, float smoothing)
+{
+    et_node *inputs[] = { logits, labels };
+    et_attributes attributes = { .x = smoothing };
+    return et_node_add(logits->graph, ET_OP_SOFTMAX_LOSS, NULL, inputs, 2, &attributes);
+}

@@ -213,17 +213,29 @@ static void grad_ATTENTION(gradients *g, et_node *node, et_node *dy)
         give(g, node->input[1], et_node_result(dq, 1));
 }
 
-/* dh and dtable were made together with the loss, for dy = 1. Another dy would have to scale
+/* A loss's derivatives are made together with it, for dy = 1. Another dy would have to scale
  * them: the loss must be the root. */
+static bool is_root(gradients *g, et_node *node, et_node *dy)
+{
+    if (dy)
+        et_graph_poison(g->graph, "%s: a %s must be the loss itself", node->name,
+                        et_op_name(node->op));
+    node->attributes.gradient = !dy;
+    return !dy;
+}
+
 static void grad_VOCABULARY_LOSS(gradients *g, et_node *node, et_node *dy)
 {
-    if (dy) {
-        et_graph_poison(g->graph, "%s: a vocabulary loss must be the loss itself", node->name);
+    if (!is_root(g, node, dy))
         return;
-    }
-    node->attributes.gradient = true;
     give(g, node->input[0], et_node_result(node, 1));
     give(g, node->input[1], et_node_result(node, 2));
+}
+
+static void grad_SOFTMAX_LOSS(gradients *g, et_node *node, et_node *dy)
+{
+    if (is_root(g, node, dy))
+        give(g, node->input[0], et_node_result(node, 1));
 }
 
 static void (*const rules[ET_OP_COUNT])(gradients *, et_node *, et_node *) = {
@@ -243,10 +255,10 @@ static void mark_needed(gradients *g)
     }
 }
 
-/* The loss's own derivative: NULL for a vocabulary loss, a graph input that holds 1 else. */
+/* The loss's own derivative: NULL for an op that is a loss, a graph input that holds 1 else. */
 static et_node *seed(et_graph *graph, et_node *loss)
 {
-    if (loss->op == ET_OP_VOCABULARY_LOSS)
+    if (loss->op == ET_OP_VOCABULARY_LOSS || loss->op == ET_OP_SOFTMAX_LOSS)
         return NULL;
     et_attributes attributes = { .leaf = { ET_F32, et_shape_scalar() } };
     return et_node_add(graph, ET_OP_INPUT, "one", NULL, 0, &attributes);

@@ -31,12 +31,12 @@ typedef struct et_attributes {
     int param;           /* PARAM: index in the store */
     int result;          /* RESULT: which one, from 1 */
     float x;             /* SCALE: factor; DROPOUT: rate; LAYER_NORM: epsilon;
-                            EMBEDDING: scale; VOCABULARY_LOSS: smoothing */
+                            EMBEDDING: scale; losses: smoothing */
     uint32_t site;       /* DROPOUT, ATTENTION: names the random numbers */
     et_matmul_options matmul;
     et_attention_options attention;
     bool self;     /* ATTENTION: q and kv are one matrix */
-    bool gradient; /* VOCABULARY_LOSS: dh and dtable are wanted */
+    bool gradient; /* losses: their derivatives are wanted */
 } et_attributes;
 
 struct et_node {

@@ -260,6 +260,18 @@ static bool shape_VOCABULARY_LOSS(et_node *node)
     return true;
 }
 
+static bool shape_SOFTMAX_LOSS(et_node *node)
+{
+    et_shape logits = shape(node, 0);
+    if (!is_matrix(logits) || dtype(node, 0) == ET_I32)
+        return refuse(node, "logits are no matrix of numbers", 0, 1);
+    if (!is_vector_of(shape(node, 1), logits.size[0]) || dtype(node, 1) != ET_I32)
+        return refuse(node, "not one int32 label for each row", 0, 1);
+    set(node, ET_F32, et_shape_1(ET_LOSS_SUM_COUNT));
+    add_result(node, dtype(node, 0), logits);
+    return true;
+}
+
 bool et_shape_rule(et_node *node)
 {
     static bool (*const rules[ET_OP_COUNT])(et_node *) = {

@@ -16,7 +16,7 @@ typedef struct et_task et_task;
 typedef struct et_task_class {
     const char *name;
     /* Adds the model and its loss for one batch of the task's shape. The node's value is the
-     * four sums of et_vocabulary_loss; the first is differentiated. */
+     * four sums of a loss (et_loss_sum); the first is differentiated. */
     et_node *(*build_loss)(et_task *self, et_scope *scope);
     /* Hangs what resumes (the position in the data) on the state tree. */
     int (*attach)(et_task *self, et_state *state, et_error *error);

@@ -158,6 +158,13 @@ static et_node *check_VOCABULARY_LOSS(et_scope *s)
     return et_vocabulary_loss(et_tanh(x(s)), table, ints(s, "labels", ROWS), 0.1f);
 }
 
+/* With a bias, as a classifier has it, and an empty row. */
+static et_node *check_SOFTMAX_LOSS(et_scope *s)
+{
+    et_node *logits = et_matmul(x(s), param(s, "w", WIDTH, 5), param(s, "b", 0, 5), NULL);
+    return et_softmax_loss(logits, ints(s, "labels", ROWS), 0.1f);
+}
+
 /* Leaves have nothing to differentiate; derivatives' own ops stand in no model. They are run by
  * the cases above: the value of a derivative is what a case checks. */
 #define check_INPUT            NULL
@@ -252,7 +259,7 @@ static void test_gradients__every_op(void **state)
         test_model_close(&model);
         checked++;
     }
-    assert_int_equal(checked, 17);
+    assert_int_equal(checked, 18);
 }
 
 int main(void)

@@ -1,0 +1,48 @@
+/* Softmax cross-entropy of logits that exist in full. The kernel turns logits into derivatives
+ * in place; logits may have other readers, so the derivative is made in a copy. */
+#include <string.h>
+
+#include "base/assert.h"
+#include "exec/parts.h"
+
+/* Work space: loss, nll and correct of each row. */
+int et_prepare_softmax_loss(et_plan *plan, et_plan_step *step, et_error *error)
+{
+    (void)error;
+    int64_t rows = plan->values[step->in[0]].tensor.shape.size[0];
+    step->scratch = (size_t)(3 * rows) * sizeof(float);
+    return ET_OK;
+}
+
+/* Sums in double, rows in order: the same bits whatever the number of threads. */
+static void add_rows(float *result, const float *row, const int32_t *labels, int64_t rows)
+{
+    double sums[ET_LOSS_SUM_COUNT] = { 0 };
+    for (int64_t i = 0; i < rows; i++) {
+        if (labels[i] < 0)
+            continue;
+        sums[ET_LOSS_SUM_LOSS] += row[i];
+        sums[ET_LOSS_SUM_NLL] += row[rows + i];
+        sums[ET_LOSS_SUM_CORRECT] += row[2 * rows + i];
+        sums[ET_LOSS_SUM_TOKENS] += 1;
+    }
+    for (int i = 0; i < ET_LOSS_SUM_COUNT; i++)
+        result[i] = (float)sums[i];
+}
+
+void et_run_softmax_loss(const et_plan *plan, const et_plan_step *step)
+{
+    const et_tensor *logits = &plan->values[step->in[0]].tensor;
+    const et_tensor *gradient = &plan->values[step->out[1]].tensor;
+    const int32_t *labels = et_plan_data(plan, step->in[1]);
+    int64_t rows = logits->shape.size[0], classes = logits->shape.size[1];
+    float *row = (float *)(void *)plan->scratch;
+    bool differentiate = gradient->data != NULL;
+    et_assert(step->node->attributes.gradient || !differentiate);
+    if (differentiate)
+        memcpy(gradient->data, logits->data, et_tensor_bytes(*logits));
+    plan->device->kernels->softmax_cross_entropy(
+        differentiate ? gradient->data : logits->data, row, row + rows, row + 2 * rows, labels,
+        step->node->attributes.x, differentiate, rows, classes, logits->dtype);
+    add_rows(et_plan_data(plan, step->out[0]), row, labels, rows);
+}
