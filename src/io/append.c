@@ -92,7 +92,10 @@ int et_append_flush(et_append *file, et_error *error)
     et_assert(file->fd >= 0);
     if (fsync(file->fd))
         return et_fail_errno(error, "cannot write %s to the disk", file->path);
-    return sync_parent(file->path, error);
+    /* Once is enough, but not only of a new file: whoever made it may have died before. */
+    const int status = file->listed ? ET_OK : sync_parent(file->path, error);
+    file->listed = !status;
+    return status;
 }
 
 int et_append_close(et_append *file, et_error *error)

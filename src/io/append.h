@@ -4,6 +4,7 @@
 #ifndef ETUDE_IO_APPEND_H
 #define ETUDE_IO_APPEND_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -15,6 +16,7 @@ typedef struct et_append {
     int fd;          /* -1: closed */
     char *path;      /* owned */
     uint64_t offset; /* bytes of the file so far: where the next piece goes */
+    bool listed;     /* its entry in the directory is durable */
 } et_append;
 
 /* How many bytes of a file are whole pieces. */
@@ -28,7 +30,7 @@ int et_append_open(et_append *file, const char *path, int64_t offset, et_append_
 
 int et_append_write(et_append *file, const void *bytes, size_t length, et_error *error);
 
-/* Makes durable what was written, the file's entry in its directory too. */
+/* Makes durable what was written; the first time, the file's entry in its directory too. */
 int et_append_flush(et_append *file, et_error *error);
 
 /* Flushes and closes; the file is closed on failure too. */
