@@ -52,7 +52,8 @@ static int parse(train_args *args, int argc, char **argv, et_error *error)
     int status = et_args_parse(table, "train", argc, argv, &args->help, error);
     if (!status && args->help)
         et_args_help(stdout, table, "train",
-                     "Trains a model. Ctrl-C saves; the same command goes on from there.",
+                     "Trains a model. Ctrl-C saves; the same command goes on from there. "
+                     "SIGUSR1\nsaves and goes on.",
                      "etude train --experiment translation/tiny --model-dir runs/a \\\n"
                      "        --set task.train_data.source_path=train.en \\\n"
                      "        --set task.train_data.target_path=train.de");
@@ -147,6 +148,7 @@ static int open_training(training *t, const char *directory, et_error *error)
                                .params = t->params,
                                .progress = t->progress,
                                .stop = &et_stop_requested,
+                               .save = &et_save_requested,
                                .locked = true };
     return status ? status : et_run_open(&t->run, t->task, &options, error);
 }

@@ -22,13 +22,14 @@ int et_cmd_average(int argc, char **argv, et_error *error);
 int et_cmd_inspect(int argc, char **argv, et_error *error);
 int et_cmd_list(int argc, char **argv, et_error *error);
 
-/* Set by SIGINT and SIGTERM once et_watch_signals was called; a second one ends the process. */
-extern volatile sig_atomic_t et_stop_requested;
+/* Set by SIGINT and SIGTERM once et_watch_signals was called; a second one ends the process.
+ * SIGUSR1 sets the other. */
+extern volatile sig_atomic_t et_stop_requested, et_save_requested;
 void et_watch_signals(void);
 
 /* Until et_watch_signals, SIGINT and SIGTERM end the process at once, with the exit code of an
  * interruption and text (static) on standard error. For work of which nothing is seen before it
- * is whole, since it may sit in a library that can't be asked to stop. */
+ * is whole, since it may sit in a library that can't be asked to stop. SIGUSR1 does nothing. */
 void et_leave_on_signals(const char *text);
 
 /* The library's warnings go to standard error, above a progress bar if there is one. */

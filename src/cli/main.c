@@ -27,7 +27,7 @@ static const et_command commands[] = {
 
 #define COMMAND_COUNT (sizeof commands / sizeof commands[0])
 
-volatile sig_atomic_t et_stop_requested;
+volatile sig_atomic_t et_stop_requested, et_save_requested;
 
 /* What on_leave says; set before it can be called. */
 static const char *leave_text;
@@ -39,6 +39,12 @@ static void on_signal(int number)
     et_stop_requested = 1;
 }
 
+static void on_save(int number)
+{
+    (void)number;
+    et_save_requested = 1;
+}
+
 static void on_leave(int number)
 {
     (void)number;
@@ -48,25 +54,27 @@ static void on_leave(int number)
     _exit(EXIT_INTERRUPTED);
 }
 
-static void handle_signals(void (*handler)(int number))
+static void handle_signals(void (*on_end)(int number), void (*on_usr1)(int number))
 {
     struct sigaction action;
     memset(&action, 0, sizeof action);
-    action.sa_handler = handler;
+    action.sa_handler = on_end;
     action.sa_flags = SA_RESTART;
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    action.sa_handler = on_usr1;
+    sigaction(SIGUSR1, &action, NULL);
 }
 
 void et_watch_signals(void)
 {
-    handle_signals(on_signal);
+    handle_signals(on_signal, on_save);
 }
 
 void et_leave_on_signals(const char *text)
 {
     leave_text = text;
-    handle_signals(on_leave);
+    handle_signals(on_leave, SIG_IGN);
 }
 
 static void show_message(void *payload, et_log_level level, const char *text)

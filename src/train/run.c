@@ -1,6 +1,7 @@
 #include "train/run.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -242,6 +243,30 @@ static bool should_stop(const et_run *run)
     return run->options.stop && *run->options.stop;
 }
 
+/* The step is one that an unbroken run need not save, so it does not count among those kept. */
+static int save_passing(et_run *run, et_error *error)
+{
+    int status = et_sink_flush(run->sink, error);
+    if (!status)
+        status = et_checkpoints_save_passing(run->checkpoints, run->step.count, error);
+    run->unsaved = status != ET_OK;
+    return status;
+}
+
+static int save_if_asked(et_run *run, et_error *error)
+{
+    if (!run->options.save || !*run->options.save)
+        return ET_OK;
+    *run->options.save = 0;
+    if (run->options.progress) {
+        char text[64];
+        snprintf(text, sizeof text, "saving       step %s, as asked",
+                 et_format_count(run->step.count).text);
+        et_progress_message(run->options.progress, text);
+    }
+    return run->unsaved ? save_passing(run, error) : ET_OK;
+}
+
 /* Does steps up to `until`. ET_EINTERRUPTED: asked to stop before. */
 static int inner_loop(et_run *run, int64_t until, et_error *error)
 {
@@ -249,7 +274,9 @@ static int inner_loop(et_run *run, int64_t until, et_error *error)
     while (run->step.count < until) {
         if (should_stop(run))
             return ET_EINTERRUPTED; /* save_and_stop says what that means */
-        int status = et_step_run(&run->step, error);
+        int status = save_if_asked(run, error);
+        if (!status)
+            status = et_step_run(&run->step, error);
         if (status)
             return status;
         run->unsaved = true;
@@ -295,15 +322,9 @@ static int act_hooks(et_run *run, const et_hook *hooks, et_error *error)
     return ET_OK;
 }
 
-/* The step is one that an unbroken run need not save, so it does not count among those kept. */
 static int save_and_stop(et_run *run, et_error *error)
 {
-    int status = ET_OK;
-    if (run->unsaved) {
-        status = et_sink_flush(run->sink, error);
-        if (!status)
-            status = et_checkpoints_save_passing(run->checkpoints, run->step.count, error);
-    }
+    int status = run->unsaved ? save_passing(run, error) : ET_OK;
     if (!status)
         status = et_checkpoints_wait(run->checkpoints, error);
     if (status)

@@ -30,6 +30,7 @@ typedef struct et_run_options {
     et_params *params;                 /* empty; filled by the model */
     et_progress *progress;             /* where people look */
     const volatile sig_atomic_t *stop; /* not 0: save at the next step boundary and end */
+    volatile sig_atomic_t *save;       /* not 0: save there and go on; becomes 0. NULL: never */
     bool locked; /* the caller holds model_dir's lock (et_checkpoints_lock) until after close */
 } et_run_options;
 

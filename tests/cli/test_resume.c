@@ -10,6 +10,7 @@
 
 #include "base/strbuf.h"
 #include "io/files.h"
+#include "io/format.h"
 
 /* Kills of test_resume__killed_at_random; make kill-test asks for more by ET_TEST_KILLS. */
 enum { KILLS = 10 };
@@ -240,6 +241,40 @@ static void test_resume__says_what_was_saved(void **state)
     finish_and_compare(&command);
 }
 
+/* SIGUSR1 saves and goes on: a run that is killed later goes on from there. */
+static void test_resume__asked_to_save(void **state)
+{
+    (void)state;
+#define AT_THE_END "trainer.checkpoint_interval=100000", "trainer.validation_interval=100000"
+    size_t length;
+    char path[100], steps[64], resuming[64];
+    run_command asked = { .directory = "asked",
+                          .settings = { AT_THE_END, "trainer.train_steps=100000" } };
+    run_command longer = { .directory = "asked", .settings = { AT_THE_END, steps } };
+    run_command unasked = { .directory = "unasked", .settings = { AT_THE_END, steps } };
+    pid_t pid = run_start(&asked);
+    assert_true(run_await_text(pid, "asked/metrics.jsonl", "{\"step\":16,"));
+    kill(pid, SIGUSR1);
+    assert_true(run_await_text(pid, "asked/checkpoints/checkpoint.json", "ckpt-"));
+    char *manifest = get_file("asked/checkpoints/checkpoint.json", &length);
+    int step = atoi(strstr(manifest, "ckpt-") + strlen("ckpt-"));
+    free(manifest);
+    assert_true(step >= 16);
+    snprintf(path, sizeof path, "asked/checkpoints/ckpt-%d.safetensors", step);
+    assert_ends(0, "saving       step ", 0, "asked");
+    snprintf(steps, sizeof steps, "{\"step\":%d,", (step / RUN_SUMMARY + 2) * RUN_SUMMARY);
+    assert_true(run_await_text(pid, "asked/metrics.jsonl", steps));
+    kill(pid, SIGKILL);
+    assert_int_equal(run_wait(pid), -SIGKILL);
+
+    snprintf(steps, sizeof steps, "trainer.train_steps=%d", step + 10);
+    snprintf(resuming, sizeof resuming, "resuming     at step %s of ", et_format_count(step).text);
+    assert_ends(run(&longer), resuming, 0, "asked");
+    assert_true(access(path, F_OK)); /* gone with the next save */
+    assert_int_equal(run(&unasked), 0);
+    run_assert_same("unasked", "asked");
+}
+
 /* Both arrive before the process can act on the first. */
 static void test_resume__second_signal_stops_at_once(void **state)
 {
@@ -346,6 +381,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_resume__killed_at_random),
         cmocka_unit_test(test_resume__interrupted),
         cmocka_unit_test(test_resume__says_what_was_saved),
+        cmocka_unit_test(test_resume__asked_to_save),
         cmocka_unit_test(test_resume__second_signal_stops_at_once),
         cmocka_unit_test(test_resume__interrupted_in_validation),
         cmocka_unit_test(test_resume__interrupted_in_vocabulary_training),
