@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <etude/nn.h>
 #include <etude/translator.h>
 
 #include "base/alloc.h"
@@ -56,7 +57,8 @@ static void declare(bench_decoder *b, const et_transformer *model, et_dtype act,
     bench_check(et_graph_new(&graph, b->params, &options, error), error);
     et_transformer_train(et_graph_scope(graph), model, SOURCE, TARGET, 1);
     bench_check(et_graph_finish(graph, error), error);
-    bench_check(et_params_materialize(b->params, 1, act == ET_BF16, error), error);
+    bench_check(et_params_materialize(b->params, act == ET_BF16, error), error);
+    et_init_draw(b->params, 1);
     et_graph_free(graph);
 }
 

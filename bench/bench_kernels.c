@@ -169,6 +169,11 @@ static void bench_to_bf16(const et_kernels *k, problem *p)
     k->to_bf16(p->z, p->d, p->rows * PARAMETERS / ROWS);
 }
 
+static void bench_draw_normal(const et_kernels *k, problem *p)
+{
+    k->draw_normal(p->d, 0, p->rows * PARAMETERS / ROWS, 1, (et_random){ 1, 0, 1 });
+}
+
 /* What to run, and what one row costs: act elements moved, bytes otherwise moved, flops. */
 typedef struct bench {
     const char *name;
@@ -198,6 +203,7 @@ static const bench benches[] = {
     { "adam", bench_adam, 0, 30, 0, true },
     { "sum_of_squares", bench_squares, 0, 4, 0, true },
     { "to_bf16", bench_to_bf16, 0, 6, 0, true },
+    { "draw_normal", bench_draw_normal, 0, 4, 0, true },
 };
 
 enum { RUNS = 51 };

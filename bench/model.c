@@ -2,6 +2,8 @@
 
 #include <stdio.h>
 
+#include <etude/nn.h>
+
 #include "bench.h"
 #include "data/pair_iterator.h"
 #include "pairs.h"
@@ -52,7 +54,8 @@ static void make_plan(bench_model *model, et_error *error)
     bench_check(et_graph_finish(model->graph, error), error);
     bench_check(et_graph_differentiate(model->graph, loss, error), error);
     model->plan_seconds = bench_lap(&since);
-    bench_check(et_params_materialize(model->params, SEED, model->act == ET_BF16, error), error);
+    bench_check(et_params_materialize(model->params, model->act == ET_BF16, error), error);
+    et_init_draw(model->params, SEED);
     bench_lap(&since);
     bench_check(et_plan_new(&model->plan, model->graph, model->device, &loss, 1, NULL, error),
                 error);

@@ -34,4 +34,9 @@ ET_API et_node *et_dense_with(et_scope *scope, et_node *x, int64_t units,
 /* Layer norm with scope/scale (ones) and scope/offset (zeros). */
 ET_API et_node *et_norm(et_scope *scope, et_node *x, float epsilon);
 
+/* Draws every parameter's start value, as its declaration says, and tells the store. The
+ * numbers are counted (seed, the parameter's name, element): they depend neither on what else
+ * the model has nor on machine or threads. The store is materialized. */
+ET_API void et_init_draw(et_params *params, uint64_t seed);
+
 #endif

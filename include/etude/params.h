@@ -5,12 +5,12 @@
  *     et_params *params;
  *     if (et_params_new(&params, &error)) ...
  *     et_params_declare(params, "logits/weight", et_shape_2(512, 10), init, &index, &error);
- *     et_params_materialize(params, seed, shadow, &error);   values drawn, arrays made
+ *     et_params_materialize(params, shadow, &error);      arrays made, all zero
+ *     et_init_draw(params, seed);                         start values, <etude/nn.h>
  *
  * Declaring happens while a graph is built (layers do it); the first declaration of a name
  * fixes its shape and a second one gives the same index, so several graphs share a store.
- * After materialize the set is closed. Values start from counted random numbers keyed by the
- * name, so a parameter's start does not depend on what else the model has. Not thread-safe. */
+ * After materialize the set is closed. Not thread-safe. */
 #ifndef ETUDE_PARAMS_H
 #define ETUDE_PARAMS_H
 
@@ -43,9 +43,9 @@ ET_API void et_params_free(et_params *params);
 ET_API int et_params_declare(et_params *params, const char *name, et_shape shape, et_init init,
                              int *index, et_error *error);
 
-/* Closes the set, makes the arrays and draws the start values. shadow: also keep a bfloat16
- * copy of the values, which the optimizer writes in its own pass. */
-ET_API int et_params_materialize(et_params *params, uint64_t seed, bool shadow, et_error *error);
+/* Closes the set and makes the arrays; all values are zero until they are drawn, loaded or set.
+ * shadow: also keep a bfloat16 copy of the values, which the optimizer writes in its own pass. */
+ET_API int et_params_materialize(et_params *params, bool shadow, et_error *error);
 
 /* Whether materialize has been done. */
 ET_API bool et_params_ready(const et_params *params);
@@ -59,6 +59,7 @@ ET_API int64_t et_params_flat_size(const et_params *params);
 /* By index. Borrowed; valid as long as the store. */
 ET_API const char *et_params_name(const et_params *params, int index);
 ET_API et_shape et_params_shape(const et_params *params, int index);
+ET_API et_init et_params_init(const et_params *params, int index);   /* as first declared */
 ET_API int64_t et_params_offset(const et_params *params, int index); /* in the flat arrays */
 
 /* -1 if there is none. */

@@ -87,6 +87,64 @@ void *et_alloc_zero(size_t count, size_t size)
     return memory;
 }
 
+/* ---- arrays -------------------------------------------------------------------------------- */
+
+/* Stands in front of an array: from where it came, so that hooks may change in between. */
+typedef struct array_head {
+    void *begin;
+    size_t mapped; /* bytes; 0: begin is the hooks' */
+} array_head;
+
+#define ARRAY_HEAD ((size_t)64) /* keeps what follows aligned */
+
+static void *array_behind(void *at, array_head head)
+{
+    memcpy(at, &head, sizeof head);
+    return (char *)at + ARRAY_HEAD;
+}
+
+/* One huge page more, so that the array can begin with one. What is not touched costs no memory. */
+static void *map_array(size_t bytes)
+{
+    size_t mapped = bytes + ARRAY_HEAD + HUGE_PAGE;
+    char *begin = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (begin == MAP_FAILED)
+        return NULL;
+    char *at = begin + (HUGE_PAGE - (uintptr_t)begin % HUGE_PAGE) % HUGE_PAGE;
+    (void)madvise(at, bytes + ARRAY_HEAD, MADV_HUGEPAGE);
+    return array_behind(at, (array_head){ begin, mapped });
+}
+
+void *et_alloc_array(size_t bytes)
+{
+    size_t whole;
+    if (__builtin_add_overflow(bytes, ARRAY_HEAD + HUGE_PAGE, &whole))
+        return NULL;
+    if (bytes >= HUGE_MIN && allocator.allocate == system_allocate) {
+        atomic_fetch_add_explicit(&allocations, 1, memory_order_relaxed);
+        return map_array(bytes);
+    }
+    void *begin = et_alloc_aligned(bytes + ARRAY_HEAD, 64);
+    if (!begin)
+        return NULL;
+    memset(begin, 0, bytes + ARRAY_HEAD);
+    return array_behind(begin, (array_head){ begin, 0 });
+}
+
+void et_free_array(void *array)
+{
+    array_head head;
+    if (!array)
+        return;
+    memcpy(&head, (char *)array - ARRAY_HEAD, sizeof head);
+    if (head.mapped)
+        (void)munmap(head.begin, head.mapped);
+    else
+        et_free(head.begin);
+}
+
+/* ---- growing and copying -------------------------------------------------------------------- */
+
 void *et_realloc(void *memory, size_t count, size_t size)
 {
     size_t bytes;

@@ -19,6 +19,12 @@ void *et_alloc_zero(size_t count, size_t size);
 /* As et_alloc, aligned to a power of two (64 for kernels' buffers). */
 void *et_alloc_aligned(size_t bytes, size_t alignment);
 
+/* A large array, zeroed and aligned to 64. With the C library's hooks it is pages of its own, huge
+ * ones where there are any, which nobody has to clear and which cost nothing before they are
+ * touched. Free it with et_free_array, not with et_free. */
+void *et_alloc_array(size_t bytes);
+void et_free_array(void *array); /* NULL allowed */
+
 /* Grows or shrinks memory from et_alloc; NULL leaves the old block as it was. */
 void *et_realloc(void *memory, size_t count, size_t size);
 

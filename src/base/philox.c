@@ -7,17 +7,17 @@
 #include <math.h>
 
 #include "base/assert.h"
+#include "base/normal.h"
 
 #define ROUNDS     10
 #define MULTIPLY_0 0xd2511f53u
 #define MULTIPLY_1 0xcd9e8d57u
 #define WEYL_0     0x9e3779b9u
 #define WEYL_1     0xbb67ae85u
-#define TWO_PI     6.283185307179586476925286766559
 #define FNV_BASIS  2166136261u
 #define FNV_PRIME  16777619u
 #define TWO_TO_M24 0x1p-24f
-#define TWO_TO_M32 0x1p-32
+#define TWO_TO_M31 0x1p-31f
 
 et_philox_block et_philox(const uint32_t counter[4], const uint32_t key[2])
 {
@@ -50,15 +50,41 @@ float et_random_uniform(et_random random, uint64_t element)
     return (float)(block.word[element % 4] >> 8) * TWO_TO_M24;
 }
 
-/* Words 0 and 1 of a block give elements 4i and 4i+1 (cosine and sine of one angle), words 2
- * and 3 the other two. In double, so that the tail reaches 6.6 and not a float's 5.7. */
+static float polynomial(const float *coefficient, int count, float x)
+{
+    float p = coefficient[0];
+    for (int i = 1; i < count; i++)
+        p = p * x + coefficient[i];
+    return p;
+}
+
+/* -log(x), x positive and normal. */
+static float minus_log(float x)
+{
+    static const float terms[ET_NORMAL_LOG_TERMS] = ET_NORMAL_LOG;
+    int exponent;
+    float m = 2 * frexpf(x, &exponent), e = (float)(exponent - 1);
+    if (m > ET_NORMAL_LOG_FROM) {
+        m *= 0.5f;
+        e += 1;
+    }
+    float s = (m - 1) / (m + 1);
+    return 0 - (e * ET_NORMAL_LOG_2 + polynomial(terms, ET_NORMAL_LOG_TERMS, s * s) * s);
+}
+
+/* See base/normal.h. The word as a signed number t, -2^31 <= t < 2^31: the lower half is the
+ * mirror image of the upper. */
 float et_random_normal(et_random random, uint64_t element)
 {
-    et_philox_block block = et_random_block(random, element / 4);
-    const uint32_t *pair = block.word + (element % 4 & 2);
-    double radius = sqrt(-2.0 * log((pair[0] + 1.0) * TWO_TO_M32));
-    double angle = TWO_PI * (pair[1] * TWO_TO_M32);
-    return (float)(radius * (element & 1 ? sin(angle) : cos(angle)));
+    static const float near[ET_NORMAL_TERMS] = ET_NORMAL_NEAR;
+    static const float far[ET_NORMAL_TERMS] = ET_NORMAL_FAR;
+    int32_t t = (int32_t)(et_random_block(random, element / 4).word[element % 4] ^ 0x80000000u);
+    float x = ((float)t + 0.5f) * TWO_TO_M31;
+    float end = ((float)(INT32_MAX - (t < 0 ? -1 - t : t)) + 0.5f) * TWO_TO_M31;
+    float w = minus_log(end * (2 - end));
+    if (w < ET_NORMAL_NEAR_END)
+        return polynomial(near, ET_NORMAL_TERMS, w - ET_NORMAL_NEAR_CENTRE) * x;
+    return polynomial(far, ET_NORMAL_TERMS, sqrtf(w) - ET_NORMAL_FAR_CENTRE) * x;
 }
 
 /* High 64 bits of a 64 by 64 bit product: Lemire, "Fast random integer generation in an

@@ -28,7 +28,7 @@ et_philox_block et_random_block(et_random random, uint64_t index);
 /* A float in [0, 1) with 24 bits, element of that use. */
 float et_random_uniform(et_random random, uint64_t element);
 
-/* A normal number (Box-Muller on two words of one block), element of that use. */
+/* A normal number (by inversion, within 6.34 of 0), element of that use. */
 float et_random_normal(et_random random, uint64_t element);
 
 /* An integer in [0, bound), bound > 0, without bias to speak of (64-bit multiply-shift). */

@@ -179,10 +179,9 @@ static int make_arena(et_plan *plan, et_error *error)
         if (plan->steps[s].scratch > plan->memory.scratch)
             plan->memory.scratch = plan->steps[s].scratch;
     size_t bytes = plan->memory.activations + plan->memory.scratch;
-    plan->arena = et_alloc_aligned(bytes, ALIGN);
+    plan->arena = et_alloc_array(bytes);
     if (!plan->arena)
         return et_alloc_failed(error, bytes, "a plan's arena");
-    memset(plan->arena, 0, bytes);
     plan->scratch = plan->arena + plan->memory.activations;
     return ET_OK;
 }

@@ -216,7 +216,7 @@ void et_plan_free(et_plan *plan)
     et_free(plan->steps);
     et_free(plan->outputs);
     et_free(plan->copies);
-    et_free(plan->arena);
+    et_free_array(plan->arena);
     et_free(plan);
 }
 

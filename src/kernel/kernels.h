@@ -226,6 +226,14 @@ typedef struct et_kernels {
 
     /* y += x */
     void (*accumulate)(float *y, const float *x, int64_t count);
+
+    /* ---- start values: the same bits from every table ---- */
+
+    /* to[i] = scale * (2 et_random_uniform(random, first + i) - 1), in [-scale, scale). */
+    void (*draw_uniform)(float *to, int64_t first, int64_t count, float scale, et_random random);
+
+    /* to[i] = scale * et_random_normal(random, first + i). */
+    void (*draw_normal)(float *to, int64_t first, int64_t count, float scale, et_random random);
 } et_kernels;
 
 /* The readable reference: one thread, no tricks. Tests compare every table with it. */

@@ -94,6 +94,18 @@ static void accumulate(float *y, const float *x, int64_t count)
         y[i] += x[i];
 }
 
+static void draw_uniform(float *to, int64_t first, int64_t count, float scale, et_random random)
+{
+    for (int64_t i = 0; i < count; i++)
+        to[i] = scale * (2 * et_random_uniform(random, (uint64_t)(first + i)) - 1);
+}
+
+static void draw_normal(float *to, int64_t first, int64_t count, float scale, et_random random)
+{
+    for (int64_t i = 0; i < count; i++)
+        to[i] = scale * et_random_normal(random, (uint64_t)(first + i));
+}
+
 const et_kernels et_kernels_reference = {
     .name = "reference",
     .elementwise = et_reference_elementwise,
@@ -114,4 +126,6 @@ const et_kernels et_kernels_reference = {
     .adam = adam,
     .sgd = sgd,
     .accumulate = accumulate,
+    .draw_uniform = draw_uniform,
+    .draw_normal = draw_normal,
 };

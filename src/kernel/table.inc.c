@@ -8,6 +8,7 @@
 
 #include "base/assert.h"
 #include "base/dtype.h"
+#include "base/normal.h"
 #include "kernel/attention.h"
 #include "kernel/kernels.h"
 #include "kernel/simd.h"
@@ -22,6 +23,7 @@
 #include "kernel/attention.inc.c"
 #include "kernel/cached_attention.inc.c"
 #include "kernel/optimizer.inc.c"
+#include "kernel/draw.inc.c"
 
 const et_kernels ET_TABLE = {
     .name = ET_TABLE_NAME,
@@ -43,4 +45,6 @@ const et_kernels ET_TABLE = {
     .adam = adam,
     .sgd = sgd,
     .accumulate = accumulate,
+    .draw_uniform = draw_uniform,
+    .draw_normal = draw_normal,
 };

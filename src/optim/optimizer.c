@@ -130,10 +130,9 @@ static int plan_chunks(et_optimizer *optimizer, const et_optimization_options *o
 static int add_slot(et_optimizer *optimizer, const char *name, et_error *error)
 {
     size_t bytes = (size_t)optimizer->size * sizeof(float);
-    float *data = et_alloc_aligned(bytes, 64);
+    float *data = et_alloc_array(bytes);
     if (!data)
         return et_alloc_failed(error, bytes, "an optimizer's slot");
-    memset(data, 0, bytes);
     optimizer->slots[optimizer->slot_count++] = (et_slot){ name, data };
     return ET_OK;
 }
@@ -151,7 +150,7 @@ static int make_slots(et_optimizer *optimizer, et_error *error)
     if (status)
         return status;
     optimizer->average = optimizer->slots[optimizer->rule_slots].data;
-    memcpy(optimizer->average, optimizer->weights, (size_t)optimizer->size * sizeof(float));
+    et_optimizer_start(optimizer);
     return ET_OK;
 }
 
@@ -202,10 +201,16 @@ void et_optimizer_free(et_optimizer *optimizer)
     if (!optimizer)
         return;
     for (int i = 0; i < optimizer->slot_count; i++)
-        et_free(optimizer->slots[i].data);
+        et_free_array(optimizer->slots[i].data);
     et_free(optimizer->chunks);
     et_free(optimizer->partial);
     et_free(optimizer);
+}
+
+void et_optimizer_start(et_optimizer *optimizer)
+{
+    if (optimizer->average)
+        memcpy(optimizer->average, optimizer->weights, (size_t)optimizer->size * sizeof(float));
 }
 
 /* Partial sums of fixed blocks, added in order: equal bits for any number of threads. */
@@ -259,8 +264,8 @@ static void update_all(et_optimizer *optimizer, const et_rule_step *step, const 
 {
     et_bf16 *shadow = et_params_shadow(optimizer->params);
     /* Weights may have been loaded since the optimizer was made. */
-    if (optimizer->average && optimizer->iterations == 0)
-        memcpy(optimizer->average, optimizer->weights, (size_t)optimizer->size * sizeof(float));
+    if (optimizer->iterations == 0)
+        et_optimizer_start(optimizer);
     int64_t count = (int64_t)optimizer->chunk_count;
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < count; i++)

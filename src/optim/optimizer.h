@@ -28,6 +28,9 @@ int et_optimizer_new(et_optimizer **out, et_params *params, const et_kernels *ke
                      const et_optimization_options *options, et_error *error);
 void et_optimizer_free(et_optimizer *optimizer);
 
+/* Weights have got their start values since new: the average begins from them. */
+void et_optimizer_start(et_optimizer *optimizer);
+
 /* What an update did. */
 typedef struct et_update {
     double gradient_norm; /* global L2 norm of gradient * gradient_scale, before clipping */

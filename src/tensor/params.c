@@ -7,7 +7,6 @@
 #include "base/assert.h"
 #include "base/dtype.h"
 #include "base/map.h"
-#include "base/philox.h"
 
 #define FLAT_ALIGN 16
 
@@ -48,9 +47,9 @@ void et_params_free(et_params *params)
         et_free(params->items[i].name);
     et_free(params->items);
     et_map_release(&params->by_name);
-    et_free(params->values);
-    et_free(params->gradients);
-    et_free(params->shadow);
+    et_free_array(params->values);
+    et_free_array(params->gradients);
+    et_free_array(params->shadow);
     et_free(params);
 }
 
@@ -103,52 +102,17 @@ int et_params_declare(et_params *params, const char *name, et_shape shape, et_in
     return ET_OK;
 }
 
-/* One parameter's start values: element i of the use named by the parameter. */
-static void draw(float *to, const param *item, uint64_t seed)
-{
-    et_random random = { seed, 0, et_random_site(item->name) };
-    float scale = item->init.scale;
-    int64_t count = et_shape_count(item->shape);
-    for (int64_t i = 0; i < count; i++) {
-        switch (item->init.kind) {
-        case ET_INIT_ZEROS:
-            to[i] = 0;
-            break;
-        case ET_INIT_ONES:
-            to[i] = 1;
-            break;
-        case ET_INIT_UNIFORM:
-            to[i] = scale * (2 * et_random_uniform(random, (uint64_t)i) - 1);
-            break;
-        case ET_INIT_NORMAL:
-            to[i] = scale * et_random_normal(random, (uint64_t)i);
-            break;
-        }
-    }
-}
-
-static void *flat_array(size_t bytes)
-{
-    void *array = et_alloc_aligned(bytes, 64);
-    if (array)
-        memset(array, 0, bytes);
-    return array;
-}
-
-int et_params_materialize(et_params *params, uint64_t seed, bool shadow, et_error *error)
+int et_params_materialize(et_params *params, bool shadow, et_error *error)
 {
     et_assert(!params->values);
     size_t size = (size_t)params->flat_size;
-    params->values = flat_array(size * sizeof(float));
-    params->gradients = flat_array(size * sizeof(float));
-    params->shadow = shadow ? flat_array(size * sizeof(et_bf16)) : NULL;
+    params->values = et_alloc_array(size * sizeof(float));
+    params->gradients = et_alloc_array(size * sizeof(float));
+    params->shadow = shadow ? et_alloc_array(size * sizeof(et_bf16)) : NULL;
     if (!params->values || !params->gradients || (shadow && !params->shadow))
         return et_alloc_failed(error, size * 10, "parameters");
     params->in_use = params->values;
-#pragma omp parallel for schedule(dynamic, 1)
-    for (int i = 0; i < params->count; i++)
-        draw(params->values + params->items[i].offset, &params->items[i], seed);
-    et_params_changed(params, true);
+    et_params_changed(params, false);
     return ET_OK;
 }
 
@@ -182,6 +146,12 @@ et_shape et_params_shape(const et_params *params, int index)
 {
     et_assert(index >= 0 && index < params->count);
     return params->items[index].shape;
+}
+
+et_init et_params_init(const et_params *params, int index)
+{
+    et_assert(index >= 0 && index < params->count);
+    return params->items[index].init;
 }
 
 int64_t et_params_offset(const et_params *params, int index)

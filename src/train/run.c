@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <etude/nn.h>
+
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "io/format.h"
@@ -91,7 +93,7 @@ static int build(et_run *run, et_error *error)
     if (!status)
         status = et_graph_differentiate(run->graph, loss, error);
     if (!status)
-        status = et_params_materialize(o->params, o->seed, o->act == ET_BF16, error);
+        status = et_params_materialize(o->params, o->act == ET_BF16, error);
     if (!status)
         status = et_plan_new(&run->plan, run->graph, o->device, &loss, 1, NULL, error);
     return status;
@@ -139,6 +141,13 @@ static int attach(et_run *run, et_error *error)
     return status;
 }
 
+/* Only where there is nothing to restore: it is most of the work of a start. */
+static void draw_start(et_run *run)
+{
+    et_init_draw(run->options.params, run->options.seed);
+    et_optimizer_start(run->optimizer);
+}
+
 static int restore(et_run *run, et_error *error)
 {
     const et_trainer_options *trainer = run->options.trainer;
@@ -152,6 +161,8 @@ static int restore(et_run *run, et_error *error)
     run->step.checkpoints = run->checkpoints;
     if (!status)
         status = et_checkpoints_restore(run->checkpoints, &step, error);
+    if (!status && step < 0)
+        draw_start(run);
     return status ? status : et_run_open_sinks(run, error);
 }
 

@@ -34,6 +34,35 @@ static void test_alloc__kinds(void **state)
     assert_int_equal(et_alloc_count() - before, 5);
 }
 
+/* Small and large, with pages of its own or with hooks, and hooks that change in between. */
+static void test_alloc__array(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = { 0, 1, 1000, (4 << 20) - 1, (4 << 20) + 1, 9 << 20 };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        size_t before = et_alloc_count();
+        unsigned char *array = et_alloc_array(sizes[i]);
+        assert_int_equal(et_alloc_count() - before, 1);
+        assert_int_equal((uintptr_t)array % 64, 0);
+        size_t set = 0;
+        for (size_t at = 0; at < sizes[i]; at++)
+            set += array[at] != 0;
+        assert_int_equal(set, 0);
+        if (sizes[i])
+            memset(array, 255, sizes[i]);
+        et_free_array(array);
+    }
+    void *mapped = et_alloc_array(9 << 20);
+    scarce_begin(1);
+    unsigned char *hooked = et_alloc_array(9 << 20);
+    assert_int_equal(hooked[(9 << 20) - 1], 0);
+    assert_null(et_alloc_array(9 << 20));
+    et_free_array(hooked);
+    et_free_array(mapped);
+    et_free_array(NULL);
+    scarce_end();
+}
+
 static void test_alloc__strings(void **state)
 {
     (void)state;
@@ -49,6 +78,8 @@ static void test_alloc__overflow(void **state)
     (void)state;
     assert_null(et_alloc(SIZE_MAX / 2, 3));
     assert_null(et_alloc_zero(SIZE_MAX, 2));
+    assert_null(et_alloc_array(SIZE_MAX - 8));
+    assert_null(et_alloc_array(SIZE_MAX / 4)); /* nobody has so much */
     char *kept = et_strdup("kept");
     assert_null(et_realloc(kept, SIZE_MAX, 8));
     assert_string_equal(kept, "kept");
@@ -82,9 +113,9 @@ static void test_alloc__failed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_alloc__kinds),    cmocka_unit_test(test_alloc__strings),
-        cmocka_unit_test(test_alloc__overflow), cmocka_unit_test(test_alloc__hooks),
-        cmocka_unit_test(test_alloc__failed),
+        cmocka_unit_test(test_alloc__kinds),   cmocka_unit_test(test_alloc__array),
+        cmocka_unit_test(test_alloc__strings), cmocka_unit_test(test_alloc__overflow),
+        cmocka_unit_test(test_alloc__hooks),   cmocka_unit_test(test_alloc__failed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -82,6 +82,29 @@ static void test_philox__normal_moments(void **state)
     assert_true(fabs(products / SAMPLES) < 4 / sqrt(SAMPLES));
 }
 
+/* The inverse of the distribution function at the word's probability, by the C library's erfc:
+ * an error of p in probability is one of p / density in the number. Far out where words are
+ * picked, since elements hardly come there. */
+static void test_philox__normal_inverts(void **state)
+{
+    (void)state;
+    et_random random = { 11, 0, et_random_site("inverts") };
+    double worst = 0, furthest = 0;
+    for (uint64_t i = 0; i < 20 * SAMPLES; i++) {
+        uint32_t word = et_random_block(random, i / 4).word[i % 4];
+        double x = et_random_normal(random, i);
+        double lower = (word + 0.5) * 0x1p-32;
+        assert_true(x * (lower - 0.5) > 0);
+        double tail = lower < 0.5 ? lower : 1 - lower;
+        double density = exp(-x * x / 2) * 0.39894228040143268;
+        double off = fabs(0.5 * erfc(fabs(x) * 0.70710678118654752) - tail) / density;
+        worst = fmax(worst, off / fmax(fabs(x), 0.01));
+        furthest = fmax(furthest, fabs(x));
+    }
+    assert_true(worst < 2e-6);
+    assert_true(furthest > 4.5); /* the second polynomial begins at 2.9 */
+}
+
 static void test_philox__below(void **state)
 {
     (void)state;
@@ -159,6 +182,7 @@ int main(void)
         cmocka_unit_test(test_philox__block_layout),
         cmocka_unit_test(test_philox__uniform_moments),
         cmocka_unit_test(test_philox__normal_moments),
+        cmocka_unit_test(test_philox__normal_inverts),
         cmocka_unit_test(test_philox__below),
         cmocka_unit_test(test_philox__permutation),
         cmocka_unit_test(test_philox__permutation_is_fair),

@@ -9,6 +9,8 @@
 
 #include <cmocka.h>
 
+#include <etude/nn.h>
+
 #include "exec/plan.h"
 
 typedef struct test_model {
@@ -33,7 +35,8 @@ static inline void test_model_open_with(test_model *model, test_build_fn *build,
         fail_msg("%s", error.text);
     if (gradients && et_graph_differentiate(model->graph, loss, &error))
         fail_msg("%s", error.text);
-    assert_int_equal(et_params_materialize(model->params, 7, act == ET_BF16, &error), ET_OK);
+    assert_int_equal(et_params_materialize(model->params, act == ET_BF16, &error), ET_OK);
+    et_init_draw(model->params, 7);
     assert_int_equal(et_device_open(&model->device, &error), ET_OK);
     if (et_plan_new(&model->plan, model->graph, model->device, &loss, 1, options, &error))
         fail_msg("%s", error.text);

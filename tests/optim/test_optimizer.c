@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
+#include <etude/nn.h>
+
 #include "base/dtype.h"
 #include "optim/optim.h"
 
@@ -32,7 +34,8 @@ static et_params *make_params(bool shadow)
         assert_ok(et_params_declare(params, parameters[i].name, parameters[i].shape, init, &index,
                                     error));
     }
-    assert_ok(et_params_materialize(params, 7, shadow, error));
+    assert_ok(et_params_materialize(params, shadow, error));
+    et_init_draw(params, 7);
     return params;
 }
 

@@ -10,6 +10,8 @@
 #include <omp.h>
 #include <string.h>
 
+#include <etude/nn.h>
+
 #include "exec/plan.h"
 #include "tasks/translation/decoder.h"
 
@@ -52,7 +54,8 @@ static void open_fixture(fixture *f, bool norm_first, et_dtype act)
     if (et_graph_finish(graph, &error))
         fail_msg("%s", error.text);
     et_graph_free(graph);
-    assert_int_equal(et_params_materialize(f->params, 3, act == ET_BF16, &error), ET_OK);
+    assert_int_equal(et_params_materialize(f->params, act == ET_BF16, &error), ET_OK);
+    et_init_draw(f->params, 3);
     assert_int_equal(et_device_open(&f->device, &error), ET_OK);
     /* larger weights make distributions that differ from sentence to sentence */
     float *values = et_params_values(f->params);

@@ -544,7 +544,7 @@ static et_params *toy_params(int64_t rows)
     assert_ok(et_params_new(&params, error));
     assert_ok(et_params_declare(params, "w", et_shape_2(rows, TOY_COLUMNS), (et_init){ 0 }, &index,
                                 error));
-    assert_ok(et_params_materialize(params, 1, true, error));
+    assert_ok(et_params_materialize(params, true, error));
     return params;
 }
 

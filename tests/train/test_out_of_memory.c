@@ -62,7 +62,7 @@ static int parameters_and_state(const char *directory, et_error *error)
     if (!status)
         status = et_params_declare(params, "w", shape, (et_init){ 0 }, &index, error);
     if (!status)
-        status = et_params_materialize(params, 1, true, error);
+        status = et_params_materialize(params, true, error);
     if (!status)
         status = et_optimizer_new(&optimizer, params, &et_kernels_reference, &options, error);
     if (!status)

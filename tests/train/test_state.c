@@ -16,7 +16,7 @@ static et_params *make_params(void)
     assert_ok(
         et_params_declare(params, "a/weight", et_shape_2(3, 5), (et_init){ 0 }, &index, error));
     assert_ok(et_params_declare(params, "b", et_shape_1(7), (et_init){ 0 }, &index, error));
-    assert_ok(et_params_materialize(params, 1, true, error));
+    assert_ok(et_params_materialize(params, true, error));
     return params;
 }
 

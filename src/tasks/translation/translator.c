@@ -99,7 +99,7 @@ static int declare_params(et_translator *t, et_dtype act, et_error *error)
     et_transformer_train(et_graph_scope(graph), &model, 64, 64, 1);
     status = et_graph_finish(graph, error);
     et_graph_free(graph);
-    return status ? status : et_params_materialize(t->params, 0, act == ET_BF16, error);
+    return status ? status : et_params_materialize(t->params, act == ET_BF16, error);
 }
 
 static int resolve_act(const et_translator *t, et_dtype *act, et_error *error)

@@ -1,0 +1,70 @@
+/* Start values: one loop over pieces of the flat array, which threads share, so that many small
+ * parameters and one large one take equally long. */
+#include <etude/nn.h>
+
+#include "base/assert.h"
+#include "base/philox.h"
+#include "kernel/kernels.h"
+
+#define PIECE 16384
+
+/* Elements first .. first + count of a parameter. */
+static void draw(const et_kernels *kernels, const et_params *params, int index, float *to,
+                 int64_t first, int64_t count, uint64_t seed)
+{
+    et_init init = et_params_init(params, index);
+    et_random random = { seed, 0, et_random_site(et_params_name(params, index)) };
+    switch (init.kind) {
+    case ET_INIT_UNIFORM:
+        kernels->draw_uniform(to, first, count, init.scale, random);
+        break;
+    case ET_INIT_NORMAL:
+        kernels->draw_normal(to, first, count, init.scale, random);
+        break;
+    default:
+        for (int64_t i = 0; i < count; i++)
+            to[i] = init.kind == ET_INIT_ONES ? 1 : 0;
+    }
+}
+
+/* The last parameter that begins at or before a place in the flat arrays. */
+static int parameter_at(const et_params *params, int64_t place)
+{
+    int low = 0, high = et_params_count(params);
+    while (high - low > 1) {
+        int middle = low + (high - low) / 2;
+        if (et_params_offset(params, middle) <= place)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static void draw_piece(const et_kernels *kernels, et_params *params, int64_t begin, int64_t end,
+                       uint64_t seed)
+{
+    float *values = et_params_values(params);
+    for (int i = parameter_at(params, begin); i < et_params_count(params); i++) {
+        int64_t offset = et_params_offset(params, i);
+        int64_t from = offset > begin ? offset : begin;
+        int64_t to = offset + et_shape_count(et_params_shape(params, i));
+        if (offset >= end)
+            break;
+        if (to > end)
+            to = end;
+        if (to > from)
+            draw(kernels, params, i, values + from, from - offset, to - from, seed);
+    }
+}
+
+void et_init_draw(et_params *params, uint64_t seed)
+{
+    et_assert(et_params_ready(params));
+    const et_kernels *kernels = et_kernels_best();
+    int64_t size = et_params_flat_size(params);
+#pragma omp parallel for schedule(dynamic, 1) if (size > PIECE)
+    for (int64_t begin = 0; begin < size; begin += PIECE)
+        draw_piece(kernels, params, begin, begin + PIECE, seed);
+    et_params_changed(params, true);
+}
