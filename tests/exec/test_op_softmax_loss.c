@@ -99,7 +99,8 @@ static void test_op_softmax_loss__leaves_logits_alone(void **state)
     et_node *logits = et_matmul(h(s), table(s), NULL, &transposed);
     et_node *outputs[] = { et_softmax_loss(logits, at(s), 0), logits };
     assert_int_equal(et_graph_differentiate(graph, outputs[0], NULL), ET_OK);
-    assert_int_equal(et_params_materialize(params, 7, false, NULL), ET_OK);
+    assert_int_equal(et_params_materialize(params, false, NULL), ET_OK);
+    et_init_draw(params, 7);
     assert_int_equal(et_device_open(&device, NULL), ET_OK);
     assert_int_equal(et_plan_new(&plan, graph, device, outputs, 2, NULL, NULL), ET_OK);
     et_plan_bind(plan, "labels", labels);
