@@ -146,7 +146,8 @@ static void make_plan(mlp *m, et_error *error)
     et_node *loss = add_loss(m->kind, et_graph_scope(m->graph));
     bench_check(et_graph_finish(m->graph, error), error);
     bench_check(et_graph_differentiate(m->graph, loss, error), error);
-    bench_check(et_params_materialize(m->params, 1, false, error), error);
+    bench_check(et_params_materialize(m->params, false, error), error);
+    et_init_draw(m->params, 1);
     bench_check(et_plan_new(&m->plan, m->graph, m->device, &loss, 1, NULL, error), error);
     et_plan_bind(m->plan, "examples", m->x);
     et_plan_bind(m->plan, "labels", m->labels);
