@@ -69,10 +69,11 @@ bench: build      ## speed and memory of steps, decoding, start-up; leaves build
 # Text to train on, line by line translations: SOURCE=train.en TARGET=train.de
 SOURCE ?= ../shared/data/multi30k/train.lc.norm.tok.en.gz
 TARGET ?= ../shared/data/multi30k/train.lc.norm.tok.de.gz
-bench-peers: build ## beside TensorFlow Model Garden, from PyPI, in turn on the same text
-	@bench/peers/setup build/peers/venv
-	@build/peers/venv/bin/python bench/peers/compare.py build/etude build/peers/runs \
-	    $(SOURCE) $(TARGET) build/peers.jsonl $(ARGUMENTS)
+bench-peers: build ## beside PyTorch, TensorFlow, Keras, CTranslate2 (PyPI), in turn on the same work
+	@cmake --build build -j $(J)
+	@bench/peers/setup build/peers/venv $(PEERS)
+	@PYTHONDONTWRITEBYTECODE=1 build/peers/venv/bin/python bench/peers/compare.py build \
+	    $(SOURCE) $(TARGET) $(ARGUMENTS)
 
 check: lint test  ## what has to pass before a change is merged
 

@@ -1,188 +1,141 @@
-"""Etude and TensorFlow Model Garden in turn, A B A B, on the same text with the same threads.
+"""Etude and what a user would pick instead in turn, A B A B, on the same work. usage:
 
-usage: compare.py ETUDE WORK SOURCE TARGET OUTPUT [--models tiny,base]
-                  [--precisions float32,bfloat16] [--rounds N] [--steps N] [--threads N]
+    compare.py BUILD SOURCE TARGET [--only NAMES] [--peers GROUPS] [--rounds N] [--list] ...
 
-A round is a number of steps of one system, then as many of the other. Both see the same text,
-the same sub-words (the vocabulary that Etude trains in WORK), batches of 4,096 tokens a side,
-and may use the same processors. Printed are the medians of the rounds' rates, and the median of
-the rounds' ratios. OUTPUT gets one line of JSON per figure of the peer, as bench/run reads it.
+BUILD is Etude's build folder: its command and benchmarks are taken from there, runs, models and
+batches are kept in BUILD/peers/runs, figures in BUILD/peers.jsonl (figures.py). SOURCE and
+TARGET are text, line by line translations. A round is some work of one side, then as much of the
+other; printed are the medians of the rounds' values and of their ratios, with the range: above 1
+Etude is better. All see the same text, sub-words, sizes and processors.
+
+    --only train.tiny,mlp      those whose names begin so (--list shows all)
+    --peers torch,ctranslate2  of these groups of requirements/ only
 """
 import argparse
-import json
 import os
-import statistics
-import subprocess
 import sys
 import time
+import zlib
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-SHORT = {"float32": "f32", "bfloat16": "bf16"}
-STEPS = {"tiny": 20, "base": 4}
-
-
-def fail(message):
-    sys.exit(f"compare.py: {message}")
+import comparisons
+import figures
+import sides
 
 
-class Etude:
-    """`etude train`, gone on with for each round: what its own log says of the round's steps."""
-
-    def __init__(self, options, size, precision):
-        self.run = os.path.join(options.work, f"{size}-{SHORT[precision]}")
-        self.vocabulary = os.path.join(self.run, "vocabulary.model")
-        self.done = 0
-        self.peak_mb = 0.0
-        self.command = [
-            options.etude, "train", "--experiment", f"translation/{size}",
-            "--model-dir", self.run,
-        ]
-        settings = {
-            "task.train_data.source_path": options.source,
-            "task.train_data.target_path": options.target,
-            "task.train_data.global_batch_size": 4096,
-            "task.train_data.max_seq_length": 256,
-            "task.vocabulary.size": 10000,
-            "task.vocabulary.model_type": "bpe",
-            "runtime.mixed_precision_dtype": precision,
-            "runtime.seed": 1,
-        }
-        for stack in ("encoder", "decoder"):  # see modelgarden.py
-            settings[f"task.model.{stack}.norm_first"] = "true"
-            settings[f"task.model.{stack}.final_norm"] = "true"
-        for name, value in settings.items():
-            self.command += ["--set", f"{name}={value}"]
-
-    def train(self, steps):
-        self.done += steps
-        command = self.command + [
-            "--set", f"trainer.train_steps={self.done}",
-            "--set", f"trainer.summary_interval={steps}",
-        ]
-        child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        said = child.stdout.read().decode()
-        _, status, usage = os.wait4(child.pid, 0)
-        child.returncode = os.waitstatus_to_exitcode(status)
-        if status:
-            fail(f"etude ended with {child.returncode}:\n{said}")
-        self.peak_mb = max(self.peak_mb, usage.ru_maxrss * 1024 / 1e6)
-        with open(os.path.join(self.run, "metrics.jsonl"), encoding="utf-8") as file:
-            last = json.loads(file.read().splitlines()[-1])
-        if last["step"] != self.done:
-            fail(f"{self.run}: the log ends at step {last['step']}, not {self.done}")
-        return last["train"]["time"]["tokens_per_second"]
-
-    def close(self):
-        pass
+def machine():
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        names = [line.split(":", 1)[1].strip() for line in file if line.startswith("model name")]
+    return names[0] if names else "unknown processor"
 
 
-class ModelGarden:
-    """modelgarden.py, kept alive between rounds; it waits on a pipe and takes no time."""
-
-    def __init__(self, options, size, precision, vocabulary):
-        self.peak_mb = 0.0
-        self.first = None
-        self.child = subprocess.Popen(
-            [sys.executable, os.path.join(HERE, "modelgarden.py"), vocabulary,
-             options.source, options.target, size, precision],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        )
-
-    def train(self, steps):
-        self.child.stdin.write(f"{steps}\n".encode())
-        self.child.stdin.flush()
-        line = self.child.stdout.readline()
-        if not line:
-            fail(f"modelgarden.py ended with {self.child.wait()}")
-        result = json.loads(line)
-        self.first = self.first or result
-        self.peak_mb = result["peak_mb"]
-        return result["tokens"] / result["seconds"]
-
-    def close(self):
-        self.child.stdin.close()
-        self.child.wait()
-
-
-def measure(options, size, precision):
-    steps = options.steps or STEPS[size]
-    begin = time.time()
-    etude = Etude(options, size, precision)
-    etude.train(2)  # vocabulary and cache are made, pages touched
-    etude_first = time.time() - begin
-    peer = ModelGarden(options, size, precision, etude.vocabulary)
-    peer.train(2)  # the graph is traced
-    rates = []
-    for _ in range(options.rounds):
-        rates.append((etude.train(steps), peer.train(steps)))
-    etude.close()
-    peer.close()
-    return dict(
-        name=f"{size}.{SHORT[precision]}",
-        etude=statistics.median(a for a, _ in rates),
-        peer=statistics.median(b for _, b in rates),
-        ratio=statistics.median(a / b for a, b in rates),
-        least=min(a / b for a, b in rates),
-        most=max(a / b for a, b in rates),
-        etude_mb=etude.peak_mb,
-        peer_mb=peer.peak_mb,
-        etude_first=etude_first,
-        peer_first=peer.first["start_seconds"],
-        parameters=peer.first["parameters"],
-        version=peer.first["version"],
+def compare(options, workload, candidate):
+    """A record of the candidate beside Etude."""
+    ours, theirs, rounds = None, None, []
+    try:
+        ours = workload.ours()
+        if workload.warm_up:
+            ours.measure(workload.warm_up)
+        theirs = candidate.make()
+        theirs.measure(candidate.warm_up)
+        for _ in range(options.rounds):
+            rounds.append((ours.measure(workload.amount), theirs.measure(candidate.amount)))
+    finally:
+        for side in filter(None, (ours, theirs)):
+            side.close()
+    known = [getattr(side, "parameters", 0) for side in (ours, theirs)]
+    if all(known) and abs(known[0] - known[1]) > 0.02 * known[0]:
+        raise sides.Failure(f"parameters differ: {known[0]} and {known[1]}")
+    return figures.record(
+        workload.figure or ours.figure, workload.unit, workload.rising, rounds,
+        of=f"{theirs.version} {candidate.label}", peer_mb=theirs.peak_mb, etude_mb=ours.peak_mb,
+        machine=machine(), threads=options.threads,
     )
 
 
-def show(results):
-    print(f"{'':12} {'etude':>10} {'peer':>10} {'ratio':>7} {'range':>13} "
-          f"{'etude MB':>9} {'peer MB':>9} {'share':>6} {'peer start':>11}")
-    for r in results:
-        print(f"{r['name']:12} {r['etude']:10.0f} {r['peer']:10.0f} {r['ratio']:7.2f} "
-              f"{r['least']:6.2f}-{r['most']:<6.2f} {r['etude_mb']:9.0f} {r['peer_mb']:9.0f} "
-              f"{r['etude_mb'] / r['peer_mb']:6.2f} {r['peer_first']:9.1f} s")
+def chosen(options):
+    """(workload, candidate) for all that is to be done; what is not installed is named once."""
+    missing = {group for group in options.peers if not comparisons.installed(group)}
+    for group in sorted(missing):
+        print(f"{group} is not installed: left out", file=sys.stderr)
+    return [
+        (workload, candidate)
+        for workload in comparisons.workloads(options) for candidate in workload.peers
+        if candidate.group in options.peers and candidate.group not in missing
+    ]
 
 
-def write(results, path):
-    with open(path, "w", encoding="utf-8") as file:
-        for r in results:
-            for name, value in (("tokens_s", r["peer"]), ("peak_mb", r["peer_mb"])):
-                file.write(json.dumps({"name": f"step.{r['name']}.{name}", "value": value}) + "\n")
-            size, precision = r["name"].split(".")
-            if precision == "f32":
-                start = {"name": f"start.{size}.ms", "value": 1e3 * r["peer_first"]}
-                file.write(json.dumps(start) + "\n")
+def measure(options):
+    if "bfloat16" in options.precisions and not comparisons.multiplies_bfloat16():
+        options.precisions.remove("bfloat16")
+        print("this processor does not multiply bfloat16: left out", file=sys.stderr)
+    todo, records, begin = chosen(options), [], time.time()
+    for i, (workload, candidate) in enumerate(todo, 1):
+        where = f"[{i}/{len(todo)}] {workload.name:24} {candidate.group} {candidate.label}"
+        try:
+            one = compare(options, workload, candidate)
+        except sides.Failure as failure:
+            print(f"{where}: left out: {failure}", file=sys.stderr)
+            continue
+        records.append(one)
+        if workload.memory:
+            records.append(figures.memory_of(one))
+        figures.write(options.output, figures.merge(figures.read(options.output), records))
+        print(f"{where}: {one['ratio']:.2f} x ({one['least']:.2f} to {one['most']:.2f}), memory "
+              f"{one['peer_mb']:.0f} MB to {one['etude_mb']:.0f}{workload.remark()}; "
+              f"{time.time() - begin:.0f} s so far", file=sys.stderr)
+    return records
+
+
+def words(text):
+    return text.split(",")
 
 
 def parse():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    for name in ("etude", "work", "source", "target", "output"):
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in ("build", "source", "target"):
         parser.add_argument(name)
-    parser.add_argument("--models", default="tiny,base")
-    parser.add_argument("--precisions", default="float32,bfloat16")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", type=words, default=["*"])
+    parser.add_argument("--peers", type=words, default=list(comparisons.MODULES))
+    parser.add_argument("--models", type=words, default=["tiny", "base"])
+    parser.add_argument("--precisions", type=words, default=list(comparisons.SHORT))
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=0, help="of a round; 0: by the model's size")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    return parser.parse_args()
+    parser.add_argument("--list", action="store_true", help="names of all comparisons")
+    options = parser.parse_args()
+    build = os.path.abspath(options.build)
+    options.etude = os.path.join(build, "etude")
+    options.programs = os.path.join(build, "bench")
+    options.work = os.path.join(build, "peers", "runs")
+    options.output = os.path.join(build, "peers.jsonl")
+    return options
 
 
 def main():
     options = parse()
+    if options.list:
+        for workload in comparisons.workloads(options):
+            print(workload.name)
+        return
     for path in (options.etude, options.source, options.target):
         if not os.path.exists(path):
-            fail(f"{path} does not exist")
+            sys.exit(f"compare.py: {path} does not exist")
+    options.source, options.target = map(os.path.abspath, (options.source, options.target))
+    of_text = zlib.crc32(f"{options.source} {options.target}".encode())
+    options.work = os.path.join(options.work, f"{of_text:08x}")
     processors = sorted(os.sched_getaffinity(0))[: options.threads]
+    options.threads = len(processors)
     os.sched_setaffinity(0, processors)  # children inherit it, and so choose their threads
-    os.environ["OMP_NUM_THREADS"] = str(len(processors))
+    os.environ["OMP_NUM_THREADS"] = str(options.threads)
     os.makedirs(options.work, exist_ok=True)
-    results = []
-    for size in options.models.split(","):
-        for precision in options.precisions.split(","):
-            results.append(measure(options, size, precision))
-            print(f"{results[-1]['name']}: {results[-1]['ratio']:.2f} x", file=sys.stderr)
-    print(f"Etude beside TensorFlow {results[0]['version']} Model Garden, target tokens/s, "
-          f"{len(processors)} threads")
-    show(results)
-    write(results, options.output)
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(options.work, "compiled")
+    records = measure(options)
+    print(f"Etude beside others: {machine()}, {options.threads} threads, {options.rounds} rounds; "
+          "above 1 Etude is better")
+    print("\n".join(figures.table(sorted(records, key=lambda one: one["name"]))))
+    if not records:
+        sys.exit("compare.py: nothing was compared")
 
 
 if __name__ == "__main__":

@@ -1,29 +1,22 @@
-"""TensorFlow Model Garden's TranslationTask under its own Trainer, driven by lines on stdin.
+"""TensorFlow Model Garden's TranslationTask under its own Trainer. usage:
 
-usage: modelgarden.py MODEL SOURCE TARGET tiny|base float32|bfloat16
+    modelgarden.py BATCHES VOCABULARY tiny|base float32|bfloat16
 
-MODEL is a SentencePiece model, SOURCE and TARGET are the two sides of the text. Each line read
-is a number of steps; they are done, and one line of JSON tells seconds, steps, target tokens,
-loss and the most memory so far in MB. The first line also says how long the start took. The
-options are those of Etude's experiments translation/tiny and translation/base, so both train
-the same model, but that tiny is pre-norm here: Model Garden 2.20's post-norm decoder refuses
-bfloat16 (it adds a float32 tensor to a bfloat16 one). XLA is off, as it compiles anew for each
-shape of a batch.
+Amount: steps; work: target tokens (worker.py). The options are those of Etude's experiments
+translation/tiny and translation/base, so both train the same model, but that tiny is pre-norm
+here: Model Garden 2.20's post-norm decoder refuses bfloat16 (it adds a float32 tensor to a
+bfloat16 one). XLA is off, as it compiles anew for each shape of a batch.
 """
 import os
 import sys
-import time
 
-BEGIN = time.time()
+import worker
+
 os.environ.update(TF_CPP_MIN_LOG_LEVEL="3", TF_USE_LEGACY_KERAS="1")
 
-import json
-import resource
-
-import numpy as np
 import tensorflow as tf
 from official.core import base_trainer, exp_factory, train_utils
-from official.modeling import optimization, performance
+from official.modeling import performance
 from official.nlp.configs import wmt_transformer_experiments  # registers the experiment
 from official.nlp.tasks import translation
 
@@ -49,14 +42,14 @@ SIZES = {
 }
 
 
-def configure(size, model_path):
+def configure(size, vocabulary):
     config = exp_factory.get_exp_config("wmt_transformer/large")
     chosen = SIZES[size]
     config.override(
         dict(
             runtime=dict(enable_xla=False, distribution_strategy="one_device", num_gpus=0),
             task=dict(
-                sentencepiece_model_path=model_path,
+                sentencepiece_model_path=vocabulary,
                 model=dict(
                     embedding_width=chosen["width"],
                     dropout_rate=chosen["dropout"],
@@ -83,40 +76,28 @@ def dataset(made):
     return tf.data.Dataset.from_generator(forever, output_signature=signature).prefetch(4)
 
 
-def peak_mb():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
-
-
-def main(model_path, source, target, size, precision):
+def main(path, vocabulary, size, precision):
     performance.set_mixed_precision_policy(precision)  # bfloat16 stands for mixed_bfloat16
-    config = configure(size, model_path)
+    config = configure(size, vocabulary)
     task = translation.TranslationTask(config.task)
-    made = batches.make(model_path, source, target)
-    tokens = [int(np.count_nonzero(batch["targets"])) for batch in made]
+    made = batches.load(path)
     trainer = base_trainer.Trainer(
         config, task, model=task.build_model(),
         optimizer=train_utils.create_optimizer(task, config),
         train=True, evaluate=False, train_dataset=dataset(made),
     )
     done = 0
-    for line in sys.stdin:
-        steps = int(line)
-        begin = time.time()
-        logs = trainer.train(tf.constant(steps, tf.int32))
-        seconds = time.time() - begin
-        result = dict(
-            seconds=seconds,
-            steps=steps,
-            tokens=sum(tokens[i % len(tokens)] for i in range(done, done + steps)),
-            loss=float(logs["training_loss"]),
-            peak_mb=peak_mb(),
-            version=tf.__version__,
-        )
-        if not done:
-            result["start_seconds"] = time.time() - BEGIN
-            result["parameters"] = int(trainer.model.count_params())
+
+    def train(steps):
+        nonlocal done
+        trainer.train(tf.constant(steps, tf.int32))
         done += steps
-        print(json.dumps(result), flush=True)
+        return (
+            sum(batches.tokens(made[i % len(made)]) for i in range(done - steps, done)),
+            {"parameters": int(trainer.model.count_params())},
+        )
+
+    worker.serve(train, f"TensorFlow {tf.__version__}")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,242 @@
+"""What is compared: one table of workloads, and who takes part in each.
+
+A workload names its figure as Etude's own benchmarks do, so that bench/join finds it. Its sides
+are made when its turn comes (sides.py). To add a peer: a script that serves (worker.py), its
+packages in requirements/, and a Candidate here.
+"""
+import fnmatch
+import importlib.util
+import os
+from dataclasses import dataclass, field
+from typing import Callable
+
+import batches
+import sides
+
+SHORT = {"float32": "f32", "bfloat16": "bf16"}
+STEPS = {"tiny": 20, "base": 4}
+SENTENCES = {"tiny": 1000, "base": 200}
+LENGTHS = 14, 16  # sub-words of a drawn sentence, and of what is made of it
+CLASSIFIERS = {"adult": "105-64-32-2", "mnist": "784-512-512-10"}
+LEARNT = {"tiny": 300, "base": 2}  # steps before a model translates
+MODULES = {"tensorflow": "official", "torch": "torch", "ctranslate2": "ctranslate2"}
+
+
+@dataclass
+class Candidate:
+    group: str  # of requirements/
+    label: str  # what stands behind its version: "eager"
+    make: Callable  # of a peer's side
+    amount: int  # of a round
+    warm_up: int = 1  # amount before the first: it compiles, touches pages
+
+
+@dataclass
+class Workload:
+    name: str  # by which it is chosen
+    unit: str
+    rising: bool  # more is better
+    ours: Callable  # makes Etude's side
+    amount: int = 1
+    figure: str = ""  # "": as Etude's side says
+    warm_up: int = 0  # Etude's amount before the first round
+    memory: bool = False  # peak memory is a figure of its own
+    remark: Callable = lambda: ""  # what else to say once all rounds are done
+    peers: list = field(default_factory=list)
+
+    def chosen(self, pattern):
+        return fnmatch.fnmatch(self.name, pattern) or fnmatch.fnmatch(self.name, pattern + ".*")
+
+
+def multiplies_bfloat16():
+    """Whether the processor does; where not, bfloat16 is emulated, and no one trains with it."""
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        flags = next((line for line in file if line.startswith("flags")), "").split()
+    return bool({"avx512_bf16", "amx_bf16"} & set(flags))
+
+
+def installed(group):
+    return importlib.util.find_spec(MODULES[group]) is not None
+
+
+# ---- training ------------------------------------------------------------------------------
+
+# Model Garden's post-norm decoder refuses bfloat16, and torch.nn.Transformer ends in norms.
+PRE_NORM = {
+    f"task.model.{stack}.{name}": "true"
+    for stack in ("encoder", "decoder") for name in ("norm_first", "final_norm")
+}
+
+
+def training(options, size, precision, kind=sides.Training):
+    name = f"{size}-{SHORT[precision]}"
+    return kind(options, name, size, precision, PRE_NORM)
+
+
+def rectangles(options, size, precision):
+    """The peers' batches and the vocabulary, made by Etude's first steps if need be."""
+    etude = training(options, size, precision)
+    if not etude.done:
+        etude.go_on(1)
+    path = os.path.join(options.work, "batches.npz")
+    if not os.path.exists(path):
+        batches.make(path, etude.vocabulary, options.source, options.target)
+    return path, etude.vocabulary
+
+
+def trainers(options, size, precision, amount, kind=sides.Peer):
+    def model_garden():
+        return kind(options, "modelgarden.py", *rectangles(options, size, precision), size,
+                    precision)
+
+    def torch(mode):
+        path, _ = rectangles(options, size, precision)
+        return kind(options, "torch_train.py", path, size, precision, mode)
+
+    return [
+        Candidate("tensorflow", "Model Garden", model_garden, amount, 2),
+        Candidate("torch", "eager", lambda: torch("eager"), amount, 2),
+        # It compiles twice: for the first shape of a batch, and for any shape at the second.
+        Candidate("torch", "compiled", lambda: torch("compiled"), amount, 6),
+    ]
+
+
+def train(options):
+    for size in options.models:
+        for precision in options.precisions:
+            amount = options.steps or STEPS[size]
+            figure = f"{size}.{SHORT[precision]}"
+            yield Workload(
+                f"train.{figure}", "target tokens/s", True,
+                lambda s=size, p=precision: training(options, s, p),
+                amount, f"step.{figure}.tokens_s", warm_up=2, memory=True,
+                peers=trainers(options, size, precision, amount),
+            )
+
+
+def start(options):
+    yield Workload(
+        "start.tiny", "ms", False,
+        lambda: training(options, "tiny", "float32", sides.Starting),
+        figure="start.tiny.ms", warm_up=2,
+        peers=trainers(options, "tiny", "float32", 1, sides.PeerStart),
+    )
+
+
+# ---- decoding ------------------------------------------------------------------------------
+
+def learnt(options, size):
+    """A run of the experiment as it is; its model in CTranslate2's form."""
+    rate = "trainer.optimizer_config.learning_rate.inverse_sqrt"
+    hurry = {f"{rate}.warmup_steps": 200, f"{rate}.peak_learning_rate": 0.002}
+    run = sides.Training(options, f"learnt-{size}", size, "float32",
+                         hurry if size == "tiny" else {})
+    model = run.folder + ".ct2"
+    if not run.done:
+        run.go_on(LEARNT[size])
+    if not os.path.exists(os.path.join(model, "model.bin")):
+        import ct2_model
+
+        ct2_model.convert(run.checkpoint(), run.vocabulary, model)
+    return run, model
+
+
+def decode(options):
+    """The same steps on both sides: drawn sentences, a fixed length."""
+    def peer(size, kind, beam):
+        _, model = learnt(options, size)
+        return sides.Peer(options, "ct2_decode.py", model, kind, beam, options.threads, "made",
+                          SENTENCES[size], *LENGTHS)
+
+    for size in options.models:
+        for precision in options.precisions:
+            for beam in (1, 4):
+                yield Workload(
+                    f"decode.{size}.{SHORT[precision]}.beam{beam}", "sentences/s", True,
+                    lambda s=size, p=precision, b=beam: sides.Program(
+                        options, "bench_decode", s, p, b, SENTENCES[s], ending="sentences_s"),
+                    peers=[
+                        Candidate("ctranslate2", kind,
+                                  lambda s=size, k=kind, b=beam: peer(s, k, b), 3)
+                        for kind in ("float32", "int8")
+                    ],
+                )
+
+
+def first_lines(options, count=1000):
+    path = os.path.join(options.work, "source.txt")
+    if not os.path.exists(path):
+        with open(path, "w", encoding="utf-8") as file:
+            file.writelines(line + "\n" for line in batches.read_lines(options.source)[:count])
+    return path
+
+
+def translate(options):
+    """The same model and text on both sides, from text to text; equal lines are counted."""
+    beam = 4
+    outputs = [os.path.join(options.work, name) for name in ("etude.txt", "ctranslate2.txt")]
+
+    def ours():
+        run, _ = learnt(options, "tiny")
+        return sides.Translating(options, run, first_lines(options), outputs[0], "float32", beam)
+
+    def theirs(kind):
+        run, model = learnt(options, "tiny")
+        return sides.Peer(options, "ct2_decode.py", model, kind, beam, options.threads, "text",
+                          run.vocabulary, first_lines(options), outputs[1])
+
+    def equal():
+        made = [batches.read_lines(path) for path in outputs]
+        same = sum(a == b for a, b in zip(*made))
+        return f", {same} of {len(made[0])} translations equal"
+
+    yield Workload(
+        "translate.tiny", "sentences/s", True, ours, figure="translate.tiny.sentences_s", amount=3,
+        remark=equal,
+        peers=[Candidate("ctranslate2", kind, lambda k=kind: theirs(k), 3)
+               for kind in ("float32", "int8")],
+    )
+
+
+# ---- small models --------------------------------------------------------------------------
+
+def mlp(options):
+    for name, layers in CLASSIFIERS.items():
+        def torch(mode, layers=layers):
+            return sides.Peer(options, "torch_mlp.py", layers, 128, mode)
+
+        def keras(layers=layers):
+            return sides.Peer(options, "keras_mlp.py", layers, 128)
+
+        amount = 4 if name == "adult" else 1
+        yield Workload(
+            f"mlp.{name}", "steps/s", True,
+            lambda n=name: sides.Program(options, "bench_mlp", n, 2, ending="steps_s"),
+            peers=[
+                Candidate("torch", "eager", lambda t=torch: t("eager"), amount),
+                Candidate("torch", "compiled", lambda t=torch: t("compiled"), amount),
+                Candidate("tensorflow", "fit", keras, amount),
+            ],
+        )
+
+
+def loop(options):
+    def orbit(mode):
+        return sides.Peer(options, "orbit_loop.py", mode, unit=lambda rate: 1e6 / rate)
+
+    yield Workload(
+        "loop.empty", "us", False,
+        lambda: sides.Program(options, "bench_loop", ending="loop.empty.us"),
+        peers=[
+            Candidate("tensorflow", "Orbit, tf.function", lambda: orbit("function"), 20000),
+            Candidate("tensorflow", "Orbit, eager", lambda: orbit("eager"), 2000),
+        ],
+    )
+
+
+def workloads(options):
+    """Those that the command line chose."""
+    for make in (train, start, decode, translate, mlp, loop):
+        for workload in make(options):
+            if any(map(workload.chosen, options.only)):
+                yield workload

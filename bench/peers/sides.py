@@ -1,0 +1,222 @@
+"""The two sides of a comparison: Etude's programs, and peers at the other end of a pipe.
+
+A side has measure(), which does one round and returns its value in the figure's unit, peak_mb,
+the most memory that it has had, and close(). Etude's side is a process for each round. A peer is
+a process that stays: stopped between its rounds, so that none of its threads spins meanwhile.
+"""
+import json
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PATIENCE = 3600  # seconds in which a peer answers; compiling takes minutes
+
+
+class Failure(Exception):
+    """What ends one comparison; the others go on."""
+
+
+def run(command, **streams):
+    """Runs a program; its output, seconds from before fork to its end, and peak memory in MB."""
+    begin = time.perf_counter()
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT} | streams
+    child = subprocess.Popen(command, **options)
+    said = child.stdout.read().decode() if child.stdout else ""
+    _, status, usage = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode:
+        raise Failure(f"{' '.join(command)} ended with {child.returncode}:\n{said[-2000:]}")
+    return said, time.perf_counter() - begin, usage.ru_maxrss * 1024 / 1e6
+
+
+class Side:
+    peak_mb = 0.0
+    figure = None  # the full name, where the side knows it better than the comparison
+
+    def remember(self, megabytes):
+        self.peak_mb = max(self.peak_mb, megabytes)
+
+    def close(self):
+        pass
+
+
+class Training(Side):
+    """`etude train`, gone on with for each round: what its log says of the round's steps."""
+
+    def __init__(self, options, name, size, precision, settings=()):
+        self.folder = os.path.join(options.work, name)
+        self.vocabulary = os.path.join(self.folder, "vocabulary.model")
+        self.parameters = 0
+        self.command = [
+            options.etude, "train", "--experiment", f"translation/{size}",
+            "--model-dir", self.folder,
+        ]
+        chosen = {
+            "task.train_data.source_path": options.source,
+            "task.train_data.target_path": options.target,
+            "task.train_data.global_batch_size": 4096,
+            "task.train_data.max_seq_length": 256,
+            "task.vocabulary.size": 10000,
+            "task.vocabulary.model_type": "bpe",
+            "trainer.checkpoint_interval": 0,
+            "runtime.mixed_precision_dtype": precision,
+            "runtime.seed": 1,
+        }
+        for setting, value in (chosen | dict(settings)).items():
+            self.command += ["--set", f"{setting}={value}"]
+        self.done = self.last()["step"]
+
+    def last(self):
+        """The last line of the run's log."""
+        path = os.path.join(self.folder, "metrics.jsonl")
+        if not os.path.exists(path):
+            return {"step": 0}
+        with open(path, encoding="utf-8") as file:
+            return json.loads(file.read().splitlines()[-1])
+
+    def go_on(self, steps):
+        """Trains on; seconds of the whole command."""
+        self.done += steps
+        said, seconds, megabytes = run(self.command + [
+            "--set", f"trainer.train_steps={self.done}",
+            "--set", f"trainer.summary_interval={steps}",
+        ])
+        self.remember(megabytes)
+        found = re.search(r"([\d,]+) parameters", said)
+        self.parameters = int(found[1].replace(",", "")) if found else 0
+        return seconds
+
+    def measure(self, steps):
+        self.go_on(steps)
+        last = self.last()
+        if last["step"] != self.done:
+            raise Failure(f"{self.folder}: the log ends at step {last['step']}, not {self.done}")
+        return last["train"]["time"]["tokens_per_second"]
+
+    def checkpoint(self):
+        folder = os.path.join(self.folder, "checkpoints")
+        return os.path.join(folder, f"ckpt-{self.done}.safetensors")
+
+
+class Starting(Training):
+    """From exec to the end of one step, with a checkpoint written after it: milliseconds."""
+
+    def measure(self, _):
+        return 1e3 * self.go_on(1)
+
+
+class Translating(Side):
+    """`etude translate` from exec to its end, loading the model counted: sentences a second."""
+
+    def __init__(self, options, training, path, output, precision, beam):
+        self.path, self.output = path, output
+        self.command = [
+            options.etude, "translate", "--model-dir", training.folder, "--alpha", "0",
+            "--max-length", "128", "--precision", precision, "--beam-size", str(beam),
+        ]
+
+    def measure(self, times):
+        rate = 0.0
+        with open(self.path, encoding="utf-8") as file:
+            lines = len(file.read().splitlines())
+        for _ in range(times):
+            with open(self.path, "rb") as source, open(self.output, "wb") as output:
+                _, seconds, megabytes = run(
+                    self.command, stdin=source, stdout=output, stderr=subprocess.DEVNULL
+                )
+            self.remember(megabytes)
+            rate = max(rate, lines / seconds)
+        return rate
+
+
+class Program(Side):
+    """A program of bench/: the figure that it hands out whose name ends as asked for."""
+
+    def __init__(self, options, name, *arguments, ending):
+        path = os.path.join(options.programs, name)
+        if not os.path.exists(path):
+            raise Failure(f"{path} is not built")
+        self.command, self.ending = [path, *map(str, arguments)], ending
+        self.json = os.path.join(options.work, f"{name}.jsonl")
+
+    def measure(self, _):
+        open(self.json, "w", encoding="utf-8").close()
+        _, _, megabytes = run(self.command, env=os.environ | {"BENCH_JSON": self.json})
+        self.remember(megabytes)
+        with open(self.json, encoding="utf-8") as file:
+            for figure in map(json.loads, file):
+                if figure["name"].endswith(self.ending):
+                    self.figure = figure["name"]
+                    return figure["value"]
+        raise Failure(f"{' '.join(self.command)} gave no figure that ends in {self.ending}")
+
+
+class Peer(Side):
+    """A script of this folder that serves (worker.py). unit: from a rate to the figure."""
+
+    def __init__(self, options, script, *arguments, unit=float):
+        self.unit, self.version, self.parameters = unit, "", 0
+        self.log_path = os.path.join(options.work, script + ".log")
+        self.begin = time.perf_counter()
+        with open(self.log_path, "w", encoding="utf-8") as log:
+            self.child = subprocess.Popen(
+                [sys.executable, os.path.join(HERE, script), *map(str, arguments)],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, bufsize=0,
+            )
+
+    def ask(self, amount):
+        """Has it do `amount`; its answer."""
+        self.child.send_signal(signal.SIGCONT)
+        line = b""
+        try:
+            self.child.stdin.write(f"{amount}\n".encode())
+            if select.select([self.child.stdout], [], [], PATIENCE)[0]:
+                line = self.child.stdout.readline()
+        except BrokenPipeError:
+            pass
+        if not line:
+            raise Failure(self.last_words())
+        self.child.send_signal(signal.SIGSTOP)
+        answer = json.loads(line)
+        self.remember(answer["peak_mb"])
+        self.version = answer["version"]
+        self.parameters = answer.get("parameters", 0)
+        return answer
+
+    def last_words(self):
+        self.close()
+        with open(self.log_path, encoding="utf-8", errors="replace") as log:
+            lines = [line for line in log.read().splitlines() if line.strip()]
+        return f"{lines[-1] if lines else 'no answer'} ({self.log_path})"
+
+    def measure(self, amount):
+        return self.unit(self.ask(amount)["rate"])
+
+    def close(self):
+        if self.child.poll() is None:
+            self.child.kill()
+        self.child.wait()
+
+
+class PeerStart(Side):
+    """From exec to the end of one step, in a new process each time: milliseconds."""
+
+    def __init__(self, options, script, *arguments):
+        self.make = lambda: Peer(options, script, *arguments)
+        self.version, self.parameters = "", 0
+
+    def measure(self, _):
+        peer = self.make()
+        try:
+            answer = peer.ask(1)
+            milliseconds = 1e3 * (time.perf_counter() - peer.begin)
+        finally:
+            peer.close()
+        self.remember(peer.peak_mb)
+        self.version, self.parameters = peer.version, answer.get("parameters", 0)
+        return milliseconds

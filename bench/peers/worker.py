@@ -1,0 +1,47 @@
+"""The peer's end of a pipe: numbers come in, for each one line of JSON goes out.
+
+A script that drives a peer prepares everything, then calls serve. Each line on standard input
+says how much to do (steps, epochs, runs: the script says which); the answer has
+    rate      work a second: target tokens, sentences or steps
+    peak_mb   the most memory of this process so far, in MB
+    version   of the peer
+and what else the script returned. Importing this module sends whatever the peer prints to
+standard error, so that answers are alone in the pipe. Between two lines nothing is computed.
+
+The rate is the mean over the whole amount, unless the script gives one: the median of many
+short rounds, where Etude's own figure is such a median, so that a busy machine treats both alike.
+"""
+import ctypes
+import json
+import os
+import resource
+import signal
+import statistics
+import sys
+import time
+
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
+ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # a stopped peer does not see its pipe end
+
+answers = os.fdopen(os.dup(1), "w")
+os.dup2(2, 1)
+
+
+def peak_mb():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
+
+
+def median_rate(work, rounds):
+    """What to return from `do` where each of `rounds` seconds did `work`."""
+    return len(rounds) * work, {"rate": work / statistics.median(rounds)}
+
+
+def serve(do, version):
+    """do(amount) returns the work done, or (work, {more to answer})."""
+    for line in sys.stdin:
+        begin = time.perf_counter()
+        work = do(int(line))
+        seconds = time.perf_counter() - begin
+        work, more = work if isinstance(work, tuple) else (work, {})
+        answer = {"rate": work / seconds, "peak_mb": peak_mb(), "version": version}
+        print(json.dumps(answer | more), file=answers, flush=True)
