@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "guard/guard.h"
+#include "nn/init.h"
 #include "tasks/translation/decoder.h"
 #include "train/run.h"
 #include "train/step.h"
@@ -175,7 +176,8 @@ static void open_plan(model *m)
     et_node *loss = m->task.loss(et_graph_scope(m->graph));
     guard_check(et_graph_finish(m->graph, &error), &error);
     guard_check(et_graph_differentiate(m->graph, loss, &error), &error);
-    guard_check(et_params_materialize(m->params, 1, false, &error), &error);
+    guard_check(et_params_materialize(m->params, false, &error), &error);
+    et_init_draw(m->params, 1);
     guard_check(et_plan_new(&m->plan, m->graph, m->device, &loss, 1, NULL, &error), &error);
 }
 
@@ -366,7 +368,8 @@ static void *open_search(void)
     guard_check(et_graph_new(&graph, s->params, NULL, &error), &error);
     et_transformer_train(et_graph_scope(graph), &transformer, SOURCE, TARGET, 1);
     guard_check(et_graph_finish(graph, &error), &error);
-    guard_check(et_params_materialize(s->params, 1, false, &error), &error);
+    guard_check(et_params_materialize(s->params, false, &error), &error);
+    et_init_draw(s->params, 1);
     et_graph_free(graph);
     for (int i = 0; i < SENTENCES; i++) {
         for (int k = 0; k < SOURCE; k++)
