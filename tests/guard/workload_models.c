@@ -7,7 +7,6 @@
 
 #include "base/alloc.h"
 #include "guard/guard.h"
-#include "nn/init.h"
 #include "tasks/translation/decoder.h"
 #include "train/run.h"
 #include "train/step.h"
