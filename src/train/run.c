@@ -153,7 +153,6 @@ static int restore(et_run *run, et_error *error)
     const et_trainer_options *trainer = run->options.trainer;
     et_checkpoint_options options = ET_CHECKPOINT_OPTIONS_INIT;
     options.max_to_keep = trainer->max_to_keep;
-    options.interval = trainer->checkpoint_interval;
     options.locked = run->options.locked;
     int64_t step;
     int status =
