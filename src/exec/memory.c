@@ -5,7 +5,6 @@
  * memory management for deep neural net inference"). */
 #include <limits.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
