@@ -32,7 +32,7 @@ int __wrap_et_plan_new(et_plan **out, et_graph *graph, et_device *device, et_nod
         return status;
     et_plan_memory memory = et_plan_memory_needed(*out);
     counts.plans++;
-    counts.planned += memory.activations + memory.scratch + memory.packed + memory.constants;
+    counts.planned += memory.activations + memory.packed + memory.constants;
     return status;
 }
 

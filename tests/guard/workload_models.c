@@ -177,7 +177,9 @@ static void open_plan(model *m)
     guard_check(et_graph_differentiate(m->graph, loss, &error), &error);
     guard_check(et_params_materialize(m->params, false, &error), &error);
     et_init_draw(m->params, 1);
-    guard_check(et_plan_new(&m->plan, m->graph, m->device, &loss, 1, NULL, &error), &error);
+    et_plan_options plan = ET_PLAN_OPTIONS_INIT; /* as a training run has them */
+    plan.keep_packed = false;
+    guard_check(et_plan_new(&m->plan, m->graph, m->device, &loss, 1, &plan, &error), &error);
 }
 
 static void close_plan(model *m)
