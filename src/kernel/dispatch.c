@@ -33,13 +33,15 @@ const et_kernels *et_kernels_named(const char *name)
         return &et_kernels_avx2;
     if (strcmp(name, "avx512") == 0 && has_avx512())
         return &et_kernels_avx512;
+    if (strcmp(name, "avx512vnni") == 0 && has_avx512() && __builtin_cpu_supports("avx512vnni"))
+        return &et_kernels_avx512vnni;
 #endif
     return NULL;
 }
 
 const et_kernels *et_kernels_best(void)
 {
-    static const char *const by_speed[] = { "avx512", "avx2", "plain" };
+    static const char *const by_speed[] = { "avx512vnni", "avx512", "avx2", "plain" };
     const char *wanted = getenv("ETUDE_ISA");
     const et_kernels *best = wanted ? et_kernels_named(wanted) : NULL;
     for (size_t i = 0; !best; i++) /* "plain" is always there */

@@ -20,6 +20,7 @@
 #include <etude/dtype.h>
 
 #include "base/philox.h"
+#include "kernel/best_pieces.h"
 
 /* Rows in one block of a sum over rows. */
 #define ET_ROW_BLOCK 128
@@ -128,7 +129,8 @@ typedef struct et_cached_attention_shape {
 /* ---- one table per instruction set ------------------------------------------------------- */
 
 typedef struct et_kernels {
-    const char *name; /* "reference", "plain", "avx2", "avx512" */
+    const char *name; /* "reference", "plain", "avx2", "avx512", "avx512vnni" */
+    int64_t panel;    /* columns of a panel of an et_row_weight */
 
     /* Runs program over [rows, width]. in[i] is [rows, width] or [width] by its broadcast. An
      * output may be the same buffer as a full input of equal size of element. random gives
@@ -181,6 +183,12 @@ typedef struct et_kernels {
     /* See et_cached_attention_shape. */
     void (*cached_attention)(void *out, const void *q, const void *keys, const void *values,
                              const et_cached_attention_shape *shape);
+
+    /* See row_product.h. */
+    void (*row_product)(float *y, const float *x, const et_row_product *shape);
+
+    /* See best_pieces.h. log_p, piece [rows, count], best first; h [rows, width]. */
+    void (*best_pieces)(float *log_p, int32_t *piece, const void *h, const et_best_pieces *shape);
 
     /* One row block of softmax cross-entropy with label smoothing. logits [rows, V] of type
      * dtype become d(sum of losses)/d(logits) in place when gradient is true. For label y >= 0:
@@ -239,7 +247,8 @@ typedef struct et_kernels {
 /* The readable reference: one thread, no tricks. Tests compare every table with it. */
 extern const et_kernels et_kernels_reference;
 
-/* The table for an instruction set by name ("reference", "plain", "avx2", "avx512"), NULL if
+/* The table for an instruction set by name ("reference", "plain", "avx2", "avx512",
+ * "avx512vnni"), NULL if
  * this CPU or this build has it not. */
 const et_kernels *et_kernels_named(const char *name);
 

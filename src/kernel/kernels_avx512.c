@@ -1,4 +1,4 @@
-/* The table for CPUs with AVX-512; CMakeLists.txt gives this file its flags. */
+/* The table for CPUs with AVX-512 (without VNNI); CMakeLists.txt gives this file its flags. */
 #define ET_TABLE      et_kernels_avx512
 #define ET_TABLE_NAME "avx512"
 

@@ -108,6 +108,7 @@ static void draw_normal(float *to, int64_t first, int64_t count, float scale, et
 
 const et_kernels et_kernels_reference = {
     .name = "reference",
+    .panel = 1,
     .elementwise = et_reference_elementwise,
     .layer_norm = et_reference_layer_norm,
     .layer_norm_grad = et_reference_layer_norm_grad,
@@ -117,6 +118,8 @@ const et_kernels et_kernels_reference = {
     .attention = et_reference_attention,
     .attention_grad = et_reference_attention_grad,
     .cached_attention = et_reference_cached_attention,
+    .row_product = et_reference_row_product,
+    .best_pieces = et_reference_best_pieces,
     .softmax_cross_entropy = et_reference_softmax_cross_entropy,
     .log_softmax = et_reference_log_softmax,
     .top_k = et_reference_top_k,

@@ -16,6 +16,10 @@
  *   v_select         m ? a : b;  v_any: whether any lane is true
  *   v_sum, v_largest over the lanes, in a fixed order
  *   v_transpose      V_LANES vectors as a square matrix
+ *   vi               32-bit whole numbers, + on them directly; v_load_int; v_float to float
+ *   v_quad           the same four bytes in each lane
+ *   v_dot            sum + the four products of bytes of each lane, a's unsigned, b's signed; exact
+ *   v_store_bytes    to the nearest of 0 .. 255, which the value must be near
  *   vd               sums in double: v_add_squares, v_total
  *   v_keep           dropout's decisions for V_BLOCKS Philox blocks, base + offset[i]; see
  *                    simd_random.h

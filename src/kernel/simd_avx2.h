@@ -8,9 +8,12 @@
 #define V_BLOCKS 4
 /* Rows of a product's block: with two vectors of columns, 8 of the 16 registers hold sums. */
 #define V_PRODUCT_ROWS 4
+/* The same of a product with a weight: 12 sums, 2 columns and 1 row in 16 registers. */
+#define V_PANEL_ROWS 6
 
 typedef __m256 vf;
 typedef __m256 vm;
+typedef int32_t vi __attribute__((vector_size(32)));
 
 ET_INLINE __m256i v_first_lanes(int64_t n)
 {
@@ -194,6 +197,41 @@ ET_INLINE void v_transpose(vf r[V_LANES])
         r[i] = _mm256_permute2f128_ps(s[i], s[i + 4], 0x20);
         r[i + 4] = _mm256_permute2f128_ps(s[i], s[i + 4], 0x31);
     }
+}
+
+ET_INLINE vi v_load_int(const void *x)
+{
+    return (vi)_mm256_loadu_si256(x);
+}
+
+ET_INLINE vi v_quad(const uint8_t *x)
+{
+    float four;
+    memcpy(&four, x, sizeof four);
+    return (vi)_mm256_castps_si256(_mm256_set1_ps(four));
+}
+
+/* By 16-bit numbers: the product of bytes that AVX2 has loses sums above 32,767. */
+ET_INLINE vi v_dot(vi sum, vi a, vi b)
+{
+    const __m256i low = _mm256_set1_epi16(0xff);
+    __m256i a_even = _mm256_and_si256((__m256i)a, low), a_odd = _mm256_srli_epi16((__m256i)a, 8);
+    __m256i b_even = _mm256_srai_epi16(_mm256_slli_epi16((__m256i)b, 8), 8);
+    __m256i b_odd = _mm256_srai_epi16((__m256i)b, 8);
+    return sum + (vi)_mm256_madd_epi16(a_even, b_even) + (vi)_mm256_madd_epi16(a_odd, b_odd);
+}
+
+ET_INLINE vf v_float(vi a)
+{
+    return _mm256_cvtepi32_ps((__m256i)a);
+}
+
+ET_INLINE void v_store_bytes(uint8_t *y, vf value)
+{
+    __m256i whole = _mm256_cvtps_epi32(value);
+    __m128i words =
+        _mm_packus_epi32(_mm256_castsi256_si128(whole), _mm256_extracti128_si256(whole, 1));
+    _mm_storel_epi64((__m128i *)y, _mm_packus_epi16(words, words));
 }
 
 typedef struct vd {

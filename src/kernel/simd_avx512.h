@@ -8,9 +8,13 @@
 #define V_BLOCKS 8
 /* Rows of a product's block: as many sums as hide the latency of a fused multiply-add. */
 #define V_PRODUCT_ROWS 8
+/* Rows times vectors of a product with a weight: 24 sums, 2 columns and 1 row in 32 registers. */
+#define V_PANEL_ROWS 12
 
 typedef __m512 vf;
 typedef __mmask16 vm;
+/* Not __m512i, which gcc 12 moves about between the sums of v_dot. */
+typedef int32_t vi __attribute__((vector_size(64)));
 
 ET_INLINE vm v_first(int64_t n)
 {
@@ -205,6 +209,42 @@ ET_INLINE double v_total(vd sum)
     for (int i = 0; i < 8; i++)
         total += lane[i];
     return total;
+}
+
+ET_INLINE vi v_load_int(const void *x)
+{
+    return (vi)_mm512_loadu_si512(x);
+}
+
+/* By way of float: a broadcast from memory costs no arithmetic port. */
+ET_INLINE vi v_quad(const uint8_t *x)
+{
+    float four;
+    memcpy(&four, x, sizeof four);
+    return (vi)_mm512_castps_si512(_mm512_set1_ps(four));
+}
+
+ET_INLINE vi v_dot(vi sum, vi a, vi b)
+{
+#ifdef __AVX512VNNI__
+    return (vi)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)a, (__m512i)b);
+#else
+    const __m512i low = _mm512_set1_epi16(0xff);
+    __m512i a_even = _mm512_and_si512((__m512i)a, low), a_odd = _mm512_srli_epi16((__m512i)a, 8);
+    __m512i b_even = _mm512_srai_epi16(_mm512_slli_epi16((__m512i)b, 8), 8);
+    __m512i b_odd = _mm512_srai_epi16((__m512i)b, 8);
+    return sum + (vi)_mm512_madd_epi16(a_even, b_even) + (vi)_mm512_madd_epi16(a_odd, b_odd);
+#endif
+}
+
+ET_INLINE vf v_float(vi a)
+{
+    return _mm512_cvtepi32_ps((__m512i)a);
+}
+
+ET_INLINE void v_store_bytes(uint8_t *y, vf value)
+{
+    _mm_storeu_si128((__m128i *)y, _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(value)));
 }
 
 /* Eight Philox counters, a word of each in the low half of a 64-bit lane: the 64-bit product

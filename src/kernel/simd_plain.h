@@ -10,9 +10,11 @@
 #define V_LANES        4
 #define V_BLOCKS       1
 #define V_PRODUCT_ROWS 4
+#define V_PANEL_ROWS   4
 
 typedef float vf __attribute__((vector_size(16)));
 typedef int32_t vm __attribute__((vector_size(16)));
+typedef int32_t vi __attribute__((vector_size(16)));
 
 ET_INLINE vm v_first(int64_t n)
 {
@@ -158,6 +160,40 @@ ET_INLINE void v_transpose(vf r[V_LANES])
     vf a = r[0], b = r[1], c = r[2], d = r[3];
     for (int i = 0; i < 4; i++)
         r[i] = (vf){ a[i], b[i], c[i], d[i] };
+}
+
+ET_INLINE vi v_load_int(const void *x)
+{
+    vi value;
+    memcpy(&value, x, sizeof value);
+    return value;
+}
+
+ET_INLINE vi v_quad(const uint8_t *x)
+{
+    int32_t four;
+    memcpy(&four, x, sizeof four);
+    return (vi){ four, four, four, four };
+}
+
+/* Byte by byte of every lane, the lowest first or last as the machine has it: all four count. */
+ET_INLINE vi v_dot(vi sum, vi a, vi b)
+{
+    ET_UNROLL
+    for (int bit = 0; bit < 32; bit += 8)
+        sum += (a >> bit & 255) * (b << (24 - bit) >> 24);
+    return sum;
+}
+
+ET_INLINE vf v_float(vi a)
+{
+    return (vf){ (float)a[0], (float)a[1], (float)a[2], (float)a[3] };
+}
+
+ET_INLINE void v_store_bytes(uint8_t *y, vf value)
+{
+    for (int i = 0; i < 4; i++)
+        y[i] = (uint8_t)lrintf(value[i]);
 }
 
 typedef struct vd {

@@ -136,19 +136,21 @@ static void softmax_cross_entropy(void *logits, float *loss, float *nll, float *
     }
 }
 
+static void log_softmax_row(float *x, int64_t count)
+{
+    float shifted;
+    const float largest = row_largest(x, 0, count, ET_F32);
+    const float sum = row_exp_sum(x, &shifted, largest, false, 0, count, ET_F32);
+    const vf lse = v_set((float)log((double)sum)), most = v_set(largest);
+    for (int64_t i = 0; i < count; i += V_LANES)
+        v_write_n(x, i, v_read_n(x, i, count - i, ET_F32) - most - lse, count - i, ET_F32);
+}
+
 static void log_softmax(float *logits, int64_t rows, int64_t vocabulary)
 {
 #pragma omp parallel for schedule(static) if (rows * vocabulary >= ET_GRAIN)
-    for (int64_t t = 0; t < rows; t++) {
-        float *x = logits + t * vocabulary, shifted;
-        const float largest = row_largest(x, 0, vocabulary, ET_F32);
-        const float sum = row_exp_sum(x, &shifted, largest, false, 0, vocabulary, ET_F32);
-        const vf lse = v_set((float)log((double)sum)), most = v_set(largest);
-        for (int64_t i = 0; i < vocabulary; i += V_LANES) {
-            vf value = v_read_n(x, i, vocabulary - i, ET_F32) - most - lse;
-            v_write_n(x, i, value, vocabulary - i, ET_F32);
-        }
-    }
+    for (int64_t t = 0; t < rows; t++)
+        log_softmax_row(logits + t * vocabulary, vocabulary);
 }
 
 /* Whether value comes before one that stands earlier in the row: only if it is larger. */

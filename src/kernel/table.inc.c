@@ -24,9 +24,12 @@
 #include "kernel/cached_attention.inc.c"
 #include "kernel/optimizer.inc.c"
 #include "kernel/draw.inc.c"
+#include "kernel/row_product.inc.c"
+#include "kernel/best_pieces.inc.c"
 
 const et_kernels ET_TABLE = {
     .name = ET_TABLE_NAME,
+    .panel = PANEL,
     .elementwise = elementwise,
     .layer_norm = layer_norm,
     .layer_norm_grad = layer_norm_grad,
@@ -36,6 +39,8 @@ const et_kernels ET_TABLE = {
     .attention = attention,
     .attention_grad = attention_grad,
     .cached_attention = cached_attention,
+    .row_product = row_product,
+    .best_pieces = best_pieces,
     .softmax_cross_entropy = softmax_cross_entropy,
     .log_softmax = log_softmax,
     .top_k = top_k,

@@ -7,8 +7,9 @@
 
 extern const et_kernels et_kernels_plain;
 #ifdef __x86_64__
-extern const et_kernels et_kernels_avx2;   /* AVX2, FMA, BMI2 */
-extern const et_kernels et_kernels_avx512; /* AVX-512 F, BW, VL, DQ; FMA, BMI2 */
+extern const et_kernels et_kernels_avx2;       /* AVX2, FMA, BMI2 */
+extern const et_kernels et_kernels_avx512;     /* AVX-512 F, BW, VL, DQ; FMA, BMI2 */
+extern const et_kernels et_kernels_avx512vnni; /* the same and VNNI */
 #endif
 
 #endif

@@ -1,0 +1,57 @@
+/* The likeliest next pieces of rows: logits h . table[piece] for all pieces, of which the k
+ * largest and their log-probabilities are wanted.
+ *
+ * Only those that bytes cannot rule out are computed in float32. With x = x' + e and w = w' + d,
+ * the marked ones as bytes say them, Cauchy and Schwarz bound
+ *
+ *   |x w - x' w'| = |e w' + x d| <= |e| |w'| + |x| |d|,
+ *
+ * so a piece whose upper bound stays below what k others reach at least is out for certain: the
+ * pieces found are the ones that float32 gives for all, in its order (larger first, then the
+ * smaller number). The softmax's sum has the ruled out ones as bytes say them: none of them weighs
+ * much, since ET_BEST_EXACT at least are computed, and their errors have both signs. Where the bounds leave too many pieces open, or a number is not
+ * finite, the whole row is computed in float32.
+ *
+ * Rows do not depend on each other, nor on the number of threads. */
+#ifndef ETUDE_KERNEL_BEST_PIECES_H
+#define ETUDE_KERNEL_BEST_PIECES_H
+
+#include "kernel/row_product.h"
+
+/* Rows whose logits are in cache together: whole blocks of every table. */
+#define ET_BEST_ROWS 24
+/* Most pieces that may be asked for. */
+#define ET_BEST_COUNT_MAX 128
+/* Pieces computed in float32 at least, if there are as many. */
+#define ET_BEST_EXACT 16
+/* Lower bounds kept of a row, each the largest of its share of the pieces. */
+#define ET_BEST_GROUPS 512
+/* Most pieces that bytes may leave open. */
+#define ET_BEST_OPEN 512
+
+typedef struct et_best_pieces {
+    int64_t rows;
+    int count;                   /* k, at most ET_BEST_COUNT_MAX and at most the pieces */
+    const et_row_weight *weight; /* ET_ROW_INT8: n pieces, their width k */
+    const float *table;          /* [n, k], what weight was packed from */
+    et_dtype dtype;              /* of h */
+    void *scratch;               /* et_best_scratch() bytes for each thread, aligned to 64 */
+} et_best_pieces;
+
+/* A thread's work space: a view of scratch, and its size. */
+typedef struct et_best_room {
+    float *logits;       /* [ET_BEST_ROWS, columns] as bytes say them */
+    float *x;            /* [ET_BEST_ROWS, width] */
+    uint8_t *bytes;      /* [ET_BEST_ROWS, et_row_stride(width)] */
+    float *scale;        /* [ET_BEST_ROWS] of the bytes */
+    float *group;        /* [ET_BEST_GROUPS] */
+    float *open_logit;   /* [ET_BEST_OPEN] */
+    int32_t *open_piece; /* [ET_BEST_OPEN] */
+    int64_t columns;     /* pieces in whole panels */
+    size_t size;
+} et_best_room;
+
+et_best_room et_best_room_at(void *scratch, const et_row_weight *weight);
+size_t et_best_scratch(const et_row_weight *weight);
+
+#endif

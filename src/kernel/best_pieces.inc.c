@@ -1,0 +1,211 @@
+/* The likeliest pieces of each row: all logits by bytes, then those that may be among the best in
+ * float32. best_pieces.h says why that is enough.
+ *
+ *   j pieces, z logits, k how many are wanted */
+
+/* The row in float32: |x| and |x - x'|, a little too large for their own rounding. */
+typedef struct row_size {
+    float length, error;
+} row_size;
+
+static row_size size_row(const float *x, byte_scale scale, int64_t width)
+{
+    vf length = v_set(0.0f), error = v_set(0.0f);
+    for (int64_t i = 0; i < width; i += V_LANES) {
+        const vf value = v_read_n(x, i, width - i, ET_F32);
+        const vf off = v_fma(v_set(-scale.unit), v_round(value * v_set(scale.inverse)), value);
+        length = v_fma(value, value, length);
+        error = v_fma(off, off, error);
+    }
+    const float whole = sqrtf(v_sum(length));
+    return (row_size){ whole * 1.0001f, sqrtf(v_sum(error)) * 1.0001f + whole * 1e-6f };
+}
+
+/* How far the logits of pieces j .. may be off. */
+ET_INLINE vf logit_bound(const et_row_weight *w, row_size size, int64_t j)
+{
+    return v_fma(v_set(size.error), v_load(w->length + j),
+                 v_set(size.length) * v_load(w->error + j));
+}
+
+/* A logit that at least k pieces reach, and in *most one that the largest does. Groups share
+ * no piece, so k groups whose lower bounds reach it are k pieces. */
+static float reached_by(const et_best_room *in, const et_row_weight *w, const float *z,
+                        row_size size, int k, float *most)
+{
+    float value[ET_BEST_COUNT_MAX];
+    int32_t index[ET_BEST_COUNT_MAX];
+    for (int g = 0; g < ET_BEST_GROUPS; g += V_LANES)
+        v_store(in->group + g, v_set(-INFINITY));
+    for (int64_t j = 0; j < w->n; j += V_LANES) {
+        float *group = in->group + j % ET_BEST_GROUPS;
+        const vf low = v_load(z + j) - logit_bound(w, size, j);
+        if (w->n - j >= V_LANES)
+            v_store(group, v_max(low, v_load(group)));
+        else
+            v_store_n(group, v_max(low, v_load(group)), w->n - j);
+    }
+    top_row(value, index, in->group, k, ET_BEST_GROUPS);
+    *most = value[0];
+    return value[k - 1];
+}
+
+/* Lists the lanes of a vector of pieces that are open; how many there are then. */
+static int list_open(const et_best_room *in, vf high, float floor, int64_t j, int64_t n, int count)
+{
+    float lane[V_LANES];
+    v_store(lane, high);
+    for (int l = 0; l < V_LANES && l < n - j; l++) {
+        if (!(lane[l] > floor))
+            continue;
+        if (count < ET_BEST_OPEN)
+            in->open_piece[count] = (int32_t)(j + l);
+        count++;
+    }
+    return count;
+}
+
+/* Lists the pieces whose upper bound is above floor; how many there are, which may be more than
+ * the list holds. *rest becomes the sum of e^(z - shift) over the others. */
+static int find_open(const et_best_room *in, const et_row_weight *w, const float *z, row_size size,
+                     float floor, float shift, float *rest)
+{
+    vf sum = v_set(0.0f);
+    int count = 0;
+    for (int64_t j = 0; j < w->n; j += V_LANES) {
+        const vf value = v_load(z + j), high = value + logit_bound(w, size, j);
+        const vm open = v_gt(high, v_set(floor));
+        vf e = v_exp(value - v_set(shift));
+        if (w->n - j < V_LANES)
+            e = v_select(v_first(w->n - j), e, v_set(0.0f));
+        if (v_any(open)) {
+            count = list_open(in, high, floor, j, w->n, count);
+            e = v_select(open, v_set(0.0f), e);
+        }
+        sum = sum + e;
+    }
+    *rest = v_sum(sum);
+    return count;
+}
+
+/* x . w, in one order for every row and piece. */
+static float dot(const float *x, const float *w, int64_t width)
+{
+    vf sum[4];
+    int64_t i = 0;
+    for (int s = 0; s < 4; s++)
+        sum[s] = v_set(0.0f);
+    for (; i + 4 * V_LANES <= width; i += 4 * V_LANES)
+        ET_UNROLL
+    for (int s = 0; s < 4; s++)
+        sum[s] = v_fma(v_load(x + i + s * V_LANES), v_load(w + i + s * V_LANES), sum[s]);
+    for (; i < width; i += V_LANES)
+        sum[0] =
+            v_fma(v_read_n(x, i, width - i, ET_F32), v_read_n(w, i, width - i, ET_F32), sum[0]);
+    return v_sum((sum[0] + sum[1]) + (sum[2] + sum[3]));
+}
+
+/* What a row's best pieces are written to. */
+typedef struct best_row {
+    float *log_p;
+    int32_t *piece;
+    const float *x;
+    int k;
+} best_row;
+
+/* Every logit in float32; z is where they go. */
+static void whole_row(const et_best_pieces *shape, best_row row, float *z)
+{
+    const int64_t n = shape->weight->n, width = shape->weight->k;
+    for (int64_t j = 0; j < n; j++)
+        z[j] = dot(row.x, shape->table + j * width, width);
+    log_softmax_row(z, n);
+    top_row(row.log_p, row.piece, z, row.k, n);
+}
+
+/* The list's logits in float32, and e^(logit - shift) summed. */
+static float measure_open(const et_best_room *in, const et_best_pieces *shape, const float *x,
+                          int count, float shift)
+{
+    const int64_t width = shape->weight->k;
+    vf sum = v_set(0.0f);
+    for (int i = 0; i < count; i++)
+        in->open_logit[i] = dot(x, shape->table + in->open_piece[i] * width, width);
+    for (int i = 0; i < count; i += V_LANES) {
+        const vf e = v_exp(v_load_n(in->open_logit + i, count - i) - v_set(shift));
+        sum = sum + v_select(v_first(count - i), e, v_set(0.0f));
+    }
+    return v_sum(sum);
+}
+
+static void find_best(const et_best_room *in, const et_best_pieces *shape, best_row row,
+                      byte_scale scale, float *z)
+{
+    const row_size size = size_row(row.x, scale, shape->weight->k);
+    float shift, rest;
+    const int exact = row.k > ET_BEST_EXACT ? row.k : ET_BEST_EXACT;
+    const float reach = reached_by(in, shape->weight, z, size, exact, &shift);
+    const float floor = nextafterf(reach, -INFINITY);
+    const int count = find_open(in, shape->weight, z, size, floor, shift, &rest);
+    if (count < row.k || count > ET_BEST_OPEN) {
+        whole_row(shape, row, z);
+        return;
+    }
+    const float sum = rest + measure_open(in, shape, row.x, count, shift);
+    if (!isfinite(sum)) {
+        whole_row(shape, row, z);
+        return;
+    }
+    const double lse = (double)shift + log((double)sum);
+    top_row(row.log_p, row.piece, in->open_logit, row.k, count);
+    for (int i = 0; i < row.k; i++) {
+        row.log_p[i] = (float)((double)row.log_p[i] - lse);
+        row.piece[i] = in->open_piece[row.piece[i]];
+    }
+}
+
+/* At most ET_BEST_ROWS rows from `first` on: their logits by bytes, panel by panel. */
+static void best_block(float *log_p, int32_t *piece, const void *h, const et_best_pieces *shape,
+                       int64_t first)
+{
+    const et_row_weight *w = shape->weight;
+    const int64_t left = shape->rows - first, width = w->k, stride = et_row_stride(width);
+    const int64_t rows = left < ET_BEST_ROWS ? left : ET_BEST_ROWS;
+    const size_t own = (size_t)omp_get_thread_num() * et_best_scratch(w);
+    const et_best_room in = et_best_room_at((char *)shape->scratch + own, w);
+    byte_scale scale[ET_BEST_ROWS];
+    for (int64_t r = 0; r < rows; r++) {
+        for (int64_t i = 0; i < width; i += V_LANES) {
+            const int64_t at = (first + r) * width + i, n = width - i;
+            v_store_n(in.x + r * width + i, v_read_n(h, at, n, shape->dtype), n);
+        }
+        scale[r] = take_bytes(in.bytes + r * stride, in.x + r * width, width);
+        in.scale[r] = scale[r].unit;
+    }
+    const row_block b = { .x = in.bytes,
+                          .y = in.logits,
+                          .row_scale = in.scale,
+                          .k = width,
+                          .x_stride = stride,
+                          .y_stride = in.columns };
+    for (int64_t p = 0; p < in.columns / PANEL; p++)
+        run_panel(b, w, rows, p);
+    for (int64_t r = 0; r < rows; r++) {
+        for (int64_t j = w->n; j < in.columns; j++)
+            in.logits[r * in.columns + j] = 0;
+        const best_row row = { log_p + (first + r) * shape->count,
+                               piece + (first + r) * shape->count, in.x + r * width, shape->count };
+        find_best(&in, shape, row, scale[r], in.logits + r * in.columns);
+    }
+}
+
+static void best_pieces(float *log_p, int32_t *piece, const void *h, const et_best_pieces *shape)
+{
+    const et_row_weight *w = shape->weight;
+    et_assert(w->kind == ET_ROW_INT8 && w->panel == PANEL);
+    et_assert(shape->count >= 1 && shape->count <= ET_BEST_COUNT_MAX && shape->count <= w->n);
+#pragma omp parallel for schedule(static) if (shape->rows * w->n * w->k >= ROW_GRAIN &&            \
+                                              !omp_in_parallel())
+    for (int64_t first = 0; first < shape->rows; first += ET_BEST_ROWS)
+        best_block(log_p, piece, h, shape, first);
+}

@@ -1,0 +1,139 @@
+/* Packing weights for products of rows: the part that is the same for every instruction set. */
+#include "kernel/row_product.h"
+
+#include <math.h>
+#include <omp.h>
+#include <string.h>
+
+#include "base/assert.h"
+
+#define LINE 64
+
+/* What a sum of k products in float32 may be off by, for |x| |w| = 1: k roundings of half a unit
+ * each, and as many again for whatever order the bound itself was summed in. */
+static double rounding(int64_t k)
+{
+    return (double)(2 * k + 16) * 0x1p-24;
+}
+
+static size_t lines(size_t bytes)
+{
+    return (bytes + LINE - 1) / LINE * LINE;
+}
+
+static int64_t parts(int64_t whole, int64_t part)
+{
+    return (whole + part - 1) / part;
+}
+
+/* Bytes of the panels. */
+static size_t panels_size(int64_t columns, int64_t k, et_row_kind kind)
+{
+    return kind == ET_ROW_F32 ? (size_t)(columns * k) * sizeof(float)
+                              : (size_t)(columns * parts(k, 4) * 4);
+}
+
+size_t et_row_weight_size(int64_t panel, int64_t n, int64_t k, et_row_kind kind)
+{
+    int64_t columns = parts(n, panel) * panel;
+    size_t size = lines(panels_size(columns, k, kind));
+    return kind == ET_ROW_F32 ? size : size + 4 * lines((size_t)columns * sizeof(float));
+}
+
+et_row_weight et_row_weight_at(void *memory, int64_t panel, int64_t n, int64_t k, et_row_kind kind)
+{
+    et_assert(panel >= 1 && n >= 1 && k >= 1);
+    et_assert(kind == ET_ROW_F32 || k <= ET_ROW_BYTES_MAX);
+    et_row_weight weight = { .kind = kind, .n = n, .k = k, .panel = panel, .panels = memory };
+    int64_t columns = parts(n, panel) * panel;
+    size_t line = lines((size_t)columns * sizeof(float));
+    char *next = (char *)memory + lines(panels_size(columns, k, kind));
+    if (kind == ET_ROW_INT8) {
+        weight.scale = (float *)(void *)next;
+        weight.offset = (int32_t *)(void *)(next + line);
+        weight.length = (float *)(void *)(next + 2 * line);
+        weight.error = (float *)(void *)(next + 3 * line);
+    }
+    return weight;
+}
+
+/* Element (i, j) of W is from[i * row + j * column]. */
+typedef struct source {
+    const float *from;
+    int64_t row, column;
+} source;
+
+static void pack_floats(const et_row_weight *w, int64_t panel, source s)
+{
+    float *to = (float *)w->panels + panel * w->k * w->panel;
+    for (int64_t i = 0; i < w->k; i++)
+        for (int64_t c = 0; c < w->panel; c++) {
+            int64_t j = panel * w->panel + c;
+            to[i * w->panel + c] = j < w->n ? s.from[i * s.row + j * s.column] : 0.0f;
+        }
+}
+
+/* Column j; to is where its first four bytes lie. */
+static void pack_bytes(const et_row_weight *w, int64_t j, int8_t *to, source s)
+{
+    const float *from = s.from + j * s.column;
+    double square = 0, cross = 0, whole = 0; /* q q, x q, x x */
+    float largest = 0;
+    int32_t sum = 0;
+    for (int64_t i = 0; i < w->k; i++)
+        largest = fmaxf(largest, fabsf(from[i * s.row]));
+    const float inverse = largest > 0 ? 127.0f / largest : 0.0f;
+    for (int64_t i = 0; i < w->k; i++) {
+        const float x = from[i * s.row], near = rintf(x * inverse);
+        const float q = fabsf(near) <= 127.0f ? near : 0.0f;
+        to[i / 4 * 4 * w->panel + i % 4] = (int8_t)q;
+        sum += (int32_t)q;
+        square += (double)q * q;
+        cross += (double)x * q;
+        whole += (double)x * x;
+    }
+    const double scale = square > 0 ? cross / square : 0;
+    w->scale[j] = isfinite(whole) ? (float)scale : NAN; /* and so will be what comes of it */
+    w->offset[j] = -128 * sum;
+    w->length[j] = (float)(scale * sqrt(square));
+    w->error[j] = (float)(sqrt(fmax(0, whole - scale * cross)) + rounding(w->k) * sqrt(whole));
+}
+
+static void pack_panel(const et_row_weight *w, int64_t panel, source s)
+{
+    if (w->kind == ET_ROW_F32) {
+        pack_floats(w, panel, s);
+        return;
+    }
+    size_t size = (size_t)(parts(w->k, 4) * 4 * w->panel);
+    int8_t *to = (int8_t *)w->panels + (size_t)panel * size;
+    memset(to, 0, size);
+    for (int64_t c = 0; c < w->panel; c++) {
+        int64_t j = panel * w->panel + c;
+        if (j < w->n)
+            pack_bytes(w, j, to + 4 * c, s);
+        else
+            w->scale[j] = w->length[j] = w->error[j] = 0, w->offset[j] = 0;
+    }
+}
+
+void et_row_weight_pack(const et_row_weight *weight, const float *from, bool transposed)
+{
+    source s = { from, transposed ? 1 : weight->n, transposed ? weight->k : 1 };
+    int64_t panels = parts(weight->n, weight->panel);
+#pragma omp parallel for schedule(static) if (!omp_in_parallel() && weight->n * weight->k > 65536)
+    for (int64_t panel = 0; panel < panels; panel++)
+        pack_panel(weight, panel, s);
+}
+
+int64_t et_row_stride(int64_t k)
+{
+    return (int64_t)lines((size_t)k);
+}
+
+size_t et_row_scratch(int64_t rows, int64_t k, et_row_kind kind)
+{
+    if (kind == ET_ROW_F32)
+        return 0;
+    return (size_t)(rows * et_row_stride(k)) + lines((size_t)rows * sizeof(float));
+}

@@ -1,0 +1,69 @@
+/* Products of rows with a weight, each row by itself: what decoding does. Y = X W, X [rows, k]
+ * float32, W [k, n] kept in panels of columns for a table's vectors.
+ *
+ * A row's result has the same bits whatever rows stand beside it, however many, on any number of
+ * threads: an element's sum runs over k from first to last. So a batch may shrink and grow
+ * while it is decoded, and no row is computed that nobody wants.
+ *
+ * As bytes (ET_ROW_INT8) column j of W is scale[j] q: q its numbers in units of a 127th of the
+ * largest, rounded, and scale[j] the factor of least squares, (w q) / (q q), which leaves nothing
+ * out in w's own direction. A row of X is taken alike while the product runs, so nothing has to
+ * be calibrated. Sums of bytes are exact. (Wu et al. 2020, "Integer Quantization for Deep Learning
+ * Inference", symmetric, by row and by column.)
+ *
+ *     et_row_weight weight = et_row_weight_at(memory, kernels->panel, n, k, ET_ROW_F32);
+ *     et_row_weight_pack(&weight, values, false);
+ *     kernels->row_product(y, x, &(et_row_product){ .rows = 3, .weight = &weight });
+ */
+#ifndef ETUDE_KERNEL_ROW_PRODUCT_H
+#define ETUDE_KERNEL_ROW_PRODUCT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <etude/dtype.h>
+
+typedef enum et_row_kind { ET_ROW_F32, ET_ROW_INT8 } et_row_kind;
+
+/* Longest row of bytes: 2^31 / (255 * 127), rounded down to what is easily said. */
+#define ET_ROW_BYTES_MAX 65536
+
+/* A packed weight: a view of memory that the caller owns. Columns past n, up to whole panels,
+ * are zeros, and so are bytes past k. */
+typedef struct et_row_weight {
+    et_row_kind kind;
+    int64_t n, k;
+    int64_t panel;   /* columns that lie side by side: et_kernels.panel */
+    void *panels;    /* float32 [n / panel][k][panel]; bytes [n / panel][k / 4][panel][4] */
+    float *scale;    /* bytes: [columns], as all below; else NULL */
+    int32_t *offset; /* -128 times the sum of the column's q */
+    float *length;   /* Euclidean length of the column as bytes say it */
+    float *error;    /* length of what they leave out */
+} et_row_weight;
+
+/* Bytes of memory, and the view of it; memory is aligned to 64. */
+size_t et_row_weight_size(int64_t panel, int64_t n, int64_t k, et_row_kind kind);
+et_row_weight et_row_weight_at(void *memory, int64_t panel, int64_t n, int64_t k, et_row_kind kind);
+
+/* Fills it from W as stored: [k, n], or if transposed [n, k]. Threaded outside a parallel region.
+ */
+void et_row_weight_pack(const et_row_weight *weight, const float *from, bool transposed);
+
+/* One product: y = x W (+ bias) (relu) (+ residual). y overlaps neither x nor scratch; it may be
+ * residual. */
+typedef struct et_row_product {
+    int64_t rows;
+    const et_row_weight *weight;
+    const float *bias;     /* [n] or NULL */
+    bool relu;             /* before residual is added */
+    const float *residual; /* [rows, n] or NULL */
+    void *scratch;         /* et_row_scratch() bytes, aligned to 64; NULL where that is 0 */
+} et_row_product;
+
+size_t et_row_scratch(int64_t rows, int64_t k, et_row_kind kind);
+
+/* Bytes from one row of bytes to the next: whole vectors of any table. */
+int64_t et_row_stride(int64_t k);
+
+#endif

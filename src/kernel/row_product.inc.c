@@ -1,0 +1,197 @@
+/* Products of rows with a packed weight. A block of V_PANEL_ROWS rows times one panel of columns
+ * has its sums in registers from the first k to the last; a panel stays in cache while all rows
+ * pass by (the micro-kernel and packing of Goto, van de Geijn 2008, "Anatomy of
+ * High-Performance Matrix Multiplication", without its blocks of k: rows are few).
+ *
+ *   r rows of a block, s vectors of a panel, i along k, p panels */
+
+#define V_PANEL 2
+#define PANEL   (V_PANEL * V_LANES)
+
+/* Multiply-adds below which a product stays on one thread. */
+#define ROW_GRAIN 1000000
+
+/* What a block reads and writes: x and y at its first row, the rest at the panel's first column. */
+typedef struct row_block {
+    const void *x; /* [r] float32, or bytes + 128 */
+    const void *w; /* the panel */
+    float *y;
+    const float *residual;
+    const float *row_scale; /* bytes: [r] */
+    const float *scale;     /* bytes: [columns] */
+    const int32_t *offset;
+    const float *bias;
+    int64_t k, x_stride, y_stride, columns;
+    bool relu;
+} row_block;
+
+/* sum + bias, relu, + residual, stored: column s of row r. */
+ET_INLINE void finish_sum(const row_block *b, int r, int s, vf sum)
+{
+    const int64_t column = s * V_LANES, left = b->columns - column, at = r * b->y_stride + column;
+    if (left <= 0)
+        return;
+    if (b->bias)
+        sum = sum + v_read_n(b->bias, column, left, ET_F32);
+    if (b->relu)
+        sum = v_max(sum, v_set(0.0f));
+    if (b->residual)
+        sum = sum + v_read_n(b->residual, at, left, ET_F32);
+    v_write_n(b->y, at, sum, left, ET_F32);
+}
+
+ET_INLINE void float_block(const row_block *b, const int rows)
+{
+    vf sum[V_PANEL_ROWS][V_PANEL];
+    const float *x = b->x, *w = b->w;
+    ET_UNROLL
+    for (int r = 0; r < rows; r++)
+        for (int s = 0; s < V_PANEL; s++)
+            sum[r][s] = v_set(0.0f);
+    for (int64_t i = 0; i < b->k; i++, w += PANEL) {
+        const vf left = v_load(w), right = v_load(w + V_LANES);
+        ET_UNROLL
+        for (int r = 0; r < rows; r++) {
+            const vf value = v_set(x[r * b->x_stride + i]);
+            sum[r][0] = v_fma(value, left, sum[r][0]);
+            sum[r][1] = v_fma(value, right, sum[r][1]);
+        }
+    }
+    ET_UNROLL
+    for (int r = 0; r < rows; r++)
+        for (int s = 0; s < V_PANEL; s++)
+            finish_sum(b, r, s, sum[r][s]);
+}
+
+ET_INLINE void byte_block(const row_block *b, const int rows)
+{
+    vi sum[V_PANEL_ROWS][V_PANEL];
+    const uint8_t *x = b->x, *w = b->w;
+    ET_UNROLL
+    for (int r = 0; r < rows; r++)
+        for (int s = 0; s < V_PANEL; s++)
+            sum[r][s] = v_load_int(b->offset + s * V_LANES);
+    for (int64_t i = 0; i < b->k; i += 4, w += 4 * PANEL) {
+        const vi left = v_load_int(w), right = v_load_int(w + 4 * V_LANES);
+        ET_UNROLL
+        for (int r = 0; r < rows; r++) {
+            const vi value = v_quad(x + r * b->x_stride + i);
+            sum[r][0] = v_dot(sum[r][0], value, left);
+            sum[r][1] = v_dot(sum[r][1], value, right);
+        }
+    }
+    ET_UNROLL
+    for (int r = 0; r < rows; r++) {
+        const vf scale = v_set(b->row_scale[r]);
+        for (int s = 0; s < V_PANEL; s++)
+            finish_sum(b, r, s, v_float(sum[r][s]) * (scale * v_load(b->scale + s * V_LANES)));
+    }
+}
+
+/* The number of rows as a constant: their sums are registers. */
+#define ROWS_CASE(rows)                                                                            \
+    case rows:                                                                                     \
+        if (rows > V_PANEL_ROWS)                                                                   \
+            break;                                                                                 \
+        if (kind == ET_ROW_F32)                                                                    \
+            float_block(b, rows <= V_PANEL_ROWS ? rows : 1);                                       \
+        else                                                                                       \
+            byte_block(b, rows <= V_PANEL_ROWS ? rows : 1);                                        \
+        break
+
+static void run_block(const row_block *b, et_row_kind kind, int rows)
+{
+    switch (rows) {
+        ROWS_CASE(1);
+        ROWS_CASE(2);
+        ROWS_CASE(3);
+        ROWS_CASE(4);
+        ROWS_CASE(5);
+        ROWS_CASE(6);
+        ROWS_CASE(7);
+        ROWS_CASE(8);
+        ROWS_CASE(9);
+        ROWS_CASE(10);
+        ROWS_CASE(11);
+        ROWS_CASE(12);
+    }
+}
+
+/* All rows times panel p. Blocks of nearly equal size: 14 rows are 7 and 7, not 12 and 2. */
+static void run_panel(row_block b, const et_row_weight *weight, int64_t rows, int64_t p)
+{
+    const int64_t blocks = (rows + V_PANEL_ROWS - 1) / V_PANEL_ROWS;
+    const size_t element = weight->kind == ET_ROW_F32 ? sizeof(float) : 1;
+    const int64_t depth = weight->kind == ET_ROW_F32 ? weight->k : (weight->k + 3) / 4 * 4;
+    const char *x = b.x;
+    const float *row_scale = b.row_scale, *residual = b.residual;
+    float *y = b.y + p * PANEL;
+    b.w = (const char *)weight->panels + (size_t)(p * PANEL * depth) * element;
+    b.columns = weight->n - p * PANEL;
+    b.bias = b.bias ? b.bias + p * PANEL : NULL;
+    if (weight->kind == ET_ROW_INT8) {
+        b.scale = weight->scale + p * PANEL;
+        b.offset = weight->offset + p * PANEL;
+    }
+    for (int64_t i = 0; i < blocks; i++) {
+        const int64_t first = rows * i / blocks, last = rows * (i + 1) / blocks;
+        b.x = x + (size_t)(first * b.x_stride) * element;
+        b.y = y + first * b.y_stride;
+        b.residual = residual ? residual + first * b.y_stride + p * PANEL : NULL;
+        b.row_scale = row_scale ? row_scale + first : NULL;
+        run_block(&b, weight->kind, (int)(last - first));
+    }
+}
+
+/* What a row's bytes count: x is about unit (q - 128). */
+typedef struct byte_scale {
+    float unit, inverse;
+} byte_scale;
+
+static byte_scale take_bytes(uint8_t *q, const float *x, int64_t k)
+{
+    vf most = v_set(0.0f);
+    for (int64_t i = 0; i < k; i += V_LANES) {
+        const vf value = v_read_n(x, i, k - i, ET_F32);
+        most = v_max(v_max(value, v_set(0.0f) - value), most);
+    }
+    const float largest = v_largest(most), inverse = largest > 0 ? 127.0f / largest : 0.0f;
+    vf cross = v_set(0.0f), square = v_set(0.0f);
+    for (int64_t i = 0; i < k; i += V_LANES) {
+        const vf value = v_read_n(x, i, k - i, ET_F32), whole = v_round(value * v_set(inverse));
+        v_store_bytes(q + i, whole + v_set(128.0f));
+        cross = v_fma(value, whole, cross);
+        square = v_fma(whole, whole, square);
+    }
+    return (byte_scale){ largest > 0 ? v_sum(cross) / v_sum(square) : 0.0f, inverse };
+}
+
+static void row_product(float *y, const float *x, const et_row_product *shape)
+{
+    const et_row_weight *weight = shape->weight;
+    const int64_t rows = shape->rows, panels = (weight->n + PANEL - 1) / PANEL, k = weight->k;
+    row_block b = { .x = x,
+                    .y = y,
+                    .residual = shape->residual,
+                    .bias = shape->bias,
+                    .relu = shape->relu,
+                    .k = k,
+                    .x_stride = k,
+                    .y_stride = weight->n };
+    et_assert(weight->panel == PANEL);
+    if (weight->kind == ET_ROW_INT8) {
+        const int64_t stride = et_row_stride(k);
+        uint8_t *bytes = shape->scratch;
+        float *scale = (float *)(void *)(bytes + rows * stride);
+#pragma omp parallel for schedule(static) if (rows * k >= ET_GRAIN && !omp_in_parallel())
+        for (int64_t r = 0; r < rows; r++)
+            scale[r] = take_bytes(bytes + r * stride, x + r * k, k).unit;
+        b.x = bytes;
+        b.x_stride = stride;
+        b.row_scale = scale;
+    }
+#pragma omp parallel for schedule(static) if (rows * weight->n * k >= ROW_GRAIN &&                 \
+                                              !omp_in_parallel())
+    for (int64_t p = 0; p < panels; p++)
+        run_panel(b, weight, rows, p);
+}

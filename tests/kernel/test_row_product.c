@@ -1,0 +1,205 @@
+/* Products of rows with a packed weight, as float32 and as bytes, and the best pieces. */
+#include "kernel/harness.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct setting {
+    int64_t rows, n, k;
+    et_row_kind kind;
+    bool bias, relu, residual, transposed;
+    int64_t first, count; /* these rows alone */
+} setting;
+
+/* A weight in memory of its own, packed for a table. */
+static et_row_weight pack(const et_kernels *table, const float *from, const setting *s)
+{
+    size_t size = et_row_weight_size(table->panel, s->n, s->k, s->kind);
+    void *memory = aligned_alloc(64, size);
+    assert_non_null(memory);
+    memset(memory, 0x7f, size);
+    et_row_weight weight = et_row_weight_at(memory, table->panel, s->n, s->k, s->kind);
+    et_row_weight_pack(&weight, from, s->transposed);
+    return weight;
+}
+
+static void *scratch_of(size_t size)
+{
+    return size ? aligned_alloc(64, (size + 63) / 64 * 64) : NULL;
+}
+
+static void run_product(const et_kernels *table, const void *with, float *result)
+{
+    const setting *s = with;
+    float *x = make_floats((size_t)(s->rows * s->k), 1, 1);
+    float *from = make_floats((size_t)(s->n * s->k), 0.1f, 2);
+    float *bias = make_floats((size_t)s->n, 1, 3);
+    float *residual = make_floats((size_t)(s->rows * s->n), 1, 4);
+    et_row_weight weight = pack(table, from, s);
+    const et_row_product shape = {
+        .rows = s->count,
+        .weight = &weight,
+        .bias = s->bias ? bias : NULL,
+        .relu = s->relu,
+        .residual = s->residual ? residual + s->first * s->n : NULL,
+        .scratch = scratch_of(et_row_scratch(s->count, s->k, s->kind)),
+    };
+    table->row_product(result, x + s->first * s->k, &shape);
+    free(shape.scratch), free(weight.panels), free(x), free(from), free(bias), free(residual);
+}
+
+/* Odd sizes: every number of rows in a block, columns and depths past whole panels. */
+static void test_row_product__tables(void **state)
+{
+    (void)state;
+    static const int64_t rows[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 31 };
+    static const struct {
+        int64_t n, k;
+    } sizes[] = { { 1, 1 }, { 33, 5 }, { 64, 128 }, { 70, 131 }, { 257, 64 } };
+    char name[64];
+    for (size_t i = 0; i < COUNT(rows); i++)
+        for (size_t j = 0; j < COUNT(sizes); j++) {
+            const bool odd = (i + j) & 1;
+            setting s = { .rows = rows[i],
+                          .n = sizes[j].n,
+                          .k = sizes[j].k,
+                          .bias = odd,
+                          .relu = i & 2,
+                          .residual = j & 1,
+                          .transposed = !odd,
+                          .count = rows[i] };
+            for (int kind = 0; kind < 2; kind++) {
+                s.kind = kind ? ET_ROW_INT8 : ET_ROW_F32;
+                snprintf(name, sizeof name, "%lld x %lld x %lld, kind %d", (long long)s.rows,
+                         (long long)s.n, (long long)s.k, kind);
+                check_tables(name, run_product, &s, (size_t)(s.rows * s.n), 2e-6, 2e-6);
+            }
+        }
+}
+
+/* Large enough for several threads. */
+static void test_row_product__threads(void **state)
+{
+    (void)state;
+    setting s = { .rows = 40, .n = 500, .k = 130, .bias = true, .count = 40 };
+    for (int kind = 0; kind < 2; kind++) {
+        s.kind = kind ? ET_ROW_INT8 : ET_ROW_F32;
+        check_tables("large", run_product, &s, (size_t)(s.rows * s.n), 1e-5, 1e-5);
+    }
+}
+
+/* A row has the same bits alone and among others, wherever a block begins. */
+static void test_row_product__independent_rows(void **state)
+{
+    (void)state;
+    enum { ROWS = 29, N = 70 };
+    float all[ROWS * N], some[ROWS * N];
+    for (size_t t = 0; t < COUNT(table_names); t++) {
+        const et_kernels *table = et_kernels_named(table_names[t]);
+        setting s = { .rows = ROWS, .n = N, .k = 131, .bias = true, .residual = true };
+        for (int kind = 0; kind < 2 && table; kind++) {
+            s.kind = kind ? ET_ROW_INT8 : ET_ROW_F32;
+            s.first = 0;
+            s.count = ROWS;
+            run_product(table, &s, all);
+            for (s.first = 0; s.first < ROWS; s.first++) {
+                s.count = s.first % 5 + 1 < ROWS - s.first ? s.first % 5 + 1 : ROWS - s.first;
+                run_product(table, &s, some);
+                assert_memory_equal(some, all + s.first * N, (size_t)s.count * N * sizeof(float));
+            }
+        }
+    }
+}
+
+/* Bytes lose at most half a unit of every number. */
+static void test_row_product__bytes_are_near(void **state)
+{
+    (void)state;
+    setting s = { .rows = 9, .n = 65, .k = 300, .count = 9, .kind = ET_ROW_F32 };
+    float exact[9 * 65], bytes[9 * 65];
+    run_product(&et_kernels_reference, &s, exact);
+    s.kind = ET_ROW_INT8;
+    run_product(&et_kernels_reference, &s, bytes);
+    double off = 0, size = 0;
+    for (int i = 0; i < 9 * 65; i++) {
+        off += pow((double)exact[i] - bytes[i], 2);
+        size += pow(exact[i], 2);
+    }
+    assert_true(off > 0 && sqrt(off / size) < 0.01);
+}
+
+/* ---- best pieces ------------------------------------------------------------------------ */
+
+typedef struct best_setting {
+    int64_t rows, pieces, width;
+    int count;
+    float spread; /* of the table's numbers: how much logits differ */
+    et_dtype dtype;
+    bool same; /* all pieces are alike: bytes rule nothing out */
+} best_setting;
+
+/* result: log p [rows, count], then the pieces as floats. */
+static void run_best(const et_kernels *table, const void *with, float *result)
+{
+    const best_setting *s = with;
+    void *h = make_act((size_t)(s->rows * s->width), 1, 5, s->dtype);
+    float *from = make_floats((size_t)(s->pieces * s->width), s->spread, 6);
+    for (int64_t i = 0; i < s->pieces * s->width && s->same; i++)
+        from[i] = from[i % s->width];
+    setting packed = { .n = s->pieces, .k = s->width, .kind = ET_ROW_INT8, .transposed = true };
+    et_row_weight weight = pack(table, from, &packed);
+    size_t wanted = (size_t)(s->rows * s->count);
+    int32_t *piece = make(wanted, sizeof *piece);
+    const et_best_pieces shape = { .rows = s->rows,
+                                   .count = s->count,
+                                   .weight = &weight,
+                                   .table = from,
+                                   .dtype = s->dtype,
+                                   .scratch = scratch_of(3 * et_best_scratch(&weight)) };
+    table->best_pieces(result, piece, h, &shape);
+    for (size_t i = 0; i < wanted; i++)
+        result[wanted + i] = (float)piece[i];
+    free(shape.scratch), free(weight.panels), free(h), free(from), free(piece);
+}
+
+static void test_best_pieces__tables(void **state)
+{
+    (void)state;
+    static const best_setting settings[] = {
+        { 1, 2, 1, 2, 1, ET_F32, false },
+        { 3, 12, 32, 8, 0.3f, ET_F32, false },
+        { 25, 1003, 64, 8, 0.2f, ET_F32, false },
+        { 50, 700, 33, 2, 0.5f, ET_BF16, false },
+        { 5, 2000, 128, 128, 0.1f, ET_F32, false },
+        { 4, 900, 48, 10, 0.001f, ET_F32, false }, /* nearly equal logits */
+    };
+    char name[64];
+    for (size_t i = 0; i < COUNT(settings); i++) {
+        const best_setting *s = &settings[i];
+        snprintf(name, sizeof name, "best pieces, case %zu", i);
+        check_tables(name, run_best, s, (size_t)(2 * s->rows * s->count), 1.5e-3, 0);
+    }
+}
+
+/* Where nothing can be ruled out the whole row is computed; ties go to the smaller number. */
+static void test_best_pieces__all_alike(void **state)
+{
+    (void)state;
+    const best_setting s = { 2, 1500, 40, 6, 0.2f, ET_F32, true };
+    check_tables("all alike", run_best, &s, (size_t)(2 * s.rows * s.count), 1e-5, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_row_product__tables),
+        cmocka_unit_test(test_row_product__threads),
+        cmocka_unit_test(test_row_product__independent_rows),
+        cmocka_unit_test(test_row_product__bytes_are_near),
+        cmocka_unit_test(test_best_pieces__tables),
+        cmocka_unit_test(test_best_pieces__all_alike),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
