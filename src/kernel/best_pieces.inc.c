@@ -3,6 +3,9 @@
  *
  *   j pieces, z logits, k how many are wanted */
 
+/* The logit of a column past the last piece: below all, and finite. */
+#define NO_PIECE (-1e30f)
+
 /* The row in float32: |x| and |x - x'|, a little too large for their own rounding. */
 typedef struct row_size {
     float length, error;
@@ -28,58 +31,93 @@ ET_INLINE vf logit_bound(const et_row_weight *w, row_size size, int64_t j)
                  v_set(size.length) * v_load(w->error + j));
 }
 
-/* A logit that at least k pieces reach, and in *most one that the largest does. Groups share
- * no piece, so k groups whose lower bounds reach it are k pieces. */
-static float reached_by(const et_best_room *in, const et_row_weight *w, const float *z,
-                        row_size size, int k, float *most)
+/* The largest length and error of all pieces: no bound is larger than what they give. */
+static row_size size_pieces(const et_row_weight *w)
 {
-    float value[ET_BEST_COUNT_MAX];
-    int32_t index[ET_BEST_COUNT_MAX];
-    for (int g = 0; g < ET_BEST_GROUPS; g += V_LANES)
-        v_store(in->group + g, v_set(-INFINITY));
-    for (int64_t j = 0; j < w->n; j += V_LANES) {
-        float *group = in->group + j % ET_BEST_GROUPS;
-        const vf low = v_load(z + j) - logit_bound(w, size, j);
-        if (w->n - j >= V_LANES)
-            v_store(group, v_max(low, v_load(group)));
-        else
-            v_store_n(group, v_max(low, v_load(group)), w->n - j);
+    vf length = v_set(0.0f), error = v_set(0.0f);
+    for (int64_t j = 0; j < w->n; j += V_LANES) { /* panels are filled up with zeros */
+        length = v_max(v_load(w->length + j), length);
+        error = v_max(v_load(w->error + j), error);
     }
-    top_row(value, index, in->group, k, ET_BEST_GROUPS);
-    *most = value[0];
-    return value[k - 1];
+    return (row_size){ v_largest(length), v_largest(error) };
 }
 
-/* Lists the lanes of a vector of pieces that are open; how many there are then. */
-static int list_open(const et_best_room *in, vf high, float floor, int64_t j, int64_t n, int count)
+/* How many of the groups are above a value. */
+static int count_above(const float *group, int groups, float value)
 {
-    float lane[V_LANES];
-    v_store(lane, high);
-    for (int l = 0; l < V_LANES && l < n - j; l++) {
-        if (!(lane[l] > floor))
+    int count = 0;
+    for (int g = 0; g < groups; g += V_LANES)
+        count += __builtin_popcount(v_lanes(v_gt(v_load(group + g), v_set(value))));
+    return count;
+}
+
+/* A number that more than k - 1 groups exceed, as large as a few halvings find it. */
+static float exceeded_by(const float *group, int groups, int k, float most)
+{
+    vf lowest = v_load(group);
+    for (int g = V_LANES; g < groups; g += V_LANES)
+        lowest = v_min(v_load(group + g), lowest);
+    float low = -v_largest(v_set(0.0f) - lowest), high = most;
+    low = nextafterf(low, -INFINITY);
+    for (int i = 0; i < 10 && isfinite(low); i++) {
+        const float middle = low + (high - low) / 2;
+        if (count_above(group, groups, middle) >= k)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* A number that at least k logits exceed, and in *most one that the largest is not below. Groups
+ * share no piece, so k groups whose lower bounds exceed it are k pieces. */
+static float floor_of(const et_best_room *in, const et_row_weight *w, const float *z, row_size size,
+                      int k, float *most)
+{
+    const int groups = k <= ET_BEST_GROUPS / 16 ? ET_BEST_GROUPS / 4 : ET_BEST_GROUPS;
+    vf largest = v_set(-INFINITY);
+    for (int g = 0; g < groups; g += V_LANES)
+        v_store(in->group + g, v_set(-INFINITY));
+    for (int64_t j = 0; j < w->n; j += V_LANES) {
+        float *group = in->group + (j & (groups - 1));
+        v_store(group, v_max(v_load(z + j) - logit_bound(w, size, j), v_load(group)));
+    }
+    for (int g = 0; g < groups; g += V_LANES)
+        largest = v_max(v_load(in->group + g), largest);
+    *most = v_largest(largest);
+    return fmaxf(exceeded_by(in->group, groups, k, *most), NO_PIECE / 2);
+}
+
+/* Lists the open pieces of a vector, those whose upper bound is above the floor; how many pieces
+ * there are then, which may be more than the list holds. */
+static int list_open(const et_best_room *in, const et_best_pieces *shape, vm open, int64_t j,
+                     int count)
+{
+    for (unsigned lanes = v_lanes(open); lanes; lanes &= lanes - 1, count++) {
+        const int64_t piece = j + __builtin_ctz(lanes);
+        if (count >= ET_BEST_OPEN)
             continue;
-        if (count < ET_BEST_OPEN)
-            in->open_piece[count] = (int32_t)(j + l);
-        count++;
+        in->open_piece[count] = (int32_t)piece;
+        __builtin_prefetch(shape->table + piece * shape->weight->k);
+        __builtin_prefetch(shape->table + piece * shape->weight->k + 16);
     }
     return count;
 }
 
-/* Lists the pieces whose upper bound is above floor; how many there are, which may be more than
- * the list holds. *rest becomes the sum of e^(z - shift) over the others. */
-static int find_open(const et_best_room *in, const et_row_weight *w, const float *z, row_size size,
-                     float floor, float shift, float *rest)
+/* Lists the open pieces, their number as list_open counts. *rest becomes the sum of e^(z - shift)
+ * over the others. most is the largest bound of the row: few vectors need a closer look. */
+static int find_open(const et_best_room *in, const et_best_pieces *shape, const float *z,
+                     row_size size, float most, float floor, float shift, float *rest)
 {
+    const vf unit = v_set(1.44269504f), from = v_set(shift * -1.44269504f);
     vf sum = v_set(0.0f);
     int count = 0;
-    for (int64_t j = 0; j < w->n; j += V_LANES) {
-        const vf value = v_load(z + j), high = value + logit_bound(w, size, j);
-        const vm open = v_gt(high, v_set(floor));
-        vf e = v_exp(value - v_set(shift));
-        if (w->n - j < V_LANES)
-            e = v_select(v_first(w->n - j), e, v_set(0.0f));
-        if (v_any(open)) {
-            count = list_open(in, high, floor, j, w->n, count);
+    for (int64_t j = 0; j < shape->weight->n; j += V_LANES) {
+        const vf value = v_load(z + j);
+        vf e = v_exp2(v_fma(value, unit, from));
+        if (v_any(v_gt(value, v_set(floor - most)))) {
+            const vm open = v_gt(value + logit_bound(shape->weight, size, j), v_set(floor));
+            count = list_open(in, shape, open, j, count);
             e = v_select(open, v_set(0.0f), e);
         }
         sum = sum + e;
@@ -139,14 +177,14 @@ static float measure_open(const et_best_room *in, const et_best_pieces *shape, c
 }
 
 static void find_best(const et_best_room *in, const et_best_pieces *shape, best_row row,
-                      byte_scale scale, float *z)
+                      byte_scale scale, row_size pieces, float *z)
 {
     const row_size size = size_row(row.x, scale, shape->weight->k);
     float shift, rest;
     const int exact = row.k > ET_BEST_EXACT ? row.k : ET_BEST_EXACT;
-    const float reach = reached_by(in, shape->weight, z, size, exact, &shift);
-    const float floor = nextafterf(reach, -INFINITY);
-    const int count = find_open(in, shape->weight, z, size, floor, shift, &rest);
+    const float floor = floor_of(in, shape->weight, z, size, exact, &shift);
+    const float most = size.error * pieces.length + size.length * pieces.error;
+    const int count = find_open(in, shape, z, size, most * 1.00001f, floor, shift, &rest);
     if (count < row.k || count > ET_BEST_OPEN) {
         whole_row(shape, row, z);
         return;
@@ -173,6 +211,7 @@ static void best_block(float *log_p, int32_t *piece, const void *h, const et_bes
     const int64_t rows = left < ET_BEST_ROWS ? left : ET_BEST_ROWS;
     const size_t own = (size_t)omp_get_thread_num() * et_best_scratch(w);
     const et_best_room in = et_best_room_at((char *)shape->scratch + own, w);
+    const row_size pieces = size_pieces(w);
     byte_scale scale[ET_BEST_ROWS];
     for (int64_t r = 0; r < rows; r++) {
         for (int64_t i = 0; i < width; i += V_LANES) {
@@ -192,10 +231,10 @@ static void best_block(float *log_p, int32_t *piece, const void *h, const et_bes
         run_panel(b, w, rows, p);
     for (int64_t r = 0; r < rows; r++) {
         for (int64_t j = w->n; j < in.columns; j++)
-            in.logits[r * in.columns + j] = 0;
+            in.logits[r * in.columns + j] = NO_PIECE;
         const best_row row = { log_p + (first + r) * shape->count,
                                piece + (first + r) * shape->count, in.x + r * width, shape->count };
-        find_best(&in, shape, row, scale[r], in.logits + r * in.columns);
+        find_best(&in, shape, row, scale[r], pieces, in.logits + r * in.columns);
     }
 }
 

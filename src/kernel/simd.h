@@ -13,7 +13,7 @@
  *   v_gt, v_not_le   a > b; not (a <= b), which is true for a NaN
  *   v_first(n)       true in the first n lanes
  *   v_bits           lanes lane.. of a run of packed bits; lane is a multiple of V_LANES
- *   v_select         m ? a : b;  v_any: whether any lane is true
+ *   v_select         m ? a : b;  v_any: whether any lane is true;  v_lanes: a bit for each
  *   v_sum, v_largest over the lanes, in a fixed order
  *   v_transpose      V_LANES vectors as a square matrix
  *   vi               32-bit whole numbers, + on them directly; v_load_int; v_float to float

@@ -160,6 +160,11 @@ ET_INLINE vf v_select(vm m, vf a, vf b)
     return _mm256_blendv_ps(b, a, m);
 }
 
+ET_INLINE unsigned v_lanes(vm m)
+{
+    return (unsigned)_mm256_movemask_ps(m);
+}
+
 ET_INLINE bool v_any(vm m)
 {
     return _mm256_movemask_ps(m) != 0;

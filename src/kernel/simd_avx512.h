@@ -141,6 +141,11 @@ ET_INLINE vf v_select(vm m, vf a, vf b)
     return _mm512_mask_blend_ps(m, b, a);
 }
 
+ET_INLINE unsigned v_lanes(vm m)
+{
+    return m;
+}
+
 ET_INLINE bool v_any(vm m)
 {
     return m != 0;

@@ -24,6 +24,19 @@ ET_INLINE vf v_exp(vf x)
     return v_select(above, v_scale2(p, n), v_set(0.0f));
 }
 
+/* 2^x within 3e-6 of itself where sums of many are all that is wanted: 2^n p(x - n), n the nearest
+ * whole number. From -126 down: about 0; x is below 128. */
+ET_INLINE vf v_exp2(vf x)
+{
+    x = v_max(x, v_set(-126.0f));
+    const vf n = v_round(x), f = x - n;
+    vf p = v_fma(v_set(0.00957010128f), f, v_set(0.0559178591f));
+    p = v_fma(p, f, v_set(0.240247443f));
+    p = v_fma(p, f, v_set(0.693121791f));
+    p = v_fma(p, f, v_set(0.999999285f));
+    return v_scale2(p, n);
+}
+
 /* log x within 2 units in the last place (near 1: within 2e-7), for x positive, normal and
  * finite. x = m 2^e with m brought to [2/3, 4/3); log m = 2 atanh s, s = (m - 1) / (m + 1),
  * |s| <= 1/5, by its series to s^11 (rest 2e-10). */

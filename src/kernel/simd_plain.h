@@ -139,6 +139,11 @@ ET_INLINE vm v_bits(const uint8_t *bits, int64_t lane)
     return (vm){ -(four & 1), -(four >> 1 & 1), -(four >> 2 & 1), -(four >> 3 & 1) };
 }
 
+ET_INLINE unsigned v_lanes(vm m)
+{
+    return (unsigned)((m[0] & 1) | (m[1] & 2) | (m[2] & 4) | (m[3] & 8));
+}
+
 ET_INLINE bool v_any(vm m)
 {
     return (m[0] | m[1] | m[2] | m[3]) != 0;

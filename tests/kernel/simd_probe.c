@@ -21,6 +21,7 @@ static vf phi(vf x)
     }
 
 PROBE_FUNCTION(probe_exp, v_exp)
+PROBE_FUNCTION(probe_exp2, v_exp2)
 PROBE_FUNCTION(probe_log, v_log)
 PROBE_FUNCTION(probe_tanh, v_tanh)
 PROBE_FUNCTION(probe_sigmoid, v_sigmoid)
@@ -37,5 +38,5 @@ static void probe_transpose(float *x)
         v_store(x + i * V_LANES, square[i]);
 }
 
-const simd_probe PROBE = { V_LANES,       probe_exp, probe_log,      probe_tanh,
-                           probe_sigmoid, probe_phi, probe_transpose };
+const simd_probe PROBE = { V_LANES,    probe_exp,     probe_exp2, probe_log,
+                           probe_tanh, probe_sigmoid, probe_phi,  probe_transpose };

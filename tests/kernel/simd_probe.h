@@ -8,7 +8,7 @@ typedef void probe_fn(float *y, const float *x, int64_t count);
 
 typedef struct simd_probe {
     int lanes;
-    probe_fn *exp, *log, *tanh, *sigmoid, *phi;
+    probe_fn *exp, *exp2, *log, *tanh, *sigmoid, *phi;
     void (*transpose)(float *square); /* [lanes, lanes] in place */
 } simd_probe;
 

@@ -58,6 +58,8 @@ static void test_simd_math__errors(void **state)
         const double two_units = 2 * 1.1920929e-7;
         assert_true(worst(p->exp, exp, -86.99f, 88.7f, 0) < two_units);
         assert_true(worst(p->exp, exp, -1.0f, 1.0f, 0) < two_units);
+        assert_true(worst(p->exp2, exp2, -125.9f, 127.9f, 0) < 3e-6);
+        assert_true(worst(p->exp2, exp2, -1e30f, -126.5f, 1) < 1e-30);
         assert_true(worst(p->log, log, 1e-3f, 1e5f, 1) < two_units);
         assert_true(worst(p->log, log, 0.5f, 2.0f, 1) < 2e-7);
         assert_true(worst(p->tanh, tanh, -10.0f, 10.0f, 0) < 4e-7);
