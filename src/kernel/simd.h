@@ -15,6 +15,7 @@
  *   v_bits           lanes lane.. of a run of packed bits; lane is a multiple of V_LANES
  *   v_select         m ? a : b;  v_any: whether any lane is true;  v_lanes: a bit for each
  *   v_sum, v_largest over the lanes, in a fixed order
+ *   v_sums           lane i: the sum over the lanes of vector i, in a fixed order
  *   v_transpose      V_LANES vectors as a square matrix
  *   vi               32-bit whole numbers, + on them directly; v_load_int; v_float to float
  *   v_quad           the same four bytes in each lane

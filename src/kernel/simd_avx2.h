@@ -184,6 +184,18 @@ ET_INLINE float v_largest(vf a)
     return _mm_cvtss_f32(_mm_max_ss(half, _mm_movehdup_ps(half)));
 }
 
+ET_INLINE vf v_sums(const vf r[V_LANES])
+{
+    vf t[4];
+    ET_UNROLL
+    for (int i = 0; i < 4; i++)
+        t[i] =
+            _mm256_unpacklo_ps(r[2 * i], r[2 * i + 1]) + _mm256_unpackhi_ps(r[2 * i], r[2 * i + 1]);
+    vf low = _mm256_shuffle_ps(t[0], t[1], 0x44) + _mm256_shuffle_ps(t[0], t[1], 0xee);
+    vf high = _mm256_shuffle_ps(t[2], t[3], 0x44) + _mm256_shuffle_ps(t[2], t[3], 0xee);
+    return _mm256_permute2f128_ps(low, high, 0x20) + _mm256_permute2f128_ps(low, high, 0x31);
+}
+
 ET_INLINE void v_transpose(vf r[V_LANES])
 {
     vf s[8];

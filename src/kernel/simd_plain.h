@@ -160,6 +160,11 @@ ET_INLINE float v_largest(vf a)
     return even > odd ? even : odd;
 }
 
+ET_INLINE vf v_sums(const vf r[V_LANES])
+{
+    return (vf){ v_sum(r[0]), v_sum(r[1]), v_sum(r[2]), v_sum(r[3]) };
+}
+
 ET_INLINE void v_transpose(vf r[V_LANES])
 {
     vf a = r[0], b = r[1], c = r[2], d = r[3];

@@ -38,5 +38,13 @@ static void probe_transpose(float *x)
         v_store(x + i * V_LANES, square[i]);
 }
 
-const simd_probe PROBE = { V_LANES,    probe_exp,     probe_exp2, probe_log,
-                           probe_tanh, probe_sigmoid, probe_phi,  probe_transpose };
+static void probe_sums(float *sum, const float *x)
+{
+    vf square[V_LANES];
+    for (int i = 0; i < V_LANES; i++)
+        square[i] = v_load(x + i * V_LANES);
+    v_store(sum, v_sums(square));
+}
+
+const simd_probe PROBE = { V_LANES,       probe_exp, probe_exp2,      probe_log, probe_tanh,
+                           probe_sigmoid, probe_phi, probe_transpose, probe_sums };

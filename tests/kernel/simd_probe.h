@@ -10,6 +10,7 @@ typedef struct simd_probe {
     int lanes;
     probe_fn *exp, *exp2, *log, *tanh, *sigmoid, *phi;
     void (*transpose)(float *square); /* [lanes, lanes] in place */
+    void (*sums)(float *sum, const float *square);
 } simd_probe;
 
 extern const simd_probe probe_plain;

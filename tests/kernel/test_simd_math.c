@@ -101,12 +101,34 @@ static void test_simd_math__transpose(void **state)
     }
 }
 
+/* Whole numbers: their sums are exact in any order. */
+static void test_simd_math__sums(void **state)
+{
+    (void)state;
+    for (int i = 0; i < PROBES; i++) {
+        const simd_probe *p = probe_of(i);
+        float square[16 * 16], sum[16];
+        if (!p)
+            continue;
+        for (int k = 0; k < p->lanes * p->lanes; k++)
+            square[k] = (float)(k * k % 1009);
+        p->sums(sum, square);
+        for (int r = 0; r < p->lanes; r++) {
+            float expected = 0;
+            for (int c = 0; c < p->lanes; c++)
+                expected += square[r * p->lanes + c];
+            assert_true(sum[r] == expected);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_simd_math__errors),
         cmocka_unit_test(test_simd_math__ends),
         cmocka_unit_test(test_simd_math__transpose),
+        cmocka_unit_test(test_simd_math__sums),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
