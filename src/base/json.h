@@ -15,4 +15,8 @@ int et_json_parse(et_value **out, et_arena *arena, const char *text, size_t leng
  * fewest digits that read back equal, in the C locale; NaN and infinity as null. */
 void et_json_print(et_strbuf *out, const et_value *value, int indent);
 
+/* Appends text in quotes. A byte that is not UTF-8 (a path from the system may hold one) becomes
+ * U+FFFD, so that what is written can be read. */
+void et_json_print_string(et_strbuf *out, const char *text);
+
 #endif

@@ -39,9 +39,7 @@ static void print_escaped(et_strbuf *out, const char *text, size_t length)
     }
 }
 
-/* A byte that is not UTF-8 (a path from the system may hold one) becomes U+FFFD, so that what is
- * written can be read. */
-static void print_string(et_strbuf *out, const char *text)
+void et_json_print_string(et_strbuf *out, const char *text)
 {
     size_t length = strlen(text), bad;
     et_strbuf_append_char(out, '"');
@@ -71,7 +69,7 @@ static void print_children(et_strbuf *out, const et_value *value, int indent, in
     for (const et_value *child = value->first; child; child = child->next) {
         print_break(out, indent, depth + 1);
         if (dict) {
-            print_string(out, child->key);
+            et_json_print_string(out, child->key);
             et_strbuf_append(out, indent > 0 ? ": " : ":");
         }
         print(out, child, indent, depth + 1);
@@ -102,7 +100,7 @@ static void print(et_strbuf *out, const et_value *value, int indent, int depth)
             et_strbuf_append(out, "null");
         break;
     case ET_VALUE_STRING:
-        print_string(out, value->string);
+        et_json_print_string(out, value->string);
         break;
     case ET_VALUE_LIST:
     case ET_VALUE_DICT:
