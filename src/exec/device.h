@@ -5,17 +5,25 @@
 
 #include <etude/error.h>
 
+#include "base/trace.h"
 #include "kernel/gemm.h"
 #include "kernel/kernels.h"
 
 typedef struct et_device {
     const et_kernels *kernels;
     et_gemm_cache *gemms;
-    int threads; /* the most that a kernel may use */
+    int threads;     /* the most that a kernel may use */
+    et_trace *trace; /* NULL: nobody watches */
+    et_track *track; /* of the thread that runs plans; never NULL */
 } et_device;
 
 /* The CPU with as many threads as OpenMP has (OMP_NUM_THREADS). */
 int et_device_open(et_device **out, et_error *error);
 void et_device_close(et_device *device);
+
+/* From now on what runs on the device is recorded: a span for each step of a plan, and for each
+ * tile of a product on the thread that did it. Before the first plan is made; the trace must
+ * outlive the device. */
+void et_device_watch(et_device *device, et_trace *trace);
 
 #endif

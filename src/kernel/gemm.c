@@ -9,9 +9,10 @@
 #include "kernel/gemm_onednn.h"
 #include "kernel/gemm_stage.h"
 
-/* A thread's copies of what a block needs dense. */
+/* A thread's copies of what a block needs dense, and who is told of its tiles. */
 typedef struct desk {
     void *a, *b, *c;
+    et_track *track;
 } desk;
 
 typedef struct made_block {
@@ -58,6 +59,8 @@ int et_gemm_cache_open(et_gemm_cache **out, int max_threads, et_error *error)
         return et_alloc_failed(error, sizeof *cache, "a cache of products");
     cache->threads = max_threads;
     cache->desks = et_alloc_zero((size_t)max_threads, sizeof *cache->desks);
+    for (int i = 0; cache->desks && i < max_threads; i++)
+        cache->desks[i].track = et_track_off();
     int status = cache->desks ? et_gemm_engine_open(&cache->engine, max_threads, error)
                               : et_alloc_failed(error, sizeof(desk), "a cache of products");
     if (status) {
@@ -87,6 +90,12 @@ void et_gemm_cache_close(et_gemm_cache *cache)
     et_free(cache->sums);
     et_gemm_engine_close(cache->engine);
     et_free(cache);
+}
+
+void et_gemm_cache_watch(et_gemm_cache *cache, int thread, et_track *track)
+{
+    et_assert(thread >= 0 && thread < cache->threads);
+    cache->desks[thread].track = track;
 }
 
 size_t et_gemm_cache_primitives(const et_gemm_cache *cache)
@@ -441,6 +450,8 @@ static void deliver(const et_gemm *gemm, const et_gemm_part *part, const void *f
     }
 }
 
+static const et_label tile_label = { .name = "tile" };
+
 static void run_tile(const et_gemm *gemm, int64_t tile, int thread, void *c, const void *a,
                      const void *b, const float *bias)
 {
@@ -457,6 +468,7 @@ static void run_tile(const et_gemm *gemm, int64_t tile, int thread, void *c, con
     else if (staged)
         to = own->c;
     bool direct_sum = shape->accumulate && !gemm->raw && !gemm->stage_c;
+    et_track_begin(own->track, &tile_label, tile);
     const float *block_bias = bias && !gemm->raw ? bias + at.part.column : NULL;
     for (int64_t k = at.k_begin; k < at.k_end; k += grid->chunk_k) {
         int64_t depth = at.k_end - k < grid->chunk_k ? at.k_end - k : grid->chunk_k;
@@ -468,6 +480,7 @@ static void run_tile(const et_gemm *gemm, int64_t tile, int thread, void *c, con
     }
     if (staged && grid->pieces == 1)
         deliver(gemm, &at.part, to, c, bias);
+    et_track_end(own->track);
 }
 
 static void run_sum(const et_gemm *gemm, int64_t sum, void *c, const float *bias)

@@ -19,6 +19,8 @@
 #include <etude/dtype.h>
 #include <etude/error.h>
 
+#include "base/trace.h"
+
 typedef struct et_gemm_cache et_gemm_cache;
 typedef struct et_gemm et_gemm;
 
@@ -50,6 +52,10 @@ const char *et_gemm_isa(void);
 /* A cache for at most max_threads threads. Owns everything that et_gemm_get gives out. */
 int et_gemm_cache_open(et_gemm_cache **out, int max_threads, et_error *error);
 void et_gemm_cache_close(et_gemm_cache *cache);
+
+/* Each tile that thread `thread` of a team does becomes a span of track. Not while products of
+ * the cache run. */
+void et_gemm_cache_watch(et_gemm_cache *cache, int thread, et_track *track);
 
 /* The product of that shape, made at the first call. Valid until the cache is closed. Not
  * while products of the cache run. k is at least 1; accumulate excludes an activation. A

@@ -1,0 +1,234 @@
+/* Costs per op, in a table made from ops.def. Legend as in kernel/kernels.h: T rows, D columns. */
+#include "exec/cost.h"
+
+#include "base/assert.h"
+
+typedef et_cost cost_fn(const et_plan *plan, const et_plan_step *step);
+
+static const et_tensor *input(const et_plan *plan, const et_plan_step *step, int i)
+{
+    et_assert(i < step->in_count);
+    return &plan->values[step->in[i]].tensor;
+}
+
+static const et_tensor *output(const et_plan *plan, const et_plan_step *step, int i)
+{
+    return &plan->values[step->out[i]].tensor;
+}
+
+static double count(const et_tensor *tensor)
+{
+    return (double)et_shape_count(tensor->shape);
+}
+
+/* A result that nobody reads has no memory. */
+static double bytes(const et_tensor *tensor)
+{
+    return tensor->data ? (double)et_tensor_bytes(*tensor) : 0;
+}
+
+static double touched(const et_plan *plan, const et_plan_step *step)
+{
+    double sum = 0;
+    for (int i = 0; i < step->in_count; i++)
+        sum += bytes(input(plan, step, i));
+    for (int i = 0; i < step->out_count; i++)
+        sum += bytes(output(plan, step, i));
+    return sum;
+}
+
+static et_cost cost_elementwise(const et_plan *plan, const et_plan_step *step)
+{
+    return (et_cost){ step->program.steps * count(output(plan, step, 0)), touched(plan, step) };
+}
+
+/* ---- sums ------------------------------------------------------------------------------- */
+
+/* One addition for each element read. */
+static et_cost cost_addition(const et_plan *plan, const et_plan_step *step)
+{
+    return (et_cost){ count(input(plan, step, 0)), touched(plan, step) };
+}
+
+/* Of the node whose shape it takes nothing is read. */
+static et_cost cost_FILL(const et_plan *plan, const et_plan_step *step)
+{
+    return (et_cost){ 0, bytes(input(plan, step, 0)) + bytes(output(plan, step, 0)) };
+}
+
+/* ---- products, norms, look-ups ---------------------------------------------------------- */
+
+/* Operands are of the activations' type: a weight is read from its shadow or packed. */
+static et_cost cost_MATMUL(const et_plan *plan, const et_plan_step *step)
+{
+    const et_tensor *a = input(plan, step, 0), *b = input(plan, step, 1);
+    const et_tensor *c = output(plan, step, 0);
+    bool transposed = step->node->attributes.matmul.transpose_a;
+    double k = (double)a->shape.size[!transposed];
+    double element = (double)et_dtype_size(plan->graph->options.act);
+    double bias = step->in_count == 3 ? bytes(input(plan, step, 2)) : 0;
+    return (et_cost){ 2 * count(c) * k, element * (count(a) + count(b)) + bytes(c) + bias };
+}
+
+/* mean 1, variance 3, normalising 2, gamma and beta 2 */
+static et_cost cost_LAYER_NORM(const et_plan *plan, const et_plan_step *step)
+{
+    return (et_cost){ 8 * count(input(plan, step, 0)), touched(plan, step) };
+}
+
+/* n 2, g 1, mean(g) 1, mean(g n) 2, dgamma 2, dbeta 1, dx 4 */
+static et_cost cost_LAYER_NORM_GRAD(const et_plan *plan, const et_plan_step *step)
+{
+    return (et_cost){ 13 * count(input(plan, step, 0)), touched(plan, step) };
+}
+
+/* A row of the table, and one of the positions, for each id. */
+static et_cost cost_EMBEDDING(const et_plan *plan, const et_plan_step *step)
+{
+    const et_tensor *y = output(plan, step, 0);
+    double rows = step->in_count == 4 ? 2 : 1;
+    double ids = bytes(input(plan, step, 0));
+    return (et_cost){ rows * count(y), rows * (4 * count(y) + ids) + bytes(y) };
+}
+
+/* Rows of the table are read and written; the rest of it too, unless it is added to in place. */
+static et_cost cost_EMBEDDING_GRAD(const et_plan *plan, const et_plan_step *step)
+{
+    const et_tensor *dy = input(plan, step, 1), *table = output(plan, step, 0);
+    et_cost cost = { 2 * count(dy), bytes(input(plan, step, 0)) + bytes(dy) + 8 * count(dy) };
+    if (step->in_count < 3)
+        cost.bytes += bytes(table);
+    else if (input(plan, step, 2)->data != table->data)
+        cost.bytes += 2 * bytes(table);
+    return cost;
+}
+
+/* ---- attention -------------------------------------------------------------------------- */
+
+typedef struct attention_size {
+    double scores; /* pairs of a query and a key that it may see, in one head */
+    double queries, keys;
+    double width, element;
+} attention_size;
+
+/* input `first` is q, then follow kv and the offsets of both. */
+static attention_size measure_attention(const et_plan *plan, const et_plan_step *step, int first)
+{
+    const et_attributes *attributes = &step->node->attributes;
+    const et_tensor *q = input(plan, step, first), *offsets = input(plan, step, first + 2);
+    const int32_t *query = offsets->data, *key = input(plan, step, first + 3)->data;
+    int64_t segments = offsets->shape.size[0] - 1;
+    attention_size size = { .width = (double)q->shape.size[1] / (attributes->self ? 3 : 1),
+                            .element = (double)et_dtype_size(q->dtype) };
+    for (int64_t s = 0; s < segments; s++) {
+        double rows = query[s + 1] - query[s], columns = key[s + 1] - key[s];
+        /* query i sees i + 1 keys, but no more than there are */
+        double short_rows = rows < columns ? rows : columns;
+        size.scores += attributes->attention.causal
+                           ? short_rows * (short_rows + 1) / 2 + (rows - short_rows) * columns
+                           : rows * columns;
+        size.queries += rows;
+        size.keys += columns;
+    }
+    return size;
+}
+
+/* q k^T and weights v */
+static et_cost cost_ATTENTION(const et_plan *plan, const et_plan_step *step)
+{
+    attention_size size = measure_attention(plan, step, 0);
+    return (et_cost){ 2 * 2 * size.scores * size.width,
+                      2 * (size.queries + size.keys) * size.width * size.element };
+}
+
+/* Scores again, then the derivatives of weights, v, q and k. dout, q, k, v are read; dq, dk, dv
+ * written. */
+static et_cost cost_ATTENTION_GRAD(const et_plan *plan, const et_plan_step *step)
+{
+    attention_size size = measure_attention(plan, step, 3);
+    return (et_cost){ 5 * 2 * size.scores * size.width,
+                      (3 * size.queries + 4 * size.keys) * size.width * size.element };
+}
+
+static et_cost cost_CACHED_ATTENTION(const et_plan *plan, const et_plan_step *step)
+{
+    const et_tensor *q = input(plan, step, 0), *lengths = input(plan, step, 3);
+    const et_tensor *y = output(plan, step, 0);
+    double seen = 0, width = (double)y->shape.size[1];
+    for (int64_t r = 0; r < lengths->shape.size[0]; r++)
+        seen += ((const int32_t *)lengths->data)[r];
+    return (et_cost){ 2 * 2 * seen * width,
+                      2 * seen * width * (double)et_dtype_size(q->dtype) + bytes(q) + bytes(y) };
+}
+
+/* ---- losses ----------------------------------------------------------------------------- */
+
+/* Logits; with derivatives also those of rows and table. */
+static et_cost cost_VOCABULARY_LOSS(const et_plan *plan, const et_plan_step *step)
+{
+    const et_tensor *h = input(plan, step, 0), *table = input(plan, step, 1);
+    double products = step->node->attributes.gradient ? 3 : 1;
+    double element = (double)et_dtype_size(plan->graph->options.act), results = 0;
+    for (int i = 0; i < step->out_count; i++)
+        results += bytes(output(plan, step, i));
+    return (et_cost){ products * 2 * count(h) * (double)table->shape.size[0],
+                      bytes(h) + element * count(table) + bytes(input(plan, step, 2)) + results };
+}
+
+/* largest, difference, exponential, sum, quotient */
+static et_cost cost_SOFTMAX_LOSS(const et_plan *plan, const et_plan_step *step)
+{
+    return (et_cost){ 5 * count(input(plan, step, 0)), touched(plan, step) };
+}
+
+/* ---- tables ----------------------------------------------------------------------------- */
+
+/* Leaves make no step. */
+#define cost_INPUT     NULL
+#define cost_PARAM     NULL
+#define cost_POSITIONS NULL
+#define cost_RESULT    NULL
+
+#define cost_ADD          cost_elementwise
+#define cost_SUB          cost_elementwise
+#define cost_MUL          cost_elementwise
+#define cost_SCALE        cost_elementwise
+#define cost_BIAS         cost_elementwise
+#define cost_RELU         cost_elementwise
+#define cost_GELU         cost_elementwise
+#define cost_TANH         cost_elementwise
+#define cost_SIGMOID      cost_elementwise
+#define cost_SWISH        cost_elementwise
+#define cost_DROPOUT      cost_elementwise
+#define cost_RELU_GRAD    cost_elementwise
+#define cost_GELU_GRAD    cost_elementwise
+#define cost_TANH_GRAD    cost_elementwise
+#define cost_SIGMOID_GRAD cost_elementwise
+#define cost_SWISH_GRAD   cost_elementwise
+
+#define cost_SUM        cost_addition
+#define cost_COLUMN_SUM cost_addition
+
+et_cost et_plan_step_cost(const et_plan *plan, const et_plan_step *step)
+{
+    static cost_fn *const functions[ET_OP_COUNT] = {
+#define X(id, name, fewest, most) [ET_OP_##id] = cost_##id,
+#include "graph/ops.def"
+#undef X
+    };
+    et_assert(functions[step->node->op]);
+    return functions[step->node->op](plan, step);
+}
+
+/* A backward product has a transposed operand: dX = dY W^T, dW = X^T dY. */
+const char *et_plan_step_kind(const et_plan_step *step)
+{
+    const et_matmul_options *matmul = &step->node->attributes.matmul;
+    if (et_op_is_elementwise(step->node->op))
+        return "element-wise";
+    if (step->node->op != ET_OP_MATMUL)
+        return et_op_name(step->node->op);
+    return matmul->transpose_a   ? "matmul, weight gradient"
+           : matmul->transpose_b ? "matmul, input gradient"
+                                 : "matmul, forward";
+}

@@ -1,0 +1,110 @@
+/* Plans on a device with a trace: each step runs as a span, under a label that says what it is.
+ * Labels are made with the plan and belong to the trace, which outlives it. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "exec/cost.h"
+
+/* Element-wise operations in the order of et_ew_op. */
+static const char *const ew_names[ET_EW_OP_COUNT] = {
+    [ET_EW_ADD] = "add",
+    [ET_EW_SUB] = "sub",
+    [ET_EW_MUL] = "mul",
+    [ET_EW_SCALE] = "scale",
+    [ET_EW_RELU] = "relu",
+    [ET_EW_GELU] = "gelu",
+    [ET_EW_TANH] = "tanh",
+    [ET_EW_SIGMOID] = "sigmoid",
+    [ET_EW_SWISH] = "swish",
+    [ET_EW_RELU_GRAD] = "relu_grad",
+    [ET_EW_GELU_GRAD] = "gelu_grad",
+    [ET_EW_TANH_GRAD] = "tanh_grad",
+    [ET_EW_SIGMOID_GRAD] = "sigmoid_grad",
+    [ET_EW_SWISH_GRAD] = "swish_grad",
+    [ET_EW_DROPOUT] = "dropout",
+};
+
+/* What runs: oneDNN's word for a product, else the instruction set and what it computes. */
+static void print_kernel(const et_plan *plan, const et_plan_step *step, et_strbuf *out)
+{
+    const char *set = plan->device->kernels->name;
+    if (step->gemm[0])
+        et_strbuf_printf(out, "onednn:%s", et_gemm_implementation(step->gemm[0]));
+    else
+        et_strbuf_append(out, set);
+    if (step->node->op == ET_OP_MATMUL)
+        return;
+    if (!et_op_is_elementwise(step->node->op))
+        et_strbuf_printf(out, " %s", et_op_name(step->node->op));
+    for (int i = 0; i < step->program.steps; i++)
+        et_strbuf_printf(out, "%c%s", i ? '+' : ' ', ew_names[step->program.step[i].op]);
+}
+
+static void print_shapes(const et_plan *plan, const int *values, int count, et_strbuf *out)
+{
+    char shape[ET_SHAPE_TEXT_MAX];
+    for (int i = 0; i < count; i++)
+        et_strbuf_printf(out, "%s%s", i ? " " : "",
+                         et_shape_print(plan->values[values[i]].tensor.shape, shape));
+}
+
+/* A copy of the buffer's text in the trace; the buffer is empty then. NULL: no memory. */
+static char *keep(et_trace *trace, et_strbuf *text)
+{
+    char *copy = text->failed ? NULL : et_trace_alloc(trace, text->length + 1);
+    if (copy)
+        memcpy(copy, et_strbuf_text(text), text->length);
+    et_strbuf_reset(text);
+    return copy;
+}
+
+static bool fill_label(const et_plan *plan, const et_plan_step *step, et_label *label,
+                       et_strbuf *text)
+{
+    et_trace *trace = plan->device->trace;
+    et_strbuf_append(text, step->node->name);
+    label->name = keep(trace, text);
+    print_kernel(plan, step, text);
+    label->kernel = keep(trace, text);
+    print_shapes(plan, step->in, step->in_count, text);
+    et_strbuf_append(text, " -> ");
+    print_shapes(plan, step->out, step->out_count, text);
+    label->shape = keep(trace, text);
+    label->kind = et_plan_step_kind(step);
+    label->product = step->node->op == ET_OP_MATMUL || step->node->op == ET_OP_VOCABULARY_LOSS;
+    label->dtype = et_dtype_name(label->product ? plan->graph->options.act
+                                                : plan->values[step->out[0]].tensor.dtype);
+    return label->name && label->kernel && label->shape;
+}
+
+static void run_watched(const et_plan *plan, int i)
+{
+    const et_plan_step *step = &plan->steps[i];
+    et_track *track = plan->device->track;
+    et_cost cost = et_plan_step_cost(plan, step);
+    et_track_begin(track, &plan->labels[i], -1);
+    step->run(plan, step);
+    et_track_end_with(track, cost);
+}
+
+static void run_alone(const et_plan *plan, int i)
+{
+    plan->steps[i].run(plan, &plan->steps[i]);
+}
+
+int et_plan_choose_run(et_plan *plan, et_error *error)
+{
+    et_trace *trace = plan->device->trace;
+    plan->run_step = run_alone;
+    if (!trace)
+        return ET_OK;
+    size_t size = (size_t)plan->step_count * sizeof *plan->labels;
+    et_strbuf text = ET_STRBUF_INIT;
+    plan->labels = et_trace_alloc(trace, size);
+    bool made = plan->labels != NULL;
+    for (int i = 0; i < plan->step_count && made; i++)
+        made = fill_label(plan, &plan->steps[i], &plan->labels[i], &text);
+    et_strbuf_release(&text);
+    plan->run_step = run_watched;
+    return made ? ET_OK : et_alloc_failed(error, size, "the labels of a plan");
+}
