@@ -8,6 +8,7 @@
 #include "cli/args.h"
 #include "cli/command.h"
 #include "cli/model_dir.h"
+#include "cli/profile.h"
 #include "io/format.h"
 #include "tasks/experiment.h"
 #include "tasks/translation/task.h"
@@ -17,6 +18,7 @@ typedef struct train_args {
     const char *experiment, *model_dir;
     et_arg_list config, set;
     bool accept_changes, help;
+    et_profiling profiling;
 } train_args;
 
 /* Everything that a training command opens, in order; closed in reverse. */
@@ -31,6 +33,7 @@ typedef struct training {
     et_params *params;
     et_task *task;
     et_run *run;
+    et_profiling profiling;
 } training;
 
 static int parse(train_args *args, int argc, char **argv, et_error *error)
@@ -47,6 +50,7 @@ static int parse(train_args *args, int argc, char **argv, et_error *error)
         { "accept-changes", NULL,
           "go on although optimizer, learning rate or dropout are not the run's", ET_ARG_FLAG,
           &args->accept_changes, NULL },
+        ET_PROFILING_ARGS(args->profiling),
         ET_ARG_END
     };
     int status = et_args_parse(table, "train", argc, argv, &args->help, error);
@@ -129,6 +133,8 @@ static int open_training(training *t, const char *directory, et_error *error)
     et_dtype act = resolve_precision(e);
     int status = et_device_open(&t->device, error);
     if (!status)
+        status = et_profiling_open(&t->profiling, t->device, ET_RUN_STEP_SPAN, error);
+    if (!status)
         status = et_params_new(&t->params, error);
     et_translation_context context = { directory,
                                        t->params,
@@ -150,7 +156,12 @@ static int open_training(training *t, const char *directory, et_error *error)
                                .stop = &et_stop_requested,
                                .save = &et_save_requested,
                                .locked = true };
-    return status ? status : et_run_open(&t->run, t->task, &options, error);
+    if (!status)
+        status = et_run_open(&t->run, t->task, &options, error);
+    if (status)
+        return status;
+    int64_t left = e->trainer.train_steps - et_run_facts_of(t->run).step;
+    return left > 0 ? et_profiling_begin(&t->profiling, left, error) : ET_OK;
 }
 
 static void close_training(training *t)
@@ -158,6 +169,7 @@ static void close_training(training *t)
     et_translation_task_close(t->task);
     et_params_free(t->params);
     et_device_close(t->device);
+    et_profiling_release(&t->profiling);
     et_show_log_on(NULL);
     et_progress_close(t->progress);
     et_model_dir_close(&t->directory, !t->set_up);
@@ -208,11 +220,14 @@ static void say_model(training *t)
     say(t->progress, "precision    %s (this CPU has %s), %d thread%s",
         bf16 ? "mixed_bfloat16" : "float32", et_gemm_isa(), t->device->threads,
         t->device->threads == 1 ? "" : "s");
-    size_t constants = facts.memory.packed + facts.memory.constants;
-    size_t all = facts.parameter_bytes + facts.memory.activations + constants;
-    say(t->progress, "memory       %s planned: parameters %s, activations %s, constants %s",
+    size_t all = facts.parameter_bytes + facts.memory.activations + facts.memory.scratch +
+                 facts.memory.packed + facts.memory.constants;
+    say(t->progress,
+        "memory       %s planned: parameters %s, packed weights %s, activations %s, "
+        "work space %s",
         et_format_bytes(all).text, et_format_bytes(facts.parameter_bytes).text,
-        et_format_bytes(facts.memory.activations).text, et_format_bytes(constants).text);
+        et_format_bytes(facts.memory.packed).text, et_format_bytes(facts.memory.activations).text,
+        et_format_bytes(facts.memory.scratch).text);
 }
 
 static void say_begin(training *t)
@@ -245,6 +260,8 @@ static int set_up(training *t, const char *directory, et_error *error)
     et_leave_on_signals(ET_RUN_NOT_BEGUN);
     int status = et_model_dir_open(&t->directory, directory, error);
     if (!status)
+        status = et_profiling_check(&t->profiling, error); /* the file may go into the directory */
+    if (!status)
         status = claim_directory(t, directory, error);
     if (status)
         return status;
@@ -268,6 +285,8 @@ static int train(training *t, const train_args *args, et_error *error)
     if (status)
         return status;
     et_show_log_on(t->progress);
+    t->profiling = args->profiling;
+    t->profiling.progress = t->progress;
     status = set_up(t, args->model_dir, error);
     if (!status) {
         say(t->progress, "experiment   %s  (all settings: %s/%s)", t->experiment.name,
@@ -279,6 +298,7 @@ static int train(training *t, const train_args *args, et_error *error)
     }
     int64_t steps = t->run ? et_run_facts_of(t->run).step : 0;
     int closed = et_run_close(t->run, status ? NULL : error);
+    closed = closed ? closed : et_profiling_close(&t->profiling, status, error);
     if (!status && !closed)
         say_end(t, steps, args->model_dir);
     return status ? status : closed;

@@ -298,6 +298,14 @@ et_update et_optimizer_apply(et_optimizer *optimizer, const float *gradients, do
     return result;
 }
 
+et_cost et_optimizer_cost(const et_optimizer *optimizer)
+{
+    double element = 2 * sizeof(float) + 2 * sizeof(float) * (1.0 + optimizer->slot_count);
+    if (et_params_shadow(optimizer->params))
+        element += sizeof(et_bf16);
+    return (et_cost){ .bytes = element * (double)optimizer->size };
+}
+
 int64_t et_optimizer_iterations(const et_optimizer *optimizer)
 {
     return optimizer->iterations;

@@ -12,6 +12,7 @@
 #include <etude/error.h>
 #include <etude/params.h>
 
+#include "base/trace.h"
 #include "kernel/kernels.h"
 #include "optim/options.h"
 
@@ -43,6 +44,10 @@ typedef struct et_update {
  * et_params_changed. */
 et_update et_optimizer_apply(et_optimizer *optimizer, const float *gradients,
                              double gradient_scale);
+
+/* What one update has to move: gradients twice, since the norm is known first; weights and slots
+ * in and out; the shadow out. */
+et_cost et_optimizer_cost(const et_optimizer *optimizer);
 
 /* Updates done so far: what the schedule and the bias correction count. */
 int64_t et_optimizer_iterations(const et_optimizer *optimizer);

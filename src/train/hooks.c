@@ -141,12 +141,16 @@ static int act_save(et_run *run, et_error *error)
     return status;
 }
 
+static const et_label log_label = { .name = "log", .kind = "log" };
+static const et_label validate_label = { .name = "validate", .kind = "validate" };
+static const et_label save_label = { .name = "save", .kind = "save" };
+
 void et_run_hooks(const et_run *run, et_hook hooks[ET_RUN_HOOKS])
 {
     const et_trainer_options *trainer = run->options.trainer;
     bool validates = run->task->class->validate && trainer->validation_interval;
-    hooks[0] = (et_hook){ "log", trainer->summary_interval, act_log };
+    hooks[0] = (et_hook){ &log_label, trainer->summary_interval, act_log };
     hooks[1] =
-        (et_hook){ "validate", trainer->validation_interval, validates ? act_validate : NULL };
-    hooks[2] = (et_hook){ "save", trainer->checkpoint_interval, act_save };
+        (et_hook){ &validate_label, trainer->validation_interval, validates ? act_validate : NULL };
+    hooks[2] = (et_hook){ &save_label, trainer->checkpoint_interval, act_save };
 }

@@ -20,7 +20,7 @@ static int save_progress(const void *self, et_value *dict, et_error *error)
     et_run_hooks(run, hooks);
     et_value_set_int(dict, "step", run->step.count);
     et_value_set_string(dict, "next_hook",
-                        run->next_hook < ET_RUN_HOOKS ? hooks[run->next_hook].name : "");
+                        run->next_hook < ET_RUN_HOOKS ? hooks[run->next_hook].label->name : "");
     et_value_set_bool(dict, "best_known", run->best.known);
     et_value_set_int(dict, "best_step", run->best.step);
     return et_state_set_real(dict, "best_value", run->best.value)
@@ -38,7 +38,7 @@ static int restore_next_hook(et_run *run, const et_value *dict, et_error *error)
         return status;
     et_run_hooks(run, hooks);
     for (run->next_hook = 0; run->next_hook < ET_RUN_HOOKS; run->next_hook++)
-        if (!strcmp(hooks[run->next_hook].name, name))
+        if (!strcmp(hooks[run->next_hook].label->name, name))
             return ET_OK;
     return *name ? et_fail(error, ET_EFORMAT, "next_hook: there is none named %s", name) : ET_OK;
 }
@@ -94,12 +94,8 @@ static int build(et_run *run, et_error *error)
         status = et_graph_differentiate(run->graph, loss, error);
     if (!status)
         status = et_params_materialize(o->params, o->act == ET_BF16, error);
-    /* With several batches to an update, packing again for each still costs far less time than
-     * keeping would cost memory. */
-    et_plan_options plan = ET_PLAN_OPTIONS_INIT;
-    plan.keep_packed = false;
     if (!status)
-        status = et_plan_new(&run->plan, run->graph, o->device, &loss, 1, &plan, error);
+        status = et_plan_new(&run->plan, run->graph, o->device, &loss, 1, NULL, error);
     return status;
 }
 
@@ -157,6 +153,7 @@ static int restore(et_run *run, et_error *error)
     const et_trainer_options *trainer = run->options.trainer;
     et_checkpoint_options options = ET_CHECKPOINT_OPTIONS_INIT;
     options.max_to_keep = trainer->max_to_keep;
+    options.interval = trainer->checkpoint_interval;
     options.locked = run->options.locked;
     int64_t step;
     int status =
@@ -281,6 +278,17 @@ static int save_if_asked(et_run *run, et_error *error)
     return run->unsaved ? save_passing(run, error) : ET_OK;
 }
 
+static const et_label step_label = { .name = ET_RUN_STEP_SPAN, .kind = "between ops" };
+
+static int run_step(et_run *run, et_error *error)
+{
+    et_track *track = run->options.device->track;
+    et_track_begin(track, &step_label, run->step.count + 1);
+    int status = et_step_run(&run->step, error);
+    et_track_end(track);
+    return status;
+}
+
 /* Does steps up to `until`. ET_EINTERRUPTED: asked to stop before. */
 static int inner_loop(et_run *run, int64_t until, et_error *error)
 {
@@ -290,7 +298,7 @@ static int inner_loop(et_run *run, int64_t until, et_error *error)
             return ET_EINTERRUPTED; /* save_and_stop says what that means */
         int status = save_if_asked(run, error);
         if (!status)
-            status = et_step_run(&run->step, error);
+            status = run_step(run, error);
         if (status)
             return status;
         run->unsaved = true;
@@ -327,7 +335,9 @@ static int act_hooks(et_run *run, const et_hook *hooks, et_error *error)
         if (!hook->act || !(due || end))
             continue;
         run->unsaved = true;
+        et_track_begin(run->options.device->track, hook->label, run->step.count);
         int status = hook->act(run, error);
+        et_track_end(run->options.device->track);
         if (status) {
             run->next_hook--;
             return status;

@@ -52,6 +52,9 @@ et_run_facts et_run_facts_of(const et_run *run);
  * when the run goes on. */
 int et_run_train(et_run *run, et_error *error);
 
+/* What a step's span is called in a trace of the device. */
+#define ET_RUN_STEP_SPAN "step"
+
 /* What people read when a run is interrupted. */
 #define ET_RUN_GOES_ON "The same command goes on from there."
 #define ET_RUN_NOT_BEGUN                                                                           \

@@ -9,8 +9,8 @@
 
 /* Something that acts between inner loops: when and what. */
 typedef struct et_hook {
-    const char *name;
-    int64_t every; /* steps; 0: only at the end */
+    const et_label *label; /* its name is what a checkpoint has of a hook */
+    int64_t every;         /* steps; 0: only at the end */
     /* ET_EINTERRUPTED: nothing was done; it acts again when the run goes on. */
     int (*act)(et_run *run, et_error *error);
 } et_hook;

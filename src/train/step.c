@@ -61,11 +61,39 @@ static void add_metrics(et_step *step, const step_sums *sums)
     et_metrics_add(step->metrics, "gradient_norm", step->update.gradient_norm, 1);
 }
 
+/* ---- what whoever watches is told ------------------------------------------------------- */
+
+static const et_label data_label = { .name = "next batch", .kind = "waiting for data" };
+static const et_label save_label = { .name = "save has read", .kind = "waiting for a save" };
+static const et_label update_label = { .name = "update", .kind = "update" };
+
+static int take_batch(et_step *step, int index, et_error *error)
+{
+    et_track *track = et_plan_track(step->plan);
+    et_track_begin(track, &data_label, step->count * step->accumulator.batches + index + 1);
+    int status = step->task->class->next(step->task, step->plan, error);
+    et_track_end(track);
+    return status;
+}
+
+/* The weights may change once no save reads them. */
+static void update(et_step *step, double gradient_scale)
+{
+    et_track *track = et_plan_track(step->plan);
+    et_track_begin(track, &save_label, -1);
+    et_checkpoints_wait_read(step->checkpoints);
+    et_track_end(track);
+    et_track_begin(track, &update_label, -1);
+    step->update =
+        et_optimizer_apply(step->optimizer, et_accumulator_sum(&step->accumulator), gradient_scale);
+    et_track_end_with(track, et_optimizer_cost(step->optimizer));
+}
+
 int et_step_run(et_step *step, et_error *error)
 {
     step_sums sums = { { 0 } };
     for (int i = 0; i < step->accumulator.batches; i++) {
-        int status = step->task->class->next(step->task, step->plan, error);
+        int status = take_batch(step, i, error);
         if (status)
             return status;
         et_plan_run(step->plan, randomness(step, i));
@@ -74,9 +102,7 @@ int et_step_run(et_step *step, et_error *error)
             return diverged(step, i, error);
         et_accumulator_add(&step->accumulator, i);
     }
-    et_checkpoints_wait_read(step->checkpoints);
-    step->update = et_optimizer_apply(step->optimizer, et_accumulator_sum(&step->accumulator),
-                                      1 / sums.of[ET_LOSS_SUM_TOKENS]);
+    update(step, 1 / sums.of[ET_LOSS_SUM_TOKENS]);
     if (!step->update.finite)
         return diverged(step, step->accumulator.batches - 1, error);
     step->count++;

@@ -1,0 +1,171 @@
+#include "cli/profile.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <etude/log.h>
+
+#include "base/alloc.h"
+#include "exec/profile.h"
+#include "io/format.h"
+#include "io/trace_file.h"
+
+/* Steps of training that are recorded without --profile-steps: caches and clocks are warm. */
+enum { FIRST = 10, LAST = 20 };
+
+/* Digits only; 0 if it is no number from 1 on. */
+static int64_t step_number(const char *text, const char **end)
+{
+    int64_t number = 0;
+    for (*end = text; **end >= '0' && **end <= '9' && number <= ET_ARG_COUNT_MAX; ++*end)
+        number = 10 * number + (**end - '0');
+    return number <= ET_ARG_COUNT_MAX ? number : 0;
+}
+
+static int parse_steps(et_profiling *p, et_error *error)
+{
+    const char *end;
+    p->first = step_number(p->steps, &end);
+    p->last = p->first && *end == ':' ? step_number(end + 1, &end) : 0;
+    if (p->last >= p->first && p->last > 0 && !*end)
+        return ET_OK;
+    return et_fail(error, ET_EUSAGE,
+                   "--profile-steps %s: not A:B with whole numbers from 1 on, A not behind B; for "
+                   "example 10:20",
+                   p->steps);
+}
+
+int et_profiling_check(et_profiling *p, et_error *error)
+{
+    if (p->steps && !p->path)
+        return et_fail(error, ET_EUSAGE, "--profile-steps without --profile FILE: where to?");
+    int status = p->steps ? parse_steps(p, error) : ET_OK;
+    if (status || !p->path)
+        return status;
+    status = et_trace_file_check(p->path, error);
+    return status ? et_fail_while(error, status, "--profile") : ET_OK;
+}
+
+/* ---- writing ---------------------------------------------------------------------------- */
+
+static void show(const et_profiling *p, const char *text)
+{
+    if (p->progress)
+        et_progress_message(p->progress, text);
+    else
+        fprintf(stderr, "%s\n", text);
+}
+
+static void print_heading(const et_profiling *p, const et_trace_facts *facts, et_strbuf *text)
+{
+    et_strbuf_printf(
+        text, "profile      %s: %s steps, %.1f ms; open it at https://ui.perfetto.dev\n", p->path,
+        et_format_count(facts->units).text, 1e-6 * (double)(facts->end - facts->begin));
+    if (facts->dropped)
+        et_strbuf_printf(text, "profile      %s spans found no room and are not in it\n",
+                         et_format_count(facts->dropped).text);
+}
+
+/* The peak is measured now, with the machine as it was for the work. */
+static int show_table(const et_profiling *p, const et_trace_facts *facts, et_error *error)
+{
+    et_peak peak;
+    et_profile profile;
+    et_strbuf text = ET_STRBUF_INIT;
+    int status = et_peak_measure(&peak, p->device, et_profile_dtype(p->trace), error);
+    if (status)
+        return status;
+    et_profile_make(&profile, p->trace, &peak);
+    print_heading(p, facts, &text);
+    et_profile_print(&profile, &text);
+    if (text.failed)
+        status = et_alloc_failed(error, text.length, "the table of a profile");
+    else
+        text.data[text.length - 1] = 0; /* the line end that showing adds */
+    if (!status)
+        show(p, et_strbuf_text(&text));
+    et_strbuf_release(&text);
+    return status;
+}
+
+static int write_all(et_profiling *p, et_error *error)
+{
+    et_trace_facts facts = et_trace_facts_of(p->trace);
+    p->written = true;
+    int status = et_trace_file_write(p->trace, "etude", p->path, error);
+    return status ? status : show_table(p, &facts, error);
+}
+
+/* The window has passed while the work goes on: people need not wait for its end. */
+static void on_over(void *payload)
+{
+    et_profiling *p = payload;
+    p->status = write_all(p, &p->error);
+    if (p->status)
+        et_log(ET_LOG_WARNING, "--profile: %s", p->error.text);
+}
+
+/* ---- opening and closing ---------------------------------------------------------------- */
+
+int et_profiling_open(et_profiling *p, et_device *device, const char *unit, et_error *error)
+{
+    if (!p->path)
+        return ET_OK;
+    et_trace_options options = ET_TRACE_OPTIONS_INIT;
+    options.unit = unit;
+    options.over = on_over;
+    options.payload = p;
+    int status = et_trace_new(&p->trace, &options, error);
+    if (status)
+        return status;
+    p->device = device;
+    et_device_watch(device, p->trace);
+    return ET_OK;
+}
+
+int et_profiling_begin(et_profiling *p, int64_t steps, et_error *error)
+{
+    if (!p->path)
+        return ET_OK;
+    if (p->steps && steps && p->first > steps)
+        return et_fail(error, ET_EUSAGE,
+                       "--profile-steps %s: this start has %s steps to do; they are counted from "
+                       "1 at each start",
+                       p->steps, et_format_count(steps).text);
+    if (!p->steps && steps) {
+        p->first = steps < LAST ? (steps + 1) / 2 : FIRST;
+        p->last = steps < LAST ? steps : LAST;
+    }
+    et_trace_window(p->trace, p->first, p->last ? p->last : INT64_MAX);
+    return ET_OK;
+}
+
+/* What is left to write once the work is over. */
+static void finish(et_profiling *p, int run)
+{
+    et_trace_stop(p->trace);
+    et_trace_facts facts = et_trace_facts_of(p->trace);
+    if (facts.end > facts.begin)
+        p->status = write_all(p, &p->error);
+    else if (!run || run == ET_EINTERRUPTED)
+        et_log(ET_LOG_WARNING, "--profile: no step that it should have was done; %s is not written",
+               p->path);
+    if (p->status && run)
+        et_log(ET_LOG_WARNING, "--profile: %s", p->error.text);
+}
+
+int et_profiling_close(et_profiling *p, int run, et_error *error)
+{
+    if (!p->trace)
+        return ET_OK;
+    if (!p->written)
+        finish(p, run);
+    return p->status && !run ? et_fail(error, p->status, "--profile: %s", p->error.text) : ET_OK;
+}
+
+void et_profiling_release(et_profiling *p)
+{
+    et_trace_free(p->trace);
+    p->trace = NULL;
+}
