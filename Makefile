@@ -7,11 +7,11 @@ PROGRAMS = $(if $(wildcard src/cli/CMakeLists.txt),etude_cli)
 TREE = src include tests bench examples
 SOURCES = $(shell find $(TREE) -name '*.[ch]' -o -name '*.cc')
 
-.PHONY: help setup setup-dev build demo test asan ubsan tsan valgrind kill-test lint \
+.PHONY: help setup setup-dev build demo test asan ubsan tsan valgrind guard-update kill-test lint \
         format metrics bench bench-peers check install clean
 
 help:             ## this list
-	@awk -F ':|## +' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$NF }' Makefile
+	@awk -F ':|## +' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$NF }' Makefile
 
 setup:            ## install the Debian packages that building and testing need
 	@tools/setup build
@@ -46,6 +46,11 @@ valgrind: setup-dev ## the quick tests under memcheck
 	@cmake --preset valgrind --log-level=WARNING >/dev/null
 	@cmake --build build-valgrind -j $(J)
 	@OMP_NUM_THREADS=1 tools/run-tests build-valgrind --label-exclude 'slow|process' $(TESTS)
+
+guard-update: setup ## counts what workloads cost anew and writes tests/guard/counts
+	@cmake --preset release --log-level=WARNING >/dev/null
+	@cmake --build build -j $(J) --target guard
+	@tools/guard update build/tests/guard/guard
 
 kill-test: setup  ## a real run killed 200 times ends as an unbroken one, byte for byte
 	@cmake --preset release --log-level=WARNING >/dev/null

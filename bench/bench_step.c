@@ -20,24 +20,16 @@
 static void add_others(bench_kinds *kinds, bench_model *model)
 {
     et_error error = ET_ERROR_INIT;
-    double run[9], plain[9], update[9], batch[9], since = 0;
+    double update[9], batch[9], since = 0;
     int64_t tokens = model->batch.target_tokens;
     const float *gradients = et_params_gradients(model->params);
-    et_random random = { 1, 1, 0 };
     bench_lap(&since);
     for (int i = 0; i < 9; i++) {
         bench_check(model->task.class->next(&model->task, model->plan, &error), &error);
         batch[i] = bench_lap(&since);
-        et_params_changed(model->params, false);
-        et_plan_run(model->plan, random);
-        run[i] = bench_lap(&since);
-        et_plan_run(model->plan, random);
-        plain[i] = bench_lap(&since);
         et_optimizer_apply(model->optimizer, gradients, 1.0 / (double)tokens);
         update[i] = bench_lap(&since);
     }
-    double packing = bench_median(run, 9) - bench_median(plain, 9);
-    bench_kinds_add(kinds, "packing weights", 1, fmax(packing, 0));
     bench_kinds_add(kinds, "optimizer", 1, bench_median(update, 9));
     bench_kinds_add(kinds, "batch", 1, bench_median(batch, 9));
 }

@@ -44,10 +44,13 @@ void bench_kinds_time(bench_kinds *kinds, bench_model *model, int runs)
     *kinds = (bench_kinds){ .runs = runs };
     for (int i = 0; i < plan->step_count; i++)
         find(kinds, name_of(&plan->steps[i]))->calls++;
+    find(kinds, "packing weights")->calls = plan->pack_group_count;
     for (int run = 0; run < runs; run++) {
         double now = et_clock_monotonic();
         for (int i = 0; i < plan->step_count; i++) {
             const et_plan_step *step = &plan->steps[i];
+            et_plan_begin_step(plan, i);
+            find(kinds, "packing weights")->seconds[run] += bench_lap(&now);
             step->run(plan, step);
             find(kinds, name_of(step))->seconds[run] += bench_lap(&now);
         }

@@ -57,7 +57,9 @@ static void make_plan(bench_model *model, et_error *error)
     bench_check(et_params_materialize(model->params, model->act == ET_BF16, error), error);
     et_init_draw(model->params, SEED);
     bench_lap(&since);
-    bench_check(et_plan_new(&model->plan, model->graph, model->device, &loss, 1, NULL, error),
+    et_plan_options plan = ET_PLAN_OPTIONS_INIT;
+    plan.keep_packed = false;
+    bench_check(et_plan_new(&model->plan, model->graph, model->device, &loss, 1, &plan, error),
                 error);
     model->plan_seconds += bench_lap(&since);
 }
@@ -126,8 +128,7 @@ size_t bench_model_planned(const bench_model *model)
     size_t flat = (size_t)et_params_flat_size(model->params) * sizeof(float);
     size_t arrays = 2 + (size_t)et_optimizer_slots(model->optimizer, &slots);
     size_t shadow = model->act == ET_BF16 ? flat / 2 : 0;
-    return arrays * flat + shadow + memory.activations + memory.scratch + memory.packed +
-           memory.constants;
+    return arrays * flat + shadow + memory.activations + memory.packed + memory.constants;
 }
 
 void bench_model_step(bench_model *model)

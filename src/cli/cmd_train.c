@@ -220,14 +220,11 @@ static void say_model(training *t)
     say(t->progress, "precision    %s (this CPU has %s), %d thread%s",
         bf16 ? "mixed_bfloat16" : "float32", et_gemm_isa(), t->device->threads,
         t->device->threads == 1 ? "" : "s");
-    size_t all = facts.parameter_bytes + facts.memory.activations + facts.memory.scratch +
-                 facts.memory.packed + facts.memory.constants;
-    say(t->progress,
-        "memory       %s planned: parameters %s, packed weights %s, activations %s, "
-        "work space %s",
+    size_t constants = facts.memory.packed + facts.memory.constants;
+    size_t all = facts.parameter_bytes + facts.memory.activations + constants;
+    say(t->progress, "memory       %s planned: parameters %s, activations %s, constants %s",
         et_format_bytes(all).text, et_format_bytes(facts.parameter_bytes).text,
-        et_format_bytes(facts.memory.packed).text, et_format_bytes(facts.memory.activations).text,
-        et_format_bytes(facts.memory.scratch).text);
+        et_format_bytes(facts.memory.activations).text, et_format_bytes(constants).text);
 }
 
 static void say_begin(training *t)

@@ -123,6 +123,7 @@ static et_plan_step *add_step(et_plan *plan, const et_node *node)
     et_plan_step *step = &plan->steps[plan->step_count++];
     memset(step, 0, sizeof *step);
     step->node = node;
+    step->pack_group = -1;
     for (int i = 0; i < ET_PLAN_GEMMS_MAX; i++)
         step->pack[i] = -1;
     return step;

@@ -1,10 +1,10 @@
-/* Where values lie. A value lives from the step that writes it to the last that reads it. Values
- * are placed largest first, each at the lowest offset where no value that lives at the same
- * time lies (greedy by size: Pisarchyk and Lee 2020, "Efficient memory management for deep
- * neural net inference"). Scratch, which lives for one step, follows at the end. */
+/* Where values lie. A value lives from the step that writes it to the last that reads it, a
+ * step's work space for that step, a group of packed weights from its first step to its last.
+ * All these are tenants of one arena. They are placed largest first, each at the lowest offset
+ * where no tenant of the same time lies (greedy by size: Pisarchyk and Lee 2020, "Efficient
+ * memory management for deep neural net inference"). */
 #include <limits.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
@@ -36,14 +36,15 @@ static void find_lives(et_plan *plan)
         plan->values[plan->outputs[i]].last_read = INT_MAX;
 }
 
-/* Results that nobody reads get no memory, but a step's first one does. */
+/* Results that nobody reads get no memory, but a step's first one does. What stays inside a chain
+ * is never written and needs none. */
 static void drop_unread(et_plan *plan)
 {
     for (int i = 0; i < plan->value_count; i++) {
         et_plan_value *value = &plan->values[i];
         bool first = i == plan->first_value[value->node->id];
-        if (value->written >= 0 && !first && value->last_read == value->written &&
-            value->place == PLACE_ARENA)
+        bool unread = !first && value->last_read == value->written;
+        if (value->place == PLACE_ARENA && (value->written < 0 || unread))
             value->place = PLACE_NONE;
     }
 }
@@ -104,85 +105,110 @@ static void join_lives(et_plan *plan)
     }
 }
 
-static size_t size_of(const et_plan_value *value)
+/* ---- tenants ---------------------------------------------------------------------------- */
+
+/* Who wants room in the arena, from one step to another, both included. */
+typedef struct tenant {
+    size_t bytes; /* a multiple of ALIGN */
+    int from, to;
+    size_t *offset; /* where the answer goes */
+} tenant;
+
+static void add_tenant(tenant *tenants, int *count, size_t bytes, int from, int to, size_t *offset)
 {
-    return (et_tensor_bytes(value->tensor) + ALIGN - 1) / ALIGN * ALIGN;
+    et_assert(from <= to);
+    if (bytes > 0)
+        tenants[(*count)++] = (tenant){ (bytes + ALIGN - 1) / ALIGN * ALIGN, from, to, offset };
+}
+
+/* All of them; tenants has room for each value, step and group. */
+static int find_tenants(et_plan *plan, tenant *tenants)
+{
+    int count = 0;
+    for (int i = 0; i < plan->value_count; i++) {
+        et_plan_value *value = &plan->values[i];
+        if (value->place == PLACE_ARENA && value->alias < 0)
+            add_tenant(tenants, &count, et_tensor_bytes(value->tensor), value->written,
+                       value->last_read, &value->offset);
+    }
+    for (int i = 0; i < plan->step_count; i++) {
+        et_plan_step *step = &plan->steps[i];
+        add_tenant(tenants, &count, step->scratch, i, i, &step->scratch_offset);
+    }
+    for (int i = 0; i < plan->pack_group_count; i++) {
+        et_plan_pack_group *group = &plan->pack_groups[i];
+        add_tenant(tenants, &count, group->bytes, group->from, group->to, &group->offset);
+    }
+    return count;
 }
 
 static int larger_first(const void *left, const void *right)
 {
-    const et_plan_value *a = *(et_plan_value *const *)left, *b = *(et_plan_value *const *)right;
-    size_t size_a = size_of(a), size_b = size_of(b);
-    if (size_a != size_b)
-        return size_a < size_b ? 1 : -1;
-    return a->written < b->written ? -1 : a->written > b->written;
+    const tenant *a = left, *b = right;
+    if (a->bytes != b->bytes)
+        return a->bytes < b->bytes ? 1 : -1;
+    return a->from < b->from ? -1 : a->from > b->from;
 }
 
-static bool live_together(const et_plan_value *a, const et_plan_value *b)
+static bool live_together(const tenant *a, const tenant *b)
 {
-    return a->written <= b->last_read && b->written <= a->last_read;
+    return a->from <= b->to && b->from <= a->to;
 }
 
-/* The lowest offset for value among those placed before it, which are sorted by offset. */
-static size_t find_offset(et_plan_value *const *placed, int count, const et_plan_value *value,
-                          bool reuse)
+/* The lowest offset for wanted among those placed before it, which are sorted by offset. */
+static size_t find_offset(const tenant *const *placed, int count, const tenant *wanted, bool reuse)
 {
     size_t at = 0;
     for (int i = 0; i < count; i++) {
-        const et_plan_value *other = placed[i];
-        if (reuse && !live_together(other, value))
+        const tenant *other = placed[i];
+        if (reuse && !live_together(other, wanted))
             continue;
-        if (other->offset >= at + size_of(value))
+        if (*other->offset >= at + wanted->bytes)
             break;
-        if (other->offset + size_of(other) > at)
-            at = other->offset + size_of(other);
+        if (*other->offset + other->bytes > at)
+            at = *other->offset + other->bytes;
     }
     return at;
 }
 
-static void insert_by_offset(et_plan_value **placed, int count, et_plan_value *value)
+static void insert_by_offset(const tenant **placed, int count, const tenant *one)
 {
     int at = count;
-    while (at > 0 && placed[at - 1]->offset > value->offset) {
+    while (at > 0 && *placed[at - 1]->offset > *one->offset) {
         placed[at] = placed[at - 1];
         at--;
     }
-    placed[at] = value;
+    placed[at] = one;
 }
 
 static int assign_offsets(et_plan *plan, et_error *error)
 {
-    size_t count = (size_t)plan->value_count;
-    et_plan_value **order = et_alloc(2 * count, sizeof *order);
-    if (!order)
-        return et_alloc_failed(error, 2 * count * sizeof *order, "a plan");
-    et_plan_value **placed = order + count;
-    int wanted = 0;
-    for (int i = 0; i < plan->value_count; i++)
-        if (plan->values[i].place == PLACE_ARENA && plan->values[i].alias < 0)
-            order[wanted++] = &plan->values[i];
-    qsort(order, (size_t)wanted, sizeof *order, larger_first);
-    for (int i = 0; i < wanted; i++) {
-        order[i]->offset = find_offset(placed, i, order[i], plan->options.reuse);
-        insert_by_offset(placed, i, order[i]);
-        size_t end = order[i]->offset + size_of(order[i]);
+    size_t most =
+        (size_t)plan->value_count + (size_t)plan->step_count + (size_t)plan->pack_group_count;
+    tenant *tenants = et_alloc(most, sizeof *tenants);
+    const tenant **placed = et_alloc(most, sizeof *placed);
+    int count = tenants && placed ? find_tenants(plan, tenants) : 0;
+    if (tenants)
+        qsort(tenants, (size_t)count, sizeof *tenants, larger_first);
+    for (int i = 0; i < count; i++) {
+        *tenants[i].offset = find_offset(placed, i, &tenants[i], plan->options.reuse);
+        insert_by_offset(placed, i, &tenants[i]);
+        size_t end = *tenants[i].offset + tenants[i].bytes;
         if (end > plan->memory.activations)
             plan->memory.activations = end;
     }
-    et_free(order);
-    return ET_OK;
+    bool ok = tenants && placed;
+    et_free(tenants);
+    et_free(placed);
+    return ok ? ET_OK : et_alloc_failed(error, most * sizeof *tenants, "a plan");
 }
 
 static int make_arena(et_plan *plan, et_error *error)
 {
-    for (int s = 0; s < plan->step_count; s++)
-        if (plan->steps[s].scratch > plan->memory.scratch)
-            plan->memory.scratch = plan->steps[s].scratch;
-    size_t bytes = plan->memory.activations + plan->memory.scratch;
+    size_t bytes = plan->memory.activations;
     plan->arena = et_alloc_array(bytes);
     if (!plan->arena)
         return et_alloc_failed(error, bytes, "a plan's arena");
-    plan->scratch = plan->arena + plan->memory.activations;
     return ET_OK;
 }
 
@@ -196,6 +222,10 @@ static void resolve(et_plan *plan)
     for (int i = 0; i < plan->value_count; i++)
         if (plan->values[i].alias >= 0)
             plan->values[i].tensor.data = plan->values[owner(plan, i)].tensor.data;
+    for (int i = 0; i < plan->pack_group_count; i++) {
+        const et_plan_pack_group *group = &plan->pack_groups[i];
+        et_plan_lay_packs(plan, group->first, group->count, plan->arena + group->offset);
+    }
 }
 
 int et_plan_place(et_plan *plan, et_error *error)

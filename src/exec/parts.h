@@ -1,6 +1,7 @@
 /* What the files of exec share: values, steps and the plan itself. See plan.h.
  *
  *   fuse.c     nodes to steps: which element-wise chains become one
+ *   pack.c     weights in the layout of products
  *   memory.c   when values live, where they lie
  *   ops.c, op_*.c   per op: what it needs at planning (prepare), what it calls (run)
  *   watch.c    steps as spans of a trace
@@ -39,8 +40,18 @@ typedef struct et_plan_pack {
     const et_gemm *gemm;
     int param;
     et_dtype dtype; /* of the values packed: float32 or the bfloat16 shadow */
+    int step;       /* the step that reads it; of kept ones, the first such step */
     void *data;
 } et_plan_pack;
+
+/* Packs that are made together, before the first step that reads one of them, and die together,
+ * after the last: some at a time, so that threads are started seldom and share them out. */
+typedef struct et_plan_pack_group {
+    int first, count; /* in plan->packs */
+    int from, to;     /* steps of the first and the last */
+    size_t bytes;
+    size_t offset; /* from the arena's start */
+} et_plan_pack_group;
 
 typedef struct et_plan_step et_plan_step;
 typedef void et_plan_run_fn(const et_plan *plan, const et_plan_step *step);
@@ -56,7 +67,9 @@ struct et_plan_step {
     et_gemm *gemm[ET_PLAN_GEMMS_MAX];
     int pack[ET_PLAN_GEMMS_MAX]; /* index of the packed operand B of gemm[i]; -1: plain */
     int64_t row_block;           /* VOCABULARY_LOSS */
+    int pack_group;              /* to be packed before this step; -1: none */
     size_t scratch;              /* bytes of work space that run wants */
+    size_t scratch_offset;       /* from the arena's start */
 };
 
 struct et_plan {
@@ -70,10 +83,13 @@ struct et_plan {
     int step_count, step_capacity;
     int *outputs; /* values */
     int output_count;
-    et_plan_pack *packs;
+    et_plan_pack *packs; /* in the order of the steps that read them */
     int pack_count, pack_capacity;
-    unsigned char *arena; /* values, then scratch */
-    unsigned char *scratch;
+    unsigned char *packed; /* with keep_packed: all of them */
+    et_plan_pack_group *pack_groups;
+    int pack_group_count;
+    unsigned char *arena;
+    unsigned char *scratch; /* of the step that runs */
     et_plan_memory memory;
     uint64_t version; /* of the store when last refreshed */
     et_random random;
@@ -98,12 +114,25 @@ int et_plan_make_steps(et_plan *plan, const bool *reached, et_error *error);
 /* ops.c: sets step->run and what it needs. */
 int et_plan_prepare(et_plan *plan, et_plan_step *step, et_error *error);
 
-/* A packed copy of parameter param for gemm, made once per plan; *pack is its index. */
+/* pack.c: a packed copy of parameter param for gemm; *pack is its index. Where copies are kept,
+ * steps with the same product and parameter share one. */
 int et_plan_add_pack(et_plan *plan, et_gemm *gemm, int param, et_dtype dtype, int *pack,
                      et_error *error);
 
+/* pack.c: once all are known: memory for those that are kept, or groups. */
+int et_plan_make_packs(et_plan *plan, et_error *error);
+
+/* pack.c: says where some of plan->packs, from first, lie: one behind another, from at. */
+void et_plan_lay_packs(et_plan *plan, int first, int count, unsigned char *at);
+
+/* pack.c: packs some of plan->packs, from first, with all threads. */
+void et_plan_run_packs(const et_plan *plan, int first, int count);
+
 /* memory.c: lives, offsets, sizes; plan->memory and the arena. */
 int et_plan_place(et_plan *plan, et_error *error);
+
+/* plan.c: what must be done before steps[i].run: packing, work space. */
+void et_plan_begin_step(et_plan *plan, int i);
 
 /* watch.c: chooses plan->run_step by whether the device has a trace. */
 int et_plan_choose_run(et_plan *plan, et_error *error);

@@ -113,40 +113,17 @@ static int make_constants(et_plan *plan, et_error *error)
     return ET_OK;
 }
 
-int et_plan_add_pack(et_plan *plan, et_gemm *gemm, int param, et_dtype dtype, int *pack,
-                     et_error *error)
-{
-    for (int i = 0; i < plan->pack_count; i++)
-        if (plan->packs[i].gemm == gemm && plan->packs[i].param == param) {
-            *pack = i;
-            return ET_OK;
-        }
-    if (plan->pack_count == plan->pack_capacity) {
-        int capacity = plan->pack_capacity ? plan->pack_capacity * 2 : 32;
-        et_plan_pack *packs = et_realloc(plan->packs, (size_t)capacity, sizeof *packs);
-        if (!packs)
-            return et_alloc_failed(error, (size_t)capacity * sizeof *packs, "a plan");
-        plan->packs = packs;
-        plan->pack_capacity = capacity;
-    }
-    size_t bytes = et_gemm_packed_size(gemm);
-    void *data = et_alloc_aligned(bytes, 64);
-    if (!data)
-        return et_alloc_failed(error, bytes, "packed weights");
-    plan->memory.packed += bytes;
-    plan->packs[plan->pack_count] = (et_plan_pack){ gemm, param, dtype, data };
-    *pack = plan->pack_count++;
-    return ET_OK;
-}
-
 static int prepare_steps(et_plan *plan, et_error *error)
 {
     for (int i = 0; i < plan->step_count; i++) {
+        int known = plan->pack_count;
         int status = et_plan_prepare(plan, &plan->steps[i], error);
         if (status)
             return status;
+        while (known < plan->pack_count)
+            plan->packs[known++].step = i;
     }
-    return ET_OK;
+    return et_plan_make_packs(plan, error);
 }
 
 static int make(et_plan *plan, bool *reached, et_node *const *outputs, int count, et_error *error)
@@ -208,9 +185,9 @@ void et_plan_free(et_plan *plan)
     for (int i = 0; i < plan->value_count; i++)
         if (plan->values[i].place == PLACE_CONSTANT)
             et_free(plan->values[i].tensor.data);
-    for (int i = 0; i < plan->pack_count; i++)
-        et_free(plan->packs[i].data);
     et_free(plan->packs);
+    et_free(plan->pack_groups);
+    et_free(plan->packed);
     et_free(plan->first_value);
     et_free(plan->values);
     et_free(plan->steps);
@@ -235,9 +212,7 @@ bool et_plan_bind(et_plan *plan, const char *input, const void *data)
     return found;
 }
 
-static const et_label packing = { .name = "pack weights", .kind = "packing weights" };
-
-/* Parameters may have moved (et_params_use) and changed: point at them, pack them anew. */
+/* Parameters may have moved (et_params_use) and changed: point at them, pack anew what is kept. */
 static void refresh(et_plan *plan)
 {
     et_params *params = plan->graph->params;
@@ -250,17 +225,8 @@ static void refresh(et_plan *plan)
             value->tensor.data =
                 et_params_values(params) + et_params_offset(params, value->node->attributes.param);
     }
-    et_track_begin(plan->device->track, &packing, -1);
-#pragma omp parallel for schedule(dynamic, 1)
-    for (int i = 0; i < plan->pack_count; i++) {
-        const et_plan_pack *pack = &plan->packs[i];
-        int64_t offset = et_params_offset(params, pack->param);
-        const void *from = pack->dtype == ET_BF16
-                               ? (const void *)(et_params_shadow(params) + offset)
-                               : (const void *)(et_params_values(params) + offset);
-        et_gemm_pack(pack->gemm, pack->data, from);
-    }
-    et_track_end(plan->device->track);
+    if (plan->options.keep_packed)
+        et_plan_run_packs(plan, 0, plan->pack_count);
 }
 
 static void copy_gradients(const et_plan *plan)
@@ -273,12 +239,25 @@ static void copy_gradients(const et_plan *plan)
     }
 }
 
+void et_plan_begin_step(et_plan *plan, int i)
+{
+    const et_plan_step *step = &plan->steps[i];
+    plan->scratch = plan->arena + step->scratch_offset;
+    if (step->pack_group < 0)
+        return;
+    const et_plan_pack_group *group = &plan->pack_groups[step->pack_group];
+    et_assert_equal(group->from, i);
+    et_plan_run_packs(plan, group->first, group->count);
+}
+
 void et_plan_run(et_plan *plan, et_random random)
 {
     refresh(plan);
     plan->random = random;
-    for (int i = 0; i < plan->step_count; i++)
+    for (int i = 0; i < plan->step_count; i++) {
+        et_plan_begin_step(plan, i);
         plan->run_step(plan, i);
+    }
     copy_gradients(plan);
 }
 
@@ -320,6 +299,7 @@ const char *et_plan_find_not_finite(et_plan *plan, et_random random)
         return param;
     for (int i = 0; i < plan->step_count; i++) {
         const et_plan_step *step = &plan->steps[i];
+        et_plan_begin_step(plan, i);
         step->run(plan, step);
         for (int k = 0; k < step->out_count; k++)
             if (!is_finite(&plan->values[step->out[k]].tensor))
@@ -343,15 +323,34 @@ int et_plan_steps(const et_plan *plan)
     return plan->step_count;
 }
 
+/* Bytes of the arena that are in use while step i runs. */
+static size_t live_at(const et_plan *plan, int i)
+{
+    size_t live = plan->steps[i].scratch;
+    for (int k = 0; k < plan->value_count; k++) {
+        const et_plan_value *value = &plan->values[k];
+        if (value->place == PLACE_ARENA && value->alias < 0 && value->written <= i &&
+            value->last_read >= i)
+            live += et_tensor_bytes(value->tensor);
+    }
+    for (int k = 0; k < plan->pack_group_count; k++) {
+        const et_plan_pack_group *group = &plan->pack_groups[k];
+        if (group->from <= i && group->to >= i)
+            live += group->bytes;
+    }
+    return live;
+}
+
 void et_plan_print(const et_plan *plan, et_strbuf *out)
 {
     for (int i = 0; i < plan->step_count; i++) {
         const et_plan_step *step = &plan->steps[i];
         const et_plan_value *value = &plan->values[step->out[0]];
         char shape[ET_SHAPE_TEXT_MAX];
-        et_strbuf_printf(out, "%4d  %-18s %-48s %-9s %-16s @%zu\n", i,
+        et_strbuf_printf(out, "%4d  %-18s %-48s %-9s %-16s @%-12zu %12zu live\n", i,
                          step->program.steps > 1 ? "chain" : et_op_name(step->node->op),
                          step->node->name, et_dtype_name(value->tensor.dtype),
-                         et_shape_print(value->tensor.shape, shape), value->offset);
+                         et_shape_print(value->tensor.shape, shape), value->offset,
+                         live_at(plan, i));
     }
 }

@@ -13,7 +13,11 @@
  * the store's flat gradient array (overwritten at every run; padding and parameters that the
  * loss does not reach stay zero).
  *
- * Packed copies of weights are made anew at the start of a run when the store has changed.
+ * Products read weights from packed copies. A plan that runs often between two changes of the
+ * weights keeps them (keep_packed), and makes them anew when the store has changed. A training
+ * plan runs once or a few times between two changes and its weights are large: there each copy
+ * is made in every run just before it is read and lives no longer than the product.
+ *
  * A plan borrows graph, parameter store and device; it is used by one thread at a time, and its
  * kernels use OpenMP threads. */
 #ifndef ETUDE_EXEC_PLAN_H
@@ -27,20 +31,21 @@
 typedef struct et_plan et_plan;
 
 typedef struct et_plan_options {
-    bool fuse;  /* element-wise chains as one pass */
-    bool reuse; /* buffers of dead values are used again */
+    bool fuse;        /* element-wise chains as one pass */
+    bool reuse;       /* buffers of dead values are used again */
+    bool keep_packed; /* packed weights stay until the store changes; false: they live as
+                         briefly as other values and are packed in each run. Equal bits. */
 } et_plan_options;
 
 #define ET_PLAN_OPTIONS_INIT                                                                       \
     {                                                                                              \
-        true, true                                                                                 \
+        true, true, true                                                                           \
     }
 
 /* What a plan needs, in bytes. */
 typedef struct et_plan_memory {
-    size_t activations; /* the arena of values */
-    size_t scratch;     /* kernels' work space, at the arena's end */
-    size_t packed;      /* weights in the products' layout */
+    size_t activations; /* the arena: values, kernels' work space, weights packed for a while */
+    size_t packed;      /* packed weights that are kept */
     size_t constants;   /* tables made with the plan */
 } et_plan_memory;
 
@@ -72,7 +77,7 @@ et_plan_memory et_plan_memory_needed(const et_plan *plan);
 /* Kernel calls in one run, element-wise chains counting as one. */
 int et_plan_steps(const et_plan *plan);
 
-/* One line per step: kernel, names, shapes, where. For people. */
+/* One line per step: kernel, names, shapes, where, bytes of the arena in use. For people. */
 void et_plan_print(const et_plan *plan, et_strbuf *out);
 
 #endif

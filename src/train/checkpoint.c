@@ -135,7 +135,7 @@ static void release(et_checkpoints *self)
 int et_checkpoints_open(et_checkpoints **out, const char *model_dir, et_state *state,
                         const et_checkpoint_options *options, et_error *error)
 {
-    et_assert(options->max_to_keep >= 1 && options->interval >= 0);
+    et_assert(options->max_to_keep >= 1);
     *out = NULL;
     et_checkpoints *self = et_alloc_zero(1, sizeof *self);
     if (!self)
@@ -459,13 +459,6 @@ int64_t et_checkpoints_newest_step(const et_checkpoints *checkpoints)
 {
     bool saving = checkpoints->running && checkpoints->job.kind != BEST;
     return saving ? checkpoints->job.step : checkpoints->newest_step;
-}
-
-bool et_checkpoints_due(const et_checkpoints *checkpoints, int64_t step)
-{
-    int64_t interval = checkpoints->options.interval;
-    int64_t last = et_checkpoints_newest_step(checkpoints);
-    return interval > 0 && step / interval > (last < 0 ? 0 : last) / interval;
 }
 
 /* Restoring --------------------------------------------------------------------------- */

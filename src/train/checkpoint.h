@@ -39,13 +39,12 @@
 
 typedef struct et_checkpoint_options {
     int64_t max_to_keep; /* the newest N; at least 1 */
-    int64_t interval;    /* steps between saves, for et_checkpoints_due; 0: never due */
     bool locked;         /* the caller holds the lock (et_checkpoints_lock), until after close */
 } et_checkpoint_options;
 
 #define ET_CHECKPOINT_OPTIONS_INIT                                                                 \
     {                                                                                              \
-        .max_to_keep = 5, .interval = 1000                                                         \
+        .max_to_keep = 5                                                                           \
     }
 
 typedef struct et_checkpoints et_checkpoints;
@@ -62,10 +61,6 @@ int et_checkpoints_open(et_checkpoints **out, const char *model_dir, et_state *s
 
 /* Waits for the save in progress and frees; returns that save's error. NULL allowed. */
 int et_checkpoints_close(et_checkpoints *checkpoints, et_error *error);
-
-/* Whether a multiple of `interval` was reached since the last save or restore: so the steps
- * that are saved do not depend on where a run was interrupted. */
-bool et_checkpoints_due(const et_checkpoints *checkpoints, int64_t step);
 
 /* Starts saving the state as it is now; et_checkpoints_wait_read comes before its arrays change.
  * Waits first for a save in progress; if that failed, returns its error and saves nothing (call

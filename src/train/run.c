@@ -94,8 +94,12 @@ static int build(et_run *run, et_error *error)
         status = et_graph_differentiate(run->graph, loss, error);
     if (!status)
         status = et_params_materialize(o->params, o->act == ET_BF16, error);
+    /* With several batches to an update, packing again for each still costs far less time than
+     * keeping would cost memory. */
+    et_plan_options plan = ET_PLAN_OPTIONS_INIT;
+    plan.keep_packed = false;
     if (!status)
-        status = et_plan_new(&run->plan, run->graph, o->device, &loss, 1, NULL, error);
+        status = et_plan_new(&run->plan, run->graph, o->device, &loss, 1, &plan, error);
     return status;
 }
 
@@ -153,7 +157,6 @@ static int restore(et_run *run, et_error *error)
     const et_trainer_options *trainer = run->options.trainer;
     et_checkpoint_options options = ET_CHECKPOINT_OPTIONS_INIT;
     options.max_to_keep = trainer->max_to_keep;
-    options.interval = trainer->checkpoint_interval;
     options.locked = run->options.locked;
     int64_t step;
     int status =

@@ -88,14 +88,24 @@ typedef struct outcome {
     size_t bytes;
 } outcome;
 
+static void move_weights(et_params *params)
+{
+    float *values = et_params_values(params);
+    for (int64_t i = 0; i < et_params_flat_size(params); i++)
+        values[i] *= 0.875f;
+    et_params_changed(params, true);
+}
+
 static outcome run_with(et_dtype act, const et_plan_options *options)
 {
     test_model model;
     outcome result;
     test_model_open_with(&model, transformer_loss, act, true, options);
     bind_batch(model.plan);
-    for (uint64_t step = 0; step < 2; step++)
+    for (uint64_t step = 0; step < 2; step++) {
         et_plan_run(model.plan, (et_random){ 11, step, 0 });
+        move_weights(model.params);
+    }
     memcpy(result.sums, et_plan_output(model.plan, 0).data, sizeof result.sums);
     result.bytes = (size_t)et_params_flat_size(model.params) * sizeof(float);
     result.gradients = malloc(result.bytes);
@@ -136,6 +146,46 @@ static void test_plan__reusing_memory_changes_nothing(void **state)
     assert_same_bits(run_with(ET_F32, NULL), run_with(ET_F32, &alone));
     if (et_gemm_has_bf16())
         assert_same_bits(run_with(ET_BF16, NULL), run_with(ET_BF16, &alone));
+}
+
+/* Packed anew in each run or once for several: the same products. The second run finds other
+ * weights than the first, so a copy that was not renewed would show. */
+static void test_plan__packing_late_changes_nothing(void **state)
+{
+    (void)state;
+    et_plan_options late = ET_PLAN_OPTIONS_INIT;
+    late.keep_packed = false;
+    for (int act = ET_F32; act <= (et_gemm_has_bf16() ? ET_BF16 : ET_F32); act++)
+        assert_same_bits(run_with((et_dtype)act, NULL), run_with((et_dtype)act, &late));
+}
+
+/* Few rows and large weights: what is packed is most of what a plan needs. */
+static et_node *wide_loss(et_scope *s)
+{
+    et_node *x = et_param(s, "x", et_shape_2(4, 512), (et_init){ ET_INIT_ONES, 0 });
+    for (int i = 0; i < 6; i++)
+        x = et_matmul(x,
+                      et_param(et_at(s, "w", i), "weight", et_shape_2(512, 512),
+                               (et_init){ ET_INIT_NORMAL, 0.1f }),
+                      NULL, NULL);
+    return et_sum(x);
+}
+
+static void test_plan__late_packs_share_the_arena(void **state)
+{
+    (void)state;
+    test_model keeping, packing;
+    et_plan_options late = ET_PLAN_OPTIONS_INIT;
+    late.keep_packed = false;
+    test_model_open(&keeping, wide_loss);
+    test_model_open_with(&packing, wide_loss, ET_F32, true, &late);
+    et_plan_memory kept = et_plan_memory_needed(keeping.plan);
+    et_plan_memory brief = et_plan_memory_needed(packing.plan);
+    assert_true(kept.packed >= 11 * 512 * 512 * sizeof(float));
+    assert_int_equal(brief.packed, 0);
+    assert_true(brief.activations < kept.activations + kept.packed / 8);
+    test_model_close(&keeping);
+    test_model_close(&packing);
 }
 
 static void test_plan__threads_change_nothing(void **state)
@@ -189,7 +239,9 @@ static void test_plan__allocates_nothing(void **state)
 {
     (void)state;
     test_model model;
-    test_model_open(&model, transformer_loss);
+    et_plan_options late = ET_PLAN_OPTIONS_INIT;
+    late.keep_packed = false;
+    test_model_open_with(&model, transformer_loss, ET_F32, true, &late);
     bind_batch(model.plan);
     et_plan_run(model.plan, (et_random){ 1, 0, 0 });
     size_t before = et_alloc_count();
@@ -302,6 +354,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_plan__fusing_changes_nothing),
         cmocka_unit_test(test_plan__reusing_memory_changes_nothing),
+        cmocka_unit_test(test_plan__packing_late_changes_nothing),
+        cmocka_unit_test(test_plan__late_packs_share_the_arena),
         cmocka_unit_test(test_plan__threads_change_nothing),
         cmocka_unit_test(test_plan__runs_leave_nothing_behind),
         cmocka_unit_test(test_plan__allocates_nothing),

@@ -237,22 +237,6 @@ static void test_checkpoint__commit_that_a_kill_prevented(void **state)
                         "ckpt-5.safetensors ckpt-6.safetensors ckpt-7.safetensors lock ");
 }
 
-static void test_checkpoint__due_at_multiples(void **state)
-{
-    toy t = toy_new(0);
-    toy_attach(&t);
-    et_checkpoint_options options = { .max_to_keep = 1, .interval = 10 };
-    et_checkpoints *checkpoints;
-    assert_ok(et_checkpoints_open(&checkpoints, in(state, "due"), t.state, &options, error));
-    assert_false(et_checkpoints_due(checkpoints, 9));
-    assert_true(et_checkpoints_due(checkpoints, 10));
-    assert_ok(et_checkpoints_save(checkpoints, 13, error));
-    assert_false(et_checkpoints_due(checkpoints, 19));
-    assert_true(et_checkpoints_due(checkpoints, 20));
-    assert_ok(et_checkpoints_close(checkpoints, error));
-    toy_free(&t);
-}
-
 static void test_checkpoint__one_writer(void **state)
 {
     toy t = toy_new(0);
@@ -656,7 +640,6 @@ int main(void)
         cmocka_unit_test(test_checkpoint__keeps_the_newest),
         cmocka_unit_test(test_checkpoint__passing),
         cmocka_unit_test(test_checkpoint__commit_that_a_kill_prevented),
-        cmocka_unit_test(test_checkpoint__due_at_multiples),
         cmocka_unit_test(test_checkpoint__one_writer),
         cmocka_unit_test(test_checkpoint__damaged_newest_falls_back),
         cmocka_unit_test(test_checkpoint__none_sound),

@@ -27,7 +27,7 @@ static void child(const char *directory, report *said)
 {
     et_error error = ET_ERROR_INIT;
     et_arena arena = ET_ARENA_INIT;
-    et_checkpoint_options options = { .max_to_keep = 2, .interval = 1 };
+    et_checkpoint_options options = { .max_to_keep = 2 };
     et_checkpoints *checkpoints;
     toy t = toy_new(0);
     int64_t step;

@@ -91,7 +91,7 @@ static int checkpoints_with(toy *t, const char *directory, et_error *error)
     et_arena arena = ET_ARENA_INIT;
     char *path = NULL;
     int64_t step;
-    et_checkpoint_options options = { .max_to_keep = 2, .interval = 1 };
+    et_checkpoint_options options = { .max_to_keep = 2 };
     int status = et_checkpoints_open(&checkpoints, directory, t->state, &options, error);
     if (!status)
         status = et_checkpoints_restore(checkpoints, &step, error);

@@ -1,0 +1,118 @@
+/* Packed weights. A product reads its weight in a layout of its own, so the weight is copied
+ * there first; a copy costs about as much as reading and writing the weight once.
+ *
+ * Kept: each (product, parameter) has one copy for as long as the plan, made anew when the store
+ * changes. Not kept: each step has its own copy, which lies in the arena among the values. Steps
+ * are gone through in order, and the copies of as many as fit into GROUP_BYTES (or of one that does
+ * not) are a group: packed together before the first of its steps, dead after the last.
+ *
+ * Packing moves bytes and adds nothing, so threads cannot change a bit of it. */
+#include <omp.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "exec/parts.h"
+
+#define ALIGN       ((size_t)64)
+#define GROUP_BYTES ((size_t)1 << 20)
+
+static size_t packed_bytes(const et_plan_pack *pack)
+{
+    return (et_gemm_packed_size(pack->gemm) + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+int et_plan_add_pack(et_plan *plan, et_gemm *gemm, int param, et_dtype dtype, int *pack,
+                     et_error *error)
+{
+    for (int i = 0; plan->options.keep_packed && i < plan->pack_count; i++)
+        if (plan->packs[i].gemm == gemm && plan->packs[i].param == param) {
+            *pack = i;
+            return ET_OK;
+        }
+    if (plan->pack_count == plan->pack_capacity) {
+        int capacity = plan->pack_capacity ? plan->pack_capacity * 2 : 32;
+        et_plan_pack *packs = et_realloc(plan->packs, (size_t)capacity, sizeof *packs);
+        if (!packs)
+            return et_alloc_failed(error, (size_t)capacity * sizeof *packs, "a plan");
+        plan->packs = packs;
+        plan->pack_capacity = capacity;
+    }
+    plan->packs[plan->pack_count] =
+        (et_plan_pack){ .gemm = gemm, .param = param, .dtype = dtype, .step = -1 };
+    *pack = plan->pack_count++;
+    return ET_OK;
+}
+
+void et_plan_lay_packs(et_plan *plan, int first, int count, unsigned char *at)
+{
+    for (int i = first; i < first + count; i++) {
+        plan->packs[i].data = at;
+        at += packed_bytes(&plan->packs[i]);
+    }
+}
+
+static int keep(et_plan *plan, et_error *error)
+{
+    for (int i = 0; i < plan->pack_count; i++)
+        plan->memory.packed += packed_bytes(&plan->packs[i]);
+    plan->packed = et_alloc_aligned(plan->memory.packed, ALIGN);
+    if (!plan->packed)
+        return et_alloc_failed(error, plan->memory.packed, "packed weights");
+    et_plan_lay_packs(plan, 0, plan->pack_count, plan->packed);
+    return ET_OK;
+}
+
+static int make_groups(et_plan *plan, et_error *error)
+{
+    size_t most = (size_t)plan->pack_count;
+    plan->pack_groups = et_alloc(most, sizeof *plan->pack_groups);
+    if (!plan->pack_groups)
+        return et_alloc_failed(error, most * sizeof *plan->pack_groups, "a plan");
+    et_plan_pack_group *group = NULL;
+    for (int i = 0; i < plan->pack_count; i++) {
+        const et_plan_pack *pack = &plan->packs[i];
+        et_assert(pack->step >= 0 && (i == 0 || pack->step >= pack[-1].step));
+        bool fits = group && group->bytes + packed_bytes(pack) <= GROUP_BYTES;
+        if (!group || (!fits && pack->step != group->to)) {
+            group = &plan->pack_groups[plan->pack_group_count++];
+            *group = (et_plan_pack_group){ .first = i, .from = pack->step };
+            plan->steps[pack->step].pack_group = plan->pack_group_count - 1;
+        }
+        group->count++;
+        group->to = pack->step;
+        group->bytes += packed_bytes(pack);
+    }
+    return ET_OK;
+}
+
+int et_plan_make_packs(et_plan *plan, et_error *error)
+{
+    return plan->options.keep_packed ? keep(plan, error) : make_groups(plan, error);
+}
+
+static void run_pack(const et_plan *plan, const et_plan_pack *pack)
+{
+    et_params *params = plan->graph->params;
+    int64_t offset = et_params_offset(params, pack->param);
+    const void *from = pack->dtype == ET_BF16 ? (const void *)(et_params_shadow(params) + offset)
+                                              : (const void *)(et_params_values(params) + offset);
+    et_gemm_pack(pack->gemm, pack->data, from);
+}
+
+/* One weight for each thread, or all threads on each weight where there are fewer weights. */
+static const et_label packing = { .name = "pack weights", .kind = "packing weights" };
+
+void et_plan_run_packs(const et_plan *plan, int first, int count)
+{
+    et_assert(first >= 0 && first + count <= plan->pack_count);
+    et_track_begin(plan->device->track, &packing, -1);
+    if (count < omp_get_max_threads()) {
+        for (int i = first; i < first + count; i++)
+            run_pack(plan, &plan->packs[i]);
+    } else {
+#pragma omp parallel for schedule(dynamic, 1)
+        for (int i = first; i < first + count; i++)
+            run_pack(plan, &plan->packs[i]);
+    }
+    et_track_end(plan->device->track);
+}
