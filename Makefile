@@ -8,7 +8,7 @@ TREE = src include tests bench examples
 SOURCES = $(shell find $(TREE) -name '*.[ch]' -o -name '*.cc')
 
 .PHONY: help setup setup-dev build demo test asan ubsan tsan valgrind guard-update kill-test lint \
-        format metrics bench bench-peers check install clean
+        format metrics bench bench-growth bench-peers check install clean
 
 help:             ## this list
 	@awk -F ':|## +' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$NF }' Makefile
@@ -70,6 +70,14 @@ metrics:          ## sizes of files and functions, comment, assertions
 bench: build      ## speed and memory of steps, decoding, start-up; leaves build/bench.jsonl
 	@cmake --build build -j $(J)
 	@bench/run build
+
+# PAIRS is the largest corpus made: 10000000 takes 6 GB of disk and half an hour.
+PAIRS ?= 1000000
+bench-growth: build ## how costs grow with corpus, length, vocabulary, depth; build/growth.jsonl
+	@cmake --build build -j $(J) --target bench_growth bench_growth_corpus
+	@rm -f build/growth.jsonl
+	@BENCH_JSON=$(CURDIR)/build/growth.jsonl build/bench/bench_growth
+	@cd build && BENCH_JSON=$(CURDIR)/build/growth.jsonl bench/bench_growth_corpus etude $(PAIRS)
 
 # Text to train on, line by line translations: SOURCE=train.en TARGET=train.de
 SOURCE ?= ../shared/data/multi30k/train.lc.norm.tok.en.gz

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 
 #include <omp.h>
 
@@ -50,6 +51,13 @@ double bench_lap(double *since)
     double now = et_clock_monotonic(), seconds = now - *since;
     *since = now;
     return seconds;
+}
+
+double bench_processor_seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
 size_t bench_peak_memory(void)

@@ -25,6 +25,9 @@ double bench_median(double *values, int count);
 /* Seconds since *since, which becomes now. */
 double bench_lap(double *since);
 
+/* Seconds of processors since the process began: what other load hardly changes. */
+double bench_processor_seconds(void);
+
 /* The most memory that the process has had, in bytes. */
 size_t bench_peak_memory(void);
 

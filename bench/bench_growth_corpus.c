@@ -1,0 +1,352 @@
+/* How costs grow with the corpus: nothing that a step or a start pays should.
+ *
+ *     bench_growth_corpus ETUDE [PAIRS]
+ *
+ * ETUDE is the command. Corpora of 10,000 pairs, of ten times as many and so on up to PAIRS
+ * (1,000,000 if not said; each ten times takes ten times as long to encode, 10,000,000 some
+ * minutes and 2 GB of disk) are written below the current folder: 10,000 made pairs repeated,
+ * each time with one word of every line changed. A tiny model is trained on each for a step, so
+ * that text is encoded; all have the vocabulary of the first. Then, in rounds, each corpus in
+ * its turn:
+ *
+ *   start      from exec to the line that says training goes on
+ *   step       a target token of a command that trains STEPS steps, start and save counted
+ *   batch      a token of making batches alone, from the mapped cache
+ *   memory     peak of the training command
+ *
+ * Times are the processor's, which other load hardly changes. Printed are medians, and medians
+ * of the ratios to the smallest corpus in the same round. */
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/philox.h"
+#include "bench.h"
+#include "data/encoded.h"
+#include "data/pair_iterator.h"
+
+#define BASE   10000 /* pairs that are repeated */
+#define SIZES  4     /* corpora at most: BASE times 1, 10, 100, 1,000 */
+#define ROUNDS 5
+#define STEPS  20
+#define WORDS  6000
+#define BUDGET 1024 /* tokens of a batch: small ones, as what is sought is not arithmetic */
+#define BYTES  500  /* of disk for a pair, text and cache, with some to spare */
+
+enum { START, STEP, BATCH, MEMORY, COSTS };
+static const char *const cost_names[COSTS] = { "start_ms", "step_ns_token", "batch_ns_token",
+                                               "peak_mb" };
+static const char *const cost_units[COSTS] = { "processor ms", "ns/token", "ns/token", "MB" };
+
+typedef struct corpus {
+    int64_t pairs;
+    char folder[32];
+    int64_t steps; /* trained so far */
+    double cost[COSTS][ROUNDS];
+} corpus;
+
+static void fail(const char *what)
+{
+    fprintf(stderr, "bench_growth_corpus: %s: %s\n", what, errno ? strerror(errno) : "unexpected");
+    exit(1);
+}
+
+/* ---- text -------------------------------------------------------------------------------- */
+
+/* Words of two to four syllables; few are frequent (Zipf). */
+static void write_word(FILE *file, const char *vowels, double draw)
+{
+    static const char consonants[] = "bdfgklmnprstvz";
+    uint32_t word = (uint32_t)exp(draw * log(WORDS));
+    et_philox_block letters = et_random_block((et_random){ 1, 0, 9 }, word);
+    for (int i = 0; i < 2 + (int)(word % 3); i++) {
+        uint32_t bits = letters.word[i];
+        fputc(consonants[bits % (sizeof consonants - 1)], file);
+        fputc(vowels[(bits >> 8) % 5], file);
+    }
+}
+
+/* Line `line` is base line line % BASE, with one word drawn anew in each repetition. */
+static void write_line(FILE *file, const char *vowels, uint32_t site, uint64_t line)
+{
+    uint64_t base = line % BASE, repetition = line / BASE;
+    uint64_t words = 5 + et_random_below((et_random){ 1, 1, 1 }, base, 10);
+    for (uint64_t i = 0; i < words; i++) {
+        bool changed = repetition && i == repetition % words;
+        et_random random = { 1, changed ? 3 : 2, site };
+        if (i)
+            fputc(' ', file);
+        write_word(file, vowels, et_random_uniform(random, changed ? line : 16 * base + i));
+    }
+    fputc('\n', file);
+}
+
+static void write_side(const corpus *c, const char *name, const char *vowels, uint32_t site)
+{
+    char path[64];
+    snprintf(path, sizeof path, "%s/%s", c->folder, name);
+    FILE *file = fopen(path, "w");
+    if (!file)
+        fail(path);
+    for (int64_t line = 0; line < c->pairs; line++)
+        write_line(file, vowels, site, (uint64_t)line);
+    if (fclose(file))
+        fail(path);
+}
+
+/* ---- the command ------------------------------------------------------------------------- */
+
+/* Starts `etude train` in the corpus's folder up to `steps`; *from is its standard error. */
+static pid_t start(const char *etude, const corpus *c, int64_t steps, int *from)
+{
+    char until[64], every[64], budget[64];
+    const char *vocabulary = c->pairs == BASE ? "task.vocabulary.size=4000"
+                                              : "task.sentencepiece_model_path=../first.model";
+    int ends[2];
+    snprintf(until, sizeof until, "trainer.train_steps=%lld", (long long)steps);
+    snprintf(budget, sizeof budget, "task.train_data.global_batch_size=%d", BUDGET);
+    snprintf(every, sizeof every, "trainer.summary_interval=%d", STEPS);
+    if (pipe(ends))
+        fail("pipe");
+    pid_t child = fork();
+    if (child < 0)
+        fail("fork");
+    if (child) {
+        close(ends[1]);
+        *from = ends[0];
+        return child;
+    }
+    dup2(ends[1], STDERR_FILENO);
+    close(ends[0]);
+    close(ends[1]);
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* it would train on for days */
+    if (!chdir(c->folder))
+        execl(etude, etude, "train", "--experiment", "translation/tiny", "--model-dir", "run",
+              "--set", "task.train_data.source_path=source", "--set",
+              "task.train_data.target_path=target", "--set", vocabulary, "--set",
+              "trainer.checkpoint_interval=0", "--set", budget, "--set", until, "--set", every,
+              (char *)NULL);
+    _exit(127);
+}
+
+/* Reads what the command says, to its end or to the line about steps; the last line in `last`. */
+static bool read_lines(int from, bool to_steps, char last[1024])
+{
+    FILE *lines = fdopen(from, "r");
+    bool found = false;
+    last[0] = 0;
+    if (!lines)
+        fail("fdopen");
+    while (!found && fgets(last, 1024, lines))
+        found = to_steps && (!strncmp(last, "training     ", 13) || /* from the start */
+                             !strncmp(last, "resuming     ", 13));
+    fclose(lines);
+    return found;
+}
+
+static double processor_seconds(const struct rusage *usage)
+{
+    return (double)(usage->ru_utime.tv_sec + usage->ru_stime.tv_sec) +
+           1e-6 * (double)(usage->ru_utime.tv_usec + usage->ru_stime.tv_usec);
+}
+
+/* Trains `steps` more, to the end of the command. */
+static struct rusage train(const char *etude, corpus *c, int steps)
+{
+    char last[1024];
+    struct rusage usage;
+    int from, status;
+    c->steps += steps;
+    pid_t child = start(etude, c, c->steps, &from);
+    read_lines(from, false, last);
+    if (wait4(child, &status, 0, &usage) != child || status) {
+        fprintf(stderr, "bench_growth_corpus: etude train failed: %s", last);
+        exit(1);
+    }
+    return usage;
+}
+
+/* Milliseconds until the line about steps. */
+static double time_start(const char *etude, const corpus *c)
+{
+    char last[1024];
+    struct rusage usage;
+    int from;
+    pid_t child = start(etude, c, c->steps + 1000000, &from);
+    bool reached = read_lines(from, true, last);
+    kill(child, SIGKILL);
+    wait4(child, NULL, 0, &usage);
+    if (!reached) {
+        fprintf(stderr, "bench_growth_corpus: no step was reached: %s", last);
+        exit(1);
+    }
+    return 1e3 * processor_seconds(&usage);
+}
+
+/* A number of the last line of the run's log, by its key. */
+static double logged(const corpus *c, const char *key)
+{
+    char path[64], line[4096], last[4096] = "";
+    snprintf(path, sizeof path, "%s/run/metrics.jsonl", c->folder);
+    FILE *file = fopen(path, "r");
+    while (file && fgets(line, sizeof line, file))
+        memcpy(last, line, sizeof last);
+    const char *found = strstr(last, key);
+    if (!file || !found)
+        fail(path);
+    fclose(file);
+    return strtod(strchr(found, ':') + 1, NULL);
+}
+
+/* Target tokens of a step of those logged last, mean. */
+static double logged_tokens(const corpus *c)
+{
+    return logged(c, "\"tokens_per_second\":") / logged(c, "\"steps_per_second\":");
+}
+
+/* ---- batches alone ----------------------------------------------------------------------- */
+
+/* Nanoseconds for a token of batches with a million tokens in all, from the run's cache. */
+static double time_batches(const corpus *c)
+{
+    char source[64], target[64], cache[64];
+    const char *sides[] = { source, target };
+    et_corpus_paths paths = { .source = { &sides[0], 1 }, .target = { &sides[1], 1 } };
+    const et_pair_shape shape = { BUDGET, BUDGET, BUDGET / 4 };
+    et_encoded_options filter = ET_ENCODED_OPTIONS_INIT;
+    et_pair_iterator_options options = ET_PAIR_ITERATOR_OPTIONS_INIT;
+    et_error error = ET_ERROR_INIT;
+    et_vocabulary *vocabulary;
+    et_encoded *encoded;
+    et_pair_source *iterator;
+    et_pair_batch batch;
+    snprintf(source, sizeof source, "%s/source", c->folder);
+    snprintf(target, sizeof target, "%s/target", c->folder);
+    snprintf(cache, sizeof cache, "%s/run/cache/train.pairs", c->folder);
+    options.pool = 8192;
+    bench_check(et_vocabulary_open(&vocabulary, "first.model", &error), &error);
+    bench_check(et_encoded_open(&encoded, &paths, vocabulary, &filter, cache, &error), &error);
+    if (!encoded->from_cache)
+        fail(cache);
+    bench_check(et_pair_iterator_open(&iterator, encoded, &shape, &options, &error), &error);
+    bench_check(et_pair_batch_init(&batch, &shape, &error), &error);
+    double tokens = 0, begin = bench_processor_seconds();
+    while (tokens < 1e6) {
+        bench_check(et_pair_source_next(iterator, &batch, &error), &error);
+        tokens += (double)(batch.source_tokens + batch.target_tokens);
+    }
+    double seconds = bench_processor_seconds() - begin;
+    et_pair_batch_release(&batch);
+    et_pair_source_close(iterator);
+    et_encoded_close(encoded);
+    et_vocabulary_close(vocabulary);
+    return 1e9 * seconds / tokens;
+}
+
+/* ---- all --------------------------------------------------------------------------------- */
+
+static void prepare(const char *etude, corpus *c, int64_t pairs)
+{
+    c->pairs = pairs;
+    snprintf(c->folder, sizeof c->folder, "pairs-%lld", (long long)pairs);
+    if (mkdir(c->folder, 0777))
+        fail(c->folder);
+    double since = 0;
+    bench_lap(&since);
+    write_side(c, "source", "aeiou", 1);
+    write_side(c, "target", "aouyi", 2);
+    double written = bench_lap(&since);
+    train(etude, c, 1);
+    printf("%lld pairs: written in %.1f s, encoded and a step done in %.1f s\n", (long long)pairs,
+           written, bench_lap(&since));
+    if (pairs == BASE && link("pairs-10000/run/vocabulary.model", "first.model"))
+        fail("first.model");
+}
+
+static void measure(const char *etude, corpus *c, int round)
+{
+    c->cost[START][round] = time_start(etude, c);
+    struct rusage usage = train(etude, c, STEPS);
+    c->cost[STEP][round] = 1e9 * processor_seconds(&usage) / (STEPS * logged_tokens(c));
+    c->cost[MEMORY][round] = 1e-6 * 1024 * (double)usage.ru_maxrss;
+    c->cost[BATCH][round] = time_batches(c);
+}
+
+/* How many times the smallest corpus's: the median over rounds. */
+static double growth(const corpus *c, const corpus *first, int cost)
+{
+    double ratios[ROUNDS];
+    for (int i = 0; i < ROUNDS; i++)
+        ratios[i] = c->cost[cost][i] / first->cost[cost][i];
+    return bench_median(ratios, ROUNDS);
+}
+
+static void show(corpus *corpora, int count)
+{
+    double ratio[SIZES][COSTS];
+    for (int i = 0; i < count; i++)
+        for (int k = 0; k < COSTS; k++)
+            ratio[i][k] = growth(&corpora[i], &corpora[0], k);
+    printf("\nN pairs: nothing grows; x: times that of %d pairs\n%10s", BASE, "pairs");
+    for (int k = 0; k < COSTS; k++)
+        printf(" %15s      x", cost_names[k]);
+    for (int i = 0; i < count; i++) {
+        printf("\n%10lld", (long long)corpora[i].pairs);
+        for (int k = 0; k < COSTS; k++) {
+            double median = bench_median(corpora[i].cost[k], ROUNDS);
+            printf(" %15.1f %6.2f", median, ratio[i][k]);
+            bench_figure(median, cost_units[k], NAN, "growth.corpus.%lld.%s",
+                         (long long)corpora[i].pairs, cost_names[k]);
+        }
+    }
+    printf("\n");
+}
+
+static void check_disk(int64_t pairs)
+{
+    struct statvfs disk;
+    double wanted = 1.2 * BYTES * (double)pairs;
+    if (statvfs(".", &disk))
+        fail("statvfs");
+    if ((double)disk.f_bavail * (double)disk.f_frsize > wanted)
+        return;
+    fprintf(stderr, "bench_growth_corpus: %.1f GB of disk are wanted here; take fewer pairs\n",
+            1e-9 * wanted);
+    exit(1);
+}
+
+int main(int argc, char **argv)
+{
+    static corpus corpora[SIZES];
+    char folder[] = "bench_growth.XXXXXX", command[64];
+    char *etude = argc > 1 ? realpath(argv[1], NULL) : NULL;
+    int64_t most = argc > 2 ? atoll(argv[2]) : 1000000;
+    int count = 0;
+    if (!etude || most < BASE) {
+        fprintf(stderr, "usage: bench_growth_corpus ETUDE [PAIRS, %d or more]\n", BASE);
+        return 2;
+    }
+    check_disk(most);
+    if (!mkdtemp(folder) || chdir(folder))
+        fail(folder);
+    bench_print_machine();
+    for (int64_t pairs = BASE; pairs <= most && count < SIZES; pairs *= 10)
+        prepare(etude, &corpora[count++], pairs);
+    for (int round = 0; round < ROUNDS; round++)
+        for (int i = 0; i < count; i++)
+            measure(etude, &corpora[i], round);
+    show(corpora, count);
+    snprintf(command, sizeof command, "rm -rf ../%s", folder);
+    free(etude);
+    return system(command) == 0 ? 0 : 1;
+}
