@@ -1,12 +1,85 @@
 #include "data/vocabulary.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
 #include "base/alloc.h"
 #include "base/file.h"
+#include "data/vocabulary_check.h"
+#include "data/vocabulary_sentencepiece.h"
+#include "io/checksum.h"
+
+/* What changes behind a const vocabulary: loaded once, by whichever thread comes first. */
+typedef struct loaded {
+    pthread_mutex_t mutex;
+    _Atomic(et_sentencepiece *) model; /* NULL: not yet */
+} loaded;
+
+struct et_vocabulary {
+    char *bytes, *name;
+    size_t length;
+    et_vocabulary_facts facts;
+    uint64_t checksum;
+    loaded *loaded;
+};
 
 void et_pieces_release(et_pieces *pieces)
 {
     et_free(pieces->ids);
     *pieces = (et_pieces)ET_PIECES_INIT;
+}
+
+/* ---- opening ---------------------------------------------------------------------------- */
+
+static int check(et_vocabulary *vocabulary, const void *bytes, size_t length, const char *name,
+                 et_error *error)
+{
+    if (length > ET_VOCABULARY_BYTES_MAX)
+        return et_fail(error, ET_EFORMAT, "%s: %zu bytes are too many for a vocabulary", name,
+                       length);
+    et_vocabulary_facts *facts = &vocabulary->facts;
+    int status = et_vocabulary_check(facts, bytes, length, name, error);
+    if (status)
+        return status;
+    if (facts->eos < 0 || facts->unk < 0)
+        return et_fail(error, ET_EFORMAT,
+                       "%s has no %s: train it with eos_id and unk_id of 0 or more", name,
+                       facts->eos < 0 ? "end-of-sentence symbol" : "symbol for unknowns");
+    vocabulary->checksum = et_checksum(bytes, length);
+    return ET_OK;
+}
+
+static int keep(et_vocabulary *vocabulary, const void *bytes, size_t length, const char *name,
+                et_error *error)
+{
+    vocabulary->bytes = et_alloc(length, 1);
+    vocabulary->name = et_strdup(name);
+    vocabulary->loaded = et_alloc_zero(1, sizeof *vocabulary->loaded);
+    if (vocabulary->loaded) /* a mutex of the default kind never fails */
+        pthread_mutex_init(&vocabulary->loaded->mutex, NULL);
+    if (!vocabulary->bytes || !vocabulary->name || !vocabulary->loaded)
+        return et_alloc_failed(error, length, "a vocabulary");
+    memcpy(vocabulary->bytes, bytes, length);
+    vocabulary->length = length;
+    return ET_OK;
+}
+
+int et_vocabulary_parse(et_vocabulary **out, const void *bytes, size_t length, const char *name,
+                        et_error *error)
+{
+    *out = NULL;
+    et_vocabulary *vocabulary = et_alloc_zero(1, sizeof *vocabulary);
+    if (!vocabulary)
+        return et_alloc_failed(error, sizeof *vocabulary, "a vocabulary");
+    int status = check(vocabulary, bytes, length, name, error);
+    if (!status)
+        status = keep(vocabulary, bytes, length, name, error);
+    if (status)
+        et_vocabulary_close(vocabulary);
+    else
+        *out = vocabulary;
+    return status;
 }
 
 int et_vocabulary_open(et_vocabulary **out, const char *path, et_error *error)
@@ -21,6 +94,101 @@ int et_vocabulary_open(et_vocabulary **out, const char *path, et_error *error)
     return status;
 }
 
+void et_vocabulary_close(et_vocabulary *vocabulary)
+{
+    if (!vocabulary)
+        return;
+    if (vocabulary->loaded) {
+        et_sentencepiece_free(vocabulary->loaded->model);
+        pthread_mutex_destroy(&vocabulary->loaded->mutex);
+    }
+    et_free(vocabulary->loaded);
+    et_free(vocabulary->bytes);
+    et_free(vocabulary->name);
+    et_free(vocabulary);
+}
+
+/* ---- using it --------------------------------------------------------------------------- */
+
+/* The loaded model, or NULL. */
+static const et_sentencepiece *model_of(const et_vocabulary *vocabulary, et_error *error)
+{
+    loaded *shared = vocabulary->loaded;
+    et_sentencepiece *model = atomic_load_explicit(&shared->model, memory_order_acquire);
+    if (model)
+        return model;
+    pthread_mutex_lock(&shared->mutex);
+    model = atomic_load_explicit(&shared->model, memory_order_relaxed);
+    if (!model && !et_sentencepiece_load(&model, &vocabulary->facts, vocabulary->bytes,
+                                         vocabulary->length, vocabulary->name, error))
+        atomic_store_explicit(&shared->model, model, memory_order_release);
+    pthread_mutex_unlock(&shared->mutex);
+    return model;
+}
+
+int et_vocabulary_load(const et_vocabulary *vocabulary, et_error *error)
+{
+    et_error own = ET_ERROR_INIT;
+    if (model_of(vocabulary, &own))
+        return ET_OK;
+    return et_fail(error, own.status, "%s", own.text);
+}
+
+int et_vocabulary_encode(const et_vocabulary *vocabulary, const char *text, size_t length,
+                         et_pieces *pieces, et_error *error)
+{
+    int status = et_vocabulary_load(vocabulary, error);
+    return status ? status
+                  : et_sentencepiece_encode(vocabulary->loaded->model, text, length, pieces, error);
+}
+
+int et_vocabulary_decode(const et_vocabulary *vocabulary, const int32_t *ids, size_t count,
+                         et_strbuf *out, et_error *error)
+{
+    for (size_t i = 0; i < count; i++)
+        if (ids[i] < 0 || ids[i] >= vocabulary->facts.pieces)
+            return et_fail(error, ET_EDATA, "sub-word %d is not in the vocabulary of %d",
+                           (int)ids[i], (int)vocabulary->facts.pieces);
+    int status = et_vocabulary_load(vocabulary, error);
+    return status ? status
+                  : et_sentencepiece_decode(vocabulary->loaded->model, ids, count, out, error);
+}
+
+const char *et_vocabulary_piece(const et_vocabulary *vocabulary, int32_t id)
+{
+    const et_sentencepiece *model = NULL;
+    if (id >= 0 && id < vocabulary->facts.pieces)
+        model = model_of(vocabulary, NULL);
+    return model ? et_sentencepiece_piece(model, id) : "";
+}
+
+/* ---- facts ------------------------------------------------------------------------------ */
+
+int32_t et_vocabulary_size(const et_vocabulary *vocabulary)
+{
+    return vocabulary->facts.pieces;
+}
+
+int32_t et_vocabulary_eos(const et_vocabulary *vocabulary)
+{
+    return vocabulary->facts.eos;
+}
+
+int32_t et_vocabulary_unk(const et_vocabulary *vocabulary)
+{
+    return vocabulary->facts.unk;
+}
+
+int32_t et_vocabulary_bos(const et_vocabulary *vocabulary)
+{
+    return vocabulary->facts.bos;
+}
+
+int32_t et_vocabulary_pad(const et_vocabulary *vocabulary)
+{
+    return vocabulary->facts.pad;
+}
+
 int32_t et_vocabulary_start(const et_vocabulary *vocabulary)
 {
     if (et_vocabulary_pad(vocabulary) >= 0)
@@ -28,4 +196,38 @@ int32_t et_vocabulary_start(const et_vocabulary *vocabulary)
     if (et_vocabulary_bos(vocabulary) >= 0)
         return et_vocabulary_bos(vocabulary);
     return et_vocabulary_eos(vocabulary);
+}
+
+const char *et_vocabulary_kind(const et_vocabulary *vocabulary)
+{
+    static const char *const names[] = { "unigram", "bpe", "word", "char" };
+    int type = vocabulary->facts.model_type;
+    return type >= 1 && type <= 4 ? names[type - 1] : "unknown";
+}
+
+uint64_t et_vocabulary_checksum(const et_vocabulary *vocabulary)
+{
+    return vocabulary->checksum;
+}
+
+/* ---- training --------------------------------------------------------------------------- */
+
+static int check_options(const et_vocabulary_options *options, et_error *error)
+{
+    if (options->size < 4 || options->size > 8000000)
+        return et_fail(error, ET_ECONFIG,
+                       "a vocabulary of %lld sub-words: its size must be 4 to 8,000,000",
+                       (long long)options->size);
+    if (!(options->character_coverage > 0 && options->character_coverage <= 1))
+        return et_fail(error, ET_ECONFIG,
+                       "character_coverage is %g: it must be above 0 and at most 1",
+                       options->character_coverage);
+    return ET_OK;
+}
+
+int et_vocabulary_train(char **bytes, size_t *length, const et_vocabulary_options *options,
+                        et_vocabulary_lines_fn *lines, void *payload, et_error *error)
+{
+    int status = check_options(options, error);
+    return status ? status : et_sentencepiece_train(bytes, length, options, lines, payload, error);
 }

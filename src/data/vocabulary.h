@@ -1,5 +1,6 @@
-/* A vocabulary of sub-words: a SentencePiece model (BPE or unigram). Its implementation is the
- * only C++ file and the only one that knows SentencePiece; nothing is thrown out of it.
+/* A vocabulary of sub-words: a SentencePiece model (BPE or unigram). Its size and symbols are
+ * read from the model's bytes; SentencePiece itself loads it when the first line is encoded or
+ * decoded, which a run whose corpus is encoded already may never do.
  *
  *     et_vocabulary *vocabulary;
  *     if (et_vocabulary_open(&vocabulary, "vocabulary.model", &error)) ...
@@ -38,14 +39,20 @@ typedef struct et_pieces {
 
 void et_pieces_release(et_pieces *pieces);
 
-/* Loads a model from a file, or from bytes (copied); name is for messages. ET_EFORMAT: damaged,
- * not a SentencePiece model, or without an end symbol. */
+/* Reads a model from a file, or from bytes; name is for messages (both copied). ET_EFORMAT:
+ * damaged, not a SentencePiece model, or without an end symbol. */
 int et_vocabulary_open(et_vocabulary **out, const char *path, et_error *error);
 int et_vocabulary_parse(et_vocabulary **out, const void *bytes, size_t length, const char *name,
                         et_error *error);
 void et_vocabulary_close(et_vocabulary *vocabulary); /* NULL allowed */
 
-/* pieces becomes the sub-words of a line of UTF-8, without start and end symbol. */
+/* Has SentencePiece load the model now, as the first line would: for a model that comes from
+ * elsewhere, before anything is built on it. ET_EFORMAT: it refuses it. ET_ECONFIG: this build
+ * has no SentencePiece. */
+int et_vocabulary_load(const et_vocabulary *vocabulary, et_error *error);
+
+/* pieces becomes the sub-words of a line of UTF-8, without start and end symbol. Fails also as
+ * et_vocabulary_load, and so does decode. */
 int et_vocabulary_encode(const et_vocabulary *vocabulary, const char *text, size_t length,
                          et_pieces *pieces, et_error *error);
 
@@ -66,7 +73,7 @@ int32_t et_vocabulary_pad(const et_vocabulary *vocabulary);
 /* The symbol a decoder starts from: pad as in Model Garden, else bos, else EOS. */
 int32_t et_vocabulary_start(const et_vocabulary *vocabulary);
 
-/* The text of one sub-word, "" outside the vocabulary. Borrowed. */
+/* The text of one sub-word, "" outside the vocabulary or where it can't be loaded. Borrowed. */
 const char *et_vocabulary_piece(const et_vocabulary *vocabulary, int32_t id);
 
 /* "unigram", "bpe", "word" or "char". Static. */

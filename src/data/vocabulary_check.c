@@ -126,22 +126,68 @@ static bool table_is_sound(span table)
 /* ---- the model: numbers of fields are those of sentencepiece_model.proto ---- */
 
 enum { MODEL_PIECE = 1, MODEL_TRAINER = 2, MODEL_NORMALIZER = 3, MODEL_DENORMALIZER = 5 };
-enum { PIECE_SCORE = 2, TRAINER_MODEL_TYPE = 3, NORMALIZER_TABLE = 2 };
+enum { PIECE_TEXT = 1, PIECE_SCORE = 2, PIECE_TYPE = 3, NORMALIZER_TABLE = 2 };
+enum { TRAINER_MODEL_TYPE = 3, TRAINER_BOS = 46, TRAINER_EOS = 47, TRAINER_PAD = 48 };
+enum { TYPE_UNKNOWN = 2, TYPE_CONTROL = 3 };
 
-static bool piece_is_sound(span piece)
+/* What is gathered: the symbols' texts stand behind the pieces. */
+typedef struct reader {
+    et_vocabulary_facts *facts;
+    span eos, bos, pad;
+} reader;
+
+static span text_span(const char *text)
+{
+    return (span){ (const unsigned char *)text, strlen(text) };
+}
+
+static bool same_text(span left, span right)
+{
+    return left.left == right.left && memcmp(left.at, right.at, left.left) == 0;
+}
+
+static bool is_finite(span bytes)
+{
+    uint32_t bits = little_endian(bytes.at);
+    float score;
+    memcpy(&score, &bits, sizeof score);
+    return isfinite(score);
+}
+
+/* A special symbol is a control piece with that symbol's text, as PieceToId finds it. */
+static void note_piece(const reader *in, span text, uint64_t type, int32_t id)
+{
+    et_vocabulary_facts *facts = in->facts;
+    if (type == TYPE_UNKNOWN)
+        facts->unk = id;
+    if (type != TYPE_CONTROL)
+        return;
+    if (same_text(text, in->eos))
+        facts->eos = id;
+    if (same_text(text, in->bos))
+        facts->bos = id;
+    if (same_text(text, in->pad))
+        facts->pad = id;
+}
+
+static bool read_piece(const reader *in, span piece)
 {
     field part;
+    span text = { piece.at, 0 };
+    uint64_t type = 0;
     while (piece.left) {
         if (!take_field(&piece, &part))
             return false;
-        if (part.number == PIECE_SCORE && part.wire == WIRE_I32) {
-            uint32_t bits = little_endian(part.bytes.at);
-            float score;
-            memcpy(&score, &bits, sizeof score);
-            if (!isfinite(score))
-                return false;
-        }
+        if (part.number == PIECE_TEXT && part.wire == WIRE_BYTES)
+            text = part.bytes;
+        else if (part.number == PIECE_TYPE && part.wire == WIRE_VARINT)
+            type = part.value;
+        else if (part.number == PIECE_SCORE && part.wire == WIRE_I32 && !is_finite(part.bytes))
+            return false;
     }
+    if (in->facts->pieces == INT32_MAX)
+        return false;
+    note_piece(in, text, type, in->facts->pieces++);
     return true;
 }
 
@@ -158,28 +204,38 @@ static bool normalizer_is_sound(span normalizer)
     return true;
 }
 
-static bool read_trainer(et_vocabulary_facts *facts, span trainer)
+/* An empty text is SentencePiece's own. */
+static void note_symbol(span *symbol, const field *part, uint32_t number)
+{
+    if (part->number == number && part->wire == WIRE_BYTES && part->bytes.left)
+        *symbol = part->bytes;
+}
+
+static bool read_trainer(reader *in, span trainer)
 {
     field part;
     while (trainer.left) {
         if (!take_field(&trainer, &part))
             return false;
         if (part.number == TRAINER_MODEL_TYPE && part.wire == WIRE_VARINT)
-            facts->model_type = (int)part.value;
+            in->facts->model_type = (int)part.value;
+        note_symbol(&in->eos, &part, TRAINER_EOS);
+        note_symbol(&in->bos, &part, TRAINER_BOS);
+        note_symbol(&in->pad, &part, TRAINER_PAD);
     }
     return true;
 }
 
-static bool part_is_sound(et_vocabulary_facts *facts, const field *part)
+/* In the first pass all but pieces, in the second the pieces. */
+static bool read_part(reader *in, const field *part, bool pieces)
 {
-    if (part->wire != WIRE_BYTES)
+    if (part->wire != WIRE_BYTES || pieces != (part->number == MODEL_PIECE))
         return true;
     switch (part->number) {
     case MODEL_PIECE:
-        facts->pieces++;
-        return piece_is_sound(part->bytes);
+        return read_piece(in, part->bytes);
     case MODEL_TRAINER:
-        return read_trainer(facts, part->bytes);
+        return read_trainer(in, part->bytes);
     case MODEL_NORMALIZER:
     case MODEL_DENORMALIZER:
         return normalizer_is_sound(part->bytes);
@@ -191,12 +247,16 @@ static bool part_is_sound(et_vocabulary_facts *facts, const field *part)
 int et_vocabulary_check(et_vocabulary_facts *facts, const void *bytes, size_t length,
                         const char *name, et_error *error)
 {
+    reader in = { facts, text_span("</s>"), text_span("<s>"), text_span("<pad>") };
     span model = { bytes, length };
     field part;
     bool sound = true;
-    *facts = (et_vocabulary_facts){ .model_type = 1 };
-    while (sound && model.left)
-        sound = take_field(&model, &part) && part_is_sound(facts, &part);
+    *facts = (et_vocabulary_facts){ 1, 0, -1, -1, -1, -1 };
+    for (int pieces = 0; pieces < 2 && sound; pieces++) {
+        model = (span){ bytes, length };
+        while (sound && model.left)
+            sound = take_field(&model, &part) && read_part(&in, &part, pieces);
+    }
     if (sound && facts->pieces > 0)
         return ET_OK;
     return et_fail(error, ET_EFORMAT,

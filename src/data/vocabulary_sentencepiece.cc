@@ -14,16 +14,12 @@
 
 extern "C" {
 #include "base/alloc.h"
-#include "data/vocabulary.h"
-#include "data/vocabulary_check.h"
-#include "io/checksum.h"
+#include "data/vocabulary_sentencepiece.h"
 #include "io/format.h"
 }
 
-struct et_vocabulary {
+struct et_sentencepiece {
     sentencepiece::SentencePieceProcessor processor;
-    et_vocabulary_facts facts;
-    uint64_t checksum;
 };
 
 namespace
@@ -53,27 +49,32 @@ std::string reason(const sentencepiece::util::Status &status)
 
 /* ---- loading ---- */
 
-int load(et_vocabulary *vocabulary, const void *bytes, size_t length, const char *name,
-         et_error *error)
+/* Whether SentencePiece reads the model as et_vocabulary_check does. */
+bool agrees(const sentencepiece::SentencePieceProcessor &processor,
+            const et_vocabulary_facts *facts)
 {
-    int status = et_vocabulary_check(&vocabulary->facts, bytes, length, name, error);
-    if (status)
-        return status;
-    sentencepiece::SentencePieceProcessor &processor = vocabulary->processor;
+    return processor.GetPieceSize() == facts->pieces && processor.eos_id() == facts->eos &&
+           processor.unk_id() == facts->unk && processor.bos_id() == facts->bos &&
+           processor.pad_id() == facts->pad;
+}
+
+int load(et_sentencepiece *model, const et_vocabulary_facts *facts, const void *bytes,
+         size_t length, const char *name, et_error *error)
+{
+    sentencepiece::SentencePieceProcessor &processor = model->processor;
     auto loaded = processor.LoadFromSerializedProto({ static_cast<const char *>(bytes), length });
     if (!loaded.ok())
         return et_fail(error, ET_EFORMAT, "%s: SentencePiece refuses it (%s): copy it again", name,
                        reason(loaded).c_str());
-    if (processor.GetPieceSize() < 1 || processor.eos_id() < 0 || processor.unk_id() < 0)
+    if (!agrees(processor, facts))
         return et_fail(error, ET_EFORMAT,
-                       "%s has no %s: train it with eos_id and unk_id of 0 or more", name,
-                       processor.eos_id() < 0 ? "end-of-sentence symbol" : "symbol for unknowns");
+                       "%s: its special symbols are ambiguous: copy it again, or train another",
+                       name);
     std::vector<int> ids;
     if (!processor.Encode("", &ids).ok() || !ids.empty())
         return et_fail(error, ET_EFORMAT,
                        "%s gives %zu sub-words for an empty line: it can't be used", name,
                        ids.size());
-    vocabulary->checksum = et_checksum(bytes, length);
     return ET_OK;
 }
 
@@ -218,19 +219,6 @@ bool has_text(const std::vector<std::string> &lines)
     return false;
 }
 
-int check_options(const et_vocabulary_options *options, et_error *error)
-{
-    if (options->size < 4 || options->size > 8000000)
-        return et_fail(error, ET_ECONFIG,
-                       "a vocabulary of %lld sub-words: its size must be 4 to 8,000,000",
-                       static_cast<long long>(options->size));
-    if (!(options->character_coverage > 0 && options->character_coverage <= 1))
-        return et_fail(error, ET_ECONFIG,
-                       "character_coverage is %g: it must be above 0 and at most 1",
-                       options->character_coverage);
-    return ET_OK;
-}
-
 int train(char **bytes, size_t *length, const et_vocabulary_options *options,
           et_vocabulary_lines_fn *fn, void *payload, et_error *error)
 {
@@ -251,35 +239,33 @@ int train(char **bytes, size_t *length, const et_vocabulary_options *options,
 
 } // namespace
 
-int et_vocabulary_parse(et_vocabulary **out, const void *bytes, size_t length, const char *name,
-                        et_error *error)
+int et_sentencepiece_load(et_sentencepiece **out, const et_vocabulary_facts *facts,
+                          const void *bytes, size_t length, const char *name, et_error *error)
 {
+    *out = nullptr;
     return guarded(error, "loading a vocabulary", [&] {
-        if (length > ET_VOCABULARY_BYTES_MAX)
-            return et_fail(error, ET_EFORMAT, "%s: %zu bytes are too many for a vocabulary", name,
-                           length);
-        et_vocabulary *vocabulary = new et_vocabulary;
+        et_sentencepiece *model = new et_sentencepiece;
         int status = guarded(error, "loading a vocabulary",
-                             [&] { return load(vocabulary, bytes, length, name, error); });
+                             [&] { return load(model, facts, bytes, length, name, error); });
         if (status)
-            delete vocabulary;
+            delete model;
         else
-            *out = vocabulary;
+            *out = model;
         return status;
     });
 }
 
-void et_vocabulary_close(et_vocabulary *vocabulary)
+void et_sentencepiece_free(et_sentencepiece *model)
 {
-    delete vocabulary;
+    delete model;
 }
 
-int et_vocabulary_encode(const et_vocabulary *vocabulary, const char *text, size_t length,
-                         et_pieces *pieces, et_error *error)
+int et_sentencepiece_encode(const et_sentencepiece *model, const char *text, size_t length,
+                            et_pieces *pieces, et_error *error)
 {
     return guarded(error, "encoding a line", [&] {
         std::vector<int> ids;
-        auto encoded = vocabulary->processor.Encode({ text, length }, &ids);
+        auto encoded = model->processor.Encode({ text, length }, &ids);
         if (!encoded.ok())
             return et_fail(error, ET_EFAIL, "SentencePiece can't encode a line: %s",
                            reason(encoded).c_str());
@@ -287,17 +273,12 @@ int et_vocabulary_encode(const et_vocabulary *vocabulary, const char *text, size
     });
 }
 
-int et_vocabulary_decode(const et_vocabulary *vocabulary, const int32_t *ids, size_t count,
-                         et_strbuf *out, et_error *error)
+int et_sentencepiece_decode(const et_sentencepiece *model, const int32_t *ids, size_t count,
+                            et_strbuf *out, et_error *error)
 {
     return guarded(error, "decoding a line", [&] {
-        int32_t size = vocabulary->processor.GetPieceSize();
-        for (size_t i = 0; i < count; i++)
-            if (ids[i] < 0 || ids[i] >= size)
-                return et_fail(error, ET_EDATA, "sub-word %d is not in the vocabulary of %d",
-                               static_cast<int>(ids[i]), static_cast<int>(size));
         std::string text;
-        auto decoded = vocabulary->processor.Decode(std::vector<int>(ids, ids + count), &text);
+        auto decoded = model->processor.Decode(std::vector<int>(ids, ids + count), &text);
         if (!decoded.ok())
             return et_fail(error, ET_EFAIL, "SentencePiece can't decode a line: %s",
                            reason(decoded).c_str());
@@ -306,56 +287,14 @@ int et_vocabulary_decode(const et_vocabulary *vocabulary, const int32_t *ids, si
     });
 }
 
-int32_t et_vocabulary_size(const et_vocabulary *vocabulary)
+const char *et_sentencepiece_piece(const et_sentencepiece *model, int32_t id)
 {
-    return vocabulary->processor.GetPieceSize();
+    return model->processor.IdToPiece(id).c_str();
 }
 
-int32_t et_vocabulary_eos(const et_vocabulary *vocabulary)
+int et_sentencepiece_train(char **bytes, size_t *length, const et_vocabulary_options *options,
+                           et_vocabulary_lines_fn *lines, void *payload, et_error *error)
 {
-    return vocabulary->processor.eos_id();
-}
-
-int32_t et_vocabulary_unk(const et_vocabulary *vocabulary)
-{
-    return vocabulary->processor.unk_id();
-}
-
-int32_t et_vocabulary_bos(const et_vocabulary *vocabulary)
-{
-    return vocabulary->processor.bos_id();
-}
-
-int32_t et_vocabulary_pad(const et_vocabulary *vocabulary)
-{
-    return vocabulary->processor.pad_id();
-}
-
-const char *et_vocabulary_piece(const et_vocabulary *vocabulary, int32_t id)
-{
-    if (id < 0 || id >= vocabulary->processor.GetPieceSize())
-        return "";
-    return vocabulary->processor.IdToPiece(id).c_str();
-}
-
-const char *et_vocabulary_kind(const et_vocabulary *vocabulary)
-{
-    static const char *const names[] = { "unigram", "bpe", "word", "char" };
-    int type = vocabulary->facts.model_type;
-    return type >= 1 && type <= 4 ? names[type - 1] : "unknown";
-}
-
-uint64_t et_vocabulary_checksum(const et_vocabulary *vocabulary)
-{
-    return vocabulary->checksum;
-}
-
-int et_vocabulary_train(char **bytes, size_t *length, const et_vocabulary_options *options,
-                        et_vocabulary_lines_fn *lines, void *payload, et_error *error)
-{
-    int status = check_options(options, error);
-    if (status)
-        return status;
     return guarded(error, "training a vocabulary",
                    [&] { return train(bytes, length, options, lines, payload, error); });
 }

@@ -257,6 +257,8 @@ static bool refused(const char *bytes, size_t length)
     et_vocabulary *vocabulary;
     et_error error = ET_ERROR_INIT;
     int status = et_vocabulary_parse(&vocabulary, bytes, length, "it", &error);
+    if (!status && (status = et_vocabulary_load(vocabulary, &error)))
+        et_vocabulary_close(vocabulary);
     if (status) {
         assert_int_equal(status, ET_EFORMAT);
         return true;

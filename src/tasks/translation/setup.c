@@ -85,6 +85,8 @@ static int copy_vocabulary(et_translation_task *task, et_error *error)
     size_t length;
     int status = et_vocabulary_open(&task->vocabulary, from, error);
     if (!status)
+        status = et_vocabulary_load(task->vocabulary, error);
+    if (!status)
         status = et_file_read(&bytes, &length, from, ET_VOCABULARY_BYTES_MAX, error);
     if (status)
         return status;

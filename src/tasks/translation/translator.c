@@ -78,7 +78,7 @@ static int open_vocabulary(et_translator *t, const char *model_dir, et_error *er
     int status = path ? et_vocabulary_open(&t->vocabulary, path, error)
                       : et_alloc_failed(error, strlen(model_dir), "a path");
     et_free(path);
-    return status;
+    return status ? status : et_vocabulary_load(t->vocabulary, error);
 }
 
 static et_transformer model_of(const et_translator *t)

@@ -1,0 +1,57 @@
+/* A build without SentencePiece: runs whose vocabulary and encoded corpus are there already can
+ * train; nothing can be encoded, decoded or learnt. */
+#include "data/vocabulary_sentencepiece.h"
+
+#include <stdlib.h>
+
+static int missing(et_error *error, const char *what)
+{
+    return et_fail(error, ET_ECONFIG,
+                   "%s needs SentencePiece, which this etude was built without: install "
+                   "libsentencepiece-dev and build it again with -DETUDE_SENTENCEPIECE=ON",
+                   what);
+}
+
+int et_sentencepiece_load(et_sentencepiece **out, const et_vocabulary_facts *facts,
+                          const void *bytes, size_t length, const char *name, et_error *error)
+{
+    (void)facts, (void)bytes, (void)length, (void)name;
+    *out = NULL;
+    return missing(error, "turning text into sub-words and back");
+}
+
+void et_sentencepiece_free(et_sentencepiece *model)
+{
+    (void)model;
+}
+
+/* There is no model to call the next three with. */
+
+int et_sentencepiece_encode(const et_sentencepiece *model, const char *text, size_t length,
+                            et_pieces *pieces, et_error *error)
+{
+    (void)model, (void)text, (void)length, (void)pieces;
+    return missing(error, "encoding");
+}
+
+int et_sentencepiece_decode(const et_sentencepiece *model, const int32_t *ids, size_t count,
+                            et_strbuf *out, et_error *error)
+{
+    (void)model, (void)ids, (void)count, (void)out;
+    return missing(error, "decoding");
+}
+
+const char *et_sentencepiece_piece(const et_sentencepiece *model, int32_t id)
+{
+    (void)model, (void)id;
+    return "";
+}
+
+int et_sentencepiece_train(char **bytes, size_t *length, const et_vocabulary_options *options,
+                           et_vocabulary_lines_fn *lines, void *payload, et_error *error)
+{
+    (void)options, (void)lines, (void)payload;
+    *bytes = NULL;
+    *length = 0;
+    return missing(error, "training a vocabulary");
+}

@@ -1,0 +1,142 @@
+#include "data/vocabulary_check.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/strbuf.h"
+#include "data/vocabulary.h"
+#include "skip.h"
+
+enum { NORMAL = 1, UNKNOWN = 2, CONTROL = 3, USER_DEFINED = 4 };
+
+typedef struct piece {
+    const char *text;
+    int type;
+} piece;
+
+/* Fields shorter than 128 bytes. */
+static void put_text(et_strbuf *out, const char *tag, const char *text)
+{
+    et_strbuf_append_bytes(out, tag, strlen(tag));
+    et_strbuf_printf(out, "%c%s", (int)strlen(text), text);
+}
+
+static void put_piece(et_strbuf *out, const piece *one)
+{
+    et_strbuf body = ET_STRBUF_INIT;
+    put_text(&body, "\x0a", one->text);
+    et_strbuf_append_bytes(&body, "\x15\0\0\0\0", 5); /* score */
+    if (one->type != NORMAL)
+        et_strbuf_printf(&body, "\x18%c", one->type);
+    et_strbuf_printf(out, "\x0a%c", (int)body.length);
+    et_strbuf_append_bytes(out, et_strbuf_text(&body), body.length);
+    et_strbuf_release(&body);
+}
+
+/* A BPE model of the pieces; texts of its symbols where they are not NULL. */
+static void put_model(et_strbuf *out, const piece *pieces, const char *bos, const char *eos,
+                      const char *pad)
+{
+    et_strbuf trainer = ET_STRBUF_INIT;
+    et_strbuf_printf(&trainer, "\x18\x02");
+    if (bos)
+        put_text(&trainer, "\xf2\x02", bos);
+    if (eos)
+        put_text(&trainer, "\xfa\x02", eos);
+    if (pad)
+        put_text(&trainer, "\x82\x03", pad);
+    for (; pieces->text; pieces++)
+        put_piece(out, pieces);
+    et_strbuf_printf(out, "\x12%c", (int)trainer.length);
+    et_strbuf_append_bytes(out, et_strbuf_text(&trainer), trainer.length);
+    et_strbuf_append_bytes(out, "\x1a\0", 2); /* a normalizer that does nothing */
+    et_strbuf_release(&trainer);
+}
+
+#define WORDS                                                                                      \
+    { "a", NORMAL },                                                                               \
+    {                                                                                              \
+        "b", NORMAL                                                                                \
+    }
+
+/* SentencePiece's own order, Model Garden's, symbols with other texts, a start symbol that is an
+ * ordinary piece, and what has no end or no unknown. */
+static const struct {
+    piece pieces[8];
+    const char *bos, *eos, *pad;
+    et_vocabulary_facts facts;
+} rows[] = {
+    { { { "<unk>", UNKNOWN }, { "<s>", CONTROL }, { "</s>", CONTROL }, WORDS },
+      NULL,
+      NULL,
+      NULL,
+      { 2, 5, 2, 0, 1, -1 } },
+    { { { "<pad>", CONTROL }, { "</s>", CONTROL }, { "<unk>", UNKNOWN }, WORDS },
+      "",
+      "",
+      "",
+      { 2, 5, 1, 2, -1, 0 } },
+    { { WORDS, { "end", CONTROL }, { "begin", CONTROL }, { "?", UNKNOWN }, { "</s>", CONTROL } },
+      "begin",
+      "end",
+      "none",
+      { 2, 6, 2, 4, 3, -1 } },
+    { { { "<unk>", UNKNOWN }, { "<s>", USER_DEFINED }, { "</s>", CONTROL }, WORDS },
+      NULL,
+      NULL,
+      NULL,
+      { 2, 5, 2, 0, -1, -1 } },
+    { { { "<unk>", UNKNOWN }, { "</s>", NORMAL }, WORDS },
+      NULL,
+      NULL,
+      NULL,
+      { 2, 4, -1, 0, -1, -1 } },
+    { { { "</s>", CONTROL }, WORDS }, NULL, NULL, NULL, { 2, 3, 0, -1, -1, -1 } },
+};
+
+static void test_vocabulary_check__facts(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        et_vocabulary_facts facts;
+        et_strbuf model = ET_STRBUF_INIT;
+        put_model(&model, rows[i].pieces, rows[i].bos, rows[i].eos, rows[i].pad);
+        assert_int_equal(
+            et_vocabulary_check(&facts, et_strbuf_text(&model), model.length, "it", NULL), ET_OK);
+        assert_memory_equal(&facts, &rows[i].facts, sizeof facts);
+        et_strbuf_release(&model);
+    }
+}
+
+/* SentencePiece reads the same in each model that it takes. */
+static void test_vocabulary_check__as_the_library(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        et_vocabulary *vocabulary;
+        et_error error = ET_ERROR_INIT;
+        et_strbuf model = ET_STRBUF_INIT;
+        put_model(&model, rows[i].pieces, rows[i].bos, rows[i].eos, rows[i].pad);
+        int status =
+            et_vocabulary_parse(&vocabulary, et_strbuf_text(&model), model.length, "it", &error);
+        bool whole = rows[i].facts.eos >= 0 && rows[i].facts.unk >= 0;
+        assert_int_equal(status, whole ? ET_OK : ET_EFORMAT);
+        if (whole && et_vocabulary_load(vocabulary, &error))
+            fail_msg("%s", error.text);
+        et_vocabulary_close(vocabulary);
+        et_strbuf_release(&model);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_vocabulary_check__facts),
+        cmocka_unit_test(test_vocabulary_check__as_the_library),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
