@@ -10,6 +10,7 @@
 
 #include "base/fields.h"
 #include "cli/command.h"
+#include "cli/waiting.h"
 #include "io/progress.h"
 
 static const et_command commands[] = {
@@ -194,29 +195,10 @@ static void print_failure(int status, et_error *error)
     fprintf(stderr, status == ET_EINTERRUPTED ? "%s\n" : "etude: %s\n", error->text);
 }
 
-/* How long GNU's OpenMP lets a waiting thread spin before it sleeps: a few microseconds. By
- * default it spins for milliseconds, and a run beside any other work then takes ten times as
- * long, since threads wait for others that have no processor. The setting is read before main,
- * so the program begins anew with it; a user's own setting stands. */
-#define SPIN_VARIABLE "GOMP_SPINCOUNT"
-#define SPIN_COUNT    "2000"
-
-static void let_waiting_threads_sleep(char **argv)
-{
-    char path[4096];
-    if (getenv(SPIN_VARIABLE) || getenv("OMP_WAIT_POLICY"))
-        return;
-    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
-    if (length <= 0 || setenv(SPIN_VARIABLE, SPIN_COUNT, 1))
-        return;
-    path[length] = 0;
-    execv(path, argv); /* a failure leaves the default */
-}
-
 int main(int argc, char **argv)
 {
     et_error error = ET_ERROR_INIT;
-    let_waiting_threads_sleep(argv);
+    et_shorten_waiting(argv);
     hold_standard_streams();
     et_show_log_on(NULL);
     int status = run(argc, argv, &error);

@@ -1,0 +1,52 @@
+/* libgomp reads GOMP_SPINCOUNT once, in its constructor, before anything of the program runs; it
+ * asks by getenv. So the program has a getenv of its own, which the loader puts in front of the C
+ * library's, and which knows this one variable better. A libgomp that looks at the environment
+ * in another way (from GCC 13 on) does not ask: then main begins the program anew with the
+ * variable set, which costs all of the loading once more. */
+#include "cli/waiting.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SPIN_VARIABLE "GOMP_SPINCOUNT"
+#define SPIN_COUNT    "2000"
+
+static bool answered; /* written before main alone */
+
+static char *find(const char *name)
+{
+    size_t length = strlen(name);
+    for (char **at = environ; at && *at; at++)
+        if (!strncmp(*at, name, length) && (*at)[length] == '=')
+            return *at + length + 1;
+    return NULL;
+}
+
+static bool user_decides(void)
+{
+    return find(SPIN_VARIABLE) || find("OMP_WAIT_POLICY");
+}
+
+__attribute__((visibility("default"))) char *getenv(const char *name)
+{
+    static char count[] = SPIN_COUNT;
+    char *value = find(name);
+    if (value || strcmp(name, SPIN_VARIABLE) != 0 || user_decides())
+        return value;
+    answered = true;
+    return count;
+}
+
+void et_shorten_waiting(char **argv)
+{
+    char path[4096];
+    if (answered || user_decides())
+        return;
+    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+    if (length <= 0 || setenv(SPIN_VARIABLE, SPIN_COUNT, 1))
+        return;
+    path[length] = 0;
+    execv(path, argv); /* a failure leaves the default */
+}
