@@ -6,7 +6,7 @@
 #include "base/philox.h"
 #include "kernel/kernels.h"
 
-#define PIECE 16384
+#define PIECE 8192 /* below ET_GRAIN: kernels start no threads of their own in a piece */
 
 /* Elements first .. first + count of a parameter. */
 static void draw(const et_kernels *kernels, const et_params *params, int index, float *to,
@@ -56,6 +56,8 @@ static void draw_piece(const et_kernels *kernels, et_params *params, int64_t beg
         if (to > from)
             draw(kernels, params, i, values + from, from - offset, to - from, seed);
     }
+    if (et_params_shadow(params))
+        kernels->to_bf16(et_params_shadow(params) + begin, values + begin, end - begin);
 }
 
 void et_init_draw(et_params *params, uint64_t seed)
@@ -65,6 +67,6 @@ void et_init_draw(et_params *params, uint64_t seed)
     int64_t size = et_params_flat_size(params);
 #pragma omp parallel for schedule(dynamic, 1) if (size > PIECE)
     for (int64_t begin = 0; begin < size; begin += PIECE)
-        draw_piece(kernels, params, begin, begin + PIECE, seed);
-    et_params_changed(params, true);
+        draw_piece(kernels, params, begin, begin + PIECE < size ? begin + PIECE : size, seed);
+    et_params_changed(params, false);
 }
