@@ -209,30 +209,38 @@ static et_gemm_block_shape block_shape(const et_gemm *gemm, int row, int column,
     };
 }
 
+/* One block of a column; last rows that are as many as the others take theirs. */
+static int make_block(et_gemm *gemm, int row, int column, int chunk, int adds, et_error *error)
+{
+    et_gemm_block_shape shape = block_shape(gemm, row, column, chunk, adds);
+    const et_gemm_block *first = gemm->blocks[FULL][column][chunk][adds];
+    const et_gemm_block **slot = &gemm->blocks[row][column][chunk][adds];
+    if (row == LAST && !memcmp(&shape, et_gemm_block_shape_of(first), sizeof shape)) {
+        *slot = first;
+        return ET_OK;
+    }
+    const et_gemm_block *like = row == LAST && gemm->shape.pack_b ? first : NULL;
+    int status = find_block(slot, gemm->cache, &shape, like, error);
+    if (!status && !*slot)
+        gemm->pad_rows = true;
+    return status;
+}
+
 /* All blocks of a column, whole (FULL) or last. The first row's packing binds the others. */
 static int make_column(et_gemm *gemm, int column, et_error *error)
 {
     const et_gemm_grid *grid = &gemm->grid;
     bool one_chunk = grid->chunk_k == grid->piece_k;
     bool direct_sum = gemm->shape.accumulate && !gemm->raw && !gemm->stage_c;
-    for (int row = FULL; row <= (grid->rows > 1 && !gemm->pad_rows ? LAST : FULL); row++) {
-        for (int chunk = FULL; chunk <= LAST; chunk++) {
+    for (int row = FULL; row <= (grid->rows > 1 && !gemm->pad_rows ? LAST : FULL); row++)
+        for (int chunk = FULL; chunk <= LAST; chunk++)
             for (int adds = 0; adds <= 1; adds++) {
                 if (one_chunk ? adds != direct_sum : chunk == LAST && !adds)
                     continue;
-                et_gemm_block_shape shape = block_shape(gemm, row, column, chunk, adds);
-                const et_gemm_block *like = NULL;
-                if (gemm->shape.pack_b && row == LAST)
-                    like = gemm->blocks[FULL][column][chunk][adds];
-                const et_gemm_block **slot = &gemm->blocks[row][column][chunk][adds];
-                int status = find_block(slot, gemm->cache, &shape, like, error);
+                int status = make_block(gemm, row, column, chunk, adds, error);
                 if (status)
                     return status;
-                if (!*slot)
-                    gemm->pad_rows = true;
             }
-        }
-    }
     return ET_OK;
 }
 
