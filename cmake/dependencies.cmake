@@ -12,7 +12,30 @@ pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(PROTOBUF_C REQUIRED IMPORTED_TARGET libprotobuf-c)
 pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
-pkg_check_modules(SENTENCEPIECE REQUIRED IMPORTED_TARGET sentencepiece)
+# Optional: AUTO takes SentencePiece where it is found. Without it no vocabulary is trained and no
+# text encoded or decoded; each command that wants to says so.
+set(ETUDE_SENTENCEPIECE AUTO CACHE STRING "Sub-words by SentencePiece: AUTO, ON or OFF")
+set_property(CACHE ETUDE_SENTENCEPIECE PROPERTY STRINGS AUTO ON OFF)
+set(sentencepiece_libraries)
+if(ETUDE_SENTENCEPIECE)
+    pkg_check_modules(SENTENCEPIECE QUIET IMPORTED_TARGET sentencepiece)
+    if(SENTENCEPIECE_FOUND)
+        set(sentencepiece_libraries -lsentencepiece -lsentencepiece_train)
+    elseif(ETUDE_SENTENCEPIECE STREQUAL AUTO)
+        message(STATUS "SentencePiece not found: built without it (libsentencepiece-dev)")
+    else()
+        message(FATAL_ERROR "ETUDE_SENTENCEPIECE is ON, and SentencePiece is not there: install "
+            "libsentencepiece-dev, or set it to OFF")
+    endif()
+else()
+    set(SENTENCEPIECE_FOUND FALSE)
+endif()
+# Stands before the command of a test that can't pass without it, and skips it.
+set(needs_sentencepiece)
+if(NOT SENTENCEPIECE_FOUND)
+    set(needs_sentencepiece
+        sh -c "echo 'SKIPPED: all cases: built without SentencePiece' && exit 77")
+endif()
 find_library(DNNL_LIBRARY dnnl REQUIRED)
 find_path(DNNL_INCLUDE oneapi/dnnl/dnnl.h REQUIRED)
 target_include_directories(etude_dependencies SYSTEM INTERFACE ${DNNL_INCLUDE})
@@ -23,12 +46,12 @@ target_link_libraries(etude_dependencies INTERFACE
     PkgConfig::PROTOBUF_C
     PkgConfig::UTF8PROC
     PkgConfig::PCRE2
-    PkgConfig::SENTENCEPIECE
+    $<$<BOOL:${SENTENCEPIECE_FOUND}>:PkgConfig::SENTENCEPIECE>
     ${DNNL_LIBRARY}
     OpenMP::OpenMP_C
     Threads::Threads
     ZLIB::ZLIB
-    stdc++                   # one file of ours is C++; what links us need not be
+    $<$<BOOL:${SENTENCEPIECE_FOUND}>:stdc++>  # our one C++ file; what links us need not be C++
     m
 )
 
@@ -43,4 +66,4 @@ else()
 endif()
 string(JOIN " " ETUDE_STATIC_LIBRARIES
     -lyaml -ljansson -lxxhash -lprotobuf-c -lutf8proc -lpcre2-8
-    -lsentencepiece -lsentencepiece_train -ldnnl -lz ${openmp_flag} -lstdc++ -lpthread -lm)
+    ${sentencepiece_libraries} -ldnnl -lz ${openmp_flag} -lstdc++ -lpthread -lm)

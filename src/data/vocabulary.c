@@ -110,36 +110,38 @@ void et_vocabulary_close(et_vocabulary *vocabulary)
 
 /* ---- using it --------------------------------------------------------------------------- */
 
-/* The loaded model, or NULL. */
-static const et_sentencepiece *model_of(const et_vocabulary *vocabulary, et_error *error)
+/* model becomes the loaded one. */
+static int get_model(const et_sentencepiece **model, const et_vocabulary *vocabulary,
+                     et_error *error)
 {
     loaded *shared = vocabulary->loaded;
-    et_sentencepiece *model = atomic_load_explicit(&shared->model, memory_order_acquire);
-    if (model)
-        return model;
-    pthread_mutex_lock(&shared->mutex);
-    model = atomic_load_explicit(&shared->model, memory_order_relaxed);
-    if (!model && !et_sentencepiece_load(&model, &vocabulary->facts, vocabulary->bytes,
-                                         vocabulary->length, vocabulary->name, error))
-        atomic_store_explicit(&shared->model, model, memory_order_release);
-    pthread_mutex_unlock(&shared->mutex);
-    return model;
+    et_sentencepiece *found = atomic_load_explicit(&shared->model, memory_order_acquire);
+    int status = ET_OK;
+    if (!found) {
+        pthread_mutex_lock(&shared->mutex);
+        found = atomic_load_explicit(&shared->model, memory_order_relaxed);
+        if (!found)
+            status = et_sentencepiece_load(&found, &vocabulary->facts, vocabulary->bytes,
+                                           vocabulary->length, vocabulary->name, error);
+        atomic_store_explicit(&shared->model, found, memory_order_release);
+        pthread_mutex_unlock(&shared->mutex);
+    }
+    *model = found;
+    return status;
 }
 
 int et_vocabulary_load(const et_vocabulary *vocabulary, et_error *error)
 {
-    et_error own = ET_ERROR_INIT;
-    if (model_of(vocabulary, &own))
-        return ET_OK;
-    return et_fail(error, own.status, "%s", own.text);
+    const et_sentencepiece *model;
+    return get_model(&model, vocabulary, error);
 }
 
 int et_vocabulary_encode(const et_vocabulary *vocabulary, const char *text, size_t length,
                          et_pieces *pieces, et_error *error)
 {
-    int status = et_vocabulary_load(vocabulary, error);
-    return status ? status
-                  : et_sentencepiece_encode(vocabulary->loaded->model, text, length, pieces, error);
+    const et_sentencepiece *model;
+    int status = get_model(&model, vocabulary, error);
+    return status ? status : et_sentencepiece_encode(model, text, length, pieces, error);
 }
 
 int et_vocabulary_decode(const et_vocabulary *vocabulary, const int32_t *ids, size_t count,
@@ -149,16 +151,16 @@ int et_vocabulary_decode(const et_vocabulary *vocabulary, const int32_t *ids, si
         if (ids[i] < 0 || ids[i] >= vocabulary->facts.pieces)
             return et_fail(error, ET_EDATA, "sub-word %d is not in the vocabulary of %d",
                            (int)ids[i], (int)vocabulary->facts.pieces);
-    int status = et_vocabulary_load(vocabulary, error);
-    return status ? status
-                  : et_sentencepiece_decode(vocabulary->loaded->model, ids, count, out, error);
+    const et_sentencepiece *model;
+    int status = get_model(&model, vocabulary, error);
+    return status ? status : et_sentencepiece_decode(model, ids, count, out, error);
 }
 
 const char *et_vocabulary_piece(const et_vocabulary *vocabulary, int32_t id)
 {
     const et_sentencepiece *model = NULL;
-    if (id >= 0 && id < vocabulary->facts.pieces)
-        model = model_of(vocabulary, NULL);
+    if (id >= 0 && id < vocabulary->facts.pieces && get_model(&model, vocabulary, NULL))
+        return "";
     return model ? et_sentencepiece_piece(model, id) : "";
 }
 

@@ -7,55 +7,9 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "base/strbuf.h"
+#include "data/made_model.h"
 #include "data/vocabulary.h"
 #include "skip.h"
-
-enum { NORMAL = 1, UNKNOWN = 2, CONTROL = 3, USER_DEFINED = 4 };
-
-typedef struct piece {
-    const char *text;
-    int type;
-} piece;
-
-/* Fields shorter than 128 bytes. */
-static void put_text(et_strbuf *out, const char *tag, const char *text)
-{
-    et_strbuf_append_bytes(out, tag, strlen(tag));
-    et_strbuf_printf(out, "%c%s", (int)strlen(text), text);
-}
-
-static void put_piece(et_strbuf *out, const piece *one)
-{
-    et_strbuf body = ET_STRBUF_INIT;
-    put_text(&body, "\x0a", one->text);
-    et_strbuf_append_bytes(&body, "\x15\0\0\0\0", 5); /* score */
-    if (one->type != NORMAL)
-        et_strbuf_printf(&body, "\x18%c", one->type);
-    et_strbuf_printf(out, "\x0a%c", (int)body.length);
-    et_strbuf_append_bytes(out, et_strbuf_text(&body), body.length);
-    et_strbuf_release(&body);
-}
-
-/* A BPE model of the pieces; texts of its symbols where they are not NULL. */
-static void put_model(et_strbuf *out, const piece *pieces, const char *bos, const char *eos,
-                      const char *pad)
-{
-    et_strbuf trainer = ET_STRBUF_INIT;
-    et_strbuf_printf(&trainer, "\x18\x02");
-    if (bos)
-        put_text(&trainer, "\xf2\x02", bos);
-    if (eos)
-        put_text(&trainer, "\xfa\x02", eos);
-    if (pad)
-        put_text(&trainer, "\x82\x03", pad);
-    for (; pieces->text; pieces++)
-        put_piece(out, pieces);
-    et_strbuf_printf(out, "\x12%c", (int)trainer.length);
-    et_strbuf_append_bytes(out, et_strbuf_text(&trainer), trainer.length);
-    et_strbuf_append_bytes(out, "\x1a\0", 2); /* a normalizer that does nothing */
-    et_strbuf_release(&trainer);
-}
 
 #define WORDS                                                                                      \
     { "a", NORMAL },                                                                               \
@@ -125,10 +79,13 @@ static void test_vocabulary_check__as_the_library(void **state)
             et_vocabulary_parse(&vocabulary, et_strbuf_text(&model), model.length, "it", &error);
         bool whole = rows[i].facts.eos >= 0 && rows[i].facts.unk >= 0;
         assert_int_equal(status, whole ? ET_OK : ET_EFORMAT);
-        if (whole && et_vocabulary_load(vocabulary, &error))
-            fail_msg("%s", error.text);
+        int loaded = whole ? et_vocabulary_load(vocabulary, &error) : ET_OK;
         et_vocabulary_close(vocabulary);
         et_strbuf_release(&model);
+        if (loaded == ET_ECONFIG)
+            test_skip("built without SentencePiece");
+        if (loaded)
+            fail_msg("%s", error.text);
     }
 }
 
