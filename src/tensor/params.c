@@ -1,3 +1,20 @@
+/* The parameter store: an array of declarations in the order in which names first came, a map
+ * from name to place, and flat arrays in which parameters stand side by side. Its life has
+ * two halves: while it is open, graphs declare and nothing has memory; materialize makes the
+ * arrays at their final size, after which no name is added and no array moves.
+ *
+ * Invariants:
+ *   (1) offsets ascend with the index and are multiples of FLAT_ALIGN;
+ *   (2) parameter i holds et_shape_count(shape) elements from its offset, and what is left up
+ *       to the next offset is padding, zero for ever;
+ *   (3) by_name's keys are the items' own names, so both live equally long;
+ *   (4) in_use is values or a borrowed array of the same layout, never NULL once materialize
+ *       has succeeded.
+ *
+ * Flat arrays rather than an allocation for each parameter: the optimizer, clipping, averages
+ * and checkpoints are then loops over one array that threads can cut anywhere, and a sum over
+ * all gradients has one order, whatever tensors the model is cut into. Memory: 8 bytes an
+ * element, 10 with the bfloat16 shadow. */
 #include <etude/params.h>
 
 #include <math.h>
@@ -8,26 +25,32 @@
 #include "base/dtype.h"
 #include "base/map.h"
 
+/* Elements: 64 bytes of float32, a cache line and an AVX-512 register, so every parameter
+ * begins where a kernel may load it aligned, and no line is shared by two of them. */
 #define FLAT_ALIGN 16
 
 typedef struct param {
-    char *name;
-    et_shape shape;
-    et_init init;
+    char *name;     /* owned */
+    et_shape shape; /* fixed by the first declaration */
+    et_init init;   /* how et_init_draw fills it */
     int64_t offset; /* in the flat arrays */
 } param;
 
 struct et_params {
-    param *items;
+    param *items; /* owned; [count], in order of first declaration */
+    /* Of items: in use, and room for. */
     int count, capacity;
-    et_map by_name;
-    int64_t flat_size, elements;
-    float *values, *gradients; /* NULL before materialize */
-    et_bf16 *shadow;
-    float *in_use; /* values, or what et_params_use gave */
-    uint64_t version;
+    et_map by_name;              /* name to index */
+    int64_t flat_size, elements; /* with padding, and without */
+    float *values, *gradients;   /* NULL before materialize */
+    et_bf16 *shadow;             /* NULL: not kept */
+    /* What runs read: the average for the time of an evaluation with it, else the values,
+     * which alone are trained. */
+    float *in_use;    /* values, or what et_params_use gave */
+    uint64_t version; /* counts changes, for those who keep packed copies */
 };
 
+/* In double, rounded once: the same bits on every machine. */
 et_init et_init_glorot_uniform(int64_t fan_in, int64_t fan_out)
 {
     return (et_init){ ET_INIT_UNIFORM, (float)sqrt(6.0 / (double)(fan_in + fan_out)) };
@@ -39,6 +62,7 @@ int et_params_new(et_params **out, et_error *error)
     return *out ? ET_OK : et_alloc_failed(error, sizeof **out, "a parameter store");
 }
 
+/* The borrowed in_use is not freed, it is values or somebody else's. */
 void et_params_free(et_params *params)
 {
     if (!params)
@@ -53,6 +77,8 @@ void et_params_free(et_params *params)
     et_free(params);
 }
 
+/* Room for one more declaration. Doubling; items may move, which is why nothing outside holds
+ * a pointer to one. */
 static int grow(et_params *params, et_error *error)
 {
     if (params->count < params->capacity)
@@ -66,6 +92,8 @@ static int grow(et_params *params, et_error *error)
     return ET_OK;
 }
 
+/* A second declaration is how graphs share a store (training, scoring, decoding): it must
+ * agree in shape. Its start value is not looked at, the first one counts. */
 static int declared_again(const et_params *params, int index, et_shape shape, et_error *error)
 {
     const param *known = &params->items[index];
@@ -76,6 +104,9 @@ static int declared_again(const et_params *params, int index, et_shape shape, et
                    et_shape_print(known->shape, was), et_shape_print(shape, now));
 }
 
+/* The order of the checks is the contract: a known name is looked up first, so a graph built
+ * after materialize may still declare what exists. The name is in the map before it is in
+ * items: a failure of either leaves the store as it was. */
 int et_params_declare(et_params *params, const char *name, et_shape shape, et_init init, int *index,
                       et_error *error)
 {
@@ -84,6 +115,8 @@ int et_params_declare(et_params *params, const char *name, et_shape shape, et_in
         *index = (int)known;
         return declared_again(params, *index, shape, error);
     }
+    /* Closed: graphs made later (scoring, decoding) may use a part of the set and add
+     * nothing. */
     if (params->values)
         return et_fail(error, ET_EGRAPH, "parameter %s: not part of this model", name);
     if (grow(params, error))
@@ -94,6 +127,7 @@ int et_params_declare(et_params *params, const char *name, et_shape shape, et_in
         et_free(copy);
         return et_alloc_failed(error, strlen(name), "a parameter's name");
     }
+    /* Rounded up, so that the next parameter begins on a multiple again (invariant 1). */
     int64_t size = et_shape_count(shape);
     *item = (param){ copy, shape, init, params->flat_size };
     params->elements += size;
@@ -102,6 +136,8 @@ int et_params_declare(et_params *params, const char *name, et_shape shape, et_in
     return ET_OK;
 }
 
+/* Arrays come zeroed, which makes the padding zero; from there on whoever writes a parameter
+ * writes its elements only. After a failure the store can be freed and nothing else. */
 int et_params_materialize(et_params *params, bool shadow, et_error *error)
 {
     et_assert(!params->values);
@@ -112,10 +148,12 @@ int et_params_materialize(et_params *params, bool shadow, et_error *error)
     if (!params->values || !params->gradients || (shadow && !params->shadow))
         return et_alloc_failed(error, size * 10, "parameters");
     params->in_use = params->values;
+    /* All is zero, the shadow too: there is nothing to round. */
     et_params_changed(params, false);
     return ET_OK;
 }
 
+/* The values alone tell: materialize either makes all arrays or fails the run. */
 bool et_params_ready(const et_params *params)
 {
     return params->values != NULL;
@@ -160,12 +198,14 @@ int64_t et_params_offset(const et_params *params, int index)
     return params->items[index].offset;
 }
 
+/* Hashed, for restoring by name; graphs keep the index that declare gave them. */
 int et_params_find(const et_params *params, const char *name)
 {
     int64_t index;
     return et_map_get(&params->by_name, name, &index) ? (int)index : -1;
 }
 
+/* Values are those in use; gradients and shadow are the store's own, whatever is in use. */
 float *et_params_values(et_params *params)
 {
     return params->in_use;
@@ -181,6 +221,8 @@ et_bf16 *et_params_shadow(et_params *params)
     return params->shadow;
 }
 
+/* The optimizer writes the shadow in its own pass while weights are in cache; here it is for
+ * everybody else. Rounding an element depends on no other, so threads do not change bits. */
 void et_params_changed(et_params *params, bool refresh_shadow)
 {
     params->version++;
@@ -196,6 +238,7 @@ uint64_t et_params_version(const et_params *params)
     return params->version;
 }
 
+/* The shadow follows: bfloat16 products must see the same weights as float32 ones. */
 void et_params_use(et_params *params, float *values)
 {
     params->in_use = values ? values : params->values;

@@ -1,12 +1,19 @@
+/* Shapes as values. Nothing here allocates or fails; sizes are the caller's to check, who
+ * knows what is too large (a setting, a file's header). Sizes past the rank are zero in the
+ * shapes made here, and nobody looks at them. */
 #include <etude/tensor.h>
 
 #include <stdio.h>
+
+#include "base/assert.h"
 
 et_shape et_shape_scalar(void)
 {
     return (et_shape){ 0, { 0 } };
 }
 
+/* A vector, and a matrix: the two kinds that models here are made of. A view may have more,
+ * up to ET_RANK_MAX, since tensors in files do. */
 et_shape et_shape_1(int64_t size)
 {
     return (et_shape){ 1, { size } };
@@ -17,31 +24,39 @@ et_shape et_shape_2(int64_t rows, int64_t columns)
     return (et_shape){ 2, { rows, columns } };
 }
 
+/* The empty product is 1: a scalar has one element. */
 int64_t et_shape_count(et_shape shape)
 {
+    et_assert(shape.rank >= 0 && shape.rank <= ET_RANK_MAX);
     int64_t count = 1;
     for (int i = 0; i < shape.rank; i++)
         count *= shape.size[i];
     return count;
 }
 
+/* Rows are dense, so bytes are elements times the size of one. */
 size_t et_tensor_bytes(et_tensor tensor)
 {
     return (size_t)et_shape_count(tensor.shape) * et_dtype_size(tensor.dtype);
 }
 
+/* [4] and [1, 4] are two shapes: nothing here broadcasts. */
 bool et_shape_equal(et_shape left, et_shape right)
 {
     if (left.rank != right.rank)
         return false;
+    /* Past the rank nothing is compared: a shape from elsewhere may hold anything there. */
     for (int i = 0; i < left.rank; i++)
         if (left.size[i] != right.size[i])
             return false;
     return true;
 }
 
+/* "[]" for a scalar, "[128, 384]" for a matrix. ET_SHAPE_TEXT_MAX holds four numbers of any
+ * 64 bits with their commas, so nothing is ever cut. */
 char *et_shape_print(et_shape shape, char text[ET_SHAPE_TEXT_MAX])
 {
+    et_assert(shape.rank >= 0 && shape.rank <= ET_RANK_MAX);
     int length = snprintf(text, ET_SHAPE_TEXT_MAX, "[");
     for (int i = 0; i < shape.rank; i++)
         length += snprintf(text + length, (size_t)(ET_SHAPE_TEXT_MAX - length), "%s%lld",
