@@ -1,14 +1,24 @@
-/* Start values: one loop over pieces of the flat array, which threads share, so that many small
- * parameters and one large one take equally long. */
+/* Start values: one loop over pieces of the flat array, which threads share, so that many
+ * small parameters and one large one take equally long.
+ *
+ * Every number is counted (base/philox.h): a function of the seed, the parameter's name and
+ * the element's place inside the parameter, at step 0. Where a piece begins and which thread
+ * draws it change nothing, and a layer that is added elsewhere in the model leaves the start
+ * values of all others as they were. Padding between parameters is not touched and stays
+ * zero. */
 #include <etude/nn.h>
 
 #include "base/assert.h"
 #include "base/philox.h"
 #include "kernel/kernels.h"
 
-#define PIECE 8192 /* below ET_GRAIN: kernels start no threads of their own in a piece */
+/* Elements that a thread takes at once: 32 KiB of values, below ET_GRAIN, so that kernels start
+ * no threads of their own in a piece; some hundreds of pieces for a model of a few million
+ * weights, so that threads finish together. */
+#define PIECE 8192
 
-/* Elements first .. first + count of a parameter. */
+/* Elements first .. first + count of parameter index, written to `to`, which is where `first`
+ * stands. The kernel takes `first` as well: it counts from the parameter's own start. */
 static void draw(const et_kernels *kernels, const et_params *params, int index, float *to,
                  int64_t first, int64_t count, uint64_t seed)
 {
@@ -22,6 +32,7 @@ static void draw(const et_kernels *kernels, const et_params *params, int index, 
         kernels->draw_normal(to, first, count, init.scale, random);
         break;
     default:
+        et_assert(init.kind == ET_INIT_ZEROS || init.kind == ET_INIT_ONES);
         for (int64_t i = 0; i < count; i++)
             to[i] = init.kind == ET_INIT_ONES ? 1 : 0;
     }
@@ -30,6 +41,8 @@ static void draw(const et_kernels *kernels, const et_params *params, int index, 
 /* The last parameter that begins at or before a place in the flat arrays. */
 static int parameter_at(const et_params *params, int64_t place)
 {
+    /* Invariant: the parameter at low begins at or before place, the one at high after it (or
+     * does not exist). Offset 0 belongs to parameter 0, so low = 0 is true from the start. */
     int low = 0, high = et_params_count(params);
     while (high - low > 1) {
         int middle = low + (high - low) / 2;
@@ -41,6 +54,8 @@ static int parameter_at(const et_params *params, int64_t place)
     return low;
 }
 
+/* What lies in [begin, end) of every parameter that reaches into it. The first may have begun
+ * in a piece before, the last may end in one behind; between them are whole ones. */
 static void draw_piece(const et_kernels *kernels, et_params *params, int64_t begin, int64_t end,
                        uint64_t seed)
 {
@@ -53,13 +68,17 @@ static void draw_piece(const et_kernels *kernels, et_params *params, int64_t beg
             break;
         if (to > end)
             to = end;
+        /* Nothing is left of a parameter whose padding alone reaches into this piece. */
         if (to > from)
             draw(kernels, params, i, values + from, from - offset, to - from, seed);
     }
+    /* The shadow while the piece is in cache. */
     if (et_params_shadow(params))
         kernels->to_bf16(et_params_shadow(params) + begin, values + begin, end - begin);
 }
 
+/* Pieces differ in cost (zeros are cheap, normal numbers are not), so threads take them one
+ * by one. */
 void et_init_draw(et_params *params, uint64_t seed)
 {
     et_assert(et_params_ready(params));

@@ -1,10 +1,16 @@
+/* Layers as equations over nodes. Each declares what it learns in the scope it is given and
+ * returns the node of its result; none keeps state, and an error (a width that does not fit)
+ * is kept by the graph, so nothing is checked on the way. A poison input has rank 0: the
+ * widths below become 0, and the node that is made of them is poison too. */
 #include <etude/nn.h>
 
 #include "base/assert.h"
 
+/* ORDER et_activation: an option's choice is an index into both. */
 const char *const et_activation_names[] = { "linear",  "relu",  "gelu", "tanh",
                                             "sigmoid", "swish", NULL };
 
+/* LINEAR is no node at all: the graph has nothing to run for it. */
 et_node *et_activate(et_node *x, et_activation activation)
 {
     switch (activation) {
@@ -24,16 +30,21 @@ et_node *et_activate(et_node *x, et_activation activation)
     }
 }
 
+/* The defaults: with a bias, linear, Glorot's limit. */
 et_node *et_dense(et_scope *scope, et_node *x, int64_t units)
 {
     static const et_dense_options defaults = { 0 };
     return et_dense_with(scope, x, units, &defaults);
 }
 
+/* y = f(x W + b), W [in, units] uniform in Glorot's limit sqrt(6 / (in + units)) unless
+ * options give another, b [units] zeros. Relu is part of the product's own pass over its
+ * result; the other activations are nodes behind it, which exec fuses where it can. */
 et_node *et_dense_with(et_scope *scope, et_node *x, int64_t units, const et_dense_options *options)
 {
     et_shape in = et_node_shape(x);
     int64_t width = in.rank == 2 ? in.size[1] : 0;
+    /* Options can only narrow or widen the limit; the kind of draw stays. */
     et_init init = et_init_glorot_uniform(width, units);
     if (options->init_limit > 0)
         init.scale = options->init_limit;
@@ -47,6 +58,8 @@ et_node *et_dense_with(et_scope *scope, et_node *x, int64_t units, const et_dens
     return matmul.relu ? y : et_activate(y, options->activation);
 }
 
+/* y = (x - mean) / sqrt(variance + epsilon) * scale + offset, over each row's columns (Ba,
+ * Kiros and Hinton 2016). Ones and zeros at the start: only the norm itself. */
 et_node *et_norm(et_scope *scope, et_node *x, float epsilon)
 {
     et_shape in = et_node_shape(x);

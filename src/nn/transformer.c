@@ -1,3 +1,17 @@
+/* The Transformer as equations over nodes; nn/transformer.h says what it computes. Three
+ * graphs come from here: the whole model (encode, then the decoder over complete targets),
+ * the encoder with each decoder layer's cross keys and values, and one decoder step against
+ * caches. They are built from the same few functions in the same scopes, because scopes name
+ * parameters: what training writes to "decoder/layer_0/cross_attention/key_value/weight" the
+ * others read.
+ *
+ * Queries, keys and values of self-attention are one product of width 3 D, those of the
+ * encoder's output one of width 2 D: one pass over the input and one larger product instead
+ * of three. In the caches k and v stand side by side for the same reason.
+ *
+ * Data flows as packed rows: [tokens, width] without padding, sentences one behind the other
+ * and offsets that say where each begins. Only attention looks at offsets; everything else
+ * works on rows alone. */
 #include "nn/transformer.h"
 
 #include <math.h>
@@ -5,14 +19,17 @@
 
 #include "base/assert.h"
 
-/* What one sub-layer needs to know about where it stands. */
+/* What one sub-layer needs to know about where it stands. A copy is handed down, it is three
+ * words. */
 typedef struct stack {
     const et_transformer_stack *options;
-    int64_t width, row_tile;
+    int64_t width;    /* D, columns of every node between sub-layers */
+    int64_t row_tile; /* of all products, see et_matmul_options; 0: any */
 } stack;
 
-/* Attention's products are drawn from +-gain sqrt(6 / 2 width), each of q, k, v as if it stood
- * alone: gain 1 in Model Garden; in fairseq 1/sqrt(2) for q, k, v and 1 for the output. */
+/* x W (+ b), W [D, units]. W is drawn from +-gain sqrt(6 / (2 D)), each D columns of it as if
+ * they stood alone: Glorot's limit counts D + D although q, k and v are side by side in W.
+ * gain is 1 in Model Garden; in fairseq 1/sqrt(2) for q, k, v and 1 for the output. */
 static et_node *projection(et_scope *scope, et_node *x, int64_t units, float gain, stack s)
 {
     et_dense_options options = { .no_bias = !s.options->use_bias,
@@ -21,6 +38,7 @@ static et_node *projection(et_scope *scope, et_node *x, int64_t units, float gai
     return et_dense_with(scope, x, units, &options);
 }
 
+/* Of q, k and v. norm_first tells the two traditions apart, here and below. */
 static float input_gain(stack s)
 {
     return s.options->norm_first ? 1 : sqrtf(0.5f);
@@ -33,6 +51,7 @@ static float feed_forward_limit(int64_t inputs, stack s)
     return s.options->norm_first ? 0 : 1 / sqrtf((float)inputs);
 }
 
+/* drop(f(x W1 + b1)) W2 + b2, W1 [D, inner], W2 [inner, D]. */
 static et_node *feed_forward(et_scope *scope, et_node *x, stack s)
 {
     int64_t inner_width = s.options->intermediate_size;
@@ -60,11 +79,14 @@ static et_node *after(et_scope *scope, et_node *x, et_node *f, stack s)
     return s.options->norm_first ? y : et_norm(et_in(scope, "norm"), y, s.options->norm_epsilon);
 }
 
+/* A sub-layer is before, f, after: norm, feed-forward, dropout and sum. */
 static et_node *feed_forward_block(et_scope *scope, et_node *x, stack s)
 {
     return after(scope, x, feed_forward(scope, before(scope, x, s), s), s);
 }
 
+/* Pre-norm stacks need it: the sum of all residuals has not been normed yet. The option
+ * decides, for either kind. */
 static et_node *final_norm(et_scope *scope, et_node *x, stack s)
 {
     return s.options->final_norm ? et_norm(et_in(scope, "final_norm"), x, s.options->norm_epsilon)
@@ -77,6 +99,8 @@ typedef struct segments {
     int64_t source_longest, target_longest;
 } segments;
 
+/* q, k and v are the columns [0, D), [D, 2 D) and [2 D, 3 D) of one product. `longest` bounds
+ * a segment's rows; attention plans its scratch memory with it. */
 static et_node *self_attention_block(et_scope *scope, et_node *x, et_node *offsets, int64_t longest,
                                      bool causal, stack s)
 {
@@ -91,6 +115,8 @@ static et_node *self_attention_block(et_scope *scope, et_node *x, et_node *offse
     return after(scope, x, projection(et_in(scope, "output"), mixed, s.width, 1, s), s);
 }
 
+/* q comes from the decoder, k and v from the encoder's output, which is not normed again
+ * here: the encoder's final norm has done it where there is one. */
 static et_node *cross_attention_block(et_scope *scope, et_node *x, et_node *encoded,
                                       const segments *g, stack s)
 {
@@ -104,6 +130,8 @@ static et_node *cross_attention_block(et_scope *scope, et_node *x, et_node *enco
     return after(scope, x, projection(et_in(scope, "output"), mixed, s.width, 1, s), s);
 }
 
+/* Normal with deviation 1/sqrt(D): after embed's factor sqrt(D) rows have elements of
+ * variance 1, and as the output projection it keeps logits of normed rows near variance 1. */
 et_node *et_transformer_table(et_scope *scope, const et_transformer *model)
 {
     et_init init = { ET_INIT_NORMAL, 1 / sqrtf((float)model->width) };
@@ -111,6 +139,9 @@ et_node *et_transformer_table(et_scope *scope, const et_transformer *model)
                     init);
 }
 
+/* drop(sqrt(D) table[ids] + sinusoid[positions]). Positions are an input because packed rows
+ * do not tell where in its sentence a token stands. root: where the shared table lives; scope
+ * names the dropout. */
 static et_node *embed(et_scope *scope, et_scope *root, const et_transformer *model, et_node *ids,
                       et_node *positions)
 {
@@ -124,6 +155,8 @@ static et_node *tokens(et_scope *scope, const char *name, int64_t count)
     return et_input(scope, name, ET_I32, et_shape_1(count));
 }
 
+/* The two budgets may exceed what one sentence can have: no segment is longer than
+ * max_positions, and attention need not plan for one. */
 static et_node *encode(et_scope *scope, const et_transformer *model, int64_t budget,
                        et_node *offsets, int64_t row_tile)
 {
@@ -147,6 +180,8 @@ et_node *et_transformer_encode(et_scope *scope, const et_transformer *model, int
                   row_tile);
 }
 
+/* The target's ids are shifted by the caller: row t holds the piece before the one to
+ * predict, and causal attention lets it see rows up to t of its sentence. */
 et_node *et_transformer_train(et_scope *scope, const et_transformer *model, int64_t source_budget,
                               int64_t target_budget, int64_t segment_count)
 {
@@ -172,14 +207,18 @@ et_node *et_transformer_train(et_scope *scope, const et_transformer *model, int6
 
 /* ---- decoding --------------------------------------------------------------------------- */
 
+/* The same scope and product as cross_attention_block's key_value, so the same parameters. */
 et_node *et_transformer_cross_cache(et_scope *scope, const et_transformer *model, int layer,
                                     et_node *encoded, int64_t row_tile)
 {
+    et_assert(layer >= 0 && layer < model->decoder.num_layers);
     stack s = { &model->decoder, model->width, row_tile };
     et_scope *at = et_in(et_at(et_in(scope, "decoder"), "layer", layer), "cross_attention");
     return projection(et_in(at, "key_value"), encoded, 2 * model->width, input_gain(s), s);
 }
 
+/* "self_cache_3": no scope in the name but the root's, since the caller binds caches by layer
+ * number. Rows hold k then v, in the type of activations. */
 static et_node *cache_input(et_scope *scope, const char *kind, int layer, int64_t rows,
                             int64_t width)
 {
@@ -191,9 +230,15 @@ static et_node *cache_input(et_scope *scope, const char *kind, int layer, int64_
 
 /* The inputs that all layers of a decoder step share. */
 typedef struct step_inputs {
-    et_node *slot, *self_length, *cross_begin, *cross_length;
+    et_node *slot;         /* [rows, longest]: where each hypothesis' own positions are cached */
+    et_node *self_length;  /* [rows]: positions so far, the one of this step included */
+    et_node *cross_begin;  /* [rows]: first row of its sentence in the cross caches */
+    et_node *cross_length; /* [rows]: and how many */
 } step_inputs;
 
+/* One layer of one step: the three blocks of et_transformer_train with cached attention in
+ * the place of attention. Self-attention writes this step's k and v to the cache first; cross
+ * keys and values were made once for the sentence, by et_transformer_cross_cache. */
 static et_node *decode_layer(et_scope *root, et_scope *layer, int index, et_node *x,
                              const et_transformer_step *step, const step_inputs *inputs, stack s)
 {
@@ -213,9 +258,13 @@ static et_node *decode_layer(et_scope *root, et_scope *layer, int index, et_node
     return feed_forward_block(et_in(layer, "feed_forward"), x, s);
 }
 
+/* The logits are the table once more, transposed, and float32: what is compared and summed
+ * over steps is not rounded to bfloat16. */
 et_node *et_transformer_decode(et_scope *scope, const et_transformer *model,
                                const et_transformer_step *step)
 {
+    et_assert(step->rows > 0 && step->longest > 0);
+    et_assert(step->slots > 0 && step->source_rows > 0);
     stack s = { &model->decoder, model->width, step->row_tile };
     et_scope *decoder = et_in(scope, "decoder");
     step_inputs inputs = {
