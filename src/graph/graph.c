@@ -1,3 +1,14 @@
+/* The graph as a list that only grows. A node is made complete (inputs, attributes, types of
+ * its results) or not at all, and never changes afterwards, but for a loss, whose `gradient`
+ * is set when derivatives are asked for. That the list is in topological order (invariant 1
+ * of graph.h) costs nothing: a builder can only name nodes that exist. Derivative nodes are
+ * appended to the same list, so forward and backward are one graph for exec.
+ *
+ * Memory: nodes, scopes and names are in the graph's arena and live as long as it; the array
+ * of pointers grows outside, because an arena gives nothing back.
+ *
+ * Errors: the first one is kept in the graph, where et_graph_finish finds it; all later ones
+ * are its consequences. A builder that meets poison gives poison without another word. */
 #include "graph/graph.h"
 
 #include <stdarg.h>
@@ -7,6 +18,8 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 
+/* The op table as data, a row for each op; ops.def says what the columns mean. Everything
+ * that is asked of an op by number is answered from here. */
 static const struct {
     const char *name;
     int fewest, most;
@@ -18,18 +31,26 @@ static const struct {
 
 const char *et_op_name(et_op op)
 {
+    et_assert((unsigned)op < ET_OP_COUNT);
     return ops[op].name;
 }
 
+/* A range of the enum: ops.def keeps the element-wise ops together, ADD first, SWISH_GRAD
+ * last. */
 bool et_op_is_elementwise(et_op op)
 {
     return op >= ET_OP_ADD && op <= ET_OP_SWISH_GRAD;
 }
 
+/* The poison node is a member of the graph, so that giving it out cannot fail. Its id -1 is
+ * in no list; its type is a float32 scalar, which is safe to look at for those who do not
+ * ask. */
 int et_graph_new(et_graph **out, et_params *params, const et_graph_options *options,
                  et_error *error)
 {
+    /* NULL: a float32 graph for evaluation. */
     static const et_graph_options defaults = ET_GRAPH_OPTIONS_INIT;
+    et_assert(params);
     et_graph *graph = et_alloc_zero(1, sizeof *graph);
     *out = graph;
     if (!graph)
@@ -47,6 +68,7 @@ int et_graph_new(et_graph **out, et_params *params, const et_graph_options *opti
     return ET_OK;
 }
 
+/* Nodes, scopes and names go with the arena; the store is the caller's. */
 void et_graph_free(et_graph *graph)
 {
     if (!graph)
@@ -56,6 +78,7 @@ void et_graph_free(et_graph *graph)
     et_free(graph);
 }
 
+/* May be asked at any time and again: the error stays. */
 int et_graph_finish(const et_graph *graph, et_error *error)
 {
     if (graph->error.status && error)
@@ -63,6 +86,8 @@ int et_graph_finish(const et_graph *graph, et_error *error)
     return graph->error.status;
 }
 
+/* Formats only what is kept. Poison is returned, so that a builder ends in `return
+ * et_graph_poison(...)`. */
 et_node *et_graph_poison(et_graph *graph, const char *format, ...)
 {
     if (!graph->error.status) {
@@ -75,6 +100,7 @@ et_node *et_graph_poison(et_graph *graph, const char *format, ...)
     return &graph->poison;
 }
 
+/* As poison, with the status that says whose fault it is: ET_ENOMEM and not ET_EGRAPH. */
 static et_node *out_of_memory(et_graph *graph)
 {
     if (!graph->error.status)
@@ -82,6 +108,7 @@ static et_node *out_of_memory(et_graph *graph)
     return &graph->poison;
 }
 
+/* By address: every graph has one. */
 bool et_node_is_poison(const et_node *node)
 {
     return node == &node->graph->poison;
@@ -102,7 +129,8 @@ et_dtype et_graph_act(const et_graph *graph)
     return graph->options.act;
 }
 
-/* A scope with that prefix; the scope itself once memory has run out. */
+/* A scope with that prefix (NULL: there was no memory for it). Once memory has run out the
+ * scope itself is given, so that building goes on to its end, where the error is reported. */
 static et_scope *scope_new(et_scope *parent, const char *prefix)
 {
     et_graph *graph = parent->graph;
@@ -115,6 +143,7 @@ static et_scope *scope_new(et_scope *parent, const char *prefix)
     return scope;
 }
 
+/* Prefixes are whole paths, built once here: naming a node is then one concatenation. */
 et_scope *et_in(et_scope *scope, const char *name)
 {
     return scope_new(scope, et_arena_printf(&scope->graph->arena, "%s%s/", scope->prefix, name));
@@ -126,6 +155,7 @@ et_scope *et_at(et_scope *scope, const char *name, int index)
                      et_arena_printf(&scope->graph->arena, "%s%s_%d/", scope->prefix, name, index));
 }
 
+/* Room for one more node; doubling keeps adding n of them at O(n). */
 static bool grow(et_graph *graph)
 {
     if (graph->count < graph->capacity)
@@ -139,19 +169,27 @@ static bool grow(et_graph *graph)
     return true;
 }
 
+/* In this order: arity, which is a bug in a builder; poison, which makes everything below it
+ * poison; memory; the shape rule, which may refuse. Only then does the node join the list, so
+ * a refused one leaves no trace but its error. name: NULL for nodes that nobody binds or
+ * saves; theirs is for messages, "matmul_17". */
 et_node *et_node_add(et_graph *graph, et_op op, const char *name, et_node *const *inputs,
                      int input_count, const et_attributes *attributes)
 {
     et_assert(input_count >= ops[op].fewest && input_count <= ops[op].most);
-    for (int i = 0; i < input_count; i++)
+    for (int i = 0; i < input_count; i++) {
+        et_assert(inputs[i] && inputs[i]->graph == graph);
         if (et_node_is_poison(inputs[i]))
             return &graph->poison;
+    }
     if (!grow(graph))
         return out_of_memory(graph);
     et_node *node = et_arena_alloc(&graph->arena, sizeof *node);
+    /* The number is the node's id, so generated names are unique in their graph. */
     if (node && !name)
         name = et_arena_printf(&graph->arena, "%s_%d", ops[op].name, graph->count);
-    if (!node || !name)
+    /* The arena's own memory of a failure covers names that a builder could not have made. */
+    if (!node || !name || graph->arena.failed)
         return out_of_memory(graph);
     *node = (et_node){ .graph = graph, .id = graph->count, .op = op, .name = name };
     node->inputs = input_count;
@@ -166,15 +204,21 @@ et_node *et_node_add(et_graph *graph, et_op op, const char *name, et_node *const
     return node;
 }
 
+/* A node is its own first value; its further results are nodes of their own that read it. So
+ * whatever follows has one kind of input, a node with one shape. */
 et_node *et_node_result(et_node *node, int k)
 {
     if (et_node_is_poison(node))
         return node;
     et_assert(k >= 1 && k < node->results);
+    /* shape_RESULT looks the type up in the input with this number; exec gives it the same
+     * memory. */
     et_attributes attributes = { .result = k };
     return et_node_add(node->graph, ET_OP_RESULT, NULL, &node, 1, &attributes);
 }
 
+/* Of the node's own value, result 0; poison answers with a scalar, so a layer may compute on
+ * and be told at the end. */
 et_shape et_node_shape(const et_node *node)
 {
     return node->type[0].shape;

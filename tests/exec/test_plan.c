@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/scarce.h"
 #include "nn/transformer.h"
 
 #define TOKENS   40
@@ -349,6 +350,26 @@ static void test_plan__a_bad_shape_is_named_once(void **state)
     et_params_free(params);
 }
 
+/* The node itself still fits in the arena's block, and must not get in under another name. */
+static void test_plan__a_name_without_memory_is_an_error(void **state)
+{
+    (void)state;
+    static char name[70000];
+    memset(name, 'n', sizeof name - 1);
+    et_error error = ET_ERROR_INIT;
+    et_params *params;
+    et_graph *graph;
+    assert_int_equal(et_params_new(&params, &error), ET_OK);
+    assert_int_equal(et_graph_new(&graph, params, NULL, &error), ET_OK);
+    et_input(et_graph_scope(graph), "x", ET_F32, et_shape_1(4));
+    scarce_begin(0);
+    et_input(et_graph_scope(graph), name, ET_F32, et_shape_1(4));
+    scarce_end();
+    assert_int_equal(et_graph_finish(graph, &error), ET_ENOMEM);
+    et_graph_free(graph);
+    et_params_free(params);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -363,6 +384,7 @@ int main(void)
         cmocka_unit_test(test_plan__names_the_first_bad_value),
         cmocka_unit_test(test_plan__whole_gradient),
         cmocka_unit_test(test_plan__a_bad_shape_is_named_once),
+        cmocka_unit_test(test_plan__a_name_without_memory_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
