@@ -1,9 +1,25 @@
-/* Derivative rules, graph to graph: one function per op, which adds the nodes of d(loss)/d(input)
- * for each input that has one, given dy = d(loss)/d(result). Nodes are visited from the loss
- * backwards; a node used several times gets the sum.
+/* Derivative rules, graph to graph: one function per op, which adds the nodes of
+ * d(loss)/d(input) for each input that has one, given dy = d(loss)/d(result). Nodes are
+ * visited from the loss backwards; a node used several times gets the sum. (Reverse
+ * accumulation: Griewank and Walther, "Evaluating derivatives", 2008, chapter 3.) The work is
+ * that of a few forward passes however many parameters there are.
  *
- * A parameter's several contributions are added as well; an embedding's is scattered into what
- * is there already (EMBEDDING_GRAD's base), so a tied table's gradient is one buffer. */
+ * A parameter's several contributions are added as well; an embedding's is scattered into
+ * what is there already (EMBEDDING_GRAD's base), so a tied table's gradient is one buffer.
+ *
+ * Invariants:
+ *   (1) when node i is visited, all nodes that read it have been (inputs have smaller ids),
+ *       so of[i] is whole;
+ *   (2) of[i] stays NULL for a node without a parameter behind it: ids, labels, offsets and
+ *       what is computed from them alone;
+ *   (3) a rule reads forward nodes and adds new ones behind them; of and needed have entries
+ *       for the forward ones only, so derivatives of derivatives are not asked for.
+ *
+ * Example, loss = sum(w x + b): SUM gives FILL(one), the shape of the product; MATMUL with
+ * its bias gives x^T FILL to w and COLUMN_SUM(FILL) to b, and nothing to x, an input.
+ *
+ * To write a rule: give() every input its share; ask is_needed() first where making it adds a
+ * node; end in not_differentiable() where there is none. */
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "graph/graph.h"
@@ -15,15 +31,20 @@ typedef struct gradients {
     int count;    /* nodes of the forward graph */
 } gradients;
 
+/* Nodes made here (id from count on) are never differentiated again. */
 static bool is_needed(const gradients *g, const et_node *node)
 {
     return node->id < g->count && g->needed[node->id];
 }
 
+/* Adds gradient to what is known of d(loss)/d(node). The first one is kept as it is, without
+ * a zero to add it to; the order of later ones is that of the visit and so always the same. */
 static void give(gradients *g, et_node *node, et_node *gradient)
 {
     if (!is_needed(g, node))
         return;
+    et_assert(et_node_is_poison(gradient) ||
+              et_shape_equal(node->type[0].shape, gradient->type[0].shape));
     et_node **known = &g->of[node->id];
     if (!*known)
         *known = gradient;
@@ -37,6 +58,7 @@ static et_node *binary(et_op op, et_node *a, et_node *b)
     return et_node_add(a->graph, op, NULL, inputs, 2, NULL);
 }
 
+/* Leaves have no inputs to pass anything on to. */
 static void grad_INPUT(gradients *g, et_node *node, et_node *dy)
 {
     (void)g, (void)node, (void)dy;
@@ -52,12 +74,14 @@ static void grad_POSITIONS(gradients *g, et_node *node, et_node *dy)
     (void)g, (void)node, (void)dy;
 }
 
-/* A model that uses them has a loss that cannot be differentiated. */
+/* For ops that are made by derivatives, and for decoding. The graph is poisoned, not the program
+ * stopped: a model that uses one of them in its loss is the world's fault, found when built. */
 static void not_differentiable(gradients *g, et_node *node)
 {
     et_graph_poison(g->graph, "%s: %s has no derivative", node->name, et_op_name(node->op));
 }
 
+/* A rule for the table that refuses: grad_<id>, as a row of ops.def asks for. */
 #define NO_DERIVATIVE(id)                                                                          \
     static void grad_##id(gradients *g, et_node *node, et_node *dy)                                \
     {                                                                                              \
@@ -78,12 +102,14 @@ NO_DERIVATIVE(ATTENTION_GRAD)
 NO_DERIVATIVE(CACHED_ATTENTION)
 #undef NO_DERIVATIVE
 
+/* y = a + b: da = db = dy, and a + a gets it twice, by give. */
 static void grad_ADD(gradients *g, et_node *node, et_node *dy)
 {
     give(g, node->input[0], dy);
     give(g, node->input[1], dy);
 }
 
+/* y = a - b: da = dy, db = -dy. */
 static void grad_SUB(gradients *g, et_node *node, et_node *dy)
 {
     give(g, node->input[0], dy);
@@ -91,6 +117,7 @@ static void grad_SUB(gradients *g, et_node *node, et_node *dy)
         give(g, node->input[1], et_scale(dy, -1));
 }
 
+/* y = a b: da = dy b, db = dy a, element by element. */
 static void grad_MUL(gradients *g, et_node *node, et_node *dy)
 {
     if (is_needed(g, node->input[0]))
@@ -99,11 +126,13 @@ static void grad_MUL(gradients *g, et_node *node, et_node *dy)
         give(g, node->input[1], et_mul(dy, node->input[0]));
 }
 
+/* y = c x: dx = c dy. */
 static void grad_SCALE(gradients *g, et_node *node, et_node *dy)
 {
     give(g, node->input[0], et_scale(dy, node->attributes.x));
 }
 
+/* y[t] = x[t] + b: dx = dy, db = the sum of dy over rows, in float32 as b is. */
 static void grad_BIAS(gradients *g, et_node *node, et_node *dy)
 {
     give(g, node->input[0], dy);
@@ -111,50 +140,62 @@ static void grad_BIAS(gradients *g, et_node *node, et_node *dy)
         give(g, node->input[1], et_node_add(g->graph, ET_OP_COLUMN_SUM, NULL, &dy, 1, NULL));
 }
 
-/* relu' is known from y, so x need not be kept. */
+/* y = max(x, 0): dx = dy where y > 0. From y rather than x, so x need not be kept. */
 static void grad_RELU(gradients *g, et_node *node, et_node *dy)
 {
     give(g, node->input[0], binary(ET_OP_RELU_GRAD, dy, node));
 }
 
+/* y = x Phi(x): dx = dy (Phi(x) + x phi(x)), phi the normal density. y does not tell x: gelu
+ * is not monotonic. */
 static void grad_GELU(gradients *g, et_node *node, et_node *dy)
 {
     give(g, node->input[0], binary(ET_OP_GELU_GRAD, dy, node->input[0]));
 }
 
+/* y = tanh x: dx = dy (1 - y^2). */
 static void grad_TANH(gradients *g, et_node *node, et_node *dy)
 {
     give(g, node->input[0], binary(ET_OP_TANH_GRAD, dy, node));
 }
 
+/* y = 1 / (1 + e^-x): dx = dy y (1 - y). */
 static void grad_SIGMOID(gradients *g, et_node *node, et_node *dy)
 {
     give(g, node->input[0], binary(ET_OP_SIGMOID_GRAD, dy, node));
 }
 
+/* y = x s(x), s the sigmoid: dx = dy (s + x s (1 - s)); from x, as gelu. */
 static void grad_SWISH(gradients *g, et_node *node, et_node *dy)
 {
     give(g, node->input[0], binary(ET_OP_SWISH_GRAD, dy, node->input[0]));
 }
 
-/* The same mask falls on dy: same site, same elements. */
+/* y = mask x / (1 - rate): dx = mask dy / (1 - rate), which is dropout of dy. Same site, same
+ * elements, so the same mask: none is kept between the passes. */
 static void grad_DROPOUT(gradients *g, et_node *node, et_node *dy)
 {
     give(g, node->input[0], et_node_add(g->graph, ET_OP_DROPOUT, NULL, &dy, 1, &node->attributes));
 }
 
+/* y = sum of x: every element of dx is dy. */
 static void grad_SUM(gradients *g, et_node *node, et_node *dy)
 {
     give(g, node->input[0], binary(ET_OP_FILL, dy, node->input[0]));
 }
 
+/* A product of stored matrices, with transposes as flags: nothing is moved. f32: the result's
+ * type. */
 static et_node *product(et_node *a, bool transpose_a, et_node *b, bool transpose_b, bool f32)
 {
     et_matmul_options options = { transpose_a, transpose_b, false, f32, 0 };
     return et_matmul(a, b, NULL, &options);
 }
 
-/* C = A B: dA = dC B^T, dB = A^T dC; with A or B stored transposed, the transposes of these. */
+/* C = A B: dA = dC B^T, dB = A^T dC; with A or B stored transposed, the transposes of these
+ * (dA^T = B dC^T, dB^T = dC^T A). The relu inside a product is undone first: C > 0 tells
+ * where it let through, and the bias was added before it. A parameter's derivative is float32
+ * however activations are typed; an activation's is of its own type. */
 static void grad_MATMUL(gradients *g, et_node *node, et_node *dy)
 {
     const et_matmul_options *o = &node->attributes.matmul;
@@ -177,6 +218,10 @@ static void grad_MATMUL(gradients *g, et_node *node, et_node *dy)
     }
 }
 
+/* With n = (x - mean) r, r the reciprocal deviation, y = gamma n + beta and g = gamma dy:
+ *   dx = r (g - mean(g) - n mean(g n)),  dgamma = sum of dy n,  dbeta = sum of dy,
+ * means over a row's columns, sums over rows. One node makes all three in one pass over x and
+ * dy, with mean and r as the forward pass left them (result 1). */
 static void grad_LAYER_NORM(gradients *g, et_node *node, et_node *dy)
 {
     et_node *inputs[] = { dy, node->input[0], et_node_result(node, 1), node->input[1] };
@@ -186,6 +231,10 @@ static void grad_LAYER_NORM(gradients *g, et_node *node, et_node *dy)
     give(g, node->input[2], et_node_result(dx, 2));
 }
 
+/* dtable[ids[t]] += scale dy[t], into what other uses of the table have given so far: ids are
+ * few against the table's rows, and a zeroed table for each use would cost more than the
+ * scatter. The visit goes backwards, so the output projection of a tied table comes first and
+ * is the base. Positions are constants and get nothing. */
 static void grad_EMBEDDING(gradients *g, et_node *node, et_node *dy)
 {
     et_node *table = node->input[1];
@@ -198,6 +247,11 @@ static void grad_EMBEDDING(gradients *g, et_node *node, et_node *dy)
         et_node_add(g->graph, ET_OP_EMBEDDING_GRAD, NULL, inputs, inputs[2] ? 3 : 2, &attributes);
 }
 
+/* Weights are not kept: P = exp(S - lse), S = q k^T / sqrt(d), is made again from q, k and
+ * each row's log-sum-exp (result 1), as Dao et al. 2022, "FlashAttention", section 3.1 and
+ * appendix B. With dP = dout v^T and without dropout:
+ *   dv = P^T dout,  dS = P (dP - rowsum(dout out)),  dq = dS k / sqrt(d),  dk = dS^T q / sqrt(d),
+ * d the width of a head. In self-attention the first result holds dq, dk and dv side by side. */
 static void grad_ATTENTION(gradients *g, et_node *node, et_node *dy)
 {
     et_node *inputs[] = { dy,
@@ -224,6 +278,7 @@ static bool is_root(gradients *g, et_node *node, et_node *dy)
     return !dy;
 }
 
+/* The loss node has made dh and dtable already, as its results 1 and 2. */
 static void grad_VOCABULARY_LOSS(gradients *g, et_node *node, et_node *dy)
 {
     if (!is_root(g, node, dy))
@@ -232,12 +287,14 @@ static void grad_VOCABULARY_LOSS(gradients *g, et_node *node, et_node *dy)
     give(g, node->input[1], et_node_result(node, 2));
 }
 
+/* And here dlogits, as result 1. */
 static void grad_SOFTMAX_LOSS(gradients *g, et_node *node, et_node *dy)
 {
     if (is_root(g, node, dy))
         give(g, node->input[0], et_node_result(node, 1));
 }
 
+/* One rule for each row of ops.def; a row without its function does not compile. */
 static void (*const rules[ET_OP_COUNT])(gradients *, et_node *, et_node *) = {
 #define X(id, name, fewest, most) [ET_OP_##id] = grad_##id,
 #include "graph/ops.def"
@@ -264,6 +321,8 @@ static et_node *seed(et_graph *graph, et_node *loss)
     return et_node_add(graph, ET_OP_INPUT, "one", NULL, 0, &attributes);
 }
 
+/* A row for each parameter that the loss depends on, in order of the parameters' nodes. The
+ * rules may have poisoned the graph; that is reported here, once. */
 static int collect(gradients *g, et_error *error)
 {
     et_graph *graph = g->graph;
@@ -280,6 +339,9 @@ static int collect(gradients *g, et_error *error)
     return et_graph_finish(graph, error);
 }
 
+/* The loss first, whatever has been given to it; then downwards every node that a rule has
+ * given something to. Nodes behind the loss (a metric, another loss) have nothing and are
+ * passed over. */
 static int propagate(gradients *g, et_node *loss, et_error *error)
 {
     mark_needed(g);
@@ -295,12 +357,14 @@ static int propagate(gradients *g, et_node *loss, et_error *error)
     return collect(g, error);
 }
 
+/* Working arrays are as long as the forward graph and live for this call only. */
 int et_graph_differentiate(et_graph *graph, et_node *loss, et_error *error)
 {
     if (et_graph_finish(graph, error))
         return graph->error.status;
     et_assert(!graph->gradients);
     size_t count = (size_t)graph->count;
+    et_assert(loss->graph == graph && loss->id >= 0);
     gradients g = { .graph = graph, .count = graph->count };
     g.of = et_alloc_zero(count, sizeof(et_node *));
     g.needed = et_alloc_zero(count, sizeof(bool));

@@ -10,6 +10,7 @@
 
 #include "base/arena.h"
 
+/* ET_OP_INPUT and so on, in the table's order; a range of them is element-wise. */
 typedef enum et_op {
 #define X(id, name, fewest, most) ET_OP_##id,
 #include "graph/ops.def"
@@ -17,6 +18,8 @@ typedef enum et_op {
     ET_OP_COUNT,
 } et_op;
 
+/* The most that a row of ops.def has: ATTENTION_GRAD's inputs; a loss or a norm's derivative
+ * with three results. */
 #define ET_NODE_INPUTS_MAX  7
 #define ET_NODE_RESULTS_MAX 3
 
@@ -41,10 +44,10 @@ typedef struct et_attributes {
 
 struct et_node {
     et_graph *graph;
-    int id; /* place in graph->nodes */
+    int id; /* place in graph->nodes; -1: poison */
     et_op op;
-    const char *name;
-    int inputs, results;
+    const char *name;    /* full name, in the graph's arena */
+    int inputs, results; /* how many of input[] and type[] are in use */
     et_node *input[ET_NODE_INPUTS_MAX];
     et_attributes attributes;
     et_result_type type[ET_NODE_RESULTS_MAX]; /* [0]: the node's own value */
@@ -57,16 +60,16 @@ typedef struct et_param_gradient {
 } et_param_gradient;
 
 struct et_graph {
-    et_arena arena;
-    et_params *params;
+    et_arena arena;    /* nodes, scopes, names, gradients */
+    et_params *params; /* borrowed */
     et_graph_options options;
-    et_scope *root;
-    et_node **nodes;
+    et_scope *root;  /* prefix "" */
+    et_node **nodes; /* [count] in use of [capacity], by id; forward nodes first */
     int count, capacity;
-    et_param_gradient *gradients;
+    et_param_gradient *gradients; /* [gradient_count]; NULL before et_graph_differentiate */
     int gradient_count;
     et_error error; /* the first one; status 0: none */
-    et_node poison;
+    et_node poison; /* what builders return once something is wrong */
 };
 
 struct et_scope {

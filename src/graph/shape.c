@@ -1,12 +1,22 @@
 /* Shape rules: one function per op, which sets the types of a node's results from its inputs
- * or refuses with the reason. */
+ * or refuses with the reason. They are where a model that does not fit together is found, so
+ * a message names the node, the op and both shapes:
+ *   matmul_17 (matmul): inner sizes differ: relu_16 [128, 512] and out/weight [256, 10]
+ * Whoever runs after them (exec, kernels) takes shapes as given and checks nothing again.
+ *
+ * Rules of ops that only derivatives make (..._GRAD, FILL, COLUMN_SUM) copy what the forward
+ * op's rule has checked. Types: products and look-ups give the graph's activation type,
+ * element-wise ops that of their inputs, sums and per-column results float32. */
 #include <stdio.h>
 
 #include "base/assert.h"
 #include "graph/graph.h"
 
+/* Room for the two shapes of a message. */
 #define TEXTS char left[ET_SHAPE_TEXT_MAX], right[ET_SHAPE_TEXT_MAX]
 
+/* Type of input number `input`. Every input is one value: further results are nodes of their
+ * own. */
 static et_shape shape(const et_node *node, int input)
 {
     return node->input[input]->type[0].shape;
@@ -22,6 +32,7 @@ static et_dtype act(const et_node *node)
     return node->graph->options.act;
 }
 
+/* The node's own value, and after it further results in their order. */
 static bool set(et_node *node, et_dtype type, et_shape size)
 {
     node->type[0] = (et_result_type){ type, size };
@@ -34,7 +45,8 @@ static void add_result(et_node *node, et_dtype type, et_shape size)
     node->type[node->results++] = (et_result_type){ type, size };
 }
 
-/* Refuses: names the node, the op and the shapes of two inputs. */
+/* Names the node, the op and inputs a and b with their shapes, which may be the same one.
+ * Returns false, so that a rule ends in `return refuse(...)`. */
 static bool refuse(et_node *node, const char *reason, int a, int b)
 {
     TEXTS;
@@ -49,18 +61,24 @@ static bool is_matrix(et_shape s)
     return s.rank == 2;
 }
 
+/* A bias, scale or offset of `size` columns, or one number for each of `size` rows. */
 static bool is_vector_of(et_shape s, int64_t size)
 {
     return s.rank == 1 && s.size[0] == size;
 }
 
+/* What the builder was told: INPUT, PARAM, POSITIONS, and EMBEDDING_GRAD. */
 static bool leaf(et_node *node)
 {
     return set(node, node->attributes.leaf.dtype, node->attributes.leaf.shape);
 }
 
+/* One or two inputs of one shape and type to a result of the same: nothing is broadcast, a
+ * bias has an op of its own. */
 static bool same(et_node *node)
 {
+    /* Types too: two activations never differ, but a parameter (float32) may meet one
+     * (bfloat16), and there is no silent conversion. */
     if (node->inputs == 2 &&
         (!et_shape_equal(shape(node, 0), shape(node, 1)) || dtype(node, 0) != dtype(node, 1)))
         return refuse(node, "different shapes or types", 0, 1);
@@ -82,12 +100,15 @@ static bool shape_POSITIONS(et_node *node)
     return leaf(node);
 }
 
+/* The type was set by the input's own rule, in the place that the attribute names. */
 static bool shape_RESULT(et_node *node)
 {
+    et_assert(node->attributes.result > 0 && node->attributes.result < node->input[0]->results);
     const et_result_type *type = &node->input[0]->type[node->attributes.result];
     return set(node, type->dtype, type->shape);
 }
 
+/* shape_<id> for every op that maps elements; also the ..._GRAD ones, dy with x or y. */
 #define SAME(id)                                                                                   \
     static bool shape_##id(et_node *node)                                                          \
     {                                                                                              \
@@ -110,6 +131,7 @@ SAME(SIGMOID_GRAD)
 SAME(SWISH_GRAD)
 #undef SAME
 
+/* x [T, D], b [D] to [T, D] of x's type. */
 static bool shape_BIAS(et_node *node)
 {
     et_shape x = shape(node, 0);
@@ -118,16 +140,19 @@ static bool shape_BIAS(et_node *node)
     return set(node, dtype(node, 0), x);
 }
 
+/* Any shape to a scalar. float32 whatever x is: it is a loss, not an activation. */
 static bool shape_SUM(et_node *node)
 {
     return set(node, ET_F32, et_shape_scalar());
 }
 
+/* A scalar and the node whose shape and type it takes; that one's values are not read. */
 static bool shape_FILL(et_node *node)
 {
     return set(node, dtype(node, 1), shape(node, 1));
 }
 
+/* [T, D] to [D], float32 as every bias is. */
 static bool shape_COLUMN_SUM(et_node *node)
 {
     et_shape x = shape(node, 0);
@@ -136,6 +161,9 @@ static bool shape_COLUMN_SUM(et_node *node)
     return set(node, ET_F32, et_shape_1(x.size[1]));
 }
 
+/* a [M, K] and b [K, N] to [M, N], or stored [K, M] and [N, K] where the flags say so; bias
+ * [N]. A flag is 0 or 1 and so the index of the size that it moves: size[transpose] is what
+ * comes first in the product, size[!transpose] what comes second. */
 static bool shape_MATMUL(et_node *node)
 {
     const et_matmul_options *options = &node->attributes.matmul;
@@ -144,6 +172,7 @@ static bool shape_MATMUL(et_node *node)
         return refuse(node, "not two matrices", 0, 1);
     int64_t m = a.size[options->transpose_a], k = a.size[!options->transpose_a];
     int64_t n = b.size[!options->transpose_b], k_b = b.size[options->transpose_b];
+    /* K of both; everything else about the operands is free. */
     if (k != k_b)
         return refuse(node, "inner sizes differ", 0, 1);
     if (node->inputs == 3 && !is_vector_of(shape(node, 2), n))
@@ -151,6 +180,7 @@ static bool shape_MATMUL(et_node *node)
     return set(node, options->f32 ? ET_F32 : act(node), et_shape_2(m, n));
 }
 
+/* x [T, D], gamma [D], beta [D]. Results: y as x; stats [T, 2] for the derivative. */
 static bool shape_LAYER_NORM(et_node *node)
 {
     et_shape x = shape(node, 0);
@@ -162,20 +192,25 @@ static bool shape_LAYER_NORM(et_node *node)
     return true;
 }
 
+/* dy, x, stats, gamma. Results: dx as x; dgamma [D]; dbeta [D]. */
 static bool shape_LAYER_NORM_GRAD(et_node *node)
 {
     et_shape x = shape(node, 1);
     set(node, dtype(node, 1), x);
+    /* Parameters' derivatives are float32, for the optimizer. */
     add_result(node, ET_F32, et_shape_1(x.size[1]));
     add_result(node, ET_F32, et_shape_1(x.size[1]));
     return true;
 }
 
+/* ids [T], table [V, D] to [T, D]; with positions: position [T], positions [P, D]. That ids
+ * are below V is not known before a run, and exec's to care for. */
 static bool shape_EMBEDDING(et_node *node)
 {
     et_shape ids = shape(node, 0), table = shape(node, 1);
     if (ids.rank != 1 || dtype(node, 0) != ET_I32 || !is_matrix(table))
         return refuse(node, "not int32 ids and a table", 0, 1);
+    /* positions may have more rows than any id needs; only its width must fit. */
     if (node->inputs == 4) {
         et_shape positions = shape(node, 3);
         if (!is_vector_of(shape(node, 2), ids.size[0]) || dtype(node, 2) != ET_I32)
@@ -192,18 +227,23 @@ static bool shape_EMBEDDING_GRAD(et_node *node)
     return leaf(node);
 }
 
+/* [S + 1] bounds of S segments, at least one. */
 static bool is_offsets(const et_node *node, int input)
 {
     et_shape s = shape(node, input);
     return s.rank == 1 && s.size[0] >= 2 && dtype(node, input) == ET_I32;
 }
 
+/* D columns come out, of which each head has D / heads. Self: q and kv are one [T, 3 D];
+ * cross: q [Tq, D], kv [Tk, 2 D]. Results: [Tq, D]; lse [Tq, heads] for the derivative. Both
+ * sides have the same number of segments: query segment s attends to key segment s. */
 static bool shape_ATTENTION(et_node *node)
 {
     const et_attention_options *options = &node->attributes.attention;
     et_shape q = shape(node, 0), kv = shape(node, 1);
     if (!is_matrix(q) || !is_matrix(kv))
         return refuse(node, "not two matrices", 0, 1);
+    /* D. What is left over by the division is refused in the next line. */
     int64_t width = node->attributes.self ? q.size[1] / 3 : q.size[1];
     if (node->attributes.self ? q.size[1] % 3 : kv.size[1] != 2 * width)
         return refuse(node, "widths are not 3 D (self) or D and 2 D (cross)", 0, 1);
@@ -215,11 +255,14 @@ static bool shape_ATTENTION(et_node *node)
     if (!is_offsets(node, 2) || !is_offsets(node, 3) ||
         !et_shape_equal(shape(node, 2), shape(node, 3)))
         return refuse(node, "offsets are not int32 [segments + 1] each", 2, 3);
+    /* lse is float32: what the derivative takes an exponential of is not rounded to bfloat16. */
     set(node, act(node), et_shape_2(q.size[0], width));
     add_result(node, ET_F32, et_shape_2(q.size[0], options->heads));
     return true;
 }
 
+/* dout, out, lse, then the forward inputs, so 3 is q and 4 kv. Self: one result as qkv;
+ * cross: dq, and dkv as the second. */
 static bool shape_ATTENTION_GRAD(et_node *node)
 {
     set(node, act(node), shape(node, 3));
@@ -228,6 +271,8 @@ static bool shape_ATTENTION_GRAD(et_node *node)
     return true;
 }
 
+/* cache [slots, 2 D] tells D; q is [R, 3 D] (self, with the new k and v) or [R, D]. Input 2
+ * is slot [R, longest] or begin [R], so only its rows are compared; length [R]. */
 static bool shape_CACHED_ATTENTION(et_node *node)
 {
     et_shape q = shape(node, 0), cache = shape(node, 1);
@@ -236,6 +281,7 @@ static bool shape_CACHED_ATTENTION(et_node *node)
     if (!is_matrix(q) || !is_matrix(cache) || cache.size[1] % 2 ||
         q.size[1] != (self ? 3 : 1) * cache.size[1] / 2)
         return refuse(node, "widths are not 3 D (self) or D, and 2 D", 0, 1);
+    /* Even, as was just checked. */
     int64_t width = cache.size[1] / 2;
     if (heads < 1 || width % heads) {
         et_graph_poison(node->graph, "%s: width %lld is not a multiple of %d heads", node->name,
@@ -247,6 +293,8 @@ static bool shape_CACHED_ATTENTION(et_node *node)
     return set(node, act(node), et_shape_2(q.size[0], width));
 }
 
+/* h [T, D], table [V, D], labels [T]. Results: the four sums; dh as h but of activation type;
+ * dtable as the table, float32. The last two are made if the node's gradient is asked for. */
 static bool shape_VOCABULARY_LOSS(et_node *node)
 {
     et_shape h = shape(node, 0), table = shape(node, 1);
@@ -260,9 +308,11 @@ static bool shape_VOCABULARY_LOSS(et_node *node)
     return true;
 }
 
+/* logits [T, V], labels [T]. Results: the four sums; dlogits as the logits. */
 static bool shape_SOFTMAX_LOSS(et_node *node)
 {
     et_shape logits = shape(node, 0);
+    /* Any float type: logits are not always of activation type. */
     if (!is_matrix(logits) || dtype(node, 0) == ET_I32)
         return refuse(node, "logits are no matrix of numbers", 0, 1);
     if (!is_vector_of(shape(node, 1), logits.size[0]) || dtype(node, 1) != ET_I32)
@@ -274,10 +324,12 @@ static bool shape_SOFTMAX_LOSS(et_node *node)
 
 bool et_shape_rule(et_node *node)
 {
+    /* One rule for each row of ops.def; a row without its function does not compile. */
     static bool (*const rules[ET_OP_COUNT])(et_node *) = {
 #define X(id, name, fewest, most) [ET_OP_##id] = shape_##id,
 #include "graph/ops.def"
 #undef X
     };
+    et_assert((unsigned)node->op < ET_OP_COUNT);
     return rules[node->op](node);
 }
