@@ -1,11 +1,14 @@
+/* Adam (Kingma and Ba 2015) as Keras' legacy class has it: epsilon stands outside the bias
+ * correction, which is folded into the rate. AdamW is the same after w -= rate *
+ * weight_decay_rate * w. With t updates counted from 1:
+ *   m = b1 m + (1 - b1) g,  v = b2 v + (1 - b2) g^2,
+ *   w -= rate sqrt(1 - b2^t) / (1 - b1^t) m / (sqrt(v) + epsilon) */
 #include <math.h>
 
+#include "base/assert.h"
 #include "optim/rule.h"
 
-/* Adam (Kingma and Ba 2015) as Keras' legacy class has it: epsilon stands outside the bias
- * correction, which is folded into the rate. AdamW is the same after
- * w -= rate * weight_decay_rate * w. */
-
+/* First and second moment; 8 bytes a weight, whatever the options. */
 static int slots(const et_optimizer_options *options, const char *names[ET_RULE_SLOTS_MAX])
 {
     (void)options;
@@ -14,9 +17,13 @@ static int slots(const et_optimizer_options *options, const char *names[ET_RULE_
     return 2;
 }
 
+/* One chunk of both rules. t counts from 1; the correction is computed in double once for a
+ * chunk, then everything is float32. decay: what a weight loses of itself, 0: none. */
 static void update_with(const et_kernels *kernels, double beta_1, double beta_2, double epsilon,
                         double decay, const et_rule_step *step, const et_rule_chunk *chunk)
 {
+    et_assert(step->iterations >= 0);
+    et_assert(chunk->slot[0] && chunk->slot[1]);
     double t = (double)step->iterations + 1;
     double rate_t = step->rate * sqrt(1 - pow(beta_2, t)) / (1 - pow(beta_1, t));
     kernels->adam(chunk->weight, chunk->slot[0], chunk->slot[1], chunk->gradient, chunk->shadow,
@@ -45,6 +52,8 @@ static double adamw_clip_norm(const et_optimizer_options *options)
     return one > 0 ? one : two;
 }
 
+/* Decay is decoupled from the gradient (Loshchilov and Hutter 2019, "Decoupled weight decay
+ * regularization"), but not from the rate: the schedule scales it. */
 static void adamw_update(const et_kernels *kernels, const et_optimizer_options *options,
                          const et_rule_step *step, const et_rule_chunk *chunk)
 {
@@ -53,5 +62,6 @@ static void adamw_update(const et_kernels *kernels, const et_optimizer_options *
     update_with(kernels, o->beta_1, o->beta_2, o->epsilon, decay, step, chunk);
 }
 
+/* The rows of `rules` in optimizer.c. */
 const et_rule_class et_rule_adam = { "adam", slots, adam_clip_norm, adam_update };
 const et_rule_class et_rule_adamw = { "adamw", slots, adamw_clip_norm, adamw_update };

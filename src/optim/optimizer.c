@@ -1,3 +1,14 @@
+/* An update is two passes over the flat arrays, each a loop over pieces of fixed size that
+ * threads share: the norm (no weight may change before it is known to be finite), then the
+ * rule, which clips, moves weights, writes the shadow and the average while all of a piece is
+ * in cache. Which parameters there are is asked once, when the optimizer is made; after that
+ * only slices of flat arrays are left, and whether they decay.
+ *
+ * Invariants:
+ *   (1) chunks cover [0, size) once, in order;
+ *   (2) padding stays zero: its gradient is zero and so is what every rule makes of it;
+ *   (3) an update that is not finite leaves weights, slots and iterations as they were;
+ *   (4) nothing is allocated by an update. */
 #include "optim/optimizer.h"
 
 #include <math.h>
@@ -9,20 +20,13 @@
 #include "optim/rule.h"
 #include "optim/schedule.h"
 
-/* An update is two passes over the flat arrays, each a loop over pieces of fixed size that
- * threads share: the norm (no weight may change before it is known to be finite), then the
- * rule, which clips, moves weights, writes the shadow and the average while all of a piece is
- * in cache.
- *
- * Invariants: (1) chunks cover [0, size) once, in order; (2) padding stays zero: its gradient
- * is zero and so is what every rule makes of it; (3) an update that is not finite leaves
- * weights, slots and iterations as they were. */
-
-/* Elements of one piece of work: seven arrays of it stay in the second-level cache, and its
- * size does not depend on threads, so neither do sums. */
+/* Elements of one piece of work: all arrays of it (weight, two slots, gradient, average and
+ * shadow: 22 bytes an element, 352 KiB) stay in the second-level cache, and its size does not
+ * depend on threads, so neither do sums. */
 #define CHUNK 16384
 
-/* One table of all rules. ORDER optimizer.type */
+/* One table of all rules. ORDER optimizer.type. NONE is refused by et_optimization_check
+ * before anyone looks here. */
 static const et_rule_class *const rules[] = {
     [ET_OPTIMIZER_NONE] = NULL,
     [ET_OPTIMIZER_SGD] = &et_rule_sgd,
@@ -37,16 +41,16 @@ typedef struct chunk {
 } chunk;
 
 struct et_optimizer {
-    const et_rule_class *rule;
+    const et_rule_class *rule;    /* a row of `rules` */
     et_optimizer_options options; /* its lists are not used after new */
     et_ema_options ema;
     et_schedule schedule;
-    const et_kernels *kernels;
-    et_params *params;
-    float *weights; /* the store's own */
-    int64_t size;   /* of the flat arrays */
-    int64_t iterations;
-    chunk *chunks;
+    const et_kernels *kernels; /* borrowed, static */
+    et_params *params;         /* borrowed */
+    float *weights;            /* the store's own */
+    int64_t size;              /* of the flat arrays */
+    int64_t iterations;        /* updates done, 0 before the first */
+    chunk *chunks;             /* [chunk_count], owned, ascending */
     size_t chunk_count;
     double *partial; /* sums of squares of blocks of CHUNK elements */
     int rule_slots, slot_count;
@@ -54,13 +58,14 @@ struct et_optimizer {
     float *average;                       /* NULL without ema */
 };
 
-/* Blocks of the norm; they ignore parameters' bounds. */
+/* Blocks of the norm; they ignore parameters' bounds, which matter to decay only. */
 static int64_t blocks_of(int64_t size)
 {
     return (size + CHUNK - 1) / CHUNK;
 }
 
-/* Which parameters decay, by the two lists: an included name decays even if excluded. */
+/* Which parameters decay, by the two lists: an included name decays even if excluded. decays:
+ * [count of parameters]. Names are searched once, here; an update knows bits only. */
 static int find_decaying(bool *decays, const et_params *params, const et_adamw_options *options,
                          et_error *error)
 {
@@ -82,13 +87,18 @@ static int find_decaying(bool *decays, const et_params *params, const et_adamw_o
 /* Cuts [begin, end) into chunks. */
 static void cut(et_optimizer *optimizer, int64_t begin, int64_t end, bool decays)
 {
+    /* From begin on, not at multiples of CHUNK: a run starts with a whole chunk. */
     for (; begin < end; begin += CHUNK) {
         int64_t count = end - begin < CHUNK ? end - begin : CHUNK;
         optimizer->chunks[optimizer->chunk_count++] = (chunk){ begin, count, decays };
     }
 }
 
-/* Neighbours with the same answer share chunks, so that many small parameters cost little. */
+/* Neighbours with the same answer share chunks, so that many small parameters cost little.
+ *
+ * A run of neighbours ends at the offset of the first parameter with another answer, so the
+ * padding behind a parameter belongs to its chunk. At most one chunk for each block and one
+ * more for each run are needed. */
 static int make_chunks(et_optimizer *optimizer, const bool *decays, et_error *error)
 {
     int count = et_params_count(optimizer->params);
@@ -96,6 +106,7 @@ static int make_chunks(et_optimizer *optimizer, const bool *decays, et_error *er
     optimizer->chunks = et_alloc(most, sizeof *optimizer->chunks);
     if (!optimizer->chunks)
         return et_alloc_failed(error, most * sizeof *optimizer->chunks, "an optimizer's chunks");
+    /* Where the current run of neighbours starts. */
     int64_t begin = 0;
     for (int i = 0; i < count; i++) {
         bool last = i + 1 == count;
@@ -110,6 +121,7 @@ static int make_chunks(et_optimizer *optimizer, const bool *decays, et_error *er
     return ET_OK;
 }
 
+/* decays is needed while cutting only. Rules other than AdamW have no decay: one run. */
 static int plan_chunks(et_optimizer *optimizer, const et_optimization_options *options,
                        et_error *error)
 {
@@ -133,15 +145,20 @@ static int add_slot(et_optimizer *optimizer, const char *name, et_error *error)
     float *data = et_alloc_array(bytes);
     if (!data)
         return et_alloc_failed(error, bytes, "an optimizer's slot");
+    et_assert(optimizer->slot_count <= ET_RULE_SLOTS_MAX);
     optimizer->slots[optimizer->slot_count++] = (et_slot){ name, data };
     return ET_OK;
 }
 
+/* The rule says which slots its options need; the average, if wanted, is one more and the
+ * last. */
 static int make_slots(et_optimizer *optimizer, et_error *error)
 {
+    /* Names are static strings of the rule's; checkpoints know the slots by them. */
     const char *names[ET_RULE_SLOTS_MAX];
     int status = ET_OK;
     optimizer->rule_slots = optimizer->rule->slots(&optimizer->options, names);
+    et_assert(optimizer->rule_slots >= 0 && optimizer->rule_slots <= ET_RULE_SLOTS_MAX);
     for (int i = 0; !status && i < optimizer->rule_slots; i++)
         status = add_slot(optimizer, names[i], error);
     if (status || !optimizer->ema.enabled)
@@ -154,6 +171,8 @@ static int make_slots(et_optimizer *optimizer, et_error *error)
     return ET_OK;
 }
 
+/* The parts that may fail, in an order that lets et_optimizer_free undo any of them:
+ * everything not made yet is NULL or 0. */
 static int build(et_optimizer *optimizer, const et_optimization_options *options, et_error *error)
 {
     size_t blocks = (size_t)blocks_of(optimizer->size);
@@ -169,11 +188,13 @@ static int build(et_optimizer *optimizer, const et_optimization_options *options
     return status;
 }
 
+/* Options are checked as a whole before anything is made. */
 int et_optimizer_new(et_optimizer **out, et_params *params, const et_kernels *kernels,
                      const et_optimization_options *options, et_error *error)
 {
     et_assert(et_params_ready(params));
     *out = NULL;
+    /* The schedule is checked again in build; this is before there is anything to free. */
     int status = et_optimization_check(options, error);
     if (status)
         return status;
@@ -207,13 +228,17 @@ void et_optimizer_free(et_optimizer *optimizer)
     et_free(optimizer);
 }
 
+/* Without an average there is nothing that depends on the start values. */
 void et_optimizer_start(et_optimizer *optimizer)
 {
     if (optimizer->average)
         memcpy(optimizer->average, optimizer->weights, (size_t)optimizer->size * sizeof(float));
 }
 
-/* Partial sums of fixed blocks, added in order: equal bits for any number of threads. */
+/* sqrt(sum of g^2) |scale|. Partial sums of fixed blocks, added in order: equal bits for any
+ * number of threads. Sums are double: float32 squares of a few million gradients would lose
+ * the small ones, and overflow long before the gradients themselves do. An infinity or NaN
+ * anywhere comes through to the result, which is how it is found. */
 static double gradient_norm(et_optimizer *optimizer, const float *gradients, double scale)
 {
     int64_t size = optimizer->size, blocks = blocks_of(size);
@@ -229,7 +254,9 @@ static double gradient_norm(et_optimizer *optimizer, const float *gradients, dou
     return sqrt(sum) * fabs(scale);
 }
 
-/* What the average keeps at the update that makes iterations `step`; 0: it becomes a copy. */
+/* What the average keeps at the update that makes iterations `step`; 0: it becomes a copy.
+ * The dynamic decay is 2/11 at the first step and 0.99 after 890: without it the start
+ * values, of which 0.99^s is left after s steps, would weigh for hundreds of them. */
 static double average_decay(const et_ema_options *ema, int64_t step)
 {
     if (step < ema->start_step)
@@ -239,6 +266,8 @@ static double average_decay(const et_ema_options *ema, int64_t step)
     return ema->dynamic_decay ? fmin(ema->average_decay, dynamic) : ema->average_decay;
 }
 
+/* Runs the rule on one chunk: pointers moved to where it begins, and the copy that an average
+ * is before start_step. */
 static void update_chunk(et_optimizer *optimizer, const et_rule_step *step, const chunk *part,
                          const float *gradients, et_bf16 *shadow)
 {
@@ -249,6 +278,7 @@ static void update_chunk(et_optimizer *optimizer, const et_rule_step *step, cons
         .weight = optimizer->weights + begin,
         .gradient = gradients + begin,
         .shadow = shadow ? shadow + begin : NULL,
+        /* Padding takes part: it is zero on both sides, and a run needs no test for it. */
         .average = optimizer->average && !copied ? optimizer->average + begin : NULL,
         .count = part->count,
         .decays = part->decays,
@@ -260,6 +290,8 @@ static void update_chunk(et_optimizer *optimizer, const et_rule_step *step, cons
         memcpy(optimizer->average + begin, piece.weight, (size_t)part->count * sizeof(float));
 }
 
+/* Chunks are independent, so which thread takes which changes nothing. The shadow is NULL
+ * where the store keeps none. */
 static void update_all(et_optimizer *optimizer, const et_rule_step *step, const float *gradients)
 {
     et_bf16 *shadow = et_params_shadow(optimizer->params);
@@ -272,6 +304,9 @@ static void update_all(et_optimizer *optimizer, const et_rule_step *step, const 
         update_chunk(optimizer, step, &optimizer->chunks[i], gradients, shadow);
 }
 
+/* The norm first, of all gradients: a step with one that is not finite must not have changed
+ * any weight when that is found. The average's decay and the bias correction count this
+ * update (iterations + 1), the rate does not: all as in Keras. */
 et_update et_optimizer_apply(et_optimizer *optimizer, const float *gradients, double gradient_scale)
 {
     et_assert(et_params_values(optimizer->params) == optimizer->weights);
@@ -282,7 +317,8 @@ et_update et_optimizer_apply(et_optimizer *optimizer, const float *gradients, do
     result.finite = isfinite(result.gradient_norm) != 0;
     if (!result.finite)
         return result;
-    /* g * clip / max(norm, clip): a factor of the scale, so clipping needs no pass of its own. */
+    /* g * clip / max(norm, clip) (Pascanu, Mikolov and Bengio 2013): a factor of the scale,
+     * so clipping needs no pass of its own. */
     double clip = optimizer->rule->clip_norm(&optimizer->options);
     if (clip > 0 && result.gradient_norm > clip)
         gradient_scale *= clip / result.gradient_norm;
@@ -293,6 +329,7 @@ et_update et_optimizer_apply(et_optimizer *optimizer, const float *gradients, do
         .average_decay = (float)average_decay(&optimizer->ema, optimizer->iterations + 1),
     };
     update_all(optimizer, &step, gradients);
+    /* Weights and shadow are written; only copies of them in other layouts are out of date. */
     optimizer->iterations++;
     et_params_changed(optimizer->params, false);
     return result;
@@ -311,6 +348,7 @@ int64_t et_optimizer_iterations(const et_optimizer *optimizer)
     return optimizer->iterations;
 }
 
+/* For a resumed run, whose slots are restored by the same caller. */
 void et_optimizer_set_iterations(et_optimizer *optimizer, int64_t iterations)
 {
     et_assert(iterations >= 0);

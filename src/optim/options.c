@@ -1,3 +1,19 @@
+/* Tables of what options.h declares; defaults are Model Garden's. 0 stands for its null where
+ * 0 would make no sense: et_optimization_check asks for what must be set.
+ *
+ * A row says name, default, limits and help of one member. From the tables base/fields.c
+ * makes the parser, the help text and the echo in params.yaml; ranges of single numbers are
+ * checked there, and only what takes two settings at once is checked below. The tables nest
+ * as the settings do:
+ *   optimizer_config.optimizer.{type, sgd, adam, adamw}
+ *   optimizer_config.learning_rate.{type, constant, ..., inverse_sqrt}
+ *   optimizer_config.warmup.{type, linear, polynomial}
+ *   optimizer_config.ema
+ * Each `type` names the sibling table that counts. All of them exist all the time, so that a
+ * file may hold settings of a schedule that another file then chooses.
+ *
+ * To add an option: a member in options.h and a row here. To add a choice: a name in the list
+ * of types, in the order of the enum, and a table. */
 #include "optim/options.h"
 
 #include <math.h>
@@ -5,15 +21,17 @@
 #include "optim/pattern.h"
 #include "optim/schedule.h"
 
-/* Tables of what options.h declares; defaults are Model Garden's. 0 stands for its null where 0
- * would make no sense: et_optimization_check asks for what must be set. */
-
+/* Far above any rate that trains; Model Garden's pre_offset_learning_rate has it as its
+ * default. Steps are whole numbers that a double holds exactly, since schedules compute with
+ * doubles. */
 #define RATE_MAX  1e6
 #define STEPS_MAX ((int64_t)1 << 53)
 
 #define CLIP_HELP "largest global L2 norm of the gradient; 0: gradients are not clipped"
 
-/* The same members in several structs, so that keys and limits cannot drift apart. */
+/* The same members in several structs, so that keys and limits cannot drift apart. Each
+ * expands to one row (ADAM_MEMBERS to four) of a table; type is the struct whose member it
+ * is. Decays of moments end below 1: at 1 the bias correction would divide by 0. */
 #define GLOBAL_CLIPNORM(type) ET_FIELD_FLOAT(type, global_clipnorm, 0, 0, HUGE_VAL, CLIP_HELP)
 #define ADAM_MEMBERS(type)                                                                         \
     ET_FIELD_FLOAT(type, beta_1, 0.9, 0, 0.999999, "decay of the first moment"),                   \
@@ -29,14 +47,17 @@
 #define POWER(type)                                                                                \
     ET_FIELD_FLOAT(type, power, -0.5, -100, 100, "exponent of the step; -0.5: inverse root")
 
+/* optimizer.sgd. Momentum 1 is allowed: a sum of all changes, without forgetting. */
 static const et_field sgd_fields[] = {
     ET_FIELD_FLOAT(et_sgd_options, momentum, 0, 0, 1, "share of the last change kept; 0: none"),
     ET_FIELD_BOOL(et_sgd_options, nesterov, false, "momentum as Nesterov has it"),
     ET_FIELD_FLOAT(et_sgd_options, decay, 0, 0, 1, "the rate is divided by 1 + decay * step"),
     GLOBAL_CLIPNORM(et_sgd_options), ET_FIELD_END
 };
+/* Every table is named as its setting is, for messages that list what it has. */
 static const et_fields sgd_table = { "sgd", sgd_fields };
 
+/* optimizer.adam and optimizer.adamw: the same four, and what decays. */
 static const et_field adam_fields[] = { ADAM_MEMBERS(et_adam_options), ET_FIELD_END };
 static const et_fields adam_table = { "adam", adam_fields };
 
@@ -44,17 +65,20 @@ static const et_field adamw_fields[] = {
     ADAM_MEMBERS(et_adamw_options),
     ET_FIELD_FLOAT(et_adamw_options, weight_decay_rate, 0, 0, RATE_MAX,
                    "a weight loses learning rate * this of itself each step; 0: none"),
+    /* Empty lists: everything decays. */
     ET_FIELD_STRINGS(et_adamw_options, include_in_weight_decay,
                      "regular expressions: parameters that decay even if excluded"),
     ET_FIELD_STRINGS(et_adamw_options, exclude_from_weight_decay,
                      "regular expressions: parameters that do not decay"),
-    ET_FIELD_FLOAT(et_adamw_options, gradient_clip_norm, 1, 0, HUGE_VAL, CLIP_HELP),
-    ET_FIELD_END
+    ET_FIELD_FLOAT(et_adamw_options, gradient_clip_norm, 1, 0, HUGE_VAL, CLIP_HELP), ET_FIELD_END
 };
 static const et_fields adamw_table = { "adamw", adamw_fields };
 
+/* ORDER optimizer.type: the choice is an index into this list, the enum and `rules` of
+ * optimizer.c. */
 static const char *const optimizer_types[] = { "none", "sgd", "adam", "adamw", NULL };
 
+/* One row for each rule, whether chosen or not. */
 static const et_field optimizer_fields[] = {
     ET_FIELD_CHOICE(et_optimizer_options, type, ET_OPTIMIZER_NONE, optimizer_types,
                     "update rule; must be chosen"),
@@ -65,11 +89,13 @@ static const et_field optimizer_fields[] = {
 };
 static const et_fields optimizer_table = { "optimizer", optimizer_fields };
 
+/* learning_rate.<type>: one table for each schedule of schedule.c, where the formulas are. */
 static const et_field constant_fields[] = {
     ET_FIELD_FLOAT(et_rate_constant, learning_rate, 0.1, 0, RATE_MAX, "learning rate"), ET_FIELD_END
 };
 static const et_fields constant_table = { "constant", constant_fields };
 
+/* Numbers as texts: fields know lists of strings only, and schedule.c reads them. */
 static const et_field stepwise_fields[] = {
     ET_FIELD_STRINGS(et_rate_stepwise, boundaries,
                      "steps, ascending: the last step of each value but the last"),
@@ -78,6 +104,7 @@ static const et_field stepwise_fields[] = {
 };
 static const et_fields stepwise_table = { "stepwise", stepwise_fields };
 
+/* decay_rate has no default in Model Garden. Above 1 the rate grows. */
 static const et_field exponential_fields[] = {
     INITIAL_RATE(et_rate_exponential),
     DECAY_STEPS(et_rate_exponential, decay_steps, "steps of one decay; must be set"),
@@ -89,6 +116,7 @@ static const et_field exponential_fields[] = {
 };
 static const et_fields exponential_table = { "exponential", exponential_fields };
 
+/* end_learning_rate may be above the start: then it rises. */
 static const et_field polynomial_fields[] = {
     INITIAL_RATE(et_rate_polynomial),
     DECAY_STEPS(et_rate_polynomial, decay_steps, "steps until the end; must be set"),
@@ -101,6 +129,7 @@ static const et_field polynomial_fields[] = {
 };
 static const et_fields polynomial_table = { "polynomial", polynomial_fields };
 
+/* alpha is a share of initial_learning_rate, not a rate. */
 static const et_field cosine_fields[] = {
     INITIAL_RATE(et_rate_cosine),
     DECAY_STEPS(et_rate_cosine, decay_steps, "steps until the end; must be set"),
@@ -109,6 +138,8 @@ static const et_field cosine_fields[] = {
 };
 static const et_fields cosine_table = { "cosine", cosine_fields };
 
+/* t_mul below 1 is refused: the sum of all periods would be finite, and past it there is
+ * none. */
 static const et_field cosine_restarts_fields[] = {
     INITIAL_RATE(et_rate_cosine_restarts),
     DECAY_STEPS(et_rate_cosine_restarts, first_decay_steps,
@@ -124,10 +155,12 @@ static const et_field cosine_restarts_fields[] = {
 };
 static const et_fields cosine_restarts_table = { "cosine_restarts", cosine_restarts_fields };
 
+/* The three schedules of Model Garden that follow a power of the step. */
 static const et_field power_fields[] = { INITIAL_RATE(et_rate_power), POWER(et_rate_power),
                                          ET_FIELD_END };
 static const et_fields power_table = { "power", power_fields };
 
+/* The line ends at total_decay_steps, however long the run is. */
 static const et_field power_linear_fields[] = {
     INITIAL_RATE(et_rate_power_linear),
     POWER(et_rate_power_linear),
@@ -139,6 +172,7 @@ static const et_field power_linear_fields[] = {
 };
 static const et_fields power_linear_table = { "power_linear", power_linear_fields };
 
+/* Its offset is not OFFSET's: rows before it have a rate of their own. */
 static const et_field power_with_offset_fields[] = {
     INITIAL_RATE(et_rate_power_with_offset), POWER(et_rate_power_with_offset),
     ET_FIELD_INT(et_rate_power_with_offset, offset, 0, 0, STEPS_MAX,
@@ -149,6 +183,7 @@ static const et_field power_with_offset_fields[] = {
 };
 static const et_fields power_with_offset_table = { "power_with_offset", power_with_offset_fields };
 
+/* Not in Model Garden: fairseq's schedule of that name, with its usual numbers as defaults. */
 static const et_field inverse_sqrt_fields[] = {
     ET_FIELD_FLOAT(et_rate_inverse_sqrt, peak_learning_rate, 5e-4, 0, RATE_MAX,
                    "learning rate at the end of the warm-up"),
@@ -160,6 +195,7 @@ static const et_field inverse_sqrt_fields[] = {
 };
 static const et_fields inverse_sqrt_table = { "inverse_sqrt", inverse_sqrt_fields };
 
+/* ORDER learning_rate.type, by designator: a name in the wrong place cannot be written. */
 static const char *const rate_types[] = {
     [ET_RATE_NONE] = "none",
     [ET_RATE_CONSTANT] = "constant",
@@ -175,6 +211,7 @@ static const char *const rate_types[] = {
     [ET_RATE_COUNT] = NULL,
 };
 
+/* One row for each schedule. Help says the formula where it fits. */
 static const et_field rate_fields[] = {
     ET_FIELD_CHOICE(et_rate_options, type, ET_RATE_NONE, rate_types, "schedule; must be chosen"),
     ET_FIELD_STRUCT(et_rate_options, constant, &constant_table, "the same all along"),
@@ -195,8 +232,10 @@ static const et_field rate_fields[] = {
                     "warm-up to a peak, then the inverse square root"),
     ET_FIELD_END
 };
+/* The names of the choices and of the structs agree, so `type` reads as a path. */
 static const et_fields rate_table = { "learning_rate", rate_fields };
 
+/* warmup.<type>: what lies over the first steps, see et_schedule_rate. */
 static const et_field warmup_linear_fields[] = {
     ET_FIELD_FLOAT(et_warmup_linear, warmup_learning_rate, 0, 0, RATE_MAX,
                    "learning rate of the first step"),
@@ -206,6 +245,7 @@ static const et_field warmup_linear_fields[] = {
 };
 static const et_fields warmup_linear_table = { "linear", warmup_linear_fields };
 
+/* Power 1 is a line from 1 / warmup_steps of the schedule, not from 0. */
 static const et_field warmup_polynomial_fields[] = {
     ET_FIELD_FLOAT(et_warmup_polynomial, power, 1, 0, 100, "exponent of step / warmup_steps"),
     ET_FIELD_INT(et_warmup_polynomial, warmup_steps, 0, 0, STEPS_MAX,
@@ -214,6 +254,7 @@ static const et_field warmup_polynomial_fields[] = {
 };
 static const et_fields warmup_polynomial_table = { "polynomial", warmup_polynomial_fields };
 
+/* ORDER warmup.type */
 static const char *const warmup_types[] = { "none", "linear", "polynomial", NULL };
 
 static const et_field warmup_fields[] = {
@@ -225,6 +266,7 @@ static const et_field warmup_fields[] = {
 };
 static const et_fields warmup_table = { "warmup", warmup_fields };
 
+/* The formula is at et_ema_options. */
 static const et_field ema_fields[] = {
     ET_FIELD_BOOL(et_ema_options, enabled, false,
                   "keep a moving average of the weights, and evaluate with it"),
@@ -238,6 +280,7 @@ static const et_field ema_fields[] = {
 };
 static const et_fields ema_table = { "ema", ema_fields };
 
+/* The table that the trainer nests. */
 static const et_field optimization_fields[] = {
     ET_FIELD_STRUCT(et_optimization_options, optimizer, &optimizer_table, "the update rule"),
     ET_FIELD_STRUCT(et_optimization_options, ema, &ema_table, "the average of the weights"),
@@ -246,6 +289,7 @@ static const et_field optimization_fields[] = {
 };
 const et_fields et_optimization_fields = { "optimizer_config", optimization_fields };
 
+/* Compiles and forgets: a bad expression is found when settings are read, not after the data. */
 static int check_patterns(et_strings expressions, const char *setting, et_error *error)
 {
     et_patterns *patterns;
@@ -255,14 +299,19 @@ static int check_patterns(et_strings expressions, const char *setting, et_error 
     return status;
 }
 
+/* The rule, then the schedule with its warm-up, then the expressions, which are checked for
+ * every rule: a file with a bad one is wrong whatever is chosen. The schedule is made and
+ * dropped; its own check is the one that knows what it needs. */
 int et_optimization_check(const et_optimization_options *options, et_error *error)
 {
+    /* Model Garden too refuses a type that was not chosen. */
     if (options->optimizer.type == ET_OPTIMIZER_NONE)
         return et_fail(error, ET_ECONFIG,
                        "optimizer_config.optimizer.type: none is chosen; set it to sgd, adam or "
                        "adamw");
     et_schedule schedule;
     int status = et_schedule_init(&schedule, &options->learning_rate, &options->warmup, error);
+    /* Which rule is chosen plays no part here, see above. */
     const et_adamw_options *adamw = &options->optimizer.adamw;
     if (!status)
         status = check_patterns(adamw->include_in_weight_decay,

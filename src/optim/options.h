@@ -38,15 +38,22 @@ enum {
 enum { ET_WARMUP_NONE, ET_WARMUP_LINEAR, ET_WARMUP_POLYNOMIAL };
 
 /* Every optimizer has global_clipnorm: the largest global L2 norm of a gradient, 0: none. */
+
+/* a = momentum a - rate g, w += a; nesterov: w += momentum a - rate g. decay divides the rate
+ * by 1 + decay * step, beside whatever the schedule does. momentum 0: no slot is kept. */
 typedef struct et_sgd_options {
     double momentum, decay, global_clipnorm;
     bool nesterov;
 } et_sgd_options;
 
+/* Decays of the two moments, and what is added to the root of the second (outside the bias
+ * correction, as Keras has it). */
 typedef struct et_adam_options {
     double beta_1, beta_2, epsilon, global_clipnorm;
 } et_adam_options;
 
+/* Adam after w -= rate * weight_decay_rate * w. Which names decay: those found by an include
+ * expression, and of the others those not found by an exclude expression. */
 typedef struct et_adamw_options {
     double beta_1, beta_2, epsilon, global_clipnorm;
     double weight_decay_rate;
@@ -73,37 +80,46 @@ typedef struct et_rate_stepwise {
     int64_t offset;
 } et_rate_stepwise;
 
+/* initial decay_rate^(step / decay_steps); staircase: the exponent rounded down. */
 typedef struct et_rate_exponential {
     double initial_learning_rate, decay_rate;
     int64_t decay_steps, offset;
     bool staircase;
 } et_rate_exponential;
 
+/* From initial to end over decay_steps along (1 - step / decay_steps)^power. cycle:
+ * decay_steps grows to its next multiple instead of the rate staying at the end. */
 typedef struct et_rate_polynomial {
     double initial_learning_rate, end_learning_rate, power;
     int64_t decay_steps, offset;
     bool cycle;
 } et_rate_polynomial;
 
+/* Half a cosine from initial to alpha * initial over decay_steps. */
 typedef struct et_rate_cosine {
     double initial_learning_rate, alpha;
     int64_t decay_steps, offset;
 } et_rate_cosine;
 
+/* The same again and again, each period t_mul as long and m_mul as high as the one before. */
 typedef struct et_rate_cosine_restarts {
     double initial_learning_rate, t_mul, m_mul, alpha;
     int64_t first_decay_steps, offset;
 } et_rate_cosine_restarts;
 
+/* initial max(step, 1)^power, with power -0.5 as a rule. */
 typedef struct et_rate_power {
     double initial_learning_rate, power;
 } et_rate_power;
 
+/* The power, times a line to 0 over the last linear_decay_fraction of total_decay_steps. */
 typedef struct et_rate_power_linear {
     double initial_learning_rate, power, linear_decay_fraction;
     int64_t total_decay_steps, offset;
 } et_rate_power_linear;
 
+/* pre_offset_learning_rate up to the step offset, then the power counted from there, never
+ * above the former. */
 typedef struct et_rate_power_with_offset {
     double initial_learning_rate, power, pre_offset_learning_rate;
     int64_t offset;
@@ -129,11 +145,13 @@ typedef struct et_rate_options {
     et_rate_inverse_sqrt inverse_sqrt;
 } et_rate_options;
 
+/* From warmup_learning_rate in a line to where the schedule is at step warmup_steps. */
 typedef struct et_warmup_linear {
     double warmup_learning_rate;
     int64_t warmup_steps;
 } et_warmup_linear;
 
+/* (max(step, 1) / warmup_steps)^power of where the schedule is at step warmup_steps. */
 typedef struct et_warmup_polynomial {
     double power;
     int64_t warmup_steps;

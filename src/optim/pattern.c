@@ -1,3 +1,10 @@
+/* Regular expressions through PCRE2, for settings that people write and names that models
+ * make. Perl's syntax is close to Python's, in which Model Garden's settings are written; a
+ * search finds an expression anywhere in a name, as re.search does.
+ *
+ * Expressions are compiled once; matching keeps nothing but a small block of its own for each
+ * search, so threads may share what was compiled. PCRE2 has its own allocator: what it takes
+ * is not counted by et_alloc_count, and is small. */
 #include "optim/pattern.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
@@ -5,16 +12,21 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 
-/* Backtracking steps of one search: names are short, so more is a runaway expression. */
+/* Calls of PCRE2's matcher in one search: names are short, so more is a runaway expression
+ * such as (a+)+b. Reaching it counts as not found. */
 #define MATCH_LIMIT 100000
 
+/* One block: the head and as many compiled expressions as were given. */
 struct et_patterns {
-    size_t count;
-    pcre2_match_context *limits;
-    pcre2_code *code[];
+    size_t count;                /* compiled so far: what free frees */
+    pcre2_match_context *limits; /* MATCH_LIMIT, for all searches */
+    pcre2_code *code[];          /* [count], owned */
 };
 
+/* UTF mode: . is one character of a name, not one byte. No captures are asked for, only
+ * whether there is a match, so groups cost nothing. */
 static pcre2_code *compile(const char *expression, const char *setting, et_error *error)
 {
     int fault;
@@ -22,6 +34,7 @@ static pcre2_code *compile(const char *expression, const char *setting, et_error
     pcre2_code *code = pcre2_compile((PCRE2_SPTR)expression, PCRE2_ZERO_TERMINATED,
                                      PCRE2_UTF | PCRE2_NO_AUTO_CAPTURE, &fault, &position, NULL);
     if (!code) {
+        /* PCRE2's own words for the fault, cut where they are long. */
         PCRE2_UCHAR text[128] = "unknown";
         pcre2_get_error_message(fault, text, sizeof text);
         et_fail(error, ET_ECONFIG,
@@ -31,6 +44,7 @@ static pcre2_code *compile(const char *expression, const char *setting, et_error
     return code;
 }
 
+/* count grows with each success, so that after a failure free sees only what is there. */
 int et_patterns_new(et_patterns **out, et_strings expressions, const char *setting, et_error *error)
 {
     size_t bytes = sizeof(et_patterns) + expressions.count * sizeof(pcre2_code *);
@@ -38,6 +52,7 @@ int et_patterns_new(et_patterns **out, et_strings expressions, const char *setti
     *out = NULL;
     if (!patterns)
         return et_alloc_failed(error, bytes, "regular expressions");
+    /* A context is the only way to give a search its limit. */
     patterns->limits = pcre2_match_context_create(NULL);
     if (!patterns->limits) {
         et_patterns_free(patterns);
@@ -66,6 +81,8 @@ void et_patterns_free(et_patterns *patterns)
     et_free(patterns);
 }
 
+/* One pair of offsets is the least that PCRE2 takes. Without memory, or beyond the limit, the
+ * answer is no; it must be some answer, and no one's training should stop over it. */
 static bool found(const et_patterns *patterns, const pcre2_code *code, const char *text)
 {
     pcre2_match_data *data = pcre2_match_data_create(1, NULL);
@@ -76,8 +93,10 @@ static bool found(const et_patterns *patterns, const pcre2_code *code, const cha
     return matched >= 0;
 }
 
+/* An empty list finds nothing. */
 bool et_patterns_match(const et_patterns *patterns, const char *text)
 {
+    et_assert(patterns && text);
     for (size_t i = 0; i < patterns->count; i++)
         if (found(patterns, patterns->code[i], text))
             return true;

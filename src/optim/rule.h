@@ -9,6 +9,7 @@
 #include "kernel/kernels.h"
 #include "optim/options.h"
 
+/* Arrays that a rule may keep beside the weights: Adam's two moments. */
 #define ET_RULE_SLOTS_MAX 2
 
 /* Numbers of one update, the same for all chunks. */
@@ -26,10 +27,12 @@ typedef struct et_rule_chunk {
     const float *gradient;
     et_bf16 *shadow; /* NULL: none */
     float *average;  /* NULL: none, or it is to be a copy */
-    int64_t count;
-    bool decays; /* weight decay applies here */
+    int64_t count;   /* elements of each array */
+    bool decays;     /* weight decay applies here */
 } et_rule_chunk;
 
+/* A rule is a row: what it keeps, where it clips, what it does to a chunk. Methods take all
+ * the options and look at their own struct. update is called from several threads at once. */
 typedef struct et_rule_class {
     const char *name;
     /* Names of the slots that these options need; returns how many. */

@@ -1,3 +1,16 @@
+/* Schedules as rows of a table: a check of the settings and a formula each. Formulas are
+ * those of Model Garden and Keras (docs of tf.keras.optimizers.schedules), with T a number of
+ * steps, s = step - offset, and everything in double: a rate is computed once a step, and
+ * rounded once, by the rule.
+ *
+ * Invariants:
+ *   (1) et_schedule_rate is a pure function of the schedule and the step, so a resumed run
+ *       goes on with the same bits;
+ *   (2) after init a schedule borrows nothing: lists of texts have become numbers;
+ *   (3) where init has passed, no formula divides by zero.
+ *
+ * The warm-up is no schedule of its own but lies over the first steps of one: rate(step) =
+ * warm(step, rate(W)) for step < W. inverse_sqrt alone brings its own. */
 #include "optim/schedule.h"
 
 #include <math.h>
@@ -5,14 +18,17 @@
 
 #include "base/assert.h"
 
+/* C17 has no name for it. */
 #define PI 3.14159265358979323846
 
+/* For settings whose default 0 stands for "not given". */
 static int missing(et_error *error, const char *setting)
 {
     return et_fail(error, ET_ECONFIG, "optimizer_config.%s: must be set to more than 0", setting);
 }
 
-/* For schedules whose two required settings are a rate and a number of steps. */
+/* For schedules whose two required settings are a rate and a number of steps. The message
+ * names the first of them that is missing. */
 static int require(const char *type, double rate, int64_t steps, const char *steps_name,
                    et_error *error)
 {
@@ -29,6 +45,7 @@ static double constant_rate(const et_schedule *self, double step)
     return self->options.constant.learning_rate;
 }
 
+/* Texts of a list to numbers: steps or rates, neither of which is negative. */
 static int read_numbers(double *to, et_strings texts, const char *name, et_error *error)
 {
     if (texts.count > ET_SCHEDULE_PIECES_MAX)
@@ -47,6 +64,8 @@ static int read_numbers(double *to, et_strings texts, const char *name, et_error
     return ET_OK;
 }
 
+/* n values, n - 1 boundaries: every boundary is where one value ends. They ascend strictly,
+ * or a value would have no step. */
 static int stepwise_init(et_schedule *self, et_error *error)
 {
     const et_rate_stepwise *o = &self->options.stepwise;
@@ -73,11 +92,13 @@ static double stepwise_rate(const et_schedule *self, double step)
 {
     int piece = 0;
     step -= (double)self->options.stepwise.offset;
+    /* At most 63 comparisons a step; the boundary itself belongs to the piece it ends. */
     while (piece < self->pieces - 1 && step > self->boundaries[piece])
         piece++;
     return self->values[piece];
 }
 
+/* A factor of 0 would be 0^0 at the first step and 0 ever after. */
 static int exponential_init(et_schedule *self, et_error *error)
 {
     const et_rate_exponential *o = &self->options.exponential;
@@ -96,14 +117,16 @@ static double exponential_rate(const et_schedule *self, double step)
     return o->initial_learning_rate * pow(o->decay_rate, exponent);
 }
 
+/* end_learning_rate 0 and power 0 are fine; only what is divided by must be there. */
 static int polynomial_init(et_schedule *self, et_error *error)
 {
     const et_rate_polynomial *o = &self->options.polynomial;
     return require("polynomial", o->initial_learning_rate, o->decay_steps, "decay_steps", error);
 }
 
-/* (initial - end) * (1 - step / D)^power + end, held at D; cycle: D grows to the multiple of
- * itself that is next. */
+/* (initial - end) * (1 - s / T)^power + end, held at T; cycle: T grows to the multiple of
+ * itself that is next. Example, 1 to 0 over T = 100 with power 1: at 150 without cycle 0;
+ * with cycle T is 200 there, so 1 - 150/200 = 0.25. */
 static double polynomial_rate(const et_schedule *self, double step)
 {
     const et_rate_polynomial *o = &self->options.polynomial;
@@ -123,8 +146,8 @@ static int cosine_init(et_schedule *self, et_error *error)
     return require("cosine", o->initial_learning_rate, o->decay_steps, "decay_steps", error);
 }
 
-/* initial * ((1 - alpha) * (1 + cos(pi step / D)) / 2 + alpha), held at D. (Loshchilov and
- * Hutter 2017, one period.) */
+/* initial * ((1 - alpha) * (1 + cos(pi s / T)) / 2 + alpha), held at T. (Loshchilov and
+ * Hutter 2017, one period.) At T / 2 and alpha 0 it is half the initial rate. */
 static double cosine_rate(const et_schedule *self, double step)
 {
     const et_rate_cosine *o = &self->options.cosine;
@@ -132,6 +155,7 @@ static double cosine_rate(const et_schedule *self, double step)
     return o->initial_learning_rate * ((1 - o->alpha) * 0.5 * (1 + cos(PI * done)) + o->alpha);
 }
 
+/* t_mul is at least 1, by the table of options: all the formula below asks for. */
 static int cosine_restarts_init(et_schedule *self, et_error *error)
 {
     const et_rate_cosine_restarts *o = &self->options.cosine_restarts;
@@ -157,23 +181,28 @@ static double cosine_restarts_rate(const et_schedule *self, double step)
         restart = floor(log(1 - f * (1 - t)) / log(t));
         f = (f - (1 - pow(t, restart)) / (1 - t)) / pow(t, restart);
     }
+    /* alpha is what is left at each end, whatever the height: it is outside the product with
+     * m. */
     double height = pow(o->m_mul, restart);
     return o->initial_learning_rate *
            ((1 - o->alpha) * 0.5 * height * (1 + cos(PI * f)) + o->alpha);
 }
 
+/* One required setting: the 1 stands in for a number of steps that is always there. */
 static int power_init(et_schedule *self, et_error *error)
 {
     return require("power", self->options.power.initial_learning_rate, 1, "", error);
 }
 
-/* initial * max(step, 1)^power */
+/* initial * max(s, 1)^power: with a negative power step 0 would have no value, and takes that
+ * of step 1. Here s = step, there is no offset. */
 static double power_rate(const et_schedule *self, double step)
 {
     const et_rate_power *o = &self->options.power;
     return o->initial_learning_rate * pow(fmax(step, 1), o->power);
 }
 
+/* linear_decay_fraction 0 is fine: no line, which the formula asks for. */
 static int power_linear_init(et_schedule *self, et_error *error)
 {
     const et_rate_power_linear *o = &self->options.power_linear;
@@ -181,7 +210,9 @@ static int power_linear_init(et_schedule *self, et_error *error)
                    "total_decay_steps", error);
 }
 
-/* The power, times a line from 1 to 0 over the last fraction of the T steps. */
+/* initial * max(s, 1)^power, times a line from 1 to 0 over the last fraction f of T steps:
+ * min(1, (T - s) / (T f)), not below 0. Example, initial 1, power -1, f = 0.5, T = 100: 1/40
+ * at 40, (1/60) 0.8 at 60, 0 from 100 on. */
 static double power_linear_rate(const et_schedule *self, double step)
 {
     const et_rate_power_linear *o = &self->options.power_linear;
@@ -199,7 +230,8 @@ static int power_with_offset_init(et_schedule *self, et_error *error)
                    "", error);
 }
 
-/* As power, counted from the offset and never above the rate before it. */
+/* As power, counted from the offset and never above the rate before it. Step `offset` itself
+ * still has pre_offset_learning_rate, step 0 with an offset of 0 too: as Model Garden has it. */
 static double power_with_offset_rate(const et_schedule *self, double step)
 {
     const et_rate_power_with_offset *o = &self->options.power_with_offset;
@@ -210,6 +242,7 @@ static double power_with_offset_rate(const et_schedule *self, double step)
                 o->initial_learning_rate * pow(fmax(step, 1), o->power));
 }
 
+/* A second warm-up would lie over the first and lower it twice. */
 static int inverse_sqrt_init(et_schedule *self, et_error *error)
 {
     if (self->warmup.type != ET_WARMUP_NONE)
@@ -233,7 +266,8 @@ static double inverse_sqrt_rate(const et_schedule *self, double step)
     return o->peak_learning_rate * sqrt(warmup / step);
 }
 
-/* ORDER learning_rate.type */
+/* ORDER learning_rate.type, by designator. A row: the name, the check (NULL: the tables of
+ * options say it all), the formula. To add one see README.md. */
 static const et_schedule_class classes[ET_RATE_COUNT] = {
     [ET_RATE_NONE] = { "none", NULL, NULL },
     [ET_RATE_CONSTANT] = { "constant", NULL, constant_rate },
@@ -249,7 +283,8 @@ static const et_schedule_class classes[ET_RATE_COUNT] = {
     [ET_RATE_INVERSE_SQRT] = { "inverse_sqrt", inverse_sqrt_init, inverse_sqrt_rate },
 };
 
-/* Steps under the warm-up, 0 without one. */
+/* Steps under the warm-up, 0 without one. NONE needs no test of its own anywhere: no step is
+ * below 0. */
 static int64_t warmup_steps(const et_warmup_options *warmup)
 {
     switch (warmup->type) {
@@ -262,6 +297,8 @@ static int64_t warmup_steps(const et_warmup_options *warmup)
     }
 }
 
+/* Class and options first, so that the class's init can look at them; the lists are dropped
+ * at the end, because they live in an arena that the schedule does not know. */
 int et_schedule_init(et_schedule *schedule, const et_rate_options *options,
                      const et_warmup_options *warmup, et_error *error)
 {
@@ -280,13 +317,17 @@ int et_schedule_init(et_schedule *schedule, const et_rate_options *options,
     return status;
 }
 
+/* With W steps of warm-up and p = rate(W): linear w0 + step / W (p - w0), which is w0 at step
+ * 0; polynomial p (max(step, 1) / W)^power. */
 double et_schedule_rate(const et_schedule *schedule, int64_t step)
 {
     et_assert(step >= 0);
+    et_assert(schedule->class && schedule->class->rate);
     int64_t warmup = warmup_steps(&schedule->warmup);
     if (step >= warmup)
         return schedule->class->rate(schedule, (double)step);
-    /* The warm-up ends where the schedule is then, not where it started (B13). */
+    /* The warm-up ends where the schedule is then, not where it started (B13). p, where the
+     * line meets the schedule. Asked for each step of the warm-up: it is one formula. */
     double peak = schedule->class->rate(schedule, (double)warmup);
     if (schedule->warmup.type == ET_WARMUP_LINEAR) {
         double first = schedule->warmup.linear.warmup_learning_rate;

@@ -1,8 +1,10 @@
+/* Keras legacy SGD: a = momentum * a - rate * g; w += a, or Nesterov's look ahead, w +=
+ * momentum * a - rate * g with the new a. The legacy `decay` divides the rate by 1 + decay *
+ * iterations. */
+#include "base/assert.h"
 #include "optim/rule.h"
 
-/* Keras legacy SGD: a = momentum * a - rate * g; w += a, or Nesterov's look ahead. The
- * legacy `decay` divides the rate by 1 + decay * iterations. */
-
+/* Without momentum nothing is kept: the kernel takes a NULL accumulator. */
 static int slots(const et_optimizer_options *options, const char *names[ET_RULE_SLOTS_MAX])
 {
     names[0] = "momentum";
@@ -14,14 +16,17 @@ static double clip_norm(const et_optimizer_options *options)
     return options->sgd.global_clipnorm;
 }
 
+/* decay comes on top of the schedule, counted in updates done before this one. */
 static void update(const et_kernels *kernels, const et_optimizer_options *options,
                    const et_rule_step *step, const et_rule_chunk *chunk)
 {
     const et_sgd_options *o = &options->sgd;
+    et_assert(o->momentum == 0 || chunk->slot[0]);
     double rate = step->rate / (1 + o->decay * (double)step->iterations);
     kernels->sgd(chunk->weight, chunk->slot[0], chunk->gradient, chunk->shadow, chunk->average,
                  (float)rate, (float)o->momentum, o->nesterov, 0, step->gradient_scale,
                  step->average_decay, chunk->count);
 }
 
+/* Its row of `rules` in optimizer.c. */
 const et_rule_class et_rule_sgd = { "sgd", slots, clip_norm, update };
