@@ -142,6 +142,8 @@ int et_checkpoints_open(et_checkpoints **out, const char *model_dir, et_state *s
         return et_alloc_failed(error, sizeof *self, "checkpoints");
     self->state = state;
     self->options = *options;
+    if (!self->options.track)
+        self->options.track = et_track_off();
     self->lock = -1;
     self->newest_step = -1;
     /* With default attributes these cannot fail on Linux. */
@@ -337,13 +339,17 @@ static int write_best(et_checkpoints *self, et_error *error)
     return status;
 }
 
+static const et_label write_label = { .name = "write checkpoint", .kind = "writing checkpoints" };
+
 static void *run_job(void *payload)
 {
     et_checkpoints *self = payload;
     job *work = &self->job;
+    et_track_begin(self->options.track, &write_label, work->step);
     work->status =
         work->kind == BEST ? write_best(self, &work->error) : write_newest(self, &work->error);
     stop_reading(self); /* if it never came to the arrays */
+    et_track_end(self->options.track);
     return NULL;
 }
 

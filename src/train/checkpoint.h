@@ -24,6 +24,7 @@
 #include <etude/error.h>
 #include <etude/params.h>
 
+#include "base/trace.h"
 #include "base/value.h"
 #include "train/state.h"
 
@@ -40,6 +41,7 @@
 typedef struct et_checkpoint_options {
     int64_t max_to_keep; /* the newest N; at least 1 */
     bool locked;         /* the caller holds the lock (et_checkpoints_lock), until after close */
+    et_track *track;     /* of the thread that writes; NULL: nobody watches */
 } et_checkpoint_options;
 
 #define ET_CHECKPOINT_OPTIONS_INIT                                                                 \

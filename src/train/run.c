@@ -158,6 +158,7 @@ static int restore(et_run *run, et_error *error)
     et_checkpoint_options options = ET_CHECKPOINT_OPTIONS_INIT;
     options.max_to_keep = trainer->max_to_keep;
     options.locked = run->options.locked;
+    options.track = et_track_beside(run->options.device->track, "saving");
     int64_t step;
     int status =
         et_checkpoints_open(&run->checkpoints, run->options.model_dir, run->state, &options, error);
