@@ -8,7 +8,7 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "bench.h"
-#include "exec/parts.h"
+#include "exec/cost.h"
 #include "roof.h"
 
 /* ---- kinds ------------------------------------------------------------------------------ */
@@ -24,26 +24,13 @@ static bench_kind *find(bench_kinds *kinds, const char *name)
     return kind;
 }
 
-/* A backward product has a transposed operand: dX = dY W^T, dW = X^T dY. */
-static const char *name_of(const et_plan_step *step)
-{
-    const et_matmul_options *matmul = &step->node->attributes.matmul;
-    if (et_op_is_elementwise(step->node->op))
-        return "element-wise";
-    if (step->node->op != ET_OP_MATMUL)
-        return et_op_name(step->node->op);
-    return matmul->transpose_a   ? "matmul, weight gradient"
-           : matmul->transpose_b ? "matmul, input gradient"
-                                 : "matmul, forward";
-}
-
 void bench_kinds_time(bench_kinds *kinds, bench_model *model, int runs)
 {
     et_plan *plan = model->plan;
     et_assert(runs >= 1 && runs <= BENCH_RUNS_MAX);
     *kinds = (bench_kinds){ .runs = runs };
     for (int i = 0; i < plan->step_count; i++)
-        find(kinds, name_of(&plan->steps[i]))->calls++;
+        find(kinds, et_plan_step_kind(&plan->steps[i]))->calls++;
     find(kinds, "packing weights")->calls = plan->pack_group_count;
     for (int run = 0; run < runs; run++) {
         double now = et_clock_monotonic();
@@ -52,7 +39,7 @@ void bench_kinds_time(bench_kinds *kinds, bench_model *model, int runs)
             et_plan_begin_step(plan, i);
             find(kinds, "packing weights")->seconds[run] += bench_lap(&now);
             step->run(plan, step);
-            find(kinds, name_of(step))->seconds[run] += bench_lap(&now);
+            find(kinds, et_plan_step_kind(step))->seconds[run] += bench_lap(&now);
         }
     }
 }
@@ -94,15 +81,13 @@ static double roof_of(known_roofs *known, et_gemm_shape shape)
     return known->seconds[known->count++];
 }
 
-static void add_product(bench_kind *kind, known_roofs *known, et_gemm_shape shape, et_dtype act)
+static double product_roof(known_roofs *known, et_gemm_shape shape, et_dtype act)
 {
     shape.a = shape.b = act;
-    kind->flops += 2 * (double)shape.m * (double)shape.n * (double)shape.k;
-    kind->roof += roof_of(known, shape);
+    return roof_of(known, shape);
 }
 
-static void add_matmul(bench_kind *kind, known_roofs *known, const et_plan *plan,
-                       const et_plan_step *step)
+static double matmul_roof(known_roofs *known, const et_plan *plan, const et_plan_step *step)
 {
     const et_matmul_options *options = &step->node->attributes.matmul;
     const et_tensor *a = &plan->values[step->in[0]].tensor;
@@ -114,20 +99,18 @@ static void add_matmul(bench_kind *kind, known_roofs *known, const et_plan *plan
                             .transpose_b = options->transpose_b,
                             .c = c->dtype,
                             .pack_b = plan->values[step->in[1]].place == PLACE_PARAM };
-    add_product(kind, known, shape, plan->graph->options.act);
+    return product_roof(known, shape, plan->graph->options.act);
 }
 
 /* Three products over all rows: logits, and the gradients of rows and table. In blocks of 512
  * rows each is faster than whole where the caches are small: the better way counts. */
-static void add_vocabulary(bench_kind *kind, known_roofs *known, const et_plan *plan,
-                           const et_plan_step *step)
+static double vocabulary_roof(known_roofs *known, const et_plan *plan, const et_plan_step *step)
 {
     const et_tensor *h = &plan->values[step->in[0]].tensor;
     const et_tensor *table = &plan->values[step->in[1]].tensor;
     int64_t rows = h->shape.size[0], width = h->shape.size[1], words = table->shape.size[0];
     et_dtype act = plan->graph->options.act;
     double best = INFINITY;
-    bench_kind part = { 0 };
     for (int64_t block = 512; block <= rows; block *= rows > block ? rows / block : 2) {
         et_gemm_shape logits = {
             .m = block, .n = words, .k = width, .transpose_b = true, .c = act, .pack_b = true
@@ -136,14 +119,11 @@ static void add_vocabulary(bench_kind *kind, known_roofs *known, const et_plan *
         et_gemm_shape dtable = {
             .m = words, .n = width, .k = block, .transpose_a = true, .c = ET_F32
         };
-        part = (bench_kind){ 0 };
-        add_product(&part, known, logits, act);
-        add_product(&part, known, dh, act);
-        add_product(&part, known, dtable, act);
-        best = fmin(best, part.roof * (double)rows / (double)block);
+        double seconds = product_roof(known, logits, act) + product_roof(known, dh, act) +
+                         product_roof(known, dtable, act);
+        best = fmin(best, seconds * (double)rows / (double)block);
     }
-    kind->flops += part.flops;
-    kind->roof += best;
+    return best;
 }
 
 double bench_kinds_roof(bench_kinds *kinds, const bench_model *model)
@@ -153,11 +133,14 @@ double bench_kinds_roof(bench_kinds *kinds, const bench_model *model)
     double whole = 0;
     for (int i = 0; i < plan->step_count; i++) {
         const et_plan_step *step = &plan->steps[i];
-        bench_kind *kind = find(kinds, name_of(step));
+        bench_kind *kind = find(kinds, et_plan_step_kind(step));
+        et_cost cost = et_plan_step_cost(plan, step);
+        kind->cost.flops += cost.flops;
+        kind->cost.bytes += cost.bytes;
         if (step->node->op == ET_OP_MATMUL)
-            add_matmul(kind, &known, plan, step);
+            kind->roof += matmul_roof(&known, plan, step);
         else if (step->node->op == ET_OP_VOCABULARY_LOSS)
-            add_vocabulary(kind, &known, plan, step);
+            kind->roof += vocabulary_roof(&known, plan, step);
     }
     for (int i = 0; i < kinds->count; i++)
         whole += kinds->kind[i].roof;
@@ -177,13 +160,17 @@ void bench_kinds_print(bench_kinds *kinds, double whole)
     for (int i = 0; i < kinds->count; i++)
         kinds->kind[i].seconds[0] = bench_median(kinds->kind[i].seconds, kinds->runs);
     qsort(kinds->kind, (size_t)kinds->count, sizeof kinds->kind[0], slower_first);
-    printf("    %-28s %5s %9s %6s %9s %8s\n", "kind", "calls", "ms", "share", "GFLOP/s", "roof ms");
+    printf("    %-28s %5s %9s %6s %9s %7s %8s\n", "kind", "calls", "ms", "share", "GFLOP/s", "GB/s",
+           "roof ms");
     for (int i = 0; i < kinds->count; i++) {
         const bench_kind *kind = &kinds->kind[i];
         printf("    %-28s %5d %9.3f %5.1f%%", kind->name, kind->calls, 1e3 * kind->seconds[0],
                100 * kind->seconds[0] / whole);
-        if (kind->flops > 0)
-            printf(" %9.0f %8.2f", 1e-9 * kind->flops / kind->seconds[0], 1e3 * kind->roof);
+        if (kind->cost.bytes > 0)
+            printf(" %9.1f %7.1f", 1e-9 * kind->cost.flops / kind->seconds[0],
+                   1e-9 * kind->cost.bytes / kind->seconds[0]);
+        if (kind->roof > 0)
+            printf(" %8.2f", 1e3 * kind->roof);
         putchar('\n');
     }
 }

@@ -11,7 +11,7 @@
 typedef struct bench_kind {
     const char *name;
     int calls;                      /* in one run of the plan */
-    double flops;                   /* of matrix products, in one run; 0: none */
+    et_cost cost;                   /* in one run; 0: none known */
     double roof;                    /* seconds of the products at their best rate */
     double seconds[BENCH_RUNS_MAX]; /* of each run measured */
 } bench_kind;
@@ -24,8 +24,8 @@ typedef struct bench_kinds {
 /* Finds the kinds of a plan's steps and runs it `runs` times, timing each step. */
 void bench_kinds_time(bench_kinds *kinds, bench_model *model, int runs);
 
-/* Times every product alone and fills in roofs. Slow, and takes memory. Returns the roof of
- * the whole plan in seconds. */
+/* Times every product alone and fills in roofs, and costs. Slow, and takes memory. Returns the roof
+ * of the whole plan in seconds. */
 double bench_kinds_roof(bench_kinds *kinds, const bench_model *model);
 
 /* Adds something timed elsewhere as a row. */
