@@ -5,8 +5,8 @@
  *
  * length: a training step of the tiny model with one sentence of N tokens on each side. Memory
  * for a token stays what it is; N x N scores, which attention never writes, would not.
- * vocabulary: the loss over 4,096 rows of width 512. What it needs beside the table and its
- * gradient stays what it is; logits of all rows would not.
+ * vocabulary: the loss over 4,096 rows of width 128. What it needs beside the table and its
+ * gradient is bounded (exec/op_vocabulary_loss.c); logits of all rows would not be.
  * depth: N layers in each stack, tiny otherwise. Graph, derivatives and plan, the median of
  * RUNS with a new device each, so that products are looked for anew as when a program starts. */
 #include <math.h>
@@ -20,8 +20,9 @@
 #include "model.h"
 #include "nn/transformer.h"
 
-#define RUNS 7
-#define ROWS 4096 /* of the loss */
+#define RUNS  7
+#define ROWS  4096 /* of the loss */
+#define WIDTH 128
 
 typedef struct growth {
     et_params *params;
@@ -97,10 +98,10 @@ static et_node *one_sentence(et_scope *scope, const void *payload)
 /* The loss of rows that depend on something learnt, so that their gradient is asked for. */
 static et_node *loss_alone(et_scope *scope, const void *payload)
 {
-    const int64_t words = *(const int64_t *)payload, width = 512;
+    const int64_t words = *(const int64_t *)payload;
     et_init init = { ET_INIT_NORMAL, 1 };
-    et_node *h = et_param(scope, "rows", et_shape_2(ROWS, width), init);
-    et_node *table = et_param(scope, "table", et_shape_2(words, width), init);
+    et_node *h = et_param(scope, "rows", et_shape_2(ROWS, WIDTH), init);
+    et_node *table = et_param(scope, "table", et_shape_2(words, WIDTH), init);
     et_node *labels = et_input(scope, "labels", ET_I32, et_shape_1(ROWS));
     return et_vocabulary_loss(h, table, labels, 0.1f);
 }
@@ -129,14 +130,14 @@ static void show_lengths(void)
 
 static void show_vocabularies(void)
 {
-    printf("\nloss of %d rows, width 512, over N sub-words: memory beside the table is flat\n",
-           ROWS);
+    printf("\nloss of %d rows, width %d, over N sub-words: memory beside the table is bounded\n",
+           ROWS, WIDTH);
     printf("%10s %14s %14s %14s\n", "sub-words", "planned MB", "table MB", "all logits MB");
-    for (int64_t words = 1000; words <= 64000; words *= 4) {
+    for (int64_t words = 1000; words <= 256000; words *= 4) {
         growth g;
         make(&g, loss_alone, &words);
         printf("%10lld %14.1f %14.1f %14.1f\n", (long long)words, 1e-6 * step_bytes(&g),
-               4e-6 * 512 * (double)words, 4e-6 * ROWS * (double)words);
+               4e-6 * WIDTH * (double)words, 4e-6 * ROWS * (double)words);
         bench_figure(1e-6 * step_bytes(&g), "MB", NAN, "growth.vocabulary.%lld.loss_mb",
                      (long long)words);
         release(&g);

@@ -5,14 +5,18 @@
  *                             dh = dlogits table           [block, D]
  *                             dtable += dlogits^T h        [V, D]
  *
- * so the block stays in cache and [T, V] never exists. Blocks without a label are passed over. */
+ * so the block stays in cache and [T, V] never exists. Blocks without a label are passed over.
+ * Where the vocabulary is large a block has fewer rows: what it needs is bounded, while each
+ * block reads and writes all of dtable, which fewer rows pay for. */
 #include <string.h>
 
 #include "base/assert.h"
 #include "exec/parts.h"
 
 /* Rows of a block: enough that a product is worth its start, few enough for the cache. */
-#define ROW_BLOCK 256
+#define ROW_BLOCK       256
+#define ROW_BLOCK_LEAST 32
+#define LOGITS_MOST     ((size_t)32 << 20) /* bytes of a block's logits that fewer rows are for */
 
 enum { GEMM_LOGITS, GEMM_DH, GEMM_DTABLE_FIRST, GEMM_DTABLE };
 
@@ -62,6 +66,13 @@ static int prepare_gradient(et_plan *plan, et_plan_step *step, loss_sizes size, 
     return status;
 }
 
+static int64_t choose_block(loss_sizes size)
+{
+    size_t row = (size_t)size.vocabulary * et_dtype_size(size.act);
+    int64_t rows = (int64_t)(LOGITS_MOST / row) / ROW_BLOCK_LEAST * ROW_BLOCK_LEAST;
+    return rows > ROW_BLOCK ? ROW_BLOCK : rows < ROW_BLOCK_LEAST ? ROW_BLOCK_LEAST : rows;
+}
+
 /* Work space: logits of one block, then loss, nll and correct of each row. */
 static size_t logits_bytes(const et_plan_step *step, loss_sizes size)
 {
@@ -72,7 +83,7 @@ static size_t logits_bytes(const et_plan_step *step, loss_sizes size)
 int et_prepare_vocabulary_loss(et_plan *plan, et_plan_step *step, et_error *error)
 {
     loss_sizes size = sizes_of(plan, step);
-    step->row_block = ROW_BLOCK;
+    step->row_block = choose_block(size);
     step->scratch = logits_bytes(step, size) + (size_t)(3 * step->row_block) * sizeof(float);
     step->scratch += 2 * (size_t)(step->row_block * size.width) * et_dtype_size(size.act);
     int param = plan->values[step->in[1]].node->attributes.param;

@@ -1,0 +1,102 @@
+/* The vocabulary loss over vocabularies so large that its blocks get smaller: the same numbers,
+ * and memory that does not grow. Against the loss of whole logits: test_op_softmax_loss;
+ * derivatives by finite differences: test_gradients. */
+#include "exec/model.h"
+
+#include <math.h>
+
+#define ROWS  300 /* no multiple of any block */
+#define WIDTH 4
+
+static int64_t words;
+static int32_t zeros[ROWS], labels[ROWS];
+
+/* Rows of ones, of the activations' type. */
+static et_node *loss(et_scope *s)
+{
+    et_node *ids = et_input(s, "ids", ET_I32, et_shape_1(ROWS));
+    et_node *one = et_param(s, "one", et_shape_2(1, WIDTH), (et_init){ ET_INIT_ONES, 0 });
+    et_node *table = et_param(s, "table", et_shape_2(words, WIDTH), (et_init){ ET_INIT_ZEROS, 0 });
+    et_node *h = et_embedding(ids, one, 1, NULL, NULL);
+    return et_vocabulary_loss(h, table, et_input(s, "labels", ET_I32, et_shape_1(ROWS)), 0);
+}
+
+/* Every seventh row is empty; all others have word 5 or the last one. */
+static int fill_labels(int *of_five)
+{
+    int count = 0;
+    *of_five = 0;
+    for (int i = 0; i < ROWS; i++) {
+        labels[i] = i % 7 == 6 ? -1 : i % 2 ? 5 : (int32_t)words - 1;
+        count += labels[i] >= 0;
+        *of_five += labels[i] == 5;
+    }
+    return count;
+}
+
+/* A table of zeros gives every word 1/V: the loss of a row is log V, and word w's gradient is
+ * (rows / V - rows with label w) h, with h of ones. */
+static void check_even(int64_t vocabulary, et_dtype act)
+{
+    test_model model;
+    int of_five;
+    words = vocabulary;
+    int count = fill_labels(&of_five);
+    test_model_open_with(&model, loss, act, true, NULL);
+    et_plan_bind(model.plan, "labels", labels);
+    et_plan_bind(model.plan, "ids", zeros);
+    et_plan_run(model.plan, (et_random){ 1, 0, 0 });
+    const float *sums = et_plan_output(model.plan, 0).data;
+    double expected = count * log((double)vocabulary);
+    assert_float_equal(sums[ET_LOSS_SUM_LOSS], expected, 1e-3 * expected);
+    assert_float_equal(sums[ET_LOSS_SUM_TOKENS], count, 0);
+    const float *gradient = et_params_gradients(model.params) +
+                            et_params_offset(model.params, et_params_find(model.params, "table"));
+    double others = (double)count / (double)vocabulary;
+    assert_float_equal(gradient[5 * WIDTH], others - of_five, 0.01 * of_five);
+    assert_float_equal(gradient[(vocabulary - 1) * WIDTH], others - (count - of_five),
+                       0.01 * count);
+    assert_float_equal(gradient[77 * WIDTH], others, 0.01 * others);
+    test_model_close(&model);
+}
+
+static void test_vocabulary_loss__small_blocks_add_up(void **state)
+{
+    (void)state;
+    check_even(3000, ET_F32);   /* blocks of 256 rows */
+    check_even(60000, ET_F32);  /* fewer */
+    check_even(400000, ET_F32); /* the fewest */
+}
+
+static void test_vocabulary_loss__bf16_blocks_add_up(void **state)
+{
+    (void)state;
+    check_even(100000, ET_BF16);
+}
+
+static size_t step_memory(int64_t vocabulary)
+{
+    test_model model;
+    words = vocabulary;
+    test_model_open_with(&model, loss, ET_F32, true, NULL);
+    size_t bytes = et_plan_memory_needed(model.plan).activations;
+    test_model_close(&model);
+    return bytes;
+}
+
+static void test_vocabulary_loss__memory_is_bounded(void **state)
+{
+    (void)state;
+    size_t some = step_memory(32000), more = step_memory(256000);
+    assert_in_range(more, 1, some + some / 8);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_vocabulary_loss__small_blocks_add_up),
+        cmocka_unit_test(test_vocabulary_loss__bf16_blocks_add_up),
+        cmocka_unit_test(test_vocabulary_loss__memory_is_bounded),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
