@@ -60,6 +60,11 @@ double bench_processor_seconds(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
+double bench_work_clock(void)
+{
+    return omp_get_max_threads() > 1 ? et_clock_monotonic() : bench_processor_seconds();
+}
+
 size_t bench_peak_memory(void)
 {
     struct rusage usage;

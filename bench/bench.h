@@ -28,6 +28,9 @@ double bench_lap(double *since);
 /* Seconds of processors since the process began: what other load hardly changes. */
 double bench_processor_seconds(void);
 
+/* The clock of work: with one thread its processor time, else the time that passes. */
+double bench_work_clock(void);
+
 /* The most memory that the process has had, in bytes. */
 size_t bench_peak_memory(void);
 

@@ -5,9 +5,8 @@
  * The whole of et_run_train with the defaults of a real run (a look at hooks every 1,000
  * steps, a log of metrics as often, progress that is told of every step): only the model is
  * empty, two weights whose softmax is the loss, with plain SGD, and a batch costs nothing.
- * One thread: the rest of a team has nothing to do. The median of rounds of 1,000 steps counts:
- * each has one log, and is over before a busy machine takes the processor away, most often.
- * Checkpoints and set-up lie outside. */
+ * One thread, since the rest of a team has nothing to do, and its processor time. The median of
+ * rounds of 1,000 steps counts, each with one log. Checkpoints and set-up lie outside. */
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
@@ -16,7 +15,6 @@
 
 #include <omp.h>
 
-#include "base/clock.h"
 #include "base/file.h"
 #include "bench.h"
 #include "train/run.h"
@@ -51,7 +49,7 @@ static int next(et_task *self, et_plan *plan, et_error *error)
     if (task->done == 0)
         et_plan_bind(plan, "label", &task->label);
     if (task->done % ROUND == 0)
-        task->began[task->done / ROUND] = et_clock_monotonic();
+        task->began[task->done / ROUND] = bench_work_clock();
     task->done++;
     return ET_OK;
 }

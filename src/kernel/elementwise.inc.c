@@ -147,15 +147,19 @@ static void ew_block(const et_ew_program *program, void *const *out, const void 
         ET_BY_DTYPE(program->output_dtype[i], ew_store, out[i], reg[program->output[i]], first, n);
 }
 
+static void elementwise_part(const et_ew_program *program, void *const *out, const void *const *in,
+                             int64_t width, et_random random, int64_t begin, int64_t end)
+{
+    for (int64_t first = begin; first < end; first += EW_BLOCK) {
+        int64_t n = end - first < EW_BLOCK ? end - first : EW_BLOCK;
+        ew_block(program, out, in, first, n, width, random);
+    }
+}
+
 static void elementwise(const et_ew_program *program, void *const *out, const void *const *in,
                         int64_t rows, int64_t width, et_random random)
 {
-    int64_t count = rows * width, blocks = (count + EW_BLOCK - 1) / EW_BLOCK;
+    const int64_t count = rows * width;
     et_assert(program->inputs <= ET_EW_INPUTS_MAX && program->steps <= ET_EW_STEPS_MAX);
-#pragma omp parallel for schedule(static) if (count >= ET_GRAIN)
-    for (int64_t block = 0; block < blocks; block++) {
-        int64_t first = block * EW_BLOCK;
-        int64_t n = count - first < EW_BLOCK ? count - first : EW_BLOCK;
-        ew_block(program, out, in, first, n, width, random);
-    }
+    ET_SHARE(count >= ET_GRAIN, count, EW_BLOCK, elementwise_part, program, out, in, width, random);
 }

@@ -13,16 +13,23 @@ ET_INLINE void embed_row(void *y, const float *row, const float *place, float sc
     }
 }
 
-static void embedding(void *y, const int32_t *ids, const int32_t *position, const float *table,
-                      const float *positions, float scale, int64_t rows, int64_t width,
-                      et_dtype dtype)
+static void embedding_part(void *y, const int32_t *ids, const int32_t *position, const float *table,
+                           const float *positions, float scale, int64_t width, et_dtype dtype,
+                           int64_t begin, int64_t end)
 {
-#pragma omp parallel for schedule(static) if (rows * width >= ET_GRAIN)
-    for (int64_t t = 0; t < rows; t++) {
+    for (int64_t t = begin; t < end; t++) {
         const float *row = ids[t] >= 0 ? table + ids[t] * width : NULL;
         const float *place = row && positions ? positions + position[t] * width : NULL;
         ET_BY_DTYPE(dtype, embed_row, y, row, place, scale, (t * width), width);
     }
+}
+
+static void embedding(void *y, const int32_t *ids, const int32_t *position, const float *table,
+                      const float *positions, float scale, int64_t rows, int64_t width,
+                      et_dtype dtype)
+{
+    ET_SHARE(rows * width >= ET_GRAIN, rows, 1, embedding_part, y, ids, position, table, positions,
+             scale, width, dtype);
 }
 
 #define EMBED_COLUMNS 64 /* columns of one item of work: whole cache lines */
@@ -38,23 +45,30 @@ ET_INLINE void embed_add(float *to, const void *dy, float scale, int64_t at, int
     }
 }
 
+static void embedding_grad_part(float *dtable, const int32_t *ids, const void *dy, float scale,
+                                int64_t rows, int64_t width, int64_t vocabulary, et_dtype dtype,
+                                int64_t begin, int64_t end)
+{
+    for (int64_t item = begin; item < end; item++) {
+        int64_t first = item / EMBED_CLASSES * EMBED_COLUMNS;
+        int64_t count = width - first < EMBED_COLUMNS ? width - first : EMBED_COLUMNS;
+        for (int64_t t = 0; t < rows; t++) {
+            et_assert(ids[t] < vocabulary);
+            if (ids[t] < 0 || ids[t] % EMBED_CLASSES != item % EMBED_CLASSES)
+                continue;
+            ET_BY_DTYPE(dtype, embed_add, dtable + ids[t] * width + first, dy, scale,
+                        (t * width + first), count);
+        }
+    }
+    (void)vocabulary;
+}
+
 /* Work is cut by column and by id, never by row: whoever owns an element of dtable adds all
  * its rows, in ascending order. */
 static void embedding_grad(float *dtable, const int32_t *ids, const void *dy, float scale,
                            int64_t rows, int64_t width, int64_t vocabulary, et_dtype dtype)
 {
     const int64_t chunks = (width + EMBED_COLUMNS - 1) / EMBED_COLUMNS;
-#pragma omp parallel for schedule(static) if (rows * width >= ET_GRAIN)
-    for (int64_t item = 0; item < chunks * EMBED_CLASSES; item++) {
-        int64_t begin = item / EMBED_CLASSES * EMBED_COLUMNS;
-        int64_t count = width - begin < EMBED_COLUMNS ? width - begin : EMBED_COLUMNS;
-        for (int64_t t = 0; t < rows; t++) {
-            et_assert(ids[t] < vocabulary);
-            if (ids[t] < 0 || ids[t] % EMBED_CLASSES != item % EMBED_CLASSES)
-                continue;
-            ET_BY_DTYPE(dtype, embed_add, dtable + ids[t] * width + begin, dy, scale,
-                        (t * width + begin), count);
-        }
-    }
-    (void)vocabulary;
+    ET_SHARE(rows * width >= ET_GRAIN, chunks * EMBED_CLASSES, 1, embedding_grad_part, dtable, ids,
+             dy, scale, rows, width, vocabulary, dtype);
 }

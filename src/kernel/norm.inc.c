@@ -24,14 +24,20 @@ ET_INLINE void norm_row(void *y, float *stats, const void *x, const float *gamma
     stats[1] = rstd;
 }
 
-static void layer_norm(void *y, float *stats, const void *x, const float *gamma, const float *beta,
-                       float epsilon, int64_t rows, int64_t width, et_dtype dtype)
+static void norm_part(void *y, float *stats, const void *x, const float *gamma, const float *beta,
+                      float epsilon, int64_t width, et_dtype dtype, int64_t begin, int64_t end)
 {
-#pragma omp parallel for schedule(static) if (rows * width >= ET_GRAIN)
-    for (int64_t t = 0; t < rows; t++) {
+    for (int64_t t = begin; t < end; t++) {
         float unused[2], *keep = stats ? stats + 2 * t : unused;
         ET_BY_DTYPE(dtype, norm_row, y, keep, x, gamma, beta, epsilon, (t * width), width);
     }
+}
+
+static void layer_norm(void *y, float *stats, const void *x, const float *gamma, const float *beta,
+                       float epsilon, int64_t rows, int64_t width, et_dtype dtype)
+{
+    ET_SHARE(rows * width >= ET_GRAIN, rows, 1, norm_part, y, stats, x, gamma, beta, epsilon, width,
+             dtype);
 }
 
 /* One row: first the two means, then dx and this row's share of dgamma and dbeta. */
@@ -62,16 +68,38 @@ ET_INLINE void norm_grad_row(void *dx, float *dgamma, float *dbeta, const void *
     }
 }
 
+static void add_partials_part(float *sum, const float *partial, int64_t blocks, int64_t stride,
+                              int64_t begin, int64_t end)
+{
+    for (int64_t d = begin; d < end; d += V_LANES) {
+        vf total = v_set(0.0f);
+        for (int64_t block = 0; block < blocks; block++)
+            total = total + v_read_n(partial, block * stride + d, end - d, ET_F32);
+        v_write_n(sum, d, total, end - d, ET_F32);
+    }
+}
+
 /* sum[d] = sum of the blocks' partial sums, partial[block * stride + d], in order. */
 static void add_partials(float *sum, const float *partial, int64_t blocks, int64_t stride,
                          int64_t width)
 {
-#pragma omp parallel for schedule(static) if (blocks * width >= ET_GRAIN)
-    for (int64_t d = 0; d < width; d += V_LANES) {
-        vf total = v_set(0.0f);
-        for (int64_t block = 0; block < blocks; block++)
-            total = total + v_read_n(partial, block * stride + d, width - d, ET_F32);
-        v_write_n(sum, d, total, width - d, ET_F32);
+    ET_SHARE(blocks * width >= ET_GRAIN, width, V_LANES, add_partials_part, sum, partial, blocks,
+             stride);
+}
+
+/* Rows begin .. end - 1, whole blocks of them; a block's partial sums lie at its place. */
+static void norm_grad_part(void *dx, float *scratch, const void *dy, const void *x,
+                           const float *stats, const float *gamma, int64_t width, et_dtype dtype,
+                           int64_t begin, int64_t end)
+{
+    float *partial = scratch + begin / ET_ROW_BLOCK * 2 * width;
+    for (int64_t t = begin; t < end; t++) {
+        if (t > begin && t % ET_ROW_BLOCK == 0)
+            partial += 2 * width;
+        if (t % ET_ROW_BLOCK == 0)
+            memset(partial, 0, (size_t)(2 * width) * sizeof *partial);
+        ET_BY_DTYPE(dtype, norm_grad_row, dx, partial, partial + width, dy, x, stats + 2 * t, gamma,
+                    (t * width), width);
     }
 }
 
@@ -80,15 +108,8 @@ static void layer_norm_grad(void *dx, float *dgamma, float *dbeta, float *scratc
                             int64_t width, et_dtype dtype)
 {
     const int64_t blocks = et_row_blocks(rows);
-#pragma omp parallel for schedule(static) if (rows * width >= ET_GRAIN)
-    for (int64_t block = 0; block < blocks; block++) {
-        float *partial = scratch + block * 2 * width;
-        int64_t begin = block * ET_ROW_BLOCK, end = begin + ET_ROW_BLOCK;
-        memset(partial, 0, (size_t)(2 * width) * sizeof *partial);
-        for (int64_t t = begin; t < end && t < rows; t++)
-            ET_BY_DTYPE(dtype, norm_grad_row, dx, partial, partial + width, dy, x, stats + 2 * t,
-                        gamma, (t * width), width);
-    }
+    ET_SHARE(rows * width >= ET_GRAIN, rows, ET_ROW_BLOCK, norm_grad_part, dx, scratch, dy, x,
+             stats, gamma, width, dtype);
     add_partials(dgamma, scratch, blocks, 2 * width, width);
     add_partials(dbeta, scratch + width, blocks, 2 * width, width);
 }
@@ -104,15 +125,24 @@ ET_INLINE void add_rows(float *sum, const void *x, int64_t begin, int64_t end, i
     }
 }
 
+static void column_sum_part(float *scratch, const void *x, int64_t width, et_dtype dtype,
+                            int64_t begin, int64_t end)
+{
+    for (int64_t t = begin; t < end; t += ET_ROW_BLOCK) {
+        const int64_t block = t / ET_ROW_BLOCK;
+        const int64_t last = end - t < ET_ROW_BLOCK ? end : t + ET_ROW_BLOCK;
+        ET_BY_DTYPE(dtype, add_rows, scratch + block * width, x, t, last, width);
+    }
+}
+
+/* One block's partial sums are the sums. */
 static void column_sum(float *sum, float *scratch, const void *x, int64_t rows, int64_t width,
                        et_dtype dtype)
 {
     const int64_t blocks = et_row_blocks(rows);
-#pragma omp parallel for schedule(static) if (rows * width >= ET_GRAIN)
-    for (int64_t block = 0; block < blocks; block++) {
-        int64_t begin = block * ET_ROW_BLOCK, end = begin + ET_ROW_BLOCK;
-        end = end < rows ? end : rows;
-        ET_BY_DTYPE(dtype, add_rows, scratch + block * width, x, begin, end, width);
-    }
-    add_partials(sum, scratch, blocks, width, width);
+    float *partial = blocks == 1 ? sum : scratch;
+    ET_SHARE(rows * width >= ET_GRAIN, rows, ET_ROW_BLOCK, column_sum_part, partial, x, width,
+             dtype);
+    if (blocks != 1)
+        add_partials(sum, scratch, blocks, width, width);
 }

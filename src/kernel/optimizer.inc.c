@@ -3,56 +3,64 @@
 
 #define FLAT_BLOCK 4096
 
-/* NOLINTBEGIN(bugprone-macro-parentheses): begin and end are names that it declares */
-#define FOR_FLAT_BLOCKS(count, begin, end)                                                         \
-    _Pragma("omp parallel for schedule(static) if ((count) >= ET_GRAIN)") for (                    \
-        int64_t begin = 0; begin < (count);                                                        \
-        begin += FLAT_BLOCK) for (int64_t end =                                                    \
-                                      (count)-begin < FLAT_BLOCK ? (count) : begin + FLAT_BLOCK,   \
-                                  once = 1;                                                        \
-                                  once; once = 0)
-/* NOLINTEND(bugprone-macro-parentheses) */
-
-static void to_bf16(et_bf16 *to, const float *from, int64_t count)
+static void to_bf16_part(et_bf16 *to, const float *from, int64_t begin, int64_t end)
 {
-    FOR_FLAT_BLOCKS(count, begin, end)
     for (int64_t i = begin; i < end; i += V_LANES)
         v_write_n(to, i, v_read_n(from, i, end - i, ET_F32), end - i, ET_BF16);
 }
 
-static void from_bf16(float *to, const et_bf16 *from, int64_t count)
+static void to_bf16(et_bf16 *to, const float *from, int64_t count)
 {
-    FOR_FLAT_BLOCKS(count, begin, end)
+    ET_SHARE(count >= ET_GRAIN, count, FLAT_BLOCK, to_bf16_part, to, from);
+}
+
+static void from_bf16_part(float *to, const et_bf16 *from, int64_t begin, int64_t end)
+{
     for (int64_t i = begin; i < end; i += V_LANES)
         v_write_n(to, i, v_read_n(from, i, end - i, ET_BF16), end - i, ET_F32);
 }
 
-static void accumulate(float *y, const float *x, int64_t count)
+static void from_bf16(float *to, const et_bf16 *from, int64_t count)
 {
-    FOR_FLAT_BLOCKS(count, begin, end)
+    ET_SHARE(count >= ET_GRAIN, count, FLAT_BLOCK, from_bf16_part, to, from);
+}
+
+static void accumulate_part(float *y, const float *x, int64_t begin, int64_t end)
+{
     for (int64_t i = begin; i < end; i += V_LANES) {
         vf sum = v_read_n(y, i, end - i, ET_F32) + v_read_n(x, i, end - i, ET_F32);
         v_write_n(y, i, sum, end - i, ET_F32);
     }
 }
 
+static void accumulate(float *y, const float *x, int64_t count)
+{
+    ET_SHARE(count >= ET_GRAIN, count, FLAT_BLOCK, accumulate_part, y, x);
+}
+
 #define SQUARE_PARTS 64
 
-/* The cut depends on count alone: SQUARE_PARTS equal parts, added in order. */
+/* Elements begin .. end - 1, whole parts of that length; partial[k] is part k's sum. */
+static void squares_part(double *partial, const float *x, int64_t length, int64_t begin,
+                         int64_t end)
+{
+    for (int64_t first = begin; first < end; first += length) {
+        const int64_t last = end - first < length ? end : first + length;
+        vd sum = { 0 };
+        for (int64_t i = first; i < last; i += V_LANES)
+            v_add_squares(&sum, v_read_n(x, i, last - i, ET_F32));
+        partial[first / length] = v_total(sum);
+    }
+}
+
+/* The cut depends on count alone: SQUARE_PARTS equal parts at most, added in order. */
 static double sum_of_squares(const float *x, int64_t count)
 {
     double partial[SQUARE_PARTS], total = 0;
     int64_t length = (count + SQUARE_PARTS - 1) / SQUARE_PARTS;
     length = (length + V_LANES - 1) / V_LANES * V_LANES;
-#pragma omp parallel for schedule(static) if (count >= ET_GRAIN)
-    for (int64_t part = 0; part < SQUARE_PARTS; part++) {
-        vd sum = { 0 };
-        int64_t begin = part * length, end = begin + length < count ? begin + length : count;
-        for (int64_t i = begin; i < end; i += V_LANES)
-            v_add_squares(&sum, v_read_n(x, i, end - i, ET_F32));
-        partial[part] = v_total(sum);
-    }
-    for (int part = 0; part < SQUARE_PARTS; part++)
+    ET_SHARE(count >= ET_GRAIN, count, length, squares_part, partial, x, length);
+    for (int64_t part = 0; part * length < count; part++)
         total += partial[part];
     return total;
 }
@@ -69,11 +77,11 @@ ET_INLINE void follow(vf w, et_bf16 *shadow, float *average, float average_decay
     }
 }
 
-static void adam(float *weight, float *m, float *v, const float *gradient, et_bf16 *shadow,
-                 float *average, float rate_t, float beta_1, float beta_2, float epsilon,
-                 float decay, float gradient_scale, float average_decay, int64_t count)
+static void adam_part(float *weight, float *m, float *v, const float *gradient, et_bf16 *shadow,
+                      float *average, float rate_t, float beta_1, float beta_2, float epsilon,
+                      float decay, float gradient_scale, float average_decay, int64_t begin,
+                      int64_t end)
 {
-    FOR_FLAT_BLOCKS(count, begin, end)
     for (int64_t i = begin; i < end; i += V_LANES) {
         const int64_t n = end - i;
         vf g = v_read_n(gradient, i, n, ET_F32) * v_set(gradient_scale);
@@ -91,11 +99,18 @@ static void adam(float *weight, float *m, float *v, const float *gradient, et_bf
     }
 }
 
-static void sgd(float *weight, float *accumulator, const float *gradient, et_bf16 *shadow,
-                float *average, float rate, float momentum, bool nesterov, float decay,
-                float gradient_scale, float average_decay, int64_t count)
+static void adam(float *weight, float *m, float *v, const float *gradient, et_bf16 *shadow,
+                 float *average, float rate_t, float beta_1, float beta_2, float epsilon,
+                 float decay, float gradient_scale, float average_decay, int64_t count)
 {
-    FOR_FLAT_BLOCKS(count, begin, end)
+    ET_SHARE(count >= ET_GRAIN, count, FLAT_BLOCK, adam_part, weight, m, v, gradient, shadow,
+             average, rate_t, beta_1, beta_2, epsilon, decay, gradient_scale, average_decay);
+}
+
+static void sgd_part(float *weight, float *accumulator, const float *gradient, et_bf16 *shadow,
+                     float *average, float rate, float momentum, bool nesterov, float decay,
+                     float gradient_scale, float average_decay, int64_t begin, int64_t end)
+{
     for (int64_t i = begin; i < end; i += V_LANES) {
         const int64_t n = end - i;
         vf g = v_read_n(gradient, i, n, ET_F32) * v_set(gradient_scale);
@@ -109,4 +124,12 @@ static void sgd(float *weight, float *accumulator, const float *gradient, et_bf1
         v_write_n(weight, i, w, n, ET_F32);
         follow(w, shadow, average, average_decay, i, n);
     }
+}
+
+static void sgd(float *weight, float *accumulator, const float *gradient, et_bf16 *shadow,
+                float *average, float rate, float momentum, bool nesterov, float decay,
+                float gradient_scale, float average_decay, int64_t count)
+{
+    ET_SHARE(count >= ET_GRAIN, count, FLAT_BLOCK, sgd_part, weight, accumulator, gradient, shadow,
+             average, rate, momentum, nesterov, decay, gradient_scale, average_decay);
 }

@@ -45,9 +45,6 @@
 #define ET_UNROLL _Pragma("GCC unroll 16")
 #endif
 
-/* Elements of work below which a loop stays on one thread. */
-#define ET_GRAIN 16384
-
 /* What a use of dropout needs to decide: Philox's round keys and the constant half of its
  * counter, and the smallest 16-bit number that is kept. */
 typedef struct keep_stream {

@@ -116,17 +116,15 @@ ET_INLINE void entropy_row(void *x, float *loss, float *nll, float *correct, con
         row_gradient(x, target, largest, sum, keep, label, at, count, dtype);
 }
 
-static void softmax_cross_entropy(void *logits, float *loss, float *nll, float *correct,
-                                  const int32_t *labels, float smoothing, bool gradient,
-                                  int64_t rows, int64_t vocabulary, et_dtype dtype)
+static void entropy_part(void *logits, float *loss, float *nll, float *correct,
+                         const int32_t *labels, const smoothed *target, bool gradient,
+                         int64_t vocabulary, et_dtype dtype, int64_t begin, int64_t end)
 {
-    const smoothed target = smoothed_of(smoothing, vocabulary);
     const size_t size = (size_t)vocabulary * (dtype == ET_BF16 ? 2 : 4);
-#pragma omp parallel for schedule(static) if (rows * vocabulary >= ET_GRAIN)
-    for (int64_t t = 0; t < rows; t++) {
+    for (int64_t t = begin; t < end; t++) {
         et_assert(labels[t] < vocabulary);
         if (labels[t] >= 0) {
-            ET_BY_DTYPE(dtype, entropy_row, logits, &loss[t], &nll[t], &correct[t], &target,
+            ET_BY_DTYPE(dtype, entropy_row, logits, &loss[t], &nll[t], &correct[t], target,
                         labels[t], gradient, (t * vocabulary), vocabulary);
             continue;
         }
@@ -134,6 +132,15 @@ static void softmax_cross_entropy(void *logits, float *loss, float *nll, float *
         if (gradient)
             memset((char *)logits + (size_t)t * size, 0, size);
     }
+}
+
+static void softmax_cross_entropy(void *logits, float *loss, float *nll, float *correct,
+                                  const int32_t *labels, float smoothing, bool gradient,
+                                  int64_t rows, int64_t vocabulary, et_dtype dtype)
+{
+    const smoothed target = smoothed_of(smoothing, vocabulary);
+    ET_SHARE(rows * vocabulary >= ET_GRAIN, rows, 1, entropy_part, logits, loss, nll, correct,
+             labels, &target, gradient, vocabulary, dtype);
 }
 
 static void log_softmax_row(float *x, int64_t count)
@@ -146,11 +153,15 @@ static void log_softmax_row(float *x, int64_t count)
         v_write_n(x, i, v_read_n(x, i, count - i, ET_F32) - most - lse, count - i, ET_F32);
 }
 
+static void log_softmax_part(float *logits, int64_t vocabulary, int64_t begin, int64_t end)
+{
+    for (int64_t t = begin; t < end; t++)
+        log_softmax_row(logits + t * vocabulary, vocabulary);
+}
+
 static void log_softmax(float *logits, int64_t rows, int64_t vocabulary)
 {
-#pragma omp parallel for schedule(static) if (rows * vocabulary >= ET_GRAIN)
-    for (int64_t t = 0; t < rows; t++)
-        log_softmax_row(logits + t * vocabulary, vocabulary);
+    ET_SHARE(rows * vocabulary >= ET_GRAIN, rows, 1, log_softmax_part, logits, vocabulary);
 }
 
 /* Whether value comes before one that stands earlier in the row: only if it is larger. */

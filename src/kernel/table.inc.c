@@ -11,6 +11,7 @@
 #include "base/normal.h"
 #include "kernel/attention.h"
 #include "kernel/kernels.h"
+#include "kernel/share.h"
 #include "kernel/simd.h"
 #include "kernel/simd_math.h"
 #include "kernel/simd_random.h"

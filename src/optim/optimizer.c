@@ -16,6 +16,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "kernel/share.h"
 #include "optim/pattern.h"
 #include "optim/rule.h"
 #include "optim/schedule.h"
@@ -235,6 +236,16 @@ void et_optimizer_start(et_optimizer *optimizer)
         memcpy(optimizer->average, optimizer->weights, (size_t)optimizer->size * sizeof(float));
 }
 
+/* Elements begin .. end - 1, whole blocks of them. */
+static void square_part(const et_optimizer *optimizer, const float *gradients, int64_t begin,
+                        int64_t end)
+{
+    for (int64_t at = begin; at < end; at += CHUNK) {
+        int64_t count = end - at < CHUNK ? end - at : CHUNK;
+        optimizer->partial[at / CHUNK] = optimizer->kernels->sum_of_squares(gradients + at, count);
+    }
+}
+
 /* sqrt(sum of g^2) |scale|. Partial sums of fixed blocks, added in order: equal bits for any
  * number of threads. Sums are double: float32 squares of a few million gradients would lose
  * the small ones, and overflow long before the gradients themselves do. An infinity or NaN
@@ -242,15 +253,10 @@ void et_optimizer_start(et_optimizer *optimizer)
 static double gradient_norm(et_optimizer *optimizer, const float *gradients, double scale)
 {
     int64_t size = optimizer->size, blocks = blocks_of(size);
-    double *partial = optimizer->partial;
-#pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < blocks; i++) {
-        int64_t begin = i * CHUNK, count = size - begin < CHUNK ? size - begin : CHUNK;
-        partial[i] = optimizer->kernels->sum_of_squares(gradients + begin, count);
-    }
+    ET_SHARE(size > CHUNK, size, CHUNK, square_part, optimizer, gradients);
     double sum = 0;
     for (int64_t i = 0; i < blocks; i++)
-        sum += partial[i];
+        sum += optimizer->partial[i];
     return sqrt(sum) * fabs(scale);
 }
 
@@ -290,6 +296,14 @@ static void update_chunk(et_optimizer *optimizer, const et_rule_step *step, cons
         memcpy(optimizer->average + begin, piece.weight, (size_t)part->count * sizeof(float));
 }
 
+/* Chunks begin .. end - 1. */
+static void update_part(et_optimizer *optimizer, const et_rule_step *step, const float *gradients,
+                        et_bf16 *shadow, int64_t begin, int64_t end)
+{
+    for (int64_t i = begin; i < end; i++)
+        update_chunk(optimizer, step, &optimizer->chunks[i], gradients, shadow);
+}
+
 /* Chunks are independent, so which thread takes which changes nothing. The shadow is NULL
  * where the store keeps none. */
 static void update_all(et_optimizer *optimizer, const et_rule_step *step, const float *gradients)
@@ -298,10 +312,8 @@ static void update_all(et_optimizer *optimizer, const et_rule_step *step, const 
     /* Weights may have been loaded since the optimizer was made. */
     if (optimizer->iterations == 0)
         et_optimizer_start(optimizer);
-    int64_t count = (int64_t)optimizer->chunk_count;
-#pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < count; i++)
-        update_chunk(optimizer, step, &optimizer->chunks[i], gradients, shadow);
+    ET_SHARE(optimizer->size > CHUNK, (int64_t)optimizer->chunk_count, 1, update_part, optimizer,
+             step, gradients, shadow);
 }
 
 /* The norm first, of all gradients: a step with one that is not finite must not have changed

@@ -1,0 +1,56 @@
+/* How a kernel's work is shared out among threads. A kernel is NAME_part(..., begin, end), which
+ * does items begin to end - 1 on its thread, and
+ *
+ *     ET_SHARE(rows * width >= ET_GRAIN, rows, 1, norm_part, y, x, width, dtype);
+ *
+ * which calls norm_part(y, x, width, dtype, begin, end): once for all rows where there is little
+ * to do or no other thread to do it, else once on each thread of a team. What an item gives must
+ * not depend on where the cuts are.
+ *
+ * Not `#pragma omp parallel for if (...)`: a region that stays on one thread makes a team of one
+ * all the same, which takes GNU's runtime longer than many a small kernel takes. */
+#ifndef ETUDE_KERNEL_SHARE_H
+#define ETUDE_KERNEL_SHARE_H
+
+#include <omp.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Elements of work below which a loop stays on one thread. */
+#define ET_GRAIN 16384
+
+/* Items begin .. end - 1. */
+typedef struct et_share {
+    int64_t begin, end;
+} et_share;
+
+/* What this thread of a team does of count items: whole units, but for the last one. */
+static inline et_share et_share_own(int64_t count, int64_t unit)
+{
+    const int64_t units = (count + unit - 1) / unit;
+    const int64_t team = omp_get_num_threads(), thread = omp_get_thread_num();
+    const int64_t begin = units * thread / team * unit, end = units * (thread + 1) / team * unit;
+    return (et_share){ begin, end < count ? end : count };
+}
+
+/* Whether a loop of that much work gets a team. */
+static inline bool et_share_wanted(bool much)
+{
+    return much && !omp_in_parallel() && omp_get_max_threads() > 1;
+}
+
+/* begin is a multiple of unit on every thread. A thread may get no items: begin == end. */
+#define ET_SHARE(much, count, unit, part, ...)                                                     \
+    do {                                                                                           \
+        if (!et_share_wanted(much)) {                                                              \
+            part(__VA_ARGS__, 0, (count));                                                         \
+        } else {                                                                                   \
+            _Pragma("omp parallel")                                                                \
+            {                                                                                      \
+                const et_share own = et_share_own((count), (unit));                                \
+                part(__VA_ARGS__, own.begin, own.end);                                             \
+            }                                                                                      \
+        }                                                                                          \
+    } while (0)
+
+#endif
