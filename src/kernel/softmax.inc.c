@@ -198,10 +198,15 @@ static void top_row(float *value, int32_t *index, const float *x, int k, int64_t
     }
 }
 
+static void top_k_part(float *value, int32_t *index, const float *x, int k, int64_t width,
+                       int64_t begin, int64_t end)
+{
+    for (int64_t t = begin; t < end; t++)
+        top_row(value + t * k, index + t * k, x + t * width, k, width);
+}
+
 static void top_k(float *value, int32_t *index, const float *x, int k, int64_t rows, int64_t width)
 {
     et_assert(k >= 1 && k <= width);
-#pragma omp parallel for schedule(static) if (rows * width >= ET_GRAIN)
-    for (int64_t t = 0; t < rows; t++)
-        top_row(value + t * k, index + t * k, x + t * width, k, width);
+    ET_SHARE(rows * width >= ET_GRAIN, rows, 1, top_k_part, value, index, x, k, width);
 }
