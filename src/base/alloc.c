@@ -1,6 +1,12 @@
-/* Everything passes the hooks, so that a program sees all of our memory and a test can let any
- * call of it fail. The hooks and the count of calls are the only state here; the hooks are set
- * before threads start, so they need no lock. */
+/* Everything passes the hooks, so that a program sees all of our memory and a test can let
+ * any call of it fail. The hooks and the count of calls are the only state here; the hooks
+ * are set before threads start, so they need no lock.
+ *
+ * Two kinds of memory: blocks (et_alloc and its kin), aligned to 16 or as asked, for
+ * everything; and arrays (et_alloc_array), for the few that are many megabytes. An array has
+ * a head in front of it, which says how to give it back:
+ *   | head, ARRAY_HEAD bytes | the array, zeroed, aligned to 64 ...
+ * A mapped array's head begins on a huge page, so it is not where the mapping began. */
 #include "base/alloc.h"
 
 #include <stdatomic.h>
@@ -10,11 +16,16 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* Arenas and parameters are many megabytes that are touched all over at once: on pages of 2 MB
- * the first touch costs a fraction of the faults. */
+#include "base/assert.h"
+
+/* Arenas and parameters are many megabytes that are touched all over at once: on pages of 2
+ * MB the first touch costs a fraction of the faults. Smaller ones would leave much of a huge
+ * page unused. */
 #define HUGE_PAGE ((size_t)2 << 20)
 #define HUGE_MIN  ((size_t)4 << 20)
 
+/* The C library's functions as hooks. Memory of any alignment can be given to realloc and
+ * free there, but realloc keeps 16 bytes only: nothing that is aligned further is ever grown. */
 static void *system_allocate(void *payload, size_t size, size_t alignment)
 {
     (void)payload;
@@ -47,11 +58,13 @@ static const et_allocator system_allocator = {
     .release = system_release,
 };
 
+/* A copy of the hooks in use, so that the caller's struct need not stay. */
 static et_allocator allocator = {
     .allocate = system_allocate,
     .reallocate = system_reallocate,
     .release = system_release,
 };
+/* Since the start of the process; et_alloc_count says what is counted. */
 static atomic_size_t allocations; /* relaxed: a figure, it orders nothing */
 
 void et_allocator_set(const et_allocator *hooks)
@@ -64,13 +77,18 @@ size_t et_alloc_count(void)
     return atomic_load_explicit(&allocations, memory_order_relaxed);
 }
 
+/* All blocks come through here or et_realloc, and are counted here: a test of a step that
+ * must not allocate compares two counts. */
 void *et_alloc_aligned(size_t bytes, size_t alignment)
 {
+    et_assert(alignment > 0 && (alignment & (alignment - 1)) == 0);
     atomic_fetch_add_explicit(&allocations, 1, memory_order_relaxed);
     /* One byte for none: NULL means failure, and malloc(0) may give it. */
     return allocator.allocate(allocator.payload, bytes ? bytes : 1, alignment);
 }
 
+/* A product that overflows is more than there is: NULL, as for any other size that cannot be
+ * had. */
 void *et_alloc(size_t count, size_t size)
 {
     size_t bytes;
@@ -79,6 +97,8 @@ void *et_alloc(size_t count, size_t size)
     return et_alloc_aligned(bytes, 16);
 }
 
+/* Cleared here and not by calloc: hooks have no such function, and large memory that should
+ * come clear from the system is et_alloc_array's. */
 void *et_alloc_zero(size_t count, size_t size)
 {
     void *memory = et_alloc(count, size);
@@ -91,12 +111,13 @@ void *et_alloc_zero(size_t count, size_t size)
 
 /* Stands in front of an array: from where it came, so that hooks may change in between. */
 typedef struct array_head {
-    void *begin;
+    void *begin;   /* what was allocated or mapped; the head is at begin or behind it */
     size_t mapped; /* bytes; 0: begin is the hooks' */
 } array_head;
 
 #define ARRAY_HEAD ((size_t)64) /* keeps what follows aligned */
 
+/* Writes the head at `at` and gives the array that follows it. memcpy: `at` has no type yet. */
 static void *array_behind(void *at, array_head head)
 {
     memcpy(at, &head, sizeof head);
@@ -110,16 +131,20 @@ static void *map_array(size_t bytes)
     char *begin = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (begin == MAP_FAILED)
         return NULL;
+    /* Up to the next multiple of HUGE_PAGE, which may be begin itself. */
     char *at = begin + (HUGE_PAGE - (uintptr_t)begin % HUGE_PAGE) % HUGE_PAGE;
     (void)madvise(at, bytes + ARRAY_HEAD, MADV_HUGEPAGE);
     return array_behind(at, (array_head){ begin, mapped });
 }
 
+/* Fresh pages of the system are zero already; other memory is cleared, head and all. Other
+ * hooks than the system's get every request, however large: they are there to see it. */
 void *et_alloc_array(size_t bytes)
 {
     size_t whole;
     if (__builtin_add_overflow(bytes, ARRAY_HEAD + HUGE_PAGE, &whole))
         return NULL;
+    /* Counted as one allocation, whichever way it is made. */
     if (bytes >= HUGE_MIN && allocator.allocate == system_allocate) {
         atomic_fetch_add_explicit(&allocations, 1, memory_order_relaxed);
         return map_array(bytes);
@@ -131,6 +156,7 @@ void *et_alloc_array(size_t bytes)
     return array_behind(begin, (array_head){ begin, 0 });
 }
 
+/* By the head alone: hooks may have been exchanged since. */
 void et_free_array(void *array)
 {
     array_head head;
@@ -145,6 +171,7 @@ void et_free_array(void *array)
 
 /* ---- growing and copying -------------------------------------------------------------------- */
 
+/* One byte for none again: realloc to 0 bytes may free. */
 void *et_realloc(void *memory, size_t count, size_t size)
 {
     size_t bytes;
@@ -154,11 +181,13 @@ void *et_realloc(void *memory, size_t count, size_t size)
     return allocator.reallocate(allocator.payload, memory, bytes ? bytes : 1);
 }
 
+/* NULL is passed on: the hooks take it, as free does. */
 void et_free(void *memory)
 {
     allocator.release(allocator.payload, memory);
 }
 
+/* length bytes exactly: text need not be terminated there. */
 char *et_strndup(const char *text, size_t length)
 {
     char *copy = et_alloc(length + 1, 1);
@@ -174,6 +203,7 @@ char *et_strdup(const char *text)
     return et_strndup(text, strlen(text));
 }
 
+/* The size tells a wrong setting (terabytes) from a machine that is full. */
 int et_alloc_failed(et_error *error, size_t bytes, const char *what)
 {
     return et_fail(error, ET_ENOMEM, "out of memory (%zu bytes for %s)", bytes, what);

@@ -1,8 +1,17 @@
-/* A list of blocks, each filled from its start to its end; the newest is the one in use, and what
- * is left of the others is lost. An object larger than a block has a block of its own size.
+/* A list of blocks, each filled from its start to its end; the newest is the one in use, and
+ * what is left of the others is lost. An object larger than a block has a block of its own
+ * size. Giving out is a comparison and an addition, freeing everything one free for each 64
+ * KiB.
+ *   block -> data: | object | red zone | object | red zone | not given out ... |
+ *            used:                                        ^           capacity ^
+ * The red zones exist under AddressSanitizer only.
  *
- * Invariants: used <= capacity in every block; used is a multiple of 16, so that every object is
- * aligned; under AddressSanitizer what is not given out is poisoned. */
+ * Invariants:
+ *   (1) used <= capacity in every block;
+ *   (2) used is a multiple of 16, so that every object is aligned;
+ *   (3) under AddressSanitizer what is not given out is poisoned;
+ *   (4) failed, once set, stays until release: whoever builds a tree of objects may check
+ *       once. */
 #include "base/arena.h"
 
 #include <stdarg.h>
@@ -12,7 +21,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 
+/* gcc says it by a macro, clang by a feature. */
 #if defined(__SANITIZE_ADDRESS__)
 #define HAVE_ASAN 1
 #elif defined(__has_feature)
@@ -32,12 +43,13 @@
 #define unpoison(memory, size) ((void)0)
 #endif
 
+/* Names, nodes and values are tens to hundreds of bytes: hundreds of them in a block. */
 #define BLOCK_SIZE ((size_t)64 * 1024)
 
 struct et_arena_block {
     et_arena_block *next; /* older */
-    size_t capacity;
-    size_t used;
+    size_t capacity;      /* bytes of data */
+    size_t used;          /* of them, from the start */
     alignas(16) unsigned char data[];
 };
 
@@ -47,6 +59,8 @@ static size_t round_up(size_t size)
     return (size + 15) & ~(size_t)15;
 }
 
+/* The rest of the block in use is given up, even where the new one is for one large object: a
+ * list of half full blocks would have to be searched for each object. */
 static et_arena_block *add_block(et_arena *arena, size_t size)
 {
     size_t capacity = size > BLOCK_SIZE ? size : BLOCK_SIZE;
@@ -67,6 +81,7 @@ void *et_arena_alloc(et_arena *arena, size_t size)
         arena->failed = true;
         return NULL;
     }
+    /* An object of no bytes takes 16 all the same: every object has an address of its own. */
     size_t whole = round_up(size ? size : 1) + RED_ZONE;
     et_arena_block *block = arena->block;
     if (!block || block->capacity - block->used < whole)
@@ -77,12 +92,15 @@ void *et_arena_alloc(et_arena *arena, size_t size)
     }
     void *memory = block->data + block->used;
     block->used += whole;
+    et_assert(block->used <= block->capacity && block->used % 16 == 0);
     arena->used += size;
+    /* The red zone behind it stays poisoned, and so does what rounding added. */
     unpoison(memory, size ? size : 1);
     memset(memory, 0, size);
     return memory;
 }
 
+/* A product that overflows asks for more than there can be, and is refused as that is. */
 void *et_arena_array(et_arena *arena, size_t count, size_t size)
 {
     size_t bytes;
@@ -91,6 +109,7 @@ void *et_arena_array(et_arena *arena, size_t count, size_t size)
     return et_arena_alloc(arena, bytes);
 }
 
+/* The memory is zeroed, so the final 0 is there. */
 char *et_arena_strdup(et_arena *arena, const char *text)
 {
     size_t length = strlen(text);
@@ -100,6 +119,8 @@ char *et_arena_strdup(et_arena *arena, const char *text)
     return copy;
 }
 
+/* Formatted twice: once to know the length, once into place. A format that cannot be printed
+ * (a broken multibyte text) gives NULL too, but leaves `failed` as it was. */
 char *et_arena_printf(et_arena *arena, const char *format, ...)
 {
     va_list arguments, again;
@@ -114,6 +135,7 @@ char *et_arena_printf(et_arena *arena, const char *format, ...)
     return text;
 }
 
+/* Newest to oldest. The arena itself is the caller's and may be used again. */
 void et_arena_release(et_arena *arena)
 {
     while (arena->block) {

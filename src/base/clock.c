@@ -1,7 +1,12 @@
+/* Two clocks: durations are differences of the monotonic one, which nobody sets; the time of
+ * day is for what people read (events of TensorBoard, a checkpoint's date). A double has a
+ * resolution below a microsecond for either. */
 #include "base/clock.h"
 
 #include <time.h>
 
+/* Seconds with their fraction; nanoseconds are below a double's last digit for the time of
+ * day, and not for a clock that counts from the start of the machine. */
 static double seconds(clockid_t clock)
 {
     struct timespec now;

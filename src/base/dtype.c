@@ -1,5 +1,10 @@
+/* The table of element types. ORDER et_dtype, by designator; a new type is a row here and a
+ * case wherever a kernel switches over types. */
 #include <etude/dtype.h>
 
+#include "base/assert.h"
+
+/* size: bytes of one element; name: for messages. */
 static const struct {
     size_t size;
     const char *name;
@@ -11,10 +16,12 @@ static const struct {
 
 size_t et_dtype_size(et_dtype dtype)
 {
+    et_assert((unsigned)dtype < ET_DTYPE_COUNT);
     return dtypes[dtype].size;
 }
 
 const char *et_dtype_name(et_dtype dtype)
 {
+    et_assert((unsigned)dtype < ET_DTYPE_COUNT);
     return dtypes[dtype].name;
 }

@@ -8,7 +8,11 @@
 
 #include <etude/dtype.h>
 
-/* Rounds to nearest even; a NaN stays a NaN. */
+/* Rounds to nearest even; a NaN stays a NaN. Adding 0x7fff to the bits carries into the upper
+ * half where the lower is above a half, and one more, the upper half's last bit, where it is
+ * a half and that bit is odd. The largest floats round to infinity, as they should; a NaN
+ * must not pass this way, since its payload may carry it to infinity or zero: it keeps its
+ * upper half, with the bit set that makes it quiet. */
 static inline et_bf16 et_bf16_from_float(float value)
 {
     uint32_t bits;
@@ -18,6 +22,7 @@ static inline et_bf16 et_bf16_from_float(float value)
     return (et_bf16)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
 }
 
+/* Exact: every bfloat16 is a float32. */
 static inline float et_bf16_to_float(et_bf16 value)
 {
     uint32_t bits = (uint32_t)value << 16;

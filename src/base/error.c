@@ -1,3 +1,7 @@
+/* Messages of failures: formatted where something fails, in memory that the caller has, so
+ * that telling of a failure can itself not fail. A text that does not fit is cut and stays
+ * terminated. The order in a message is from outside to inside, "reading a.yaml: line 3:
+ * ...", which is why et_fail_while has to move what is there. */
 #include <etude/error.h>
 
 #include <errno.h>
@@ -5,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+/* A caller that wants the status only passes NULL and pays for no formatting. */
 int et_fail(et_error *error, int status, const char *format, ...)
 {
     if (!error)
@@ -17,10 +22,12 @@ int et_fail(et_error *error, int status, const char *format, ...)
     return status;
 }
 
-/* Adds ": text" to a message of that length, cut where the message's memory ends. */
+/* Adds ": text" to a message of that length, cut where the message's memory ends. (": " and
+ * one character at least: less says nothing.) */
 static void append(et_error *error, int length, const char *text)
 {
     size_t most = sizeof error->text - 1, at = (size_t)length + 2;
+    /* Negative: the format could not be printed. */
     if (length < 0 || at >= most)
         return;
     size_t size = strnlen(text, most - at);
@@ -29,10 +36,12 @@ static void append(et_error *error, int length, const char *text)
     error->text[at + size] = 0;
 }
 
+/* The cause is copied aside, the context written over it and the cause put behind. */
 int et_fail_while(et_error *error, int status, const char *format, ...)
 {
     if (!error)
         return status;
+    /* On the stack: telling of a failure must not need memory. */
     char cause[ET_ERROR_TEXT_MAX];
     memcpy(cause, error->text, sizeof cause);
     va_list arguments;
@@ -44,8 +53,12 @@ int et_fail_while(et_error *error, int status, const char *format, ...)
     return status;
 }
 
+/* What a person can do about it, from what the system says: make room, give rights, correct a
+ * name. The rest is a device's or a network's failure. */
 static int status_from_errno(int number)
 {
+    /* ENOTDIR: a part of a path is a file, so the whole names nothing. EISDIR, ELOOP,
+     * ENAMETOOLONG: something is there, or could be, but not what was asked for. */
     switch (number) {
     case ENOSPC:
     case EDQUOT:
@@ -67,6 +80,7 @@ static int status_from_errno(int number)
     }
 }
 
+/* errno first: any call below may change it. */
 int et_fail_errno(et_error *error, const char *format, ...)
 {
     int number = errno;
@@ -79,12 +93,16 @@ int et_fail_errno(et_error *error, const char *format, ...)
     va_end(arguments);
     error->status = status;
     char reason[128];
+    /* GNU's strerror_r, which gives the text and may leave reason alone; thread-safe, as
+     * strerror is not. */
     append(error, length, strerror_r(number, reason, sizeof reason));
     return status;
 }
 
+/* ORDER et_status, by designator. */
 const char *et_status_name(int status)
 {
+    /* Words for people, who may never see the number. */
     static const char *const names[] = {
         [ET_OK] = "done",
         [ET_EFAIL] = "failed",

@@ -1,9 +1,16 @@
-/* Walking tables: a dict of values against the table of its struct, name by name. Members of all
- * kinds but nested structs are left to fields_scalar.c. Depth is that of the tables, which are
- * const, and never that of what is read.
+/* Walking tables: a dict of values against the table of its struct, name by name. Members of
+ * all kinds but nested structs are left to fields_scalar.c. Depth is that of the tables,
+ * which are const, and never that of what is read.
  *
- * Messages are made of three parts: where (file and line, or --set), the dotted path, and what is
- * wrong with it. Paths are built in the caller's arena, for each member read; they are short. */
+ * Messages are made of three parts: where (file and line, or --set), the dotted path, and
+ * what is wrong with it. Paths are built in the caller's arena, for each member read; they
+ * are short.
+ *   config.yaml:3: trainer.train_step: no such setting. Nearest: train_steps (trainer has: ...)
+ *   --set trainer.train_steps: "many" is not an integer
+ *
+ * The walk takes four forms: defaults (every row), read (the keys that a dict has, others
+ * stay), set (one path), echo (every row, in order). Looking a name up walks its table: it
+ * has tens of rows. */
 #include "base/fields.h"
 
 #include <stdio.h>
@@ -25,6 +32,7 @@ struct place {
     et_error *error;
 };
 
+/* Every member is set, so a struct need not be cleared before; padding stays as it is. */
 void et_fields_defaults(const et_fields *table, void *options)
 {
     for (const et_field *field = table->fields; field->kind != ET_FIELD_KIND_END; field++) {
@@ -35,6 +43,7 @@ void et_fields_defaults(const et_fields *table, void *options)
     }
 }
 
+/* The row named by the first length bytes of name, which need not end there; NULL: none. */
 static const et_field *find(const et_fields *table, const char *name, size_t length)
 {
     for (const et_field *field = table->fields; field->kind != ET_FIELD_KIND_END; field++)
@@ -59,6 +68,7 @@ static const char *locate(const struct place *place, const char *path, int line)
     return et_arena_printf(place->arena, "%s:%d: %s", place->name, line, path);
 }
 
+/* Paths are all that is allocated here, and no size of one would tell anything. */
 static int no_memory(const struct place *place)
 {
     return et_alloc_failed(place->error, 1, "settings");
@@ -80,12 +90,16 @@ static void append_names(et_strbuf *out, const char *const *names)
     }
 }
 
-/* path: of the dict that key was looked for in, "" at the top. */
+/* path: of the dict that key was looked for in, "" at the top. The message lists what there
+ * is as far as it fits, and the nearest name in any case: the misspelt one may be the
+ * fortieth. */
 static int unknown(const struct place *place, const et_fields *table, const char *path,
                    const char *key, int line)
 {
+    /* For et_nearest, which wants plain names and not rows. */
     const char *names[NAMES_MAX + 1];
     size_t count = 0;
+    /* More than NAMES_MAX members are found by name as well, but not all of them proposed. */
     for (const et_field *field = table->fields; field->kind != ET_FIELD_KIND_END; field++)
         if (count < NAMES_MAX)
             names[count++] = field->name;
@@ -104,6 +118,7 @@ static int unknown(const struct place *place, const et_fields *table, const char
     return failure;
 }
 
+/* A number or list where a group of settings should stand, such as "trainer: 5". */
 static int not_a_group(const struct place *place, const et_fields *table, const char *path,
                        const et_value *value)
 {
@@ -117,6 +132,7 @@ static int not_a_group(const struct place *place, const et_fields *table, const 
 static int read_dict(const struct place *place, const et_fields *table, void *options,
                      const et_value *dict, const char *path);
 
+/* path: of the member itself, from the top. */
 static int read_member(const struct place *place, const et_field *field, void *options,
                        const et_value *value, const char *path)
 {
@@ -137,6 +153,8 @@ static int read_dict(const struct place *place, const et_fields *table, void *op
     if (dict->kind != ET_VALUE_DICT)
         return not_a_group(place, table, path, dict);
     for (const et_value *value = dict->first; value; value = value->next) {
+        /* Keys of a dict are unique, the readers see to that; so no member is set twice by
+         * one file. */
         const et_field *field = find(table, value->key, strlen(value->key));
         if (!field)
             return unknown(place, table, path, value->key, value->line);
@@ -150,14 +168,17 @@ static int read_dict(const struct place *place, const et_fields *table, void *op
     return ET_OK;
 }
 
+/* path NULL counts as "". */
 int et_fields_read(const et_fields *table, void *options, const et_value *dict, et_arena *arena,
                    const char *name, const char *path, et_error *error)
 {
+    et_assert(table && options && dict && arena && name);
     struct place place = { name, arena, error };
     return read_dict(&place, table, options, dict, path ? path : "");
 }
 
-/* The text may be a whole group in flow style, so this ends in the same reader as a file. */
+/* The text may be a whole group in flow style ({a: 1, b: 2}), so this ends in the same reader
+ * as a file. */
 static int set_value(const struct place *place, const et_field *field, void *options,
                      const char *path, const char *text)
 {
@@ -174,14 +195,20 @@ static int set_value(const struct place *place, const et_field *field, void *opt
     return failure ? failure : read_member(place, field, options, value, path);
 }
 
+/* Walks down one part of the path at a time: table, options and rest move together, so that
+ * rest is always to be found in table, whose struct is at options. above: the path so far,
+ * for messages. */
 int et_fields_set(const et_fields *table, void *options, const char *path, const char *text,
                   et_arena *arena, et_error *error)
 {
+    et_assert(table && options && path && text && arena);
+    /* "--set" for a file's name is how locate knows that there is no line to tell. */
     struct place place = { SET, arena, error };
     const char *rest = path; /* the part not walked yet, a tail of path */
     for (;;) {
         size_t length = strcspn(rest, ".");
         const char *key = et_arena_printf(arena, "%.*s", (int)length, rest);
+        /* Without the point between them. */
         size_t above_length = rest == path ? 0 : (size_t)(rest - path) - 1;
         const char *above = et_arena_printf(arena, "%.*s", (int)above_length, path);
         if (!key || !above)
@@ -189,8 +216,11 @@ int et_fields_set(const et_fields *table, void *options, const char *path, const
         const et_field *field = find(table, rest, length);
         if (!field)
             return unknown(&place, table, above, key, 0);
+        /* The last part of the path: the value is for this member, or for the whole group
+         * that it is. */
         if (!rest[length])
             return set_value(&place, field, options, path, text);
+        /* The path goes on below something that is one value. */
         if (field->kind != ET_FIELD_KIND_STRUCT)
             return et_fail(error, ET_ECONFIG, SET " %s: %s is one setting, nothing is below it",
                            path, key);
@@ -200,6 +230,7 @@ int et_fields_set(const et_fields *table, void *options, const char *path, const
     }
 }
 
+/* Fails only by memory, which dict's arena remembers. */
 static void echo(const et_fields *table, const void *options, et_value *dict)
 {
     for (const et_field *field = table->fields; field->kind != ET_FIELD_KIND_END; field++) {
@@ -213,6 +244,7 @@ static void echo(const et_fields *table, const void *options, et_value *dict)
     }
 }
 
+/* What params.yaml is written from: reading it back gives the same options. */
 et_value *et_fields_echo(const et_fields *table, const void *options, et_arena *arena)
 {
     et_value *dict = et_value_dict(arena);

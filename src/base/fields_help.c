@@ -1,5 +1,7 @@
-/* What a table says of itself: the range and the default of a member, and one line of help. The
- * same words stand in messages about values out of range. */
+/* What a table says of itself: the range and the default of a member, and one line of help.
+ * The same words stand in messages about values out of range.
+ *   optimizer_config.optimizer.sgd.momentum   number    0 (0 to 1)  share of the last ...
+ * Nothing here can fail but by memory, which the buffer remembers. */
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
@@ -10,13 +12,15 @@
 #define PATH_WIDTH 40 /* columns of the help text */
 #define TYPE_WIDTH 8
 
+/* Words of the help text, for people; ORDER et_field_kind, by designator. At most TYPE_WIDTH. */
 static const char *const type_names[] = {
     [ET_FIELD_KIND_BOOL] = "bool",     [ET_FIELD_KIND_INT] = "integer",
     [ET_FIELD_KIND_FLOAT] = "number",  [ET_FIELD_KIND_STRING] = "text",
     [ET_FIELD_KIND_CHOICE] = "choice", [ET_FIELD_KIND_STRINGS] = "texts",
 };
 
-/* No limit of the type itself. */
+/* No limit of the type itself. Integers' limits are doubles in the table, where INT64_MAX has
+ * become 2^63, so it is compared as a double as well. */
 static bool is_open(const et_field *field, double limit)
 {
     if (field->kind == ET_FIELD_KIND_INT)
@@ -24,6 +28,7 @@ static bool is_open(const et_field *field, double limit)
     return isinf(limit);
 }
 
+/* %.15g: enough for every limit a person writes, and 0.1 stays 0.1. */
 void et_field_range(const et_field *field, et_strbuf *out)
 {
     if (field->kind == ET_FIELD_KIND_CHOICE)
@@ -31,6 +36,7 @@ void et_field_range(const et_field *field, et_strbuf *out)
             et_strbuf_printf(out, "%s%s", i ? ", " : "", field->choices[i]);
     if (field->kind != ET_FIELD_KIND_INT && field->kind != ET_FIELD_KIND_FLOAT)
         return;
+    /* Whether there is a limit to speak of on either side. */
     bool low = !is_open(field, field->minimum), high = !is_open(field, field->maximum);
     if (low && high)
         et_strbuf_printf(out, "%.15g to %.15g", field->minimum, field->maximum);
@@ -40,6 +46,7 @@ void et_field_range(const et_field *field, et_strbuf *out)
         et_strbuf_printf(out, "%.15g or less", field->maximum);
 }
 
+/* The default as it would be written in a file. Lists have none but the empty one. */
 static void append_default(const et_field *field, et_strbuf *out)
 {
     switch (field->kind) {
@@ -61,8 +68,10 @@ static void append_default(const et_field *field, et_strbuf *out)
     }
 }
 
+/* path: of the member, from the top. */
 static void append_member(const et_field *field, et_strbuf *out, const char *path)
 {
+    /* Made first, to know whether there is anything to put in brackets. */
     et_strbuf range = ET_STRBUF_INIT;
     et_field_range(field, &range);
     et_strbuf_printf(out, "%-*s  %-*s  ", PATH_WIDTH, path, TYPE_WIDTH, type_names[field->kind]);
@@ -70,10 +79,12 @@ static void append_member(const et_field *field, et_strbuf *out, const char *pat
     if (range.length)
         et_strbuf_printf(out, " (%s)", et_strbuf_text(&range));
     et_strbuf_printf(out, "  %s\n", field->help ? field->help : "");
+    /* A failure in a buffer of ours is one of the whole text's. */
     out->failed |= range.failed;
     et_strbuf_release(&range);
 }
 
+/* Nested tables come where they stand, each member with its whole path: what --set takes. */
 void et_fields_help(const et_fields *table, et_strbuf *out, const char *path)
 {
     for (const et_field *field = table->fields; field->kind != ET_FIELD_KIND_END; field++) {

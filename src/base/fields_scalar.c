@@ -1,7 +1,18 @@
-/* What each kind of member takes is decided here and nowhere else. The rule: what a person means
- * without doubt is taken (4e3 for an integer, yes for a truth value, 2024 for a name), and
- * everything else is refused with what was found and what is needed. A member changes only when
- * its value is right. */
+/* What each kind of member takes is decided here and nowhere else. The rule: what a person
+ * means without doubt is taken (4e3 for an integer, yes for a truth value, 2024 for a name),
+ * and everything else is refused with what was found and what is needed. A member changes
+ * only when its value is right.
+ *
+ *   kind      takes                                           member becomes
+ *   BOOL      true, false, yes, no, on, off, 0, 1             bool
+ *   INT       integers, and numbers that are whole: 1e6       int64_t, within the row's limits
+ *   FLOAT     numbers and integers                            double, within the row's limits
+ *   STRING    any scalar, as it was written; null             const char *, NULL for null
+ *   CHOICE    a name of the row's list                        int, its place in the list
+ *   STRINGS   a list of scalars, or one scalar; null          et_strings, empty for null
+ *
+ * To add a kind: a case in each of the three switches at the end (the compiler asks for it),
+ * a reader above, and a row here. */
 #include "base/fields_scalar.h"
 
 #include <inttypes.h>
@@ -16,7 +27,9 @@
 #define QUOTED_MAX 60 /* characters of a value in a message */
 #define SCALAR_MAX 48 /* a number in text */
 
-/* What a scalar says: as written, or as a number prints. */
+/* What a scalar says: as written, or as a number prints. A value from a YAML text has its
+ * text, so 010 or 1e-3 is quoted to its writer as 010 or 1e-3; others (JSON, made by program)
+ * are printed into number, which must live as long as the result is used. */
 static const char *scalar_text(const et_value *value, char number[SCALAR_MAX])
 {
     if (value->text)
@@ -37,12 +50,14 @@ static const char *scalar_text(const et_value *value, char number[SCALAR_MAX])
     }
 }
 
+/* What stands for many values and so for no scalar. */
 static bool is_container(const et_value *value)
 {
     return value->kind == ET_VALUE_LIST || value->kind == ET_VALUE_DICT;
 }
 
-/* "<where>: <value> is not <expected>". */
+/* "<where>: <value> is not <expected>". Text is quoted, so that "" and " 5" can be seen;
+ * other kinds stand as they were written. */
 static int wrong_value(const et_value *value, const char *expected, const char *where,
                        et_error *error)
 {
@@ -57,10 +72,12 @@ static int wrong_value(const et_value *value, const char *expected, const char *
     return et_fail(error, ET_ECONFIG, "%s: %.*s is not %s", where, QUOTED_MAX, text, expected);
 }
 
-/* Also catches NaN, which is in no range. */
+/* Also catches NaN, which is in no range; and infinities, where a row's limits are finite.
+ * value: for the message, as it was written. */
 static int check_range(const et_field *field, double number, const et_value *value,
                        const char *where, et_error *error)
 {
+    /* False for NaN, whatever the limits. */
     if (number >= field->minimum && number <= field->maximum)
         return ET_OK;
     char text[SCALAR_MAX];
@@ -74,7 +91,8 @@ static int check_range(const et_field *field, double number, const et_value *val
     return failure;
 }
 
-/* YAML's truth values of both versions, and 0 and 1. */
+/* YAML's truth values of both versions, and 0 and 1. words: pairs of no and yes, so that a
+ * word's place tells which it is. */
 static int read_bool(bool *member, const et_value *value, const char *where, et_error *error)
 {
     static const char *const words[] = { "false", "true", "no", "yes", "off", "on" };
@@ -82,6 +100,7 @@ static int read_bool(bool *member, const et_value *value, const char *where, et_
         *member = value->boolean;
         return ET_OK;
     }
+    /* Other integers are refused: 2 is neither yes nor no. */
     if (value->kind == ET_VALUE_INT && (value->integer == 0 || value->integer == 1)) {
         *member = value->integer == 1;
         return ET_OK;
@@ -94,7 +113,8 @@ static int read_bool(bool *member, const et_value *value, const char *where, et_
     return wrong_value(value, "true or false", where, error);
 }
 
-/* 4.0 and 4e3 are integers too: people write 1e6 steps. */
+/* 4.0 and 4e3 are integers too: people write 1e6 steps. Below 2^63 in size, so that the
+ * conversion is defined; a limit of a row is compared as a double, exact up to 2^53. */
 static int read_int(const et_field *field, int64_t *member, const et_value *value,
                     const char *where, et_error *error)
 {
@@ -112,6 +132,7 @@ static int read_int(const et_field *field, int64_t *member, const et_value *valu
     return failure;
 }
 
+/* Integers up to 2^53 convert exactly; larger ones to the nearest double. */
 static int read_float(const et_field *field, double *member, const et_value *value,
                       const char *where, et_error *error)
 {
@@ -143,6 +164,9 @@ static int read_text(const char **out, const et_value *value, et_arena *arena, c
     return ET_OK;
 }
 
+/* null and [] are the empty list; a single scalar is a list of one, so that --set key=a
+ * works. Items are read as text: stepwise rates 0.1 and 1e-3 stay as they were written. The
+ * member is set last, when all items are good. */
 static int read_strings(et_strings *member, const et_value *value, et_arena *arena,
                         const char *where, et_error *error)
 {
@@ -152,6 +176,7 @@ static int read_strings(et_strings *member, const et_value *value, et_arena *are
     }
     if (value->kind == ET_VALUE_DICT)
         return wrong_value(value, "text or a list of texts", where, error);
+    /* One value is walked as a list of itself. */
     bool list = value->kind == ET_VALUE_LIST;
     size_t count = list ? value->count : 1;
     const char **items = et_arena_array(arena, count, sizeof *items);
@@ -159,6 +184,8 @@ static int read_strings(et_strings *member, const et_value *value, et_arena *are
         return et_alloc_failed(error, count * sizeof *items, where);
     const et_value *item = list ? value->first : value;
     for (size_t i = 0; i < count; i++, item = item->next) {
+        /* An item without text: a dash with nothing behind it is more likely a slip than a
+         * word. */
         if (item->kind == ET_VALUE_NULL || is_container(item))
             return et_fail(error, ET_ECONFIG, "%s: item %zu is %s, not text", where, i + 1,
                            et_value_kind_name(item->kind));
@@ -170,6 +197,8 @@ static int read_strings(et_strings *member, const et_value *value, et_arena *are
     return ET_OK;
 }
 
+/* Exactly as spelt: a choice is a name, and the nearest one is offered. A scalar of any kind
+ * is compared by its text, since a choice may be called "none" or "8". */
 static int read_choice(const et_field *field, int *member, const et_value *value, const char *where,
                        et_error *error)
 {
@@ -182,6 +211,8 @@ static int read_choice(const et_field *field, int *member, const et_value *value
             *member = i;
             return ET_OK;
         }
+    /* All of them: a choice has a handful. What does not fit in memory is missing from the
+     * message only. */
     et_strbuf allowed = ET_STRBUF_INIT;
     et_field_range(field, &allowed);
     const char *nearest = et_nearest(text, field->choices);
@@ -192,6 +223,8 @@ static int read_choice(const et_field *field, int *member, const et_value *value
     return ET_ECONFIG;
 }
 
+/* The switch names every kind, without a default, so that a new one does not compile
+ * unnoticed. Nested structs are fields.c's. */
 int et_field_read(const et_field *field, void *options, const et_value *value, et_arena *arena,
                   const char *where, et_error *error)
 {
@@ -203,6 +236,7 @@ int et_field_read(const et_field *field, void *options, const et_value *value, e
         return read_int(field, member, value, where, error);
     case ET_FIELD_KIND_FLOAT:
         return read_float(field, member, value, where, error);
+    /* null is no text but its absence: the member becomes NULL. */
     case ET_FIELD_KIND_STRING:
         if (value->kind != ET_VALUE_NULL)
             return read_text(member, value, arena, where, error);
@@ -220,6 +254,7 @@ int et_field_read(const et_field *field, void *options, const et_value *value, e
     return ET_OK;
 }
 
+/* Numbers' defaults are doubles in the table: exact for integers up to 2^53. */
 void et_field_reset(const et_field *field, void *options)
 {
     void *member = et_field_member(field, options);
@@ -250,9 +285,12 @@ void et_field_reset(const et_field *field, void *options)
     }
 }
 
+/* The value as a reader of the written file would give it back: a choice by name, not by
+ * number. */
 void et_field_echo(const et_field *field, const void *options, et_value *dict)
 {
     const void *member = (const char *)options + field->offset;
+    /* Valid for the kind STRINGS only, and looked at there only. */
     const et_strings *strings = member;
     switch (field->kind) {
     case ET_FIELD_KIND_BOOL:
@@ -271,6 +309,7 @@ void et_field_echo(const et_field *field, const void *options, et_value *dict)
         et_assert(*(const int *)member >= 0);
         et_value_set_string(dict, field->name, field->choices[*(const int *)member]);
         break;
+    /* Always as a list, a single one too. */
     case ET_FIELD_KIND_STRINGS: {
         et_value *list = et_value_set_list(dict, field->name);
         for (size_t i = 0; i < strings->count; i++)

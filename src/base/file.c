@@ -1,9 +1,20 @@
-/* The order of a durable write is open, write, fsync, close, rename, fsync of the directory (see
- * Pillai et al., "All file systems are not created equal", OSDI 2014): at any moment of a
- * crash path holds all of the old bytes or all of the new ones.
+/* The order of a durable write is open, write, fsync, close, rename, fsync of the directory
+ * (see Pillai et al., "All file systems are not created equal", OSDI 2014): at any moment of
+ * a crash path holds all of the old bytes or all of the new ones. What each step is for:
+ *   write to path.tmp.PID     a crash in between leaves a leftover, path is untouched
+ *   fsync of the file         else the rename may reach the disk before the bytes do
+ *   close                     the last chance of a network file system to say no
+ *   rename                    the exchange; atomic for everybody who looks
+ *   fsync of the directory    else a crash may take the rename back
  *
- * Only regular files are read, replaced and locked. Everything is opened close-on-exec, and not
- * blocking where a pipe could stand in the file's place. */
+ * Only regular files are read, replaced and locked. Everything is opened close-on-exec, and
+ * not blocking where a pipe could stand in the file's place.
+ *
+ * Invariants:
+ *   (1) between calls, a writer has a temporary file if and only if its fd is not -1;
+ *   (2) every path out of a function closes what it opened and removes what it made, but for
+ *       the lock file, which stays;
+ *   (3) errno is read before any other call. */
 #include "base/file.h"
 
 #include <errno.h>
@@ -25,6 +36,8 @@
 /* One read or write at most this long: Linux cuts at 2 GiB - 4 KiB anyway. */
 #define CHUNK ((size_t)1 << 30)
 
+/* A device or pipe has no end to read to, a directory no bytes, and none of them may be
+ * replaced. */
 static int refuse_special(const struct stat *status, const char *path, et_error *error)
 {
     if (S_ISREG(status->st_mode))
@@ -39,22 +52,28 @@ static int open_regular(int *out, struct stat *status, const char *path, et_erro
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
         return et_fail_errno(error, "cannot open %s", path);
+    /* fstat of what was opened, not stat of the name: what the name stands for may have
+     * changed. */
     int failure = fstat(fd, status) ? et_fail_errno(error, "cannot read %s", path)
                                     : refuse_special(status, path, error);
     if (failure) {
         close(fd);
         return failure;
     }
+    /* O_NONBLOCK has no effect on a regular file's reads. */
     *out = fd;
     return ET_OK;
 }
 
+/* The caller's limit says what the largest honest file of a kind is. */
 static int too_long(const char *path, size_t limit, et_error *error)
 {
     return et_fail(error, ET_EFORMAT, "%s is longer than the %zu bytes allowed here", path, limit);
 }
 
-/* Reads to the end whatever fstat said: files of /proc say 0, others may grow. */
+/* Reads to the end whatever fstat said: files of /proc say 0, others may grow. *bytes has
+ * place for room + 1 bytes, *length are filled. The limit is checked after each read, so at
+ * most one read's worth goes beyond it. */
 static int read_all(char **bytes, size_t *length, size_t room, int fd, const char *path,
                     size_t limit, et_error *error)
 {
@@ -70,6 +89,7 @@ static int read_all(char **bytes, size_t *length, size_t room, int fd, const cha
         }
         size_t want = room - *length < CHUNK ? room - *length : CHUNK;
         ssize_t got = read(fd, *bytes + *length, want);
+        /* A signal came before any byte did: nothing was lost. */
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
@@ -82,6 +102,7 @@ static int read_all(char **bytes, size_t *length, size_t room, int fd, const cha
     }
 }
 
+/* The size that fstat tells is a first guess at the memory, and a quick refusal. */
 int et_file_read(char **out, size_t *length, const char *path, size_t limit, et_error *error)
 {
     int fd = -1;
@@ -89,6 +110,7 @@ int et_file_read(char **out, size_t *length, const char *path, size_t limit, et_
     int failure = open_regular(&fd, &status, path, error);
     if (failure)
         return failure;
+    /* Before any memory is asked for: a name given by mistake may be a disk image. */
     if ((uint64_t)status.st_size > limit) {
         close(fd);
         return too_long(path, limit, error);
@@ -103,12 +125,15 @@ int et_file_read(char **out, size_t *length, const char *path, size_t limit, et_
         et_free(bytes);
         return failure;
     }
+    /* There is room for it: room + 1 were asked for, and read_all keeps that. */
     bytes[used] = 0;
     *out = bytes;
     *length = used;
     return ET_OK;
 }
 
+/* A disk that is full takes a part first and refuses the rest, hence the loop ends in the
+ * error and not in a short file. */
 int et_fd_write(int fd, const void *bytes, size_t length, const char *path, et_error *error)
 {
     const char *next = bytes;
@@ -134,6 +159,9 @@ static void writer_clear(et_file_writer *writer)
     *writer = (et_file_writer){ .fd = -1 };
 }
 
+/* In the directory of path, since a rename cannot leave a file system; with the process'
+ * number, so that two processes do not write into one file. A long has at most 3 digits a
+ * byte. */
 static char *temporary_name(const char *path)
 {
     size_t size = strlen(path) + sizeof ".tmp." + 3 * sizeof(long);
@@ -166,6 +194,7 @@ int et_file_writer_open(et_file_writer *writer, const char *path, et_error *erro
     return failure;
 }
 
+/* After a failure the writer is to be abandoned; length counts what was taken whole. */
 int et_file_writer_write(et_file_writer *writer, const void *bytes, size_t length, et_error *error)
 {
     et_assert(writer->fd >= 0);
@@ -175,6 +204,7 @@ int et_file_writer_write(et_file_writer *writer, const void *bytes, size_t lengt
     return failure;
 }
 
+/* unlink after close: some network file systems keep an open file's name alive. */
 void et_file_writer_abandon(et_file_writer *writer)
 {
     if (writer->fd >= 0) {
@@ -184,7 +214,8 @@ void et_file_writer_abandon(et_file_writer *writer)
     writer_clear(writer);
 }
 
-/* The directory that holds path: what fsync after a rename is for. */
+/* The directory that holds path: what fsync after a rename is for. "a/b" is held by "a/", "b"
+ * by ".". */
 static int sync_parent(const char *path, et_error *error)
 {
     size_t length = (size_t)(et_path_base(path) - path);
@@ -209,6 +240,8 @@ int et_file_writer_commit(et_file_writer *writer, et_error *error)
     /* Network file systems report some failures at close only. Linux has closed it even after
      * EINTR, so it is never closed twice. */
     int fd = writer->fd;
+    /* From here on abandoning would not close a descriptor that may be somebody else's
+     * already. */
     writer->fd = -1;
     int failure = ET_OK;
     if (close(fd) && errno != EINTR)
@@ -223,6 +256,7 @@ int et_file_writer_commit(et_file_writer *writer, et_error *error)
     return failure;
 }
 
+/* For bytes that are in memory already: open, write, commit, or abandon. */
 int et_file_write(const char *path, const void *bytes, size_t length, et_error *error)
 {
     et_file_writer writer;
@@ -243,8 +277,10 @@ static int make_one(const char *path, et_error *error)
     struct stat status;
     if (mkdir(path, 0777) == 0)
         return ET_OK;
+    /* mkdir's, which says more than stat's: no right, no parent, a full disk. */
     int reason = errno;
     if (stat(path, &status) == 0) {
+        /* A link to a directory counts as one: stat follows it. */
         if (S_ISDIR(status.st_mode))
             return ET_OK;
         return et_fail(error, ET_EDENIED, "cannot make the directory %s: a file has that name",
@@ -254,6 +290,8 @@ static int make_one(const char *path, et_error *error)
     return et_fail_errno(error, "cannot make the directory %s", path);
 }
 
+/* "a/b/c" makes a, a/b and a/b/c; a first slash names the root and makes nothing. The copy is
+ * cut at each slash in turn and mended again. */
 int et_directory_make(const char *path, et_error *error)
 {
     char *part = et_strdup(path);
@@ -271,6 +309,7 @@ int et_directory_make(const char *path, et_error *error)
     return failure ? failure : make_one(path, error);
 }
 
+/* A directory cannot be written but it can be synchronized, through a descriptor for reading. */
 int et_directory_sync(const char *path, et_error *error)
 {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -294,6 +333,7 @@ static int space_of(struct statvfs *space, const char *path)
         return -1;
     }
     memcpy(above, path, length + 1);
+    /* "a/b/c", "a/b/", "a/", ".": one name is cut off at a time until something exists. */
     while (statvfs(length ? above : ".", space)) {
         if (errno != ENOENT || length == 0)
             return -1;
@@ -323,7 +363,8 @@ int et_disk_check(const char *path, uint64_t need, et_error *error)
                    path, need, available);
 }
 
-/* Who holds the lock; 0 if the file does not say (yet). */
+/* Who holds the lock; 0 if the file does not say (yet): between the lock and its note there
+ * is a moment. */
 static long lock_holder(int fd)
 {
     char text[32];
@@ -340,11 +381,15 @@ static int note_holder(int fd, const char *path, et_error *error)
 {
     char text[32];
     int length = snprintf(text, sizeof text, "%ld\n", (long)getpid());
+    /* A number left by a holder before may have more digits. */
     if (ftruncate(fd, 0))
         return et_fail_errno(error, "cannot write the lock file %s", path);
     return et_fd_write(fd, text, (size_t)length, path, error);
 }
 
+/* flock and not the existence of a file: the kernel drops it with the process, whatever kills
+ * it, so no lock is left behind. It belongs to the open file, so a child that inherits it
+ * would keep it; hence close-on-exec. */
 int et_lock_take(int *out, const char *path, et_error *error)
 {
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0666);
@@ -356,6 +401,7 @@ int et_lock_take(int *out, const char *path, et_error *error)
         failure = et_fail_errno(error, "cannot read the lock file %s", path);
     else if (refuse_special(&status, path, error))
         failure = ET_EDENIED;
+    /* Ours: only the holder may write its number. */
     else if (flock(fd, LOCK_EX | LOCK_NB) == 0)
         failure = note_holder(fd, path, error);
     else if (errno == EWOULDBLOCK)
@@ -379,6 +425,9 @@ void et_lock_drop(int fd)
         close(fd);
 }
 
+/* The mapping outlives the descriptor. Nothing of length 0 can be mapped, so an empty file
+ * has no data. Pages are read when touched: a file that is cut meanwhile gives SIGBUS, so
+ * only files that are replaced as a whole, as above, should be mapped. */
 int et_mapping_open(et_mapping *mapping, const char *path, et_error *error)
 {
     *mapping = (et_mapping){ NULL, 0 };
@@ -388,6 +437,7 @@ int et_mapping_open(et_mapping *mapping, const char *path, et_error *error)
     if (failure)
         return failure;
     if (status.st_size > 0) {
+        /* Private: nothing is written, and nothing of the mapping could reach the file. */
         void *data = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
         if (data == MAP_FAILED)
             failure = et_fail_errno(error, "cannot map %s", path);
@@ -398,6 +448,7 @@ int et_mapping_open(et_mapping *mapping, const char *path, et_error *error)
     return failure;
 }
 
+/* Closing twice is harmless. */
 void et_mapping_close(et_mapping *mapping)
 {
     if (mapping->data)
@@ -405,6 +456,7 @@ void et_mapping_close(et_mapping *mapping)
     *mapping = (et_mapping){ NULL, 0 };
 }
 
+/* "" and "b" give "b", "a" and "a/" with "b" give "a/b". */
 char *et_path_join(const char *directory, const char *name)
 {
     size_t first = strlen(directory), second = strlen(name);
@@ -415,16 +467,19 @@ char *et_path_join(const char *directory, const char *name)
     memcpy(path, directory, first);
     if (slash)
         path[first] = '/';
+    /* With the final 0. */
     memcpy(path + first + slash, name, second + 1);
     return path;
 }
 
+/* "b" for "a/b" and "b", "" for "a/". */
 const char *et_path_base(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash ? slash + 1 : path;
 }
 
+/* Anything of that name, a directory too; false also where nobody may look. */
 bool et_file_exists(const char *path)
 {
     struct stat status;

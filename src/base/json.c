@@ -10,10 +10,14 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 
+/* Far beyond any file written here; convert's recursion needs little stack for it. */
 #define DEPTH_MAX  64
 #define LENGTH_MAX ((size_t)128 << 20)
 
-/* jansson makes the tree, which is a few times the text: ET_EFORMAT where it nests too deep. */
+/* ET_EFORMAT where text nests too deep. A scan of the bytes outside strings, which trusts
+ * nothing: brackets that do not match are jansson's to refuse, and a text that is no JSON may
+ * be refused for its depth. jansson makes a tree a few times the text, which is why
+ * LENGTH_MAX is checked as well. */
 static int check_depth(const char *text, size_t length, const char *name, et_error *error)
 {
     int depth = 0, line = 1;
@@ -21,6 +25,7 @@ static int check_depth(const char *text, size_t length, const char *name, et_err
     bool quoted = false;
     for (size_t i = 0; i < length; i++) {
         char c = text[i];
+        /* Also inside quotes, where it makes the text no JSON: the column is then for nobody. */
         if (c == '\n') {
             line++;
             line_start = i + 1;
@@ -39,8 +44,10 @@ static int check_depth(const char *text, size_t length, const char *name, et_err
     return ET_OK;
 }
 
+/* Recursion is bounded by check_depth. */
 static et_value *convert(const json_t *json, et_arena *arena);
 
+/* Members come in the order of the text: jansson keeps it. */
 static bool convert_object(et_value *to, const json_t *json)
 {
     const char *key;
@@ -56,6 +63,7 @@ static bool convert_object(et_value *to, const json_t *json)
     return true;
 }
 
+/* An item that did not fit into memory fails the whole tree. */
 static bool convert_array(et_value *to, const json_t *json)
 {
     for (size_t i = 0; i < json_array_size(json); i++) {
@@ -67,6 +75,7 @@ static bool convert_array(et_value *to, const json_t *json)
     return true;
 }
 
+/* ORDER json_type, by designator. Lines of values stay 0: jansson does not tell them. */
 static const et_value_kind kinds[] = {
     [JSON_OBJECT] = ET_VALUE_DICT, [JSON_ARRAY] = ET_VALUE_LIST, [JSON_STRING] = ET_VALUE_STRING,
     [JSON_INTEGER] = ET_VALUE_INT, [JSON_REAL] = ET_VALUE_FLOAT, [JSON_TRUE] = ET_VALUE_BOOL,
@@ -97,6 +106,7 @@ static et_value *convert(const json_t *json, et_arena *arena)
     case JSON_REAL:
         value->real = json_real_value(json);
         break;
+    /* Truth values; null has none, and false is what it holds. */
     default:
         value->boolean = json_is_true(json);
         break;
@@ -104,9 +114,12 @@ static et_value *convert(const json_t *json, et_arena *arena)
     return whole ? value : NULL;
 }
 
+/* In this order: length, depth, jansson's own checks; only what has passed them all is
+ * converted. JSON_DECODE_ANY: a text may be one number or word. */
 int et_json_parse(et_value **out, et_arena *arena, const char *text, size_t length,
                   const char *name, et_error *error)
 {
+    et_assert(out && arena && name);
     if (length > LENGTH_MAX)
         return et_fail(error, ET_EFORMAT, "%s has %zu bytes of JSON; at most %zu are read", name,
                        length, LENGTH_MAX);
@@ -114,7 +127,10 @@ int et_json_parse(et_value **out, et_arena *arena, const char *text, size_t leng
     if (failure)
         return failure;
     json_error_t reason;
+    /* Numbers: integers beyond 64 bits and reals beyond a double are errors to jansson, as
+     * they are to yaml_scalar.c. */
     json_t *json = json_loadb(text, length, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &reason);
+    /* A failed allocation is told apart from bad text, since the cure is another. */
     if (!json && json_error_code(&reason) == json_error_out_of_memory)
         return et_alloc_failed(error, length, name);
     if (!json)

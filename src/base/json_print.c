@@ -1,14 +1,23 @@
-/* JSON as RFC 8259 has it, by ourselves: jansson prints its own trees only, and fixes neither the
- * digits of numbers nor what becomes of a NaN. */
+/* JSON as RFC 8259 has it, by ourselves: jansson prints its own trees only, and fixes neither
+ * the digits of numbers nor what becomes of a NaN.
+ *
+ *   dict    {"a":1,"b":[]}      indent 0; else each child on a line of its own, "a": 1
+ *   float   1.0e-08, 4.0        always with a point, so that it is read as a float again
+ *   NaN     null                JSON has no word for it; infinities too
+ *
+ * The same tree gives the same bytes on every machine, so files can be compared. Failures of
+ * memory are the buffer's to remember. */
 #include "base/json.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/unicode.h"
 
-/* Bytes that JSON allows inside quotes as they are; all others come one by one. */
+/* Bytes that JSON allows inside quotes as they are; all others come one by one. All of UTF-8
+ * above ASCII is allowed. */
 static size_t plain_run(const char *text, size_t length)
 {
     size_t i = 0;
@@ -17,6 +26,8 @@ static size_t plain_run(const char *text, size_t length)
     return i;
 }
 
+/* Runs are appended whole; what is between them is one escape: \n and \t, a backslash before
+ * " and \, \u00XX for other control characters. */
 static void print_escaped(et_strbuf *out, const char *text, size_t length)
 {
     while (length > 0) {
@@ -26,6 +37,7 @@ static void print_escaped(et_strbuf *out, const char *text, size_t length)
         length -= run;
         if (length == 0)
             return;
+        /* Short forms where a file may well have them. */
         if (*text == '\n')
             et_strbuf_append(out, "\\n");
         else if (*text == '\t')
@@ -53,6 +65,7 @@ void et_json_print_string(et_strbuf *out, const char *text)
     et_strbuf_append_char(out, '"');
 }
 
+/* A line break and the columns of depth; nothing in compact style. */
 static void print_break(et_strbuf *out, int indent, int depth)
 {
     if (indent > 0)
@@ -62,6 +75,7 @@ static void print_break(et_strbuf *out, int indent, int depth)
 /* As deep as the tree, which a reader has limited or a program has written out. */
 static void print(et_strbuf *out, const et_value *value, int indent, int depth);
 
+/* An empty container stays on its line: [] and {}. */
 static void print_children(et_strbuf *out, const et_value *value, int indent, int depth)
 {
     bool dict = value->kind == ET_VALUE_DICT;
@@ -83,6 +97,7 @@ static void print_children(et_strbuf *out, const et_value *value, int indent, in
 
 static void print(et_strbuf *out, const et_value *value, int indent, int depth)
 {
+    /* Without a default: a new kind does not compile unnoticed. */
     switch (value->kind) {
     case ET_VALUE_NULL:
         et_strbuf_append(out, "null");
@@ -93,6 +108,7 @@ static void print(et_strbuf *out, const et_value *value, int indent, int depth)
     case ET_VALUE_INT:
         et_strbuf_printf(out, "%" PRId64, value->integer);
         break;
+    /* A finite number reads back with the same bits. */
     case ET_VALUE_FLOAT:
         if (isfinite(value->real))
             et_strbuf_append_double(out, value->real);
@@ -109,7 +125,9 @@ static void print(et_strbuf *out, const et_value *value, int indent, int depth)
     }
 }
 
+/* indent: columns of a level. */
 void et_json_print(et_strbuf *out, const et_value *value, int indent)
 {
+    et_assert(value && indent >= 0);
     print(out, value, indent, 0);
 }

@@ -1,6 +1,16 @@
-/* Invariants: capacity is 0 or a power of two; at most three quarters of the entries are taken, so
- * that a search always meets an empty one; no entry is ever removed, so that a key stands between
- * the place its hash names and the next empty entry. */
+/* A table of entries with linear probing (Knuth, The Art of Computer Programming, volume 3,
+ * section 6.4, algorithm L): a key stands at the place that its hash names or, where that is
+ * taken, at the next that is free. Names are looked up while a model is made, a setting or
+ * checkpoint read, not in steps.
+ *
+ * Invariants:
+ *   (1) capacity is 0 or a power of two, so that a place is a mask away;
+ *   (2) at most three quarters of the entries are taken, so that a search always meets an
+ *       empty one;
+ *   (3) no entry is ever removed, so that a key stands between the place its hash names and
+ *       the next empty entry.
+ *
+ * Memory: 16 bytes an entry, 21 to 43 for each key. Keys are borrowed: no text is copied. */
 #include "base/map.h"
 
 #include <string.h>
@@ -8,6 +18,8 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 
+/* FNV-1a, 64 bits (Fowler, Noll, Vo): a byte at a time, good enough for names nobody chose in
+ * order to collide. */
 #define FNV_BASIS      14695981039346656037u
 #define FNV_PRIME      1099511628211u
 #define CAPACITY_FIRST ((size_t)16)
@@ -23,12 +35,15 @@ static uint64_t hash_of(const char *key)
 /* Where key stands or would stand. At least one entry is empty, so the search ends. */
 static et_map_entry *find(et_map_entry *entries, size_t capacity, const char *key)
 {
+    et_assert(capacity > 0 && (capacity & (capacity - 1)) == 0);
     size_t i = hash_of(key) & (capacity - 1);
     while (entries[i].key && strcmp(entries[i].key, key) != 0)
         i = (i + 1) & (capacity - 1);
     return &entries[i];
 }
 
+/* Twice the entries, and every key put in its new place: n keys are moved O(n) times in all.
+ * The old table is given up last, so that a failure leaves it as it was. */
 static bool grow(et_map *map)
 {
     if (map->capacity > SIZE_MAX / 2)
@@ -46,6 +61,7 @@ static bool grow(et_map *map)
     return true;
 }
 
+/* A key that is there keeps its own text: the one given may be a temporary then. */
 bool et_map_put(et_map *map, const char *key, int64_t value)
 {
     et_assert(key);
@@ -67,6 +83,7 @@ bool et_map_put(et_map *map, const char *key, int64_t value)
 
 bool et_map_get(const et_map *map, const char *key, int64_t *value)
 {
+    /* There may be no entries at all, which find could not search. */
     if (map->count == 0)
         return false;
     const et_map_entry *entry = find(map->entries, map->capacity, key);

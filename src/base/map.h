@@ -13,9 +13,9 @@ typedef struct et_map_entry {
 } et_map_entry;
 
 typedef struct et_map {
-    et_map_entry *entries;
-    size_t capacity; /* a power of two, or 0 */
-    size_t count;
+    et_map_entry *entries; /* [capacity], owned; NULL at first */
+    size_t capacity;       /* a power of two, or 0 */
+    size_t count;          /* of keys */
 } et_map;
 
 #define ET_MAP_INIT                                                                                \

@@ -18,17 +18,21 @@
 #define INITIALS    4 /* what the third view costs */
 #define ABBREVIATED 3 /* and a part that is cut short */
 
+/* A word without its separators, or one of the parts between them. Not terminated but by
+ * being zeroed. */
 struct part {
     char text[LENGTH_MAX + 1]; /* lower case */
     size_t length;
 };
 
+/* A name in the two forms that it is compared in. */
 struct split {
     struct part whole; /* without separators */
     struct part parts[PARTS_MAX];
-    size_t count;
+    size_t count; /* of parts; 0: the name has separators only */
 };
 
+/* What is beyond LENGTH_MAX is left out: such names differ before it or not at all, for us. */
 static void append(struct part *part, char c)
 {
     if (part->length == LENGTH_MAX)
@@ -36,6 +40,7 @@ static void append(struct part *part, char c)
     part->text[part->length++] = c;
 }
 
+/* "Num-Heads" gives whole "numheads" and parts "num", "heads". Only ASCII has a case here. */
 static void split_name(struct split *split, const char *name)
 {
     memset(split, 0, sizeof *split);
@@ -59,8 +64,12 @@ static int least(int a, int b)
     return a < b ? a : b;
 }
 
-/* Insertions, deletions, replacements and swaps of neighbours. Three rows of the table: of two
- * letters ago, of the last one, and of this one. */
+/* Insertions, deletions, replacements and swaps of neighbours (Damerau 1964, in the
+ * restricted form: no letter is edited twice). now[j] is the distance of a's first i letters
+ * from b's first j:
+ *   least of  last[j - 1] + (a differs),  last[j] + 1,  now[j - 1] + 1,  before[j - 2] + 1 (a swap)
+ * Three rows of the table: of two letters ago, of the last one, and of this one. At most 64 x
+ * 64 steps. */
 static int edits(const struct part *a, const struct part *b)
 {
     int rows[3][LENGTH_MAX + 1];
@@ -81,6 +90,7 @@ static int edits(const struct part *a, const struct part *b)
     return rows[a->length % 3][b->length];
 }
 
+/* warmup_step, warmup_steps: one edit, cost 2. lr, learning_rate: FAR. */
 static int letters_cost(const struct part *word, const struct part *name)
 {
     int distance = edits(word, name);
@@ -99,14 +109,16 @@ static bool abbreviates(const struct part *brief, const struct part *full)
     return i == brief->length;
 }
 
+/* An abbreviation costs 3, between one edit and two. */
 static int part_cost(const struct part *word, const struct part *name)
 {
     int cost = letters_cost(word, name);
     return abbreviates(word, name) ? least(cost, ABBREVIATED) : cost;
 }
 
-/* Every part of few finds the nearest free one of many; FAR if one has none near. covered: the
- * letters of many that were found. */
+/* Every part of few finds the nearest free one of many; FAR if one has none near. covered:
+ * the letters of many that were found. Greedy, in order: for the few parts that a name has,
+ * and a hint, good enough. */
 static int match_parts(const struct split *few, const struct split *many, size_t *covered)
 {
     bool taken[PARTS_MAX] = { false };
@@ -142,6 +154,7 @@ static int parts_cost(const struct split *word, const struct split *name)
     return 2 * covered >= word->whole.length ? cost : FAR;
 }
 
+/* A word without separators, as long as the name has parts: lr, learning_rate. */
 static int initials_cost(const struct split *word, const struct split *name)
 {
     if (word->count != 1 || name->count < 2 || word->whole.length != name->count)
@@ -152,6 +165,8 @@ static int initials_cost(const struct split *word, const struct split *name)
     return INITIALS;
 }
 
+/* The least of the three views for each name, and the least of all names; equals keep the
+ * first. */
 const char *et_nearest(const char *word, const char *const *names)
 {
     struct split wanted, name;

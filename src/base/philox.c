@@ -19,6 +19,10 @@
 #define TWO_TO_M24 0x1p-24f
 #define TWO_TO_M31 0x1p-31f
 
+/* One round, with products p0 = M0 c0 and p1 = M1 c2 of 64 bits:
+ *   c0' = high(p1) ^ c1 ^ k0,  c1' = low(p1),  c2' = high(p0) ^ c3 ^ k1,  c3' = low(p0)
+ * Seven rounds are the fewest that passed the paper's tests, ten leave a margin. 20
+ * multiplications make four words. */
 et_philox_block et_philox(const uint32_t counter[4], const uint32_t key[2])
 {
     uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
@@ -36,6 +40,9 @@ et_philox_block et_philox(const uint32_t counter[4], const uint32_t key[2])
     return (et_philox_block){ { c0, c1, c2, c3 } };
 }
 
+/* The counter names the number, the key the run: (index, step, site) differ for any two
+ * numbers of a run, up to 2^32 steps; from there on the site is mixed with the step's upper
+ * half. */
 et_philox_block et_random_block(et_random random, uint64_t index)
 {
     const uint32_t counter[4] = { (uint32_t)index, (uint32_t)(index >> 32), (uint32_t)random.step,
@@ -44,12 +51,15 @@ et_philox_block et_random_block(et_random random, uint64_t index)
     return et_philox(counter, key);
 }
 
+/* The upper 24 bits, as many as a float32 in [1/2, 1) has: every value is exact, 1 is never
+ * reached. Element e is word e % 4 of block e / 4, so a kernel draws four at once. */
 float et_random_uniform(et_random random, uint64_t element)
 {
     et_philox_block block = et_random_block(random, element / 4);
     return (float)(block.word[element % 4] >> 8) * TWO_TO_M24;
 }
 
+/* Horner's rule, the highest power first; see base/normal.h for why it is never fused. */
 static float polynomial(const float *coefficient, int count, float x)
 {
     float p = coefficient[0];
@@ -58,7 +68,8 @@ static float polynomial(const float *coefficient, int count, float x)
     return p;
 }
 
-/* -log(x), x positive and normal. */
+/* -log(x), x positive and normal. frexpf gives m in [1/2, 1); doubled it is in [1, 2), and
+ * above 4/3 it is halved, so that log m is near 0 on both sides and its series short. */
 static float minus_log(float x)
 {
     static const float terms[ET_NORMAL_LOG_TERMS] = ET_NORMAL_LOG;
@@ -99,8 +110,11 @@ uint64_t et_random_below(et_random random, uint64_t element, uint64_t bound)
     return (uint64_t)((wide)bits * bound >> 64);
 }
 
+/* Fisher and Yates as Durstenfeld 1964 has it: place i - 1 gets one of the i that are left,
+ * drawn as element i - 1. Serial, and the same for every number of threads. */
 void et_random_permutation(et_random random, uint32_t *order, uint32_t count)
 {
+    et_assert(order || count == 0);
     for (uint32_t i = 0; i < count; i++)
         order[i] = i;
     for (uint32_t i = count; i > 1; i--) {
@@ -111,6 +125,8 @@ void et_random_permutation(et_random random, uint32_t *order, uint32_t count)
     }
 }
 
+/* One pass, 32 bits: two names of a model that meet would share their numbers, at odds of n^2
+ * / 2^33 for n names. */
 uint32_t et_random_site(const char *name)
 {
     uint32_t hash = FNV_BASIS;

@@ -1,5 +1,10 @@
-/* Grows by half, so that n appended bytes are copied O(n) times in all. Invariants: data is NULL or
- * has a 0 at length; length < capacity then; after a failure nothing changes any more. */
+/* Grows by half, so that n appended bytes are copied O(n) times in all: a writer of a
+ * megabyte asks for memory 27 times.
+ *
+ * Invariants:
+ *   (1) data is NULL or has a 0 at length; length < capacity then;
+ *   (2) after a failure nothing changes any more, until reset or release: what is in data is
+ *       a whole prefix of what was appended, and `failed` says that it is not all. */
 #include "base/strbuf.h"
 
 #include <math.h>
@@ -10,6 +15,8 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 
+/* Room for `more` bytes and the 0 behind them; false: none, or there has been a failure
+ * before. 32 bytes at least, so that growing by half grows. */
 static bool reserve(et_strbuf *buffer, size_t more)
 {
     if (buffer->failed)
@@ -22,6 +29,7 @@ static bool reserve(et_strbuf *buffer, size_t more)
     }
     if (need <= buffer->capacity)
         return true;
+    /* Grown once to what is needed, in steps of a half. */
     size_t capacity = buffer->capacity < 32 ? 32 : buffer->capacity;
     while (capacity < need)
         capacity += capacity / 2;
@@ -35,13 +43,16 @@ static bool reserve(et_strbuf *buffer, size_t more)
     return true;
 }
 
+/* memcpy with no bytes may not be given NULL, hence the test. */
 void et_strbuf_append_bytes(et_strbuf *buffer, const void *bytes, size_t length)
 {
     if (!reserve(buffer, length))
         return;
+    et_assert(bytes || length == 0);
     if (length)
         memcpy(buffer->data + buffer->length, bytes, length);
     buffer->length += length;
+    et_assert(buffer->length < buffer->capacity);
     buffer->data[buffer->length] = 0;
 }
 
@@ -55,6 +66,8 @@ void et_strbuf_append_char(et_strbuf *buffer, char c)
     et_strbuf_append_bytes(buffer, &c, 1);
 }
 
+/* Formatted twice: once for the length, once into place. The arguments are used up by the
+ * first, so the second has a copy. */
 void et_strbuf_vprintf(et_strbuf *buffer, const char *format, va_list arguments)
 {
     va_list again;
@@ -77,6 +90,12 @@ void et_strbuf_printf(et_strbuf *buffer, const char *format, ...)
     va_end(arguments);
 }
 
+/* Whole numbers below 10^15 in full, others with the least number of digits that strtod gives
+ * back; Steele and White 1990 find it directly, trying is simple and at most 17 attempts.
+ * "%g" drops the point of 1e+20, which YAML 1.1 would then read as text, so it is put back in
+ * front of the exponent: 1.0e+20. strtod and printf follow the locale, which is C where
+ * nobody calls setlocale.
+ *   0.1 -> 0.1    4 -> 4.0    1e-8 -> 1.0e-08    2/3 -> 0.6666666666666666 */
 void et_strbuf_append_double(et_strbuf *buffer, double value)
 {
     et_assert(isfinite(value));
@@ -91,6 +110,7 @@ void et_strbuf_append_double(et_strbuf *buffer, double value)
         if (strtod(text, NULL) == value)
             break;
     }
+    /* "1e-08": the digits before the exponent, or all. */
     size_t mantissa = strcspn(text, "e");
     et_strbuf_append_bytes(buffer, text, mantissa);
     if (!memchr(text, '.', mantissa))
@@ -98,19 +118,23 @@ void et_strbuf_append_double(et_strbuf *buffer, double value)
     et_strbuf_append(buffer, text + mantissa);
 }
 
+/* Never NULL: an empty text may be printed. */
 const char *et_strbuf_text(const et_strbuf *buffer)
 {
     return buffer->data ? buffer->data : "";
 }
 
+/* A new text may be begun after a failure, in the memory that there is. */
 void et_strbuf_reset(et_strbuf *buffer)
 {
     buffer->length = 0;
+    /* Data is a whole prefix and is dropped; the memory is good. */
     buffer->failed = false;
     if (buffer->data)
         buffer->data[0] = 0;
 }
 
+/* An empty buffer has no memory to hand over, so one byte is made: NULL means failure only. */
 char *et_strbuf_detach(et_strbuf *buffer)
 {
     char *text = buffer->failed ? NULL : buffer->data;

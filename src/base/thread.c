@@ -1,5 +1,16 @@
-/* A thread, and a ring of pointers under one mutex with two conditions. Signals stay with the main
- * thread: it alone saves and stops, and a blocked writer must not be woken by ^C instead. */
+/* A thread, and a ring of pointers under one mutex with two conditions. Signals stay with the
+ * main thread: it alone saves and stops, and a blocked writer must not be woken by ^C
+ * instead.
+ *
+ * The queue is for two threads, a writer that puts and finishes and a reader that takes and
+ * may stop. A mutex for each pointer is dear for single numbers and nothing for what it
+ * carries: batches and files.
+ *
+ * Invariants:
+ *   (1) items[(first + i) % capacity], i < count, wait to be taken, oldest first;
+ *   (2) nothing is put after finish, and nothing accepted after stop;
+ *   (3) every wait is in a loop over its condition: wake-ups may come for nothing;
+ *   (4) every change that could end a wait signals it, under the mutex. */
 #include "base/thread.h"
 
 #include <errno.h>
@@ -8,6 +19,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 
+/* pthread_create tells its failure by its result, not by errno, which et_fail_errno reads. */
 int et_thread_start(pthread_t *thread, void *(*fn)(void *payload), void *payload, et_error *error)
 {
     /* A new thread takes its creator's mask, so the mask is set before and put back after. */
@@ -24,22 +36,24 @@ int et_thread_start(pthread_t *thread, void *(*fn)(void *payload), void *payload
 
 void et_thread_join(pthread_t thread)
 {
+    /* Fails only for a thread that is not there or oneself. */
     int failure = pthread_join(thread, NULL);
     et_assert_equal(failure, 0);
     (void)failure;
 }
 
-/* Invariant: items[(first + i) % capacity], i < count, wait to be taken, oldest first. */
+/* One block: the head and its ring. */
 struct et_queue {
     pthread_mutex_t mutex;
     pthread_cond_t room; /* there may be room, or the reader has stopped */
     pthread_cond_t news; /* there may be an item, or the end */
-    size_t capacity, first, count;
-    bool stopped;   /* by the reader */
-    bool finished;  /* by the writer */
-    int status;     /* of the writer, once finished */
-    et_error error; /* its text, if status is not ET_OK */
-    void *items[];
+    size_t capacity;     /* of items, at least 1 */
+    size_t first, count; /* of the ring: where the oldest waits, and how many do */
+    bool stopped;        /* by the reader */
+    bool finished;       /* by the writer */
+    int status;          /* of the writer, once finished */
+    et_error error;      /* its text, if status is not ET_OK */
+    void *items[];       /* [capacity]; what waits belongs to nobody but the queue's users */
 };
 
 int et_queue_open(et_queue **out, size_t capacity, et_error *error)
@@ -61,6 +75,7 @@ int et_queue_open(et_queue **out, size_t capacity, et_error *error)
     return ET_OK;
 }
 
+/* Items still waiting are not freed: the queue does not know what they are. */
 void et_queue_close(et_queue *queue)
 {
     if (!queue)
@@ -71,6 +86,8 @@ void et_queue_close(et_queue *queue)
     et_free(queue);
 }
 
+/* Blocks while the reader is behind: the bound is what keeps a fast writer from filling
+ * memory. false leaves item with the caller. */
 bool et_queue_put(et_queue *queue, void *item)
 {
     et_assert(item);
@@ -78,6 +95,7 @@ bool et_queue_put(et_queue *queue, void *item)
     et_assert(!queue->finished);
     while (queue->count == queue->capacity && !queue->stopped)
         pthread_cond_wait(&queue->room, &queue->mutex);
+    /* A stop counts even where there is room. */
     bool taken = !queue->stopped;
     if (taken) {
         queue->items[(queue->first + queue->count) % queue->capacity] = item;
@@ -88,6 +106,8 @@ bool et_queue_put(et_queue *queue, void *item)
     return taken;
 }
 
+/* The status travels through the queue behind the last item, so that the reader hears of a
+ * failure at the place where the data ends. */
 void et_queue_finish(et_queue *queue, int status, const et_error *error)
 {
     pthread_mutex_lock(&queue->mutex);
@@ -103,6 +123,7 @@ void et_queue_finish(et_queue *queue, int status, const et_error *error)
     pthread_mutex_unlock(&queue->mutex);
 }
 
+/* At the end it may be asked again and gives the same answer. */
 int et_queue_take(et_queue *queue, void **item, et_error *error)
 {
     *item = NULL;

@@ -1,3 +1,21 @@
+/* Code points of text, and the few of their properties that Python's str knows: categories
+ * and simple lower case come from utf8proc, the rest from the tables below, which are Python
+ * 3's view of Unicode 15.0 (Objects/unicodectype.c and the files that it is made from). Lower
+ * case, spaces and digits of ASCII, most of any corpus, are answered without a table.
+ *
+ * UTF-8 (RFC 3629), which next_code reads and et_utf8_encode writes:
+ *   U+0000  - U+007F      0xxxxxxx
+ *   U+0080  - U+07FF      110xxxxx 10xxxxxx
+ *   U+0800  - U+FFFF      1110xxxx 10xxxxxx 10xxxxxx        but for U+D800 - U+DFFF
+ *   U+10000 - U+10FFFF    11110xxx 10xxxxxx 10xxxxxx 10xxxxxx
+ * The shortest form is the only valid one, so every text has one sequence of bytes.
+ *
+ * Lower case is one code to one code with two exceptions: U+0130 becomes i and U+0307, and a
+ * capital sigma at the end of a word becomes the final one. Example: "ODYSSEUS" in Greek,
+ * with two sigmas inside and one at its end, gets two small ones and a final one.
+ *
+ * To add a table: ranges that ascend and do not touch, and the file of Unicode it was made
+ * from. */
 #include "base/unicode.h"
 
 #include <string.h>
@@ -7,6 +25,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 
+/* What lower case treats apart. */
 enum {
     CAPITAL_I_DOT = 0x130,
     COMBINING_DOT = 0x307,
@@ -16,7 +35,7 @@ enum {
 };
 
 typedef struct range {
-    uint32_t first, last;
+    uint32_t first, last; /* both belong to it */
 } range;
 
 /* Bidirectional class WS, B or S, or category Zs: what str.isspace() takes. */
@@ -46,11 +65,14 @@ static const range other_ignorable[] = {
     { 0xFE55, 0xFE55 }, { 0xFF07, 0xFF07 }, { 0xFF0E, 0xFF0E }, { 0xFF1A, 0xFF1A },
 };
 
+/* Elements of an array whose size is known here. */
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 
-/* Ranges ascend. */
+/* Whether code is in one of count ranges that ascend: a binary search for the first that does
+ * not end before it. */
 static bool within(uint32_t code, const range *ranges, size_t count)
 {
+    /* All before low end before code; all from high on do not. */
     size_t low = 0, high = count;
     while (low < high) {
         size_t middle = (low + high) / 2;
@@ -62,10 +84,13 @@ static bool within(uint32_t code, const range *ranges, size_t count)
     return low < count && code >= ranges[low].first;
 }
 
-/* The next code of text, or -1; *size becomes the bytes it takes. */
+/* The next code of text, or -1; *size becomes the bytes it takes. length > 0. utf8proc
+ * refuses overlong forms, surrogates and what is above U+10FFFF, and takes an int as length,
+ * so at most the four bytes that one code can have are shown to it. */
 static int32_t next_code(const unsigned char *text, size_t length, size_t *size)
 {
     *size = 1;
+    /* NUL too: it is a code like any other. */
     if (text[0] < 0x80)
         return text[0];
     utf8proc_int32_t code;
@@ -76,6 +101,7 @@ static int32_t next_code(const unsigned char *text, size_t length, size_t *size)
     return code;
 }
 
+/* One pass; the offset of the first fault is where a line of text is to be mended. */
 bool et_utf8_valid(const char *text, size_t length, size_t *offset)
 {
     const unsigned char *bytes = (const unsigned char *)text;
@@ -111,6 +137,7 @@ int et_codes_reserve(et_codes *codes, size_t capacity, et_error *error)
     return 0;
 }
 
+/* No text has more codes than bytes, so one reservation does. count stays 0 on an error. */
 int et_codes_decode(et_codes *codes, const char *text, size_t length, et_error *error)
 {
     codes->count = 0;
@@ -135,6 +162,7 @@ static utf8proc_category_t category(uint32_t code)
     return utf8proc_category((utf8proc_int32_t)code);
 }
 
+/* Unicode's property Cased (chapter 3.13, D135): what has a case, lower, upper or title. */
 static bool cased(uint32_t code)
 {
     utf8proc_category_t kind = category(code);
@@ -142,6 +170,8 @@ static bool cased(uint32_t code)
            kind == UTF8PROC_CATEGORY_LT || within(code, other_cased, COUNT(other_cased));
 }
 
+/* Property Case_Ignorable (D136): what may stand inside a word without ending it, such as an
+ * apostrophe or an accent. */
 static bool case_ignorable(uint32_t code)
 {
     utf8proc_category_t kind = category(code);
@@ -159,12 +189,14 @@ static bool ends_word(const et_codes *line, size_t sigma)
         at--;
     if (at == 0 || !cased(line->items[at - 1]))
         return false;
+    /* After it: case-ignorable ones aside, no cased letter may follow. */
     at = sigma + 1;
     while (at < line->count && case_ignorable(line->items[at]))
         at++;
     return at == line->count || !cased(line->items[at]);
 }
 
+/* Lower case of one code in its line, of which only sigma looks at its neighbours. */
 static uint32_t lower(const et_codes *line, size_t at)
 {
     uint32_t code = line->items[at];
@@ -175,6 +207,7 @@ static uint32_t lower(const et_codes *line, size_t at)
     return (uint32_t)utf8proc_tolower((utf8proc_int32_t)code);
 }
 
+/* The length is known before: one more for each U+0130. */
 int et_codes_lower(et_codes *out, const et_codes *in, et_error *error)
 {
     et_assert(out != in);
@@ -197,6 +230,7 @@ int et_codes_lower(et_codes *out, const et_codes *in, et_error *error)
     return 0;
 }
 
+/* Ready for use again, as after ET_CODES_INIT. */
 void et_codes_release(et_codes *codes)
 {
     et_free(codes->items);
@@ -210,6 +244,8 @@ bool et_unicode_is_space(uint32_t code)
     return within(code, spaces, COUNT(spaces));
 }
 
+/* utf8proc's constants stand in the order of Unicode's table of categories: PC, PD, PS, PE,
+ * PI, PF, PO, and SM, SC, SK, SO, each group in one run. */
 bool et_unicode_is_punctuation(uint32_t code)
 {
     utf8proc_category_t kind = category(code);

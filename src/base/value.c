@@ -1,9 +1,19 @@
-/* A tree in an arena: children are a singly linked list with its end, so that appending is O(1) and
- * order is kept. Looking a key up walks the list: options have tens of keys, and who has thousands
- * walks the list itself.
+/* A tree in an arena: children are a singly linked list with its end, so that appending is
+ * O(1) and order is kept. Looking a key up walks the list: options have tens of keys, and who
+ * has thousands walks the list itself.
+ *   {a: 1, b: [2, 3]}      dict -first-> a=1 -next-> b=list -first-> 2 -next-> 3
+ *                               -last-------------> b          -last-------> 3
  *
- * Invariants: children of a dict have a key, those of a list have none; a child's arena is its
- * parent's; count is the length of the list. */
+ * Invariants:
+ *   (1) children of a dict have a key, those of a list have none;
+ *   (2) a child's arena is its parent's, and a node has one parent: nothing is ever shared or
+ *       moved between trees, merging copies;
+ *   (3) count is the length of the list;
+ *   (4) a node that is replaced keeps its place and address, and what it held is lost to the
+ *       arena.
+ *
+ * NULL goes in where a node could not be made, and NULL comes out, so that a writer of many
+ * values checks once: et_value_failed asks the arena, which forgets no failure. */
 #include "base/value.h"
 
 #include <string.h>
@@ -11,6 +21,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 
+/* Zeroed memory is false, 0 and no children; a string must still be a string. */
 et_value *et_value_new(et_arena *arena, et_value_kind kind)
 {
     et_value *value = et_arena_alloc(arena, sizeof *value);
@@ -33,6 +44,8 @@ et_value *et_value_list(et_arena *arena)
     return et_value_new(arena, ET_VALUE_LIST);
 }
 
+/* A child that hangs somewhere already has a sibling or is the last of its parent: the first
+ * is asserted, the second cannot be seen. */
 void et_value_append(et_value *parent, const char *key, et_value *child)
 {
     et_assert(parent->kind == (key ? ET_VALUE_DICT : ET_VALUE_LIST));
@@ -46,6 +59,7 @@ void et_value_append(et_value *parent, const char *key, et_value *child)
     parent->count++;
 }
 
+/* Anything that the arena did not give may have been a part of this tree. */
 bool et_value_failed(const et_value *root)
 {
     return !root || root->arena->failed;
@@ -72,6 +86,7 @@ static et_value *child_of(const et_value *dict, const char *key, size_t length)
     if (!dict || dict->kind != ET_VALUE_DICT)
         return NULL;
     for (et_value *child = dict->first; child; child = child->next)
+        /* The first of that name; a dict made here has one. */
         if (strncmp(child->key, key, length) == 0 && child->key[length] == 0)
             return child;
     return NULL;
@@ -82,6 +97,7 @@ et_value *et_value_get(const et_value *dict, const char *key)
     return child_of(dict, key, strlen(key));
 }
 
+/* "a.b.c": a child of a child of a child. A key with a point in it cannot be named so. */
 et_value *et_value_path(const et_value *dict, const char *path)
 {
     for (;;) {
@@ -94,7 +110,9 @@ et_value *et_value_path(const et_value *dict, const char *path)
     }
 }
 
-/* The child of that name, made if there is none, emptied to a kind. */
+/* The child of that name, made if there is none, emptied to a kind. A new one is complete
+ * (node and key) before it is hung up, so that a failure leaves the dict as it was; one that
+ * is there keeps its key and its place among its siblings. */
 static et_value *set(et_value *dict, const char *key, et_value_kind kind)
 {
     if (!dict)
@@ -102,12 +120,14 @@ static et_value *set(et_value *dict, const char *key, et_value_kind kind)
     et_assert(dict->kind == ET_VALUE_DICT);
     et_value *child = et_value_get(dict, key);
     if (child) {
+        /* All that ties it to the dict; its line is that of no text any more. */
         et_value *next = child->next;
         const char *name = child->key;
         *child = (et_value){ .kind = kind, .arena = dict->arena, .key = name, .next = next };
         return child;
     }
     child = et_value_new(dict->arena, kind);
+    /* Keys are copied: the caller's may be a temporary. */
     char *name = child ? et_arena_strdup(dict->arena, key) : NULL;
     if (!name)
         return NULL;
@@ -115,6 +135,7 @@ static et_value *set(et_value *dict, const char *key, et_value_kind kind)
     return child;
 }
 
+/* A new last child of a list. */
 static et_value *add(et_value *list, et_value_kind kind)
 {
     if (!list)
@@ -126,6 +147,7 @@ static et_value *add(et_value *list, et_value_kind kind)
     return child;
 }
 
+/* Scalars of a dict: an existing child of another kind is overwritten. */
 et_value *et_value_set_null(et_value *dict, const char *key)
 {
     return set(dict, key, ET_VALUE_NULL);
@@ -167,6 +189,7 @@ et_value *et_value_set_string(et_value *dict, const char *key, const char *strin
     return child;
 }
 
+/* An empty container of that name, even if one with children was there. */
 et_value *et_value_set_dict(et_value *dict, const char *key)
 {
     return set(dict, key, ET_VALUE_DICT);
@@ -177,6 +200,7 @@ et_value *et_value_set_list(et_value *dict, const char *key)
     return set(dict, key, ET_VALUE_LIST);
 }
 
+/* The same at the end of a list. */
 et_value *et_value_add_bool(et_value *list, bool boolean)
 {
     et_value *child = add(list, ET_VALUE_BOOL);
@@ -201,6 +225,7 @@ et_value *et_value_add_float(et_value *list, double real)
     return child;
 }
 
+/* NULL is null here as well; a failed copy adds nothing. */
 et_value *et_value_add_string(et_value *list, const char *string)
 {
     if (!string || !list)
@@ -222,6 +247,7 @@ et_value *et_value_add_list(et_value *list)
     return add(list, ET_VALUE_LIST);
 }
 
+/* value NULL: the key is not there. No file is named: the caller knows which it is. */
 static int wrong_kind(const et_value *value, const char *key, et_value_kind expected,
                       et_error *error)
 {
@@ -232,6 +258,8 @@ static int wrong_kind(const et_value *value, const char *key, et_value_kind expe
                    et_value_kind_name(expected));
 }
 
+/* Reads for files that programs wrote (states, manifests): the kind must be right, and 4.0 is
+ * no integer here. Settings that people write go through base/fields.h, which is lenient. */
 int et_value_read_int(const et_value *dict, const char *key, int64_t *out, et_error *error)
 {
     const et_value *value = et_value_get(dict, key);
@@ -241,6 +269,7 @@ int et_value_read_int(const et_value *dict, const char *key, int64_t *out, et_er
     return ET_OK;
 }
 
+/* 4 is a number: JSON writers may leave the point away. */
 int et_value_read_float(const et_value *dict, const char *key, double *out, et_error *error)
 {
     const et_value *value = et_value_get(dict, key);
@@ -253,6 +282,7 @@ int et_value_read_float(const et_value *dict, const char *key, double *out, et_e
     return ET_OK;
 }
 
+/* yes and 1 are no truth values here. */
 int et_value_read_bool(const et_value *dict, const char *key, bool *out, et_error *error)
 {
     const et_value *value = et_value_get(dict, key);
@@ -262,6 +292,7 @@ int et_value_read_bool(const et_value *dict, const char *key, bool *out, et_erro
     return ET_OK;
 }
 
+/* Borrowed from the tree's arena. */
 int et_value_read_string(const et_value *dict, const char *key, const char **out, et_error *error)
 {
     const et_value *value = et_value_get(dict, key);
@@ -271,8 +302,9 @@ int et_value_read_string(const et_value *dict, const char *key, const char **out
     return ET_OK;
 }
 
-/* Gives to what from holds, children and all; line and text too, so that a message about a merged
- * setting still names where it was written. False: no memory. */
+/* Gives to what from holds, children and all; line and text too, so that a message about a
+ * merged setting still names where it was written. Both may lie in different arenas, so texts
+ * are copied. Recursion is as deep as from. False: no memory. */
 static bool copy_into(et_value *to, const et_value *from)
 {
     to->kind = from->kind;
@@ -308,10 +340,14 @@ static bool copy_into(et_value *to, const et_value *from)
     return true;
 }
 
+/* Example: {a: {b: 1, c: 2}} with {a: {c: 3}, d: [4]} over it gives {a: {b: 1, c: 3}, d:
+ * [4]}. Lists replace: what one should add to another list depends on its meaning. A failure
+ * leaves base with a part of over in it. */
 int et_value_merge(et_value *base, const et_value *over, et_error *error)
 {
     et_assert(base->kind == ET_VALUE_DICT && over->kind == ET_VALUE_DICT);
     for (const et_value *child = over->first; child; child = child->next) {
+        /* Two dicts are merged, everything else is replaced, also by or with a dict. */
         et_value *old = et_value_get(base, child->key);
         if (old && old->kind == ET_VALUE_DICT && child->kind == ET_VALUE_DICT) {
             int failure = et_value_merge(old, child, error);
@@ -319,6 +355,7 @@ int et_value_merge(et_value *base, const et_value *over, et_error *error)
                 return failure;
             continue;
         }
+        /* Emptied first, or the new children would join the old ones. */
         et_value *place = set(base, child->key, ET_VALUE_NULL);
         if (!place || !copy_into(place, child))
             return et_alloc_failed(error, sizeof *place, "settings");

@@ -1,3 +1,4 @@
+/* In a file of its own, so that a new version number compiles one file. */
 #include <etude/version.h>
 
 const char *et_version(void)

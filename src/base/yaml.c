@@ -1,8 +1,28 @@
-/* libyaml's events become values one by one; a stack of open containers stands for recursion, so
- * depth costs nothing and is checked where it happens.
+/* libyaml's events become values one by one; a stack of open containers stands for recursion,
+ * so depth costs nothing and is checked where it happens.
  *
- * Invariants while reading: open[0..depth) are containers, each inside the one before; key is
- * not NULL exactly while the innermost one is a dict whose next event is that key's value. */
+ * What is read is a part of YAML 1.2 (https://yaml.org/spec/1.2.2/), the part that JSON has
+ * too:
+ *   stream   := [ document ]                 a second document is refused
+ *   document := value
+ *   value    := scalar | list | dict         no anchors, aliases or tags before it
+ *   list     := "-" items, or [a, b]
+ *   dict     := scalar ":" value ..., or {a: 1}; keys are unique
+ * Plain scalars get their kind from yaml_scalar.c; quoted ones and blocks (| and >) are
+ * strings.
+ *
+ * Events of {a: [1]} and what they do: mapping start (open a dict), scalar a (becomes key),
+ * sequence start (a list, hung up under key and opened), scalar 1 (hung up in the list),
+ * sequence end, mapping end (closed).
+ *
+ * Invariants while reading:
+ *   (1) open[0..depth) are containers, each inside the one before;
+ *   (2) key is not NULL exactly while the innermost one is a dict whose next event is that
+ *       key's value;
+ *   (3) maps of keys exist for open levels only, and parse() closes what an error left open.
+ *
+ * Limits: a text that passes them costs at most NODES_MAX values and DEPTH_MAX maps, whoever
+ * wrote it. */
 #include "base/yaml.h"
 
 #include <stdarg.h>
@@ -17,33 +37,35 @@
 #include "base/unicode.h"
 #include "base/yaml_scalar.h"
 
+/* Far beyond any file that people write. Text, values and keys are in memory at once. */
 #define DEPTH_MAX  64
 #define NODES_MAX  200000
 #define LENGTH_MAX ((size_t)16 << 20)
 
 struct level {
-    et_value *container;
-    et_map keys; /* of a dict: those already there, to the line of each */
+    et_value *container; /* a list or dict */
+    et_map keys;         /* of a dict: those already there, to the line of each */
 };
 
 struct reader {
-    yaml_parser_t parser;
-    const char *text;
-    size_t length;
-    const char *name;
-    et_arena *arena;
+    yaml_parser_t parser; /* libyaml's; has the place of a syntax error */
+    const char *text;     /* borrowed; for messages about bytes and tabs */
+    size_t length;        /* of text, bytes */
+    const char *name;     /* what messages start with: a path, or --set key */
+    et_arena *arena;      /* where values and texts go */
     et_error *error;
-    et_value *root;
-    struct level open[DEPTH_MAX];
+    et_value *root;               /* of the document; NULL until its first event */
+    struct level open[DEPTH_MAX]; /* [depth] in use, outermost first */
     int depth;
-    const char *key;
-    int nodes;
-    int documents;
-    bool ended; /* the stream */
-    bool word;  /* of a command line: messages name no line */
+    const char *key; /* read and waiting for its value; in the arena */
+    int nodes;       /* scalars and containers so far, keys too */
+    int documents;   /* begun so far */
+    bool ended;      /* the stream */
+    bool word;       /* of a command line: messages name no line */
 };
 
-/* "name:line: ...", column 0: not known. */
+/* "name:line: ...", or "name:line:column: ..." where the column is known (not 0); a word of a
+ * command line has neither. */
 __attribute__((format(printf, 4, 5))) static int fail_at(const struct reader *reader, size_t line,
                                                          size_t column, const char *format, ...)
 {
@@ -59,6 +81,7 @@ __attribute__((format(printf, 4, 5))) static int fail_at(const struct reader *re
     return et_fail(reader->error, ET_EFORMAT, "%s%s: %s", reader->name, place, text);
 }
 
+/* libyaml counts from 0, people from 1. */
 static size_t line_of(const yaml_event_t *event)
 {
     return event->start_mark.line + 1;
@@ -75,7 +98,9 @@ static int fail_encoding(const struct reader *reader)
                    reader->parser.problem, end);
 }
 
-/* line counts from 0. */
+/* Whether the indentation of a line (from 0) has a tab in it: the commonest cause of a syntax
+ * error, and libyaml's message ("found character that cannot start any token") does not say
+ * so. */
 static bool is_indented_by_tab(const struct reader *reader, size_t line)
 {
     const char *text = reader->text, *end = text + reader->length;
@@ -86,11 +111,13 @@ static bool is_indented_by_tab(const struct reader *reader, size_t line)
     return text < end && *text == '\t';
 }
 
+/* Three kinds of failure inside libyaml: memory, bytes, syntax. */
 static int fail_parser(const struct reader *reader)
 {
     const yaml_parser_t *parser = &reader->parser;
     if (parser->error == YAML_MEMORY_ERROR)
         return et_alloc_failed(reader->error, reader->length, reader->name);
+    /* Bytes that are no UTF-8, or characters that YAML does not allow. */
     if (parser->error == YAML_READER_ERROR)
         return fail_encoding(reader);
     bool tab = is_indented_by_tab(reader, parser->problem_mark.line);
@@ -109,13 +136,15 @@ static int no_memory(const struct reader *reader)
 static int copy_text(struct reader *reader, const char **out, const yaml_event_t *event)
 {
     const char *text = (const char *)event->data.scalar.value;
+    /* "\0" in double quotes is such a NUL; strings here end at the first. */
     if (strlen(text) != event->data.scalar.length)
         return fail_at(reader, line_of(event), 0, "a NUL character is not allowed in text");
     *out = et_arena_strdup(reader->arena, text);
     return *out ? ET_OK : no_memory(reader);
 }
 
-/* Hangs a finished scalar or a new container where it belongs. */
+/* Hangs a finished scalar or a new container where it belongs: under the innermost open
+ * container, with the key that waits for it if that is a dict; or at the root. */
 static void place(struct reader *reader, et_value *value)
 {
     if (reader->depth == 0) {
@@ -126,12 +155,15 @@ static void place(struct reader *reader, et_value *value)
     reader->key = NULL;
 }
 
+/* Inside a dict, with no key waiting. */
 static bool key_expected(const struct reader *reader)
 {
     return reader->depth > 0 && !reader->key &&
            reader->open[reader->depth - 1].container->kind == ET_VALUE_DICT;
 }
 
+/* A duplicate would silently win or lose, so it is refused, with both lines. The map makes
+ * that O(1) for each key: a dict of n keys costs O(n). */
 static int read_key(struct reader *reader, const yaml_event_t *event)
 {
     const char *key = NULL;
@@ -139,6 +171,7 @@ static int read_key(struct reader *reader, const yaml_event_t *event)
     if (failure)
         return failure;
     struct level *level = &reader->open[reader->depth - 1];
+    /* The line of the first one. */
     int64_t before;
     if (et_map_get(&level->keys, key, &before))
         return fail_at(reader, line_of(event), 0, "%s stands here and at line %d; keep one of them",
@@ -149,6 +182,8 @@ static int read_key(struct reader *reader, const yaml_event_t *event)
     return ET_OK;
 }
 
+/* value->text stays beside what was resolved, so that a setting can be read as it was written
+ * (a name "010", a rate "1e-3"). */
 static int read_scalar(struct reader *reader, const yaml_event_t *event)
 {
     const char *text = NULL;
@@ -168,6 +203,7 @@ static int read_scalar(struct reader *reader, const yaml_event_t *event)
     return ET_OK;
 }
 
+/* Hung up before its children come, so that the tree is whole at any time. */
 static int open_container(struct reader *reader, const yaml_event_t *event, et_value_kind kind)
 {
     if (reader->depth == DEPTH_MAX)
@@ -177,10 +213,12 @@ static int open_container(struct reader *reader, const yaml_event_t *event, et_v
         return no_memory(reader);
     value->line = (int)line_of(event);
     place(reader, value);
+    et_assert(reader->depth >= 0 && reader->depth < DEPTH_MAX);
     reader->open[reader->depth++] = (struct level){ value, ET_MAP_INIT };
     return ET_OK;
 }
 
+/* libyaml sees to it that starts and ends match; key is NULL again by then. */
 static void close_container(struct reader *reader)
 {
     et_assert(reader->depth > 0);
@@ -221,6 +259,8 @@ static int check_node(struct reader *reader, const yaml_event_t *event)
     return ET_OK;
 }
 
+/* An event that begins a value or a key. A container where a key should stand is YAML ("?
+ * [a]"), but no name of anything here. */
 static int read_node(struct reader *reader, const yaml_event_t *event)
 {
     int failure = check_node(reader, event);
@@ -238,6 +278,7 @@ static int read_node(struct reader *reader, const yaml_event_t *event)
                           event->type == YAML_SEQUENCE_START_EVENT ? ET_VALUE_LIST : ET_VALUE_DICT);
 }
 
+/* Document ends, stream starts and events without content change nothing. */
 static int read_event(struct reader *reader, const yaml_event_t *event)
 {
     switch (event->type) {
@@ -263,6 +304,7 @@ static int read_event(struct reader *reader, const yaml_event_t *event)
     }
 }
 
+/* Every event is libyaml's memory until deleted, on failure too. */
 static int read_all(struct reader *reader)
 {
     int failure = ET_OK;
@@ -276,10 +318,13 @@ static int read_all(struct reader *reader)
     return failure;
 }
 
-/* The one document, NULL for an empty text. */
+/* The one document, NULL for an empty text. word: text is a value of a command line. Whatever
+ * the outcome, levels are closed and the parser is given back; values of a failed read stay
+ * in the arena, unreachable. */
 static int parse(et_value **out, et_arena *arena, const char *text, size_t length, bool word,
                  const char *name, et_error *error)
 {
+    et_assert(out && arena && name);
     if (length > LENGTH_MAX)
         return et_fail(error, ET_EFORMAT, "%s has %zu bytes of YAML; at most %zu are read", name,
                        length, LENGTH_MAX);
@@ -288,6 +333,7 @@ static int parse(et_value **out, et_arena *arena, const char *text, size_t lengt
     };
     if (!yaml_parser_initialize(&reader.parser))
         return et_alloc_failed(error, sizeof reader.parser, name);
+    /* Else libyaml would guess from the first bytes. */
     yaml_parser_set_encoding(&reader.parser, YAML_UTF8_ENCODING);
     yaml_parser_set_input_string(&reader.parser, (const unsigned char *)text, length);
     int failure = read_all(&reader);
@@ -299,6 +345,7 @@ static int parse(et_value **out, et_arena *arena, const char *text, size_t lengt
     return failure;
 }
 
+/* Nothing, comments only and "null" are all an empty file: no settings. */
 int et_yaml_parse(et_value **out, et_arena *arena, const char *text, size_t length,
                   const char *name, et_error *error)
 {
@@ -315,12 +362,14 @@ int et_yaml_parse(et_value **out, et_arena *arena, const char *text, size_t leng
     return ET_OK;
 }
 
+/* "[1, 2]", "{a: 1}" and quoted text are YAML; blanks around are no part of it. */
 int et_yaml_parse_value(et_value **out, et_arena *arena, const char *text, const char *name,
                         et_error *error)
 {
     size_t length = strlen(text);
     if (!et_utf8_valid(text, length, NULL))
         return et_fail(error, ET_EFORMAT, "%s: the value is not UTF-8 text", name);
+    /* A value in flow style or quotes, which only YAML's own parser can read. */
     const char *start = text + strspn(text, " \t\r\n");
     if (*start && strchr("[{\"'", *start)) {
         et_value *value = NULL;

@@ -1,6 +1,16 @@
-/* YAML that every reader takes alike, by ourselves: libyaml's printer would copy the tree into its
- * events first, and quotes by the rules of YAML 1.1 or not at all. Strings are plain where nobody
- * can mistake them, else in double quotes, the one style that can hold anything. */
+/* YAML that every reader takes alike, by ourselves: libyaml's printer would copy the tree
+ * into its events first, and quotes by the rules of YAML 1.1 or not at all. Strings are plain
+ * where nobody can mistake them, else in double quotes, the one style that can hold anything.
+ *
+ *   dict of scalars, list of scalars, list of dicts:
+ *     name: demo
+ *     sizes: [1, 2]
+ *     hooks:
+ *       - kind: log
+ *         every: 10
+ * Invariants: what is printed reads back, by yaml.c, as the same tree (of texts
+ * that are UTF-8); a string is quoted
+ * whenever yaml_scalar.c, or a reader of YAML 1.1, would take it for anything else. */
 #include "base/yaml.h"
 
 #include <inttypes.h>
@@ -11,11 +21,14 @@
 #include "base/unicode.h"
 #include "base/yaml_scalar.h"
 
+/* Columns of a level, and the width of "- ", so that a dict in a list is level with its first
+ * key. */
 #define INDENT 2
 
 /* Truth values in YAML 1.1 and so for most readers written in Python. */
 static const char *const old_truths[] = { "y", "n", "yes", "no", "on", "off", NULL };
 
+/* Of ASCII: isalnum would follow the locale. */
 static bool is_alphanumeric(unsigned char c)
 {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
@@ -26,6 +39,7 @@ static bool is_alphanumeric(unsigned char c)
 static bool is_plain(const char *text)
 {
     size_t length = strlen(text);
+    /* Paths are common in settings and mean nothing in YAML, but a lone "." or ".5" could. */
     bool relative = strncmp(text, "./", 2) == 0 || strncmp(text, "../", 3) == 0;
     if (length == 0 || (!is_alphanumeric((unsigned char)text[0]) && text[0] != '/' && !relative))
         return false;
@@ -35,12 +49,16 @@ static bool is_plain(const char *text)
     for (const char *const *word = old_truths; *word; word++)
         if (strcasecmp(text, *word) == 0)
             return false;
+    /* The reader's own rule, asked whether it would take text for a number, a truth value or
+     * null. */
     et_value value = { .kind = ET_VALUE_STRING };
     return text[length - 1] != ' ' && et_yaml_resolve(&value, text) &&
            value.kind == ET_VALUE_STRING;
 }
 
-/* The code point of valid UTF-8 at text, and its bytes. */
+/* The code point of valid UTF-8 at text, and its bytes. The first byte tells how many:
+ * 0xxxxxxx 1, 110xxxxx 2, 1110xxxx 3, 11110xxx 4; the x of all of them, put together, are the
+ * code. */
 static uint32_t decode(const unsigned char *text, size_t *size)
 {
     *size = text[0] < 0x80 ? 1 : text[0] < 0xe0 ? 2 : text[0] < 0xf0 ? 3 : 4;
@@ -59,6 +77,8 @@ static bool is_printable(uint32_t code)
            (code > 0x2029 && code < 0xfeff) || (code > 0xfeff && code < 0xfffe) || code >= 0x10000;
 }
 
+/* Escapes of YAML 1.2.2, section 5.7: \" \\ \n \t, \xNN below 0x100, \uNNNN above. No code
+ * above 0xffff comes here unprintable, so \U is not needed. */
 static void print_code(et_strbuf *out, const char *bytes, size_t size, uint32_t code)
 {
     if (code == '"' || code == '\\')
@@ -75,6 +95,7 @@ static void print_code(et_strbuf *out, const char *bytes, size_t size, uint32_t 
         et_strbuf_printf(out, "\\u%04" PRIx32, code);
 }
 
+/* length bytes of valid UTF-8, between the quotes. */
 static void print_valid(et_strbuf *out, const char *text, size_t length)
 {
     size_t size;
@@ -84,7 +105,8 @@ static void print_valid(et_strbuf *out, const char *text, size_t length)
     }
 }
 
-/* Bytes that are not UTF-8 cannot stand in YAML: each becomes U+FFFD. */
+/* Plain or in double quotes. Bytes that are not UTF-8 cannot stand in YAML: each becomes
+ * U+FFFD. */
 static void print_string(et_strbuf *out, const char *text)
 {
     if (is_plain(text)) {
@@ -93,6 +115,7 @@ static void print_string(et_strbuf *out, const char *text)
     }
     size_t length = strlen(text), bad;
     et_strbuf_append_char(out, '"');
+    /* What is valid before the bad byte, a replacement for it, then on behind it. */
     while (!et_utf8_valid(text, length, &bad)) {
         print_valid(out, text, bad);
         et_strbuf_append(out, "\xef\xbf\xbd");
@@ -103,6 +126,7 @@ static void print_string(et_strbuf *out, const char *text)
     et_strbuf_append_char(out, '"');
 }
 
+/* YAML has words for what is not finite; JSON has not. */
 static void print_float(et_strbuf *out, double real)
 {
     if (isfinite(real))
@@ -129,6 +153,7 @@ static bool is_inline(const et_value *value)
     return true;
 }
 
+/* What is_inline let through, on the line where it is: [a, b], [], {} and scalars. */
 static void print_inline(et_strbuf *out, const et_value *value)
 {
     switch (value->kind) {
@@ -162,7 +187,8 @@ static void print_inline(et_strbuf *out, const et_value *value)
 }
 
 /* The children of a container, one a line. The first stands where the caller left off, the
- * others start lines of their own: so a dict in a list begins behind its dash. */
+ * others start lines of their own at column: so a dict in a list begins behind its dash.
+ * Recursion is as deep as the tree. */
 static void print_block(et_strbuf *out, const et_value *value, int column)
 {
     for (const et_value *child = value->first; child; child = child->next) {
@@ -187,6 +213,7 @@ static void print_block(et_strbuf *out, const et_value *value, int column)
     }
 }
 
+/* Ends in a line break, always. */
 void et_yaml_print(et_strbuf *out, const et_value *value)
 {
     if (is_inline(value)) {

@@ -1,5 +1,11 @@
-/* The core schema is a list of regular expressions; each function below is one of them, so that
- * nothing depends on what strtod takes (hexadecimal floats, "infinity", leading blanks). */
+/* The core schema is a list of regular expressions; each function below is one of them, so
+ * that nothing depends on what strtod takes (hexadecimal floats, "infinity", leading blanks).
+ *   null, ~ and nothing   null           .nan            not a number
+ *   true, false           truth values   [-+]?.inf       infinity
+ *   12, -7, 0o17, 0x1f    integers       1.5, .5, 1e3    numbers (1e3 by the schema itself)
+ *   all else              text: yes, 1_000, 0b1, 12:30, 0x, 1.2.3
+ * Words come in three spellings: null, Null, NULL. YAML 1.1's yes, no, on and off stay text;
+ * who needs a truth value takes them (fields_scalar.c). 017 is 17: octal is 0o17 only. */
 #include "base/yaml_scalar.h"
 
 #include <errno.h>
@@ -9,6 +15,7 @@
 
 #define DIGITS "0123456789"
 
+/* words end in NULL. */
 static bool among(const char *text, const char *const *words)
 {
     for (; *words; words++)
@@ -17,6 +24,7 @@ static bool among(const char *text, const char *const *words)
     return false;
 }
 
+/* The words of the schema, in its three spellings each. */
 static const char *const nulls[] = { "", "~", "null", "Null", "NULL", NULL };
 static const char *const trues[] = { "true", "True", "TRUE", NULL };
 static const char *const falses[] = { "false", "False", "FALSE", NULL };
@@ -29,6 +37,7 @@ static int integer_base(const char *text, const char **digits)
 {
     int base = 10;
     *digits = text;
+    /* These have no sign: -0x10 is text. */
     if (text[0] == '0' && (text[1] == 'o' || text[1] == 'x')) {
         base = text[1] == 'o' ? 8 : 16;
         *digits = text + 2;
@@ -50,11 +59,13 @@ static bool is_float(const char *text)
         part = strspn(text + 1, DIGITS);
         text += 1 + part;
     }
+    /* A point or sign alone is text. */
     if (whole + part == 0)
         return false;
     if (*text == 'e' || *text == 'E') {
         text += 1 + (text[1] == '-' || text[1] == '+');
         size_t exponent = strspn(text, DIGITS);
+        /* "1e" and "1e+" are text. */
         if (exponent == 0)
             return false;
         text += exponent;
@@ -62,6 +73,7 @@ static bool is_float(const char *text)
     return *text == 0;
 }
 
+/* A value's kind and content change together. */
 static void become_float(et_value *value, double real)
 {
     value->kind = ET_VALUE_FLOAT;
@@ -74,12 +86,16 @@ static void become_bool(et_value *value, bool boolean)
     value->boolean = boolean;
 }
 
+/* Integers come before floats, whose expression takes them too; no other two meet.
+ * Integers beyond 64 bits and floats beyond a double are refused, not rounded: a seed or a
+ * rate that is not the one written would go unnoticed. */
 bool et_yaml_resolve(et_value *value, const char *text)
 {
     const char *digits;
     const char *unsigned_text = text + (*text == '-' || *text == '+');
     int base = integer_base(text, &digits);
     if (base) {
+        /* strtoll tells a number beyond 64 bits by errno alone. */
         errno = 0;
         long long integer = strtoll(digits, NULL, base);
         if (errno)

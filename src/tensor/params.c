@@ -221,8 +221,9 @@ et_bf16 *et_params_shadow(et_params *params)
     return params->shadow;
 }
 
-/* The optimizer writes the shadow in its own pass while weights are in cache; here it is for
- * everybody else. Rounding an element depends on no other, so threads do not change bits. */
+/* Whoever writes all values in pieces (optimizer, start values) writes the shadow while they
+ * are in cache; here it is for everybody else. Rounding an element depends on no other, so
+ * threads do not change bits. */
 void et_params_changed(et_params *params, bool refresh_shadow)
 {
     params->version++;
