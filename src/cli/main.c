@@ -12,6 +12,7 @@
 #include "cli/command.h"
 #include "cli/waiting.h"
 #include "io/progress.h"
+#include "kernel/kernels.h"
 
 static const et_command commands[] = {
     { "train", et_cmd_train, "train a model, or go on where it was interrupted" },
@@ -78,6 +79,15 @@ void et_leave_on_signals(const char *text)
     handle_signals(on_leave, SIG_IGN);
 }
 
+/* Names of files are in messages, and may hold anything: a message is one line, and no escape
+ * sequence reaches the terminal. */
+static void make_printable(char *text)
+{
+    for (; *text; text++)
+        if ((unsigned char)*text < 0x20 || *text == 0x7f)
+            *text = '?';
+}
+
 static void show_message(void *payload, et_log_level level, const char *text)
 {
     et_progress *progress = payload;
@@ -85,6 +95,7 @@ static void show_message(void *payload, et_log_level level, const char *text)
         return;
     char line[2100];
     snprintf(line, sizeof line, "%s: %s", level == ET_LOG_ERROR ? "error" : "warning", text);
+    make_printable(line);
     if (progress)
         et_progress_message(progress, line);
     else
@@ -185,14 +196,28 @@ static void hold_standard_streams(void)
             _exit(1);
 }
 
-/* Names of files are in messages, and may hold anything: a message is one line, and no escape
- * sequence reaches the terminal. */
 static void print_failure(int status, et_error *error)
 {
-    for (char *c = error->text; *c; c++)
-        if ((unsigned char)*c < 0x20 || *c == 0x7f)
-            *c = '?';
+    make_printable(error->text);
     fprintf(stderr, status == ET_EINTERRUPTED ? "%s\n" : "etude: %s\n", error->text);
+}
+
+/* The variable that chooses kernels is for trying and comparing: a misspelt one would compare
+ * the same kernels with themselves. */
+static void check_isa(void)
+{
+    const char *wanted = getenv("ETUDE_ISA");
+    char names[256] = "";
+    if (!wanted || et_kernels_named(wanted))
+        return;
+    for (int i = 0; et_kernels_names[i]; i++)
+        if (et_kernels_named(et_kernels_names[i])) {
+            size_t length = strlen(names);
+            snprintf(names + length, sizeof names - length, "%s%s", length ? ", " : "",
+                     et_kernels_names[i]);
+        }
+    et_log(ET_LOG_WARNING, "ETUDE_ISA=%s names no kernels of this CPU, so %s are used; it has: %s",
+           wanted, et_kernels_best()->name, names);
 }
 
 int main(int argc, char **argv)
@@ -201,6 +226,7 @@ int main(int argc, char **argv)
     et_shorten_waiting(argv);
     hold_standard_streams();
     et_show_log_on(NULL);
+    check_isa();
     int status = run(argc, argv, &error);
     if (!status && (fflush(stdout) || ferror(stdout)))
         status = et_fail_errno(&error, "standard output");

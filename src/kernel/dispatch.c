@@ -39,13 +39,16 @@ const et_kernels *et_kernels_named(const char *name)
     return NULL;
 }
 
+const char *const et_kernels_names[] = {
+    "avx512vnni", "avx512", "avx2", "plain", "reference", NULL
+};
+
 const et_kernels *et_kernels_best(void)
 {
-    static const char *const by_speed[] = { "avx512vnni", "avx512", "avx2", "plain" };
     const char *wanted = getenv("ETUDE_ISA");
     const et_kernels *best = wanted ? et_kernels_named(wanted) : NULL;
     for (size_t i = 0; !best; i++) /* "plain" is always there */
-        best = et_kernels_named(by_speed[i]);
+        best = et_kernels_named(et_kernels_names[i]);
     return best;
 }
 

@@ -247,9 +247,11 @@ typedef struct et_kernels {
 /* The readable reference: one thread, no tricks. Tests compare every table with it. */
 extern const et_kernels et_kernels_reference;
 
-/* The table for an instruction set by name ("reference", "plain", "avx2", "avx512",
- * "avx512vnni"), NULL if
- * this CPU or this build has it not. */
+/* Names of tables, the fastest first; NULL at the end. */
+extern const char *const et_kernels_names[];
+
+/* The table for an instruction set by name, NULL if there is none or this CPU or this build has
+ * it not. */
 const et_kernels *et_kernels_named(const char *name);
 
 /* The best table for this CPU. The environment variable ETUDE_ISA may name a lower one; a name

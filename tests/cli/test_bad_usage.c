@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -169,12 +170,34 @@ static void test_bad_usage__accepted(void **state)
     bad_run(cases, COUNT(cases));
 }
 
+/* Kernels that are not there: one warning, with those that are, and the work is done. */
+static void test_bad_usage__isa(void **state)
+{
+    (void)state;
+    setenv("ETUDE_ISA", "plain", 1);
+    bad_end end = bad_start("score a.de", "a.de", NULL);
+    assert_int_equal(end.code, 0);
+    assert_string_equal(end.err, "");
+    bad_release(&end);
+    setenv("ETUDE_ISA", "sse\03317", 1);
+    end = bad_start("score a.de", "a.de", NULL);
+    unsetenv("ETUDE_ISA");
+    assert_int_equal(end.code, 0);
+    assert_int_equal(bad_count_lines(end.err), 1);
+    bad_assert_says("score", end.err,
+                    "warning: ETUDE_ISA=sse?17 names no kernels of this CPU, so ");
+    bad_assert_says("score", end.err, " are used; it has: ");
+    bad_assert_says("score", end.err, "plain, reference\n");
+    bad_release(&end);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bad_usage__commands),    cmocka_unit_test(test_bad_usage__options),
         cmocka_unit_test(test_bad_usage__names),       cmocka_unit_test(test_bad_usage__help),
         cmocka_unit_test(test_bad_usage__list_values), cmocka_unit_test(test_bad_usage__accepted),
+        cmocka_unit_test(test_bad_usage__isa),
     };
     return cmocka_run_group_tests(tests, bad_set_up, bad_tear_down);
 }

@@ -31,6 +31,29 @@ static void test_dispatch__environment(void **state)
     unsetenv("ETUDE_ISA");
 }
 
+/* Every table of this build is in the list, in the order in which they are preferred. */
+static void test_dispatch__names(void **state)
+{
+    (void)state;
+    size_t known = 0;
+    unsetenv("ETUDE_ISA");
+    for (size_t i = 0; et_kernels_names[i]; i++) {
+        const et_kernels *table = et_kernels_named(et_kernels_names[i]);
+        if (!table)
+            continue;
+        if (known++ == 0)
+            assert_ptr_equal(table, et_kernels_best());
+        assert_string_equal(table->name, et_kernels_names[i]);
+    }
+    assert_true(known >= 2);
+    for (size_t i = 0; i < COUNT(table_names); i++) {
+        size_t k = 0;
+        while (et_kernels_names[k] && strcmp(et_kernels_names[k], table_names[i]))
+            k++;
+        assert_non_null(et_kernels_names[k]);
+    }
+}
+
 /* A forgotten row of a table is a null pointer. */
 static void test_dispatch__tables_are_full(void **state)
 {
@@ -61,6 +84,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_dispatch__named),
         cmocka_unit_test(test_dispatch__environment),
+        cmocka_unit_test(test_dispatch__names),
         cmocka_unit_test(test_dispatch__tables_are_full),
         cmocka_unit_test(test_dispatch__attention_scratch),
     };
