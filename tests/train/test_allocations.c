@@ -1,8 +1,8 @@
 /* A training step asks for no memory: batches, passes, update, metrics and progress, in the
  * command's own inner loop. Ours is counted by the allocator, that of libraries (oneDNN, OpenMP,
  * the C library) by standing in front of malloc. oneDNN 2.6 asks for a few small blocks in every
- * product, by operator new: they reach malloc unless the program keeps them (small_new.cpp, which
- * is linked here), 554 times of 45 bytes a step of this model. */
+ * product, by operator new: they reach malloc unless the program keeps them (cli/small_new.cpp,
+ * which is linked here), 554 times of 45 bytes a step of this model. */
 #include "train/run.h"
 
 #include <setjmp.h>
