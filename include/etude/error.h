@@ -54,7 +54,7 @@ ET_API int et_fail(et_error *error, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* Puts "<text>: " before what is recorded: what was being done when it failed.
- * Returns the recorded status. error may be NULL, then status is returned. */
+ * Records status and returns it. error may be NULL. */
 ET_API int et_fail_while(et_error *error, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

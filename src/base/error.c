@@ -83,6 +83,7 @@ static int status_from_errno(int number)
 /* errno first: any call below may change it. */
 int et_fail_errno(et_error *error, const char *format, ...)
 {
+    /* The caller's failed call is the last one that may have set it. */
     int number = errno;
     int status = status_from_errno(number);
     if (!error)

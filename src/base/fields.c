@@ -77,6 +77,7 @@ static int no_memory(const struct place *place)
 /* The first names that fit, then dots: a message is read at once or not at all. */
 static void append_names(et_strbuf *out, const char *const *names)
 {
+    /* The width is that of the names alone, whatever stands before them. */
     size_t start = out->length;
     for (size_t i = 0; names[i]; i++) {
         size_t width = out->length - start + 2 + strlen(names[i]);
@@ -158,6 +159,7 @@ static int read_dict(const struct place *place, const et_fields *table, void *op
         const et_field *field = find(table, value->key, strlen(value->key));
         if (!field)
             return unknown(place, table, path, value->key, value->line);
+        /* Kept by the arena: text of a message, should this member be refused. */
         const char *whole = join(place->arena, path, value->key);
         if (!whole)
             return no_memory(place);

@@ -9,6 +9,7 @@
 #include "base/fields.h"
 #include "base/fields_scalar.h"
 
+/* Longer paths push their line to the right and stay whole. */
 #define PATH_WIDTH 40 /* columns of the help text */
 #define TYPE_WIDTH 8
 
@@ -34,6 +35,7 @@ void et_field_range(const et_field *field, et_strbuf *out)
     if (field->kind == ET_FIELD_KIND_CHOICE)
         for (size_t i = 0; field->choices[i]; i++)
             et_strbuf_printf(out, "%s%s", i ? ", " : "", field->choices[i]);
+    /* Other kinds have no range: any text, either truth value. */
     if (field->kind != ET_FIELD_KIND_INT && field->kind != ET_FIELD_KIND_FLOAT)
         return;
     /* Whether there is a limit to speak of on either side. */
@@ -88,6 +90,7 @@ static void append_member(const et_field *field, et_strbuf *out, const char *pat
 void et_fields_help(const et_fields *table, et_strbuf *out, const char *path)
 {
     for (const et_field *field = table->fields; field->kind != ET_FIELD_KIND_END; field++) {
+        /* The path of this member, for as long as its line is made. */
         et_strbuf whole = ET_STRBUF_INIT;
         et_strbuf_printf(&whole, "%s%s%s", path, *path ? "." : "", field->name);
         out->failed |= whole.failed;

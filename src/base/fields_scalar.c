@@ -24,6 +24,8 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 
+/* A message quotes what was written up to here, so that a slip (a whole file as a name) stays
+ * one line. */
 #define QUOTED_MAX 60 /* characters of a value in a message */
 #define SCALAR_MAX 48 /* a number in text */
 
@@ -83,6 +85,7 @@ static int check_range(const et_field *field, double number, const et_value *val
     char text[SCALAR_MAX];
     et_strbuf range = ET_STRBUF_INIT;
     et_field_range(field, &range);
+    /* A row without limits in words can only refuse what is not finite. */
     int failure = isnan(number) || range.length == 0
                       ? wrong_value(value, "a finite number", where, error)
                       : et_fail(error, ET_ECONFIG, "%s: %.*s is out of range; allowed: %s", where,
@@ -121,11 +124,13 @@ static int read_int(const et_field *field, int64_t *member, const et_value *valu
     int64_t integer;
     if (value->kind == ET_VALUE_INT)
         integer = value->integer;
+    /* Whole, and within 64 bits: 2^63 itself is not. */
     else if (value->kind == ET_VALUE_FLOAT && fabs(value->real) < 0x1p63 &&
              value->real == trunc(value->real))
         integer = (int64_t)value->real;
     else
         return wrong_value(value, "an integer", where, error);
+    /* The member is set behind the check: a wrong setting leaves it as it was. */
     int failure = check_range(field, (double)integer, value, where, error);
     if (!failure)
         *member = integer;
@@ -157,6 +162,7 @@ static int read_text(const char **out, const et_value *value, et_arena *arena, c
     if (is_container(value))
         return wrong_value(value, "text", where, error);
     const char *text = scalar_text(value, number);
+    /* A copy, since value may go before the options do. */
     const char *copy = et_arena_strdup(arena, text);
     if (!copy)
         return et_alloc_failed(error, strlen(text) + 1, where);
@@ -205,6 +211,7 @@ static int read_choice(const et_field *field, int *member, const et_value *value
     char number[SCALAR_MAX];
     if (is_container(value))
         return wrong_value(value, "one name", where, error);
+    /* A number may be a name too: `8` for the choice "8". */
     const char *text = scalar_text(value, number);
     for (int i = 0; field->choices[i]; i++)
         if (strcmp(text, field->choices[i]) == 0) {
@@ -228,6 +235,8 @@ static int read_choice(const et_field *field, int *member, const et_value *value
 int et_field_read(const et_field *field, void *options, const et_value *value, et_arena *arena,
                   const char *where, et_error *error)
 {
+    /* As what the row says it is; the macros of fields.h tie the kind to a member's name
+     * only, so a wrong type is the table's mistake. */
     void *member = et_field_member(field, options);
     switch (field->kind) {
     case ET_FIELD_KIND_BOOL:
@@ -250,6 +259,7 @@ int et_field_read(const et_field *field, void *options, const et_value *value, e
     case ET_FIELD_KIND_END:
         break;
     }
+    /* A nested struct has a table, which fields.c walks; END is no member. */
     et_assert(!"a member of its own");
     return ET_OK;
 }

@@ -136,6 +136,7 @@ int et_file_read(char **out, size_t *length, const char *path, size_t limit, et_
  * error and not in a short file. */
 int et_fd_write(int fd, const void *bytes, size_t length, const char *path, et_error *error)
 {
+    /* What is left: bytes from next on, length of them. */
     const char *next = bytes;
     while (length > 0) {
         ssize_t written = write(fd, next, length < CHUNK ? length : CHUNK);
@@ -294,6 +295,7 @@ static int make_one(const char *path, et_error *error)
  * cut at each slash in turn and mended again. */
 int et_directory_make(const char *path, et_error *error)
 {
+    /* A copy to cut: the path is the caller's. */
     char *part = et_strdup(path);
     if (!part)
         return et_alloc_failed(error, strlen(path), path);
@@ -312,6 +314,7 @@ int et_directory_make(const char *path, et_error *error)
 /* A directory cannot be written but it can be synchronized, through a descriptor for reading. */
 int et_directory_sync(const char *path, et_error *error)
 {
+    /* O_DIRECTORY: a file of that name is refused here, not synchronized by mistake. */
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return et_fail_errno(error, "cannot open the directory %s", path);
@@ -352,6 +355,8 @@ int et_disk_check(const char *path, uint64_t need, et_error *error)
     struct statvfs space;
     if (space_of(&space, path))
         return et_fail_errno(error, "cannot find the free space at %s", path);
+    /* Blocks times their size may be more than 64 bits on a network file system that does not
+     * know. */
     uint64_t available;
     if (__builtin_mul_overflow((uint64_t)space.f_bavail, (uint64_t)space.f_frsize, &available))
         available = UINT64_MAX;
@@ -367,6 +372,7 @@ int et_disk_check(const char *path, uint64_t need, et_error *error)
  * is a moment. */
 static long lock_holder(int fd)
 {
+    /* A number and a line end, or whatever a file by that name holds. */
     char text[32];
     ssize_t length = pread(fd, text, sizeof text - 1, 0);
     if (length <= 0)
@@ -399,6 +405,7 @@ int et_lock_take(int *out, const char *path, et_error *error)
     struct stat status;
     if (fstat(fd, &status))
         failure = et_fail_errno(error, "cannot read the lock file %s", path);
+    /* The open may have made it; if it was there, it may be a device. */
     else if (refuse_special(&status, path, error))
         failure = ET_EDENIED;
     /* Ours: only the holder may write its number. */

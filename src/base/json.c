@@ -133,6 +133,7 @@ int et_json_parse(et_value **out, et_arena *arena, const char *text, size_t leng
     /* A failed allocation is told apart from bad text, since the cure is another. */
     if (!json && json_error_code(&reason) == json_error_out_of_memory)
         return et_alloc_failed(error, length, name);
+    /* jansson's own words, with line and column; its column counts characters of that line. */
     if (!json)
         return et_fail(error, ET_EFORMAT, "%s:%d:%d: not JSON: %s", name, reason.line,
                        reason.column, reason.text);

@@ -23,6 +23,7 @@ void et_log(et_log_level level, const char *format, ...)
     char text[2048];
     va_list arguments;
     va_start(arguments, format);
+    /* Without a line end: whether there are lines is the callback's to know. */
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     log_fn(log_payload, level, text);

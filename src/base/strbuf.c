@@ -73,6 +73,7 @@ void et_strbuf_vprintf(et_strbuf *buffer, const char *format, va_list arguments)
     va_list again;
     va_copy(again, arguments);
     int length = vsnprintf(NULL, 0, format, arguments);
+    /* A broken multibyte text under %ls and the like. */
     if (length < 0)
         buffer->failed = true;
     else if (reserve(buffer, (size_t)length)) {

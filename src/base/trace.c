@@ -1,7 +1,20 @@
-/* Spans are kept where their begin came, so parents stand before children and a track is sorted
- * by begin. Invariants: (1) spans[0 .. count) have a begin, count grows only; (2) open[0 .. depth)
- * are the places of the spans now open, NOT_KEPT for one that is not recorded; (3) once `state` is
- * OVER no begin is kept; only ends of spans still open are written, so end and count are atomic. */
+/* Spans are kept where their begin came, so parents stand before children and a track is
+ * sorted by begin. Writing one costs two readings of the clock and no lock: a track has one
+ * writer, and who reads waits until the trace is over.
+ *
+ * A window goes WAITING -> OPEN -> OVER, and never back. The leading track moves it, since
+ * its units are what the window counts; other threads only look. Example, window 3 to 4: the
+ * begin of unit 3 opens, that of unit 5 closes, so units 3 and 4 are whole.
+ *
+ * Invariants:
+ *   (1) spans[0 .. count) have a begin, count grows only;
+ *   (2) open[0 .. depth) are the places of the spans now open, NOT_KEPT for one that is not
+ *       recorded;
+ *   (3) once `state` is OVER no begin is kept; only ends of spans still open are written, so
+ *       end and count are atomic.
+ *
+ * Memory: the room of a track is reserved when the track is made; pages that no span reaches
+ * are never touched. */
 #include "base/trace.h"
 
 #include <stdatomic.h>
@@ -16,6 +29,7 @@
 
 /* ---- nobody watches --------------------------------------------------------------------- */
 
+/* A class whose functions do nothing, so that no caller asks whether there is a trace. */
 static void off_begin(et_track *self, const et_label *label, int64_t number)
 {
     (void)self, (void)label, (void)number;
@@ -44,18 +58,21 @@ et_track *et_track_off(void)
 
 #define NOT_KEPT ((size_t)-1)
 
+/* One span as it is kept; end and cost come last, with its end. */
 typedef struct kept_span {
-    const et_label *label;
-    int64_t number, begin;
-    _Atomic int64_t end; /* 0: open */
+    const et_label *label; /* borrowed */
+    int64_t number;        /* shown behind the name; negative: none */
+    int64_t begin;         /* nanoseconds of the clock */
+    _Atomic int64_t end;   /* 0: open */
     et_cost cost;
     int depth;
 } kept_span;
 
+/* A track that records. Written by its own thread; tracks are made by the leading one. */
 typedef struct recorder {
     et_track track;
-    et_trace *trace;
-    const char *name;
+    et_trace *trace;  /* whose track it is */
+    const char *name; /* of the thread, in the trace's arena */
     kept_span *spans; /* [room] */
     size_t room;
     _Atomic size_t count;
@@ -64,6 +81,7 @@ typedef struct recorder {
     int depth;
 } recorder;
 
+/* Before the window, in it, after it. */
 enum { WAITING, OPEN, OVER };
 
 struct et_trace {
@@ -80,17 +98,20 @@ struct et_trace {
     bool told; /* over was called */
 };
 
+/* Main's track: it counts units and opens and closes the window. */
 static bool leads(const recorder *self)
 {
     return self == self->trace->tracks[0];
 }
 
+/* Release, here and below: who sees the state sees the start that goes with it. */
 static void open_trace(et_trace *trace)
 {
     trace->start = et_clock_nanoseconds();
     atomic_store_explicit(&trace->state, OPEN, memory_order_release);
 }
 
+/* At any time and again: the stop of a trace that was open is the first one. */
 static void close_trace(et_trace *trace)
 {
     if (atomic_load(&trace->state) == OPEN)
@@ -98,6 +119,8 @@ static void close_trace(et_trace *trace)
     atomic_store_explicit(&trace->state, OVER, memory_order_release);
 }
 
+/* A unit begins. over is called here, once, where nothing of the recorded units is still
+ * running on this thread, and so not from inside a span that take() found no room for. */
 static void count_unit(et_trace *trace)
 {
     int64_t unit = ++trace->units;
@@ -108,6 +131,8 @@ static void count_unit(et_trace *trace)
         close_trace(trace);
     state = atomic_load_explicit(&trace->state, memory_order_relaxed);
     trace->recorded_units += state == OPEN;
+    /* A window may have closed in take(), in the middle of a unit; the next unit's begin
+     * tells. */
     if (state != OVER || trace->told)
         return;
     trace->told = true;
@@ -130,6 +155,8 @@ static size_t take(recorder *self)
     return NOT_KEPT;
 }
 
+/* The clock is read after the place is taken, and count grows last: whoever sees it sees a
+ * whole begin. */
 static void recorder_begin(et_track *track, const et_label *label, int64_t number)
 {
     recorder *self = (recorder *)(void *)track;
@@ -146,6 +173,7 @@ static void recorder_begin(et_track *track, const et_label *label, int64_t numbe
     self->open[self->depth++] = place;
 }
 
+/* The clock first: what this function does is no part of the span. */
 static void recorder_end(et_track *track, et_cost cost)
 {
     recorder *self = (recorder *)(void *)track;
@@ -164,6 +192,7 @@ static et_track *recorder_beside(et_track *track, const char *thread)
 {
     et_track *made = add(((recorder *)(void *)track)->trace, thread);
     if (!made)
+        /* The thread works on, unwatched. */
         et_log(ET_LOG_WARNING, "no room to record what thread %s does", thread);
     return made ? made : et_track_off();
 }
@@ -208,6 +237,7 @@ int et_trace_new(et_trace **out, const et_trace_options *options, et_error *erro
         *out = NULL;
         return et_alloc_failed(error, options->spans * sizeof(kept_span), "a trace");
     }
+    /* No window: nothing is recorded until there is one. */
     trace->first = INT64_MAX;
     return ET_OK;
 }
@@ -216,6 +246,7 @@ void et_trace_free(et_trace *trace)
 {
     if (!trace)
         return;
+    /* Tracks of other threads too: they have ended, or write no more. */
     for (int i = 0; i < trace->count; i++) {
         et_free(trace->tracks[i]->spans);
         et_free(trace->tracks[i]);
@@ -236,6 +267,7 @@ void *et_trace_alloc(et_trace *trace, size_t bytes)
 
 void et_trace_window(et_trace *trace, int64_t first, int64_t last)
 {
+    /* Units that have passed cannot be recorded. */
     et_assert(trace->units == 0 && first >= 0 && last >= first);
     trace->first = first;
     trace->last = last;

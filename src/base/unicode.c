@@ -200,6 +200,7 @@ static bool ends_word(const et_codes *line, size_t sigma)
 static uint32_t lower(const et_codes *line, size_t at)
 {
     uint32_t code = line->items[at];
+    /* ASCII has no exceptions. */
     if (code < 0x80)
         return code >= 'A' && code <= 'Z' ? code + ('a' - 'A') : code;
     if (code == CAPITAL_SIGMA)
@@ -217,6 +218,7 @@ int et_codes_lower(et_codes *out, const et_codes *in, et_error *error)
     out->count = 0;
     if (et_codes_reserve(out, count, error))
         return ET_ENOMEM;
+    /* Room for all of it is there, so nothing below fails. */
     uint32_t *to = out->items;
     for (size_t i = 0; i < in->count; i++) {
         if (in->items[i] == CAPITAL_I_DOT) {

@@ -29,6 +29,7 @@ et_value *et_value_new(et_arena *arena, et_value_kind kind)
         return NULL;
     value->kind = kind;
     value->arena = arena;
+    /* Never NULL, so that a string can be printed before it is set. */
     if (kind == ET_VALUE_STRING)
         value->string = "";
     return value;
@@ -67,6 +68,7 @@ bool et_value_failed(const et_value *root)
 
 const char *et_value_kind_name(et_value_kind kind)
 {
+    /* ORDER et_value_kind, by designator. Words of people who write settings. */
     static const char *const names[] = {
         [ET_VALUE_NULL] = "nothing",
         [ET_VALUE_BOOL] = "a truth value",
@@ -101,6 +103,7 @@ et_value *et_value_get(const et_value *dict, const char *key)
 et_value *et_value_path(const et_value *dict, const char *path)
 {
     for (;;) {
+        /* One part of the path, up to its point or end. */
         size_t length = strcspn(path, ".");
         et_value *child = child_of(dict, path, length);
         if (!child || !path[length])
@@ -180,6 +183,7 @@ et_value *et_value_set_float(et_value *dict, const char *key, double real)
 /* The copy is made first: a failure leaves the tree as it was, and string may be a part of it. */
 et_value *et_value_set_string(et_value *dict, const char *key, const char *string)
 {
+    /* No string is null, which needs no copy; no dict is NULL in, NULL out. */
     if (!string || !dict)
         return set(dict, key, ET_VALUE_NULL);
     const char *copy = et_arena_strdup(dict->arena, string);
@@ -273,6 +277,7 @@ int et_value_read_int(const et_value *dict, const char *key, int64_t *out, et_er
 int et_value_read_float(const et_value *dict, const char *key, double *out, et_error *error)
 {
     const et_value *value = et_value_get(dict, key);
+    /* Above 2^53 to the nearest double. */
     if (value && value->kind == ET_VALUE_INT)
         *out = (double)value->integer;
     else if (value && value->kind == ET_VALUE_FLOAT)
@@ -310,6 +315,7 @@ static bool copy_into(et_value *to, const et_value *from)
     to->kind = from->kind;
     to->line = from->line;
     to->text = from->text ? et_arena_strdup(to->arena, from->text) : NULL;
+    /* The text failed: the value would be without the words it was written in. */
     if (from->text && !to->text)
         return false;
     switch (from->kind) {
@@ -319,6 +325,8 @@ static bool copy_into(et_value *to, const et_value *from)
     case ET_VALUE_LIST:
     case ET_VALUE_DICT:
         for (const et_value *child = from->first; child; child = child->next) {
+            /* Into a node that is in place already, so that a failure leaves a tree that can
+             * be walked. */
             et_value *copy =
                 child->key ? set(to, child->key, ET_VALUE_NULL) : add(to, ET_VALUE_NULL);
             if (!copy || !copy_into(copy, child))

@@ -69,6 +69,7 @@ struct reader {
 __attribute__((format(printf, 4, 5))) static int fail_at(const struct reader *reader, size_t line,
                                                          size_t column, const char *format, ...)
 {
+    /* The caller's text first: et_fail takes one format, and this message has two. */
     char place[48] = "", text[ET_ERROR_TEXT_MAX];
     if (!reader->word && column)
         snprintf(place, sizeof place, ":%zu:%zu", line, column);
@@ -120,6 +121,7 @@ static int fail_parser(const struct reader *reader)
     /* Bytes that are no UTF-8, or characters that YAML does not allow. */
     if (parser->error == YAML_READER_ERROR)
         return fail_encoding(reader);
+    /* The line where libyaml stopped, which is the line of the tab. */
     bool tab = is_indented_by_tab(reader, parser->problem_mark.line);
     return fail_at(reader, parser->problem_mark.line + 1, parser->problem_mark.column + 1,
                    "not YAML: %s%s%s%s", parser->problem ? parser->problem : "unreadable",
@@ -147,6 +149,7 @@ static int copy_text(struct reader *reader, const char **out, const yaml_event_t
  * container, with the key that waits for it if that is a dict; or at the root. */
 static void place(struct reader *reader, et_value *value)
 {
+    /* The first event of the document; there is no second without a second document. */
     if (reader->depth == 0) {
         reader->root = value;
         return;
@@ -229,6 +232,7 @@ static void close_container(struct reader *reader)
 /* What a node may not carry: anchors, aliases (together an exponential bomb) and tags. */
 static int check_node(struct reader *reader, const yaml_event_t *event)
 {
+    /* Three events begin a node and have these in three places. */
     const yaml_char_t *anchor = NULL, *tag = NULL;
     switch (event->type) {
     case YAML_ALIAS_EVENT:
@@ -337,6 +341,7 @@ static int parse(et_value **out, et_arena *arena, const char *text, size_t lengt
     yaml_parser_set_encoding(&reader.parser, YAML_UTF8_ENCODING);
     yaml_parser_set_input_string(&reader.parser, (const unsigned char *)text, length);
     int failure = read_all(&reader);
+    /* What an error left open; each level has a map to release. */
     while (reader.depth > 0)
         close_container(&reader);
     yaml_parser_delete(&reader.parser);
@@ -353,6 +358,7 @@ int et_yaml_parse(et_value **out, et_arena *arena, const char *text, size_t leng
     int failure = parse(&root, arena, text, length, false, name, error);
     if (failure)
         return failure;
+    /* A file without settings is one with an empty dict: callers ask it for keys. */
     if (!root || root->kind == ET_VALUE_NULL) {
         root = et_value_dict(arena);
         if (!root)
@@ -381,6 +387,7 @@ int et_yaml_parse_value(et_value **out, et_arena *arena, const char *text, const
     /* Anything else is one plain scalar to its end: a shell's word may hold ": ", # or *. */
     while (length > (size_t)(start - text) && strchr(" \t\r\n", text[length - 1]))
         length--;
+    /* Without the blanks around it. */
     char *copy = et_arena_printf(arena, "%.*s", (int)(text + length - start), start);
     et_value *value = copy ? et_value_new(arena, ET_VALUE_STRING) : NULL;
     if (!value)
