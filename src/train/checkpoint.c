@@ -45,6 +45,7 @@ typedef struct job {
 struct et_checkpoints {
     et_state *state;
     et_checkpoint_options options;
+    et_track *writer_track; /* of the thread */
     char *model_dir, *directory, *best_directory;
     int lock; /* -1: not held */
     et_manifest manifest;
@@ -144,6 +145,7 @@ int et_checkpoints_open(et_checkpoints **out, const char *model_dir, et_state *s
     self->options = *options;
     if (!self->options.track)
         self->options.track = et_track_off();
+    self->writer_track = et_track_beside(self->options.track, "saving");
     self->lock = -1;
     self->newest_step = -1;
     /* With default attributes these cannot fail on Linux. */
@@ -345,11 +347,11 @@ static void *run_job(void *payload)
 {
     et_checkpoints *self = payload;
     job *work = &self->job;
-    et_track_begin(self->options.track, &write_label, work->step);
+    et_track_begin(self->writer_track, &write_label, work->step);
     work->status =
         work->kind == BEST ? write_best(self, &work->error) : write_newest(self, &work->error);
     stop_reading(self); /* if it never came to the arrays */
-    et_track_end(self->options.track);
+    et_track_end(self->writer_track);
     return NULL;
 }
 
@@ -409,13 +411,19 @@ static int start(et_checkpoints *self, int64_t step, int kind, et_error *error)
     return status;
 }
 
+static const et_label read_label = { .name = "save has read", .kind = "waiting for a save" };
+
 void et_checkpoints_wait_read(et_checkpoints *checkpoints)
 {
     if (!checkpoints || !checkpoints->running)
         return;
     pthread_mutex_lock(&checkpoints->mutex);
-    while (checkpoints->reading)
-        pthread_cond_wait(&checkpoints->has_read, &checkpoints->mutex);
+    if (checkpoints->reading) {
+        et_track_begin(checkpoints->options.track, &read_label, checkpoints->job.step);
+        while (checkpoints->reading)
+            pthread_cond_wait(&checkpoints->has_read, &checkpoints->mutex);
+        et_track_end(checkpoints->options.track);
+    }
     pthread_mutex_unlock(&checkpoints->mutex);
 }
 

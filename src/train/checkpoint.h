@@ -41,7 +41,8 @@
 typedef struct et_checkpoint_options {
     int64_t max_to_keep; /* the newest N; at least 1 */
     bool locked;         /* the caller holds the lock (et_checkpoints_lock), until after close */
-    et_track *track;     /* of the thread that writes; NULL: nobody watches */
+    et_track *track;     /* of the caller; the thread that writes gets one beside it. NULL: nobody
+                            watches */
 } et_checkpoint_options;
 
 #define ET_CHECKPOINT_OPTIONS_INIT                                                                 \

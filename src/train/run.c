@@ -120,6 +120,7 @@ static int assemble(et_run *run, et_error *error)
     run->step.task = run->task;
     run->step.plan = run->plan;
     run->step.optimizer = run->optimizer;
+    run->step.update_cost = et_optimizer_cost(run->optimizer);
     run->step.metrics = run->metrics;
     run->step.seed = o->seed;
     return status;
@@ -158,7 +159,7 @@ static int restore(et_run *run, et_error *error)
     et_checkpoint_options options = ET_CHECKPOINT_OPTIONS_INIT;
     options.max_to_keep = trainer->max_to_keep;
     options.locked = run->options.locked;
-    options.track = et_track_beside(run->options.device->track, "saving");
+    options.track = run->options.device->track;
     int64_t step;
     int status =
         et_checkpoints_open(&run->checkpoints, run->options.model_dir, run->state, &options, error);

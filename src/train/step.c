@@ -61,10 +61,7 @@ static void add_metrics(et_step *step, const step_sums *sums)
     et_metrics_add(step->metrics, "gradient_norm", step->update.gradient_norm, 1);
 }
 
-/* ---- what whoever watches is told ------------------------------------------------------- */
-
 static const et_label data_label = { .name = "next batch", .kind = "waiting for data" };
-static const et_label save_label = { .name = "save has read", .kind = "waiting for a save" };
 static const et_label update_label = { .name = "update", .kind = "update" };
 
 static int take_batch(et_step *step, int index, et_error *error)
@@ -80,13 +77,11 @@ static int take_batch(et_step *step, int index, et_error *error)
 static void update(et_step *step, double gradient_scale)
 {
     et_track *track = et_plan_track(step->plan);
-    et_track_begin(track, &save_label, -1);
     et_checkpoints_wait_read(step->checkpoints);
-    et_track_end(track);
     et_track_begin(track, &update_label, -1);
     step->update =
         et_optimizer_apply(step->optimizer, et_accumulator_sum(&step->accumulator), gradient_scale);
-    et_track_end_with(track, et_optimizer_cost(step->optimizer));
+    et_track_end_with(track, step->update_cost);
 }
 
 int et_step_run(et_step *step, et_error *error)

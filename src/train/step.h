@@ -19,6 +19,7 @@ typedef struct et_step {
     et_optimizer *optimizer;
     et_metrics *metrics;         /* see et_step_define_metrics */
     et_checkpoints *checkpoints; /* what may be reading the weights; NULL: nothing */
+    et_cost update_cost;         /* of an update, for who watches */
     uint64_t seed;
     int64_t count;    /* steps done: the global step */
     int64_t tokens;   /* target tokens of the last step */

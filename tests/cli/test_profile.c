@@ -178,10 +178,8 @@ static const struct {
     const char *kind;
     size_t count;
 } expected[] = {
-    { "between ops", 21 }, { "waiting for data", 42 },
-    { "update", 21 },      { "waiting for a save", 21 },
-    { "log", 3 },          { "save", 3 },
-    { "validate", 1 },
+    { "between ops", 21 }, { "waiting for data", 42 }, { "update", 21 }, { "log", 3 },
+    { "save", 3 },         { "validate", 1 },
 };
 
 /* Every kind of op that the model has. */
