@@ -124,21 +124,19 @@ static void *array_behind(void *at, array_head head)
     return (char *)at + ARRAY_HEAD;
 }
 
-/* One huge page more, so that the array can begin with one. What is not touched costs no memory. */
+/* The array begins with a huge page, its head stands on the small page before: a huge one is
+ * cleared whole as soon as a byte of it is touched. */
 static void *map_array(size_t bytes)
 {
-    size_t mapped = bytes + ARRAY_HEAD + HUGE_PAGE;
+    size_t mapped = bytes + HUGE_PAGE;
     char *begin = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (begin == MAP_FAILED)
         return NULL;
-    /* Up to the next multiple of HUGE_PAGE, which may be begin itself. */
-    char *at = begin + (HUGE_PAGE - (uintptr_t)begin % HUGE_PAGE) % HUGE_PAGE;
-    (void)madvise(at, bytes + ARRAY_HEAD, MADV_HUGEPAGE);
-    return array_behind(at, (array_head){ begin, mapped });
+    char *at = begin + (HUGE_PAGE - (uintptr_t)begin % HUGE_PAGE);
+    (void)madvise(at, bytes, MADV_HUGEPAGE);
+    return array_behind(at - ARRAY_HEAD, (array_head){ begin, mapped });
 }
 
-/* Fresh pages of the system are zero already; other memory is cleared, head and all. Other
- * hooks than the system's get every request, however large: they are there to see it. */
 void *et_alloc_array(size_t bytes)
 {
     size_t whole;

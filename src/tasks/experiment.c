@@ -223,6 +223,27 @@ int et_experiment_check(const et_experiment *experiment, et_error *error)
 
 /* ---- the run's own settings ------------------------------------------------------------- */
 
+/* Whether these bytes are all that path has. */
+static bool is_written(const char *path, const et_strbuf *text)
+{
+    char *bytes;
+    size_t length;
+    if (et_file_read(&bytes, &length, path, text->length, NULL))
+        return false;
+    bool same = length == text->length && !memcmp(bytes, et_strbuf_text(text), length);
+    et_free(bytes);
+    return same;
+}
+
+/* A run that goes on has the same settings, mostly, and a file made durable takes as long as all
+ * else that a start does: what stands there already is left alone. */
+static int write_settings(const char *path, const et_strbuf *text, et_error *error)
+{
+    if (is_written(path, text))
+        return ET_OK;
+    return et_file_write(path, et_strbuf_text(text), text->length, error);
+}
+
 int et_experiment_write(const et_experiment *experiment, const char *path, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
@@ -231,7 +252,7 @@ int et_experiment_write(const et_experiment *experiment, const char *path, et_er
     et_strbuf_printf(&text, NAME_KEY ": %s\n", experiment->name);
     et_yaml_print(&text, echo);
     int status = echo && !text.failed
-                     ? et_file_write(path, et_strbuf_text(&text), text.length, error)
+                     ? write_settings(path, &text, error)
                      : et_alloc_failed(error, text.length, "settings");
     et_strbuf_release(&text);
     et_arena_release(&arena);
