@@ -161,6 +161,12 @@ static bool shape_COLUMN_SUM(et_node *node)
     return set(node, ET_F32, et_shape_1(x.size[1]));
 }
 
+/* Products read activations, or parameters, whose bfloat16 copy the plan keeps. */
+static bool is_operand(const et_node *node, int input)
+{
+    return dtype(node, input) == act(node) || node->input[input]->op == ET_OP_PARAM;
+}
+
 /* a [M, K] and b [K, N] to [M, N], or stored [K, M] and [N, K] where the flags say so; bias
  * [N]. A flag is 0 or 1 and so the index of the size that it moves: size[transpose] is what
  * comes first in the product, size[!transpose] what comes second. */
@@ -170,6 +176,8 @@ static bool shape_MATMUL(et_node *node)
     et_shape a = shape(node, 0), b = shape(node, 1);
     if (!is_matrix(a) || !is_matrix(b))
         return refuse(node, "not two matrices", 0, 1);
+    if (!is_operand(node, 0) || !is_operand(node, 1))
+        return refuse(node, "neither of the graph's activation type nor a parameter", 0, 1);
     int64_t m = a.size[options->transpose_a], k = a.size[!options->transpose_a];
     int64_t n = b.size[!options->transpose_b], k_b = b.size[options->transpose_b];
     /* K of both; everything else about the operands is free. */
