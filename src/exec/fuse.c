@@ -8,11 +8,19 @@
 #include "base/assert.h"
 #include "exec/parts.h"
 
+/* One reached reader of a node; -1 ends the list. */
+typedef struct read_edge {
+    int reader, next;
+} read_edge;
+
 typedef struct chains {
     et_plan *plan;
     const bool *reached;
-    int *of;   /* [nodes]: the chain (id of its first member), -1: none */
-    int *last; /* [nodes], by chain: id of the last member */
+    int *of;          /* [nodes]: the chain (id of its first member), -1: none */
+    int *last;        /* [nodes], by chain: id of the last member */
+    read_edge *edges; /* of all nodes */
+    int *first_edge;  /* [nodes]: where a node's list of readers begins, -1: nobody reads it */
+    bool *result;     /* [nodes]: an output or a gradient */
 } chains;
 
 static et_node *node_at(const chains *c, int id)
@@ -20,43 +28,52 @@ static et_node *node_at(const chains *c, int id)
     return c->plan->graph->nodes[id];
 }
 
-static bool reads(const et_node *node, const et_node *other)
+static size_t count_edges(const et_graph *graph)
 {
-    for (int i = 0; i < node->inputs; i++)
-        if (node->input[i] == other)
-            return true;
-    return false;
+    size_t count = 0;
+    for (int id = 0; id < graph->count; id++)
+        count += (size_t)graph->nodes[id]->inputs;
+    return count;
 }
 
-static bool is_output(const et_plan *plan, const et_node *node)
+/* Lists of readers, so that asking for them costs the same in a deep graph. */
+static void find_readers(chains *c)
 {
-    int value = et_plan_value_of(plan, node);
+    const et_graph *graph = c->plan->graph;
+    int at = 0;
+    for (int id = 0; id < graph->count; id++)
+        c->first_edge[id] = -1;
+    for (int id = 0; id < graph->count; id++)
+        for (int i = 0; c->reached[id] && i < graph->nodes[id]->inputs; i++) {
+            int read = graph->nodes[id]->input[i]->id;
+            c->edges[at] = (read_edge){ id, c->first_edge[read] };
+            c->first_edge[read] = at++;
+        }
+}
+
+static void find_results(chains *c)
+{
+    const et_plan *plan = c->plan;
     for (int i = 0; i < plan->output_count; i++)
-        if (plan->outputs[i] == value)
-            return true;
+        c->result[plan->values[plan->outputs[i]].node->id] = true;
     for (int i = 0; i < plan->graph->gradient_count; i++)
-        if (plan->graph->gradients[i].node == node)
-            return true;
-    return false;
+        c->result[plan->graph->gradients[i].node->id] = true;
 }
 
 /* Whether somebody outside the chain reads node before node `until` does. */
 static bool is_read_before(const chains *c, const et_node *node, int until)
 {
-    for (int id = node->id + 1; id < until; id++)
-        if (c->reached[id] && c->of[id] != c->of[node->id] && reads(node_at(c, id), node))
+    for (int at = c->first_edge[node->id]; at >= 0; at = c->edges[at].next) {
+        int reader = c->edges[at].reader;
+        if (reader < until && c->of[reader] != c->of[node->id])
             return true;
+    }
     return false;
 }
 
 static bool is_read_outside(const chains *c, const et_node *node)
 {
-    if (is_output(c->plan, node))
-        return true;
-    for (int id = node->id + 1; id < c->plan->graph->count; id++)
-        if (c->reached[id] && c->of[id] != c->of[node->id] && reads(node_at(c, id), node))
-            return true;
-    return false;
+    return c->result[node->id] || is_read_before(c, node, c->plan->graph->count);
 }
 
 static int add_once(int *list, int *count, int most, int value)
@@ -270,26 +287,38 @@ static int add_steps(chains *c, et_error *error)
     return ET_OK;
 }
 
+static void find_chains(chains *c)
+{
+    const et_graph *graph = c->plan->graph;
+    for (int id = 0; id < graph->count; id++)
+        c->of[id] = -1;
+    find_readers(c);
+    find_results(c);
+    for (int id = 0; id < graph->count; id++)
+        if (c->reached[id] && et_op_is_elementwise(graph->nodes[id]->op))
+            find_chain(c, graph->nodes[id]);
+}
+
 int et_plan_make_steps(et_plan *plan, const bool *reached, et_error *error)
 {
-    const et_graph *graph = plan->graph;
-    size_t count = (size_t)graph->count;
+    size_t count = (size_t)plan->graph->count, edges = count_edges(plan->graph);
     chains c = { .plan = plan, .reached = reached };
-    c.of = et_alloc(count, sizeof(int));
-    c.last = et_alloc(count, sizeof(int));
+    int *lists = et_alloc(3 * count, sizeof *lists);
+    c.edges = et_alloc(edges ? edges : 1, sizeof *c.edges);
+    c.result = et_alloc_zero(count, sizeof *c.result);
     plan->steps = et_alloc(count, sizeof *plan->steps);
     int status = ET_OK;
-    if (!c.of || !c.last || !plan->steps) {
+    if (!lists || !c.edges || !c.result || !plan->steps) {
         status = et_alloc_failed(error, count * sizeof *plan->steps, "a plan");
     } else {
-        for (size_t i = 0; i < count; i++)
-            c.of[i] = -1;
-        for (size_t i = 0; i < count; i++)
-            if (reached[i] && et_op_is_elementwise(graph->nodes[i]->op))
-                find_chain(&c, graph->nodes[i]);
+        c.of = lists;
+        c.last = lists + count;
+        c.first_edge = lists + 2 * count;
+        find_chains(&c);
         status = add_steps(&c, error);
     }
-    et_free(c.of);
-    et_free(c.last);
+    et_free(lists);
+    et_free(c.edges);
+    et_free(c.result);
     return status;
 }

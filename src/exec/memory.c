@@ -150,31 +150,36 @@ static int larger_first(const void *left, const void *right)
     return a->from < b->from ? -1 : a->from > b->from;
 }
 
-static bool live_together(const tenant *a, const tenant *b)
+/* A tenant that has its room: what the search reads, close together, as there are many. */
+typedef struct room {
+    size_t offset, end;
+    int from, to;
+} room;
+
+static bool live_together(const room *a, const tenant *b)
 {
     return a->from <= b->to && b->from <= a->to;
 }
 
 /* The lowest offset for wanted among those placed before it, which are sorted by offset. */
-static size_t find_offset(const tenant *const *placed, int count, const tenant *wanted, bool reuse)
+static size_t find_offset(const room *placed, int count, const tenant *wanted, bool reuse)
 {
     size_t at = 0;
     for (int i = 0; i < count; i++) {
-        const tenant *other = placed[i];
-        if (reuse && !live_together(other, wanted))
+        if (reuse && !live_together(&placed[i], wanted))
             continue;
-        if (*other->offset >= at + wanted->bytes)
+        if (placed[i].offset >= at + wanted->bytes)
             break;
-        if (*other->offset + other->bytes > at)
-            at = *other->offset + other->bytes;
+        if (placed[i].end > at)
+            at = placed[i].end;
     }
     return at;
 }
 
-static void insert_by_offset(const tenant **placed, int count, const tenant *one)
+static void insert_by_offset(room *placed, int count, room one)
 {
     int at = count;
-    while (at > 0 && *placed[at - 1]->offset > *one->offset) {
+    while (at > 0 && placed[at - 1].offset > one.offset) {
         placed[at] = placed[at - 1];
         at--;
     }
@@ -186,16 +191,17 @@ static int assign_offsets(et_plan *plan, et_error *error)
     size_t most =
         (size_t)plan->value_count + (size_t)plan->step_count + (size_t)plan->pack_group_count;
     tenant *tenants = et_alloc(most, sizeof *tenants);
-    const tenant **placed = et_alloc(most, sizeof *placed);
+    room *placed = et_alloc(most, sizeof *placed);
     int count = tenants && placed ? find_tenants(plan, tenants) : 0;
     if (tenants)
         qsort(tenants, (size_t)count, sizeof *tenants, larger_first);
     for (int i = 0; i < count; i++) {
-        *tenants[i].offset = find_offset(placed, i, &tenants[i], plan->options.reuse);
-        insert_by_offset(placed, i, &tenants[i]);
-        size_t end = *tenants[i].offset + tenants[i].bytes;
-        if (end > plan->memory.activations)
-            plan->memory.activations = end;
+        const tenant *one = &tenants[i];
+        size_t at = find_offset(placed, i, one, plan->options.reuse);
+        insert_by_offset(placed, i, (room){ at, at + one->bytes, one->from, one->to });
+        *one->offset = at;
+        if (at + one->bytes > plan->memory.activations)
+            plan->memory.activations = at + one->bytes;
     }
     bool ok = tenants && placed;
     et_free(tenants);
