@@ -163,12 +163,11 @@ static void make_step(mlp *m, et_error *error)
     options.learning_rate.constant.learning_rate = 1e-3;
     bench_check(et_optimizer_new(&m->optimizer, m->params, kernels, &options, error), error);
     bench_check(et_metrics_new(&m->metrics, error), error);
-    bench_check(et_step_define_metrics(m->metrics, error), error);
+    bench_check(et_step_define_metrics(&m->step, m->metrics, error), error);
     bench_check(et_accumulator_init(&m->step.accumulator, m->params, kernels, 1, error), error);
     m->step.task = &m->task;
     m->step.plan = m->plan;
     m->step.optimizer = m->optimizer;
-    m->step.metrics = m->metrics;
     m->step.seed = 1;
 }
 

@@ -97,13 +97,12 @@ void bench_model_open(bench_model *model, const char *name, et_dtype act)
                                  &model->experiment.trainer.optimizer_config, &error),
                 &error);
     bench_check(et_metrics_new(&model->metrics, &error), &error);
-    bench_check(et_step_define_metrics(model->metrics, &error), &error);
+    bench_check(et_step_define_metrics(&model->step, model->metrics, &error), &error);
     bench_check(et_accumulator_init(&model->step.accumulator, model->params, kernels, 1, &error),
                 &error);
     model->step.task = &model->task;
     model->step.plan = model->plan;
     model->step.optimizer = model->optimizer;
-    model->step.metrics = model->metrics;
     model->step.seed = SEED;
 }
 

@@ -134,11 +134,109 @@ static void entropy_part(void *logits, float *loss, float *nll, float *correct,
     }
 }
 
+/* Few classes would leave most of a vector empty: there a lane is a row, and classes follow one
+ * another. Arithmetic as above, but the logarithm is float32. */
+#define FEW_CLASSES 16
+
+typedef struct few_rows {
+    _Alignas(64) float x[FEW_CLASSES][V_LANES]; /* logits, then derivatives */
+    _Alignas(64) float mine[V_LANES], nll[V_LANES], loss[V_LANES];
+} few_rows;
+
+/* Up to V_LANES rows from the one at `at`; mine is the label's logit. Lanes without a row or a
+ * label hold what the first row does. */
+ET_INLINE void few_take(few_rows *few, const void *x, const int32_t *labels, int64_t at, int n,
+                        int classes, et_dtype dtype)
+{
+    for (int i = 0; i < V_LANES; i++) {
+        const int64_t row = at + (i < n ? (int64_t)i * classes : 0);
+        for (int c = 0; c < classes; c++)
+            few->x[c][i] = row_value(x, row + c, dtype);
+        few->mine[i] = few->x[i < n && labels[i] >= 0 ? labels[i] : 0][i];
+    }
+}
+
+static void few_losses(few_rows *few, const smoothed *target, int classes)
+{
+    vf largest = v_set(-INFINITY), sum = v_set(0.0f), shift = v_set(0.0f);
+    for (int c = 0; c < classes; c++)
+        largest = v_max(v_load(few->x[c]), largest);
+    for (int c = 0; c < classes; c++) {
+        const vf z = v_load(few->x[c]) - largest, e = v_exp(z);
+        v_store(few->x[c], e);
+        shift = shift + z;
+        sum = sum + e;
+    }
+    const vf inverse = v_set(1.0f) / sum, off = v_set(target->off);
+    for (int c = 0; c < classes; c++)
+        v_store(few->x[c], v_fma(v_load(few->x[c]), inverse, v_set(0.0f) - off));
+    const vf mine = v_load(few->mine) - largest, lse = v_log(sum);
+    v_store(few->nll, lse - mine);
+    v_store(few->loss,
+            lse - v_set(target->on) * mine - v_set((float)target->entropy) - off * (shift - mine));
+}
+
+/* One row's results; its derivative at the label is p - on, where the others' is p - off. */
+ET_INLINE void few_put(const few_rows *few, void *x, const smoothed *target, int32_t label, int i,
+                       int64_t at, int classes, et_dtype dtype)
+{
+    for (int c = 0; c < classes; c++) {
+        float d = label >= 0 ? few->x[c][i] : 0.0f;
+        if (c == label)
+            d = d + target->off - target->on;
+        if (dtype == ET_BF16)
+            ((et_bf16 *)x)[at + c] = et_bf16_from_float(d);
+        else
+            ((float *)x)[at + c] = d;
+    }
+}
+
+ET_INLINE void few_entropy(void *logits, float *loss, float *nll, float *correct,
+                           const int32_t *labels, const smoothed *target, bool gradient,
+                           int classes, int64_t begin, int64_t end, et_dtype dtype)
+{
+    few_rows few;
+    for (int64_t t = begin; t < end; t += V_LANES) {
+        const int n = end - t < V_LANES ? (int)(end - t) : V_LANES;
+        few_take(&few, logits, labels + t, t * classes, n, classes, dtype);
+        for (int i = 0; i < n; i++) {
+            const int32_t label = labels[t + i];
+            const int64_t at = (t + i) * classes;
+            et_assert(label < classes);
+            float largest = -INFINITY;
+            for (int c = 0; c < classes; c++)
+                largest = few.x[c][i] > largest ? few.x[c][i] : largest;
+            correct[t + i] = label >= 0 && row_first_largest(logits, largest, at, label, dtype);
+        }
+        few_losses(&few, target, classes);
+        for (int i = 0; i < n; i++) {
+            const int32_t label = labels[t + i];
+            loss[t + i] = label >= 0 ? few.loss[i] : 0.0f;
+            nll[t + i] = label >= 0 ? few.nll[i] : 0.0f;
+            if (gradient)
+                few_put(&few, logits, target, label, i, (t + i) * classes, classes, dtype);
+        }
+    }
+}
+
+static void few_part(void *logits, float *loss, float *nll, float *correct, const int32_t *labels,
+                     const smoothed *target, bool gradient, int64_t vocabulary, et_dtype dtype,
+                     int64_t begin, int64_t end)
+{
+    ET_BY_DTYPE(dtype, few_entropy, logits, loss, nll, correct, labels, target, gradient,
+                (int)vocabulary, begin, end);
+}
+
 static void softmax_cross_entropy(void *logits, float *loss, float *nll, float *correct,
                                   const int32_t *labels, float smoothing, bool gradient,
                                   int64_t rows, int64_t vocabulary, et_dtype dtype)
 {
     const smoothed target = smoothed_of(smoothing, vocabulary);
+    if (vocabulary <= FEW_CLASSES) {
+        ET_SHARE(rows * vocabulary >= ET_GRAIN, rows, V_LANES, few_part, logits, loss, nll, correct,
+                 labels, &target, gradient, vocabulary, dtype);
+        return;
+    }
     ET_SHARE(rows * vocabulary >= ET_GRAIN, rows, 1, entropy_part, logits, loss, nll, correct,
              labels, &target, gradient, vocabulary, dtype);
 }

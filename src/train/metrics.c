@@ -107,11 +107,23 @@ int et_metrics_define(et_metrics *metrics, const char *name, const et_metric_cla
     return ET_OK;
 }
 
+int et_metrics_place(const et_metrics *metrics, const char *name)
+{
+    const metric *item = find(metrics, name);
+    et_assert(item);
+    return (int)(item - metrics->items);
+}
+
+void et_metrics_add_at(et_metrics *metrics, int place, double value, double weight)
+{
+    et_assert(place >= 0 && (size_t)place < metrics->count);
+    metric *item = &metrics->items[place];
+    item->class->add(&item->sums, value, weight);
+}
+
 void et_metrics_add(et_metrics *metrics, const char *name, double value, double weight)
 {
-    metric *item = find(metrics, name);
-    et_assert(item);
-    item->class->add(&item->sums, value, weight);
+    et_metrics_add_at(metrics, et_metrics_place(metrics, name), value, weight);
 }
 
 void et_metrics_merge(et_metrics *metrics, const et_metrics *other)

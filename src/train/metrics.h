@@ -46,6 +46,10 @@ int et_metrics_define(et_metrics *metrics, const char *name, const et_metric_cla
 /* Adds a value to a metric that is defined. weight 1 for a plain mean. */
 void et_metrics_add(et_metrics *metrics, const char *name, double value, double weight);
 
+/* The same without a look-up, for every step: the place of a metric never changes. */
+int et_metrics_place(const et_metrics *metrics, const char *name);
+void et_metrics_add_at(et_metrics *metrics, int place, double value, double weight);
+
 /* Adds what another set with the same definitions has. */
 void et_metrics_merge(et_metrics *metrics, const et_metrics *other);
 

@@ -113,7 +113,7 @@ static int assemble(et_run *run, et_error *error)
     if (!status)
         status = et_metrics_new(&run->metrics, error);
     if (!status)
-        status = et_step_define_metrics(run->metrics, error);
+        status = et_step_define_metrics(&run->step, run->metrics, error);
     if (!status)
         status = et_accumulator_init(&run->step.accumulator, o->params, kernels,
                                      (int)o->trainer->gradient_accumulation, error);
@@ -121,7 +121,6 @@ static int assemble(et_run *run, et_error *error)
     run->step.plan = run->plan;
     run->step.optimizer = run->optimizer;
     run->step.update_cost = et_optimizer_cost(run->optimizer);
-    run->step.metrics = run->metrics;
     run->step.seed = o->seed;
     return status;
 }

@@ -7,14 +7,23 @@ typedef struct step_sums {
     double of[ET_LOSS_SUM_COUNT];
 } step_sums;
 
-int et_step_define_metrics(et_metrics *metrics, et_error *error)
+enum { LOSS, NLL, ACCURACY, GRADIENT_NORM };
+
+static const char *const metric_names[ET_STEP_METRICS] = {
+    [LOSS] = "training_loss",
+    [NLL] = "training_nll",
+    [ACCURACY] = "training_accuracy",
+    [GRADIENT_NORM] = "gradient_norm",
+};
+
+int et_step_define_metrics(et_step *step, et_metrics *metrics, et_error *error)
 {
-    static const char *const names[] = { "training_loss", "training_nll", "training_accuracy",
-                                         "gradient_norm" };
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        int status = et_metrics_define(metrics, names[i], &et_metric_mean, error);
+    step->metrics = metrics;
+    for (int i = 0; i < ET_STEP_METRICS; i++) {
+        int status = et_metrics_define(metrics, metric_names[i], &et_metric_mean, error);
         if (status)
             return status;
+        step->metric[i] = et_metrics_place(metrics, metric_names[i]);
     }
     return ET_OK;
 }
@@ -49,16 +58,20 @@ static int diverged(et_step *step, int index, et_error *error)
     return status;
 }
 
+static void add_metric(et_step *step, int which, double value, double weight)
+{
+    et_metrics_add_at(step->metrics, step->metric[which], value, weight);
+}
+
 static void add_metrics(et_step *step, const step_sums *sums)
 {
     double tokens = sums->of[ET_LOSS_SUM_TOKENS];
     step->tokens = (int64_t)tokens;
     step->loss = sums->of[ET_LOSS_SUM_LOSS] / tokens;
-    et_metrics_add(step->metrics, "training_loss", step->loss, tokens);
-    et_metrics_add(step->metrics, "training_nll", sums->of[ET_LOSS_SUM_NLL] / tokens, tokens);
-    et_metrics_add(step->metrics, "training_accuracy", sums->of[ET_LOSS_SUM_CORRECT] / tokens,
-                   tokens);
-    et_metrics_add(step->metrics, "gradient_norm", step->update.gradient_norm, 1);
+    add_metric(step, LOSS, step->loss, tokens);
+    add_metric(step, NLL, sums->of[ET_LOSS_SUM_NLL] / tokens, tokens);
+    add_metric(step, ACCURACY, sums->of[ET_LOSS_SUM_CORRECT] / tokens, tokens);
+    add_metric(step, GRADIENT_NORM, step->update.gradient_norm, 1);
 }
 
 static const et_label data_label = { .name = "next batch", .kind = "waiting for data" };

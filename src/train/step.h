@@ -12,12 +12,15 @@
 #include "train/metrics.h"
 #include "train/task.h"
 
+#define ET_STEP_METRICS 4
+
 typedef struct et_step {
     et_task *task;
     et_plan *plan;
     et_accumulator accumulator;
     et_optimizer *optimizer;
-    et_metrics *metrics;         /* see et_step_define_metrics */
+    et_metrics *metrics; /* both by et_step_define_metrics */
+    int metric[ET_STEP_METRICS];
     et_checkpoints *checkpoints; /* what may be reading the weights; NULL: nothing */
     et_cost update_cost;         /* of an update, for who watches */
     uint64_t seed;
@@ -27,9 +30,9 @@ typedef struct et_step {
     et_update update; /* what the last step changed */
 } et_step;
 
-/* Defines what a step adds to: training_loss, training_nll, training_accuracy (per token) and
- * gradient_norm (per step). */
-int et_step_define_metrics(et_metrics *metrics, et_error *error);
+/* Defines what the step adds to: training_loss, training_nll, training_accuracy (per token) and
+ * gradient_norm (per step). metrics is borrowed. */
+int et_step_define_metrics(et_step *step, et_metrics *metrics, et_error *error);
 
 /* Does one. ET_EDIVERGED: the loss or gradient is not finite; nothing was changed, and the
  * message names step, first bad tensor and the batch's lines. */

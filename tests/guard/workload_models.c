@@ -241,13 +241,12 @@ static model *open_steps(loss_fn *loss, int batches)
     const et_kernels *kernels = m->device->kernels;
     guard_check(et_optimizer_new(&m->optimizer, m->params, kernels, &options, &error), &error);
     guard_check(et_metrics_new(&m->metrics, &error), &error);
-    guard_check(et_step_define_metrics(m->metrics, &error), &error);
+    guard_check(et_step_define_metrics(&m->step, m->metrics, &error), &error);
     guard_check(et_accumulator_init(&m->step.accumulator, m->params, kernels, batches, &error),
                 &error);
     m->step.task = &m->task.task;
     m->step.plan = m->plan;
     m->step.optimizer = m->optimizer;
-    m->step.metrics = m->metrics;
     return m;
 }
 

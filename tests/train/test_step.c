@@ -57,13 +57,11 @@ static void steps_open(steps *s, const char *directory)
     const et_kernels *kernels = s->model.device->kernels;
     assert_ok(et_optimizer_new(&s->optimizer, s->model.params, kernels, &options, error));
     assert_ok(et_metrics_new(&s->metrics, error));
-    assert_ok(et_step_define_metrics(s->metrics, error));
     assert_ok(et_state_new(&s->state, error));
     assert_ok(et_state_add_params(s->state, s->model.params, error));
     assert_ok(et_state_add_optimizer(s->state, s->optimizer, s->model.params, error));
-    s->step = (et_step){
-        .task = &s->task, .plan = s->model.plan, .optimizer = s->optimizer, .metrics = s->metrics
-    };
+    s->step = (et_step){ .task = &s->task, .plan = s->model.plan, .optimizer = s->optimizer };
+    assert_ok(et_step_define_metrics(&s->step, s->metrics, error));
     assert_ok(et_accumulator_init(&s->step.accumulator, s->model.params, kernels, 1, error));
     assert_ok(et_checkpoints_open(&s->step.checkpoints, directory, s->state, &checkpoints, error));
 }
