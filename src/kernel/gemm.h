@@ -6,7 +6,11 @@
  * threads share out the tiles. Sums over a long k with a small result are cut into fixed
  * pieces whose partial results are added in order.
  *
- * A constant B (a weight) is packed once per update into the layout that the primitive likes.
+ * A constant B (a weight) is packed once per update into the layout that the primitive likes;
+ * other operands are brought into it tile by tile. Where the CPU's bfloat16 products are no
+ * faster than its float32 ones, or missing, bfloat16 operands become float32 on the way (which
+ * is exact) and are multiplied as such: on one machine always the same, and C is rounded as
+ * always. ETUDE_BF16=native or =widen in the environment overrules the choice where it can.
  * Primitives are cached by shape. After et_gemm_get has made a product, running it asks no
  * memory of ours (oneDNN's own small bookkeeping aside, measured by a test). */
 #ifndef ETUDE_KERNEL_GEMM_H
@@ -43,7 +47,7 @@ typedef struct et_gemm_shape {
                          one. */
 } et_gemm_shape;
 
-/* Whether this CPU multiplies bfloat16 faster than float32 (AVX-512 BF16 or AMX). */
+/* Whether this CPU has bfloat16 products of its own (AVX-512 BF16 or AMX). */
 bool et_gemm_has_bf16(void);
 
 /* "AMX", "AVX-512 BF16", "AVX-512", "AVX2" or "SSE": what oneDNN will use here. Static. */
@@ -58,14 +62,13 @@ void et_gemm_cache_close(et_gemm_cache *cache);
 void et_gemm_cache_watch(et_gemm_cache *cache, int thread, et_track *track);
 
 /* The product of that shape, made at the first call. Valid until the cache is closed. Not
- * while products of the cache run. k is at least 1; accumulate excludes an activation. A
- * bfloat16 product on a CPU that has none is ET_ECONFIG. */
+ * while products of the cache run. k is at least 1; accumulate excludes an activation. */
 int et_gemm_get(et_gemm **out, et_gemm_cache *cache, const et_gemm_shape *shape, et_error *error);
 
 /* Bytes of a packed B, and packing: from is B as stored ([k, n] or [n, k]) of type b, packed
  * is aligned to 64. Two products can share a packed B if et_gemm_same_packing says so: always
- * when their shapes differ in m alone and row_tile is not 0. Inside a parallel region the
- * calling thread packs alone, so many weights are packed best in a parallel loop over them. */
+ * when their shapes differ in m alone. Inside a parallel region the calling thread packs alone,
+ * so many weights are packed best in a parallel loop over them. */
 size_t et_gemm_packed_size(const et_gemm *gemm);
 void et_gemm_pack(const et_gemm *gemm, void *packed, const void *from);
 bool et_gemm_same_packing(const et_gemm *left, const et_gemm *right);

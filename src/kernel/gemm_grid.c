@@ -3,12 +3,15 @@
 #include "base/assert.h"
 #include "kernel/gemm_onednn.h"
 
-/* Chosen by measuring (bench/bench_gemm.c) on 2 cores of an AMD EPYC with AVX-512 BF16. */
+/* Chosen by measuring (bench/bench_gemm.c) on 2 cores of an AMD EPYC and of an Intel Xeon, both
+ * with AVX-512 BF16. */
 enum {
     SMALL_RESULT = 128 * 512, /* elements of C up to which sums of pieces cost little */
     SLAB_ROWS = 256,          /* of a tile that copies its slabs of A and B ... */
     SLAB_COLUMNS = 512,
-    SLAB_DEPTH = 512,             /* ... a chunk at a time, so that they stay in the L2 cache */
+    SLAB_DEPTH = 128,             /* ... a chunk at a time, so that copies stay in the L2 cache; */
+    SLAB_DEPTH_BF16 = 256,        /* the same bytes */
+    WIDE_DEPTH = 256,             /* of a chunk whose A alone is copied */
     ROW_TILES = 32,               /* tiles of rows wanted, for machines of many cores */
     ROWS_MAX = 256,               /* rows of such a tile */
     BIG_B = 1 << 20,              /* elements of B that make tiles of less than 64 rows slow */
@@ -36,35 +39,45 @@ static int64_t cut(int64_t whole, int64_t count, int64_t unit)
     return round_up(parts(whole, count > 0 ? count : 1), unit);
 }
 
-/* Rows of A are independent: cut them alone, so that A, C and a packed B are used in place. */
-static void cut_rows(et_gemm_grid *grid, const et_gemm_shape *shape)
+/* Chunks of a piece, about equal and at most depth long. */
+static void cut_chunks(et_gemm_grid *grid, int64_t depth)
+{
+    grid->chunk_k = cut(grid->piece_k, parts(grid->piece_k, depth), 32);
+}
+
+/* Rows of A are independent: cut them alone, so that A, C and a packed B are used in place. If A
+ * is widened, neither A nor C is: then a tile's copies are to stay in the L2 cache. */
+static void cut_rows(et_gemm_grid *grid, const et_gemm_shape *shape, bool widened)
 {
     double flops = 2.0 * (double)shape->m * (double)shape->n * (double)shape->k;
     double count = flops / TILE_FLOPS;
     int64_t unit = shape->n * shape->k >= BIG_B ? 64 : 32;
     int64_t rows = cut(shape->m, count < ROW_TILES ? (int64_t)count : ROW_TILES, unit);
     grid->tile_m = smaller(rows, ROWS_MAX);
-    grid->tile_n = shape->n;
+    grid->tile_n = widened ? cut(shape->n, parts(shape->n, SLAB_COLUMNS), 64) : shape->n;
+    if (widened)
+        cut_chunks(grid, WIDE_DEPTH);
 }
 
 /* A comes transposed, mostly with a long k: a sum over tokens. */
-static void cut_both(et_gemm_grid *grid, const et_gemm_shape *shape)
+static void cut_both(et_gemm_grid *grid, const et_gemm_shape *shape, int64_t depth)
 {
     int64_t columns = parts(shape->n, SLAB_COLUMNS);
     bool few = columns * parts(shape->m, SLAB_ROWS) < 6;
     grid->tile_m = few ? SLAB_ROWS / 2 : SLAB_ROWS;
     grid->tile_n = cut(shape->n, columns, 64);
-    if (shape->k > SLAB_DEPTH + SLAB_DEPTH / 2)
-        grid->chunk_k = SLAB_DEPTH;
+    cut_chunks(grid, depth);
 }
 
 /* Few tiles, but a long k: an even number of pieces, for even work on two threads. */
-static void cut_long_sum(et_gemm_grid *grid, const et_gemm_shape *shape)
+static void cut_long_sum(et_gemm_grid *grid, const et_gemm_shape *shape, int64_t depth)
 {
     int64_t k = shape->k;
     grid->tile_m = shape->m;
     grid->tile_n = shape->n;
     grid->piece_k = cut(k, k >= 6144 ? 8 : k >= 2048 ? 4 : 2, 32);
+    cut_chunks(grid, depth);
+    grid->piece_k = round_up(grid->piece_k, grid->chunk_k);
 }
 
 /* Decoding: rows as told, columns so that few rows still make tiles for several threads. */
@@ -76,24 +89,26 @@ static void cut_as_told(et_gemm_grid *grid, const et_gemm_shape *shape)
     grid->tile_n = columns < 128 ? 128 : columns;
 }
 
-et_gemm_grid et_gemm_grid_of(const et_gemm_shape *shape)
+et_gemm_grid et_gemm_grid_of(const et_gemm_shape *shape, bool widened)
 {
     et_assert(shape->m >= 0 && shape->n >= 0 && shape->k >= 1 && shape->row_tile >= 0);
     int64_t m = shape->m, n = shape->n, k = shape->k;
     et_gemm_grid grid = { .piece_k = k, .chunk_k = k };
-    bool small = m * n <= SMALL_RESULT && k >= 1024;
+    int64_t depth = shape->a == ET_BF16 && !widened ? SLAB_DEPTH_BF16 : SLAB_DEPTH;
+    bool small = m * n <= SMALL_RESULT && m <= 2 * SLAB_ROWS && n <= 2 * SLAB_COLUMNS && k >= 1024;
     if (shape->row_tile)
         cut_as_told(&grid, shape);
     else if (small && (shape->transpose_a || m <= 128) && !shape->pack_b)
-        cut_long_sum(&grid, shape);
+        cut_long_sum(&grid, shape, depth);
     else if (shape->transpose_a && !shape->pack_b)
-        cut_both(&grid, shape);
+        cut_both(&grid, shape, depth);
     else
-        cut_rows(&grid, shape);
+        cut_rows(&grid, shape, widened);
     grid.tile_n = smaller(grid.tile_n, n);
     grid.tile_m = shape->row_tile ? grid.tile_m : smaller(grid.tile_m, m);
     grid.piece_k = smaller(grid.piece_k, k);
     grid.chunk_k = smaller(grid.chunk_k, grid.piece_k);
+    et_assert(grid.piece_k == k || grid.piece_k % grid.chunk_k == 0);
     bool empty = m == 0 || n == 0;
     grid.rows = empty ? 0 : parts(m, grid.tile_m);
     grid.columns = empty ? 0 : parts(n, grid.tile_n);

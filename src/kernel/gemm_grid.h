@@ -16,7 +16,8 @@ typedef struct et_gemm_grid {
     int64_t rows, columns, pieces;
 } et_gemm_grid;
 
-/* Any m, n >= 0 and k >= 1. No tiles if m or n is 0. */
-et_gemm_grid et_gemm_grid_of(const et_gemm_shape *shape);
+/* Any m, n >= 0 and k >= 1. No tiles if m or n is 0. widened: operands are bfloat16, but
+ * multiplied as float32. */
+et_gemm_grid et_gemm_grid_of(const et_gemm_shape *shape, bool widened);
 
 #endif

@@ -28,15 +28,10 @@ static void layout_free(layout *from)
     *from = NULL;
 }
 
-static dnnl_status_t layout_strided(layout *out, const dnnl_dims_t dims, const dnnl_dims_t strides,
-                                    dnnl_data_type_t type)
+static dnnl_status_t layout_tagged(layout *out, const dnnl_dims_t dims, dnnl_data_type_t type,
+                                   dnnl_format_tag_t tag)
 {
-    return dnnl_memory_desc_create_with_strides(out, 2, dims, type, strides);
-}
-
-static dnnl_status_t layout_any(layout *out, const dnnl_dims_t dims, dnnl_data_type_t type)
-{
-    return dnnl_memory_desc_create_with_tag(out, 2, dims, type, dnnl_format_tag_any);
+    return dnnl_memory_desc_create_with_tag(out, 2, dims, type, tag);
 }
 
 static dnnl_status_t layout_copy(layout *out, layout_ref from)
@@ -74,15 +69,10 @@ static void layout_free(layout *from)
     (void)from;
 }
 
-static dnnl_status_t layout_strided(layout *out, const dnnl_dims_t dims, const dnnl_dims_t strides,
-                                    dnnl_data_type_t type)
+static dnnl_status_t layout_tagged(layout *out, const dnnl_dims_t dims, dnnl_data_type_t type,
+                                   dnnl_format_tag_t tag)
 {
-    return dnnl_memory_desc_init_by_strides(out, 2, dims, type, strides);
-}
-
-static dnnl_status_t layout_any(layout *out, const dnnl_dims_t dims, dnnl_data_type_t type)
-{
-    return dnnl_memory_desc_init_by_tag(out, 2, dims, type, dnnl_format_tag_any);
+    return dnnl_memory_desc_init_by_tag(out, 2, dims, type, tag);
 }
 
 static dnnl_status_t layout_copy(layout *out, layout_ref from)
@@ -115,6 +105,7 @@ static dnnl_status_t describe(dnnl_primitive_desc_t *out, dnnl_engine_t engine, 
 
 struct et_gemm_engine {
     dnnl_engine_t engine;
+    bool panels[ET_DTYPE_COUNT]; /* of A and B */
     int threads;
     dnnl_stream_t *streams; /* [threads] */
     void **scratch;         /* [threads], what the hungriest primitive asks for */
@@ -122,7 +113,7 @@ struct et_gemm_engine {
 };
 
 /* A primitive's arguments on one thread; each keeps the pointer of the last run. */
-enum { A, B, C, BIAS, SCRATCH, FROM, PACKED, PACK_SCRATCH, MEMORIES };
+enum { A, B, C, BIAS, SCRATCH, MEMORIES };
 
 typedef struct thread_memory {
     dnnl_memory_t of[MEMORIES];
@@ -135,8 +126,7 @@ struct et_gemm_block {
     bool has[MEMORIES];
     dnnl_primitive_desc_t description;
     dnnl_primitive_t product;
-    dnnl_primitive_t packing; /* NULL: B is not packed */
-    thread_memory *memory;    /* [threads] */
+    thread_memory *memory; /* [threads] */
 };
 
 /* The engine. */
@@ -148,6 +138,8 @@ static int failed(et_error *error, dnnl_status_t status, const char *what)
     return et_fail(error, ET_EFAIL, "oneDNN %d.%d failed to make %s (its status %d)",
                    DNNL_VERSION_MAJOR, DNNL_VERSION_MINOR, what, (int)status);
 }
+
+static bool takes_panels(et_gemm_engine *engine, et_dtype ab);
 
 int et_gemm_engine_open(et_gemm_engine **out, int threads, et_error *error)
 {
@@ -173,6 +165,8 @@ int et_gemm_engine_open(et_gemm_engine **out, int threads, et_error *error)
         et_gemm_engine_close(engine);
         return status;
     }
+    engine->panels[ET_F32] = takes_panels(engine, ET_F32);
+    engine->panels[ET_BF16] = takes_panels(engine, ET_BF16);
     *out = engine;
     return ET_OK;
 }
@@ -216,15 +210,6 @@ static dnnl_data_type_t type_of(int64_t dtype)
     return dtype == ET_BF16 ? dnnl_bf16 : dnnl_f32;
 }
 
-/* A matrix of rows x columns, stored as such or transposed. */
-static dnnl_status_t plain(layout *out, int64_t rows, int64_t columns, int64_t stride,
-                           bool transposed, dnnl_data_type_t type)
-{
-    dnnl_dims_t dims = { rows, columns };
-    dnnl_dims_t strides = { transposed ? 1 : stride, transposed ? stride : 1 };
-    return layout_strided(out, dims, strides, type);
-}
-
 static dnnl_status_t attributes_of(dnnl_primitive_attr_t *out, const et_gemm_block_shape *shape)
 {
     dnnl_post_ops_t ops = NULL;
@@ -245,92 +230,51 @@ static dnnl_status_t attributes_of(dnnl_primitive_attr_t *out, const et_gemm_blo
     return done;
 }
 
-/* B: as stored, or as packed by `like`, or as the primitive likes best. */
-static dnnl_status_t wanted_b(layout *out, const et_gemm_block_shape *shape,
-                              const et_gemm_block *like)
+static dnnl_format_tag_t tag_of_b(const et_gemm_block *block)
 {
-    dnnl_data_type_t type = type_of(shape->ab);
-    dnnl_dims_t dims = { shape->k, shape->n };
-    if (!shape->packed_b)
-        return plain(out, shape->k, shape->n, shape->ldb, shape->transpose_b, type);
-    return like ? layout_copy(out, ref(&like->layouts[B])) : layout_any(out, dims, type);
+    if (!block->engine->panels[block->shape.ab])
+        return dnnl_ab;
+    return block->shape.ab == ET_BF16 ? dnnl_BA16a64b2a : dnnl_BA16a64b;
 }
 
-static dnnl_status_t describe_product(et_gemm_block *block, const et_gemm_block *like)
+static dnnl_status_t describe_product(et_gemm_block *block)
 {
     const et_gemm_block_shape *shape = &block->shape;
-    dnnl_dims_t bias_dims = { 1, shape->n };
-    dnnl_dims_t bias_strides = { shape->n, 1 };
+    dnnl_dims_t a_dims = { shape->m, shape->k }, b_dims = { shape->k, shape->n };
+    dnnl_dims_t c_dims = { shape->m, shape->n }, bias_dims = { 1, shape->n };
     dnnl_data_type_t type = type_of(shape->ab);
-    layout wanted;
-    memset(&wanted, 0, sizeof wanted);
+    layout *layouts = block->layouts;
     dnnl_primitive_attr_t attributes = NULL;
     dnnl_status_t done = attributes_of(&attributes, shape);
     if (done == dnnl_success)
-        done = plain(&block->layouts[A], shape->m, shape->k, shape->lda, shape->transpose_a, type);
+        done = layout_tagged(&layouts[A], a_dims, type, dnnl_ab);
     if (done == dnnl_success)
-        done = plain(&block->layouts[C], shape->m, shape->n, shape->ldc, false, type_of(shape->c));
+        done = layout_tagged(&layouts[B], b_dims, type, tag_of_b(block));
+    if (done == dnnl_success)
+        done = layout_tagged(&layouts[C], c_dims, type_of(shape->c), dnnl_ab);
     if (done == dnnl_success && shape->bias)
-        done = layout_strided(&block->layouts[BIAS], bias_dims, bias_strides, dnnl_f32);
+        done = layout_tagged(&layouts[BIAS], bias_dims, dnnl_f32, dnnl_ab);
     if (done == dnnl_success)
-        done = wanted_b(&wanted, shape, like);
-    if (done == dnnl_success)
-        done = describe(&block->description, block->engine->engine, ref(&block->layouts[A]),
-                        ref(&wanted), shape->bias ? ref(&block->layouts[BIAS]) : NULL,
-                        ref(&block->layouts[C]), attributes);
-    layout_free(&wanted);
+        done =
+            describe(&block->description, block->engine->engine, ref(&layouts[A]), ref(&layouts[B]),
+                     shape->bias ? ref(&layouts[BIAS]) : NULL, ref(&layouts[C]), attributes);
     if (attributes)
         dnnl_primitive_attr_destroy(attributes);
     return done;
-}
-
-/* Copies what the description says of an argument; an empty scratchpad is left out. */
-static dnnl_status_t query(et_gemm_block *block, int which, const_dnnl_primitive_desc_t from,
-                           dnnl_query_t what)
-{
-    layout_ref found = dnnl_primitive_desc_query_md(from, what, 0);
-    block->has[which] = found && dnnl_memory_desc_get_size(found) > 0;
-    return block->has[which] ? layout_copy(&block->layouts[which], found) : dnnl_success;
 }
 
 static dnnl_status_t make_product(et_gemm_block *block)
 {
-    block->has[A] = block->has[C] = true;
+    layout_ref scratch =
+        dnnl_primitive_desc_query_md(block->description, dnnl_query_scratchpad_md, 0);
+    block->has[A] = block->has[B] = block->has[C] = true;
     block->has[BIAS] = block->shape.bias;
-    dnnl_status_t done = query(block, B, block->description, dnnl_query_weights_md);
-    if (done == dnnl_success)
-        done = query(block, SCRATCH, block->description, dnnl_query_scratchpad_md);
+    block->has[SCRATCH] = scratch && dnnl_memory_desc_get_size(scratch) > 0;
+    dnnl_status_t done = dnnl_success;
+    if (block->has[SCRATCH])
+        done = layout_copy(&block->layouts[SCRATCH], scratch);
     if (done == dnnl_success)
         done = dnnl_primitive_create(&block->product, block->description);
-    return done;
-}
-
-static dnnl_status_t make_packing(et_gemm_block *block)
-{
-    const et_gemm_block_shape *shape = &block->shape;
-    dnnl_engine_t engine = block->engine->engine;
-    dnnl_primitive_desc_t description = NULL;
-    dnnl_primitive_attr_t attributes = NULL;
-    dnnl_status_t done = plain(&block->layouts[FROM], shape->k, shape->n, shape->ldb,
-                               shape->transpose_b, type_of(shape->ab));
-    if (done == dnnl_success)
-        done = layout_copy(&block->layouts[PACKED], ref(&block->layouts[B]));
-    if (done == dnnl_success)
-        done = dnnl_primitive_attr_create(&attributes);
-    if (done == dnnl_success)
-        done = dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user);
-    if (done == dnnl_success)
-        done = dnnl_reorder_primitive_desc_create(&description, ref(&block->layouts[FROM]), engine,
-                                                  ref(&block->layouts[PACKED]), engine, attributes);
-    if (done == dnnl_success)
-        done = query(block, PACK_SCRATCH, description, dnnl_query_scratchpad_md);
-    if (done == dnnl_success)
-        done = dnnl_primitive_create(&block->packing, description);
-    block->has[FROM] = block->has[PACKED] = true;
-    if (attributes)
-        dnnl_primitive_attr_destroy(attributes);
-    if (description)
-        dnnl_primitive_desc_destroy(description);
     return done;
 }
 
@@ -351,44 +295,24 @@ static size_t layout_size(const et_gemm_block *block, int which)
     return block->has[which] ? dnnl_memory_desc_get_size(ref(&block->layouts[which])) : 0;
 }
 
-static bool is_reference(const et_gemm_block *block)
+/* Each thread runs blocks alone: oneDNN plans for as many threads as OpenMP would give it. */
+static int make(et_gemm_block *block, et_error *error)
 {
-    return strncmp(et_gemm_block_implementation(block), "ref", 3) == 0;
-}
-
-static int no_such_product(et_error *error, const et_gemm_block_shape *shape)
-{
-    return et_fail(error, ET_ECONFIG,
-                   "this CPU (%s, as oneDNN %d.%d sees it) has no %s matrix products: it needs "
-                   "AVX-512 BF16 or AMX; train in float32",
-                   et_gemm_isa(), DNNL_VERSION_MAJOR, DNNL_VERSION_MINOR,
-                   et_dtype_name((et_dtype)shape->ab));
-}
-
-/* The steps of et_gemm_block_new that can fail; sets *usable to false if like does not fit. */
-static int make(et_gemm_block *block, const et_gemm_block *like, bool *usable, et_error *error)
-{
-    dnnl_status_t done = describe_product(block, like);
-    bool poor = done == dnnl_success && is_reference(block);
-    *usable = !(like && (poor || done == dnnl_unimplemented));
-    if (!*usable)
-        return ET_OK;
-    if (block->shape.ab == ET_BF16 && (poor || done == dnnl_unimplemented))
-        return no_such_product(error, &block->shape);
+    int threads = omp_get_max_threads();
+    omp_set_num_threads(1);
+    dnnl_status_t done = describe_product(block);
     if (done == dnnl_success)
         done = make_product(block);
-    if (done == dnnl_success && block->shape.packed_b)
-        done = make_packing(block);
     if (done == dnnl_success)
         done = make_memories(block);
+    omp_set_num_threads(threads);
     if (done != dnnl_success)
         return failed(error, done, "a matrix product");
-    size_t size = layout_size(block, SCRATCH), packing = layout_size(block, PACK_SCRATCH);
-    return grow_scratch(block->engine, size > packing ? size : packing, error);
+    return grow_scratch(block->engine, layout_size(block, SCRATCH), error);
 }
 
 int et_gemm_block_new(et_gemm_block **out, et_gemm_engine *engine, const et_gemm_block_shape *shape,
-                      const et_gemm_block *like, et_error *error)
+                      et_error *error)
 {
     *out = NULL;
     et_gemm_block *block = et_alloc_zero(1, sizeof *block);
@@ -397,14 +321,9 @@ int et_gemm_block_new(et_gemm_block **out, et_gemm_engine *engine, const et_gemm
     block->engine = engine;
     block->shape = *shape;
     block->memory = et_alloc_zero((size_t)engine->threads, sizeof *block->memory);
-    /* oneDNN plans for as many threads as OpenMP would give this thread. */
-    int threads = omp_get_max_threads();
-    omp_set_num_threads(1);
-    bool usable = false;
-    int status = block->memory ? make(block, like, &usable, error)
+    int status = block->memory ? make(block, error)
                                : et_alloc_failed(error, sizeof *block->memory, "a matrix product");
-    omp_set_num_threads(threads);
-    if (status || !usable) {
+    if (status) {
         et_gemm_block_free(block);
         return status;
     }
@@ -420,8 +339,6 @@ void et_gemm_block_free(et_gemm_block *block)
         for (int i = 0; i < MEMORIES; i++)
             if (block->memory[thread].of[i])
                 dnnl_memory_destroy(block->memory[thread].of[i]);
-    if (block->packing)
-        dnnl_primitive_destroy(block->packing);
     if (block->product)
         dnnl_primitive_destroy(block->product);
     if (block->description)
@@ -446,14 +363,24 @@ const char *et_gemm_block_implementation(const et_gemm_block *block)
     return name;
 }
 
-bool et_gemm_block_same_packing(const et_gemm_block *left, const et_gemm_block *right)
+bool et_gemm_engine_panels(const et_gemm_engine *engine, et_dtype ab)
 {
-    return dnnl_memory_desc_equal(ref(&left->layouts[B]), ref(&right->layouts[B]));
+    return engine->panels[ab];
 }
 
-size_t et_gemm_block_packed_size(const et_gemm_block *block)
+/* Tries it on a product that is described, not made. */
+static bool takes_panels(et_gemm_engine *engine, et_dtype ab)
 {
-    return layout_size(block, PACKED);
+    et_gemm_block block = { .engine = engine,
+                            .shape = { .m = 64, .n = 64, .k = 64, .ab = ab, .c = ET_F32 } };
+    engine->panels[ab] = true;
+    bool takes = describe_product(&block) == dnnl_success &&
+                 strncmp(et_gemm_block_implementation(&block), "brg", 3) == 0;
+    if (block.description)
+        dnnl_primitive_desc_destroy(block.description);
+    for (int i = 0; i < MEMORIES; i++)
+        layout_free(&block.layouts[i]);
+    return takes;
 }
 
 /* Running. oneDNN takes pointers to memory that it only reads without const. */
@@ -473,28 +400,6 @@ static dnnl_exec_arg_t argument(const et_gemm_block *block, int thread, int whic
     return (dnnl_exec_arg_t){ name, memory };
 }
 
-static void execute(const et_gemm_block *block, int thread, dnnl_primitive_t primitive, int count,
-                    const dnnl_exec_arg_t *arguments)
-{
-    et_assert_equal(omp_get_max_threads(), 1);
-    dnnl_stream_t stream = block->engine->streams[thread];
-    dnnl_status_t done = dnnl_primitive_execute(primitive, stream, count, arguments);
-    et_assert_equal(done, dnnl_success);
-    (void)done;
-}
-
-void et_gemm_block_pack(const et_gemm_block *block, int thread, void *packed, const void *from)
-{
-    dnnl_exec_arg_t arguments[3];
-    int count = 0;
-    arguments[count++] = argument(block, thread, FROM, DNNL_ARG_FROM, from);
-    arguments[count++] = argument(block, thread, PACKED, DNNL_ARG_TO, packed);
-    if (block->has[PACK_SCRATCH])
-        arguments[count++] = argument(block, thread, PACK_SCRATCH, DNNL_ARG_SCRATCHPAD,
-                                      block->engine->scratch[thread]);
-    execute(block, thread, block->packing, count, arguments);
-}
-
 void et_gemm_block_run(const et_gemm_block *block, int thread, void *c, const void *a,
                        const void *b, const float *bias)
 {
@@ -510,7 +415,11 @@ void et_gemm_block_run(const et_gemm_block *block, int thread, void *c, const vo
     if (block->has[SCRATCH])
         arguments[count++] =
             argument(block, thread, SCRATCH, DNNL_ARG_SCRATCHPAD, block->engine->scratch[thread]);
-    execute(block, thread, block->product, count, arguments);
+    et_assert_equal(omp_get_max_threads(), 1);
+    dnnl_status_t done =
+        dnnl_primitive_execute(block->product, block->engine->streams[thread], count, arguments);
+    et_assert_equal(done, dnnl_success);
+    (void)done;
 }
 
 /* The CPU. */
@@ -530,6 +439,17 @@ int64_t et_gemm_row_unit(void)
 bool et_gemm_has_bf16(void)
 {
     return isa_has(dnnl_cpu_isa_avx512_core_bf16);
+}
+
+bool et_gemm_fast_bf16(void)
+{
+    if (isa_has(dnnl_cpu_isa_avx512_core_amx))
+        return true;
+#ifdef __x86_64__
+    return et_gemm_has_bf16() && !__builtin_cpu_is("intel");
+#else
+    return et_gemm_has_bf16();
+#endif
 }
 
 const char *et_gemm_isa(void)

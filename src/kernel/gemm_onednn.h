@@ -10,16 +10,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <etude/dtype.h>
 #include <etude/error.h>
 
 typedef struct et_gemm_engine et_gemm_engine;
 typedef struct et_gemm_block et_gemm_block;
 
-/* Compared as bytes: all members have one width, so there is no padding. */
+/* C [m, n] = A [m, k] B [k, n], all dense but for B, which lies as a slab (gemm_slab.h). Compared
+ * as bytes: all members have one width, so there is no padding. */
 typedef struct et_gemm_block_shape {
     int64_t m, n, k;
-    int64_t lda, ldb, ldc; /* elements between stored rows */
-    int64_t transpose_a, transpose_b, packed_b;
     int64_t accumulate, bias, relu; /* 0 or 1 */
     int64_t ab, c;                  /* et_dtype */
 } et_gemm_block_shape;
@@ -28,19 +28,19 @@ typedef struct et_gemm_block_shape {
 int et_gemm_engine_open(et_gemm_engine **out, int threads, et_error *error);
 void et_gemm_engine_close(et_gemm_engine *engine);
 
-/* Makes a block. If like is given, B has the packing of that block (same n and k); a block
- * that cannot have it, except through oneDNN's slow reference, is NULL with status 0. */
+/* Whether blocks with A and B of that type take B in panels: elsewhere B is [k, n]. A CPU that
+ * has no bfloat16 product has no panels of that type. */
+bool et_gemm_engine_panels(const et_gemm_engine *engine, et_dtype ab);
+
 int et_gemm_block_new(et_gemm_block **out, et_gemm_engine *engine, const et_gemm_block_shape *shape,
-                      const et_gemm_block *like, et_error *error);
+                      et_error *error);
 void et_gemm_block_free(et_gemm_block *block);
 
 const et_gemm_block_shape *et_gemm_block_shape_of(const et_gemm_block *block);
 const char *et_gemm_block_implementation(const et_gemm_block *block);
-bool et_gemm_block_same_packing(const et_gemm_block *left, const et_gemm_block *right);
 
-/* Bytes of a packed B; 0 if B is not packed. */
-size_t et_gemm_block_packed_size(const et_gemm_block *block);
-void et_gemm_block_pack(const et_gemm_block *block, int thread, void *packed, const void *from);
+/* Whether this CPU's bfloat16 products are faster than its float32 ones. */
+bool et_gemm_fast_bf16(void);
 
 /* A block whose m is a multiple of this sums every row in one order, wherever it lies. */
 int64_t et_gemm_row_unit(void);

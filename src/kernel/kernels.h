@@ -21,6 +21,7 @@
 
 #include "base/philox.h"
 #include "kernel/best_pieces.h"
+#include "kernel/staging.h"
 
 /* Rows in one block of a sum over rows. */
 #define ET_ROW_BLOCK 128
@@ -242,6 +243,9 @@ typedef struct et_kernels {
 
     /* to[i] = scale * et_random_normal(random, first + i). */
     void (*draw_normal)(float *to, int64_t first, int64_t count, float scale, et_random random);
+
+    /* Copies around matrix products. */
+    const et_staging *staging;
 } et_kernels;
 
 /* The readable reference: one thread, no tricks. Tests compare every table with it. */

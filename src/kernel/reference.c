@@ -131,4 +131,5 @@ const et_kernels et_kernels_reference = {
     .accumulate = accumulate,
     .draw_uniform = draw_uniform,
     .draw_normal = draw_normal,
+    .staging = &et_reference_staging,
 };

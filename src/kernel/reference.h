@@ -62,4 +62,6 @@ void et_reference_log_softmax(float *logits, int64_t rows, int64_t vocabulary);
 void et_reference_top_k(float *value, int32_t *index, const float *x, int k, int64_t rows,
                         int64_t width);
 
+extern const et_staging et_reference_staging;
+
 #endif

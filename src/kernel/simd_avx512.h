@@ -85,6 +85,27 @@ ET_INLINE void v_store_bf16_n(et_bf16 *y, vf value, int64_t n)
     _mm256_mask_storeu_epi16(y, v_first(n), v_narrow(value));
 }
 
+ET_INLINE __mmask32 v_first_halves(int64_t n)
+{
+    return n >= 32 ? 0xffffffffu : (1u << n) - 1u;
+}
+
+ET_INLINE vf v_load_units_n(const et_bf16 *x, int64_t n)
+{
+    return _mm512_castsi512_ps(_mm512_maskz_loadu_epi16(v_first_halves(n), x));
+}
+
+ET_INLINE void v_store_units_n(et_bf16 *y, vf units, int64_t n)
+{
+    _mm512_mask_storeu_epi16(y, v_first_halves(n), _mm512_castps_si512(units));
+}
+
+ET_INLINE vf v_load_pairs_n(const et_bf16 *x, const et_bf16 *next, int64_t n)
+{
+    __m512i low = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(v_first(n), x));
+    return _mm512_castsi512_ps(_mm512_or_si512(low, _mm512_castps_si512(v_load_bf16_n(next, n))));
+}
+
 ET_INLINE vf v_fma(vf a, vf b, vf c)
 {
     return _mm512_fmadd_ps(a, b, c);

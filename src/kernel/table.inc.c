@@ -27,6 +27,7 @@
 #include "kernel/draw.inc.c"
 #include "kernel/row_product.inc.c"
 #include "kernel/best_pieces.inc.c"
+#include "kernel/staging.inc.c"
 
 const et_kernels ET_TABLE = {
     .name = ET_TABLE_NAME,
@@ -53,4 +54,5 @@ const et_kernels ET_TABLE = {
     .accumulate = accumulate,
     .draw_uniform = draw_uniform,
     .draw_normal = draw_normal,
+    .staging = &staging,
 };

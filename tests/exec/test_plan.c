@@ -145,8 +145,7 @@ static void test_plan__reusing_memory_changes_nothing(void **state)
     (void)state;
     et_plan_options alone = { .fuse = true, .reuse = false };
     assert_same_bits(run_with(ET_F32, NULL), run_with(ET_F32, &alone));
-    if (et_gemm_has_bf16())
-        assert_same_bits(run_with(ET_BF16, NULL), run_with(ET_BF16, &alone));
+    assert_same_bits(run_with(ET_BF16, NULL), run_with(ET_BF16, &alone));
 }
 
 /* Packed anew in each run or once for several: the same products. The second run finds other
@@ -193,7 +192,7 @@ static void test_plan__threads_change_nothing(void **state)
 {
     (void)state;
     int most = omp_get_max_threads();
-    for (int act = ET_F32; act <= (et_gemm_has_bf16() ? ET_BF16 : ET_F32); act++) {
+    for (int act = ET_F32; act <= ET_BF16; act++) {
         omp_set_num_threads(1);
         outcome one = run_with((et_dtype)act, NULL);
         for (int threads = 2; threads <= 4; threads++) {

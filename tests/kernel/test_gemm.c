@@ -154,11 +154,6 @@ static const et_dtype types[][2] = { { ET_F32, ET_F32 },
                                      { ET_BF16, ET_F32 },
                                      { ET_BF16, ET_BF16 } };
 
-static bool cannot(et_dtype dtype)
-{
-    return dtype == ET_BF16 && !et_gemm_has_bf16();
-}
-
 enum { VARIANTS = 3 * 2 * 2 * 2 * 2 * 2 * 2 };
 
 /* Variant number of a shape; false: there is no such product. */
@@ -175,7 +170,7 @@ static bool vary(et_gemm_shape *shape, int variant)
     shape->activation = bits >> 4 & 1 ? ET_GEMM_RELU : ET_GEMM_LINEAR;
     shape->accumulate = bits >> 5 & 1;
     bool sums = shape->accumulate && (shape->c != ET_F32 || shape->activation);
-    return !sums && !cannot(shape->a);
+    return !sums;
 }
 
 static const int64_t small_sizes[][3] = { { 1, 1, 1 },    { 3, 17, 31 },   { 17, 3, 1 },
@@ -230,6 +225,9 @@ static const et_gemm_shape cut_shapes[] = {
     { .m = 129, .n = 31, .k = 3601, .transpose_a = true, .accumulate = true, .ldc = 40 },
     { .m = 513, .n = 517, .k = 2100, .transpose_a = true, .accumulate = true },
     { .m = 513, .n = 517, .k = 2100, .transpose_a = true, .transpose_b = true, .bias = true },
+    { .m = 1000, .n = 700, .k = 600, .pack_b = true, .bias = true, .activation = ET_GEMM_RELU },
+    { .m = 100, .n = 129, .k = 700, .pack_b = true, .transpose_b = true },
+    { .m = 257, .n = 100, .k = 300, .pack_b = true, .transpose_a = true },
     { .m = 16, .n = 16, .k = 20000 },
     { .m = 17, .n = 3, .k = 20000, .bias = true, .activation = ET_GEMM_RELU },
     { .m = 16, .n = 16, .k = 20000, .transpose_a = true, .accumulate = true },
@@ -243,7 +241,7 @@ static void test_gemm__cut_shapes(void **state)
             et_gemm_shape shape = cut_shapes[i];
             shape.a = shape.b = types[type][0];
             shape.c = types[type][1];
-            if (!cannot(shape.a) && !(shape.accumulate && shape.c != ET_F32))
+            if (!(shape.accumulate && shape.c != ET_F32))
                 check(&shape);
         }
 }
@@ -279,7 +277,7 @@ static void test_gemm__equal_bits_for_any_threads(void **state)
             et_gemm_shape shape = cut_shapes[i];
             shape.a = shape.b = types[type][0];
             shape.c = types[type][1];
-            if (!cannot(shape.a) && !(shape.accumulate && shape.c != ET_F32))
+            if (!(shape.accumulate && shape.c != ET_F32))
                 check_threads(&shape);
         }
 }
@@ -328,8 +326,7 @@ static void test_gemm__equal_bits_for_any_rows(void **state)
                                         .activation = ET_GEMM_RELU,
                                         .pack_b = packed,
                                         .row_tile = 32 };
-                if (!cannot(shape.a))
-                    check_rows(shape);
+                check_rows(shape);
             }
 }
 
@@ -436,8 +433,6 @@ static void test_gemm__asks_no_memory_in_a_run(void **state)
         for (int half = 0; half <= 1; half++) {
             et_gemm_shape shape = shapes[i];
             shape.a = shape.b = half ? ET_BF16 : ET_F32;
-            if (cannot(shape.a))
-                continue;
             operands o = operands_of(&shape);
             const et_gemm *gemm = product(&shape);
             const void *b = pack(&shape, gemm, &o);
@@ -459,21 +454,40 @@ static void test_gemm__asks_no_memory_in_a_run(void **state)
         print_message("mallocs are not counted under a sanitizer\n");
 }
 
-static void test_gemm__bf16_without_hardware(void **state)
+/* ETUDE_BF16 is read when a cache is opened. */
+static const char *implementation(const char *wanted, et_dtype dtype)
+{
+    static char name[64];
+    et_gemm_shape shape = { .m = 64, .n = 64, .k = 64, .a = dtype, .b = dtype };
+    const char *given = getenv("ETUDE_BF16");
+    char *kept = given ? strdup(given) : NULL;
+    et_gemm_cache *other;
+    et_gemm *gemm;
+    setenv("ETUDE_BF16", wanted, 1);
+    assert_int_equal(et_gemm_cache_open(&other, 1, NULL), ET_OK);
+    assert_int_equal(et_gemm_get(&gemm, other, &shape, NULL), ET_OK);
+    snprintf(name, sizeof name, "%s", et_gemm_implementation(gemm));
+    et_gemm_cache_close(other);
+    if (kept)
+        setenv("ETUDE_BF16", kept, 1);
+    else
+        unsetenv("ETUDE_BF16");
+    free(kept);
+    return name;
+}
+
+static void test_gemm__bf16_is_multiplied_as_told(void **state)
 {
     (void)state;
-    et_gemm_shape shape = { .m = 8, .n = 8, .k = 8, .a = ET_BF16, .b = ET_BF16 };
-    et_error error = ET_ERROR_INIT;
-    et_gemm *gemm = NULL;
-    int status = et_gemm_get(&gemm, cache, &shape, &error);
+    char plain[64];
+    snprintf(plain, sizeof plain, "%s", implementation("", ET_F32));
+    assert_string_equal(implementation("widen", ET_BF16), plain);
+    const char *native = implementation("native", ET_BF16);
     if (et_gemm_has_bf16())
-        assert_int_equal(status, ET_OK);
-    else if (status) {
-        assert_int_equal(status, ET_ECONFIG);
-        assert_non_null(strstr(error.text, et_gemm_isa()));
-        assert_non_null(strstr(error.text, "float32"));
-    }
-    print_message("%s, bfloat16 %s\n", et_gemm_isa(), status ? error.text : "works");
+        assert_non_null(strstr(native, "bf16"));
+    else
+        assert_string_equal(native, plain);
+    print_message("%s: %s for bfloat16\n", et_gemm_isa(), implementation("", ET_BF16));
 }
 
 /* Allocation number `fails_at` fails, all others succeed. */
@@ -506,6 +520,7 @@ static int make_some(void)
         { .m = 40, .n = 72, .k = 24, .ldc = 80 },
         { .m = 16, .n = 16, .k = 3000, .transpose_a = true },
         { .m = 33, .n = 150, .k = 24, .pack_b = true, .row_tile = 32, .transpose_b = true },
+        { .m = 16, .n = 16, .k = 300, .a = ET_BF16, .b = ET_BF16, .c = ET_BF16 },
     };
     et_error error = ET_ERROR_INIT;
     et_gemm_cache *other;
@@ -557,7 +572,7 @@ int main(void)
         cmocka_unit_test(test_gemm__no_rows),
         cmocka_unit_test(test_gemm__made_once),
         cmocka_unit_test(test_gemm__asks_no_memory_in_a_run),
-        cmocka_unit_test(test_gemm__bf16_without_hardware),
+        cmocka_unit_test(test_gemm__bf16_is_multiplied_as_told),
         cmocka_unit_test(test_gemm__every_failing_allocation),
     };
     return cmocka_run_group_tests(tests, open_cache, close_cache);

@@ -158,8 +158,7 @@ static void test_decoder__company_changes_nothing(void **state)
     (void)state;
     check_company(ET_F32, 4);
     check_company(ET_F32, 1);
-    if (et_gemm_has_bf16())
-        check_company(ET_BF16, 5);
+    check_company(ET_BF16, 5);
 }
 
 /* log p of a whole target by the training graph: teacher forcing, one sentence. */

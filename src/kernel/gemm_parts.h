@@ -1,0 +1,61 @@
+/* What gemm.c, which makes products, and gemm_run.c, which runs them, share. A tile is run as
+ *
+ *   for each chunk of its k:   A's rows and B's columns are staged on the thread's desk, unless
+ *                              they lie as the block wants them; the block adds their product
+ *   then C is finished         from the desk, or from all pieces once they are there,
+ *                              unless the block has written C itself */
+#ifndef ETUDE_KERNEL_GEMM_PARTS_H
+#define ETUDE_KERNEL_GEMM_PARTS_H
+
+#include "kernel/gemm.h"
+#include "kernel/gemm_grid.h"
+#include "kernel/gemm_onednn.h"
+#include "kernel/gemm_slab.h"
+
+/* A thread's copies of what a block reads and writes, and who is told of its tiles. */
+typedef struct et_gemm_desk {
+    void *a, *b;
+    float *c;
+    et_track *track;
+} et_gemm_desk;
+
+struct et_gemm_cache {
+    et_gemm_engine *engine;
+    const et_staging *staging;
+    et_dtype bf16; /* type that bfloat16 operands are multiplied in */
+    int threads;
+    et_gemm_desk *desks; /* [threads] */
+    size_t a, b, c;      /* bytes of each desk's parts */
+    float *sums;         /* results of pieces, of the one product that is under way */
+    size_t sums_size;    /* bytes */
+    et_gemm **gemms;     /* [gemm_count] */
+    size_t gemm_count, gemm_room;
+    et_gemm_block **blocks; /* [block_count] */
+    size_t block_count, block_room;
+};
+
+/* Sizes of a tile that is full (0) or the last one (1). */
+enum { FULL, LAST };
+
+struct et_gemm {
+    et_gemm_cache *cache;
+    et_gemm_shape shape; /* with lda, ldb and ldc filled in */
+    et_gemm_shape asked; /* as given to et_gemm_get */
+    et_gemm_grid grid;
+    et_dtype type;    /* of the blocks' A and B */
+    bool panels;      /* how their B lies */
+    bool raw;         /* blocks give float32 sums; bias, activation and type come after */
+    bool stage_a;     /* A is not dense per chunk, transposed, or of another type */
+    bool stage_b;     /* the same of B; false if it comes packed */
+    bool stage_c;     /* C is not dense per tile: blocks write to the desk */
+    bool pad_rows;    /* the last rows are filled up to a full tile */
+    int64_t sum_rows; /* rows of C per sum */
+    const et_gemm_block *blocks[2][2][2][2]; /* [rows][columns][chunk][adds to what is there] */
+};
+
+/* The slab of B for a block's chunk. A packed B is all slabs, those of a tile's chunks side by
+ * side: this is the offset in bytes of the one that begins at (k, column). */
+et_gemm_slab et_gemm_slab_of(const et_gemm *gemm, int64_t k, int64_t column);
+size_t et_gemm_slab_offset(const et_gemm *gemm, int64_t k, int64_t column);
+
+#endif

@@ -1,0 +1,322 @@
+#include <omp.h>
+#include <string.h>
+
+#include <etude/dtype.h>
+
+#include "base/assert.h"
+#include "kernel/gemm_parts.h"
+
+/* Running a tile. */
+
+/* Where a tile lies, in elements, and whether it is the last one along each way. */
+typedef struct place {
+    et_gemm_part part;
+    int64_t piece, k_begin, k_end;
+    int row, column;
+} place;
+
+static place place_of(const et_gemm *gemm, int64_t tile)
+{
+    const et_gemm_grid *grid = &gemm->grid;
+    const et_gemm_shape *shape = &gemm->shape;
+    int64_t piece = tile % grid->pieces;
+    int64_t column = tile / grid->pieces % grid->columns;
+    int64_t row = tile / grid->pieces / grid->columns;
+    place at = { .piece = piece };
+    at.part.row = row * grid->tile_m;
+    at.part.column = column * grid->tile_n;
+    int64_t rows = shape->m - at.part.row, columns = shape->n - at.part.column;
+    at.part.rows = rows < grid->tile_m ? rows : grid->tile_m;
+    at.part.columns = columns < grid->tile_n ? columns : grid->tile_n;
+    at.k_begin = piece * grid->piece_k;
+    at.k_end = at.k_begin + grid->piece_k < shape->k ? at.k_begin + grid->piece_k : shape->k;
+    at.row = row == grid->rows - 1 && grid->rows > 1 && !gemm->pad_rows ? LAST : FULL;
+    at.column = column == grid->columns - 1 ? LAST : FULL;
+    return at;
+}
+
+/* Rows at->part of A, columns k .. k + depth, as the block reads them. */
+static const void *operand_a(const et_gemm *gemm, const place *at, const et_gemm_desk *own,
+                             const void *a, int64_t k, int64_t depth)
+{
+    const et_gemm_shape *shape = &gemm->shape;
+    const et_staging *staging = gemm->cache->staging;
+    const et_gemm_part *part = &at->part;
+    bool across = shape->transpose_a;
+    int64_t rows = gemm->pad_rows ? gemm->grid.tile_m : part->rows;
+    int64_t first = across ? k * shape->lda + part->row : part->row * shape->lda + k;
+    et_stored stored = { .data = (const char *)a + (size_t)first * et_dtype_size(shape->a),
+                         .rows = across ? depth : part->rows,
+                         .columns = across ? part->rows : depth,
+                         .stride = shape->lda,
+                         .dtype = shape->a };
+    if (!gemm->stage_a && rows == part->rows)
+        return stored.data;
+    (across ? staging->across : staging->rows)(own->a, rows, depth, gemm->type, &stored);
+    return own->a;
+}
+
+/* B as stored, from row k and a column on, as much as a slab takes. */
+static et_stored stored_b(const et_gemm *gemm, const et_gemm_slab *slab, const void *b, int64_t k,
+                          int64_t column)
+{
+    const et_gemm_shape *shape = &gemm->shape;
+    bool across = shape->transpose_b;
+    int64_t first = across ? column * shape->ldb + k : k * shape->ldb + column;
+    return (et_stored){ .data = (const char *)b + (size_t)first * et_dtype_size(shape->b),
+                        .rows = across ? slab->n : slab->k,
+                        .columns = across ? slab->k : slab->n,
+                        .stride = shape->ldb,
+                        .dtype = shape->b };
+}
+
+static const void *operand_b(const et_gemm *gemm, const place *at, const et_gemm_desk *own,
+                             const void *b, int64_t k)
+{
+    int64_t column = at->part.column;
+    if (gemm->shape.pack_b)
+        return (const char *)b + et_gemm_slab_offset(gemm, k, column);
+    et_gemm_slab slab = et_gemm_slab_of(gemm, k, column);
+    et_stored stored = stored_b(gemm, &slab, b, k, column);
+    if (!gemm->stage_b)
+        return stored.data;
+    et_gemm_slab_fill(&slab, own->b, gemm->cache->staging, &stored, gemm->shape.transpose_b);
+    return own->b;
+}
+
+/* Where a part of C begins. */
+static void *part_of_c(const et_gemm *gemm, void *c, int64_t row, int64_t column)
+{
+    const et_gemm_shape *shape = &gemm->shape;
+    return (char *)c + (size_t)(row * shape->ldc + column) * et_dtype_size(shape->c);
+}
+
+/* Brings a tile from the desk to C. If blocks did bias and activation, only its place changes. */
+static void deliver(const et_gemm *gemm, const et_gemm_part *part, const void *from, void *c,
+                    const float *bias)
+{
+    const et_gemm_shape *shape = &gemm->shape;
+    void *to = part_of_c(gemm, c, part->row, part->column);
+    et_finish how = { .rows = part->rows,
+                      .columns = part->columns,
+                      .parts = 1,
+                      .from_stride = part->columns,
+                      .c_stride = shape->ldc,
+                      .bias = gemm->raw && bias ? bias + part->column : NULL,
+                      .relu = gemm->raw && shape->activation == ET_GEMM_RELU,
+                      .accumulate = shape->accumulate,
+                      .c = shape->c };
+    if (gemm->raw || shape->c == ET_F32) {
+        gemm->cache->staging->finish(&how, to, from);
+        return;
+    }
+    size_t element = et_dtype_size(shape->c);
+    for (int64_t i = 0; i < part->rows; i++)
+        memcpy((char *)to + (size_t)(i * shape->ldc) * element,
+               (const char *)from + (size_t)(i * part->columns) * element,
+               (size_t)part->columns * element);
+}
+
+static const et_label tile_label = { .name = "tile" };
+
+/* The caller has told OpenMP that one thread is all. */
+static void run_tile(const et_gemm *gemm, int64_t tile, int thread, void *c, const void *a,
+                     const void *b, const float *bias)
+{
+    const et_gemm_shape *shape = &gemm->shape;
+    const et_gemm_grid *grid = &gemm->grid;
+    const et_gemm_desk *own = &gemm->cache->desks[thread];
+    place at = place_of(gemm, tile);
+    bool staged = gemm->stage_c || (gemm->pad_rows && at.part.rows < grid->tile_m);
+    void *to = staged ? own->c : part_of_c(gemm, c, at.part.row, at.part.column);
+    if (grid->pieces > 1)
+        to = gemm->cache->sums + at.piece * shape->m * shape->n;
+    bool direct_sum = shape->accumulate && !gemm->raw && !gemm->stage_c;
+    const float *block_bias = bias && !gemm->raw ? bias + at.part.column : NULL;
+    et_track_begin(own->track, &tile_label, tile);
+    for (int64_t k = at.k_begin; k < at.k_end; k += grid->chunk_k) {
+        int64_t depth = at.k_end - k < grid->chunk_k ? at.k_end - k : grid->chunk_k;
+        int chunk = at.k_end == shape->k && k + depth == at.k_end ? LAST : FULL;
+        bool adds = k > at.k_begin || direct_sum;
+        et_gemm_block_run(gemm->blocks[at.row][at.column][chunk][adds], thread, to,
+                          operand_a(gemm, &at, own, a, k, depth), operand_b(gemm, &at, own, b, k),
+                          block_bias);
+    }
+    if (staged && grid->pieces == 1)
+        deliver(gemm, &at.part, to, c, bias);
+    et_track_end(own->track);
+}
+
+static void run_sum(const et_gemm *gemm, int64_t sum, void *c, const float *bias)
+{
+    const et_gemm_shape *shape = &gemm->shape;
+    int64_t begin = sum * gemm->sum_rows, left = shape->m - begin;
+    et_finish how = { .rows = left < gemm->sum_rows ? left : gemm->sum_rows,
+                      .columns = shape->n,
+                      .parts = gemm->grid.pieces,
+                      .part_stride = shape->m * shape->n,
+                      .from_stride = shape->n,
+                      .c_stride = shape->ldc,
+                      .bias = bias,
+                      .relu = shape->activation == ET_GEMM_RELU,
+                      .accumulate = shape->accumulate,
+                      .c = shape->c };
+    gemm->cache->staging->finish(&how, part_of_c(gemm, c, begin, 0),
+                                 gemm->cache->sums + begin * shape->n);
+}
+
+/* Running all tiles. oneDNN asks OpenMP how many threads it may use: one, in each of ours. */
+
+int64_t et_gemm_tiles(const et_gemm *gemm)
+{
+    return gemm->grid.rows * gemm->grid.columns * gemm->grid.pieces;
+}
+
+int64_t et_gemm_sums(const et_gemm *gemm)
+{
+    if (gemm->grid.pieces == 1)
+        return 0;
+    return (gemm->shape.m + gemm->sum_rows - 1) / gemm->sum_rows;
+}
+
+et_gemm_part et_gemm_tile_part(const et_gemm *gemm, int64_t tile)
+{
+    return place_of(gemm, tile).part;
+}
+
+const char *et_gemm_implementation(const et_gemm *gemm)
+{
+    const et_gemm_block *first = gemm->blocks[FULL][FULL][FULL][0];
+    if (!first)
+        first = gemm->blocks[FULL][FULL][FULL][1];
+    return first ? et_gemm_block_implementation(first) : "";
+}
+
+void et_gemm_run_tile(const et_gemm *gemm, int64_t tile, int thread, void *c, const void *a,
+                      const void *b, const float *bias)
+{
+    et_assert(tile >= 0 && tile < et_gemm_tiles(gemm));
+    et_assert(thread >= 0 && thread < gemm->cache->threads);
+    et_assert(gemm->shape.bias == (bias != NULL));
+    int threads = omp_get_max_threads();
+    omp_set_num_threads(1);
+    run_tile(gemm, tile, thread, c, a, b, bias);
+    omp_set_num_threads(threads);
+}
+
+void et_gemm_run_sum(const et_gemm *gemm, int64_t sum, void *c, const float *bias)
+{
+    et_assert(sum >= 0 && sum < et_gemm_sums(gemm));
+    run_sum(gemm, sum, c, bias);
+}
+
+static void run_alone(const et_gemm *gemm, void *c, const void *a, const void *b, const float *bias)
+{
+    int thread = omp_in_parallel() ? omp_get_thread_num() : 0;
+    int64_t tiles = et_gemm_tiles(gemm), sums = et_gemm_sums(gemm);
+    for (int64_t tile = 0; tile < tiles; tile++)
+        et_gemm_run_tile(gemm, tile, thread, c, a, b, bias);
+    for (int64_t sum = 0; sum < sums; sum++)
+        run_sum(gemm, sum, c, bias);
+}
+
+/* The same team for every product, even of few tiles: OpenMP ends and restarts threads when
+ * the team's size changes. */
+static int team_of(const et_gemm_cache *cache)
+{
+    int threads = omp_get_max_threads();
+    return threads < cache->threads ? threads : cache->threads;
+}
+
+void et_gemm_run(const et_gemm *gemm, void *c, const void *a, const void *b, const float *bias)
+{
+    et_assert(gemm->shape.bias == (bias != NULL));
+    int64_t tiles = et_gemm_tiles(gemm), sums = et_gemm_sums(gemm);
+    int team = team_of(gemm->cache);
+    if (omp_in_parallel() && sums > 0) {
+#pragma omp critical(et_gemm_sums)
+        run_alone(gemm, c, a, b, bias);
+        return;
+    }
+    if (omp_in_parallel() || team == 1 || tiles == 1) {
+        run_alone(gemm, c, a, b, bias);
+        return;
+    }
+#pragma omp parallel num_threads(team)
+    {
+        omp_set_num_threads(1);
+        int thread = omp_get_thread_num();
+#pragma omp for schedule(dynamic, 1)
+        for (int64_t tile = 0; tile < tiles; tile++)
+            run_tile(gemm, tile, thread, c, a, b, bias);
+#pragma omp for schedule(static)
+        for (int64_t sum = 0; sum < sums; sum++)
+            run_sum(gemm, sum, c, bias);
+    }
+}
+
+/* Packing. */
+
+et_gemm_slab et_gemm_slab_of(const et_gemm *gemm, int64_t k, int64_t column)
+{
+    const et_gemm_grid *grid = &gemm->grid;
+    int64_t end = k / grid->piece_k * grid->piece_k + grid->piece_k;
+    int64_t depth = (end < gemm->shape.k ? end : gemm->shape.k) - k;
+    int64_t columns = gemm->shape.n - column;
+    return (et_gemm_slab){ .panels = gemm->panels,
+                           .dtype = gemm->type,
+                           .k = depth < grid->chunk_k ? depth : grid->chunk_k,
+                           .n = columns < grid->tile_n ? columns : grid->tile_n };
+}
+
+/* Only the last chunk and the last column tile are smaller than the first. */
+size_t et_gemm_slab_offset(const et_gemm *gemm, int64_t k, int64_t column)
+{
+    const et_gemm_grid *grid = &gemm->grid;
+    int64_t chunks = (gemm->shape.k - 1) / grid->chunk_k, last = chunks * grid->chunk_k;
+    et_gemm_slab full = et_gemm_slab_of(gemm, 0, 0), rest = et_gemm_slab_of(gemm, last, 0);
+    et_gemm_slab here = et_gemm_slab_of(gemm, 0, column);
+    size_t tile = (size_t)chunks * et_gemm_slab_size(&full) + et_gemm_slab_size(&rest);
+    return (size_t)(column / grid->tile_n) * tile +
+           (size_t)(k / grid->chunk_k) * et_gemm_slab_size(&here);
+}
+
+bool et_gemm_same_packing(const et_gemm *left, const et_gemm *right)
+{
+    return left->shape.k == right->shape.k && left->shape.n == right->shape.n &&
+           left->grid.tile_n == right->grid.tile_n && left->grid.chunk_k == right->grid.chunk_k &&
+           left->type == right->type && left->panels == right->panels;
+}
+
+size_t et_gemm_packed_size(const et_gemm *gemm)
+{
+    et_assert(gemm->shape.pack_b);
+    if (et_gemm_tiles(gemm) == 0)
+        return 0;
+    int64_t column = (gemm->grid.columns - 1) * gemm->grid.tile_n;
+    int64_t k = (gemm->shape.k - 1) / gemm->grid.chunk_k * gemm->grid.chunk_k;
+    et_gemm_slab last = et_gemm_slab_of(gemm, k, column);
+    return et_gemm_slab_offset(gemm, k, column) + et_gemm_slab_size(&last);
+}
+
+static void pack_slab(const et_gemm *gemm, int64_t index, void *packed, const void *from)
+{
+    int64_t column = index % gemm->grid.columns * gemm->grid.tile_n;
+    int64_t k = index / gemm->grid.columns * gemm->grid.chunk_k;
+    et_gemm_slab slab = et_gemm_slab_of(gemm, k, column);
+    et_stored stored = stored_b(gemm, &slab, from, k, column);
+    et_gemm_slab_fill(&slab, (char *)packed + et_gemm_slab_offset(gemm, k, column),
+                      gemm->cache->staging, &stored, gemm->shape.transpose_b);
+}
+
+void et_gemm_pack(const et_gemm *gemm, void *packed, const void *from)
+{
+    const et_gemm_grid *grid = &gemm->grid;
+    et_assert(gemm->shape.pack_b && grid->pieces == 1);
+    int64_t chunks = (gemm->shape.k + grid->chunk_k - 1) / grid->chunk_k;
+    int64_t slabs = grid->rows ? grid->columns * chunks : 0;
+#pragma omp parallel for schedule(dynamic, 1)                                                      \
+    num_threads(team_of(gemm->cache)) if (slabs > 1 && !omp_in_parallel())
+    for (int64_t index = 0; index < slabs; index++)
+        pack_slab(gemm, index, packed, from);
+}

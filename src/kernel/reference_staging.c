@@ -1,0 +1,70 @@
+#include <string.h>
+
+#include "base/assert.h"
+#include "kernel/reference.h"
+
+/* Element (i, j) of what is stored, 0 beyond it. */
+static double stored(const et_stored *from, int64_t i, int64_t j)
+{
+    bool inside = i < from->rows && j < from->columns;
+    return inside ? et_reference_load(from->data, i * from->stride + j, from->dtype) : 0;
+}
+
+static void rows(void *to, int64_t to_rows, int64_t to_columns, et_dtype dtype,
+                 const et_stored *from)
+{
+    for (int64_t i = 0; i < to_rows; i++)
+        for (int64_t j = 0; j < to_columns; j++)
+            et_reference_store(to, i * to_columns + j, stored(from, i, j), dtype);
+}
+
+static void across(void *to, int64_t to_rows, int64_t to_columns, et_dtype dtype,
+                   const et_stored *from)
+{
+    for (int64_t j = 0; j < to_rows; j++)
+        for (int64_t i = 0; i < to_columns; i++)
+            et_reference_store(to, j * to_columns + i, stored(from, i, j), dtype);
+}
+
+static void row_pairs(et_bf16 *to, int64_t to_rows, int64_t to_columns, const et_stored *from)
+{
+    for (int64_t i = 0; i < to_rows; i++)
+        for (int64_t j = 0; j < to_columns; j++)
+            et_reference_store(to, (i / 2 * to_columns + j) * 2 + i % 2, stored(from, i, j),
+                               ET_BF16);
+}
+
+static void pairs_across(et_bf16 *to, int64_t to_rows, int64_t to_columns, const et_stored *from)
+{
+    for (int64_t j = 0; j < to_rows; j++)
+        for (int64_t i = 0; i < to_columns; i++)
+            et_reference_store(to, (j / 2 * to_columns + i) * 2 + j % 2, stored(from, i, j),
+                               ET_BF16);
+}
+
+static double finished(const et_finish *how, const float *from, int64_t j)
+{
+    double sum = how->bias ? how->bias[j] : 0;
+    for (int64_t part = 0; part < how->parts; part++)
+        sum += from[part * how->part_stride + j];
+    return how->relu && !(sum > 0) ? 0 : sum;
+}
+
+static void finish(const et_finish *how, void *c, const float *from)
+{
+    for (int64_t i = 0; i < how->rows; i++)
+        for (int64_t j = 0; j < how->columns; j++) {
+            double value = finished(how, from + i * how->from_stride, j);
+            if (how->accumulate)
+                value += et_reference_load(c, i * how->c_stride + j, how->c);
+            et_reference_store(c, i * how->c_stride + j, value, how->c);
+        }
+}
+
+const et_staging et_reference_staging = {
+    .rows = rows,
+    .across = across,
+    .row_pairs = row_pairs,
+    .pairs_across = pairs_across,
+    .finish = finish,
+};

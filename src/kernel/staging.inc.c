@@ -1,0 +1,201 @@
+/* Staging for matrix products (staging.h). Everything across goes through V_LANES x V_LANES
+ * squares of 32-bit units in registers; a pair of bfloat16 is one unit. */
+
+ET_INLINE const void *stored_at(const et_stored *from, int64_t row, int64_t column)
+{
+    return (const char *)from->data +
+           (size_t)(row * from->stride + column) * (from->dtype == ET_BF16 ? 2 : 4);
+}
+
+/* One row of n elements, the rest of `width` zeroed. Whole vectors go four at a time: a panel's
+ * row is that wide on the widest CPUs. */
+ET_INLINE void stage_row(float *to, int64_t width, const void *from, int64_t n, et_dtype dtype)
+{
+    int64_t j = 0;
+    for (; j + 4 * V_LANES <= n; j += 4 * V_LANES)
+        ET_UNROLL
+    for (int k = 0; k < 4; k++)
+        v_store(to + j + k * V_LANES, v_read(from, j + k * V_LANES, dtype));
+    for (; j < width; j += V_LANES)
+        v_write_n(to, j, j < n ? v_read_n(from, j, n - j, dtype) : v_set(0.0f), width - j, ET_F32);
+}
+
+ET_INLINE void rows_float(float *to, int64_t to_rows, int64_t to_columns, const et_stored *from,
+                          et_dtype dtype)
+{
+    for (int64_t i = 0; i < from->rows; i++)
+        stage_row(to + i * to_columns, to_columns, stored_at(from, i, 0), from->columns, dtype);
+    for (int64_t i = from->rows; i < to_rows; i++)
+        stage_row(to + i * to_columns, to_columns, NULL, 0, dtype);
+}
+
+static void rows_bf16(et_bf16 *to, int64_t to_rows, int64_t to_columns, const et_stored *from)
+{
+    for (int64_t i = 0; i < to_rows; i++)
+        for (int64_t j = 0; j < to_columns; j += 2 * V_LANES) {
+            const int64_t n = i < from->rows ? from->columns - j : 0;
+            vf units = n > 0 ? v_load_units_n(stored_at(from, i, j), n) : v_set(0.0f);
+            v_store_units_n(to + i * to_columns + j, units, to_columns - j);
+        }
+}
+
+static void stage_rows(void *to, int64_t to_rows, int64_t to_columns, et_dtype dtype,
+                       const et_stored *from)
+{
+    et_assert(from->rows <= to_rows && from->columns <= to_columns);
+    if (dtype == ET_BF16)
+        rows_bf16(to, to_rows, to_columns, from);
+    else
+        ET_BY_DTYPE(from->dtype, rows_float, to, to_rows, to_columns, from);
+}
+
+/* The square of float32 or bfloat16 elements from (i, j) on, transposed; zeros beyond. */
+ET_INLINE void take_square(vf square[V_LANES], const et_stored *from, int64_t i, int64_t j,
+                           et_dtype dtype)
+{
+    const int64_t columns = from->columns - j;
+    ET_UNROLL
+    for (int r = 0; r < V_LANES; r++)
+        square[r] = i + r < from->rows && columns > 0
+                        ? v_read_n(stored_at(from, i + r, j), 0, columns, dtype)
+                        : v_set(0.0f);
+    v_transpose(square);
+}
+
+/* The same where the square is whole, and onto a whole one. */
+ET_INLINE void move_square(float *to, int64_t to_stride, const et_stored *from, int64_t i,
+                           int64_t j, et_dtype dtype)
+{
+    const void *x = from->data;
+    const int64_t at = i * from->stride + j;
+    vf square[V_LANES];
+    ET_UNROLL
+    for (int r = 0; r < V_LANES; r++)
+        square[r] = v_read(x, at + r * from->stride, dtype);
+    v_transpose(square);
+    ET_UNROLL
+    for (int r = 0; r < V_LANES; r++)
+        v_store(to + r * to_stride, square[r]);
+}
+
+ET_INLINE void across_float(float *to, int64_t to_rows, int64_t to_columns, const et_stored *from,
+                            et_dtype dtype)
+{
+    for (int64_t i = 0; i < to_columns; i += V_LANES)
+        for (int64_t j = 0; j < to_rows; j += V_LANES) {
+            if (i + V_LANES <= from->rows && j + V_LANES <= from->columns) {
+                move_square(to + j * to_columns + i, to_columns, from, i, j, dtype);
+                continue;
+            }
+            vf square[V_LANES];
+            take_square(square, from, i, j, dtype);
+            const int rows = to_rows - j < V_LANES ? (int)(to_rows - j) : V_LANES;
+            for (int r = 0; r < rows; r++)
+                v_store_n(to + (j + r) * to_columns + i, square[r], to_columns - i);
+        }
+}
+
+/* Lane c: elements (i, j + c) and (i + 1, j + c), those beyond from as zeros. */
+ET_INLINE vf row_pair(const et_stored *from, int64_t i, int64_t j)
+{
+    static const et_bf16 zeros[V_LANES] = { 0 };
+    const int64_t columns = from->columns - j;
+    if (i >= from->rows || columns <= 0)
+        return v_set(0.0f);
+    const et_bf16 *next = i + 1 < from->rows ? stored_at(from, i + 1, j) : zeros;
+    return v_load_pairs_n(stored_at(from, i, j), next, columns);
+}
+
+/* Units of two rows, transposed, are runs of 2 V_LANES elements. */
+static void across_bf16(et_bf16 *to, int64_t to_rows, int64_t to_columns, const et_stored *from)
+{
+    for (int64_t i = 0; i < to_columns; i += 2 * V_LANES)
+        for (int64_t j = 0; j < to_rows; j += V_LANES) {
+            vf square[V_LANES];
+            ET_UNROLL
+            for (int r = 0; r < V_LANES; r++)
+                square[r] = row_pair(from, i + 2 * r, j);
+            v_transpose(square);
+            const int rows = to_rows - j < V_LANES ? (int)(to_rows - j) : V_LANES;
+            ET_UNROLL
+            for (int r = 0; r < V_LANES; r++)
+                if (r < rows)
+                    v_store_units_n(to + (j + r) * to_columns + i, square[r], to_columns - i);
+        }
+}
+
+static void stage_across(void *to, int64_t to_rows, int64_t to_columns, et_dtype dtype,
+                         const et_stored *from)
+{
+    et_assert(from->rows <= to_columns && from->columns <= to_rows);
+    if (dtype == ET_BF16)
+        across_bf16(to, to_rows, to_columns, from);
+    else
+        ET_BY_DTYPE(from->dtype, across_float, to, to_rows, to_columns, from);
+}
+
+static void stage_row_pairs(et_bf16 *to, int64_t to_rows, int64_t to_columns, const et_stored *from)
+{
+    et_assert(from->rows <= to_rows && from->columns <= to_columns && to_rows % 2 == 0);
+    for (int64_t i = 0; i < to_rows; i += 2)
+        for (int64_t j = 0; j < to_columns; j += V_LANES)
+            v_store_units_n(to + i * to_columns + 2 * j, row_pair(from, i, j),
+                            2 * (to_columns - j));
+}
+
+static void stage_pairs_across(et_bf16 *to, int64_t to_rows, int64_t to_columns,
+                               const et_stored *from)
+{
+    et_assert(from->rows <= to_columns && from->columns <= to_rows && to_rows % 2 == 0);
+    for (int64_t i = 0; i < to_columns; i += V_LANES)
+        for (int64_t j = 0; j < to_rows; j += 2 * V_LANES) {
+            vf square[V_LANES];
+            const int64_t columns = from->columns - j;
+            ET_UNROLL
+            for (int r = 0; r < V_LANES; r++)
+                square[r] = i + r < from->rows && columns > 0
+                                ? v_load_units_n(stored_at(from, i + r, j), columns)
+                                : v_set(0.0f);
+            v_transpose(square);
+            const int64_t pairs = (to_rows - j) / 2;
+            ET_UNROLL
+            for (int r = 0; r < V_LANES; r++)
+                if (r < pairs)
+                    v_store_units_n(to + (j + 2 * r) * to_columns + 2 * i, square[r],
+                                    2 * (to_columns - i));
+        }
+}
+
+ET_INLINE void finish_row(const et_finish *how, void *c, const float *from, et_dtype dtype)
+{
+    for (int64_t j = 0; j < how->columns; j += V_LANES) {
+        const int64_t n = how->columns - j;
+        vf sum = v_read_n(from, j, n, ET_F32);
+        for (int64_t part = 1; part < how->parts; part++)
+            sum = sum + v_read_n(from + part * how->part_stride, j, n, ET_F32);
+        if (how->bias)
+            sum = sum + v_read_n(how->bias, j, n, ET_F32);
+        if (how->relu)
+            sum = v_max(sum, v_set(0.0f));
+        if (how->accumulate)
+            sum = sum + v_read_n(c, j, n, ET_F32);
+        v_write_n(c, j, sum, n, dtype);
+    }
+}
+
+static void stage_finish(const et_finish *how, void *c, const float *from)
+{
+    et_assert(how->parts >= 1 && !(how->accumulate && how->c != ET_F32));
+    const size_t row = (size_t)how->c_stride * (how->c == ET_BF16 ? 2 : 4);
+    for (int64_t i = 0; i < how->rows; i++)
+        ET_BY_DTYPE(how->c, finish_row, how, (char *)c + (size_t)i * row,
+                    from + i * how->from_stride);
+}
+
+static const et_staging staging = {
+    .rows = stage_rows,
+    .across = stage_across,
+    .row_pairs = stage_row_pairs,
+    .pairs_across = stage_pairs_across,
+    .finish = stage_finish,
+};
