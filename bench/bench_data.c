@@ -99,7 +99,7 @@ int main(int argc, char **argv)
             bench_check(et_encoded_open(&encoded, &paths, vocabulary, &options, cache, &error),
                         &error);
             double seconds = bench_lap(&since);
-            double tokens = (double)(encoded->source_tokens + encoded->target_tokens);
+            double tokens = (double)(encoded->sizes.source_tokens + encoded->sizes.target_tokens);
             printf("%-8s %lld pairs, %.0f sub-words in %.1f ms (%.2f M sub-words/s)\n",
                    encoded->from_cache ? "cached" : "encoded", (long long)encoded->pairs, tokens,
                    1e3 * seconds, 1e-6 * tokens / seconds);

@@ -50,12 +50,12 @@ et_encoded *bench_pairs_new(int64_t pairs, int32_t vocabulary)
         offsets[2 * i + 1] = offsets[2 * i] + (uint64_t)source;
         offsets[2 * i + 2] = offsets[2 * i + 1] + (uint64_t)target;
         lines[i] = (uint32_t)i;
-        encoded->source_tokens += source + 1;
-        encoded->target_tokens += target + 1;
-        if (source >= encoded->longest_source)
-            encoded->longest_source = source + 1;
-        if (target >= encoded->longest_target)
-            encoded->longest_target = target + 1;
+        encoded->sizes.source_tokens += source + 1;
+        encoded->sizes.target_tokens += target + 1;
+        if (source >= encoded->sizes.longest_source)
+            encoded->sizes.longest_source = source + 1;
+        if (target >= encoded->sizes.longest_target)
+            encoded->sizes.longest_target = target + 1;
     }
     uint16_t *pieces = et_alloc((size_t)offsets[2 * pairs], sizeof *pieces);
     if (!pieces)

@@ -195,7 +195,7 @@ static void say_data(training *t)
     et_strbuf counts = ET_STRBUF_INIT;
     et_corpus_counts_print(&facts.train->counts, &counts);
     say(t->progress, "data         %s; %s target sub-words%s", et_strbuf_text(&counts),
-        et_format_count(facts.train->target_tokens).text,
+        et_format_count(facts.train->sizes.target_tokens).text,
         facts.train->from_cache ? " (cached)" : "");
     et_strbuf_release(&counts);
     char trained[64] = "";

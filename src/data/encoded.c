@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "data/encoded_build.h"
 #include "data/encoded_file.h"
+#include "data/encoded_seen.h"
 #include "io/checksum.h"
 
 /* What an et_encoded owns besides what it shows. */
@@ -34,14 +35,9 @@ static int add_files(et_checksum_stream *stream, const et_strings *files, et_err
     return ET_OK;
 }
 
-/* All that the result depends on: text, vocabulary, filter, and how the two become a result. */
-static int content_key(uint64_t *key, const et_corpus_paths *paths, const et_vocabulary *vocabulary,
-                       const et_encoded_options *options, et_error *error)
+/* What the result depends on besides text: vocabulary, filter, and how they become a result. */
+static uint64_t facts_of(const et_vocabulary *vocabulary, const et_encoded_options *options)
 {
-    et_checksum_stream *stream;
-    int status = et_checksum_stream_open(&stream, error);
-    if (status)
-        return status;
     uint64_t facts[6] = { ET_ENCODED_VERSION,
                           et_vocabulary_checksum(vocabulary),
                           (uint64_t)options->max_seq_length,
@@ -49,7 +45,16 @@ static int content_key(uint64_t *key, const et_corpus_paths *paths, const et_voc
                           options->deduplicate,
                           options->keep_all };
     memcpy(&facts[3], &options->max_ratio, sizeof facts[3]);
-    et_checksum_stream_add(stream, facts, sizeof facts);
+    return et_checksum(facts, sizeof facts);
+}
+
+static int content_key(uint64_t *key, const et_corpus_paths *paths, uint64_t facts, et_error *error)
+{
+    et_checksum_stream *stream;
+    int status = et_checksum_stream_open(&stream, error);
+    if (status)
+        return status;
+    et_checksum_stream_add(stream, &facts, sizeof facts);
     status = add_files(stream, &paths->source, error);
     if (!status)
         status = add_files(stream, &paths->target, error);
@@ -62,23 +67,6 @@ static int content_key(uint64_t *key, const et_corpus_paths *paths, const et_voc
 
 /* ---- what is shown ---- */
 
-static int64_t larger(int64_t left, int64_t right)
-{
-    return left > right ? left : right;
-}
-
-static void measure(et_encoded *shown)
-{
-    for (int64_t i = 0; i < shown->pairs; i++) {
-        int64_t source = et_encoded_source_length(shown, i);
-        int64_t target = et_encoded_target_length(shown, i);
-        shown->source_tokens += source;
-        shown->target_tokens += target;
-        shown->longest_source = larger(shown->longest_source, source);
-        shown->longest_target = larger(shown->longest_target, target);
-    }
-}
-
 static void show(whole *self, const et_vocabulary *vocabulary, uint64_t key)
 {
     const et_encoded_parts *parts = &self->parts;
@@ -88,15 +76,21 @@ static void show(whole *self, const et_vocabulary *vocabulary, uint64_t key)
                                 .width = parts->width,
                                 .lines = parts->lines,
                                 .counts = parts->counts,
+                                .sizes = parts->sizes,
                                 .start = et_vocabulary_start(vocabulary),
                                 .eos = et_vocabulary_eos(vocabulary),
                                 .vocabulary_size = et_vocabulary_size(vocabulary),
                                 .key = key,
                                 .from_cache = self->mapping.data != NULL };
-    measure(&self->shown);
 }
 
 /* ---- cache or text ---- */
+
+static void use_mapping(whole *self, const et_mapping *mapping)
+{
+    self->mapping = *mapping;
+    et_encoded_file_parts(&self->parts, mapping->data);
+}
 
 /* Maps the cache if it holds this key. A damaged one is worth a warning, an outdated one not. */
 static bool map_cache(whole *self, const char *path, uint64_t key, uint32_t vocabulary_size)
@@ -119,9 +113,25 @@ static bool map_cache(whole *self, const char *path, uint64_t key, uint32_t voca
         et_mapping_close(&mapping);
         return false;
     }
-    self->mapping = mapping;
-    et_encoded_file_parts(&self->parts, mapping.data);
+    use_mapping(self, &mapping);
     return true;
+}
+
+/* Maps a cache that was found sound before, if nothing was written since; what is not as it
+ * should be is left to map_cache to say. */
+static bool map_seen(whole *self, const et_encoded_seen *seen, const char *path, uint64_t *key)
+{
+    size_t files[2] = { et_corpus_files(&self->paths, false)->count,
+                        et_corpus_files(&self->paths, true)->count };
+    et_mapping mapping;
+    if (!et_encoded_recall(seen, path, key) || et_mapping_open(&mapping, path, NULL))
+        return false;
+    bool sound = et_encoded_file_is_still_sound(&mapping, *key, files);
+    if (sound)
+        use_mapping(self, &mapping);
+    else
+        et_mapping_close(&mapping);
+    return sound;
 }
 
 static void write_cache(const whole *self, const char *path, uint64_t key)
@@ -141,11 +151,40 @@ static int read_text(whole *self, const et_vocabulary *vocabulary,
     uint64_t key_now;
     int status = et_encoded_build(&self->parts, &self->paths, vocabulary, options, error);
     if (!status)
-        status = content_key(&key_now, &self->paths, vocabulary, options, error);
+        status = content_key(&key_now, &self->paths, facts_of(vocabulary, options), error);
     if (!status && key_now != key)
         status = et_fail(error, ET_EDATA,
                          "%s: the text changed while it was read: start again when it is done",
                          et_corpus_files(&self->paths, false)->items[0]);
+    return status;
+}
+
+/* By content: the cache if it has this text, else the text. */
+static int open_content(whole *self, const et_vocabulary *vocabulary,
+                        const et_encoded_options *options, const char *cache_path, uint64_t *key,
+                        et_error *error)
+{
+    int status = content_key(key, &self->paths, facts_of(vocabulary, options), error);
+    if (status || map_cache(self, cache_path, *key, (uint32_t)et_vocabulary_size(vocabulary)))
+        return status;
+    status = read_text(self, vocabulary, options, *key, error);
+    if (!status)
+        write_cache(self, cache_path, *key);
+    return status;
+}
+
+static int open_any(whole *self, const et_vocabulary *vocabulary, const et_encoded_options *options,
+                    const char *cache_path, uint64_t *key, et_error *error)
+{
+    uint64_t facts = facts_of(vocabulary, options);
+    et_encoded_seen before, after;
+    bool seen = cache_path && et_encoded_look(&before, facts, &self->paths, cache_path);
+    if (seen && map_seen(self, &before, cache_path, key))
+        return ET_OK;
+    int status = open_content(self, vocabulary, options, cache_path, key, error);
+    if (!status && seen && self->mapping.data &&
+        et_encoded_look(&after, facts, &self->paths, cache_path) && after.stamp == before.stamp)
+        et_encoded_note(&before, cache_path, *key);
     return status;
 }
 
@@ -160,12 +199,7 @@ int et_encoded_open(et_encoded **out, const et_corpus_paths *paths, const et_voc
     self->paths = *paths;
     int status = et_corpus_paths_check(paths, error);
     if (!status)
-        status = content_key(&key, paths, vocabulary, options, error);
-    if (!status && !map_cache(self, cache_path, key, (uint32_t)et_vocabulary_size(vocabulary))) {
-        status = read_text(self, vocabulary, options, key, error);
-        if (!status)
-            write_cache(self, cache_path, key);
-    }
+        status = open_any(self, vocabulary, options, cache_path, &key, error);
     if (status) {
         et_encoded_close(&self->shown);
         return status;

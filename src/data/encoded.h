@@ -4,7 +4,9 @@
  *
  * The cache is keyed by content: the bytes of the text files, of the vocabulary, and the
  * filter. It is a cache: one that does not fit is made anew, one that is damaged too, with a
- * warning; one that can't be written is a warning and nothing else. Layout: encoded.c.
+ * warning; one that can't be written is a warning and nothing else. Text and cache are read to
+ * find the key and the cache sound, unless nothing was written since that was done
+ * (encoded_seen.h). Layout: encoded_file.h.
  *
  *     et_encoded *encoded;
  *     et_encoded_options options = ET_ENCODED_OPTIONS_INIT;
@@ -30,6 +32,12 @@ typedef struct et_encoded_options {
         64, 0, false, false                                                                        \
     }
 
+/* Tokens of all pairs, and of the longest sentences; EOS counted. */
+typedef struct et_encoded_sizes {
+    int64_t source_tokens, target_tokens;
+    int64_t longest_source, longest_target;
+} et_encoded_sizes;
+
 /* Members may be read; use the functions below for what they mean. */
 typedef struct et_encoded {
     int64_t pairs;           /* kept */
@@ -39,9 +47,8 @@ typedef struct et_encoded {
     int width;               /* bytes of a piece: 2, or 4 for vocabularies above 65,536 */
     const uint32_t *lines;   /* [pairs]: index of the pair in the corpus, from 0 */
     et_corpus_counts counts;
-    int64_t source_tokens, target_tokens;   /* of all pairs, EOS counted */
-    int64_t longest_source, longest_target; /* tokens of one sentence, EOS counted */
-    int32_t start, eos;                     /* ids of the vocabulary's symbols */
+    et_encoded_sizes sizes;
+    int32_t start, eos; /* ids of the vocabulary's symbols */
     int32_t vocabulary_size;
     uint64_t key; /* of text, vocabulary and filter */
     bool from_cache;

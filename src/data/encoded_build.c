@@ -341,7 +341,28 @@ int et_encoded_build(et_encoded_parts *out, const et_corpus_paths *paths,
     et_corpus_close(corpus);
     if (status)
         et_encoded_parts_release(out);
+    else
+        out->sizes = et_encoded_measure(out);
     return status;
+}
+
+static int64_t larger(int64_t left, int64_t right)
+{
+    return left > right ? left : right;
+}
+
+et_encoded_sizes et_encoded_measure(const et_encoded_parts *parts)
+{
+    et_encoded_sizes sizes = { 0 };
+    for (int64_t i = 0; i < parts->pairs; i++) {
+        const uint64_t *at = parts->offsets + 2 * i;
+        int64_t source = (int64_t)(at[1] - at[0]) + 1, target = (int64_t)(at[2] - at[1]) + 1;
+        sizes.source_tokens += source;
+        sizes.target_tokens += target;
+        sizes.longest_source = larger(sizes.longest_source, source);
+        sizes.longest_target = larger(sizes.longest_target, target);
+    }
+    return sizes;
 }
 
 void et_encoded_parts_release(et_encoded_parts *parts)

@@ -15,7 +15,11 @@ typedef struct et_encoded_parts {
     uint64_t piece_count;
     int width;
     et_corpus_counts counts;
+    et_encoded_sizes sizes;
 } et_encoded_parts;
+
+/* The sizes, from offsets and pairs. */
+et_encoded_sizes et_encoded_measure(const et_encoded_parts *parts);
 
 /* ET_EDATA: bad text, or nothing left. On failure out is released. */
 int et_encoded_build(et_encoded_parts *out, const et_corpus_paths *paths,

@@ -1,6 +1,7 @@
 #include "data/encoded_file.h"
 
 #include <stddef.h>
+#include <string.h>
 
 #include "io/checksum.h"
 
@@ -26,7 +27,8 @@ void et_encoded_file_parts(et_encoded_parts *parts, const void *file)
     *parts = (et_encoded_parts){ .pairs = head->pairs,
                                  .piece_count = head->pieces,
                                  .width = (int)head->width,
-                                 .counts = head->counts };
+                                 .counts = head->counts,
+                                 .sizes = head->sizes };
     parts->offsets = (uint64_t *)at;
     at += offset_count(head->pairs) * sizeof(uint64_t);
     parts->file_lines[0] = (int64_t *)at;
@@ -111,7 +113,16 @@ const char *et_encoded_file_fault(const et_mapping *mapping, uint64_t key, const
         return "offsets";
     if (!ids_are_below(&parts, vocabulary_size))
         return "ids";
-    return lines_are_below(&parts, files) ? NULL : "lines";
+    if (!lines_are_below(&parts, files))
+        return "lines";
+    et_encoded_sizes sizes = et_encoded_measure(&parts);
+    return memcmp(&sizes, &head->sizes, sizeof sizes) ? "sizes" : NULL;
+}
+
+bool et_encoded_file_is_still_sound(const et_mapping *mapping, uint64_t key, const size_t files[2])
+{
+    const et_encoded_header *head = mapping->data;
+    return header_is_sound(mapping) && head->key == key && size_is_sound(mapping, files);
 }
 
 /* ---- writing ---- */
@@ -152,6 +163,7 @@ static int make_header(et_encoded_header *head, const et_encoded_parts *parts, u
                                  .source_files = files[0],
                                  .target_files = files[1],
                                  .counts = parts->counts,
+                                 .sizes = parts->sizes,
                                  .payload = et_checksum_stream_value(stream) };
     head->header_checksum = et_checksum(head, offsetof(et_encoded_header, header_checksum));
     et_checksum_stream_close(stream);

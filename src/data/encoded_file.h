@@ -19,7 +19,7 @@
 #include "data/encoded_build.h"
 
 #define ET_ENCODED_MAGIC   0x3172696150757445u /* "EtuPair1" in little-endian bytes */
-#define ET_ENCODED_VERSION 1u
+#define ET_ENCODED_VERSION 2u
 
 typedef struct et_encoded_header {
     uint64_t magic;
@@ -31,7 +31,7 @@ typedef struct et_encoded_header {
     uint64_t source_files, target_files;
     et_corpus_counts counts;
     uint64_t payload; /* checksum of all that follows the header */
-    uint64_t reserved[4];
+    et_encoded_sizes sizes;
     uint64_t header_checksum; /* of what stands before it */
 } et_encoded_header;
 
@@ -42,6 +42,9 @@ void et_encoded_file_parts(et_encoded_parts *parts, const void *file);
  * header and holds key; only then is the rest looked at. files: of each side. */
 const char *et_encoded_file_fault(const et_mapping *mapping, uint64_t key, const size_t files[2],
                                   uint32_t vocabulary_size, bool *current);
+
+/* The same for a file that was found sound and has not been written since: its header alone. */
+bool et_encoded_file_is_still_sound(const et_mapping *mapping, uint64_t key, const size_t files[2]);
 
 /* Writes path atomically. */
 int et_encoded_file_write(const et_encoded_parts *parts, uint64_t key, const size_t files[2],

@@ -283,8 +283,8 @@ static int check_budgets(const pair_iterator *self, et_error *error)
 {
     const et_encoded *encoded = self->encoded;
     const et_pair_shape *shape = &self->source.shape;
-    if (encoded->longest_source <= shape->source_budget &&
-        encoded->longest_target <= shape->target_budget)
+    if (encoded->sizes.longest_source <= shape->source_budget &&
+        encoded->sizes.longest_target <= shape->target_budget)
         return ET_OK;
     int64_t pair = 0;
     while (et_encoded_source_length(encoded, pair) <= shape->source_budget &&
@@ -299,8 +299,8 @@ static int64_t automatic_pool(const pair_iterator *self)
 {
     const et_encoded *encoded = self->encoded;
     const et_pair_shape *shape = &self->source.shape;
-    double source = (double)encoded->source_tokens / (double)shape->source_budget;
-    double target = (double)encoded->target_tokens / (double)shape->target_budget;
+    double source = (double)encoded->sizes.source_tokens / (double)shape->source_budget;
+    double target = (double)encoded->sizes.target_tokens / (double)shape->target_budget;
     double batches = source > target ? source : target;
     int64_t size = (int64_t)((double)encoded->pairs * POOL_BATCHES / batches);
     return size > POOL_MIN ? size : POOL_MIN;

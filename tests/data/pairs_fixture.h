@@ -32,12 +32,12 @@ static inline et_encoded make_encoded(int64_t pairs)
     for (int64_t i = 0; i < pairs; i++) {
         int64_t source = et_encoded_source_length(&encoded, i);
         int64_t target = et_encoded_target_length(&encoded, i);
-        encoded.source_tokens += source;
-        encoded.target_tokens += target;
-        if (source > encoded.longest_source)
-            encoded.longest_source = source;
-        if (target > encoded.longest_target)
-            encoded.longest_target = target;
+        encoded.sizes.source_tokens += source;
+        encoded.sizes.target_tokens += target;
+        if (source > encoded.sizes.longest_source)
+            encoded.sizes.longest_source = source;
+        if (target > encoded.sizes.longest_target)
+            encoded.sizes.longest_target = target;
     }
     return encoded;
 }

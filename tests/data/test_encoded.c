@@ -36,10 +36,10 @@ static void assert_same(const et_encoded *left, const et_encoded *right)
     assert_int_equal(left->pairs, right->pairs);
     assert_int_equal(left->width, right->width);
     assert_int_equal(left->key, right->key);
-    assert_int_equal(left->longest_source, right->longest_source);
-    assert_int_equal(left->longest_target, right->longest_target);
-    assert_int_equal(left->source_tokens, right->source_tokens);
-    assert_int_equal(left->target_tokens, right->target_tokens);
+    assert_int_equal(left->sizes.longest_source, right->sizes.longest_source);
+    assert_int_equal(left->sizes.longest_target, right->sizes.longest_target);
+    assert_int_equal(left->sizes.source_tokens, right->sizes.source_tokens);
+    assert_int_equal(left->sizes.target_tokens, right->sizes.target_tokens);
     assert_memory_equal(&left->counts, &right->counts, sizeof left->counts);
     assert_memory_equal(left->offsets, right->offsets, (2 * (size_t)left->pairs + 1) * 8);
     assert_memory_equal(left->lines, right->lines, (size_t)left->pairs * 4);
@@ -115,8 +115,8 @@ static void test_encoded__filter(void **state)
         assert_memory_equal(&encoded->counts, &cases[i].counts, sizeof cases[i].counts);
         assert_int_equal(encoded->pairs, cases[i].counts.kept);
         if (cases[i].options.max_seq_length) {
-            assert_true(encoded->longest_source <= cases[i].options.max_seq_length);
-            assert_true(encoded->longest_target <= cases[i].options.max_seq_length);
+            assert_true(encoded->sizes.longest_source <= cases[i].options.max_seq_length);
+            assert_true(encoded->sizes.longest_target <= cases[i].options.max_seq_length);
         }
         et_encoded_close(encoded);
     }
@@ -316,6 +316,38 @@ static void test_encoded__cache(void **state)
     et_vocabulary_close(other);
 }
 
+/* A cache that was checked is opened by what the system says of the files, and is the same; with
+ * another filter it is not. */
+static void test_encoded__seen(void **state)
+{
+    fixture *f = *state;
+    parallel p;
+    parallel_write(&p, f, 300, 8);
+    et_vocabulary *vocabulary = train_vocabulary(&p.paths, ET_VOCABULARY_BPE, 200);
+    const char *cache = fixture_path(f, "seen.cache"), *note = fixture_path(f, "seen.cache.seen");
+    et_encoded *made = open_encoded(&p.paths, vocabulary, &any, cache);
+    f->logged = 0;
+    sleep(3); /* until files are old enough to be noted */
+    for (int start = 0; start < 3; start++) {
+        assert_int_equal(et_file_exists(note), start > 0);
+        et_encoded *again = open_encoded(&p.paths, vocabulary, &any, cache);
+        assert_true(again->from_cache);
+        assert_same(made, again);
+        et_encoded_close(again);
+    }
+    et_encoded_options shorter = { .max_seq_length = 20 };
+    et_encoded *other = open_encoded(&p.paths, vocabulary, &shorter, cache);
+    assert_false(other->from_cache);
+    et_encoded_close(other);
+    other = open_encoded(&p.paths, vocabulary, &any, cache);
+    assert_false(other->from_cache);
+    assert_same(made, other);
+    assert_int_equal(f->logged, 0);
+    et_encoded_close(other);
+    et_encoded_close(made);
+    et_vocabulary_close(vocabulary);
+}
+
 static char *read_whole(const char *path, size_t *length)
 {
     char *bytes;
@@ -415,6 +447,8 @@ static void test_encoded__hostile_cache(void **state)
         { offsets + 40 * 8, 8, 0 },
         { lines, 4, 20 },
         { lines + 20 * 4, 2, 40 },
+        { offsetof(et_encoded_header, sizes.source_tokens), 8, 1 },
+        { offsetof(et_encoded_header, sizes.longest_target), 8, 1 },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char *copy = malloc(length);
@@ -484,6 +518,7 @@ int main(void)
         cmocka_unit_test(test_encoded__nothing_left),
         cmocka_unit_test(test_encoded__threads),
         cmocka_unit_test(test_encoded__out_of_memory),
+        cmocka_unit_test(test_encoded__seen),
         cmocka_unit_test(test_encoded__cache),
         cmocka_unit_test(test_encoded__damaged_cache),
         cmocka_unit_test(test_encoded__hostile_cache),

@@ -1,0 +1,107 @@
+#include "data/encoded_seen.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "io/checksum.h"
+
+#define MAGIC          UINT64_C(0x316e656573757445) /* "Etuseen1" in little-endian bytes */
+#define SETTLE_SECONDS 2
+
+/* The whole of the small file, in the machine's byte order. */
+typedef struct note {
+    uint64_t magic, stamp, key;
+    uint64_t checksum; /* of what stands before it */
+} note;
+
+/* What the system says of one file. A write changes the second time and nobody can set it. */
+typedef struct facts {
+    uint64_t device, inode, length;
+    int64_t modified[2], changed[2]; /* seconds, nanoseconds */
+} facts;
+
+static uint64_t checksum_of(const note *kept)
+{
+    return et_checksum(kept, offsetof(note, checksum));
+}
+
+static bool look_at(et_encoded_seen *seen, const char *path, et_checksum_stream *stream)
+{
+    struct stat status;
+    if (stat(path, &status) || !S_ISREG(status.st_mode))
+        return false;
+    facts one = { (uint64_t)status.st_dev,
+                  (uint64_t)status.st_ino,
+                  (uint64_t)status.st_size,
+                  { status.st_mtim.tv_sec, status.st_mtim.tv_nsec },
+                  { status.st_ctim.tv_sec, status.st_ctim.tv_nsec } };
+    et_checksum_stream_add(stream, &one, sizeof one);
+    if (status.st_ctim.tv_sec > time(NULL) - SETTLE_SECONDS)
+        seen->settled = false;
+    return true;
+}
+
+static bool look_at_all(et_encoded_seen *seen, const et_strings *files, et_checksum_stream *stream)
+{
+    uint64_t count = files->count;
+    et_checksum_stream_add(stream, &count, sizeof count);
+    for (size_t i = 0; i < files->count; i++)
+        if (!look_at(seen, files->items[i], stream))
+            return false;
+    return true;
+}
+
+bool et_encoded_look(et_encoded_seen *seen, uint64_t key_facts, const et_corpus_paths *paths,
+                     const char *cache_path)
+{
+    et_checksum_stream *stream;
+    *seen = (et_encoded_seen){ .settled = true };
+    if (et_checksum_stream_open(&stream, NULL))
+        return false;
+    et_checksum_stream_add(stream, &key_facts, sizeof key_facts);
+    bool all = look_at_all(seen, &paths->source, stream) &&
+               look_at_all(seen, &paths->target, stream) &&
+               look_at_all(seen, &paths->tsv, stream) && look_at(seen, cache_path, stream);
+    seen->stamp = et_checksum_stream_value(stream);
+    et_checksum_stream_close(stream);
+    return all;
+}
+
+static int open_note(const char *cache_path, int flags)
+{
+    et_arena arena = ET_ARENA_INIT;
+    const char *path = et_arena_printf(&arena, "%s.seen", cache_path);
+    int fd = path ? open(path, flags | O_CLOEXEC | O_NOCTTY, 0666) : -1;
+    et_arena_release(&arena);
+    return fd;
+}
+
+bool et_encoded_recall(const et_encoded_seen *seen, const char *cache_path, uint64_t *key)
+{
+    note kept = { 0 };
+    int fd = open_note(cache_path, O_RDONLY);
+    if (fd < 0)
+        return false;
+    bool whole = read(fd, &kept, sizeof kept) == (ssize_t)sizeof kept;
+    close(fd);
+    *key = kept.key;
+    return whole && kept.magic == MAGIC && kept.checksum == checksum_of(&kept) &&
+           kept.stamp == seen->stamp;
+}
+
+void et_encoded_note(const et_encoded_seen *seen, const char *cache_path, uint64_t key)
+{
+    note kept = { MAGIC, seen->stamp, key, 0 };
+    kept.checksum = checksum_of(&kept);
+    int fd = seen->settled ? open_note(cache_path, O_WRONLY | O_CREAT | O_TRUNC) : -1;
+    if (fd < 0)
+        return;
+    ssize_t written = write(fd, &kept, sizeof kept); /* half a note is none: its checksum */
+    (void)written;
+    close(fd);
+}
