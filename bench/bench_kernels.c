@@ -44,8 +44,8 @@ static void bench_norm(const et_kernels *k, problem *p)
 
 static void bench_norm_grad(const et_kernels *k, problem *p)
 {
-    k->layer_norm_grad(p->out, p->c, p->d, p->scratch, p->y, p->x, p->lse, p->a, p->rows, p->width,
-                       p->dtype);
+    k->layer_norm_grad(p->out, p->c, p->d, NULL, p->scratch, p->y, p->x, p->lse, p->a, p->b,
+                       p->rows, p->width, p->dtype);
 }
 
 static void bench_column_sum(const et_kernels *k, problem *p)

@@ -1,6 +1,6 @@
 /* One training step of a translation model, as the trainer does it, and where its time goes.
  *
- *     bench_step tiny|base float32|bfloat16 [STEPS]
+ *     bench_step tiny|base float32|bfloat16 [STEPS [none|cheap|feed_forward]]
  *
  * Batches of 4,096 tokens a side of made pairs, 10,000 pieces, dropout and Adam as the
  * experiment has them. The roof is the time of the model's matrix products alone (attention's
@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "bench.h"
@@ -77,10 +78,17 @@ static step_result time_steps(bench_model *model, int steps)
     return result;
 }
 
+static et_recompute recompute_named(const char *name)
+{
+    return !strcmp(name, "none")           ? ET_RECOMPUTE_NONE
+           : !strcmp(name, "feed_forward") ? ET_RECOMPUTE_MARKED
+                                           : ET_RECOMPUTE_CHEAP;
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 3) {
-        fprintf(stderr, "usage: bench_step tiny|base float32|bfloat16 [STEPS]\n");
+        fprintf(stderr, "usage: bench_step tiny|base float32|bfloat16 [STEPS [RECOMPUTE]]\n");
         return 2;
     }
     int steps = argc > 3 ? atoi(argv[3]) : 20;
@@ -91,7 +99,8 @@ int main(int argc, char **argv)
     static bench_model model;
     static bench_kinds kinds;
     bench_print_machine();
-    bench_model_open(&model, argv[1], bench_dtype(argv[2]));
+    bench_model_open(&model, argv[1], bench_dtype(argv[2]),
+                     recompute_named(argc > 4 ? argv[4] : "cheap"));
     step_result result = time_steps(&model, steps);
     bench_kinds_time(&kinds, &model, steps < BENCH_RUNS_MAX ? steps : BENCH_RUNS_MAX);
     add_others(&kinds, &model);

@@ -46,7 +46,9 @@ static et_node *add_loss(bench_model *model, et_scope *scope)
 
 static void make_plan(bench_model *model, et_error *error)
 {
-    et_graph_options options = { .training = true, .act = model->act };
+    et_graph_options options = { .training = true,
+                                 .act = model->act,
+                                 .recompute = model->recompute };
     double since = 0;
     bench_lap(&since);
     bench_check(et_graph_new(&model->graph, model->params, &options, error), error);
@@ -81,11 +83,11 @@ static void make_batches(bench_model *model, et_error *error)
     et_plan_bind(model->plan, "target_labels", batch->target_labels);
 }
 
-void bench_model_open(bench_model *model, const char *name, et_dtype act)
+void bench_model_open(bench_model *model, const char *name, et_dtype act, et_recompute recompute)
 {
     et_error error = ET_ERROR_INIT;
     char experiment[64];
-    *model = (bench_model){ .task = { &made_class }, .act = act };
+    *model = (bench_model){ .task = { &made_class }, .act = act, .recompute = recompute };
     snprintf(experiment, sizeof experiment, "translation/%s", name);
     bench_check(et_experiment_begin(&model->experiment, experiment, &error), &error);
     bench_check(et_device_open(&model->device, &error), &error);

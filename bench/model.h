@@ -15,6 +15,7 @@ typedef struct bench_model {
     et_task task; /* what the step takes batches from; first member */
     et_experiment experiment;
     et_dtype act;
+    et_recompute recompute;
     et_params *params;
     et_device *device;
     et_graph *graph;
@@ -29,7 +30,7 @@ typedef struct bench_model {
 } bench_model;
 
 /* name: "tiny" or "base", the experiments translation/tiny and translation/base. */
-void bench_model_open(bench_model *model, const char *name, et_dtype act);
+void bench_model_open(bench_model *model, const char *name, et_dtype act, et_recompute recompute);
 void bench_model_close(bench_model *model);
 
 /* Bytes planned: parameters with all that belongs to them, packed weights, arena. */

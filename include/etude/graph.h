@@ -23,14 +23,22 @@ typedef struct et_graph et_graph;
 typedef struct et_node et_node;
 typedef struct et_scope et_scope;
 
+/* What derivatives compute again instead of keeping it from the forward pass. Equal bits. */
+typedef enum et_recompute {
+    ET_RECOMPUTE_NONE,
+    ET_RECOMPUTE_CHEAP,  /* what costs a pass over memory at most: norms, activations */
+    ET_RECOMPUTE_MARKED, /* and nodes marked by et_recomputable */
+} et_recompute;
+
 typedef struct et_graph_options {
     bool training; /* dropout acts; derivatives may be asked for */
     et_dtype act;  /* ET_F32 or ET_BF16: type of activations and of products' inputs */
+    et_recompute recompute;
 } et_graph_options;
 
 #define ET_GRAPH_OPTIONS_INIT                                                                      \
     {                                                                                              \
-        false, ET_F32                                                                              \
+        false, ET_F32, ET_RECOMPUTE_CHEAP                                                          \
     }
 
 /* A graph over a parameter store, which it declares into and must not outlive. */
@@ -141,6 +149,9 @@ ET_API et_node *et_vocabulary_loss(et_node *h, et_node *table, et_node *labels, 
 ET_API et_node *et_softmax_loss(et_node *logits, et_node *labels, float smoothing);
 
 /* ---- derivatives ---- */
+
+/* Marks a node that is large for the work that makes it; returns it. See ET_RECOMPUTE_MARKED. */
+ET_API et_node *et_recomputable(et_node *node);
 
 /* Adds the nodes of d(loss)/d(parameter) for every parameter that loss depends on. loss is a
  * scalar (or a vocabulary or softmax loss, whose first sum is meant). Once per graph. */

@@ -22,8 +22,9 @@ ET_API et_node *et_activate(et_node *x, et_activation activation);
 typedef struct et_dense_options {
     bool no_bias;
     et_activation activation;
-    float init_limit; /* weights uniform in [-limit, limit); 0: Glorot's limit */
-    int64_t row_tile; /* see et_matmul_options */
+    float init_limit;  /* weights uniform in [-limit, limit); 0: Glorot's limit */
+    int64_t row_tile;  /* see et_matmul_options */
+    bool recomputable; /* what it adds is marked: see et_recomputable */
 } et_dense_options;
 
 /* act(x W + b): scope/weight [in, units] and scope/bias [units]. */

@@ -149,6 +149,7 @@ static int open_training(training *t, const char *directory, et_error *error)
     et_run_options options = { .model_dir = directory,
                                .trainer = &e->trainer,
                                .act = act,
+                               .recompute = (et_recompute)e->runtime.recompute,
                                .seed = (uint64_t)e->runtime.seed,
                                .device = t->device,
                                .params = t->params,

@@ -1,7 +1,10 @@
 /* Nodes to steps. Every reachable node that computes becomes a step, but element-wise nodes of
  * one shape join the step of an element-wise node they read, if that can be run at the later
  * place: nobody outside the chain may read a member before the chain's last member. A chain
- * runs where its last member stands. */
+ * runs where its last member stands.
+ *
+ * What was recomputed is no chain with what reads it: members hand on numbers that were not yet
+ * rounded, and the reader is to find those that the forward pass had stored. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -124,6 +127,8 @@ static void find_chain(chains *c, const et_node *node)
         const et_node *input = node->input[i];
         int chain = c->of[input->id];
         if (chain < 0 || !et_shape_equal(et_node_shape(input), et_node_shape(node)))
+            continue;
+        if (input->attributes.again != node->attributes.again)
             continue;
         if (may_join(c, chain, node)) {
             c->of[node->id] = chain;

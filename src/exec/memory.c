@@ -105,6 +105,45 @@ static void join_lives(et_plan *plan)
     }
 }
 
+/* ---- in place --------------------------------------------------------------------------- */
+
+/* Whether step s, which writes out, may write it where its input in lies, which nobody reads any
+ * more: both of one size, and nothing else in that memory is wanted later. */
+static bool can_overwrite(const et_plan *plan, int s, int out, int in)
+{
+    const et_plan_value *to = &plan->values[out], *from = &plan->values[in];
+    const et_plan_value *root = &plan->values[owner(plan, in)];
+    return to->place == PLACE_ARENA && to->alias < 0 && to->written == s && to->last_read > s &&
+           root->place == PLACE_ARENA && root->written < s && root->last_read == s &&
+           from->tensor.dtype == to->tensor.dtype &&
+           et_shape_equal(from->tensor.shape, to->tensor.shape);
+}
+
+static void overwrite(et_plan *plan, int s, int out, int in)
+{
+    if (!can_overwrite(plan, s, out, in))
+        return;
+    plan->values[out].alias = in;
+    plan->values[owner(plan, in)].last_read = plan->values[out].last_read;
+}
+
+/* Kernels that allow it: element-wise programs, each output in any input's place; the norm's
+ * derivative, dx in dy's and the norm's result in x's. */
+static void work_in_place(et_plan *plan)
+{
+    for (int s = 0; s < plan->step_count; s++) {
+        const et_plan_step *step = &plan->steps[s];
+        bool norm = step->node->op == ET_OP_LAYER_NORM_GRAD;
+        for (int k = 0; k < step->out_count && et_op_is_elementwise(step->node->op); k++)
+            for (int i = 0; i < step->in_count; i++)
+                overwrite(plan, s, step->out[k], step->in[i]);
+        if (norm)
+            overwrite(plan, s, step->out[0], step->in[0]);
+        if (norm && step->out_count > 3)
+            overwrite(plan, s, step->out[3], step->in[1]);
+    }
+}
+
 /* ---- tenants ---------------------------------------------------------------------------- */
 
 /* Who wants room in the arena, from one step to another, both included. */
@@ -243,6 +282,8 @@ int et_plan_place(et_plan *plan, et_error *error)
     drop_unread(plan);
     alias_bases(plan);
     join_lives(plan);
+    if (plan->options.reuse)
+        work_in_place(plan);
     status = assign_offsets(plan, error);
     if (!status)
         status = make_arena(plan, error);

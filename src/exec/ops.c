@@ -183,9 +183,12 @@ static int prepare_LAYER_NORM_GRAD(et_plan *plan, et_plan_step *step, et_error *
 static void run_LAYER_NORM_GRAD(const et_plan *plan, const et_plan_step *step)
 {
     const et_tensor *x = in_tensor(plan, step, 1);
+    bool again = step->node->results > 3;
     kernels(plan)->layer_norm_grad(out(plan, step, 0), out(plan, step, 1), out(plan, step, 2),
-                                   scratch(plan), in(plan, step, 0), x->data, in(plan, step, 2),
-                                   in(plan, step, 3), rows_of(x), width_of(x), x->dtype);
+                                   again ? out(plan, step, 3) : NULL, scratch(plan),
+                                   in(plan, step, 0), x->data, in(plan, step, 2), in(plan, step, 3),
+                                   again ? in(plan, step, 4) : NULL, rows_of(x), width_of(x),
+                                   x->dtype);
 }
 
 /* ---- embedding -------------------------------------------------------------------------- */

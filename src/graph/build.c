@@ -157,6 +157,13 @@ et_node *et_dropout(et_scope *scope, et_node *x, float rate)
     return et_node_add(graph, ET_OP_DROPOUT, name, &x, 1, &attributes);
 }
 
+/* A mark and no node: what it is for is decided when derivatives are asked for. */
+et_node *et_recomputable(et_node *node)
+{
+    node->attributes.recomputable = true;
+    return node;
+}
+
 /* bias NULL: two inputs, not three with a hole. */
 et_node *et_matmul(et_node *a, et_node *b, et_node *bias, const et_matmul_options *options)
 {

@@ -13,7 +13,8 @@
  *   (2) of[i] stays NULL for a node without a parameter behind it: ids, labels, offsets and
  *       what is computed from them alone;
  *   (3) a rule reads forward nodes and adds new ones behind them; of and needed have entries
- *       for the forward ones only, so derivatives of derivatives are not asked for.
+ *       for the forward ones only, so derivatives of derivatives are not asked for;
+ *   (4) a rule reads a forward value through value(), which may have it made again.
  *
  * Example, loss = sum(w x + b): SUM gives FILL(one), the shape of the product; MATMUL with
  * its bias gives x^T FILL to w and COLUMN_SUM(FILL) to b, and nothing to x, an input.
@@ -23,12 +24,20 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "graph/graph.h"
+#include "graph/remake.h"
+
+/* A product whose weight gradient waits until the norm that it reads is made again. */
+typedef struct waiting {
+    et_node *product, *dy;
+} waiting;
 
 typedef struct gradients {
     et_graph *graph;
-    et_node **of; /* [count]: d(loss)/d(node), NULL: none yet */
-    bool *needed; /* [count]: whether a parameter stands behind the node */
-    int count;    /* nodes of the forward graph */
+    et_node **of;     /* [count]: d(loss)/d(node), NULL: none yet */
+    bool *needed;     /* [count]: whether a parameter stands behind the node */
+    waiting *waiting; /* [count]: by norm */
+    int count;        /* nodes of the forward graph */
+    et_remake remake;
 } gradients;
 
 /* Nodes made here (id from count on) are never differentiated again. */
@@ -50,6 +59,12 @@ static void give(gradients *g, et_node *node, et_node *gradient)
         *known = gradient;
     else
         *known = et_add(*known, gradient);
+}
+
+/* The value of a forward node, for a derivative. */
+static et_node *value(gradients *g, et_node *node)
+{
+    return et_remake_value(&g->remake, node);
 }
 
 static et_node *binary(et_op op, et_node *a, et_node *b)
@@ -121,9 +136,9 @@ static void grad_SUB(gradients *g, et_node *node, et_node *dy)
 static void grad_MUL(gradients *g, et_node *node, et_node *dy)
 {
     if (is_needed(g, node->input[0]))
-        give(g, node->input[0], et_mul(dy, node->input[1]));
+        give(g, node->input[0], et_mul(dy, value(g, node->input[1])));
     if (is_needed(g, node->input[1]))
-        give(g, node->input[1], et_mul(dy, node->input[0]));
+        give(g, node->input[1], et_mul(dy, value(g, node->input[0])));
 }
 
 /* y = c x: dx = c dy. */
@@ -143,32 +158,32 @@ static void grad_BIAS(gradients *g, et_node *node, et_node *dy)
 /* y = max(x, 0): dx = dy where y > 0. From y rather than x, so x need not be kept. */
 static void grad_RELU(gradients *g, et_node *node, et_node *dy)
 {
-    give(g, node->input[0], binary(ET_OP_RELU_GRAD, dy, node));
+    give(g, node->input[0], binary(ET_OP_RELU_GRAD, dy, et_remake_sign(&g->remake, node)));
 }
 
 /* y = x Phi(x): dx = dy (Phi(x) + x phi(x)), phi the normal density. y does not tell x: gelu
  * is not monotonic. */
 static void grad_GELU(gradients *g, et_node *node, et_node *dy)
 {
-    give(g, node->input[0], binary(ET_OP_GELU_GRAD, dy, node->input[0]));
+    give(g, node->input[0], binary(ET_OP_GELU_GRAD, dy, value(g, node->input[0])));
 }
 
 /* y = tanh x: dx = dy (1 - y^2). */
 static void grad_TANH(gradients *g, et_node *node, et_node *dy)
 {
-    give(g, node->input[0], binary(ET_OP_TANH_GRAD, dy, node));
+    give(g, node->input[0], binary(ET_OP_TANH_GRAD, dy, value(g, node)));
 }
 
 /* y = 1 / (1 + e^-x): dx = dy y (1 - y). */
 static void grad_SIGMOID(gradients *g, et_node *node, et_node *dy)
 {
-    give(g, node->input[0], binary(ET_OP_SIGMOID_GRAD, dy, node));
+    give(g, node->input[0], binary(ET_OP_SIGMOID_GRAD, dy, value(g, node)));
 }
 
 /* y = x s(x), s the sigmoid: dx = dy (s + x s (1 - s)); from x, as gelu. */
 static void grad_SWISH(gradients *g, et_node *node, et_node *dy)
 {
-    give(g, node->input[0], binary(ET_OP_SWISH_GRAD, dy, node->input[0]));
+    give(g, node->input[0], binary(ET_OP_SWISH_GRAD, dy, value(g, node->input[0])));
 }
 
 /* y = mask x / (1 - rate): dx = mask dy / (1 - rate), which is dropout of dy. Same site, same
@@ -193,42 +208,59 @@ static et_node *product(et_node *a, bool transpose_a, et_node *b, bool transpose
 }
 
 /* C = A B: dA = dC B^T, dB = A^T dC; with A or B stored transposed, the transposes of these
- * (dA^T = B dC^T, dB^T = dC^T A). The relu inside a product is undone first: C > 0 tells
- * where it let through, and the bias was added before it. A parameter's derivative is float32
- * however activations are typed; an activation's is of its own type. */
-static void grad_MATMUL(gradients *g, et_node *node, et_node *dy)
+ * (dA^T = B dC^T, dB^T = dC^T A). A parameter's derivative is float32 however activations are
+ * typed; an activation's is of its own type. */
+static et_node *left_gradient(et_node *node, et_node *b, et_node *dy)
 {
     const et_matmul_options *o = &node->attributes.matmul;
+    bool f32 = node->input[0]->type[0].dtype == ET_F32;
+    return o->transpose_a ? product(b, o->transpose_b, dy, true, f32)
+                          : product(dy, false, b, !o->transpose_b, f32);
+}
+
+static et_node *right_gradient(et_node *node, et_node *a, et_node *dy)
+{
+    const et_matmul_options *o = &node->attributes.matmul;
+    bool f32 = node->input[1]->type[0].dtype == ET_F32;
+    return o->transpose_b ? product(dy, true, a, o->transpose_a, f32)
+                          : product(a, !o->transpose_a, dy, false, f32);
+}
+
+/* The relu inside a product is undone first: C > 0 tells where it let through, and the bias was
+ * added before it. The right operand's share, a weight's as a rule, comes before the left's: the
+ * left operand is dead then. If the left is a norm that will be made again, it comes with that. */
+static void grad_MATMUL(gradients *g, et_node *node, et_node *dy)
+{
     et_node *a = node->input[0], *b = node->input[1];
-    if (o->relu)
-        dy = binary(ET_OP_RELU_GRAD, dy, node);
+    if (node->attributes.matmul.relu)
+        dy = binary(ET_OP_RELU_GRAD, dy, et_remake_sign(&g->remake, node));
     if (node->inputs == 3 && is_needed(g, node->input[2]))
         give(g, node->input[2], et_node_add(g->graph, ET_OP_COLUMN_SUM, NULL, &dy, 1, NULL));
-    if (is_needed(g, a)) {
-        bool f32 = a->type[0].dtype == ET_F32;
-        give(g, a,
-             o->transpose_a ? product(b, o->transpose_b, dy, true, f32)
-                            : product(dy, false, b, !o->transpose_b, f32));
-    }
-    if (is_needed(g, b)) {
-        bool f32 = b->type[0].dtype == ET_F32;
-        give(g, b,
-             o->transpose_b ? product(dy, true, a, o->transpose_a, f32)
-                            : product(a, !o->transpose_a, dy, false, f32));
-    }
+    if (is_needed(g, b) && is_needed(g, a) && et_remake_waits(&g->remake, a))
+        g->waiting[a->id] = (waiting){ node, dy };
+    else if (is_needed(g, b))
+        give(g, b, right_gradient(node, value(g, a), dy));
+    if (is_needed(g, a))
+        give(g, a, left_gradient(node, value(g, b), dy));
 }
 
 /* With n = (x - mean) r, r the reciprocal deviation, y = gamma n + beta and g = gamma dy:
  *   dx = r (g - mean(g) - n mean(g n)),  dgamma = sum of dy n,  dbeta = sum of dy,
  * means over a row's columns, sums over rows. One node makes all three in one pass over x and
- * dy, with mean and r as the forward pass left them (result 1). */
+ * dy, with mean and r as the forward pass left them (result 1), and y again if a product waits
+ * for it. */
 static void grad_LAYER_NORM(gradients *g, et_node *node, et_node *dy)
 {
-    et_node *inputs[] = { dy, node->input[0], et_node_result(node, 1), node->input[1] };
-    et_node *dx = et_node_add(g->graph, ET_OP_LAYER_NORM_GRAD, NULL, inputs, 4, NULL);
+    const waiting *w = &g->waiting[node->id];
+    et_node *inputs[] = { dy, value(g, node->input[0]), et_node_result(node, 1), node->input[1],
+                          node->input[2] };
+    et_node *dx =
+        et_node_add(g->graph, ET_OP_LAYER_NORM_GRAD, NULL, inputs, w->product ? 5 : 4, NULL);
     give(g, node->input[0], dx);
     give(g, node->input[1], et_node_result(dx, 1));
     give(g, node->input[2], et_node_result(dx, 2));
+    if (w->product)
+        give(g, w->product->input[1], right_gradient(w->product, et_node_result(dx, 3), w->dy));
 }
 
 /* dtable[ids[t]] += scale dy[t], into what other uses of the table have given so far: ids are
@@ -257,8 +289,8 @@ static void grad_ATTENTION(gradients *g, et_node *node, et_node *dy)
     et_node *inputs[] = { dy,
                           node,
                           et_node_result(node, 1),
-                          node->input[0],
-                          node->input[1],
+                          value(g, node->input[0]),
+                          value(g, node->input[1]),
                           node->input[2],
                           node->input[3] };
     et_node *dq = et_node_add(g->graph, ET_OP_ATTENTION_GRAD, NULL, inputs, 7, &node->attributes);
@@ -368,9 +400,15 @@ int et_graph_differentiate(et_graph *graph, et_node *loss, et_error *error)
     gradients g = { .graph = graph, .count = graph->count };
     g.of = et_alloc_zero(count, sizeof(et_node *));
     g.needed = et_alloc_zero(count, sizeof(bool));
-    int status = g.of && g.needed ? propagate(&g, loss, error)
-                                  : et_alloc_failed(error, count * sizeof(et_node *), "gradients");
+    g.waiting = et_alloc_zero(count, sizeof(waiting));
+    int status = et_remake_init(&g.remake, graph, error);
+    if (!status)
+        status = g.of && g.needed && g.waiting
+                     ? propagate(&g, loss, error)
+                     : et_alloc_failed(error, count * sizeof(waiting), "gradients");
+    et_remake_release(&g.remake);
     et_free(g.of);
     et_free(g.needed);
+    et_free(g.waiting);
     return status;
 }

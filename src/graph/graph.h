@@ -21,7 +21,7 @@ typedef enum et_op {
 /* The most that a row of ops.def has: ATTENTION_GRAD's inputs; a loss or a norm's derivative
  * with three results. */
 #define ET_NODE_INPUTS_MAX  7
-#define ET_NODE_RESULTS_MAX 3
+#define ET_NODE_RESULTS_MAX 4
 
 typedef struct et_result_type {
     et_dtype dtype;
@@ -38,8 +38,10 @@ typedef struct et_attributes {
     uint32_t site;       /* DROPOUT, ATTENTION: names the random numbers */
     et_matmul_options matmul;
     et_attention_options attention;
-    bool self;     /* ATTENTION: q and kv are one matrix */
-    bool gradient; /* losses: their derivatives are wanted */
+    bool self;         /* ATTENTION: q and kv are one matrix */
+    bool recomputable; /* see et_recomputable */
+    bool again;        /* made again for the backward pass; such chains keep to themselves */
+    bool gradient;     /* losses: their derivatives are wanted */
 } et_attributes;
 
 struct et_node {

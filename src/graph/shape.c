@@ -208,6 +208,8 @@ static bool shape_LAYER_NORM_GRAD(et_node *node)
     /* Parameters' derivatives are float32, for the optimizer. */
     add_result(node, ET_F32, et_shape_1(x.size[1]));
     add_result(node, ET_F32, et_shape_1(x.size[1]));
+    if (node->inputs == 5)
+        add_result(node, dtype(node, 1), x);
     return true;
 }
 

@@ -146,11 +146,12 @@ typedef struct et_kernels {
                        float epsilon, int64_t rows, int64_t width, et_dtype dtype);
 
     /* With g = dy * gamma, n = (x - mean) * rstd: dx = rstd * (g - mean(g) - n * mean(g * n)),
-     * dgamma = sum over rows of dy * n, dbeta of dy (both overwritten).
-     * scratch: et_row_blocks(rows) * 2 * width floats. dx may be dy. */
-    void (*layer_norm_grad)(void *dx, float *dgamma, float *dbeta, float *scratch, const void *dy,
-                            const void *x, const float *stats, const float *gamma, int64_t rows,
-                            int64_t width, et_dtype dtype);
+     * dgamma = sum over rows of dy * n, dbeta of dy (both overwritten). y, if not NULL, becomes
+     * layer_norm's result again, to the bit; beta is read for it alone.
+     * scratch: et_row_blocks(rows) * 2 * width floats. dx may be dy, y may be x. */
+    void (*layer_norm_grad)(void *dx, float *dgamma, float *dbeta, void *y, float *scratch,
+                            const void *dy, const void *x, const float *stats, const float *gamma,
+                            const float *beta, int64_t rows, int64_t width, et_dtype dtype);
 
     /* sum[d] = sum over rows of x[t, d]. scratch: et_row_blocks(rows) * width floats. */
     void (*column_sum)(float *sum, float *scratch, const void *x, int64_t rows, int64_t width,

@@ -40,10 +40,10 @@ static void layer_norm(void *y, float *stats, const void *x, const float *gamma,
              dtype);
 }
 
-/* One row: first the two means, then dx and this row's share of dgamma and dbeta. */
-ET_INLINE void norm_grad_row(void *dx, float *dgamma, float *dbeta, const void *dy, const void *x,
-                             const float *stats, const float *gamma, int64_t at, int64_t width,
-                             et_dtype dtype)
+/* One row: first the two means, then dx, y and this row's share of dgamma and dbeta. */
+ET_INLINE void norm_grad_row(void *dx, float *dgamma, float *dbeta, void *y, const void *dy,
+                             const void *x, const float *stats, const float *gamma,
+                             const float *beta, int64_t at, int64_t width, et_dtype dtype)
 {
     const vf mean = v_set(stats[0]), rstd = v_set(stats[1]);
     vf sum_g = v_set(0.0f), sum_gn = v_set(0.0f);
@@ -60,11 +60,13 @@ ET_INLINE void norm_grad_row(void *dx, float *dgamma, float *dbeta, const void *
         const int64_t n = width - d;
         vf normal = (v_read_n(x, at + d, n, dtype) - mean) * rstd;
         vf dy_here = v_read_n(dy, at + d, n, dtype);
-        vf g = dy_here * v_read_n(gamma, d, n, ET_F32);
+        vf scale = v_read_n(gamma, d, n, ET_F32), g = dy_here * scale;
         vf gamma_here = v_read_n(dgamma, d, n, ET_F32), beta_here = v_read_n(dbeta, d, n, ET_F32);
         v_write_n(dgamma, d, v_fma(dy_here, normal, gamma_here), n, ET_F32);
         v_write_n(dbeta, d, beta_here + dy_here, n, ET_F32);
         v_write_n(dx, at + d, rstd * (g - mean_g - normal * mean_gn), n, dtype);
+        if (y)
+            v_write_n(y, at + d, v_fma(normal, scale, v_read_n(beta, d, n, ET_F32)), n, dtype);
     }
 }
 
@@ -88,9 +90,9 @@ static void add_partials(float *sum, const float *partial, int64_t blocks, int64
 }
 
 /* Rows begin .. end - 1, whole blocks of them; a block's partial sums lie at its place. */
-static void norm_grad_part(void *dx, float *scratch, const void *dy, const void *x,
-                           const float *stats, const float *gamma, int64_t width, et_dtype dtype,
-                           int64_t begin, int64_t end)
+static void norm_grad_part(void *dx, float *scratch, void *y, const void *dy, const void *x,
+                           const float *stats, const float *gamma, const float *beta, int64_t width,
+                           et_dtype dtype, int64_t begin, int64_t end)
 {
     float *partial = scratch + begin / ET_ROW_BLOCK * 2 * width;
     for (int64_t t = begin; t < end; t++) {
@@ -98,18 +100,18 @@ static void norm_grad_part(void *dx, float *scratch, const void *dy, const void 
             partial += 2 * width;
         if (t % ET_ROW_BLOCK == 0)
             memset(partial, 0, (size_t)(2 * width) * sizeof *partial);
-        ET_BY_DTYPE(dtype, norm_grad_row, dx, partial, partial + width, dy, x, stats + 2 * t, gamma,
-                    (t * width), width);
+        ET_BY_DTYPE(dtype, norm_grad_row, dx, partial, partial + width, y, dy, x, stats + 2 * t,
+                    gamma, beta, (t * width), width);
     }
 }
 
-static void layer_norm_grad(void *dx, float *dgamma, float *dbeta, float *scratch, const void *dy,
-                            const void *x, const float *stats, const float *gamma, int64_t rows,
-                            int64_t width, et_dtype dtype)
+static void layer_norm_grad(void *dx, float *dgamma, float *dbeta, void *y, float *scratch,
+                            const void *dy, const void *x, const float *stats, const float *gamma,
+                            const float *beta, int64_t rows, int64_t width, et_dtype dtype)
 {
     const int64_t blocks = et_row_blocks(rows);
-    ET_SHARE(rows * width >= ET_GRAIN, rows, ET_ROW_BLOCK, norm_grad_part, dx, scratch, dy, x,
-             stats, gamma, width, dtype);
+    ET_SHARE(rows * width >= ET_GRAIN, rows, ET_ROW_BLOCK, norm_grad_part, dx, scratch, y, dy, x,
+             stats, gamma, beta, width, dtype);
     add_partials(dgamma, scratch, blocks, 2 * width, width);
     add_partials(dbeta, scratch + width, blocks, 2 * width, width);
 }

@@ -37,9 +37,10 @@ void et_reference_elementwise(const et_ew_program *program, void *const *out, co
 void et_reference_layer_norm(void *y, float *stats, const void *x, const float *gamma,
                              const float *beta, float epsilon, int64_t rows, int64_t width,
                              et_dtype dtype);
-void et_reference_layer_norm_grad(void *dx, float *dgamma, float *dbeta, float *scratch,
+void et_reference_layer_norm_grad(void *dx, float *dgamma, float *dbeta, void *y, float *scratch,
                                   const void *dy, const void *x, const float *stats,
-                                  const float *gamma, int64_t rows, int64_t width, et_dtype dtype);
+                                  const float *gamma, const float *beta, int64_t rows,
+                                  int64_t width, et_dtype dtype);
 void et_reference_column_sum(float *sum, float *scratch, const void *x, int64_t rows, int64_t width,
                              et_dtype dtype);
 

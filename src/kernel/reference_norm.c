@@ -26,9 +26,10 @@ void et_reference_layer_norm(void *y, float *stats, const void *x, const float *
     }
 }
 
-void et_reference_layer_norm_grad(void *dx, float *dgamma, float *dbeta, float *scratch,
+void et_reference_layer_norm_grad(void *dx, float *dgamma, float *dbeta, void *y, float *scratch,
                                   const void *dy, const void *x, const float *stats,
-                                  const float *gamma, int64_t rows, int64_t width, et_dtype dtype)
+                                  const float *gamma, const float *beta, int64_t rows,
+                                  int64_t width, et_dtype dtype)
 {
     (void)scratch;
     for (int64_t d = 0; d < width; d++) {
@@ -54,6 +55,8 @@ void et_reference_layer_norm_grad(void *dx, float *dgamma, float *dbeta, float *
             double n = (et_reference_load(x, t * width + d, dtype) - mean) * rstd;
             double g = et_reference_load(dy, t * width + d, dtype) * gamma[d];
             et_reference_store(dx, t * width + d, rstd * (g - mean_g - n * mean_gn), dtype);
+            if (y)
+                et_reference_store(y, t * width + d, n * gamma[d] + beta[d], dtype);
         }
     }
 }

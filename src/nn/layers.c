@@ -55,6 +55,8 @@ et_node *et_dense_with(et_scope *scope, et_node *x, int64_t units, const et_dens
     et_matmul_options matmul = { .relu = options->activation == ET_ACTIVATION_RELU,
                                  .row_tile = options->row_tile };
     et_node *y = et_matmul(x, weight, bias, &matmul);
+    if (options->recomputable)
+        et_recomputable(y);
     return matmul.relu ? y : et_activate(y, options->activation);
 }
 

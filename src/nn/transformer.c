@@ -57,7 +57,8 @@ static et_node *feed_forward(et_scope *scope, et_node *x, stack s)
     int64_t inner_width = s.options->intermediate_size;
     et_dense_options in = { .activation = s.options->activation,
                             .init_limit = feed_forward_limit(s.width, s),
-                            .row_tile = s.row_tile };
+                            .row_tile = s.row_tile,
+                            .recomputable = true };
     et_dense_options out = { .init_limit = feed_forward_limit(inner_width, s),
                              .row_tile = s.row_tile };
     et_scope *inner = et_in(scope, "in");

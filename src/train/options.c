@@ -4,6 +4,7 @@
 
 static const char *const comparisons[] = { "higher", "lower", NULL };
 static const char *const precisions[] = { "auto", "float32", "bfloat16", NULL };
+static const char *const recomputed[] = { "none", "cheap", "feed_forward", NULL };
 
 static const et_field trainer_fields[] = {
     ET_FIELD_STRUCT(et_trainer_options, optimizer_config, &et_optimization_fields,
@@ -34,6 +35,9 @@ static const et_field runtime_fields[] = {
                  "seed of weights, order of data and dropout"),
     ET_FIELD_CHOICE(et_runtime_options, mixed_precision_dtype, ET_PRECISION_AUTO, precisions,
                     "type of activations; auto: bfloat16 where the CPU multiplies it faster"),
+    ET_FIELD_CHOICE(et_runtime_options, recompute, ET_RECOMPUTE_CHEAP, recomputed,
+                    "what the backward pass computes again to save memory: cheap: norms and "
+                    "activations; feed_forward: also their products, a tenth more time"),
     ET_FIELD_INT(et_runtime_options, prefetch, 4, 0, 1024,
                  "batches prepared ahead by a thread of its own; 0: none"),
     ET_FIELD_END

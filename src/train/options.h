@@ -3,6 +3,8 @@
 #ifndef ETUDE_TRAIN_OPTIONS_H
 #define ETUDE_TRAIN_OPTIONS_H
 
+#include <etude/graph.h>
+
 #include "base/fields.h"
 #include "optim/options.h"
 
@@ -26,6 +28,7 @@ enum { ET_COMPARE_HIGHER, ET_COMPARE_LOWER };
 typedef struct et_runtime_options {
     int64_t seed;
     int mixed_precision_dtype;
+    int recompute;    /* an et_recompute; feed_forward is ET_RECOMPUTE_MARKED */
     int64_t prefetch; /* batches read ahead; 0: none */
 } et_runtime_options;
 

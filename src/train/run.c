@@ -84,7 +84,7 @@ static const et_state_class logs_state = { "logs", save_logs, restore_logs };
 static int build(et_run *run, et_error *error)
 {
     const et_run_options *o = &run->options;
-    et_graph_options options = { .training = true, .act = o->act };
+    et_graph_options options = { .training = true, .act = o->act, .recompute = o->recompute };
     int status = et_graph_new(&run->graph, o->params, &options, error);
     if (status)
         return status;

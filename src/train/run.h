@@ -25,6 +25,7 @@ typedef struct et_run_options {
     const char *model_dir;
     const et_trainer_options *trainer;
     et_dtype act; /* resolved precision */
+    et_recompute recompute;
     uint64_t seed;
     et_device *device;                 /* borrowed, as all below */
     et_params *params;                 /* empty; filled by the model */

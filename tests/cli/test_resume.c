@@ -101,6 +101,25 @@ static void test_resume__one_thread_or_two_float32(void **state)
     run_assert_same(names[0], names[1]);
 }
 
+/* What is recomputed and not kept is a matter of memory alone; a run may go on with another choice.
+ */
+static void test_resume__recomputing(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "recompute-1", "recompute-2" };
+    static const char *const choices[][2] = { { "none", "cheap" }, { "feed_forward", "cheap" } };
+    for (int i = 0; i < 2; i++)
+        for (int part = 0; part < 2; part++) {
+            char setting[64];
+            snprintf(setting, sizeof setting, "runtime.recompute=%s", choices[i][part]);
+            run_command command = { .directory = names[i],
+                                    .settings = { setting, part ? "trainer.train_steps=40"
+                                                                : "trainer.train_steps=20" } };
+            assert_ends(run(&command), NULL, 0, names[i]);
+        }
+    run_assert_same(names[0], names[1]);
+}
+
 static void test_resume__finished_already(void **state)
 {
     (void)state;
@@ -376,6 +395,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_resume__everything_is_there),
         cmocka_unit_test(test_resume__one_thread_or_two),
         cmocka_unit_test(test_resume__one_thread_or_two_float32),
+        cmocka_unit_test(test_resume__recomputing),
         cmocka_unit_test(test_resume__finished_already),
         cmocka_unit_test(test_resume__extended),
         cmocka_unit_test(test_resume__killed_at_random),

@@ -23,11 +23,12 @@ typedef struct test_model {
 /* Adds the nodes of a loss to a scope. */
 typedef et_node *test_build_fn(et_scope *scope);
 
-static inline void test_model_open_with(test_model *model, test_build_fn *build, et_dtype act,
-                                        bool gradients, const et_plan_options *options)
+static inline void test_model_open_as(test_model *model, test_build_fn *build, et_dtype act,
+                                      et_recompute recompute, bool gradients,
+                                      const et_plan_options *options)
 {
     et_error error = ET_ERROR_INIT;
-    et_graph_options graph_options = { .training = true, .act = act };
+    et_graph_options graph_options = { .training = true, .act = act, .recompute = recompute };
     assert_int_equal(et_params_new(&model->params, &error), ET_OK);
     assert_int_equal(et_graph_new(&model->graph, model->params, &graph_options, &error), ET_OK);
     et_node *loss = build(et_graph_scope(model->graph));
@@ -40,6 +41,12 @@ static inline void test_model_open_with(test_model *model, test_build_fn *build,
     assert_int_equal(et_device_open(&model->device, &error), ET_OK);
     if (et_plan_new(&model->plan, model->graph, model->device, &loss, 1, options, &error))
         fail_msg("%s", error.text);
+}
+
+static inline void test_model_open_with(test_model *model, test_build_fn *build, et_dtype act,
+                                        bool gradients, const et_plan_options *options)
+{
+    test_model_open_as(model, build, act, ET_RECOMPUTE_CHEAP, gradients, options);
 }
 
 static inline void test_model_open(test_model *model, test_build_fn *build)

@@ -19,6 +19,7 @@ static int32_t source_ids[TOKENS], source_positions[TOKENS], source_offsets[SEGM
 static int32_t target_ids[TOKENS], target_positions[TOKENS], target_offsets[SEGMENTS + 1];
 static int32_t labels[TOKENS];
 static bool norm_first = true;
+static float intermediate_dropout = 0.1f;
 static et_activation activation = ET_ACTIVATION_RELU;
 
 /* A small Transformer with everything on. */
@@ -31,7 +32,7 @@ static et_node *transformer_loss(et_scope *s)
         .activation = activation,
         .dropout_rate = 0.2f,
         .attention_dropout_rate = 0.1f,
-        .intermediate_dropout = 0.1f,
+        .intermediate_dropout = intermediate_dropout,
         .use_bias = true,
         .norm_first = norm_first,
         .final_norm = true,
@@ -97,11 +98,11 @@ static void move_weights(et_params *params)
     et_params_changed(params, true);
 }
 
-static outcome run_with(et_dtype act, const et_plan_options *options)
+static outcome run_as(et_dtype act, et_recompute recompute, const et_plan_options *options)
 {
     test_model model;
     outcome result;
-    test_model_open_with(&model, transformer_loss, act, true, options);
+    test_model_open_as(&model, transformer_loss, act, recompute, true, options);
     bind_batch(model.plan);
     for (uint64_t step = 0; step < 2; step++) {
         et_plan_run(model.plan, (et_random){ 11, step, 0 });
@@ -114,6 +115,11 @@ static outcome run_with(et_dtype act, const et_plan_options *options)
     memcpy(result.gradients, et_params_gradients(model.params), result.bytes);
     test_model_close(&model);
     return result;
+}
+
+static outcome run_with(et_dtype act, const et_plan_options *options)
+{
+    return run_as(act, ET_RECOMPUTE_CHEAP, options);
 }
 
 static void assert_same_bits(outcome a, outcome b)
@@ -146,6 +152,79 @@ static void test_plan__reusing_memory_changes_nothing(void **state)
     et_plan_options alone = { .fuse = true, .reuse = false };
     assert_same_bits(run_with(ET_F32, NULL), run_with(ET_F32, &alone));
     assert_same_bits(run_with(ET_BF16, NULL), run_with(ET_BF16, &alone));
+}
+
+/* All activations, norms before and after, with and without dropout: what is made again is what
+ * was there. */
+static void test_plan__recomputing_changes_nothing(void **state)
+{
+    (void)state;
+    et_plan_options late = ET_PLAN_OPTIONS_INIT;
+    late.keep_packed = false;
+    for (int k = 0; k < 4 * (ET_ACTIVATION_SWISH + 1); k++) {
+        norm_first = k & 1;
+        intermediate_dropout = k & 2 ? 0.1f : 0;
+        activation = (et_activation)(k / 4);
+        for (int act = ET_F32; act <= (et_gemm_has_bf16() ? ET_BF16 : ET_F32); act++) {
+            outcome none = run_as((et_dtype)act, ET_RECOMPUTE_NONE, &late);
+            outcome cheap = run_as((et_dtype)act, ET_RECOMPUTE_CHEAP, &late);
+            outcome marked = run_as((et_dtype)act, ET_RECOMPUTE_MARKED, &late);
+            outcome copy = none;
+            copy.gradients = malloc(none.bytes);
+            assert_non_null(copy.gradients);
+            memcpy(copy.gradients, none.gradients, none.bytes);
+            assert_same_bits(none, cheap);
+            assert_same_bits(copy, marked);
+        }
+    }
+    norm_first = true;
+    intermediate_dropout = 0.1f;
+    activation = ET_ACTIVATION_RELU;
+}
+
+enum { ROWS = 512, NARROW = 64, WIDE = 256, BLOCKS = 4 };
+
+/* Feed-forward blocks, before each a norm. */
+static et_node *blocks_loss(et_scope *s)
+{
+    et_init init = { ET_INIT_NORMAL, 0.1f };
+    et_node *x = et_param(s, "x", et_shape_2(ROWS, NARROW), init);
+    for (int i = 0; i < BLOCKS; i++) {
+        et_scope *block = et_at(s, "block", i), *inner = et_in(block, "in");
+        et_dense_options wide = { .activation = activation, .recomputable = true };
+        et_node *h = et_dense_with(inner, et_norm(block, x, 1e-6f), WIDE, &wide);
+        h = et_dropout(inner, h, intermediate_dropout);
+        x = et_add(x, et_dense(et_in(block, "out"), h, NARROW));
+    }
+    return et_sum(x);
+}
+
+static size_t blocks_memory(et_recompute recompute)
+{
+    test_model model;
+    test_model_open_as(&model, blocks_loss, ET_F32, recompute, true, NULL);
+    size_t bytes = et_plan_memory_needed(model.plan).activations;
+    test_model_close(&model);
+    return bytes;
+}
+
+/* In all blocks but the last, which the backward pass begins with, less is kept: first a norm and
+ * one of two wide values, then the other (while its norm is there again). Of tanh and sigmoid both
+ * stay until they are marked. */
+static void test_plan__recomputing_saves_memory(void **state)
+{
+    (void)state;
+    const size_t narrow = ROWS * NARROW * sizeof(float), wide = ROWS * WIDE * sizeof(float);
+    for (int i = ET_ACTIVATION_RELU; i <= ET_ACTIVATION_SWISH; i++) {
+        activation = (et_activation)i;
+        size_t none = blocks_memory(ET_RECOMPUTE_NONE);
+        size_t cheap = blocks_memory(ET_RECOMPUTE_CHEAP);
+        size_t marked = blocks_memory(ET_RECOMPUTE_MARKED);
+        bool late = activation == ET_ACTIVATION_TANH || activation == ET_ACTIVATION_SIGMOID;
+        assert_true(cheap + (BLOCKS - 1) * (narrow + (late ? 0 : wide)) <= none);
+        assert_true(marked + (BLOCKS - 1) * (late ? 2 * wide : wide) <= cheap + narrow);
+    }
+    activation = ET_ACTIVATION_RELU;
 }
 
 /* Packed anew in each run or once for several: the same products. The second run finds other
@@ -374,6 +453,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_plan__fusing_changes_nothing),
         cmocka_unit_test(test_plan__reusing_memory_changes_nothing),
+        cmocka_unit_test(test_plan__recomputing_changes_nothing),
+        cmocka_unit_test(test_plan__recomputing_saves_memory),
         cmocka_unit_test(test_plan__packing_late_changes_nothing),
         cmocka_unit_test(test_plan__late_packs_share_the_arena),
         cmocka_unit_test(test_plan__threads_change_nothing),

@@ -151,8 +151,8 @@ static void run_norm(void *work)
         buffers *of = &b->of[i];
         float **p = of->parameter;
         k->layer_norm(of->y, of->row[0], of->x, p[0], p[1], 1e-5f, ROWS, WIDTH, of->dtype);
-        k->layer_norm_grad(of->z, p[2], p[3], of->scratch, of->y, of->x, of->row[0], p[0], ROWS,
-                           WIDTH, of->dtype);
+        k->layer_norm_grad(of->z, p[2], p[3], NULL, of->scratch, of->y, of->x, of->row[0], p[0],
+                           p[1], ROWS, WIDTH, of->dtype);
         k->column_sum(p[2], of->scratch, of->y, ROWS, WIDTH, of->dtype);
         k->embedding(of->y, of->ids, NULL, p[0], NULL, 11.3f, ROWS, WIDTH, of->dtype);
         k->embedding_grad(p[3], of->ids, of->y, 11.3f, ROWS, WIDTH, VOCABULARY, of->dtype);

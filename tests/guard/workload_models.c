@@ -168,7 +168,7 @@ typedef struct model {
 static void open_plan(model *m)
 {
     et_error error = ET_ERROR_INIT;
-    et_graph_options options = { .training = true, .act = ET_F32 };
+    et_graph_options options = { .training = true, .act = ET_F32, .recompute = ET_RECOMPUTE_CHEAP };
     guard_check(et_device_open(&m->device, &error), &error);
     guard_check(et_params_new(&m->params, &error), &error);
     guard_check(et_graph_new(&m->graph, m->params, &options, &error), &error);

@@ -41,8 +41,8 @@ static void run_norm_grad(const et_kernels *table, const void *with, float *resu
     et_kernels_reference.layer_norm(y, stats, x, gamma, gamma, 1e-3f, s->rows, s->width, s->dtype);
     /* dx in dy's place, as the header allows; the reference's own reads stay clear of it */
     void *dx = table == &et_kernels_reference ? y : dy;
-    table->layer_norm_grad(dx, result + count, result + count + width, scratch, dy, x, stats, gamma,
-                           s->rows, s->width, s->dtype);
+    table->layer_norm_grad(dx, result + count, result + count + width, NULL, scratch, dy, x, stats,
+                           gamma, NULL, s->rows, s->width, s->dtype);
     widen(result, dx, count, s->dtype);
     free(x);
     free(dy);
@@ -85,6 +85,40 @@ static void test_norm__layer_norm_grad(void **state)
 {
     (void)state;
     each_size("layer_norm_grad", run_norm_grad, 0, 2, 2e-4);
+}
+
+/* The derivative gives layer_norm's result once more, in x's place here. */
+static void check_same_y(const et_kernels *table, const setting *s)
+{
+    const size_t count = (size_t)(s->rows * s->width), width = (size_t)s->width;
+    void *x = make_act(count, 3, 1, s->dtype), *dy = make_act(count, 1, 4, s->dtype);
+    void *y = make(count, et_dtype_size(s->dtype));
+    float *gamma = make_floats(width, 1, 2), *beta = make_floats(width, 1, 3);
+    float *stats = make(2 * (size_t)s->rows, 4), *sums = make(2 * width, 4);
+    float *scratch = make((size_t)et_row_blocks(s->rows) * 2 * width, 4);
+    table->layer_norm(y, stats, x, gamma, beta, 1e-3f, s->rows, s->width, s->dtype);
+    table->layer_norm_grad(dy, sums, sums + width, x, scratch, dy, x, stats, gamma, beta, s->rows,
+                           s->width, s->dtype);
+    if (memcmp(x, y, count * et_dtype_size(s->dtype)))
+        fail_msg("%s: %lld x %lld %s", table->name, (long long)s->rows, (long long)s->width,
+                 et_dtype_name(s->dtype));
+    void *all[] = { x, dy, y, gamma, beta, stats, sums, scratch };
+    for (size_t i = 0; i < COUNT(all); i++)
+        free(all[i]);
+}
+
+static void test_norm__derivative_gives_y_again(void **state)
+{
+    (void)state;
+    for (size_t t = 0; t < COUNT(table_names); t++)
+        for (int dtype = ET_F32; dtype <= ET_BF16; dtype++)
+            for (size_t w = 0; w < COUNT(some_widths); w++) {
+                const et_kernels *table = et_kernels_named(table_names[t]);
+                setting s = { 131, some_widths[w], (et_dtype)dtype };
+                /* the reference keeps its statistics in less precision than it computes with */
+                if (table && table != &et_kernels_reference)
+                    check_same_y(table, &s);
+            }
 }
 
 static void test_norm__column_sum(void **state)
@@ -134,7 +168,7 @@ static void test_norm__finite_difference(void **state)
     float grad[ROWS * WIDTH + 2 * WIDTH], stats[2 * ROWS], y[ROWS * WIDTH];
     et_kernels_reference.layer_norm(y, stats, x, gamma, beta, 1e-3f, ROWS, WIDTH, ET_F32);
     et_kernels_reference.layer_norm_grad(grad, grad + ROWS * WIDTH, grad + ROWS * WIDTH + WIDTH,
-                                         NULL, w, x, stats, gamma, ROWS, WIDTH, ET_F32);
+                                         NULL, NULL, w, x, stats, gamma, NULL, ROWS, WIDTH, ET_F32);
     for (int i = 0; i < ROWS * WIDTH + 2 * WIDTH; i++) {
         const float saved = all[i];
         all[i] = saved + h;
@@ -152,6 +186,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_norm__layer_norm),
         cmocka_unit_test(test_norm__layer_norm_grad),
+        cmocka_unit_test(test_norm__derivative_gives_y_again),
         cmocka_unit_test(test_norm__column_sum),
         cmocka_unit_test(test_norm__large_mean),
         cmocka_unit_test(test_norm__finite_difference),
