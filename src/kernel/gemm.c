@@ -9,9 +9,8 @@
 #include "kernel/kernels.h"
 
 /* Where bfloat16 dot products are no faster than float32 multiply-adds, operands are widened as
- * they are staged. Intel's cores before AMX have one unit for the former, two for the latter
- * (uops.info: VDPBF16PS and VFMADD on Ice Lake-SP's successors); AMD's Zen 4 and 5 have two
- * for both. ETUDE_BF16 in the environment may say "native" or "widen". */
+ * they are staged: Intel's cores without AMX (on one Xeon bench_gemm gave about half of float32's
+ * rate). AMD's are left native. ETUDE_BF16 in the environment may say "native" or "widen". */
 static et_dtype multiply_bf16_as(const et_gemm_engine *engine)
 {
     const char *wanted = getenv("ETUDE_BF16");

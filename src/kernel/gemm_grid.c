@@ -3,7 +3,7 @@
 #include "base/assert.h"
 #include "kernel/gemm_onednn.h"
 
-/* Chosen by measuring (bench/bench_gemm.c) on 2 cores of an AMD EPYC and of an Intel Xeon, both
+/* Chosen by measuring (bench/bench_gemm.c) on 2 cores of an Intel Xeon,
  * with AVX-512 BF16. */
 enum {
     SMALL_RESULT = 128 * 512, /* elements of C up to which sums of pieces cost little */
