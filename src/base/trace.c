@@ -11,7 +11,9 @@
  *   (2) open[0 .. depth) are the places of the spans now open, NOT_KEPT for one that is not
  *       recorded;
  *   (3) once `state` is OVER no begin is kept; only ends of spans still open are written, so
- *       end and count are atomic.
+ *       end and count are atomic;
+ *   (4) a span's depth counts the kept spans around it. A thread may be inside spans when the
+ *       window opens: those are not kept, and what begins in them afterwards is.
  *
  * Memory: the room of a track is reserved when the track is made; pages that no span reaches
  * are never touched. */
@@ -78,7 +80,8 @@ typedef struct recorder {
     _Atomic size_t count;
     _Atomic int64_t dropped;
     size_t open[ET_TRACE_DEPTH_MAX];
-    int depth;
+    int depth;      /* spans open */
+    int kept_depth; /* of which kept */
 } recorder;
 
 /* Before the window, in it, after it. */
@@ -166,7 +169,7 @@ static void recorder_begin(et_track *track, const et_label *label, int64_t numbe
     size_t place = take(self);
     if (place != NOT_KEPT) {
         kept_span *span = &self->spans[place];
-        *span = (kept_span){ .label = label, .number = number, .depth = self->depth };
+        *span = (kept_span){ .label = label, .number = number, .depth = self->kept_depth++ };
         span->begin = et_clock_nanoseconds();
         atomic_store_explicit(&self->count, place + 1, memory_order_release);
     }
@@ -182,6 +185,7 @@ static void recorder_end(et_track *track, et_cost cost)
     size_t place = self->open[--self->depth];
     if (place == NOT_KEPT)
         return;
+    self->kept_depth--;
     self->spans[place].cost = cost;
     atomic_store_explicit(&self->spans[place].end, now, memory_order_release);
 }

@@ -129,7 +129,7 @@ typedef struct et_span {
     const et_label *label;
     int64_t number;     /* negative: none */
     int64_t begin, end; /* one that had not ended when the trace did ends there */
-    int depth;          /* 0: in no other span of its track */
+    int depth;          /* 0: in no other recorded span of its track */
     et_cost cost;
 } et_span;
 

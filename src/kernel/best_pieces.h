@@ -9,8 +9,9 @@
  * so a piece whose upper bound stays below what k others reach at least is out for certain: the
  * pieces found are the ones that float32 gives for all, in its order (larger first, then the
  * smaller number). The softmax's sum has the ruled out ones as bytes say them: none of them weighs
- * much, since ET_BEST_EXACT at least are computed, and their errors have both signs. Where the bounds leave too many pieces open, or a number is not
- * finite, the whole row is computed in float32.
+ * much, since ET_BEST_EXACT at least are computed, and their errors have both signs. Where the
+ * bounds leave too many pieces open, or a number is not finite, the whole row is computed in
+ * float32.
  *
  * Rows do not depend on each other, nor on the number of threads. */
 #ifndef ETUDE_KERNEL_BEST_PIECES_H

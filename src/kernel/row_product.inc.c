@@ -91,12 +91,12 @@ ET_INLINE void byte_block(const row_block *b, const int rows)
 /* The number of rows as a constant: their sums are registers. */
 #define ROWS_CASE(rows)                                                                            \
     case rows:                                                                                     \
-        if (rows > V_PANEL_ROWS)                                                                   \
+        if ((rows) > V_PANEL_ROWS)                                                                 \
             break;                                                                                 \
         if (kind == ET_ROW_F32)                                                                    \
-            float_block(b, rows <= V_PANEL_ROWS ? rows : 1);                                       \
+            float_block(b, (rows) <= V_PANEL_ROWS ? (rows) : 1);                                   \
         else                                                                                       \
-            byte_block(b, rows <= V_PANEL_ROWS ? rows : 1);                                        \
+            byte_block(b, (rows) <= V_PANEL_ROWS ? (rows) : 1);                                    \
         break
 
 static void run_block(const row_block *b, et_row_kind kind, int rows)

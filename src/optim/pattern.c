@@ -9,6 +9,7 @@
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -25,6 +26,20 @@ struct et_patterns {
     pcre2_code *code[];          /* [count], owned */
 };
 
+/* Where PCRE2 stopped, in characters from 1: it counts bytes from 0, and up to the end. What
+ * stands before a byte that is not UTF-8 is UTF-8, so each character has one byte that begins
+ * it. */
+static void print_place(char *to, size_t size, const char *expression, size_t position)
+{
+    size_t character = 1;
+    for (size_t i = 0; i < position; i++)
+        character += ((unsigned char)expression[i] & 0xc0) != 0x80;
+    if (expression[position])
+        snprintf(to, size, "at character %zu", character);
+    else
+        snprintf(to, size, "at its end");
+}
+
 /* UTF mode: . is one character of a name, not one byte. No captures are asked for, only
  * whether there is a match, so groups cost nothing. */
 static pcre2_code *compile(const char *expression, const char *setting, et_error *error)
@@ -36,10 +51,11 @@ static pcre2_code *compile(const char *expression, const char *setting, et_error
     if (!code) {
         /* PCRE2's own words for the fault, cut where they are long. */
         PCRE2_UCHAR text[128] = "unknown";
+        char place[40];
         pcre2_get_error_message(fault, text, sizeof text);
-        et_fail(error, ET_ECONFIG,
-                "optimizer_config.%s: '%s' is no regular expression: %s (character %zu)", setting,
-                expression, (const char *)text, (size_t)position);
+        print_place(place, sizeof place, expression, position);
+        et_fail(error, ET_ECONFIG, "optimizer_config.%s: '%s' is no regular expression: %s %s",
+                setting, expression, (const char *)text, place);
     }
     return code;
 }

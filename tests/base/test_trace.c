@@ -182,6 +182,43 @@ static void test_trace__open_span(void **state)
     et_trace_free(trace);
 }
 
+/* A thread may be in the middle of a unit when the window opens: that unit is not kept, and what
+ * begins in it from then on stands at the top. */
+static void test_trace__opens_within(void **state)
+{
+    (void)state;
+    static const struct {
+        const et_label *label;
+        int depth;
+    } wanted[] = { { &op_label, 0 },   { &op_label, 0 }, { &op_label, 1 },
+                   { &unit_label, 0 }, { &op_label, 1 }, { &op_label, 1 } };
+    size_t spans;
+    et_trace *trace = make(100, NULL, NULL);
+    et_track *side = et_track_beside(et_trace_main(trace), "side");
+    et_trace_window(trace, 1, 1);
+    et_track_begin(side, &unit_label, 1);
+    et_track_begin(side, &op_label, -1);
+    do_unit(et_trace_main(trace), 1); /* opens */
+    et_track_begin(side, &op_label, -1);
+    et_track_end(side);
+    et_track_end(side);
+    et_track_begin(side, &op_label, -1);
+    et_track_begin(side, &op_label, -1);
+    et_track_end(side);
+    et_track_end(side);
+    et_track_end(side);
+    do_unit(side, 2);
+    et_trace_stop(trace);
+    et_trace_track(trace, 1, &spans);
+    assert_int_equal(spans, COUNT(wanted));
+    for (size_t i = 0; i < spans; i++) {
+        assert_ptr_equal(et_trace_span(trace, 1, i).label, wanted[i].label);
+        assert_int_equal(et_trace_span(trace, 1, i).depth, wanted[i].depth);
+    }
+    assert_nested(trace, 1);
+    et_trace_free(trace);
+}
+
 static void *work(void *payload)
 {
     for (int64_t i = 0; i < 20000; i++)
@@ -246,10 +283,11 @@ static void test_trace__out_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_trace__off),     cmocka_unit_test(test_trace__window),
-        cmocka_unit_test(test_trace__waits),   cmocka_unit_test(test_trace__over),
-        cmocka_unit_test(test_trace__full),    cmocka_unit_test(test_trace__open_span),
-        cmocka_unit_test(test_trace__threads), cmocka_unit_test(test_trace__out_of_memory),
+        cmocka_unit_test(test_trace__off),           cmocka_unit_test(test_trace__window),
+        cmocka_unit_test(test_trace__waits),         cmocka_unit_test(test_trace__over),
+        cmocka_unit_test(test_trace__full),          cmocka_unit_test(test_trace__open_span),
+        cmocka_unit_test(test_trace__opens_within),  cmocka_unit_test(test_trace__threads),
+        cmocka_unit_test(test_trace__out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -45,6 +45,25 @@ static void test_pattern__names_the_fault(void **state)
     assert_fails(et_patterns_new(&patterns, LIST("\xff"), "x", error), ET_ECONFIG, "UTF-8");
 }
 
+/* Places are characters counted from 1, whatever bytes they take. */
+static void test_pattern__names_the_place(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *expression, *words;
+    } cases[] = {
+        { "*x", "item at character 1" },      { "a[z-a]", "class at character 5" },
+        { "äö)b", "at character 3" },         { "日本語[z-a]", "at character 7" },
+        { "a(b", "parenthesis at its end" },  { "äö(b", "parenthesis at its end" },
+        { "\xc3\xa4\xff", "at character 2" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        et_patterns *patterns;
+        assert_fails(et_patterns_new(&patterns, LIST(cases[i].expression), "x", error), ET_ECONFIG,
+                     cases[i].words);
+    }
+}
+
 /* Would take for ever without a limit. */
 static void test_pattern__runaway_expression_ends(void **state)
 {
@@ -61,6 +80,7 @@ int main(void)
         cmocka_unit_test(test_pattern__searches_anywhere),
         cmocka_unit_test(test_pattern__empty_list_matches_nothing),
         cmocka_unit_test(test_pattern__names_the_fault),
+        cmocka_unit_test(test_pattern__names_the_place),
         cmocka_unit_test(test_pattern__runaway_expression_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
