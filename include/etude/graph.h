@@ -148,6 +148,12 @@ ET_API et_node *et_vocabulary_loss(et_node *h, et_node *table, et_node *labels, 
  * thousand classes at most. labels int32 [T], below V; negative: an empty row. */
 ET_API et_node *et_softmax_loss(et_node *logits, et_node *labels, float smoothing);
 
+/* The likeliest pieces of each row: of the logits h table^T (h [T, D] act, table [V, D] a
+ * parameter) the count largest, best first. Result: their log-probabilities, float32 [T, count];
+ * *piece: which they are, int32 [T, count]. [T, V] never exists; no derivative. How:
+ * kernel/best_pieces.h. */
+ET_API et_node *et_vocabulary_best(et_node *h, et_node *table, int count, et_node **piece);
+
 /* ---- derivatives ---- */
 
 /* Marks a node that is large for the work that makes it; returns it. See ET_RECOMPUTE_MARKED. */

@@ -1,6 +1,7 @@
 /* Per op: prepare_OP finds out at planning what a step needs (products, packed weights, work
  * space); run_OP calls the kernel. Both tables are made from ops.def. */
 #include <math.h>
+#include <omp.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -124,11 +125,44 @@ static bool is_param(const et_plan *plan, int value)
     return plan->values[value].place == PLACE_PARAM;
 }
 
+/* Products of rows with a weight go by kernels->row_product where it is at least as fast as what
+ * oneDNN has: not in bfloat16. */
+static bool is_by_rows(const et_plan *plan, const et_plan_step *step)
+{
+    const et_matmul_options *options = &step->node->attributes.matmul;
+    return options->row_tile && !options->transpose_a && plan->graph->options.act == ET_F32 &&
+           is_param(plan, step->in[1]);
+}
+
+static int prepare_rows(et_plan *plan, et_plan_step *step, et_error *error)
+{
+    const et_tensor *a = in_tensor(plan, step, 0), *c = out_tensor(plan, step, 0);
+    et_row_weight rows = { .kind = plan->options.int8 ? ET_ROW_INT8 : ET_ROW_F32,
+                           .n = c->shape.size[1],
+                           .k = a->shape.size[1],
+                           .panel = kernels(plan)->panel };
+    step->scratch = et_row_scratch(c->shape.size[0], rows.k, rows.kind);
+    return et_plan_add_row_pack(plan, &rows, plan->values[step->in[1]].node->attributes.param,
+                                step->node->attributes.matmul.transpose_b, &step->pack[0], error);
+}
+
+static void run_rows(const et_plan *plan, const et_plan_step *step)
+{
+    const et_row_product shape = { .rows = out_tensor(plan, step, 0)->shape.size[0],
+                                   .weight = &et_plan_pack_at(plan, step->pack[0])->rows,
+                                   .bias = step->in_count == 3 ? in(plan, step, 2) : NULL,
+                                   .relu = step->node->attributes.matmul.relu,
+                                   .scratch = plan->scratch };
+    kernels(plan)->row_product(out(plan, step, 0), in(plan, step, 0), &shape);
+}
+
 static int prepare_MATMUL(et_plan *plan, et_plan_step *step, et_error *error)
 {
     const et_matmul_options *options = &step->node->attributes.matmul;
     const et_tensor *a = in_tensor(plan, step, 0), *c = out_tensor(plan, step, 0);
     et_dtype act = plan->graph->options.act;
+    if (is_by_rows(plan, step))
+        return prepare_rows(plan, step, error);
     et_gemm_shape shape = {
         .m = c->shape.size[0],
         .n = c->shape.size[1],
@@ -152,14 +186,35 @@ static int prepare_MATMUL(et_plan *plan, et_plan_step *step, et_error *error)
     return et_plan_add_pack(plan, step->gemm[0], param, act, &step->pack[0], error);
 }
 
+/* The tiles that hold a batch's rows, where it is not full. */
+static void run_some_tiles(const et_gemm *gemm, int64_t rows, void *c, const void *a, const void *b,
+                           const float *bias)
+{
+    const int64_t tiles = et_gemm_tiles(gemm);
+    const int outer = omp_in_parallel() ? omp_get_thread_num() : -1;
+    et_assert_equal(et_gemm_sums(gemm), 0);
+#pragma omp parallel for schedule(dynamic, 1) if (outer < 0)
+    for (int64_t tile = 0; tile < tiles; tile++)
+        if (et_gemm_tile_part(gemm, tile).row < rows)
+            et_gemm_run_tile(gemm, tile, outer < 0 ? omp_get_thread_num() : outer, c, a, b, bias);
+}
+
 static void run_MATMUL(const et_plan *plan, const et_plan_step *step)
 {
     et_dtype act = plan->graph->options.act;
+    if (!step->gemm[0]) {
+        run_rows(plan, step);
+        return;
+    }
+    const int64_t rows = out_tensor(plan, step, 0)->shape.size[0];
     const void *a = et_plan_data_as(plan, step->in[0], act);
-    const void *b = step->pack[0] >= 0 ? plan->packs[step->pack[0]].data
+    const void *b = step->pack[0] >= 0 ? et_plan_pack_at(plan, step->pack[0])->data
                                        : et_plan_data_as(plan, step->in[1], act);
     const float *bias = step->in_count == 3 ? in(plan, step, 2) : NULL;
-    et_gemm_run(step->gemm[0], out(plan, step, 0), a, b, bias);
+    if (rows < step->node->type[0].shape.size[0])
+        run_some_tiles(step->gemm[0], rows, out(plan, step, 0), a, b, bias);
+    else
+        et_gemm_run(step->gemm[0], out(plan, step, 0), a, b, bias);
 }
 
 /* ---- norm ------------------------------------------------------------------------------- */
@@ -370,6 +425,8 @@ typedef struct op_functions {
 #define prepare_EMBEDDING_GRAD   prepare_nothing
 #define prepare_CACHED_ATTENTION et_prepare_cached_attention
 #define run_CACHED_ATTENTION     et_run_cached_attention
+#define prepare_VOCABULARY_BEST  et_prepare_vocabulary_best
+#define run_VOCABULARY_BEST      et_run_vocabulary_best
 #define prepare_VOCABULARY_LOSS  et_prepare_vocabulary_loss
 #define run_VOCABULARY_LOSS      et_run_vocabulary_loss
 #define prepare_SOFTMAX_LOSS     et_prepare_softmax_loss

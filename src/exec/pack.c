@@ -18,17 +18,39 @@
 
 static size_t packed_bytes(const et_plan_pack *pack)
 {
-    return (et_gemm_packed_size(pack->gemm) + ALIGN - 1) / ALIGN * ALIGN;
+    size_t bytes = pack->gemm ? et_gemm_packed_size(pack->gemm)
+                              : et_row_weight_size(pack->rows.panel, pack->rows.n, pack->rows.k,
+                                                   pack->rows.kind);
+    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-int et_plan_add_pack(et_plan *plan, et_gemm *gemm, int param, et_dtype dtype, int *pack,
-                     et_error *error)
+static bool same_pack(const et_plan_pack *a, const et_plan_pack *b)
 {
-    for (int i = 0; plan->options.keep_packed && i < plan->pack_count; i++)
-        if (plan->packs[i].gemm == gemm && plan->packs[i].param == param) {
+    return a->gemm == b->gemm && a->param == b->param &&
+           (a->gemm || (a->rows.kind == b->rows.kind && a->transposed == b->transposed));
+}
+
+/* The plan whose packed weights this one reads. */
+static const et_plan *owner(const et_plan *plan)
+{
+    return plan->options.packed_by ? plan->options.packed_by : plan;
+}
+
+const et_plan_pack *et_plan_pack_at(const et_plan *plan, int pack)
+{
+    et_assert(pack >= 0 && pack < owner(plan)->pack_count);
+    return &owner(plan)->packs[pack];
+}
+
+static int add(et_plan *plan, const et_plan_pack *wanted, int *pack, et_error *error)
+{
+    const et_plan *known = owner(plan);
+    for (int i = 0; known->options.keep_packed && i < known->pack_count; i++)
+        if (same_pack(&known->packs[i], wanted)) {
             *pack = i;
             return ET_OK;
         }
+    et_assert(known == plan);
     if (plan->pack_count == plan->pack_capacity) {
         int capacity = plan->pack_capacity ? plan->pack_capacity * 2 : 32;
         et_plan_pack *packs = et_realloc(plan->packs, (size_t)capacity, sizeof *packs);
@@ -37,17 +59,36 @@ int et_plan_add_pack(et_plan *plan, et_gemm *gemm, int param, et_dtype dtype, in
         plan->packs = packs;
         plan->pack_capacity = capacity;
     }
-    plan->packs[plan->pack_count] =
-        (et_plan_pack){ .gemm = gemm, .param = param, .dtype = dtype, .step = -1 };
+    plan->packs[plan->pack_count] = *wanted;
     *pack = plan->pack_count++;
     return ET_OK;
+}
+
+int et_plan_add_pack(et_plan *plan, et_gemm *gemm, int param, et_dtype dtype, int *pack,
+                     et_error *error)
+{
+    et_plan_pack wanted = { .gemm = gemm, .param = param, .dtype = dtype, .step = -1 };
+    return add(plan, &wanted, pack, error);
+}
+
+int et_plan_add_row_pack(et_plan *plan, const et_row_weight *rows, int param, bool transposed,
+                         int *pack, et_error *error)
+{
+    et_plan_pack wanted = {
+        .rows = *rows, .transposed = transposed, .param = param, .dtype = ET_F32, .step = -1
+    };
+    return add(plan, &wanted, pack, error);
 }
 
 void et_plan_lay_packs(et_plan *plan, int first, int count, unsigned char *at)
 {
     for (int i = first; i < first + count; i++) {
-        plan->packs[i].data = at;
-        at += packed_bytes(&plan->packs[i]);
+        et_plan_pack *pack = &plan->packs[i];
+        pack->data = at;
+        if (!pack->gemm)
+            pack->rows =
+                et_row_weight_at(at, pack->rows.panel, pack->rows.n, pack->rows.k, pack->rows.kind);
+        at += packed_bytes(pack);
     }
 }
 
@@ -96,7 +137,10 @@ static void run_pack(const et_plan *plan, const et_plan_pack *pack)
     int64_t offset = et_params_offset(params, pack->param);
     const void *from = pack->dtype == ET_BF16 ? (const void *)(et_params_shadow(params) + offset)
                                               : (const void *)(et_params_values(params) + offset);
-    et_gemm_pack(pack->gemm, pack->data, from);
+    if (pack->gemm)
+        et_gemm_pack(pack->gemm, pack->data, from);
+    else
+        et_row_weight_pack(&pack->rows, from, pack->transposed);
 }
 
 /* One weight for each thread, or all threads on each weight where there are fewer weights. */

@@ -37,7 +37,9 @@ typedef struct et_plan_value {
 
 /* A weight in a product's layout. */
 typedef struct et_plan_pack {
-    const et_gemm *gemm;
+    const et_gemm *gemm; /* NULL: products of rows */
+    et_row_weight rows;  /* of those; its memory is data */
+    bool transposed;     /* of those */
     int param;
     et_dtype dtype; /* of the values packed: float32 or the bfloat16 shadow */
     int step;       /* the step that reads it; of kept ones, the first such step */
@@ -119,6 +121,13 @@ int et_plan_prepare(et_plan *plan, et_plan_step *step, et_error *error);
 int et_plan_add_pack(et_plan *plan, et_gemm *gemm, int param, et_dtype dtype, int *pack,
                      et_error *error);
 
+/* The same for products of rows; rows says kind, n, k and panel. */
+int et_plan_add_row_pack(et_plan *plan, const et_row_weight *rows, int param, bool transposed,
+                         int *pack, et_error *error);
+
+/* pack.c: a pack by its index, the plan's own or another plan's (packed_by). */
+const et_plan_pack *et_plan_pack_at(const et_plan *plan, int pack);
+
 /* pack.c: once all are known: memory for those that are kept, or groups. */
 int et_plan_make_packs(et_plan *plan, et_error *error);
 
@@ -144,5 +153,7 @@ int et_prepare_softmax_loss(et_plan *plan, et_plan_step *step, et_error *error);
 void et_run_softmax_loss(const et_plan *plan, const et_plan_step *step);
 int et_prepare_cached_attention(et_plan *plan, et_plan_step *step, et_error *error);
 void et_run_cached_attention(const et_plan *plan, const et_plan_step *step);
+int et_prepare_vocabulary_best(et_plan *plan, et_plan_step *step, et_error *error);
+void et_run_vocabulary_best(const et_plan *plan, const et_plan_step *step);
 
 #endif

@@ -212,8 +212,19 @@ bool et_plan_bind(et_plan *plan, const char *input, const void *data)
     return found;
 }
 
+void et_plan_set_rows(et_plan *plan, int64_t planned, int64_t rows)
+{
+    et_assert(rows >= 0 && rows <= planned);
+    for (int i = 0; i < plan->value_count; i++) {
+        et_plan_value *value = &plan->values[i];
+        et_shape shape = value->node->type[i - plan->first_value[value->node->id]].shape;
+        if (value->place == PLACE_ARENA && shape.rank == 2 && shape.size[0] == planned)
+            value->tensor.shape.size[0] = rows;
+    }
+}
+
 /* Parameters may have moved (et_params_use) and changed: point at them, pack anew what is kept. */
-static void refresh(et_plan *plan)
+void et_plan_refresh(et_plan *plan)
 {
     et_params *params = plan->graph->params;
     if (plan->version == et_params_version(params))
@@ -225,7 +236,7 @@ static void refresh(et_plan *plan)
             value->tensor.data =
                 et_params_values(params) + et_params_offset(params, value->node->attributes.param);
     }
-    if (plan->options.keep_packed)
+    if (plan->options.keep_packed && !plan->options.packed_by)
         et_plan_run_packs(plan, 0, plan->pack_count);
 }
 
@@ -252,7 +263,7 @@ void et_plan_begin_step(et_plan *plan, int i)
 
 void et_plan_run(et_plan *plan, et_random random)
 {
-    refresh(plan);
+    et_plan_refresh(plan);
     plan->random = random;
     for (int i = 0; i < plan->step_count; i++) {
         et_plan_begin_step(plan, i);
@@ -292,7 +303,7 @@ static const char *find_param(const et_plan *plan)
 
 const char *et_plan_find_not_finite(et_plan *plan, et_random random)
 {
-    refresh(plan);
+    et_plan_refresh(plan);
     plan->random = random;
     const char *param = find_param(plan);
     if (param)

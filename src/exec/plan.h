@@ -31,15 +31,21 @@
 typedef struct et_plan et_plan;
 
 typedef struct et_plan_options {
-    bool fuse;        /* element-wise chains as one pass */
-    bool reuse;       /* buffers of dead values are used again */
-    bool keep_packed; /* packed weights stay until the store changes; false: they live as
-                         briefly as other values and are packed in each run. Equal bits. */
+    bool fuse;                /* element-wise chains as one pass */
+    bool reuse;               /* buffers of dead values are used again */
+    bool keep_packed;         /* packed weights stay until the store changes; false: they live as
+                                 briefly as other values and are packed in each run. Equal bits. */
+    bool int8;                /* products of rows (row_tile) take weights and rows as bytes, where
+                                 activations are float32: kernel/row_product.h */
+    const et_plan *packed_by; /* a plan of the same products that keeps its packed weights: this
+                                 one reads those, and does not outlive it; NULL: its own. Plans
+                                 that share may run at the same time, after et_plan_refresh of
+                                 the one that packs */
 } et_plan_options;
 
 #define ET_PLAN_OPTIONS_INIT                                                                       \
     {                                                                                              \
-        true, true, true                                                                           \
+        true, true, true, false, NULL                                                              \
     }
 
 /* What a plan needs, in bytes. */
@@ -58,6 +64,13 @@ void et_plan_free(et_plan *plan);
 /* Tells where an input's data is; it must hold the input's shape and type and stay valid
  * through the run. False: the plan reads no input of that name. */
 bool et_plan_bind(et_plan *plan, const char *input, const void *data);
+
+/* From now on matrices that were planned with `planned` rows have `rows`, at most as many: a batch
+ * that is not full costs what is in it. For plans without derivatives; inputs stay as they are. */
+void et_plan_set_rows(et_plan *plan, int64_t planned, int64_t rows);
+
+/* Packs anew what has changed in the store: what a run begins with. */
+void et_plan_refresh(et_plan *plan);
 
 /* Runs. random gives seed and step for dropout. All inputs must be bound. */
 void et_plan_run(et_plan *plan, et_random random);

@@ -38,6 +38,7 @@ typedef struct et_attributes {
     uint32_t site;       /* DROPOUT, ATTENTION: names the random numbers */
     et_matmul_options matmul;
     et_attention_options attention;
+    int count;         /* VOCABULARY_BEST: pieces of each row */
     bool self;         /* ATTENTION: q and kv are one matrix */
     bool recomputable; /* see et_recomputable */
     bool again;        /* made again for the backward pass; such chains keep to themselves */

@@ -262,7 +262,7 @@ static et_node *decode_layer(et_scope *root, et_scope *layer, int index, et_node
 /* The logits are the table once more, transposed, and float32: what is compared and summed
  * over steps is not rounded to bfloat16. */
 et_node *et_transformer_decode(et_scope *scope, const et_transformer *model,
-                               const et_transformer_step *step)
+                               const et_transformer_step *step, et_node **piece)
 {
     et_assert(step->rows > 0 && step->longest > 0);
     et_assert(step->slots > 0 && step->source_rows > 0);
@@ -279,6 +279,5 @@ et_node *et_transformer_decode(et_scope *scope, const et_transformer *model,
     for (int i = 0; i < model->decoder.num_layers; i++)
         x = decode_layer(scope, et_at(decoder, "layer", i), i, x, step, &inputs, s);
     x = final_norm(decoder, x, s);
-    et_matmul_options logits = { .transpose_b = true, .f32 = true, .row_tile = step->row_tile };
-    return et_matmul(x, et_transformer_table(scope, model), NULL, &logits);
+    return et_vocabulary_best(x, et_transformer_table(scope, model), step->best, piece);
 }

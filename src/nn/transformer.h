@@ -64,14 +64,16 @@ et_node *et_transformer_encode(et_scope *scope, const et_transformer *model, int
 et_node *et_transformer_cross_cache(et_scope *scope, const et_transformer *model, int layer,
                                     et_node *encoded, int64_t row_tile);
 
-/* One decoder step for `rows` hypotheses: logits [rows, vocabulary] float32. Inputs by name:
+/* One decoder step for `rows` hypotheses: log-probabilities float32 [rows, best] of the likeliest
+ * next pieces, *piece int32 [rows, best] which they are, best first. Inputs by name:
  * "ids", "positions", "self_length", "cross_begin", "cross_length" int32 [rows]; "slot" int32
  * [rows, longest]; for each layer "self_cache_<layer>" act [slots, 2 width] and
  * "cross_cache_<layer>" act [source_rows, 2 width]. */
 typedef struct et_transformer_step {
     int64_t rows, longest, slots, source_rows, row_tile;
+    int best;
 } et_transformer_step;
 et_node *et_transformer_decode(et_scope *scope, const et_transformer *model,
-                               const et_transformer_step *step);
+                               const et_transformer_step *step, et_node **piece);
 
 #endif

@@ -182,6 +182,7 @@ static et_node *check_SOFTMAX_LOSS(et_scope *s)
 #define check_EMBEDDING_GRAD   NULL
 #define check_ATTENTION_GRAD   NULL
 #define check_CACHED_ATTENTION NULL
+#define check_VOCABULARY_BEST  NULL
 
 static const struct {
     const char *name;

@@ -29,9 +29,6 @@ typedef struct engine {
     int32_t *ids, *positions, *self_length, *cross_begin, *cross_length;
     int32_t *slots; /* owns the next two, which take turns */
     int32_t *slot, *other_slot;
-    /* the best pieces of each row */
-    float *log_p;   /* [rows, 2 beam] */
-    int32_t *piece; /* [rows, 2 beam] */
 } engine;
 
 struct et_decoder {
@@ -68,15 +65,13 @@ static void release_engine(et_decoder *decoder)
     et_free(e->source_ids);
     et_free(e->ids);
     et_free(e->slots);
-    et_free(e->log_p);
-    et_free(e->piece);
     *e = (engine){ 0 };
 }
 
 static int make_buffers(et_decoder *decoder, et_error *error)
 {
     engine *e = &decoder->engine;
-    int64_t rows = rows_of(decoder), wide = 2 * decoder->options.beam.size;
+    int64_t rows = rows_of(decoder);
     int64_t segments = decoder->options.sentences;
     size_t source = (size_t)(2 * e->budget + segments + 1);
     size_t cache = (size_t)(rows * e->longest * 2 * decoder->model.width) *
@@ -84,10 +79,8 @@ static int make_buffers(et_decoder *decoder, et_error *error)
     e->source_ids = et_alloc(source, sizeof(int32_t));
     e->ids = et_alloc_zero((size_t)(5 * rows), sizeof(int32_t));
     e->slots = et_alloc_zero((size_t)(2 * rows * e->longest), sizeof(int32_t));
-    e->log_p = et_alloc((size_t)(rows * wide), sizeof(float));
-    e->piece = et_alloc((size_t)(rows * wide), sizeof(int32_t));
     e->self_cache = et_alloc_zero((size_t)decoder->model.decoder.num_layers, sizeof(void *));
-    if (!e->source_ids || !e->ids || !e->slots || !e->log_p || !e->piece || !e->self_cache)
+    if (!e->source_ids || !e->ids || !e->slots || !e->self_cache)
         return et_alloc_failed(error, source * sizeof(int32_t), "decoding");
     e->source_positions = e->source_ids + e->budget;
     e->source_offsets = e->source_positions + e->budget;
@@ -161,13 +154,15 @@ static int make_decoder(et_decoder *decoder, et_error *error)
                                  .longest = e->longest,
                                  .slots = rows_of(decoder) * e->longest,
                                  .source_rows = e->budget,
-                                 .row_tile = ROW_TILE };
+                                 .row_tile = ROW_TILE,
+                                 .best = 2 * decoder->options.beam.size };
     int status = et_graph_new(&e->decode_graph, decoder->params, &options, error);
     if (status)
         return status;
-    et_node *logits =
-        et_transformer_decode(et_graph_scope(e->decode_graph), &decoder->model, &step);
-    status = et_plan_new(&e->decode, e->decode_graph, decoder->device, &logits, 1, NULL, error);
+    et_node *best[2];
+    best[0] =
+        et_transformer_decode(et_graph_scope(e->decode_graph), &decoder->model, &step, &best[1]);
+    status = et_plan_new(&e->decode, e->decode_graph, decoder->device, best, 2, NULL, error);
     if (!status)
         bind_decoder(decoder);
     return status;
@@ -303,22 +298,17 @@ static int advance_group(et_decoder *decoder, int count, int length)
 {
     engine *e = &decoder->engine;
     int beam = decoder->options.beam.size, wide = 2 * beam, alive = 0;
-    int vocabulary = (int)decoder->model.vocabulary;
-    int top = wide < vocabulary ? wide : vocabulary;
-    et_assert_equal(top, wide);
     et_plan_bind(e->decode, "slot", e->slot);
     et_plan_run(e->decode, (et_random){ 0 });
-    float *logits = et_plan_output(e->decode, 0).data;
-    const et_kernels *kernels = decoder->device->kernels;
-    kernels->log_softmax(logits, rows_of(decoder), vocabulary);
-    kernels->top_k(e->log_p, e->piece, logits, top, rows_of(decoder), vocabulary);
+    const float *log_p = et_plan_output(e->decode, 0).data;
+    const int32_t *piece = et_plan_output(e->decode, 1).data;
     for (int s = 0; s < count; s++) {
         int parent[ET_BEAM_SIZE_MAX];
         int32_t next[ET_BEAM_SIZE_MAX];
         if (decoder->beams[s].over)
             continue;
         size_t first = (size_t)s * (size_t)beam * (size_t)wide;
-        et_beam_advance(&decoder->beams[s], e->log_p + first, e->piece + first, parent, next);
+        et_beam_advance(&decoder->beams[s], log_p + first, piece + first, parent, next);
         if (decoder->beams[s].over) {
             rest(decoder, s);
         } else {

@@ -1,0 +1,33 @@
+/* The likeliest pieces of each row, by the kernel of that name. */
+#include "base/assert.h"
+#include "exec/parts.h"
+
+int et_prepare_vocabulary_best(et_plan *plan, et_plan_step *step, et_error *error)
+{
+    const et_plan_value *table = &plan->values[step->in[1]];
+    et_row_weight rows = { .kind = ET_ROW_INT8,
+                           .n = table->tensor.shape.size[0],
+                           .k = table->tensor.shape.size[1],
+                           .panel = plan->device->kernels->panel };
+    if (table->place != PLACE_PARAM || step->node->attributes.count > ET_BEST_COUNT_MAX)
+        return et_fail(error, ET_EGRAPH,
+                       "%s: the table is no parameter, or more than %d pieces are wanted",
+                       step->node->name, ET_BEST_COUNT_MAX);
+    step->scratch = et_best_scratch(&rows) * (size_t)plan->device->threads;
+    return et_plan_add_row_pack(plan, &rows, table->node->attributes.param, true, &step->pack[0],
+                                error);
+}
+
+void et_run_vocabulary_best(const et_plan *plan, const et_plan_step *step)
+{
+    const et_tensor *h = &plan->values[step->in[0]].tensor;
+    et_assert(h->shape.size[0] <= step->node->type[0].shape.size[0]);
+    const et_best_pieces shape = { .rows = h->shape.size[0],
+                                   .count = step->node->attributes.count,
+                                   .weight = &et_plan_pack_at(plan, step->pack[0])->rows,
+                                   .table = et_plan_data(plan, step->in[1]),
+                                   .dtype = h->dtype,
+                                   .scratch = plan->scratch };
+    plan->device->kernels->best_pieces(et_plan_data(plan, step->out[0]),
+                                       et_plan_data(plan, step->out[1]), h->data, &shape);
+}
