@@ -1,141 +1,207 @@
 /* Attention of one query row over a cache: the softmax runs along blocks of CACHED_BLOCK
  * positions, the running output is rescaled when a block brings a larger score (Milakov,
- * Gimelshein 2018: "Online normalizer calculation for softmax"). */
+ * Gimelshein 2018: "Online normalizer calculation for softmax").
+ *
+ * One head of one row is a chain of short steps, each waiting for the last. So several heads go
+ * through each step together: what one waits for, another computes.
+ *
+ *   h heads that go together, p positions of a block, d columns, s vectors of them */
 
 #define CACHED_BLOCK 64
+#define CACHED_HEADS 8
 
-static int64_t cache_row(const et_cached_attention_shape *shape, int64_t row, int position)
+/* A block of positions: where their keys and values begin, in elements; past the last one, up to a
+ * whole vector, the last one again, so that vectors of positions need no ends. */
+typedef struct cached_block {
+    int64_t key[CACHED_BLOCK], value[CACHED_BLOCK];
+    int count;
+} cached_block;
+
+/* Heads' softmaxes so far: e^(score - largest) sums, and the outputs times their sums. */
+typedef struct cached_heads {
+    int count, width;            /* width: a head's columns in whole vectors */
+    float largest[CACHED_HEADS]; /* score */
+    float sum[CACHED_HEADS];
+    float weight[CACHED_HEADS]
+                [CACHED_BLOCK];          /* scores, then e^(score - largest), 0 past the last */
+    float query[ET_CACHED_HEAD_DIM_MAX]; /* [count, width] */
+    float out[ET_CACHED_HEAD_DIM_MAX];   /* [count, width] */
+} cached_heads;
+
+static void find_block(cached_block *b, const et_cached_attention_shape *shape, int64_t row,
+                       int first)
 {
-    return shape->slot ? shape->slot[row * shape->slot_stride + position]
-                       : shape->begin[row] + (int64_t)position;
-}
-
-/* A row's softmax so far: e^(score - largest) sums, and the output times their sum. */
-typedef struct running {
-    float largest, sum;
-    float out[ET_CACHED_HEAD_DIM_MAX];
-} running;
-
-static void rescale(running *so_far, float largest, int dim)
-{
-    const float factor = expf(so_far->largest - largest);
-    for (int d = 0; d < dim; d += V_LANES)
-        v_store(so_far->out + d, v_load(so_far->out + d) * v_set(factor));
-    so_far->sum *= factor;
-    so_far->largest = largest;
-}
-
-/* score[p] of positions 0 .. count of a block, row[p] their cache rows' columns; returns the
- * largest. V_LANES products are summed together. */
-ET_INLINE float cached_scores(float *score, const float *q, const void *keys, const int64_t *row,
-                              int head_dim, int count, et_dtype dtype)
-{
-    vf largest = v_set(-INFINITY);
-    for (int first = 0; first < count; first += V_LANES) {
-        const int n = count - first;
-        vf sum[V_LANES];
-        ET_UNROLL
-        for (int p = 0; p < V_LANES; p++)
-            sum[p] = v_set(0.0f);
-        for (int p = 0; p < V_LANES && p < n; p++) {
-            vf one = v_load(q) * v_read_n(keys, row[first + p], head_dim, dtype);
-            for (int d = V_LANES; d < head_dim; d += V_LANES)
-                one = v_fma(v_load(q + d), v_read_n(keys, row[first + p] + d, head_dim - d, dtype),
-                            one);
-            sum[p] = one;
-        }
-        const vf total = v_sums(sum);
-        v_store(score + first, total);
-        largest = v_max(v_select(v_first(n), total, v_set(-INFINITY)), largest);
+    const int left = shape->length[row] - first;
+    b->count = left < CACHED_BLOCK ? left : CACHED_BLOCK;
+    const int whole = (b->count + V_LANES - 1) / V_LANES * V_LANES;
+    const int32_t *slot = shape->slot ? shape->slot + row * shape->slot_stride + first : NULL;
+    for (int p = 0; p < whole; p++) {
+        const int at = p < b->count ? p : b->count - 1;
+        const int64_t cached = slot ? slot[at] : shape->begin[row] + (int64_t)first + at;
+        b->key[p] = cached * shape->key_stride;
+        b->value[p] = cached * shape->value_stride;
     }
-    return v_largest(largest);
 }
 
-/* Columns d .. d + vectors * V_LANES of a head: vectors is a constant, so the sums are registers.
- */
-ET_INLINE void cached_add_columns(running *so_far, const float *weight, const void *values,
-                                  const int64_t *row, int head_dim, int count, int d,
-                                  const int vectors, et_dtype dtype)
+/* Scores of V_LANES positions: their products are summed together. vectors is a constant, or 0
+ * for a head of any width. */
+ET_INLINE vf cached_scores(const float *query, const int64_t *key, const void *keys, int64_t column,
+                           int dim, const int vectors, et_dtype dtype)
 {
-    vf sum[4];
+    vf sum[V_LANES];
     ET_UNROLL
-    for (int s = 0; s < vectors; s++)
-        sum[s] = v_load(so_far->out + d + s * V_LANES);
-    for (int p = 0; p < count; p++) {
-        const vf factor = v_set(weight[p]);
+    for (int p = 0; p < V_LANES; p++) {
+        const int64_t at = key[p] + column;
+        sum[p] = v_load(query) * v_read_n(keys, at, vectors ? V_LANES : dim, dtype);
+        if (vectors) {
+            ET_UNROLL
+            for (int s = 1; s < vectors; s++)
+                sum[p] = v_fma(v_load(query + s * V_LANES), v_read(keys, at + s * V_LANES, dtype),
+                               sum[p]);
+        } else {
+            for (int d = V_LANES; d < dim; d += V_LANES)
+                sum[p] = v_fma(v_load(query + d), v_read_n(keys, at + d, dim - d, dtype), sum[p]);
+        }
+    }
+    return v_sums(sum);
+}
+
+/* Brings a head's sum and output to a larger score. */
+static void rescale(cached_heads *to, int h, float largest)
+{
+    const float factor = expf(to->largest[h] - largest);
+    float *out = to->out + h * to->width;
+    for (int d = 0; d < to->width; d += V_LANES)
+        v_store(out + d, v_load(out + d) * v_set(factor));
+    to->sum[h] *= factor;
+    to->largest[h] = largest;
+}
+
+/* Scores of head h become weights. first: of the row. */
+static void weigh(cached_heads *to, int h, int count, bool first)
+{
+    float *weight = to->weight[h];
+    vf most = v_set(-INFINITY), sum = v_set(0.0f);
+    for (int p = 0; p < count; p += V_LANES) /* past the last: the last again */
+        most = v_max(v_load(weight + p), most);
+    const float largest = v_largest(most);
+    if (first)
+        to->largest[h] = largest;
+    else if (largest > to->largest[h])
+        rescale(to, h, largest);
+    const vf shift = v_set(to->largest[h]);
+    for (int p = 0; p < count; p += V_LANES) {
+        vf e = v_exp(v_load(weight + p) - shift);
+        e = v_select(v_first(count - p), e, v_set(0.0f));
+        v_store(weight + p, e);
+        sum = sum + e;
+    }
+    to->sum[h] += v_sum(sum);
+}
+
+/* Adds weighted values, columns d .. d + vectors * V_LANES of a head: vectors is a constant. Even
+ * and odd positions have a sum each. */
+ET_INLINE void add_values(float *out, const float *weight, const cached_block *b,
+                          const void *values, int64_t column, int left, const int vectors,
+                          et_dtype dtype)
+{
+    vf even[4], odd[4];
+    ET_UNROLL
+    for (int s = 0; s < vectors; s++) {
+        even[s] = v_load(out + s * V_LANES);
+        odd[s] = v_set(0.0f);
+    }
+    for (int p = 0; p < b->count; p += 2) { /* past the last: the last once more, with weight 0 */
+        const vf one = v_set(weight[p]), other = v_set(weight[p + 1]);
+        const int64_t first = b->value[p] + column, second = b->value[p + 1] + column;
         ET_UNROLL
         for (int s = 0; s < vectors; s++) {
-            const int at = d + s * V_LANES;
-            sum[s] = v_fma(factor, v_read_n(values, row[p] + at, head_dim - at, dtype), sum[s]);
+            const int at = s * V_LANES, n = vectors > 1 ? V_LANES : left;
+            even[s] = v_fma(one, v_read_n(values, first + at, n, dtype), even[s]);
+            odd[s] = v_fma(other, v_read_n(values, second + at, n, dtype), odd[s]);
         }
     }
     ET_UNROLL
     for (int s = 0; s < vectors; s++)
-        v_store(so_far->out + d + s * V_LANES, sum[s]);
+        v_store(out + s * V_LANES, even[s] + odd[s]);
 }
 
-ET_INLINE void cached_add(running *so_far, const float *weight, const void *values,
-                          const int64_t *row, int head_dim, int count, et_dtype dtype)
+/* A block's part in heads whose first column is `column`; vectors as for cached_scores. */
+ET_INLINE void attend_block(cached_heads *to, const cached_block *b, const void *keys,
+                            const void *values, int64_t column, int dim, bool first,
+                            const int vectors, et_dtype dtype)
 {
-    int d = 0;
-    for (; d + 4 * V_LANES <= head_dim; d += 4 * V_LANES)
-        cached_add_columns(so_far, weight, values, row, head_dim, count, d, 4, dtype);
-    for (; d + 2 * V_LANES <= head_dim; d += 2 * V_LANES)
-        cached_add_columns(so_far, weight, values, row, head_dim, count, d, 2, dtype);
-    for (; d < head_dim; d += V_LANES)
-        cached_add_columns(so_far, weight, values, row, head_dim, count, d, 1, dtype);
+    const int width = vectors ? vectors * V_LANES : to->width;
+    for (int h = 0; h < to->count; h++)
+        for (int p = 0; p < b->count; p += V_LANES)
+            v_store(to->weight[h] + p, cached_scores(to->query + h * width, b->key + p, keys,
+                                                     column + h * dim, dim, vectors, dtype));
+    for (int h = 0; h < to->count; h++)
+        weigh(to, h, b->count, first);
+    for (int h = 0; h < to->count; h++) {
+        float *out = to->out + h * width;
+        if (vectors)
+            add_values(out, to->weight[h], b, values, column + h * dim, 0, vectors, dtype);
+        for (int d = 0; !vectors && d < dim; d += V_LANES)
+            add_values(out + d, to->weight[h], b, values, column + h * dim + d, dim - d, 1, dtype);
+    }
 }
 
-ET_INLINE void attend_cache(void *out, const void *q, const void *keys, const void *values,
-                            const et_cached_attention_shape *shape, int64_t row, int head,
-                            et_dtype dtype)
+/* A query row's columns from `column` on, scaled; nothing summed yet. */
+ET_INLINE void begin_heads(cached_heads *to, const void *q, int64_t at, int dim, float scale,
+                           et_dtype dtype)
 {
-    const int head_dim = shape->head_dim, dim = (head_dim + V_LANES - 1) / V_LANES * V_LANES;
-    const int64_t column = (int64_t)head * head_dim;
-    float query[ET_CACHED_HEAD_DIM_MAX], score[CACHED_BLOCK];
-    int64_t key[CACHED_BLOCK], value[CACHED_BLOCK];
-    running so_far = { .largest = -INFINITY };
-    for (int d = 0; d < dim; d += V_LANES) {
-        vf part = v_read_n(q, row * shape->query_stride + column + d, head_dim - d, dtype);
-        v_store(query + d, part * v_set(shape->scale));
-        v_store(so_far.out + d, v_set(0.0f));
-    }
-    for (int first = 0; first < shape->length[row]; first += CACHED_BLOCK) {
-        const int left = shape->length[row] - first;
-        const int count = left < CACHED_BLOCK ? left : CACHED_BLOCK;
-        for (int p = 0; p < count; p++) {
-            const int64_t at = cache_row(shape, row, first + p);
-            key[p] = at * shape->key_stride + column;
-            value[p] = at * shape->value_stride + column;
+    for (int h = 0; h < to->count; h++) {
+        to->sum[h] = 0;
+        for (int d = 0; d < dim; d += V_LANES) {
+            const vf part = v_read_n(q, at + h * dim + d, dim - d, dtype);
+            v_store(to->query + h * to->width + d, part * v_set(scale));
+            v_store(to->out + h * to->width + d, v_set(0.0f));
         }
-        const float largest = cached_scores(score, query, keys, key, head_dim, count, dtype);
-        if (first == 0)
-            so_far.largest = largest;
-        else if (largest > so_far.largest)
-            rescale(&so_far, largest, dim);
-        vf sum = v_set(0.0f);
-        for (int p = 0; p < count; p += V_LANES) {
-            vf e = v_exp(v_load_n(score + p, count - p) - v_set(so_far.largest));
-            e = v_select(v_first(count - p), e, v_set(0.0f));
-            v_store(score + p, e);
-            sum = sum + e;
-        }
-        so_far.sum += v_sum(sum);
-        cached_add(&so_far, score, values, value, head_dim, count, dtype);
     }
-    const vf inverse = v_set(shape->length[row] > 0 ? 1.0f / so_far.sum : 0.0f);
-    for (int d = 0; d < head_dim; d += V_LANES)
-        v_write_n(out, row * shape->out_stride + column + d, v_load(so_far.out + d) * inverse,
-                  head_dim - d, dtype);
+}
+
+ET_INLINE void end_heads(const cached_heads *to, void *out, int64_t at, int dim, et_dtype dtype)
+{
+    for (int h = 0; h < to->count; h++) {
+        const vf inverse = v_set(to->sum[h] > 0 ? 1.0f / to->sum[h] : 0.0f);
+        for (int d = 0; d < dim; d += V_LANES)
+            v_write_n(out, at + h * dim + d, v_load(to->out + h * to->width + d) * inverse, dim - d,
+                      dtype);
+    }
+}
+
+ET_INLINE void attend_row(void *out, const void *q, const void *keys, const void *values,
+                          const et_cached_attention_shape *shape, int64_t row, et_dtype dtype)
+{
+    const int dim = shape->head_dim, width = (dim + V_LANES - 1) / V_LANES * V_LANES;
+    const int fit = ET_CACHED_HEAD_DIM_MAX / width, most = fit < CACHED_HEADS ? fit : CACHED_HEADS;
+    cached_heads to;
+    to.width = width;
+    cached_block b;
+    for (int head = 0; head < shape->heads; head += most) {
+        const int64_t column = (int64_t)head * dim;
+        to.count = shape->heads - head < most ? shape->heads - head : most;
+        begin_heads(&to, q, row * shape->query_stride + column, dim, shape->scale, dtype);
+        for (int first = 0; first < shape->length[row]; first += CACHED_BLOCK) {
+            find_block(&b, shape, row, first);
+            if (dim == 2 * V_LANES)
+                attend_block(&to, &b, keys, values, column, dim, first == 0, 2, dtype);
+            else if (dim == 4 * V_LANES)
+                attend_block(&to, &b, keys, values, column, dim, first == 0, 4, dtype);
+            else
+                attend_block(&to, &b, keys, values, column, dim, first == 0, 0, dtype);
+        }
+        end_heads(&to, out, row * shape->out_stride + column, dim, dtype);
+    }
 }
 
 static void cached_attention(void *out, const void *q, const void *keys, const void *values,
                              const et_cached_attention_shape *shape)
 {
-    const int64_t items = (int64_t)shape->rows * shape->heads;
+    const int64_t work = (int64_t)shape->rows * shape->heads * shape->head_dim;
     et_assert(shape->head_dim <= ET_CACHED_HEAD_DIM_MAX);
-#pragma omp parallel for schedule(static) if (items * shape->head_dim >= ET_GRAIN / 16)
-    for (int64_t item = 0; item < items; item++)
-        ET_BY_DTYPE(shape->dtype, attend_cache, out, q, keys, values, shape, item / shape->heads,
-                    (int)(item % shape->heads));
+#pragma omp parallel for schedule(static) if (work >= ET_GRAIN / 16)
+    for (int64_t row = 0; row < shape->rows; row++)
+        ET_BY_DTYPE(shape->dtype, attend_row, out, q, keys, values, shape, row);
 }

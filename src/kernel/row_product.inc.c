@@ -25,10 +25,11 @@ typedef struct row_block {
     bool relu;
 } row_block;
 
-/* sum + bias, relu, + residual, stored: column s of row r. */
-ET_INLINE void finish_sum(const row_block *b, int r, int s, vf sum)
+/* sum + bias, relu, + residual, stored: vector s of row r. whole: the panel has no end in it. */
+ET_INLINE void finish_sum(const row_block *b, int r, int s, vf sum, const bool whole)
 {
-    const int64_t column = s * V_LANES, left = b->columns - column, at = r * b->y_stride + column;
+    const int64_t column = s * V_LANES, at = r * b->y_stride + column;
+    const int64_t left = whole ? V_LANES : b->columns - column;
     if (left <= 0)
         return;
     if (b->bias)
@@ -38,6 +39,26 @@ ET_INLINE void finish_sum(const row_block *b, int r, int s, vf sum)
     if (b->residual)
         sum = sum + v_read_n(b->residual, at, left, ET_F32);
     v_write_n(b->y, at, sum, left, ET_F32);
+}
+
+ET_INLINE void finish_floats(const row_block *b, vf sum[][V_PANEL], const int rows,
+                             const bool whole)
+{
+    ET_UNROLL
+    for (int r = 0; r < rows; r++)
+        for (int s = 0; s < V_PANEL; s++)
+            finish_sum(b, r, s, sum[r][s], whole);
+}
+
+ET_INLINE void finish_bytes(const row_block *b, vi sum[][V_PANEL], const int rows, const bool whole)
+{
+    const vf left = v_load(b->scale), right = v_load(b->scale + V_LANES);
+    ET_UNROLL
+    for (int r = 0; r < rows; r++) {
+        const vf unit = v_set(b->row_scale[r]);
+        finish_sum(b, r, 0, v_float(sum[r][0]) * (unit * left), whole);
+        finish_sum(b, r, 1, v_float(sum[r][1]) * (unit * right), whole);
+    }
 }
 
 ET_INLINE void float_block(const row_block *b, const int rows)
@@ -57,10 +78,10 @@ ET_INLINE void float_block(const row_block *b, const int rows)
             sum[r][1] = v_fma(value, right, sum[r][1]);
         }
     }
-    ET_UNROLL
-    for (int r = 0; r < rows; r++)
-        for (int s = 0; s < V_PANEL; s++)
-            finish_sum(b, r, s, sum[r][s]);
+    if (b->columns >= PANEL)
+        finish_floats(b, sum, rows, true);
+    else
+        finish_floats(b, sum, rows, false);
 }
 
 ET_INLINE void byte_block(const row_block *b, const int rows)
@@ -80,12 +101,10 @@ ET_INLINE void byte_block(const row_block *b, const int rows)
             sum[r][1] = v_dot(sum[r][1], value, right);
         }
     }
-    ET_UNROLL
-    for (int r = 0; r < rows; r++) {
-        const vf scale = v_set(b->row_scale[r]);
-        for (int s = 0; s < V_PANEL; s++)
-            finish_sum(b, r, s, v_float(sum[r][s]) * (scale * v_load(b->scale + s * V_LANES)));
-    }
+    if (b->columns >= PANEL)
+        finish_bytes(b, sum, rows, true);
+    else
+        finish_bytes(b, sum, rows, false);
 }
 
 /* The number of rows as a constant: their sums are registers. */

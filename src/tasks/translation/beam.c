@@ -76,7 +76,7 @@ static int best_candidates(const et_beam *beam, const float *log_p, const int32_
                            candidate *list)
 {
     int size = beam->options.size, count = 0;
-    for (int i = 0; i < size; i++)
+    for (int i = 0; i < (beam->length ? size : 1); i++)
         for (int k = 0; k < 2 * size; k++)
             insert(list, &count, 2 * size,
                    (candidate){ beam->alive[i] + log_p[i * 2 * size + k], i,

@@ -46,7 +46,8 @@ void et_beam_release(et_beam *beam);
 void et_beam_begin(et_beam *beam, int max_length);
 
 /* One step. log_p [size, 2 size] are the log-probabilities of each alive hypothesis's best next
- * pieces, best first, piece [size, 2 size] which they are. Writes parent[size] and next[size]:
+ * pieces, best first, piece [size, 2 size] which they are; at the first step only hypothesis 0 is
+ * alive, and [1, 2 size] is read. Writes parent[size] and next[size]:
  * hypothesis i now is what parent[i] was, followed by next[i]. */
 void et_beam_advance(et_beam *beam, const float *log_p, const int32_t *piece, int *parent,
                      int32_t *next);

@@ -1,12 +1,12 @@
 /* From source pieces to target pieces: batched beam search with a key/value cache.
  *
- * Sentences are sorted by length and taken in groups. A group is encoded as one packed batch;
- * each decoder step runs one plan over all hypotheses of the group. Cached rows are never
- * moved: a hypothesis finds its own through a table of slots, which is what a beam copies.
+ * Sentences are sorted by length and stand in one queue. Each thread takes some of them through
+ * encoder and decoder by itself (search.h), so threads meet only at the queue; where there are
+ * fewer sentences than threads, one search uses them all.
  *
- * A sentence's result has the same bits in any group, at any group size and thread count:
- * products work in tiles of fixed rows, everything else row by row. Plans and caches are made
- * for the longest group, and kept; later runs of the same size allocate nothing big. */
+ * A sentence's result has the same bits in any company and for any number of threads. Searches
+ * are made for the longest sentences that came, and kept; later runs of the same size allocate
+ * nothing big. */
 #ifndef ETUDE_TASKS_TRANSLATION_DECODER_H
 #define ETUDE_TASKS_TRANSLATION_DECODER_H
 
@@ -22,8 +22,9 @@ typedef struct et_decoder_options {
     int32_t start;      /* the symbol a target begins with */
     int64_t max_length; /* of a target, EOS counted; 0: source length + extra_length */
     int64_t extra_length;
-    int sentences; /* most in one group */
+    int sentences; /* most that one thread has under way together */
     et_dtype act;
+    bool int8; /* weights and rows as bytes in products; act is float32 */
 } et_decoder_options;
 
 typedef struct et_decoder_sentence {
@@ -34,7 +35,8 @@ typedef struct et_decoder_sentence {
     float score;           /* filled */
 } et_decoder_sentence;
 
-/* Called between groups with sentences done; a true answer ends the run with ET_EINTERRUPTED. */
+/* Called now and then, on the caller's thread, with sentences done; a true answer ends the run with
+ * ET_EINTERRUPTED. */
 typedef bool et_decoder_progress_fn(void *payload, int64_t done);
 
 /* params must be materialized; the first use of a model declares nothing new. All borrowed. */

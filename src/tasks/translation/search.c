@@ -1,0 +1,402 @@
+#include "tasks/translation/search.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "exec/plan.h"
+
+/* For products in bfloat16 (oneDNN), whose rows must be alike wherever they lie: rows of a tile. */
+#define ROW_TILE 32
+
+#define LAYERS_MAX 256
+
+/* Where a sentence is decoded. Its hypotheses are rows row .. row + rows of the last step; those of
+ * the next one are said by parent (among them) and next. */
+typedef struct place {
+    et_decoder_sentence *sentence; /* NULL: free */
+    et_beam beam;
+    int64_t begin, capacity; /* its rows of the cross caches; 0: none yet */
+    int segment;             /* of the encoder's batch while it enters; -1: inside */
+    int row, rows;
+    int parent[ET_BEAM_SIZE_MAX];
+    int32_t next[ET_BEAM_SIZE_MAX];
+} place;
+
+struct et_search {
+    et_decoder_options options;
+    et_transformer model;
+    et_search_size size;
+    et_graph *encode_graph, *decode_graph;
+    et_plan *encode, *decode;
+    void **self_cache;  /* [layers] of [places, target, beam][2 width] act */
+    void **cross_cache; /* [layers] of [tokens][2 width] act */
+    /* inputs of the encoder */
+    int32_t *source_ids, *source_positions, *source_offsets;
+    /* inputs of a decoder step, [rows] and slot [rows, target] */
+    int32_t *ids, *positions, *self_length, *cross_begin, *cross_length;
+    int32_t *slots; /* owns the next two, which take turns */
+    int32_t *slot, *other_slot;
+    place *places;
+    int in_use;
+    int64_t cross_used;
+};
+
+static int64_t rows_of(const et_search *search)
+{
+    return (int64_t)search->size.places * search->options.beam.size;
+}
+
+/* ---- making ----------------------------------------------------------------------------- */
+
+void et_search_free(et_search *search)
+{
+    if (!search)
+        return;
+    et_plan_free(search->encode);
+    et_plan_free(search->decode);
+    et_graph_free(search->encode_graph);
+    et_graph_free(search->decode_graph);
+    for (int i = 0; i < search->model.decoder.num_layers; i++) {
+        if (search->self_cache)
+            et_free_array(search->self_cache[i]);
+        if (search->cross_cache)
+            et_free_array(search->cross_cache[i]);
+    }
+    for (int i = 0; search->places && i < search->size.places; i++)
+        et_beam_release(&search->places[i].beam);
+    et_free(search->places);
+    et_free(search->self_cache);
+    et_free(search->cross_cache);
+    et_free(search->source_ids);
+    et_free(search->ids);
+    et_free(search->slots);
+    et_free(search);
+}
+
+static int make_caches(et_search *search, et_error *error)
+{
+    size_t layers = (size_t)search->model.decoder.num_layers;
+    size_t row = (size_t)(2 * search->model.width) * et_dtype_size(search->options.act);
+    size_t self = (size_t)(rows_of(search) * search->size.target) * row;
+    size_t cross = (size_t)search->size.tokens * row;
+    search->self_cache = et_alloc_zero(layers, sizeof(void *));
+    search->cross_cache = et_alloc_zero(layers, sizeof(void *));
+    bool ok = search->self_cache && search->cross_cache;
+    for (size_t i = 0; i < layers && ok; i++) {
+        search->self_cache[i] = et_alloc_array(self);
+        search->cross_cache[i] = et_alloc_array(cross);
+        ok = search->self_cache[i] && search->cross_cache[i];
+    }
+    return ok ? ET_OK : et_alloc_failed(error, layers * (self + cross), "the caches of decoding");
+}
+
+static int make_inputs(et_search *search, et_error *error)
+{
+    const et_search_size *size = &search->size;
+    size_t rows = (size_t)rows_of(search), tokens = (size_t)size->tokens;
+    size_t source = 2 * tokens + (size_t)size->places + 1;
+    search->source_ids = et_alloc(source, sizeof(int32_t));
+    search->ids = et_alloc_zero(5 * rows, sizeof(int32_t));
+    search->slots = et_alloc_zero(2 * rows * (size_t)size->target, sizeof(int32_t));
+    search->places = et_alloc_zero((size_t)size->places, sizeof *search->places);
+    if (!search->source_ids || !search->ids || !search->slots || !search->places)
+        return et_alloc_failed(error, source * sizeof(int32_t), "decoding");
+    search->source_positions = search->source_ids + tokens;
+    search->source_offsets = search->source_positions + tokens;
+    search->positions = search->ids + rows;
+    search->self_length = search->positions + rows;
+    search->cross_begin = search->self_length + rows;
+    search->cross_length = search->cross_begin + rows;
+    search->slot = search->slots;
+    search->other_slot = search->slots + rows * (size_t)size->target;
+    int status = ET_OK;
+    for (int i = 0; i < size->places && !status; i++)
+        status =
+            et_beam_init(&search->places[i].beam, &search->options.beam, (int)size->target, error);
+    return status;
+}
+
+static int make_encoder(et_search *search, et_params *params, et_device *device,
+                        const et_plan_options *plan, et_error *error)
+{
+    et_node *outputs[LAYERS_MAX];
+    int layers = search->model.decoder.num_layers;
+    et_assert(layers <= LAYERS_MAX);
+    et_graph_options options = { .training = false, .act = search->options.act };
+    int status = et_graph_new(&search->encode_graph, params, &options, error);
+    if (status)
+        return status;
+    et_scope *root = et_graph_scope(search->encode_graph);
+    et_node *encoded = et_transformer_encode(root, &search->model, search->size.tokens,
+                                             search->size.places, ROW_TILE);
+    for (int i = 0; i < layers; i++)
+        outputs[i] = et_transformer_cross_cache(root, &search->model, i, encoded, ROW_TILE);
+    status =
+        et_plan_new(&search->encode, search->encode_graph, device, outputs, layers, plan, error);
+    if (status)
+        return status;
+    et_plan_bind(search->encode, "source_ids", search->source_ids);
+    et_plan_bind(search->encode, "source_positions", search->source_positions);
+    et_plan_bind(search->encode, "source_offsets", search->source_offsets);
+    return ET_OK;
+}
+
+static void bind_decoder(et_search *search)
+{
+    et_plan *plan = search->decode;
+    et_plan_bind(plan, "ids", search->ids);
+    et_plan_bind(plan, "positions", search->positions);
+    et_plan_bind(plan, "self_length", search->self_length);
+    et_plan_bind(plan, "cross_begin", search->cross_begin);
+    et_plan_bind(plan, "cross_length", search->cross_length);
+    for (int i = 0; i < search->model.decoder.num_layers; i++) {
+        char name[48];
+        snprintf(name, sizeof name, "self_cache_%d", i);
+        et_plan_bind(plan, name, search->self_cache[i]);
+        snprintf(name, sizeof name, "cross_cache_%d", i);
+        et_plan_bind(plan, name, search->cross_cache[i]);
+    }
+}
+
+static int make_decoder(et_search *search, et_params *params, et_device *device,
+                        const et_plan_options *plan, et_error *error)
+{
+    et_graph_options options = { .training = false, .act = search->options.act };
+    et_transformer_step step = { .rows = rows_of(search),
+                                 .longest = search->size.target,
+                                 .slots = rows_of(search) * search->size.target,
+                                 .source_rows = search->size.tokens,
+                                 .row_tile = ROW_TILE,
+                                 .best = 2 * search->options.beam.size };
+    int status = et_graph_new(&search->decode_graph, params, &options, error);
+    if (status)
+        return status;
+    et_node *best[2];
+    best[0] = et_transformer_decode(et_graph_scope(search->decode_graph), &search->model, &step,
+                                    &best[1]);
+    status = et_plan_new(&search->decode, search->decode_graph, device, best, 2, plan, error);
+    if (!status)
+        bind_decoder(search);
+    return status;
+}
+
+static int make(et_search *search, et_params *params, et_device *device, const et_search *packed_by,
+                et_error *error)
+{
+    et_plan_options encode = ET_PLAN_OPTIONS_INIT, decode = ET_PLAN_OPTIONS_INIT;
+    encode.int8 = decode.int8 = search->options.int8;
+    encode.packed_by = packed_by ? packed_by->encode : NULL;
+    decode.packed_by = packed_by ? packed_by->decode : NULL;
+    int status = make_caches(search, error);
+    if (!status)
+        status = make_inputs(search, error);
+    if (!status)
+        status = make_encoder(search, params, device, &encode, error);
+    if (!status)
+        status = make_decoder(search, params, device, &decode, error);
+    return status;
+}
+
+int et_search_new(et_search **out, et_params *params, et_device *device,
+                  const et_transformer *model, const et_decoder_options *options,
+                  const et_search_size *size, const et_search *packed_by, et_error *error)
+{
+    et_assert(size->places >= 1 && size->source >= 1 && size->target >= 1);
+    et_assert(size->tokens >= size->source);
+    et_search *search = et_alloc_zero(1, sizeof *search);
+    *out = NULL;
+    if (!search)
+        return et_alloc_failed(error, sizeof *search, "decoding");
+    search->options = *options;
+    search->model = *model;
+    search->size = *size;
+    search->model.max_positions = size->target > size->source ? size->target : size->source;
+    int status = make(search, params, device, packed_by, error);
+    if (status)
+        et_search_free(search);
+    else
+        *out = search;
+    return status;
+}
+
+void et_search_refresh(et_search *search)
+{
+    et_plan_refresh(search->encode);
+    et_plan_refresh(search->decode);
+}
+
+/* ---- sentences -------------------------------------------------------------------------- */
+
+void et_search_clear(et_search *search)
+{
+    for (int i = 0; i < search->size.places; i++) {
+        search->places[i].sentence = NULL;
+        search->places[i].capacity = 0;
+    }
+    search->in_use = 0;
+    search->cross_used = 0;
+}
+
+int et_search_in_use(const et_search *search)
+{
+    return search->in_use;
+}
+
+int et_search_places(const et_search *search)
+{
+    return search->size.places;
+}
+
+int64_t et_search_target(const et_decoder_options *options, int64_t source)
+{
+    return options->max_length ? options->max_length : source + options->extra_length;
+}
+
+/* A place's part of the cross caches is as large as its first sentence, the longest it will have.
+ */
+static void take_place(et_search *search, place *at, et_decoder_sentence *sentence, int segment)
+{
+    if (!at->capacity) {
+        at->begin = search->cross_used;
+        at->capacity = sentence->length;
+        search->cross_used += sentence->length;
+    }
+    et_assert(sentence->length <= at->capacity && search->cross_used <= search->size.tokens);
+    at->sentence = sentence;
+    at->segment = segment;
+    at->row = 0;
+    at->rows = 1;
+    at->parent[0] = 0;
+    at->next[0] = search->options.start;
+    et_beam_begin(&at->beam, (int)et_search_target(&search->options, sentence->length));
+    search->in_use++;
+}
+
+/* Packs a source behind the others, as segment number `segment`; the segments after it are empty.
+ */
+static void pack_source(et_search *search, const et_decoder_sentence *sentence, int segment)
+{
+    int32_t at = search->source_offsets[segment];
+    for (int64_t i = 0; i < sentence->length; i++, at++) {
+        search->source_ids[at] = sentence->source[i];
+        search->source_positions[at] = (int32_t)i;
+    }
+    for (int s = segment + 1; s <= search->size.places; s++)
+        search->source_offsets[s] = at;
+}
+
+/* Keys and values of a source go from the encoder's output to its place. */
+static void keep_encoded(et_search *search, const place *at)
+{
+    size_t row = (size_t)(2 * search->model.width) * et_dtype_size(search->options.act);
+    size_t from = (size_t)search->source_offsets[at->segment];
+    for (int i = 0; i < search->model.decoder.num_layers; i++) {
+        const char *encoded = et_plan_output(search->encode, i).data;
+        memcpy((char *)search->cross_cache[i] + (size_t)at->begin * row, encoded + from * row,
+               (size_t)at->sentence->length * row);
+    }
+}
+
+void et_search_enter(et_search *search, et_decoder_sentence *const *sentences, int count)
+{
+    et_assert(count >= 1 && count <= search->size.places - search->in_use);
+    int entered = 0;
+    search->source_offsets[0] = 0;
+    for (place *at = search->places; entered < count; at++) {
+        if (at->sentence)
+            continue;
+        take_place(search, at, sentences[entered], entered);
+        pack_source(search, sentences[entered], entered);
+        entered++;
+    }
+    et_plan_set_rows(search->encode, search->size.tokens, search->source_offsets[count]);
+    et_plan_run(search->encode, (et_random){ 0 });
+    for (int i = 0; i < search->size.places; i++) {
+        place *at = &search->places[i];
+        if (at->sentence && at->segment >= 0)
+            keep_encoded(search, at);
+        at->segment = -1;
+    }
+}
+
+/* ---- a step ----------------------------------------------------------------------------- */
+
+/* Hypothesis i of place number p becomes a row of the step: it takes over its parent's slots and
+ * gets one for the piece that it adds. */
+static void fill_row(et_search *search, int p, int i, int row)
+{
+    const place *at = &search->places[p];
+    int64_t target = search->size.target, length = at->beam.length;
+    int32_t *slots = search->slot + row * target;
+    const int32_t *parents = search->other_slot + (at->row + at->parent[i]) * target;
+    memcpy(slots, parents, (size_t)length * sizeof *slots);
+    slots[length] = (int32_t)((p * target + length) * search->options.beam.size + i);
+    search->ids[row] = at->next[i];
+    search->positions[row] = (int32_t)length;
+    search->self_length[row] = (int32_t)length + 1;
+    search->cross_begin[row] = (int32_t)at->begin;
+    search->cross_length[row] = (int32_t)at->sentence->length;
+}
+
+/* The rows of all places in use, one behind another; how many they are. */
+static int fill_rows(et_search *search)
+{
+    int row = 0;
+    for (int p = 0; p < search->size.places; p++) {
+        place *at = &search->places[p];
+        if (!at->sentence)
+            continue;
+        for (int i = 0; i < at->rows; i++)
+            fill_row(search, p, i, row + i);
+        at->row = row;
+        row += at->rows;
+    }
+    return row;
+}
+
+/* Each place takes its best pieces; how many are over then. */
+static int advance(et_search *search, int *over)
+{
+    const float *log_p = et_plan_output(search->decode, 0).data;
+    const int32_t *piece = et_plan_output(search->decode, 1).data;
+    int wide = 2 * search->options.beam.size, count = 0;
+    for (int p = 0; p < search->size.places; p++) {
+        place *at = &search->places[p];
+        if (!at->sentence)
+            continue;
+        ptrdiff_t first = (ptrdiff_t)at->row * wide;
+        et_beam_advance(&at->beam, log_p + first, piece + first, at->parent, at->next);
+        at->rows = search->options.beam.size;
+        if (at->beam.over)
+            over[count++] = p;
+    }
+    return count;
+}
+
+int et_search_step(et_search *search, int *over)
+{
+    et_assert(search->in_use > 0);
+    int32_t *slot = search->slot;
+    search->slot = search->other_slot;
+    search->other_slot = slot;
+    int rows = fill_rows(search);
+    et_assert(rows <= rows_of(search));
+    et_plan_bind(search->decode, "slot", search->slot);
+    et_plan_set_rows(search->decode, rows_of(search), rows);
+    et_plan_run(search->decode, (et_random){ 0 });
+    return advance(search, over);
+}
+
+et_decoder_sentence *et_search_leave(et_search *search, int p, const int32_t **ids, int *count,
+                                     float *score)
+{
+    place *at = &search->places[p];
+    et_assert(at->sentence && at->beam.over);
+    et_decoder_sentence *sentence = at->sentence;
+    *ids = et_beam_result(&at->beam, count, score);
+    at->sentence = NULL;
+    search->in_use--;
+    return sentence;
+}
