@@ -1,13 +1,16 @@
 /* How many sentences a second are translated.
  *
- *     bench_decode tiny|base float32|bfloat16 BEAM [SENTENCES]
+ *     bench_decode tiny|base float32|bfloat16|int8 BEAM [SENTENCES [TOGETHER]]
  *
  * Sentences of 14 sub-words, 16 pieces produced for each; a beam of 1 is greedy search. The
  * weights are untrained: their values change nothing about the work, and no end-of-sentence is
- * recognised, so that every sentence takes the same steps. */
+ * recognised, so that every sentence takes the same steps. Figures are
+ * decode.SIZE.BEAM.sentences_s, in float32, and decode.SIZE.PRECISION.BEAM.sentences_s, where BEAM
+ * is greedy or beam4. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <etude/nn.h>
 #include <etude/translator.h>
@@ -62,7 +65,8 @@ static void declare(bench_decoder *b, const et_transformer *model, et_dtype act,
     et_graph_free(graph);
 }
 
-static void open_decoder(bench_decoder *b, const char *name, et_dtype act, int beam)
+static void open_decoder(bench_decoder *b, const char *name, et_dtype act, bool int8, int beam,
+                         int together)
 {
     static const et_translator_options defaults = ET_TRANSLATOR_OPTIONS_INIT;
     et_error error = ET_ERROR_INIT;
@@ -74,8 +78,9 @@ static void open_decoder(bench_decoder *b, const char *name, et_dtype act, int b
     et_decoder_options options = { .beam = { beam, experiment.task.model.alpha, -1 },
                                    .start = 0,
                                    .max_length = TARGET,
-                                   .sentences = defaults.sentences,
-                                   .act = act };
+                                   .sentences = together ? together : defaults.sentences,
+                                   .act = act,
+                                   .int8 = int8 };
     bench_check(et_device_open(&b->device, &error), &error);
     declare(b, &model, act, &error);
     bench_check(et_decoder_new(&b->decoder, b->params, b->device, &model, &options, &error),
@@ -105,17 +110,34 @@ static double decode(bench_decoder *b)
     return seconds;
 }
 
+/* "greedy" or "beam4", after the precision where it is not float32. */
+static void hand_out(double rate, const char *model, const char *precision, int beam)
+{
+    char kind[32], middle[32] = "";
+    if (beam == 1)
+        snprintf(kind, sizeof kind, "greedy");
+    else
+        snprintf(kind, sizeof kind, "beam%d", beam);
+    if (strcmp(precision, "float32") != 0)
+        snprintf(middle, sizeof middle, "%s.",
+                 strcmp(precision, "int8") == 0 ? "int8" : bench_dtype_short(ET_BF16));
+    bench_figure(rate, "sentences/s", NAN, "decode.%s.%s%s.sentences_s", model, middle, kind);
+}
+
 int main(int argc, char **argv)
 {
-    int beam = argc > 3 ? atoi(argv[3]) : 0;
+    int beam = argc > 3 ? atoi(argv[3]) : 0, together = argc > 5 ? atoi(argv[5]) : 0;
     bench_decoder b = { .count = argc > 4 ? atoi(argv[4]) : 1000 };
-    if (beam < 1 || beam > ET_BEAM_SIZE_MAX || b.count < 1 || b.count > SENTENCES_MAX) {
-        fprintf(stderr, "usage: bench_decode tiny|base float32|bfloat16 BEAM [SENTENCES]\n");
+    if (beam < 1 || beam > ET_BEAM_SIZE_MAX || b.count < 1 || b.count > SENTENCES_MAX ||
+        together < 0) {
+        fprintf(stderr, "usage: bench_decode tiny|base float32|bfloat16|int8 BEAM "
+                        "[SENTENCES [TOGETHER]]\n");
         return 2;
     }
-    et_dtype act = bench_dtype(argv[2]);
+    bool int8 = strcmp(argv[2], "int8") == 0;
+    et_dtype act = int8 ? ET_F32 : bench_dtype(argv[2]);
     bench_print_machine();
-    open_decoder(&b, argv[1], act, beam);
+    open_decoder(&b, argv[1], act, int8, beam, together);
     decode(&b); /* makes the plans */
     double seconds[RUNS], produced = 0;
     for (int i = 0; i < RUNS; i++)
@@ -124,9 +146,8 @@ int main(int argc, char **argv)
         produced += b.sentences[i].count;
     double median = bench_median(seconds, RUNS);
     printf("%s %s beam %d: %.0f sentences/s, %.0f pieces/s (%.1f produced for each)\n", argv[1],
-           bench_dtype_short(act), beam, b.count / median, produced / median, produced / b.count);
-    bench_figure(b.count / median, "sentences/s", NAN, "decode.%s.%s.beam%d.sentences_s", argv[1],
-                 bench_dtype_short(act), beam);
+           argv[2], beam, b.count / median, produced / median, produced / b.count);
+    hand_out(b.count / median, argv[1], argv[2], beam);
     close_decoder(&b);
     return 0;
 }

@@ -149,10 +149,10 @@ def decode(options):
                           SENTENCES[size], *LENGTHS)
 
     for size in options.models:
-        for precision in options.precisions:
+        for precision in (*options.precisions, "int8"):
             for beam in (1, 4):
                 yield Workload(
-                    f"decode.{size}.{SHORT[precision]}.beam{beam}", "sentences/s", True,
+                    f"decode.{size}.{SHORT.get(precision, precision)}.beam{beam}", "sentences/s", True,
                     lambda s=size, p=precision, b=beam: sides.Program(
                         options, "bench_decode", s, p, b, SENTENCES[s], ending="sentences_s"),
                     peers=[

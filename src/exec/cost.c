@@ -175,6 +175,15 @@ static et_cost cost_VOCABULARY_LOSS(const et_plan *plan, const et_plan_step *ste
                       bytes(h) + element * count(table) + bytes(input(plan, step, 2)) + results };
 }
 
+/* Logits, of bytes; what is computed again in float32 is few. */
+static et_cost cost_VOCABULARY_BEST(const et_plan *plan, const et_plan_step *step)
+{
+    const et_tensor *h = input(plan, step, 0), *table = input(plan, step, 1);
+    return (et_cost){ 2 * count(h) * (double)table->shape.size[0],
+                      bytes(h) + count(table) + bytes(output(plan, step, 0)) +
+                          bytes(output(plan, step, 1)) };
+}
+
 /* largest, difference, exponential, sum, quotient */
 static et_cost cost_SOFTMAX_LOSS(const et_plan *plan, const et_plan_step *step)
 {

@@ -2,6 +2,12 @@
 #include "base/assert.h"
 #include "exec/parts.h"
 
+/* Bytes of the kernel's work space; behind it there is room for pieces that nobody reads. */
+static size_t kernel_scratch(const et_plan *plan, const et_row_weight *rows)
+{
+    return et_best_scratch(rows) * (size_t)plan->device->threads;
+}
+
 int et_prepare_vocabulary_best(et_plan *plan, et_plan_step *step, et_error *error)
 {
     const et_plan_value *table = &plan->values[step->in[1]];
@@ -13,7 +19,8 @@ int et_prepare_vocabulary_best(et_plan *plan, et_plan_step *step, et_error *erro
         return et_fail(error, ET_EGRAPH,
                        "%s: the table is no parameter, or more than %d pieces are wanted",
                        step->node->name, ET_BEST_COUNT_MAX);
-    step->scratch = et_best_scratch(&rows) * (size_t)plan->device->threads;
+    step->scratch = kernel_scratch(plan, &rows) +
+                    (size_t)et_shape_count(step->node->type[1].shape) * sizeof(int32_t);
     return et_plan_add_row_pack(plan, &rows, table->node->attributes.param, true, &step->pack[0],
                                 error);
 }
@@ -22,12 +29,15 @@ void et_run_vocabulary_best(const et_plan *plan, const et_plan_step *step)
 {
     const et_tensor *h = &plan->values[step->in[0]].tensor;
     et_assert(h->shape.size[0] <= step->node->type[0].shape.size[0]);
+    const et_plan_pack *pack = et_plan_pack_at(plan, step->pack[0]);
+    int32_t *piece = et_plan_data(plan, step->out[1]);
+    if (!piece)
+        piece = (int32_t *)(void *)(plan->scratch + kernel_scratch(plan, &pack->rows));
     const et_best_pieces shape = { .rows = h->shape.size[0],
                                    .count = step->node->attributes.count,
-                                   .weight = &et_plan_pack_at(plan, step->pack[0])->rows,
+                                   .weight = &pack->rows,
                                    .table = et_plan_data(plan, step->in[1]),
                                    .dtype = h->dtype,
                                    .scratch = plan->scratch };
-    plan->device->kernels->best_pieces(et_plan_data(plan, step->out[0]),
-                                       et_plan_data(plan, step->out[1]), h->data, &shape);
+    plan->device->kernels->best_pieces(et_plan_data(plan, step->out[0]), piece, h->data, &shape);
 }

@@ -98,6 +98,13 @@ static et_node *vocabulary_loss(et_scope *s)
                               et_input(s, "labels", ET_I32, et_shape_1(9)), 0);
 }
 
+static et_node *vocabulary_best(et_scope *s)
+{
+    et_node *piece;
+    return et_sum(et_vocabulary_best(param(s, "h", et_shape_2(9, 6)),
+                                     param(s, "t", et_shape_2(5, 6)), 2, &piece));
+}
+
 static et_node *softmax_loss(et_scope *s)
 {
     return et_softmax_loss(param(s, "logits", et_shape_2(9, 5)),
@@ -132,6 +139,7 @@ static const struct {
     { cached_attention, false, "cached_attention", 4 * 4 * 3, 4 * 4 * (2 * 3 + 2 + 2) },
     { vocabulary_loss, false, "vocabulary_loss", 2 * 9 * 6 * 5, 4 * (54 + 30 + 9 + 4) },
     { vocabulary_loss, true, "vocabulary_loss", 6 * 9 * 6 * 5, 4 * (2 * (54 + 30) + 9 + 4) },
+    { vocabulary_best, false, "vocabulary_best", 2 * 9 * 6 * 5, 4 * 54 + 30 + 4 * 18 },
     { softmax_loss, false, "softmax_loss", 5 * 45, 4 * (45 + 9 + 4) },
     { softmax_loss, true, "softmax_loss", 5 * 45, 4 * (2 * 45 + 9 + 4) },
 };

@@ -1,6 +1,7 @@
 #include "tasks/translation/decoder.h"
 
 #include <omp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +16,7 @@
 struct et_decoder {
     et_params *params;
     et_device *device;
-    et_device alone; /* the same, for searches that run on one thread */
+    et_device *alone; /* [its threads]: the same for a thread that runs a search by itself */
     et_transformer model;
     et_decoder_options options;
     et_search_size size;
@@ -57,14 +58,13 @@ int et_decoder_new(et_decoder **out, et_params *params, et_device *device,
         return et_alloc_failed(error, sizeof *decoder, "a decoder");
     decoder->params = params;
     decoder->device = device;
-    decoder->alone = *device;
-    decoder->alone.threads = 1;
     decoder->model = *model;
     decoder->options = *options;
     decoder->size.places = options->sentences;
     decoder->searches = et_alloc_zero(threads, sizeof *decoder->searches);
+    decoder->alone = et_alloc_zero(threads, sizeof *decoder->alone);
     decoder->over = et_alloc(threads * (size_t)options->sentences, sizeof *decoder->over);
-    if (!decoder->searches || !decoder->over) {
+    if (!decoder->searches || !decoder->alone || !decoder->over) {
         et_decoder_free(decoder);
         *out = NULL;
         return et_alloc_failed(error, threads * sizeof *decoder->searches, "a decoder");
@@ -79,6 +79,7 @@ void et_decoder_free(et_decoder *decoder)
     if (decoder->searches)
         free_searches(decoder);
     et_free(decoder->searches);
+    et_free(decoder->alone);
     et_free(decoder->over);
     et_free(decoder);
 }
@@ -110,6 +111,22 @@ static void grow(et_decoder *decoder, et_decoder_sentence *const *order, int64_t
         size->tokens = size->source;
 }
 
+/* The device as thread i sees it: the first search may use all threads. */
+static et_device *device_of(et_decoder *decoder, int i)
+{
+    et_device *alone = &decoder->alone[i];
+    if (i == 0)
+        return decoder->device;
+    if (!alone->threads) {
+        char name[32];
+        snprintf(name, sizeof name, "search %d", i);
+        *alone = *decoder->device;
+        alone->threads = 1;
+        alone->track = et_track_beside(decoder->device->track, name);
+    }
+    return alone;
+}
+
 /* Makes the first `count` searches ready. */
 static int prepare(et_decoder *decoder, int count, et_error *error)
 {
@@ -117,8 +134,8 @@ static int prepare(et_decoder *decoder, int count, et_error *error)
         et_search **search = &decoder->searches[i];
         int status = ET_OK;
         if (!*search)
-            status = et_search_new(search, decoder->params, i ? &decoder->alone : decoder->device,
-                                   &decoder->model, &decoder->options, &decoder->size,
+            status = et_search_new(search, decoder->params, device_of(decoder, i), &decoder->model,
+                                   &decoder->options, &decoder->size,
                                    i ? decoder->searches[0] : NULL, error);
         if (status)
             return status;
