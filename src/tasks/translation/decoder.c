@@ -1,6 +1,7 @@
 #include "tasks/translation/decoder.h"
 
 #include <omp.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,8 +25,9 @@ struct et_decoder {
     int *over;            /* [threads, sentences] */
 };
 
-/* What the threads of a run share; changed inside a critical section. */
+/* What the threads of a run share. What changes does so under the lock. */
 typedef struct queue {
+    pthread_mutex_t lock;
     et_decoder_sentence **order; /* longest first */
     int64_t count, next, done;
     int searches;
@@ -150,15 +152,13 @@ static int prepare(et_decoder *decoder, int count, et_error *error)
 /* Takes sentences for free places; near the end no more than this search's share of the rest. */
 static int take(queue *q, int room, et_decoder_sentence *const **sentences)
 {
-    int count = 0;
-#pragma omp critical(et_decoder)
-    {
-        int64_t left = q->status ? 0 : q->count - q->next;
-        int64_t share = (left + q->searches - 1) / q->searches;
-        count = share < room ? (int)share : room;
-        *sentences = q->order + q->next;
-        q->next += count;
-    }
+    pthread_mutex_lock(&q->lock);
+    int64_t left = q->status ? 0 : q->count - q->next;
+    int64_t share = (left + q->searches - 1) / q->searches;
+    int count = share < room ? (int)share : room;
+    *sentences = q->order + q->next;
+    q->next += count;
+    pthread_mutex_unlock(&q->lock);
     return count;
 }
 
@@ -180,38 +180,38 @@ static void take_result(et_search *search, int place, queue *q)
     float score;
     int count;
     et_decoder_sentence *sentence = et_search_leave(search, place, &ids, &count, &score);
-#pragma omp critical(et_decoder)
-    {
-        int32_t *copy = et_arena_array(q->arena, (size_t)count, sizeof *copy);
-        if (copy) {
-            memcpy(copy, ids, (size_t)count * sizeof *copy);
-            *sentence =
-                (et_decoder_sentence){ sentence->source, sentence->length, copy, count, score };
-            q->done++;
-        } else if (!q->status) {
-            q->status = et_alloc_failed(q->error, (size_t)count * sizeof *copy, "a translation");
-        }
+    pthread_mutex_lock(&q->lock);
+    int32_t *copy = et_arena_array(q->arena, (size_t)count, sizeof *copy);
+    if (copy) {
+        memcpy(copy, ids, (size_t)count * sizeof *copy);
+        *sentence = (et_decoder_sentence){ sentence->source, sentence->length, copy, count, score };
+        q->done++;
+    } else if (!q->status) {
+        q->status = et_alloc_failed(q->error, (size_t)count * sizeof *copy, "a translation");
     }
+    pthread_mutex_unlock(&q->lock);
 }
 
 /* Only the caller's thread tells. */
 static void tell(queue *q)
 {
-    int64_t done;
-#pragma omp critical(et_decoder)
-    done = q->done;
-    bool stop = q->progress && q->progress(q->payload, done);
-#pragma omp critical(et_decoder)
-    if (stop && !q->status)
+    pthread_mutex_lock(&q->lock);
+    int64_t done = q->done;
+    pthread_mutex_unlock(&q->lock);
+    if (!q->progress || !q->progress(q->payload, done))
+        return;
+    pthread_mutex_lock(&q->lock);
+    if (!q->status)
         q->status = et_fail(q->error, ET_EINTERRUPTED, "interrupted after %lld of %lld sentences",
                             (long long)done, (long long)q->count);
+    pthread_mutex_unlock(&q->lock);
 }
 
 static bool stopped(queue *q)
 {
-    int status;
-#pragma omp critical(et_decoder)
-    status = q->status;
+    pthread_mutex_lock(&q->lock);
+    int status = q->status;
+    pthread_mutex_unlock(&q->lock);
     return status != ET_OK;
 }
 
@@ -274,9 +274,12 @@ int et_decoder_run(et_decoder *decoder, et_decoder_sentence *sentences, int64_t 
                    et_arena *arena, et_decoder_progress_fn *progress, void *payload,
                    et_error *error)
 {
-    queue q = {
-        .count = count, .arena = arena, .progress = progress, .payload = payload, .error = error
-    };
+    queue q = { .lock = PTHREAD_MUTEX_INITIALIZER,
+                .count = count,
+                .arena = arena,
+                .progress = progress,
+                .payload = payload,
+                .error = error };
     if (!count)
         return ET_OK;
     q.order = et_alloc((size_t)count, sizeof *q.order);
@@ -286,6 +289,7 @@ int et_decoder_run(et_decoder *decoder, et_decoder_sentence *sentences, int64_t 
         q.order[i] = &sentences[i];
     qsort(q.order, (size_t)count, sizeof *q.order, longer_first);
     int status = run_queue(decoder, &q, error);
+    pthread_mutex_destroy(&q.lock);
     et_free(q.order);
     return status;
 }
