@@ -12,6 +12,7 @@
 #include "cli/args.h"
 #include "cli/command.h"
 #include "cli/lines.h"
+#include "cli/profile.h"
 #include "cli/scores.h"
 #include "io/progress.h"
 
@@ -20,6 +21,7 @@ typedef struct evaluate_args {
     int64_t beam_size;
     et_translator_options options;
     et_score_options score;
+    et_profiling profiling;
     bool help;
 } evaluate_args;
 
@@ -43,6 +45,7 @@ static int parse(evaluate_args *args, int argc, char **argv, et_error *error)
         { "tokenize", "KIND", "13a, none (for tokenized text) or char", ET_ARG_TEXT,
           &args->score.tokenize, NULL },
         { "lowercase", NULL, "compare without case", ET_ARG_FLAG, &args->score.lowercase, NULL },
+        ET_PROFILING_ARGS(args->profiling),
         ET_ARG_END
     };
     int status = et_args_parse(table, "evaluate", argc, argv, &args->help, error);
@@ -72,17 +75,17 @@ static int check(const evaluate_args *args, et_error *error)
     return status ? status : et_scores_check(&args->score, error);
 }
 
+/* Signals are watched only with a profile to write; else they end the process as they always do. */
 static bool tell_progress(void *payload, size_t done, size_t count)
 {
     et_progress_state state = {
         .step = (int64_t)done, .steps = (int64_t)count, .rate = NAN, .seconds_left = NAN
     };
     et_progress_update(payload, &state);
-    return false; /* nothing to save: signals end the process as they always do */
+    return et_stop_requested != 0;
 }
 
-static int translate(const evaluate_args *args, const et_lines *sources, char **results,
-                     et_error *error)
+static int translate(evaluate_args *args, const et_lines *sources, char **results, et_error *error)
 {
     et_translator *translator;
     et_progress *progress = NULL;
@@ -91,6 +94,8 @@ static int translate(const evaluate_args *args, const et_lines *sources, char **
     int status = et_translator_open(&translator, args->model_dir, &args->options, error);
     if (!status)
         status = et_progress_open(&progress, &options, error);
+    if (!status)
+        status = et_profiling_open_translator(&args->profiling, translator, progress, error);
     if (!status) {
         et_translator_set_progress(translator, tell_progress, progress);
         status = et_translator_translate(translator, (const char *const *)sources->items,
@@ -100,9 +105,11 @@ static int translate(const evaluate_args *args, const et_lines *sources, char **
     if (!status)
         printf("checkpoint %s, step %lld\n", et_translator_checkpoint(translator),
                (long long)et_translator_step(translator));
+    int profiled = et_profiling_close(&args->profiling, status, error);
     et_progress_close(progress);
     et_translator_close(translator);
-    return status;
+    et_profiling_release(&args->profiling);
+    return status ? status : profiled;
 }
 
 static int write_results(const char *path, char *const *results, size_t count, et_error *error)
@@ -118,8 +125,8 @@ static int write_results(const char *path, char *const *results, size_t count, e
     return status;
 }
 
-static int evaluate_lines(const evaluate_args *args, const et_lines *sources,
-                          const et_lines *references, et_error *error)
+static int evaluate_lines(evaluate_args *args, const et_lines *sources, const et_lines *references,
+                          et_error *error)
 {
     char **results = et_alloc_zero(sources->count, sizeof *results);
     if (!results)
@@ -144,6 +151,8 @@ int et_cmd_evaluate(int argc, char **argv, et_error *error)
     if (status || args.help)
         return status;
     status = check(&args, error);
+    if (!status)
+        status = et_profiling_check(&args.profiling, error);
     if (status)
         return status;
     signal(SIGPIPE, SIG_IGN); /* progress never stops the work */

@@ -8,7 +8,9 @@
 #include "cli/args.h"
 #include "cli/command.h"
 #include "cli/lines.h"
+#include "cli/profile.h"
 #include "io/progress.h"
+#include "tasks/translation/translator_device.h"
 
 /* Lines read at a time: enough to sort by length, few enough to answer soon. */
 #define BATCH 2048
@@ -18,6 +20,7 @@ typedef struct translate_args {
     int64_t beam_size, max_length, sentences;
     double alpha;
     et_translator_options options;
+    et_profiling profiling;
     bool help;
 } translate_args;
 
@@ -37,6 +40,7 @@ static int parse(translate_args *args, int argc, char **argv, et_error *error)
         { "precision", "TYPE", "float32 or bfloat16", ET_ARG_TEXT, &options->precision, NULL },
         { "live-weights", NULL, "not the averaged ones", ET_ARG_FLAG, &options->live_weights,
           NULL },
+        ET_PROFILING_ARGS(args->profiling),
         ET_ARG_END
     };
     int status = et_args_parse(table, "translate", argc, argv, &args->help, error);
@@ -60,6 +64,7 @@ static int check(const translate_args *args, et_error *error)
     return et_args_check_precision(args->options.precision, error);
 }
 
+/* Signals are watched only with a profile to write; else they end the process as they always do. */
 static bool tell_progress(void *payload, size_t done, size_t count)
 {
     et_progress_state state = {
@@ -67,7 +72,7 @@ static bool tell_progress(void *payload, size_t done, size_t count)
     };
     if (payload && count > 1)
         et_progress_update(payload, &state);
-    return false; /* nothing to save: signals end the process as they always do */
+    return et_stop_requested != 0;
 }
 
 static int translate_batch(et_translator *translator, const et_lines *lines, et_error *error)
@@ -83,8 +88,11 @@ static int translate_batch(et_translator *translator, const et_lines *lines, et_
     return fflush(stdout) ? et_fail_errno(error, "standard output") : ET_OK;
 }
 
+static const et_label read_label = { .name = "read lines", .kind = "reading" };
+
 static int translate_input(et_translator *translator, et_error *error)
 {
+    et_track *track = et_device_track(et_translator_device(translator));
     et_lines lines = ET_LINES_INIT;
     bool person = isatty(STDIN_FILENO);
     size_t first = 1, batch = person ? 1 : BATCH;
@@ -93,7 +101,11 @@ static int translate_input(et_translator *translator, et_error *error)
         fputs("Type a line to translate; Ctrl-D ends.\n", stderr);
     do {
         et_lines_clear(&lines);
+        et_track_begin(track, &read_label, (int64_t)first);
         status = et_lines_read(&lines, stdin, "standard input", first, batch, error);
+        et_track_end(track);
+        if (et_stop_requested)
+            status = et_fail(error, ET_EINTERRUPTED, "interrupted after line %zu", first - 1);
         first += lines.count;
         if (!status && lines.count)
             status = translate_batch(translator, &lines, error);
@@ -102,32 +114,43 @@ static int translate_input(et_translator *translator, et_error *error)
     return status;
 }
 
-int et_cmd_translate(int argc, char **argv, et_error *error)
+static int translate(translate_args *args, et_error *error)
 {
-    et_translator_options defaults = ET_TRANSLATOR_OPTIONS_INIT;
-    translate_args args = { .alpha = defaults.alpha,
-                            .sentences = defaults.sentences,
-                            .options = defaults };
-    int status = parse(&args, argc, argv, error);
-    if (status || args.help)
-        return status;
-    status = check(&args, error);
-    if (status)
-        return status;
     et_translator *translator;
     et_progress *progress = NULL;
     et_progress_options options = ET_PROGRESS_OPTIONS_INIT;
     options.fd = isatty(STDERR_FILENO) && !isatty(STDIN_FILENO) ? STDERR_FILENO : -1;
-    status = et_translator_open(&translator, args.model_dir, &args.options, error);
+    int status = et_translator_open(&translator, args->model_dir, &args->options, error);
     if (!status)
         status = et_progress_open(&progress, &options, error);
+    if (!status)
+        status = et_profiling_open_translator(&args->profiling, translator,
+                                              options.fd < 0 ? NULL : progress, error);
     if (!status) {
         et_translator_set_progress(translator, tell_progress, progress);
         status = translate_input(translator, error);
     }
     if (progress)
         et_progress_finish(progress, false);
+    int profiled = et_profiling_close(&args->profiling, status, error);
     et_progress_close(progress);
     et_translator_close(translator);
-    return status;
+    et_profiling_release(&args->profiling);
+    return status ? status : profiled;
+}
+
+int et_cmd_translate(int argc, char **argv, et_error *error)
+{
+    et_translator_options defaults = ET_TRANSLATOR_OPTIONS_INIT;
+    translate_args args = { .alpha = defaults.alpha,
+                            .sentences = defaults.sentences,
+                            .options = defaults,
+                            .profiling = ET_PROFILING_INIT };
+    int status = parse(&args, argc, argv, error);
+    if (status || args.help)
+        return status;
+    status = check(&args, error);
+    if (!status)
+        status = et_profiling_check(&args.profiling, error);
+    return status ? status : translate(&args, error);
 }

@@ -27,6 +27,10 @@ int et_cmd_list(int argc, char **argv, et_error *error);
 extern volatile sig_atomic_t et_stop_requested, et_save_requested;
 void et_watch_signals(void);
 
+/* The same for a command that reads standard input: SIGINT and SIGTERM also end that. SIGUSR1 is
+ * left as it was. */
+void et_watch_signals_and_input(void);
+
 /* Until et_watch_signals, SIGINT and SIGTERM end the process at once, with the exit code of an
  * interruption and text (static) on standard error. For work of which nothing is seen before it
  * is whole, since it may sit in a library that can't be asked to stop. SIGUSR1 does nothing. */

@@ -1,4 +1,5 @@
 /* etude: the command. Results go to standard output, everything else to standard error. */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,27 +57,46 @@ static void on_leave(int number)
     _exit(EXIT_INTERRUPTED);
 }
 
-static void handle_signals(void (*on_end)(int number), void (*on_usr1)(int number))
+/* Standard input ends here: a read that was about to begin finds nothing, and one that waits is
+ * interrupted. */
+static void on_signal_with_input(int number)
+{
+    int saved = errno, nothing = open("/dev/null", O_RDONLY);
+    on_signal(number);
+    if (nothing >= 0) {
+        dup2(nothing, STDIN_FILENO);
+        close(nothing);
+    }
+    errno = saved;
+}
+
+static void handle_signals(void (*on_end)(int number), int flags, void (*on_usr1)(int number))
 {
     struct sigaction action;
     memset(&action, 0, sizeof action);
     action.sa_handler = on_end;
-    action.sa_flags = SA_RESTART;
+    action.sa_flags = flags;
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    action.sa_flags = SA_RESTART;
     action.sa_handler = on_usr1;
     sigaction(SIGUSR1, &action, NULL);
 }
 
 void et_watch_signals(void)
 {
-    handle_signals(on_signal, on_save);
+    handle_signals(on_signal, SA_RESTART, on_save);
+}
+
+void et_watch_signals_and_input(void)
+{
+    handle_signals(on_signal_with_input, 0, SIG_DFL);
 }
 
 void et_leave_on_signals(const char *text)
 {
     leave_text = text;
-    handle_signals(on_leave, SIG_IGN);
+    handle_signals(on_leave, SA_RESTART, SIG_IGN);
 }
 
 /* Names of files are in messages, and may hold anything: a message is one line, and no escape

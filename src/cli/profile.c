@@ -7,9 +7,12 @@
 #include <etude/log.h>
 
 #include "base/alloc.h"
+#include "cli/command.h"
 #include "exec/profile.h"
 #include "io/format.h"
 #include "io/trace_file.h"
+#include "tasks/translation/decoder.h"
+#include "tasks/translation/translator_device.h"
 
 /* Steps of training that are recorded without --profile-steps: caches and clocks are warm. */
 enum { FIRST = 10, LAST = 20 };
@@ -59,9 +62,10 @@ static void show(const et_profiling *p, const char *text)
 
 static void print_heading(const et_profiling *p, const et_trace_facts *facts, et_strbuf *text)
 {
-    et_strbuf_printf(
-        text, "profile      %s: %s steps, %.1f ms; open it at https://ui.perfetto.dev\n", p->path,
-        et_format_count(facts->units).text, 1e-6 * (double)(facts->end - facts->begin));
+    et_strbuf_printf(text,
+                     "profile      %s: %s step%s, %.1f ms; open it at https://ui.perfetto.dev\n",
+                     p->path, et_format_count(facts->units).text, facts->units == 1 ? "" : "s",
+                     1e-6 * (double)(facts->end - facts->begin));
     if (facts->dropped)
         et_strbuf_printf(text, "profile      %s spans found no room and are not in it\n",
                          et_format_count(facts->dropped).text);
@@ -120,7 +124,7 @@ int et_profiling_open(et_profiling *p, et_device *device, const char *unit, et_e
     if (status)
         return status;
     p->device = device;
-    et_device_watch(device, p->trace);
+    et_device_record(device, p->trace);
     return ET_OK;
 }
 
@@ -139,6 +143,18 @@ int et_profiling_begin(et_profiling *p, int64_t steps, et_error *error)
     }
     et_trace_window(p->trace, p->first, p->last ? p->last : INT64_MAX);
     return ET_OK;
+}
+
+int et_profiling_open_translator(et_profiling *p, et_translator *translator, et_progress *progress,
+                                 et_error *error)
+{
+    if (!p->path)
+        return ET_OK;
+    p->progress = progress;
+    et_watch_signals_and_input();
+    int status =
+        et_profiling_open(p, et_translator_device(translator), ET_DECODER_STEP_SPAN, error);
+    return status ? status : et_profiling_begin(p, 0, error);
 }
 
 /* What is left to write once the work is over. */

@@ -229,10 +229,13 @@ et_cost et_plan_step_cost(const et_plan *plan, const et_plan_step *step)
     return functions[step->node->op](plan, step);
 }
 
-/* A backward product has a transposed operand: dX = dY W^T, dW = X^T dY. */
+/* A backward product has a transposed operand: dX = dY W^T, dW = X^T dY. Without derivatives it is
+ * how the weight is stored. */
 const char *et_plan_step_kind(const et_plan_step *step)
 {
     const et_matmul_options *matmul = &step->node->attributes.matmul;
+    if (step->node->op == ET_OP_MATMUL && step->node->graph->gradient_count == 0)
+        return "matmul, forward";
     if (et_op_is_elementwise(step->node->op))
         return "element-wise";
     if (step->node->op != ET_OP_MATMUL)

@@ -4,6 +4,18 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
+
+static int make_watch(et_device *device, et_error *error)
+{
+    size_t size = sizeof *device->watch + (size_t)device->threads * sizeof(et_track *);
+    device->watch = et_alloc_zero(1, size);
+    if (!device->watch)
+        return et_alloc_failed(error, size, "a device");
+    for (int i = 0; i < device->threads; i++)
+        device->watch->track[i] = et_track_off();
+    return ET_OK;
+}
 
 int et_device_open(et_device **out, et_error *error)
 {
@@ -13,25 +25,14 @@ int et_device_open(et_device **out, et_error *error)
         return et_alloc_failed(error, sizeof *device, "a device");
     device->kernels = et_kernels_best();
     device->threads = omp_get_max_threads();
-    device->track = et_track_off();
-    int status = et_gemm_cache_open(&device->gemms, device->threads, error);
+    int status = make_watch(device, error);
+    if (!status)
+        status = et_gemm_cache_open(&device->gemms, device->threads, error);
     if (status) {
-        et_free(device);
+        et_device_close(device);
         *out = NULL;
     }
     return status;
-}
-
-void et_device_watch(et_device *device, et_trace *trace)
-{
-    device->trace = trace;
-    device->track = et_trace_main(trace);
-    et_gemm_cache_watch(device->gemms, 0, device->track);
-    for (int i = 1; i < device->threads; i++) {
-        char name[32];
-        snprintf(name, sizeof name, "worker %d", i);
-        et_gemm_cache_watch(device->gemms, i, et_track_beside(device->track, name));
-    }
 }
 
 void et_device_close(et_device *device)
@@ -39,5 +40,27 @@ void et_device_close(et_device *device)
     if (!device)
         return;
     et_gemm_cache_close(device->gemms);
+    et_free(device->watch);
     et_free(device);
+}
+
+void et_device_record(et_device *device, et_trace *trace)
+{
+    et_device_watch *watch = device->watch;
+    et_assert(!watch->trace);
+    watch->trace = trace;
+    watch->track[0] = et_trace_main(trace);
+    for (int i = 1; i < device->threads; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "worker %d", i);
+        watch->track[i] = et_track_beside(watch->track[0], name);
+    }
+    for (int i = 0; i < device->threads; i++)
+        et_gemm_cache_watch(device->gemms, i, watch->track[i]);
+}
+
+et_track *et_device_track(const et_device *device)
+{
+    const et_device_watch *watch = device->watch;
+    return watch->track[watch->trace && omp_in_parallel() ? omp_get_thread_num() : 0];
 }

@@ -149,7 +149,8 @@ static const et_label packing = { .name = "pack weights", .kind = "packing weigh
 void et_plan_run_packs(const et_plan *plan, int first, int count)
 {
     et_assert(first >= 0 && first + count <= plan->pack_count);
-    et_track_begin(plan->device->track, &packing, -1);
+    et_track *track = et_device_track(plan->device);
+    et_track_begin(track, &packing, -1);
     if (count < omp_get_max_threads()) {
         for (int i = first; i < first + count; i++)
             run_pack(plan, &plan->packs[i]);
@@ -158,5 +159,5 @@ void et_plan_run_packs(const et_plan *plan, int first, int count)
         for (int i = first; i < first + count; i++)
             run_pack(plan, &plan->packs[i]);
     }
-    et_track_end(plan->device->track);
+    et_track_end(track);
 }

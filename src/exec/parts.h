@@ -96,7 +96,9 @@ struct et_plan {
     uint64_t version; /* of the store when last refreshed */
     et_random random;
     void (*run_step)(const et_plan *plan, int i);
-    et_label *labels; /* [step_count], the trace's; NULL without one */
+    const et_label *labels; /* [step_count], the trace's; NULL without one */
+    const et_label *label;  /* of the whole run */
+    int64_t runs;
     struct et_plan_copy {
         int value, param;
     } * copies; /* gradients that are another value's memory */
@@ -143,7 +145,7 @@ int et_plan_place(et_plan *plan, et_error *error);
 /* plan.c: what must be done before steps[i].run: packing, work space. */
 void et_plan_begin_step(et_plan *plan, int i);
 
-/* watch.c: chooses plan->run_step by whether the device has a trace. */
+/* watch.c: sets plan->run_step and labels by whether the device has a trace. */
 int et_plan_choose_run(et_plan *plan, et_error *error);
 
 /* Preparing and running the ops that have files of their own. */

@@ -263,6 +263,8 @@ void et_plan_begin_step(et_plan *plan, int i)
 
 void et_plan_run(et_plan *plan, et_random random)
 {
+    et_track *track = et_device_track(plan->device);
+    et_track_begin(track, plan->label, ++plan->runs);
     et_plan_refresh(plan);
     plan->random = random;
     for (int i = 0; i < plan->step_count; i++) {
@@ -270,6 +272,7 @@ void et_plan_run(et_plan *plan, et_random random)
         plan->run_step(plan, i);
     }
     copy_gradients(plan);
+    et_track_end(track);
 }
 
 et_tensor et_plan_output(const et_plan *plan, int i)
@@ -321,7 +324,7 @@ const char *et_plan_find_not_finite(et_plan *plan, et_random random)
 
 et_track *et_plan_track(const et_plan *plan)
 {
-    return plan->device->track;
+    return et_device_track(plan->device);
 }
 
 et_plan_memory et_plan_memory_needed(const et_plan *plan)

@@ -41,11 +41,12 @@ typedef struct et_plan_options {
                                  one reads those, and does not outlive it; NULL: its own. Plans
                                  that share may run at the same time, after et_plan_refresh of
                                  the one that packs */
+    const char *name;         /* of its runs in a trace, static; NULL: "run" */
 } et_plan_options;
 
 #define ET_PLAN_OPTIONS_INIT                                                                       \
     {                                                                                              \
-        true, true, true, false, NULL                                                              \
+        true, true, true, false, NULL, "run"                                                       \
     }
 
 /* What a plan needs, in bytes. */
@@ -82,7 +83,7 @@ et_tensor et_plan_output(const et_plan *plan, int i);
  * NULL. For messages after a loss was not finite. */
 const char *et_plan_find_not_finite(et_plan *plan, et_random random);
 
-/* Where the thread that runs the plan tells what it does: the device's track, never NULL. */
+/* Where the calling thread tells what it does: the device's track. */
 et_track *et_plan_track(const et_plan *plan);
 
 et_plan_memory et_plan_memory_needed(const et_plan *plan);

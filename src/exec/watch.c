@@ -61,7 +61,7 @@ static char *keep(et_trace *trace, et_strbuf *text)
 static bool fill_label(const et_plan *plan, const et_plan_step *step, et_label *label,
                        et_strbuf *text)
 {
-    et_trace *trace = plan->device->trace;
+    et_trace *trace = plan->device->watch->trace;
     et_strbuf_append(text, step->node->name);
     label->name = keep(trace, text);
     print_kernel(plan, step, text);
@@ -80,7 +80,7 @@ static bool fill_label(const et_plan *plan, const et_plan_step *step, et_label *
 static void run_watched(const et_plan *plan, int i)
 {
     const et_plan_step *step = &plan->steps[i];
-    et_track *track = plan->device->track;
+    et_track *track = et_device_track(plan->device);
     et_cost cost = et_plan_step_cost(plan, step);
     et_track_begin(track, &plan->labels[i], -1);
     step->run(plan, step);
@@ -92,19 +92,36 @@ static void run_alone(const et_plan *plan, int i)
     plan->steps[i].run(plan, &plan->steps[i]);
 }
 
+#define RUN_KIND "between ops"
+
+/* The labels of the steps, then that of the run; NULL: no memory. */
+static const et_label *make_labels(const et_plan *plan, size_t size)
+{
+    et_strbuf text = ET_STRBUF_INIT;
+    et_label *labels = et_trace_alloc(plan->device->watch->trace, size);
+    bool made = labels != NULL;
+    for (int i = 0; i < plan->step_count && made; i++)
+        made = fill_label(plan, &plan->steps[i], &labels[i], &text);
+    et_strbuf_release(&text);
+    if (!made)
+        return NULL;
+    labels[plan->step_count] = (et_label){ .kind = RUN_KIND };
+    labels[plan->step_count].name = plan->options.name ? plan->options.name : "run";
+    return labels;
+}
+
 int et_plan_choose_run(et_plan *plan, et_error *error)
 {
-    et_trace *trace = plan->device->trace;
+    static const et_label unheard = { .name = "run", .kind = RUN_KIND };
     plan->run_step = run_alone;
-    if (!trace)
+    plan->label = &unheard;
+    if (!plan->device->watch->trace)
         return ET_OK;
-    size_t size = (size_t)plan->step_count * sizeof *plan->labels;
-    et_strbuf text = ET_STRBUF_INIT;
-    plan->labels = et_trace_alloc(trace, size);
-    bool made = plan->labels != NULL;
-    for (int i = 0; i < plan->step_count && made; i++)
-        made = fill_label(plan, &plan->steps[i], &plan->labels[i], &text);
-    et_strbuf_release(&text);
+    size_t size = ((size_t)plan->step_count + 1) * sizeof *plan->labels;
     plan->run_step = run_watched;
-    return made ? ET_OK : et_alloc_failed(error, size, "the labels of a plan");
+    plan->labels = make_labels(plan, size);
+    if (!plan->labels)
+        return et_alloc_failed(error, size, "the labels of a plan");
+    plan->label = &plan->labels[plan->step_count];
+    return ET_OK;
 }

@@ -97,6 +97,7 @@ static int build(et_run *run, et_error *error)
     /* With several batches to an update, packing again for each still costs far less time than
      * keeping would cost memory. */
     et_plan_options plan = ET_PLAN_OPTIONS_INIT;
+    plan.name = "loss and gradients";
     plan.keep_packed = false;
     if (!status)
         status = et_plan_new(&run->plan, run->graph, o->device, &loss, 1, &plan, error);
@@ -158,7 +159,7 @@ static int restore(et_run *run, et_error *error)
     et_checkpoint_options options = ET_CHECKPOINT_OPTIONS_INIT;
     options.max_to_keep = trainer->max_to_keep;
     options.locked = run->options.locked;
-    options.track = run->options.device->track;
+    options.track = et_device_track(run->options.device);
     int64_t step;
     int status =
         et_checkpoints_open(&run->checkpoints, run->options.model_dir, run->state, &options, error);
@@ -282,11 +283,11 @@ static int save_if_asked(et_run *run, et_error *error)
     return run->unsaved ? save_passing(run, error) : ET_OK;
 }
 
-static const et_label step_label = { .name = ET_RUN_STEP_SPAN, .kind = "between ops" };
+static const et_label step_label = { .name = ET_RUN_STEP_SPAN, .kind = "step" };
 
 static int run_step(et_run *run, et_error *error)
 {
-    et_track *track = run->options.device->track;
+    et_track *track = et_device_track(run->options.device);
     et_track_begin(track, &step_label, run->step.count + 1);
     int status = et_step_run(&run->step, error);
     et_track_end(track);
@@ -339,9 +340,9 @@ static int act_hooks(et_run *run, const et_hook *hooks, et_error *error)
         if (!hook->act || !(due || end))
             continue;
         run->unsaved = true;
-        et_track_begin(run->options.device->track, hook->label, run->step.count);
+        et_track_begin(et_device_track(run->options.device), hook->label, run->step.count);
         int status = hook->act(run, error);
-        et_track_end(run->options.device->track);
+        et_track_end(et_device_track(run->options.device));
         if (status) {
             run->next_hook--;
             return status;

@@ -77,9 +77,8 @@ static void add_metrics(et_step *step, const step_sums *sums)
 static const et_label data_label = { .name = "next batch", .kind = "waiting for data" };
 static const et_label update_label = { .name = "update", .kind = "update" };
 
-static int take_batch(et_step *step, int index, et_error *error)
+static int take_batch(et_step *step, int index, et_track *track, et_error *error)
 {
-    et_track *track = et_plan_track(step->plan);
     et_track_begin(track, &data_label, step->count * step->accumulator.batches + index + 1);
     int status = step->task->class->next(step->task, step->plan, error);
     et_track_end(track);
@@ -87,9 +86,8 @@ static int take_batch(et_step *step, int index, et_error *error)
 }
 
 /* The weights may change once no save reads them. */
-static void update(et_step *step, double gradient_scale)
+static void update(et_step *step, double gradient_scale, et_track *track)
 {
-    et_track *track = et_plan_track(step->plan);
     et_checkpoints_wait_read(step->checkpoints);
     et_track_begin(track, &update_label, -1);
     step->update =
@@ -100,8 +98,9 @@ static void update(et_step *step, double gradient_scale)
 int et_step_run(et_step *step, et_error *error)
 {
     step_sums sums = { { 0 } };
+    et_track *track = et_plan_track(step->plan);
     for (int i = 0; i < step->accumulator.batches; i++) {
-        int status = take_batch(step, i, error);
+        int status = take_batch(step, i, track, error);
         if (status)
             return status;
         et_plan_run(step->plan, randomness(step, i));
@@ -110,7 +109,7 @@ int et_step_run(et_step *step, et_error *error)
             return diverged(step, i, error);
         et_accumulator_add(&step->accumulator, i);
     }
-    update(step, 1 / sums.of[ET_LOSS_SUM_TOKENS]);
+    update(step, 1 / sums.of[ET_LOSS_SUM_TOKENS], track);
     if (!step->update.finite)
         return diverged(step, step->accumulator.batches - 1, error);
     step->count++;

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -178,8 +179,8 @@ static const struct {
     const char *kind;
     size_t count;
 } expected[] = {
-    { "between ops", 21 }, { "waiting for data", 42 }, { "update", 21 }, { "log", 3 },
-    { "save", 3 },         { "validate", 1 },
+    { "step", 21 }, { "waiting for data", 42 }, { "update", 21 }, { "log", 3 },
+    { "save", 3 },  { "validate", 1 },
 };
 
 /* Every kind of op that the model has. */
@@ -198,7 +199,7 @@ static const char *const kinds[] = {
     "vocabulary_loss",
 };
 
-/* The ops of step N: what lies in its span, parts of products aside. */
+/* What lies in the span of step N. */
 static size_t ops_of_step(const track *at, int step, const span **first)
 {
     char name[32];
@@ -259,12 +260,13 @@ static void test_profile__every_op_each_step(void **state)
     open_trace(&t, "trace.json");
     const track *main = track_named(&t, "main");
     size_t ops = ops_of_step(main, 6, &first); /* of 12 steps the second half is recorded */
-    assert_int_equal(count_kind(main, "between ops"), 7);
+    assert_int_equal(count_kind(main, "step"), 7);
     assert_true(ops > 100);
     for (int step = 7; step <= 12; step++) {
         assert_int_equal(ops_of_step(main, step, &other), ops);
         for (size_t i = 0; i < ops; i++)
-            if (strncmp(first[i].name, "next batch", 10) != 0)
+            if (*first[i].kind && strcmp(first[i].kind, "waiting for data") != 0 &&
+                strcmp(first[i].kind, "between ops") != 0)
                 assert_string_equal(first[i].name, other[i].name);
     }
     close_trace(&t);
@@ -313,7 +315,7 @@ static void test_profile__while_it_runs(void **state)
     assert_true(run_await_text(pid, "trace.json", "otherData"));
     assert_int_equal(kill(pid, 0), 0);
     open_trace(&t, "trace.json");
-    assert_int_equal(count_kind(track_named(&t, "main"), "between ops"), 2);
+    assert_int_equal(count_kind(track_named(&t, "main"), "step"), 2);
     close_trace(&t);
     kill(pid, SIGINT);
     assert_int_equal(run_wait(pid), 75);
@@ -340,6 +342,154 @@ static void test_profile__cannot_be_written(void **state)
     free(log);
 }
 
+/* Runs `etude` with these words, as a shell reads them; the exit code. */
+static int etude(const char *words)
+{
+    char line[600];
+    snprintf(line, sizeof line, "%s/etude %s", ET_TEST_BUILD, words);
+    int status = system(line);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* Both files have the same bytes. */
+static void assert_same_files(const char *left, const char *right)
+{
+    char line[200];
+    snprintf(line, sizeof line, "cmp %s %s", left, right);
+    assert_int_equal(system(line), 0);
+}
+
+/* What decoding has. */
+static const char *const decoding[] = {
+    "matmul, forward", "element-wise", "layer_norm", "attention",       "cached_attention",
+    "embedding",       "between ops",  "text",       "vocabulary_best",
+};
+
+static void test_profile__translate(void **state)
+{
+    (void)state;
+    static const char *const commands[] = {
+        "evaluate --model-dir plain --source valid.source --reference valid.target",
+        "translate --model-dir plain < valid.source",
+    };
+    setenv("OMP_NUM_THREADS", "1", 1);
+    for (size_t c = 0; c < COUNT(commands); c++) {
+        trace t;
+        char line[300];
+        snprintf(line, sizeof line, "%s > alone.out 2> alone.log", commands[c]);
+        assert_int_equal(etude(line), 0);
+        snprintf(line, sizeof line, "%s --profile trace.json > watched.out 2> watched.log",
+                 commands[c]);
+        assert_int_equal(etude(line), 0);
+        assert_same_files("alone.out", "watched.out");
+        open_trace(&t, "trace.json");
+        const track *main = track_named(&t, "main");
+        for (int i = 0; i < t.count; i++)
+            assert_nested(&t.tracks[i]);
+        for (size_t i = 0; i < COUNT(decoding); i++)
+            if (count_kind(main, decoding[i]) == 0)
+                fail_msg("%s: no span of kind %s", commands[c], decoding[i]);
+        assert_int_equal(count_kind(main, "matmul, input gradient"), 0);
+        assert_int_equal(count_named(main, "encode 1"), 1);
+        assert_int_equal(count_named(main, "decode 1"), 1);
+        close_trace(&t);
+        char *log = run_log("watched");
+        assert_true(check_table(log) > (int)COUNT(decoding));
+        free(log);
+        assert_int_equal(unlink("trace.json"), 0);
+    }
+    unsetenv("OMP_NUM_THREADS");
+}
+
+/* Each thread's sentences show on its own track; which thread is quick enough to get some of so
+ * few is chance. */
+static void test_profile__translate_by_two_threads(void **state)
+{
+    (void)state;
+    trace t;
+    setenv("OMP_NUM_THREADS", "2", 1);
+    int status = etude("translate --model-dir plain --profile trace.json < valid.source "
+                       "> watched.out 2> watched.log");
+    unsetenv("OMP_NUM_THREADS");
+    assert_int_equal(status, 0);
+    assert_same_files("alone.out", "watched.out");
+    open_trace(&t, "trace.json");
+    const track *main = track_named(&t, "main"), *worker = track_named(&t, "worker 1");
+    assert_nested(main);
+    assert_nested(worker);
+    assert_true(count_named(main, "encode 1") + count_named(worker, "encode 1") >= 1);
+    assert_int_equal(count_named(main, "decode 1"), count_named(main, "encode 1"));
+    assert_int_equal(count_named(worker, "decode 1"), count_named(worker, "encode 1"));
+    close_trace(&t);
+    assert_int_equal(unlink("trace.json"), 0);
+}
+
+/* Steps of decoding can be chosen. */
+static void test_profile__translate_steps(void **state)
+{
+    (void)state;
+    trace t;
+    setenv("OMP_NUM_THREADS", "1", 1);
+    assert_int_equal(etude("translate --model-dir plain --profile trace.json --profile-steps 3:5 "
+                           "< valid.source > watched.out 2> watched.log"),
+                     0);
+    open_trace(&t, "trace.json");
+    const track *main = track_named(&t, "main");
+    assert_int_equal(count_named(main, "decode 2") + count_named(main, "decode 6"), 0);
+    assert_int_equal(count_named(main, "decode 3") + count_named(main, "decode 5"), 2);
+    close_trace(&t);
+    assert_int_equal(unlink("trace.json"), 0);
+    assert_int_equal(etude("translate --model-dir plain --profile none/t < valid.source "
+                           "> watched.out 2> watched.log"),
+                     3);
+    char *log = run_log("watched");
+    assert_non_null(strstr(log, "etude: --profile: cannot write none/t: "));
+    free(log);
+    unsetenv("OMP_NUM_THREADS");
+}
+
+/* Ctrl-C while it waits for more lines. What it is given fills the batch that it reads at a time:
+ * one line of words, the rest empty. */
+static void test_profile__translate_interrupted(void **state)
+{
+    (void)state;
+    enum { LINES = 2048 };
+    trace t;
+    int in[2], out[2], lines = 0;
+    char text[LINES];
+    assert_int_equal(pipe(in) | pipe(out), 0);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        dup2(in[0], 0);
+        dup2(out[1], 1);
+        close(in[1]);
+        close(out[0]);
+        execl(ET_TEST_BUILD "/etude", "etude", "translate", "--model-dir", "plain", "--profile",
+              "trace.json", (char *)NULL);
+        _exit(127);
+    }
+    close(out[1]);
+    memset(text, '\n', sizeof text);
+    assert_int_equal(write(in[1], "a", 1), 1);
+    assert_int_equal(write(in[1], text, sizeof text), sizeof text);
+    while (lines < LINES) {
+        ssize_t length = read(out[0], text, sizeof text);
+        assert_true(length > 0);
+        for (ssize_t i = 0; i < length; i++)
+            lines += text[i] == '\n';
+    }
+    kill(pid, SIGINT);
+    assert_int_equal(run_wait(pid), 75);
+    close(in[0]);
+    close(in[1]);
+    close(out[0]);
+    open_trace(&t, "trace.json");
+    assert_int_equal(count_named(track_named(&t, "main"), "decode 1"), 1);
+    close_trace(&t);
+    assert_int_equal(unlink("trace.json"), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -348,6 +498,10 @@ int main(void)
         cmocka_unit_test(test_profile__interrupted),
         cmocka_unit_test(test_profile__while_it_runs),
         cmocka_unit_test(test_profile__cannot_be_written),
+        cmocka_unit_test(test_profile__translate),
+        cmocka_unit_test(test_profile__translate_by_two_threads),
+        cmocka_unit_test(test_profile__translate_steps),
+        cmocka_unit_test(test_profile__translate_interrupted),
     };
     return cmocka_run_group_tests(tests, run_make_corpus, run_remove_corpus);
 }

@@ -2,7 +2,6 @@
 
 #include <omp.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -119,13 +118,8 @@ static et_device *device_of(et_decoder *decoder, int i)
     et_device *alone = &decoder->alone[i];
     if (i == 0)
         return decoder->device;
-    if (!alone->threads) {
-        char name[32];
-        snprintf(name, sizeof name, "search %d", i);
-        *alone = *decoder->device;
-        alone->threads = 1;
-        alone->track = et_track_beside(decoder->device->track, name);
-    }
+    *alone = *decoder->device;
+    alone->threads = 1;
     return alone;
 }
 

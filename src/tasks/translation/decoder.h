@@ -17,6 +17,9 @@
 
 typedef struct et_decoder et_decoder;
 
+/* What a step of decoding, one piece more for all, is called in a trace of the device. */
+#define ET_DECODER_STEP_SPAN "decode"
+
 typedef struct et_decoder_options {
     et_beam_options beam;
     int32_t start;      /* the symbol a target begins with */

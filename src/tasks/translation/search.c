@@ -186,6 +186,8 @@ static int make(et_search *search, et_params *params, et_device *device, const e
                 et_error *error)
 {
     et_plan_options encode = ET_PLAN_OPTIONS_INIT, decode = ET_PLAN_OPTIONS_INIT;
+    encode.name = "encode";
+    decode.name = ET_DECODER_STEP_SPAN;
     encode.int8 = decode.int8 = search->options.int8;
     encode.packed_by = packed_by ? packed_by->encode : NULL;
     decode.packed_by = packed_by ? packed_by->decode : NULL;

@@ -174,10 +174,10 @@ int et_translation_open_training(et_translation_task *task, et_error *error)
     options.pool = data->shuffle_pool;
     options.budget_setting = "task.train_data.global_batch_size";
     status = et_pair_iterator_open(&task->source, task->encoded, &shape, &options, error);
-    if (!status && task->context.device->trace && task->context.prefetch)
-        status =
-            et_pair_watch_open(&task->source, task->source,
-                               et_track_beside(task->context.device->track, "prefetch"), error);
+    if (!status && task->context.device->watch->trace && task->context.prefetch)
+        status = et_pair_watch_open(
+            &task->source, task->source,
+            et_track_beside(et_device_track(task->context.device), "prefetch"), error);
     if (!status && task->context.prefetch)
         status = et_pair_prefetch_open(&task->source, task->source, task->context.prefetch, error);
     return status ? status : et_pair_batch_init(&task->batch, &shape, error);

@@ -11,6 +11,7 @@
 #include "tasks/experiment.h"
 #include "tasks/translation/decoder.h"
 #include "tasks/translation/task.h"
+#include "tasks/translation/translator_device.h"
 #include "train/checkpoint.h"
 
 /* Longest source in pieces, EOS counted; longer ones are cut. */
@@ -293,6 +294,14 @@ static int detokenize(const et_translator *t, const et_decoder_sentence *sentenc
     return ET_OK;
 }
 
+et_device *et_translator_device(et_translator *t)
+{
+    return t->device;
+}
+
+static const et_label encode_label = { .name = "text to pieces", .kind = "text" };
+static const et_label detokenize_label = { .name = "pieces to text", .kind = "text" };
+
 int et_translator_translate(et_translator *t, const char *const *lines, size_t count,
                             char **results, et_error *error)
 {
@@ -302,12 +311,17 @@ int et_translator_translate(et_translator *t, const char *const *lines, size_t c
     if (count)
         memset(results, 0, count * sizeof *results);
     t->lines = count;
+    et_track *track = et_device_track(t->device);
+    et_track_begin(track, &encode_label, -1);
     if (!status)
         status = encode_all(t, lines, count, sentences, &arena, error);
+    et_track_end(track);
     if (!status)
         status = decode_words(t, sentences, count, &arena, error);
+    et_track_begin(track, &detokenize_label, -1);
     if (!status)
         status = detokenize(t, sentences, count, results, error);
+    et_track_end(track);
     et_arena_release(&arena);
     if (status)
         et_translator_free_results(results, count);

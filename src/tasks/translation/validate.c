@@ -45,7 +45,9 @@ static int make_loss_plan(et_translation_task *task, const et_pair_shape *shape,
         return status;
     et_node *loss = et_translation_loss(task, et_graph_scope(v->graph), shape,
                                         task->options.validation_data.max_seq_length);
-    status = et_plan_new(&v->plan, v->graph, task->context.device, &loss, 1, NULL, error);
+    et_plan_options plan = ET_PLAN_OPTIONS_INIT;
+    plan.name = "validation loss";
+    status = et_plan_new(&v->plan, v->graph, task->context.device, &loss, 1, &plan, error);
     if (!status)
         status = et_pair_batch_init(&v->batch, shape, error);
     if (!status)
