@@ -1,105 +1,351 @@
-/* The vocabulary projection, softmax cross-entropy and both derivatives, in row blocks:
+/* The vocabulary projection, softmax cross-entropy and both derivatives, in blocks of rows, and
+ * of each block in parts of the vocabulary that a thread does while they are in its cache:
  *
- *   for each block of rows:   logits = h table^T           [block, V], in scratch
- *                             losses; logits become d(loss)/d(logits) in place
- *                             dh = dlogits table           [block, D]
- *                             dtable += dlogits^T h        [V, D]
+ *   for each part:    logits = h table_part^T [R, part]; kept = e^(logits - the part's largest)
+ *   for each row:     loss; the factor of each part that makes softmax of what was kept
+ *   for each part:    g = d(loss)/d(logits)   from what was kept
+ *                     dh += g table_part      [R, D], in pieces: groups of parts
+ *                     dtable_part += g^T h    [part, D]
  *
- * so the block stays in cache and [T, V] never exists. Blocks without a label are passed over.
- * Where the vocabulary is large a block has fewer rows: what it needs is bounded, while each
- * block reads and writes all of dtable, which fewer rows pay for. */
+ * What always holds:
+ *   1. [T, V] never exists, and of a block's [R, V] only what was kept, which is written once and
+ *      read once; logits are float32 and never rounded.
+ *   2. What a block needs is bounded: where the vocabulary is large it has fewer rows, which pay
+ *      for it, since each block reads and writes all of dtable.
+ *   3. Equal bits for any number of threads: parts and pieces depend on shapes alone, a part of
+ *      dtable is one thread's at a time, pieces of dh are added in order.
+ *   4. A block is one team's work: threads meet after logits, after joining, after derivatives.
+ *   5. Rows without a label have zero derivatives; blocks without one are passed over. */
+#include <omp.h>
 #include <string.h>
 
 #include "base/assert.h"
 #include "exec/parts.h"
 
-/* Rows of a block: enough that a product is worth its start, few enough for the cache. */
-#define ROW_BLOCK       256
-#define ROW_BLOCK_LEAST 32
-#define LOGITS_MOST     ((size_t)32 << 20) /* bytes of a block's logits that fewer rows are for */
+/* Rows of a block: its derivatives by a part stay in the L2 cache, what was kept in the next. */
+#define ROWS_MOST  256
+#define ROWS_LEAST 32                 /* and its multiples */
+#define KEPT_MOST  ((size_t)32 << 20) /* bytes of a block that fewer rows are for */
 
-enum { GEMM_LOGITS, GEMM_DH, GEMM_DTABLE_FIRST, GEMM_DTABLE };
+/* Columns of a part: fewer where h is wide, for the part's table is in the cache as well. */
+#define COLUMNS      512
+#define COLUMNS_WIDE 256
+#define WIDE         256
+
+#define PIECES_MOST 16 /* of dh: partial sums that are kept apart */
+#define JOINED_ROWS 64 /* that a thread joins, or finishes, at a time */
+
+/* Products of a part; those of the last part, which may be smaller, follow. */
+enum { LOGITS, DH_FIRST, DH, DTABLE, PRODUCTS };
 
 typedef struct loss_sizes {
     int64_t rows, width, vocabulary;
+    int64_t block, columns;       /* of a block, of a part */
+    int64_t parts, pieces, piece; /* counts; parts of a piece */
     et_dtype act;
+    et_dtype work; /* of h and g as the products read them */
+    bool gradient;
 } loss_sizes;
+
+/* Where things lie in the work space, bytes. */
+typedef struct loss_room {
+    size_t kept, h, packed_h, dh, largest, sum, shifted, by_row, labels, tiles, tile, end;
+} loss_room;
+
+/* One block of rows under way. */
+typedef struct loss_block {
+    const et_plan *plan;
+    const et_plan_step *step;
+    loss_sizes size;
+    loss_room room;
+    et_softmax_rows softmax;
+    int64_t at, rows; /* rows of the batch; the block is filled up with empty ones */
+    const void *h;    /* [block, D] of type work */
+} loss_block;
+
+/* ---- planning --------------------------------------------------------------------------- */
+
+static int64_t parts_of(int64_t whole, int64_t part)
+{
+    return (whole + part - 1) / part;
+}
+
+/* Blocks of about equal size, so that the last is not mostly empty. */
+static int64_t choose_block(const loss_sizes *size)
+{
+    size_t row = (size_t)size->vocabulary * et_dtype_size(size->act);
+    int64_t most = (int64_t)(KEPT_MOST / row) / ROWS_LEAST * ROWS_LEAST;
+    most = most > ROWS_MOST ? ROWS_MOST : most < ROWS_LEAST ? ROWS_LEAST : most;
+    int64_t rows = parts_of(size->rows, parts_of(size->rows, most));
+    return parts_of(rows, ROWS_LEAST) * ROWS_LEAST;
+}
 
 static loss_sizes sizes_of(const et_plan *plan, const et_plan_step *step)
 {
     const et_tensor *h = &plan->values[step->in[0]].tensor;
     const et_tensor *table = &plan->values[step->in[1]].tensor;
-    return (loss_sizes){ h->shape.size[0], h->shape.size[1], table->shape.size[0],
-                         plan->graph->options.act };
+    loss_sizes size = { .rows = h->shape.size[0],
+                        .width = h->shape.size[1],
+                        .vocabulary = table->shape.size[0],
+                        .act = plan->graph->options.act,
+                        .gradient = step->node->attributes.gradient };
+    size.work = et_gemm_multiplied_as(plan->device->gemms, size.act);
+    size.block = choose_block(&size);
+    size.columns = size.width > WIDE ? COLUMNS_WIDE : COLUMNS;
+    size.parts = parts_of(size.vocabulary, size.columns);
+    size.piece = parts_of(size.parts, PIECES_MOST);
+    size.pieces = parts_of(size.parts, size.piece);
+    et_assert(size.pieces <= PIECES_MOST && size.block % ROWS_LEAST == 0);
+    return size;
 }
 
-static int64_t block_rows(const et_plan_step *step, int64_t rows, int64_t at)
+static int64_t columns_of(const loss_sizes *size, int64_t part)
 {
-    return rows - at < step->row_block ? rows - at : step->row_block;
+    et_assert(part >= 0 && part < size->parts);
+    int64_t left = size->vocabulary - part * size->columns;
+    return left < size->columns ? left : size->columns;
 }
 
-static int get(et_plan *plan, et_plan_step *step, int which, et_gemm_shape shape, et_error *error)
+/* A part's product; the last part has its own. */
+static et_gemm *product(const et_plan_step *step, const loss_sizes *size, int which, int64_t part)
 {
-    shape.a = shape.b = plan->graph->options.act;
-    return et_gemm_get(&step->gemm[which], plan->device->gemms, &shape, error);
+    return step->gemm[part == size->parts - 1 ? PRODUCTS + which : which];
 }
 
-static int prepare_gradient(et_plan *plan, et_plan_step *step, loss_sizes size, int param,
-                            et_error *error)
+static int get_products(et_plan *plan, et_plan_step *step, const loss_sizes *size, int64_t part,
+                        et_error *error)
 {
-    int64_t block = step->row_block;
-    et_gemm_shape dh = {
-        .m = block, .n = size.width, .k = size.vocabulary, .c = size.act, .pack_b = true
+    int64_t block = size->block, width = size->width, columns = columns_of(size, part);
+    et_dtype a = size->work, table = size->act;
+    et_gemm_shape shapes[PRODUCTS] = {
+        [LOGITS] = { block, columns, width, .transpose_b = true, .b = table },
+        [DH_FIRST] = { block, width, columns, .b = table },
+        [DH] = { block, width, columns, .b = table, .accumulate = true },
+        [DTABLE] = { columns, width, block, .transpose_a = true, .b = a, .accumulate = true },
     };
-    et_gemm_shape dtable = {
-        .m = size.vocabulary, .n = size.width, .k = block, .transpose_a = true, .c = ET_F32
-    };
-    int status = get(plan, step, GEMM_DH, dh, error);
-    if (!status)
-        status = et_plan_add_pack(plan, step->gemm[GEMM_DH], param, size.act, &step->pack[GEMM_DH],
-                                  error);
-    if (!status)
-        status = get(plan, step, GEMM_DTABLE_FIRST, dtable, error);
-    dtable.accumulate = true;
-    if (!status)
-        status = get(plan, step, GEMM_DTABLE, dtable, error);
+    int status = ET_OK;
+    for (int i = 0; !status && i < (size->gradient ? PRODUCTS : 1); i++) {
+        shapes[i].a = a;
+        shapes[i].pack_b = true;
+        int slot = part == size->parts - 1 ? PRODUCTS + i : i;
+        status = et_gemm_get(&step->gemm[slot], plan->device->gemms, &shapes[i], error);
+    }
     return status;
 }
 
-static int64_t choose_block(loss_sizes size)
+/* Packed copies of all parts of the table, one behind another: *first is the first one's index. */
+static int pack_table(et_plan *plan, et_plan_step *step, const loss_sizes *size, int which,
+                      int *first, et_error *error)
 {
-    size_t row = (size_t)size.vocabulary * et_dtype_size(size.act);
-    int64_t rows = (int64_t)(LOGITS_MOST / row) / ROW_BLOCK_LEAST * ROW_BLOCK_LEAST;
-    return rows > ROW_BLOCK ? ROW_BLOCK : rows < ROW_BLOCK_LEAST ? ROW_BLOCK_LEAST : rows;
+    int param = plan->values[step->in[1]].node->attributes.param;
+    for (int64_t part = 0; part < size->parts; part++) {
+        int pack;
+        int status = et_plan_add_pack(plan, product(step, size, which, part), param,
+                                      part * size->columns * size->width, size->act, &pack, error);
+        if (status)
+            return status;
+        *first = part == 0 ? pack : *first;
+        et_assert_equal(pack, *first + part);
+    }
+    return ET_OK;
 }
 
-/* Work space: logits of one block, then loss, nll and correct of each row. */
-static size_t logits_bytes(const et_plan_step *step, loss_sizes size)
+static size_t take(size_t *end, size_t bytes)
 {
-    size_t bytes = (size_t)(step->row_block * size.vocabulary) * et_dtype_size(size.act);
-    return (bytes + 63) / 64 * 64;
+    size_t at = *end;
+    *end += (bytes + 63) / 64 * 64;
+    return at;
+}
+
+static loss_room room_of(const et_plan *plan, const et_plan_step *step, const loss_sizes *size)
+{
+    size_t real = sizeof(float), block = (size_t)size->block, width = (size_t)size->width;
+    size_t by_part = (size_t)size->parts * block * real, threads = (size_t)plan->device->threads;
+    loss_room room = { 0 };
+    size_t *end = &room.end;
+    room.largest = take(end, by_part);
+    room.sum = take(end, by_part);
+    room.shifted = take(end, by_part);
+    room.by_row = take(end, 5 * block * real);
+    room.labels = take(end, block * sizeof(int32_t));
+    room.h = take(end, block * width * et_dtype_size(size->work));
+    room.tile = block * (size_t)size->columns * real;
+    room.tiles = take(end, threads * room.tile);
+    if (!size->gradient)
+        return room;
+    room.kept = take(end, block * (size_t)size->vocabulary * et_dtype_size(size->act));
+    room.packed_h = take(end, et_gemm_packed_size(product(step, size, DTABLE, size->parts - 1)));
+    room.dh = take(end, (size_t)size->pieces * block * width * real);
+    return room;
 }
 
 int et_prepare_vocabulary_loss(et_plan *plan, et_plan_step *step, et_error *error)
 {
     loss_sizes size = sizes_of(plan, step);
-    step->row_block = choose_block(size);
-    step->scratch = logits_bytes(step, size) + (size_t)(3 * step->row_block) * sizeof(float);
-    step->scratch += 2 * (size_t)(step->row_block * size.width) * et_dtype_size(size.act);
-    int param = plan->values[step->in[1]].node->attributes.param;
-    et_gemm_shape logits = { .m = step->row_block,
-                             .n = size.vocabulary,
-                             .k = size.width,
-                             .transpose_b = true,
-                             .c = size.act,
-                             .pack_b = true };
-    int status = get(plan, step, GEMM_LOGITS, logits, error);
+    int status = get_products(plan, step, &size, 0, error);
     if (!status)
-        status = et_plan_add_pack(plan, step->gemm[GEMM_LOGITS], param, size.act,
-                                  &step->pack[GEMM_LOGITS], error);
-    if (!status && step->node->attributes.gradient)
-        status = prepare_gradient(plan, step, size, param, error);
+        status = get_products(plan, step, &size, size.parts - 1, error);
+    if (!status)
+        status = pack_table(plan, step, &size, LOGITS, &step->pack[LOGITS], error);
+    if (!status && size.gradient)
+        status = pack_table(plan, step, &size, DH_FIRST, &step->pack[DH_FIRST], error);
+    if (!status)
+        step->scratch = room_of(plan, step, &size).end;
     return status;
+}
+
+/* ---- running ---------------------------------------------------------------------------- */
+
+static void *room_at(const loss_block *block, size_t offset)
+{
+    return block->plan->scratch + offset;
+}
+
+static void *tile_of(const loss_block *block, int thread)
+{
+    et_assert(thread >= 0 && thread < block->plan->device->threads);
+    return room_at(block, block->room.tiles + (size_t)thread * block->room.tile);
+}
+
+/* What was kept of a part, [block, its columns] dense. */
+static void *kept_of(const loss_block *block, int64_t part)
+{
+    size_t before = (size_t)(block->size.block * part * block->size.columns);
+    return room_at(block, block->room.kept + before * et_dtype_size(block->size.act));
+}
+
+static const void *packed_table(const loss_block *block, int which, int64_t part)
+{
+    return et_plan_pack_at(block->plan, block->step->pack[which] + (int)part)->data;
+}
+
+static const et_kernels *kernels(const loss_block *block)
+{
+    return block->plan->device->kernels;
+}
+
+static void run_logits(const loss_block *block, int64_t part, int thread)
+{
+    const loss_sizes *size = &block->size;
+    float *logits = tile_of(block, thread);
+    et_gemm_run(product(block->step, size, LOGITS, part), logits, block->h,
+                packed_table(block, LOGITS, part), NULL);
+    kernels(block)->softmax_parts->part(
+        &block->softmax, part, size->gradient ? kept_of(block, part) : NULL, size->act, logits);
+}
+
+static void run_gradients(const loss_block *block, int64_t piece, int thread)
+{
+    const loss_sizes *size = &block->size;
+    et_assert(piece >= 0 && piece < size->pieces);
+    void *g = tile_of(block, thread);
+    float *dh = (float *)room_at(block, block->room.dh) + piece * size->block * size->width;
+    float *dtable = et_plan_data(block->plan, block->step->out[2]);
+    int64_t end = (piece + 1) * size->piece < size->parts ? (piece + 1) * size->piece : size->parts;
+    for (int64_t part = piece * size->piece; part < end; part++) {
+        kernels(block)->softmax_parts->grad(&block->softmax, part, g, size->work,
+                                            kept_of(block, part), size->act);
+        int which = part == piece * size->piece ? DH_FIRST : DH;
+        et_gemm_run(product(block->step, size, which, part), dh, g,
+                    packed_table(block, DH_FIRST, part), NULL);
+        if (dtable)
+            et_gemm_run(product(block->step, size, DTABLE, part),
+                        dtable + part * size->columns * size->width, g,
+                        room_at(block, block->room.packed_h), NULL);
+    }
+}
+
+/* Rows from `first` of the block, at most JOINED_ROWS, of dh. */
+static void finish_dh(const loss_block *block, int64_t first)
+{
+    const loss_sizes *size = &block->size;
+    int64_t width = size->width, left = block->rows - first;
+    et_finish how = { .rows = left < JOINED_ROWS ? left : JOINED_ROWS,
+                      .columns = width,
+                      .parts = size->pieces,
+                      .part_stride = size->block * width,
+                      .from_stride = width,
+                      .c_stride = width,
+                      .c = size->act };
+    char *dh = et_plan_data(block->plan, block->step->out[1]);
+    if (!dh || left <= 0)
+        return;
+    kernels(block)->staging->finish(
+        &how, dh + (size_t)((block->at + first) * width) * et_dtype_size(size->act),
+        (const float *)room_at(block, block->room.dh) + first * width);
+}
+
+static void run_block(const loss_block *block)
+{
+    const loss_sizes *size = &block->size;
+    const et_softmax_rows *softmax = &block->softmax;
+    int64_t pieces = size->gradient ? size->pieces : 0;
+    int threads = omp_get_max_threads(), most = block->plan->device->threads;
+#pragma omp parallel num_threads(threads < most ? threads : most)
+    {
+        int thread = omp_get_thread_num();
+#pragma omp for schedule(dynamic, 1)
+        for (int64_t part = 0; part < size->parts; part++)
+            run_logits(block, part, thread);
+#pragma omp for schedule(static)
+        for (int64_t row = 0; row < size->block; row += JOINED_ROWS)
+            kernels(block)->softmax_parts->join(
+                softmax, row, row + JOINED_ROWS < size->block ? row + JOINED_ROWS : size->block);
+#pragma omp for schedule(dynamic, 1)
+        for (int64_t piece = 0; piece < pieces; piece++)
+            run_gradients(block, piece, thread);
+#pragma omp for schedule(static)
+        for (int64_t row = 0; row < (pieces ? size->block : 0); row += JOINED_ROWS)
+            finish_dh(block, row);
+    }
+}
+
+/* The block's rows as products read them: the batch's own where these are whole and of the right
+ * type, else a copy filled up with zeros. */
+static void open_block(loss_block *block, int64_t at)
+{
+    const loss_sizes *size = &block->size;
+    const int32_t *labels = et_plan_data(block->plan, block->step->in[2]);
+    const char *h = et_plan_data(block->plan, block->step->in[0]);
+    int32_t *own = room_at(block, block->room.labels);
+    block->at = at;
+    block->rows = size->rows - at < size->block ? size->rows - at : size->block;
+    for (int64_t i = 0; i < size->block; i++)
+        own[i] = i < block->rows ? labels[at + i] : -1;
+    et_stored stored = { h + (size_t)(at * size->width) * et_dtype_size(size->act), block->rows,
+                         size->width, size->width, size->act };
+    block->h = stored.data;
+    if (size->work != size->act || block->rows < size->block) {
+        void *copy = room_at(block, block->room.h);
+        kernels(block)->staging->rows(copy, size->block, size->width, size->work, &stored);
+        block->h = copy;
+    }
+    if (size->gradient)
+        et_gemm_pack(product(block->step, size, DTABLE, size->parts - 1),
+                     room_at(block, block->room.packed_h), block->h);
+}
+
+static loss_block begin(const et_plan *plan, const et_plan_step *step)
+{
+    loss_block block = { .plan = plan, .step = step, .size = sizes_of(plan, step) };
+    block.room = room_of(plan, step, &block.size);
+    float *by_row = room_at(&block, block.room.by_row);
+    int64_t rows = block.size.block;
+    block.softmax = (et_softmax_rows){ .rows = rows,
+                                       .vocabulary = block.size.vocabulary,
+                                       .columns = block.size.columns,
+                                       .parts = block.size.parts,
+                                       .labels = room_at(&block, block.room.labels),
+                                       .smoothing = step->node->attributes.x,
+                                       .largest = room_at(&block, block.room.largest),
+                                       .sum = room_at(&block, block.room.sum),
+                                       .shifted = room_at(&block, block.room.shifted),
+                                       .label_logit = by_row,
+                                       .label_leads = by_row + rows,
+                                       .loss = by_row + 2 * rows,
+                                       .nll = by_row + 3 * rows,
+                                       .correct = by_row + 4 * rows };
+    return block;
 }
 
 static bool has_label(const int32_t *labels, int64_t rows)
@@ -110,83 +356,17 @@ static bool has_label(const int32_t *labels, int64_t rows)
     return false;
 }
 
-typedef struct loss_block {
-    int64_t at, rows; /* rows of the batch in this block */
-    const char *h;    /* [row_block, D]: the batch's rows, or a copy filled up with zeros */
-    char *dh;         /* likewise */
-    void *logits;
-    float *loss, *nll, *correct;
-    int32_t labels[ROW_BLOCK];
-    bool copied; /* a short last block works on copies of full size */
-} loss_block;
-
-/* The block's buffers. Products have one shape, so a short last block is filled up. */
-static void open_block(const et_plan *plan, const et_plan_step *step, loss_sizes size,
-                       loss_block *block)
-{
-    size_t row = (size_t)size.width * et_dtype_size(size.act);
-    char *work = (char *)plan->scratch;
-    block->logits = work;
-    block->loss = (float *)(void *)(work + logits_bytes(step, size));
-    block->nll = block->loss + step->row_block;
-    block->correct = block->nll + step->row_block;
-    block->h = (const char *)et_plan_data(plan, step->in[0]) + (size_t)block->at * row;
-    char *dh = et_plan_data(plan, step->out[1]);
-    block->dh = dh ? dh + (size_t)block->at * row : NULL;
-    const int32_t *labels = et_plan_data(plan, step->in[2]);
-    for (int64_t i = 0; i < step->row_block; i++)
-        block->labels[i] = i < block->rows ? labels[block->at + i] : -1;
-    block->copied = block->rows < step->row_block;
-    if (!block->copied)
-        return;
-    char *copy = (char *)(block->correct + step->row_block);
-    size_t whole = (size_t)step->row_block * row;
-    memcpy(copy, block->h, (size_t)block->rows * row);
-    memset(copy + (size_t)block->rows * row, 0, whole - (size_t)block->rows * row);
-    block->h = copy;
-    block->dh = copy + whole;
-}
-
-static void close_block(const et_plan *plan, const et_plan_step *step, loss_sizes size,
-                        const loss_block *block)
-{
-    size_t row = (size_t)size.width * et_dtype_size(size.act);
-    char *dh = et_plan_data(plan, step->out[1]);
-    if (block->copied && dh)
-        memcpy(dh + (size_t)block->at * row, block->dh, (size_t)block->rows * row);
-}
-
 static void add_sums(const loss_block *block, double sums[ET_LOSS_SUM_COUNT])
 {
+    const et_softmax_rows *softmax = &block->softmax;
     for (int64_t i = 0; i < block->rows; i++) {
-        if (block->labels[i] < 0)
+        if (softmax->labels[i] < 0)
             continue;
-        sums[ET_LOSS_SUM_LOSS] += block->loss[i];
-        sums[ET_LOSS_SUM_NLL] += block->nll[i];
-        sums[ET_LOSS_SUM_CORRECT] += block->correct[i];
+        sums[ET_LOSS_SUM_LOSS] += softmax->loss[i];
+        sums[ET_LOSS_SUM_NLL] += softmax->nll[i];
+        sums[ET_LOSS_SUM_CORRECT] += softmax->correct[i];
         sums[ET_LOSS_SUM_TOKENS] += 1;
     }
-}
-
-static void run_block(const et_plan *plan, const et_plan_step *step, loss_sizes size,
-                      loss_block *block, bool first, double sums[ET_LOSS_SUM_COUNT])
-{
-    const et_kernels *kernels = plan->device->kernels;
-    bool gradient = step->node->attributes.gradient;
-    open_block(plan, step, size, block);
-    et_gemm_run(step->gemm[GEMM_LOGITS], block->logits, block->h,
-                plan->packs[step->pack[GEMM_LOGITS]].data, NULL);
-    kernels->softmax_cross_entropy(block->logits, block->loss, block->nll, block->correct,
-                                   block->labels, step->node->attributes.x, gradient,
-                                   step->row_block, size.vocabulary, size.act);
-    add_sums(block, sums);
-    if (!gradient)
-        return;
-    et_gemm_run(step->gemm[GEMM_DH], block->dh, block->logits,
-                plan->packs[step->pack[GEMM_DH]].data, NULL);
-    et_gemm_run(step->gemm[first ? GEMM_DTABLE_FIRST : GEMM_DTABLE],
-                et_plan_data(plan, step->out[2]), block->logits, block->h, NULL);
-    close_block(plan, step, size, block);
 }
 
 static void clear_gradients(const et_plan *plan, const et_plan_step *step)
@@ -200,20 +380,18 @@ static void clear_gradients(const et_plan *plan, const et_plan_step *step)
 
 void et_run_vocabulary_loss(const et_plan *plan, const et_plan_step *step)
 {
-    loss_sizes size = sizes_of(plan, step);
     const int32_t *labels = et_plan_data(plan, step->in[2]);
     double sums[ET_LOSS_SUM_COUNT] = { 0 };
-    bool first = true;
-    loss_block block;
-    et_assert(step->row_block <= ROW_BLOCK);
+    loss_block block = begin(plan, step);
+    int64_t rows = block.size.rows;
     clear_gradients(plan, step);
-    for (int64_t at = 0; at < size.rows; at += step->row_block) {
-        block.at = at;
-        block.rows = block_rows(step, size.rows, at);
-        if (!has_label(labels + at, block.rows))
+    for (int64_t at = 0; at < rows; at += block.size.block) {
+        int64_t count = rows - at < block.size.block ? rows - at : block.size.block;
+        if (!has_label(labels + at, count))
             continue;
-        run_block(plan, step, size, &block, first, sums);
-        first = false;
+        open_block(&block, at);
+        run_block(&block);
+        add_sums(&block, sums);
     }
     float *result = et_plan_data(plan, step->out[0]);
     for (int i = 0; i < ET_LOSS_SUM_COUNT; i++)

@@ -183,7 +183,7 @@ static int prepare_MATMUL(et_plan *plan, et_plan_step *step, et_error *error)
     if (!shape.pack_b)
         return ET_OK;
     int param = plan->values[step->in[1]].node->attributes.param;
-    return et_plan_add_pack(plan, step->gemm[0], param, act, &step->pack[0], error);
+    return et_plan_add_pack(plan, step->gemm[0], param, 0, act, &step->pack[0], error);
 }
 
 /* The tiles that hold a batch's rows, where it is not full. */

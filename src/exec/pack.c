@@ -13,8 +13,9 @@
 #include "base/assert.h"
 #include "exec/parts.h"
 
-#define ALIGN       ((size_t)64)
-#define GROUP_BYTES ((size_t)1 << 20)
+#define ALIGN        ((size_t)64)
+#define GROUP_BYTES  ((size_t)1 << 20)
+#define SHARED_BYTES ((size_t)1 << 18) /* packed in some ten microseconds */
 
 static size_t packed_bytes(const et_plan_pack *pack)
 {
@@ -26,7 +27,7 @@ static size_t packed_bytes(const et_plan_pack *pack)
 
 static bool same_pack(const et_plan_pack *a, const et_plan_pack *b)
 {
-    return a->gemm == b->gemm && a->param == b->param &&
+    return a->gemm == b->gemm && a->param == b->param && a->first == b->first &&
            (a->gemm || (a->rows.kind == b->rows.kind && a->transposed == b->transposed));
 }
 
@@ -64,10 +65,12 @@ static int add(et_plan *plan, const et_plan_pack *wanted, int *pack, et_error *e
     return ET_OK;
 }
 
-int et_plan_add_pack(et_plan *plan, et_gemm *gemm, int param, et_dtype dtype, int *pack,
-                     et_error *error)
+int et_plan_add_pack(et_plan *plan, et_gemm *gemm, int param, int64_t first, et_dtype dtype,
+                     int *pack, et_error *error)
 {
-    et_plan_pack wanted = { .gemm = gemm, .param = param, .dtype = dtype, .step = -1 };
+    et_plan_pack wanted = {
+        .gemm = gemm, .param = param, .first = first, .dtype = dtype, .step = -1
+    };
     return add(plan, &wanted, pack, error);
 }
 
@@ -134,7 +137,7 @@ int et_plan_make_packs(et_plan *plan, et_error *error)
 static void run_pack(const et_plan *plan, const et_plan_pack *pack)
 {
     et_params *params = plan->graph->params;
-    int64_t offset = et_params_offset(params, pack->param);
+    int64_t offset = et_params_offset(params, pack->param) + pack->first;
     const void *from = pack->dtype == ET_BF16 ? (const void *)(et_params_shadow(params) + offset)
                                               : (const void *)(et_params_values(params) + offset);
     if (pack->gemm)
@@ -143,19 +146,31 @@ static void run_pack(const et_plan *plan, const et_plan_pack *pack)
         et_row_weight_pack(&pack->rows, from, pack->transposed);
 }
 
-/* One weight for each thread, or all threads on each weight where there are fewer weights. */
 static const et_label packing = { .name = "pack weights", .kind = "packing weights" };
+
+/* Whether threads take a weight each: there is one for every thread, and work enough for a
+ * team to gather. */
+static bool one_each(const et_plan *plan, int first, int count)
+{
+    size_t bytes = 0;
+    for (int i = first; i < first + count; i++)
+        bytes += packed_bytes(&plan->packs[i]);
+    int threads = omp_get_max_threads();
+    return threads > 1 && count >= threads && bytes >= SHARED_BYTES;
+}
+
+/* One weight for each thread, or all threads on each weight where there are fewer weights. */
 
 void et_plan_run_packs(const et_plan *plan, int first, int count)
 {
     et_assert(first >= 0 && first + count <= plan->pack_count);
     et_track *track = et_device_track(plan->device);
     et_track_begin(track, &packing, -1);
-    if (count < omp_get_max_threads()) {
+    if (one_each(plan, first, count)) {
+#pragma omp parallel for schedule(dynamic, 1)
         for (int i = first; i < first + count; i++)
             run_pack(plan, &plan->packs[i]);
     } else {
-#pragma omp parallel for schedule(dynamic, 1)
         for (int i = first; i < first + count; i++)
             run_pack(plan, &plan->packs[i]);
     }

@@ -41,6 +41,7 @@ typedef struct et_plan_pack {
     et_row_weight rows;  /* of those; its memory is data */
     bool transposed;     /* of those */
     int param;
+    int64_t first;  /* element of the parameter that the product's operand begins with */
     et_dtype dtype; /* of the values packed: float32 or the bfloat16 shadow */
     int step;       /* the step that reads it; of kept ones, the first such step */
     void *data;
@@ -58,7 +59,7 @@ typedef struct et_plan_pack_group {
 typedef struct et_plan_step et_plan_step;
 typedef void et_plan_run_fn(const et_plan *plan, const et_plan_step *step);
 
-#define ET_PLAN_GEMMS_MAX 4
+#define ET_PLAN_GEMMS_MAX 8
 
 struct et_plan_step {
     et_plan_run_fn *run;
@@ -68,7 +69,6 @@ struct et_plan_step {
     et_ew_program program; /* of element-wise steps */
     et_gemm *gemm[ET_PLAN_GEMMS_MAX];
     int pack[ET_PLAN_GEMMS_MAX]; /* index of the packed operand B of gemm[i]; -1: plain */
-    int64_t row_block;           /* VOCABULARY_LOSS */
     int pack_group;              /* to be packed before this step; -1: none */
     size_t scratch;              /* bytes of work space that run wants */
     size_t scratch_offset;       /* from the arena's start */
@@ -118,10 +118,10 @@ int et_plan_make_steps(et_plan *plan, const bool *reached, et_error *error);
 /* ops.c: sets step->run and what it needs. */
 int et_plan_prepare(et_plan *plan, et_plan_step *step, et_error *error);
 
-/* pack.c: a packed copy of parameter param for gemm; *pack is its index. Where copies are kept,
- * steps with the same product and parameter share one. */
-int et_plan_add_pack(et_plan *plan, et_gemm *gemm, int param, et_dtype dtype, int *pack,
-                     et_error *error);
+/* pack.c: a packed copy of parameter param, from an element on, for gemm; *pack is its index.
+ * Where copies are kept, steps with the same product and operand share one. */
+int et_plan_add_pack(et_plan *plan, et_gemm *gemm, int param, int64_t first, et_dtype dtype,
+                     int *pack, et_error *error);
 
 /* The same for products of rows; rows says kind, n, k and panel. */
 int et_plan_add_row_pack(et_plan *plan, const et_row_weight *rows, int param, bool transposed,

@@ -71,6 +71,11 @@ void et_gemm_cache_watch(et_gemm_cache *cache, int thread, et_track *track)
     cache->desks[thread].track = track;
 }
 
+et_dtype et_gemm_multiplied_as(const et_gemm_cache *cache, et_dtype dtype)
+{
+    return dtype == ET_BF16 ? cache->bf16 : dtype;
+}
+
 size_t et_gemm_cache_primitives(const et_gemm_cache *cache)
 {
     return cache->block_count;
@@ -174,7 +179,9 @@ static int make_column(et_gemm *gemm, int column, et_error *error)
     for (int row = FULL; row <= (grid->rows > 1 && !gemm->pad_rows ? LAST : FULL); row++)
         for (int chunk = FULL; chunk <= LAST; chunk++)
             for (int adds = 0; adds <= 1; adds++) {
-                if (one_chunk ? adds != direct_sum : chunk == LAST && !adds)
+                bool comes =
+                    one_chunk ? adds == direct_sum : adds || (chunk == FULL && !direct_sum);
+                if (!comes)
                     continue;
                 et_gemm_block_shape shape = block_shape(gemm, row, column, chunk, adds);
                 const et_gemm_block **slot = &gemm->blocks[row][column][chunk][adds];
@@ -194,13 +201,16 @@ static void choose_staging(et_gemm *gemm)
 {
     const et_gemm_shape *shape = &gemm->shape;
     const et_gemm_grid *grid = &gemm->grid;
-    bool one_chunk = grid->chunk_k == shape->k, other = gemm->type != shape->a;
-    bool late = other && shape->c != ET_F32;
-    gemm->raw = grid->pieces > 1 || grid->chunk_k < grid->piece_k || late ||
+    bool one_chunk = grid->chunk_k == shape->k;
+    bool other_a = gemm->type != shape->a, other_b = gemm->type != shape->b;
+    bool late = shape->bias || shape->activation != ET_GEMM_LINEAR || shape->c != ET_F32;
+    gemm->raw = grid->pieces > 1 || (late && grid->chunk_k < grid->piece_k) ||
+                (gemm->type == ET_F32 && shape->c != ET_F32) ||
                 (shape->row_tile && shape->accumulate);
-    gemm->stage_a = shape->transpose_a || other || !dense(shape->lda, shape->k, one_chunk);
-    gemm->stage_b = !shape->pack_b && (gemm->panels || shape->transpose_b || other || !one_chunk ||
-                                       !dense(shape->ldb, shape->n, grid->columns <= 1));
+    gemm->stage_a = shape->transpose_a || other_a || !dense(shape->lda, shape->k, one_chunk);
+    gemm->stage_b =
+        !shape->pack_b && (gemm->panels || shape->transpose_b || other_b || !one_chunk ||
+                           !dense(shape->ldb, shape->n, grid->columns <= 1));
     gemm->stage_c = gemm->raw || !dense(shape->ldc, shape->n, grid->columns <= 1);
     gemm->pad_rows = shape->row_tile > 0;
 }
@@ -243,7 +253,7 @@ static void fill_strides(et_gemm_shape *shape)
 
 static int make(et_gemm *gemm, et_error *error)
 {
-    gemm->type = gemm->shape.a == ET_BF16 ? gemm->cache->bf16 : ET_F32;
+    gemm->type = et_gemm_multiplied_as(gemm->cache, gemm->shape.a);
     gemm->panels = et_gemm_engine_panels(gemm->cache->engine, gemm->type);
     gemm->grid = et_gemm_grid_of(&gemm->shape, gemm->type != gemm->shape.a);
     gemm->sum_rows = 1 + 8192 / (gemm->shape.n + 1);
@@ -267,7 +277,8 @@ static bool same(const et_gemm_shape *l, const et_gemm_shape *r)
 
 int et_gemm_get(et_gemm **out, et_gemm_cache *cache, const et_gemm_shape *shape, et_error *error)
 {
-    et_assert(shape->a == shape->b && (shape->a == ET_F32 || shape->a == ET_BF16));
+    et_assert(shape->a == ET_F32 || shape->a == ET_BF16);
+    et_assert(shape->b == shape->a || shape->b == ET_BF16);
     et_assert(shape->c == ET_F32 || (shape->c == ET_BF16 && !shape->accumulate));
     et_assert(!shape->accumulate || shape->activation == ET_GEMM_LINEAR);
     for (size_t i = 0; i < cache->gemm_count; i++)

@@ -36,7 +36,7 @@ typedef struct et_gemm_shape {
     bool transpose_a;      /* A is stored [k, m] */
     bool transpose_b;      /* B is stored [n, k] */
     int64_t lda, ldb, ldc; /* elements between stored rows; 0: dense */
-    et_dtype a, b, c;      /* ET_F32 or ET_BF16; a and b equal; c any */
+    et_dtype a, b, c;      /* ET_F32 or ET_BF16; b is a or ET_BF16; c any */
     bool pack_b;           /* B comes packed by et_gemm_pack */
     bool accumulate;       /* C += A B (c must be float32) */
     bool bias;             /* + bias [n] float32 on every row, before the activation */
@@ -60,6 +60,10 @@ void et_gemm_cache_close(et_gemm_cache *cache);
 /* Each tile that thread `thread` of a team does becomes a span of track. Not while products of
  * the cache run. */
 void et_gemm_cache_watch(et_gemm_cache *cache, int thread, et_track *track);
+
+/* The type that operands are multiplied in where both are of the given type: what an operand
+ * that is made for one product only is best made as. */
+et_dtype et_gemm_multiplied_as(const et_gemm_cache *cache, et_dtype dtype);
 
 /* The product of that shape, made at the first call. Valid until the cache is closed. Not
  * while products of the cache run. k is at least 1; accumulate excludes an activation. */

@@ -47,7 +47,7 @@ static void cut_chunks(et_gemm_grid *grid, int64_t depth)
 
 /* Rows of A are independent: cut them alone, so that A, C and a packed B are used in place. If A
  * is widened, neither A nor C is: then a tile's copies are to stay in the L2 cache. */
-static void cut_rows(et_gemm_grid *grid, const et_gemm_shape *shape, bool widened)
+static void cut_rows(et_gemm_grid *grid, const et_gemm_shape *shape, bool widened, int64_t depth)
 {
     double flops = 2.0 * (double)shape->m * (double)shape->n * (double)shape->k;
     double count = flops / TILE_FLOPS;
@@ -55,7 +55,9 @@ static void cut_rows(et_gemm_grid *grid, const et_gemm_shape *shape, bool widene
     int64_t rows = cut(shape->m, count < ROW_TILES ? (int64_t)count : ROW_TILES, unit);
     grid->tile_m = smaller(rows, ROWS_MAX);
     grid->tile_n = widened ? cut(shape->n, parts(shape->n, SLAB_COLUMNS), 64) : shape->n;
-    if (widened)
+    if (shape->transpose_a)
+        cut_chunks(grid, depth);
+    else if (widened)
         cut_chunks(grid, WIDE_DEPTH);
 }
 
@@ -103,7 +105,7 @@ et_gemm_grid et_gemm_grid_of(const et_gemm_shape *shape, bool widened)
     else if (shape->transpose_a && !shape->pack_b)
         cut_both(&grid, shape, depth);
     else
-        cut_rows(&grid, shape, widened);
+        cut_rows(&grid, shape, widened, depth);
     grid.tile_n = smaller(grid.tile_n, n);
     grid.tile_m = shape->row_tile ? grid.tile_m : smaller(grid.tile_m, m);
     grid.piece_k = smaller(grid.piece_k, k);

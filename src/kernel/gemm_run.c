@@ -5,6 +5,7 @@
 
 #include "base/assert.h"
 #include "kernel/gemm_parts.h"
+#include "kernel/share.h"
 
 /* Running a tile. */
 
@@ -309,14 +310,19 @@ static void pack_slab(const et_gemm *gemm, int64_t index, void *packed, const vo
                       gemm->cache->staging, &stored, gemm->shape.transpose_b);
 }
 
+static void pack_part(const et_gemm *gemm, void *packed, const void *from, int64_t begin,
+                      int64_t end)
+{
+    for (int64_t index = begin; index < end; index++)
+        pack_slab(gemm, index, packed, from);
+}
+
 void et_gemm_pack(const et_gemm *gemm, void *packed, const void *from)
 {
     const et_gemm_grid *grid = &gemm->grid;
     et_assert(gemm->shape.pack_b && grid->pieces == 1);
     int64_t chunks = (gemm->shape.k + grid->chunk_k - 1) / grid->chunk_k;
     int64_t slabs = grid->rows ? grid->columns * chunks : 0;
-#pragma omp parallel for schedule(dynamic, 1)                                                      \
-    num_threads(team_of(gemm->cache)) if (slabs > 1 && !omp_in_parallel())
-    for (int64_t index = 0; index < slabs; index++)
-        pack_slab(gemm, index, packed, from);
+    bool much = slabs > 1 && gemm->shape.n * gemm->shape.k >= ET_GRAIN;
+    ET_SHARE(much, slabs, 1, pack_part, gemm, packed, from);
 }

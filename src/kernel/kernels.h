@@ -21,6 +21,7 @@
 
 #include "base/philox.h"
 #include "kernel/best_pieces.h"
+#include "kernel/softmax_parts.h"
 #include "kernel/staging.h"
 
 /* Rows in one block of a sum over rows. */
@@ -247,6 +248,9 @@ typedef struct et_kernels {
 
     /* Copies around matrix products. */
     const et_staging *staging;
+
+    /* Cross-entropy over a vocabulary in parts. */
+    const et_softmax_parts *softmax_parts;
 } et_kernels;
 
 /* The readable reference: one thread, no tricks. Tests compare every table with it. */

@@ -132,4 +132,5 @@ const et_kernels et_kernels_reference = {
     .draw_uniform = draw_uniform,
     .draw_normal = draw_normal,
     .staging = &et_reference_staging,
+    .softmax_parts = &et_reference_softmax_parts,
 };

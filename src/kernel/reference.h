@@ -64,5 +64,6 @@ void et_reference_top_k(float *value, int32_t *index, const float *x, int k, int
                         int64_t width);
 
 extern const et_staging et_reference_staging;
+extern const et_softmax_parts et_reference_softmax_parts;
 
 #endif

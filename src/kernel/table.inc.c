@@ -21,6 +21,7 @@
 #include "kernel/norm.inc.c"
 #include "kernel/embedding.inc.c"
 #include "kernel/softmax.inc.c"
+#include "kernel/softmax_parts.inc.c"
 #include "kernel/attention.inc.c"
 #include "kernel/cached_attention.inc.c"
 #include "kernel/optimizer.inc.c"
@@ -55,4 +56,5 @@ const et_kernels ET_TABLE = {
     .draw_uniform = draw_uniform,
     .draw_normal = draw_normal,
     .staging = &staging,
+    .softmax_parts = &softmax_parts,
 };

@@ -1,0 +1,53 @@
+/* Softmax cross-entropy over a vocabulary, of logits that never stand side by side: they come in
+ * parts of columns. What a part says of each row is kept; rows are joined; parts become
+ * derivatives. With m the largest and s = sum of e^(x - m) of part p, n columns of it:
+ *
+ *   M = max m    S = sum of s e^(m - M)    log of the row's sum of e^x = M + log S
+ *   softmax = f e^(x - m),  f = e^(m - M) / S
+ *
+ * (Milakov and Gimelshein 2018, "Online normalizer calculation for softmax"). The kernels are
+ * single-threaded: callers share out parts, then rows, then parts. */
+#ifndef ETUDE_KERNEL_SOFTMAX_PARTS_H
+#define ETUDE_KERNEL_SOFTMAX_PARTS_H
+
+#include <stdint.h>
+
+#include <etude/dtype.h>
+
+/* A block of rows. Labels and results are those of et_kernels.softmax_cross_entropy; R = rows. */
+typedef struct et_softmax_rows {
+    int64_t rows, vocabulary;
+    int64_t columns; /* of a part; the last has what is left */
+    int64_t parts;
+    const int32_t *labels; /* [R]; negative: an empty row */
+    float smoothing;
+    float *largest;              /* [parts, R] m */
+    float *sum;                  /* [parts, R] s; once joined, f */
+    float *shifted;              /* [parts, R] sum of x - m */
+    float *label_logit;          /* [R] */
+    float *label_leads;          /* [R] 1 where that is the first of its part's largest */
+    float *loss, *nll, *correct; /* [R] */
+} et_softmax_rows;
+
+/* Columns of a part. */
+static inline int64_t et_softmax_part_columns(const et_softmax_rows *rows, int64_t part)
+{
+    int64_t left = rows->vocabulary - part * rows->columns;
+    return left < rows->columns ? left : rows->columns;
+}
+
+typedef struct et_softmax_parts {
+    /* What a part [R, its columns] of logits says of each row. kept, if not NULL, becomes
+     * e^(x - m), of type dtype. Empty rows of it stay as they are. */
+    void (*part)(const et_softmax_rows *rows, int64_t part, void *kept, et_dtype dtype,
+                 const float *logits);
+
+    /* Once all parts are there: loss, nll and correct of rows begin .. end - 1, and f. */
+    void (*join)(const et_softmax_rows *rows, int64_t begin, int64_t end);
+
+    /* A part of d(sum of losses)/d(logits), of type to, from what was kept, of type dtype. */
+    void (*grad)(const et_softmax_rows *rows, int64_t part, void *gradient, et_dtype to,
+                 const void *kept, et_dtype dtype);
+} et_softmax_parts;
+
+#endif

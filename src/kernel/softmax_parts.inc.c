@@ -1,0 +1,162 @@
+/* Softmax cross-entropy in parts of the vocabulary (softmax_parts.h). A part's row is a few
+ * vectors: it is read from the first-level cache the second time. */
+
+/* kept = e^(x - largest); their sum, and that of x - largest. */
+ET_INLINE void part_row(void *kept, int64_t at, const float *x, int64_t count, float largest,
+                        float *sum, float *shifted, et_dtype dtype)
+{
+    vf total = v_set(0.0f), shift = v_set(0.0f);
+    for (int64_t j = 0; j < count; j += V_LANES) {
+        const int64_t n = count - j;
+        vf z = v_read_n(x, j, n, ET_F32) - v_set(largest);
+        vf e = v_exp(z);
+        if (kept)
+            v_write_n(kept, at + j, e, n, dtype);
+        if (n < V_LANES) {
+            z = v_select(v_first(n), z, v_set(0.0f));
+            e = v_select(v_first(n), e, v_set(0.0f));
+        }
+        total = total + e;
+        shift = shift + z;
+    }
+    *sum = v_sum(total);
+    *shifted = v_sum(shift);
+}
+
+ET_INLINE void part_rows(const et_softmax_rows *rows, int64_t part, void *kept, const float *logits,
+                         et_dtype dtype)
+{
+    const int64_t columns = et_softmax_part_columns(rows, part), first = part * rows->columns;
+    for (int64_t t = 0; t < rows->rows; t++) {
+        const int64_t at = part * rows->rows + t, label = rows->labels[t] - first;
+        const float *x = logits + t * columns;
+        if (rows->labels[t] < 0) {
+            rows->largest[at] = rows->sum[at] = rows->shifted[at] = 0.0f;
+            continue;
+        }
+        const float largest = row_largest(x, 0, columns, ET_F32);
+        rows->largest[at] = largest;
+        part_row(kept, t * columns, x, columns, largest, &rows->sum[at], &rows->shifted[at], dtype);
+        if (label < 0 || label >= columns)
+            continue;
+        rows->label_logit[t] = x[label];
+        rows->label_leads[t] = row_first_largest(x, largest, 0, (int32_t)label, ET_F32);
+    }
+}
+
+static void softmax_part(const et_softmax_rows *rows, int64_t part, void *kept, et_dtype dtype,
+                         const float *logits)
+{
+    ET_BY_DTYPE(dtype, part_rows, rows, part, kept, logits);
+}
+
+/* One vector of rows, lane by lane. */
+typedef struct joined {
+    float largest[V_LANES], sum[V_LANES], shifted[V_LANES];
+    float leader[V_LANES]; /* the first part that has the largest */
+} joined;
+
+/* Rows begin .. begin + n - 1, n at most V_LANES; sum becomes f. */
+static joined join_vector(const et_softmax_rows *rows, int64_t begin, int64_t n)
+{
+    vf most = v_set(-INFINITY), leader = v_set(0.0f), total = v_set(0.0f), shift = total;
+    const int64_t stride = rows->rows;
+    for (int64_t p = 0; p < rows->parts; p++) {
+        const vf largest = v_read_n(rows->largest, p * stride + begin, n, ET_F32);
+        leader = v_select(v_gt(largest, most), v_set((float)p), leader);
+        most = v_max(largest, most);
+    }
+    for (int64_t p = 0; p < rows->parts; p++) {
+        const int64_t at = p * stride + begin;
+        const vf lower = v_read_n(rows->largest, at, n, ET_F32) - most, f = v_exp(lower);
+        const vf columns = v_set((float)et_softmax_part_columns(rows, p));
+        total = v_fma(v_read_n(rows->sum, at, n, ET_F32), f, total);
+        shift = shift + v_fma(columns, lower, v_read_n(rows->shifted, at, n, ET_F32));
+        v_write_n(rows->sum, at, f, n, ET_F32);
+    }
+    const vf inverse = v_set(1.0f) / total;
+    for (int64_t at = begin; at < rows->parts * stride; at += stride)
+        v_write_n(rows->sum, at, v_read_n(rows->sum, at, n, ET_F32) * inverse, n, ET_F32);
+    joined found;
+    v_store(found.largest, most);
+    v_store(found.sum, total);
+    v_store(found.shifted, shift);
+    v_store(found.leader, leader);
+    return found;
+}
+
+/* As entropy_row: loss = lse - on z_y - off (sum of the others' z) - C with z = x - M. */
+static void join_row(const et_softmax_rows *rows, const smoothed *target, int64_t t,
+                     const joined *from, int lane)
+{
+    if (rows->labels[t] < 0) {
+        rows->loss[t] = rows->nll[t] = rows->correct[t] = 0.0f;
+        return;
+    }
+    const double lse = log((double)from->sum[lane]);
+    const double mine = (double)rows->label_logit[t] - from->largest[lane];
+    const bool leads = from->leader[lane] == (float)(rows->labels[t] / rows->columns);
+    double loss = lse - (double)target->on * mine - target->entropy;
+    if (target->off > 0)
+        loss -= (double)target->off * ((double)from->shifted[lane] - mine);
+    rows->loss[t] = (float)loss;
+    rows->nll[t] = (float)(lse - mine);
+    rows->correct[t] = leads ? rows->label_leads[t] : 0.0f;
+}
+
+static void softmax_join(const et_softmax_rows *rows, int64_t begin, int64_t end)
+{
+    et_assert(begin >= 0 && end <= rows->rows);
+    const smoothed target = smoothed_of(rows->smoothing, rows->vocabulary);
+    for (int64_t t = begin; t < end; t += V_LANES) {
+        const int64_t n = end - t < V_LANES ? end - t : V_LANES;
+        const joined found = join_vector(rows, t, n);
+        for (int lane = 0; lane < n; lane++)
+            join_row(rows, &target, t + lane, &found, lane);
+    }
+}
+
+ET_INLINE void part_grad_row(void *gradient, const void *kept, int64_t at, int64_t columns, float f,
+                             float off, et_dtype to, et_dtype dtype)
+{
+    for (int64_t j = 0; j < columns; j += V_LANES) {
+        const vf e = v_read_n(kept, at + j, columns - j, dtype);
+        v_write_n(gradient, at + j, v_fma(e, v_set(f), v_set(-off)), columns - j, to);
+    }
+}
+
+ET_INLINE void part_grad(const et_softmax_rows *rows, const smoothed *target, int64_t part,
+                         void *gradient, const void *kept, et_dtype to, et_dtype dtype)
+{
+    const int64_t columns = et_softmax_part_columns(rows, part), first = part * rows->columns;
+    const size_t bytes = (size_t)columns * (to == ET_BF16 ? 2 : 4);
+    for (int64_t t = 0; t < rows->rows; t++) {
+        const int64_t at = t * columns, label = rows->labels[t] - first;
+        if (rows->labels[t] < 0) {
+            memset((char *)gradient + (size_t)t * bytes, 0, bytes);
+            continue;
+        }
+        const float f = rows->sum[part * rows->rows + t];
+        part_grad_row(gradient, kept, at, columns, f, target->off, to, dtype);
+        if (label < 0 || label >= columns)
+            continue;
+        const float mine = row_value(kept, at + label, dtype) * f - target->on;
+        v_write_n(gradient, at + label, v_set(mine), 1, to);
+    }
+}
+
+static void softmax_part_grad(const et_softmax_rows *rows, int64_t part, void *gradient,
+                              et_dtype to, const void *kept, et_dtype dtype)
+{
+    const smoothed target = smoothed_of(rows->smoothing, rows->vocabulary);
+    if (to == ET_BF16)
+        ET_BY_DTYPE(dtype, part_grad, rows, &target, part, gradient, kept, ET_BF16);
+    else
+        ET_BY_DTYPE(dtype, part_grad, rows, &target, part, gradient, kept, ET_F32);
+}
+
+static const et_softmax_parts softmax_parts = {
+    .part = softmax_part,
+    .join = softmax_join,
+    .grad = softmax_part_grad,
+};
