@@ -48,7 +48,11 @@ et_node *et_param(et_scope *scope, const char *name, et_shape shape, et_init ini
     et_error error = ET_ERROR_INIT;
     /* The index is the same in every graph over this store: what a checkpoint, the optimizer
      * and exec's bindings know the parameter by. */
-    if (et_params_declare(graph->params, full, shape, init, &attributes.param, &error))
+    int status = et_params_declare(graph->params, full, shape, init, &attributes.param, &error);
+    /* A lack of memory stays one; all else is a model that does not fit the store. */
+    if (status == ET_ENOMEM && !graph->error.status)
+        graph->error = error;
+    if (status)
         return et_graph_poison(graph, "%s", error.text);
     et_node *known = known_param(graph, attributes.param);
     if (known)

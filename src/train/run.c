@@ -1,3 +1,24 @@
+/* A run: task, graph, plan, optimizer, state and checkpoints put together once (et_run_open),
+ * then one loop (et_run_train):
+ *
+ *   act_hooks                 what an interruption cut short
+ *   until train_steps:
+ *       inner_loop            steps up to the next boundary
+ *       act_hooks             log, validate, save: those that are due there
+ *
+ * Set-up goes through four functions, in an order that each needs: build (graph, derivatives,
+ * parameters, plan), assemble (what a step uses), attach (what resumes, on the state), restore
+ * (the newest checkpoint, else start values; then the files of logs at the positions it holds).
+ *
+ * Invariants:
+ *   (1) a boundary is a step at which a hook is due, the end, or steps_per_loop on from the
+ *       last; between boundaries nothing but steps happens;
+ *   (2) next_hook is the first hook of this step that has not acted; ET_RUN_HOOKS: none is left.
+ *       It is in the state, so a run that is interrupted between two hooks goes on with the
+ *       second;
+ *   (3) `unsaved` is false as long as nothing has happened since the last save or restore;
+ *   (4) whether a run was interrupted shows nowhere in what it computes, logs or keeps in the
+ *       end. */
 #include "train/run.h"
 
 #include <math.h>
@@ -7,12 +28,15 @@
 #include <etude/nn.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/clock.h"
 #include "io/format.h"
 #include "train/run_parts.h"
 
 /* ---- what of the run itself resumes ----------------------------------------------------- */
 
+/* {"step": 2000, "next_hook": "", "best_known": true, "best_step": 1800, "best_value": 31.2};
+ * best_value bit for bit, since it may be NaN or infinite. */
 static int save_progress(const void *self, et_value *dict, et_error *error)
 {
     const et_run *run = self;
@@ -28,7 +52,8 @@ static int save_progress(const void *self, et_value *dict, et_error *error)
                : et_alloc_failed(error, 0, "the state");
 }
 
-/* By name, so that hooks may come and go between versions. */
+/* By name, so that hooks may come and go between versions. "" is the end of the list. A name
+ * that is not there any more is an error: what should have acted next is not known. */
 static int restore_next_hook(et_run *run, const et_value *dict, et_error *error)
 {
     et_hook hooks[ET_RUN_HOOKS];
@@ -43,6 +68,7 @@ static int restore_next_hook(et_run *run, const et_value *dict, et_error *error)
     return *name ? et_fail(error, ET_EFORMAT, "next_hook: there is none named %s", name) : ET_OK;
 }
 
+/* step.count is the global step: random numbers, the schedule and intervals follow from it. */
 static int restore_progress(void *self, const et_value *dict, et_error *error)
 {
     et_run *run = self;
@@ -58,6 +84,7 @@ static int restore_progress(void *self, const et_value *dict, et_error *error)
 
 static const et_state_class progress_state = { "progress", save_progress, restore_progress };
 
+/* Where each file ends, by kind of sink. Nothing before the sinks are open. */
 static int save_logs(const void *self, et_value *dict, et_error *error)
 {
     (void)error;
@@ -67,6 +94,7 @@ static int save_logs(const void *self, et_value *dict, et_error *error)
     return ET_OK;
 }
 
+/* Kept in the run's arena until et_run_open_sinks, which comes after the restore. */
 static int restore_logs(void *self, const et_value *dict, et_error *error)
 {
     et_run *run = self;
@@ -80,7 +108,9 @@ static const et_state_class logs_state = { "logs", save_logs, restore_logs };
 
 /* ---- set-up ----------------------------------------------------------------------------- */
 
-/* Task to graph, derivatives, parameters. */
+/* Task to graph, derivatives, parameters. The store has no arrays until the model has declared
+ * its parameters; the plan needs their addresses, so it comes last. A training graph has its
+ * loss node as only output; gradients are outputs by themselves. */
 static int build(et_run *run, et_error *error)
 {
     const et_run_options *o = &run->options;
@@ -104,7 +134,7 @@ static int build(et_run *run, et_error *error)
     return status;
 }
 
-/* The objects of the step. */
+/* The objects of the step. The step borrows all of it from the run. */
 static int assemble(et_run *run, et_error *error)
 {
     const et_run_options *o = &run->options;
@@ -121,12 +151,13 @@ static int assemble(et_run *run, et_error *error)
     run->step.task = run->task;
     run->step.plan = run->plan;
     run->step.optimizer = run->optimizer;
-    run->step.update_cost = et_optimizer_cost(run->optimizer);
     run->step.seed = o->seed;
+    if (!status)
+        run->step.update_cost = et_optimizer_cost(run->optimizer);
     return status;
 }
 
-/* Everything that resumes hangs on the state. */
+/* Everything that resumes hangs on the state. The order of adding is the order of restoring. */
 static int attach(et_run *run, et_error *error)
 {
     et_params *params = run->options.params;
@@ -153,6 +184,8 @@ static void draw_start(et_run *run)
     et_optimizer_start(run->optimizer);
 }
 
+/* The lock is taken by opening, before the directory is written to. Sinks come last: opening
+ * them cuts files off, which must not happen before a checkpoint has been read. */
 static int restore(et_run *run, et_error *error)
 {
     const et_trainer_options *trainer = run->options.trainer;
@@ -171,8 +204,12 @@ static int restore(et_run *run, et_error *error)
     return status ? status : et_run_open_sinks(run, error);
 }
 
+/* Whatever was made before a failure is freed by et_run_close, which takes a run in any state of
+ * set-up. */
 int et_run_open(et_run **out, et_task *task, const et_run_options *options, et_error *error)
 {
+    et_assert(task && options->params && options->device && options->trainer);
+    et_assert(options->trainer->gradient_accumulation >= 1);
     et_run *run = et_alloc_zero(1, sizeof *run);
     *out = NULL;
     if (!run)
@@ -195,6 +232,8 @@ int et_run_open(et_run **out, et_task *task, const et_run_options *options, et_e
     return status;
 }
 
+/* The checkpoints first: their thread may still be reading arrays of the optimizer and the
+ * store. The first error is the one returned. */
 int et_run_close(et_run *run, et_error *error)
 {
     if (!run)
@@ -212,6 +251,8 @@ int et_run_close(et_run *run, et_error *error)
     return status ? status : closed;
 }
 
+/* Arrays of the store's flat size: values, gradients and the optimizer's slots, the average
+ * among them, in float32; the bfloat16 shadow is half of one. */
 et_run_facts et_run_facts_of(const et_run *run)
 {
     const et_slot *slots;
@@ -228,12 +269,15 @@ et_run_facts et_run_facts_of(const et_run *run)
 
 /* ---- the loop --------------------------------------------------------------------------- */
 
-/* 0.98 of what was shown, 0.02 of what is new. */
+/* 0.98 of what was shown, 0.02 of what is new. The first value as it is: NaN means that nothing
+ * was shown yet. After 100 steps 0.87 of it is from these. */
 static double smooth(double shown, double now)
 {
     return isnan(shown) ? now : 0.98 * shown + 0.02 * now;
 }
 
+/* Every step, also without a progress bar, so that rate and loss are there when one is asked
+ * for; the bar itself decides how often it draws. seconds_left NAN: the bar computes it. */
 static void show_progress(et_run *run)
 {
     double now = et_clock_monotonic();
@@ -254,12 +298,14 @@ static void show_progress(et_run *run)
         et_progress_update(run->options.progress, &state);
 }
 
+/* A signal handler sets it; here it is only read. */
 static bool should_stop(const et_run *run)
 {
     return run->options.stop && *run->options.stop;
 }
 
-/* The step is one that an unbroken run need not save, so it does not count among those kept. */
+/* For a step that an unbroken run need not save: it does not count among those kept. The logs
+ * are flushed first, as in the save hook. */
 static int save_passing(et_run *run, et_error *error)
 {
     int status = et_sink_flush(run->sink, error);
@@ -269,6 +315,8 @@ static int save_passing(et_run *run, et_error *error)
     return status;
 }
 
+/* The request is taken back before the save, so that one that comes meanwhile gives another. A
+ * state that is saved already is not written again. */
 static int save_if_asked(et_run *run, et_error *error)
 {
     if (!run->options.save || !*run->options.save)
@@ -285,6 +333,7 @@ static int save_if_asked(et_run *run, et_error *error)
 
 static const et_label step_label = { .name = ET_RUN_STEP_SPAN, .kind = "step" };
 
+/* One step as a span of the trace; steps count from 1 there, as in logs. */
 static int run_step(et_run *run, et_error *error)
 {
     et_track *track = et_device_track(run->options.device);
@@ -294,9 +343,11 @@ static int run_step(et_run *run, et_error *error)
     return status;
 }
 
-/* Does steps up to `until`. ET_EINTERRUPTED: asked to stop before. */
+/* Does steps up to `until`. ET_EINTERRUPTED: asked to stop before. Both requests are looked at
+ * before a step, never within: a step is done whole or not at all. */
 static int inner_loop(et_run *run, int64_t until, et_error *error)
 {
+    et_assert(until > run->step.count);
     run->step_start = et_clock_monotonic();
     while (run->step.count < until) {
         if (should_stop(run))
@@ -314,7 +365,9 @@ static int inner_loop(et_run *run, int64_t until, et_error *error)
     return ET_OK;
 }
 
-/* The step at which the inner loop has to be left: the end, or a hook is due. */
+/* The step at which the inner loop has to be left: the end, or a hook is due. With
+ * steps_per_loop 1000, step 250, intervals 100 and 1000: 300. Multiples of an interval, not
+ * distances from where the run began, so that a resumed run stops at the same steps. */
 static int64_t next_boundary(const et_run *run, const et_hook *hooks)
 {
     const et_trainer_options *trainer = run->options.trainer;
@@ -329,10 +382,12 @@ static int64_t next_boundary(const et_run *run, const et_hook *hooks)
     return until;
 }
 
-/* Lets this step's hooks act, from next_hook on. That one counts as done while it acts: what
- * the save hook saves has nothing left to do. */
+/* Lets this step's hooks act, from next_hook on. That one counts as done while it acts: what the
+ * save hook saves has nothing left to do. At the end all act, due or not: the last step is
+ * always logged, validated and saved. */
 static int act_hooks(et_run *run, const et_hook *hooks, et_error *error)
 {
+    et_assert(run->next_hook >= 0 && run->next_hook <= ET_RUN_HOOKS);
     bool end = run->step.count >= run->options.trainer->train_steps;
     while (run->next_hook < ET_RUN_HOOKS) {
         const et_hook *hook = &hooks[run->next_hook++];
@@ -351,6 +406,8 @@ static int act_hooks(et_run *run, const et_hook *hooks, et_error *error)
     return ET_OK;
 }
 
+/* The save is waited for: the process ends when this has returned. Before the first step there
+ * is nothing to save, and the message says so. */
 static int save_and_stop(et_run *run, et_error *error)
 {
     int status = run->unsaved ? save_passing(run, error) : ET_OK;
@@ -363,6 +420,8 @@ static int save_and_stop(et_run *run, et_error *error)
                            : et_fail(error, ET_EINTERRUPTED, "%s", ET_RUN_NOT_BEGUN);
 }
 
+/* A run that is at its end already does nothing but wait. An error leaves the newest checkpoint
+ * as the place to go on from. */
 int et_run_train(et_run *run, et_error *error)
 {
     et_hook hooks[ET_RUN_HOOKS];
