@@ -1,12 +1,26 @@
+/* The gradient of a step's loss is the sum of its batches' gradients, since the loss is a sum
+ * over tokens: sum = g[0] + g[1] + ... + g[batches - 1], in this order, element by element, so
+ * the bits do not depend on threads. Division by the tokens of all batches is left to the
+ * update.
+ *
+ * With one batch the gradients of the store are that sum; then there is no array here and add
+ * does nothing. With more, an array of the store's flat size (4 bytes an element, padding
+ * included) is kept for the whole run. The other way, to let backward passes add to the store's
+ * array, would cost every kernel that writes a gradient a reading of it, in the common case of
+ * one batch too. */
 #include "train/accumulate.h"
 
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 
+/* The array is not zeroed: the first batch of an update overwrites it. */
 int et_accumulator_init(et_accumulator *accumulator, et_params *params, const et_kernels *kernels,
                         int batches, et_error *error)
 {
+    et_assert(batches >= 1);
+    et_assert(et_params_ready(params));
     size_t bytes = (size_t)et_params_flat_size(params) * sizeof(float);
     *accumulator = (et_accumulator){ params, kernels, batches, NULL };
     if (batches == 1)
@@ -21,8 +35,10 @@ void et_accumulator_release(et_accumulator *accumulator)
     accumulator->sum = NULL;
 }
 
+/* Batch 0 is copied, not added to zeros: one pass over memory less, and -0 stays -0. */
 void et_accumulator_add(et_accumulator *accumulator, int index)
 {
+    et_assert(index >= 0 && index < accumulator->batches);
     if (!accumulator->sum)
         return;
     int64_t size = et_params_flat_size(accumulator->params);

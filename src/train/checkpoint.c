@@ -1,3 +1,23 @@
+/* The manager of a run's checkpoints: when what is written, named and deleted. Bytes of one file
+ * are checkpoint_file.c's, which file to read is checkpoint_find.c's.
+ *
+ * Two threads: the caller's and, while a save is on its way, one that writes. The job passes
+ * from one to the other:
+ *
+ *   caller: print_state -> start ------ trains on ------ wait_read --- update --- ... wait (joins)
+ *   thread:                  \-- arrays to the draft -- stop_reading -- fsync, commit, delete --/
+ *
+ * Invariants:
+ *   (1) at most one save is on its way: each begins by waiting for the one before;
+ *   (2) between start and join only the thread touches job, manifest and taken_up; the caller
+ *       reads no more of them than kind and step, which the thread leaves alone;
+ *   (3) `reading` is true from start until the thread has done with the arrays, and on every way
+ *       out of the thread it becomes false: whoever waits for it is never left waiting;
+ *   (4) a file is named by the manifest (or info.json) only when it is complete and durable, and
+ *       deleted only when no durable manifest (or info.json) names it.
+ *
+ * No copy of the state is made: it is three to four times the weights, and a step reads it only
+ * until its update. */
 #include "train/checkpoint.h"
 
 #include <dirent.h>
@@ -34,27 +54,29 @@
 /* One save: written by the caller before its thread starts, read by the caller after the join.
  * In between it belongs to the thread, with the manifest; so it has no mutex. */
 typedef struct job {
+    /* NEWEST counts among max_to_keep, PASSING does not and leaves with the next commit, BEST
+     * goes to the other directory and has no manifest. */
     enum { NEWEST, PASSING, BEST } kind;
     int64_t step;
-    et_strbuf state; /* the tree as JSON */
-    et_strbuf info;  /* best: the text of info.json */
-    int status;
-    et_error error;
+    et_strbuf state; /* the tree as JSON; its memory is kept from save to save */
+    et_strbuf info;  /* BEST: the text of info.json; else what the last BEST left there */
+    int status;      /* what the thread returned: read after the join, reported once */
+    et_error error;  /* its message, where status is not 0 */
 } job;
 
 struct et_checkpoints {
-    et_state *state;
+    et_state *state; /* borrowed; outlives the manager, and so do its arrays */
     et_checkpoint_options options;
-    et_track *writer_track; /* of the thread */
-    char *model_dir, *directory, *best_directory;
-    int lock; /* -1: not held */
-    et_manifest manifest;
-    size_t taken_up;            /* of its newest entries: not committed yet */
+    et_track *writer_track;                       /* of the thread */
+    char *model_dir, *directory, *best_directory; /* owned: RUN, RUN/checkpoints, RUN/best */
+    int lock;             /* -1: not held, or held by the caller (options.locked) */
+    et_manifest manifest; /* what the one on disk says, plus what was taken up */
+    size_t taken_up;      /* how many of its newest no manifest on disk named when it was opened */
     et_safetensors_item *items; /* the state's tensors, where they are */
-    size_t item_count;
-    bool running; /* a thread has the job */
-    pthread_t thread;
-    pthread_mutex_t mutex; /* of `reading` */
+    size_t item_count;          /* tensors of the state when it was opened; none are added later */
+    bool running;               /* a thread has the job and is to be joined */
+    pthread_t thread;           /* valid while running */
+    pthread_mutex_t mutex;      /* of `reading` */
     pthread_cond_t has_read;
     bool reading; /* the thread needs the arrays as they are */
     job job;
@@ -63,6 +85,8 @@ struct et_checkpoints {
 
 /* Opening ----------------------------------------------------------------------------- */
 
+/* Made once: names, shapes and places of arrays do not change in a run, so a save allocates
+ * nothing for them. */
 static int list_tensors(et_checkpoints *self, et_error *error)
 {
     self->item_count = et_state_tensor_count(self->state);
@@ -76,6 +100,7 @@ static int list_tensors(et_checkpoints *self, et_error *error)
     return ET_OK;
 }
 
+/* What was made before a failure is freed by release. */
 static int make_paths(et_checkpoints *self, const char *model_dir, et_error *error)
 {
     self->model_dir = et_strdup(model_dir);
@@ -86,6 +111,8 @@ static int make_paths(et_checkpoints *self, const char *model_dir, et_error *err
     return ET_OK;
 }
 
+/* The lock is a file in the checkpoints' folder, so the folder is made first. It is the kernel's
+ * lock on an open file, so a killed run leaves none behind. */
 int et_checkpoints_lock(int *lock, const char *model_dir, et_error *error)
 {
     *lock = -1;
@@ -102,6 +129,8 @@ int et_checkpoints_lock(int *lock, const char *model_dir, et_error *error)
 
 static void sweep_best(const et_checkpoints *self);
 
+/* The lock comes before anything is read or swept: what lies about in the directory may be
+ * another run's work in progress. */
 static int prepare(et_checkpoints *self, const char *model_dir, et_error *error)
 {
     int status = make_paths(self, model_dir, error);
@@ -116,6 +145,7 @@ static int prepare(et_checkpoints *self, const char *model_dir, et_error *error)
     return status;
 }
 
+/* Undoes any part of open. The lock goes before the memory, after the last write. */
 static void release(et_checkpoints *self)
 {
     et_assert(!self->running && !self->reading);
@@ -160,6 +190,7 @@ int et_checkpoints_open(et_checkpoints **out, const char *model_dir, et_state *s
     return ET_OK;
 }
 
+/* Frees although the last save failed: nothing can be tried again from here. */
 int et_checkpoints_close(et_checkpoints *checkpoints, et_error *error)
 {
     if (!checkpoints)
@@ -171,6 +202,8 @@ int et_checkpoints_close(et_checkpoints *checkpoints, et_error *error)
 
 /* Writing, in the thread -------------------------------------------------------------- */
 
+/* "<directory>/ckpt-2000.safetensors": the step without leading zeros, as et_manifest_rebuild
+ * reads it. NULL: no memory. */
 static char *file_path(const char *directory, const char *prefix, int64_t step)
 {
     char name[64];
@@ -188,7 +221,8 @@ static bool is_listed(const et_manifest *manifest, const char *file)
 }
 
 /* After a failed commit: back to what the manifest on disk says. Its text, not ours, decides
- * whether the new file exists. */
+ * whether the new file exists. If that cannot be read either, ours stays as it is; the next
+ * commit or the next opening settles it. */
 static void roll_back(et_checkpoints *self, const char *path)
 {
     et_manifest old;
@@ -203,9 +237,12 @@ static void roll_back(et_checkpoints *self, const char *path)
         unlink(path);
 }
 
-/* Lets go what came to pass only, and what is too old; the newest stays, whatever it is. */
+/* Lets go what came to pass only, and what is too old; the newest stays, whatever it is. With
+ * max_to_keep 2: 100 200p 300 400 -> 300 400, and 100 200 250p -> 100 200 250p: a passing one
+ * that is the newest stays beside the N, since it was never counted. */
 static int thin_out(et_manifest *manifest, int64_t max_to_keep, et_error *error)
 {
+    et_assert(manifest->count > 0 && max_to_keep >= 1);
     int status = ET_OK;
     for (size_t i = 0; !status && i + 1 < manifest->count;)
         if (manifest->entries[i].passing)
@@ -222,6 +259,7 @@ static int thin_out(et_manifest *manifest, int64_t max_to_keep, et_error *error)
 static int commit(et_checkpoints *self, const char *path, const et_safetensors_written *written,
                   et_error *error)
 {
+    et_assert(self->job.kind != BEST);
     et_manifest *manifest = &self->manifest;
     et_manifest_entry entry = { .step = self->job.step,
                                 .time = et_clock_wall(),
@@ -239,6 +277,7 @@ static int commit(et_checkpoints *self, const char *path, const et_safetensors_w
     return status;
 }
 
+/* Called twice in a save that succeeds; the second time changes nothing. */
 static void stop_reading(et_checkpoints *self)
 {
     pthread_mutex_lock(&self->mutex);
@@ -247,7 +286,8 @@ static void stop_reading(et_checkpoints *self)
     pthread_mutex_unlock(&self->mutex);
 }
 
-/* The disk is waited for when the arrays may change again. */
+/* The disk is waited for when the arrays may change again: writing goes to the page cache at the
+ * speed of memory, fsync takes as long as the disk does. */
 static int write_file(et_checkpoints *self, et_safetensors_written *written, const char *path,
                       et_error *error)
 {
@@ -258,6 +298,8 @@ static int write_file(et_checkpoints *self, et_safetensors_written *written, con
     return status ? status : et_file_writer_commit(&writer, error);
 }
 
+/* A file that could not be named after all is removed by commit, so a failed save leaves no
+ * trace. */
 static int write_newest(et_checkpoints *self, et_error *error)
 {
     et_safetensors_written written;
@@ -283,7 +325,9 @@ static int64_t best_step(const et_checkpoints *self)
     return step;
 }
 
-/* Removes what info.json does not name: former best ones, and what a killed run left. */
+/* Removes what info.json does not name: former best ones, and what a killed run left. Only names
+ * of exactly our form are touched, and none while info.json cannot be read: better a file too
+ * many than the best one gone. */
 static void sweep_best(const et_checkpoints *self)
 {
     const size_t prefix = strlen(ET_CHECKPOINT_BEST_PREFIX);
@@ -309,6 +353,9 @@ static void sweep_best(const et_checkpoints *self)
     closedir(stream);
 }
 
+/* info.json is replaced as a whole, which is the commit. If that failed and the old one still
+ * stands, the new weights go; if it names the new step all the same (only the fsync of the
+ * directory failed), they stay. */
 static int write_info(et_checkpoints *self, const char *weights, et_error *error)
 {
     const et_strbuf *info = &self->job.info;
@@ -343,6 +390,7 @@ static int write_best(et_checkpoints *self, et_error *error)
 
 static const et_label write_label = { .name = "write checkpoint", .kind = "writing checkpoints" };
 
+/* The thread's main. Its error stays in the job until et_checkpoints_wait. */
 static void *run_job(void *payload)
 {
     et_checkpoints *self = payload;
@@ -357,7 +405,8 @@ static void *run_job(void *payload)
 
 /* Saving, in the caller --------------------------------------------------------------- */
 
-/* The tree as one line of JSON, into memory that is kept from save to save. */
+/* The tree as one line of JSON, into memory that is kept from save to save. It is printed by the
+ * caller, before the thread starts: the small values change with every step, and they are few. */
 static int print_state(et_checkpoints *self, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
@@ -374,6 +423,8 @@ static int print_state(et_checkpoints *self, et_error *error)
     return status;
 }
 
+/* The metrics of validation with the step under ET_CHECKPOINT_STEP (added last, so that it wins
+ * over a metric of that name), indented for people to read. */
 static int print_info(et_checkpoints *self, int64_t step, const et_value *metrics, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
@@ -393,7 +444,8 @@ static int print_info(et_checkpoints *self, int64_t step, const et_value *metric
     return status;
 }
 
-/* Text of the small values; the thread reads the arrays where they are. */
+/* Text of the small values first; the thread reads the arrays where they are. `reading` is set
+ * before the thread exists, so that a wait right after cannot miss it. */
 static int start(et_checkpoints *self, int64_t step, int kind, et_error *error)
 {
     int status = print_state(self, error);
@@ -413,6 +465,7 @@ static int start(et_checkpoints *self, int64_t step, int kind, et_error *error)
 
 static const et_label read_label = { .name = "save has read", .kind = "waiting for a save" };
 
+/* A wait that does not happen costs a lock; only one that does is a span in the trace. */
 void et_checkpoints_wait_read(et_checkpoints *checkpoints)
 {
     if (!checkpoints || !checkpoints->running)
@@ -427,6 +480,8 @@ void et_checkpoints_wait_read(et_checkpoints *checkpoints)
     pthread_mutex_unlock(&checkpoints->mutex);
 }
 
+/* The error is returned once: the job is no longer running, so the next call has nothing to say.
+ * newest_step moves only when its checkpoint is durable. */
 int et_checkpoints_wait(et_checkpoints *checkpoints, et_error *error)
 {
     if (!checkpoints->running)
@@ -441,6 +496,7 @@ int et_checkpoints_wait(et_checkpoints *checkpoints, et_error *error)
     return ET_OK;
 }
 
+/* A failed save before this one is reported in its place and this one is not begun. */
 static int save(et_checkpoints *checkpoints, int64_t step, int kind, et_error *error)
 {
     et_assert(step >= 0);
@@ -469,6 +525,7 @@ int et_checkpoints_save_best(et_checkpoints *checkpoints, int64_t step, const et
     return status ? status : start(checkpoints, step, BEST, error);
 }
 
+/* A save on its way counts already: what asks wants to know whether to save this step again. */
 int64_t et_checkpoints_newest_step(const et_checkpoints *checkpoints)
 {
     bool saving = checkpoints->running && checkpoints->job.kind != BEST;
@@ -491,6 +548,9 @@ static void commit_taken_up(et_checkpoints *self)
         self->taken_up = 0;
 }
 
+/* Entries newer than the one restored are damaged; they stay in the manifest until newer saves
+ * push them out, or a save of the same step replaces them. Only if the newest of all was sound
+ * and taken up is the manifest brought in line at once. */
 int et_checkpoints_restore(et_checkpoints *checkpoints, int64_t *step, et_error *error)
 {
     et_safetensors *file;
@@ -501,6 +561,7 @@ int et_checkpoints_restore(et_checkpoints *checkpoints, int64_t *step, et_error 
                                            checkpoints->directory, error);
     if (status)
         return status;
+    et_assert(index < (int64_t)checkpoints->manifest.count);
     *step = -1;
     if (index < 0)
         return ET_OK;

@@ -1,3 +1,14 @@
+/* One checkpoint file. It is a sealed safetensors file (io/safetensors.h) with two keys of
+ * metadata beside the seal's:
+ *   "step"   decimal digits, so that a file says what it is without its name
+ *   "state"  the state tree as one line of JSON, {"optimizer":{...},"progress":{...},...}
+ * and every tensor of the state under its name: weights plain, "average/<weight>",
+ * "optimizer/<slot>/<weight>".
+ *
+ * A restore is all or nothing as far as another model goes: names and shapes of all tensors and
+ * the parts of the tree are compared before the first byte is copied. Then arrays are copied,
+ * then parts restored in order of adding; a part that refuses its values (ET_EFORMAT) leaves the
+ * state half restored, and the run is not begun. */
 #include "train/checkpoint_file.h"
 
 #include <errno.h>
@@ -7,14 +18,17 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/json.h"
 #include "train/checkpoint.h"
 
+/* metadata of safetensors maps strings to strings, so the step is written in digits. */
 int et_checkpoint_file_draft(et_file_writer *writer, et_safetensors_written *written,
                              const char *path, const et_safetensors_item *items, size_t count,
                              int64_t step, const char *state, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
+    et_assert(step >= 0 && state);
     char digits[32];
     snprintf(digits, sizeof digits, "%" PRId64, step);
     et_value *metadata = et_value_dict(&arena);
@@ -28,6 +42,8 @@ int et_checkpoint_file_draft(et_file_writer *writer, et_safetensors_written *wri
     return status;
 }
 
+/* strtoll takes spaces and signs before digits; those are harmless here, and a negative step is
+ * refused. */
 static int read_step(int64_t *step, const et_safetensors *file, const char *path, et_error *error)
 {
     const char *digits = et_safetensors_metadata(file, ET_CHECKPOINT_KEY_STEP);
@@ -41,6 +57,8 @@ static int read_step(int64_t *step, const et_safetensors *file, const char *path
     return ET_OK;
 }
 
+/* Every byte is read once and its checksum compared: a restore is rare, and a flipped bit in a
+ * weight would go unnoticed for the rest of the run. */
 int et_checkpoint_file_open(et_safetensors **out, const char *path, int64_t *step, et_error *error)
 {
     int status = et_safetensors_open(out, path, error);
@@ -56,6 +74,8 @@ int et_checkpoint_file_open(et_safetensors **out, const char *path, int64_t *ste
     return status;
 }
 
+/* Both sides in full, since the difference often tells which setting changed: "embedding is
+ * float32 [8000, 512] there and float32 [8000, 256] here". */
 static int other_shape(const et_safetensors_tensor *there, et_shape here, const char *path,
                        et_error *error)
 {
@@ -67,7 +87,8 @@ static int other_shape(const et_safetensors_tensor *there, et_shape here, const 
                    et_shape_print(there->shape, was), et_shape_print(here, is));
 }
 
-/* The same names with the same shapes on both sides. */
+/* The same names with the same shapes on both sides. Unknown tensors are refused too: a model
+ * that lost a layer is another model. */
 static int match_tensors(const et_state *state, const et_safetensors *file, const char *path,
                          et_error *error)
 {
@@ -91,15 +112,18 @@ static int match_tensors(const et_state *state, const et_safetensors *file, cons
     return ET_OK;
 }
 
+/* match_tensors has found every name and shape; what is left cannot fail. */
 static void copy_tensors(et_state *state, const et_safetensors *file)
 {
     for (size_t i = 0; i < et_state_tensor_count(state); i++) {
         const et_state_tensor *here = et_state_tensor_at(state, i);
         const et_safetensors_tensor *there = et_safetensors_find(file, here->name);
+        et_assert(there && there->dtype == ET_F32);
         memcpy(here->data, there->data, there->bytes);
     }
 }
 
+/* et_json_parse names path itself; the rest of what may go wrong with the tree gets it here. */
 int et_checkpoint_file_restore(et_state *state, const et_safetensors *file, const char *path,
                                et_error *error)
 {

@@ -1,4 +1,14 @@
-/* Which checkpoint to read: the newest that is sound, or the best. */
+/* Which checkpoint to read: the newest that is sound, or the best. For the manager and for
+ * commands that only read, which hold no lock.
+ *
+ * There are three witnesses, and each may be missing or damaged after a kill, a full disk or a
+ * careless hand: checkpoint.json, the names of the files, and their contents. The manifest is
+ * believed where it can be read, names fill what it does not know, and contents decide: a file
+ * is taken only when all of its checksums are right.
+ *
+ * What may pass (no permission, no memory, an I/O error) stops the search; only a file that is
+ * damaged or missing is passed over. Otherwise a disk that is away for a minute would cost the
+ * work since the checkpoint before. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,8 +23,11 @@
 #include "train/checkpoint.h"
 #include "train/checkpoint_file.h"
 
-#define INFO_MAX (1 << 20) /* bytes of info.json */
+/* Bytes of info.json: a dict of metrics has a few hundred. What is larger is not ours and is not
+ * read. */
+#define INFO_MAX (1 << 20)
 
+/* Whether the manifest has let the file go already, but a kill came before it was deleted. */
 static bool is_leaving(const et_manifest *manifest, const char *file)
 {
     for (size_t i = 0; i < manifest->leaving_count; i++)
@@ -24,7 +37,9 @@ static bool is_leaving(const et_manifest *manifest, const char *file)
 }
 
 /* A file that is complete under its own name but not named: the run was killed between writing
- * and commit, or the manifest was lost. */
+ * and commit, or the manifest was lost. Only files newer than all that is named: an older one
+ * that is not named was let go by max_to_keep. So 100 200 in the manifest with 100 200 300 on
+ * the disk gives 100 200 300. */
 static int take_up(et_manifest *manifest, const char *directory, et_error *error)
 {
     et_manifest found;
@@ -39,6 +54,9 @@ static int take_up(et_manifest *manifest, const char *directory, et_error *error
     return status;
 }
 
+/* A manifest that is missing is empty, and everything in the directory is taken up: the same way
+ * as for one that is damaged, without the warning. Errors of other kinds (no permission) are not
+ * cured by guessing. */
 int et_checkpoint_list(et_manifest *out, size_t *taken_up, const char *directory, et_error *error)
 {
     *taken_up = 0;
@@ -58,6 +76,8 @@ int et_checkpoint_list(et_manifest *out, size_t *taken_up, const char *directory
     return status;
 }
 
+/* From the newest to the oldest. Each file is read whole for its checksums, so a sound newest
+ * costs one reading and a damaged one another. */
 int et_checkpoint_open_newest(et_safetensors **file, int64_t *step, int64_t *index,
                               const et_manifest *manifest, const char *directory, et_error *error)
 {
@@ -78,6 +98,7 @@ int et_checkpoint_open_newest(et_safetensors **file, int64_t *step, int64_t *ind
         et_log(ET_LOG_WARNING, "%s; trying the checkpoint before step %" PRId64, reason.text,
                entry->step);
     }
+    et_assert(*index == -1 && !*file);
     if (!manifest->count)
         return ET_OK;
     return et_fail(error, ET_EFORMAT,
@@ -86,6 +107,7 @@ int et_checkpoint_open_newest(et_safetensors **file, int64_t *step, int64_t *ind
                    directory, manifest->count, reason.text);
 }
 
+/* Opened to know that it is sound, then closed: the caller opens it again by its path. */
 static int newest_in(char **path, const char *directory, et_error *error)
 {
     et_manifest manifest;
@@ -108,6 +130,7 @@ static int newest_in(char **path, const char *directory, et_error *error)
     return status;
 }
 
+/* A directory that is not there gets a message of its own: the usual cause is a mistyped path. */
 int et_checkpoint_newest(char **path, const char *model_dir, et_error *error)
 {
     *path = NULL;
@@ -126,6 +149,8 @@ int et_checkpoint_newest(char **path, const char *model_dir, et_error *error)
 
 /* Best -------------------------------------------------------------------------------- */
 
+/* {"bleu": 35.1, ..., "best_ckpt_global_step": 2000}: the step is all that is needed to find the
+ * weights; the rest is for people and `inspect`. */
 static int read_info(et_value **info, const char *path, et_arena *arena, et_error *error)
 {
     char *text;
@@ -146,6 +171,7 @@ static int read_info(et_value **info, const char *path, et_arena *arena, et_erro
     return status;
 }
 
+/* The dict lives in arena, as long as that does. */
 int et_checkpoint_best_info(et_value **info, const char *model_dir, et_arena *arena,
                             et_error *error)
 {
@@ -155,6 +181,7 @@ int et_checkpoint_best_info(et_value **info, const char *model_dir, et_arena *ar
     return read_info(info, path, arena, error);
 }
 
+/* The file is not looked at: whoever opens it finds out whether it is there and sound. */
 int et_checkpoint_best(char **path, const char *model_dir, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;

@@ -1,4 +1,15 @@
-/* Weights alone: loading them for use, and averaging those of several files. */
+/* Weights alone: loading them for use, and averaging those of several files.
+ *
+ * A file has weights under their plain names and, where the run kept an average of them, also
+ * "average/<name>" (et_state_is_weight tells them apart). Using a model needs one of both and
+ * none of the optimizer's slots; so tensors that are not asked for are passed over here, while a
+ * restore refuses them.
+ *
+ * Averaging the last checkpoints of a run (Junczys-Dowmunt, Dwojak and Sennrich 2016; "Attention
+ * is all you need", section 6.1, averages the last 5 or 20) usually scores better than any one
+ * of them:
+ *   w = (w[1] + ... + w[n]) / n
+ * The result has no slots and no averages: it can be loaded, not trained on. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,6 +21,7 @@
 
 /* Loading ----------------------------------------------------------------------------- */
 
+/* The average of a weight where it is wanted and there, else the weight itself. NULL: neither. */
 static const et_safetensors_tensor *find_weight(const et_safetensors *file, const char *name,
                                                 bool prefer_average, et_arena *arena)
 {
@@ -21,6 +33,8 @@ static const et_safetensors_tensor *find_weight(const et_safetensors *file, cons
     return average ? average : et_safetensors_find(file, name);
 }
 
+/* The whole path, both types and both shapes: whoever reads this has two models and wants to
+ * know which setting differs. */
 static int check_weight(const et_safetensors_tensor *there, const char *name, et_shape shape,
                         const char *path, et_error *error)
 {
@@ -35,6 +49,7 @@ static int check_weight(const et_safetensors_tensor *there, const char *name, et
                    et_shape_print(shape, is));
 }
 
+/* found: [count of parameters], by their index in the store. */
 static int find_all(const et_safetensors_tensor **found, const et_params *params,
                     const et_safetensors *file, const char *path, bool prefer_average,
                     et_arena *arena, et_error *error)
@@ -48,7 +63,8 @@ static int find_all(const et_safetensors_tensor **found, const et_params *params
     return status;
 }
 
-/* All is found and checked before the first value changes. */
+/* All is found and checked before the first value changes. Values of the store only: gradients
+ * are left as they are, the shadow follows by et_params_changed. */
 static int load(et_params *params, const et_safetensors *file, const char *path,
                 bool prefer_average, et_error *error)
 {
@@ -66,6 +82,7 @@ static int load(et_params *params, const et_safetensors *file, const char *path,
     return status;
 }
 
+/* *step is written only when the weights are there. */
 int et_checkpoint_load_weights(et_params *params, const char *path, bool prefer_average,
                                int64_t *step, et_error *error)
 {
@@ -84,17 +101,20 @@ int et_checkpoint_load_weights(et_params *params, const char *path, bool prefer_
 
 /* Averaging --------------------------------------------------------------------------- */
 
-#define AVERAGE_BLOCK 1024 /* elements */
+/* Elements that are summed at a time: 8 KiB of doubles, in the first-level cache for all files
+ * in turn. */
+#define AVERAGE_BLOCK 1024
 
 typedef struct average {
-    const char *const *paths;
-    et_safetensors **files; /* [count] open */
+    const char *const *paths; /* [count], borrowed */
+    et_safetensors **files;   /* [count] open; NULL: not yet */
     size_t count;
     et_safetensors_item *items; /* the result; names of the first file's */
-    size_t item_count;
-    int64_t step; /* the latest of all */
+    size_t item_count;          /* weights of the first file */
+    int64_t step;               /* the latest of all */
 } average;
 
+/* Every file is verified as it is opened; a damaged one stops all. */
 static int open_all(average *all, et_error *error)
 {
     for (size_t i = 0; i < all->count; i++) {
@@ -108,6 +128,7 @@ static int open_all(average *all, et_error *error)
     return ET_OK;
 }
 
+/* Without slots and averages: files with and without them may be averaged together. */
 static size_t count_weights(const et_safetensors *file)
 {
     size_t count = 0;
@@ -116,7 +137,8 @@ static size_t count_weights(const et_safetensors *file)
     return count;
 }
 
-/* The same weights in every file. */
+/* The same weights in every file. The same number and every name found makes the same set, since
+ * names are unique in a file. */
 static int compare(const average *all, et_error *error)
 {
     for (size_t f = 1; f < all->count; f++) {
@@ -135,10 +157,12 @@ static int compare(const average *all, et_error *error)
     return ET_OK;
 }
 
-/* Sums in double, in the order of the files; a block at a time, so that it needs no memory. */
+/* Elements begin .. begin + count - 1 of one weight. Sums in double, in the order of the files;
+ * a block at a time, so that it needs no memory beside the result. */
 static void average_block(const average *all, const et_safetensors_item *item, int64_t begin,
                           int64_t count)
 {
+    et_assert(count > 0 && count <= AVERAGE_BLOCK);
     double sum[AVERAGE_BLOCK] = { 0 };
     float *to = item->tensor.data;
     for (size_t f = 0; f < all->count; f++) {
@@ -161,6 +185,8 @@ static void average_all(const average *all)
     }
 }
 
+/* The first file says which weights there are, in the order of its data. Their names are
+ * borrowed from it, so it stays open until all is written. */
 static int make_items(average *all, et_arena *arena, et_error *error)
 {
     const et_safetensors *first = all->files[0];
@@ -181,6 +207,8 @@ static int make_items(average *all, et_arena *arena, et_error *error)
     return all->items ? ET_OK : et_alloc_failed(error, 0, "an average");
 }
 
+/* Written as every file is: under a temporary name, then renamed. The state is no tree of a run,
+ * so a restore from it is refused with a message. */
 static int write_average(const average *all, const char *path, et_error *error)
 {
     et_file_writer writer;
@@ -192,6 +220,7 @@ static int write_average(const average *all, const char *path, et_error *error)
     return status ? status : et_file_writer_commit(&writer, error);
 }
 
+/* All files are mapped at once: address space, not memory. */
 int et_checkpoint_average(const char *const *paths, size_t count, const char *out_path,
                           et_error *error)
 {

@@ -1,17 +1,35 @@
+/* What acts between inner loops: the log, validation, the save, and the files that logs go to.
+ *
+ * Each hook is a function over the run that does its work completely or, asked to stop, returns
+ * ET_EINTERRUPTED with nothing done. They act in the order log, validate, save (et_run_hooks),
+ * which matters: validation may change which step is best, logs move the offsets of the files,
+ * and both are in the state that the save then writes.
+ *
+ * A log is a dict with a dict of its own for each summary directory:
+ *   {"train": {"training_loss": 4.1, ..., "learning_rate": 0.0007, "epoch": 2, "time": {...}}}
+ *   {"validation": {"bleu": 31.2, ..., "best_step": 2000, "time": {"seconds": 1.5}}}
+ * What depends on the clock stands under "time", so that logs of equal runs are equal without
+ * it. */
 #include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "train/run_parts.h"
 
+/* The window is what lies between two logs: its rates are what the log says of speed. */
 void et_run_start_window(et_run *run)
 {
     run->window_start = et_clock_monotonic();
     run->window_steps = run->window_tokens = 0;
 }
 
+/* metrics.jsonl for programs, event files for TensorBoard, lines above the progress bar for
+ * people (who see "train" in the bar already, so the console leaves it out). Without positions
+ * the files start anew, with them they are cut off where the checkpoint was made. What was
+ * opened before a failure is closed here; et_sink_multi_open takes over the rest. */
 int et_run_open_sinks(et_run *run, et_error *error)
 {
     et_sink *sinks[3] = { NULL, NULL, NULL };
@@ -36,7 +54,7 @@ int et_run_open_sinks(et_run *run, et_error *error)
     return status;
 }
 
-/* What the window's steps were like; times stand apart. */
+/* What the window's steps were like: means over them, and the rate and epoch of the last one. */
 static int fill_training_log(et_run *run, et_value *logs, et_error *error)
 {
     double seconds = et_clock_monotonic() - run->window_start;
@@ -53,12 +71,14 @@ static int fill_training_log(et_run *run, et_value *logs, et_error *error)
                : et_alloc_failed(error, 0, "a log");
 }
 
+/* Flushed at once: a log may be the last sign of a run, and they are rare. */
 static int write_log(et_run *run, const et_value *logs, et_error *error)
 {
     int status = et_sink_write(run->sink, run->step.count, logs, error);
     return status ? status : et_sink_flush(run->sink, error);
 }
 
+/* The window starts anew after the writing, so that the time of a log counts in no rate. */
 static int act_log(et_run *run, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
@@ -72,7 +92,8 @@ static int act_log(et_run *run, et_error *error)
     return status;
 }
 
-/* NaN is never better, and always worse than what is no NaN. */
+/* NaN is never better, and always worse than what is no NaN. A value equal to the best is not
+ * better: the earlier step stays. */
 static bool is_better(const et_run *run, double value)
 {
     if (isnan(value))
@@ -84,6 +105,9 @@ static bool is_better(const et_run *run, double value)
                : value < run->best.value;
 }
 
+/* Validation gives its values in `logs`; the metric is one of them by name. The best is noted
+ * before its save has succeeded: the save runs beside training, and its failure ends the run at
+ * the next save or at the end. */
 static int keep_best(et_run *run, et_value *logs, et_error *error)
 {
     const char *name = run->options.trainer->best_checkpoint_eval_metric;
@@ -99,7 +123,8 @@ static int keep_best(et_run *run, et_value *logs, et_error *error)
     return et_checkpoints_save_best(run->checkpoints, run->step.count, logs, error);
 }
 
-/* Validation sees the averaged weights, where there are any. */
+/* Validation sees the averaged weights, where there are any. The store shows them for as long as
+ * validation runs; the weights come back also when it fails. */
 static int validate_weights(et_run *run, et_value *logs, et_error *error)
 {
     float *average = et_optimizer_average(run->optimizer);
@@ -111,6 +136,8 @@ static int validate_weights(et_run *run, et_value *logs, et_error *error)
     return status;
 }
 
+/* The step's order: validate, keep the best, log. ET_EINTERRUPTED comes from the task before any
+ * of the rest, so a validation that was cut short leaves no log and changes no best. */
 static int act_validate(et_run *run, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
@@ -132,6 +159,7 @@ static int act_validate(et_run *run, et_error *error)
     return status;
 }
 
+/* The logs are durable before the checkpoint that names their lengths. */
 static int act_save(et_run *run, et_error *error)
 {
     int status = et_sink_flush(run->sink, error);
@@ -145,8 +173,11 @@ static const et_label log_label = { .name = "log", .kind = "log" };
 static const et_label validate_label = { .name = "validate", .kind = "validate" };
 static const et_label save_label = { .name = "save", .kind = "save" };
 
+/* A row for each hook, in the order they act: its label, its interval in steps (0: at the end
+ * only), its function (NULL: never acts). To add one, see README.md; ET_RUN_HOOKS counts them. */
 void et_run_hooks(const et_run *run, et_hook hooks[ET_RUN_HOOKS])
 {
+    et_assert(run->task && run->options.trainer);
     const et_trainer_options *trainer = run->options.trainer;
     bool validates = run->task->class->validate && trainer->validation_interval;
     hooks[0] = (et_hook){ &log_label, trainer->summary_interval, act_log };

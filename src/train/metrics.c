@@ -1,3 +1,17 @@
+/* A metric is two sums and a class that says how values are added to them and what they mean:
+ *
+ *   class       add(value, weight)                    value()
+ *   mean        total += value * weight, weight +=    total / weight
+ *   sum         total += value, weight +=             total
+ *   ratio       total += value, weight +=             total / weight
+ *   perplexity  total += value, weight +=             exp(total / weight)
+ *
+ * Merging is addition for all of them, so that adding to one accumulator or to several and
+ * merging gives the same but for rounding. Sums are double: 10^6 steps of 10^4 tokens are 10^10,
+ * far from 2^53.
+ *
+ * A set is a short list in order of definition, which is also the order in logs. Places in it
+ * never change, so what adds at every step looks its names up once. */
 #include "train/metrics.h"
 
 #include <math.h>
@@ -31,17 +45,20 @@ static double total_of(const et_metric_sums *sums)
     return sums->total;
 }
 
-/* 0 / 0 is NaN: nothing was added, which is not the same as a mean of 0. */
+/* 0 / 0 is NaN: nothing was added, which is not the same as a mean of 0. 0/0, an infinity or a
+ * NaN that was added all come through: a log says so and is not stopped. */
 static double quotient_of(const et_metric_sums *sums)
 {
     return sums->total / sums->weight;
 }
 
+/* exp of the mean of negative log-likelihoods in nats. */
 static double perplexity_of(const et_metric_sums *sums)
 {
     return exp(quotient_of(sums));
 }
 
+/* Rows: name (in checkpoints too, so it must not change), add, merge, value. */
 const et_metric_class et_metric_mean = { "mean", add_weighted, merge_sums, quotient_of };
 const et_metric_class et_metric_sum = { "sum", add_pair, merge_sums, total_of };
 const et_metric_class et_metric_ratio = { "ratio", add_pair, merge_sums, quotient_of };
@@ -50,11 +67,12 @@ const et_metric_class et_metric_perplexity = { "perplexity", add_pair, merge_sum
 /* A named set ------------------------------------------------------------------------- */
 
 typedef struct metric {
-    char *name;
-    const et_metric_class *class;
-    et_metric_sums sums;
+    char *name;                   /* owned */
+    const et_metric_class *class; /* static */
+    et_metric_sums sums;          /* zeros: nothing was added since the last reset */
 } metric;
 
+/* items: [count], in order of definition, owned; grown by doubling. */
 struct et_metrics {
     metric *items;
     size_t count, capacity;
@@ -85,9 +103,12 @@ static metric *find(const et_metrics *metrics, const char *name)
     return NULL;
 }
 
+/* Another class under a known name is the caller's bug. A known name takes no second place: a
+ * task and the step may define the same metric. */
 int et_metrics_define(et_metrics *metrics, const char *name, const et_metric_class *class,
                       et_error *error)
 {
+    et_assert(class && class->add && class->merge && class->value);
     const metric *known = find(metrics, name);
     et_assert(!known || known->class == class);
     if (known)
@@ -161,6 +182,8 @@ double et_metrics_value(const et_metrics *metrics, const char *name)
 
 /* State ------------------------------------------------------------------------------- */
 
+/* {"training_loss": {"class": "mean", "total": ..., "weight": ...}, ...}: sums bit for bit, so
+ * that a window that a checkpoint cuts in two logs what an unbroken one would have logged. */
 static int save(const void *self, et_value *dict, et_error *error)
 {
     const et_metrics *metrics = self;
@@ -175,6 +198,7 @@ static int save(const void *self, et_value *dict, et_error *error)
     return ET_OK;
 }
 
+/* The class is compared because the sums of one kind make no sense to another. */
 static int restore_one(metric *item, const et_value *values, et_error *error)
 {
     const char *class;
@@ -189,6 +213,8 @@ static int restore_one(metric *item, const et_value *values, et_error *error)
     return status;
 }
 
+/* The same names in any order. A different set is refused, not merged: the window would hold
+ * values of other steps than it says. */
 static int restore(void *self, const et_value *dict, et_error *error)
 {
     et_metrics *metrics = self;

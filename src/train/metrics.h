@@ -18,8 +18,8 @@
 #include "train/state.h"
 
 typedef struct et_metric_sums {
-    double total;
-    double weight;
+    double total;  /* sum of values, times their weights where the class says so */
+    double weight; /* sum of weights; 0: nothing was added */
 } et_metric_sums;
 
 typedef struct et_metric_class {

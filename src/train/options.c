@@ -1,11 +1,22 @@
+/* The tables of what options.h declares: for each member its default, limits and help, from
+ * which base/fields.c makes the parser, `--help` and the echo in params.yaml. Ranges of single
+ * numbers are checked there; et_trainer_check has what is left.
+ *
+ * To add an option: a member in options.h and a row here; a choice also gets its names in the
+ * list, in the order of the enum. Defaults are Model Garden's where it has the setting. */
 #include "train/options.h"
 
+/* A count of steps nobody reaches, small enough that doubles hold it exactly, and so many steps
+ * of 65536 batches each are still an int64_t. */
 #define STEPS_MAX 1000000000000.0
 
+/* Names of choices, ended by NULL. ORDER: ET_COMPARE_*, ET_PRECISION_*, and et_recompute (in
+ * etude/graph.h); the index in a list is the value of the enum. */
 static const char *const comparisons[] = { "higher", "lower", NULL };
 static const char *const precisions[] = { "auto", "float32", "bfloat16", NULL };
 static const char *const recomputed[] = { "none", "cheap", "feed_forward", NULL };
 
+/* trainer: intervals count updates, not batches. */
 static const et_field trainer_fields[] = {
     ET_FIELD_STRUCT(et_trainer_options, optimizer_config, &et_optimization_fields,
                     "optimizer, learning rate, warm-up, average"),
@@ -30,6 +41,8 @@ static const et_field trainer_fields[] = {
 };
 const et_fields et_trainer_fields = { "trainer", trainer_fields };
 
+/* runtime: what changes speed and memory, and the seed. The largest seed is 2^52, which a
+ * double, as JSON and YAML readers of other programs have it, holds exactly. */
 static const et_field runtime_fields[] = {
     ET_FIELD_INT(et_runtime_options, seed, 0, 0, 4503599627370496.0,
                  "seed of weights, order of data and dropout"),
@@ -44,6 +57,7 @@ static const et_field runtime_fields[] = {
 };
 const et_fields et_runtime_fields = { "runtime", runtime_fields };
 
+/* train_steps has no default that would make sense, and 0 would end at once without a word. */
 int et_trainer_check(const et_trainer_options *options, et_error *error)
 {
     if (options->train_steps == 0)

@@ -11,25 +11,25 @@
 /* trainer */
 typedef struct et_trainer_options {
     et_optimization_options optimizer_config;
-    int64_t train_steps;         /* updates in all, an absolute target */
-    int64_t steps_per_loop;      /* updates between looks at hooks */
-    int64_t summary_interval;    /* updates between logs; 0: none */
-    int64_t checkpoint_interval; /* updates between saves; 0: at the end only */
-    int64_t validation_interval; /* updates between validations; 0: none */
-    int64_t max_to_keep;
-    int64_t gradient_accumulation;           /* batches of one update */
+    int64_t train_steps;           /* updates in all, an absolute target */
+    int64_t steps_per_loop;        /* updates between looks at hooks */
+    int64_t summary_interval;      /* updates between logs; 0: none */
+    int64_t checkpoint_interval;   /* updates between saves; 0: at the end only */
+    int64_t validation_interval;   /* updates between validations; 0: none */
+    int64_t max_to_keep;           /* checkpoints kept, the newest; the best one is beside them */
+    int64_t gradient_accumulation; /* batches of one update */
     const char *best_checkpoint_eval_metric; /* NULL: keep no best */
-    int best_checkpoint_metric_comp;         /* higher or lower */
+    int best_checkpoint_metric_comp;         /* ET_COMPARE_*: which values are better */
 } et_trainer_options;
 
 enum { ET_COMPARE_HIGHER, ET_COMPARE_LOWER };
 
 /* runtime */
 typedef struct et_runtime_options {
-    int64_t seed;
-    int mixed_precision_dtype;
-    int recompute;    /* an et_recompute; feed_forward is ET_RECOMPUTE_MARKED */
-    int64_t prefetch; /* batches read ahead; 0: none */
+    int64_t seed;              /* of start values, order of data and dropout */
+    int mixed_precision_dtype; /* ET_PRECISION_*: of activations; weights are float32 */
+    int recompute;             /* an et_recompute; feed_forward is ET_RECOMPUTE_MARKED */
+    int64_t prefetch;          /* batches read ahead; 0: none */
 } et_runtime_options;
 
 enum { ET_PRECISION_AUTO, ET_PRECISION_FLOAT32, ET_PRECISION_BFLOAT16 };

@@ -22,14 +22,14 @@
 typedef struct et_run et_run;
 
 typedef struct et_run_options {
-    const char *model_dir;
-    const et_trainer_options *trainer;
-    et_dtype act; /* resolved precision */
-    et_recompute recompute;
-    uint64_t seed;
+    const char *model_dir;             /* where all files of the run go */
+    const et_trainer_options *trainer; /* checked: et_trainer_check */
+    et_dtype act; /* type of activations, the precision setting resolved: ET_F32 or ET_BF16 */
+    et_recompute recompute;            /* what the backward pass makes again */
+    uint64_t seed;                     /* of start values and dropout */
     et_device *device;                 /* borrowed, as all below */
     et_params *params;                 /* empty; filled by the model */
-    et_progress *progress;             /* where people look */
+    et_progress *progress;             /* where people look; NULL: nowhere */
     const volatile sig_atomic_t *stop; /* not 0: save at the next step boundary and end */
     volatile sig_atomic_t *save;       /* not 0: save there and go on; becomes 0. NULL: never */
     bool locked; /* the caller holds model_dir's lock (et_checkpoints_lock) until after close */

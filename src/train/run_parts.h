@@ -15,35 +15,38 @@ typedef struct et_hook {
     int (*act)(et_run *run, et_error *error);
 } et_hook;
 
+/* Rows that et_run_hooks fills. */
 #define ET_RUN_HOOKS 3
 
+/* The best validation so far. Part of the state, so that a resumed run knows what to beat. */
 typedef struct et_run_best {
-    bool known;
-    double value;
-    int64_t step;
+    bool known;   /* a validation gave a value; false: the rest means nothing */
+    double value; /* of trainer.best_checkpoint_eval_metric; may be NaN if no other came yet */
+    int64_t step; /* that was validated */
 } et_run_best;
 
+/* In the order of making; all owned but task and what options point to. NULL: not made yet. */
 struct et_run {
-    et_run_options options;
-    et_task *task;
-    et_graph *graph;
-    et_plan *plan;
-    et_optimizer *optimizer;
-    et_metrics *metrics;
-    et_state *state;
-    et_checkpoints *checkpoints;
-    et_sink *sink;
-    et_step step;
+    et_run_options options;      /* a copy; what it points to outlives the run */
+    et_task *task;               /* borrowed */
+    et_graph *graph;             /* differentiated; the plan refers to its nodes */
+    et_plan *plan;               /* of one batch, forward and backward */
+    et_optimizer *optimizer;     /* over options.params */
+    et_metrics *metrics;         /* of the window since the last log */
+    et_state *state;             /* everything above that resumes, and the task's */
+    et_checkpoints *checkpoints; /* of model_dir */
+    et_sink *sink;               /* all sinks as one */
+    et_step step;                /* borrows from the members above */
     et_run_best best;
     et_arena arena;      /* lives as long as the run */
     et_value *positions; /* of the sinks, as restored; NULL: a new run */
     int next_hook;       /* of this step's; ET_RUN_HOOKS: all that were due have acted */
     bool unsaved;        /* something happened since the last save or restore */
     double window_start; /* monotonic time of the last log */
-    int64_t window_steps, window_tokens;
-    double rate;       /* target tokens a second, smoothed */
-    double shown_loss; /* smoothed, for the progress bar */
-    double step_start;
+    int64_t window_steps, window_tokens; /* since then; target tokens */
+    double rate;                         /* target tokens a second, smoothed */
+    double shown_loss;                   /* smoothed, for the progress bar */
+    double step_start;                   /* monotonic time of the end of the last step */
 };
 
 /* The run's hooks in the order they act. */

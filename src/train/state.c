@@ -1,3 +1,18 @@
+/* A registry: parts (an object and a class that writes and reads it as plain values) and tensors
+ * (a name, a pointer, a shape). It owns its names and lists, nothing else. Saving asks every
+ * part for its dict; arrays are read from where they are, by whoever writes the file.
+ *
+ * Names of tensors, as in files:
+ *   logits/weight                 a weight
+ *   optimizer/m/logits/weight     slot m of it
+ *   average/logits/weight         its average
+ *
+ * Invariants:
+ *   (1) part names are unique, and so are names of tensors;
+ *   (2) tensors keep their order, which is the order in the list that a save writes;
+ *   (3) what is saved depends on the attached objects only: no time, no address, no thread.
+ *
+ * The tree is matched before anything is restored: its parts must be exactly those of this run. */
 #include "train/state.h"
 
 #include <math.h>
@@ -10,17 +25,17 @@
 #include "base/map.h"
 
 typedef struct part {
-    char *name;
-    const et_state_class *class;
-    void *self;
+    char *name;                  /* owned; its key in the tree */
+    const et_state_class *class; /* static */
+    void *self;                  /* borrowed; what the class's functions get */
 } part;
 
 struct et_state {
-    part *parts;
+    part *parts; /* [part_count], in order of adding */
     size_t part_count, part_capacity;
-    et_state_tensor *tensors;
+    et_state_tensor *tensors; /* [tensor_count], in order of adding; names owned */
     size_t tensor_count, tensor_capacity;
-    et_map by_name; /* of tensors */
+    et_map by_name; /* of tensors, to their index; it keeps no names of its own */
 };
 
 int et_state_new(et_state **out, et_error *error)
@@ -29,6 +44,7 @@ int et_state_new(et_state **out, et_error *error)
     return *out ? ET_OK : et_alloc_failed(error, sizeof **out, "a state tree");
 }
 
+/* The map before the names that it refers to. */
 void et_state_free(et_state *state)
 {
     if (!state)
@@ -45,7 +61,7 @@ void et_state_free(et_state *state)
 
 /* Attaching --------------------------------------------------------------------------- */
 
-/* Parts are few. */
+/* Parts are about ten, so a list is enough; tensors are hundreds and have a map. NULL: none. */
 static const part *find_part(const et_state *state, const char *name)
 {
     for (size_t i = 0; i < state->part_count; i++)
@@ -57,6 +73,7 @@ static const part *find_part(const et_state *state, const char *name)
 int et_state_add(et_state *state, const char *name, const et_state_class *class, void *self,
                  et_error *error)
 {
+    et_assert(class->save && class->restore);
     et_assert(!find_part(state, name));
     if (state->part_count == state->part_capacity) {
         size_t capacity = state->part_capacity ? 2 * state->part_capacity : 8;
@@ -73,11 +90,13 @@ int et_state_add(et_state *state, const char *name, const et_state_class *class,
     return ET_OK;
 }
 
-/* Takes over name. */
+/* Takes over name, on failure too; NULL is a name for which there was no memory, so that a
+ * caller may pass what it has just made. */
 static int add_owned(et_state *state, char *name, float *data, et_shape shape, et_error *error)
 {
     if (!name)
         return et_alloc_failed(error, 0, "a state's name");
+    et_assert(data);
     et_assert(!et_state_tensor_find(state, name));
     if (state->tensor_count == state->tensor_capacity) {
         size_t capacity = state->tensor_capacity ? 2 * state->tensor_capacity : 64;
@@ -112,6 +131,7 @@ static int save_params(const void *self, et_value *dict, et_error *error)
     return ok ? ET_OK : et_alloc_failed(error, 0, "a state tree");
 }
 
+/* The arrays were restored before any part; copies in other types and layouts are out of date. */
 static int restore_params(void *self, const et_value *dict, et_error *error)
 {
     (void)dict;
@@ -122,6 +142,7 @@ static int restore_params(void *self, const et_value *dict, et_error *error)
 
 static const et_state_class params_class = { "parameters", save_params, restore_params };
 
+/* By name alone, so it also works on files of other models. */
 bool et_state_is_weight(const char *name)
 {
     return strncmp(name, ET_STATE_AVERAGE, strlen(ET_STATE_AVERAGE)) != 0 &&
@@ -175,6 +196,8 @@ static char *slot_name(const char *slot, const char *parameter)
     return name;
 }
 
+/* Slots are flat over the store, so that a slot of a parameter begins where the parameter does.
+ * Their values are restored as tensors, the iterations as a part. */
 int et_state_add_optimizer(et_state *state, et_optimizer *optimizer, const et_params *params,
                            et_error *error)
 {
@@ -191,6 +214,7 @@ int et_state_add_optimizer(et_state *state, et_optimizer *optimizer, const et_pa
 
 /* Plain values ------------------------------------------------------------------------ */
 
+/* A setter on a dict that could not be made returns NULL, which the part's save reports. */
 int et_state_save(const et_state *state, et_value **out, et_arena *arena, et_error *error)
 {
     *out = et_value_dict(arena);
@@ -206,6 +230,8 @@ int et_state_save(const et_state *state, et_value **out, et_arena *arena, et_err
     return *out ? ET_OK : et_alloc_failed(error, 0, "a state tree");
 }
 
+/* Both ways: a part without values could not be restored, values without a part would be lost
+ * with the next save. */
 int et_state_match(const et_state *state, const et_value *tree, et_error *error)
 {
     if (!tree || tree->kind != ET_VALUE_DICT)
@@ -223,6 +249,7 @@ int et_state_match(const et_state *state, const et_value *tree, et_error *error)
     return ET_OK;
 }
 
+/* Only after et_state_match and after all tensors are in place. */
 int et_state_restore(et_state *state, const et_value *tree, et_error *error)
 {
     for (size_t i = 0; i < state->part_count; i++) {
@@ -249,6 +276,7 @@ const et_state_tensor *et_state_tensor_at(const et_state *state, size_t index)
     return &state->tensors[index];
 }
 
+/* One look-up in a map: restoring asks for every tensor of a file. */
 const et_state_tensor *et_state_tensor_find(const et_state *state, const char *name)
 {
     int64_t index;
@@ -262,6 +290,8 @@ const et_state_tensor *et_state_tensor_find(const et_state *state, const char *n
 #define BITS_PREFIX "bits:"
 #define BITS_DIGITS 16
 
+/* 1.5 -> 1.5, NaN -> "bits:7ff8000000000000". Finite numbers are printed so that they read back
+ * as the same double. */
 et_value *et_state_set_real(et_value *dict, const char *key, double real)
 {
     if (isfinite(real))
@@ -273,6 +303,7 @@ et_value *et_state_set_real(et_value *dict, const char *key, double real)
     return et_value_set_string(dict, key, text);
 }
 
+/* A number, or text of exactly the form above; anything else is ET_EFORMAT. */
 int et_state_read_real(const et_value *dict, const char *key, double *out, et_error *error)
 {
     const et_value *value = et_value_get(dict, key);

@@ -1,12 +1,31 @@
+/* The data flow of a step, as et_step_run reads:
+ *
+ *   for each batch of the update:
+ *       take_batch     the task binds its arrays to the plan's inputs
+ *       et_plan_run    forward and backward: loss sums out, gradients into the store
+ *       add            sums to sums (double), gradients to the accumulator
+ *   update             gradient / tokens of all batches; norm, clip, rule, average
+ *   add_metrics        sums to the streaming metrics
+ *
+ * The loss is L = sum over tokens, and the gradient of the mean over all tokens of the step is
+ * (g[0] + ... + g[n-1]) / (tokens[0] + ... + tokens[n-1]), whatever the batches' sizes: two
+ * batches of 1000 and 3000 tokens weigh 1 to 3, as they would in one batch.
+ *
+ * Everything before the update only reads the weights. So a save may read them beside it, and a
+ * step that diverges has changed nothing but gradients: the check stands before the update for
+ * the loss, within it (before any weight is moved) for the gradient. */
 #include "train/step.h"
 
 #include <math.h>
 
+#include "base/assert.h"
+
 /* Loss sums of one step. */
 typedef struct step_sums {
-    double of[ET_LOSS_SUM_COUNT];
+    double of[ET_LOSS_SUM_COUNT]; /* by et_loss_sum; float32 sums of batches, added in double */
 } step_sums;
 
+/* Indices into metric_names and et_step.metric; ET_STEP_METRICS of them. */
 enum { LOSS, NLL, ACCURACY, GRADIENT_NORM };
 
 static const char *const metric_names[ET_STEP_METRICS] = {
@@ -16,6 +35,7 @@ static const char *const metric_names[ET_STEP_METRICS] = {
     [GRADIENT_NORM] = "gradient_norm",
 };
 
+/* All are means: of the first three over tokens, of the norm over steps. */
 int et_step_define_metrics(et_step *step, et_metrics *metrics, et_error *error)
 {
     step->metrics = metrics;
@@ -28,13 +48,15 @@ int et_step_define_metrics(et_step *step, et_metrics *metrics, et_error *error)
     return ET_OK;
 }
 
-/* Random numbers of batch `index` of this step. */
+/* Random numbers of batch `index` of this step: counted by batches since the start of the run,
+ * so no two batches draw the same dropout and a resumed run draws what it would have drawn. */
 static et_random randomness(const et_step *step, int index)
 {
     int64_t batch = step->count * step->accumulator.batches + index;
     return (et_random){ step->seed, (uint64_t)batch, 0 };
 }
 
+/* Output 0 of the plan is the loss node: [ET_LOSS_SUM_COUNT] float32. */
 static void add_sums(step_sums *sums, const et_plan *plan)
 {
     const float *batch = et_plan_output(plan, 0).data;
@@ -42,9 +64,12 @@ static void add_sums(step_sums *sums, const et_plan *plan)
         sums->of[i] += batch[i];
 }
 
-/* Runs the last batch again to name the first value that is not finite. */
+/* Runs the last batch again to name the first value that is not finite. With the same random
+ * numbers, so it finds what the first run met. Only that batch is run again: if it was an
+ * earlier one's gradient that is not finite, the norm is what is named. */
 static int diverged(et_step *step, int index, et_error *error)
 {
+    et_assert(index >= 0 && index < step->accumulator.batches);
     et_strbuf lines = ET_STRBUF_INIT;
     const char *name = et_plan_find_not_finite(step->plan, randomness(step, index));
     step->task->class->describe_batch(step->task, &lines);
@@ -63,6 +88,8 @@ static void add_metric(et_step *step, int which, double value, double weight)
     et_metrics_add_at(step->metrics, step->metric[which], value, weight);
 }
 
+/* After the update, for the norm that it measured. A mean over tokens weighs by tokens: windows
+ * of unequal batches are exact. */
 static void add_metrics(et_step *step, const step_sums *sums)
 {
     double tokens = sums->of[ET_LOSS_SUM_TOKENS];
@@ -77,6 +104,7 @@ static void add_metrics(et_step *step, const step_sums *sums)
 static const et_label data_label = { .name = "next batch", .kind = "waiting for data" };
 static const et_label update_label = { .name = "update", .kind = "update" };
 
+/* A span of its own: its length is how long training waits for data. */
 static int take_batch(et_step *step, int index, et_track *track, et_error *error)
 {
     et_track_begin(track, &data_label, step->count * step->accumulator.batches + index + 1);
@@ -85,7 +113,8 @@ static int take_batch(et_step *step, int index, et_track *track, et_error *error
     return status;
 }
 
-/* The weights may change once no save reads them. */
+/* The weights may change once no save reads them. The wait is here and not earlier: all of a
+ * step's computing may go on beside a save. */
 static void update(et_step *step, double gradient_scale, et_track *track)
 {
     et_checkpoints_wait_read(step->checkpoints);
@@ -97,6 +126,7 @@ static void update(et_step *step, double gradient_scale, et_track *track)
 
 int et_step_run(et_step *step, et_error *error)
 {
+    et_assert(step->metrics && step->plan && step->optimizer);
     step_sums sums = { { 0 } };
     et_track *track = et_plan_track(step->plan);
     for (int i = 0; i < step->accumulator.batches; i++) {

@@ -15,7 +15,7 @@
 #define ET_STEP_METRICS 4
 
 typedef struct et_step {
-    et_task *task;
+    et_task *task; /* borrowed, as plan and optimizer */
     et_plan *plan;
     et_accumulator accumulator;
     et_optimizer *optimizer;
@@ -23,11 +23,11 @@ typedef struct et_step {
     int metric[ET_STEP_METRICS];
     et_checkpoints *checkpoints; /* what may be reading the weights; NULL: nothing */
     et_cost update_cost;         /* of an update, for who watches */
-    uint64_t seed;
-    int64_t count;    /* steps done: the global step */
-    int64_t tokens;   /* target tokens of the last step */
-    double loss;      /* mean over the tokens of the last step */
-    et_update update; /* what the last step changed */
+    uint64_t seed;               /* of dropout */
+    int64_t count;               /* steps done: the global step */
+    int64_t tokens;              /* target tokens of the last step */
+    double loss;                 /* mean over the tokens of the last step */
+    et_update update;            /* what the last step changed */
 } et_step;
 
 /* Defines what the step adds to: training_loss, training_nll, training_accuracy (per token) and
