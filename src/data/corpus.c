@@ -1,3 +1,12 @@
+/* Pairs from lines. Two readers that go in step (source_path and target_path), or one whose
+ * lines are cut at their TAB (tsv_path); text.c does the rest: files, gzip, UTF-8, line ends.
+ *
+ *   help.en: "a house"   help.de: "ein Haus"     ->  ("a house", "ein Haus", 0)
+ *   pairs.tsv: "a house<TAB>ein Haus"            ->  the same
+ *
+ * Lines are paired by their number over all files of a side, so the files of the two sides may
+ * be cut at different places; only the sums must agree. An empty line is a pair's side like any
+ * other here: what to leave out is encoded_build.c's to say. */
 #include "data/corpus.h"
 
 #include <string.h>
@@ -8,13 +17,13 @@
 
 /* In a tsv both sides are columns of one text, and only the source side has a reader. */
 struct et_corpus {
-    const et_corpus_paths *paths;
-    bool tsv;
-    et_text *text[2];    /* of source and target */
-    int64_t *lines[2];   /* [files of that side]: lines read */
-    int64_t pairs;       /* given so far */
-    et_corpus_pair pair; /* what next_line gives in halves */
-    bool target_is_due;
+    const et_corpus_paths *paths; /* borrowed */
+    bool tsv;                     /* one reader, text[0]; text[1] and lines[1] are NULL */
+    et_text *text[2];             /* of source and target */
+    int64_t *lines[2];            /* [files of that side]: lines read */
+    int64_t pairs;                /* given so far */
+    et_corpus_pair pair;          /* what next_line gives in halves */
+    bool target_is_due;           /* next_line gave the source of pair, its target comes next */
 };
 
 /* ---- which files ---- */
@@ -26,6 +35,7 @@ const et_strings *et_corpus_files(const et_corpus_paths *paths, bool target)
     return target ? &paths->target : &paths->source;
 }
 
+/* Said with the paths that are set, so that a mix-up of two settings shows. */
 int et_corpus_paths_check(const et_corpus_paths *paths, et_error *error)
 {
     bool source = paths->source.count, target = paths->target.count, tsv = paths->tsv.count;
@@ -44,6 +54,7 @@ int et_corpus_paths_check(const et_corpus_paths *paths, et_error *error)
     return ET_OK;
 }
 
+/* Both sides are opened before a line is read: a missing target file is said at once. */
 int et_corpus_open(et_corpus **out, const et_corpus_paths *paths, et_error *error)
 {
     int status = et_corpus_paths_check(paths, error);
@@ -52,8 +63,10 @@ int et_corpus_open(et_corpus **out, const et_corpus_paths *paths, et_error *erro
     et_corpus *corpus = et_alloc_zero(1, sizeof *corpus);
     if (!corpus)
         return et_alloc_failed(error, sizeof *corpus, "a corpus reader");
+    et_assert((paths->tsv.count > 0) != (paths->source.count > 0 && paths->target.count > 0));
     corpus->paths = paths;
     corpus->tsv = paths->tsv.count > 0;
+    /* lines[side] has a count for each file of that side, filled as they are read. */
     for (int side = 0; !status && side < (corpus->tsv ? 1 : 2); side++) {
         const et_strings *files = et_corpus_files(paths, side);
         corpus->lines[side] = et_alloc_zero(files->count, sizeof(int64_t));
@@ -83,6 +96,7 @@ void et_corpus_close(et_corpus *corpus)
 
 /* ---- pairs ---- */
 
+/* Notes how far each file was read: after the end these are the files' numbers of lines. */
 static int next_line(et_corpus *corpus, int side, et_text_line *line, et_error *error)
 {
     int status = et_text_next(corpus->text[side], line, error);
@@ -100,7 +114,9 @@ static const char *side_name(const et_strings *files, et_strbuf *out)
     return et_strbuf_text(out);
 }
 
-/* One side has ended: counts the rest of the other, so that both can be named. */
+/* One side has ended: counts the rest of the other, so that both can be named. A corpus of
+ * millions of lines is read to its end for that: whoever has to find the missing line needs the
+ * numbers. */
 static int lengths_differ(et_corpus *corpus, et_error *error)
 {
     et_text_line line;
@@ -123,6 +139,7 @@ static int lengths_differ(et_corpus *corpus, et_error *error)
     return status;
 }
 
+/* Files without any line, or only files of no bytes. */
 static int no_lines(const et_corpus *corpus, et_error *error)
 {
     et_strbuf name = ET_STRBUF_INIT;
@@ -132,8 +149,11 @@ static int no_lines(const et_corpus *corpus, et_error *error)
     return status;
 }
 
+/* Exactly one TAB: a third column would be an id or a score, and a sentence with a TAB in it
+ * would lose its end without a word. Columns may be empty. */
 static int split_columns(const et_text_line *line, et_corpus_pair *pair, et_error *error)
 {
+    /* All TABs are counted, for the message; the first one is where a good line is cut. */
     const char *tab = memchr(line->text, '\t', line->length);
     size_t tabs = 0;
     for (size_t i = 0; i < line->length; i++)
@@ -149,6 +169,7 @@ static int split_columns(const et_text_line *line, et_corpus_pair *pair, et_erro
     return ET_OK;
 }
 
+/* At the end the pair stays as it is: all NULL. */
 static int next_of_tsv(et_corpus *corpus, et_corpus_pair *pair, et_error *error)
 {
     et_text_line line;
@@ -158,6 +179,7 @@ static int next_of_tsv(et_corpus *corpus, et_corpus_pair *pair, et_error *error)
     return split_columns(&line, pair, error);
 }
 
+/* One line from each side. Both NULL: the end; one NULL: the sides differ. */
 static int next_of_two(et_corpus *corpus, et_corpus_pair *pair, et_error *error)
 {
     et_text_line source, target;
@@ -166,12 +188,14 @@ static int next_of_two(et_corpus *corpus, et_corpus_pair *pair, et_error *error)
         status = next_line(corpus, 1, &target, error);
     if (status)
         return status;
+    /* Exactly one has ended. */
     if (!source.text != !target.text)
         return lengths_differ(corpus, error);
     *pair = (et_corpus_pair){ source.text, target.text, source.length, target.length, 0 };
     return ET_OK;
 }
 
+/* index counts pairs that were read, whether training uses them or not. */
 int et_corpus_next(et_corpus *corpus, et_corpus_pair *pair, et_error *error)
 {
     *pair = (et_corpus_pair){ 0 };
@@ -186,6 +210,7 @@ int et_corpus_next(et_corpus *corpus, et_corpus_pair *pair, et_error *error)
     return ET_OK;
 }
 
+/* The target's text is still valid when it is due: nothing was read in between. */
 int et_corpus_next_line(void *payload, const char **text, size_t *length, et_error *error)
 {
     et_corpus *corpus = payload;
@@ -197,29 +222,37 @@ int et_corpus_next_line(void *payload, const char **text, size_t *length, et_err
     }
     *text = corpus->target_is_due ? pair->target : pair->source;
     *length = corpus->target_is_due ? pair->target_length : pair->source_length;
+    /* At the end (source NULL) nothing is due, and the end is given again. */
     corpus->target_is_due = pair->source && !corpus->target_is_due;
     return ET_OK;
 }
 
 /* ---- places and counts ---- */
 
+/* Walks the files of a side, as many as there are: for messages only. An index behind the last
+ * line falls into the last file. */
 void et_corpus_place(const et_corpus_paths *paths, const int64_t *lines, bool target, int64_t index,
                      const char **path, int64_t *line)
 {
     const et_strings *files = et_corpus_files(paths, target);
     size_t file = 0;
     et_assert(index >= 0 && files->count > 0);
+    /* index becomes the line within the file that it falls into. */
     while (file + 1 < files->count && index >= lines[file])
         index -= lines[file++];
+    et_assert(index >= 0);
     *path = files->items[file];
     *line = index + 1;
 }
 
+/* A tsv has the same lines on both sides. */
 int64_t et_corpus_lines(const et_corpus *corpus, bool target, size_t file)
 {
     return corpus->lines[target && !corpus->tsv][file];
 }
 
+/* Rows of reasons in the order they are said; those of 0 are not. "29,000 pairs; 12 left out: 9
+ * too long, 3 empty; 4 shortened". */
 void et_corpus_counts_print(const et_corpus_counts *counts, et_strbuf *out)
 {
     const struct {
@@ -231,6 +264,7 @@ void et_corpus_counts_print(const et_corpus_counts *counts, et_strbuf *out)
         { counts->lopsided, "lopsided" },
         { counts->duplicate, "duplicate" },
     };
+    /* The reasons add up to this; pairs that were only cut are among those kept. */
     int64_t left_out = counts->read - counts->kept;
     et_strbuf_printf(out, "%s pairs", et_format_count(counts->kept).text);
     if (left_out)

@@ -1,3 +1,18 @@
+/* Where an encoded corpus comes from, by what costs least:
+ *
+ *   1. cache and note    nothing was written since both were found sound: the header is read
+ *   2. cache             the text is read for its key, the file is checked whole and mapped
+ *   3. text              read, encoded by all threads, filtered; then written as the cache
+ *
+ *   key = XXH3-64(facts, for each list: count, for each file: checksum and length of its bytes)
+ *   facts = XXH3-64(version, vocabulary, max_seq_length, max_ratio, deduplicate, keep_all)
+ *
+ * Paths and times are no part of the key: files may be moved or copied. Everything the result
+ * depends on is, so a cache is right or not used.
+ *
+ * Invariants:
+ *   (1) the parts are either all owned (in memory) or all in the mapping;
+ *   (2) a cache is written under the key that the text had both before and after it was read. */
 #include "data/encoded.h"
 
 #include <string.h>
@@ -12,9 +27,10 @@
 #include "data/encoded_seen.h"
 #include "io/checksum.h"
 
-/* What an et_encoded owns besides what it shows. */
+/* What an et_encoded owns besides what it shows. shown is the first member, so that close gets
+ * from one to the other. */
 typedef struct whole {
-    et_encoded shown;
+    et_encoded shown;       /* what callers see; points into parts */
     et_corpus_paths paths;  /* lists borrowed */
     et_encoded_parts parts; /* owned, or within the mapping */
     et_mapping mapping;     /* of the cache; data is NULL if the parts are in memory */
@@ -22,6 +38,8 @@ typedef struct whole {
 
 /* ---- the key ---- */
 
+/* The number of files goes in too: one file "ab" and two files "a", "b" have other line ends and
+ * other places. The lists are told apart by it as well. */
 static int add_files(et_checksum_stream *stream, const et_strings *files, et_error *error)
 {
     uint64_t facts[2] = { files->count, 0 };
@@ -35,7 +53,8 @@ static int add_files(et_checksum_stream *stream, const et_strings *files, et_err
     return ET_OK;
 }
 
-/* What the result depends on besides text: vocabulary, filter, and how they become a result. */
+/* What the result depends on besides text: vocabulary, filter, and how they become a result.
+ * Raise ET_ENCODED_VERSION when the filter or the layout changes. The ratio goes in by its bits. */
 static uint64_t facts_of(const et_vocabulary *vocabulary, const et_encoded_options *options)
 {
     uint64_t facts[6] = { ET_ENCODED_VERSION,
@@ -48,6 +67,7 @@ static uint64_t facts_of(const et_vocabulary *vocabulary, const et_encoded_optio
     return et_checksum(facts, sizeof facts);
 }
 
+/* Reads all bytes of all files, once; packed files as they lie on disk. */
 static int content_key(uint64_t *key, const et_corpus_paths *paths, uint64_t facts, et_error *error)
 {
     et_checksum_stream *stream;
@@ -67,6 +87,7 @@ static int content_key(uint64_t *key, const et_corpus_paths *paths, uint64_t fac
 
 /* ---- what is shown ---- */
 
+/* Symbols come from the vocabulary, not from the cache: the key binds the two. */
 static void show(whole *self, const et_vocabulary *vocabulary, uint64_t key)
 {
     const et_encoded_parts *parts = &self->parts;
@@ -86,13 +107,15 @@ static void show(whole *self, const et_vocabulary *vocabulary, uint64_t key)
 
 /* ---- cache or text ---- */
 
+/* The mapping is self's to close from here on. */
 static void use_mapping(whole *self, const et_mapping *mapping)
 {
     self->mapping = *mapping;
     et_encoded_file_parts(&self->parts, mapping->data);
 }
 
-/* Maps the cache if it holds this key. A damaged one is worth a warning, an outdated one not. */
+/* Maps the cache if it holds this key. A damaged one is worth a warning, an outdated one not.
+ * Every failure here is cured by reading the text, so none is an error. */
 static bool map_cache(whole *self, const char *path, uint64_t key, uint32_t vocabulary_size)
 {
     size_t files[2] = { et_corpus_files(&self->paths, false)->count,
@@ -126,6 +149,7 @@ static bool map_seen(whole *self, const et_encoded_seen *seen, const char *path,
     et_mapping mapping;
     if (!et_encoded_recall(seen, path, key) || et_mapping_open(&mapping, path, NULL))
         return false;
+    /* The header is looked at all the same: it costs a page and names the key. */
     bool sound = et_encoded_file_is_still_sound(&mapping, *key, files);
     if (sound)
         use_mapping(self, &mapping);
@@ -134,6 +158,7 @@ static bool map_seen(whole *self, const et_encoded_seen *seen, const char *path,
     return sound;
 }
 
+/* A disk that is full or read-only costs the next start some time and this one nothing. */
 static void write_cache(const whole *self, const char *path, uint64_t key)
 {
     size_t files[2] = { et_corpus_files(&self->paths, false)->count,
@@ -173,6 +198,10 @@ static int open_content(whole *self, const et_vocabulary *vocabulary,
     return status;
 }
 
+/* The files are looked at before and after their contents: the note is written only if the
+ * system says the same of them both times, so that no change in between goes unnoticed. It is
+ * written for a cache that was read, not for one just made, which would be too new to be noted
+ * anyway. */
 static int open_any(whole *self, const et_vocabulary *vocabulary, const et_encoded_options *options,
                     const char *cache_path, uint64_t *key, et_error *error)
 {
@@ -209,8 +238,10 @@ int et_encoded_open(et_encoded **out, const et_corpus_paths *paths, const et_voc
     return ET_OK;
 }
 
+/* Parts within a mapping go with it. */
 void et_encoded_close(et_encoded *encoded)
 {
+    _Static_assert(offsetof(whole, shown) == 0, "close goes from one to the other");
     whole *self = (whole *)encoded;
     if (!self)
         return;
@@ -223,6 +254,7 @@ void et_encoded_close(et_encoded *encoded)
 
 /* ---- pairs ---- */
 
+/* Ids of two bytes are widened; EOS is added here and is in no file. */
 void et_encoded_ids(const et_encoded *encoded, int64_t pair, bool target, int32_t *ids)
 {
     et_assert(pair >= 0 && pair < encoded->pairs);
@@ -237,6 +269,8 @@ void et_encoded_ids(const et_encoded *encoded, int64_t pair, bool target, int32_
     ids[count] = encoded->eos;
 }
 
+/* lines[pair] is the pair's index among all that were read, so the place is right although pairs
+ * before it were left out. */
 void et_encoded_place(const et_encoded *encoded, int64_t pair, bool target, const char **path,
                       int64_t *line)
 {

@@ -1,3 +1,17 @@
+/* Text to ids, in chunks of pairs: read (one thread, gzip and UTF-8 checks), encoded (all
+ * threads, a pair at a time; SentencePiece takes most of the time), then filtered and appended
+ * in the order of the corpus. So the result is the same for any number of threads, and the first
+ * error in the order of the text is the one that is said.
+ *
+ * The filter, in this order; the first that applies is counted:
+ *   duplicate   both sides equal, byte for byte, those of an earlier pair (deduplicate)
+ *   empty       a side without a sub-word
+ *   too long    a side of more than max_seq_length sub-words, EOS counted
+ *   lopsided    longer > max_ratio * shorter, EOS counted in both
+ * With keep_all (evaluation) nothing is left out; sides that are too long lose their end.
+ *
+ * Memory: the result, which grows by half when it is full, plus a chunk; with deduplicate 24
+ * bytes an entry of a table that is at most half full. */
 #include "data/encoded_build.h"
 
 #include <inttypes.h>
@@ -8,36 +22,40 @@
 #include "io/checksum.h"
 #include "io/format.h"
 
-/* Pairs that are read, then encoded by all threads, then looked at in order. */
+/* Pairs that are read, then encoded by all threads, then looked at in order. Enough that threads
+ * seldom wait for each other at its end, few enough that its text stays in the cache. */
 #define CHUNK 2048
 
-/* Two checksums of a pair's sides: equal by accident once in 2^128. */
+/* Two checksums of a pair's sides: equal by accident once in 2^128. A table of texts would need
+ * the corpus in memory. */
 typedef struct seen {
     uint64_t source, target;
-    bool used;
+    bool used; /* false: an empty place */
 } seen;
 
 typedef struct builder {
-    const et_vocabulary *vocabulary;
+    const et_vocabulary *vocabulary; /* borrowed, as options and out */
     const et_encoded_options *options;
     et_encoded_parts *out;
-    uint64_t piece_capacity, line_capacity, offset_capacity;
+    uint64_t piece_capacity, line_capacity, offset_capacity; /* elements there is room for */
     seen *seen;             /* open addressing; used when duplicates are dropped */
     uint64_t seen_capacity; /* a power of two, or 0 */
     uint64_t seen_count;
     et_strbuf text;          /* of the chunk, one side after the other */
     et_corpus_pair *chunk;   /* [CHUNK]; texts are offsets until the chunk is whole */
-    et_pieces (*encoded)[2]; /* [CHUNK] */
-    et_error *failures;      /* [CHUNK] */
+    et_pieces (*encoded)[2]; /* [CHUNK]: source and target; memory is used again by each chunk */
+    et_error *failures;      /* [CHUNK]: status 0 where a pair was encoded */
 } builder;
 
 /* ---- encoding ---- */
 
-/* Memory for at least need elements; *capacity of them. NULL: none left, the old one stays. */
+/* Memory for at least need elements; *capacity of them. NULL: none left, the old one stays. Half
+ * as much again each time: the copying of all growth together is a few times the result. */
 static void *grow(void *memory, uint64_t need, uint64_t *capacity, size_t size)
 {
     if (need <= *capacity)
         return memory;
+    /* Cannot wrap: a corpus is refused far below 2^63 elements (UINT32_MAX pairs). */
     uint64_t wanted = need + need / 2 + 1024;
     void *grown = et_realloc(memory, wanted, size);
     if (grown)
@@ -45,9 +63,13 @@ static void *grow(void *memory, uint64_t need, uint64_t *capacity, size_t size)
     return grown;
 }
 
+/* For one more pair: its pieces, its line, its two offsets and the one at the very end. One
+ * piece more than needed, so that the array is never NULL. */
 static int make_room(builder *build, uint64_t pieces, et_error *error)
 {
     et_encoded_parts *out = build->out;
+    /* Each array by itself, since they grow at different rates; the new pointer is kept at once,
+     * so that a later failure loses nothing. */
     uint64_t pairs = (uint64_t)out->pairs;
     void *grown = grow(out->pieces, out->piece_count + pieces + 1, &build->piece_capacity,
                        (size_t)out->width);
@@ -65,8 +87,10 @@ static int make_room(builder *build, uint64_t pieces, et_error *error)
     return ET_OK;
 }
 
+/* Vocabularies of up to 65,536 fit in two bytes an id; et_encoded_build has chosen the width. */
 static void append_side(builder *build, const int32_t *ids, size_t count)
 {
+    et_assert(build->out->width == 2 || build->out->width == 4);
     unsigned char *at =
         (unsigned char *)build->out->pieces + build->out->piece_count * (size_t)build->out->width;
     if (build->out->width == 4)
@@ -78,12 +102,14 @@ static void append_side(builder *build, const int32_t *ids, size_t count)
     et_assert(build->out->piece_count <= build->piece_capacity);
 }
 
+/* offsets[2 i] is where the pair before ended; each side adds where it ends itself. */
 static int append_pair(builder *build, int64_t index, const et_pieces sides[2], et_error *error)
 {
     int status = make_room(build, sides[0].count + sides[1].count, error);
     if (status)
         return status;
     build->out->lines[build->out->pairs] = (uint32_t)index;
+    /* Written with every pair, which is cheaper than to ask whether it is the first. */
     build->out->offsets[0] = 0;
     for (int side = 0; side < 2; side++) {
         append_side(build, sides[side].ids, sides[side].count);
@@ -96,15 +122,21 @@ static int append_pair(builder *build, int64_t index, const et_pieces sides[2], 
 
 /* ---- the filter ---- */
 
+/* The entry of a pair, or the empty place where it belongs. The target's checksum is rotated by
+ * one, so that pairs with equal sides do not all fall on place 0. Linear probing ends because
+ * the table is never full. */
 static seen *find_seen(seen *table, uint64_t capacity, uint64_t source, uint64_t target)
 {
     et_assert((capacity & (capacity - 1)) == 0);
+    et_assert(capacity > 0);
     uint64_t at = (source ^ (target << 1 | target >> 63)) & (capacity - 1);
+    /* Stops at the pair's own entry or at the first empty place. */
     while (table[at].used && (table[at].source != source || table[at].target != target))
         at = (at + 1) & (capacity - 1);
     return &table[at];
 }
 
+/* Twice the size, entries put in anew. The old table stays if there is no memory. */
 static int grow_seen(builder *build, et_error *error)
 {
     uint64_t capacity = build->seen_capacity ? 2 * build->seen_capacity : 4096;
@@ -121,6 +153,8 @@ static int grow_seen(builder *build, et_error *error)
     return ET_OK;
 }
 
+/* Notes the pair on the way, also one that the filter will drop: its copies would be dropped
+ * too. */
 static int is_duplicate(builder *build, const et_corpus_pair *pair, bool *duplicate,
                         et_error *error)
 {
@@ -139,10 +173,12 @@ static int is_duplicate(builder *build, const et_corpus_pair *pair, bool *duplic
     return ET_OK;
 }
 
-/* The count that a pair belongs to, NULL if it is kept. Lengths count EOS. */
+/* The count that a pair belongs to, NULL if it is kept. Lengths count EOS. max_ratio is of
+ * lengths that count EOS: a word against two is 2 to 3, not 1 to 2. */
 static int64_t *reason_to_drop(builder *build, size_t source, size_t target)
 {
     const et_encoded_options *options = build->options;
+    /* Both with EOS; doubles, since the ratio is one. */
     double longer = (double)(source > target ? source : target) + 1;
     double shorter = (double)(source > target ? target : source) + 1;
     if (options->keep_all)
@@ -156,7 +192,8 @@ static int64_t *reason_to_drop(builder *build, size_t source, size_t target)
     return NULL;
 }
 
-/* Evaluation keeps all pairs: what is too long loses its end. */
+/* Evaluation keeps all pairs: what is too long loses its end. One sub-word less than
+ * max_seq_length stays, for EOS. A pair counts once, though both sides be cut. */
 static void cut(builder *build, et_pieces sides[2])
 {
     size_t most = (size_t)build->options->max_seq_length;
@@ -169,10 +206,12 @@ static void cut(builder *build, et_pieces sides[2])
     build->out->counts.cut += any;
 }
 
+/* Indices of pairs are four bytes in memory and in the file; more pairs are refused. */
 static int add_pair(builder *build, const et_corpus_pair *pair, et_pieces sides[2], et_error *error)
 {
     bool duplicate;
     build->out->counts.read++;
+    /* lines[] holds indices of four bytes. */
     if (build->out->counts.read > UINT32_MAX)
         return et_fail(error, ET_EDATA, "a corpus of more than 4,294,967,295 pairs: use less");
     int status = is_duplicate(build, pair, &duplicate, error);
@@ -193,7 +232,8 @@ static int add_pair(builder *build, const et_corpus_pair *pair, et_pieces sides[
 
 /* ---- chunks ---- */
 
-/* Reads up to CHUNK pairs, keeping their text; *count of them. */
+/* Reads up to CHUNK pairs, keeping their text; *count of them. Fewer than CHUNK: the corpus has
+ * ended. The reader's lines are valid until the next one, so they are copied behind each other. */
 static int read_chunk(builder *build, et_corpus *corpus, int *count, et_error *error)
 {
     et_corpus_pair pair;
@@ -203,6 +243,7 @@ static int read_chunk(builder *build, et_corpus *corpus, int *count, et_error *e
         if (status || !pair.source)
             return status;
         build->chunk[*count] = pair;
+        /* Source and target one behind the other: point_into_text walks them in the same order. */
         et_strbuf_append_bytes(&build->text, pair.source, pair.source_length);
         et_strbuf_append_bytes(&build->text, pair.target, pair.target_length);
         if (build->text.failed)
@@ -211,9 +252,10 @@ static int read_chunk(builder *build, et_corpus *corpus, int *count, et_error *e
     return ET_OK;
 }
 
-/* The text has stopped growing: says where each pair's is. */
+/* The text has stopped growing: says where each pair's is. While it grew it may have moved. */
 static void point_into_text(builder *build, int count)
 {
+    et_assert(count >= 0 && count <= CHUNK);
     const char *at = et_strbuf_text(&build->text);
     for (int i = 0; i < count; i++) {
         et_corpus_pair *pair = &build->chunk[i];
@@ -224,6 +266,7 @@ static void point_into_text(builder *build, int count)
     }
 }
 
+/* Called by many threads: everything it writes is of pair i. */
 static int encode_pair(builder *build, int i, et_error *error)
 {
     const et_corpus_pair *pair = &build->chunk[i];
@@ -235,6 +278,7 @@ static int encode_pair(builder *build, int i, et_error *error)
     return status;
 }
 
+/* Sentences differ in length, so threads take 64 pairs at a time as they come free. */
 static int encode_chunk(builder *build, int count, et_error *error)
 {
     point_into_text(build, count);
@@ -253,6 +297,7 @@ static int encode_chunk(builder *build, int count, et_error *error)
     return ET_OK;
 }
 
+/* What was made before a failure is freed by close_builder. */
 static int open_builder(builder *build, et_error *error)
 {
     build->chunk = et_alloc_zero(CHUNK, sizeof *build->chunk);
@@ -278,11 +323,13 @@ static void close_builder(builder *build)
 
 /* ---- the whole ---- */
 
+/* The cure follows from the reason that dropped most. */
 static int nothing_left(const et_corpus_paths *paths, const et_corpus_counts *counts,
                         const et_encoded_options *options, et_error *error)
 {
     et_strbuf text = ET_STRBUF_INIT;
     et_corpus_counts_print(counts, &text);
+    /* Of the reasons in the filter, the one that dropped the most pairs. */
     const char *cure = "give lines that hold text";
     if (counts->too_long >= counts->empty && counts->too_long >= counts->lopsided)
         cure = "raise max_seq_length";
@@ -296,6 +343,7 @@ static int nothing_left(const et_corpus_paths *paths, const et_corpus_counts *co
     return status;
 }
 
+/* After the end, when every file's lines are known. */
 static int copy_file_lines(et_encoded_parts *out, const et_corpus_paths *paths,
                            const et_corpus *corpus, et_error *error)
 {
@@ -310,6 +358,7 @@ static int copy_file_lines(et_encoded_parts *out, const et_corpus_paths *paths,
     return ET_OK;
 }
 
+/* A chunk that is not full is the last one; an empty one after a full one does no harm. */
 static int build_all(builder *build, et_corpus *corpus, const et_corpus_paths *paths,
                      et_error *error)
 {
@@ -327,6 +376,7 @@ static int build_all(builder *build, et_corpus *corpus, const et_corpus_paths *p
     return status;
 }
 
+/* Everything but out is released in any case. */
 int et_encoded_build(et_encoded_parts *out, const et_corpus_paths *paths,
                      const et_vocabulary *vocabulary, const et_encoded_options *options,
                      et_error *error)
@@ -351,6 +401,7 @@ static int64_t larger(int64_t left, int64_t right)
     return left > right ? left : right;
 }
 
+/* Also what tells a cache file whose sizes were changed: they are computed anew there. */
 et_encoded_sizes et_encoded_measure(const et_encoded_parts *parts)
 {
     et_encoded_sizes sizes = { 0 };
@@ -365,6 +416,7 @@ et_encoded_sizes et_encoded_measure(const et_encoded_parts *parts)
     return sizes;
 }
 
+/* Not for parts that point into a mapping. */
 void et_encoded_parts_release(et_encoded_parts *parts)
 {
     et_free(parts->offsets);

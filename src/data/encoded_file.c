@@ -1,12 +1,22 @@
+/* The layout is drawn in encoded_file.h. Wide elements come before narrow ones and the header is
+ * a multiple of 8 bytes, so every array is aligned in a mapping, which begins at a page. The
+ * file is used as it lies: nothing is copied or converted at a start.
+ *
+ * A file is looked at in three steps, each of which trusts only what those before it found: the
+ * header by its own checksum; the sizes in it against the length of the file (before any array
+ * is touched); then contents, by checksum and by what they must be. The last is for files that
+ * were made, not damaged: an offset or an id out of bounds would read anywhere. */
 #include "data/encoded_file.h"
 
 #include <stddef.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "io/checksum.h"
 
 _Static_assert(sizeof(et_encoded_header) == 160, "the header has no holes");
 
+/* A begin for each side of each pair, and the end of the last. */
 static size_t offset_count(int64_t pairs)
 {
     return 2 * (size_t)pairs + 1;
@@ -20,10 +30,13 @@ static size_t payload_size(const et_encoded_header *head)
            (size_t)head->pairs * sizeof(uint32_t) + head->pieces * head->width;
 }
 
+/* The same order as in list_parts and in payload_size. Pointers lose their const: parts are the
+ * same struct for memory that is owned, and nothing writes through it here. */
 void et_encoded_file_parts(et_encoded_parts *parts, const void *file)
 {
     const et_encoded_header *head = file;
     char *at = (char *)(uintptr_t)(head + 1);
+    et_assert((uintptr_t)at % sizeof(uint64_t) == 0);
     *parts = (et_encoded_parts){ .pairs = head->pairs,
                                  .piece_count = head->pieces,
                                  .width = (int)head->width,
@@ -42,6 +55,8 @@ void et_encoded_file_parts(et_encoded_parts *parts, const void *file)
 
 /* ---- soundness ---- */
 
+/* A file of another byte order has another magic, one of another version another layout; both
+ * are "header" to the reader and are made again. */
 static bool header_is_sound(const et_mapping *mapping)
 {
     const et_encoded_header *head = mapping->data;
@@ -50,6 +65,7 @@ static bool header_is_sound(const et_mapping *mapping)
            head->header_checksum == et_checksum(head, offsetof(et_encoded_header, header_checksum));
 }
 
+/* pieces is compared with the length first, so that the product with the width cannot overflow. */
 static bool size_is_sound(const et_mapping *mapping, const size_t files[2])
 {
     const et_encoded_header *head = mapping->data;
@@ -58,6 +74,7 @@ static bool size_is_sound(const et_mapping *mapping, const size_t files[2])
            head->pieces <= mapping->length && payload_size(head) == mapping->length - sizeof *head;
 }
 
+/* From 0 to the number of pieces, so that every side lies within them. */
 static bool offsets_rise(const et_encoded_parts *parts)
 {
     size_t last = offset_count(parts->pairs) - 1;
@@ -67,6 +84,7 @@ static bool offsets_rise(const et_encoded_parts *parts)
     return parts->offsets[0] == 0 && parts->offsets[last] == parts->piece_count;
 }
 
+/* The largest id in one pass, for the compiler to make vector code of: no branch in the loop. */
 static bool ids_are_below(const et_encoded_parts *parts, uint32_t size)
 {
     uint32_t largest = 0;
@@ -83,6 +101,7 @@ static bool ids_are_below(const et_encoded_parts *parts, uint32_t size)
 static bool lines_are_below(const et_encoded_parts *parts, const size_t files[2])
 {
     for (int side = 0; side < 2; side++) {
+        /* How many pairs the files of this side hold together. */
         uint64_t lines = 0;
         for (size_t i = 0; i < files[side]; i++)
             lines += (uint64_t)parts->file_lines[side][i];
@@ -93,6 +112,7 @@ static bool lines_are_below(const et_encoded_parts *parts, const size_t files[2]
     return true;
 }
 
+/* Another key is no fault: the text or a setting changed and the file is outdated. */
 const char *et_encoded_file_fault(const et_mapping *mapping, uint64_t key, const size_t files[2],
                                   uint32_t vocabulary_size, bool *current)
 {
@@ -103,6 +123,7 @@ const char *et_encoded_file_fault(const et_mapping *mapping, uint64_t key, const
         return "header";
     if (head->key != key)
         return NULL;
+    /* From here on a fault is damage: this file claims to be the one that is wanted. */
     *current = true;
     if (!size_is_sound(mapping, files))
         return "size";
@@ -115,10 +136,12 @@ const char *et_encoded_file_fault(const et_mapping *mapping, uint64_t key, const
         return "ids";
     if (!lines_are_below(&parts, files))
         return "lines";
+    /* Budgets are checked with the sizes, so they must be those of these offsets. */
     et_encoded_sizes sizes = et_encoded_measure(&parts);
     return memcmp(&sizes, &head->sizes, sizeof sizes) ? "sizes" : NULL;
 }
 
+/* Reads one page of the file, however long it is. */
 bool et_encoded_file_is_still_sound(const et_mapping *mapping, uint64_t key, const size_t files[2])
 {
     const et_encoded_header *head = mapping->data;
@@ -127,13 +150,16 @@ bool et_encoded_file_is_still_sound(const et_mapping *mapping, uint64_t key, con
 
 /* ---- writing ---- */
 
+/* A run of bytes of the payload: bytes are borrowed. */
 typedef struct part {
     const void *bytes;
     size_t length;
 } part;
 
+/* offsets, source lines, target lines, lines of pairs, pieces. */
 #define PARTS 5
 
+/* In the order of the file. */
 static void list_parts(part list[PARTS], const et_encoded_parts *parts, const size_t files[2])
 {
     list[0] = (part){ parts->offsets, offset_count(parts->pairs) * sizeof(uint64_t) };
@@ -143,6 +169,8 @@ static void list_parts(part list[PARTS], const et_encoded_parts *parts, const si
     list[4] = (part){ parts->pieces, parts->piece_count * (size_t)parts->width };
 }
 
+/* Two passes over the payload, one for the checksum and one to write it: the header comes first
+ * in the file, and the data is in memory. */
 static int make_header(et_encoded_header *head, const et_encoded_parts *parts, uint64_t key,
                        const size_t files[2], et_error *error)
 {
@@ -165,11 +193,13 @@ static int make_header(et_encoded_header *head, const et_encoded_parts *parts, u
                                  .counts = parts->counts,
                                  .sizes = parts->sizes,
                                  .payload = et_checksum_stream_value(stream) };
+    /* Last, over all that is before it, the checksum of the payload included. */
     head->header_checksum = et_checksum(head, offsetof(et_encoded_header, header_checksum));
     et_checksum_stream_close(stream);
     return ET_OK;
 }
 
+/* A temporary name until all is written: a kill leaves the old cache or the new one. */
 int et_encoded_file_write(const et_encoded_parts *parts, uint64_t key, const size_t files[2],
                           const char *path, et_error *error)
 {
@@ -181,6 +211,7 @@ int et_encoded_file_write(const et_encoded_parts *parts, uint64_t key, const siz
         status = et_file_writer_open(&writer, path, error);
     if (status)
         return status;
+    et_assert(parts->pairs > 0 && (parts->width == 2 || parts->width == 4));
     list_parts(list, parts, files);
     status = et_file_writer_write(&writer, &head, sizeof head, error);
     for (int i = 0; !status && i < PARTS; i++)

@@ -1,3 +1,12 @@
+/* A note is 32 bytes beside the cache: what the files looked like (the stamp, a checksum of what
+ * stat says of each and of what else the key depends on) and the key that was found for them.
+ *
+ *   magic | stamp | key | checksum of these three      uint64 each, the machine's byte order
+ *
+ * It trusts the clock of the file system: a file whose contents change has another ctime, which
+ * no program can set. Two changes within one tick of that clock look like one; so a file is
+ * noted only when its last change lies SETTLE_SECONDS back (git does the same for its index:
+ * "racy git"). */
 #include "data/encoded_seen.h"
 
 #include <fcntl.h>
@@ -10,26 +19,30 @@
 #include "base/arena.h"
 #include "io/checksum.h"
 
-#define MAGIC          UINT64_C(0x316e656573757445) /* "Etuseen1" in little-endian bytes */
+#define MAGIC UINT64_C(0x316e656573757445) /* "Etuseen1" in little-endian bytes */
+/* As long as the coarsest times of file systems in use: FAT counts two seconds. */
 #define SETTLE_SECONDS 2
 
 /* The whole of the small file, in the machine's byte order. */
 typedef struct note {
-    uint64_t magic, stamp, key;
-    uint64_t checksum; /* of what stands before it */
+    uint64_t magic, stamp, key; /* key: et_encoded.key */
+    uint64_t checksum;          /* of what stands before it */
 } note;
 
-/* What the system says of one file. A write changes the second time and nobody can set it. */
+/* What the system says of one file. A write changes the second time and nobody can set it. All
+ * of it goes into the stamp: another file under the same name has another inode or device. */
 typedef struct facts {
     uint64_t device, inode, length;
     int64_t modified[2], changed[2]; /* seconds, nanoseconds */
 } facts;
 
+/* Over magic, stamp and key, as they lie in memory. */
 static uint64_t checksum_of(const note *kept)
 {
     return et_checksum(kept, offsetof(note, checksum));
 }
 
+/* Adds one file to the stamp. false: not there, or no regular file, and then nothing is noted. */
 static bool look_at(et_encoded_seen *seen, const char *path, et_checksum_stream *stream)
 {
     struct stat status;
@@ -46,6 +59,7 @@ static bool look_at(et_encoded_seen *seen, const char *path, et_checksum_stream 
     return true;
 }
 
+/* The count separates the lists, as in the key. */
 static bool look_at_all(et_encoded_seen *seen, const et_strings *files, et_checksum_stream *stream)
 {
     uint64_t count = files->count;
@@ -56,6 +70,7 @@ static bool look_at_all(et_encoded_seen *seen, const et_strings *files, et_check
     return true;
 }
 
+/* The cache is looked at too: one that was written since is to be checked again. */
 bool et_encoded_look(et_encoded_seen *seen, uint64_t key_facts, const et_corpus_paths *paths,
                      const char *cache_path)
 {
@@ -72,6 +87,8 @@ bool et_encoded_look(et_encoded_seen *seen, uint64_t key_facts, const et_corpus_
     return all;
 }
 
+/* -1 on any failure: then there is no note. Not written by rename: a torn one has the wrong
+ * checksum. */
 static int open_note(const char *cache_path, int flags)
 {
     et_arena arena = ET_ARENA_INIT;
@@ -81,8 +98,10 @@ static int open_note(const char *cache_path, int flags)
     return fd;
 }
 
+/* *key is written in any case and means something only if the result is true. */
 bool et_encoded_recall(const et_encoded_seen *seen, const char *cache_path, uint64_t *key)
 {
+    _Static_assert(sizeof(note) == 32, "the note has no holes");
     note kept = { 0 };
     int fd = open_note(cache_path, O_RDONLY);
     if (fd < 0)

@@ -1,3 +1,24 @@
+/* The order of training data, made from counted random numbers, in three levels:
+ *
+ *   epoch   order = permutation(seed, epoch)         all pairs
+ *   pool    order[begin .. end), sorted by length    about 256 batches of them
+ *   batch   a run of the sorted pool that fits the budgets; the runs in random order
+ *
+ * Example: lengths of a pool 5 3 9 3 8 with budget 10 -> sorted 3 3 5 8 9 -> cuts [3 3] [5] [8]
+ * [9] -> say [8] [3 3] [9] [5].
+ *
+ * Sorting brings sentences of like length together, so that a step's work is even and a batch
+ * holds as many pairs as fit; sorting within a pool and not the whole corpus keeps epochs
+ * different; shuffling batches keeps lengths from rising through a pool.
+ *
+ * Invariants:
+ *   (1) position names the next batch: epoch, pool, batch, each less than what there is;
+ *   (2) order is that of loaded_epoch, sorted, starts and batch_order that of loaded_pool in it;
+ *   (3) what comes depends on the fingerprint and the position only, so a position is restored
+ *       by making its epoch and pool again: no batch before it is replayed;
+ *   (4) nothing is allocated after open.
+ *
+ * Memory: 4 bytes a pair for the order, 12 bytes a pair of a pool. */
 #include "data/pair_iterator.h"
 
 #include <string.h>
@@ -8,29 +29,33 @@
 #include "io/checksum.h"
 #include "io/format.h"
 
-/* Lengths are told apart up to here when sorting; longer ones share a bucket. */
+/* Lengths are told apart up to here when sorting; longer ones share a bucket. The table of a
+ * pool's sort has 16 KiB with it, on the stack. */
 #define LENGTHS 4096
 
 /* Batches that a pool of automatic size is meant to hold: the short one that each pool ends
  * with is then half a batch in 256. */
 #define POOL_BATCHES 256
-#define POOL_MIN     4096
+/* Pairs: a smaller pool would sort too few of a kind together. */
+#define POOL_MIN 4096
 
 typedef struct pair_iterator {
     et_pair_source source;
-    const et_encoded *encoded;
-    et_pair_iterator_options options;
-    et_pair_position position; /* of the next batch */
-    int64_t pools;             /* in an epoch */
-    int64_t pool_size;         /* pairs of the largest pool */
-    uint32_t *order;           /* [pairs]: the epoch's permutation */
-    uint32_t *sorted;          /* [pool_size]: the pool's pairs, as batches take them */
-    uint32_t *starts;          /* [pool_size + 1]: batch b takes sorted[starts[b]..starts[b+1]) */
-    uint32_t *batch_order;     /* [pool_size]: in which order batches are given */
-    int64_t batches;           /* in the pool */
+    const et_encoded *encoded;        /* borrowed */
+    et_pair_iterator_options options; /* a copy */
+    et_pair_position position;        /* of the next batch */
+    int64_t pools;                    /* in an epoch */
+    int64_t pool_size;                /* pairs of the largest pool */
+    uint32_t *order;                  /* [pairs]: the epoch's permutation */
+    uint32_t *sorted;                 /* [pool_size]: the pool's pairs, as batches take them */
+    uint32_t *starts;      /* [pool_size + 1]: batch b takes sorted[starts[b]..starts[b+1]) */
+    uint32_t *batch_order; /* [pool_size]: in which order batches are given */
+    int64_t batches;       /* in the loaded pool */
     int64_t loaded_epoch, loaded_pool; /* what order, and sorted, are for; -1: nothing */
 } pair_iterator;
 
+/* What a pair takes of a batch, going by the side that fills its budget first where both budgets
+ * are the same. */
 static int64_t longer_side(const et_encoded *encoded, int64_t pair)
 {
     int64_t source = et_encoded_source_length(encoded, pair);
@@ -38,6 +63,7 @@ static int64_t longer_side(const et_encoded *encoded, int64_t pair)
     return source > target ? source : target;
 }
 
+/* A stream of its own for each use and epoch: drawing more for one changes nothing of another. */
 static et_random random_for(const pair_iterator *self, const char *use)
 {
     return (et_random){ .seed = self->options.seed,
@@ -47,6 +73,7 @@ static et_random random_for(const pair_iterator *self, const char *use)
 
 /* ---- an epoch and its pools ---- */
 
+/* Done once an epoch: time and memory traffic are those of one pass over all pairs. */
 static void load_epoch(pair_iterator *self)
 {
     uint32_t pairs = (uint32_t)self->encoded->pairs;
@@ -58,23 +85,28 @@ static void load_epoch(pair_iterator *self)
         for (uint32_t i = 0; i < pairs; i++)
             self->order[i] = i;
     self->loaded_epoch = self->position.epoch;
+    /* The pools of another epoch hold other pairs. */
     self->loaded_pool = -1;
 }
 
-/* Pools are of equal size but for one pair. */
+/* Pools are of equal size but for one pair. The first pairs % pools of them have one more: 10
+ * pairs in 3 pools begin at 0, 4, 7 and end at 10. */
 static int64_t pool_begin(const pair_iterator *self, int64_t pool)
 {
+    et_assert(pool >= 0 && pool <= self->pools);
     int64_t pairs = self->encoded->pairs;
     return pairs / self->pools * pool + (pool < pairs % self->pools ? pool : pairs % self->pools);
 }
 
+/* Lengths from 1 (EOS alone) to LENGTHS - 1, in which all longer ones are. */
 static int64_t bucket_of(const pair_iterator *self, uint32_t pair)
 {
     int64_t length = longer_side(self->encoded, pair);
     return length < LENGTHS ? length : LENGTHS - 1;
 }
 
-/* Counting sort by the longer side: stable, so that equal lengths stay shuffled. */
+/* Counting sort by the longer side: stable, so that equal lengths stay shuffled. places[l] is
+ * first the number of pairs shorter than l, then where the next of length l goes. */
 static void sort_pool(pair_iterator *self, const uint32_t *pool, int64_t count)
 {
     uint32_t places[LENGTHS + 1] = { 0 };
@@ -86,7 +118,8 @@ static void sort_pool(pair_iterator *self, const uint32_t *pool, int64_t count)
         self->sorted[places[bucket_of(self, pool[i])]++] = pool[i];
 }
 
-/* Cuts the sorted pool into batches, each as long as it fits. */
+/* Cuts the sorted pool into batches, each as long as it fits (greedy, from the front). A pair
+ * alone always fits: check_budgets saw to that when the source was opened. */
 static void cut_pool(pair_iterator *self, int64_t count)
 {
     const et_pair_shape *shape = &self->source.shape;
@@ -96,6 +129,7 @@ static void cut_pool(pair_iterator *self, int64_t count)
     for (int64_t i = 0; i < count; i++) {
         int64_t more_source = et_encoded_source_length(self->encoded, self->sorted[i]);
         int64_t more_target = et_encoded_target_length(self->encoded, self->sorted[i]);
+        /* The pair that does not fit begins the next batch. */
         if (source + more_source > shape->source_budget ||
             target + more_target > shape->target_budget || segments == shape->max_segments) {
             self->starts[++self->batches] = (uint32_t)i;
@@ -108,8 +142,10 @@ static void cut_pool(pair_iterator *self, int64_t count)
     self->starts[++self->batches] = (uint32_t)count;
 }
 
+/* The pool goes into the site, since a random number has no field for it. */
 static void order_batches(pair_iterator *self)
 {
+    et_assert(self->batches > 0 && self->batches <= self->pool_size);
     uint32_t count = (uint32_t)self->batches;
     if (self->options.shuffle) {
         et_random random = random_for(self, "pairs/batches");
@@ -120,6 +156,7 @@ static void order_batches(pair_iterator *self)
             self->batch_order[i] = i;
 }
 
+/* Makes what the position's pool needs, unless it is there. Called before every batch. */
 static void load_pool(pair_iterator *self)
 {
     load_epoch(self);
@@ -140,6 +177,7 @@ static void load_pool(pair_iterator *self)
 
 /* ---- batches ---- */
 
+/* Appends a pair's source: pieces and EOS; positions count from 0 in each sentence. */
 static void add_source(const et_encoded *encoded, et_pair_batch *batch, uint32_t pair)
 {
     int64_t at = batch->source_tokens, length = et_encoded_source_length(encoded, pair);
@@ -150,7 +188,8 @@ static void add_source(const et_encoded *encoded, et_pair_batch *batch, uint32_t
     batch->source_tokens += length;
 }
 
-/* The input is the labels moved on by one, behind the start symbol. */
+/* The input is the labels moved on by one, behind the start symbol. Pieces 7 8 and EOS 1, start
+ * 0: labels 7 8 1, input 0 7 8. */
 static void add_target(const et_encoded *encoded, et_pair_batch *batch, uint32_t pair)
 {
     int64_t at = batch->target_tokens, length = et_encoded_target_length(encoded, pair);
@@ -164,8 +203,10 @@ static void add_target(const et_encoded *encoded, et_pair_batch *batch, uint32_t
     batch->target_tokens += length;
 }
 
+/* The budgets were kept by cut_pool; the asserts say so before anything reads the arrays. */
 static void fill_batch(const pair_iterator *self, et_pair_batch *batch)
 {
+    et_assert(self->position.batch >= 0 && self->position.batch < self->batches);
     uint32_t which = self->batch_order[self->position.batch];
     batch->segments = 0;
     batch->source_tokens = batch->target_tokens = 0;
@@ -182,6 +223,7 @@ static void fill_batch(const pair_iterator *self, et_pair_batch *batch)
     et_pair_batch_finish(batch, &self->source.shape);
 }
 
+/* Carries from batch to pool to epoch; the next load_pool makes what that needs. */
 static void advance(pair_iterator *self)
 {
     et_pair_position *position = &self->position;
@@ -196,6 +238,7 @@ static void advance(pair_iterator *self)
 
 /* ---- the class ---- */
 
+/* One pass ends when the epoch counter moves on; it stays ended. */
 static int iterator_next(et_pair_source *source, et_pair_batch *batch, et_error *error)
 {
     pair_iterator *self = (pair_iterator *)source;
@@ -215,7 +258,9 @@ static void iterator_save(const et_pair_source *source, et_pair_position *positi
     *position = ((const pair_iterator *)source)->position;
 }
 
-/* A position comes from a file: it is taken only if it is one that save could have given. */
+/* A position comes from a file: it is taken only if it is one that save could have given. The
+ * number of batches is known only when the pool has been made, so the position is tried and
+ * taken back if it is not in it. */
 static int iterator_restore(et_pair_source *source, const et_pair_position *position,
                             et_error *error)
 {
@@ -225,6 +270,7 @@ static int iterator_restore(et_pair_source *source, const et_pair_position *posi
                        "the saved position is for other data: the text, the vocabulary, the "
                        "filter, the seed or the batch size changed: restore those, or begin in "
                        "another directory");
+    /* Kept, so that a position which is refused leaves the source where it was. */
     et_pair_position before = self->position;
     bool sound = position->epoch >= 0 && position->pool >= 0 && position->pool < self->pools &&
                  position->batch >= 0;
@@ -263,6 +309,7 @@ static const et_pair_source_class iterator_class = {
 
 /* ---- opening ---- */
 
+/* budget_setting is the name the user knows the budget by. */
 static int sentence_too_long(const pair_iterator *self, int64_t pair, bool target, et_error *error)
 {
     const et_encoded *encoded = self->encoded;
@@ -279,6 +326,7 @@ static int sentence_too_long(const pair_iterator *self, int64_t pair, bool targe
                    self->options.budget_setting, et_format_count(budget).text);
 }
 
+/* The longest sentences are known; only when one does not fit is the first such pair looked for. */
 static int check_budgets(const pair_iterator *self, et_error *error)
 {
     const et_encoded *encoded = self->encoded;
@@ -294,7 +342,8 @@ static int check_budgets(const pair_iterator *self, et_error *error)
         self, pair, et_encoded_source_length(encoded, pair) <= shape->source_budget, error);
 }
 
-/* As many pairs as POOL_BATCHES batches hold, going by the fuller side. */
+/* As many pairs as POOL_BATCHES batches hold, going by the fuller side. batches: how many a
+ * whole epoch would have if all were full. */
 static int64_t automatic_pool(const pair_iterator *self)
 {
     const et_encoded *encoded = self->encoded;
@@ -302,10 +351,12 @@ static int64_t automatic_pool(const pair_iterator *self)
     double source = (double)encoded->sizes.source_tokens / (double)shape->source_budget;
     double target = (double)encoded->sizes.target_tokens / (double)shape->target_budget;
     double batches = source > target ? source : target;
+    /* pairs / batches is the mean number of pairs in a batch. */
     int64_t size = (int64_t)((double)encoded->pairs * POOL_BATCHES / batches);
     return size > POOL_MIN ? size : POOL_MIN;
 }
 
+/* As few as keep each within what is wanted, then all of equal size: no small one at the end. */
 static void choose_pools(pair_iterator *self)
 {
     int64_t pairs = self->encoded->pairs;
@@ -314,7 +365,8 @@ static void choose_pools(pair_iterator *self)
     self->pool_size = (pairs + self->pools - 1) / self->pools;
 }
 
-/* Of all that a sequence of batches depends on. */
+/* Of all that a sequence of batches depends on. Also the number of pools, which the option 0
+ * leaves to be computed. */
 static int64_t fingerprint(const pair_iterator *self)
 {
     const et_pair_shape *shape = &self->source.shape;
@@ -330,6 +382,7 @@ static int64_t fingerprint(const pair_iterator *self)
     return (int64_t)et_checksum(facts, sizeof facts);
 }
 
+/* A batch holds one pair at least, so a pool of n pairs has at most n batches. */
 static int allocate(pair_iterator *self, et_error *error)
 {
     size_t pairs = (size_t)self->encoded->pairs, pool = (size_t)self->pool_size;
@@ -342,6 +395,7 @@ static int allocate(pair_iterator *self, et_error *error)
     return ET_OK;
 }
 
+/* Budgets and pairs are within int32_t and uint32_t, in which offsets and indices are kept. */
 int et_pair_iterator_open(et_pair_source **out, const et_encoded *encoded,
                           const et_pair_shape *shape, const et_pair_iterator_options *options,
                           et_error *error)
@@ -355,6 +409,7 @@ int et_pair_iterator_open(et_pair_source **out, const et_encoded *encoded,
     self->source = (et_pair_source){ &iterator_class, *shape };
     self->encoded = encoded;
     self->options = *options;
+    /* The first next makes both. */
     self->loaded_epoch = self->loaded_pool = -1;
     int status = check_budgets(self, error);
     if (!status) {

@@ -1,9 +1,12 @@
+/* Calls through the class, in one place each, and the position as values: the same four numbers
+ * for every kind of source, so that a checkpoint does not say which decorators a run had. */
 #include "data/pair_source.h"
 
 #include <stddef.h>
 
 #include "base/assert.h"
 
+/* The batch has memory of the source's shape: et_pair_batch_init. */
 int et_pair_source_next(et_pair_source *source, et_pair_batch *batch, et_error *error)
 {
     et_assert(source->class->next && batch->source_ids);
@@ -27,6 +30,8 @@ void et_pair_source_close(et_pair_source *source)
         source->class->close(source);
 }
 
+/* A row for each member of et_pair_position, all int64_t: its key in a checkpoint and its place
+ * in the struct. A new member needs a row, and old checkpoints will not have it. */
 static const struct {
     const char *key;
     size_t offset;
@@ -46,8 +51,11 @@ void et_pair_position_write(const et_pair_position *position, et_value *dict)
                          *(const int64_t *)((const char *)position + members[i].offset));
 }
 
+/* Any missing member or one that is no whole number is an error; what the numbers mean is for
+ * restore to check. */
 int et_pair_position_read(et_pair_position *position, const et_value *dict, et_error *error)
 {
+    _Static_assert(sizeof(et_pair_position) == MEMBERS * sizeof(int64_t), "a row for each");
     int status = ET_OK;
     for (size_t i = 0; !status && i < MEMBERS; i++)
         status = et_value_read_int(dict, members[i].key,

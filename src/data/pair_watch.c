@@ -1,12 +1,16 @@
+/* The simplest decorator there is, and a pattern for others: every method calls the one of the
+ * source within, next between the two ends of a span. Spans count batches from 1, as this source
+ * makes them, which is ahead of what training uses. */
 #include "data/pair_watch.h"
 
 #include "base/alloc.h"
+#include "base/assert.h"
 
 typedef struct watch {
     et_pair_source source;
-    et_pair_source *inner;
-    et_track *track;
-    int64_t batches; /* made so far */
+    et_pair_source *inner; /* owned */
+    et_track *track;       /* borrowed; of the thread that calls next */
+    int64_t batches;       /* made since it was opened; a restore does not change it */
 } watch;
 
 static const et_label fill_label = { .name = "fill batch", .kind = "filling batches" };
@@ -47,6 +51,7 @@ static const et_pair_source_class watch_class = {
 int et_pair_watch_open(et_pair_source **out, et_pair_source *inner, et_track *track,
                        et_error *error)
 {
+    et_assert(inner && track);
     watch *self = et_alloc_zero(1, sizeof *self);
     if (!self)
         return et_alloc_failed(error, sizeof *self, "watching batches");

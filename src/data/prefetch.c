@@ -1,3 +1,19 @@
+/* Two queues of the same slots:
+ *
+ *   empty --take--> thread fills (inner.next, inner.save) --put--> full
+ *     ^                                                             |
+ *     +------------------ put <-- next copies out <-- take ---------+
+ *
+ * A batch carries the position behind it, so save says where the reader is and not how far the
+ * thread has read ahead. next copies rather than lending the slot: the caller's arrays stay
+ * where the plan's inputs are bound.
+ *
+ * Invariants:
+ *   (1) while the thread runs, inner is the thread's alone;
+ *   (2) every slot is in exactly one place: a queue, the thread's hand or next's;
+ *   (3) the thread never waits for `full`, which has room for every slot; it waits for `empty`,
+ *       and ends when that is finished or `full` stopped;
+ *   (4) the first failure is kept: after it every next returns it. */
 #include "data/prefetch.h"
 
 #include "base/alloc.h"
@@ -14,19 +30,22 @@ typedef struct slot {
  * copies it out and puts it back. The source within is the thread's while it runs. */
 typedef struct prefetch {
     et_pair_source source;
-    et_pair_source *inner;
+    et_pair_source *inner;     /* owned */
     et_pair_position position; /* after what next gave */
     int depth;
     slot *slots; /* [depth] */
     et_queue *empty, *full;
     pthread_t thread;
-    bool running;
-    bool ended;
+    bool running;     /* a thread is to be joined */
+    bool ended;       /* the source within has no more: next gives empty batches */
     et_error failure; /* what next says again and again */
 } prefetch;
 
 /* ---- the thread ---- */
 
+/* The thread's main. It ends by an end or an error of the source within (which travel behind the
+ * batches before them), or because stop finished `empty`. A slot in its hand then is not put
+ * back: queues are made anew by the next start. */
 static void *fill_slots(void *payload)
 {
     prefetch *self = payload;
@@ -36,6 +55,7 @@ static void *fill_slots(void *payload)
     while (!(status = et_queue_take(self->empty, &item, &error)) && item) {
         slot *filled = item;
         status = et_pair_source_next(self->inner, &filled->batch, &error);
+        /* An empty batch is the end; it is not handed on, next makes one of its own. */
         if (status || filled->batch.segments == 0)
             break;
         et_pair_source_save(self->inner, &filled->after);
@@ -46,8 +66,10 @@ static void *fill_slots(void *payload)
     return NULL;
 }
 
+/* All slots begin empty. The position of inner is where the thread reads on. */
 static int start(prefetch *self, et_error *error)
 {
+    et_assert(!self->running && !self->empty && !self->full);
     int status = et_queue_open(&self->empty, (size_t)self->depth, error);
     if (!status)
         status = et_queue_open(&self->full, (size_t)self->depth, error);
@@ -61,9 +83,11 @@ static int start(prefetch *self, et_error *error)
     return status;
 }
 
+/* Works on any part of start. What was read ahead is lost, and restore reads it again. */
 static void stop(prefetch *self)
 {
     if (self->running) {
+        /* Both, since the thread may be waiting for a slot or about to put one. */
         et_queue_finish(self->empty, ET_OK, NULL);
         et_queue_stop(self->full);
         et_thread_join(self->thread);
@@ -78,6 +102,7 @@ static void stop(prefetch *self)
 
 /* ---- the class ---- */
 
+/* The error stands where its batch would have been: all batches before it are given first. */
 static int prefetch_next(et_pair_source *source, et_pair_batch *batch, et_error *error)
 {
     prefetch *self = (prefetch *)source;
@@ -95,6 +120,7 @@ static int prefetch_next(et_pair_source *source, et_pair_batch *batch, et_error 
     slot *filled = item;
     et_assert(filled >= self->slots && filled < self->slots + self->depth);
     et_pair_batch_copy(batch, &filled->batch, &source->shape);
+    /* Only now: a save before this would still be behind the batch before. */
     self->position = filled->after;
     et_queue_put(self->empty, filled);
     return ET_OK;
@@ -105,6 +131,8 @@ static void prefetch_save(const et_pair_source *source, et_pair_position *positi
     *position = ((const prefetch *)source)->position;
 }
 
+/* The thread is stopped while inner's position changes. If that fails, the source gives nothing
+ * but the failure from then on: half of it would be of another place. */
 static int prefetch_restore(et_pair_source *source, const et_pair_position *position,
                             et_error *error)
 {
@@ -123,6 +151,7 @@ static int prefetch_restore(et_pair_source *source, const et_pair_position *posi
     return status;
 }
 
+/* All but inner, which on a failure of open stays the caller's. */
 static void release(prefetch *self)
 {
     for (int i = 0; self->slots && i < self->depth; i++)
@@ -147,6 +176,8 @@ static const et_pair_source_class prefetch_class = {
     .close = prefetch_close,
 };
 
+/* Memory for all batches is taken here; afterwards nothing is allocated until a restore makes
+ * new queues. */
 int et_pair_prefetch_open(et_pair_source **out, et_pair_source *inner, int depth, et_error *error)
 {
     et_assert(depth >= 1);

@@ -1,3 +1,24 @@
+/* Bytes become lines through two buffers:
+ *
+ *   file --read_raw--> raw [64 KiB] --unpack (gzip) or pass (plain)--> buffer [1 MiB + 64 KiB]
+ * --find_line--> a line
+ *
+ * A line is given where it lies in buffer, so it is not copied and not terminated; the longest
+ * line allowed, its end and a refill fit at once. What is not yet given, a part of one line, is
+ * moved to the front before each refill.
+ *
+ *   line = { byte except LF } ( LF | CR LF | end of file )
+ * A last line without LF counts; a file that ends in LF has no empty line behind it. A CR
+ * elsewhere is text. A byte order mark is skipped at the start of a file only.
+ *
+ * Whether a file is packed its first two bytes say (RFC 1952: 1f 8b), not its name; but a name
+ * in .gz without them is refused, as a download that failed. Several members in a row are one
+ * text, as gzip -d has it.
+ *
+ * Invariants:
+ *   (1) begin <= end <= BUFFER_SIZE, raw_begin <= raw_end <= RAW_SIZE;
+ *   (2) stream is initialised exactly while packed;
+ *   (3) number and path are those of the line given last, so a message names the line after it. */
 #include "data/text.h"
 
 #include <errno.h>
@@ -13,6 +34,7 @@
 #include "base/unicode.h"
 #include "io/checksum.h"
 
+/* What is read from a file at a time, and unpacked at a time. */
 #define RAW_SIZE ((size_t)64 << 10)
 
 /* A line of the longest length, its end, and room so that a refill is never tiny. */
@@ -22,28 +44,29 @@ static const unsigned char gzip_magic[2] = { 0x1f, 0x8b };
 static const char byte_order_mark[3] = "\xef\xbb\xbf";
 
 struct et_text {
-    const et_strings *paths;
-    size_t file;        /* index of the open file; paths->count after the last */
-    int fd;             /* -1: none */
-    int64_t number;     /* of the last line given, in its file */
-    int64_t count;      /* lines given in all */
-    char *buffer;       /* [BUFFER_SIZE]: text as it is after unpacking */
-    size_t begin, end;  /* what of it is not yet given */
-    bool drained;       /* the open file has no more text */
-    unsigned char *raw; /* [RAW_SIZE]: bytes of the file */
-    size_t raw_begin, raw_end;
-    bool raw_drained;
-    bool packed;     /* the open file is gzip */
-    bool member;     /* within a gzip member: the file must not end here */
-    z_stream stream; /* live while packed */
+    const et_strings *paths;   /* borrowed, at least one */
+    size_t file;               /* index of the open file; paths->count after the last */
+    int fd;                    /* -1: none */
+    int64_t number;            /* of the last line given, in its file */
+    int64_t count;             /* lines given in all */
+    char *buffer;              /* [BUFFER_SIZE]: text as it is after unpacking */
+    size_t begin, end;         /* what of it is not yet given */
+    bool drained;              /* the open file has no more text */
+    unsigned char *raw;        /* [RAW_SIZE]: bytes of the file */
+    size_t raw_begin, raw_end; /* what of it is not yet unpacked */
+    bool raw_drained;          /* the file has no more bytes */
+    bool packed;               /* the open file is gzip */
+    bool member;               /* within a gzip member: the file must not end here */
+    z_stream stream;           /* live while packed */
 };
 
+/* Of the file that is open: not after the last. */
 static const char *current_path(const et_text *text)
 {
     return text->paths->items[text->file];
 }
 
-/* zlib's memory comes from where all memory comes from. */
+/* zlib's memory comes from where all memory comes from. It asks for about 40 KiB for each file. */
 static voidpf zlib_allocate(voidpf payload, uInt count, uInt size)
 {
     (void)payload;
@@ -58,7 +81,8 @@ static void zlib_release(voidpf payload, voidpf memory)
 
 /* ---- bytes of the file ---- */
 
-/* Opens a regular file; opening without blocking keeps a named pipe from stopping us. */
+/* Opens a regular file; opening without blocking keeps a named pipe from stopping us. Every
+ * reason has its own message: a directory, a pipe and a missing file have different cures. */
 static int open_regular(int *fd, const char *path, et_error *error)
 {
     struct stat info;
@@ -79,7 +103,8 @@ static int open_regular(int *fd, const char *path, et_error *error)
     return status;
 }
 
-/* Puts more bytes behind what is left in raw, which has been moved to its front. */
+/* Moves what is left in raw to its front and puts more bytes behind it. No bytes read is the
+ * end. */
 static int read_raw(et_text *text, et_error *error)
 {
     memmove(text->raw, text->raw + text->raw_begin, text->raw_end - text->raw_begin);
@@ -99,6 +124,7 @@ static int read_raw(et_text *text, et_error *error)
 
 /* ---- unpacking ---- */
 
+/* The line is the first that could not be read. */
 static int gzip_failed(const et_text *text, et_error *error)
 {
     return et_fail(error, ET_EFORMAT,
@@ -107,6 +133,7 @@ static int gzip_failed(const et_text *text, et_error *error)
                    text->stream.msg ? text->stream.msg : "unknown reason");
 }
 
+/* A download that broke off looks like this. */
 static int gzip_cut(const et_text *text, et_error *error)
 {
     return et_fail(error, ET_EFORMAT,
@@ -114,9 +141,13 @@ static int gzip_cut(const et_text *text, et_error *error)
                    current_path(text), (long long)text->number + 1);
 }
 
-/* Unpacks into room bytes at out; *got of them. A file may hold several members in a row. */
+/* Unpacks into room bytes at out; *got of them. A file may hold several members in a row.
+ * Returns as soon as there is any text, so that a line can be looked for. Input is used up
+ * before more is read: the end of the file within a member is a cut file, between members the
+ * end. Z_BUF_ERROR only says that no progress was possible without more input. */
 static int unpack(et_text *text, char *out, size_t room, size_t *got, et_error *error)
 {
+    et_assert(text->packed && room > 0);
     z_stream *stream = &text->stream;
     stream->next_out = (Bytef *)out;
     stream->avail_out = (uInt)room;
@@ -131,6 +162,7 @@ static int unpack(et_text *text, char *out, size_t room, size_t *got, et_error *
                 return text->member ? gzip_cut(text, error) : ET_OK;
             }
         }
+        /* From the first byte of a member to its end. */
         text->member = true;
         stream->next_in = text->raw + text->raw_begin;
         stream->avail_in = (uInt)(text->raw_end - text->raw_begin);
@@ -140,6 +172,7 @@ static int unpack(et_text *text, char *out, size_t room, size_t *got, et_error *
             return et_alloc_failed(error, RAW_SIZE, "unpacking gzip");
         if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR)
             return gzip_failed(text, error);
+        /* What follows may be another member; at the end of the file nothing does. */
         if (result == Z_STREAM_END) {
             text->member = false;
             inflateReset(stream);
@@ -167,7 +200,8 @@ static int pass(et_text *text, char *out, size_t room, size_t *got, et_error *er
     return ET_OK;
 }
 
-/* Puts more text behind what is left in the buffer. */
+/* Puts more text behind what is left in the buffer. At most RAW_SIZE at a time, so that little
+ * is moved and little unpacked ahead. */
 static int refill(et_text *text, et_error *error)
 {
     memmove(text->buffer, text->buffer + text->begin, text->end - text->begin);
@@ -186,6 +220,7 @@ static int refill(et_text *text, et_error *error)
 
 /* ---- files ---- */
 
+/* May be called twice, and on a reader whose open failed. */
 static void close_file(et_text *text)
 {
     if (text->packed)
@@ -196,6 +231,7 @@ static void close_file(et_text *text)
     text->fd = -1;
 }
 
+/* The window is 32 KiB; zlib itself checks header, CRC and length of each member. */
 static int begin_gzip(et_text *text, et_error *error)
 {
     memset(&text->stream, 0, sizeof text->stream);
@@ -214,7 +250,9 @@ static bool ends_with(const char *text, const char *end)
     return length >= end_length && !strcmp(text + length - end_length, end);
 }
 
-/* Opens the file at text->file, finds out whether it is gzip and skips a byte order mark. */
+/* Opens the file at text->file, finds out whether it is gzip and skips a byte order mark. Both
+ * need bytes that a single read may not give, so it reads until they are there or the file is at
+ * its end. */
 static int open_file(et_text *text, et_error *error)
 {
     const char *path = current_path(text);
@@ -239,9 +277,12 @@ static int open_file(et_text *text, et_error *error)
     return status;
 }
 
+/* All paths are looked at before a byte is read; a file may still go away until its turn. */
 int et_text_open(et_text **out, const et_strings *paths, et_error *error)
 {
     et_assert(paths->count > 0);
+    /* Opened and closed: permissions are asked where the files are, not guessed from their
+     * modes. */
     for (size_t i = 0; i < paths->count; i++) {
         int fd;
         int status = open_regular(&fd, paths->items[i], error);
@@ -279,6 +320,7 @@ void et_text_close(et_text *text)
 
 /* ---- lines ---- */
 
+/* Most often a file that is no text, or a book without line ends. */
 static int too_long(const et_text *text, et_error *error)
 {
     return et_fail(error, ET_EDATA,
@@ -286,6 +328,8 @@ static int too_long(const et_text *text, et_error *error)
                    current_path(text), (long long)text->number + 1, ET_TEXT_LINE_MAX);
 }
 
+/* Bytes are counted from 1, as editors do. NUL is valid UTF-8, but what is made of lines in C
+ * would end there. */
 static int check_line(const et_text_line *line, et_error *error)
 {
     const char *nul = memchr(line->text, 0, line->length);
@@ -304,7 +348,9 @@ static int check_line(const et_text_line *line, et_error *error)
 }
 
 /* Makes [begin, begin + *length) a line and *next where the following begins; *length is
- * SIZE_MAX at the end of the file. */
+ * SIZE_MAX at the end of the file. searched: bytes from begin that hold no LF, so that a long
+ * line is not searched again after each refill. A line may be one byte longer than allowed here,
+ * for the CR that is no part of it. */
 static int find_line(et_text *text, size_t *length, size_t *next, et_error *error)
 {
     size_t searched = 0;
@@ -319,6 +365,7 @@ static int find_line(et_text *text, size_t *length, size_t *next, et_error *erro
                 *length = SIZE_MAX;
             return ET_OK;
         }
+        /* One more than the longest line with a CR: no line end can make it short enough now. */
         if (have > ET_TEXT_LINE_MAX + 1)
             return too_long(text, error);
         searched = have;
@@ -328,6 +375,7 @@ static int find_line(et_text *text, size_t *length, size_t *next, et_error *erro
     }
 }
 
+/* Files follow each other without a seam: the loop goes on until one has a line or all are read. */
 int et_text_next(et_text *text, et_text_line *line, et_error *error)
 {
     size_t length = SIZE_MAX, next = 0;
@@ -349,6 +397,7 @@ int et_text_next(et_text *text, et_text_line *line, et_error *error)
         length--;
     if (length > ET_TEXT_LINE_MAX)
         return too_long(text, error);
+    /* The line is given where it lies; the next refill moves it away, which ends its life. */
     text->begin = next;
     text->count++;
     *line = (et_text_line){ start, length, current_path(text), text->file, ++text->number };
@@ -362,6 +411,7 @@ int64_t et_text_count(const et_text *text)
 
 /* ---- checksums ---- */
 
+/* Mapped, not read into memory; a regular file is asked for first, since a pipe would block. */
 int et_text_checksum(uint64_t *checksum, uint64_t *length, const char *path, et_error *error)
 {
     et_mapping mapping;

@@ -1,3 +1,14 @@
+/* A vocabulary in two stages: facts (its size, its symbols, its checksum), found in the bytes at
+ * opening, and SentencePiece's own model, loaded when the first line asks for it. A run whose
+ * corpus is cached needs only the first, and loading takes longer than the rest of its start.
+ *
+ * The second stage changes behind a const pointer that many threads share, so it is behind a
+ * mutex and an atomic pointer (double-checked locking): readers that find the model pay one load
+ * with acquire order. A model that could not be loaded stays NULL, and the next caller tries
+ * again.
+ *
+ * The bytes are kept for as long as the vocabulary is open. Memory: the file's length, and what
+ * SentencePiece makes of it when it is loaded. */
 #include "data/vocabulary.h"
 
 #include <pthread.h>
@@ -5,6 +16,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/file.h"
 #include "data/vocabulary_check.h"
 #include "data/vocabulary_sentencepiece.h"
@@ -13,15 +25,15 @@
 /* What changes behind a const vocabulary: loaded once, by whichever thread comes first. */
 typedef struct loaded {
     pthread_mutex_t mutex;
-    _Atomic(et_sentencepiece *) model; /* NULL: not yet */
+    _Atomic(et_sentencepiece *) model; /* NULL: not yet; owned, freed by close */
 } loaded;
 
 struct et_vocabulary {
-    char *bytes, *name;
-    size_t length;
+    char *bytes, *name; /* owned: the model as in its file; what messages call it */
+    size_t length;      /* of bytes */
     et_vocabulary_facts facts;
-    uint64_t checksum;
-    loaded *loaded;
+    uint64_t checksum; /* XXH3-64 of bytes */
+    loaded *loaded;    /* owned; a pointer, so that it may change in a const vocabulary */
 };
 
 void et_pieces_release(et_pieces *pieces)
@@ -32,6 +44,9 @@ void et_pieces_release(et_pieces *pieces)
 
 /* ---- opening ---------------------------------------------------------------------------- */
 
+/* Before anything is copied: a file that is no model costs no memory. Training needs an end
+ * symbol, and text with characters that are not in the vocabulary a symbol for them; a start
+ * symbol is not needed (et_vocabulary_start). */
 static int check(et_vocabulary *vocabulary, const void *bytes, size_t length, const char *name,
                  et_error *error)
 {
@@ -42,6 +57,7 @@ static int check(et_vocabulary *vocabulary, const void *bytes, size_t length, co
     int status = et_vocabulary_check(facts, bytes, length, name, error);
     if (status)
         return status;
+    /* The library trains models without these when it is told to. */
     if (facts->eos < 0 || facts->unk < 0)
         return et_fail(error, ET_EFORMAT,
                        "%s has no %s: train it with eos_id and unk_id of 0 or more", name,
@@ -50,6 +66,7 @@ static int check(et_vocabulary *vocabulary, const void *bytes, size_t length, co
     return ET_OK;
 }
 
+/* Copies, since the second stage comes when the caller's bytes may be gone. */
 static int keep(et_vocabulary *vocabulary, const void *bytes, size_t length, const char *name,
                 et_error *error)
 {
@@ -65,10 +82,12 @@ static int keep(et_vocabulary *vocabulary, const void *bytes, size_t length, con
     return ET_OK;
 }
 
+/* What was made before a failure is freed by close. */
 int et_vocabulary_parse(et_vocabulary **out, const void *bytes, size_t length, const char *name,
                         et_error *error)
 {
     *out = NULL;
+    et_assert(bytes && name);
     et_vocabulary *vocabulary = et_alloc_zero(1, sizeof *vocabulary);
     if (!vocabulary)
         return et_alloc_failed(error, sizeof *vocabulary, "a vocabulary");
@@ -110,15 +129,18 @@ void et_vocabulary_close(et_vocabulary *vocabulary)
 
 /* ---- using it --------------------------------------------------------------------------- */
 
-/* model becomes the loaded one. */
+/* model becomes the loaded one. Whoever comes second while it is being loaded waits for the
+ * mutex and finds it. Release order publishes all of the model's memory with the pointer. */
 static int get_model(const et_sentencepiece **model, const et_vocabulary *vocabulary,
                      et_error *error)
 {
     loaded *shared = vocabulary->loaded;
+    /* Acquire pairs with the release below: who sees the pointer sees the model. */
     et_sentencepiece *found = atomic_load_explicit(&shared->model, memory_order_acquire);
     int status = ET_OK;
     if (!found) {
         pthread_mutex_lock(&shared->mutex);
+        /* Again under the mutex: another thread may have loaded it in between. */
         found = atomic_load_explicit(&shared->model, memory_order_relaxed);
         if (!found)
             status = et_sentencepiece_load(&found, &vocabulary->facts, vocabulary->bytes,
@@ -144,6 +166,7 @@ int et_vocabulary_encode(const et_vocabulary *vocabulary, const char *text, size
     return status ? status : et_sentencepiece_encode(model, text, length, pieces, error);
 }
 
+/* Ids are checked here, so that the library gets none that it has no piece for. */
 int et_vocabulary_decode(const et_vocabulary *vocabulary, const int32_t *ids, size_t count,
                          et_strbuf *out, et_error *error)
 {
@@ -156,6 +179,7 @@ int et_vocabulary_decode(const et_vocabulary *vocabulary, const int32_t *ids, si
     return status ? status : et_sentencepiece_decode(model, ids, count, out, error);
 }
 
+/* "" for everything that has no text, so that printing needs no case for it. */
 const char *et_vocabulary_piece(const et_vocabulary *vocabulary, int32_t id)
 {
     const et_sentencepiece *model = NULL;
@@ -191,8 +215,10 @@ int32_t et_vocabulary_pad(const et_vocabulary *vocabulary)
     return vocabulary->facts.pad;
 }
 
+/* Model Garden feeds the decoder id 0, which is pad in the models it trains. */
 int32_t et_vocabulary_start(const et_vocabulary *vocabulary)
 {
+    /* In this order, so that a model of any maker has one: EOS it always has. */
     if (et_vocabulary_pad(vocabulary) >= 0)
         return et_vocabulary_pad(vocabulary);
     if (et_vocabulary_bos(vocabulary) >= 0)
@@ -200,6 +226,7 @@ int32_t et_vocabulary_start(const et_vocabulary *vocabulary)
     return et_vocabulary_eos(vocabulary);
 }
 
+/* Numbers of sentencepiece_model.proto, TrainerSpec.ModelType. */
 const char *et_vocabulary_kind(const et_vocabulary *vocabulary)
 {
     static const char *const names[] = { "unigram", "bpe", "word", "char" };
@@ -214,8 +241,10 @@ uint64_t et_vocabulary_checksum(const et_vocabulary *vocabulary)
 
 /* ---- training --------------------------------------------------------------------------- */
 
+/* At least the three special symbols and a piece; the largest is far above what any text gives. */
 static int check_options(const et_vocabulary_options *options, et_error *error)
 {
+    /* Checked here, so that the message is ours. */
     if (options->size < 4 || options->size > 8000000)
         return et_fail(error, ET_ECONFIG,
                        "a vocabulary of %lld sub-words: its size must be 4 to 8,000,000",

@@ -26,10 +26,10 @@
 
 typedef struct et_vocabulary et_vocabulary;
 
-/* Ids of sub-words; grows. Free with et_pieces_release. */
+/* Ids of sub-words; grows and is used again from line to line. Free with et_pieces_release. */
 typedef struct et_pieces {
-    int32_t *ids;
-    size_t count, capacity;
+    int32_t *ids;           /* [capacity], owned; NULL at first */
+    size_t count, capacity; /* of ids: in use, and room for */
 } et_pieces;
 
 #define ET_PIECES_INIT                                                                             \

@@ -1,3 +1,24 @@
+/* Two jobs over the bytes of a model, without the library: is it sound, and what are its facts.
+ *
+ * A model is a protocol buffer message (sentencepiece_model.proto). Of the wire format this
+ * reads what it needs (https://protobuf.dev/programming-guides/encoding):
+ *
+ *   message = { field }
+ *   field   = varint(number << 3 | wire) payload
+ *   payload = varint                       wire 0
+ *           | 8 bytes                      wire 1
+ *           | varint length, bytes         wire 2: strings and messages
+ *           | 4 bytes                      wire 5
+ *   varint  = { byte with bit 7 set } byte without; 7 bits each, lowest first
+ *
+ * Example: 08 96 01 is field 1, varint 150. Fields that nobody asks for are passed over; groups
+ * (wires 3 and 4) are in no model and refused.
+ *
+ * Pieces are read after the rest, since what makes a piece a special symbol (its text) stands in
+ * the trainer's part, which follows them in the files that the library writes.
+ *
+ * Nothing is allocated, nothing is read outside [bytes, bytes + length), and the time is linear
+ * in the length. */
 #include "data/vocabulary_check.h"
 
 #include <math.h>
@@ -5,22 +26,27 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/assert.h"
+
 /* ---- protocol buffers: https://protobuf.dev/programming-guides/encoding ---- */
 
+/* Bytes not yet read: taking moves at on and left down. */
 typedef struct span {
     const unsigned char *at;
     size_t left;
 } span;
 
+/* How a payload's length is found: the low three bits of a tag. */
 enum wire { WIRE_VARINT = 0, WIRE_I64 = 1, WIRE_BYTES = 2, WIRE_I32 = 5 };
 
 typedef struct field {
-    uint32_t number;
+    uint32_t number; /* 1 to 2^29 - 1 */
     enum wire wire;
     uint64_t value; /* of a varint */
     span bytes;     /* of all others */
 } field;
 
+/* At most ten bytes; bits above 64 are lost, as the library has it. false: cut off. */
 static bool take_varint(span *in, uint64_t *value)
 {
     *value = 0;
@@ -34,6 +60,7 @@ static bool take_varint(span *in, uint64_t *value)
     return false;
 }
 
+/* length comes from the file and is compared before anything is believed. */
 static bool take_bytes(span *in, uint64_t length, span *out)
 {
     if (length > in->left)
@@ -44,6 +71,7 @@ static bool take_bytes(span *in, uint64_t length, span *out)
     return true;
 }
 
+/* false: damaged. in then stands somewhere within the field, which is what a message says of it. */
 static bool take_field(span *in, field *out)
 {
     uint64_t tag, length;
@@ -64,6 +92,7 @@ static bool take_field(span *in, field *out)
     }
 }
 
+/* At any address: nothing in a message is aligned. */
 static uint32_t little_endian(const unsigned char *at)
 {
     return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
@@ -73,18 +102,24 @@ static uint32_t little_endian(const unsigned char *at)
 
 /* A double array of the Darts-clone kind: 32-bit units. A unit's low byte (with bit 31) is the
  * label it is entered by, bit 8 says that a value hangs on it, the rest is the distance to its
- * children: child of c is at (own position ^ distance ^ c). */
+ * children: child of c is at (own position ^ distance ^ c). Layout of a unit, from its lowest
+ * bit: 8 label, 1 has a value, 1 the distance is shifted by 8, 21 distance, 1 is a value
+ * (https://github.com/s-yata/darts-clone). */
 typedef struct trie {
     const unsigned char *units;
-    uint32_t count;
+    uint32_t count; /* of units */
     size_t strings; /* bytes of replacement texts, which values index */
 } trie;
 
+/* Unit `at`, which is below count. */
 static uint32_t unit_at(const trie *table, uint32_t at)
 {
+    et_assert(at < table->count);
     return little_endian(table->units + 4 * (size_t)at);
 }
 
+/* Where the children's labels are counted from; a value stands at this place itself (label 0).
+ * (unit & 0x200) >> 6 is 8 if the distance is in steps of 256, else 0. */
 static uint32_t unit_children(uint32_t unit, uint32_t at)
 {
     return at ^ ((unit >> 10) << ((unit & 0x200) >> 6));
@@ -92,7 +127,8 @@ static uint32_t unit_children(uint32_t unit, uint32_t at)
 
 /* Whether all that can be looked up from a unit lies within the table. One with bit 31 is a
  * value and never entered (the root is where all begin). The builder leaves units that no text
- * leads to without a distance, so that every unit may be held to this, reached or not. */
+ * leads to without a distance, so that every unit may be held to this, reached or not. children
+ * | 0xff is the farthest place a label leads to, whatever it is. */
 static bool unit_is_sound(const trie *table, uint32_t at)
 {
     uint32_t unit = unit_at(table, at);
@@ -105,7 +141,9 @@ static bool unit_is_sound(const trie *table, uint32_t at)
     return !has_value || (unit_at(table, children) & 0x7fffffff) < table->strings;
 }
 
-/* The table: size of the double array in bytes, the array, replacement texts that end in 0. */
+/* The table: size of the double array in bytes, the array, replacement texts that end in 0. A
+ * text is read from where a value says to the next 0, so the last byte must be one. No table at
+ * all is a model without normalisation. */
 static bool table_is_sound(span table)
 {
     if (table.left == 0)
@@ -125,15 +163,19 @@ static bool table_is_sound(span table)
 
 /* ---- the model: numbers of fields are those of sentencepiece_model.proto ---- */
 
+/* ModelProto. */
 enum { MODEL_PIECE = 1, MODEL_TRAINER = 2, MODEL_NORMALIZER = 3, MODEL_DENORMALIZER = 5 };
+/* ModelProto.SentencePiece, NormalizerSpec. */
 enum { PIECE_TEXT = 1, PIECE_SCORE = 2, PIECE_TYPE = 3, NORMALIZER_TABLE = 2 };
+/* TrainerSpec: the type, and the texts of three symbols. */
 enum { TRAINER_MODEL_TYPE = 3, TRAINER_BOS = 46, TRAINER_EOS = 47, TRAINER_PAD = 48 };
+/* ModelProto.SentencePiece.Type. */
 enum { TYPE_UNKNOWN = 2, TYPE_CONTROL = 3 };
 
 /* What is gathered: the symbols' texts stand behind the pieces. */
 typedef struct reader {
     et_vocabulary_facts *facts;
-    span eos, bos, pad;
+    span eos, bos, pad; /* texts, within the model's bytes or static */
 } reader;
 
 static span text_span(const char *text)
@@ -146,6 +188,7 @@ static bool same_text(span left, span right)
     return left.left == right.left && memcmp(left.at, right.at, left.left) == 0;
 }
 
+/* A score that is no number would make every comparison of the encoder false. */
 static bool is_finite(span bytes)
 {
     uint32_t bits = little_endian(bytes.at);
@@ -154,7 +197,9 @@ static bool is_finite(span bytes)
     return isfinite(score);
 }
 
-/* A special symbol is a control piece with that symbol's text, as PieceToId finds it. */
+/* A special symbol is a control piece with that symbol's text, as PieceToId finds it. Of several
+ * with the same text the last one counts; if the library finds another, loading says so (agrees,
+ * in vocabulary_sentencepiece.cc). */
 static void note_piece(const reader *in, span text, uint64_t type, int32_t id)
 {
     et_vocabulary_facts *facts = in->facts;
@@ -170,6 +215,8 @@ static void note_piece(const reader *in, span text, uint64_t type, int32_t id)
         facts->pad = id;
 }
 
+/* Ids are the places of pieces in the file, from 0. A field that comes twice counts the second
+ * time. */
 static bool read_piece(const reader *in, span piece)
 {
     field part;
@@ -191,6 +238,7 @@ static bool read_piece(const reader *in, span piece)
     return true;
 }
 
+/* Every table in it, should there be several: the library takes the last. */
 static bool normalizer_is_sound(span normalizer)
 {
     field part;
@@ -244,6 +292,8 @@ static bool read_part(reader *in, const field *part, bool pieces)
     }
 }
 
+/* Defaults are those of the format: unigram, "</s>", "<s>", "<pad>". The place in the message is
+ * where reading stopped; inside a nested message that is its end. */
 int et_vocabulary_check(et_vocabulary_facts *facts, const void *bytes, size_t length,
                         const char *name, et_error *error)
 {

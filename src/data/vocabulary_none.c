@@ -1,9 +1,12 @@
 /* A build without SentencePiece: runs whose vocabulary and encoded corpus are there already can
- * train; nothing can be encoded, decoded or learnt. */
+ * train; nothing can be encoded, decoded or learnt.
+ * Each call has the contract of vocabulary_sentencepiece.h, whose ET_ECONFIG this is; facts of a
+ * model come from vocabulary_check.c and are there all the same. */
 #include "data/vocabulary_sentencepiece.h"
 
 #include <stdlib.h>
 
+/* "encoding needs SentencePiece, ..." */
 static int missing(et_error *error, const char *what)
 {
     return et_fail(error, ET_ECONFIG,

@@ -1,3 +1,13 @@
+/* SentencePiece behind C functions. Three things are done here and nowhere else: exceptions
+ * become statuses (guarded), messages of the library become ours with a cure, and what the
+ * library leaves to chance or locale is fixed, so that a trained model depends on lines and
+ * options only.
+ *
+ * Encoding of a line: NFKC and other normalisation by the model's table, spaces to U+2581, then
+ * pieces by merges (BPE) or by the best path (unigram); ids of pieces come out.
+ *   "Hallo Welt" -> [25, 1034, 718]        no start or end symbol
+ * Kudo and Richardson 2018, "SentencePiece: A simple and language independent subword tokenizer
+ * and detokenizer for neural text processing". */
 #include <climits>
 #include <cmath>
 #include <cstdio>
@@ -18,6 +28,7 @@ extern "C" {
 #include "io/format.h"
 }
 
+/* Encoding and decoding change nothing in it: threads may share one. */
 struct et_sentencepiece {
     sentencepiece::SentencePieceProcessor processor;
 };
@@ -25,7 +36,8 @@ struct et_sentencepiece {
 namespace
 {
 
-/* Runs a body that may throw and turns what it throws into a status. */
+/* Runs a body that may throw and turns what it throws into a status. No exception may pass
+ * through C frames. */
 template <typename Body> int guarded(et_error *error, const char *what, Body body)
 {
     try {
@@ -39,7 +51,8 @@ template <typename Body> int guarded(et_error *error, const char *what, Body bod
     }
 }
 
-/* What SentencePiece says, after the place in its own source that it begins with. */
+/* What SentencePiece says, after the place in its own source that it begins with. "INTERNAL:
+ * src/trainer.cc(12) [cond] text" -> "text" */
 std::string reason(const sentencepiece::util::Status &status)
 {
     std::string text = status.ToString();
@@ -58,6 +71,8 @@ bool agrees(const sentencepiece::SentencePieceProcessor &processor,
            processor.pad_id() == facts->pad;
 }
 
+/* Also refuses a model that makes something of nothing (a prefix or suffix in its
+ * normalisation): an empty side of a pair must have no sub-word. */
 int load(et_sentencepiece *model, const et_vocabulary_facts *facts, const void *bytes,
          size_t length, const char *name, et_error *error)
 {
@@ -78,6 +93,7 @@ int load(et_sentencepiece *model, const et_vocabulary_facts *facts, const void *
     return ET_OK;
 }
 
+/* Grows to half as much again as needed, so that lines of growing length seldom allocate. */
 int copy_ids(et_pieces *pieces, const std::vector<int> &ids, et_error *error)
 {
     if (ids.size() > pieces->capacity) {
@@ -88,6 +104,7 @@ int copy_ids(et_pieces *pieces, const std::vector<int> &ids, et_error *error)
         pieces->ids = static_cast<int32_t *>(grown);
         pieces->capacity = capacity;
     }
+    /* SentencePiece's ids are int, ours int32_t: on every platform of ours the same. */
     static_assert(sizeof(int) == sizeof(int32_t), "ids are int");
     if (!ids.empty())
         std::memcpy(pieces->ids, ids.data(), ids.size() * sizeof(int));
@@ -97,6 +114,7 @@ int copy_ids(et_pieces *pieces, const std::vector<int> &ids, et_error *error)
 
 /* ---- training ---- */
 
+/* The library's iterator over lines that are in memory. Borrowed: they outlive it. */
 class Lines : public sentencepiece::SentenceIterator
 {
   public:
@@ -125,6 +143,7 @@ class Lines : public sentencepiece::SentenceIterator
     size_t at_ = 0;
 };
 
+/* All lines at once: a second try of training needs them again. */
 int gather(std::vector<std::string> *out, et_vocabulary_lines_fn *lines, void *payload,
            et_error *error)
 {
@@ -144,6 +163,7 @@ sentencepiece::util::Status train_once(std::string *model, const et_vocabulary_o
                                        int64_t size, const std::vector<std::string> &lines)
 {
     char coverage[16];
+    /* 0.9995 -> "0.999500": six digits are more than any text can tell apart. */
     int millionths = static_cast<int>(std::lround(options->character_coverage * 1e6));
     std::snprintf(coverage, sizeof coverage, "%d.%06d", millionths / 1000000, millionths % 1000000);
     Lines iterator(lines);
@@ -180,6 +200,7 @@ int size_is_too_large(const et_vocabulary_options *options, const std::vector<st
                       int64_t largest, et_error *error)
 {
     std::string model;
+    /* Each try trains a vocabulary, so there are few. */
     for (int tries = 0; tries < 16; tries++) {
         auto trained = train_once(&model, options, largest, lines);
         if (trained.ok())
@@ -193,11 +214,14 @@ int size_is_too_large(const et_vocabulary_options *options, const std::vector<st
                    et_format_count(options->size).text, et_format_count(largest).text);
 }
 
+/* Two failures have numbers that help: the size is above what the text has, or below its
+ * characters. Others are passed on as the library says them. */
 int training_failed(const sentencepiece::util::Status &trained,
                     const et_vocabulary_options *options, const std::vector<std::string> &lines,
                     et_error *error)
 {
     std::string text = reason(trained);
+    /* SentencePiece says both limits in its messages and nowhere else. */
     int64_t largest = number_after(text, too_high);
     if (largest > 0)
         return size_is_too_large(options, lines, largest, error);
@@ -219,6 +243,7 @@ bool has_text(const std::vector<std::string> &lines)
     return false;
 }
 
+/* bytes get a 0 behind them (et_strndup), which length does not count. */
 int train(char **bytes, size_t *length, const et_vocabulary_options *options,
           et_vocabulary_lines_fn *fn, void *payload, et_error *error)
 {
