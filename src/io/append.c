@@ -1,3 +1,17 @@
+/* Three decisions at opening, by how the file compares with what the checkpoint says of it:
+ *
+ *   file        given offset      then
+ *   longer      n                 cut off at n: what came after the checkpoint is forgotten
+ *   as long     n                 goes on
+ *   shorter     n                 cut off behind its last whole piece, and a warning
+ *   any         CONTINUE          cut off behind its last whole piece
+ *
+ * What a piece is the caller knows (et_append_whole_fn): a record, a line.
+ *
+ * Invariants:
+ *   (1) offset is the length of the file and a boundary of pieces between calls: a write that
+ *       fails is cut off again;
+ *   (2) nothing before offset is ever written again. */
 #include "io/append.h"
 
 #include <fcntl.h>
@@ -12,7 +26,7 @@
 #include "base/file.h"
 #include "io/format.h"
 
-/* How much of an open file stays. */
+/* How much of an open file stays. An offset that the file has is believed without reading it. */
 static int length_to_keep(uint64_t *out, const et_append *file, int64_t offset,
                           et_append_whole_fn *whole, et_error *error)
 {
@@ -33,6 +47,7 @@ static int length_to_keep(uint64_t *out, const et_append *file, int64_t offset,
     return status;
 }
 
+/* Also moves the file's own position, where the next write goes. */
 static int cut(const et_append *file, et_error *error)
 {
     if (ftruncate(file->fd, (off_t)file->offset) ||
@@ -41,9 +56,11 @@ static int cut(const et_append *file, et_error *error)
     return ET_OK;
 }
 
+/* The file is made if it is not there; its directory is the caller's. */
 int et_append_open(et_append *file, const char *path, int64_t offset, et_append_whole_fn *whole,
                    et_error *error)
 {
+    et_assert(path && whole);
     et_assert(offset >= ET_APPEND_CONTINUE);
     *file = (et_append){ .fd = -1, .path = et_strdup(path) };
     if (file->path == NULL)
@@ -64,6 +81,7 @@ int et_append_open(et_append *file, const char *path, int64_t offset, et_append_
     return status;
 }
 
+/* offset moves only when all bytes are written. */
 int et_append_write(et_append *file, const void *bytes, size_t length, et_error *error)
 {
     et_assert(file->fd >= 0);
@@ -76,6 +94,7 @@ int et_append_write(et_append *file, const void *bytes, size_t length, et_error 
     return ET_OK;
 }
 
+/* "metrics.jsonl" has its entry in ".". */
 static int sync_parent(const char *path, et_error *error)
 {
     const size_t length = (size_t)(et_path_base(path) - path);
@@ -87,6 +106,7 @@ static int sync_parent(const char *path, et_error *error)
     return status;
 }
 
+/* fsync of the file makes its bytes durable, fsync of the directory its name. */
 int et_append_flush(et_append *file, et_error *error)
 {
     et_assert(file->fd >= 0);
@@ -98,8 +118,10 @@ int et_append_flush(et_append *file, et_error *error)
     return status;
 }
 
+/* close itself may report a write that failed late (NFS does). */
 int et_append_close(et_append *file, et_error *error)
 {
+    et_assert(file->fd >= 0);
     int status = et_append_flush(file, error);
     if (close(file->fd) && !status)
         status = et_fail_errno(error, "cannot write %s to the disk", file->path);

@@ -4,7 +4,10 @@
 
 #include <string.h>
 
-/* table[i]: the CRC register after shifting out byte i. */
+#include "base/assert.h"
+
+/* table[i]: the CRC register after shifting out byte i. It follows from the reflected polynomial
+ * p = 0x82f63b78: eight times crc = crc & 1 ? crc >> 1 ^ p : crc >> 1, beginning at i.  */
 static const uint32_t table[256] = {
     0x00000000, 0xf26b8303, 0xe13b70f7, 0x1350f3f4, 0xc79a971f, 0x35f1141c, 0x26a1e7e8, 0xd4ca64eb,
     0x8ad958cf, 0x78b2dbcc, 0x6be22838, 0x9989ab3b, 0x4d43cfd0, 0xbf284cd3, 0xac78bf27, 0x5e133c24,
@@ -40,8 +43,10 @@ static const uint32_t table[256] = {
     0x79b737ba, 0x8bdcb4b9, 0x988c474d, 0x6ae7c44e, 0xbe2da0a5, 0x4c4623a6, 0x5f16d052, 0xad7d5351,
 };
 
+/* crc32c("123456789") = 0xe3069283, the check value of RFC 3720's polynomial. */
 uint32_t et_crc32c_table(const void *bytes, size_t length)
 {
+    et_assert(bytes || length == 0);
     const unsigned char *next = bytes;
     uint32_t crc = 0xffffffffu;
     for (size_t i = 0; i < length; i++)
@@ -51,7 +56,8 @@ uint32_t et_crc32c_table(const void *bytes, size_t length)
 
 #if defined(__x86_64__)
 
-/* Builtins rather than intrinsics: x86 headers stay in kernel/. */
+/* Builtins rather than intrinsics: x86 headers stay in kernel/. Eight bytes an instruction, then
+ * the rest one by one; a word is read by memcpy, so bytes may lie anywhere. */
 __attribute__((target("sse4.2"))) static uint32_t crc32c_instruction(const void *bytes,
                                                                      size_t length)
 {
@@ -83,6 +89,7 @@ uint32_t et_crc32c(const void *bytes, size_t length)
 
 #endif
 
+/* As in TensorFlow, tensorflow/core/lib/hash/crc32c.h. */
 uint32_t et_crc32c_mask(uint32_t crc)
 {
     return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;

@@ -1,3 +1,15 @@
+/* An event is one protobuf message in one record (record.c):
+ *
+ *   Event { wall_time, step, summary { value { tag, simple_value } ... } }       scalars
+ *   Event { wall_time, step, summary { value { tag, tensor, metadata } ... } }   texts
+ *   Event { wall_time, file_version "brain.Event:2" }                            the first one
+ *
+ * event.proto says which fields; protoc-c makes the packing code. Messages are trees of
+ * pointers, built in an arena that is emptied after each event, packed into one buffer that is
+ * kept.
+ *
+ * The wall time is a fixed64 and always there, so an event's length does not depend on the
+ * clock: offsets of files are equal in equal runs, and a checkpoint may hold them. */
 #include "io/event.h"
 
 #include <string.h>
@@ -11,18 +23,21 @@
 #include "base/file.h"
 #include "io/record.h"
 
+/* protoc-c's names for what event.proto calls Event and Value. */
 typedef Etude__Event__Event event_message;
 typedef Etude__Event__Value value_message;
 
+/* Numbers of TensorFlow's DataType and of TensorBoard's DataClass. */
 enum { DTYPE_STRING = 7, DATA_CLASS_TENSOR = 2 };
 
 struct et_events {
     et_record_writer writer;
-    et_arena arena;        /* one event */
+    et_arena arena;        /* the messages of one event; empty between calls */
     unsigned char *packed; /* one event in bytes; owned */
     size_t packed_capacity;
 };
 
+/* The buffer grows to the largest event so far. */
 static int reserve(et_events *events, size_t size, et_error *error)
 {
     if (size <= events->packed_capacity)
@@ -35,6 +50,7 @@ static int reserve(et_events *events, size_t size, et_error *error)
     return ET_OK;
 }
 
+/* packed is exactly as long as the library said, or its generated code and its header differ. */
 static int write_message(et_events *events, event_message *event, et_error *error)
 {
     event->has_wall_time = true;
@@ -57,13 +73,17 @@ static int write_version(et_events *events, et_error *error)
     return write_message(events, &event, error);
 }
 
+/* A file that is new, or cut off at 0, gets its version record; one that goes on has it. */
 int et_events_open(et_events **out, const char *directory, int64_t offset, et_error *error)
 {
     *out = NULL;
+    et_assert(directory);
     int status = et_directory_make(directory, error);
     if (status)
         return status;
     et_events *events = et_alloc_zero(1, sizeof *events);
+    /* One file of a fixed name in each directory: it is continued, so it needs no time or
+     * machine in its name. */
     char *path = et_path_join(directory, ET_EVENTS_NAME);
     if (events == NULL || path == NULL)
         status = et_alloc_failed(error, sizeof *events, "an event file");
@@ -74,6 +94,7 @@ int et_events_open(et_events **out, const char *directory, int64_t offset, et_er
         et_free(events);
         return status;
     }
+    /* New, or cut off at the very beginning. */
     if (events->writer.file.offset == 0)
         status = write_version(events, error);
     if (status)
@@ -83,7 +104,8 @@ int et_events_open(et_events **out, const char *directory, int64_t offset, et_er
     return status;
 }
 
-/* A text summary: a tensor of one string, shape [1], for the plugin "text". */
+/* A text summary: a tensor of one string, shape [1], for the plugin "text". Everything the
+ * message points to lies in one struct, so that one allocation holds it. */
 typedef struct text_value {
     Etude__Event__Tensor tensor;
     Etude__Event__TensorShape shape;
@@ -94,6 +116,7 @@ typedef struct text_value {
     char plugin_name[5];
 } text_value;
 
+/* false: out of memory. The text is copied, since the library wants it without const. */
 static bool set_text(value_message *value, const char *text, et_arena *arena)
 {
     text_value *parts = et_arena_alloc(arena, sizeof *parts);
@@ -110,15 +133,18 @@ static bool set_text(value_message *value, const char *text, et_arena *arena)
         .string = { strlen(copy), (uint8_t *)copy },
         .plugin_name = "text",
     };
+    /* shape [1]: a text summary of one string. */
     parts->dim.has_size = true;
     parts->dim.size = 1;
     parts->shape.n_dim = 1;
     parts->shape.dim = parts->dims;
+    /* The string itself, as TensorFlow keeps strings: bytes in string_val. */
     parts->tensor.has_dtype = true;
     parts->tensor.dtype = DTYPE_STRING;
     parts->tensor.tensor_shape = &parts->shape;
     parts->tensor.n_string_val = 1;
     parts->tensor.string_val = &parts->string;
+    /* What makes TensorBoard show it under "Text". */
     parts->plugin.plugin_name = parts->plugin_name;
     parts->metadata.plugin_data = &parts->plugin;
     parts->metadata.has_data_class = true;
@@ -128,8 +154,10 @@ static bool set_text(value_message *value, const char *text, et_arena *arena)
     return true;
 }
 
+/* Scalars are float32 in the file, as TensorBoard's readers have them. */
 static bool set_value(value_message *message, const et_events_value *value, et_arena *arena)
 {
+    et_assert(value->tag);
     *message = (value_message)ETUDE__EVENT__VALUE__INIT;
     message->tag = et_arena_strdup(arena, value->tag);
     if (message->tag == NULL)
@@ -141,10 +169,12 @@ static bool set_value(value_message *message, const et_events_value *value, et_a
     return true;
 }
 
-/* A summary of count values in arena; NULL if none left. */
+/* A summary of count values in arena; NULL if none left. Pointers and messages are two arrays
+ * because protobuf-c's repeated fields are arrays of pointers. */
 static Etude__Event__Summary *new_summary(et_arena *arena, const et_events_value *values,
                                           size_t count)
 {
+    /* Three blocks in the arena: the summary, the values, and pointers to them. */
     Etude__Event__Summary *summary = et_arena_alloc(arena, sizeof *summary);
     value_message *messages = et_arena_array(arena, count, sizeof *messages);
     value_message **pointers = et_arena_array(arena, count, sizeof(value_message *));
@@ -161,6 +191,7 @@ static Etude__Event__Summary *new_summary(et_arena *arena, const et_events_value
     return summary;
 }
 
+/* The arena is emptied on failure too. */
 int et_events_write(et_events *events, int64_t step, const et_events_value *values, size_t count,
                     et_error *error)
 {
@@ -192,6 +223,7 @@ int et_events_flush(et_events *events, et_error *error)
     return et_record_writer_flush(&events->writer, error);
 }
 
+/* The file is closed and all is freed even if its last bytes did not reach the disk. */
 int et_events_close(et_events *events, et_error *error)
 {
     const int status = et_record_writer_close(&events->writer, error);

@@ -1,9 +1,15 @@
+/* Numbers as people read them. No locale is asked: a log that a program reads again must not
+ * depend on where it was written. The rounding is done before a unit or a form is chosen, so
+ * that no number shows four digits where three are meant: 999.5 is "1.0k", not "1000". */
 #include "io/format.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
+
+/* 1234567 -> "1,234,567": a comma before every third digit from the right. */
 et_format et_format_count(int64_t count)
 {
     /* The magnitude in unsigned arithmetic: -INT64_MIN does not fit. */
@@ -23,10 +29,13 @@ et_format et_format_count(int64_t count)
     return out;
 }
 
-/* Three digits of value with the first suffix that keeps it under 1,000. */
+/* Three digits of value with the first suffix that keeps it under 1,000. 812 -> "812", 34149 ->
+ * "34.1k", 1200000 -> "1.2M", 0.5 -> "0.50". The limits are those at which printf would round up
+ * to another digit: 99.95 with one place is "100.0". */
 static et_format scaled(double value, const char *const *suffixes, int count)
 {
     et_format out;
+    et_assert(count > 0);
     int i = 0;
     while (i + 1 < count && fabs(value) >= 999.5) {
         value /= 1000;
@@ -41,6 +50,7 @@ static et_format scaled(double value, const char *const *suffixes, int count)
     return out;
 }
 
+/* "-" for what is not known and for what no suffix reaches. */
 et_format et_format_rate(double per_second)
 {
     static const char *const suffixes[] = { "", "k", "M", "G", "T" };
@@ -49,12 +59,15 @@ et_format et_format_rate(double per_second)
     return scaled(per_second, suffixes, 5);
 }
 
+/* Powers of 1000, as disks are sold and df -H counts. */
 et_format et_format_bytes(uint64_t bytes)
 {
     static const char *const suffixes[] = { " B", " kB", " MB", " GB", " TB", " PB", " EB" };
     return scaled((double)bytes, suffixes, 7);
 }
 
+/* 7 -> "0:07", 3724 -> "1:02:04", 274200 -> "3d 04:10". Below zero is 0: an estimate that has
+ * run out. */
 et_format et_format_duration(double seconds)
 {
     et_format out = { "-:--" };
@@ -71,6 +84,8 @@ et_format et_format_duration(double seconds)
     return out;
 }
 
+/* Large numbers are read by their commas, small ones by four digits; %g takes an exponent below
+ * 0.0001. */
 et_format et_format_value(double value)
 {
     et_format out;

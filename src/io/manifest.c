@@ -1,3 +1,28 @@
+/* checkpoint.json, as it is written (the checksum is over the text with zeros in its place):
+ *
+ *   {
+ *     "format": "etude-checkpoints-1",
+ *     "checksum": "5f0c...",
+ *     "best": {"step": 1800, "value": 31.2},                  only where one is known
+ *     "checkpoints": [
+ *       {"step": 1000, "file": "ckpt-1000.safetensors", "bytes": 812, "checksum": "ab..",
+ * "time": 1.7e9},
+ *       {"step": 2000, ..., "passing": true}
+ *     ],
+ *     "leaving": ["ckpt-500.safetensors"]
+ *   }
+ *
+ * Deleting in two steps: a name goes from "checkpoints" to "leaving" and the manifest is
+ * replaced; then the file is deleted. A kill between the two leaves a name under "leaving",
+ * which the next load deletes. Names under "leaving" are dropped from memory when their files
+ * are gone, and from the disk with the next commit.
+ *
+ * Invariants:
+ *   (1) steps ascend;
+ *   (2) names are plain names in the directory: nothing that a manifest holds, however it came
+ *       to be, makes us delete a file elsewhere;
+ *   (3) nothing is deleted unless the newest entry's file is there with its length;
+ *   (4) what cannot be deleted is logged, kept under "leaving" and never an error. */
 #include "io/manifest.h"
 
 #include <dirent.h>
@@ -19,11 +44,13 @@
 #include "base/strbuf.h"
 #include "io/checksum.h"
 
+/* Another layout gets another number; what does not read it calls the file damaged and rebuilds. */
 #define FORMAT   "etude-checkpoints-1"
 #define SUFFIX   ".safetensors"
 #define TEXT_MAX (1 << 20) /* bytes of a manifest; one of 1,000 entries has 200 kB */
 
-/* A name in the directory: nothing that leads out of it, nothing that upsets a terminal. */
+/* A name in the directory: nothing that leads out of it, nothing that upsets a terminal. A
+ * leading dot would be "." or ".." or hidden. */
 static bool name_is_sound(const char *name)
 {
     const size_t length = strlen(name);
@@ -36,6 +63,7 @@ static bool name_is_sound(const char *name)
     return true;
 }
 
+/* Invariant (1); strictly, so that a step is one file. */
 static bool steps_ascend(const et_manifest *manifest)
 {
     for (size_t i = 1; i < manifest->count; i++) {
@@ -47,7 +75,8 @@ static bool steps_ascend(const et_manifest *manifest)
 
 /* Memory ------------------------------------------------------------------------------ */
 
-/* Room for one more of size bytes each. */
+/* Room for one more of size bytes each. array: the address of the pointer to the list, copied by
+ * memcpy since lists have different types. */
 static int reserve(void *array, size_t count, size_t *capacity, size_t size, et_error *error)
 {
     void *old;
@@ -63,6 +92,7 @@ static int reserve(void *array, size_t count, size_t *capacity, size_t size, et_
     return ET_OK;
 }
 
+/* The entry is copied. On failure the list is as before. */
 static int append_entry(et_manifest *manifest, const et_manifest_entry *entry, et_error *error)
 {
     const int status = reserve(&manifest->entries, manifest->count, &manifest->capacity,
@@ -72,8 +102,10 @@ static int append_entry(et_manifest *manifest, const et_manifest_entry *entry, e
     return status;
 }
 
+/* file is a sound name, so it fits. */
 static int append_leaving(et_manifest *manifest, const char *file, et_error *error)
 {
+    et_assert(name_is_sound(file));
     const int status = reserve(&manifest->leaving, manifest->leaving_count,
                                &manifest->leaving_capacity, sizeof *manifest->leaving, error);
     if (!status)
@@ -90,6 +122,7 @@ void et_manifest_release(et_manifest *manifest)
 
 /* Changing ---------------------------------------------------------------------------- */
 
+/* Whether an entry has this file: then it must not be deleted, whatever "leaving" says. */
 static bool is_listed(const et_manifest *manifest, const char *file)
 {
     for (size_t i = 0; i < manifest->count; i++) {
@@ -99,10 +132,14 @@ static bool is_listed(const et_manifest *manifest, const char *file)
     return false;
 }
 
+/* 1000 2000 3000 plus 2000 -> 1000 2000: a run that went back to 1000 has written 2000 again,
+ * and 3000 belongs to a past that is given up. */
 int et_manifest_add(et_manifest *manifest, const et_manifest_entry *entry, et_error *error)
 {
+    et_assert(entry->step >= 0);
     et_assert(name_is_sound(entry->file));
     int status = ET_OK;
+    /* From the newest back: whatever is of this step or later. */
     while (manifest->count > 0 && !status &&
            manifest->entries[manifest->count - 1].step >= entry->step) {
         status = append_leaving(manifest, manifest->entries[manifest->count - 1].file, error);
@@ -115,6 +152,7 @@ int et_manifest_add(et_manifest *manifest, const et_manifest_entry *entry, et_er
     return status;
 }
 
+/* The name is noted first: without memory for it nothing has changed. */
 int et_manifest_remove(et_manifest *manifest, size_t index, et_error *error)
 {
     et_assert(index + 1 < manifest->count);
@@ -129,6 +167,7 @@ int et_manifest_remove(et_manifest *manifest, size_t index, et_error *error)
 
 /* Deleting ---------------------------------------------------------------------------- */
 
+/* A file that is not there has been removed. */
 static int remove_file(const char *directory, const char *file)
 {
     char *path = et_path_join(directory, file);
@@ -141,6 +180,8 @@ static int remove_file(const char *directory, const char *file)
     return status;
 }
 
+/* By length only: its checksum was computed as it was written, and reading all of it before
+ * every deletion would double a save's work. */
 static bool newest_is_there(const et_manifest *manifest, const char *directory)
 {
     if (manifest->count == 0)
@@ -148,6 +189,7 @@ static bool newest_is_there(const et_manifest *manifest, const char *directory)
     const et_manifest_entry *newest = &manifest->entries[manifest->count - 1];
     char *path = et_path_join(directory, newest->file);
     struct stat info;
+    /* Without memory for the path the answer is no, which deletes nothing. */
     const bool there = path != NULL && stat(path, &info) == 0 && S_ISREG(info.st_mode) &&
                        (uint64_t)info.st_size == newest->bytes;
     if (path != NULL && !there)
@@ -156,7 +198,8 @@ static bool newest_is_there(const et_manifest *manifest, const char *directory)
     return there;
 }
 
-/* Deletes what leaves and forgets what is gone. */
+/* Deletes what leaves and forgets what is gone. Names that stay are moved to the front of the
+ * list. */
 static void delete_leaving(et_manifest *manifest, const char *directory)
 {
     if (manifest->leaving_count == 0 || !newest_is_there(manifest, directory))
@@ -166,15 +209,18 @@ static void delete_leaving(et_manifest *manifest, const char *directory)
         /* A step that was saved again has its old name back. */
         if (is_listed(manifest, manifest->leaving[i]))
             continue;
+        /* What could not be deleted moves to the front of the list, in its order. */
         if (remove_file(directory, manifest->leaving[i]) && kept++ != i)
             memcpy(manifest->leaving[kept - 1], manifest->leaving[i], sizeof manifest->leaving[i]);
     }
     manifest->leaving_count = kept;
 }
 
-/* The process number at the end of "*.tmp.PID"; 0: not such a name. */
+/* The process number at the end of "*.tmp.PID"; 0: not such a name. "ckpt-5.safetensors.tmp.123"
+ * -> 123. */
 static pid_t temporary_owner(const char *name)
 {
+    /* et_file_writer's temporary names: "<name>.tmp.<process>". */
     static const char mark[] = ".tmp.";
     const char *at = strstr(name, mark);
     if (at == NULL || at == name)
@@ -185,6 +231,8 @@ static pid_t temporary_owner(const char *name)
     return errno || *end != '\0' || number <= 0 || number > INT32_MAX ? 0 : (pid_t)number;
 }
 
+/* kill(pid, 0) sends nothing and says whether there is such a process; without permission there
+ * is one. */
 void et_manifest_sweep(const char *directory)
 {
     DIR *stream = opendir(directory);
@@ -201,6 +249,7 @@ void et_manifest_sweep(const char *directory)
 
 /* Writing ----------------------------------------------------------------------------- */
 
+/* Checksums in digits: 64 bits are more than a JSON reader's double holds. */
 static void put_entry(et_value *list, const et_manifest_entry *entry)
 {
     et_value *dict = et_value_add_dict(list);
@@ -213,11 +262,13 @@ static void put_entry(et_value *list, const et_manifest_entry *entry)
         et_value_set_bool(dict, "passing", true);
 }
 
-/* The manifest as values, with zeros for its checksum. */
+/* The manifest as values, with zeros for its checksum. Failures of memory show in
+ * et_value_failed, once, when all is there. */
 static et_value *to_values(const et_manifest *manifest, et_arena *arena)
 {
     et_value *root = et_value_dict(arena);
     et_value_set_string(root, "format", FORMAT);
+    /* Before any other checksum: print_sealed looks for the first zeros. */
     et_value_set_string(root, "checksum", et_checksum_print(0).digits);
     if (manifest->has_best) {
         et_assert(isfinite(manifest->best_value));
@@ -230,6 +281,7 @@ static et_value *to_values(const et_manifest *manifest, et_arena *arena)
         put_entry(list, &manifest->entries[i]);
     et_value *leaving = et_value_set_list(root, "leaving");
     for (size_t i = 0; i < manifest->leaving_count; i++) {
+        /* A step that was saved again is listed and stays. */
         if (!is_listed(manifest, manifest->leaving[i]))
             et_value_add_string(leaving, manifest->leaving[i]);
     }
@@ -251,6 +303,7 @@ static int print_sealed(et_strbuf *out, const et_value *root, et_error *error)
     return ET_OK;
 }
 
+/* Replaced as a whole: et_file_write goes by a temporary name and rename. */
 static int save(const et_manifest *manifest, const char *directory, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
@@ -267,6 +320,7 @@ static int save(const et_manifest *manifest, const char *directory, et_error *er
     return status;
 }
 
+/* Only what is durable is followed by deletions. */
 int et_manifest_commit(et_manifest *manifest, const char *directory, et_error *error)
 {
     et_assert(steps_ascend(manifest));
@@ -278,6 +332,7 @@ int et_manifest_commit(et_manifest *manifest, const char *directory, et_error *e
 
 /* Reading ----------------------------------------------------------------------------- */
 
+/* From a file, so an error and not an assert. */
 static int read_name(char out[ET_MANIFEST_FILE_MAX + 1], const char *name, et_error *error)
 {
     if (!name_is_sound(name))
@@ -286,6 +341,7 @@ static int read_name(char out[ET_MANIFEST_FILE_MAX + 1], const char *name, et_er
     return ET_OK;
 }
 
+/* passing is optional: it is written for those entries only. */
 static int read_entry(et_manifest_entry *out, const et_value *dict, et_error *error)
 {
     int64_t bytes = 0;
@@ -311,6 +367,7 @@ static int read_entry(et_manifest_entry *out, const et_value *dict, et_error *er
     return read_name(out->file, file, error);
 }
 
+/* Each is checked by itself, then their order. */
 static int read_entries(et_manifest *manifest, const et_value *list, et_error *error)
 {
     if (list == NULL || list->kind != ET_VALUE_LIST)
@@ -328,6 +385,7 @@ static int read_entries(et_manifest *manifest, const et_value *list, et_error *e
     return ET_OK;
 }
 
+/* A missing list is an empty one. */
 static int read_leaving(et_manifest *manifest, const et_value *list, et_error *error)
 {
     for (const et_value *v = list ? list->first : NULL; v != NULL; v = v->next) {
@@ -353,7 +411,8 @@ static int read_best(et_manifest *manifest, const et_value *best, et_error *erro
     return status ? status : et_value_read_float(best, "value", &manifest->best_value, error);
 }
 
-/* Sets the digits in text to zeros on the way. */
+/* Sets the digits in text to zeros on the way. The first place in the text that has these digits
+ * is the checksum's own, since it is printed before any other. */
 static int check_checksum(const et_value *root, char *text, size_t length, et_error *error)
 {
     const char *said;
@@ -364,6 +423,7 @@ static int check_checksum(const et_value *root, char *text, size_t length, et_er
     char *digits = strstr(text, said);
     if (digits == NULL || !et_checksum_parse(&number, said))
         return et_fail(error, ET_EFORMAT, "its checksum has not 16 hexadecimal digits");
+    /* As the text was when its checksum was made. */
     memcpy(digits, et_checksum_print(0).digits, ET_CHECKSUM_DIGITS);
     const uint64_t found = et_checksum(text, length);
     if (found != number)
@@ -372,6 +432,7 @@ static int check_checksum(const et_value *root, char *text, size_t length, et_er
     return ET_OK;
 }
 
+/* The checksum is right by now: what fails here was written by another version, or made by hand. */
 static int read_root(et_manifest *manifest, const et_value *root, et_error *error)
 {
     const char *format;
@@ -385,6 +446,7 @@ static int read_root(et_manifest *manifest, const et_value *root, et_error *erro
     return status ? status : read_best(manifest, et_value_get(root, "best"), error);
 }
 
+/* All of it is parsed before any of it is used. */
 static int read_file(et_manifest *manifest, const char *path, et_error *error)
 {
     char *text;
@@ -407,6 +469,7 @@ static int read_file(et_manifest *manifest, const char *path, et_error *error)
     return status;
 }
 
+/* On failure out is empty, as for a directory that has none. */
 int et_manifest_load(et_manifest *out, const char *directory, et_error *error)
 {
     *out = (et_manifest){ 0 };
@@ -425,7 +488,8 @@ int et_manifest_load(et_manifest *out, const char *directory, et_error *error)
 
 /* Rebuilding -------------------------------------------------------------------------- */
 
-/* The step in "<prefix><step>.safetensors"; -1: not such a name. */
+/* The step in "<prefix><step>.safetensors"; -1: not such a name. "ckpt-0100.safetensors" is step
+ * 100 as well; if both are there, rebuild complains. */
 static int64_t step_of(const char *name, const char *prefix)
 {
     const size_t length = strlen(prefix);
@@ -437,6 +501,7 @@ static int64_t step_of(const char *name, const char *prefix)
     return errno || strcmp(end, SUFFIX) != 0 || !name_is_sound(name) ? -1 : step;
 }
 
+/* The time is the file's own. The checksum 0 says that it is not known. */
 static int entry_of(et_manifest_entry *out, const char *directory, const char *name, int64_t step,
                     et_error *error)
 {
@@ -455,12 +520,14 @@ static int entry_of(et_manifest_entry *out, const char *directory, const char *n
     return status;
 }
 
+/* For qsort; equal steps are found after it. */
 static int by_step(const void *left, const void *right)
 {
     const et_manifest_entry *a = left, *b = right;
     return a->step < b->step ? -1 : a->step > b->step;
 }
 
+/* Files are not opened: whoever restores finds out which are sound. */
 int et_manifest_rebuild(et_manifest *out, const char *directory, const char *prefix,
                         et_error *error)
 {
@@ -471,6 +538,7 @@ int et_manifest_rebuild(et_manifest *out, const char *directory, const char *pre
     int status = ET_OK;
     for (const struct dirent *item; !status && (item = readdir(stream)) != NULL;) {
         et_manifest_entry entry;
+        /* Anything else that lies in the directory is not ours to judge. */
         const int64_t step = step_of(item->d_name, prefix);
         if (step < 0)
             continue;

@@ -38,8 +38,8 @@ typedef struct et_manifest_entry {
 } et_manifest_entry;
 
 typedef struct et_manifest {
-    et_manifest_entry *entries; /* newest last; steps ascend */
-    size_t count, capacity;
+    et_manifest_entry *entries;                /* newest last; steps ascend */
+    size_t count, capacity;                    /* of entries: in use, and room for */
     char (*leaving)[ET_MANIFEST_FILE_MAX + 1]; /* files to delete after the next commit */
     size_t leaving_count, leaving_capacity;
     bool has_best;

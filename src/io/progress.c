@@ -1,3 +1,20 @@
+/* One line of text, drawn over itself. Everything that can be computed without a terminal is in
+ * et_progress_line, which tests call; what is around it decides when, on what, and in which
+ * characters.
+ *
+ * A line gives way from the right: parts (time left first, then epoch, rate, fields) are dropped
+ * until the rest fits; then what is free is the bar's, BAR_WIDTH at most; below BAR_WIDTH_MIN
+ * there is none.
+ *
+ *   step  1,840/6,000 ━━━━━━━━━╸           31%  loss 3.127  34.1k tok/s  2:04 left
+ *
+ * Invariants:
+ *   (1) every change of the screen is one write: "\r", the line, "erase the rest";
+ *   (2) while drawn, the cursor stands behind the bar in the last line, and whatever else is
+ *       written first erases it;
+ *   (3) all of the struct is behind the lock.
+ *
+ * A signal handler may not call any of this: the lock may be held by the thread it interrupts. */
 #include "io/progress.h"
 
 #include <math.h>
@@ -22,23 +39,24 @@
 #define ERASE_REST      "\033[K"
 
 struct et_progress {
-    pthread_mutex_t lock;
-    int fd;
-    et_progress_mode mode; /* never AUTO */
-    bool color, ascii;
-    double plain_interval;
+    pthread_mutex_t lock;    /* of everything below */
+    int fd;                  /* borrowed; -1: nothing is written */
+    et_progress_mode mode;   /* never AUTO */
+    bool color, ascii;       /* as in et_progress_style */
+    double plain_interval;   /* seconds between lines where there is no bar */
     et_progress_state state; /* the last one told */
-    et_progress_field fields[ET_PROGRESS_FIELDS_MAX];
-    bool started; /* there is a state */
-    bool drawn;   /* a bar stands in the terminal's last line */
-    int64_t first_step, drawn_step;
-    double first_time, drawn_time; /* monotonic */
-    et_strbuf line;                /* what is about to be written */
+    et_progress_field fields[ET_PROGRESS_FIELDS_MAX]; /* copies, which state points to */
+    bool started;                                     /* there is a state */
+    bool drawn;                                       /* a bar stands in the terminal's last line */
+    int64_t first_step, drawn_step; /* of the first update, and of the last line */
+    double first_time, drawn_time;  /* monotonic */
+    et_strbuf line;                 /* what is about to be written */
 };
 
 /* The line ---------------------------------------------------------------------------- */
 
-/* Columns of UTF-8 text: all characters but continuation bytes, each one column wide. */
+/* Columns of UTF-8 text: all characters but continuation bytes, each one column wide. Names of
+ * fields and units are ours; none is of wide or combining characters. */
 static int columns(const char *text)
 {
     int count = 0;
@@ -47,9 +65,11 @@ static int columns(const char *text)
     return count;
 }
 
-/* width columns; half columns are drawn in UTF-8. */
+/* width columns; half columns are drawn in UTF-8. The part that is not done is spaces, so that
+ * the bar's length does not depend on the fraction. */
 static void append_bar(et_strbuf *out, double fraction, int width, et_progress_style style)
 {
+    et_assert(fraction >= 0 && fraction <= 1 && width > 0);
     const int halves = (int)(fraction * 2 * width);
     const char *full = style.ascii ? "=" : "\u2501", *half = style.ascii ? ">" : "\u2578";
     et_strbuf_append(out, style.color ? "\033[36m" : "");
@@ -69,9 +89,11 @@ static void append_steps(et_strbuf *out, const et_progress_state *state)
         et_strbuf_printf(out, "step  %s", et_format_count(state->step).text);
 }
 
+/* Fields, rate, epoch, time left. */
 enum { PARTS_MAX = ET_PROGRESS_FIELDS_MAX + 3 };
 
-/* What stands right of the bar, each part with two spaces before it. Returns how many. */
+/* What stands right of the bar, each part with two spaces before it. Returns how many. 64 bytes
+ * are enough: names are cut at 20, numbers have fewer than 40. */
 static int make_parts(char parts[PARTS_MAX][64], const et_progress_state *state)
 {
     int count = 0;
@@ -88,6 +110,7 @@ static int make_parts(char parts[PARTS_MAX][64], const et_progress_state *state)
     return count;
 }
 
+/* width 0 leaves everything in and draws no bar, as in a log file. */
 void et_progress_line(et_strbuf *out, const et_progress_state *state, et_progress_style style)
 {
     et_assert(state->field_count <= ET_PROGRESS_FIELDS_MAX);
@@ -99,10 +122,12 @@ void et_progress_line(et_strbuf *out, const et_progress_state *state, et_progres
     int used = (int)(out->length - start) + percent;
     for (int i = 0; i < count; i++)
         used += columns(parts[i]);
+    /* The last part goes first, until the rest fits or nothing but the step is left. */
     while (style.width > 0 && used > style.width && count > 0)
         used -= columns(parts[--count]);
     if (state->steps > 0) {
         const double fraction = fmin(1.0, (double)state->step / (double)state->steps);
+        /* One column is the space before it. */
         int bar = style.width - used - 1;
         bar = bar > BAR_WIDTH ? BAR_WIDTH : bar;
         if (bar >= BAR_WIDTH_MIN) {
@@ -117,12 +142,14 @@ void et_progress_line(et_strbuf *out, const et_progress_state *state, et_progres
 
 /* The terminal ------------------------------------------------------------------------ */
 
+/* An empty variable counts as none: https://no-color.org has it so. */
 static bool has_value(const char *variable)
 {
     const char *value = getenv(variable);
     return value != NULL && *value != '\0';
 }
 
+/* Terminals that do not know "\r" and ERASE_REST, such as editors' shells, say so. */
 static bool is_dumb(void)
 {
     const char *terminal = getenv("TERM");
@@ -142,7 +169,7 @@ static bool is_utf8(void)
     return false;
 }
 
-/* One column stays free, so that no terminal wraps. */
+/* One column stays free, so that no terminal wraps. Asked at every drawing: windows change. */
 static int line_width(int fd)
 {
     struct winsize size;
@@ -150,16 +177,20 @@ static int line_width(int fd)
     return (known ? size.ws_col : DEFAULT_COLUMNS) - 1;
 }
 
-/* One call of write for one change of the screen: nothing comes between its parts. */
+/* One call of write for one change of the screen: nothing comes between its parts. A failed
+ * write is not told to anyone. A line for which there was no memory is not shown. */
 static void put(et_progress *progress)
 {
     if (progress->fd >= 0 && !progress->line.failed && progress->line.length > 0)
         et_fd_write(progress->fd, progress->line.data, progress->line.length, "progress", NULL);
+    /* A buffer that failed once stays failed; released, it can be tried again with the next
+     * line. */
     if (progress->line.failed)
         et_strbuf_release(&progress->line);
     et_strbuf_reset(&progress->line);
 }
 
+/* Over the old one: shorter lines leave nothing of it behind. */
 static void append_bar_line(et_progress *progress)
 {
     et_strbuf_append_char(&progress->line, '\r');
@@ -169,6 +200,7 @@ static void append_bar_line(et_progress *progress)
     progress->drawn = true;
 }
 
+/* A plain line has no bar and no colour and ends in a line end. */
 static void draw(et_progress *progress, double now)
 {
     if (progress->mode == ET_PROGRESS_BAR) {
@@ -185,6 +217,7 @@ static void draw(et_progress *progress, double now)
 
 /* What callers see -------------------------------------------------------------------- */
 
+/* The environment is read here, once; the window's width at each drawing. */
 int et_progress_open(et_progress **out, const et_progress_options *options, et_error *error)
 {
     *out = NULL;
@@ -196,6 +229,7 @@ int et_progress_open(et_progress **out, const et_progress_options *options, et_e
         return et_fail(error, ET_EFAIL, "progress: no lock is left");
     }
     progress->fd = options->fd;
+    /* The mode is settled here: what the descriptor is does not change later. */
     progress->mode = options->mode;
     if (progress->mode == ET_PROGRESS_AUTO)
         progress->mode = options->fd >= 0 && isatty(options->fd) && !is_dumb() ? ET_PROGRESS_BAR
@@ -207,7 +241,8 @@ int et_progress_open(et_progress **out, const et_progress_options *options, et_e
     return ET_OK;
 }
 
-/* Steps since the first update at their mean speed. */
+/* Steps since the first update at their mean speed. The mean since the first update, and not the
+ * last seconds' speed: it moves less, and validations that come again and again are in it. */
 static double estimate_left(const et_progress *progress, double now)
 {
     const et_progress_state *state = &progress->state;
@@ -217,6 +252,7 @@ static double estimate_left(const et_progress *progress, double now)
     return (now - progress->first_time) / done * (double)(state->steps - state->step);
 }
 
+/* The caller's fields live only as long as the call, so they are copied. */
 static void keep_state(et_progress *progress, const et_progress_state *state, double now)
 {
     et_assert(state->field_count <= ET_PROGRESS_FIELDS_MAX);
@@ -234,19 +270,23 @@ static void keep_state(et_progress *progress, const et_progress_state *state, do
         progress->state.seconds_left = estimate_left(progress, now);
 }
 
+/* The last step is shown whenever it comes, once. */
 void et_progress_update(et_progress *progress, const et_progress_state *state)
 {
     pthread_mutex_lock(&progress->lock);
+    et_assert(state->step >= 0);
     const double now = et_clock_monotonic();
     keep_state(progress, state, now);
     const double interval =
         progress->mode == ET_PROGRESS_BAR ? REDRAW_INTERVAL : progress->plain_interval;
+    /* 100 % is shown although the line before it was a moment ago. */
     const bool last = state->step == state->steps && progress->drawn_step != state->step;
     if (progress->mode != ET_PROGRESS_QUIET && (last || now - progress->drawn_time >= interval))
         draw(progress, now);
     pthread_mutex_unlock(&progress->lock);
 }
 
+/* Erases the bar, writes the text in its place and the bar below it, in one write. */
 void et_progress_message(et_progress *progress, const char *text)
 {
     pthread_mutex_lock(&progress->lock);
@@ -260,6 +300,7 @@ void et_progress_message(et_progress *progress, const char *text)
     pthread_mutex_unlock(&progress->lock);
 }
 
+/* Without a bar there is nothing to take away: plain lines end in line ends. */
 void et_progress_finish(et_progress *progress, bool keep)
 {
     pthread_mutex_lock(&progress->lock);
@@ -276,6 +317,7 @@ void et_progress_finish(et_progress *progress, bool keep)
     pthread_mutex_unlock(&progress->lock);
 }
 
+/* The descriptor stays open: it is the caller's. */
 void et_progress_close(et_progress *progress)
 {
     if (progress == NULL)

@@ -1,3 +1,13 @@
+/* Framing after tensorflow/core/lib/io/record_writer.cc. A reader of a file that is being
+ * written, or was left by a kill, must tell an end from damage:
+ *
+ *   no bytes left                                end
+ *   fewer than a head, or all zeros to the end   torn: stops before it
+ *   the length's crc is wrong                    damage
+ *   length beyond the end of the file            torn
+ *   the data's crc is wrong                      damage
+ *
+ * The length has a crc of its own for that: a flipped bit in it must not look like a torn tail. */
 #include "io/record.h"
 
 #include <string.h>
@@ -11,6 +21,7 @@
 enum { HEAD = 12, TAIL = 4 };
 _Static_assert(HEAD + TAIL == ET_RECORD_OVERHEAD, "the overhead is head and tail");
 
+/* An unsigned number of count bytes, the lowest first, at any address. */
 static uint64_t get_little(const unsigned char *bytes, int count)
 {
     uint64_t value = 0;
@@ -25,6 +36,7 @@ static void put_little(unsigned char *bytes, int count, uint64_t value)
         bytes[i] = (unsigned char)(value >> (8 * i));
 }
 
+/* crc32c.h says why it is masked. */
 static uint32_t masked_crc(const void *bytes, size_t length)
 {
     return et_crc32c_mask(et_crc32c(bytes, length));
@@ -32,6 +44,7 @@ static uint32_t masked_crc(const void *bytes, size_t length)
 
 /* Reading --------------------------------------------------------------------------------- */
 
+/* An empty file has no records and is no error. */
 int et_record_reader_open(et_record_reader *reader, const char *path, et_error *error)
 {
     *reader = (et_record_reader){ 0 };
@@ -56,6 +69,7 @@ static bool only_zeros(const unsigned char *bytes, size_t length)
     return true;
 }
 
+/* With the byte where the record begins, for whoever cuts it out by hand. */
 static int damaged(const et_record_reader *reader, const char *what, et_error *error)
 {
     return et_fail(error, ET_EFORMAT,
@@ -64,15 +78,18 @@ static int damaged(const et_record_reader *reader, const char *what, et_error *e
                    reader->path, what, et_format_count((int64_t)reader->offset).text);
 }
 
+/* offset moves behind the record only when all of it is right. */
 int et_record_read(et_record_reader *reader, const void **bytes, size_t *length, et_error *error)
 {
     et_assert(reader->offset <= reader->mapping.length);
+    /* offset never passes the end: a record's length was compared with what is left. */
     const size_t left = reader->mapping.length - reader->offset;
     *bytes = NULL;
     *length = 0;
     if (left == 0)
         return ET_OK;
     const unsigned char *record = (const unsigned char *)reader->mapping.data + reader->offset;
+    /* Before any checksum: of zeros, length 0 has a crc that is not 0. */
     reader->torn = left < HEAD || only_zeros(record, left);
     if (reader->torn)
         return ET_OK;
@@ -90,6 +107,7 @@ int et_record_read(et_record_reader *reader, const void **bytes, size_t *length,
     return ET_OK;
 }
 
+/* What read gave is invalid from here on. */
 void et_record_reader_close(et_record_reader *reader)
 {
     et_mapping_close(&reader->mapping);
@@ -99,7 +117,8 @@ void et_record_reader_close(et_record_reader *reader)
 
 /* Writing --------------------------------------------------------------------------------- */
 
-/* Where the last whole record of a file ends. */
+/* Where the last whole record of a file ends. Reads the file to its end; only a file that is
+ * shorter than it should be, or has no known offset, is. */
 static int whole_length(uint64_t *out, const char *path, et_error *error)
 {
     et_record_reader reader;
@@ -116,6 +135,7 @@ static int whole_length(uint64_t *out, const char *path, et_error *error)
     return status;
 }
 
+/* The buffer's memory is kept from record to record. */
 int et_record_writer_open(et_record_writer *writer, const char *path, int64_t offset,
                           et_error *error)
 {
@@ -123,8 +143,10 @@ int et_record_writer_open(et_record_writer *writer, const char *path, int64_t of
     return et_append_open(&writer->file, path, offset, whole_length, error);
 }
 
+/* bytes may be NULL if length is 0: an empty record. */
 int et_record_write(et_record_writer *writer, const void *bytes, size_t length, et_error *error)
 {
+    et_assert(bytes || length == 0);
     unsigned char head[HEAD], tail[TAIL];
     put_little(head, 8, length);
     put_little(head + 8, 4, masked_crc(head, 8));

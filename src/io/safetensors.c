@@ -9,7 +9,19 @@
  *  (7) sorted by begin, each tensor begins where the one before ends, the first at 0
  *  (8) the last one ends where the file does
  *  (9) a sealed file has a checksum for each tensor and no other, and tensors are aligned
- * Nothing is allocated from a number in the file; the header's own size bounds all memory. */
+ * Nothing is allocated from a number in the file; the header's own size bounds all memory.
+ *
+ * Example of a header, sealed, with one tensor of 2 by 3 float32 (spaces pad it to 64):
+ *   {"__metadata__":{"format":"etude-1","header_checksum":"4fbd...","checksum/w":"0c91..."},
+ *    "w":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}}
+ *
+ * Why a mapping and not reads: a restore copies each tensor once, from the page cache to where
+ * it belongs, and a command that wants one tensor of a large file touches no other. The price is
+ * that a file which is cut short while it is mapped kills the reader; files of ours are only
+ * ever replaced by rename.
+ *
+ * The parsed header lives in an arena of the file: names and metadata that callers get point
+ * into it and die with close. */
 #include "io/safetensors.h"
 
 #include <stdlib.h>
@@ -25,18 +37,22 @@
 #include "io/format.h"
 #include "io/safetensors_seal.h"
 
+/* Everything is filled in the order of the rules; what has not been reached is zero, which close
+ * takes. */
 struct et_safetensors {
-    char *path;
-    et_mapping mapping;
+    char *path;                     /* owned; for messages */
+    et_mapping mapping;             /* the whole file, read-only */
     et_arena arena;                 /* parsed header, tensors */
     const et_value *metadata;       /* NULL: none */
     et_safetensors_tensor *tensors; /* in the order of the data */
-    size_t count;
-    et_map names;           /* to index in tensors */
-    uint64_t data_position; /* of the data in the file */
-    bool sealed;
+    size_t count;                   /* of tensors */
+    et_map names;                   /* to index in tensors */
+    uint64_t data_position;         /* of the data in the file */
+    bool sealed; /* it begins with the seal, and the header's checksum is right */
 };
 
+/* name: of the tensor it is about, or NULL. A file of another kind and a damaged one look alike,
+ * so the message says both. */
 static int bad_header(const et_safetensors *file, const char *name, const char *what,
                       et_error *error)
 {
@@ -47,12 +63,13 @@ static int bad_header(const et_safetensors *file, const char *name, const char *
                          file->path, name, what);
 }
 
-/* (1) */
+/*   (1) Byte by byte, so that it is little-endian on any machine. */
 static int read_length(et_safetensors *file, et_error *error)
 {
     const unsigned char *bytes = file->mapping.data;
     if (file->mapping.length < ET_SAFETENSORS_PREFIX)
         return bad_header(file, NULL, "shorter than 8 bytes", error);
+    /* The first eight bytes, the lowest first. */
     uint64_t length = 0;
     for (int i = 0; i < ET_SAFETENSORS_PREFIX; i++)
         length |= (uint64_t)bytes[i] << (8 * i);
@@ -64,7 +81,8 @@ static int read_length(et_safetensors *file, et_error *error)
     return ET_OK;
 }
 
-/* (2) */
+/*   (2) Before the header is parsed: a flipped bit is reported as one, not as the syntax error
+ *       it made. What the file says is printed only where it is printable. */
 static int check_seal(et_safetensors *file, et_error *error)
 {
     const char *head = file->mapping.data;
@@ -79,6 +97,7 @@ static int check_seal(et_safetensors *file, et_error *error)
     const size_t position = et_safetensors_seal_position();
     if (memcmp(text.digits, head + position, ET_CHECKSUM_DIGITS) == 0)
         return ET_OK;
+    /* What the file says may be any bytes by now, also such as a terminal would act on. */
     et_checksum_text said = { "" };
     for (int i = 0; i < ET_CHECKSUM_DIGITS; i++) {
         const char c = head[position + (size_t)i];
@@ -90,11 +109,13 @@ static int check_seal(et_safetensors *file, et_error *error)
                    et_format_count((int64_t)file->data_position - 1).text);
 }
 
-/* (3) */
+/*   (3) Trailing spaces are the padding; the parser itself refuses a key that comes twice. */
 static int parse_header(const et_value **out, et_safetensors *file, et_error *error)
 {
     const char *text = (const char *)file->mapping.data + ET_SAFETENSORS_PREFIX;
     size_t length = file->data_position - ET_SAFETENSORS_PREFIX;
+    /* The parser wants the object alone. A header that does not begin with its bracket has
+     * leading spaces, which the format does not allow. */
     while (length > 0 && text[length - 1] == ' ')
         length--;
     if (length < 2 || text[0] != '{' || text[length - 1] != '}')
@@ -105,7 +126,7 @@ static int parse_header(const et_value **out, et_safetensors *file, et_error *er
     return status ? et_fail_while(error, status, "%s: damaged", file->path) : status;
 }
 
-/* (4) */
+/*   (4) Kept as it is: checksums are looked up in it, and callers' keys. */
 static int check_metadata(et_safetensors *file, const et_value *metadata, et_error *error)
 {
     if (metadata->kind != ET_VALUE_DICT)
@@ -119,14 +140,17 @@ static int check_metadata(et_safetensors *file, const et_value *metadata, et_err
     return ET_OK;
 }
 
+/* Types of the public format that we have not get their own message and its cure. */
 static int read_dtype(et_safetensors_tensor *tensor, const et_safetensors *file,
                       const et_value *value, et_error *error)
 {
+    /* Every other type that the public reader knows (safetensors/src/tensor.rs, enum Dtype). */
     static const char *const others[] = { "BOOL",    "F4",      "F6_E2M3", "F6_E3M2", "U8",  "I8",
                                           "F8_E5M2", "F8_E4M3", "F8_E8M0", "I16",     "U16", "F16",
                                           "U32",     "C64",     "F64",     "I64",     "U64" };
     if (value == NULL || value->kind != ET_VALUE_STRING)
         return bad_header(file, tensor->name, "dtype is not a string", error);
+    /* The three types that our tensors have. */
     for (et_dtype d = 0; d < ET_DTYPE_COUNT; d++) {
         if (strcmp(value->string, et_safetensors_dtype_name(d)) == 0) {
             tensor->dtype = d;
@@ -142,11 +166,13 @@ static int read_dtype(et_safetensors_tensor *tensor, const et_safetensors *file,
     return bad_header(file, tensor->name, "unknown dtype", error);
 }
 
+/* Sizes may be 0: an empty tensor. The product is checked with the offsets. */
 static int read_shape(et_safetensors_tensor *tensor, const et_safetensors *file,
                       const et_value *value, et_error *error)
 {
     if (value == NULL || value->kind != ET_VALUE_LIST)
         return bad_header(file, tensor->name, "shape is not a list", error);
+    /* The public format has no limit of dimensions, et_shape has. */
     if (value->count > ET_RANK_MAX)
         return et_fail(error, ET_EFORMAT, "%s: %s: %zu dimensions are not supported, %d are",
                        file->path, tensor->name, value->count, ET_RANK_MAX);
@@ -158,7 +184,7 @@ static int read_shape(et_safetensors_tensor *tensor, const et_safetensors *file,
     return ET_OK;
 }
 
-/* (6); position is relative to the data for now. */
+/*   (6) position is relative to the data for now; place_tensors adds where the data begins. */
 static int read_offsets(et_safetensors_tensor *tensor, const et_safetensors *file,
                         const et_value *value, et_error *error)
 {
@@ -172,6 +198,7 @@ static int read_offsets(et_safetensors_tensor *tensor, const et_safetensors *fil
     uint64_t bytes;
     if (!et_safetensors_bytes(&bytes, tensor->dtype, tensor->shape))
         return bad_header(file, tensor->name, "its shape is too large", error);
+    /* Both ends are not negative and end >= begin, so the difference fits. */
     if (bytes != (uint64_t)(end->integer - begin->integer))
         return bad_header(file, tensor->name, "shape and data_offsets say different lengths",
                           error);
@@ -180,7 +207,7 @@ static int read_offsets(et_safetensors_tensor *tensor, const et_safetensors *fil
     return ET_OK;
 }
 
-/* (5) */
+/*   (5) The name comes first, for the messages of the rest. */
 static int read_tensor(et_safetensors_tensor *tensor, const et_safetensors *file,
                        const et_value *value, et_error *error)
 {
@@ -198,12 +225,15 @@ static int read_tensor(et_safetensors_tensor *tensor, const et_safetensors *file
     return status;
 }
 
+/* The array has room for one more than there are tensors if `__metadata__` is among the keys. */
 static int read_header(et_safetensors *file, et_error *error)
 {
     const et_value *header = NULL;
     int status = parse_header(&header, file, error);
     if (status)
         return status;
+    /* As many as the header has keys, which its own length bounds: no number in the file says
+     * how much to allocate. */
     const size_t bytes = header->count * sizeof *file->tensors;
     file->tensors = et_arena_array(&file->arena, header->count, sizeof *file->tensors);
     if (file->tensors == NULL)
@@ -217,6 +247,8 @@ static int read_header(et_safetensors *file, et_error *error)
     return status;
 }
 
+/* In the order of the data. Empty tensors share their position with the next one, so they come
+ * before it; names decide among them, so that the order is one. */
 static int by_position(const void *left, const void *right)
 {
     const et_safetensors_tensor *a = left, *b = right;
@@ -227,9 +259,11 @@ static int by_position(const void *left, const void *right)
     return strcmp(a->name, b->name);
 }
 
-/* (7) and (8) */
+/*   (7) and (8) No hole, no overlap, nothing behind: every byte of the file belongs to one
+ *       thing. */
 static int place_tensors(et_safetensors *file, et_error *error)
 {
+    /* Where the next tensor has to begin, relative to the data. */
     uint64_t expected = 0;
     if (file->count > 0)
         qsort(file->tensors, file->count, sizeof *file->tensors, by_position);
@@ -251,6 +285,7 @@ static int place_tensors(et_safetensors *file, et_error *error)
     return ET_OK;
 }
 
+/* Names are unique already: they were keys of one object. */
 static int index_names(et_safetensors *file, et_error *error)
 {
     for (size_t i = 0; i < file->count; i++) {
@@ -260,9 +295,11 @@ static int index_names(et_safetensors *file, et_error *error)
     return ET_OK;
 }
 
-/* (9) */
+/*   (9) As many checksums as tensors, each of a tensor that is there; keys are unique, so each
+ *       has its own. */
 static int read_checksums(et_safetensors *file, et_error *error)
 {
+    et_assert(file->sealed && file->metadata);
     const size_t prefix = strlen(ET_SAFETENSORS_KEY_TENSOR);
     size_t found = 0;
     const et_value *v = file->metadata->first;
@@ -275,6 +312,7 @@ static int read_checksums(et_safetensors *file, et_error *error)
             return bad_header(file, ET_SAFETENSORS_METADATA, "a checksum of no tensor", error);
         found++;
     }
+    /* Each key named a tensor, and no key comes twice, so equal numbers mean one for each. */
     if (found != file->count)
         return bad_header(file, ET_SAFETENSORS_METADATA, "a tensor has no checksum", error);
     for (size_t i = 0; i < file->count; i++) {
@@ -289,6 +327,7 @@ static int read_checksums(et_safetensors *file, et_error *error)
 static int check_unsealed(const et_safetensors *file, bool foreign, et_error *error)
 {
     const char *format = et_safetensors_metadata(file, ET_SAFETENSORS_KEY_FORMAT);
+    /* The seal's own key, or a format of our name: either is written by no other program. */
     const bool ours = et_safetensors_metadata(file, ET_SAFETENSORS_KEY_HEADER) != NULL ||
                       (format != NULL && strncmp(format, "etude", 5) == 0);
     if (foreign && !ours)
@@ -307,6 +346,7 @@ static int check_unsealed(const et_safetensors *file, bool foreign, et_error *er
                    file->path);
 }
 
+/* The order of the rules. */
 static int read_file(et_safetensors *file, bool foreign, et_error *error)
 {
     int status = read_length(file, error);
@@ -323,6 +363,7 @@ static int read_file(et_safetensors *file, bool foreign, et_error *error)
     return file->sealed ? read_checksums(file, error) : check_unsealed(file, foreign, error);
 }
 
+/* Nothing of a file that fails is kept; close takes one in any state. */
 static int open_file(et_safetensors **out, const char *path, bool foreign, et_error *error)
 {
     *out = NULL;
@@ -341,6 +382,8 @@ static int open_file(et_safetensors **out, const char *path, bool foreign, et_er
     return status;
 }
 
+/* What is not sealed is refused here: a checkpoint without checksums is one that something went
+ * wrong with. */
 int et_safetensors_open(et_safetensors **out, const char *path, et_error *error)
 {
     return open_file(out, path, false, error);
@@ -351,6 +394,7 @@ int et_safetensors_open_foreign(et_safetensors **out, const char *path, et_error
     return open_file(out, path, true, error);
 }
 
+/* The mapping goes last of what others point into. */
 void et_safetensors_close(et_safetensors *file)
 {
     if (file == NULL)
@@ -362,6 +406,7 @@ void et_safetensors_close(et_safetensors *file)
     et_free(file);
 }
 
+/* Reads the tensor's bytes, which may be the first time that they come from the disk. */
 int et_safetensors_verify_tensor(const et_safetensors *file, const et_safetensors_tensor *tensor,
                                  et_error *error)
 {
@@ -376,6 +421,7 @@ int et_safetensors_verify_tensor(const et_safetensors *file, const et_safetensor
                    et_format_count((int64_t)tensor->position).text);
 }
 
+/* In the order of the data, so that the disk is read front to back. */
 int et_safetensors_verify(const et_safetensors *file, et_error *error)
 {
     for (size_t i = 0; i < file->count; i++) {
@@ -402,12 +448,14 @@ const et_safetensors_tensor *et_safetensors_at(const et_safetensors *file, size_
     return &file->tensors[index];
 }
 
+/* By a map: a restore asks for every tensor of the state. */
 const et_safetensors_tensor *et_safetensors_find(const et_safetensors *file, const char *name)
 {
     int64_t index;
     return et_map_get(&file->names, name, &index) ? &file->tensors[index] : NULL;
 }
 
+/* Values are strings, by rule (4). */
 const char *et_safetensors_metadata(const et_safetensors *file, const char *key)
 {
     const et_value *value = et_value_get(file->metadata, key);

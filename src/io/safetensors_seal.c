@@ -1,3 +1,11 @@
+/* The seal begins every header that we write, at byte 8 of the file:
+ *
+ *   {"__metadata__":{"format":"etude-1","header_checksum":"................"
+ *                                                          ^ et_safetensors_seal_position
+ *
+ * so its digits are found without parsing JSON, and a header with any flipped bit fails before a
+ * parser sees it. It is valid JSON like any other, and readers of the public format pass over
+ * it. */
 #include "io/safetensors_seal.h"
 
 #include <string.h>
@@ -8,6 +16,8 @@
 
 static const char seal[] = ET_SAFETENSORS_SEAL;
 
+/* Byte for byte: a program that read and wrote the file again will have other spaces or another
+ * order, and has unsealed it. */
 bool et_safetensors_seal_found(const char *head, size_t size)
 {
     return size >= et_safetensors_seal_position() + ET_CHECKSUM_DIGITS &&
@@ -19,6 +29,7 @@ size_t et_safetensors_seal_position(void)
     return ET_SAFETENSORS_PREFIX + sizeof seal - 1;
 }
 
+/* In three pieces, so that the header need not be copied to put zeros into it. */
 int et_safetensors_seal_compute(uint64_t *out, const char *head, size_t size, et_error *error)
 {
     static const char zeros[] = "0000000000000000";
@@ -37,6 +48,7 @@ int et_safetensors_seal_compute(uint64_t *out, const char *head, size_t size, et
     return ET_OK;
 }
 
+/* In the spelling of the public format. ORDER et_dtype. */
 const char *et_safetensors_dtype_name(et_dtype dtype)
 {
     static const char *const names[ET_DTYPE_COUNT] = {
@@ -48,6 +60,7 @@ const char *et_safetensors_dtype_name(et_dtype dtype)
     return names[dtype];
 }
 
+/* 0xc2 0x80 to 0xc2 0x9f are the control characters U+0080 to U+009F, which terminals obey too. */
 bool et_safetensors_name_sound(const char *name)
 {
     const unsigned char *next = (const unsigned char *)name;
@@ -60,8 +73,10 @@ bool et_safetensors_name_sound(const char *name)
     return et_utf8_valid(name, strlen(name), &bad);
 }
 
+/* At most INT64_MAX, so that sums of two never overflow uint64_t. */
 bool et_safetensors_bytes(uint64_t *out, et_dtype dtype, et_shape shape)
 {
+    et_assert(shape.rank >= 0 && shape.rank <= ET_RANK_MAX);
     uint64_t bytes = et_dtype_size(dtype);
     for (int i = 0; i < shape.rank; i++) {
         et_assert(shape.size[i] >= 0);

@@ -1,3 +1,13 @@
+/* The writer. A file is written front to back in one pass, and its header, which comes first,
+ * has the checksums of all data; so tensors are read twice: once for their checksums
+ * (append_header), once to be written (write_pieces). They must not change in between.
+ *
+ *   order_items -> check_names -> append_header -> seal_head -> room on the disk? -> write_file
+ *
+ * Memory is needed for the header only. The order of the data is by element size, then as given:
+ * with nothing between tensors, every one begins at a multiple of its element's size.
+ *
+ * Equal input gives equal bytes: no time, no name of a machine, keys in a fixed order. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,15 +21,17 @@
 #include "io/safetensors.h"
 #include "io/safetensors_seal.h"
 
-/* A file being written. */
+/* A file being written: what append_header and the functions behind it share. It lives for one
+ * call of et_safetensors_draft. */
 struct draft {
-    const char *path;
+    const char *path;                  /* borrowed */
     const et_safetensors_item **items; /* in the order of the data; owned */
-    size_t count;
-    et_strbuf head; /* length and header */
-    uint64_t data;  /* bytes behind head */
+    size_t count;                      /* of items */
+    et_strbuf head;                    /* length and header */
+    uint64_t data;                     /* bytes behind head */
 };
 
+/* qsort is not stable, so the addresses say what came first. */
 static int by_element_size(const void *left, const void *right)
 {
     const et_safetensors_item *a = *(const et_safetensors_item *const *)left;
@@ -30,19 +42,22 @@ static int by_element_size(const void *left, const void *right)
     return a < b ? -1 : a > b; /* as given: both point into one array */
 }
 
-/* Wide elements first, so that every tensor is aligned although the format allows no holes. */
+/* Wide elements first, so that every tensor is aligned although the format allows no holes. With
+ * F32 and BF16: all of 4 bytes, then all of 2, and no offset is odd for either. */
 static int order_items(struct draft *draft, const et_safetensors_item *items, et_error *error)
 {
     draft->items = et_alloc(draft->count, sizeof *draft->items);
     if (draft->items == NULL)
         return et_alloc_failed(error, draft->count * sizeof *draft->items, "a list of tensors");
     for (size_t i = 0; i < draft->count; i++)
+        /* Pointers are sorted, not items: the caller's array is const. */
         draft->items[i] = &items[i];
     qsort(draft->items, draft->count, sizeof *draft->items, by_element_size);
     return ET_OK;
 }
 
-/* Names are keys: unique, not the metadata's, and such that the reader takes them. */
+/* Names are keys: unique, not the metadata's, and such that the reader takes them. Names come
+ * from models, which users may extend, so they are errors and not asserts. */
 static int check_names(const struct draft *draft, et_error *error)
 {
     et_map seen = ET_MAP_INIT;
@@ -50,6 +65,7 @@ static int check_names(const struct draft *draft, et_error *error)
     for (size_t i = 0; i < draft->count && !status; i++) {
         const char *name = draft->items[i]->name;
         int64_t other;
+        /* The reader refuses such names, so a file with one could not be read back. */
         if (!et_safetensors_name_sound(name))
             status = et_fail(error, ET_EFAIL,
                              "%s: the name of tensor %zu is not UTF-8 or has control characters",
@@ -64,12 +80,14 @@ static int check_names(const struct draft *draft, et_error *error)
     return status;
 }
 
+/* With JSON's escapes, as the printer of all other JSON here has them. */
 static void append_string(et_strbuf *out, const char *text)
 {
     const et_value value = { .kind = ET_VALUE_STRING, .string = text };
     et_json_print(out, &value, 0);
 }
 
+/* ,"key":"value" for each; keys of the seal are the caller's bug. */
 static void append_metadata(et_strbuf *out, const et_value *metadata)
 {
     for (const et_value *v = metadata ? metadata->first : NULL; v != NULL; v = v->next) {
@@ -85,7 +103,7 @@ static void append_metadata(et_strbuf *out, const et_value *metadata)
     }
 }
 
-/* ,"checksum/<name>":"<digits>" */
+/* ,"checksum/<name>":"<digits>"  key is memory that is used again from tensor to tensor. */
 static void append_checksum(et_strbuf *out, const et_safetensors_item *item, uint64_t bytes,
                             et_strbuf *key)
 {
@@ -118,6 +136,8 @@ static int append_header(struct draft *draft, const et_value *metadata, et_error
 {
     et_strbuf *head = &draft->head;
     et_strbuf key = ET_STRBUF_INIT;
+    /* Room for the length, which is known when the header is; and the seal with zeros for its
+     * digits. */
     et_strbuf_append_bytes(head, "\0\0\0\0\0\0\0\0", ET_SAFETENSORS_PREFIX);
     et_strbuf_append(head, ET_SAFETENSORS_SEAL "0000000000000000\"");
     append_metadata(head, metadata);
@@ -143,10 +163,12 @@ static int append_header(struct draft *draft, const et_value *metadata, et_error
     return status;
 }
 
-/* Padding, length and the header's checksum. */
+/* Padding, length and the header's checksum. Spaces pad to ET_SAFETENSORS_ALIGNMENT, so the data
+ * is aligned in the mapping. The length goes in before the checksum, which covers it. */
 static int seal_head(struct draft *draft, et_error *error)
 {
     et_strbuf *head = &draft->head;
+    /* Spaces behind the object are allowed by the format for just this. */
     while (!head->failed && head->length % ET_SAFETENSORS_ALIGNMENT != 0)
         et_strbuf_append_char(head, ' ');
     if (head->failed)
@@ -155,6 +177,7 @@ static int seal_head(struct draft *draft, et_error *error)
     if (length > ET_SAFETENSORS_HEADER_MAX)
         return et_fail(error, ET_EFAIL, "%s: a header of %llu bytes, %d are allowed", draft->path,
                        (unsigned long long)length, ET_SAFETENSORS_HEADER_MAX);
+    /* Little-endian on any machine. */
     for (int i = 0; i < ET_SAFETENSORS_PREFIX; i++)
         head->data[i] = (char)(length >> (8 * i));
     uint64_t checksum;
@@ -166,6 +189,7 @@ static int seal_head(struct draft *draft, et_error *error)
     return ET_OK;
 }
 
+/* To the file and to the checksum of the whole, which the manifest keeps. */
 static int write_piece(et_file_writer *writer, et_checksum_stream *whole, const void *bytes,
                        size_t length, et_error *error)
 {
@@ -175,6 +199,7 @@ static int write_piece(et_file_writer *writer, et_checksum_stream *whole, const 
     return et_file_writer_write(writer, bytes, length, error);
 }
 
+/* Header, then tensors in the order in which their offsets were given. */
 static int write_pieces(const struct draft *draft, et_file_writer *writer,
                         et_checksum_stream *whole, et_error *error)
 {
@@ -188,9 +213,11 @@ static int write_pieces(const struct draft *draft, et_file_writer *writer,
     return status;
 }
 
+/* On failure the temporary file is gone; on success it is complete and not yet durable. */
 static int write_file(et_file_writer *writer, et_safetensors_written *written,
                       const struct draft *draft, et_error *error)
 {
+    /* Of the whole file, header first, as it is written: the manifest keeps it. */
     et_checksum_stream *whole;
     int status = et_checksum_stream_open(&whole, error);
     if (status)
@@ -207,10 +234,13 @@ static int write_file(et_file_writer *writer, et_safetensors_written *written,
     return status;
 }
 
+/* A disk that is too full is found before the first byte. The writer outlives all that is freed
+ * here. */
 int et_safetensors_draft(et_file_writer *writer, et_safetensors_written *written, const char *path,
                          const et_safetensors_item *items, size_t count, const et_value *metadata,
                          et_error *error)
 {
+    et_assert(path && (items || count == 0));
     struct draft draft = { .path = path, .count = count, .head = ET_STRBUF_INIT };
     *written = (et_safetensors_written){ 0 };
     int status = order_items(&draft, items, error);
@@ -229,6 +259,7 @@ int et_safetensors_draft(et_file_writer *writer, et_safetensors_written *written
     return status;
 }
 
+/* The draft, then fsync and rename. */
 int et_safetensors_write(et_safetensors_written *written, const char *path,
                          const et_safetensors_item *items, size_t count, const et_value *metadata,
                          et_error *error)

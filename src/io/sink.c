@@ -1,4 +1,13 @@
-/* Sinks in general, and the one that is many. */
+/* Sinks in general, and the one that is many.
+ *
+ * A sink is an object whose first member is its class; the functions here call through it, so
+ * that whoever logs knows of no kind. `multi` is a sink as well: it passes every call on, in the
+ * order it was given, and a failure of one keeps none of the others from its turn: a full disk
+ * under metrics.jsonl should still show on the console.
+ *
+ * To log to two places:
+ *   write(multi) -> write(jsonl), write(events), write(console)     each gets every log
+ *   positions    -> {"jsonl": 12, "events": {"train": 5312}}        each under its own name */
 #include "io/sink.h"
 
 #include "base/alloc.h"
@@ -10,13 +19,17 @@ int et_sink_write(et_sink *sink, int64_t step, const et_value *values, et_error 
     return sink->class->write(sink, step, values, error);
 }
 
+/* What a checkpoint says of positions is true only after this. */
 int et_sink_flush(et_sink *sink, et_error *error)
 {
+    et_assert(sink && sink->class->flush);
     return sink->class->flush(sink, error);
 }
 
+/* Kinds that keep nothing, as the console, have no such method. */
 void et_sink_positions(const et_sink *sink, et_value *out)
 {
+    et_assert(out != NULL && out->kind == ET_VALUE_DICT);
     if (sink->class->positions != NULL)
         sink->class->positions(sink, out);
 }
@@ -30,7 +43,7 @@ int et_sink_close(et_sink *sink, et_error *error)
 
 typedef struct multi {
     et_sink sink;
-    size_t count;
+    size_t count;     /* of sinks */
     et_sink *sinks[]; /* owned */
 } multi;
 
@@ -44,6 +57,7 @@ static int keep_first(int status, int other, const et_error *other_error, et_err
     return other;
 }
 
+/* Each call has an error of its own, so that a later one does not write over the first. */
 static int multi_write(et_sink *self, int64_t step, const et_value *values, et_error *error)
 {
     multi *many = (multi *)self;
@@ -66,6 +80,7 @@ static int multi_flush(et_sink *self, et_error *error)
     return status;
 }
 
+/* Each puts its own key into the same dict. */
 static void multi_positions(const et_sink *self, et_value *out)
 {
     const multi *many = (const multi *)self;
@@ -73,6 +88,7 @@ static void multi_positions(const et_sink *self, et_value *out)
         et_sink_positions(many->sinks[i], out);
 }
 
+/* All are closed, whatever the others say. */
 static int close_all(et_sink *const *sinks, size_t count, et_error *error)
 {
     int status = ET_OK;
@@ -99,9 +115,11 @@ static const et_sink_class multi_class = {
     .close = multi_close,
 };
 
+/* The sinks are taken over in any case: without memory for the list they are closed here. */
 int et_sink_multi_open(et_sink **out, et_sink *const *sinks, size_t count, et_error *error)
 {
     *out = NULL;
+    et_assert(count == 0 || sinks != NULL);
     const size_t bytes = sizeof(multi) + count * sizeof(et_sink *);
     multi *many = et_alloc_zero(1, bytes);
     if (many == NULL) {

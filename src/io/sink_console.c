@@ -1,7 +1,15 @@
-/* Logs for people: a line above the progress bar for each summary directory. */
+/* Logs for people: a line above the progress bar for each summary directory.
+ *
+ *   {"validation": {"bleu": 31.2, "best_step": 1800, "time": {...}}}  at step 2000
+ *   ->  step  2,000  validation  bleu 31.2  best_step 1,800
+ *
+ * Numbers are shown as io/format.c prints them; what depends on the clock is left out, and of
+ * texts only the one under ET_SINK_NOTE is shown. Nothing is kept for a resume: the screen is
+ * gone. */
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/strbuf.h"
 #include "io/format.h"
 #include "io/progress.h"
@@ -11,12 +19,13 @@ typedef struct console {
     et_sink sink;
     et_progress *progress; /* borrowed */
     char *except;          /* owned; NULL: none */
-    et_strbuf line;
+    et_strbuf line;        /* memory that is used again */
 } console;
 
 /* "  name value" for a number, "  text" for a remark; other texts would flood the screen. */
 static bool append_value(et_strbuf *line, const et_value *value)
 {
+    /* Dicts and lists have no place in a line; a bool is no number. */
     switch (value->kind) {
     case ET_VALUE_INT:
         et_strbuf_printf(line, "  %s %s", value->key, et_format_count(value->integer).text);
@@ -34,6 +43,7 @@ static bool append_value(et_strbuf *line, const et_value *value)
     }
 }
 
+/* name NULL: what stands in no directory. A dict without anything to show gives no line. */
 static void write_line(console *sink, int64_t step, const char *name, const et_value *dict)
 {
     et_strbuf *line = &sink->line;
@@ -44,16 +54,19 @@ static void write_line(console *sink, int64_t step, const char *name, const et_v
         et_strbuf_printf(line, "  %s", name);
     for (const et_value *v = dict->first; v != NULL; v = v->next)
         any |= append_value(line, v);
+    /* Without memory for the line it is not shown; the files have it. */
     if (any && !line->failed)
         et_progress_message(sink->progress, line->data);
 }
 
+/* One level deep: logs nest no further. */
 static int console_write(et_sink *self, int64_t step, const et_value *values, et_error *error)
 {
     console *sink = (console *)self;
     (void)error; /* a line that cannot be shown stops nothing */
     write_line(sink, step, NULL, values);
     for (const et_value *v = values->first; v != NULL; v = v->next) {
+        /* Rates and seconds are in the bar, and so is what `except` names. */
         const bool hidden = v->kind != ET_VALUE_DICT || strcmp(v->key, ET_SINK_TIME) == 0 ||
                             (sink->except != NULL && strcmp(v->key, sink->except) == 0);
         if (!hidden)
@@ -85,9 +98,11 @@ static const et_sink_class console_class = {
     .close = console_close,
 };
 
+/* except is copied. */
 int et_sink_console_open(et_sink **out, et_progress *progress, const char *except, et_error *error)
 {
     *out = NULL;
+    et_assert(progress);
     console *sink = et_alloc_zero(1, sizeof *sink);
     if (sink == NULL || (except != NULL && (sink->except = et_strdup(except)) == NULL)) {
         et_free(sink);

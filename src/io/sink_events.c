@@ -1,4 +1,19 @@
-/* TensorBoard event files, one directory per nested dict. */
+/* TensorBoard event files, one directory per nested dict: TensorBoard shows each directory as a
+ * run of its own, so that curves of training and validation lie over each other.
+ *
+ *   {"train": {"loss": 3.1, "time": {"tokens_per_second": 2.1e4}}, "note": "resumed"}
+ *   ->  DIR/events...        note (text)
+ *       DIR/train/events...  loss, time/tokens_per_second
+ *
+ * A file is opened at the first value it gets, so there are no empty ones. Positions are kept as
+ * a dict from directory to offset: {"": 120, "train": 5312}.
+ *
+ * Why a file for each directory and not tags with a slash in one file: TensorBoard overlays the
+ * same tag of several runs in one chart, and a run is a directory.
+ *
+ * Invariants:
+ *   (1) a branch is opened once, either from a position of the checkpoint or at its first value;
+ *   (2) a log gives at most one event to each branch. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,14 +28,14 @@
 
 /* A directory below the sink's, "" for itself. */
 typedef struct branch {
-    char *name; /* "validation"; owned */
-    et_events *events;
+    char *name;        /* "validation"; owned */
+    et_events *events; /* owned */
 } branch;
 
 typedef struct events_sink {
     et_sink sink;
-    char *directory; /* owned */
-    branch *branches;
+    char *directory;  /* owned */
+    branch *branches; /* [count], owned, in the order of their first log */
     size_t count, capacity;
 } events_sink;
 
@@ -28,6 +43,7 @@ static const et_sink_class events_class;
 
 /* Branches ---------------------------------------------------------------------------- */
 
+/* Room for one more. */
 static int reserve_branch(events_sink *sink, et_error *error)
 {
     if (sink->count < sink->capacity)
@@ -41,11 +57,14 @@ static int reserve_branch(events_sink *sink, et_error *error)
     return ET_OK;
 }
 
+/* On failure the list is as before. */
 static int open_branch(events_sink *sink, const char *name, int64_t offset, et_error *error)
 {
+    et_assert(name && offset >= 0);
     int status = reserve_branch(sink, error);
     if (status)
         return status;
+    /* The place behind the last; it counts only when the file is open. */
     branch *next = &sink->branches[sink->count];
     char *directory =
         *name == '\0' ? et_strdup(sink->directory) : et_path_join(sink->directory, name);
@@ -61,7 +80,8 @@ static int open_branch(events_sink *sink, const char *name, int64_t offset, et_e
     return status;
 }
 
-/* The event file of a branch, opened anew at its first log. */
+/* The event file of a branch, opened anew at its first log. Directories are few: one look
+ * through the list for each log. */
 static int find_branch(et_events **out, events_sink *sink, const char *name, et_error *error)
 {
     for (size_t i = 0; i < sink->count; i++) {
@@ -80,16 +100,18 @@ static int find_branch(et_events **out, events_sink *sink, const char *name, et_
 
 /* One log on its way: what all of the recursion shares. */
 struct log {
-    events_sink *sink;
-    int64_t step;
-    et_arena arena;
+    events_sink *sink; /* borrowed */
+    int64_t step;      /* of the log */
+    et_arena arena;    /* tags and texts, until the log is written */
 };
 
+/* A number called "time" is a value like any other. */
 static bool is_time(const et_value *value)
 {
     return value->kind == ET_VALUE_DICT && strcmp(value->key, ET_SINK_TIME) == 0;
 }
 
+/* Lists have no form of their own in TensorBoard: they are shown as JSON. NULL: out of memory. */
 static const char *as_text(et_arena *arena, const et_value *value)
 {
     et_strbuf text = ET_STRBUF_INIT;
@@ -99,7 +121,7 @@ static const char *as_text(et_arena *arena, const et_value *value)
     return copy;
 }
 
-/* False: out of memory. tag: prefix + key. */
+/* False: out of memory. tag: prefix + key. A bool is 0 or 1. */
 static bool convert(et_events_value *out, et_arena *arena, const char *prefix,
                     const et_value *value)
 {
@@ -124,7 +146,8 @@ static bool convert(et_events_value *out, et_arena *arena, const char *prefix,
     return out->tag != NULL;
 }
 
-/* Appends what belongs into a dict's own event file: all but nulls and nested dicts. */
+/* Appends what belongs into a dict's own event file: all but nulls and nested dicts. out has
+ * room for all members of dict; *count grows. */
 static bool collect(et_events_value *out, size_t *count, et_arena *arena, const char *prefix,
                     const et_value *dict)
 {
@@ -137,8 +160,11 @@ static bool collect(et_events_value *out, size_t *count, et_arena *arena, const 
     return true;
 }
 
+/* Values and the clock's in one event; most + 1, so that an empty dict is no failure of memory. */
 static int write_dict(struct log *log, const char *name, const et_value *dict, et_error *error)
 {
+    /* What the clock says goes into the same event, under tags that can be left out when runs
+     * are compared. */
     const et_value *clock = et_value_get(dict, ET_SINK_TIME);
     if (clock != NULL && !is_time(clock))
         clock = NULL;
@@ -155,6 +181,7 @@ static int write_dict(struct log *log, const char *name, const et_value *dict, e
     return status ? status : et_events_write(events, log->step, values, count, error);
 }
 
+/* A dict, then those within it, each under its path: "train", "train/layer". */
 static int write_tree(struct log *log, const char *name, const et_value *dict, et_error *error)
 {
     int status = write_dict(log, name, dict, error);
@@ -187,6 +214,7 @@ static int events_flush(et_sink *self, et_error *error)
     return status;
 }
 
+/* Lengths do not depend on the clock (event.c), so they may stand in a checkpoint. */
 static void events_positions(const et_sink *self, et_value *out)
 {
     const events_sink *sink = (const events_sink *)self;
@@ -195,6 +223,7 @@ static void events_positions(const et_sink *self, et_value *out)
         et_value_set_int(dict, sink->branches[i].name, et_events_offset(sink->branches[i].events));
 }
 
+/* All are closed; the first error is told. */
 static int events_close(et_sink *self, et_error *error)
 {
     events_sink *sink = (events_sink *)self;
@@ -218,7 +247,8 @@ static const et_sink_class events_class = {
     .close = events_close,
 };
 
-/* Goes on in every directory that had an event file. */
+/* Goes on in every directory that had an event file. Keys come from a checkpoint and become
+ * paths: none may lead out of the directory. */
 static int reopen_branches(events_sink *sink, const et_value *dict, et_error *error)
 {
     for (const et_value *v = dict ? dict->first : NULL; v != NULL; v = v->next) {
@@ -231,6 +261,7 @@ static int reopen_branches(events_sink *sink, const et_value *dict, et_error *er
     return ET_OK;
 }
 
+/* Without positions nothing is opened: a new run's files start anew when their first log comes. */
 int et_sink_events_open(et_sink **out, const char *directory, const et_value *positions,
                         et_error *error)
 {

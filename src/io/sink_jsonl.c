@@ -1,10 +1,20 @@
-/* One JSON line per log, for scripts. */
+/* One JSON line per log, for scripts:
+ *
+ *   {"step":200,"train":{"training_loss":4.1,...},"time":{"wall":1700000000.25}}
+ *
+ * Numbers are printed so that they read back as the same double; "wall" is the time of writing,
+ * in seconds since 1970.
+ *
+ * Resuming: the first `lines` lines stay and what follows is cut off, so no step is there twice.
+ * The number of lines is all that is kept in a checkpoint. Finding where they end reads that
+ * part of the file once, at a start. */
 #include <string.h>
 
 #include <etude/log.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
@@ -17,23 +27,26 @@
  * clock's digits vary and what is in a checkpoint must not depend on the clock. */
 typedef struct jsonl {
     et_sink sink;
-    et_append file;
-    int64_t lines; /* in the file */
-    et_strbuf line;
+    et_append file; /* PATH, open at its end */
+    int64_t lines;  /* in the file: whole ones, since a write that fails is cut off */
+    et_strbuf line; /* memory that is used again */
 } jsonl;
 
 static const et_sink_class jsonl_class;
 
-/* A log as it is to be printed: step first, time last, with the wall clock in it. */
+/* A log as it is to be printed: step first, time last, with the wall clock in it. values is
+ * copied: the caller's dict gets no clock. */
 static int make_line(et_value **out, et_arena *arena, int64_t step, const et_value *values,
                      et_error *error)
 {
+    et_assert(step >= 0);
     et_value *line = et_value_dict(arena);
     if (et_value_set_int(line, "step", step) == NULL)
         return et_alloc_failed(error, 0, "a log");
     const int status = et_value_merge(line, values, error);
     if (status)
         return status;
+    /* The caller's "time" if it has one, else one of our own at the end. */
     et_value *clock = et_value_get(line, ET_SINK_TIME);
     if (clock == NULL)
         clock = et_value_set_dict(line, ET_SINK_TIME);
@@ -43,6 +56,7 @@ static int make_line(et_value **out, et_arena *arena, int64_t step, const et_val
     return ET_OK;
 }
 
+/* The line is made whole before it is written, in one write. */
 static int jsonl_write(et_sink *self, int64_t step, const et_value *values, et_error *error)
 {
     jsonl *sink = (jsonl *)self;
@@ -56,6 +70,7 @@ static int jsonl_write(et_sink *self, int64_t step, const et_value *values, et_e
         status = sink->line.failed
                      ? et_alloc_failed(error, sink->line.length, "a log")
                      : et_append_write(&sink->file, sink->line.data, sink->line.length, error);
+        /* A line that was not written whole has been cut off again (append.c). */
         sink->lines += !status;
     }
     et_arena_release(&arena);
@@ -67,6 +82,7 @@ static int jsonl_flush(et_sink *self, et_error *error)
     return et_append_flush(&((jsonl *)self)->file, error);
 }
 
+/* {"jsonl": 12} */
 static void jsonl_positions(const et_sink *self, et_value *out)
 {
     et_value_set_int(out, jsonl_class.name, ((const jsonl *)self)->lines);
@@ -89,13 +105,15 @@ static const et_sink_class jsonl_class = {
     .close = jsonl_close,
 };
 
-/* Bytes up to and with the last line end of the first *lines; *lines becomes what there is. */
+/* Bytes up to and with the last line end of the first *lines; *lines becomes what there is. A
+ * last line without its end was torn by a kill and does not count. */
 static int measure_lines(uint64_t *out, int64_t *lines, const char *path, et_error *error)
 {
     et_mapping mapping;
     const int64_t wanted = *lines;
     *out = 0;
     *lines = 0;
+    /* A run directory that was copied without its logs goes on with new ones. */
     if (!et_file_exists(path))
         return ET_OK;
     const int status = et_mapping_open(&mapping, path, error);
@@ -120,7 +138,8 @@ static int whole_lines(uint64_t *out, const char *path, et_error *error)
     return measure_lines(out, &lines, path, error);
 }
 
-/* Where to go on after some lines of the file, which may have lost some. */
+/* Where to go on after some lines of the file, which may have lost some. Fewer lines than the
+ * checkpoint says is a loss, but not one that should stop the run. */
 static int find_position(uint64_t *offset, int64_t *lines, const char *path, et_error *error)
 {
     const int64_t before = *lines;
@@ -131,6 +150,7 @@ static int find_position(uint64_t *offset, int64_t *lines, const char *path, et_
     return status;
 }
 
+/* Without a position, or with 0, the file starts anew. */
 int et_sink_jsonl_open(et_sink **out, const char *path, const et_value *positions, et_error *error)
 {
     *out = NULL;

@@ -1,11 +1,18 @@
 /* Trace Event Format (Google, "Trace Event Format", 2016): {"traceEvents": [...]}, times in
  * microseconds. Spans of a track come in order of their begin, parents before children; all
- * digits of the nanoseconds are printed, so that rounding never makes two spans overlap. */
+ * digits of the nanoseconds are printed, so that rounding never makes two spans overlap.
+ * The file is one object; an event a line:
+ *   {"ph":"M","pid":1,"tid":2,"name":"thread_name","args":{"name":"saving"}}
+ *   {"ph":"X","pid":1,"tid":1,"ts":12.345,"dur":0.678,"cat":"gemm","name":"...","args":{...}}
+ * Viewers take tracks for threads (tid: track + 1) of one process. "otherData" says how many
+ * units of work were seen and how many spans had no room. Memory: one piece of text, however
+ * long the trace. */
 #include "io/trace_file.h"
 
 #include <inttypes.h>
 #include <math.h>
 
+#include "base/assert.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/strbuf.h"
@@ -14,11 +21,12 @@
 #define PIECE 65536
 
 typedef struct printer {
-    et_strbuf text;
-    et_file_writer writer;
-    bool more; /* an event stands before */
+    et_strbuf text;        /* not yet written, PIECE and an event at most */
+    et_file_writer writer; /* under a temporary name until all is written */
+    bool more;             /* an event stands before */
 } printer;
 
+/* Writes what there is if it is more than `least`. Memory for text is looked at here only. */
 static int flush(printer *p, size_t least, et_error *error)
 {
     if (p->text.failed)
@@ -30,6 +38,7 @@ static int flush(printer *p, size_t least, et_error *error)
     return status;
 }
 
+/* JSON has commas between, not behind. */
 static void begin_event(printer *p)
 {
     et_strbuf_append(&p->text, p->more ? ",\n" : "\n");
@@ -47,6 +56,7 @@ static void print_name(printer *p, const char *what, int thread, const char *nam
     et_strbuf_append(&p->text, "}}");
 }
 
+/* Without it viewers sort tracks by name or by thread number, each as it likes. */
 static void print_place(printer *p, int thread)
 {
     begin_event(p);
@@ -56,12 +66,15 @@ static void print_place(printer *p, int thread)
                      thread, thread);
 }
 
+/* 12345 ns -> 12.345, in whole numbers: a double would round after 2^53 of them. */
 static void print_microseconds(et_strbuf *out, const char *key, int64_t nanoseconds)
 {
+    et_assert(nanoseconds >= 0);
     et_strbuf_printf(out, ",\"%s\":%" PRId64 ".%03d", key, nanoseconds / 1000,
                      (int)(nanoseconds % 1000));
 }
 
+/* NULL: the label does not say, and neither does the event. */
 static void print_text(et_strbuf *out, const char *key, const char *text)
 {
     if (!text)
@@ -70,7 +83,7 @@ static void print_text(et_strbuf *out, const char *key, const char *text)
     et_json_print_string(out, text);
 }
 
-/* One digit behind the point. */
+/* One digit behind the point. 0 and what is not finite (a span of no length) are left out. */
 static void print_rate(et_strbuf *out, const char *key, double rate)
 {
     if (rate <= 0 || !isfinite(rate))
@@ -79,6 +92,7 @@ static void print_rate(et_strbuf *out, const char *key, double rate)
     et_strbuf_append_double(out, round(10 * rate) / 10);
 }
 
+/* What was done and how fast: per nanosecond, which is in units of 10^9 per second. */
 static void print_work(et_strbuf *out, const et_span *span)
 {
     double nanoseconds = (double)(span->end - span->begin);
@@ -90,6 +104,7 @@ static void print_work(et_strbuf *out, const et_span *span)
     print_rate(out, "GB/s", span->cost.bytes / nanoseconds);
 }
 
+/* A label with a number is called "step 12"; number -1 is none. */
 static void print_span(printer *p, int thread, const et_span *span)
 {
     const et_label *label = span->label;
@@ -100,6 +115,7 @@ static void print_span(printer *p, int thread, const et_span *span)
     print_microseconds(out, "dur", span->end - span->begin);
     print_text(out, "cat", label->kind);
     et_strbuf_append(out, ",\"name\":");
+    /* The number is part of the name, so that steps can be told apart and searched for. */
     if (span->number >= 0) {
         et_strbuf name = ET_STRBUF_INIT;
         et_strbuf_printf(&name, "%s %" PRId64, label->name, span->number);
@@ -109,6 +125,8 @@ static void print_span(printer *p, int thread, const et_span *span)
     } else {
         et_json_print_string(out, label->name);
     }
+    /* What a click on the span shows: all that the label says, the work, and the rates it came
+     * to. */
     et_strbuf_append(out, ",\"args\":{\"depth\":");
     et_strbuf_printf(out, "%d", span->depth);
     print_text(out, "kind", label->kind);
@@ -119,6 +137,7 @@ static void print_span(printer *p, int thread, const et_span *span)
     et_strbuf_append(out, "}}");
 }
 
+/* Flushed as it goes, so a trace of any length needs one piece of memory. */
 static int print_track(printer *p, const et_trace *trace, int track, et_error *error)
 {
     size_t spans;
@@ -133,10 +152,12 @@ static int print_track(printer *p, const et_trace *trace, int track, et_error *e
     return status;
 }
 
+/* The process is named once, on its first track. */
 static int print_all(printer *p, const et_trace *trace, const char *process, et_error *error)
 {
     et_trace_facts facts = et_trace_facts_of(trace);
     int status = ET_OK;
+    /* The object form of the format, which has room for a word on the whole ("otherData"). */
     et_strbuf_append(&p->text, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
     print_name(p, "process_name", 1, process);
     for (int i = 0; i < facts.tracks && !status; i++)
@@ -147,6 +168,7 @@ static int print_all(printer *p, const et_trace *trace, const char *process, et_
     return status ? status : flush(p, 0, error);
 }
 
+/* A run of hours should not end with a message about a directory that is not there. */
 int et_trace_file_check(const char *path, et_error *error)
 {
     et_file_writer writer;
@@ -156,6 +178,7 @@ int et_trace_file_check(const char *path, et_error *error)
     return status;
 }
 
+/* A failure leaves no file and does not touch an old one. */
 int et_trace_file_write(const et_trace *trace, const char *process, const char *path,
                         et_error *error)
 {
