@@ -1,3 +1,17 @@
+/* The grammar of what follows a command's name:
+ *
+ *   line   = { option | word } [ "--" { word } ]
+ *   option = "--" name                      a flag
+ *          | "--" name "=" value            anything, empty too, dashes too
+ *          | "--" name value                value: the next argument, which does not begin with --
+ *          | "-h"                           the same as --help
+ *
+ * A name is one of the command's table, by its name or alias, `-` and `_` alike. Values are kept
+ * as they are (pointers into argv), numbers are read at once. Parsing stops at the first thing
+ * that is wrong, which is ET_EUSAGE; --help before that wins.
+ *
+ * A later value of an option that is no list replaces an earlier one, as people expect who
+ * repeat a command with one word more at its end. */
 #include "cli/args.h"
 
 #include <errno.h>
@@ -6,11 +20,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/fields.h"
 
 #define NAMES_MAX 64 /* options and their other names that the nearest is sought among */
 
-/* Whether word (length bytes) is name, - and _ alike. */
+/* Whether word (length bytes) is name, - and _ alike. name NULL is the alias of an option that
+ * has none. */
 static bool same_name(const char *word, size_t length, const char *name)
 {
     if (!name || strlen(name) != length)
@@ -21,8 +37,10 @@ static bool same_name(const char *word, size_t length, const char *name)
     return true;
 }
 
+/* NULL: no option of that name. Tables have about ten rows. */
 static const et_arg *find(const et_arg *table, const char *word, size_t length)
 {
+    et_assert(table && word);
     for (; table->name; table++)
         if (table->kind != ET_ARG_REST &&
             (same_name(word, length, table->name) || same_name(word, length, table->alias)))
@@ -30,11 +48,14 @@ static const et_arg *find(const et_arg *table, const char *word, size_t length)
     return NULL;
 }
 
+/* The nearest is sought among names, aliases and "help", without what stands after "=". */
 static int unknown(const et_arg *table, const char *command, const char *word, et_error *error)
 {
+    /* The list ends in NULL, as et_nearest wants it. */
     const char *names[NAMES_MAX + 1];
     int count = 0;
     char plain[64];
+    /* Two places are kept: one row may add two names, and "help" comes last. */
     for (const et_arg *arg = table; arg->name && count < NAMES_MAX - 2; arg++) {
         if (arg->kind != ET_ARG_REST)
             names[count++] = arg->name;
@@ -49,21 +70,27 @@ static int unknown(const et_arg *table, const char *command, const char *word, e
                    plain, nearest ? ". Nearest: --" : "", nearest ? nearest : "", command);
 }
 
+/* The list is the caller's and of fixed size: nothing to free. */
 static int add(et_arg_list *list, const char *name, const char *value, et_error *error)
 {
+    et_assert(list->count >= 0 && list->count <= ET_ARG_LIST_MAX);
     if (list->count == ET_ARG_LIST_MAX)
         return et_fail(error, ET_EUSAGE, "--%s: given more than %d times", name, ET_ARG_LIST_MAX);
     list->items[list->count++] = value;
     return ET_OK;
 }
 
+/* strtod reads counts too, so "1e3" is one; all up to ET_ARG_COUNT_MAX are exact in a double.
+ * nan and inf are numbers to strtod and not to us. */
 static int store_number(const et_arg *arg, const char *value, et_error *error)
 {
     char *end;
+    et_assert(arg->kind == ET_ARG_COUNT || arg->kind == ET_ARG_REAL);
     bool count = arg->kind == ET_ARG_COUNT;
     errno = 0;
     double real = strtod(value, &end);
     bool number = !errno && end != value && !*end && isfinite(real);
+    /* Text behind the number makes it none: "10k" is not 10. */
     if (!number || (count && real != floor(real)))
         return et_fail(error, ET_EUSAGE, "--%s %s: not a %snumber", arg->name, value,
                        count ? "whole " : "");
@@ -77,8 +104,10 @@ static int store_number(const et_arg *arg, const char *value, et_error *error)
     return ET_OK;
 }
 
+/* target is of the type that et_arg_kind says; the row vouches for it. */
 static int store(const et_arg *arg, const char *value, et_error *error)
 {
+    et_assert(arg->target);
     switch (arg->kind) {
     case ET_ARG_FLAG:
         *(bool *)arg->target = true;
@@ -94,6 +123,8 @@ static int store(const et_arg *arg, const char *value, et_error *error)
     }
 }
 
+/* *at is the option's place; it moves on by one if the next argument is its value. "--set --x"
+ * is refused, since most often the value was forgotten. */
 static int parse_option(const et_arg *table, const char *command, int argc, char **argv, int *at,
                         et_error *error)
 {
@@ -105,6 +136,7 @@ static int parse_option(const et_arg *table, const char *command, int argc, char
     if (arg->kind == ET_ARG_FLAG && equals)
         return et_fail(error, ET_EUSAGE, "%s: --%s takes no value, found %s", command, arg->name,
                        equals + 1);
+    /* "--name=" has the empty value; "--name" alone looks for one in the next argument. */
     const char *value = equals ? equals + 1 : NULL;
     if (arg->kind != ET_ARG_FLAG && !value) {
         if (*at + 1 >= argc)
@@ -119,6 +151,7 @@ static int parse_option(const et_arg *table, const char *command, int argc, char
     return store(arg, value, error);
 }
 
+/* A word that is no option belongs to the table's REST row, if it has one. */
 static int parse_rest(const et_arg *table, const char *command, const char *word, et_error *error)
 {
     const et_arg *rest = table;
@@ -130,14 +163,18 @@ static int parse_rest(const et_arg *table, const char *command, const char *word
                    command, word);
 }
 
+/* A single - is a word; -x is one too, and then refused unless the command takes words. */
 int et_args_parse(const et_arg *table, const char *command, int argc, char **argv, bool *help,
                   et_error *error)
 {
+    et_assert(argc == 0 || argv);
     bool options = true;
     *help = false;
     for (int at = 0; at < argc; at++) {
         const char *word = argv[at];
         int status;
+        /* What comes before it was right, or parsing had ended; what comes after does not
+         * matter. */
         if (options && (!strcmp(word, "--help") || !strcmp(word, "-h"))) {
             *help = true;
             return ET_OK;
@@ -156,6 +193,7 @@ int et_args_parse(const et_arg *table, const char *command, int argc, char **arg
     return ET_OK;
 }
 
+/* NULL: not given; then the run's own is used. */
 int et_args_check_precision(const char *precision, et_error *error)
 {
     if (!precision || !strcmp(precision, "float32") || !strcmp(precision, "bfloat16"))
@@ -163,6 +201,7 @@ int et_args_check_precision(const char *precision, et_error *error)
     return et_fail(error, ET_EUSAGE, "--precision %s: choose float32 or bfloat16", precision);
 }
 
+/* The table is all that is known of options: help cannot name one that is not there. */
 void et_args_help(FILE *to, const et_arg *table, const char *command, const char *about,
                   const char *example)
 {
@@ -172,6 +211,7 @@ void et_args_help(FILE *to, const et_arg *table, const char *command, const char
             fprintf(to, " %s", arg->name);
     fprintf(to, " [OPTION]...\n\n%s\n\nexample:\n    %s\n\noptions:\n", about, example);
     for (const et_arg *arg = table; arg->name; arg++) {
+        /* Long names push the text to the right, which is ugly and not wrong. */
         char left[64];
         if (arg->kind == ET_ARG_REST)
             continue;

@@ -31,16 +31,16 @@ typedef enum et_arg_kind {
 #define ET_ARG_COUNT_MAX 1000000000
 
 typedef struct et_arg_list {
-    const char *items[ET_ARG_LIST_MAX];
+    const char *items[ET_ARG_LIST_MAX]; /* as given, borrowed from argv */
     int count;
 } et_arg_list;
 
 typedef struct et_arg {
     const char *name;  /* without --; of REST: what is shown */
     const char *value; /* what its value is called; NULL for flags */
-    const char *help;
+    const char *help;  /* what it does, in a line */
     et_arg_kind kind;
-    void *target;
+    void *target;      /* where it goes; of the type that kind says */
     const char *alias; /* another name for it, or NULL */
 } et_arg;
 

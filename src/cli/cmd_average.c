@@ -1,12 +1,20 @@
+/* etude average: the mean of checkpoints' weights (train/checkpoint_weights.c) as a file that
+ * translate and evaluate take with --checkpoint.
+ *
+ * The result has the step of the latest of them and no state to train on from: it cannot be
+ * taken for a checkpoint of a run. */
 #include <stdio.h>
 
+#include "base/assert.h"
 #include "cli/args.h"
 #include "cli/command.h"
 #include "train/checkpoint.h"
 
+/* At least one file; one alone gives its weights as they are. */
 int et_cmd_average(int argc, char **argv, et_error *error)
 {
     const char *output = NULL;
+    /* Static because of its size, and one command runs in a process. */
     static et_arg_list paths;
     const et_arg table[] = { { "output", "FILE", "where the averaged weights go", ET_ARG_TEXT,
                                &output, NULL },
@@ -24,6 +32,7 @@ int et_cmd_average(int argc, char **argv, et_error *error)
                      "runs/a/checkpoints/ckpt-*.safetensors");
         return ET_OK;
     }
+    et_assert(paths.count >= 0);
     if (!output)
         return et_fail(error, ET_EUSAGE, "average: --output is missing: which file to write");
     if (!paths.count)

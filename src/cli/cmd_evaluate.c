@@ -1,3 +1,11 @@
+/* etude evaluate: translates a file with a run's model and scores what comes out. Options are
+ * checked and both files read, all before the model is loaded: a misspelt path should not cost
+ * the minutes of a translation.
+ *
+ *   sources -> et_translator -> results [lines of the source] -> file (--output), scores
+ *
+ * Scores go to standard output, the bar to standard error. Nothing is kept for a second start:
+ * an interrupted evaluation begins anew. */
 #include <math.h>
 #include <signal.h>
 #include <stdint.h>
@@ -7,6 +15,7 @@
 #include <etude/translator.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/file.h"
 #include "base/strbuf.h"
 #include "cli/args.h"
@@ -17,14 +26,15 @@
 #include "io/progress.h"
 
 typedef struct evaluate_args {
-    const char *model_dir, *source, *reference, *output;
-    int64_t beam_size;
-    et_translator_options options;
+    const char *model_dir, *source, *reference, *output; /* as given; NULL: not given */
+    int64_t beam_size;                                   /* 0: as in the run's settings */
+    et_translator_options options;                       /* given to the translator as they are */
     et_score_options score;
     et_profiling profiling;
     bool help;
 } evaluate_args;
 
+/* Help is printed here, where the table is. */
 static int parse(evaluate_args *args, int argc, char **argv, et_error *error)
 {
     const et_arg table[] = {
@@ -54,17 +64,21 @@ static int parse(evaluate_args *args, int argc, char **argv, et_error *error)
                      "Translates a file and scores the result: BLEU, chrF2 and Model Garden's "
                      "BLEU.",
                      "etude evaluate --model-dir runs/a --source test.en --reference test.de");
+    /* Fits: ET_ARG_COUNT_MAX. 0, not given, is the run's. */
     args->options.beam_size = (int)args->beam_size;
     return status;
 }
 
+/* Every option that must be there says what it is for. */
 static int missing(const char *option, const char *what, et_error *error)
 {
     return et_fail(error, ET_EUSAGE, "evaluate: %s is missing: %s", option, what);
 }
 
+/* In the order in which help shows them. */
 static int check(const evaluate_args *args, et_error *error)
 {
+    /* Three things have no default: whose model, which lines, and what they should become. */
     if (!args->model_dir)
         return missing("--model-dir", "which run", error);
     if (!args->source)
@@ -78,6 +92,7 @@ static int check(const evaluate_args *args, et_error *error)
 /* Signals are watched only with a profile to write; else they end the process as they always do. */
 static bool tell_progress(void *payload, size_t done, size_t count)
 {
+    et_assert(payload && done <= count);
     et_progress_state state = {
         .step = (int64_t)done, .steps = (int64_t)count, .rate = NAN, .seconds_left = NAN
     };
@@ -85,8 +100,11 @@ static bool tell_progress(void *payload, size_t done, size_t count)
     return et_stop_requested != 0;
 }
 
+/* results: [lines], each owned by the caller when this succeeds. The checkpoint is named on
+ * standard output, above the scores that it got. */
 static int translate(evaluate_args *args, const et_lines *sources, char **results, et_error *error)
 {
+    et_assert(sources->count > 0);
     et_translator *translator;
     et_progress *progress = NULL;
     et_progress_options options = ET_PROGRESS_OPTIONS_INIT;
@@ -105,6 +123,7 @@ static int translate(evaluate_args *args, const et_lines *sources, char **result
     if (!status)
         printf("checkpoint %s, step %lld\n", et_translator_checkpoint(translator),
                (long long)et_translator_step(translator));
+    /* The profile is written while the device that it measures is open. */
     int profiled = et_profiling_close(&args->profiling, status, error);
     et_progress_close(progress);
     et_translator_close(translator);
@@ -112,8 +131,10 @@ static int translate(evaluate_args *args, const et_lines *sources, char **result
     return status ? status : profiled;
 }
 
+/* In one atomic write, so that --output never holds half of a translation. */
 static int write_results(const char *path, char *const *results, size_t count, et_error *error)
 {
+    /* Failures of memory are looked at once, when all lines are in. */
     et_strbuf text = ET_STRBUF_INIT;
     for (size_t i = 0; i < count; i++) {
         et_strbuf_append(&text, results[i]);
@@ -125,9 +146,12 @@ static int write_results(const char *path, char *const *results, size_t count, e
     return status;
 }
 
+/* Translations are written before they are scored: scoring fails on text that is not UTF-8. */
 static int evaluate_lines(evaluate_args *args, const et_lines *sources, const et_lines *references,
                           et_error *error)
 {
+    et_assert_equal(sources->count, references->count);
+    /* All in memory: the references are too, and both are what the scores read. */
     char **results = et_alloc_zero(sources->count, sizeof *results);
     if (!results)
         return et_alloc_failed(error, sources->count * sizeof *results, "translations");
@@ -143,6 +167,7 @@ static int evaluate_lines(evaluate_args *args, const et_lines *sources, const et
     return status;
 }
 
+/* In this order so that every mistake that can be seen without the model is said first. */
 int et_cmd_evaluate(int argc, char **argv, et_error *error)
 {
     evaluate_args args = { .options = ET_TRANSLATOR_OPTIONS_INIT,

@@ -1,8 +1,17 @@
+/* etude inspect: what is in a checkpoint, and whether it is sound. Reads only, takes no lock,
+ * and changes nothing in a directory that a run may be at work in. Of a file of another program
+ * it shows the tensors; there are no checksums to compare then, and it says so.
+ *
+ * The verdict is the exit code too: 3 if a checksum differs, after all tensors were shown.
+ *
+ *   etude inspect FILE   a line for each tensor (name, type, shape, verdict), the state, the
+ * verdict etude inspect RUN    the run's checkpoints, then the same for the newest */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "cli/args.h"
@@ -12,7 +21,8 @@
 #include "io/safetensors.h"
 #include "train/checkpoint.h"
 
-/* Prints each tensor with its verdict; how many are damaged. */
+/* Prints each tensor with its verdict; how many are damaged. *first: the error of the first of
+ * them. */
 static size_t print_tensors(const et_safetensors *file, et_error *first)
 {
     size_t damaged = 0;
@@ -20,6 +30,8 @@ static size_t print_tensors(const et_safetensors *file, et_error *first)
         const et_safetensors_tensor *tensor = et_safetensors_at(file, i);
         char shape[ET_SHAPE_TEXT_MAX];
         et_error error = ET_ERROR_INIT;
+        /* Each is compared by itself, so that the damage can be seen to be in one tensor or in
+         * all. */
         bool ok = !et_safetensors_verify_tensor(file, tensor, &error);
         printf("%-60s %-9s %-16s %s\n", tensor->name, et_dtype_name(tensor->dtype),
                et_shape_print(tensor->shape, shape), ok ? "ok" : "damaged");
@@ -29,7 +41,8 @@ static size_t print_tensors(const et_safetensors *file, et_error *first)
     return damaged;
 }
 
-/* The state tree, indented, or what metadata there is. */
+/* The state tree, indented, or what metadata there is. A file without one, or with one that is
+ * no JSON, shows none: the tensors are what was asked for. */
 static void print_state(const et_safetensors *file, const char *path)
 {
     const char *text = et_safetensors_metadata(file, ET_CHECKPOINT_KEY_STATE);
@@ -44,6 +57,7 @@ static void print_state(const et_safetensors *file, const char *path)
     et_arena_release(&arena);
 }
 
+/* One file: tensors, state, sums, verdict. */
 static int inspect(const char *path, et_error *error)
 {
     et_safetensors *file;
@@ -53,6 +67,7 @@ static int inspect(const char *path, et_error *error)
         return status;
     for (size_t i = 0; i < et_safetensors_count(file); i++)
         elements += et_shape_count(et_safetensors_at(file, i)->shape);
+    /* Every tensor is shown before the verdict; the first error is the command's. */
     et_error first = ET_ERROR_INIT;
     size_t damaged = print_tensors(file, &first);
     print_state(file, path);
@@ -67,6 +82,7 @@ static int inspect(const char *path, et_error *error)
     return status;
 }
 
+/* The usual cause is a path one level too high or too low. */
 static int no_checkpoint(const char *directory, et_error *error)
 {
     return et_fail(error, ET_ENOTFOUND,
@@ -93,6 +109,7 @@ static int inspect_run(const char *model_dir, et_error *error)
     for (size_t i = 0; i < manifest.count; i++)
         printf("step %-12s %s/%s\n", et_format_count(manifest.entries[i].step).text, directory,
                manifest.entries[i].file);
+    /* The newest by its step, sound or not: that is the question here. */
     char *newest = NULL;
     if (!status && !(newest = et_path_join(directory, manifest.entries[manifest.count - 1].file)))
         status = et_alloc_failed(error, strlen(directory), "a path");
@@ -104,12 +121,14 @@ static int inspect_run(const char *model_dir, et_error *error)
     return status;
 }
 
+/* What is not there is none; opening it says what is wrong. */
 static bool is_directory(const char *path)
 {
     struct stat info;
     return !stat(path, &info) && S_ISDIR(info.st_mode);
 }
 
+/* Stops at the first that is not sound. */
 int et_cmd_inspect(int argc, char **argv, et_error *error)
 {
     static et_arg_list paths;
@@ -126,6 +145,7 @@ int et_cmd_inspect(int argc, char **argv, et_error *error)
                      "etude inspect runs/a/checkpoints/ckpt-2000.safetensors");
         return ET_OK;
     }
+    et_assert(paths.count <= ET_ARG_LIST_MAX);
     if (!paths.count)
         return et_fail(error, ET_EUSAGE, "inspect: name a checkpoint, or the directory of a run");
     for (int i = 0; i < paths.count && !status; i++)

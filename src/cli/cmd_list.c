@@ -1,7 +1,11 @@
+/* etude list: experiments, or all settings of one. The settings are not written down here: the
+ * field tables (base/fields.h) are walked side by side with their values, which et_fields_echo
+ * gives in the tables' order, so a new setting is listed as soon as it has a row. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/fields_scalar.h"
 #include "base/yaml.h"
 #include "cli/args.h"
@@ -10,12 +14,15 @@
 
 #define SETTING_WIDTH 56 /* columns of a setting with its value */
 
-/* "task.model.beam_size: 4    # hypotheses kept; 1: greedy (1 to 64)" */
+/* "task.model.beam_size: 4    # hypotheses kept; 1: greedy (1 to 64)" A value of several lines
+ * shows its first. What follows # is the field's help and range. */
 static void print_setting(const et_field *field, const char *path, const et_value *value)
 {
+    /* The value in YAML, as it would stand in a file or behind --set. */
     et_strbuf line = ET_STRBUF_INIT, range = ET_STRBUF_INIT;
     et_strbuf_printf(&line, "%s: ", path);
     et_yaml_print(&line, value);
+    et_assert(field->help);
     et_field_range(field, &range);
     printf("%-*.*s  # %s", SETTING_WIDTH, (int)strcspn(et_strbuf_text(&line), "\n"),
            et_strbuf_text(&line), field->help);
@@ -24,11 +31,14 @@ static void print_setting(const et_field *field, const char *path, const et_valu
     et_strbuf_release(&range);
 }
 
-/* echo: the values, as a tree of the table's shape. */
+/* echo: the values, as a tree of the table's shape. Depth first, paths with dots. Without memory
+ * for a path it stops, and the arena says so to the caller. */
 static void print_settings(const et_fields *table, const et_value *echo, const char *path,
                            et_arena *arena)
 {
+    et_assert(echo->kind == ET_VALUE_DICT);
     const et_value *value = echo->first;
+    /* Table and tree side by side: the echo has a child for each row. */
     for (const et_field *field = table->fields; field->kind != ET_FIELD_KIND_END && value;
          field++, value = value->next) {
         const char *whole = et_arena_printf(arena, "%s%s%s", path, *path ? "." : "", field->name);
@@ -41,6 +51,7 @@ static void print_settings(const et_fields *table, const et_value *echo, const c
     }
 }
 
+/* The experiment as it begins: defaults and what the experiment sets, no run's files. */
 static int list_settings(const char *name, et_error *error)
 {
     et_experiment experiment;
@@ -57,6 +68,7 @@ static int list_settings(const char *name, et_error *error)
     return status;
 }
 
+/* `etude list`, `etude list NAME`, `etude list --experiment NAME`. */
 int et_cmd_list(int argc, char **argv, et_error *error)
 {
     const char *experiment = NULL;
@@ -75,6 +87,7 @@ int et_cmd_list(int argc, char **argv, et_error *error)
                      "etude list translation/tiny");
         return ET_OK;
     }
+    /* Both ways of naming it are taken, one at a time. */
     if (names.count + (experiment != NULL) > 1)
         return et_fail(error, ET_EUSAGE, "list: one experiment at a time");
     if (names.count)
@@ -82,6 +95,7 @@ int et_cmd_list(int argc, char **argv, et_error *error)
     if (experiment)
         return list_settings(experiment, error);
     size_t count;
+    /* Without a name: the table of experiments. */
     const et_experiment_kind *kinds = et_experiment_kinds(&count);
     for (size_t i = 0; i < count; i++)
         printf("%-20s %s\n", kinds[i].name, kinds[i].help);

@@ -1,13 +1,25 @@
+/* etude score: hypotheses on standard input against one file of references, line by line. Prints
+ * what sacrebleu prints, signatures included, so that numbers from both can stand in one table.
+ *
+ *   reference file  --lines--\
+ *                             equal counts? -> BLEU, chrF2 [, Model Garden's BLEU] -> stdout
+ *   standard input  --lines--/
+ *
+ * All lines are in memory at once: a corpus score needs only sums, but the counts have to agree
+ * before a number is printed. */
 #include <stdint.h>
 #include <stdio.h>
 
+#include "base/assert.h"
 #include "cli/args.h"
 #include "cli/command.h"
 #include "cli/lines.h"
 #include "cli/scores.h"
 
+/* References first: their path may be wrong, and standard input can be read once only. */
 static int score(const char *reference_path, const et_score_options *options, et_error *error)
 {
+    et_assert(reference_path && options);
     et_lines references = ET_LINES_INIT, hypotheses = ET_LINES_INIT;
     int status = et_scores_check(options, error);
     if (!status)
@@ -26,11 +38,13 @@ static int score(const char *reference_path, const et_score_options *options, et
     return status;
 }
 
+/* More than 17 decimals of a double say nothing. */
 int et_cmd_score(int argc, char **argv, et_error *error)
 {
     et_score_options options = { .width = 1 };
     int64_t width = 1;
     et_arg_list paths = { .count = 0 };
+    /* Rows: name, value, help, kind, target, alias (args.h). The one REST row takes the file. */
     const et_arg table[] = { { "tokenize", "KIND", "13a, none (for tokenized text) or char",
                                ET_ARG_TEXT, &options.tokenize, NULL },
                              { "lowercase", NULL, "compare without case", ET_ARG_FLAG,
@@ -51,6 +65,7 @@ int et_cmd_score(int argc, char **argv, et_error *error)
                      "etude score test.de < test.hyp");
         return ET_OK;
     }
+    /* No reference, or a hypothesis file that was meant to come by standard input. */
     if (paths.count != 1)
         return et_fail(error, ET_EUSAGE,
                        "score: found %d files, wants one, of references; translations come from "

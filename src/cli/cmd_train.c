@@ -1,9 +1,21 @@
+/* etude train: from words to a run, and from its end to an exit code. The order is the point:
+ *
+ *   1. settings          experiment, files, --set; checked as a whole, nothing written
+ *   2. directory         made, locked; signals only end the process from here to 5
+ *   3. claim             a new run's settings are written, an old run's compared with ours
+ *   4. task, run         vocabulary, encoded text, graph, plan, newest checkpoint
+ *   5. settings again    now that all of it is known to work; signals save from here on
+ *   6. training          et_run_train; then the last save, the profile, one line what to do next
+ *
+ * Whatever fails before 5 in a directory that was empty leaves it as it was (model_dir.c). What
+ * people read goes to standard error through the progress bar, so that lines and bar do not mix. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/file.h"
 #include "cli/args.h"
 #include "cli/command.h"
@@ -15,27 +27,28 @@
 #include "train/run.h"
 
 typedef struct train_args {
-    const char *experiment, *model_dir;
-    et_arg_list config, set;
+    const char *experiment, *model_dir; /* NULL: not given */
+    et_arg_list config, set;            /* in the order given, which is the order applied */
     bool accept_changes, help;
     et_profiling profiling;
 } train_args;
 
 /* Everything that a training command opens, in order; closed in reverse. */
 typedef struct training {
-    et_arena arena;
+    et_arena arena; /* texts of settings and paths, until the end */
     et_model_dir directory;
     bool set_up; /* everything is open: there is a run to keep */
     bool accept_changes;
-    et_experiment experiment;
-    et_progress *progress;
+    et_experiment experiment; /* all settings; refers to texts in arena */
+    et_progress *progress;    /* on standard error */
     et_device *device;
-    et_params *params;
+    et_params *params; /* of task and run, which borrow it */
     et_task *task;
     et_run *run;
     et_profiling profiling;
 } training;
 
+/* Rows: what et_arg says; a new option needs nothing else for parsing and help. */
 static int parse(train_args *args, int argc, char **argv, et_error *error)
 {
     const et_arg table[] = {
@@ -65,17 +78,19 @@ static int parse(train_args *args, int argc, char **argv, et_error *error)
 }
 
 /* Where to begin: with the experiment that is named, here or in a file of settings, or else with
- * the settings of the run that is there. */
+ * the settings of the run that is there. The first file that names one counts. */
 static int begin(training *t, const train_args *args, et_error *error)
 {
     const char *name = args->experiment;
     int status = ET_OK;
+    /* A file may name its experiment: a run's own params.yaml does. */
     for (int i = 0; i < args->config.count && !name && !status; i++)
         status = et_experiment_named_in(&name, args->config.items[i], &t->arena, error);
     if (status)
         return status;
     if (name)
         return et_experiment_begin(&t->experiment, name, error);
+    /* No name anywhere: a run that is there says itself what it is. */
     const char *path = et_arena_printf(&t->arena, "%s/%s", args->model_dir, ET_EXPERIMENT_FILE);
     if (!path)
         return et_alloc_failed(error, strlen(args->model_dir), "a path");
@@ -84,7 +99,9 @@ static int begin(training *t, const train_args *args, et_error *error)
     return et_fail(error, ET_EUSAGE, "train: --experiment is missing; `etude list` shows all");
 }
 
-/* Name, files and single settings to options. */
+/* Name, files and single settings to options. Later ones win: the experiment, then each file,
+ * then each --set. Only the whole is checked, since one setting may be right only beside
+ * another. */
 static int configure(training *t, const train_args *args, et_error *error)
 {
     if (!args->model_dir)
@@ -98,8 +115,11 @@ static int configure(training *t, const train_args *args, et_error *error)
     return status ? status : et_experiment_check(&t->experiment, error);
 }
 
+/* auto becomes what this CPU multiplies faster, once: the run keeps it in its settings, so it
+ * goes on with the same type on another machine. */
 static et_dtype resolve_precision(et_experiment *experiment)
 {
+    et_assert(experiment->runtime.mixed_precision_dtype >= ET_PRECISION_AUTO);
     int *precision = &experiment->runtime.mixed_precision_dtype;
     if (*precision == ET_PRECISION_AUTO)
         *precision = et_gemm_has_bf16() ? ET_PRECISION_BFLOAT16 : ET_PRECISION_FLOAT32;
@@ -114,6 +134,7 @@ static int claim_directory(training *t, const char *directory, et_error *error)
     const char *path = et_arena_printf(&t->arena, "%s/%s", directory, ET_EXPERIMENT_FILE);
     if (!path)
         return et_alloc_failed(error, strlen(directory), "a path");
+    /* A new run. Its precision is settled now, since it stands in the settings that are written. */
     if (!et_file_exists(path)) {
         resolve_precision(&t->experiment);
         return et_experiment_write(&t->experiment, path, error);
@@ -121,14 +142,18 @@ static int claim_directory(training *t, const char *directory, et_error *error)
     int status = et_experiment_open_run(&kept, directory, &t->arena, error);
     if (status)
         return status;
+    /* auto is whatever the run began with, also on a CPU that would choose otherwise. */
     if (t->experiment.runtime.mixed_precision_dtype == ET_PRECISION_AUTO)
         t->experiment.runtime.mixed_precision_dtype = kept.runtime.mixed_precision_dtype;
     resolve_precision(&t->experiment);
     return et_experiment_check_same(&kept, &t->experiment, directory, t->accept_changes, error);
 }
 
+/* Device, profiling, parameters, task, run: each needs those before it. What is open when one
+ * fails is closed by close_training and train. */
 static int open_training(training *t, const char *directory, et_error *error)
 {
+    et_assert(t->directory.lock >= 0);
     et_experiment *e = &t->experiment;
     et_dtype act = resolve_precision(e);
     int status = et_device_open(&t->device, error);
@@ -136,6 +161,7 @@ static int open_training(training *t, const char *directory, et_error *error)
         status = et_profiling_open(&t->profiling, t->device, ET_RUN_STEP_SPAN, error);
     if (!status)
         status = et_params_new(&t->params, error);
+    /* What the task needs of a run; a copy is kept by the task. */
     et_translation_context context = { directory,
                                        t->params,
                                        t->device,
@@ -146,6 +172,8 @@ static int open_training(training *t, const char *directory, et_error *error)
                                        &et_stop_requested };
     if (!status)
         status = et_translation_task_open(&t->task, &e->task, &context, error);
+    /* stop and save are flags that signal handlers set; locked: the directory's lock is ours
+     * already. */
     et_run_options options = { .model_dir = directory,
                                .trainer = &e->trainer,
                                .act = act,
@@ -161,10 +189,13 @@ static int open_training(training *t, const char *directory, et_error *error)
         status = et_run_open(&t->run, t->task, &options, error);
     if (status)
         return status;
+    /* A run that is at its end does no step that could be recorded. */
     int64_t left = e->trainer.train_steps - et_run_facts_of(t->run).step;
     return left > 0 ? et_profiling_begin(&t->profiling, left, error) : ET_OK;
 }
 
+/* In reverse, but for the log, which must not point to a bar that is gone. The directory comes
+ * last: its lock covers all that is written. */
 static void close_training(training *t)
 {
     et_translation_task_close(t->task);
@@ -177,6 +208,7 @@ static void close_training(training *t)
     et_arena_release(&t->arena);
 }
 
+/* One line above the bar; longer ones are cut. */
 static void say(et_progress *progress, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -190,8 +222,10 @@ static void say(et_progress *progress, const char *format, ...)
     et_progress_message(progress, text);
 }
 
+/* "data         28,941 pairs; 59 left out: 59 too long; 412,087 target sub-words (cached)" */
 static void say_data(training *t)
 {
+    /* The pairs that are in use, and why others are not. */
     et_translation_facts facts = et_translation_task_facts(t->task);
     et_strbuf counts = ET_STRBUF_INIT;
     et_corpus_counts_print(&facts.train->counts, &counts);
@@ -199,6 +233,7 @@ static void say_data(training *t)
         et_format_count(facts.train->sizes.target_tokens).text,
         facts.train->from_cache ? " (cached)" : "");
     et_strbuf_release(&counts);
+    /* Only where it was trained now, since that took the time. */
     char trained[64] = "";
     if (facts.vocabulary_seconds > 0)
         snprintf(trained, sizeof trained, ", trained in %.1f s", facts.vocabulary_seconds);
@@ -207,10 +242,12 @@ static void say_data(training *t)
         et_vocabulary_kind(facts.vocabulary), trained, facts.vocabulary_path);
 }
 
+/* What will be in memory: what was planned, not what the system has given. */
 static void say_model(training *t)
 {
     const et_translation_model *model = &t->experiment.task.model;
     et_run_facts facts = et_run_facts_of(t->run);
+    /* Resolved by now: never auto. */
     bool bf16 = t->experiment.runtime.mixed_precision_dtype == ET_PRECISION_BFLOAT16;
     say(t->progress,
         "model        %s parameters: encoder %lld x %lld, decoder %lld x %lld, "
@@ -221,6 +258,7 @@ static void say_model(training *t)
     say(t->progress, "precision    %s (this CPU has %s), %d thread%s",
         bf16 ? "mixed_bfloat16" : "float32", et_gemm_isa(), t->device->threads,
         t->device->threads == 1 ? "" : "s");
+    /* Tables made with the plan, and packed weights where a plan keeps them. */
     size_t constants = facts.memory.packed + facts.memory.constants;
     size_t all = facts.parameter_bytes + facts.memory.activations + constants;
     say(t->progress, "memory       %s planned: parameters %s, activations %s, constants %s",
@@ -228,9 +266,11 @@ static void say_model(training *t)
         et_format_bytes(facts.memory.activations).text, et_format_bytes(constants).text);
 }
 
+/* Three cases: nothing left to do, going on, a new run. */
 static void say_begin(training *t)
 {
     int64_t steps = t->experiment.trainer.train_steps, step = et_run_facts_of(t->run).step;
+    /* Nothing to do is said as such: the command ends with success. */
     if (step >= steps)
         say(t->progress,
             "finished     at step %s of %s already; to go on, raise trainer.train_steps",
@@ -252,6 +292,8 @@ static void say_end(training *t, int64_t steps, const char *directory)
         et_format_count(steps).text, directory);
 }
 
+/* Signals: until the run is open there is nothing to save, so they say that and end the process;
+ * afterwards they ask the run to save and stop. */
 static int set_up(training *t, const char *directory, et_error *error)
 {
     signal(SIGPIPE, SIG_IGN); /* progress that nobody reads never stops the work */
@@ -268,13 +310,17 @@ static int set_up(training *t, const char *directory, et_error *error)
     if (!status)
         status = path ? et_experiment_write(&t->experiment, path, error)
                       : et_alloc_failed(error, strlen(directory), "a path");
+    /* From here on there is a run in the directory, which stays whatever comes. */
     t->set_up = !status;
     et_watch_signals();
     return status;
 }
 
+/* The run is closed here and not in close_training, since closing waits for the last save and
+ * may fail, while people still look at the bar. */
 static int train(training *t, const train_args *args, et_error *error)
 {
+    et_assert(!args->help);
     et_progress_options options = ET_PROGRESS_OPTIONS_INIT;
     options.fd = STDERR_FILENO;
     int status = configure(t, args, error);
@@ -294,7 +340,10 @@ static int train(training *t, const train_args *args, et_error *error)
         say_begin(t);
         status = et_run_train(t->run, error);
     }
+    /* Asked before the run is closed. */
     int64_t steps = t->run ? et_run_facts_of(t->run).step : 0;
+    /* The first failure is the one that is told; what fails while closing is told if nothing did
+     * before. */
     int closed = et_run_close(t->run, status ? NULL : error);
     closed = closed ? closed : et_profiling_close(&t->profiling, status, error);
     if (!status && !closed)
@@ -302,6 +351,7 @@ static int train(training *t, const train_args *args, et_error *error)
     return status ? status : closed;
 }
 
+/* Everything that training opened is closed here, whatever the status: the lock goes last. */
 int et_cmd_train(int argc, char **argv, et_error *error)
 {
     train_args args = { 0 };

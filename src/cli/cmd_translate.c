@@ -1,3 +1,13 @@
+/* etude translate: a filter, line in, line out, in the order they came. Input is taken in
+ * batches: a file is decoded fastest when many sentences are sorted by length, and its first
+ * lines should appear before it is read to its end. A person at a terminal gets each line
+ * answered by itself.
+ *
+ * Options that are not given are those of the run: the defaults of et_translator_options.
+ *
+ *   stdin -> lines [BATCH, or 1 from a terminal] -> translator -> stdout, flushed -> the next lines
+ *
+ * A translation depends on its line alone, so the size of batches changes speed and not a word. */
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -5,6 +15,7 @@
 
 #include <etude/translator.h>
 
+#include "base/assert.h"
 #include "cli/args.h"
 #include "cli/command.h"
 #include "cli/lines.h"
@@ -16,14 +27,15 @@
 #define BATCH 2048
 
 typedef struct translate_args {
-    const char *model_dir;
+    const char *model_dir; /* NULL: not given */
     int64_t beam_size, max_length, sentences;
-    double alpha;
+    double alpha; /* of the length penalty */
     et_translator_options options;
     et_profiling profiling;
     bool help;
 } translate_args;
 
+/* Defaults of options that are not given were put into args before. */
 static int parse(translate_args *args, int argc, char **argv, et_error *error)
 {
     et_translator_options *options = &args->options;
@@ -48,6 +60,7 @@ static int parse(translate_args *args, int argc, char **argv, et_error *error)
         et_args_help(stdout, table, "translate",
                      "Translates standard input line by line to standard output.",
                      "etude translate --model-dir runs/a < test.en > test.hyp");
+    /* Counts are int64_t in the table; all fit (ET_ARG_COUNT_MAX). */
     options->beam_size = (int)args->beam_size;
     options->max_length = args->max_length;
     options->alpha = args->alpha;
@@ -55,6 +68,7 @@ static int parse(translate_args *args, int argc, char **argv, et_error *error)
     return status;
 }
 
+/* Sizes that would make no sense; the rest is the translator's to check. */
 static int check(const translate_args *args, et_error *error)
 {
     if (!args->model_dir)
@@ -64,9 +78,11 @@ static int check(const translate_args *args, et_error *error)
     return et_args_check_precision(args->options.precision, error);
 }
 
-/* Signals are watched only with a profile to write; else they end the process as they always do. */
+/* A single line is answered before a bar could be read (payload NULL: no bar). Signals are
+ * watched only with a profile to write; else they end the process as they always do. */
 static bool tell_progress(void *payload, size_t done, size_t count)
 {
+    /* Unknown rate and time: the bar shows lines of this batch only. */
     et_progress_state state = {
         .step = (int64_t)done, .steps = (int64_t)count, .rate = NAN, .seconds_left = NAN
     };
@@ -75,8 +91,12 @@ static bool tell_progress(void *payload, size_t done, size_t count)
     return et_stop_requested != 0;
 }
 
+/* Results are written and flushed before the next lines are read, so that whoever reads the
+ * other end of a pipe is never a batch behind. */
 static int translate_batch(et_translator *translator, const et_lines *lines, et_error *error)
 {
+    et_assert(lines->count <= BATCH);
+    /* Static because of its size; the texts in it are freed batch by batch. */
     static char *results[BATCH];
     int status = et_translator_translate(translator, (const char *const *)lines->items,
                                          lines->count, results, error);
@@ -90,10 +110,13 @@ static int translate_batch(et_translator *translator, const et_lines *lines, et_
 
 static const et_label read_label = { .name = "read lines", .kind = "reading" };
 
+/* Ends at the end of input, or at the first line that is no text; what was translated before it
+ * is out by then. */
 static int translate_input(et_translator *translator, et_error *error)
 {
     et_track *track = et_device_track(et_translator_device(translator));
     et_lines lines = ET_LINES_INIT;
+    /* A terminal as input is a person; the hint is shown where they can see it. */
     bool person = isatty(STDIN_FILENO);
     size_t first = 1, batch = person ? 1 : BATCH;
     int status;
@@ -114,6 +137,8 @@ static int translate_input(et_translator *translator, et_error *error)
     return status;
 }
 
+/* The bar is only for people who look on while a file is translated: not where the input is
+ * typed, and not where standard error goes to a file. */
 static int translate(translate_args *args, et_error *error)
 {
     et_translator *translator;
@@ -139,6 +164,7 @@ static int translate(translate_args *args, et_error *error)
     return status ? status : profiled;
 }
 
+/* The translator's own defaults stand in the options until the command line changes them. */
 int et_cmd_translate(int argc, char **argv, et_error *error)
 {
     et_translator_options defaults = ET_TRANSLATOR_OPTIONS_INIT;

@@ -8,6 +8,7 @@
 
 #include <etude/error.h>
 
+/* A row of main.c's table. */
 typedef struct et_command {
     const char *name;
     int (*run)(int argc, char **argv, et_error *error); /* arguments after the name */

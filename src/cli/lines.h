@@ -10,9 +10,9 @@
 #include "base/arena.h"
 
 typedef struct et_lines {
-    et_arena arena; /* holds the lines */
-    char **items;   /* terminated, without line ends */
-    size_t count, capacity;
+    et_arena arena;         /* holds the lines */
+    char **items;           /* terminated, without line ends */
+    size_t count, capacity; /* of items: lines, and room for them */
 } et_lines;
 
 #define ET_LINES_INIT                                                                              \

@@ -1,4 +1,15 @@
-/* etude: the command. Results go to standard output, everything else to standard error. */
+/* etude: the command. Results go to standard output, everything else to standard error.
+ *
+ * What is here is the process: its streams, its signals, its messages and its exit code. A
+ * command is a function that gets its arguments and returns a status; what it prints is results.
+ *
+ * Signals, by phase:
+ *   before a run is there   INT, TERM: say that nothing was saved, exit 75; USR1 is ignored
+ *   while it trains         INT, TERM: save at the next step and end with 75; again: end at once
+ *                           USR1: save and go on
+ *   while --profile is on   INT, TERM: stop, write the profile, end with 75; again: end at once
+ *   all else                as the system has them
+ * Handlers set a flag or call write and _exit, nothing else: that is all that is safe in them. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -9,12 +20,15 @@
 #include <etude/log.h>
 #include <etude/version.h>
 
+#include "base/assert.h"
 #include "base/fields.h"
 #include "cli/command.h"
 #include "cli/waiting.h"
 #include "io/progress.h"
 #include "kernel/kernels.h"
 
+/* Rows: name, function, one line of help, in the order help shows them. To add one, see
+ * README.md. */
 static const et_command commands[] = {
     { "train", et_cmd_train, "train a model, or go on where it was interrupted" },
     { "evaluate", et_cmd_evaluate, "score a trained model on parallel text" },
@@ -30,24 +44,30 @@ static const et_command commands[] = {
 
 #define COMMAND_COUNT (sizeof commands / sizeof commands[0])
 
+/* Written by handlers, read by the run between steps (et_run_options.stop, .save). */
 volatile sig_atomic_t et_stop_requested, et_save_requested;
 
 /* What on_leave says; set before it can be called. */
 static const char *leave_text;
 
+/* The second time is someone who does not want to wait; 128 + number is what a shell says of a
+ * process that a signal ended. */
 static void on_signal(int number)
 {
+    /* Already asked: the second time nobody wants to wait for a save. */
     if (et_stop_requested)
         _exit(128 + number);
     et_stop_requested = 1;
 }
 
+/* A second request before the first is served is the same request. */
 static void on_save(int number)
 {
     (void)number;
     et_save_requested = 1;
 }
 
+/* Nothing that was begun is left half done: files appear by rename only. */
 static void on_leave(int number)
 {
     (void)number;
@@ -70,6 +90,7 @@ static void on_signal_with_input(int number)
     errno = saved;
 }
 
+/* With SA_RESTART reads and writes go on, so that no function below has to know of signals. */
 static void handle_signals(void (*on_end)(int number), int flags, void (*on_usr1)(int number))
 {
     struct sigaction action;
@@ -83,6 +104,7 @@ static void handle_signals(void (*on_end)(int number), int flags, void (*on_usr1
     sigaction(SIGUSR1, &action, NULL);
 }
 
+/* For work that saves at the next step when it is asked to. */
 void et_watch_signals(void)
 {
     handle_signals(on_signal, SA_RESTART, on_save);
@@ -93,8 +115,10 @@ void et_watch_signals_and_input(void)
     handle_signals(on_signal_with_input, 0, SIG_DFL);
 }
 
+/* text must stay: the handler reads it. */
 void et_leave_on_signals(const char *text)
 {
+    et_assert(text);
     leave_text = text;
     handle_signals(on_leave, SA_RESTART, SIG_IGN);
 }
@@ -108,6 +132,7 @@ static void make_printable(char *text)
             *text = '?';
 }
 
+/* Above the bar where there is one. 2,100 bytes: an error's text twice and the word before it. */
 static void show_message(void *payload, et_log_level level, const char *text)
 {
     et_progress *progress = payload;
@@ -122,11 +147,13 @@ static void show_message(void *payload, et_log_level level, const char *text)
         fprintf(stderr, "etude: %s\n", line);
 }
 
+/* NULL: lines on standard error. The bar must outlive this, or be replaced by NULL first. */
 void et_show_log_on(struct et_progress *progress)
 {
     et_log_set(show_message, progress);
 }
 
+/* Help that was asked for is a result; help in place of a missing command is a message. */
 static void print_help(FILE *to)
 {
     fprintf(to, "usage: etude COMMAND [OPTION]...\n\n");
@@ -135,6 +162,7 @@ static void print_help(FILE *to)
     fprintf(to, "\n`etude COMMAND --help` says more and gives an example.\n");
 }
 
+/* The nearest by et_nearest, or none if none is near. */
 static int unknown_command(const char *name, et_error *error)
 {
     const char *names[COMMAND_COUNT + 1] = { NULL };
@@ -145,6 +173,7 @@ static int unknown_command(const char *name, et_error *error)
                    nearest ? ". Nearest: " : "", nearest ? nearest : "");
 }
 
+/* argv: what stands behind the command's name. */
 static int run_command(const char *name, int argc, char **argv, et_error *error)
 {
     for (size_t i = 0; i < COMMAND_COUNT; i++)
@@ -163,8 +192,10 @@ static int help(int argc, char **argv, et_error *error)
     return ET_OK;
 }
 
+/* `etude`, `etude --help`, `etude help COMMAND`, `etude --version`, or a command. */
 static int run(int argc, char **argv, et_error *error)
 {
+    /* Help on standard error: nobody asked for it, so it is no result. */
     if (argc < 2) {
         print_help(stderr);
         return et_fail(error, ET_EUSAGE, "no command given");
@@ -179,7 +210,8 @@ static int run(int argc, char **argv, et_error *error)
     return run_command(name, argc - 2, argv + 2, error);
 }
 
-/* Exit codes, as the manual has them. */
+/* Exit codes, as the manual has them: 2 the command line; 3 settings, data, files of the user's;
+ * 4 memory or disk; 5 the loss; 75 interrupted, start again; 1 all else. Scripts rely on them. */
 static int exit_code(int status)
 {
     switch (status) {
@@ -216,6 +248,7 @@ static void hold_standard_streams(void)
             _exit(1);
 }
 
+/* An interruption is no failure and has no "etude:" before it. */
 static void print_failure(int status, et_error *error)
 {
     make_printable(error->text);
@@ -226,6 +259,7 @@ static void print_failure(int status, et_error *error)
  * the same kernels with themselves. */
 static void check_isa(void)
 {
+    /* Unset, or a name that this CPU has: nothing to say. */
     const char *wanted = getenv("ETUDE_ISA");
     char names[256] = "";
     if (!wanted || et_kernels_named(wanted))
@@ -240,6 +274,8 @@ static void check_isa(void)
            wanted, et_kernels_best()->name, names);
 }
 
+/* Standard output is flushed and looked at before the exit code is made: a full disk behind a
+ * pipe is a failure of the command, though nothing in it noticed. */
 int main(int argc, char **argv)
 {
     et_error error = ET_ERROR_INIT;

@@ -1,3 +1,7 @@
+/* Who may write into a directory, and what is left of a start that failed. The order of opening:
+ * look whether it is empty and how much of its path is there; make it and take the lock; then
+ * sweep away what a killed run left under temporary names. Taking back is the reverse, and goes
+ * by a list of names: a file that someone else put there stays, and then so does its folder. */
 #include "cli/model_dir.h"
 
 #include <dirent.h>
@@ -7,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/file.h"
 #include "io/manifest.h"
 #include "tasks/experiment.h"
@@ -14,7 +19,8 @@
 #include "train/checkpoint.h"
 
 /* What a start writes before the first step, contents before their folder. Named one by one: a
- * command must not remove what it did not make. */
+ * command must not remove what it did not make. A start that learns to write another file gets a
+ * row here. */
 static const char *const made_at_start[] = {
     ET_EXPERIMENT_FILE,
     ET_TRANSLATION_VOCABULARY,
@@ -29,23 +35,28 @@ static const char *const made_at_start[] = {
 /* Where files are written under temporary names; checkpoints see to their own folders. */
 static const char *const written_to[] = { ".", ET_TRANSLATION_CACHE, ET_TRANSLATION_OUTPUT };
 
+/* A directory that is not there is empty; one that may not be read is not. */
 static bool is_empty(const char *path)
 {
     DIR *stream = opendir(path);
     if (!stream)
         return access(path, F_OK) != 0;
     bool empty = true;
+    /* One entry that is not "." or ".." is enough. */
     for (const struct dirent *item; empty && (item = readdir(stream)) != NULL;)
         empty = !strcmp(item->d_name, ".") || !strcmp(item->d_name, "..");
     closedir(stream);
     return empty;
 }
 
-/* path cut off behind as many of its parts as are there: the length of that. */
+/* path cut off behind as many of its parts as are there: the length of that. "runs/a/b" with
+ * runs/ there -> 5, the length of "runs/"; 0: nothing of it. */
 static size_t length_there(char *path)
 {
     struct stat info;
+    et_assert(path);
     size_t length = strlen(path);
+    /* A part at a time from the end, with the slashes before it. */
     while (length && stat(path, &info)) {
         while (length && path[length - 1] == '/')
             length--;
@@ -65,8 +76,11 @@ static void remove_below(const char *directory, const char *name)
     et_free(path);
 }
 
+/* Files first, then folders from the innermost out to what was there before. A folder that is
+ * not empty ends it. */
 static void take_back_made(const et_model_dir *dir)
 {
+    /* In the table's order: what is in a folder before the folder. */
     for (size_t i = 0; i < sizeof made_at_start / sizeof made_at_start[0]; i++)
         remove_below(dir->path, made_at_start[i]);
     char *part = et_strdup(dir->path);
@@ -82,6 +96,7 @@ static void take_back_made(const et_model_dir *dir)
     et_free(part);
 }
 
+/* Under the lock: nobody else writes there. */
 static void sweep(const char *directory)
 {
     for (size_t i = 0; i < sizeof written_to / sizeof written_to[0]; i++) {
@@ -92,11 +107,15 @@ static void sweep(const char *directory)
     }
 }
 
+/* The lock is the first thing made, in the checkpoints' folder. With ET_EBUSY the directory is
+ * another run's, so nothing is taken back. */
 int et_model_dir_open(et_model_dir *dir, const char *path, et_error *error)
 {
+    et_assert(path && *path);
     char *part = et_strdup(path);
     if (!part)
         return et_alloc_failed(error, strlen(path), "a path");
+    /* Looked at before the lock makes anything. */
     *dir = (et_model_dir){ path, -1, is_empty(path), length_there(part) };
     et_free(part);
     int status = et_checkpoints_lock(&dir->lock, path, error);
@@ -107,6 +126,7 @@ int et_model_dir_open(et_model_dir *dir, const char *path, et_error *error)
     return status;
 }
 
+/* The lock file itself is among what is taken back, so the lock is dropped last. */
 void et_model_dir_close(et_model_dir *dir, bool take_back)
 {
     if (!dir->path)

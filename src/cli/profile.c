@@ -1,3 +1,10 @@
+/* --profile: a trace (base/trace.h) of a window of steps, then a file (io/trace_file.c) and a
+ * table of where the time went (exec/profile.h). It is written as soon as the window has passed,
+ * by the thread that trains, between two steps; or at the end, if the work ended within the
+ * window.
+ *
+ * A failure to write ends nothing while the work goes on: it is a warning then, and the
+ * command's error at the end if the work itself went well. */
 #include "cli/profile.h"
 
 #include <stdio.h>
@@ -7,6 +14,7 @@
 #include <etude/log.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "cli/command.h"
 #include "exec/profile.h"
 #include "io/format.h"
@@ -17,7 +25,8 @@
 /* Steps of training that are recorded without --profile-steps: caches and clocks are warm. */
 enum { FIRST = 10, LAST = 20 };
 
-/* Digits only; 0 if it is no number from 1 on. */
+/* Digits only; 0 if it is no number from 1 on. "10:20" -> 10, *end at ":". More digits than any
+ * step has give 0, without an overflow. */
 static int64_t step_number(const char *text, const char **end)
 {
     int64_t number = 0;
@@ -26,8 +35,10 @@ static int64_t step_number(const char *text, const char **end)
     return number <= ET_ARG_COUNT_MAX ? number : 0;
 }
 
+/* A:B, both from 1 on, A <= B, nothing behind. */
 static int parse_steps(et_profiling *p, et_error *error)
 {
+    et_assert(p->steps);
     const char *end;
     p->first = step_number(p->steps, &end);
     p->last = p->first && *end == ':' ? step_number(end + 1, &end) : 0;
@@ -39,6 +50,7 @@ static int parse_steps(et_profiling *p, et_error *error)
                    p->steps);
 }
 
+/* Before anything is done: a run of hours should not end at a file that cannot be written. */
 int et_profiling_check(et_profiling *p, et_error *error)
 {
     if (p->steps && !p->path)
@@ -50,8 +62,12 @@ int et_profiling_check(et_profiling *p, et_error *error)
     return status ? et_fail_while(error, status, "--profile") : ET_OK;
 }
 
-/* ---- writing ---------------------------------------------------------------------------- */
+/* ---- writing ----------------------------------------------------------------------------
+ *
+ * File first, then the table: the file is what was asked for, and the table's peak takes time to
+ * measure. Both come from the same trace; it is not changed by either. */
 
+/* Without a bar (translate, evaluate) the table goes to standard error as it is. */
 static void show(const et_profiling *p, const char *text)
 {
     if (p->progress)
@@ -60,6 +76,7 @@ static void show(const et_profiling *p, const char *text)
         fprintf(stderr, "%s\n", text);
 }
 
+/* "profile      FILE: 11 steps, 812.4 ms; open it at ..." */
 static void print_heading(const et_profiling *p, const et_trace_facts *facts, et_strbuf *text)
 {
     et_strbuf_printf(text,
@@ -71,7 +88,8 @@ static void print_heading(const et_profiling *p, const et_trace_facts *facts, et
                          et_format_count(facts->dropped).text);
 }
 
-/* The peak is measured now, with the machine as it was for the work. */
+/* The peak is measured now, with the machine as it was for the work. Rates in the table are
+ * shares of it. */
 static int show_table(const et_profiling *p, const et_trace_facts *facts, et_error *error)
 {
     et_peak peak;
@@ -93,6 +111,7 @@ static int show_table(const et_profiling *p, const et_trace_facts *facts, et_err
     return status;
 }
 
+/* Once: `written` is set first, so that a failure is not tried again at the end. */
 static int write_all(et_profiling *p, et_error *error)
 {
     et_trace_facts facts = et_trace_facts_of(p->trace);
@@ -110,12 +129,17 @@ static void on_over(void *payload)
         et_log(ET_LOG_WARNING, "--profile: %s", p->error.text);
 }
 
-/* ---- opening and closing ---------------------------------------------------------------- */
+/* ---- opening and closing ----------------------------------------------------------------
+ *
+ * Without --profile path and trace are NULL and every function returns at once, so that commands
+ * call them without asking. */
 
+/* The trace is the device's from now on; plans made later tell it what they run. */
 int et_profiling_open(et_profiling *p, et_device *device, const char *unit, et_error *error)
 {
     if (!p->path)
         return ET_OK;
+    et_assert(device && unit && !p->trace);
     et_trace_options options = ET_TRACE_OPTIONS_INIT;
     options.unit = unit;
     options.over = on_over;
@@ -128,10 +152,12 @@ int et_profiling_open(et_profiling *p, et_device *device, const char *unit, et_e
     return ET_OK;
 }
 
+/* 30 steps: 10 to 20; 6 steps: 3 to 6; 1 step: that one. */
 int et_profiling_begin(et_profiling *p, int64_t steps, et_error *error)
 {
     if (!p->path)
         return ET_OK;
+    /* Counted from this start: a run that goes on at step 2000 has a step 1 here. */
     if (p->steps && steps && p->first > steps)
         return et_fail(error, ET_EUSAGE,
                        "--profile-steps %s: this start has %s steps to do; they are counted from "
@@ -171,6 +197,7 @@ static void finish(et_profiling *p, int run)
         et_log(ET_LOG_WARNING, "--profile: %s", p->error.text);
 }
 
+/* run: the status of the work itself, which goes before that of writing. */
 int et_profiling_close(et_profiling *p, int run, et_error *error)
 {
     if (!p->trace)

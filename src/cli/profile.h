@@ -20,14 +20,14 @@
 #include "io/progress.h"
 
 typedef struct et_profiling {
-    const char *path;      /* NULL: off */
-    const char *steps;     /* A:B as typed; NULL: not given */
-    int64_t first, last;   /* what steps says; 0: not given */
-    et_progress *progress; /* where the table is shown; NULL: standard error */
-    et_trace *trace;
-    const et_device *device;
-    bool written;
-    int status; /* of writing */
+    const char *path;        /* NULL: off */
+    const char *steps;       /* A:B as typed; NULL: not given */
+    int64_t first, last;     /* what steps says; 0: not given */
+    et_progress *progress;   /* where the table is shown; NULL: standard error */
+    et_trace *trace;         /* owned; NULL: off, or not open */
+    const et_device *device; /* borrowed; what the peak is measured on */
+    bool written;            /* file and table, or the attempt */
+    int status;              /* of writing; its message is error */
     et_error error;
 } et_profiling;
 

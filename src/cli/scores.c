@@ -1,3 +1,10 @@
+/* Prints scores as sacrebleu (Post 2018, "A call for clarity in reporting BLEU scores") does:
+ * the value with its parts, and the signature, which says by what rules it was made. Two lines,
+ * BLEU and chrF2; a third where asked for, Model Garden's own uncased BLEU, which has no
+ * signature and so gets a name.
+ *
+ * Both lists of lines are checked by the scores themselves for UTF-8; counts were compared
+ * before. */
 #include "cli/scores.h"
 
 #include <stdio.h>
@@ -5,10 +12,14 @@
 
 #include <etude/score.h>
 
+#include "base/assert.h"
+
+/* name: what stands in place of the signature; NULL: the signature. */
 static int print_bleu(const char *const *hypotheses, const char *const *references, size_t count,
                       const et_bleu_options *bleu_options, int width, const char *name,
                       et_error *error)
 {
+    et_assert(count > 0);
     et_bleu *bleu;
     et_bleu_result result;
     char text[ET_SCORE_TEXT_MAX], signature[ET_SCORE_TEXT_MAX];
@@ -27,9 +38,11 @@ static int print_bleu(const char *const *hypotheses, const char *const *referenc
     return status;
 }
 
+/* Only case is a choice here; the rest is chrF2's. */
 static int print_chrf(const char *const *hypotheses, const char *const *references, size_t count,
                       const et_score_options *options, et_error *error)
 {
+    /* chrF2 with sacrebleu's orders: 6 of characters, none of words. */
     et_chrf_options chrf_options = { options->lowercase };
     et_chrf *chrf;
     double score;
@@ -47,6 +60,7 @@ static int print_chrf(const char *const *hypotheses, const char *const *referenc
     return status;
 }
 
+/* NULL is sacrebleu's default. Names are those of its --tokenize. */
 static int tokens_of(const char *name, et_bleu_tokens *tokens, et_error *error)
 {
     if (!name || !strcmp(name, "13a"))
@@ -60,15 +74,18 @@ static int tokens_of(const char *name, et_bleu_tokens *tokens, et_error *error)
     return ET_OK;
 }
 
+/* Asked by commands before they translate: a misspelt name should not be found after. */
 int et_scores_check(const et_score_options *options, et_error *error)
 {
     et_bleu_tokens tokens;
     return tokens_of(options->tokenize, &tokens, error);
 }
 
+/* Model Garden's rules are fixed: neither --tokenize nor --lowercase changes its line. */
 int et_scores_print(const char *const *hypotheses, const char *const *references, size_t count,
                     const et_score_options *options, et_error *error)
 {
+    /* sacrebleu's defaults, on top of which the options come; Model Garden's as they are. */
     et_bleu_options bleu = ET_BLEU_OPTIONS_INIT, garden = ET_BLEU_OPTIONS_MODEL_GARDEN;
     int status = tokens_of(options->tokenize, &bleu.tokens, error);
     if (status)

@@ -2,7 +2,11 @@
  * asks by getenv. So the program has a getenv of its own, which the loader puts in front of the C
  * library's, and which knows this one variable better. A libgomp that looks at the environment
  * in another way (from GCC 13 on) does not ask: then main begins the program anew with the
- * variable set, which costs all of the loading once more. */
+ * variable set, which costs all of the loading once more.
+ *
+ * Why: threads of OpenMP that wait for work spin before they sleep. Beside other work each
+ * spinning thread keeps a core from one that has something to do. 2,000 turns are long enough to
+ * catch a loop that follows at once, and far shorter than the default. */
 #include "cli/waiting.h"
 
 #include <stdbool.h>
@@ -10,11 +14,13 @@
 #include <string.h>
 #include <unistd.h>
 
+/* What a user sets, by this variable or by OMP_WAIT_POLICY, is left alone. */
 #define SPIN_VARIABLE "GOMP_SPINCOUNT"
 #define SPIN_COUNT    "2000"
 
 static bool answered; /* written before main alone */
 
+/* The value of a variable, NULL if it is not set: getenv without calling it. */
 static char *find(const char *name)
 {
     size_t length = strlen(name);
@@ -24,11 +30,14 @@ static char *find(const char *name)
     return NULL;
 }
 
+/* Called before main, from libgomp's constructor: needs no library that is not initialised yet. */
 static bool user_decides(void)
 {
     return find(SPIN_VARIABLE) || find("OMP_WAIT_POLICY");
 }
 
+/* For everything in the process. Any other variable, and one that is set, is answered as always.
+ * The text is not const, since getenv's is not; nobody writes to it. */
 __attribute__((visibility("default"))) char *getenv(const char *name)
 {
     static char count[] = SPIN_COUNT;
@@ -39,6 +48,8 @@ __attribute__((visibility("default"))) char *getenv(const char *name)
     return count;
 }
 
+/* Only if nobody asked: then libgomp read the environment in its own way. The variable is set in
+ * the new process, so it does not begin a third. */
 void et_shorten_waiting(char **argv)
 {
     char path[4096];
