@@ -1,3 +1,15 @@
+/* Experiments and their settings, from the table to a run's own file:
+ *
+ *   defaults of the fields -> the experiment's row -> YAML files -> --set -> checks -> params.yaml
+ *
+ * Every arrow changes what it names and leaves the rest. The tree of settings is what the field
+ * tables say (base/fields.h): task, trainer, runtime; nothing here knows a setting by its path.
+ *
+ * A settings file may name its experiment in a key of its own, `experiment`, beside the three
+ * groups: params.yaml does, so that a run says what it is, and such a file can be given with
+ * --config to begin another run like it.
+ *
+ * To add an experiment: a function and a row in `kinds`. */
 #include "tasks/experiment.h"
 
 #include <math.h>
@@ -5,12 +17,14 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/file.h"
 #include "base/yaml.h"
 
 /* Largest settings file accepted, in bytes. */
 #define FILE_MAX ((size_t)1 << 20)
 
+/* The root of all settings: a row for each group. */
 static const et_field experiment_fields[] = {
     ET_FIELD_STRUCT(et_experiment, task, &et_translation_fields, "what is learnt, from what"),
     ET_FIELD_STRUCT(et_experiment, trainer, &et_trainer_fields, "how it is trained"),
@@ -18,11 +32,16 @@ static const et_field experiment_fields[] = {
 };
 const et_fields et_experiment_fields = { "experiment", experiment_fields };
 
-/* ---- the table -------------------------------------------------------------------------- */
+/* ---- the table --------------------------------------------------------------------------
+ *
+ * Each function sets what its recipe says beyond the fields' defaults; the row in `kinds` makes
+ * it an experiment. */
 
+/* What models of one kind differ in: the rest of a stack are defaults. */
 static void set_stack(et_translation_stack *stack, int64_t layers, int64_t heads,
                       int64_t intermediate)
 {
+    et_assert(layers > 0 && heads > 0 && intermediate > 0);
     stack->num_layers = layers;
     stack->num_attention_heads = heads;
     stack->intermediate_size = intermediate;
@@ -38,6 +57,7 @@ static void set_fairseq(et_translation_stack *stack, double dropout)
     stack->attention_dropout_rate = stack->intermediate_dropout = 0;
 }
 
+/* Every recipe has its own two; beta_1 is 0.9 in all of them. */
 static void set_adam(et_optimizer_options *optimizer, double beta_2, double epsilon)
 {
     optimizer->type = ET_OPTIMIZER_ADAM;
@@ -45,7 +65,8 @@ static void set_adam(et_optimizer_options *optimizer, double beta_2, double epsi
     optimizer->adam.epsilon = epsilon;
 }
 
-/* Model and recipe of Wu et al. 2021, "Good for misconceived reasons" (Multi30k). */
+/* Model and recipe of Wu et al. 2021, "Good for misconceived reasons" (Multi30k). The learning
+ * rate rises for 2000 steps to 0.005 and falls with 1/sqrt(step). */
 static void configure_tiny(et_experiment *e)
 {
     et_translation_model *model = &e->task.model;
@@ -65,7 +86,9 @@ static void configure_tiny(et_experiment *e)
     e->trainer.steps_per_loop = e->trainer.summary_interval = 100;
 }
 
-/* The base model of Vaswani et al. 2017 with Model Garden's schedule for it. */
+/* The base model of Vaswani et al. 2017 with Model Garden's schedule for it. Its rate is
+ * width^-0.5 * 2 * min(step^-0.5, step * warmup^-1.5): 2 / sqrt(512) and power -0.5, with the
+ * linear warm-up in front. */
 static void configure_base(et_experiment *e)
 {
     et_optimization_options *o = &e->trainer.optimizer_config;
@@ -82,6 +105,7 @@ static void configure_base(et_experiment *e)
     e->trainer.checkpoint_interval = e->trainer.validation_interval = 5000;
 }
 
+/* Rows: name (in files of runs, so it stays), help, what it sets on top of the defaults. */
 static const et_experiment_kind kinds[] = {
     { "translation/tiny", "4+4 layers, width 128, feed-forward 256, 4 heads, post-norm",
       configure_tiny },
@@ -97,6 +121,7 @@ const et_experiment_kind *et_experiment_kinds(size_t *count)
     return kinds;
 }
 
+/* With the nearest name, if one is near. */
 static int unknown_name(const char *name, et_error *error)
 {
     const char *names[KIND_COUNT + 1] = { NULL };
@@ -107,8 +132,10 @@ static int unknown_name(const char *name, et_error *error)
                    nearest ? ". Nearest: " : "", nearest ? nearest : "");
 }
 
+/* All members are written: defaults first, so that a row need say only what differs. */
 int et_experiment_begin(et_experiment *experiment, const char *name, et_error *error)
 {
+    et_assert(name);
     for (size_t i = 0; i < KIND_COUNT; i++) {
         if (strcmp(kinds[i].name, name))
             continue;
@@ -120,8 +147,12 @@ int et_experiment_begin(et_experiment *experiment, const char *name, et_error *e
     return unknown_name(name, error);
 }
 
-/* ---- reading ---------------------------------------------------------------------------- */
+/* ---- reading ----------------------------------------------------------------------------
+ *
+ * YAML text -> tree (base/yaml.h) -> members (base/fields.h). Unknown keys, wrong types and
+ * values out of range are found there, with file and line. */
 
+/* The tree keeps copies in arena, so the text can go. */
 static int parse_file(et_value **out, const char *path, et_arena *arena, et_error *error)
 {
     char *text;
@@ -136,7 +167,8 @@ static int parse_file(et_value **out, const char *path, et_arena *arena, et_erro
 
 #define NAME_KEY "experiment" /* beside the fields: which experiment a file's settings are for */
 
-/* The name that a file gives; *name NULL if it gives none. */
+/* The name that a file gives; *name NULL if it gives none. *line is that of the key, for
+ * messages; untouched if there is none. */
 static int find_name(const char **name, int *line, const et_value *dict, const char *path,
                      et_error *error)
 {
@@ -153,7 +185,8 @@ static int find_name(const char **name, int *line, const et_value *dict, const c
     return ET_OK;
 }
 
-/* All of dict but the name. NULL: no memory. */
+/* All of dict but the name. NULL: no memory. The children are copied, one struct each, since a
+ * value hangs in one list only; what is below them is shared. */
 static const et_value *without_name(const et_value *dict, et_arena *arena)
 {
     et_value *rest = et_value_dict(arena);
@@ -169,6 +202,7 @@ static const et_value *without_name(const et_value *dict, et_arena *arena)
     return rest;
 }
 
+/* Reads the whole file for one key: it is parsed again when the experiment is known. */
 int et_experiment_named_in(const char **name, const char *path, et_arena *arena, et_error *error)
 {
     et_value *dict;
@@ -177,6 +211,8 @@ int et_experiment_named_in(const char **name, const char *path, et_arena *arena,
     return status ? status : find_name(name, &line, dict, path, error);
 }
 
+/* Settings of another experiment are refused: they would be mixed with this one's, which differ
+ * in what they leave out. */
 static int read_settings(et_experiment *experiment, const et_value *dict, const char *path,
                          et_arena *arena, et_error *error)
 {
@@ -196,6 +232,7 @@ static int read_settings(et_experiment *experiment, const et_value *dict, const 
     return et_fields_read(&et_experiment_fields, experiment, settings, arena, path, "", error);
 }
 
+/* What the file does not mention stays as it is. */
 int et_experiment_read_file(et_experiment *experiment, const char *path, et_arena *arena,
                             et_error *error)
 {
@@ -204,6 +241,7 @@ int et_experiment_read_file(et_experiment *experiment, const char *path, et_aren
     return status ? status : read_settings(experiment, dict, path, arena, error);
 }
 
+/* What takes two groups at once is here; what takes one is that group's. */
 int et_experiment_check(const et_experiment *experiment, et_error *error)
 {
     const et_trainer_options *trainer = &experiment->trainer;
@@ -221,13 +259,17 @@ int et_experiment_check(const et_experiment *experiment, et_error *error)
     return status;
 }
 
-/* ---- the run's own settings ------------------------------------------------------------- */
+/* ---- the run's own settings -------------------------------------------------------------
+ *
+ * params.yaml: what a run is. It is written when a run begins and again when it goes on under
+ * other settings that may change. */
 
 /* Whether these bytes are all that path has. */
 static bool is_written(const char *path, const et_strbuf *text)
 {
     char *bytes;
     size_t length;
+    /* A file that is longer than the text is not it, and is refused by the limit. */
     if (et_file_read(&bytes, &length, path, text->length, NULL))
         return false;
     bool same = length == text->length && !memcmp(bytes, et_strbuf_text(text), length);
@@ -244,6 +286,8 @@ static int write_settings(const char *path, const et_strbuf *text, et_error *err
     return et_file_write(path, et_strbuf_text(text), text->length, error);
 }
 
+/* Every setting is written, defaults too: a later version with other defaults reads the same
+ * run. */
 int et_experiment_write(const et_experiment *experiment, const char *path, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
@@ -258,6 +302,8 @@ int et_experiment_write(const et_experiment *experiment, const char *path, et_er
     return status;
 }
 
+/* The name first, since the experiment's row is what the rest is put on top of. A directory that
+ * is not there and one without a run get different words. */
 int et_experiment_open_run(et_experiment *experiment, const char *model_dir, et_arena *arena,
                            et_error *error)
 {

@@ -15,10 +15,10 @@
 #include "train/options.h"
 
 typedef struct et_experiment {
-    const char *name; /* of the table's row */
-    et_translation_options task;
-    et_trainer_options trainer;
-    et_runtime_options runtime;
+    const char *name;            /* of the table's row */
+    et_translation_options task; /* what is learnt, from what */
+    et_trainer_options trainer;  /* how */
+    et_runtime_options runtime;  /* on what */
 } et_experiment;
 
 extern const et_fields et_experiment_fields;
@@ -26,7 +26,7 @@ extern const et_fields et_experiment_fields;
 /* A row of the table. */
 typedef struct et_experiment_kind {
     const char *name;
-    const char *help;
+    const char *help;                             /* a line for `etude list` */
     void (*configure)(et_experiment *experiment); /* on top of the fields' defaults */
 } et_experiment_kind;
 

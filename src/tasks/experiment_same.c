@@ -1,13 +1,23 @@
-/* Whether the settings of a start are those of the run that is there. */
+/* Whether the settings of a start are those of the run that is there. Both are echoed as trees
+ * (et_fields_echo), and the parts named in `fixed` compared leaf by leaf, as they would be
+ * printed; so there is no list of members that could miss a new one below these paths.
+ *
+ *   not in `fixed`      may change: how long, how often, how fast
+ *   in `fixed`          must be the same: ET_ECONFIG, with both values
+ *   and `acceptable`    may change with --accept-changes, which makes it a warning
+ *
+ * Example: trainer.train_steps 2000 -> 4000 goes on; task.model.embedding_width 128 -> 256 is
+ * another model; trainer.optimizer_config.learning_rate.* is a person's decision. */
 #include <string.h>
 
 #include <etude/log.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/yaml.h"
 #include "tasks/experiment.h"
 
-/* Settings that make a run what it is. */
+/* Settings that make a run what it is. Paths of groups stand for all that is below them. */
 static const char *const fixed[] = {
     "task.model.encoder",
     "task.model.decoder",
@@ -23,7 +33,7 @@ static const char *const fixed[] = {
 };
 
 /* What of it a person may want to change in mid-run: no saved number loses its meaning. (Another
- * optimizer has other slots, which restoring finds out.) */
+ * optimizer has other slots, which restoring finds out.) Looked for anywhere in a path. */
 static const char *const acceptable[] = {
     "trainer.optimizer_config.",
     "dropout_rate",
@@ -31,6 +41,7 @@ static const char *const acceptable[] = {
     "label_smoothing",
 };
 
+/* The first row covers a whole group, by its dot; the others are names of members anywhere. */
 static bool is_acceptable(const char *path)
 {
     for (size_t i = 0; i < sizeof acceptable / sizeof acceptable[0]; i++)
@@ -41,12 +52,13 @@ static bool is_acceptable(const char *path)
 
 /* A comparison of two trees of settings. */
 typedef struct comparison {
-    const char *model_dir;
-    bool accept;
-    et_strbuf path; /* of what is compared */
-    et_error *error;
+    const char *model_dir; /* for messages */
+    bool accept;           /* --accept-changes was given */
+    et_strbuf path;        /* of what is compared; grows and shrinks with the depth */
+    et_error *error;       /* where the first difference goes */
 } comparison;
 
+/* The first line of its YAML: scalars have one. */
 static void print_value(et_strbuf *out, const et_value *value)
 {
     et_strbuf whole = ET_STRBUF_INIT;
@@ -56,8 +68,10 @@ static void print_value(et_strbuf *out, const et_value *value)
     et_strbuf_release(&whole);
 }
 
+/* ET_OK only for what is acceptable and accepted: the comparison goes on. */
 static int report_difference(const comparison *c, const char *kept, const char *now)
 {
+    et_assert(kept && now);
     const char *path = et_strbuf_text(&c->path);
     if (!is_acceptable(path))
         return et_fail(c->error, ET_ECONFIG,
@@ -74,6 +88,7 @@ static int report_difference(const comparison *c, const char *kept, const char *
     return ET_OK;
 }
 
+/* By their printed texts, which hold every bit of a number: two that print alike are the same. */
 static int compare_scalars(const comparison *c, const et_value *a, const et_value *b)
 {
     et_strbuf kept = ET_STRBUF_INIT, now = ET_STRBUF_INIT;
@@ -92,6 +107,7 @@ static int compare_scalars(const comparison *c, const et_value *a, const et_valu
 /* Nothing if an append failed: the text is empty then. */
 static void cut(et_strbuf *text, size_t length)
 {
+    et_assert(text->failed || length <= text->length);
     if (text->failed)
         return;
     text->length = length;
@@ -103,6 +119,7 @@ static int compare(comparison *c, const et_value *a, const et_value *b)
 {
     if (a->kind != ET_VALUE_DICT || b->kind != ET_VALUE_DICT)
         return compare_scalars(c, a, b);
+    /* Key by key; the path grows on the way down and is cut on the way up. */
     const et_value *x = a->first, *y = b->first;
     int status = ET_OK;
     for (; x && y && !status; x = x->next, y = y->next) {
@@ -114,9 +131,12 @@ static int compare(comparison *c, const et_value *a, const et_value *b)
     return status;
 }
 
+/* In the order of `fixed`: the first difference is the one that is said. */
 int et_experiment_check_same(const et_experiment *kept, const et_experiment *now,
                              const char *model_dir, bool accept, et_error *error)
 {
+    et_assert(kept && now && model_dir);
+    /* Trees of both, made by the same table: same keys, same order. */
     et_arena arena = ET_ARENA_INIT;
     const et_value *a = et_fields_echo(&et_experiment_fields, kept, &arena);
     const et_value *b = et_fields_echo(&et_experiment_fields, now, &arena);

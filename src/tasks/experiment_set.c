@@ -1,7 +1,21 @@
-/* Settings as they stand on a command line. */
+/* Settings as they stand on a command line:
+ *
+ *   setting    = "{" tree "}"  |  assignment { "," assignment }
+ *   assignment = name "." name { "." name } "=" value
+ *   value      = anything up to a comma that begins another assignment; commas within brackets or
+ * quotes never do
+ *
+ *   trainer.train_steps=2000                                one
+ *   trainer.train_steps=2000,runtime.seed=3                 two
+ *   task.train_data.source_path=[a.en,b.en]                 one, a list
+ *   task.train_data.source_path=a,b.en                      one: "b.en" is no assignment
+ *
+ * Values are YAML in flow style (base/fields.h reads them by the field's kind). The commas are
+ * Model Garden's --params_override. */
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/yaml.h"
 #include "tasks/experiment.h"
 
@@ -9,6 +23,7 @@
 static bool begins_assignment(const char *text)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
+    et_assert(text);
     text += strspn(text, " ");
     size_t length = strspn(text, letters);
     bool dotted = false;
@@ -20,7 +35,9 @@ static bool begins_assignment(const char *text)
     return dotted && length && text[length] == '=';
 }
 
-/* The end of a value in flow style or in quotes: behind its last bracket. */
+/* The end of a value in flow style or in quotes: behind its last bracket. An end that is missing
+ * is found at the end of the text; YAML's parser says what is wrong. In double quotes a
+ * backslash takes the next character with it, in single quotes nothing does. */
 static const char *skip_enclosed(const char *value)
 {
     int depth = 0;
@@ -44,9 +61,11 @@ static const char *skip_enclosed(const char *value)
     return value;
 }
 
-/* The end of the assignment at text: the comma before the next one, or the end of all. */
+/* The end of the assignment at text: the comma before the next one, or the end of all. text has
+ * an =, as the caller has seen. */
 static const char *assignment_end(const char *text)
 {
+    et_assert(strchr(text, '='));
     const char *value = strchr(text, '=') + 1;
     if (*value && strchr("[{\"'", *value))
         value = skip_enclosed(value);
@@ -55,6 +74,8 @@ static const char *assignment_end(const char *text)
     return value ? value : text + strlen(text);
 }
 
+/* Copies path and value, since they are parts of one text and the readers want a 0 behind each.
+ * The copies live in arena: strings of the settings point into them. */
 static int set_one(et_experiment *experiment, const char *assignment, size_t length,
                    et_arena *arena, et_error *error)
 {
@@ -83,6 +104,7 @@ static int set_tree(et_experiment *experiment, const char *text, et_arena *arena
                : et_fields_read(&et_experiment_fields, experiment, dict, arena, "--set", "", error);
 }
 
+/* From left to right; the first that is wrong ends it, those before it are set by then. */
 int et_experiment_set(et_experiment *experiment, const char *assignment, et_arena *arena,
                       et_error *error)
 {

@@ -17,17 +17,19 @@
  * with p_n = matching n-grams over n-grams of the hypotheses, r and c the words of references
  * and hypotheses. Expressions keep the order of sacrebleu's, so that every bit is its own. */
 
+/* A metric in the making: counts are its state, the rest is memory for the pair in hand. */
 struct et_bleu {
-    et_bleu_options options;
-    et_bleu_counts counts;
-    int64_t line; /* calls of add since new or clear */
+    et_bleu_options options; /* a copy */
+    et_bleu_counts counts;   /* sums over all pairs: the whole state of the metric */
+    int64_t line;            /* calls of add since new or clear */
     /* What one pair needs, kept for the next. */
-    et_tokenizer hypothesis, reference;
-    et_codes hypothesis_words, reference_words;
-    et_words words;
-    et_ngrams ngrams;
+    et_tokenizer hypothesis, reference;         /* the two lines as codes, words set apart */
+    et_codes hypothesis_words, reference_words; /* a number for each word */
+    et_words words;                             /* from words to numbers */
+    et_ngrams ngrams;                           /* the reference's n-grams of one order */
 };
 
+/* Memory for lines comes with the first pair. */
 int et_bleu_new(et_bleu **out, const et_bleu_options *options, et_error *error)
 {
     et_assert(options->tokens <= ET_BLEU_TOKENS_V14);
@@ -53,12 +55,14 @@ void et_bleu_free(et_bleu *bleu)
     et_free(bleu);
 }
 
+/* Memory and options stay. */
 void et_bleu_clear(et_bleu *bleu)
 {
     bleu->counts = (et_bleu_counts){ 0 };
     bleu->line = 0;
 }
 
+/* side and line are for the message: "hypothesis line 12: ...". */
 static int tokenize(const et_bleu *bleu, et_tokenizer *tokenizer, const char *text,
                     const char *side, int64_t line, et_error *error)
 {
@@ -67,9 +71,13 @@ static int tokenize(const et_bleu *bleu, et_tokenizer *tokenizer, const char *te
     return status ? et_fail_while(error, status, "%s line %" PRId64, side, line) : 0;
 }
 
+/* text -> tokens -> numbers -> n-grams that match. Each n-gram of the hypothesis matches at most
+ * as often as the reference has it (clipped counts). counts is written as a whole on success
+ * only. */
 static int count_pair(et_bleu *bleu, et_bleu_counts *counts, int64_t line, const char *hypothesis,
                       const char *reference, et_error *error)
 {
+    et_assert(hypothesis && reference);
     int status = tokenize(bleu, &bleu->hypothesis, hypothesis, "hypothesis", line, error);
     if (!status)
         status = tokenize(bleu, &bleu->reference, reference, "reference", line, error);
@@ -81,6 +89,7 @@ static int count_pair(et_bleu *bleu, et_bleu_counts *counts, int64_t line, const
                                  ET_BLEU_ORDER, counts->correct, error);
     if (status)
         return status;
+    /* One pair's counts: a metric of one, ready to be merged. */
     counts->pairs = 1;
     counts->sys_len = (int64_t)bleu->hypothesis_words.count;
     counts->ref_len = (int64_t)bleu->reference_words.count;
@@ -89,6 +98,7 @@ static int count_pair(et_bleu *bleu, et_bleu_counts *counts, int64_t line, const
     return 0;
 }
 
+/* A pair that fails is not counted, and neither is its line. */
 int et_bleu_add(et_bleu *bleu, const char *hypothesis, const char *reference, et_error *error)
 {
     et_bleu_counts counts;
@@ -100,6 +110,7 @@ int et_bleu_add(et_bleu *bleu, const char *hypothesis, const char *reference, et
     return 0;
 }
 
+/* Counts first: with different numbers of lines no pair is added. */
 int et_bleu_add_corpus(et_bleu *bleu, const char *const *hypotheses, size_t hypothesis_count,
                        const char *const *references, size_t reference_count, et_error *error)
 {
@@ -109,6 +120,7 @@ int et_bleu_add_corpus(et_bleu *bleu, const char *const *hypotheses, size_t hypo
     return status;
 }
 
+/* Integers only, so the order of merging changes no bit. */
 void et_bleu_merge(et_bleu *bleu, const et_bleu_counts *counts)
 {
     et_bleu_counts *sum = &bleu->counts;
@@ -122,7 +134,10 @@ void et_bleu_merge(et_bleu *bleu, const et_bleu_counts *counts)
     }
 }
 
-/* sacrebleu's: score 0 without any match; the first order without n-grams ends the list. */
+/* sacrebleu's: score 0 without any match; the first order without n-grams ends the list. The
+ * brevity penalty is 1 where hypotheses are as long or longer, 0 where they are empty. Smoothing
+ * "exp": the k-th order without a match has the precision 100 / (2^k total). A log of 0 is
+ * -9999999999, so one order without a match and without smoothing makes the score 0. */
 static void sacrebleu_value(et_bleu_result *result, const et_bleu_counts *counts,
                             const et_bleu_options *options)
 {
@@ -134,10 +149,13 @@ static void sacrebleu_value(et_bleu_result *result, const et_bleu_counts *counts
         any |= counts->correct[n] > 0;
     if (!any)
         return;
+    /* smooth doubles with each order that has no match. */
     double smooth = 1;
+    /* How many precisions the mean is over. */
     int order = ET_BLEU_ORDER;
     for (int n = 0; n < ET_BLEU_ORDER && counts->total[n] > 0; n++) {
         double total = (double)counts->total[n];
+        /* The mean is then over the orders that the hypothesis is long enough for. */
         if (options->effective_order)
             order = n + 1;
         if (counts->correct[n] > 0)
@@ -151,10 +169,13 @@ static void sacrebleu_value(et_bleu_result *result, const et_bleu_counts *counts
     result->score = result->bp * exp(sum / order);
 }
 
-/* compute_bleu of Model Garden's metrics/bleu.py, in percent. Where that divides by zero
- * (no words in any reference) the score is 0. */
+/* compute_bleu of Model Garden's metrics/bleu.py, in percent. Where that divides by zero (no
+ * words in any reference) the score is 0. Differs from the other in three things: smoothing also
+ * where nothing matches at all, the mean over the orders that have n-grams is divided by 4 all
+ * the same, and the ratio of lengths below 10^-6 counts as 0. */
 static void model_garden_value(et_bleu_result *result, const et_bleu_counts *counts)
 {
+    /* mean stays what it was with the last order that has n-grams; its divisor is always 4. */
     double smooth = 1, sum = 0, mean = 0;
     for (int n = 0; n < ET_BLEU_ORDER && counts->total[n] > 0; n++) {
         double total = (double)counts->total[n];
@@ -169,8 +190,10 @@ static void model_garden_value(et_bleu_result *result, const et_bleu_counts *cou
     result->score = 100 * mean * result->bp;
 }
 
+/* precisions begin at 0, which is what an order without n-grams shows. */
 static void compute(const et_bleu *bleu, et_bleu_result *result, const et_bleu_counts *counts)
 {
+    et_assert(counts->sys_len >= 0 && counts->ref_len >= 0);
     *result = (et_bleu_result){
         .bp = 1,
         .sys_len = counts->sys_len,
@@ -182,6 +205,7 @@ static void compute(const et_bleu *bleu, et_bleu_result *result, const et_bleu_c
         sacrebleu_value(result, counts, &bleu->options);
 }
 
+/* No pair at all is an error, not a score of 0. */
 int et_bleu_value(const et_bleu *bleu, et_bleu_result *result, et_error *error)
 {
     if (!bleu->counts.pairs)
@@ -190,6 +214,7 @@ int et_bleu_value(const et_bleu *bleu, et_bleu_result *result, et_error *error)
     return 0;
 }
 
+/* Counts nothing: the sums are as before. */
 int et_bleu_sentence(et_bleu *bleu, et_bleu_result *result, const char *hypothesis,
                      const char *reference, et_error *error)
 {
@@ -205,8 +230,10 @@ const et_bleu_counts *et_bleu_total(const et_bleu *bleu)
     return &bleu->counts;
 }
 
+/* sacrebleu's keys in its order; version is ours, since that is who computed it. */
 char *et_bleu_signature(const et_bleu *bleu, char text[ET_SCORE_TEXT_MAX])
 {
+    /* ORDER et_bleu_smooth. */
     static const char *const smooth_names[] = {
         [ET_BLEU_SMOOTH_EXP] = "exp",
         [ET_BLEU_SMOOTH_NONE] = "none",
@@ -219,10 +246,13 @@ char *et_bleu_signature(const et_bleu *bleu, char text[ET_SCORE_TEXT_MAX])
     return text;
 }
 
+/* "BLEU|... = 35.12 68.1/42.0/28.3/19.5 (BP = 1.000 ratio = 1.010 hyp_len = 12103 ref_len =
+ * 11980)" */
 char *et_bleu_print(const et_bleu_result *result, int width, const char *signature,
                     char text[ET_SCORE_TEXT_MAX])
 {
     et_assert(width >= 0 && width <= 17);
+    /* 0 where the references have no words: there is no ratio to show. */
     double ratio = result->ref_len ? (double)result->sys_len / (double)result->ref_len : 0;
     const double *p = result->precisions;
     snprintf(text, ET_SCORE_TEXT_MAX,

@@ -17,14 +17,16 @@
  * with P and R the means over n = 1 to 6 of the matching character n-grams over those of the
  * hypothesis and of the reference. Expressions keep the order of sacrebleu's. */
 
+/* A metric in the making: counts are its state, the rest is memory for the pair in hand. */
 struct et_chrf {
-    et_chrf_options options;
-    et_chrf_counts counts;
-    int64_t line; /* calls of add since new or clear */
-    et_tokenizer hypothesis, reference;
-    et_ngrams ngrams;
+    et_chrf_options options;            /* a copy */
+    et_chrf_counts counts;              /* sums over all pairs, by order */
+    int64_t line;                       /* calls of add since new or clear */
+    et_tokenizer hypothesis, reference; /* the two lines as characters; memory is kept */
+    et_ngrams ngrams;                   /* the reference's of one order */
 };
 
+/* Memory for lines comes with the first pair. */
 int et_chrf_new(et_chrf **out, const et_chrf_options *options, et_error *error)
 {
     et_chrf *chrf = et_alloc_zero(1, sizeof(*chrf));
@@ -51,7 +53,8 @@ void et_chrf_clear(et_chrf *chrf)
     chrf->line = 0;
 }
 
-/* Reads text as characters that are no white space. */
+/* Reads text as characters that are no white space. N-grams go over the ends of words: "ab c"
+ * and "a bc" are the same to it. */
 static int characters(const et_chrf *chrf, et_tokenizer *tokenizer, const char *text,
                       const char *side, int64_t line, et_error *error)
 {
@@ -59,6 +62,7 @@ static int characters(const et_chrf *chrf, et_tokenizer *tokenizer, const char *
         et_tokenizer_run(tokenizer, ET_BLEU_TOKENS_NONE, chrf->options.lowercase, text, error);
     if (status)
         return et_fail_while(error, status, "%s line %" PRId64, side, line);
+    /* Moved together in place: what is kept is never more than what was there. */
     et_codes *codes = &tokenizer->line;
     size_t count = 0;
     for (size_t i = 0; i < codes->count; i++)
@@ -68,18 +72,24 @@ static int characters(const et_chrf *chrf, et_tokenizer *tokenizer, const char *
     return 0;
 }
 
+/* A line of n characters has n - order + 1. */
 static int64_t ngram_count(const et_codes *codes, int order)
 {
+    et_assert(order >= 1 && order <= ET_CHRF_ORDER);
     int64_t count = (int64_t)codes->count - order + 1;
     return count > 0 ? count : 0;
 }
 
+/* As in sacrebleu, an order that the reference is too short for counts nothing of the
+ * hypothesis. */
 static int count_pair(et_chrf *chrf, et_chrf_counts *counts, int64_t line, const char *hypothesis,
                       const char *reference, et_error *error)
 {
+    /* Two lines of characters; the tables of n-grams are made for this pair. */
     int status = characters(chrf, &chrf->hypothesis, hypothesis, "hypothesis", line, error);
     if (!status)
         status = characters(chrf, &chrf->reference, reference, "reference", line, error);
+    /* Codes are the characters themselves: no numbers for them are needed. */
     const et_codes *ours = &chrf->hypothesis.line, *theirs = &chrf->reference.line;
     if (!status)
         status = et_ngrams_match(&chrf->ngrams, ours, theirs, ET_CHRF_ORDER, counts->match, error);
@@ -93,6 +103,7 @@ static int count_pair(et_chrf *chrf, et_chrf_counts *counts, int64_t line, const
     return 0;
 }
 
+/* A pair that fails is not counted, and neither is its line. */
 int et_chrf_add(et_chrf *chrf, const char *hypothesis, const char *reference, et_error *error)
 {
     et_chrf_counts counts;
@@ -104,6 +115,7 @@ int et_chrf_add(et_chrf *chrf, const char *hypothesis, const char *reference, et
     return 0;
 }
 
+/* Counts first: with different numbers of lines no pair is added. */
 int et_chrf_add_corpus(et_chrf *chrf, const char *const *hypotheses, size_t hypothesis_count,
                        const char *const *references, size_t reference_count, et_error *error)
 {
@@ -113,6 +125,7 @@ int et_chrf_add_corpus(et_chrf *chrf, const char *const *hypotheses, size_t hypo
     return status;
 }
 
+/* Integers only, so the order of merging changes no bit. */
 void et_chrf_merge(et_chrf *chrf, const et_chrf_counts *counts)
 {
     et_chrf_counts *sum = &chrf->counts;
@@ -125,24 +138,31 @@ void et_chrf_merge(et_chrf *chrf, const et_chrf_counts *counts)
     }
 }
 
+/* Means over the orders that both sides have n-grams of ("effective order"); 5 is 1 + beta^2, 4
+ * is beta^2. */
 static double f_score(const et_chrf_counts *counts)
 {
+    /* P and R are means over orders of the corpus's sums, not means over sentences. */
     double precision = 0, recall = 0;
     int order = 0;
     for (int n = 0; n < ET_CHRF_ORDER; n++) {
+        /* An order that one of the sides is too short for is left out of both means. */
         if (!counts->hypothesis[n] || !counts->reference[n])
             continue;
         precision += (double)counts->match[n] / (double)counts->hypothesis[n];
         recall += (double)counts->match[n] / (double)counts->reference[n];
         order++;
     }
+    /* Nothing to compare, or nothing that matches: 0, where the formula has 0/0. */
     if (!order || precision + recall == 0)
         return 0;
+    /* F = (1 + beta^2) P R / (beta^2 P + R), in percent. */
     precision /= order;
     recall /= order;
     return 100 * (5 * precision * recall / (4 * precision + recall));
 }
 
+/* No pair at all is an error, not a score of 0. */
 int et_chrf_value(const et_chrf *chrf, double *score, et_error *error)
 {
     if (!chrf->counts.pairs)
@@ -151,6 +171,7 @@ int et_chrf_value(const et_chrf *chrf, double *score, et_error *error)
     return 0;
 }
 
+/* Counts nothing: the sums are as before. */
 int et_chrf_sentence(et_chrf *chrf, double *score, const char *hypothesis, const char *reference,
                      et_error *error)
 {
@@ -166,6 +187,7 @@ const et_chrf_counts *et_chrf_total(const et_chrf *chrf)
     return &chrf->counts;
 }
 
+/* nc: order of characters, nw: of words (0: chrF, not chrF++), space: white space is left out. */
 char *et_chrf_signature(const et_chrf *chrf, char text[ET_SCORE_TEXT_MAX])
 {
     snprintf(text, ET_SCORE_TEXT_MAX,
@@ -174,6 +196,7 @@ char *et_chrf_signature(const et_chrf *chrf, char text[ET_SCORE_TEXT_MAX])
     return text;
 }
 
+/* "chrF2|nrefs:1|... = 62.31" */
 char *et_chrf_print(double score, int width, const char *signature, char text[ET_SCORE_TEXT_MAX])
 {
     et_assert(width >= 0 && width <= 17);

@@ -1,3 +1,23 @@
+/* Two hash tables with open addressing and linear probing, both for one pair of lines at a time.
+ *
+ * An n-gram is the pair (n-gram of n - 1 that it begins with, last code). Order by order: when
+ * order n is counted, at[side][i] says in which slot the n-gram of n - 1 at position i stands,
+ * so the key of the next order is that slot and one code, 64 bits. With order 1 the slot is 0
+ * for all.
+ *
+ *   reference a b a b, order 2: (slot of a, b) twice, (slot of b, a) once
+ *   hypothesis b a b:           b a matches, a b matches -> 2
+ *
+ * A slot's number only has meaning within its order: slots are given up between orders, but keys
+ * of order n hold slot numbers of order n - 1, which are equal exactly for equal n-grams. A
+ * hypothesis' n-gram that the reference has not is `none`, and nothing longer at its place can
+ * be shared.
+ *
+ * Invariants:
+ *   (1) a slot counts only if its stamp is the table's;
+ *   (2) at least half of the slots that a mask reaches are free, so a search ends.
+ *
+ * Time is linear in both lines for each order; memory is kept from pair to pair. */
 #include "tasks/translation/ngram.h"
 
 #include <stdbool.h>
@@ -7,26 +27,26 @@
 #include "base/assert.h"
 #include "tasks/translation/tokenize.h"
 
-/* Invariants: a slot counts only if its stamp is the table's; at least half of the slots that
- * a mask reaches are free, so a search ends. */
-
+/* One n-gram of the reference. */
 struct et_ngram_slot {
     uint64_t key;   /* slot of the first n - 1 codes << 32 | last code */
     uint32_t stamp; /* 0: never used */
     uint32_t left;  /* occurrences in the reference that have no partner yet */
 };
 
+/* One word of the reference. */
 struct et_word_slot {
-    uint64_t hash;
+    uint64_t hash;       /* of the word's codes, compared before the codes are */
     size_t first, count; /* codes of the reference's line */
-    uint32_t stamp;
-    uint32_t number;
+    uint32_t stamp;      /* 0: never used */
+    uint32_t number;     /* from 0, in the order of the reference */
 };
 
 /* A position from which no n-gram of this length is shared, and so no longer one either. */
 static const uint32_t none = UINT32_MAX;
 
-/* The finaliser of MurmurHash3 (Appleby, public domain): every bit counts for every bit. */
+/* The finaliser of MurmurHash3 (Appleby, public domain): every bit counts for every bit. Keys of
+ * neighbours differ in few bits, and the mask takes the lowest. */
 static uint64_t mix(uint64_t key)
 {
     key ^= key >> 33;
@@ -48,7 +68,8 @@ static size_t table_size(size_t count)
     return size;
 }
 
-/* Makes a table of at least size slots of some bytes each, zeroed. */
+/* Makes a table of at least size slots of some bytes each, zeroed. The old slots go without
+ * being copied: what they held was another pair's. */
 static int grow(void **slots, size_t *capacity, size_t size, size_t bytes, et_error *error)
 {
     if (size && size <= *capacity)
@@ -62,7 +83,8 @@ static int grow(void **slots, size_t *capacity, size_t size, size_t bytes, et_er
     return 0;
 }
 
-/* A new stamp makes all slots free. */
+/* A new stamp makes all slots free. After 2^32 uses it comes back to 0; then the slots are wiped
+ * once. */
 static void renew(void *slots, size_t capacity, size_t bytes, uint32_t *stamp)
 {
     if (++*stamp == 0) {
@@ -71,9 +93,11 @@ static void renew(void *slots, size_t capacity, size_t bytes, uint32_t *stamp)
     }
 }
 
-/* The slot of key, or the free one where it belongs. */
+/* The slot of key, or the free one where it belongs. mask: of the part of the table in use,
+ * which is as large as this pair needs. */
 static uint32_t find_ngram(const et_ngrams *ngrams, size_t mask, uint64_t key)
 {
+    et_assert(mask + 1 <= ngrams->capacity);
     size_t slot = mix(key) & mask;
     while (ngrams->slots[slot].stamp == ngrams->stamp && ngrams->slots[slot].key != key)
         slot = (slot + 1) & mask;
@@ -115,6 +139,7 @@ static int64_t take(et_ngrams *ngrams, size_t mask, const et_codes *hypothesis, 
     return match;
 }
 
+/* Before order 1 every position is in "slot 0", the empty n-gram's. */
 int et_ngrams_match(et_ngrams *ngrams, const et_codes *hypothesis, const et_codes *reference,
                     int order, int64_t match[], et_error *error)
 {
@@ -146,6 +171,7 @@ void et_ngrams_release(et_ngrams *ngrams)
     *ngrams = (et_ngrams)ET_NGRAMS_INIT;
 }
 
+/* The length goes in first: words that begin alike differ from the start. */
 static uint64_t hash_word(const uint32_t *word, size_t count)
 {
     uint64_t hash = count;
@@ -169,6 +195,7 @@ static et_word_slot *find_word(const et_words *words, size_t mask, const et_code
     }
 }
 
+/* To know how much room is needed, before anything is written. */
 static size_t count_words(const et_codes *line)
 {
     size_t count = 0, at = 0, first, end;
@@ -177,7 +204,8 @@ static size_t count_words(const et_codes *line)
     return count;
 }
 
-/* Numbers the words of one side; enters those that are not there if it is the reference. */
+/* Numbers the words of one side; enters those that are not there if it is the reference. The
+ * reference comes first, so that the hypothesis finds all of its words. */
 static void number_side(et_words *words, size_t mask, et_codes *out, const et_codes *line,
                         const et_codes *reference_line)
 {
@@ -199,11 +227,14 @@ static void number_side(et_words *words, size_t mask, et_codes *out, const et_co
     }
 }
 
+/* The reference's words are numbered from 0; what only the hypothesis has is ET_WORD_UNKNOWN,
+ * which no n-gram of the reference holds. */
 int et_words_number(et_words *words, et_codes *hypothesis, et_codes *reference,
                     const et_codes *hypothesis_line, const et_codes *reference_line,
                     et_error *error)
 {
     et_assert(hypothesis_line != reference_line);
+    et_assert(hypothesis != reference);
     size_t reference_count = count_words(reference_line);
     size_t size = table_size(reference_count);
     void *slots = words->slots;

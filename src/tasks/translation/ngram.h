@@ -16,10 +16,10 @@
 typedef struct et_ngram_slot et_ngram_slot;
 
 typedef struct et_ngrams {
-    et_ngram_slot *slots;
-    size_t capacity; /* a power of two, or 0 */
-    uint32_t stamp;  /* of the order that is being counted */
-    et_codes at[2];  /* per position of each side: slot of the n-gram that starts there */
+    et_ngram_slot *slots; /* [capacity], owned */
+    size_t capacity;      /* a power of two, or 0 */
+    uint32_t stamp;       /* of the order that is being counted */
+    et_codes at[2];       /* per position of each side: slot of the n-gram that starts there */
 } et_ngrams;
 
 #define ET_NGRAMS_INIT                                                                             \
@@ -41,9 +41,9 @@ void et_ngrams_release(et_ngrams *ngrams);
 typedef struct et_word_slot et_word_slot;
 
 typedef struct et_words {
-    et_word_slot *slots;
+    et_word_slot *slots; /* [capacity], owned; words lie in the reference's line */
     size_t capacity;
-    uint32_t stamp;
+    uint32_t stamp; /* of the pair that is being numbered */
 } et_words;
 
 #define ET_WORDS_INIT                                                                              \

@@ -1,7 +1,17 @@
+/* Tables of the translation task's settings (base/fields.h): a row is a member of options.h with
+ * its key, default, limits and help. What takes two settings at once is checked below the
+ * tables; what needs the data (does the longest sentence fit?) when that is open.
+ *
+ * To add a setting: a member in options.h and a row here, then its use; if another value of it
+ * makes another model, a path in experiment_same.c as well. */
 #include "tasks/translation/options.h"
 
 #include <string.h>
 
+#include "base/assert.h"
+
+/* One table for encoder and decoder. Defaults are the base model's of Vaswani et al. 2017, as
+ * Model Garden has it (pre-norm). Rates of dropout end below 1, where nothing would be left. */
 static const et_field stack_fields[] = {
     ET_FIELD_INT(et_translation_stack, num_layers, 6, 1, 256, "layers of the stack"),
     ET_FIELD_INT(et_translation_stack, num_attention_heads, 8, 1, 1024,
@@ -26,8 +36,11 @@ static const et_field stack_fields[] = {
                    "added to the variance in layer norm"),
     ET_FIELD_END
 };
+/* Named as messages name them. */
 static const et_fields stack_table = { "stack", stack_fields };
 
+/* The decode_*, beam_size and alpha rows are of searching: a trained run may be used with
+ * others. */
 static const et_field model_fields[] = {
     ET_FIELD_STRUCT(et_translation_model, encoder, &stack_table, "the encoder"),
     ET_FIELD_STRUCT(et_translation_model, decoder, &stack_table, "the decoder"),
@@ -47,6 +60,9 @@ static const et_field model_fields[] = {
 };
 static const et_fields model_table = { "model", model_fields };
 
+/* One table for training and validation; validation shuffles nothing and leaves nothing out:
+ * what is longer than max_seq_length is cut there. A batch of less than 8 tokens holds no pair
+ * worth having. */
 static const et_field data_fields[] = {
     ET_FIELD_STRINGS(et_translation_data, source_path,
                      "text files of the source language, plain or .gz, one sentence a line"),
@@ -66,6 +82,7 @@ static const et_field data_fields[] = {
 };
 static const et_fields data_table = { "data", data_fields };
 
+/* ORDER et_vocabulary_kind. */
 static const char *const model_types[] = { "unigram", "bpe", NULL };
 
 static const et_field vocabulary_fields[] = {
@@ -79,8 +96,10 @@ static const et_field vocabulary_fields[] = {
 };
 static const et_fields vocabulary_table = { "vocabulary", vocabulary_fields };
 
+/* Index 0: et_bleu_tokens 13a; 1: none. See open_scores in validate.c. */
 static const char *const tokenizers[] = { "13a", "none", NULL };
 
+/* The root of `task`. */
 static const et_field translation_fields[] = {
     ET_FIELD_STRUCT(et_translation_options, model, &model_table, "the Transformer"),
     ET_FIELD_STRUCT(et_translation_options, train_data, &data_table, "what is learnt from"),
@@ -100,9 +119,11 @@ static const et_field translation_fields[] = {
 };
 const et_fields et_translation_fields = { "task", translation_fields };
 
+/* Each head gets width / heads columns. */
 static int check_heads(const char *name, const et_translation_stack *stack, int64_t width,
                        et_error *error)
 {
+    et_assert(stack->num_attention_heads > 0);
     if (width % stack->num_attention_heads == 0)
         return ET_OK;
     return et_fail(error, ET_ECONFIG,
@@ -111,9 +132,13 @@ static int check_heads(const char *name, const et_translation_stack *stack, int6
                    name, (long long)stack->num_attention_heads, (long long)width);
 }
 
+/* required: a run without validation data is fine, one without training data is not. Files of
+ * the two sides go in pairs here, although only their lines have to: a list that lacks a file is
+ * found before it is read. */
 static int check_data(const char *name, const et_translation_data *data, bool required,
                       et_error *error)
 {
+    /* Either form of the corpus (data/corpus.h), not both. */
     bool lines = data->source_path.count || data->target_path.count;
     if (!lines && !data->tsv_path.count && required)
         return et_fail(error, ET_ECONFIG,
@@ -133,6 +158,7 @@ static int check_data(const char *name, const et_translation_data *data, bool re
     return ET_OK;
 }
 
+/* Odd widths have no sinusoid positions: half of the columns are sines, half cosines. */
 int et_translation_check(const et_translation_options *options, et_error *error)
 {
     const et_translation_model *model = &options->model;
@@ -150,7 +176,8 @@ int et_translation_check(const et_translation_options *options, et_error *error)
     return status;
 }
 
-/* What et_translation_validate gives. */
+/* What et_translation_validate gives. Keep both in step: the names are also what the message
+ * below lists. */
 static const char *const metrics[] = {
     "validation_loss",
     "validation_perplexity",
@@ -161,9 +188,11 @@ static const char *const metrics[] = {
     NULL,
 };
 
+/* Known before training, not at the first validation. */
 int et_translation_check_metric(const et_translation_options *options, const char *name,
                                 et_error *error)
 {
+    et_assert(name);
     const et_translation_data *data = &options->validation_data;
     if (!data->source_path.count && !data->tsv_path.count)
         return et_fail(error, ET_ECONFIG,
@@ -181,6 +210,7 @@ int et_translation_check_metric(const et_translation_options *options, const cha
                    metrics[1], metrics[2], metrics[3], metrics[4], metrics[5]);
 }
 
+/* From settings (double, int64_t) to what layers take (float, int). */
 static et_transformer_stack stack_of(const et_translation_stack *options)
 {
     return (et_transformer_stack){
@@ -198,6 +228,8 @@ static et_transformer_stack stack_of(const et_translation_stack *options)
     };
 }
 
+/* Numbers that the settings do not hold come from the caller: the vocabulary's size is known
+ * when it is open, positions depend on what the graph is for. */
 et_transformer et_translation_transformer(const et_translation_options *options, int64_t vocabulary,
                                           int64_t max_positions)
 {

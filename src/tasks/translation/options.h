@@ -9,23 +9,26 @@
 
 /* task.model.encoder, task.model.decoder */
 typedef struct et_translation_stack {
-    int64_t num_layers, num_attention_heads, intermediate_size;
-    int activation; /* an et_activation */
+    int64_t num_layers, num_attention_heads; /* heads divide the width */
+    int64_t intermediate_size;               /* of the feed-forward's inner layer */
+    int activation;                          /* an et_activation */
+    /* After each sub-layer, on attention's weights, after the activation of the feed-forward. */
     double dropout_rate, attention_dropout_rate, intermediate_dropout;
+    /* Biases of attention's projections; pre-norm; a norm behind the last layer. */
     bool use_bias, norm_first, final_norm;
-    double norm_epsilon;
+    double norm_epsilon; /* added to the variance */
 } et_translation_stack;
 
 /* task.model */
 typedef struct et_translation_model {
     et_translation_stack encoder, decoder;
-    int64_t embedding_width;
+    int64_t embedding_width; /* of embeddings and all layers; even */
     double dropout_rate;
-    int64_t decode_max_length; /* 0: from the source length */
-    int64_t extra_decode_length;
-    int64_t beam_size;
-    double alpha;
-    double label_smoothing;
+    int64_t decode_max_length;   /* 0: from the source length */
+    int64_t extra_decode_length; /* pieces that a translation may be longer than its source */
+    int64_t beam_size;           /* hypotheses kept; 1: greedy */
+    double alpha;                /* of the length penalty */
+    double label_smoothing;      /* spread over the pieces that are not the label */
 } et_translation_model;
 
 /* task.train_data, task.validation_data */
@@ -42,8 +45,8 @@ typedef struct et_translation_data {
 /* task.vocabulary */
 typedef struct et_translation_vocabulary {
     int64_t size;
-    int model_type; /* an et_vocabulary_kind */
-    double character_coverage;
+    int model_type;            /* an et_vocabulary_kind */
+    double character_coverage; /* share of characters that get pieces of their own */
 } et_translation_vocabulary;
 
 typedef struct et_translation_options {

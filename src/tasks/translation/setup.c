@@ -1,7 +1,16 @@
-/* Opening the task's vocabulary and data. */
+/* Opening the task's vocabulary and data, in three steps that task.c calls in order.
+ *
+ *   vocabulary   the run's own (MODEL_DIR/vocabulary.model), else a copy of the one that is given,
+ * else one trained on the training text; from then on the run's own training     encoded pairs
+ * (cache) -> iterator -> [watch] -> [prefetch] -> batches validation   encoded pairs (cache, all of
+ * them), and the raw lines that scores compare with
+ *
+ * A run has one vocabulary for life: ids mean nothing without it, and every weight of the
+ * embedding is about an id. */
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "data/pair_iterator.h"
@@ -9,17 +18,21 @@
 #include "data/prefetch.h"
 #include "tasks/translation/task_parts.h"
 
+/* Lists are borrowed from the settings. */
 static et_corpus_paths paths_of(const et_translation_data *data)
 {
     return (et_corpus_paths){ data->source_path, data->target_path, data->tsv_path };
 }
 
-/* ---- vocabulary ------------------------------------------------------------------------- */
+/* ---- vocabulary -------------------------------------------------------------------------
+ *
+ * Where it comes from, in this order: the run's own file; the one the user names; training. Each
+ * way ends with the file in the run's directory and the vocabulary open. */
 
 /* The text that a vocabulary is trained on. */
 typedef struct text_source {
-    et_corpus *corpus;
-    et_progress *progress;
+    et_corpus *corpus;     /* both sides are trained on: one vocabulary for the two */
+    et_progress *progress; /* NULL: nobody looks */
 } text_source;
 
 /* Training begins when all lines are there; what is wrong with them has been said before. */
@@ -32,7 +45,8 @@ static int next_line(void *payload, const char **text, size_t *length, et_error 
     return status;
 }
 
-/* Reads it all for what is wrong with it: a misspelt name should not be found after minutes. */
+/* Reads it all for what is wrong with it: a misspelt name should not be found after minutes.
+ * Only where a vocabulary has to be made, which is what takes the minutes. */
 static int check_validation(const et_translation_task *task, et_error *error)
 {
     et_corpus_paths paths = paths_of(&task->options.validation_data);
@@ -50,9 +64,12 @@ static int check_validation(const et_translation_task *task, et_error *error)
     return status;
 }
 
+/* Written before it is used, so that the run never has an id whose model is not on the disk. The
+ * bytes are parsed as a file's would be. */
 static int train_vocabulary(et_translation_task *task, et_error *error)
 {
     const et_translation_vocabulary *settings = &task->options.vocabulary;
+    /* Choices are in the vocabulary's own numbering: ORDER et_vocabulary_kind. */
     et_vocabulary_options options = { settings->model_type, settings->size,
                                       settings->character_coverage };
     et_corpus *corpus;
@@ -78,9 +95,12 @@ static int train_vocabulary(et_translation_task *task, et_error *error)
     return status;
 }
 
-/* The model that the user names is kept with the run, byte for byte. */
+/* The model that the user names is kept with the run, byte for byte. It is loaded now, though
+ * nothing is encoded yet: a model that SentencePiece refuses is to be known before it is the
+ * run's. */
 static int copy_vocabulary(et_translation_task *task, et_error *error)
 {
+    et_assert(task->options.sentencepiece_model_path);
     const char *from = task->options.sentencepiece_model_path;
     char *bytes;
     size_t length;
@@ -96,7 +116,7 @@ static int copy_vocabulary(et_translation_task *task, et_error *error)
     return status;
 }
 
-/* A run has one vocabulary for life. */
+/* A run has one vocabulary for life. By content: the file may have been moved. */
 static int check_same_vocabulary(et_translation_task *task, et_error *error)
 {
     const char *path = task->options.sentencepiece_model_path;
@@ -113,11 +133,14 @@ static int check_same_vocabulary(et_translation_task *task, et_error *error)
                           path, task->vocabulary_path);
 }
 
+/* If the run has one, the training text is not looked at for it. */
 int et_translation_open_vocabulary(et_translation_task *task, et_error *error)
 {
+    et_assert(task->context.model_dir && !task->vocabulary);
     task->vocabulary_path = et_path_join(task->context.model_dir, ET_TRANSLATION_VOCABULARY);
     if (!task->vocabulary_path)
         return et_alloc_failed(error, strlen(task->context.model_dir), "a path");
+    /* Three ways to a vocabulary, and the run's own copy goes before the other two. */
     bool given = task->options.sentencepiece_model_path != NULL;
     int status;
     if (!et_file_exists(task->vocabulary_path)) {
@@ -132,16 +155,23 @@ int et_translation_open_vocabulary(et_translation_task *task, et_error *error)
     return status;
 }
 
-/* ---- data ------------------------------------------------------------------------------- */
+/* ---- data -------------------------------------------------------------------------------
+ *
+ * A corpus becomes ids once; the next start maps them (data/encoded.h). */
 
+/* At most a segment for every four tokens of a side: shorter sentences are rare, and each
+ * segment costs an offset. The shape depends on settings only, so training and resuming have one
+ * plan. */
 et_pair_shape et_translation_shape(const et_translation_data *data)
 {
+    et_assert(data->global_batch_size > 0);
     int64_t segments = data->global_batch_size / 4;
     return (et_pair_shape){ data->global_batch_size, data->global_batch_size,
                             segments < 1 ? 1 : segments };
 }
 
-/* MODEL_DIR/cache/<name>.pairs */
+/* MODEL_DIR/cache/<name>.pairs The cache's folder is made here; a cache that cannot be written
+ * is only a warning. */
 static int open_encoded(et_translation_task *task, et_encoded **out, const char *name,
                         const et_corpus_paths *paths, const et_encoded_options *options,
                         et_error *error)
@@ -158,10 +188,13 @@ static int open_encoded(et_translation_task *task, et_encoded **out, const char 
     return status;
 }
 
+/* Each decorator takes over the source within. The watch is inside the prefetch, on that
+ * thread's own track, so that a trace shows when batches are made and not when they are taken. */
 int et_translation_open_training(et_translation_task *task, et_error *error)
 {
     const et_translation_data *data = &task->options.train_data;
     et_encoded_options filter = ET_ENCODED_OPTIONS_INIT;
+    /* The filter is part of the cache's key: other limits make another cache. */
     filter.max_seq_length = data->max_seq_length;
     filter.max_ratio = data->max_length_ratio;
     filter.deduplicate = data->deduplicate;
@@ -183,9 +216,12 @@ int et_translation_open_training(et_translation_task *task, et_error *error)
     return status ? status : et_pair_batch_init(&task->batch, &shape, error);
 }
 
-/* The raw target lines, which scores compare with. */
+/* The raw target lines, which scores compare with. As many as there are pairs: validation keeps
+ * all, in the corpus's order. They are compared as they are in the file, not as the vocabulary
+ * would write them. */
 static int read_references(et_validation *validation, et_error *error)
 {
+    et_assert(!validation->references);
     size_t count = (size_t)validation->encoded->pairs;
     validation->references = et_alloc_zero(count, sizeof(char *));
     if (!validation->references)
@@ -207,6 +243,8 @@ static int read_references(et_validation *validation, et_error *error)
     return status;
 }
 
+/* Without validation data the class of the task has no validate, and nothing is opened. What is
+ * needed only when it runs (plan, decoder) is made at the first validation. */
 int et_translation_open_validation(et_translation_task *task, et_error *error)
 {
     const et_translation_data *data = &task->options.validation_data;
@@ -214,6 +252,8 @@ int et_translation_open_validation(et_translation_task *task, et_error *error)
     if (!data->source_path.count && !data->tsv_path.count)
         return ET_OK;
     validation->paths = paths_of(data);
+    /* All pairs, so that scores of different settings are of the same lines; what is too long is
+     * cut. */
     et_encoded_options all = { .max_seq_length = data->max_seq_length, .keep_all = true };
     int status = open_encoded(task, &validation->encoded, "validation.pairs", &validation->paths,
                               &all, error);

@@ -21,11 +21,11 @@
 #define ET_TRANSLATION_OUTPUT     "translations"
 
 typedef struct et_translation_context {
-    const char *model_dir;
-    et_params *params; /* the store that build_loss declares into */
+    const char *model_dir; /* where the run's files go */
+    et_params *params;     /* the store that build_loss declares into */
     et_device *device;
-    et_dtype act;
-    uint64_t seed;
+    et_dtype act;                      /* type of activations: ET_F32 or ET_BF16 */
+    uint64_t seed;                     /* of the order of the data */
     int prefetch;                      /* batches ahead; 0: none */
     et_progress *progress;             /* where people look; may be NULL */
     const volatile sig_atomic_t *stop; /* not 0: validation ends with ET_EINTERRUPTED; or NULL */
@@ -36,8 +36,8 @@ typedef struct et_translation_facts {
     const et_encoded *train;
     const et_encoded *validation; /* NULL: none */
     const et_vocabulary *vocabulary;
-    double vocabulary_seconds; /* that training it took; 0: it was there */
-    const char *vocabulary_path;
+    double vocabulary_seconds;   /* that training it took; 0: it was there */
+    const char *vocabulary_path; /* the run's own copy */
 } et_translation_facts;
 
 /* Options and context are copied; what they point to must outlive the task. */

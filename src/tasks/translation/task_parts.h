@@ -8,14 +8,14 @@
 
 /* Validation data and what scores it; made at the first validation but for its data. */
 typedef struct et_validation {
-    et_encoded *encoded; /* NULL: no validation */
-    et_corpus_paths paths;
+    et_encoded *encoded;    /* NULL: no validation */
+    et_corpus_paths paths;  /* lists borrowed from the options */
     char **references;      /* [pairs] raw target lines */
     et_pair_source *source; /* one pass */
     et_pair_batch batch;
-    et_graph *graph; /* the loss without derivatives */
-    et_plan *plan;
-    struct et_decoder *decoder;
+    et_graph *graph;            /* the loss without derivatives */
+    et_plan *plan;              /* of graph; reads batch */
+    struct et_decoder *decoder; /* beam search with the store's weights */
 } et_validation;
 
 typedef struct et_translation_task {

@@ -1,3 +1,17 @@
+/* The scripts' tokenizers, each as a list of passes over an array of code points:
+ *
+ *   13a    decode entities, pad with spaces, [punctuation] -> " x ", then . , - by their neighbours
+ *   v14    P beside a non-digit is set apart, S always (P, S: Unicode categories)
+ *   none   as it is
+ *   char   every character
+ *
+ *   "It's 3.5%, really." -> "It's 3.5 % , really ."        (13a)
+ *
+ * A script is a sequence of substitutions of regular expressions over the whole line. One pass
+ * here is one of them, so that it can be checked against its source: matches do not overlap, the
+ * search goes on behind the last match. All passes are linear.
+ *
+ * To add one: a function and a row in `tokenizers`, and its name in <etude/score.h>. */
 #include "tasks/translation/tokenize.h"
 
 #include <string.h>
@@ -8,11 +22,13 @@
  * pass here is one of them, so that it can be checked against its source: matches do not
  * overlap, the search goes on behind the last match. All passes are linear. */
 
+/* Whether a code point is in a class of characters. */
 typedef bool (*class_fn)(uint32_t code);
 
-/* A pass writes at most three codes for each that it reads. */
+/* A pass writes at most three codes for each that it reads. Found in set_apart: " x ". */
 enum { GROWTH = 3 };
 
+/* Room in spare for what a pass may write; one more than nothing, so that there is an array. */
 static int begin(et_tokenizer *tokenizer, et_error *error)
 {
     size_t room;
@@ -21,7 +37,8 @@ static int begin(et_tokenizer *tokenizer, et_error *error)
     return et_codes_reserve(&tokenizer->spare, room ? room : 1, error);
 }
 
-/* The pass wrote count codes into spare: they are the line now. */
+/* The pass wrote count codes into spare: they are the line now. The old line becomes the next
+ * pass's spare. */
 static void end(et_tokenizer *tokenizer, size_t count)
 {
     et_codes line = tokenizer->spare;
@@ -31,7 +48,7 @@ static void end(et_tokenizer *tokenizer, size_t count)
     tokenizer->line = line;
 }
 
-/* s/(class)/ \1 /g */
+/* s/(class)/ \1 /g Example, class of punctuation: "a,b" -> "a , b". */
 static int set_apart(et_tokenizer *tokenizer, class_fn class, et_error *error)
 {
     if (begin(tokenizer, error))
@@ -56,12 +73,16 @@ typedef struct pair_rule {
     bool before, behind; /* between always */
 } pair_rule;
 
+/* After a match the search goes on behind both characters: in "1-2-3" the pair ("1", "-") is
+ * taken, then "2" begins the next, as a regular expression with /g has it: "1 - 2 - 3". */
 static int split_pairs(et_tokenizer *tokenizer, const pair_rule *rule, et_error *error)
 {
+    et_assert(rule->left && rule->right);
     if (begin(tokenizer, error))
         return ET_ENOMEM;
     const et_codes *line = &tokenizer->line;
     uint32_t *to = tokenizer->spare.items;
+    /* i moves by one where nothing matches and by two where something did. */
     size_t i = 0;
     while (i < line->count) {
         uint32_t code = line->items[i];
@@ -83,9 +104,11 @@ static int split_pairs(et_tokenizer *tokenizer, const pair_rule *rule, et_error 
     return 0;
 }
 
-/* Replaces each find in place by one code, or by nothing (0). */
+/* Replaces each find in place by one code, or by nothing (0). Never longer than before, so it
+ * needs no second buffer. */
 static void replace(et_codes *line, const char *find, uint32_t by)
 {
+    et_assert(*find);
     size_t length = strlen(find), count = 0, i = 0;
     while (i < line->count) {
         size_t same = 0;
@@ -103,12 +126,14 @@ static void replace(et_codes *line, const char *find, uint32_t by)
     line->count = count;
 }
 
+/* For the tokenizer "char": every character is a word. */
 static bool any(uint32_t code)
 {
     (void)code;
     return true;
 }
 
+/* The class [0-9] of mteval-v13a. */
 static bool ascii_digit(uint32_t code)
 {
     return code >= '0' && code <= '9';
@@ -144,11 +169,13 @@ static bool v14_punctuation(uint32_t code)
     return code != '\\' && et_unicode_is_punctuation(code);
 }
 
+/* [^\d] of Python's re: over all of Unicode. */
 static bool not_digit(uint32_t code)
 {
     return !et_unicode_is_digit(code);
 }
 
+/* Words are what white space separates already. */
 static int tokenize_none(et_tokenizer *tokenizer, et_error *error)
 {
     (void)tokenizer, (void)error;
@@ -160,8 +187,9 @@ static int tokenize_char(et_tokenizer *tokenizer, et_error *error)
     return set_apart(tokenizer, any, error);
 }
 
-/* mteval-v13a.pl without its SGML, in the order of sacrebleu. The script puts a space before
- * and behind the line, so that a period at either end has a neighbour that is no digit. */
+/* mteval-v13a.pl without its SGML, in the order of sacrebleu. The script puts a space before and
+ * behind the line, so that a period at either end has a neighbour that is no digit. Entities are
+ * decoded after line ends are gone, in this order, so that "&amp;lt;" becomes "<". */
 static int tokenize_13a(et_tokenizer *tokenizer, et_error *error)
 {
     static const pair_rule rules[] = {
@@ -170,6 +198,7 @@ static int tokenize_13a(et_tokenizer *tokenizer, et_error *error)
         { ascii_digit, dash, false, true },
     };
     et_codes *line = &tokenizer->line;
+    /* sacrebleu strips the end of each line before any tokenizer sees it. */
     while (line->count > 0 && et_unicode_is_space(line->items[line->count - 1]))
         line->count--;
     replace(line, "<skipped>", 0);
@@ -206,6 +235,7 @@ static int tokenize_v14(et_tokenizer *tokenizer, et_error *error)
     return set_apart(tokenizer, et_unicode_is_symbol, error);
 }
 
+/* ORDER et_bleu_tokens: name in signatures, passes. */
 static const struct {
     const char *name;
     int (*run)(et_tokenizer *tokenizer, et_error *error);
@@ -216,6 +246,7 @@ static const struct {
     [ET_BLEU_TOKENS_V14] = { "mteval-v14", tokenize_v14 },
 };
 
+/* Lower case comes before the passes, as in sacrebleu, and follows Unicode. */
 int et_tokenizer_run(et_tokenizer *tokenizer, et_bleu_tokens tokens, bool lowercase,
                      const char *text, et_error *error)
 {
@@ -237,6 +268,7 @@ void et_tokenizer_release(et_tokenizer *tokenizer)
     et_codes_release(&tokenizer->spare);
 }
 
+/* White space of any kind and length is between words; none are empty. */
 bool et_word_next(const et_codes *line, size_t *at, size_t *first, size_t *end_of_word)
 {
     size_t i = *at;
@@ -250,7 +282,9 @@ bool et_word_next(const et_codes *line, size_t *at, size_t *first, size_t *end_o
     return i > *first;
 }
 
+/* As in sacrebleu's "tok:". */
 const char *et_bleu_tokens_name(et_bleu_tokens tokens)
 {
+    et_assert((size_t)tokens < sizeof(tokenizers) / sizeof(*tokenizers));
     return tokenizers[tokens].name;
 }

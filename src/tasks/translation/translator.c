@@ -1,3 +1,21 @@
+/* A trained model in use: settings from the run's params.yaml, its vocabulary, the weights of
+ * one checkpoint, a decoder over them.
+ *
+ *   line -> pieces + EOS -> decoder (beam search, many at once) -> pieces -> line
+ *
+ * No optimizer, no gradients, no corpus: what stays in memory are the weights (and their
+ * bfloat16 copies) and the decoder's.
+ *
+ * Lines without a piece (empty, only spaces) are not decoded and translate to an empty line; a
+ * model would make something up. All lines are checked for UTF-8 before the first is translated,
+ * so a fault costs nothing.
+ *
+ * Invariants:
+ *   (1) a line's result depends on the line, the weights and the options only: not on the lines
+ *       beside it, on batches or on threads;
+ *   (2) results are the caller's one by one; on failure there are none;
+ *   (3) after open nothing in the model directory is read again, so a run that goes on there
+ *       changes nothing here. */
 #include <etude/translator.h>
 
 #include <string.h>
@@ -5,6 +23,7 @@
 #include <etude/log.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/file.h"
 #include "base/unicode.h"
 #include "data/vocabulary.h"
@@ -18,27 +37,29 @@
 #define SOURCE_MAX 1024
 
 struct et_translator {
-    et_arena arena; /* of the settings */
-    et_experiment experiment;
-    et_translator_options options;
-    et_vocabulary *vocabulary;
+    et_arena arena;                /* of the settings */
+    et_experiment experiment;      /* the run's settings; texts in arena */
+    et_translator_options options; /* a copy */
+    et_vocabulary *vocabulary;     /* owned, as the next three */
     et_params *params;
     et_device *device;
     et_decoder *decoder;
-    char *checkpoint;
-    int64_t step;
-    et_translator_progress_fn *progress;
-    void *payload;
-    size_t lines; /* of the call in progress */
+    char *checkpoint;                    /* path of the file in use; owned */
+    int64_t step;                        /* of it */
+    et_translator_progress_fn *progress; /* NULL: nobody asks */
+    void *payload;                       /* what it gets */
+    size_t lines;                        /* of the call in progress */
 };
 
+/* Averaged weights where the file has them, unless live_weights. */
 static int load(et_translator *t, et_error *error)
 {
     return et_checkpoint_load_weights(t->params, t->checkpoint, !t->options.live_weights, &t->step,
                                       error);
 }
 
-/* The best one; ET_ENOTFOUND without a warning: the run keeps none. */
+/* The best one; ET_ENOTFOUND without a warning: the run keeps none. Any other trouble with the
+ * best one is a warning, since the newest is there as well. */
 static int load_best(et_translator *t, const char *model_dir)
 {
     et_error reason = ET_ERROR_INIT;
@@ -52,6 +73,7 @@ static int load_best(et_translator *t, const char *model_dir)
     return status;
 }
 
+/* The message of "none" is about the run, not about a folder in it. */
 static int load_newest(et_translator *t, const char *model_dir, et_error *error)
 {
     et_error reason = ET_ERROR_INIT;
@@ -64,8 +86,10 @@ static int load_newest(et_translator *t, const char *model_dir, et_error *error)
     return status ? et_fail(error, status, "%s", reason.text) : load(t, error);
 }
 
+/* One that is named is taken or refused; otherwise the best, else the newest. */
 static int load_checkpoint(et_translator *t, const char *model_dir, et_error *error)
 {
+    /* One that the caller names may be from anywhere, also an average. */
     if (t->options.checkpoint) {
         t->checkpoint = et_strdup(t->options.checkpoint);
         return t->checkpoint ? load(t, error) : et_alloc_failed(error, 0, "a path");
@@ -73,8 +97,10 @@ static int load_checkpoint(et_translator *t, const char *model_dir, et_error *er
     return load_best(t, model_dir) ? load_newest(t, model_dir, error) : ET_OK;
 }
 
+/* Loaded now, so that a model that cannot be used is known before weights are read. */
 static int open_vocabulary(et_translator *t, const char *model_dir, et_error *error)
 {
+    /* The run's own copy: what the ids of its weights mean. */
     char *path = et_path_join(model_dir, ET_TRANSLATION_VOCABULARY);
     int status = path ? et_vocabulary_open(&t->vocabulary, path, error)
                       : et_alloc_failed(error, strlen(model_dir), "a path");
@@ -82,6 +108,7 @@ static int open_vocabulary(et_translator *t, const char *model_dir, et_error *er
     return status ? status : et_vocabulary_load(t->vocabulary, error);
 }
 
+/* 64 positions: the size of the graph below; the decoder has a table of its own. */
 static et_transformer model_of(const et_translator *t)
 {
     return et_translation_transformer(&t->experiment.task, et_vocabulary_size(t->vocabulary), 64);
@@ -90,6 +117,7 @@ static et_transformer model_of(const et_translator *t)
 /* Declares the model's parameters: a graph of the smallest batch names them all. */
 static int declare_params(et_translator *t, et_dtype act, et_error *error)
 {
+    /* The graph is only built, never planned: building it declares the parameters. */
     et_graph *graph;
     et_transformer model = model_of(t);
     int status = et_params_new(&t->params, error);
@@ -103,9 +131,13 @@ static int declare_params(et_translator *t, et_dtype act, et_error *error)
     return status ? status : et_params_materialize(t->params, act == ET_BF16, error);
 }
 
+/* bfloat16 on a CPU that has no such products becomes float32: the same results but for
+ * rounding, and faster there. */
 static int resolve_act(const et_translator *t, et_dtype *act, et_error *error)
 {
+    et_assert(act);
     const char *wanted = t->options.precision;
+    /* auto in the settings cannot be: a run writes what it resolved it to. */
     bool bf16 = t->experiment.runtime.mixed_precision_dtype == ET_PRECISION_BFLOAT16;
     if (wanted && strcmp(wanted, "float32") && strcmp(wanted, "bfloat16"))
         return et_fail(error, ET_ECONFIG, "precision %s: choose float32 or bfloat16", wanted);
@@ -115,17 +147,22 @@ static int resolve_act(const et_translator *t, et_dtype *act, et_error *error)
     return ET_OK;
 }
 
+/* Options that are not given are the run's. Twice the beam's size is looked at in each step,
+ * hence half the vocabulary. */
 static int make_decoder(et_translator *t, et_dtype act, et_error *error)
 {
     const et_translation_model *settings = &t->experiment.task.model;
     const et_translator_options *o = &t->options;
+    /* 0 and negative alpha are "not given": neither makes sense as a value. */
     int64_t beam = o->beam_size ? o->beam_size : settings->beam_size;
     et_transformer model = model_of(t);
+    /* Options of a caller come here unchecked. */
     if (beam < 1 || beam > ET_BEAM_SIZE_MAX || 2 * beam > et_vocabulary_size(t->vocabulary))
         return et_fail(error, ET_ECONFIG,
                        "beam size %lld: must be from 1 to %d, and at most half "
                        "the vocabulary",
                        (long long)beam, ET_BEAM_SIZE_MAX);
+    /* Of the run's settings, unless the caller's options say otherwise. */
     et_decoder_options options = {
         .beam = { (int)beam, o->alpha < 0 ? settings->alpha : o->alpha,
                   et_vocabulary_eos(t->vocabulary) },
@@ -138,6 +175,7 @@ static int make_decoder(et_translator *t, et_dtype act, et_error *error)
     return et_decoder_new(&t->decoder, t->params, t->device, &model, &options, error);
 }
 
+/* Cheap things first: a wrong precision or a missing vocabulary is said before weights are read. */
 static int open_all(et_translator *t, const char *model_dir, et_error *error)
 {
     et_dtype act = ET_F32;
@@ -155,6 +193,7 @@ static int open_all(et_translator *t, const char *model_dir, et_error *error)
     return status ? status : make_decoder(t, act, error);
 }
 
+/* close takes a translator in any state of opening. */
 int et_translator_open(et_translator **out, const char *model_dir,
                        const et_translator_options *options, et_error *error)
 {
@@ -176,6 +215,7 @@ int et_translator_open(et_translator **out, const char *model_dir,
     return status;
 }
 
+/* The decoder reads parameters and device, so it goes before them. */
 void et_translator_close(et_translator *t)
 {
     if (!t)
@@ -205,9 +245,11 @@ int64_t et_translator_step(const et_translator *t)
     return t->step;
 }
 
-/* ---- translating ------------------------------------------------------------------------ */
+/* ---- translating ------------------------------------------------------------------------
+ *
+ * Everything of one call lives in an arena of it but the results, which are the caller's. */
 
-/* A line's pieces and EOS, in arena. */
+/* A line's pieces and EOS, in arena. number: of the line, from 1, for messages. */
 static int encode(const et_translator *t, const char *line, size_t number,
                   et_decoder_sentence *sentence, et_pieces *pieces, et_arena *arena,
                   et_error *error)
@@ -215,7 +257,10 @@ static int encode(const et_translator *t, const char *line, size_t number,
     int status = et_vocabulary_encode(t->vocabulary, line, strlen(line), pieces, error);
     if (status)
         return et_fail_while(error, status, "line %zu", number);
+    et_assert(line && number > 0);
     size_t count = pieces->count;
+    /* Attention's memory grows with the square of the length: a book in one line would take all
+     * there is. */
     if (count > SOURCE_MAX - 1) {
         et_log(ET_LOG_WARNING, "line %zu: %zu pieces, only the first %d are translated", number,
                count, SOURCE_MAX - 1);
@@ -226,11 +271,13 @@ static int encode(const et_translator *t, const char *line, size_t number,
         return et_alloc_failed(error, (count + 1) * sizeof *ids, "a sentence");
     if (count)
         memcpy(ids, pieces->ids, count * sizeof *ids);
+    /* As in training: sources end in EOS. */
     ids[count] = et_vocabulary_eos(t->vocabulary);
     *sentence = (et_decoder_sentence){ .source = ids, .length = (int64_t)count + 1 };
     return ET_OK;
 }
 
+/* The vocabulary would take any bytes and make unknowns of them. */
 static int check_utf8(const char *const *lines, size_t count, et_error *error)
 {
     for (size_t i = 0; i < count; i++) {
@@ -244,6 +291,7 @@ static int check_utf8(const char *const *lines, size_t count, et_error *error)
     return ET_OK;
 }
 
+/* pieces is memory that is used again from line to line. */
 static int encode_all(const et_translator *t, const char *const *lines, size_t count,
                       et_decoder_sentence *sentences, et_arena *arena, et_error *error)
 {
@@ -255,30 +303,35 @@ static int encode_all(const et_translator *t, const char *const *lines, size_t c
     return status;
 }
 
+/* The decoder counts sentences that it decodes; lines without a piece are not among them. */
 static bool tell_progress(void *payload, int64_t done)
 {
     const et_translator *t = payload;
     return t->progress && t->progress(t->payload, (size_t)done, t->lines);
 }
 
-/* Sentences without a word are not decoded. */
+/* Sentences without a word are not decoded. Those with words are moved together for the decoder
+ * and put back from behind, each to its place. */
 static int decode_words(et_translator *t, et_decoder_sentence *sentences, size_t count,
                         et_arena *arena, et_error *error)
 {
     et_decoder_sentence *some = et_arena_array(arena, count, sizeof *some);
     if (!some)
         return et_alloc_failed(error, count * sizeof *some, "sentences");
+    et_assert(sentences || count == 0);
     int64_t words = 0;
     for (size_t i = 0; i < count; i++)
         if (sentences[i].length > 1)
             some[words++] = sentences[i];
     int status = et_decoder_run(t->decoder, some, words, arena, tell_progress, t, error);
+    /* From behind: words counts down to the place of each. */
     for (size_t i = count; i-- > 0 && !status;)
         if (sentences[i].length > 1)
             sentences[i] = some[--words];
     return status;
 }
 
+/* results: each a text of its own, the caller's. */
 static int detokenize(const et_translator *t, const et_decoder_sentence *sentences, size_t count,
                       char **results, et_error *error)
 {
@@ -302,9 +355,11 @@ et_device *et_translator_device(et_translator *t)
 static const et_label encode_label = { .name = "text to pieces", .kind = "text" };
 static const et_label detokenize_label = { .name = "pieces to text", .kind = "text" };
 
+/* results is written even on failure: all NULL then. */
 int et_translator_translate(et_translator *t, const char *const *lines, size_t count,
                             char **results, et_error *error)
 {
+    et_assert(count == 0 || (lines && results));
     et_arena arena = ET_ARENA_INIT;
     et_decoder_sentence *sentences = et_arena_array(&arena, count, sizeof *sentences);
     int status = sentences ? ET_OK : et_alloc_failed(error, count * sizeof *sentences, "sentences");
@@ -328,6 +383,7 @@ int et_translator_translate(et_translator *t, const char *const *lines, size_t c
     return status;
 }
 
+/* NULL afterwards, so that freeing twice does no harm. */
 void et_translator_free_results(char **results, size_t count)
 {
     for (size_t i = 0; i < count; i++) {

@@ -1,5 +1,16 @@
 /* Validation: the loss on all pairs, beam search on all sources, and its scores. The
- * translations are kept in MODEL_DIR/translations/<step>.txt. */
+ * translations are kept in MODEL_DIR/translations/<step>.txt.
+ *
+ * Two measures of the same weights: the loss under teacher forcing (fast, smooth, what training
+ * minimises) and the scores of what beam search makes of the sources (what the model is for).
+ *
+ *   pairs -> packed batches -> loss plan -> sums -> validation_loss, _perplexity, _accuracy
+ *   sources -> decoder -> pieces -> lines -> sacrebleu_score, bleu_score, chrf_score
+ *                                        \-> MODEL_DIR/translations/<step>.txt
+ *
+ * Plan and decoder are made at the first validation and kept: the store's weights change under
+ * them, and both read them anew. Asked to stop, it gives ET_EINTERRUPTED and has written
+ * nothing; the run does the whole of it again when it goes on. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,14 +18,17 @@
 #include <etude/score.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/file.h"
 #include "data/pair_iterator.h"
 #include "tasks/translation/decoder.h"
 #include "tasks/translation/task_parts.h"
 
-/* Sentences that are decoded together. */
+/* Sentences that are decoded together. Results do not depend on it; memory of the decoder and
+ * speed do. */
 #define GROUP 32
 
+/* In any state: what was not made is NULL. */
 void et_translation_close_validation(et_translation_task *task)
 {
     et_validation *v = &task->validation;
@@ -29,13 +43,19 @@ void et_translation_close_validation(et_translation_task *task)
     et_encoded_close(v->encoded);
 }
 
+/* Asked between batches and by the decoder as it goes. */
 static bool should_stop(const et_translation_task *task)
 {
     return task->context.stop && *task->context.stop;
 }
 
-/* ---- loss ------------------------------------------------------------------------------- */
+/* ---- loss -------------------------------------------------------------------------------
+ *
+ * The plan has validation's own shape; its parameters are the store's, which holds the averaged
+ * weights while validation runs, if there are any (train/hooks.c). */
 
+/* A graph of its own, not training's: no dropout, no derivatives, validation's budget. Packed
+ * weights are kept, since all batches see the same ones. */
 static int make_loss_plan(et_translation_task *task, const et_pair_shape *shape, et_error *error)
 {
     et_validation *v = &task->validation;
@@ -55,7 +75,8 @@ static int make_loss_plan(et_translation_task *task, const et_pair_shape *shape,
     return status;
 }
 
-/* A new pass over the data each time: one pass in order of length. */
+/* A new pass over the data each time: one pass in order of length. Every pair once; a batch is
+ * as full as it gets. */
 static int open_pass(et_translation_task *task, const et_pair_shape *shape, et_error *error)
 {
     et_validation *v = &task->validation;
@@ -66,6 +87,7 @@ static int open_pass(et_translation_task *task, const et_pair_shape *shape, et_e
     return et_pair_iterator_open(&v->source, v->encoded, shape, &options, error);
 }
 
+/* Sums in double over batches of float32 sums; no random number is drawn. */
 static int add_losses(et_translation_task *task, double sums[ET_LOSS_SUM_COUNT], et_error *error)
 {
     et_validation *v = &task->validation;
@@ -82,8 +104,11 @@ static int add_losses(et_translation_task *task, double sums[ET_LOSS_SUM_COUNT],
     }
 }
 
+/* The mean is over all tokens at once, not over batches. exp of the plain negative
+ * log-likelihood is the perplexity: label smoothing is no part of it. */
 static int measure_loss(et_translation_task *task, et_value *logs, et_error *error)
 {
+    et_assert(task->validation.encoded);
     et_pair_shape shape = et_translation_shape(&task->options.validation_data);
     double sums[ET_LOSS_SUM_COUNT] = { 0 };
     int status = task->validation.plan ? ET_OK : make_loss_plan(task, &shape, error);
@@ -93,6 +118,7 @@ static int measure_loss(et_translation_task *task, et_value *logs, et_error *err
         status = add_losses(task, sums, error);
     if (status)
         return status;
+    /* At least one: an empty side still has EOS. */
     double tokens = sums[ET_LOSS_SUM_TOKENS];
     et_value_set_float(logs, "validation_loss", sums[ET_LOSS_SUM_LOSS] / tokens);
     et_value_set_float(logs, "validation_perplexity", exp(sums[ET_LOSS_SUM_NLL] / tokens));
@@ -100,8 +126,11 @@ static int measure_loss(et_translation_task *task, et_value *logs, et_error *err
     return ET_OK;
 }
 
-/* ---- translations ----------------------------------------------------------------------- */
+/* ---- translations -----------------------------------------------------------------------
+ *
+ * All results of a validation are in memory at once, in an arena that ends with it. */
 
+/* Two positions: the transformer's table is not used, the decoder has its own. */
 static int make_decoder(et_translation_task *task, et_error *error)
 {
     const et_translation_model *model = &task->options.model;
@@ -119,13 +148,15 @@ static int make_decoder(et_translation_task *task, et_error *error)
                           &transformer, &options, error);
 }
 
+/* The form in which the decoder asks. */
 static bool stops(void *task, int64_t done)
 {
     (void)done;
     return should_stop(task);
 }
 
-/* All sources decoded; sentences and results live in arena. */
+/* All sources decoded; sentences and results live in arena. Ids are widened from the corpus; EOS
+ * is the last of each source. */
 static int decode(et_translation_task *task, et_decoder_sentence **out, et_arena *arena,
                   et_error *error)
 {
@@ -135,6 +166,7 @@ static int decode(et_translation_task *task, et_decoder_sentence **out, et_arena
     *out = sentences;
     if (!sentences)
         return et_alloc_failed(error, count * sizeof *sentences, "validation");
+    /* The decoder sorts by length itself; here the order is the corpus's. */
     for (size_t i = 0; i < count; i++) {
         int64_t length = et_encoded_source_length(encoded, (int64_t)i);
         int32_t *ids = et_arena_array(arena, (size_t)length, sizeof *ids);
@@ -151,10 +183,11 @@ static int decode(et_translation_task *task, et_decoder_sentence **out, et_arena
 
 /* The scores of one validation. */
 typedef struct scores {
-    et_bleu *bleu, *model_garden;
-    et_chrf *chrf;
+    et_bleu *bleu, *model_garden; /* sacrebleu's rules; Model Garden's own */
+    et_chrf *chrf;                /* chrF2 */
 } scores;
 
+/* Model Garden's own has fixed rules; the settings are about the other two. */
 static int open_scores(scores *s, const et_translation_options *options, et_error *error)
 {
     et_bleu_options bleu = ET_BLEU_OPTIONS_INIT;
@@ -177,6 +210,7 @@ static void close_scores(scores *s)
     et_chrf_free(s->chrf);
 }
 
+/* Each score reads the pair by itself: their tokens differ. */
 static int add_pair(scores *s, const char *hypothesis, const char *reference, et_error *error)
 {
     int status = et_bleu_add(s->bleu, hypothesis, reference, error);
@@ -187,7 +221,7 @@ static int add_pair(scores *s, const char *hypothesis, const char *reference, et
     return status;
 }
 
-/* sacrebleu_score and bleu_score are Model Garden's names for its two. */
+/* sacrebleu_score and bleu_score are Model Garden's names for its two. chrf_score is ours. */
 static int log_scores(const scores *s, et_value *logs, et_error *error)
 {
     et_bleu_result bleu, garden;
@@ -205,6 +239,7 @@ static int log_scores(const scores *s, et_value *logs, et_error *error)
     return ET_OK;
 }
 
+/* The first print_translations pairs, above the progress bar. */
 static void show(const et_translation_task *task, int64_t index, const char *hypothesis)
 {
     if (index >= task->options.print_translations || !task->context.progress)
@@ -216,10 +251,12 @@ static void show(const et_translation_task *task, int64_t index, const char *hyp
     et_strbuf_release(&text);
 }
 
-/* Detokenises, scores and collects all lines into text. */
+/* Detokenises, scores and collects all lines into text. In the order of the corpus, one line for
+ * each pair, so that the file can be scored by other programs against the references. */
 static int score_all(et_translation_task *task, const et_decoder_sentence *sentences, scores *s,
                      et_strbuf *text, et_error *error)
 {
+    /* One line's memory for all of them. */
     et_strbuf line = ET_STRBUF_INIT;
     int status = ET_OK;
     for (int64_t i = 0; i < task->validation.encoded->pairs && !status; i++) {
@@ -236,9 +273,12 @@ static int score_all(et_translation_task *task, const et_decoder_sentence *sente
     return status;
 }
 
+/* <step>.txt, atomically; one of the same step is replaced. */
 static int keep_translations(const et_translation_task *task, int64_t step, const et_strbuf *text,
                              et_arena *arena, et_error *error)
 {
+    et_assert(step >= 0);
+    /* Made at the first validation, so that a run without one has no empty folder. */
     const char *directory =
         et_arena_printf(arena, "%s/%s", task->context.model_dir, ET_TRANSLATION_OUTPUT);
     const char *path =
@@ -249,6 +289,7 @@ static int keep_translations(const et_translation_task *task, int64_t step, cons
     return status ? status : et_file_write(path, et_strbuf_text(text), text->length, error);
 }
 
+/* Logs are set before the file is written, which is the last thing that may fail. */
 static int measure_translations(et_translation_task *task, int64_t step, et_value *logs,
                                 et_error *error)
 {
@@ -271,6 +312,7 @@ static int measure_translations(et_translation_task *task, int64_t step, et_valu
     return status;
 }
 
+/* The loss first: it is fast, and NaN weights show there. */
 int et_translation_validate(et_task *self, int64_t step, et_value *logs, et_error *error)
 {
     et_translation_task *task = (et_translation_task *)(void *)self;
