@@ -1,7 +1,9 @@
-/* Steps beside a save: what is written is the state of the step that was saved, whole, although
- * the next steps follow at once and writing it takes longer than they do. */
+/* Several batches of a step are one batch; a loss that is no number changes nothing; and steps
+ * beside a save: what is written is the state of the step that was saved, whole, although the
+ * next steps follow at once and writing it takes longer than they do. */
 #include "train/step.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -116,9 +118,161 @@ static void test_step__beside_saves(void **state)
     steps_close(&alone);
 }
 
+/* ---- accumulation ----------------------------------------------------------------------- */
+
+/* Seven words of text, dealt out to batches in unequal parts: a part's other rows are empty. */
+enum { PLACES = 8, TEXT = 7, LEXICON = 20, SPLITS_MAX = 4 };
+
+static const int32_t text_ids[TEXT] = { 3, 11, 0, 3, 19, 7, 8 };
+static const int32_t text_labels[TEXT] = { 11, 0, 3, 19, 7, 8, 1 };
+
+static et_node *build_reader(et_scope *scope)
+{
+    et_init init = { ET_INIT_NORMAL, 0.5f };
+    et_node *table = et_param(scope, "table", et_shape_2(LEXICON, 16), init);
+    et_node *ids = et_input(scope, "ids", ET_I32, et_shape_1(PLACES));
+    et_node *h = et_dense(et_in(scope, "h"), et_embedding(ids, table, 1, NULL, NULL), 16);
+    return et_vocabulary_loss(et_tanh(h), table,
+                              et_input(scope, "labels", ET_I32, et_shape_1(PLACES)), 0.1f);
+}
+
+typedef struct reader {
+    et_task task;
+    const int *parts; /* words of batch i */
+    int batches, at;
+    int first; /* word of the batch to come */
+    int32_t ids[PLACES], labels[PLACES];
+    float *poison; /* becomes NaN before the last batch of a step; NULL: nothing does */
+} reader;
+
+static int read_next(et_task *self, et_plan *plan, et_error *error)
+{
+    reader *r = (reader *)(void *)self;
+    int count = r->parts[r->at++];
+    (void)error;
+    for (int i = 0; i < PLACES; i++) {
+        r->ids[i] = i < count ? text_ids[r->first + i] : -1;
+        r->labels[i] = i < count ? text_labels[r->first + i] : -1;
+    }
+    r->first += count;
+    if (r->at == r->batches) {
+        r->at = r->first = 0;
+        if (r->poison)
+            *r->poison = NAN;
+    }
+    et_plan_bind(plan, "ids", r->ids);
+    et_plan_bind(plan, "labels", r->labels);
+    return ET_OK;
+}
+
+static void describe(const et_task *self, et_strbuf *out)
+{
+    (void)self;
+    et_strbuf_append(out, "text:7");
+}
+
+static const et_task_class reader_class = { .name = "reader",
+                                            .next = read_next,
+                                            .describe_batch = describe };
+
+static void reader_open(steps *s, reader *r, const int *parts, int batches)
+{
+    et_optimization_options options;
+    et_fields_defaults(&et_optimization_fields, &options);
+    options.optimizer.type = ET_OPTIMIZER_SGD;
+    options.optimizer.sgd.momentum = 0.9;
+    options.learning_rate.type = ET_RATE_CONSTANT;
+    options.learning_rate.constant.learning_rate = 0.5;
+    *s = (steps){ .task = { NULL } };
+    *r = (reader){ .task = { &reader_class }, .parts = parts, .batches = batches };
+    test_model_open(&s->model, build_reader);
+    const et_kernels *kernels = s->model.device->kernels;
+    assert_ok(et_optimizer_new(&s->optimizer, s->model.params, kernels, &options, error));
+    assert_ok(et_metrics_new(&s->metrics, error));
+    s->step = (et_step){ .task = &r->task, .plan = s->model.plan, .optimizer = s->optimizer };
+    assert_ok(et_step_define_metrics(&s->step, s->metrics, error));
+    assert_ok(et_accumulator_init(&s->step.accumulator, s->model.params, kernels, batches, error));
+}
+
+static void reader_close(steps *s)
+{
+    et_accumulator_release(&s->step.accumulator);
+    et_metrics_free(s->metrics);
+    et_optimizer_free(s->optimizer);
+    test_model_close(&s->model);
+}
+
+static void assert_near(double value, double expected)
+{
+    if (!(fabs(value - expected) <= 2e-6 * (1 + fabs(expected))))
+        fail_msg("%.9g is not %.9g", value, expected);
+}
+
+/* Every word weighs the same, however few its batch holds: a mean of batches' means would give
+ * the single word of { 1, 6 } half of all weight. An empty batch weighs nothing. */
+static void test_step__batches_are_one(void **state)
+{
+    (void)state;
+    static const int whole[] = { TEXT };
+    static const struct {
+        int batches, parts[SPLITS_MAX];
+    } cases[] = { { 2, { 1, 6 } }, { 2, { 4, 3 } }, { 3, { 2, 4, 1 } }, { 4, { 1, 0, 5, 1 } } };
+    static steps one, several;
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        reader r, q;
+        reader_open(&one, &r, whole, 1);
+        reader_open(&several, &q, cases[c].parts, cases[c].batches);
+        int64_t size = et_params_flat_size(one.model.params);
+        for (int i = 0; i < STEPS; i++) {
+            assert_ok(et_step_run(&one.step, error));
+            assert_ok(et_step_run(&several.step, error));
+            assert_int_equal(several.step.tokens, TEXT);
+            assert_near(several.step.loss, one.step.loss);
+            assert_near(several.step.update.gradient_norm, one.step.update.gradient_norm);
+        }
+        assert_true(one.step.loss < 2.5); /* it did learn: log 20 is 3 */
+        const float *expected = et_params_values(one.model.params);
+        const float *found = et_params_values(several.model.params);
+        for (int64_t i = 0; i < size; i++)
+            assert_near(found[i], expected[i]);
+        reader_close(&several);
+        reader_close(&one);
+    }
+}
+
+/* Step, place and batch are named, and no weight moves: that of the batches before included. */
+static void test_step__not_finite(void **state)
+{
+    (void)state;
+    static const int parts[] = { 4, 3 };
+    static steps s;
+    static float kept[4096];
+    reader r;
+    et_error why = ET_ERROR_INIT;
+    reader_open(&s, &r, parts, 2);
+    size_t bytes = (size_t)et_params_flat_size(s.model.params) * sizeof(float);
+    assert_true(bytes <= sizeof kept);
+    assert_ok(et_step_run(&s.step, error));
+    int bias = et_params_find(s.model.params, "h/bias");
+    r.poison = et_params_values(s.model.params) + et_params_offset(s.model.params, bias);
+    float before = *r.poison;
+    memcpy(kept, et_params_values(s.model.params), bytes);
+    assert_int_equal(et_step_run(&s.step, &why), ET_EDIVERGED);
+    static const char *const words[] = { "step 2: ", "first in h/", "batch: text:7." };
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (!strstr(why.text, words[i]))
+            fail_msg("no \"%s\" in: %s", words[i], why.text);
+    *r.poison = before;
+    assert_memory_equal(kept, et_params_values(s.model.params), bytes);
+    assert_int_equal(s.step.count, 1);
+    reader_close(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_step__batches_are_one),
+        cmocka_unit_test(test_step__not_finite),
         cmocka_unit_test(test_step__beside_saves),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
