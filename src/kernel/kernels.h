@@ -196,7 +196,7 @@ typedef struct et_kernels {
     /* One row block of softmax cross-entropy with label smoothing. logits [rows, V] of type
      * dtype become d(sum of losses)/d(logits) in place when gradient is true. For label y >= 0:
      *   loss = sum_i -t_i log p_i - C,  t_y = 1 - e, t_i = e / (V - 1) elsewhere,
-     *   C = the entropy of t, so that a perfect prediction scores 0 (inventory C1).
+     *   C = the entropy of t, so that a perfect prediction scores 0.
      * smoothing is e. A negative label is an empty row: loss 0, gradient 0. loss [rows],
      * nll [rows] (plain -log p_y), correct [rows] (1 where argmax is y) are float32. */
     void (*softmax_cross_entropy)(void *logits, float *loss, float *nll, float *correct,

@@ -3,7 +3,7 @@
  * named, so that a checkpoint saves them without knowing what they are. One update is one
  * threaded pass over slices: scale and clip, moments, weight, bfloat16 shadow, average.
  *
- * Formulas: Keras legacy optimizers (inventory B12 to B15), in kernel/kernels.h. */
+ * Formulas: Keras's legacy optimizers, in kernel/kernels.h. */
 #ifndef ETUDE_OPTIM_OPTIMIZER_H
 #define ETUDE_OPTIM_OPTIMIZER_H
 

@@ -1,4 +1,4 @@
-/* Learning rates as pure functions of the step (formulas: inventory B13). A schedule is a
+/* Learning rates as pure functions of the step (formulas: Model Garden's). A schedule is a
  * value made from options: it borrows nothing and copies by assignment. Warm-up lies over the
  * first steps of the schedule and does not delay it. Step 0 is the first update.
  *

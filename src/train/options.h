@@ -1,5 +1,5 @@
 /* Settings of the trainer and of the run around it: Model Garden's names and defaults where it
- * has them (inventory B4), ours beside them. */
+ * has them, ours beside them. */
 #ifndef ETUDE_TRAIN_OPTIONS_H
 #define ETUDE_TRAIN_OPTIONS_H
 

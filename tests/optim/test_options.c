@@ -8,7 +8,7 @@
 #include "base/yaml.h"
 #include "optim/optim.h"
 
-/* Defaults are Model Garden's (inventory B12). */
+/* Defaults are Model Garden's. */
 static void test_options__defaults(void **state)
 {
     (void)state;

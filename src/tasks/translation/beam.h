@@ -2,7 +2,7 @@
  * hypothesis alive, its 2 * size most likely next pieces; the beam says which hypotheses live
  * on, from which parent and with which piece.
  *
- * As Model Garden's (inventory C5): the best 2 * size continuations are looked at; those that
+ * As Model Garden's: the best 2 * size continuations are looked at; those that
  * end go to the finished pool with score log p / ((5 + length) / 6)^alpha (Wu et al. 2016; EOS
  * counted in length), the best `size` others live on. It is over at the greatest length, or
  * once the worst finished score beats what the best alive one could still reach. If nothing

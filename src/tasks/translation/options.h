@@ -1,5 +1,5 @@
-/* Settings of the translation task: Model Garden's names and defaults where it has them
- * (inventory C2), ours beside them. */
+/* Settings of the translation task: Model Garden's names and defaults where it has them,
+ * ours beside them. */
 #ifndef ETUDE_TASKS_TRANSLATION_OPTIONS_H
 #define ETUDE_TASKS_TRANSLATION_OPTIONS_H
 

@@ -1,0 +1,312 @@
+/* Shape rules: what each op makes of inputs that fit, and what is said of those that do not. A
+ * row of a table is a function that adds nodes to a graph. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "graph/graph.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+enum { T = 7, D = 6, V = 5, S = 2 };
+
+static const et_init ones = { ET_INIT_ONES, 0 };
+
+static et_node *matrix(et_scope *s, const char *name, int64_t rows, int64_t columns)
+{
+    return et_input(s, name, et_graph_act(et_scope_graph(s)), et_shape_2(rows, columns));
+}
+
+static et_node *x(et_scope *s)
+{
+    return matrix(s, "x", T, D);
+}
+
+static et_node *ids(et_scope *s, int64_t count)
+{
+    return et_input(s, "ids", ET_I32, et_shape_1(count));
+}
+
+static et_node *floats(et_scope *s, const char *name, int64_t count)
+{
+    return et_input(s, name, ET_F32, et_shape_1(count));
+}
+
+static et_node *vector(et_scope *s, const char *name, int64_t count)
+{
+    return et_param(s, name, et_shape_1(count), ones);
+}
+
+static et_node *table(et_scope *s)
+{
+    return et_param(s, "table", et_shape_2(V, D), ones);
+}
+
+static et_node *attention(et_scope *s, int64_t query, int64_t key, int heads, int64_t offsets)
+{
+    et_attention_options options = { .heads = heads, .longest_query = T, .longest_key = T };
+    et_node *q = matrix(s, "q", T, query), *at = ids(s, S + 1);
+    et_node *kv = key ? matrix(s, "kv", T, key) : q;
+    et_node *keys = et_input(s, "keys", ET_I32, et_shape_1(offsets));
+    return et_attention(s, q, kv, at, keys, &options);
+}
+
+/* ---- what fits -------------------------------------------------------------------------- */
+
+static et_node *fits_add(et_scope *s)
+{
+    return et_add(x(s), et_gelu(x(s)));
+}
+
+static et_node *fits_bias(et_scope *s)
+{
+    return et_bias(x(s), vector(s, "b", D));
+}
+
+static et_node *fits_sum(et_scope *s)
+{
+    return et_sum(x(s));
+}
+
+static et_node *fits_matmul(et_scope *s)
+{
+    return et_matmul(x(s), et_param(s, "w", et_shape_2(D, 4), ones), vector(s, "b", 4), NULL);
+}
+
+static et_node *fits_matmul_transposed(et_scope *s)
+{
+    et_matmul_options options = { .transpose_a = true, .transpose_b = true, .f32 = true };
+    return et_matmul(x(s), et_param(s, "w", et_shape_2(4, T), ones), NULL, &options);
+}
+
+static et_node *fits_layer_norm(et_scope *s)
+{
+    return et_layer_norm(x(s), vector(s, "g", D), vector(s, "b", D), 1e-6f);
+}
+
+static et_node *fits_embedding(et_scope *s)
+{
+    et_node *at = et_input(s, "at", ET_I32, et_shape_1(T));
+    return et_embedding(ids(s, T), table(s), 1, at, et_sinusoid(s, 30, D));
+}
+
+static et_node *fits_attention_self(et_scope *s)
+{
+    return attention(s, 3 * D, 0, 2, S + 1);
+}
+
+static et_node *fits_attention_cross(et_scope *s)
+{
+    return attention(s, D, 2 * D, 3, S + 1);
+}
+
+static et_node *fits_vocabulary_loss(et_scope *s)
+{
+    return et_vocabulary_loss(x(s), table(s), ids(s, T), 0.1f);
+}
+
+static et_node *fits_softmax_loss(et_scope *s)
+{
+    return et_softmax_loss(x(s), ids(s, T), 0);
+}
+
+static void test_shape__fits(void **state)
+{
+    (void)state;
+    enum { ACT = -1 };
+    static const struct {
+        et_node *(*build)(et_scope *);
+        int dtype;
+        et_shape shape;
+    } cases[] = {
+        { fits_add, ACT, { 2, { T, D } } },
+        { fits_bias, ACT, { 2, { T, D } } },
+        { fits_sum, ET_F32, { 0, { 0 } } },
+        { fits_matmul, ACT, { 2, { T, 4 } } },
+        { fits_matmul_transposed, ET_F32, { 2, { D, 4 } } },
+        { fits_layer_norm, ACT, { 2, { T, D } } },
+        { fits_embedding, ACT, { 2, { T, D } } },
+        { fits_attention_self, ACT, { 2, { T, D } } },
+        { fits_attention_cross, ACT, { 2, { T, D } } },
+        { fits_vocabulary_loss, ET_F32, { 1, { ET_LOSS_SUM_COUNT } } },
+        { fits_softmax_loss, ET_F32, { 1, { ET_LOSS_SUM_COUNT } } },
+    };
+    for (size_t i = 0; i < 2 * COUNT(cases); i++) {
+        et_error error = ET_ERROR_INIT;
+        et_graph_options options = { .training = true, .act = i % 2 ? ET_BF16 : ET_F32 };
+        et_params *params;
+        et_graph *graph;
+        assert_int_equal(et_params_new(&params, &error), ET_OK);
+        assert_int_equal(et_graph_new(&graph, params, &options, &error), ET_OK);
+        et_node *node = cases[i / 2].build(et_graph_scope(graph));
+        if (et_graph_finish(graph, &error))
+            fail_msg("case %zu: %s", i / 2, error.text);
+        int dtype = cases[i / 2].dtype == ACT ? (int)options.act : cases[i / 2].dtype;
+        assert_int_equal(et_node_dtype(node), dtype);
+        assert_true(et_shape_equal(et_node_shape(node), cases[i / 2].shape));
+        et_graph_free(graph);
+        et_params_free(params);
+    }
+}
+
+/* ---- what does not ---------------------------------------------------------------------- */
+
+static et_node *wrong_add(et_scope *s)
+{
+    return et_add(x(s), matrix(s, "y", T, D + 1));
+}
+
+static et_node *wrong_types(et_scope *s)
+{
+    return et_mul(x(s), et_param(s, "w", et_shape_2(T, D), ones));
+}
+
+static et_node *wrong_bias(et_scope *s)
+{
+    return et_bias(x(s), vector(s, "b", T));
+}
+
+static et_node *wrong_matmul(et_scope *s)
+{
+    return et_matmul(x(s), et_param(s, "w", et_shape_2(D + 1, 4), ones), NULL, NULL);
+}
+
+static et_node *wrong_matmul_bias(et_scope *s)
+{
+    return et_matmul(x(s), et_param(s, "w", et_shape_2(D, 4), ones), vector(s, "b", D), NULL);
+}
+
+static et_node *wrong_matmul_vector(et_scope *s)
+{
+    return et_matmul(x(s), vector(s, "w", D), NULL, NULL);
+}
+
+static et_node *wrong_matmul_type(et_scope *s)
+{
+    return et_matmul(et_input(s, "f", ET_F32, et_shape_2(T, D)), table(s), NULL,
+                     &(et_matmul_options){ .transpose_b = true });
+}
+
+static et_node *wrong_layer_norm(et_scope *s)
+{
+    return et_layer_norm(x(s), vector(s, "g", D), vector(s, "b", T), 1e-6f);
+}
+
+static et_node *wrong_embedding(et_scope *s)
+{
+    return et_embedding(floats(s, "f", T), table(s), 1, NULL, NULL);
+}
+
+static et_node *wrong_positions(et_scope *s)
+{
+    et_node *at = et_input(s, "at", ET_I32, et_shape_1(T + 1));
+    return et_embedding(ids(s, T), table(s), 1, at, et_sinusoid(s, 30, D));
+}
+
+static et_node *wrong_positions_width(et_scope *s)
+{
+    et_node *at = et_input(s, "at", ET_I32, et_shape_1(T));
+    return et_embedding(ids(s, T), table(s), 1, at, et_sinusoid(s, 30, D + 2));
+}
+
+static et_node *wrong_heads(et_scope *s)
+{
+    return attention(s, 3 * D, 0, 4, S + 1);
+}
+
+static et_node *wrong_self(et_scope *s)
+{
+    return attention(s, 3 * D + 1, 0, 2, S + 1);
+}
+
+static et_node *wrong_cross(et_scope *s)
+{
+    return attention(s, D, 3 * D, 2, S + 1);
+}
+
+static et_node *wrong_offsets(et_scope *s)
+{
+    return attention(s, D, 2 * D, 2, S + 2);
+}
+
+static et_node *wrong_table(et_scope *s)
+{
+    return et_vocabulary_loss(matrix(s, "h", T, D + 2), table(s), ids(s, T), 0.1f);
+}
+
+static et_node *wrong_labels(et_scope *s)
+{
+    return et_vocabulary_loss(x(s), table(s), floats(s, "f", T), 0.1f);
+}
+
+static et_node *wrong_label_count(et_scope *s)
+{
+    return et_softmax_loss(x(s), ids(s, T - 1), 0);
+}
+
+static et_node *wrong_again(et_scope *s)
+{
+    return et_param(s, "table", et_shape_2(D, V), ones) && table(s) ? table(s) : NULL;
+}
+
+/* The node, the op and both shapes are named; whatever is built on top says nothing more, and
+ * asks for no derivative. */
+static void test_shape__refuses(void **state)
+{
+    (void)state;
+    static const struct {
+        et_node *(*build)(et_scope *);
+        const char *words[3];
+    } cases[] = {
+        { wrong_add, { "(add): different shapes or types", "m/x [7, 6]", "m/y [7, 7]" } },
+        { wrong_types, { "(mul): different shapes or types", "m/x", "m/w" } },
+        { wrong_bias, { "(bias): not a matrix and a vector as wide", "[7, 6]", "m/b [7]" } },
+        { wrong_matmul, { "(matmul): inner sizes differ", "m/x [7, 6]", "m/w [7, 4]" } },
+        { wrong_matmul_bias, { "(matmul): bias is not a vector as wide", "[6, 4]", "m/b [6]" } },
+        { wrong_matmul_vector, { "(matmul): not two matrices", "[7, 6]", "m/w [6]" } },
+        { wrong_matmul_type, { "(matmul): neither of the graph's activation type", "m/f" } },
+        { wrong_layer_norm, { "(layer_norm): scale or offset is not", "[7, 6]" } },
+        { wrong_embedding, { "(embedding): not int32 ids", "m/f [7]", "m/table [5, 6]" } },
+        { wrong_positions, { "(embedding): not one int32 position", "[7]", "m/at [8]" } },
+        { wrong_positions_width, { "(embedding): positions are not as wide", "[30, 8]" } },
+        { wrong_heads, { "width 6 is not a multiple of 4 heads" } },
+        { wrong_self, { "(attention): widths are not 3 D (self)", "m/q [7, 19]" } },
+        { wrong_cross, { "(attention): widths are not", "m/q [7, 6]", "m/kv [7, 18]" } },
+        { wrong_offsets, { "(attention): offsets are not int32", "[3]", "m/keys [4]" } },
+        { wrong_table, { "(vocabulary_loss): widths differ", "m/h [7, 8]", "m/table [5, 6]" } },
+        { wrong_labels, { "(vocabulary_loss): not one int32 label", "m/f [7]" } },
+        { wrong_label_count, { "(softmax_loss): ", "m/ids [6]" } },
+        { wrong_again, { "parameter m/table: declared as [6, 5] before, now as [5, 6]" } },
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        et_error error = ET_ERROR_INIT;
+        et_graph_options options = { .training = true, .act = ET_BF16 };
+        et_params *params;
+        et_graph *graph;
+        assert_int_equal(et_params_new(&params, &error), ET_OK);
+        assert_int_equal(et_graph_new(&graph, params, &options, &error), ET_OK);
+        et_scope *s = et_in(et_graph_scope(graph), "m");
+        et_node *node = cases[i].build(s);
+        assert_true(et_node_is_poison(node));
+        et_node *later = et_sum(et_add(et_tanh(node), wrong_add(s)));
+        assert_true(et_node_is_poison(later));
+        assert_int_equal(et_graph_finish(graph, &error), ET_EGRAPH);
+        for (size_t k = 0; k < COUNT(cases[i].words) && cases[i].words[k]; k++)
+            if (!strstr(error.text, cases[i].words[k]))
+                fail_msg("case %zu: no \"%s\" in: %s", i, cases[i].words[k], error.text);
+        assert_int_equal(et_graph_differentiate(graph, later, &error), ET_EGRAPH);
+        et_graph_free(graph);
+        et_params_free(params);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_shape__fits),
+        cmocka_unit_test(test_shape__refuses),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

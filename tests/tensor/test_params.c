@@ -1,0 +1,157 @@
+/* The parameter store: what is declared, where it lies, and who shares it. */
+#include <etude/params.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <cmocka.h>
+
+#include "base/dtype.h"
+#include "base/scarce.h"
+#include "io/files.h"
+
+static const et_init normal = { ET_INIT_NORMAL, 0.5f };
+
+static et_params *make(void)
+{
+    et_params *params;
+    assert_int_equal(et_params_new(&params, NULL), ET_OK);
+    return params;
+}
+
+static int declare(et_params *params, const char *name, et_shape shape)
+{
+    int index = -1;
+    assert_int_equal(et_params_declare(params, name, shape, normal, &index, NULL), ET_OK);
+    return index;
+}
+
+/* Places are in the order of names, padded to 64 bytes; what is between is zero. */
+static void test_params__flat(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        et_shape shape;
+        int64_t offset;
+    } cases[] = {
+        { "a", { 1, { 1 } }, 0 },
+        { "b/weight", { 2, { 3, 7 } }, 16 },
+        { "b/bias", { 1, { 16 } }, 48 },
+        { "c", { 0, { 0 } }, 64 },
+    };
+    et_params *params = make();
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(declare(params, cases[i].name, cases[i].shape), i);
+    assert_false(et_params_ready(params));
+    assert_int_equal(et_params_materialize(params, true, NULL), ET_OK);
+    assert_true(et_params_ready(params));
+    assert_int_equal(et_params_count(params), 4);
+    assert_int_equal(et_params_elements(params), 1 + 21 + 16 + 1);
+    assert_int_equal(et_params_flat_size(params), 80);
+    for (int i = 0; i < 4; i++) {
+        assert_string_equal(et_params_name(params, i), cases[i].name);
+        assert_int_equal(et_params_find(params, cases[i].name), i);
+        assert_int_equal(et_params_offset(params, i), cases[i].offset);
+        assert_true(et_shape_equal(et_params_shape(params, i), cases[i].shape));
+        assert_int_equal(et_params_init(params, i).kind, ET_INIT_NORMAL);
+    }
+    assert_int_equal(et_params_find(params, "b"), -1);
+    assert_int_equal((uintptr_t)et_params_values(params) % 64, 0);
+    assert_int_equal((uintptr_t)et_params_gradients(params) % 64, 0);
+    for (int i = 0; i < 80; i++) {
+        assert_true(et_params_values(params)[i] == 0 && et_params_gradients(params)[i] == 0);
+        assert_int_equal(et_params_shadow(params)[i], 0);
+    }
+    et_params_free(params);
+    et_params_free(NULL);
+}
+
+/* Graphs share a store: what is there may be declared again, before and after it is closed. */
+static void test_params__shared(void **state)
+{
+    (void)state;
+    et_params *params = make();
+    int index;
+    assert_int_equal(declare(params, "w", et_shape_2(2, 3)), 0);
+    assert_int_equal(declare(params, "w", et_shape_2(2, 3)), 0);
+    assert_fails(et_params_declare(params, "w", et_shape_2(3, 2), normal, &index, error), ET_EGRAPH,
+                 "parameter w: declared as [2, 3] before, now as [3, 2]");
+    assert_ok(et_params_materialize(params, false, error));
+    assert_null(et_params_shadow(params));
+    assert_int_equal(declare(params, "w", et_shape_2(2, 3)), 0);
+    assert_fails(et_params_declare(params, "v", et_shape_1(3), normal, &index, error), ET_EGRAPH,
+                 "parameter v: not part of this model");
+    assert_int_equal(et_params_count(params), 1);
+    et_params_free(params);
+}
+
+/* Other values for a while: products' copies and the shadow follow, gradients do not. */
+static void test_params__other_values(void **state)
+{
+    (void)state;
+    et_params *params = make();
+    declare(params, "w", et_shape_1(16));
+    assert_ok(et_params_materialize(params, true, error));
+    float average[16], *own = et_params_values(params), *gradients = et_params_gradients(params);
+    for (int i = 0; i < 16; i++) {
+        own[i] = (float)i;
+        average[i] = -2.0f * (float)i;
+    }
+    uint64_t version = et_params_version(params);
+    et_params_changed(params, true);
+    assert_true(et_params_version(params) > version);
+    assert_true(et_bf16_to_float(et_params_shadow(params)[5]) == 5);
+    version = et_params_version(params);
+    et_params_use(params, average);
+    assert_ptr_equal(et_params_values(params), average);
+    assert_ptr_equal(et_params_gradients(params), gradients);
+    assert_true(et_params_version(params) > version);
+    assert_true(et_bf16_to_float(et_params_shadow(params)[5]) == -10);
+    version = et_params_version(params);
+    et_params_use(params, NULL);
+    assert_ptr_equal(et_params_values(params), own);
+    assert_true(et_params_version(params) > version);
+    assert_true(et_bf16_to_float(et_params_shadow(params)[5]) == 5);
+    et_params_free(params);
+}
+
+/* Many names, and memory that runs out at each call: an error, and nothing lost. */
+static void test_params__out_of_memory(void **state)
+{
+    (void)state;
+    bool whole = false;
+    for (long n = 0; !whole; n++) {
+        et_error error = ET_ERROR_INIT;
+        et_params *params = NULL;
+        scarce_begin(n);
+        int status = et_params_new(&params, &error);
+        for (int i = 0; i < 100 && !status; i++) {
+            char name[16];
+            int index;
+            snprintf(name, sizeof name, "p%d", i);
+            status = et_params_declare(params, name, et_shape_1(i), normal, &index, &error);
+            assert_true(status || index == i);
+        }
+        if (!status)
+            status = et_params_materialize(params, true, &error);
+        whole = !scarce_failed;
+        assert_int_equal(status, whole ? ET_OK : ET_ENOMEM);
+        et_params_free(params);
+        scarce_end();
+        assert_true(n < 1000);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_params__flat),
+        cmocka_unit_test(test_params__shared),
+        cmocka_unit_test(test_params__other_values),
+        cmocka_unit_test(test_params__out_of_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
