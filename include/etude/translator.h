@@ -27,7 +27,10 @@ typedef struct et_translator_options {
     double alpha;           /* length penalty; negative: the run's */
     int64_t max_length;     /* pieces of a translation; 0: the run's rule */
     int sentences;          /* decoded together */
-    const char *precision;  /* "float32", "bfloat16"; NULL: the run's */
+    const char *precision;  /* "float32", "bfloat16", "int8"; NULL: the run's. int8: products take
+                               weights and activations as bytes (rounded anew for each column and
+                               each row, nothing to calibrate), all else is float32: faster, and
+                               nearly the same translations */
     bool live_weights;      /* not the averaged ones, where there are any */
 } et_translator_options;
 

@@ -196,9 +196,10 @@ int et_args_parse(const et_arg *table, const char *command, int argc, char **arg
 /* NULL: not given; then the run's own is used. */
 int et_args_check_precision(const char *precision, et_error *error)
 {
-    if (!precision || !strcmp(precision, "float32") || !strcmp(precision, "bfloat16"))
+    if (!precision || !strcmp(precision, "float32") || !strcmp(precision, "bfloat16") ||
+        !strcmp(precision, "int8"))
         return ET_OK;
-    return et_fail(error, ET_EUSAGE, "--precision %s: choose float32 or bfloat16", precision);
+    return et_fail(error, ET_EUSAGE, "--precision %s: choose float32, bfloat16 or int8", precision);
 }
 
 /* The table is all that is known of options: help cannot name one that is not there. */

@@ -49,7 +49,7 @@ static int parse(evaluate_args *args, int argc, char **argv, et_error *error)
         { "beam-size", "N", "hypotheses kept; 1: greedy", ET_ARG_COUNT, &args->beam_size, NULL },
         { "alpha", "A", "length penalty ((5 + length) / 6)^A", ET_ARG_REAL, &args->options.alpha,
           NULL },
-        { "precision", "TYPE", "float32 or bfloat16", ET_ARG_TEXT, &args->options.precision, NULL },
+        { "precision", "TYPE", "float32, bfloat16, int8", ET_ARG_TEXT, &args->options.precision, NULL },
         { "live-weights", NULL, "not the averaged ones", ET_ARG_FLAG, &args->options.live_weights,
           NULL },
         { "tokenize", "KIND", "13a, none (for tokenized text) or char", ET_ARG_TEXT,

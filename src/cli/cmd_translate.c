@@ -49,7 +49,7 @@ static int parse(translate_args *args, int argc, char **argv, et_error *error)
         { "max-length", "N", "most pieces of a translation", ET_ARG_COUNT, &args->max_length,
           NULL },
         { "batch", "N", "sentences decoded together", ET_ARG_COUNT, &args->sentences, NULL },
-        { "precision", "TYPE", "float32 or bfloat16", ET_ARG_TEXT, &options->precision, NULL },
+        { "precision", "TYPE", "float32, bfloat16, int8", ET_ARG_TEXT, &options->precision, NULL },
         { "live-weights", NULL, "not the averaged ones", ET_ARG_FLAG, &options->live_weights,
           NULL },
         ET_PROFILING_ARGS(args->profiling),

@@ -15,10 +15,12 @@ int et_prepare_vocabulary_best(et_plan *plan, et_plan_step *step, et_error *erro
                            .n = table->tensor.shape.size[0],
                            .k = table->tensor.shape.size[1],
                            .panel = plan->device->kernels->panel };
-    if (table->place != PLACE_PARAM || step->node->attributes.count > ET_BEST_COUNT_MAX)
+    if (table->place != PLACE_PARAM || step->node->attributes.count > ET_BEST_COUNT_MAX ||
+        rows.k > ET_ROW_BYTES_MAX)
         return et_fail(error, ET_EGRAPH,
-                       "%s: the table is no parameter, or more than %d pieces are wanted",
-                       step->node->name, ET_BEST_COUNT_MAX);
+                       "%s: the table must be a parameter, of width %d at most, and of its pieces "
+                       "%d at most can be had",
+                       step->node->name, ET_ROW_BYTES_MAX, ET_BEST_COUNT_MAX);
     step->scratch = kernel_scratch(plan, &rows) +
                     (size_t)et_shape_count(step->node->type[1].shape) * sizeof(int32_t);
     return et_plan_add_row_pack(plan, &rows, table->node->attributes.param, true, &step->pack[0],

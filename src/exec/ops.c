@@ -137,7 +137,8 @@ static bool is_by_rows(const et_plan *plan, const et_plan_step *step)
 static int prepare_rows(et_plan *plan, et_plan_step *step, et_error *error)
 {
     const et_tensor *a = in_tensor(plan, step, 0), *c = out_tensor(plan, step, 0);
-    et_row_weight rows = { .kind = plan->options.int8 ? ET_ROW_INT8 : ET_ROW_F32,
+    bool int8 = plan->options.int8 && a->shape.size[1] <= ET_ROW_BYTES_MAX;
+    et_row_weight rows = { .kind = int8 ? ET_ROW_INT8 : ET_ROW_F32,
                            .n = c->shape.size[1],
                            .k = a->shape.size[1],
                            .panel = kernels(plan)->panel };

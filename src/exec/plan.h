@@ -36,7 +36,8 @@ typedef struct et_plan_options {
     bool keep_packed;         /* packed weights stay until the store changes; false: they live as
                                  briefly as other values and are packed in each run. Equal bits. */
     bool int8;                /* products of rows (row_tile) take weights and rows as bytes, where
-                                 activations are float32: kernel/row_product.h */
+                                 activations are float32 and no sum is longer than
+                                 ET_ROW_BYTES_MAX: kernel/row_product.h */
     const et_plan *packed_by; /* a plan of the same products that keeps its packed weights: this
                                  one reads those, and does not outlive it; NULL: its own. Plans
                                  that share may run at the same time, after et_plan_refresh of

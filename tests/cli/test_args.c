@@ -208,6 +208,7 @@ static void test_args__precision(void **state)
     assert_int_equal(et_args_check_precision(NULL, NULL), ET_OK);
     assert_int_equal(et_args_check_precision("float32", NULL), ET_OK);
     assert_int_equal(et_args_check_precision("bfloat16", NULL), ET_OK);
+    assert_int_equal(et_args_check_precision("int8", NULL), ET_OK);
     assert_int_equal(et_args_check_precision("", NULL), ET_EUSAGE);
     assert_int_equal(et_args_check_precision("float16", NULL), ET_EUSAGE);
 }

@@ -370,6 +370,7 @@ static void test_profile__translate(void **state)
     (void)state;
     static const char *const commands[] = {
         "evaluate --model-dir plain --source valid.source --reference valid.target",
+        "translate --model-dir plain --precision int8 < valid.source",
         "translate --model-dir plain < valid.source",
     };
     setenv("OMP_NUM_THREADS", "1", 1);

@@ -131,18 +131,24 @@ static int declare_params(et_translator *t, et_dtype act, et_error *error)
     return status ? status : et_params_materialize(t->params, act == ET_BF16, error);
 }
 
+static bool wants(const et_translator *t, const char *precision)
+{
+    return t->options.precision && !strcmp(t->options.precision, precision);
+}
+
 /* bfloat16 on a CPU that has no such products becomes float32: the same results but for
  * rounding, and faster there. */
 static int resolve_act(const et_translator *t, et_dtype *act, et_error *error)
 {
     et_assert(act);
-    const char *wanted = t->options.precision;
     /* auto in the settings cannot be: a run writes what it resolved it to. */
     bool bf16 = t->experiment.runtime.mixed_precision_dtype == ET_PRECISION_BFLOAT16;
-    if (wanted && strcmp(wanted, "float32") && strcmp(wanted, "bfloat16"))
-        return et_fail(error, ET_ECONFIG, "precision %s: choose float32 or bfloat16", wanted);
-    if (wanted)
-        bf16 = !strcmp(wanted, "bfloat16");
+    if (t->options.precision) {
+        bf16 = wants(t, "bfloat16");
+        if (!bf16 && !wants(t, "float32") && !wants(t, "int8"))
+            return et_fail(error, ET_ECONFIG, "precision %s: choose float32, bfloat16 or int8",
+                           t->options.precision);
+    }
     *act = bf16 && et_gemm_has_bf16() ? ET_BF16 : ET_F32;
     return ET_OK;
 }
@@ -171,6 +177,7 @@ static int make_decoder(et_translator *t, et_dtype act, et_error *error)
         .extra_length = settings->extra_decode_length,
         .sentences = o->sentences,
         .act = act,
+        .int8 = wants(t, "int8"),
     };
     return et_decoder_new(&t->decoder, t->params, t->device, &model, &options, error);
 }
