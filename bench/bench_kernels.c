@@ -53,6 +53,16 @@ static void bench_column_sum(const et_kernels *k, problem *p)
     k->column_sum(p->c, p->scratch, p->x, p->rows, p->width, p->dtype);
 }
 
+static void bench_sum(const et_kernels *k, problem *p)
+{
+    p->c[0] = (float)k->sum(p->x, p->rows * p->width, p->dtype);
+}
+
+static void bench_fill(const et_kernels *k, problem *p)
+{
+    k->fill(p->y, 0.5f, p->rows * p->width, p->dtype);
+}
+
 static void elementwise_of(const et_kernels *k, problem *p, const et_ew_step *steps, int count,
                            int inputs)
 {
@@ -187,6 +197,8 @@ static const bench benches[] = {
     { "layer_norm", bench_norm, 2, 0, 0, false },
     { "layer_norm_grad", bench_norm_grad, 3, 0, 0, false },
     { "column_sum", bench_column_sum, 1, 0, 0, false },
+    { "sum", bench_sum, 1, 0, 0, false },
+    { "fill", bench_fill, 1, 0, 0, false },
     { "add", bench_add, 3, 0, 0, false },
     { "dropout", bench_dropout, 2, 0, 0, false },
     { "dropout+add", bench_dropout_add, 3, 0, 0, false },

@@ -74,19 +74,10 @@ static int prepare_nothing(et_plan *plan, et_plan_step *step, et_error *error)
 
 /* ---- sums ------------------------------------------------------------------------------- */
 
-static float element(const et_tensor *tensor, int64_t i)
-{
-    return tensor->dtype == ET_BF16 ? et_bf16_to_float(((const et_bf16 *)tensor->data)[i])
-                                    : ((const float *)tensor->data)[i];
-}
-
 static void run_SUM(const et_plan *plan, const et_plan_step *step)
 {
     const et_tensor *x = in_tensor(plan, step, 0);
-    int64_t count = et_shape_count(x->shape);
-    double sum = 0;
-    for (int64_t i = 0; i < count; i++)
-        sum += element(x, i);
+    double sum = kernels(plan)->sum(x->data, et_shape_count(x->shape), x->dtype);
     *(float *)out(plan, step, 0) = (float)sum;
 }
 
@@ -94,13 +85,7 @@ static void run_FILL(const et_plan *plan, const et_plan_step *step)
 {
     const et_tensor *y = out_tensor(plan, step, 0);
     float value = *(const float *)in(plan, step, 0);
-    int64_t count = et_shape_count(y->shape);
-    for (int64_t i = 0; i < count; i++) {
-        if (y->dtype == ET_BF16)
-            ((et_bf16 *)y->data)[i] = et_bf16_from_float(value);
-        else
-            ((float *)y->data)[i] = value;
-    }
+    kernels(plan)->fill(y->data, value, et_shape_count(y->shape), y->dtype);
 }
 
 static int prepare_COLUMN_SUM(et_plan *plan, et_plan_step *step, et_error *error)

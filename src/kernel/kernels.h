@@ -158,6 +158,12 @@ typedef struct et_kernels {
     void (*column_sum)(float *sum, float *scratch, const void *x, int64_t rows, int64_t width,
                        et_dtype dtype);
 
+    /* The sum of all elements, float32 within short runs and double over them. */
+    double (*sum)(const void *x, int64_t count, et_dtype dtype);
+
+    /* y[i] = value */
+    void (*fill)(void *y, float value, int64_t count, et_dtype dtype);
+
     /* y[t] = table[ids[t]] * scale + positions[position[t]]; a negative id gives a zero row.
      * table [V, D] float32, positions [P, D] float32 or NULL. */
     void (*embedding)(void *y, const int32_t *ids, const int32_t *position, const float *table,

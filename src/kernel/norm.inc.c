@@ -1,5 +1,5 @@
-/* Layer normalisation, its derivative, and sums over rows. A sum over rows is cut into blocks
- * of ET_ROW_BLOCK rows, whose partial sums in scratch are added in order. */
+/* Layer normalisation, its derivative, and sums: over rows, cut into blocks of ET_ROW_BLOCK rows,
+ * whose partial sums in scratch are added in order, and over all elements. */
 
 ET_INLINE void norm_row(void *y, float *stats, const void *x, const float *gamma, const float *beta,
                         float epsilon, int64_t at, int64_t width, et_dtype dtype)
@@ -147,4 +147,61 @@ static void column_sum(float *sum, float *scratch, const void *x, int64_t rows, 
              dtype);
     if (blocks != 1)
         add_partials(sum, scratch, blocks, width, width);
+}
+
+/* ---- all elements ----------------------------------------------------------------------- */
+
+/* Lanes add SUM_RUN / V_LANES numbers in float32, which loses little; the runs are added in
+ * double. SUM_PARTS parts of whole runs at most, whatever the threads. */
+#define SUM_RUN   1024
+#define SUM_PARTS 64
+
+ET_INLINE void sum_run(double *total, const void *x, int64_t first, int64_t last, et_dtype dtype)
+{
+    vf sum = v_set(0.0f);
+    for (int64_t i = first; i < last; i += V_LANES)
+        sum = sum + v_read_n(x, i, last - i, dtype);
+    *total += v_sum(sum);
+}
+
+/* Elements begin .. end - 1, whole parts of that length; partial[k] is part k's sum. */
+static void sum_part(double *partial, const void *x, et_dtype dtype, int64_t length, int64_t begin,
+                     int64_t end)
+{
+    for (int64_t first = begin; first < end; first += SUM_RUN) {
+        const int64_t last = end - first < SUM_RUN ? end : first + SUM_RUN;
+        double *const total = &partial[first / length];
+        if (first % length == 0)
+            *total = 0;
+        ET_BY_DTYPE(dtype, sum_run, total, x, first, last);
+    }
+}
+
+static double sum(const void *x, int64_t count, et_dtype dtype)
+{
+    double partial[SUM_PARTS], total = 0;
+    const int64_t runs = (count + SUM_RUN - 1) / SUM_RUN;
+    const int64_t length = (runs + SUM_PARTS - 1) / SUM_PARTS * SUM_RUN;
+    if (count == 0)
+        return 0;
+    ET_SHARE(count >= ET_GRAIN, count, length, sum_part, partial, x, dtype, length);
+    for (int64_t k = 0; k * length < count; k++)
+        total += partial[k];
+    return total;
+}
+
+ET_INLINE void fill_run(void *y, float value, int64_t begin, int64_t end, et_dtype dtype)
+{
+    for (int64_t i = begin; i < end; i += V_LANES)
+        v_write_n(y, i, v_set(value), end - i, dtype);
+}
+
+static void fill_part(void *y, float value, et_dtype dtype, int64_t begin, int64_t end)
+{
+    ET_BY_DTYPE(dtype, fill_run, y, value, begin, end);
+}
+
+static void fill(void *y, float value, int64_t count, et_dtype dtype)
+{
+    ET_SHARE(count >= ET_GRAIN, count, SUM_RUN, fill_part, y, value, dtype);
 }

@@ -44,6 +44,9 @@ void et_reference_layer_norm_grad(void *dx, float *dgamma, float *dbeta, void *y
 void et_reference_column_sum(float *sum, float *scratch, const void *x, int64_t rows, int64_t width,
                              et_dtype dtype);
 
+double et_reference_sum(const void *x, int64_t count, et_dtype dtype);
+void et_reference_fill(void *y, float value, int64_t count, et_dtype dtype);
+
 void et_reference_attention(void *out, float *lse, const void *q, const void *k, const void *v,
                             const et_attention_shape *shape, float *scratch);
 void et_reference_attention_grad(void *dq, void *dk, void *dv, const void *dout, const void *out,

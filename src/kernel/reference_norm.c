@@ -72,3 +72,17 @@ void et_reference_column_sum(float *sum, float *scratch, const void *x, int64_t 
         sum[d] = (float)total;
     }
 }
+
+double et_reference_sum(const void *x, int64_t count, et_dtype dtype)
+{
+    double total = 0;
+    for (int64_t i = 0; i < count; i++)
+        total += et_reference_load(x, i, dtype);
+    return total;
+}
+
+void et_reference_fill(void *y, float value, int64_t count, et_dtype dtype)
+{
+    for (int64_t i = 0; i < count; i++)
+        et_reference_store(y, i, value, dtype);
+}

@@ -127,6 +127,60 @@ static void test_norm__column_sum(void **state)
     each_size("column_sum", run_column_sum, 0, 1, 1e-4);
 }
 
+/* The sum of the first `rows` elements. */
+static void run_sum(const et_kernels *table, const void *with, float *result)
+{
+    const setting *s = with;
+    void *x = make_act((size_t)s->rows, 1, 1, s->dtype);
+    result[0] = (float)table->sum(x, s->rows, s->dtype);
+    free(x);
+}
+
+/* As many elements, and one behind them, which stays. */
+static void run_fill(const et_kernels *table, const void *with, float *result)
+{
+    const setting *s = with;
+    void *y = make_act((size_t)s->rows + 1, 1, 1, s->dtype);
+    table->fill(y, -0.1f, s->rows, s->dtype);
+    widen(result, y, (size_t)s->rows + 1, s->dtype);
+    free(y);
+}
+
+/* Around a vector, a run of a sum, the grain of threads, and the most parts. */
+static void test_norm__sum_and_fill(void **state)
+{
+    (void)state;
+    static const int64_t counts[] = {
+        0, 1, 7, 16, 17, 1023, 1024, 1025, 16383, 16391, 65537, 200003
+    };
+    for (int dtype = ET_F32; dtype <= ET_BF16; dtype++)
+        for (size_t i = 0; i < COUNT(counts); i++) {
+            setting s = { counts[i], 1, (et_dtype)dtype };
+            check_tables("sum", run_sum, &s, 1, 1e-3, 1e-6);
+            check_tables("fill", run_fill, &s, (size_t)counts[i] + 1, 0, 0);
+        }
+}
+
+/* Of many large numbers and as many of the other sign nothing is left; a NaN is never lost. */
+static void test_norm__sum_keeps(void **state)
+{
+    (void)state;
+    enum { SIZE = 100003 };
+    float *x = make(SIZE, sizeof *x);
+    for (size_t t = 0; t < COUNT(table_names); t++) {
+        const et_kernels *table = et_kernels_named(table_names[t]);
+        if (!table)
+            continue;
+        for (int i = 0; i < SIZE; i++)
+            x[i] = i % 2 ? -1e6f : 1e6f;
+        assert_true(table->sum(x, SIZE - 1, ET_F32) == 0);
+        assert_true(table->sum(x, SIZE, ET_F32) == 1e6);
+        x[SIZE - 2] = NAN;
+        assert_true(isnan(table->sum(x, SIZE, ET_F32)));
+    }
+    free(x);
+}
+
 /* A row far from 0 keeps its variance: the mean is taken away before squaring. */
 static void test_norm__large_mean(void **state)
 {
@@ -188,6 +242,8 @@ int main(void)
         cmocka_unit_test(test_norm__layer_norm_grad),
         cmocka_unit_test(test_norm__derivative_gives_y_again),
         cmocka_unit_test(test_norm__column_sum),
+        cmocka_unit_test(test_norm__sum_and_fill),
+        cmocka_unit_test(test_norm__sum_keeps),
         cmocka_unit_test(test_norm__large_mean),
         cmocka_unit_test(test_norm__finite_difference),
     };
