@@ -47,7 +47,10 @@ static void open_state(bench_state *s, const char *name, int rounds)
         exit(1);
     }
     snprintf(s->other, sizeof s->other, "%s/" OTHER_FILE, s->directory);
-    bench_model_open(&s->model, name, et_gemm_has_bf16() ? ET_BF16 : ET_F32, ET_RECOMPUTE_CHEAP);
+    bench_model_options model = BENCH_MODEL_OPTIONS_INIT;
+    model.name = name;
+    model.act = et_gemm_has_bf16() ? ET_BF16 : ET_F32;
+    bench_model_open(&s->model, &model);
     bench_check(et_state_new(&s->state, &error), &error);
     bench_check(et_state_add_params(s->state, s->model.params, &error), &error);
     bench_check(et_state_add_optimizer(s->state, s->model.optimizer, s->model.params, &error),

@@ -1,9 +1,18 @@
 /* One training step of a translation model, as the trainer does it, and where its time goes.
  *
- *     bench_step tiny|base float32|bfloat16 [STEPS [none|cheap|feed_forward]]
+ *     bench_step tiny|base float32|bfloat16 [STEPS] [NAME=VALUE ...]
  *
  * Batches of 4,096 tokens a side of made pairs, 10,000 pieces, dropout and Adam as the
- * experiment has them. The roof is the time of the model's matrix products alone (attention's
+ * experiment has them. NAME=VALUE changes that:
+ *
+ *     vocabulary=32000         pieces
+ *     length=200               tokens of every sentence
+ *     recompute=feed_forward   none, cheap (as the trainer has it) or feed_forward
+ *     layers=3                 of encoder and of decoder; likewise width, feed_forward, heads
+ *     roof=no                  steps are timed, nothing else
+ *     a.b.c=value              any other setting of an experiment
+ *
+ * The roof is the time of the model's matrix products alone (attention's
  * small ones not counted), each at the best rate measured in this process: roof.h. */
 #include <math.h>
 #include <stdio.h>
@@ -36,18 +45,26 @@ static void add_others(bench_kinds *kinds, bench_model *model)
 }
 
 typedef struct step_result {
-    double seconds; /* median */
-    double tokens;  /* target tokens of a step, mean */
+    double seconds;   /* median */
+    double processor; /* processors' time, mean */
+    double tokens;    /* target tokens of a step, mean */
     double planned, peak;
     double roof;
 } step_result;
 
+static void print_steps(const bench_model *model, const step_result *r, const char *name)
+{
+    printf(
+        "%s %s: %.0f target tokens/s, %.2f ms a step of %.0f target tokens, %.2f of processors\n",
+        name, bench_dtype_short(model->act), r->tokens / r->seconds, 1e3 * r->seconds, r->tokens,
+        1e3 * r->processor);
+}
+
+/* name: of figures. */
 static void print_result(const bench_model *model, const step_result *r, const char *name)
 {
     const char *type = bench_dtype_short(model->act);
     double rate = r->tokens / r->seconds;
-    printf("%s %s: %.0f target tokens/s, %.2f ms a step of %.0f target tokens\n", name, type, rate,
-           1e3 * r->seconds, r->tokens);
     printf("    roof %.2f ms: %.1f %% of it reached; %.1f MB planned, peak %.1f MB; plan made in "
            "%.1f ms (%d kernel calls)\n",
            1e3 * r->roof, 100 * r->roof / r->seconds, 1e-6 * r->planned, 1e-6 * r->peak,
@@ -66,16 +83,38 @@ static step_result time_steps(bench_model *model, int steps)
     step_result result = { .planned = (double)bench_model_planned(model) };
     for (int i = 0; i < WARM_UP; i++)
         bench_model_step(model);
-    double since = 0;
+    double since = 0, busy = bench_processor_seconds();
     bench_lap(&since);
     for (int i = 0; i < steps; i++) {
         bench_model_step(model);
         seconds[i] = bench_lap(&since);
         result.tokens += (double)model->step.tokens / steps;
     }
+    result.processor = (bench_processor_seconds() - busy) / steps;
     result.seconds = bench_median(seconds, steps);
     result.peak = (double)bench_peak_memory();
     return result;
+}
+
+/* ---- what is asked ---------------------------------------------------------------------- */
+
+#define SETTINGS_MAX 32
+#define SETTING_MAX  160
+
+typedef struct request {
+    bench_model_options model;
+    int steps;
+    bool roof;
+    const char *settings[SETTINGS_MAX];
+} request;
+
+static _Noreturn void refuse(const char *what)
+{
+    fprintf(stderr,
+            "bench_step: cannot take %s\n"
+            "usage: bench_step tiny|base float32|bfloat16 [STEPS, 1 to %d] [NAME=VALUE ...]\n",
+            what, STEPS_MAX);
+    exit(2);
 }
 
 static et_recompute recompute_named(const char *name)
@@ -85,27 +124,96 @@ static et_recompute recompute_named(const char *name)
                                            : ET_RECOMPUTE_CHEAP;
 }
 
+/* A short name for what both stacks have, or for the width; other settings stay as they are. */
+static const char *setting_of(const char *word, const char *value)
+{
+    static const char *const shorts[][2] = { { "layers=", "num_layers" },
+                                             { "heads=", "num_attention_heads" },
+                                             { "feed_forward=", "intermediate_size" } };
+    static char text[SETTINGS_MAX][SETTING_MAX];
+    static int used;
+    char *out = text[used++ % SETTINGS_MAX];
+    if (!strncmp(word, "width=", 6)) {
+        snprintf(out, SETTING_MAX, "task.model.embedding_width=%s", value);
+        return out;
+    }
+    for (size_t i = 0; i < sizeof shorts / sizeof shorts[0]; i++) {
+        const char *name = shorts[i][1];
+        if (strncmp(word, shorts[i][0], strlen(shorts[i][0])) != 0)
+            continue;
+        snprintf(out, SETTING_MAX, "task.model.encoder.%s=%.20s,task.model.decoder.%s=%.20s", name,
+                 value, name, value);
+        return out;
+    }
+    return word;
+}
+
+static void take_word(request *asked, const char *word)
+{
+    const char *value = strchr(word, '=');
+    if (!value++) {
+        asked->steps = atoi(word);
+        if (asked->steps < 1 || asked->steps > STEPS_MAX)
+            refuse(word);
+    } else if (!strncmp(word, "vocabulary=", 11)) {
+        asked->model.vocabulary = atoi(value);
+    } else if (!strncmp(word, "length=", 7)) {
+        asked->model.length = atoi(value);
+    } else if (!strncmp(word, "recompute=", 10)) {
+        asked->model.recompute = recompute_named(value);
+    } else if (!strncmp(word, "roof=", 5)) {
+        asked->roof = strcmp(value, "no") != 0;
+    } else {
+        asked->settings[asked->model.setting_count++] = setting_of(word, value);
+    }
+}
+
+/* Of figures: size and what was changed, such as tiny.vocabulary=32000. */
+static const char *name_of(int argc, char **argv)
+{
+    static char name[SETTINGS_MAX * SETTING_MAX];
+    size_t at = (size_t)snprintf(name, sizeof name, "%s", argv[1]);
+    for (int i = 3; i < argc && at < sizeof name; i++)
+        if (strchr(argv[i], '='))
+            at += (size_t)snprintf(name + at, sizeof name - at, ".%s", argv[i]);
+    return name;
+}
+
+static request asked_for(int argc, char **argv)
+{
+    request asked = { .model = BENCH_MODEL_OPTIONS_INIT, .steps = 20, .roof = true };
+    if (argc < 3 || argc - 3 > SETTINGS_MAX)
+        refuse("so few or so many words");
+    asked.model.name = argv[1];
+    asked.model.act = bench_dtype(argv[2]);
+    for (int i = 3; i < argc; i++)
+        take_word(&asked, argv[i]);
+    if (asked.model.vocabulary < 16 || asked.model.vocabulary > 65536)
+        refuse("that vocabulary: 16 to 65,536 pieces");
+    if (asked.model.length && (asked.model.length < 4 || asked.model.length > BENCH_BUDGET))
+        refuse("that length: 4 to 4,096 tokens");
+    return asked;
+}
+
 int main(int argc, char **argv)
 {
-    if (argc < 3) {
-        fprintf(stderr, "usage: bench_step tiny|base float32|bfloat16 [STEPS [RECOMPUTE]]\n");
-        return 2;
-    }
-    int steps = argc > 3 ? atoi(argv[3]) : 20;
-    if (steps < 1 || steps > STEPS_MAX) {
-        fprintf(stderr, "bench_step: between 1 and %d steps\n", STEPS_MAX);
-        return 2;
-    }
     static bench_model model;
     static bench_kinds kinds;
+    request asked = asked_for(argc, argv);
+    asked.model.settings = asked.settings;
     bench_print_machine();
-    bench_model_open(&model, argv[1], bench_dtype(argv[2]),
-                     recompute_named(argc > 4 ? argv[4] : "cheap"));
-    step_result result = time_steps(&model, steps);
-    bench_kinds_time(&kinds, &model, steps < BENCH_RUNS_MAX ? steps : BENCH_RUNS_MAX);
+    bench_model_open(&model, &asked.model);
+    step_result result = time_steps(&model, asked.steps);
+    if (!asked.roof) {
+        print_steps(&model, &result, argv[1]);
+        bench_model_close(&model);
+        return 0;
+    }
+    bench_kinds_time(&kinds, &model, asked.steps < BENCH_RUNS_MAX ? asked.steps : BENCH_RUNS_MAX);
     add_others(&kinds, &model);
     result.roof = bench_kinds_roof(&kinds, &model);
-    print_result(&model, &result, argv[1]);
+    print_steps(&model, &result, argv[1]);
+    print_result(&model, &result, name_of(argc, argv));
     bench_kinds_print(&kinds, result.seconds);
     bench_model_close(&model);
     return 0;

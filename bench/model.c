@@ -36,7 +36,7 @@ static et_node *add_loss(bench_model *model, et_scope *scope)
 {
     const et_translation_options *options = &model->experiment.task;
     et_transformer transformer =
-        et_translation_transformer(options, BENCH_VOCABULARY, options->train_data.max_seq_length);
+        et_translation_transformer(options, model->vocabulary, options->train_data.max_seq_length);
     et_node *h = et_transformer_train(scope, &transformer, shape.source_budget, shape.target_budget,
                                       shape.max_segments);
     et_node *labels = et_input(scope, "target_labels", ET_I32, et_shape_1(shape.target_budget));
@@ -66,11 +66,11 @@ static void make_plan(bench_model *model, et_error *error)
     model->plan_seconds += bench_lap(&since);
 }
 
-static void make_batches(bench_model *model, et_error *error)
+static void make_batches(bench_model *model, int64_t length, et_error *error)
 {
     et_pair_iterator_options options = ET_PAIR_ITERATOR_OPTIONS_INIT;
     const et_pair_batch *batch = &model->batch;
-    model->encoded = bench_pairs_new(PAIRS, BENCH_VOCABULARY);
+    model->encoded = bench_pairs_new(PAIRS, model->vocabulary, length);
     bench_check(et_pair_iterator_open(&model->source, model->encoded, &shape, &options, error),
                 error);
     bench_check(et_pair_batch_init(&model->batch, &shape, error), error);
@@ -83,17 +83,32 @@ static void make_batches(bench_model *model, et_error *error)
     et_plan_bind(model->plan, "target_labels", batch->target_labels);
 }
 
-void bench_model_open(bench_model *model, const char *name, et_dtype act, et_recompute recompute)
+static void configure(bench_model *model, const bench_model_options *options, et_error *error)
+{
+    et_experiment *experiment = &model->experiment;
+    char name[64];
+    snprintf(name, sizeof name, "translation/%s", options->name);
+    bench_check(et_experiment_begin(experiment, name, error), error);
+    int64_t *longest = &experiment->task.train_data.max_seq_length;
+    if (options->length > *longest)
+        *longest = options->length;
+    for (int i = 0; i < options->setting_count; i++)
+        bench_check(et_experiment_set(experiment, options->settings[i], &model->arena, error),
+                    error);
+}
+
+void bench_model_open(bench_model *model, const bench_model_options *options)
 {
     et_error error = ET_ERROR_INIT;
-    char experiment[64];
-    *model = (bench_model){ .task = { &made_class }, .act = act, .recompute = recompute };
-    snprintf(experiment, sizeof experiment, "translation/%s", name);
-    bench_check(et_experiment_begin(&model->experiment, experiment, &error), &error);
+    *model = (bench_model){ .task = { &made_class },
+                            .act = options->act,
+                            .recompute = options->recompute,
+                            .vocabulary = options->vocabulary };
+    configure(model, options, &error);
     bench_check(et_device_open(&model->device, &error), &error);
     bench_check(et_params_new(&model->params, &error), &error);
     make_plan(model, &error);
-    make_batches(model, &error);
+    make_batches(model, options->length, &error);
     const et_kernels *kernels = model->device->kernels;
     bench_check(et_optimizer_new(&model->optimizer, model->params, kernels,
                                  &model->experiment.trainer.optimizer_config, &error),
@@ -120,6 +135,7 @@ void bench_model_close(bench_model *model)
     et_graph_free(model->graph);
     et_params_free(model->params);
     et_device_close(model->device);
+    et_arena_release(&model->arena);
 }
 
 size_t bench_model_planned(const bench_model *model)

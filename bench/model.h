@@ -14,6 +14,8 @@
 typedef struct bench_model {
     et_task task; /* what the step takes batches from; first member */
     et_experiment experiment;
+    et_arena arena; /* of the experiment's settings */
+    int32_t vocabulary;
     et_dtype act;
     et_recompute recompute;
     et_params *params;
@@ -29,8 +31,23 @@ typedef struct bench_model {
     double plan_seconds; /* that building graph and plan took */
 } bench_model;
 
-/* name: "tiny" or "base", the experiments translation/tiny and translation/base. */
-void bench_model_open(bench_model *model, const char *name, et_dtype act, et_recompute recompute);
+/* What model and which sentences. */
+typedef struct bench_model_options {
+    const char *name; /* "tiny" or "base", the experiments translation/tiny and translation/base */
+    et_dtype act;
+    et_recompute recompute;
+    int32_t vocabulary;
+    int64_t length;              /* tokens of every sentence; 0: as in bench_pairs_new */
+    const char *const *settings; /* [setting_count] "a.b.c=value" on top of the experiment's */
+    int setting_count;
+} bench_model_options;
+
+#define BENCH_MODEL_OPTIONS_INIT                                                                   \
+    {                                                                                              \
+        .name = "tiny", .recompute = ET_RECOMPUTE_CHEAP, .vocabulary = BENCH_VOCABULARY            \
+    }
+
+void bench_model_open(bench_model *model, const bench_model_options *options);
 void bench_model_close(bench_model *model);
 
 /* Bytes planned: parameters with all that belongs to them, packed weights, arena. */

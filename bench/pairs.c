@@ -36,7 +36,7 @@ static uint16_t draw_piece(uint64_t place, int32_t vocabulary)
     return (uint16_t)(SYMBOLS + (int32_t)rank - 1);
 }
 
-et_encoded *bench_pairs_new(int64_t pairs, int32_t vocabulary)
+et_encoded *bench_pairs_new(int64_t pairs, int32_t vocabulary, int64_t length)
 {
     et_error error = ET_ERROR_INIT;
     et_encoded *encoded = et_alloc_zero(1, sizeof *encoded);
@@ -45,8 +45,8 @@ et_encoded *bench_pairs_new(int64_t pairs, int32_t vocabulary)
     if (!encoded || !offsets || !lines)
         bench_check(et_alloc_failed(&error, (size_t)pairs, "sentence pairs"), &error);
     for (int64_t i = 0; i < pairs; i++) {
-        int64_t target = draw_length((uint64_t)i);
-        int64_t source = draw_source_length((uint64_t)i, target);
+        int64_t target = length ? length - 1 : draw_length((uint64_t)i);
+        int64_t source = length ? length - 1 : draw_source_length((uint64_t)i, target);
         offsets[2 * i + 1] = offsets[2 * i] + (uint64_t)source;
         offsets[2 * i + 2] = offsets[2 * i + 1] + (uint64_t)target;
         lines[i] = (uint32_t)i;

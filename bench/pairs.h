@@ -6,8 +6,9 @@
 
 #include "data/encoded.h"
 
-/* As if encoded from files; no file is touched. Free with bench_pairs_free only. */
-et_encoded *bench_pairs_new(int64_t pairs, int32_t vocabulary);
+/* As if encoded from files; no file is touched. length: tokens of every sentence, EOS counted;
+ * 0: drawn as above. Free with bench_pairs_free only. */
+et_encoded *bench_pairs_new(int64_t pairs, int32_t vocabulary, int64_t length);
 void bench_pairs_free(et_encoded *encoded);
 
 #endif
