@@ -42,28 +42,60 @@ static tile tile_of(const et_attention_shape *shape, int64_t item)
     };
 }
 
-static room room_of(const et_attention_shape *shape, const tile *at, float *scratch)
+ET_INLINE float *cut_room(float **next, size_t floats)
+{
+    float *begin = *next;
+    *next += floats;
+    return begin;
+}
+
+/* Inlined, so that it stays in registers: read back from memory at once, as vectors, it would wait
+ * for all that the tile before has stored. */
+ET_INLINE room room_of(const et_attention_shape *shape, const tile *at, float *scratch)
 {
     const size_t keys = et_attention_padded((size_t)at->keys);
     const size_t dim = et_attention_padded((size_t)shape->head_dim);
     float *next = scratch + (size_t)omp_get_thread_num() * shape->scratch_per_thread;
     float *const base = next;
-    room to = { 0 };
+    room to;
     next += (64 - (uintptr_t)next % 64) % 64 / sizeof(float);
-    float **const large[] = { &to.k, &to.k_across, &to.v_across, &to.dk, &to.dv };
-    for (int i = 0; i < 5; i++, next += keys * dim)
-        *large[i] = next;
-    float **const small[] = { &to.q, &to.dout, &to.dq };
-    for (int i = 0; i < 3; i++, next += ET_ATTENTION_ROWS * dim)
-        *small[i] = next;
-    to.p = next;
-    to.ds = to.p + ET_ATTENTION_ROWS * keys;
-    next = to.ds + ET_ATTENTION_ROWS * keys;
-    to.keep = (uint8_t *)next;
-    next += keys + 2; /* keep_stride() is at most keys / 4 */
+    to.k = cut_room(&next, keys * dim);
+    to.k_across = cut_room(&next, keys * dim);
+    to.v_across = cut_room(&next, keys * dim);
+    to.dk = cut_room(&next, keys * dim);
+    to.dv = cut_room(&next, keys * dim);
+    to.q = cut_room(&next, ET_ATTENTION_ROWS * dim);
+    to.dout = cut_room(&next, ET_ATTENTION_ROWS * dim);
+    to.dq = cut_room(&next, ET_ATTENTION_ROWS * dim);
+    to.p = cut_room(&next, ET_ATTENTION_ROWS * keys);
+    to.ds = cut_room(&next, ET_ATTENTION_ROWS * keys);
+    to.keep = (uint8_t *)cut_room(&next, keys + 2); /* keep_stride() is at most keys / 4 */
     et_assert((size_t)(next - base) <= shape->scratch_per_thread);
     (void)base;
     return to;
+}
+
+/* The rows of x that a pass of a later tile reads, or writes, are brought nearer while another is
+ * worked on: a head's lines lie far apart, where the hardware does not look ahead. */
+ET_INLINE void bring(const void *x, int64_t row, int64_t stride, int64_t column, int rows,
+                     int head_dim, const bool write, et_dtype dtype)
+{
+    const int64_t element = dtype == ET_BF16 ? 2 : 4;
+    const char *line = (const char *)x + (row * stride + column) * element;
+    for (int i = 0; i < rows; i++, line += stride * element)
+        for (int64_t at = 0; at < head_dim * element; at += 64) {
+            if (write)
+                __builtin_prefetch(line + at, 1, 3);
+            else
+                __builtin_prefetch(line + at, 0, 2);
+        }
+}
+
+/* Of a tile's rows from `first` on, those of a pass. */
+static int pass_rows(int rows, int first)
+{
+    const int left = rows - first;
+    return left < 0 ? 0 : left < ET_ATTENTION_ROWS ? left : ET_ATTENTION_ROWS;
 }
 
 /* to[i] = factor * x[row + i], rows of dim floats, 0 beyond head_dim. */
@@ -172,9 +204,7 @@ typedef struct pass {
 
 static pass pass_of(const et_attention_shape *shape, const tile *at, int first)
 {
-    pass now = { .first = first, .rows = at->queries - first, .keys = at->keys };
-    if (now.rows > ET_ATTENTION_ROWS)
-        now.rows = ET_ATTENTION_ROWS;
+    pass now = { .first = first, .rows = pass_rows(at->queries, first), .keys = at->keys };
     if (shape->causal && first + now.rows < now.keys)
         now.keys = first + now.rows;
     now.columns = whole_vectors(now.keys);
@@ -269,10 +299,23 @@ ET_INLINE void attend_pass(void *out, float *lse, const void *q, const et_attent
              now->rows, at->dim, shape->head_dim, 1.0f, dtype);
 }
 
+ET_INLINE void bring_forward(const void *out, const void *q, const void *k, const void *v,
+                             const et_attention_shape *shape, const tile *at, int first,
+                             et_dtype dtype)
+{
+    const int queries = pass_rows(at->queries, first), keys = pass_rows(at->keys, first);
+    const int64_t query_row = at->query_row + first, key_row = at->key_row + first;
+    const int dim = shape->head_dim;
+    bring(k, key_row, shape->key_stride, at->column, keys, dim, false, dtype);
+    bring(v, key_row, shape->value_stride, at->column, keys, dim, false, dtype);
+    bring(q, query_row, shape->query_stride, at->column, queries, dim, false, dtype);
+    bring(out, query_row, shape->out_stride, at->column, queries, dim, true, dtype);
+}
+
 /* Forward, the place of k by rows holds v by rows, and that of dout the output. */
 ET_INLINE void attend_tile(void *out, float *lse, const void *q, const void *k, const void *v,
-                           const et_attention_shape *shape, const tile *at, float *scratch,
-                           const keep_stream *stream, et_dtype dtype)
+                           const et_attention_shape *shape, const tile *at, const tile *later,
+                           float *scratch, const keep_stream *stream, et_dtype dtype)
 {
     const room in = room_of(shape, at, scratch);
     take_across(in.k_across, k, at->key_row * shape->key_stride + at->column, shape->key_stride,
@@ -281,8 +324,15 @@ ET_INLINE void attend_tile(void *out, float *lse, const void *q, const void *k, 
               at->keys, at->dim, shape->head_dim, 1.0f, dtype);
     for (int first = 0; first < at->queries; first += ET_ATTENTION_ROWS) {
         const pass now = pass_of(shape, at, first);
+        bring_forward(out, q, k, v, shape, later, first, dtype);
         attend_pass(out, lse, q, shape, at, &in, &now, stream, dtype);
     }
+}
+
+/* The tile after an item's, of no rows after the last. */
+static tile later_tile(const et_attention_shape *shape, int64_t item, int64_t items)
+{
+    return item + 1 < items ? tile_of(shape, item + 1) : (tile){ 0 };
 }
 
 static int64_t attention_work(const et_attention_shape *shape)
@@ -297,9 +347,10 @@ static void attention(void *out, float *lse, const void *q, const void *k, const
     const int64_t items = (int64_t)shape->segments * shape->heads;
 #pragma omp parallel for schedule(dynamic, 8) if (attention_work(shape) >= ET_GRAIN)
     for (int64_t item = 0; item < items; item++) {
-        const tile at = tile_of(shape, item);
+        const tile at = tile_of(shape, item), later = later_tile(shape, item, items);
         if (at.queries > 0)
-            ET_BY_DTYPE(shape->dtype, attend_tile, out, lse, q, k, v, shape, &at, scratch, &stream);
+            ET_BY_DTYPE(shape->dtype, attend_tile, out, lse, q, k, v, shape, &at, &later, scratch,
+                        &stream);
     }
 }
 
@@ -355,11 +406,37 @@ ET_INLINE void grad_pass(void *dq, const void *dout, const float *lse, const voi
              dim, shape->head_dim, shape->scale, dtype);
 }
 
+/* What is read of a tile; then what is written. */
+ET_INLINE void bring_backward(const void *dout, const void *q, const void *k, const void *v,
+                              const et_attention_shape *shape, const tile *at, int first,
+                              et_dtype dtype)
+{
+    const int queries = pass_rows(at->queries, first), keys = pass_rows(at->keys, first);
+    const int64_t query_row = at->query_row + first, key_row = at->key_row + first;
+    const int dim = shape->head_dim;
+    bring(k, key_row, shape->key_stride, at->column, keys, dim, false, dtype);
+    bring(v, key_row, shape->value_stride, at->column, keys, dim, false, dtype);
+    bring(q, query_row, shape->query_stride, at->column, queries, dim, false, dtype);
+    bring(dout, query_row, shape->out_stride, at->column, queries, dim, false, dtype);
+}
+
+ET_INLINE void bring_gradients(const void *dq, const void *dk, const void *dv,
+                               const et_attention_shape *shape, const tile *at, int first,
+                               et_dtype dtype)
+{
+    const int queries = pass_rows(at->queries, first), keys = pass_rows(at->keys, first);
+    const int64_t query_row = at->query_row + first, key_row = at->key_row + first;
+    const int dim = shape->head_dim;
+    bring(dq, query_row, shape->query_stride, at->column, queries, dim, true, dtype);
+    bring(dk, key_row, shape->key_stride, at->column, keys, dim, true, dtype);
+    bring(dv, key_row, shape->value_stride, at->column, keys, dim, true, dtype);
+}
+
 /* q comes scaled into dk's product, so only dq is left to scale. */
 ET_INLINE void grad_tile(void *dq, void *dk, void *dv, const void *dout, const float *lse,
                          const void *q, const void *k, const void *v,
-                         const et_attention_shape *shape, const tile *at, float *scratch,
-                         const keep_stream *stream, et_dtype dtype)
+                         const et_attention_shape *shape, const tile *at, const tile *later,
+                         float *scratch, const keep_stream *stream, et_dtype dtype)
 {
     const room in = room_of(shape, at, scratch);
     const int64_t k_at = at->key_row * shape->key_stride + at->column;
@@ -374,6 +451,8 @@ ET_INLINE void grad_tile(void *dq, void *dk, void *dv, const void *dout, const f
     memset(in.dv, 0, (size_t)at->keys * (size_t)dim * sizeof *in.dv);
     for (int first = 0; first < at->queries; first += ET_ATTENTION_ROWS) {
         const pass now = pass_of(shape, at, first);
+        bring_gradients(dq, dk, dv, shape, at, first, dtype);
+        bring_backward(dout, q, k, v, shape, later, first, dtype);
         grad_pass(dq, dout, lse, q, shape, at, &in, &now, stream, dtype);
     }
     put_rows(dk, in.dk, k_at, shape->key_stride, at->keys, dim, head_dim, 1.0f, dtype);
@@ -389,9 +468,9 @@ static void attention_grad(void *dq, void *dk, void *dv, const void *dout, const
     (void)out;
 #pragma omp parallel for schedule(dynamic, 8) if (attention_work(shape) >= ET_GRAIN)
     for (int64_t item = 0; item < items; item++) {
-        const tile at = tile_of(shape, item);
+        const tile at = tile_of(shape, item), later = later_tile(shape, item, items);
         if (at.queries > 0 || at.keys > 0)
-            ET_BY_DTYPE(shape->dtype, grad_tile, dq, dk, dv, dout, lse, q, k, v, shape, &at,
+            ET_BY_DTYPE(shape->dtype, grad_tile, dq, dk, dv, dout, lse, q, k, v, shape, &at, &later,
                         scratch, &stream);
     }
 }
