@@ -1,16 +1,23 @@
 /* Where values lie. A value lives from the step that writes it to the last that reads it, a
  * step's work space for that step, a group of packed weights from its first step to its last.
- * All these are tenants of one arena. They are placed largest first, each at the lowest offset
- * where no tenant of the same time lies (greedy by size: Pisarchyk and Lee 2020, "Efficient
- * memory management for deep neural net inference"). */
+ * All these are tenants of one arena; rooms.c finds their places.
+ *
+ * The store's gradient array is room as well: nobody needs a parameter's gradient before the step
+ * that writes it, and most are written late, when most values are dead. So offsets count from the
+ * start of that array, and the arena follows behind it:
+ *
+ *     0 ............ gradients .... gradient_bytes ............ arena ............ end
+ *     | values, then the gradient | values, then ... |wall| values                  |
+ *
+ * A gradient has its place already and lives from its step to the end of the run.
+ * What no step writes (padding, parameters that the loss does not reach) is zero and stays so:
+ * it lives always. Nothing lies across the wall, as the two are different memory. */
 #include <limits.h>
-#include <stdlib.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "exec/parts.h"
-
-#define ALIGN ((size_t)64)
+#include "exec/rooms.h"
 
 /* A value with others' memory hangs on the one that owns it. */
 static int owner(const et_plan *plan, int value)
@@ -146,22 +153,16 @@ static void work_in_place(et_plan *plan)
 
 /* ---- tenants ---------------------------------------------------------------------------- */
 
-/* Who wants room in the arena, from one step to another, both included. */
-typedef struct tenant {
-    size_t bytes; /* a multiple of ALIGN */
-    int from, to;
-    size_t *offset; /* where the answer goes */
-} tenant;
-
-static void add_tenant(tenant *tenants, int *count, size_t bytes, int from, int to, size_t *offset)
+static void add_tenant(et_tenant *tenants, int *count, size_t bytes, int from, int to,
+                       size_t *offset)
 {
     et_assert(from <= to);
     if (bytes > 0)
-        tenants[(*count)++] = (tenant){ (bytes + ALIGN - 1) / ALIGN * ALIGN, from, to, offset };
+        tenants[(*count)++] = (et_tenant){ bytes, from, to, offset };
 }
 
 /* All of them; tenants has room for each value, step and group. */
-static int find_tenants(et_plan *plan, tenant *tenants)
+static int find_tenants(et_plan *plan, et_tenant *tenants)
 {
     int count = 0;
     for (int i = 0; i < plan->value_count; i++) {
@@ -181,71 +182,80 @@ static int find_tenants(et_plan *plan, tenant *tenants)
     return count;
 }
 
-static int larger_first(const void *left, const void *right)
-{
-    const tenant *a = left, *b = right;
-    if (a->bytes != b->bytes)
-        return a->bytes < b->bytes ? 1 : -1;
-    return a->from < b->from ? -1 : a->from > b->from;
-}
+/* ---- the gradient array as room ---------------------------------------------------------- */
 
-/* A tenant that has its room: what the search reads, close together, as there are many. */
-typedef struct room {
-    size_t offset, end;
-    int from, to;
-} room;
-
-static bool live_together(const room *a, const tenant *b)
+/* written[parameter]: the step that writes all bytes of the parameter's gradient; ET_ROOM_ALWAYS
+ * where none does. */
+static void find_gradient_writers(const et_plan *plan, int *written, int params)
 {
-    return a->from <= b->to && b->from <= a->to;
-}
-
-/* The lowest offset for wanted among those placed before it, which are sorted by offset. */
-static size_t find_offset(const room *placed, int count, const tenant *wanted, bool reuse)
-{
-    size_t at = 0;
-    for (int i = 0; i < count; i++) {
-        if (reuse && !live_together(&placed[i], wanted))
-            continue;
-        if (placed[i].offset >= at + wanted->bytes)
-            break;
-        if (placed[i].end > at)
-            at = placed[i].end;
+    const et_graph *graph = plan->graph;
+    for (int p = 0; p < params; p++)
+        written[p] = ET_ROOM_ALWAYS;
+    for (int i = 0; i < graph->gradient_count; i++) {
+        const et_plan_value *value =
+            &plan->values[et_plan_value_of(plan, graph->gradients[i].node)];
+        if (value->place == PLACE_GRADIENT && et_tensor_bytes(value->tensor) % ET_ROOM_ALIGN == 0)
+            written[graph->gradients[i].param] = value->written;
     }
-    return at;
 }
 
-static void insert_by_offset(room *placed, int count, room one)
+/* The gradients and the wall, in the order of the array. */
+static void take_gradients(const et_plan *plan, et_rooms *rooms, const int *written)
 {
-    int at = count;
-    while (at > 0 && placed[at - 1].offset > one.offset) {
-        placed[at] = placed[at - 1];
-        at--;
+    const et_params *params = plan->graph->params;
+    int count = et_params_count(params);
+    for (int p = 0; p < count; p++) {
+        size_t from = (size_t)et_params_offset(params, p) * sizeof(float);
+        size_t to = p + 1 < count ? (size_t)et_params_offset(params, p + 1) * sizeof(float)
+                                  : plan->gradient_bytes;
+        et_rooms_take(rooms, from, to - from, written[p]);
     }
-    placed[at] = one;
+    et_rooms_take(rooms, plan->gradient_bytes, 0, ET_ROOM_ALWAYS);
+}
+
+/* Values may lie in the array only where the plan writes it: others' gradients stay. */
+static int open_rooms(et_plan *plan, et_rooms *rooms, et_error *error)
+{
+    const et_params *params = plan->graph->params;
+    int count = et_params_count(params);
+    size_t most =
+        (size_t)plan->value_count + (size_t)plan->step_count + (size_t)plan->pack_group_count;
+    int status = et_rooms_init(rooms, most + (size_t)count + 1, error);
+    if (status || plan->graph->gradient_count == 0 || !plan->options.reuse)
+        return status;
+    int *written = et_alloc((size_t)count, sizeof *written);
+    if (!written)
+        return et_alloc_failed(error, (size_t)count * sizeof *written, "a plan");
+    plan->gradient_bytes = (size_t)et_params_flat_size(params) * sizeof(float);
+    find_gradient_writers(plan, written, count);
+    take_gradients(plan, rooms, written);
+    et_free(written);
+    return ET_OK;
 }
 
 static int assign_offsets(et_plan *plan, et_error *error)
 {
-    size_t most =
-        (size_t)plan->value_count + (size_t)plan->step_count + (size_t)plan->pack_group_count;
-    tenant *tenants = et_alloc(most, sizeof *tenants);
-    room *placed = et_alloc(most, sizeof *placed);
-    int count = tenants && placed ? find_tenants(plan, tenants) : 0;
-    if (tenants)
-        qsort(tenants, (size_t)count, sizeof *tenants, larger_first);
-    for (int i = 0; i < count; i++) {
-        const tenant *one = &tenants[i];
-        size_t at = find_offset(placed, i, one, plan->options.reuse);
-        insert_by_offset(placed, i, (room){ at, at + one->bytes, one->from, one->to });
-        *one->offset = at;
-        if (at + one->bytes > plan->memory.activations)
-            plan->memory.activations = at + one->bytes;
+    et_rooms rooms;
+    int status = open_rooms(plan, &rooms, error);
+    size_t most = (size_t)rooms.capacity;
+    et_tenant *tenants = status ? NULL : et_alloc(most, sizeof *tenants);
+    if (!status && !tenants)
+        status = et_alloc_failed(error, most * sizeof *tenants, "a plan");
+    if (!status) {
+        int count = find_tenants(plan, tenants);
+        size_t end = et_rooms_place(&rooms, tenants, count, plan->options.reuse);
+        plan->memory.activations = end > plan->gradient_bytes ? end - plan->gradient_bytes : 0;
     }
-    bool ok = tenants && placed;
     et_free(tenants);
-    et_free(placed);
-    return ok ? ET_OK : et_alloc_failed(error, most * sizeof *tenants, "a plan");
+    et_rooms_release(&rooms);
+    return status;
+}
+
+unsigned char *et_plan_at(const et_plan *plan, size_t offset)
+{
+    if (offset < plan->gradient_bytes)
+        return (unsigned char *)et_params_gradients(plan->graph->params) + offset;
+    return plan->arena + (offset - plan->gradient_bytes);
 }
 
 static int make_arena(et_plan *plan, et_error *error)
@@ -262,14 +272,14 @@ static void resolve(et_plan *plan)
     for (int i = 0; i < plan->value_count; i++) {
         et_plan_value *value = &plan->values[i];
         if (value->place == PLACE_ARENA && value->alias < 0)
-            value->tensor.data = plan->arena + value->offset;
+            value->tensor.data = et_plan_at(plan, value->offset);
     }
     for (int i = 0; i < plan->value_count; i++)
         if (plan->values[i].alias >= 0)
             plan->values[i].tensor.data = plan->values[owner(plan, i)].tensor.data;
     for (int i = 0; i < plan->pack_group_count; i++) {
         const et_plan_pack_group *group = &plan->pack_groups[i];
-        et_plan_lay_packs(plan, group->first, group->count, plan->arena + group->offset);
+        et_plan_lay_packs(plan, group->first, group->count, et_plan_at(plan, group->offset));
     }
 }
 

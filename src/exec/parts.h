@@ -2,7 +2,7 @@
  *
  *   fuse.c     nodes to steps: which element-wise chains become one
  *   pack.c     weights in the layout of products
- *   memory.c   when values live, where they lie
+ *   memory.c   when values live, where they lie (rooms.c: the search)
  *   ops.c, op_*.c   per op: what it needs at planning (prepare), what it calls (run)
  *   watch.c    steps as spans of a trace
  *   plan.c     puts these together
@@ -32,7 +32,7 @@ typedef struct et_plan_value {
     int written;   /* step that writes it, -1: a leaf */
     int last_read; /* step after which it is dead; INT_MAX: kept to the end */
     int alias;     /* value whose memory this one shares; -1: its own */
-    size_t offset; /* PLACE_ARENA: bytes from the arena's start */
+    size_t offset; /* PLACE_ARENA: for et_plan_at */
 } et_plan_value;
 
 /* A weight in a product's layout. */
@@ -53,7 +53,7 @@ typedef struct et_plan_pack_group {
     int first, count; /* in plan->packs */
     int from, to;     /* steps of the first and the last */
     size_t bytes;
-    size_t offset; /* from the arena's start */
+    size_t offset; /* for et_plan_at */
 } et_plan_pack_group;
 
 typedef struct et_plan_step et_plan_step;
@@ -71,7 +71,7 @@ struct et_plan_step {
     int pack[ET_PLAN_GEMMS_MAX]; /* index of the packed operand B of gemm[i]; -1: plain */
     int pack_group;              /* to be packed before this step; -1: none */
     size_t scratch;              /* bytes of work space that run wants */
-    size_t scratch_offset;       /* from the arena's start */
+    size_t scratch_offset;       /* for et_plan_at */
 };
 
 struct et_plan {
@@ -91,6 +91,7 @@ struct et_plan {
     et_plan_pack_group *pack_groups;
     int pack_group_count;
     unsigned char *arena;
+    size_t gradient_bytes; /* of the store's gradient array, where values lie too; 0: none do */
     unsigned char *scratch; /* of the step that runs */
     et_plan_memory memory;
     uint64_t version; /* of the store when last refreshed */
@@ -141,6 +142,9 @@ void et_plan_run_packs(const et_plan *plan, int first, int count);
 
 /* memory.c: lives, offsets, sizes; plan->memory and the arena. */
 int et_plan_place(et_plan *plan, et_error *error);
+
+/* memory.c: the memory of an offset: in the store's gradient array, or in the arena behind it. */
+unsigned char *et_plan_at(const et_plan *plan, size_t offset);
 
 /* plan.c: what must be done before steps[i].run: packing, work space. */
 void et_plan_begin_step(et_plan *plan, int i);

@@ -253,7 +253,7 @@ static void copy_gradients(const et_plan *plan)
 void et_plan_begin_step(et_plan *plan, int i)
 {
     const et_plan_step *step = &plan->steps[i];
-    plan->scratch = plan->arena + step->scratch_offset;
+    plan->scratch = et_plan_at(plan, step->scratch_offset);
     if (step->pack_group < 0)
         return;
     const et_plan_pack_group *group = &plan->pack_groups[step->pack_group];

@@ -182,7 +182,7 @@ static void test_plan__recomputing_changes_nothing(void **state)
     activation = ET_ACTIVATION_RELU;
 }
 
-enum { ROWS = 512, NARROW = 64, WIDE = 256, BLOCKS = 4 };
+enum { ROWS = 2048, NARROW = 64, WIDE = 256, BLOCKS = 4 };
 
 /* Feed-forward blocks, before each a norm. */
 static et_node *blocks_loss(et_scope *s)
@@ -210,19 +210,22 @@ static size_t blocks_memory(et_recompute recompute)
 
 /* In all blocks but the last, which the backward pass begins with, less is kept: first a norm and
  * one of two wide values, then the other (while its norm is there again). Of tanh and sigmoid both
- * stay until they are marked. */
+ * stay until they are marked. What lies in the gradient array counts for nothing, so sizes may
+ * differ by its bytes. */
 static void test_plan__recomputing_saves_memory(void **state)
 {
     (void)state;
     const size_t narrow = ROWS * NARROW * sizeof(float), wide = ROWS * WIDE * sizeof(float);
+    const size_t gradients = narrow + 2 * BLOCKS * NARROW * WIDE * sizeof(float);
+    assert_true(gradients < wide);
     for (int i = ET_ACTIVATION_RELU; i <= ET_ACTIVATION_SWISH; i++) {
         activation = (et_activation)i;
         size_t none = blocks_memory(ET_RECOMPUTE_NONE);
         size_t cheap = blocks_memory(ET_RECOMPUTE_CHEAP);
         size_t marked = blocks_memory(ET_RECOMPUTE_MARKED);
         bool late = activation == ET_ACTIVATION_TANH || activation == ET_ACTIVATION_SIGMOID;
-        assert_true(cheap + (BLOCKS - 1) * (narrow + (late ? 0 : wide)) <= none);
-        assert_true(marked + (BLOCKS - 1) * (late ? 2 * wide : wide) <= cheap + narrow);
+        assert_true(cheap + (BLOCKS - 1) * (narrow + (late ? 0 : wide)) <= none + gradients);
+        assert_true(marked + (BLOCKS - 1) * (late ? 2 * wide : wide) <= cheap + narrow + gradients);
     }
     activation = ET_ACTIVATION_RELU;
 }
