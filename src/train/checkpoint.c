@@ -83,7 +83,9 @@ struct et_checkpoints {
     int64_t newest_step; /* -1: none */
 };
 
-/* Opening ----------------------------------------------------------------------------- */
+/* Opening -----------------------------------------------------------------------------
+ *
+ * Order: memory, paths, lock, manifest, tensors, left-over files. */
 
 /* Made once: names, shapes and places of arrays do not change in a run, so a save allocates
  * nothing for them. */
@@ -200,7 +202,10 @@ int et_checkpoints_close(et_checkpoints *checkpoints, et_error *error)
     return status;
 }
 
-/* Writing, in the thread -------------------------------------------------------------- */
+/* Writing, in the thread --------------------------------------------------------------
+ *
+ * Everything here runs beside training. It may read self->items' arrays until stop_reading, and
+ * writes nothing that the caller reads before the join but `reading`. */
 
 /* "<directory>/ckpt-2000.safetensors": the step without leading zeros, as et_manifest_rebuild
  * reads it. NULL: no memory. */
@@ -403,7 +408,9 @@ static void *run_job(void *payload)
     return NULL;
 }
 
-/* Saving, in the caller --------------------------------------------------------------- */
+/* Saving, in the caller ---------------------------------------------------------------
+ *
+ * Short: the state's text and a thread. What takes long is the thread's. */
 
 /* The tree as one line of JSON, into memory that is kept from save to save. It is printed by the
  * caller, before the thread starts: the small values change with every step, and they are few. */
@@ -532,7 +539,10 @@ int64_t et_checkpoints_newest_step(const et_checkpoints *checkpoints)
     return saving ? checkpoints->job.step : checkpoints->newest_step;
 }
 
-/* Restoring --------------------------------------------------------------------------- */
+/* Restoring ---------------------------------------------------------------------------
+ *
+ * The search is checkpoint_find.c's, the copying checkpoint_file.c's; here is what it means for
+ * the manager: which step is the newest, and a commit that was cut off. */
 
 /* Finishes the commit that a kill prevented, now that the file is known to be sound: what that
  * save would have let go goes. */

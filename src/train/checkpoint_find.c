@@ -147,7 +147,9 @@ int et_checkpoint_newest(char **path, const char *model_dir, et_error *error)
     return status;
 }
 
-/* Best -------------------------------------------------------------------------------- */
+/* Best --------------------------------------------------------------------------------
+ *
+ * One file at a time, named by info.json; its own name says the step as well, for people. */
 
 /* {"bleu": 35.1, ..., "best_ckpt_global_step": 2000}: the step is all that is needed to find the
  * weights; the rest is for people and `inspect`. */

@@ -19,7 +19,10 @@
 #include "train/checkpoint.h"
 #include "train/checkpoint_file.h"
 
-/* Loading ----------------------------------------------------------------------------- */
+/* Loading -----------------------------------------------------------------------------
+ *
+ * Into a store that a model has declared its parameters in: it says which names and shapes are
+ * wanted. */
 
 /* The average of a weight where it is wanted and there, else the weight itself. NULL: neither. */
 static const et_safetensors_tensor *find_weight(const et_safetensors *file, const char *name,
@@ -99,7 +102,10 @@ int et_checkpoint_load_weights(et_params *params, const char *path, bool prefer_
     return status;
 }
 
-/* Averaging --------------------------------------------------------------------------- */
+/* Averaging ---------------------------------------------------------------------------
+ *
+ * Files against files: no model is built, so weights of any are averaged, as long as they agree
+ * with each other. */
 
 /* Elements that are summed at a time: 8 KiB of doubles, in the first-level cache for all files
  * in turn. */
@@ -174,6 +180,7 @@ static void average_block(const average *all, const et_safetensors_item *item, i
         to[begin + i] = (float)(sum[i] / (double)all->count);
 }
 
+/* Each file is mapped, so the whole is read once, block by block, from all files in turn. */
 static void average_all(const average *all)
 {
     for (size_t i = 0; i < all->item_count; i++) {

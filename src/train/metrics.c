@@ -20,7 +20,10 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 
-/* Kinds ------------------------------------------------------------------------------- */
+/* Kinds -------------------------------------------------------------------------------
+ *
+ * Every function is one line of the table above. add and merge are the only ones that change
+ * sums. */
 
 static void add_weighted(et_metric_sums *sums, double value, double weight)
 {
@@ -64,7 +67,10 @@ const et_metric_class et_metric_sum = { "sum", add_pair, merge_sums, total_of };
 const et_metric_class et_metric_ratio = { "ratio", add_pair, merge_sums, quotient_of };
 const et_metric_class et_metric_perplexity = { "perplexity", add_pair, merge_sums, perplexity_of };
 
-/* A named set ------------------------------------------------------------------------- */
+/* A named set -------------------------------------------------------------------------
+ *
+ * Names are copied at their definition; looking one up compares texts, which only set-up and
+ * logs do. */
 
 typedef struct metric {
     char *name;                   /* owned */
@@ -128,6 +134,7 @@ int et_metrics_define(et_metrics *metrics, const char *name, const et_metric_cla
     return ET_OK;
 }
 
+/* An unknown name is a bug of whoever asks: metrics are defined at set-up. */
 int et_metrics_place(const et_metrics *metrics, const char *name)
 {
     const metric *item = find(metrics, name);
@@ -147,6 +154,7 @@ void et_metrics_add(et_metrics *metrics, const char *name, double value, double 
     et_metrics_add_at(metrics, et_metrics_place(metrics, name), value, weight);
 }
 
+/* By name, so that two sets may have been defined in another order. */
 void et_metrics_merge(et_metrics *metrics, const et_metrics *other)
 {
     et_assert_equal(metrics->count, other->count);
@@ -163,6 +171,7 @@ void et_metrics_reset(et_metrics *metrics)
         metrics->items[i].sums = (et_metric_sums){ 0, 0 };
 }
 
+/* Also metrics to which nothing was added: NaN, or 0 for a sum, says so. */
 int et_metrics_results(const et_metrics *metrics, et_value *dict, et_error *error)
 {
     for (size_t i = 0; i < metrics->count; i++) {
@@ -180,7 +189,9 @@ double et_metrics_value(const et_metrics *metrics, const char *name)
     return item->class->value(&item->sums);
 }
 
-/* State ------------------------------------------------------------------------------- */
+/* State -------------------------------------------------------------------------------
+ *
+ * A window that is cut by a checkpoint goes on after it: sums are part of the state. */
 
 /* {"training_loss": {"class": "mean", "total": ..., "weight": ...}, ...}: sums bit for bit, so
  * that a window that a checkpoint cuts in two logs what an unbroken one would have logged. */

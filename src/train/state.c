@@ -59,7 +59,9 @@ void et_state_free(et_state *state)
     et_free(state);
 }
 
-/* Attaching --------------------------------------------------------------------------- */
+/* Attaching ---------------------------------------------------------------------------
+ *
+ * At set-up only: lists grow, names are made. After the first save or restore nothing is added. */
 
 /* Parts are about ten, so a list is enough; tensors are hundreds and have a map. NULL: none. */
 static const part *find_part(const et_state *state, const char *name)
@@ -70,6 +72,7 @@ static const part *find_part(const et_state *state, const char *name)
     return NULL;
 }
 
+/* A name that is there already is the caller's bug: two parts would read one dict. */
 int et_state_add(et_state *state, const char *name, const et_state_class *class, void *self,
                  et_error *error)
 {
@@ -149,6 +152,7 @@ bool et_state_is_weight(const char *name)
            strncmp(name, ET_STATE_OPTIMIZER, strlen(ET_STATE_OPTIMIZER)) != 0;
 }
 
+/* The part comes with the tensors: restoring it is what tells the store that they changed. */
 int et_state_add_params(et_state *state, et_params *params, et_error *error)
 {
     et_assert(et_params_ready(params));
@@ -163,6 +167,7 @@ int et_state_add_params(et_state *state, et_params *params, et_error *error)
     return status;
 }
 
+/* Slots are tensors; what is left of an optimizer is one number. */
 static int save_optimizer(const void *self, et_value *dict, et_error *error)
 {
     const et_optimizer *optimizer = self;
@@ -212,7 +217,9 @@ int et_state_add_optimizer(et_state *state, et_optimizer *optimizer, const et_pa
     return status;
 }
 
-/* Plain values ------------------------------------------------------------------------ */
+/* Plain values ------------------------------------------------------------------------
+ *
+ * What is small: counters, positions, sums. One dict for each part, under its name. */
 
 /* A setter on a dict that could not be made returns NULL, which the part's save reports. */
 int et_state_save(const et_state *state, et_value **out, et_arena *arena, et_error *error)
@@ -283,7 +290,9 @@ const et_state_tensor *et_state_tensor_find(const et_state *state, const char *n
     return et_map_get(&state->by_name, name, &index) ? &state->tensors[index] : NULL;
 }
 
-/* Doubles bit for bit ----------------------------------------------------------------- */
+/* Doubles bit for bit -----------------------------------------------------------------
+ *
+ * JSON prints a finite double so that it reads back as itself; the rest has no JSON. */
 
 /* NaN and infinity by their bits, "bits:" and 16 hexadecimal digits: even the payload of a NaN
  * comes back. */
