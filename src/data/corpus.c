@@ -26,8 +26,12 @@ struct et_corpus {
     bool target_is_due;           /* next_line gave the source of pair, its target comes next */
 };
 
-/* ---- which files ---- */
+/* ---- which files ----
+ *
+ * Settings are checked before any file is opened: what is wrong with them is said in their
+ * names. */
 
+/* For a tsv the same list for both sides. */
 const et_strings *et_corpus_files(const et_corpus_paths *paths, bool target)
 {
     if (paths->tsv.count)
@@ -94,7 +98,10 @@ void et_corpus_close(et_corpus *corpus)
     et_free(corpus);
 }
 
-/* ---- pairs ---- */
+/* ---- pairs ----
+ *
+ * From one line of each side, or the two columns of one, to a pair. Both texts are borrowed from
+ * the readers, until the next line is read. */
 
 /* Notes how far each file was read: after the end these are the files' numbers of lines. */
 static int next_line(et_corpus *corpus, int side, et_text_line *line, et_error *error)
@@ -227,7 +234,9 @@ int et_corpus_next_line(void *payload, const char **text, size_t *length, et_err
     return ET_OK;
 }
 
-/* ---- places and counts ---- */
+/* ---- places and counts ----
+ *
+ * For people: where a pair stands in their files, and what became of all. */
 
 /* Walks the files of a side, as many as there are: for messages only. An index behind the last
  * line falls into the last file. */

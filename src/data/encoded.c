@@ -36,7 +36,9 @@ typedef struct whole {
     et_mapping mapping;     /* of the cache; data is NULL if the parts are in memory */
 } whole;
 
-/* ---- the key ---- */
+/* ---- the key ----
+ *
+ * 64 bits: for a cache, not for a proof. Two corpora with one key would have to be chosen. */
 
 /* The number of files goes in too: one file "ab" and two files "a", "b" have other line ends and
  * other places. The lists are told apart by it as well. */
@@ -105,7 +107,9 @@ static void show(whole *self, const et_vocabulary *vocabulary, uint64_t key)
                                 .from_cache = self->mapping.data != NULL };
 }
 
-/* ---- cache or text ---- */
+/* ---- cache or text ----
+ *
+ * From the cheapest way to the dearest; what is wrong with one leads to the next. */
 
 /* The mapping is self's to close from here on. */
 static void use_mapping(whole *self, const et_mapping *mapping)
@@ -217,6 +221,7 @@ static int open_any(whole *self, const et_vocabulary *vocabulary, const et_encod
     return status;
 }
 
+/* close takes self in any state, by the mapping or the parts that are there. */
 int et_encoded_open(et_encoded **out, const et_corpus_paths *paths, const et_vocabulary *vocabulary,
                     const et_encoded_options *options, const char *cache_path, et_error *error)
 {

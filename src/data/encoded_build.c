@@ -47,7 +47,9 @@ typedef struct builder {
     et_error *failures;      /* [CHUNK]: status 0 where a pair was encoded */
 } builder;
 
-/* ---- encoding ---- */
+/* ---- encoding ----
+ *
+ * Growing arrays of the result, and appending a pair to them. */
 
 /* Memory for at least need elements; *capacity of them. NULL: none left, the old one stays. Half
  * as much again each time: the copying of all growth together is a few times the result. */
@@ -120,7 +122,9 @@ static int append_pair(builder *build, int64_t index, const et_pieces sides[2], 
     return ET_OK;
 }
 
-/* ---- the filter ---- */
+/* ---- the filter ----
+ *
+ * What is done with a pair that has been encoded: counted, and kept or not. */
 
 /* The entry of a pair, or the empty place where it belongs. The target's checksum is rotated by
  * one, so that pairs with equal sides do not all fall on place 0. Linear probing ends because
@@ -230,7 +234,10 @@ static int add_pair(builder *build, const et_corpus_pair *pair, et_pieces sides[
     return append_pair(build, pair->index, sides, error);
 }
 
-/* ---- chunks ---- */
+/* ---- chunks ----
+ *
+ * The same memory for every chunk: text, pairs, pieces, errors. Only SentencePiece runs in
+ * parallel, and what it makes is looked at by one thread. */
 
 /* Reads up to CHUNK pairs, keeping their text; *count of them. Fewer than CHUNK: the corpus has
  * ended. The reader's lines are valid until the next one, so they are copied behind each other. */
@@ -321,7 +328,9 @@ static void close_builder(builder *build)
     et_strbuf_release(&build->text);
 }
 
-/* ---- the whole ---- */
+/* ---- the whole ----
+ *
+ * Chunks until the corpus ends; then the lines of each file, and the sizes. */
 
 /* The cure follows from the reason that dropped most. */
 static int nothing_left(const et_corpus_paths *paths, const et_corpus_counts *counts,

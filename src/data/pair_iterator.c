@@ -71,7 +71,10 @@ static et_random random_for(const pair_iterator *self, const char *use)
                         .site = et_random_site(use) };
 }
 
-/* ---- an epoch and its pools ---- */
+/* ---- an epoch and its pools ----
+ *
+ * order, sorted, starts and batch_order are made here, each from the one before it and from
+ * random numbers of (seed, epoch, pool). */
 
 /* Done once an epoch: time and memory traffic are those of one pass over all pairs. */
 static void load_epoch(pair_iterator *self)
@@ -175,7 +178,10 @@ static void load_pool(pair_iterator *self)
     self->loaded_pool = self->position.pool;
 }
 
-/* ---- batches ---- */
+/* ---- batches ----
+ *
+ * From pairs to arrays of tokens. A pair takes places behind those before it on each side, so
+ * offsets rise and no token is between two sentences. */
 
 /* Appends a pair's source: pieces and EOS; positions count from 0 in each sentence. */
 static void add_source(const et_encoded *encoded, et_pair_batch *batch, uint32_t pair)
@@ -236,7 +242,9 @@ static void advance(pair_iterator *self)
     position->epoch++;
 }
 
-/* ---- the class ---- */
+/* ---- the class ----
+ *
+ * Restoring is the only method that may refuse: it is given numbers from a file. */
 
 /* One pass ends when the epoch counter moves on; it stays ended. */
 static int iterator_next(et_pair_source *source, et_pair_batch *batch, et_error *error)
@@ -307,7 +315,9 @@ static const et_pair_source_class iterator_class = {
     .close = iterator_close,
 };
 
-/* ---- opening ---- */
+/* ---- opening ----
+ *
+ * All that may fail is here; after it a batch is arithmetic. */
 
 /* budget_setting is the name the user knows the budget by. */
 static int sentence_too_long(const pair_iterator *self, int64_t pair, bool target, et_error *error)

@@ -1,6 +1,8 @@
 /* The simplest decorator there is, and a pattern for others: every method calls the one of the
  * source within, next between the two ends of a span. Spans count batches from 1, as this source
- * makes them, which is ahead of what training uses. */
+ * makes them, which is ahead of what training uses.
+ *
+ *   iterator -> watch -> prefetch:   spans on the thread that fills, batch by batch */
 #include "data/pair_watch.h"
 
 #include "base/alloc.h"
@@ -15,6 +17,7 @@ typedef struct watch {
 
 static const et_label fill_label = { .name = "fill batch", .kind = "filling batches" };
 
+/* The span ends also when the source within fails, so that tracks stay balanced. */
 static int watch_next(et_pair_source *source, et_pair_batch *batch, et_error *error)
 {
     watch *self = (watch *)source;
@@ -24,6 +27,7 @@ static int watch_next(et_pair_source *source, et_pair_batch *batch, et_error *er
     return status;
 }
 
+/* A watch has no position of its own. */
 static void watch_save(const et_pair_source *source, et_pair_position *position)
 {
     et_pair_source_save(((const watch *)source)->inner, position);
@@ -48,6 +52,7 @@ static const et_pair_source_class watch_class = {
     .close = watch_close,
 };
 
+/* The shape is the inner source's: whoever is outside sees no difference. */
 int et_pair_watch_open(et_pair_source **out, et_pair_source *inner, et_track *track,
                        et_error *error)
 {

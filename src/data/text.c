@@ -79,7 +79,9 @@ static void zlib_release(voidpf payload, voidpf memory)
     et_free(memory);
 }
 
-/* ---- bytes of the file ---- */
+/* ---- bytes of the file ----
+ *
+ * The lowest layer: descriptors and reads, interrupted ones begun again. */
 
 /* Opens a regular file; opening without blocking keeps a named pipe from stopping us. Every
  * reason has its own message: a directory, a pipe and a missing file have different cures. */
@@ -122,7 +124,9 @@ static int read_raw(et_text *text, et_error *error)
     return ET_OK;
 }
 
-/* ---- unpacking ---- */
+/* ---- unpacking ----
+ *
+ * Both kinds of file end up as text in the buffer; what is above does not know which it was. */
 
 /* The line is the first that could not be read. */
 static int gzip_failed(const et_text *text, et_error *error)
@@ -218,7 +222,9 @@ static int refill(et_text *text, et_error *error)
     return status;
 }
 
-/* ---- files ---- */
+/* ---- files ----
+ *
+ * One is open at a time; the next is opened when a line is wanted of it. */
 
 /* May be called twice, and on a reader whose open failed. */
 static void close_file(et_text *text)
@@ -318,7 +324,9 @@ void et_text_close(et_text *text)
     et_free(text);
 }
 
-/* ---- lines ---- */
+/* ---- lines ----
+ *
+ * What callers see. All checks of text are made on whole lines, so that a message can name one. */
 
 /* Most often a file that is no text, or a book without line ends. */
 static int too_long(const et_text *text, et_error *error)

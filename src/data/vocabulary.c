@@ -42,7 +42,9 @@ void et_pieces_release(et_pieces *pieces)
     *pieces = (et_pieces)ET_PIECES_INIT;
 }
 
-/* ---- opening ---------------------------------------------------------------------------- */
+/* ---- opening ----------------------------------------------------------------------------
+ *
+ * Bytes -> facts (vocabulary_check.c) -> copies. SentencePiece is not asked here. */
 
 /* Before anything is copied: a file that is no model costs no memory. Training needs an end
  * symbol, and text with characters that are not in the vocabulary a symbol for them; a start
@@ -101,6 +103,7 @@ int et_vocabulary_parse(et_vocabulary **out, const void *bytes, size_t length, c
     return status;
 }
 
+/* The file is read whole: it is its own checksum's subject, and the library wants bytes. */
 int et_vocabulary_open(et_vocabulary **out, const char *path, et_error *error)
 {
     char *bytes;
@@ -113,6 +116,7 @@ int et_vocabulary_open(et_vocabulary **out, const char *path, et_error *error)
     return status;
 }
 
+/* No thread may be using it. */
 void et_vocabulary_close(et_vocabulary *vocabulary)
 {
     if (!vocabulary)
@@ -127,7 +131,10 @@ void et_vocabulary_close(et_vocabulary *vocabulary)
     et_free(vocabulary);
 }
 
-/* ---- using it --------------------------------------------------------------------------- */
+/* ---- using it ---------------------------------------------------------------------------
+ *
+ * Every function here begins with get_model, which may be where the model is loaded, and so may
+ * fail as loading does. */
 
 /* model becomes the loaded one. Whoever comes second while it is being loaded waits for the
  * mutex and finds it. Release order publishes all of the model's memory with the pointer. */
@@ -188,7 +195,9 @@ const char *et_vocabulary_piece(const et_vocabulary *vocabulary, int32_t id)
     return model ? et_sentencepiece_piece(model, id) : "";
 }
 
-/* ---- facts ------------------------------------------------------------------------------ */
+/* ---- facts ------------------------------------------------------------------------------
+ *
+ * From opening: no call of the library, no failure. */
 
 int32_t et_vocabulary_size(const et_vocabulary *vocabulary)
 {
@@ -239,7 +248,9 @@ uint64_t et_vocabulary_checksum(const et_vocabulary *vocabulary)
     return vocabulary->checksum;
 }
 
-/* ---- training --------------------------------------------------------------------------- */
+/* ---- training ---------------------------------------------------------------------------
+ *
+ * No vocabulary is involved: lines in, a model's bytes out, which et_vocabulary_parse takes. */
 
 /* At least the three special symbols and a piece; the largest is far above what any text gives. */
 static int check_options(const et_vocabulary_options *options, et_error *error)

@@ -15,6 +15,7 @@ static int missing(et_error *error, const char *what)
                    what);
 }
 
+/* What a build with SentencePiece does here may fail as well, so callers know what to do. */
 int et_sentencepiece_load(et_sentencepiece **out, const et_vocabulary_facts *facts,
                           const void *bytes, size_t length, const char *name, et_error *error)
 {
@@ -50,6 +51,7 @@ const char *et_sentencepiece_piece(const et_sentencepiece *model, int32_t id)
     return "";
 }
 
+/* Nothing to free: *bytes is NULL. */
 int et_sentencepiece_train(char **bytes, size_t *length, const et_vocabulary_options *options,
                            et_vocabulary_lines_fn *lines, void *payload, et_error *error)
 {

@@ -60,7 +60,9 @@ std::string reason(const sentencepiece::util::Status &status)
     return bracket == std::string::npos ? text : text.substr(bracket + 2);
 }
 
-/* ---- loading ---- */
+/* ---- loading ----
+ *
+ * bytes are sound by et_vocabulary_check; this is the library's own opinion of them. */
 
 /* Whether SentencePiece reads the model as et_vocabulary_check does. */
 bool agrees(const sentencepiece::SentencePieceProcessor &processor,
@@ -112,7 +114,16 @@ int copy_ids(et_pieces *pieces, const std::vector<int> &ids, et_error *error)
     return ET_OK;
 }
 
-/* ---- training ---- */
+/* ---- training ----
+ *
+ * The library trains from an iterator over lines and gives the model as bytes, which are what is
+ * kept: nothing is written by it.
+ *
+ * Settings that are not left to its defaults:
+ *   pad 0, eos 1, unk 2, no bos       Model Garden's symbols
+ *   num_threads 4                     part of the result: partial sums are added by thread
+ *   shuffle_input_sentence false      lines in the order they come
+ *   minloglevel 3                     of its own log only what is fatal */
 
 /* The library's iterator over lines that are in memory. Borrowed: they outlive it. */
 class Lines : public sentencepiece::SentenceIterator
@@ -182,7 +193,8 @@ sentencepiece::util::Status train_once(std::string *model, const et_vocabulary_o
         &iterator, model);
 }
 
-/* The number behind key in a message, -1 if key is not there. */
+/* The number behind key in a message, -1 if key is not there. "... Please set it to a value <=
+ * 812." with too_high -> 812 */
 int64_t number_after(const std::string &text, const char *key)
 {
     size_t at = text.find(key);
@@ -191,6 +203,7 @@ int64_t number_after(const std::string &text, const char *key)
                : std::strtoll(text.c_str() + at + std::strlen(key), nullptr, 10);
 }
 
+/* Words of the library's messages before the number that helps. */
 const char too_high[] = "Please set it to a value <= ";
 const char too_low[] = " vs ";
 
@@ -280,11 +293,13 @@ int et_sentencepiece_load(et_sentencepiece **out, const et_vocabulary_facts *fac
     });
 }
 
+/* Destructors do not throw. */
 void et_sentencepiece_free(et_sentencepiece *model)
 {
     delete model;
 }
 
+/* The library's Encode is const: threads may share a model. */
 int et_sentencepiece_encode(const et_sentencepiece *model, const char *text, size_t length,
                             et_pieces *pieces, et_error *error)
 {
@@ -298,6 +313,7 @@ int et_sentencepiece_encode(const et_sentencepiece *model, const char *text, siz
     });
 }
 
+/* Pieces to text: U+2581 becomes a space, control symbols nothing. */
 int et_sentencepiece_decode(const et_sentencepiece *model, const int32_t *ids, size_t count,
                             et_strbuf *out, et_error *error)
 {
@@ -312,6 +328,7 @@ int et_sentencepiece_decode(const et_sentencepiece *model, const int32_t *ids, s
     });
 }
 
+/* The text is the model's own: valid as long as it is. */
 const char *et_sentencepiece_piece(const et_sentencepiece *model, int32_t id)
 {
     return model->processor.IdToPiece(id).c_str();
