@@ -54,6 +54,8 @@ uint32_t et_crc32c_table(const void *bytes, size_t length)
     return ~crc;
 }
 
+/* Without the instruction, or on another processor, the table gives the same, more slowly; event
+ * files are small. */
 #if defined(__x86_64__)
 
 /* Builtins rather than intrinsics: x86 headers stay in kernel/. Eight bytes an instruction, then

@@ -205,6 +205,7 @@ int et_events_write(et_events *events, int64_t step, const et_events_value *valu
     return status;
 }
 
+/* An event of one value. */
 int et_events_scalar(et_events *events, int64_t step, const char *tag, double scalar,
                      et_error *error)
 {

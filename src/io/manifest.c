@@ -73,7 +73,9 @@ static bool steps_ascend(const et_manifest *manifest)
     return true;
 }
 
-/* Memory ------------------------------------------------------------------------------ */
+/* Memory ------------------------------------------------------------------------------
+ *
+ * Lists grow by doubling and never shrink: they have tens of entries. */
 
 /* Room for one more of size bytes each. array: the address of the pointer to the list, copied by
  * memcpy since lists have different types. */
@@ -120,7 +122,10 @@ void et_manifest_release(et_manifest *manifest)
     *manifest = (et_manifest){ 0 };
 }
 
-/* Changing ---------------------------------------------------------------------------- */
+/* Changing ----------------------------------------------------------------------------
+ *
+ * In memory only. Every change keeps invariant (1) and notes what has to go; nothing is deleted
+ * before the commit. */
 
 /* Whether an entry has this file: then it must not be deleted, whatever "leaving" says. */
 static bool is_listed(const et_manifest *manifest, const char *file)
@@ -165,7 +170,9 @@ int et_manifest_remove(et_manifest *manifest, size_t index, et_error *error)
     return ET_OK;
 }
 
-/* Deleting ---------------------------------------------------------------------------- */
+/* Deleting ----------------------------------------------------------------------------
+ *
+ * The only functions that remove files. None of them fails: what stays is tried again. */
 
 /* A file that is not there has been removed. */
 static int remove_file(const char *directory, const char *file)
@@ -247,7 +254,10 @@ void et_manifest_sweep(const char *directory)
     closedir(stream);
 }
 
-/* Writing ----------------------------------------------------------------------------- */
+/* Writing -----------------------------------------------------------------------------
+ *
+ * Values, then text, then the checksum put into the text, then the file. Keys have a fixed
+ * order, so that equal manifests are equal files. */
 
 /* Checksums in digits: 64 bits are more than a JSON reader's double holds. */
 static void put_entry(et_value *list, const et_manifest_entry *entry)
@@ -330,7 +340,11 @@ int et_manifest_commit(et_manifest *manifest, const char *directory, et_error *e
     return status;
 }
 
-/* Reading ----------------------------------------------------------------------------- */
+/* Reading -----------------------------------------------------------------------------
+ *
+ * A manifest is a file like any other: it may be cut, damaged or made by hand. First the
+ * checksum, then every value by itself, then what must hold between them. Damage is ET_EFORMAT;
+ * the caller rebuilds. */
 
 /* From a file, so an error and not an assert. */
 static int read_name(char out[ET_MANIFEST_FILE_MAX + 1], const char *name, et_error *error)
@@ -486,7 +500,10 @@ int et_manifest_load(et_manifest *out, const char *directory, et_error *error)
     return status;
 }
 
-/* Rebuilding -------------------------------------------------------------------------- */
+/* Rebuilding --------------------------------------------------------------------------
+ *
+ * When nothing else is left: what the names of the files say. Steps are in the names, times and
+ * lengths in the directory; checksums and the best one are lost. */
 
 /* The step in "<prefix><step>.safetensors"; -1: not such a name. "ckpt-0100.safetensors" is step
  * 100 as well; if both are there, rebuild complains. */

@@ -53,7 +53,9 @@ struct et_progress {
     et_strbuf line;                 /* what is about to be written */
 };
 
-/* The line ---------------------------------------------------------------------------- */
+/* The line ----------------------------------------------------------------------------
+ *
+ * Pure functions of a state, a width and a style. */
 
 /* Columns of UTF-8 text: all characters but continuation bytes, each one column wide. Names of
  * fields and units are ours; none is of wide or combining characters. */
@@ -140,7 +142,9 @@ void et_progress_line(et_strbuf *out, const et_progress_state *state, et_progres
         et_strbuf_append(out, parts[i]);
 }
 
-/* The terminal ------------------------------------------------------------------------ */
+/* The terminal ------------------------------------------------------------------------
+ *
+ * What is known of it, and how the line gets there. */
 
 /* An empty variable counts as none: https://no-color.org has it so. */
 static bool has_value(const char *variable)
@@ -215,7 +219,10 @@ static void draw(et_progress *progress, double now)
     put(progress);
 }
 
-/* What callers see -------------------------------------------------------------------- */
+/* What callers see --------------------------------------------------------------------
+ *
+ * Each takes the lock for as long as it takes, the write included: lines of two threads never
+ * mix. */
 
 /* The environment is read here, once; the window's width at each drawing. */
 int et_progress_open(et_progress **out, const et_progress_options *options, et_error *error)

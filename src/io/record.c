@@ -42,7 +42,9 @@ static uint32_t masked_crc(const void *bytes, size_t length)
     return et_crc32c_mask(et_crc32c(bytes, length));
 }
 
-/* Reading --------------------------------------------------------------------------------- */
+/* Reading ---------------------------------------------------------------------------------
+ *
+ * From a mapping: records are given where they lie, and no more is copied. */
 
 /* An empty file has no records and is no error. */
 int et_record_reader_open(et_record_reader *reader, const char *path, et_error *error)
@@ -115,7 +117,9 @@ void et_record_reader_close(et_record_reader *reader)
     *reader = (et_record_reader){ 0 };
 }
 
-/* Writing --------------------------------------------------------------------------------- */
+/* Writing ---------------------------------------------------------------------------------
+ *
+ * Append-only, through append.h: offset is where the next record will go. */
 
 /* Where the last whole record of a file ends. Reads the file to its end; only a file that is
  * shorter than it should be, or has no known offset, is. */

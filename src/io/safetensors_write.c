@@ -173,6 +173,7 @@ static int seal_head(struct draft *draft, et_error *error)
         et_strbuf_append_char(head, ' ');
     if (head->failed)
         return et_alloc_failed(error, head->length, "the header of a checkpoint");
+    /* What the first eight bytes say: the header with its padding, without themselves. */
     const uint64_t length = head->length - ET_SAFETENSORS_PREFIX;
     if (length > ET_SAFETENSORS_HEADER_MAX)
         return et_fail(error, ET_EFAIL, "%s: a header of %llu bytes, %d are allowed", draft->path,

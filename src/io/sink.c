@@ -34,12 +34,15 @@ void et_sink_positions(const et_sink *sink, et_value *out)
         sink->class->positions(sink, out);
 }
 
+/* NULL: a run that failed before its sinks were open. */
 int et_sink_close(et_sink *sink, et_error *error)
 {
     return sink == NULL ? ET_OK : sink->class->close(sink, error);
 }
 
-/* Many -------------------------------------------------------------------------------- */
+/* Many --------------------------------------------------------------------------------
+ *
+ * Methods of the class `multi`, each a loop over the sinks within. */
 
 typedef struct multi {
     et_sink sink;

@@ -81,6 +81,7 @@ static int console_flush(et_sink *self, et_error *error)
     return ET_OK;
 }
 
+/* The progress is the caller's and stays. */
 static int console_close(et_sink *self, et_error *error)
 {
     console *sink = (console *)self;

@@ -134,6 +134,7 @@ static int measure_lines(uint64_t *out, int64_t *lines, const char *path, et_err
 /* The offset is one that was just measured, so the file is never shorter. */
 static int whole_lines(uint64_t *out, const char *path, et_error *error)
 {
+    /* All that there are: used only when the file is opened to be continued. */
     int64_t lines = INT64_MAX;
     return measure_lines(out, &lines, path, error);
 }

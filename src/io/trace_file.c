@@ -155,6 +155,7 @@ static int print_track(printer *p, const et_trace *trace, int track, et_error *e
 /* The process is named once, on its first track. */
 static int print_all(printer *p, const et_trace *trace, const char *process, et_error *error)
 {
+    /* The trace is over: nothing is recorded while it is written. */
     et_trace_facts facts = et_trace_facts_of(trace);
     int status = ET_OK;
     /* The object form of the format, which has room for a word on the whole ("otherData"). */
