@@ -108,6 +108,7 @@ static int store_number(const et_arg *arg, const char *value, et_error *error)
 static int store(const et_arg *arg, const char *value, et_error *error)
 {
     et_assert(arg->target);
+    /* Flags set, texts point into argv, numbers are read, lists grow. */
     switch (arg->kind) {
     case ET_ARG_FLAG:
         *(bool *)arg->target = true;
@@ -168,6 +169,7 @@ int et_args_parse(const et_arg *table, const char *command, int argc, char **arg
                   et_error *error)
 {
     et_assert(argc == 0 || argv);
+    /* Until "--" was seen. */
     bool options = true;
     *help = false;
     for (int at = 0; at < argc; at++) {
@@ -216,6 +218,7 @@ void et_args_help(FILE *to, const et_arg *table, const char *command, const char
         char left[64];
         if (arg->kind == ET_ARG_REST)
             continue;
+        /* "    --model-dir DIR            where the run is kept" */
         snprintf(left, sizeof left, "--%s%s%s", arg->name, arg->value ? " " : "",
                  arg->value ? arg->value : "");
         fprintf(to, "    %-26s %s", left, arg->help);

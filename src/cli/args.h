@@ -18,6 +18,7 @@
 
 #include <etude/error.h>
 
+/* What a value is read as, and the type that target points to. */
 typedef enum et_arg_kind {
     ET_ARG_FLAG,  /* bool: present */
     ET_ARG_TEXT,  /* const char * */
@@ -30,11 +31,13 @@ typedef enum et_arg_kind {
 #define ET_ARG_LIST_MAX  256
 #define ET_ARG_COUNT_MAX 1000000000
 
+/* Values of an option that may be given again, or all words that are no options. */
 typedef struct et_arg_list {
     const char *items[ET_ARG_LIST_MAX]; /* as given, borrowed from argv */
     int count;
 } et_arg_list;
 
+/* A row of a command's table of options. */
 typedef struct et_arg {
     const char *name;  /* without --; of REST: what is shown */
     const char *value; /* what its value is called; NULL for flags */

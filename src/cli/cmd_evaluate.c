@@ -5,7 +5,9 @@
  *   sources -> et_translator -> results [lines of the source] -> file (--output), scores
  *
  * Scores go to standard output, the bar to standard error. Nothing is kept for a second start:
- * an interrupted evaluation begins anew. */
+ * an interrupted evaluation begins anew.
+ *
+ *   exit code 2: an option; 3: files, lines or the run; 75: interrupted, with --profile */
 #include <math.h>
 #include <signal.h>
 #include <stdint.h>
@@ -31,12 +33,13 @@ typedef struct evaluate_args {
     et_translator_options options;                       /* given to the translator as they are */
     et_score_options score;
     et_profiling profiling;
-    bool help;
+    bool help; /* it was printed: nothing else is to be done */
 } evaluate_args;
 
 /* Help is printed here, where the table is. */
 static int parse(evaluate_args *args, int argc, char **argv, et_error *error)
 {
+    /* Rows: name, what its value is called, help, kind, where it goes, another name. */
     const et_arg table[] = {
         { "model-dir", "DIR", "the run that trained the model", ET_ARG_TEXT, &args->model_dir,
           NULL },
@@ -107,6 +110,7 @@ static int translate(evaluate_args *args, const et_lines *sources, char **result
     et_assert(sources->count > 0);
     et_translator *translator;
     et_progress *progress = NULL;
+    /* Plain lines where standard error is no terminal. */
     et_progress_options options = ET_PROGRESS_OPTIONS_INIT;
     options.fd = STDERR_FILENO;
     int status = et_translator_open(&translator, args->model_dir, &args->options, error);

@@ -49,6 +49,7 @@ static void print_state(const et_safetensors *file, const char *path)
     et_arena arena = ET_ARENA_INIT;
     et_value *state;
     if (text && !et_json_parse(&state, &arena, text, strlen(text), path, NULL)) {
+        /* Printed as it is parsed, so that a person can read it. */
         et_strbuf out = ET_STRBUF_INIT;
         et_json_print(&out, state, 2);
         printf("state %s\n", et_strbuf_text(&out));
@@ -106,6 +107,7 @@ static int inspect_run(const char *model_dir, et_error *error)
                      : no_checkpoint(model_dir, error);
     if (!status && !manifest.count)
         status = no_checkpoint(model_dir, error);
+    /* Oldest first; the newest is looked into below. */
     for (size_t i = 0; i < manifest.count; i++)
         printf("step %-12s %s/%s\n", et_format_count(manifest.entries[i].step).text, directory,
                manifest.entries[i].file);
@@ -131,6 +133,7 @@ static bool is_directory(const char *path)
 /* Stops at the first that is not sound. */
 int et_cmd_inspect(int argc, char **argv, et_error *error)
 {
+    /* Static because of its size, and one command runs in a process. */
     static et_arg_list paths;
     const et_arg table[] = { { "CHECKPOINT|RUN...", NULL, NULL, ET_ARG_REST, &paths, NULL },
                              ET_ARG_END };

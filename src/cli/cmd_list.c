@@ -1,6 +1,9 @@
 /* etude list: experiments, or all settings of one. The settings are not written down here: the
  * field tables (base/fields.h) are walked side by side with their values, which et_fields_echo
- * gives in the tables' order, so a new setting is listed as soon as it has a row. */
+ * gives in the tables' order, so a new setting is listed as soon as it has a row.
+ *
+ *   etude list translation/tiny  ->  a line for each setting: path, value, what it does, its range
+ */
 #include <stdio.h>
 #include <string.h>
 
@@ -44,6 +47,7 @@ static void print_settings(const et_fields *table, const et_value *echo, const c
         const char *whole = et_arena_printf(arena, "%s%s%s", path, *path ? "." : "", field->name);
         if (!whole)
             return;
+        /* A group's own line would say nothing: its settings follow. */
         if (field->kind == ET_FIELD_KIND_STRUCT)
             print_settings(field->nested, value, whole, arena);
         else

@@ -42,6 +42,7 @@ static int score(const char *reference_path, const et_score_options *options, et
 int et_cmd_score(int argc, char **argv, et_error *error)
 {
     et_score_options options = { .width = 1 };
+    /* sacrebleu's own default of --width. */
     int64_t width = 1;
     et_arg_list paths = { .count = 0 };
     /* Rows: name, value, help, kind, target, alias (args.h). The one REST row takes the file. */
@@ -54,6 +55,7 @@ int et_cmd_score(int argc, char **argv, et_error *error)
                              { "width", "N", "decimals of scores", ET_ARG_COUNT, &width, NULL },
                              { "REFERENCE", NULL, NULL, ET_ARG_REST, &paths, NULL },
                              ET_ARG_END };
+    /* Whether --help was given: printed here, and nothing is read. */
     bool help;
     int status = et_args_parse(table, "score", argc, argv, &help, error);
     if (status)

@@ -51,6 +51,8 @@ typedef struct training {
 /* Rows: what et_arg says; a new option needs nothing else for parsing and help. */
 static int parse(train_args *args, int argc, char **argv, et_error *error)
 {
+    /* Rows: name, what its value is called, help, kind, where it goes, another name (Model
+     * Garden's). */
     const et_arg table[] = {
         { "experiment", "NAME", "which set of settings to begin with; `etude list` shows all",
           ET_ARG_TEXT, &args->experiment, NULL },
@@ -229,6 +231,7 @@ static void say_data(training *t)
     et_translation_facts facts = et_translation_task_facts(t->task);
     et_strbuf counts = ET_STRBUF_INIT;
     et_corpus_counts_print(&facts.train->counts, &counts);
+    /* Thirteen columns for what a line is about, as every line of a start has them. */
     say(t->progress, "data         %s; %s target sub-words%s", et_strbuf_text(&counts),
         et_format_count(facts.train->sizes.target_tokens).text,
         facts.train->from_cache ? " (cached)" : "");
@@ -321,6 +324,7 @@ static int set_up(training *t, const char *directory, et_error *error)
 static int train(training *t, const train_args *args, et_error *error)
 {
     et_assert(!args->help);
+    /* The bar chooses by itself between a terminal and a log file. */
     et_progress_options options = ET_PROGRESS_OPTIONS_INIT;
     options.fd = STDERR_FILENO;
     int status = configure(t, args, error);
@@ -329,6 +333,7 @@ static int train(training *t, const train_args *args, et_error *error)
     if (status)
         return status;
     et_show_log_on(t->progress);
+    /* Where the profile goes was parsed; what it records belongs to this training. */
     t->profiling = args->profiling;
     t->profiling.progress = t->progress;
     status = set_up(t, args->model_dir, error);

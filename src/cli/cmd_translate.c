@@ -27,18 +27,21 @@
 #define BATCH 2048
 
 typedef struct translate_args {
-    const char *model_dir; /* NULL: not given */
-    int64_t beam_size, max_length, sentences;
-    double alpha; /* of the length penalty */
+    const char *model_dir;                    /* NULL: not given */
+    int64_t beam_size, max_length, sentences; /* 0: the run's, but for sentences */
+    double alpha;                             /* of the length penalty */
     et_translator_options options;
     et_profiling profiling;
-    bool help;
+    bool help; /* it was printed: nothing else is to be done */
 } translate_args;
 
 /* Defaults of options that are not given were put into args before. */
 static int parse(translate_args *args, int argc, char **argv, et_error *error)
 {
+    /* Numbers go by way of args, since options has other types for them; texts and flags go
+     * straight into options. */
     et_translator_options *options = &args->options;
+    /* Rows: name, what its value is called, help, kind, where it goes, another name. */
     const et_arg table[] = {
         { "model-dir", "DIR", "the run that trained the model", ET_ARG_TEXT, &args->model_dir,
           NULL },
@@ -73,6 +76,7 @@ static int check(const translate_args *args, et_error *error)
 {
     if (!args->model_dir)
         return et_fail(error, ET_EUSAGE, "translate: --model-dir is missing: which run");
+    /* --batch is a number of sentences; none would never end. */
     if (args->sentences < 1)
         return et_fail(error, ET_EUSAGE, "--batch 0: at least one sentence at a time");
     return et_args_check_precision(args->options.precision, error);

@@ -38,6 +38,7 @@ static int add(et_lines *lines, const char *text, size_t length, et_error *error
 /* The words of data/text.c, so that the same fault reads the same wherever the text came from. */
 static int check(const char *text, size_t length, const char *name, size_t number, et_error *error)
 {
+    /* NUL is valid UTF-8, but a line that ends there for C would lose its rest. */
     const char *nul = memchr(text, 0, length);
     size_t bad;
     if (nul)
@@ -73,6 +74,7 @@ int et_lines_read(et_lines *lines, FILE *from, const char *name, size_t first, s
                   et_error *error)
 {
     et_assert(first >= 1);
+    /* On the heap: a megabyte is more than a stack should be asked for. */
     char *buffer = et_alloc(ET_TEXT_LINE_MAX, 1);
     if (!buffer)
         return et_alloc_failed(error, ET_TEXT_LINE_MAX, "a line");

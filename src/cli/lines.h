@@ -9,6 +9,7 @@
 
 #include "base/arena.h"
 
+/* Owned by whoever read them; valid until the next clear or release. */
 typedef struct et_lines {
     et_arena arena;         /* holds the lines */
     char **items;           /* terminated, without line ends */

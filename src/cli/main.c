@@ -93,6 +93,7 @@ static void on_signal_with_input(int number)
 /* With SA_RESTART reads and writes go on, so that no function below has to know of signals. */
 static void handle_signals(void (*on_end)(int number), int flags, void (*on_usr1)(int number))
 {
+    /* sigaction and not signal: a handler stays in place after it has run. */
     struct sigaction action;
     memset(&action, 0, sizeof action);
     action.sa_handler = on_end;
@@ -165,6 +166,7 @@ static void print_help(FILE *to)
 /* The nearest by et_nearest, or none if none is near. */
 static int unknown_command(const char *name, et_error *error)
 {
+    /* The list ends in NULL, as et_nearest wants it. */
     const char *names[COMMAND_COUNT + 1] = { NULL };
     for (size_t i = 0; i < COMMAND_COUNT; i++)
         names[i] = commands[i].name;
@@ -182,9 +184,10 @@ static int run_command(const char *name, int argc, char **argv, et_error *error)
     return unknown_command(name, error);
 }
 
-/* `etude help train` is `etude train --help`. */
+/* `etude help train` is `etude train --help`. Anything behind a second word is passed over. */
 static int help(int argc, char **argv, et_error *error)
 {
+    /* argv is not const by tradition, so this is an array that could be written to. */
     static char option[] = "--help", *const options[] = { option, NULL };
     if (argc)
         return run_command(argv[0], 1, (char **)options, error);
@@ -242,6 +245,8 @@ static int exit_code(int status)
  * place, and messages would end in it. Opened the wrong way round, so that use still fails. */
 static void hold_standard_streams(void)
 {
+    /* Standard input can only be written to, the others only read: every use of them fails at
+     * once. */
     static const int modes[] = { O_WRONLY, O_RDONLY, O_RDONLY };
     for (int fd = 0; fd < 3; fd++)
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", modes[fd]) != fd)
@@ -279,6 +284,7 @@ static void check_isa(void)
 int main(int argc, char **argv)
 {
     et_error error = ET_ERROR_INIT;
+    /* First, since it may begin the program anew. */
     et_shorten_waiting(argv);
     hold_standard_streams();
     et_show_log_on(NULL);

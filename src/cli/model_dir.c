@@ -84,6 +84,7 @@ static void take_back_made(const et_model_dir *dir)
     for (size_t i = 0; i < sizeof made_at_start / sizeof made_at_start[0]; i++)
         remove_below(dir->path, made_at_start[i]);
     char *part = et_strdup(dir->path);
+    /* Each turn removes one folder and cuts its name off the path. */
     for (size_t length = part ? strlen(part) : 0; length > dir->there;) {
         if (rmdir(part))
             break;
@@ -131,6 +132,7 @@ void et_model_dir_close(et_model_dir *dir, bool take_back)
 {
     if (!dir->path)
         return;
+    /* What was there before is somebody's: a directory that was not empty is left as it is. */
     if (take_back && dir->fresh)
         take_back_made(dir);
     if (dir->lock >= 0)

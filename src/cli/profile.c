@@ -67,7 +67,7 @@ int et_profiling_check(et_profiling *p, et_error *error)
  * File first, then the table: the file is what was asked for, and the table's peak takes time to
  * measure. Both come from the same trace; it is not changed by either. */
 
-/* Without a bar (translate, evaluate) the table goes to standard error as it is. */
+/* progress NULL: on standard error as it is. */
 static void show(const et_profiling *p, const char *text)
 {
     if (p->progress)
@@ -140,6 +140,7 @@ int et_profiling_open(et_profiling *p, et_device *device, const char *unit, et_e
     if (!p->path)
         return ET_OK;
     et_assert(device && unit && !p->trace);
+    /* The trace calls on_over in the thread that records, when the window is over. */
     et_trace_options options = ET_TRACE_OPTIONS_INIT;
     options.unit = unit;
     options.over = on_over;

@@ -19,6 +19,7 @@
 #include "exec/device.h"
 #include "io/progress.h"
 
+/* Filled by the command line, then by the functions below in their order. */
 typedef struct et_profiling {
     const char *path;        /* NULL: off */
     const char *steps;       /* A:B as typed; NULL: not given */

@@ -30,6 +30,7 @@ static int print_bleu(const char *const *hypotheses, const char *const *referenc
     if (!status)
         status = et_bleu_value(bleu, &result, error);
     if (!status) {
+        /* sacrebleu's form: the signature stands between BLEU and the number. */
         if (!name)
             et_bleu_signature(bleu, signature);
         printf("%s\n", et_bleu_print(&result, width, name ? name : signature, text));

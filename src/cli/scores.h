@@ -8,6 +8,7 @@
 
 #include <etude/error.h>
 
+/* How scores are computed and printed: what --tokenize, --lowercase and --width say. */
 typedef struct et_score_options {
     const char *tokenize; /* "13a", "none", "char"; NULL: 13a */
     bool lowercase;

@@ -52,6 +52,7 @@ __attribute__((visibility("default"))) char *getenv(const char *name)
  * the new process, so it does not begin a third. */
 void et_shorten_waiting(char **argv)
 {
+    /* The program as it runs, not as it was called: argv[0] may be a name in PATH. */
     char path[4096];
     if (answered || user_decides())
         return;
