@@ -189,6 +189,7 @@ static int find_name(const char **name, int *line, const et_value *dict, const c
  * value hangs in one list only; what is below them is shared. */
 static const et_value *without_name(const et_value *dict, et_arena *arena)
 {
+    /* A dict without the key would need a way to take one out, which values have not. */
     et_value *rest = et_value_dict(arena);
     for (const et_value *child = rest ? dict->first : NULL; child; child = child->next) {
         et_value *copy = et_arena_alloc(arena, sizeof *copy);
@@ -292,7 +293,9 @@ int et_experiment_write(const et_experiment *experiment, const char *path, et_er
 {
     et_arena arena = ET_ARENA_INIT;
     et_strbuf text = ET_STRBUF_INIT;
+    /* Tables to tree to text: the reader of it goes the same way back. */
     et_value *echo = et_fields_echo(&et_experiment_fields, experiment, &arena);
+    /* The name is first, where people look. */
     et_strbuf_printf(&text, NAME_KEY ": %s\n", experiment->name);
     et_yaml_print(&text, echo);
     int status = echo && !text.failed ? write_settings(path, &text, error)

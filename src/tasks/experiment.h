@@ -14,6 +14,7 @@
 #include "tasks/translation/options.h"
 #include "train/options.h"
 
+/* All settings of a run: what params.yaml holds. */
 typedef struct et_experiment {
     const char *name;            /* of the table's row */
     et_translation_options task; /* what is learnt, from what */

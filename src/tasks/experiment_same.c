@@ -72,6 +72,7 @@ static void print_value(et_strbuf *out, const et_value *value)
 static int report_difference(const comparison *c, const char *kept, const char *now)
 {
     et_assert(kept && now);
+    /* Three answers: refused, refused with a way to go on, accepted with a warning. */
     const char *path = et_strbuf_text(&c->path);
     if (!is_acceptable(path))
         return et_fail(c->error, ET_ECONFIG,

@@ -26,6 +26,7 @@ static bool begins_assignment(const char *text)
     et_assert(text);
     text += strspn(text, " ");
     size_t length = strspn(text, letters);
+    /* One name before = and no dot is a value such as "a=b", not a setting. */
     bool dotted = false;
     while (length && text[length] == '.') {
         dotted = true;
@@ -79,6 +80,7 @@ static const char *assignment_end(const char *text)
 static int set_one(et_experiment *experiment, const char *assignment, size_t length,
                    et_arena *arena, et_error *error)
 {
+    /* The first = ends the name; others belong to the value. */
     const char *equals = memchr(assignment, '=', length);
     if (!equals || equals == assignment)
         return et_fail(error, ET_EUSAGE,

@@ -105,6 +105,7 @@ int et_bleu_add(et_bleu *bleu, const char *hypothesis, const char *reference, et
     int status = count_pair(bleu, &counts, bleu->line + 1, hypothesis, reference, error);
     if (status)
         return status;
+    /* Lines count from 1 in messages: the next one is line + 1. */
     bleu->line++;
     et_bleu_merge(bleu, &counts);
     return 0;
@@ -141,9 +142,11 @@ void et_bleu_merge(et_bleu *bleu, const et_bleu_counts *counts)
 static void sacrebleu_value(et_bleu_result *result, const et_bleu_counts *counts,
                             const et_bleu_options *options)
 {
+    /* BP = exp(1 - r/c) for short hypotheses. */
     if (counts->sys_len < counts->ref_len)
         result->bp =
             counts->sys_len ? exp(1 - (double)counts->ref_len / (double)counts->sys_len) : 0;
+    /* Without a single matching n-gram smoothing is not asked: the score is 0. */
     bool any = false;
     for (int n = 0; n < ET_BLEU_ORDER; n++)
         any |= counts->correct[n] > 0;

@@ -110,6 +110,7 @@ int et_chrf_add(et_chrf *chrf, const char *hypothesis, const char *reference, et
     int status = count_pair(chrf, &counts, chrf->line + 1, hypothesis, reference, error);
     if (status)
         return status;
+    /* Lines count from 1 in messages: the next one is line + 1. */
     chrf->line++;
     et_chrf_merge(chrf, &counts);
     return 0;

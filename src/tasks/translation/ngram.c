@@ -144,6 +144,7 @@ int et_ngrams_match(et_ngrams *ngrams, const et_codes *hypothesis, const et_code
                     int order, int64_t match[], et_error *error)
 {
     et_assert(order >= 1);
+    /* For the reference's n-grams of one order: at most one for each of its codes. */
     size_t size = table_size(reference->count);
     void *slots = ngrams->slots;
     int status = grow(&slots, &ngrams->capacity, size, sizeof(et_ngram_slot), error);
@@ -155,6 +156,8 @@ int et_ngrams_match(et_ngrams *ngrams, const et_codes *hypothesis, const et_code
         memset(ngrams->at[0].items, 0, hypothesis->count * sizeof(uint32_t));
     if (reference->count)
         memset(ngrams->at[1].items, 0, reference->count * sizeof(uint32_t));
+    /* The table of order n - 1 is given up here; what is left of it are the slots' numbers in
+     * at[]. */
     for (int n = 1; n <= order; n++) {
         renew(ngrams->slots, ngrams->capacity, sizeof(et_ngram_slot), &ngrams->stamp);
         enter(ngrams, size - 1, reference, (size_t)n);
@@ -189,6 +192,7 @@ static et_word_slot *find_word(const et_words *words, size_t mask, const et_code
         et_word_slot *slot = &words->slots[at];
         if (slot->stamp != words->stamp)
             return slot;
+        /* Hashes may be equal by accident, words are compared by their codes. */
         if (slot->hash == hash && slot->count == count &&
             !memcmp(line->items + slot->first, word, count * sizeof(*word)))
             return slot;

@@ -150,6 +150,7 @@ static int check_data(const char *name, const et_translation_data *data, bool re
         return et_fail(error, ET_ECONFIG,
                        "task.%s: %zu source_path and %zu target_path files; they go in pairs", name,
                        data->source_path.count, data->target_path.count);
+    /* A sentence is never cut for a batch, so the budget has to hold the longest that may come. */
     if (data->max_seq_length > data->global_batch_size)
         return et_fail(error, ET_ECONFIG,
                        "task.%s.global_batch_size: %lld tokens hold no sentence of "
@@ -213,6 +214,7 @@ int et_translation_check_metric(const et_translation_options *options, const cha
 /* From settings (double, int64_t) to what layers take (float, int). */
 static et_transformer_stack stack_of(const et_translation_stack *options)
 {
+    /* Limits of the fields keep every number within the narrower type. */
     return (et_transformer_stack){
         .num_layers = (int)options->num_layers,
         .num_attention_heads = (int)options->num_attention_heads,

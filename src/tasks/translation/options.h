@@ -59,6 +59,7 @@ typedef struct et_translation_options {
     bool score_lowercase;
 } et_translation_options;
 
+/* The table of all of it: what a settings file has below `task`. */
 extern const et_fields et_translation_fields;
 
 /* Settings that fields alone cannot check: heads divide widths, paths come in pairs, the

@@ -57,6 +57,7 @@ static int check_validation(const et_translation_task *task, et_error *error)
     int status = et_corpus_open(&corpus, &paths, error);
     if (status)
         return status;
+    /* To the end: a bad line anywhere is found here. */
     do {
         status = et_corpus_next(corpus, &pair, error);
     } while (!status && pair.source);
@@ -143,6 +144,7 @@ int et_translation_open_vocabulary(et_translation_task *task, et_error *error)
     /* Three ways to a vocabulary, and the run's own copy goes before the other two. */
     bool given = task->options.sentencepiece_model_path != NULL;
     int status;
+    /* A new run, or one that was stopped before its vocabulary was there. */
     if (!et_file_exists(task->vocabulary_path)) {
         status = check_validation(task, error);
         if (status)
@@ -202,6 +204,7 @@ int et_translation_open_training(et_translation_task *task, et_error *error)
     if (status)
         return status;
     et_pair_shape shape = et_translation_shape(data);
+    /* Shuffled, bucketed, without end. */
     et_pair_iterator_options options = ET_PAIR_ITERATOR_OPTIONS_INIT;
     options.seed = task->context.seed;
     options.pool = data->shuffle_pool;

@@ -51,6 +51,7 @@ et_node *et_translation_loss(const et_translation_task *task, et_scope *scope,
 static et_node *build_loss(et_task *self, et_scope *scope)
 {
     et_translation_task *task = downcast(self);
+    /* The shape of every training batch: one graph, one plan. */
     et_pair_shape shape = et_translation_shape(&task->options.train_data);
     return et_translation_loss(task, scope, &shape, task->options.train_data.max_seq_length);
 }
@@ -92,6 +93,7 @@ static int64_t epoch(const et_task *self)
 /* "train.en:1840, train.en:77, ... and 52 more": source lines, by which the pairs are found. */
 static void describe_batch(const et_task *self, et_strbuf *out)
 {
+    /* Pairs of a batch are of like length but from anywhere in the text, so each is named. */
     const et_translation_task *task = downcast_const(self);
     for (int i = 0; i < task->batch.segments && i < DESCRIBED; i++) {
         const char *path;

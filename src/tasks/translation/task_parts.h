@@ -18,13 +18,14 @@ typedef struct et_validation {
     struct et_decoder *decoder; /* beam search with the store's weights */
 } et_validation;
 
+/* The task and everything it owns, in the order of opening. */
 typedef struct et_translation_task {
     et_task task;
     et_translation_options options;
     et_translation_context context;
-    et_vocabulary *vocabulary;
-    char *vocabulary_path;
-    double vocabulary_seconds;
+    et_vocabulary *vocabulary; /* the run's own; owned, as all below */
+    char *vocabulary_path;     /* MODEL_DIR/vocabulary.model */
+    double vocabulary_seconds; /* that training it took; 0: it was there */
     et_corpus_paths paths;
     et_encoded *encoded;
     et_pair_source *source;

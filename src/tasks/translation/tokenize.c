@@ -91,6 +91,7 @@ static int split_pairs(et_tokenizer *tokenizer, const pair_rule *rule, et_error 
             i++;
             continue;
         }
+        /* Spaces in excess do no harm: words are what stands between them. */
         if (rule->before)
             *to++ = ' ';
         *to++ = code;
@@ -144,6 +145,7 @@ static bool not_ascii_digit(uint32_t code)
     return !ascii_digit(code);
 }
 
+/* Between digits they belong to a number, anywhere else they are words. */
 static bool period_or_comma(uint32_t code)
 {
     return code == '.' || code == ',';
@@ -251,6 +253,7 @@ int et_tokenizer_run(et_tokenizer *tokenizer, et_bleu_tokens tokens, bool lowerc
                      const char *text, et_error *error)
 {
     et_assert((size_t)tokens < sizeof(tokenizers) / sizeof(*tokenizers));
+    /* Bytes to code points: the only step that may refuse a line. */
     int status = et_codes_decode(&tokenizer->line, text, strlen(text), error);
     if (status)
         return status;
@@ -271,6 +274,7 @@ void et_tokenizer_release(et_tokenizer *tokenizer)
 /* White space of any kind and length is between words; none are empty. */
 bool et_word_next(const et_codes *line, size_t *at, size_t *first, size_t *end_of_word)
 {
+    /* From *at on: spaces, then the word. */
     size_t i = *at;
     while (i < line->count && et_unicode_is_space(line->items[i]))
         i++;

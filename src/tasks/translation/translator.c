@@ -242,6 +242,7 @@ void et_translator_set_progress(et_translator *t, et_translator_progress_fn *fn,
     t->payload = payload;
 }
 
+/* Borrowed until close. */
 const char *et_translator_checkpoint(const et_translator *t)
 {
     return t->checkpoint;
@@ -261,6 +262,7 @@ static int encode(const et_translator *t, const char *line, size_t number,
                   et_decoder_sentence *sentence, et_pieces *pieces, et_arena *arena,
                   et_error *error)
 {
+    /* line is valid UTF-8 by now, of any length. */
     int status = et_vocabulary_encode(t->vocabulary, line, strlen(line), pieces, error);
     if (status)
         return et_fail_while(error, status, "line %zu", number);
@@ -280,6 +282,7 @@ static int encode(const et_translator *t, const char *line, size_t number,
         memcpy(ids, pieces->ids, count * sizeof *ids);
     /* As in training: sources end in EOS. */
     ids[count] = et_vocabulary_eos(t->vocabulary);
+    /* length 1 is EOS alone: a line without a piece, which decode_words leaves out. */
     *sentence = (et_decoder_sentence){ .source = ids, .length = (int64_t)count + 1 };
     return ET_OK;
 }
@@ -343,6 +346,7 @@ static int detokenize(const et_translator *t, const et_decoder_sentence *sentenc
                       char **results, et_error *error)
 {
     for (size_t i = 0; i < count; i++) {
+        /* Detached, the text is the caller's; released, nothing is left of it. */
         et_strbuf text = ET_STRBUF_INIT;
         int status = et_vocabulary_decode(t->vocabulary, sentences[i].result,
                                           (size_t)sentences[i].count, &text, error);
@@ -354,11 +358,13 @@ static int detokenize(const et_translator *t, const et_decoder_sentence *sentenc
     return ET_OK;
 }
 
+/* See translator_device.h: for commands that record what the device does. */
 et_device *et_translator_device(et_translator *t)
 {
     return t->device;
 }
 
+/* Spans of a profile: what the translator does beside decoding. */
 static const et_label encode_label = { .name = "text to pieces", .kind = "text" };
 static const et_label detokenize_label = { .name = "pieces to text", .kind = "text" };
 

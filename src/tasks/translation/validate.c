@@ -82,6 +82,7 @@ static int open_pass(et_translation_task *task, const et_pair_shape *shape, et_e
     et_validation *v = &task->validation;
     et_pair_iterator_options options = ET_PAIR_ITERATOR_OPTIONS_ONE_PASS;
     options.budget_setting = "task.validation_data.global_batch_size";
+    /* The one of the last validation, which is at its end. */
     et_pair_source_close(v->source);
     v->source = NULL;
     return et_pair_iterator_open(&v->source, v->encoded, shape, &options, error);
@@ -92,6 +93,7 @@ static int add_losses(et_translation_task *task, double sums[ET_LOSS_SUM_COUNT],
 {
     et_validation *v = &task->validation;
     for (;;) {
+        /* Between batches: each takes a moment, all of them may take minutes. */
         if (should_stop(task))
             return et_fail(error, ET_EINTERRUPTED, "validation was interrupted");
         int status = et_pair_source_next(v->source, &v->batch, error);
@@ -133,6 +135,8 @@ static int measure_loss(et_translation_task *task, et_value *logs, et_error *err
 /* Two positions: the transformer's table is not used, the decoder has its own. */
 static int make_decoder(et_translation_task *task, et_error *error)
 {
+    /* The same search as a translator's with the run's settings, so validation scores what it
+     * would give. */
     const et_translation_model *model = &task->options.model;
     et_transformer transformer =
         et_translation_transformer(&task->options, et_vocabulary_size(task->vocabulary), 2);
@@ -242,6 +246,8 @@ static int log_scores(const scores *s, et_value *logs, et_error *error)
 /* The first print_translations pairs, above the progress bar. */
 static void show(const et_translation_task *task, int64_t index, const char *hypothesis)
 {
+    /* The first ones, which are the same at each validation, so that progress can be seen in
+     * them. */
     if (index >= task->options.print_translations || !task->context.progress)
         return;
     et_strbuf text = ET_STRBUF_INIT;
@@ -316,6 +322,7 @@ static int measure_translations(et_translation_task *task, int64_t step, et_valu
 int et_translation_validate(et_task *self, int64_t step, et_value *logs, et_error *error)
 {
     et_translation_task *task = (et_translation_task *)(void *)self;
+    /* An interruption in either leaves logs half filled; the run throws them away. */
     int status = measure_loss(task, logs, error);
     return status ? status : measure_translations(task, step, logs, error);
 }
