@@ -58,10 +58,10 @@ ET_API int et_fail(et_error *error, int status, const char *format, ...)
 ET_API int et_fail_while(et_error *error, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* As et_fail, for a failed system call: appends ": " and the system's text for
- * errno, and chooses the status from errno (ENOSPC and EDQUOT: ET_ENOSPACE, ENOMEM:
- * ET_ENOMEM, ENOENT and ENOTDIR: ET_ENOTFOUND, EACCES, EPERM, EROFS, EISDIR, ELOOP and
- * ENAMETOOLONG: ET_EDENIED, others: ET_EIO). */
+/* As et_fail, for a failed system call: appends ": ", the system's text for errno and what
+ * to do about it where that is known, and chooses the status from errno (ENOSPC and EDQUOT:
+ * ET_ENOSPACE, ENOMEM: ET_ENOMEM, ENOENT and ENOTDIR: ET_ENOTFOUND, EACCES, EPERM, EROFS, EISDIR,
+ * ELOOP and ENAMETOOLONG: ET_EDENIED, others: ET_EIO). */
 ET_API int et_fail_errno(et_error *error, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

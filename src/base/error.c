@@ -80,6 +80,27 @@ static int status_from_errno(int number)
     }
 }
 
+/* What a person can do about it; "": the system's text says enough. */
+static const char *cure_of(int number)
+{
+    switch (number) {
+    case ENOSPC:
+    case EDQUOT:
+        return "; make room or choose another directory";
+    case ENOENT:
+        return "; check the path";
+    case EACCES:
+    case EPERM:
+        return "; choose a place that you may use, or have its permissions changed";
+    case EROFS:
+        return "; choose a directory on another file system";
+    case EMFILE:
+        return "; raise the limit (ulimit -n)";
+    default:
+        return "";
+    }
+}
+
 /* errno first: any call below may change it. */
 int et_fail_errno(et_error *error, const char *format, ...)
 {
@@ -93,10 +114,12 @@ int et_fail_errno(et_error *error, const char *format, ...)
     int length = vsnprintf(error->text, sizeof error->text, format, arguments);
     va_end(arguments);
     error->status = status;
-    char reason[128];
-    /* GNU's strerror_r, which gives the text and may leave reason alone; thread-safe, as
+    char buffer[128], reason[256];
+    /* GNU's strerror_r, which gives the text and may leave buffer alone; thread-safe, as
      * strerror is not. */
-    append(error, length, strerror_r(number, reason, sizeof reason));
+    const char *text = strerror_r(number, buffer, sizeof buffer);
+    snprintf(reason, sizeof reason, "%s%s", text, cure_of(number));
+    append(error, length, reason);
     return status;
 }
 

@@ -533,6 +533,16 @@ int et_checkpoints_save_best(et_checkpoints *checkpoints, int64_t step, const et
 }
 
 /* A save on its way counts already: what asks wants to know whether to save this step again. */
+/* The arrays alone: head and state tree are small beside them. */
+int et_checkpoints_check_room(const et_checkpoints *checkpoints, et_error *error)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < checkpoints->item_count; i++)
+        bytes += et_tensor_bytes(checkpoints->items[i].tensor);
+    int status = et_disk_check(checkpoints->directory, bytes, error);
+    return status ? et_fail_while(error, status, "room for a checkpoint") : ET_OK;
+}
+
 int64_t et_checkpoints_newest_step(const et_checkpoints *checkpoints)
 {
     bool saving = checkpoints->running && checkpoints->job.kind != BEST;

@@ -199,6 +199,9 @@ static int restore(et_run *run, et_error *error)
     run->step.checkpoints = run->checkpoints;
     if (!status)
         status = et_checkpoints_restore(run->checkpoints, &step, error);
+    /* Before the first step: a run that cannot save would be lost, hours later. */
+    if (!status && run->step.count < trainer->train_steps)
+        status = et_checkpoints_check_room(run->checkpoints, error);
     if (!status && step < 0)
         draw_start(run);
     return status ? status : et_run_open_sinks(run, error);

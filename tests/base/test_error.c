@@ -61,6 +61,31 @@ static void test_error__errno(void **state)
     }
 }
 
+/* What can be done is said behind what the system says, and cut like all else. */
+static void test_error__cures(void **state)
+{
+    (void)state;
+    static const struct {
+        int number;
+        const char *ending;
+    } rows[] = { { ENOSPC, "; make room or choose another directory" },
+                 { ENOENT, ": No such file or directory; check the path" },
+                 { EACCES, ", or have its permissions changed" },
+                 { EROFS, "; choose a directory on another file system" },
+                 { EIO, ": Input/output error" } };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        et_error error = ET_ERROR_INIT;
+        errno = rows[i].number;
+        et_fail_errno(&error, "cannot open %s", "f");
+        size_t length = strlen(error.text), ending = strlen(rows[i].ending);
+        assert_true(length > ending);
+        assert_string_equal(error.text + length - ending, rows[i].ending);
+        errno = rows[i].number;
+        et_fail_errno(&error, "%01010d", 1);
+        assert_int_equal(strlen(error.text), ET_ERROR_TEXT_MAX - 1);
+    }
+}
+
 static void test_error__names(void **state)
 {
     (void)state;
@@ -96,7 +121,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_error__fail),  cmocka_unit_test(test_error__while),
         cmocka_unit_test(test_error__cut),   cmocka_unit_test(test_error__errno),
-        cmocka_unit_test(test_error__names), cmocka_unit_test(test_error__log),
+        cmocka_unit_test(test_error__cures), cmocka_unit_test(test_error__names),
+        cmocka_unit_test(test_error__log),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

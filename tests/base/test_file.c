@@ -146,7 +146,7 @@ static void test_file__absent(void **state)
     size_t length;
     et_mapping mapping;
     assert_int_equal(et_file_read(&bytes, &length, "no", 10, &error), ET_ENOTFOUND);
-    assert_string_equal(error.text, "cannot open no: No such file or directory");
+    assert_string_equal(error.text, "cannot open no: No such file or directory; check the path");
     assert_int_equal(et_mapping_open(&mapping, "no", &error), ET_ENOTFOUND);
     assert_int_equal(et_file_write("no/a", "x", 1, &error), ET_ENOTFOUND);
     assert_contains(error.text, "no/a");
@@ -247,7 +247,8 @@ static void test_file__device_full(void **state)
     if (fd < 0)
         test_skip("no /dev/full");
     assert_int_equal(et_fd_write(fd, "x", 1, "/dev/full", &error), ET_ENOSPACE);
-    assert_string_equal(error.text, "cannot write /dev/full: No space left on device");
+    assert_string_equal(error.text, "cannot write /dev/full: No space left on device; "
+                                    "make room or choose another directory");
     close(fd);
 }
 

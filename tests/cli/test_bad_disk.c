@@ -103,6 +103,20 @@ static void test_bad_disk__full_at_a_checkpoint(void **state)
     take_disk("disk");
 }
 
+/* A model whose checkpoint does not fit: found before the first step, nothing is left. */
+static void test_bad_disk__too_small(void **state)
+{
+    (void)state;
+    put_disk("disk");
+    static const bad_case cases[] = {
+        { "train --config tiny.yaml --model-dir disk/run --set task.model.embedding_width=256",
+          .code = 4, .words = { "room for a checkpoint: disk/run/checkpoints needs ", "make room" },
+          .lines = 1 },
+    };
+    bad_run(cases, COUNT(cases));
+    take_disk("disk");
+}
+
 static void test_bad_disk__full_at_the_start(void **state)
 {
     (void)state;
@@ -128,7 +142,7 @@ static void test_bad_disk__read_only(void **state)
     assert_int_equal(mount("tmpfs", "disk", "tmpfs", MS_REMOUNT | MS_RDONLY, "size=1m"), 0);
     static const bad_case cases[] = {
         { "train --config tiny.yaml --model-dir disk/new", .code = 3,
-          .words = { "disk/new: Read-only file system" } },
+          .words = { "disk/new: Read-only file system; choose a directory on another" } },
         { "train --config tiny.yaml --model-dir disk/run --set trainer.train_steps=9", .code = 3,
           .words = { "disk/run", "Read-only file system" } },
         { "translate --model-dir disk/run --beam-size 1", .input = "two.en" },
@@ -195,6 +209,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bad_disk__full_at_a_checkpoint),
+        cmocka_unit_test(test_bad_disk__too_small),
         cmocka_unit_test(test_bad_disk__full_at_the_start),
         cmocka_unit_test(test_bad_disk__read_only),
         cmocka_unit_test(test_bad_disk__full_output),

@@ -506,8 +506,11 @@ static void test_checkpoint__disk_full(void **state)
     toy t = toy_new(5);
     toy_attach(&t);
     et_checkpoints *checkpoints = open_at(mount_point, &t);
+    assert_ok(et_checkpoints_check_room(checkpoints, error));
     assert_ok(et_checkpoints_save(checkpoints, 5, error));
     assert_ok(et_checkpoints_wait(checkpoints, error));
+    assert_fails(et_checkpoints_check_room(checkpoints, error), ET_ENOSPACE,
+                 "room for a checkpoint: ");
     toy_set(&t, 10);
     assert_ok(et_checkpoints_save(checkpoints, 10, error));
     assert_fails(et_checkpoints_wait(checkpoints, error), ET_ENOSPACE, "ckpt-10");
