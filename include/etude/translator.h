@@ -26,7 +26,7 @@ typedef struct et_translator_options {
     int beam_size;          /* 0: the run's; 1: greedy */
     double alpha;           /* length penalty; negative: the run's */
     int64_t max_length;     /* pieces of a translation; 0: the run's rule */
-    int sentences;          /* decoded together */
+    int sentences;          /* decoded together, by each thread */
     const char *precision;  /* "float32", "bfloat16", "int8"; NULL: the run's. int8: products take
                                weights and activations as bytes (rounded anew for each column and
                                each row, nothing to calibrate), all else is float32: faster, and

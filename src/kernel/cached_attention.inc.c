@@ -196,12 +196,19 @@ ET_INLINE void attend_row(void *out, const void *q, const void *keys, const void
     }
 }
 
+static void cached_attention_part(void *out, const void *q, const void *keys, const void *values,
+                                  const et_cached_attention_shape *shape, int64_t begin,
+                                  int64_t end)
+{
+    for (int64_t row = begin; row < end; row++)
+        ET_BY_DTYPE(shape->dtype, attend_row, out, q, keys, values, shape, row);
+}
+
 static void cached_attention(void *out, const void *q, const void *keys, const void *values,
                              const et_cached_attention_shape *shape)
 {
     const int64_t work = (int64_t)shape->rows * shape->heads * shape->head_dim;
     et_assert(shape->head_dim <= ET_CACHED_HEAD_DIM_MAX);
-#pragma omp parallel for schedule(static) if (work >= ET_GRAIN / 16)
-    for (int64_t row = 0; row < shape->rows; row++)
-        ET_BY_DTYPE(shape->dtype, attend_row, out, q, keys, values, shape, row);
+    ET_SHARE(work >= ET_GRAIN / 16, shape->rows, 1, cached_attention_part, out, q, keys, values,
+             shape);
 }

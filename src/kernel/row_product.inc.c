@@ -185,6 +185,21 @@ static byte_scale take_bytes(uint8_t *q, const float *x, int64_t k)
     return (byte_scale){ largest > 0 ? v_sum(cross) / v_sum(square) : 0.0f, inverse };
 }
 
+static void take_bytes_part(uint8_t *q, float *unit, const float *x, int64_t k, int64_t begin,
+                            int64_t end)
+{
+    const int64_t stride = et_row_stride(k);
+    for (int64_t r = begin; r < end; r++)
+        unit[r] = take_bytes(q + r * stride, x + r * k, k).unit;
+}
+
+static void run_panels(const row_block *b, const et_row_weight *weight, int64_t rows, int64_t begin,
+                       int64_t end)
+{
+    for (int64_t p = begin; p < end; p++)
+        run_panel(*b, weight, rows, p);
+}
+
 static void row_product(float *y, const float *x, const et_row_product *shape)
 {
     const et_row_weight *weight = shape->weight;
@@ -202,15 +217,10 @@ static void row_product(float *y, const float *x, const et_row_product *shape)
         const int64_t stride = et_row_stride(k);
         uint8_t *bytes = shape->scratch;
         float *scale = (float *)(void *)(bytes + rows * stride);
-#pragma omp parallel for schedule(static) if (rows * k >= ET_GRAIN && !omp_in_parallel())
-        for (int64_t r = 0; r < rows; r++)
-            scale[r] = take_bytes(bytes + r * stride, x + r * k, k).unit;
+        ET_SHARE(rows * k >= ET_GRAIN, rows, 1, take_bytes_part, bytes, scale, x, k);
         b.x = bytes;
         b.x_stride = stride;
         b.row_scale = scale;
     }
-#pragma omp parallel for schedule(static) if (rows * weight->n * k >= ROW_GRAIN &&                 \
-                                              !omp_in_parallel())
-    for (int64_t p = 0; p < panels; p++)
-        run_panel(b, weight, rows, p);
+    ET_SHARE(rows * weight->n * k >= ROW_GRAIN, panels, 1, run_panels, &b, weight, rows);
 }

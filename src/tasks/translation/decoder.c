@@ -99,17 +99,21 @@ static void grow(et_decoder *decoder, et_decoder_sentence *const *order, int64_t
         int64_t target = et_search_target(&decoder->options, order[i]->length);
         wanted.target = target > wanted.target ? target : wanted.target;
         wanted.tokens += i < size->places ? order[i]->length : 0;
+        wanted.positions += i < size->places ? target : 0;
     }
     wanted.source = order[0]->length;
     if (wanted.source <= size->source && wanted.target <= size->target &&
-        wanted.tokens <= size->tokens)
+        wanted.tokens <= size->tokens && wanted.positions <= size->positions)
         return;
     free_searches(decoder);
     size->source = grown(wanted.source, size->source, LENGTH_STEP);
     size->target = grown(wanted.target, size->target, LENGTH_STEP);
     size->tokens = grown(wanted.tokens, size->tokens, TOKENS_STEP);
+    size->positions = grown(wanted.positions, size->positions, TOKENS_STEP);
     if (size->tokens < size->source)
         size->tokens = size->source;
+    if (size->positions < size->target)
+        size->positions = size->target;
 }
 
 /* The device as thread i sees it: the first search may use all threads. */

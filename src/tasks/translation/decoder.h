@@ -1,8 +1,8 @@
 /* From source pieces to target pieces: batched beam search with a key/value cache.
  *
  * Sentences are sorted by length and stand in one queue. Each thread takes some of them through
- * encoder and decoder by itself (search.h), so threads meet only at the queue; where there are
- * fewer sentences than threads, one search uses them all.
+ * encoder and decoder by itself (search.h), so threads meet only at the queue. A sentence alone has
+ * all threads in its products; where there are fewer sentences than threads some threads rest.
  *
  * A sentence's result has the same bits in any company and for any number of threads. Searches
  * are made for the longest sentences that came, and kept; later runs of the same size allocate

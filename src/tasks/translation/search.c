@@ -18,6 +18,7 @@ typedef struct place {
     et_decoder_sentence *sentence; /* NULL: free */
     et_beam beam;
     int64_t begin, capacity; /* its rows of the cross caches; 0: none yet */
+    int64_t first, most;     /* its positions of the self caches, a slot for each hypothesis */
     int segment;             /* of the encoder's batch while it enters; -1: inside */
     int row, rows;
     int parent[ET_BEAM_SIZE_MAX];
@@ -30,7 +31,7 @@ struct et_search {
     et_search_size size;
     et_graph *encode_graph, *decode_graph;
     et_plan *encode, *decode;
-    void **self_cache;  /* [layers] of [places, target, beam][2 width] act */
+    void **self_cache;  /* [layers] of [positions, beam][2 width] act */
     void **cross_cache; /* [layers] of [tokens][2 width] act */
     /* inputs of the encoder */
     int32_t *source_ids, *source_positions, *source_offsets;
@@ -40,12 +41,18 @@ struct et_search {
     int32_t *slot, *other_slot;
     place *places;
     int in_use;
-    int64_t cross_used;
+    int64_t cross_used, self_used; /* by all places together */
 };
 
 static int64_t rows_of(const et_search *search)
 {
     return (int64_t)search->size.places * search->options.beam.size;
+}
+
+/* Of a self cache. */
+static int64_t slots_of(const et_search *search)
+{
+    return search->size.positions * search->options.beam.size;
 }
 
 /* ---- making ----------------------------------------------------------------------------- */
@@ -79,7 +86,7 @@ static int make_caches(et_search *search, et_error *error)
 {
     size_t layers = (size_t)search->model.decoder.num_layers;
     size_t row = (size_t)(2 * search->model.width) * et_dtype_size(search->options.act);
-    size_t self = (size_t)(rows_of(search) * search->size.target) * row;
+    size_t self = (size_t)slots_of(search) * row;
     size_t cross = (size_t)search->size.tokens * row;
     search->self_cache = et_alloc_zero(layers, sizeof(void *));
     search->cross_cache = et_alloc_zero(layers, sizeof(void *));
@@ -166,7 +173,7 @@ static int make_decoder(et_search *search, et_params *params, et_device *device,
     et_graph_options options = { .training = false, .act = search->options.act };
     et_transformer_step step = { .rows = rows_of(search),
                                  .longest = search->size.target,
-                                 .slots = rows_of(search) * search->size.target,
+                                 .slots = slots_of(search),
                                  .source_rows = search->size.tokens,
                                  .row_tile = ROW_TILE,
                                  .best = 2 * search->options.beam.size };
@@ -206,7 +213,7 @@ int et_search_new(et_search **out, et_params *params, et_device *device,
                   const et_search_size *size, const et_search *packed_by, et_error *error)
 {
     et_assert(size->places >= 1 && size->source >= 1 && size->target >= 1);
-    et_assert(size->tokens >= size->source);
+    et_assert(size->tokens >= size->source && size->positions >= size->target);
     et_search *search = et_alloc_zero(1, sizeof *search);
     *out = NULL;
     if (!search)
@@ -239,6 +246,7 @@ void et_search_clear(et_search *search)
     }
     search->in_use = 0;
     search->cross_used = 0;
+    search->self_used = 0;
 }
 
 int et_search_in_use(const et_search *search)
@@ -256,23 +264,28 @@ int64_t et_search_target(const et_decoder_options *options, int64_t source)
     return options->max_length ? options->max_length : source + options->extra_length;
 }
 
-/* A place's part of the cross caches is as large as its first sentence, the longest it will have.
- */
+/* A place's part of the caches is as large as its first sentence needs it, the longest it will
+ * have. */
 static void take_place(et_search *search, place *at, et_decoder_sentence *sentence, int segment)
 {
+    int64_t target = et_search_target(&search->options, sentence->length);
     if (!at->capacity) {
         at->begin = search->cross_used;
         at->capacity = sentence->length;
-        search->cross_used += sentence->length;
+        at->first = search->self_used;
+        at->most = target;
+        search->cross_used += at->capacity;
+        search->self_used += at->most;
     }
     et_assert(sentence->length <= at->capacity && search->cross_used <= search->size.tokens);
+    et_assert(target <= at->most && search->self_used <= search->size.positions);
     at->sentence = sentence;
     at->segment = segment;
     at->row = 0;
     at->rows = 1;
     at->parent[0] = 0;
     at->next[0] = search->options.start;
-    et_beam_begin(&at->beam, (int)et_search_target(&search->options, sentence->length));
+    et_beam_begin(&at->beam, (int)target);
     search->in_use++;
 }
 
@@ -325,16 +338,15 @@ void et_search_enter(et_search *search, et_decoder_sentence *const *sentences, i
 
 /* ---- a step ----------------------------------------------------------------------------- */
 
-/* Hypothesis i of place number p becomes a row of the step: it takes over its parent's slots and
- * gets one for the piece that it adds. */
-static void fill_row(et_search *search, int p, int i, int row)
+/* Hypothesis i of a place becomes a row of the step: it takes over its parent's slots and gets one
+ * for the piece that it adds. */
+static void fill_row(et_search *search, const place *at, int i, int row)
 {
-    const place *at = &search->places[p];
     int64_t target = search->size.target, length = at->beam.length;
     int32_t *slots = search->slot + row * target;
     const int32_t *parents = search->other_slot + (at->row + at->parent[i]) * target;
     memcpy(slots, parents, (size_t)length * sizeof *slots);
-    slots[length] = (int32_t)((p * target + length) * search->options.beam.size + i);
+    slots[length] = (int32_t)((at->first + length) * search->options.beam.size + i);
     search->ids[row] = at->next[i];
     search->positions[row] = (int32_t)length;
     search->self_length[row] = (int32_t)length + 1;
@@ -351,7 +363,7 @@ static int fill_rows(et_search *search)
         if (!at->sentence)
             continue;
         for (int i = 0; i < at->rows; i++)
-            fill_row(search, p, i, row + i);
+            fill_row(search, at, i, row + i);
         at->row = row;
         row += at->rows;
     }

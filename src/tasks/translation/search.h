@@ -26,7 +26,10 @@ typedef struct et_search_size {
     int places;
     int64_t source; /* pieces of the longest source */
     int64_t target; /* and of the longest target */
-    int64_t tokens; /* source pieces of all places */
+    /* of all places together: caches are as large as the sentences that came, however long one of
+     * them is */
+    int64_t tokens;    /* source pieces */
+    int64_t positions; /* and target pieces */
 } et_search_size;
 
 /* All borrowed but the options, which are copied. packed_by: another search of the same model,
