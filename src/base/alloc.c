@@ -15,6 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include "base/assert.h"
 
@@ -199,6 +202,14 @@ char *et_strndup(const char *text, size_t length)
 char *et_strdup(const char *text)
 {
     return et_strndup(text, strlen(text));
+}
+
+/* Other C libraries give back by themselves, or not at all. */
+void et_alloc_trim(void)
+{
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
 }
 
 /* The size tells a wrong setting (terabytes) from a machine that is full. */

@@ -37,6 +37,10 @@ char *et_strndup(const char *text, size_t length);
 /* Records "out of memory (N bytes for <what>)"; returns ET_ENOMEM. */
 int et_alloc_failed(et_error *error, size_t bytes, const char *what);
 
+/* After work that needed much memory for a while (training a vocabulary): gives back to the system
+ * what the C library keeps of it for later. Takes milliseconds; nothing but memory changes. */
+void et_alloc_trim(void);
+
 /* How often et_alloc and its kin gave out memory since the start of the process. */
 size_t et_alloc_count(void);
 

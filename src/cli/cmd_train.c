@@ -179,7 +179,7 @@ static int open_training(training *t, const char *directory, et_error *error)
     et_run_options options = { .model_dir = directory,
                                .trainer = &e->trainer,
                                .act = act,
-                               .recompute = (et_recompute)e->runtime.recompute,
+                               .recompute = e->runtime.recompute,
                                .seed = (uint64_t)e->runtime.seed,
                                .device = t->device,
                                .params = t->params,
@@ -264,9 +264,11 @@ static void say_model(training *t)
     /* Tables made with the plan, and packed weights where a plan keeps them. */
     size_t constants = facts.memory.packed + facts.memory.constants;
     size_t all = facts.parameter_bytes + facts.memory.activations + constants;
-    say(t->progress, "memory       %s planned: parameters %s, activations %s, constants %s",
+    bool twice = facts.recompute == ET_RECOMPUTE_MARKED;
+    say(t->progress, "memory       %s planned: parameters %s, activations %s, constants %s%s",
         et_format_bytes(all).text, et_format_bytes(facts.parameter_bytes).text,
-        et_format_bytes(facts.memory.activations).text, et_format_bytes(constants).text);
+        et_format_bytes(facts.memory.activations).text, et_format_bytes(constants).text,
+        twice ? "; feed-forward layers computed twice" : "");
 }
 
 /* Three cases: nothing left to do, going on, a new run. */

@@ -14,7 +14,7 @@
  * etude/graph.h); the index in a list is the value of the enum. */
 static const char *const comparisons[] = { "higher", "lower", NULL };
 static const char *const precisions[] = { "auto", "float32", "bfloat16", NULL };
-static const char *const recomputed[] = { "none", "cheap", "feed_forward", NULL };
+static const char *const recomputed[] = { "none", "cheap", "feed_forward", "auto", NULL };
 
 /* trainer: intervals count updates, not batches. */
 static const et_field trainer_fields[] = {
@@ -48,9 +48,10 @@ static const et_field runtime_fields[] = {
                  "seed of weights, order of data and dropout"),
     ET_FIELD_CHOICE(et_runtime_options, mixed_precision_dtype, ET_PRECISION_AUTO, precisions,
                     "type of activations; auto: bfloat16 where the CPU multiplies it faster"),
-    ET_FIELD_CHOICE(et_runtime_options, recompute, ET_RECOMPUTE_CHEAP, recomputed,
+    ET_FIELD_CHOICE(et_runtime_options, recompute, ET_RECOMPUTE_AUTO, recomputed,
                     "what the backward pass computes again to save memory: cheap: norms and "
-                    "activations; feed_forward: also their products, a tenth more time"),
+                    "activations; feed_forward: also their products, which takes longer; auto: "
+                    "feed_forward where a batch would need more than 1 GiB, else cheap"),
     ET_FIELD_INT(et_runtime_options, prefetch, 4, 0, 1024,
                  "batches prepared ahead by a thread of its own; 0: none"),
     ET_FIELD_END

@@ -28,11 +28,15 @@ enum { ET_COMPARE_HIGHER, ET_COMPARE_LOWER };
 typedef struct et_runtime_options {
     int64_t seed;              /* of start values, order of data and dropout */
     int mixed_precision_dtype; /* ET_PRECISION_*: of activations; weights are float32 */
-    int recompute;             /* an et_recompute; feed_forward is ET_RECOMPUTE_MARKED */
+    int recompute;             /* an et_recompute, feed_forward being ET_RECOMPUTE_MARKED, or
+                                  ET_RECOMPUTE_AUTO */
     int64_t prefetch;          /* batches read ahead; 0: none */
 } et_runtime_options;
 
 enum { ET_PRECISION_AUTO, ET_PRECISION_FLOAT32, ET_PRECISION_BFLOAT16 };
+
+/* Behind the last et_recompute: chosen when the run has been planned. */
+enum { ET_RECOMPUTE_AUTO = ET_RECOMPUTE_MARKED + 1 };
 
 extern const et_fields et_trainer_fields;
 extern const et_fields et_runtime_fields;

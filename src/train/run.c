@@ -108,13 +108,18 @@ static const et_state_class logs_state = { "logs", save_logs, restore_logs };
 
 /* ---- set-up ----------------------------------------------------------------------------- */
 
+/* With auto: where the values of a batch need more memory than this, feed-forward layers are
+ * computed twice. On sizes where time counts most (a small model) nothing changes. */
+#define MUCH_MEMORY ((size_t)1 << 30)
+
 /* Task to graph, derivatives, parameters. The store has no arrays until the model has declared
- * its parameters; the plan needs their addresses, so it comes last. A training graph has its
- * loss node as only output; gradients are outputs by themselves. */
-static int build(et_run *run, et_error *error)
+ * its parameters (once, however often the graph is made); the plan needs their addresses, so it
+ * comes last. A training graph has its loss node as only output; gradients are outputs by
+ * themselves. */
+static int build_with(et_run *run, et_recompute recompute, et_error *error)
 {
     const et_run_options *o = &run->options;
-    et_graph_options options = { .training = true, .act = o->act, .recompute = o->recompute };
+    et_graph_options options = { .training = true, .act = o->act, .recompute = recompute };
     int status = et_graph_new(&run->graph, o->params, &options, error);
     if (status)
         return status;
@@ -122,7 +127,7 @@ static int build(et_run *run, et_error *error)
     status = et_graph_finish(run->graph, error);
     if (!status)
         status = et_graph_differentiate(run->graph, loss, error);
-    if (!status)
+    if (!status && !et_params_ready(o->params))
         status = et_params_materialize(o->params, o->act == ET_BF16, error);
     /* With several batches to an update, packing again for each still costs far less time than
      * keeping would cost memory. */
@@ -132,6 +137,22 @@ static int build(et_run *run, et_error *error)
     if (!status)
         status = et_plan_new(&run->plan, run->graph, o->device, &loss, 1, &plan, error);
     return status;
+}
+
+/* A plan that is not kept has cost a few milliseconds, and no memory: nothing was touched. */
+static int build(et_run *run, et_error *error)
+{
+    bool automatic = run->options.recompute == ET_RECOMPUTE_AUTO;
+    run->recompute = automatic ? ET_RECOMPUTE_CHEAP : (et_recompute)run->options.recompute;
+    int status = build_with(run, run->recompute, error);
+    if (status || !automatic || et_plan_memory_needed(run->plan).activations <= MUCH_MEMORY)
+        return status;
+    et_plan_free(run->plan);
+    et_graph_free(run->graph);
+    run->plan = NULL;
+    run->graph = NULL;
+    run->recompute = ET_RECOMPUTE_MARKED;
+    return build_with(run, run->recompute, error);
 }
 
 /* The objects of the step. The step borrows all of it from the run. */
@@ -266,6 +287,7 @@ et_run_facts et_run_facts_of(const et_run *run)
         .step = run->step.count,
         .parameters = et_params_elements(params),
         .memory = et_plan_memory_needed(run->plan),
+        .recompute = run->recompute,
         .parameter_bytes = arrays * flat + (run->options.act == ET_BF16 ? flat / 2 : 0),
     };
 }

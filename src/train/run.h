@@ -24,11 +24,12 @@ typedef struct et_run et_run;
 typedef struct et_run_options {
     const char *model_dir;             /* where all files of the run go */
     const et_trainer_options *trainer; /* checked: et_trainer_check */
-    et_dtype act; /* type of activations, the precision setting resolved: ET_F32 or ET_BF16 */
-    et_recompute recompute;            /* what the backward pass makes again */
-    uint64_t seed;                     /* of start values and dropout */
-    et_device *device;                 /* borrowed, as all below */
-    et_params *params;                 /* empty; filled by the model */
+    et_dtype act;      /* type of activations, the precision setting resolved: ET_F32 or ET_BF16 */
+    int recompute;     /* what the backward pass makes again: an et_recompute, or
+                          ET_RECOMPUTE_AUTO: chosen by what a batch needs */
+    uint64_t seed;     /* of start values and dropout */
+    et_device *device; /* borrowed, as all below */
+    et_params *params; /* empty; filled by the model */
     et_progress *progress;             /* where people look; NULL: nowhere */
     const volatile sig_atomic_t *stop; /* not 0: save at the next step boundary and end */
     volatile sig_atomic_t *save;       /* not 0: save there and go on; becomes 0. NULL: never */
@@ -43,6 +44,7 @@ typedef struct et_run_facts {
     int64_t step;           /* restored, 0: a new run */
     int64_t parameters;     /* elements */
     et_plan_memory memory;  /* of the training plan */
+    et_recompute recompute; /* never ET_RECOMPUTE_AUTO */
     size_t parameter_bytes; /* values, gradients, shadow, slots, averages */
 } et_run_facts;
 

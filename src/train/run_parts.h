@@ -31,6 +31,7 @@ struct et_run {
     et_task *task;               /* borrowed */
     et_graph *graph;             /* differentiated; the plan refers to its nodes */
     et_plan *plan;               /* of one batch, forward and backward */
+    et_recompute recompute;      /* as planned: never ET_RECOMPUTE_AUTO */
     et_optimizer *optimizer;     /* over options.params */
     et_metrics *metrics;         /* of the window since the last log */
     et_state *state;             /* everything above that resumes, and the task's */

@@ -183,6 +183,9 @@ int et_translation_task_open(et_task **out, const et_translation_options *option
         et_translation_task_close(&task->task);
         return status;
     }
+    /* The model's memory comes next: the peak is not to be the sum of both. */
+    if (task->vocabulary_seconds > 0 || !task->encoded->from_cache)
+        et_alloc_trim();
     task->task.class = task->validation.encoded ? &validated_class : &training_class;
     *out = &task->task;
     return ET_OK;
