@@ -7,7 +7,7 @@
  * new random order each epoch from 32,768 made examples; everything a step of the trainer does,
  * metrics included. The median of short rounds over SECONDS counts: a busy machine seldom
  * interrupts one; with one thread processor time is taken. The roof is the time of the matrix
- * products alone, each at its best rate: roof.h. */
+ * products alone, each at its best rate: roof.h. Then where the time goes, by kind of op. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@
 #include "base/philox.h"
 #include "bench.h"
 #include "exec/parts.h"
-#include "roof.h"
+#include "kinds.h"
 #include "train/step.h"
 
 #define BATCH      128
@@ -215,30 +215,6 @@ static double time_steps(mlp *m, double seconds)
     return bench_median(rounds, count);
 }
 
-/* Forward, weight gradient, and input gradient of all but the first layer. */
-static double roof_of(const mlp_kind *kind)
-{
-    double seconds = 0;
-    for (int i = 1; i <= LAYERS; i++) {
-        int64_t in = kind->width[i - 1], out = kind->width[i];
-        et_gemm_shape forward = { .m = BATCH, .n = out, .k = in, .c = ET_F32, .pack_b = true };
-        et_gemm_shape weight = { .m = in, .n = out, .k = BATCH, .transpose_a = true, .c = ET_F32 };
-        et_gemm_shape input = { .m = BATCH, .n = in, .k = out, .c = ET_F32, .pack_b = true };
-        input.transpose_b = true;
-        seconds += bench_roof(&forward) + bench_roof(&weight);
-        seconds += i > 1 ? bench_roof(&input) : 0;
-    }
-    return seconds;
-}
-
-static void print_kernels(const mlp *m)
-{
-    et_strbuf lines = ET_STRBUF_INIT;
-    et_plan_print(m->plan, &lines);
-    fputs(et_strbuf_text(&lines), stdout);
-    et_strbuf_release(&lines);
-}
-
 int main(int argc, char **argv)
 {
     const mlp_kind *kind = NULL;
@@ -250,15 +226,19 @@ int main(int argc, char **argv)
         return 2;
     }
     static mlp model;
+    static bench_kinds kinds_of_ops;
     bench_print_machine();
     open_mlp(&model, kind);
-    print_kernels(&model);
     time_steps(&model, seconds / 10); /* warms up */
-    double rate = 1 / time_steps(&model, seconds), roof = 1 / roof_of(kind);
+    double rate = 1 / time_steps(&model, seconds);
+    bench_kinds_time(&kinds_of_ops, model.plan, BENCH_RUNS_MAX);
+    bench_kinds_add_others(&kinds_of_ops, &model.step, model.params, BATCH);
+    double roof = 1 / bench_kinds_roof(&kinds_of_ops, model.plan);
     printf("%s: %.0f steps/s, %.0f examples/s, %.1f us a step; %.1f %% of the products' roof, "
            "%.0f steps/s; peak %.1f MB\n",
            kind->name, rate, BATCH * rate, 1e6 / rate, 100 * rate / roof, roof,
            1e-6 * (double)bench_peak_memory());
+    bench_kinds_print(&kinds_of_ops, 1 / rate);
     bench_figure(rate, "steps/s", roof, "mlp.%s.steps_s", kind->name);
     close_mlp(&model);
     return 0;

@@ -22,27 +22,10 @@
 #include "base/alloc.h"
 #include "bench.h"
 #include "kinds.h"
+#include "model.h"
 
 #define WARM_UP   3
 #define STEPS_MAX 1000
-
-/* Things of a step that are no step of the plan. */
-static void add_others(bench_kinds *kinds, bench_model *model)
-{
-    et_error error = ET_ERROR_INIT;
-    double update[9], batch[9], since = 0;
-    int64_t tokens = model->batch.target_tokens;
-    const float *gradients = et_params_gradients(model->params);
-    bench_lap(&since);
-    for (int i = 0; i < 9; i++) {
-        bench_check(model->task.class->next(&model->task, model->plan, &error), &error);
-        batch[i] = bench_lap(&since);
-        et_optimizer_apply(model->optimizer, gradients, 1.0 / (double)tokens);
-        update[i] = bench_lap(&since);
-    }
-    bench_kinds_add(kinds, "optimizer", 1, bench_median(update, 9));
-    bench_kinds_add(kinds, "batch", 1, bench_median(batch, 9));
-}
 
 typedef struct step_result {
     double seconds;   /* median */
@@ -209,9 +192,10 @@ int main(int argc, char **argv)
         bench_model_close(&model);
         return 0;
     }
-    bench_kinds_time(&kinds, &model, asked.steps < BENCH_RUNS_MAX ? asked.steps : BENCH_RUNS_MAX);
-    add_others(&kinds, &model);
-    result.roof = bench_kinds_roof(&kinds, &model);
+    bench_kinds_time(&kinds, model.plan,
+                     asked.steps < BENCH_RUNS_MAX ? asked.steps : BENCH_RUNS_MAX);
+    bench_kinds_add_others(&kinds, &model.step, model.params, model.batch.target_tokens);
+    result.roof = bench_kinds_roof(&kinds, model.plan);
     print_steps(&model, &result, argv[1]);
     print_result(&model, &result, name_of(argc, argv));
     bench_kinds_print(&kinds, result.seconds);

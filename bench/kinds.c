@@ -24,9 +24,8 @@ static bench_kind *find(bench_kinds *kinds, const char *name)
     return kind;
 }
 
-void bench_kinds_time(bench_kinds *kinds, bench_model *model, int runs)
+void bench_kinds_time(bench_kinds *kinds, et_plan *plan, int runs)
 {
-    et_plan *plan = model->plan;
     et_assert(runs >= 1 && runs <= BENCH_RUNS_MAX);
     *kinds = (bench_kinds){ .runs = runs };
     for (int i = 0; i < plan->step_count; i++)
@@ -50,6 +49,25 @@ void bench_kinds_add(bench_kinds *kinds, const char *name, int calls, double sec
     kind->calls = calls;
     for (int i = 0; i < kinds->runs; i++)
         kind->seconds[i] = seconds;
+}
+
+#define OTHERS_RUNS 9
+
+void bench_kinds_add_others(bench_kinds *kinds, et_step *step, et_params *params, int64_t examples)
+{
+    et_error error = ET_ERROR_INIT;
+    double update[OTHERS_RUNS], batch[OTHERS_RUNS], since = 0;
+    const float *gradients = et_params_gradients(params);
+    et_assert(examples > 0);
+    bench_lap(&since);
+    for (int i = 0; i < OTHERS_RUNS; i++) {
+        bench_check(step->task->class->next(step->task, step->plan, &error), &error);
+        batch[i] = bench_lap(&since);
+        et_optimizer_apply(step->optimizer, gradients, 1.0 / (double)examples);
+        update[i] = bench_lap(&since);
+    }
+    bench_kinds_add(kinds, "optimizer", 1, bench_median(update, OTHERS_RUNS));
+    bench_kinds_add(kinds, "batch", 1, bench_median(batch, OTHERS_RUNS));
 }
 
 /* ---- roofs ------------------------------------------------------------------------------ */
@@ -126,9 +144,8 @@ static double vocabulary_roof(known_roofs *known, const et_plan *plan, const et_
     return best;
 }
 
-double bench_kinds_roof(bench_kinds *kinds, const bench_model *model)
+double bench_kinds_roof(bench_kinds *kinds, const et_plan *plan)
 {
-    const et_plan *plan = model->plan;
     known_roofs known = { .count = 0 };
     double whole = 0;
     for (int i = 0; i < plan->step_count; i++) {

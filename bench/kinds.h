@@ -3,7 +3,8 @@
 #ifndef ETUDE_BENCH_KINDS_H
 #define ETUDE_BENCH_KINDS_H
 
-#include "model.h"
+#include "exec/parts.h"
+#include "train/step.h"
 
 #define BENCH_KINDS_MAX 48
 #define BENCH_RUNS_MAX  64
@@ -22,14 +23,18 @@ typedef struct bench_kinds {
 } bench_kinds;
 
 /* Finds the kinds of a plan's steps and runs it `runs` times, timing each step. */
-void bench_kinds_time(bench_kinds *kinds, bench_model *model, int runs);
+void bench_kinds_time(bench_kinds *kinds, et_plan *plan, int runs);
 
 /* Times every product alone and fills in roofs, and costs. Slow, and takes memory. Returns the roof
  * of the whole plan in seconds. */
-double bench_kinds_roof(bench_kinds *kinds, const bench_model *model);
+double bench_kinds_roof(bench_kinds *kinds, const et_plan *plan);
 
 /* Adds something timed elsewhere as a row. */
 void bench_kinds_add(bench_kinds *kinds, const char *name, int calls, double seconds);
+
+/* Adds what a trainer's step does beside its plan: its task's next batch, the optimizer's update
+ * by the gradients of the batch before, which are divided by `examples`. */
+void bench_kinds_add_others(bench_kinds *kinds, et_step *step, et_params *params, int64_t examples);
 
 /* A table, largest first; shares are of `whole` seconds. */
 void bench_kinds_print(bench_kinds *kinds, double whole);
