@@ -142,6 +142,15 @@ static void run_rows(const et_plan *plan, const et_plan_step *step)
     kernels(plan)->row_product(out(plan, step, 0), in(plan, step, 0), &shape);
 }
 
+/* A weight, but for a few rows: then tiles copy it faster on their own, unless the copy lasts. */
+static bool wants_packing(const et_plan *plan, const et_plan_step *step)
+{
+    bool lasts = plan->options.keep_packed && !plan->graph->options.training;
+    bool few = out_tensor(plan, step, 0)->shape.size[0] <= ET_GEMM_FEW_ROWS;
+    return is_param(plan, step->in[1]) &&
+           (!few || lasts || step->node->attributes.matmul.row_tile > 0);
+}
+
 static int prepare_MATMUL(et_plan *plan, et_plan_step *step, et_error *error)
 {
     const et_matmul_options *options = &step->node->attributes.matmul;
@@ -158,7 +167,7 @@ static int prepare_MATMUL(et_plan *plan, et_plan_step *step, et_error *error)
         .a = act,
         .b = act,
         .c = c->dtype,
-        .pack_b = is_param(plan, step->in[1]),
+        .pack_b = wants_packing(plan, step),
         .bias = step->in_count == 3,
         .activation = options->relu ? ET_GEMM_RELU : ET_GEMM_LINEAR,
         .row_tile = options->row_tile,

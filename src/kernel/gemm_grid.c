@@ -61,6 +61,15 @@ static void cut_rows(et_gemm_grid *grid, const et_gemm_shape *shape, bool widene
         cut_chunks(grid, WIDE_DEPTH);
 }
 
+/* Few rows, and a B that each tile copies for itself: columns, so that each of B is copied once. */
+static void cut_columns(et_gemm_grid *grid, const et_gemm_shape *shape)
+{
+    double flops = 2.0 * (double)shape->m * (double)shape->n * (double)shape->k;
+    double count = flops / TILE_FLOPS;
+    grid->tile_m = shape->m;
+    grid->tile_n = cut(shape->n, count < ROW_TILES ? (int64_t)count : ROW_TILES, 64);
+}
+
 /* A comes transposed, mostly with a long k: a sum over tokens. */
 static void cut_both(et_gemm_grid *grid, const et_gemm_shape *shape, int64_t depth)
 {
@@ -104,6 +113,8 @@ et_gemm_grid et_gemm_grid_of(const et_gemm_shape *shape, bool widened)
         cut_long_sum(&grid, shape, depth);
     else if (shape->transpose_a && !shape->pack_b)
         cut_both(&grid, shape, depth);
+    else if (m <= ET_GEMM_FEW_ROWS && !shape->pack_b)
+        cut_columns(&grid, shape);
     else
         cut_rows(&grid, shape, widened, depth);
     grid.tile_n = smaller(grid.tile_n, n);

@@ -12,10 +12,12 @@
 #include "kernel/gemm_onednn.h"
 #include "kernel/gemm_slab.h"
 
-/* A thread's copies of what a block reads and writes, and who is told of its tiles. */
+/* A thread's copies of what a block reads and writes, and who is told of its tiles. Tiles of one
+ * column share their B: where it is one slab it stays on the desk until the product is done. */
 typedef struct et_gemm_desk {
     void *a, *b;
     float *c;
+    int64_t held; /* column of B's slab on the desk; -1: none that may be used again */
     et_track *track;
 } et_gemm_desk;
 

@@ -71,8 +71,8 @@ static et_stored stored_b(const et_gemm *gemm, const et_gemm_slab *slab, const v
                         .dtype = shape->b };
 }
 
-static const void *operand_b(const et_gemm *gemm, const place *at, const et_gemm_desk *own,
-                             const void *b, int64_t k)
+static const void *operand_b(const et_gemm *gemm, const place *at, et_gemm_desk *own, const void *b,
+                             int64_t k)
 {
     int64_t column = at->part.column;
     if (gemm->shape.pack_b)
@@ -81,6 +81,9 @@ static const void *operand_b(const et_gemm *gemm, const place *at, const et_gemm
     et_stored stored = stored_b(gemm, &slab, b, k, column);
     if (!gemm->stage_b)
         return stored.data;
+    if (own->held == column)
+        return own->b;
+    own->held = slab.k == gemm->shape.k ? column : -1;
     et_gemm_slab_fill(&slab, own->b, gemm->cache->staging, &stored, gemm->shape.transpose_b);
     return own->b;
 }
@@ -118,15 +121,21 @@ static void deliver(const et_gemm *gemm, const et_gemm_part *part, const void *f
                (size_t)part->columns * element);
 }
 
+/* B may be another one than in the last product. */
+static void clear_desk(const et_gemm *gemm, int thread)
+{
+    gemm->cache->desks[thread].held = -1;
+}
+
 static const et_label tile_label = { .name = "tile" };
 
-/* The caller has told OpenMP that one thread is all. */
+/* The caller has told OpenMP that one thread is all, and cleared the desk before the first tile. */
 static void run_tile(const et_gemm *gemm, int64_t tile, int thread, void *c, const void *a,
                      const void *b, const float *bias)
 {
     const et_gemm_shape *shape = &gemm->shape;
     const et_gemm_grid *grid = &gemm->grid;
-    const et_gemm_desk *own = &gemm->cache->desks[thread];
+    et_gemm_desk *own = &gemm->cache->desks[thread];
     place at = place_of(gemm, tile);
     bool staged = gemm->stage_c || (gemm->pad_rows && at.part.rows < grid->tile_m);
     void *to = staged ? own->c : part_of_c(gemm, c, at.part.row, at.part.column);
@@ -201,6 +210,7 @@ void et_gemm_run_tile(const et_gemm *gemm, int64_t tile, int thread, void *c, co
     et_assert(gemm->shape.bias == (bias != NULL));
     int threads = omp_get_max_threads();
     omp_set_num_threads(1);
+    clear_desk(gemm, thread);
     run_tile(gemm, tile, thread, c, a, b, bias);
     omp_set_num_threads(threads);
 }
@@ -215,8 +225,12 @@ static void run_alone(const et_gemm *gemm, void *c, const void *a, const void *b
 {
     int thread = omp_in_parallel() ? omp_get_thread_num() : 0;
     int64_t tiles = et_gemm_tiles(gemm), sums = et_gemm_sums(gemm);
+    int threads = omp_get_max_threads();
+    omp_set_num_threads(1);
+    clear_desk(gemm, thread);
     for (int64_t tile = 0; tile < tiles; tile++)
-        et_gemm_run_tile(gemm, tile, thread, c, a, b, bias);
+        run_tile(gemm, tile, thread, c, a, b, bias);
+    omp_set_num_threads(threads);
     for (int64_t sum = 0; sum < sums; sum++)
         run_sum(gemm, sum, c, bias);
 }
@@ -247,6 +261,7 @@ void et_gemm_run(const et_gemm *gemm, void *c, const void *a, const void *b, con
     {
         omp_set_num_threads(1);
         int thread = omp_get_thread_num();
+        clear_desk(gemm, thread);
 #pragma omp for schedule(dynamic, 1)
         for (int64_t tile = 0; tile < tiles; tile++)
             run_tile(gemm, tile, thread, c, a, b, bias);

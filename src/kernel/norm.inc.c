@@ -143,8 +143,8 @@ static void column_sum(float *sum, float *scratch, const void *x, int64_t rows, 
 {
     const int64_t blocks = et_row_blocks(rows);
     float *partial = blocks == 1 ? sum : scratch;
-    ET_SHARE(rows * width >= ET_GRAIN, rows, ET_ROW_BLOCK, column_sum_part, partial, x, width,
-             dtype);
+    ET_SHARE(blocks > 1 && rows * width >= ET_GRAIN, rows, ET_ROW_BLOCK, column_sum_part, partial,
+             x, width, dtype);
     if (blocks != 1)
         add_partials(sum, scratch, blocks, width, width);
 }

@@ -11,7 +11,7 @@
 #include "base/scarce.h"
 #include "nn/transformer.h"
 
-#define TOKENS   40
+#define TOKENS   (ET_GEMM_FEW_ROWS + 8) /* products of so many pack their weights */
 #define SEGMENTS 6
 #define PIECES   50
 
@@ -241,10 +241,10 @@ static void test_plan__packing_late_changes_nothing(void **state)
         assert_same_bits(run_with((et_dtype)act, NULL), run_with((et_dtype)act, &late));
 }
 
-/* Few rows and large weights: what is packed is most of what a plan needs. */
-static et_node *wide_loss(et_scope *s)
+/* Large weights: what is packed is most of what a plan needs. */
+static et_node *wide_loss(et_scope *s, int64_t rows)
 {
-    et_node *x = et_param(s, "x", et_shape_2(4, 512), (et_init){ ET_INIT_ONES, 0 });
+    et_node *x = et_param(s, "x", et_shape_2(rows, 512), (et_init){ ET_INIT_ONES, 0 });
     for (int i = 0; i < 6; i++)
         x = et_matmul(x,
                       et_param(et_at(s, "w", i), "weight", et_shape_2(512, 512),
@@ -253,14 +253,36 @@ static et_node *wide_loss(et_scope *s)
     return et_sum(x);
 }
 
+static et_node *few_rows_loss(et_scope *s)
+{
+    return wide_loss(s, ET_GEMM_FEW_ROWS);
+}
+
+static et_node *more_rows_loss(et_scope *s)
+{
+    return wide_loss(s, ET_GEMM_FEW_ROWS + 1);
+}
+
+/* For few rows copies that are used once are not worth making, wherever they would lie. */
+static void test_plan__few_rows_are_not_packed_for(void **state)
+{
+    (void)state;
+    test_model training;
+    test_model_open(&training, few_rows_loss);
+    et_plan_memory memory = et_plan_memory_needed(training.plan);
+    assert_int_equal(memory.packed, 0);
+    assert_true(memory.activations < 512 * 512 * sizeof(float) * 4);
+    test_model_close(&training);
+}
+
 static void test_plan__late_packs_share_the_arena(void **state)
 {
     (void)state;
     test_model keeping, packing;
     et_plan_options late = ET_PLAN_OPTIONS_INIT;
     late.keep_packed = false;
-    test_model_open(&keeping, wide_loss);
-    test_model_open_with(&packing, wide_loss, ET_F32, true, &late);
+    test_model_open(&keeping, more_rows_loss);
+    test_model_open_with(&packing, more_rows_loss, ET_F32, true, &late);
     et_plan_memory kept = et_plan_memory_needed(keeping.plan);
     et_plan_memory brief = et_plan_memory_needed(packing.plan);
     assert_true(kept.packed >= 11 * 512 * 512 * sizeof(float));
@@ -459,6 +481,7 @@ int main(void)
         cmocka_unit_test(test_plan__recomputing_changes_nothing),
         cmocka_unit_test(test_plan__recomputing_saves_memory),
         cmocka_unit_test(test_plan__packing_late_changes_nothing),
+        cmocka_unit_test(test_plan__few_rows_are_not_packed_for),
         cmocka_unit_test(test_plan__late_packs_share_the_arena),
         cmocka_unit_test(test_plan__threads_change_nothing),
         cmocka_unit_test(test_plan__runs_leave_nothing_behind),

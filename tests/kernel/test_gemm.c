@@ -228,6 +228,9 @@ static const et_gemm_shape cut_shapes[] = {
     { .m = 1000, .n = 700, .k = 600, .pack_b = true, .bias = true, .activation = ET_GEMM_RELU },
     { .m = 100, .n = 129, .k = 700, .pack_b = true, .transpose_b = true },
     { .m = 257, .n = 100, .k = 300, .pack_b = true, .transpose_a = true },
+    { .m = 128, .n = 300, .k = 784, .bias = true, .activation = ET_GEMM_RELU },
+    { .m = 100, .n = 710, .k = 500, .transpose_b = true },
+    { .m = 784, .n = 300, .k = 128, .transpose_a = true },
     { .m = 16, .n = 16, .k = 20000 },
     { .m = 17, .n = 3, .k = 20000, .bias = true, .activation = ET_GEMM_RELU },
     { .m = 16, .n = 16, .k = 20000, .transpose_a = true, .accumulate = true },
@@ -244,6 +247,28 @@ static void test_gemm__cut_shapes(void **state)
             if (!(shape.accumulate && shape.c != ET_F32))
                 check(&shape);
         }
+}
+
+/* What a thread has copied of B in one run is nothing to the next: B may be another by then. */
+static void test_gemm__another_b(void **state)
+{
+    (void)state;
+    et_gemm_shape shape = { .m = 400, .n = 70, .k = 60, .transpose_a = true };
+    operands o = operands_of(&shape), other = operands_of(&shape);
+    const et_gemm *gemm = product(&shape);
+    float *c = o.c, *b = o.b;
+    et_gemm_run(gemm, other.c, o.a, o.b, NULL);
+    for (int64_t i = 0; i < shape.k * shape.n; i++)
+        b[i] *= -2;
+    et_gemm_run(gemm, c, o.a, b, NULL);
+    for (int64_t i = 0; i < shape.m * shape.n; i++)
+        assert_true(c[i] == -2 * ((const float *)other.c)[i]);
+    /* Tiles one by one take B as it was first. */
+    for (int64_t tile = 0; tile < et_gemm_tiles(gemm); tile++)
+        et_gemm_run_tile(gemm, tile, 0, c, o.a, other.b, NULL);
+    assert_memory_equal(c, other.c, o.bytes);
+    release(&o);
+    release(&other);
 }
 
 /* Runs with each number of threads and expects the bits of the first. */
@@ -565,6 +590,7 @@ int main(void)
         cmocka_unit_test(test_gemm__strides),
         cmocka_unit_test(test_gemm__row_tiles),
         cmocka_unit_test(test_gemm__cut_shapes),
+        cmocka_unit_test(test_gemm__another_b),
         cmocka_unit_test(test_gemm__equal_bits_for_any_threads),
         cmocka_unit_test(test_gemm__equal_bits_for_any_rows),
         cmocka_unit_test(test_gemm__inside_a_parallel_region),
