@@ -94,6 +94,7 @@ static int store_number(const et_arg *arg, const char *value, et_error *error)
     if (!number || (count && real != floor(real)))
         return et_fail(error, ET_EUSAGE, "--%s %s: not a %snumber", arg->name, value,
                        count ? "whole " : "");
+    /* No option of ours takes a negative number. */
     if (real < 0 || (count && real > ET_ARG_COUNT_MAX))
         return et_fail(error, ET_EUSAGE, "--%s %s: must %s", arg->name, value,
                        real < 0 ? "not be negative" : "be at most 1,000,000,000");

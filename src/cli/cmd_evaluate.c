@@ -52,7 +52,8 @@ static int parse(evaluate_args *args, int argc, char **argv, et_error *error)
         { "beam-size", "N", "hypotheses kept; 1: greedy", ET_ARG_COUNT, &args->beam_size, NULL },
         { "alpha", "A", "length penalty ((5 + length) / 6)^A", ET_ARG_REAL, &args->options.alpha,
           NULL },
-        { "precision", "TYPE", "float32, bfloat16, int8", ET_ARG_TEXT, &args->options.precision, NULL },
+        { "precision", "TYPE", "float32, bfloat16, int8", ET_ARG_TEXT, &args->options.precision,
+          NULL },
         { "live-weights", NULL, "not the averaged ones", ET_ARG_FLAG, &args->options.live_weights,
           NULL },
         { "tokenize", "KIND", "13a, none (for tokenized text) or char", ET_ARG_TEXT,
@@ -88,6 +89,7 @@ static int check(const evaluate_args *args, et_error *error)
         return missing("--source", "which lines to translate", error);
     if (!args->reference)
         return missing("--reference", "their translations", error);
+    /* Names that would be refused later are refused now. */
     int status = et_args_check_precision(args->options.precision, error);
     return status ? status : et_scores_check(&args->score, error);
 }
@@ -193,6 +195,7 @@ int et_cmd_evaluate(int argc, char **argv, et_error *error)
         status = et_lines_check_pairs(&sources, args.source, &references, args.reference, error);
     if (!status)
         status = evaluate_lines(&args, &sources, &references, error);
+    /* Results were freed where they were made. */
     et_lines_release(&sources);
     et_lines_release(&references);
     return status;

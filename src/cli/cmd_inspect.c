@@ -48,6 +48,7 @@ static void print_state(const et_safetensors *file, const char *path)
     const char *text = et_safetensors_metadata(file, ET_CHECKPOINT_KEY_STATE);
     et_arena arena = ET_ARENA_INIT;
     et_value *state;
+    /* The text is the checkpoint's own; it is parsed to be indented, not to be checked. */
     if (text && !et_json_parse(&state, &arena, text, strlen(text), path, NULL)) {
         /* Printed as it is parsed, so that a person can read it. */
         et_strbuf out = ET_STRBUF_INIT;

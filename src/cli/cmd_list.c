@@ -63,6 +63,7 @@ static int list_settings(const char *name, et_error *error)
     int status = et_experiment_begin(&experiment, name, error);
     if (status)
         return status;
+    /* Values as a tree of the tables' shape: what print_settings walks beside them. */
     et_value *echo = et_fields_echo(&et_experiment_fields, &experiment, &arena);
     if (echo)
         print_settings(&et_experiment_fields, echo, "", &arena);

@@ -83,6 +83,7 @@ static int parse(train_args *args, int argc, char **argv, et_error *error)
  * the settings of the run that is there. The first file that names one counts. */
 static int begin(training *t, const train_args *args, et_error *error)
 {
+    /* The command line goes before files, files before the run. */
     const char *name = args->experiment;
     int status = ET_OK;
     /* A file may name its experiment: a run's own params.yaml does. */
@@ -117,8 +118,8 @@ static int configure(training *t, const train_args *args, et_error *error)
     return status ? status : et_experiment_check(&t->experiment, error);
 }
 
-/* auto becomes what this CPU multiplies faster, once: the run keeps it in its settings, so it
- * goes on with the same type on another machine. */
+/* auto becomes bfloat16 on a CPU that has products of it, once: the run keeps it in its settings,
+ * so it goes on with the same type on another machine. */
 static et_dtype resolve_precision(et_experiment *experiment)
 {
     et_assert(experiment->runtime.mixed_precision_dtype >= ET_PRECISION_AUTO);
@@ -216,6 +217,7 @@ static void say(et_progress *progress, const char *format, ...)
 
 static void say(et_progress *progress, const char *format, ...)
 {
+    /* Paths may be long; what does not fit is lost, and only of a message. */
     char text[1024];
     va_list arguments;
     va_start(arguments, format);
@@ -292,6 +294,7 @@ static void say_begin(training *t)
 /* What to type next. */
 static void say_end(training *t, int64_t steps, const char *directory)
 {
+    /* The last bar stays on the screen, above the line. */
     et_progress_finish(t->progress, true);
     say(t->progress, "done         %s steps; `etude translate --model-dir %s` translates lines",
         et_format_count(steps).text, directory);
@@ -329,6 +332,7 @@ static int train(training *t, const train_args *args, et_error *error)
     /* The bar chooses by itself between a terminal and a log file. */
     et_progress_options options = ET_PROGRESS_OPTIONS_INIT;
     options.fd = STDERR_FILENO;
+    /* Settings first: a misspelt one is said before anything is made. */
     int status = configure(t, args, error);
     if (!status)
         status = et_progress_open(&t->progress, &options, error);

@@ -134,6 +134,7 @@ static int translate_input(et_translator *translator, et_error *error)
         et_track_end(track);
         if (et_stop_requested)
             status = et_fail(error, ET_EINTERRUPTED, "interrupted after line %zu", first - 1);
+        /* Lines count over all batches, for messages. */
         first += lines.count;
         if (!status && lines.count)
             status = translate_batch(translator, &lines, error);

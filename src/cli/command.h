@@ -1,6 +1,16 @@
 /* What commands are to main: a name, a function shaped like main that returns a status, and a
  * line of help. One file per command, one table in main.c. Only this folder prints, exits and
- * handles signals. */
+ * handles signals.
+ *
+ * Every command goes the same way, so that what is wrong is said as early as it can be known:
+ *
+ *   parse      a table of options (args.h); --help prints it and ends with success
+ *   check      what must be there, and that names are known: nothing is read or written yet
+ *   read       files of lines, settings, the model
+ *   work       the library's; results to standard output or to the file that was named
+ *   release    everything, whatever the status, which is returned to main
+ *
+ * A status becomes an exit code in main.c, its message one line on standard error. */
 #ifndef ETUDE_CLI_COMMAND_H
 #define ETUDE_CLI_COMMAND_H
 
@@ -10,9 +20,9 @@
 
 /* A row of main.c's table. */
 typedef struct et_command {
-    const char *name;
+    const char *name;                                   /* as typed */
     int (*run)(int argc, char **argv, et_error *error); /* arguments after the name */
-    const char *help;
+    const char *help;                                   /* a line for `etude --help` */
 } et_command;
 
 int et_cmd_train(int argc, char **argv, et_error *error);

@@ -117,6 +117,7 @@ int et_lines_read_file(et_lines *lines, const char *path, et_error *error)
     et_strings paths = { &path, 1 };
     et_text *text;
     et_text_line line;
+    /* Checked as training text is: what is scored obeys the same rules. */
     int status = et_text_open(&text, &paths, error);
     if (status)
         return status;
@@ -131,6 +132,7 @@ int et_lines_read_file(et_lines *lines, const char *path, et_error *error)
 int et_lines_check_pairs(const et_lines *source, const char *source_name, const et_lines *target,
                          const char *target_name, et_error *error)
 {
+    /* The names are the files', or "standard input". */
     if (source->count != target->count)
         return et_fail(error, ET_EDATA,
                        "%s has %s lines, %s has %s: line N of one must translate line N of the "

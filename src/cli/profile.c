@@ -101,6 +101,7 @@ static int show_table(const et_profiling *p, const et_trace_facts *facts, et_err
     et_profile_make(&profile, p->trace, &peak);
     print_heading(p, facts, &text);
     et_profile_print(&profile, &text);
+    /* All appends are looked at once. */
     if (text.failed)
         status = et_alloc_failed(error, text.length, "the table of a profile");
     else
@@ -187,6 +188,7 @@ int et_profiling_open_translator(et_profiling *p, et_translator *translator, et_
 /* What is left to write once the work is over. */
 static void finish(et_profiling *p, int run)
 {
+    /* The window may still be open: what there is becomes the profile. */
     et_trace_stop(p->trace);
     et_trace_facts facts = et_trace_facts_of(p->trace);
     if (facts.end > facts.begin)

@@ -118,6 +118,7 @@ static void cut(et_strbuf *text, size_t length)
 /* Both come from one table: the same keys in the same order. As deep as the tables. */
 static int compare(comparison *c, const et_value *a, const et_value *b)
 {
+    /* A leaf: a scalar, a list or null. */
     if (a->kind != ET_VALUE_DICT || b->kind != ET_VALUE_DICT)
         return compare_scalars(c, a, b);
     /* Key by key; the path grows on the way down and is cut on the way up. */
@@ -142,6 +143,7 @@ int et_experiment_check_same(const et_experiment *kept, const et_experiment *now
     const et_value *a = et_fields_echo(&et_experiment_fields, kept, &arena);
     const et_value *b = et_fields_echo(&et_experiment_fields, now, &arena);
     comparison c = { model_dir, accept, ET_STRBUF_INIT, error };
+    /* One path of `fixed` after another, each from its own root. */
     int status = a && b ? ET_OK : et_alloc_failed(error, 0, "settings");
     for (size_t i = 0; i < sizeof fixed / sizeof fixed[0] && !status; i++) {
         et_strbuf_reset(&c.path);

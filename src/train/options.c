@@ -47,7 +47,7 @@ static const et_field runtime_fields[] = {
     ET_FIELD_INT(et_runtime_options, seed, 0, 0, 4503599627370496.0,
                  "seed of weights, order of data and dropout"),
     ET_FIELD_CHOICE(et_runtime_options, mixed_precision_dtype, ET_PRECISION_AUTO, precisions,
-                    "type of activations; auto: bfloat16 where the CPU multiplies it faster"),
+                    "type of activations; auto: bfloat16 where the CPU has products of it"),
     ET_FIELD_CHOICE(et_runtime_options, recompute, ET_RECOMPUTE_AUTO, recomputed,
                     "what the backward pass computes again to save memory: cheap: norms and "
                     "activations; feed_forward: also their products, which takes longer; auto: "

@@ -34,6 +34,7 @@ int et_bleu_new(et_bleu **out, const et_bleu_options *options, et_error *error)
 {
     et_assert(options->tokens <= ET_BLEU_TOKENS_V14);
     et_assert(options->smooth <= ET_BLEU_SMOOTH_MODEL_GARDEN);
+    /* Zeros are empty counts, and tokenizers and tables without memory. */
     et_bleu *bleu = et_alloc_zero(1, sizeof(*bleu));
     if (!bleu)
         return et_alloc_failed(error, sizeof(*bleu), "BLEU");
@@ -125,6 +126,7 @@ int et_bleu_add_corpus(et_bleu *bleu, const char *const *hypotheses, size_t hypo
 void et_bleu_merge(et_bleu *bleu, const et_bleu_counts *counts)
 {
     et_bleu_counts *sum = &bleu->counts;
+    /* Every member is a sum over pairs. */
     sum->pairs += counts->pairs;
     sum->sys_len += counts->sys_len;
     sum->ref_len += counts->ref_len;
@@ -197,6 +199,7 @@ static void model_garden_value(et_bleu_result *result, const et_bleu_counts *cou
 static void compute(const et_bleu *bleu, et_bleu_result *result, const et_bleu_counts *counts)
 {
     et_assert(counts->sys_len >= 0 && counts->ref_len >= 0);
+    /* The lengths are shown with the score, whatever the rules. */
     *result = (et_bleu_result){
         .bp = 1,
         .sys_len = counts->sys_len,
@@ -211,6 +214,7 @@ static void compute(const et_bleu *bleu, et_bleu_result *result, const et_bleu_c
 /* No pair at all is an error, not a score of 0. */
 int et_bleu_value(const et_bleu *bleu, et_bleu_result *result, et_error *error)
 {
+    /* The words of "nothing to score" are score.c's. */
     if (!bleu->counts.pairs)
         return et_score_check_counts(0, 0, error);
     compute(bleu, result, &bleu->counts);

@@ -29,6 +29,7 @@ struct et_chrf {
 /* Memory for lines comes with the first pair. */
 int et_chrf_new(et_chrf **out, const et_chrf_options *options, et_error *error)
 {
+    /* Zeros are empty counts, and tokenizers and tables without memory. */
     et_chrf *chrf = et_alloc_zero(1, sizeof(*chrf));
     if (!chrf)
         return et_alloc_failed(error, sizeof(*chrf), "chrF");
@@ -130,6 +131,7 @@ int et_chrf_add_corpus(et_chrf *chrf, const char *const *hypotheses, size_t hypo
 void et_chrf_merge(et_chrf *chrf, const et_chrf_counts *counts)
 {
     et_chrf_counts *sum = &chrf->counts;
+    /* Every member is a sum over pairs. */
     sum->pairs += counts->pairs;
     for (int n = 0; n < ET_CHRF_ORDER; n++) {
         et_assert(counts->match[n] <= counts->reference[n]);
@@ -166,6 +168,7 @@ static double f_score(const et_chrf_counts *counts)
 /* No pair at all is an error, not a score of 0. */
 int et_chrf_value(const et_chrf *chrf, double *score, et_error *error)
 {
+    /* The words of "nothing to score" are score.c's. */
     if (!chrf->counts.pairs)
         return et_score_check_counts(0, 0, error);
     *score = f_score(&chrf->counts);

@@ -13,6 +13,7 @@
 /* One table for encoder and decoder. Defaults are the base model's of Vaswani et al. 2017, as
  * Model Garden has it (pre-norm). Rates of dropout end below 1, where nothing would be left. */
 static const et_field stack_fields[] = {
+    /* The shape of the stack. */
     ET_FIELD_INT(et_translation_stack, num_layers, 6, 1, 256, "layers of the stack"),
     ET_FIELD_INT(et_translation_stack, num_attention_heads, 8, 1, 1024,
                  "attention heads; must divide embedding_width"),
@@ -20,12 +21,14 @@ static const et_field stack_fields[] = {
                  "width of the feed-forward's inner layer"),
     ET_FIELD_CHOICE(et_translation_stack, activation, ET_ACTIVATION_RELU, et_activation_names,
                     "activation of the feed-forward"),
+    /* Three places of dropout, as Model Garden has them; fairseq's model uses the first only. */
     ET_FIELD_FLOAT(et_translation_stack, dropout_rate, 0.1, 0, 0.99,
                    "dropout after each sub-layer"),
     ET_FIELD_FLOAT(et_translation_stack, attention_dropout_rate, 0.1, 0, 0.99,
                    "dropout on attention weights"),
     ET_FIELD_FLOAT(et_translation_stack, intermediate_dropout, 0.1, 0, 0.99,
                    "dropout inside the feed-forward"),
+    /* Where the norms are and what has a bias: the other settings of experiment.c's set_fairseq. */
     ET_FIELD_BOOL(et_translation_stack, use_bias, false,
                   "biases in attention projections (the feed-forward always has them)"),
     ET_FIELD_BOOL(et_translation_stack, norm_first, true,
@@ -47,6 +50,7 @@ static const et_field model_fields[] = {
     ET_FIELD_INT(et_translation_model, embedding_width, 512, 4, 65536,
                  "width of embeddings and of all layers; even"),
     ET_FIELD_FLOAT(et_translation_model, dropout_rate, 0.1, 0, 0.99, "dropout on embeddings"),
+    /* From here to alpha: searching, in validation and as the translator's defaults. */
     ET_FIELD_INT(et_translation_model, decode_max_length, 0, 0, 65535,
                  "longest translation in pieces; 0: source length + extra_decode_length"),
     ET_FIELD_INT(et_translation_model, extra_decode_length, 50, 0, 65535,
@@ -54,6 +58,7 @@ static const et_field model_fields[] = {
     ET_FIELD_INT(et_translation_model, beam_size, 4, 1, 64, "hypotheses kept; 1: greedy"),
     ET_FIELD_FLOAT(et_translation_model, alpha, 0.6, 0, 10,
                    "length penalty ((5 + length) / 6)^alpha"),
+    /* Of the loss, in training and in validation. */
     ET_FIELD_FLOAT(et_translation_model, label_smoothing, 0.1, 0, 0.99,
                    "probability spread over the pieces that are not the label"),
     ET_FIELD_END
@@ -64,13 +69,16 @@ static const et_fields model_table = { "model", model_fields };
  * what is longer than max_seq_length is cut there. A batch of less than 8 tokens holds no pair
  * worth having. */
 static const et_field data_fields[] = {
+    /* Either the first two or the third (check_data). */
     ET_FIELD_STRINGS(et_translation_data, source_path,
                      "text files of the source language, plain or .gz, one sentence a line"),
     ET_FIELD_STRINGS(et_translation_data, target_path,
                      "text files of the target language, line by line the translation"),
     ET_FIELD_STRINGS(et_translation_data, tsv_path, "instead of both: files of source TAB target"),
+    /* The shape of batches. */
     ET_FIELD_INT(et_translation_data, global_batch_size, 4096, 8, 1048576,
                  "tokens of a batch, on the source and on the target side"),
+    /* What is left out of training: part of the cache's key (data/encoded.h). */
     ET_FIELD_INT(et_translation_data, max_seq_length, 64, 2, 65535,
                  "longest sentence in pieces, end of sentence counted; longer pairs are left out"),
     ET_FIELD_FLOAT(et_translation_data, max_length_ratio, 0, 0, 1000,
@@ -86,6 +94,7 @@ static const et_fields data_table = { "data", data_fields };
 static const char *const model_types[] = { "unigram", "bpe", NULL };
 
 static const et_field vocabulary_fields[] = {
+    /* For training one; a given or kept vocabulary has its own. */
     ET_FIELD_INT(et_translation_vocabulary, size, 8000, 8, 1000000,
                  "pieces, when the vocabulary is trained on the data"),
     ET_FIELD_CHOICE(et_translation_vocabulary, model_type, ET_VOCABULARY_UNIGRAM, model_types,

@@ -56,6 +56,7 @@ static int set_apart(et_tokenizer *tokenizer, class_fn class, et_error *error)
     const et_codes *line = &tokenizer->line;
     uint32_t *to = tokenizer->spare.items;
     for (size_t i = 0; i < line->count; i++) {
+        /* Spaces on both sides; two in a row are as good as one. */
         bool apart = class(line->items[i]);
         if (apart)
             *to++ = ' ';
@@ -199,6 +200,8 @@ static int tokenize_13a(et_tokenizer *tokenizer, et_error *error)
         { period_or_comma, not_ascii_digit, true, false },
         { ascii_digit, dash, false, true },
     };
+    /* The script works on a whole segment, which may hold line ends; a line of ours has none,
+     * and the passes about them find nothing. */
     et_codes *line = &tokenizer->line;
     /* sacrebleu strips the end of each line before any tokenizer sees it. */
     while (line->count > 0 && et_unicode_is_space(line->items[line->count - 1]))

@@ -131,6 +131,7 @@ static int declare_params(et_translator *t, et_dtype act, et_error *error)
     return status ? status : et_params_materialize(t->params, act == ET_BF16, error);
 }
 
+/* Whether the caller asked for that one; with no precision given it is none. */
 static bool wants(const et_translator *t, const char *precision)
 {
     return t->options.precision && !strcmp(t->options.precision, precision);
@@ -316,6 +317,7 @@ static int encode_all(const et_translator *t, const char *const *lines, size_t c
 /* The decoder counts sentences that it decodes; lines without a piece are not among them. */
 static bool tell_progress(void *payload, int64_t done)
 {
+    /* Without a function to ask there is nobody who could stop it. */
     const et_translator *t = payload;
     return t->progress && t->progress(t->payload, (size_t)done, t->lines);
 }
@@ -329,6 +331,7 @@ static int decode_words(et_translator *t, et_decoder_sentence *sentences, size_t
     if (!some)
         return et_alloc_failed(error, count * sizeof *some, "sentences");
     et_assert(sentences || count == 0);
+    /* How many sentences have something to translate. */
     int64_t words = 0;
     for (size_t i = 0; i < count; i++)
         if (sentences[i].length > 1)
