@@ -4,7 +4,17 @@
  * runs where its last member stands.
  *
  * What was recomputed is no chain with what reads it: members hand on numbers that were not yet
- * rounded, and the reader is to find those that the forward pass had stored. */
+ * rounded, and the reader is to find those that the forward pass had stored.
+ *
+ *   d = dropout(gelu(a + bias)), and a + bias also read by a later norm:
+ *   chain [add, gelu, dropout], inputs {a, bias}, outputs {add, dropout}: one pass over memory
+ *
+ * Members are taken greedily, in the order of nodes, by the first input whose chain they may
+ * join; a node that may join none begins a chain of its own. Chains of different nodes may be
+ * interleaved: of[] says which chain a node is in, not where it lies.
+ *
+ * Limits of a program (kernel/kernels.h): ET_EW_INPUTS_MAX values from outside, ET_EW_STEPS_MAX
+ * members, ET_EW_OUTPUTS_MAX members that somebody outside reads. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -17,7 +27,7 @@ typedef struct read_edge {
 } read_edge;
 
 typedef struct chains {
-    et_plan *plan;
+    et_plan *plan; /* whose steps are made; values are known */
     const bool *reached;
     int *of;          /* [nodes]: the chain (id of its first member), -1: none */
     int *last;        /* [nodes], by chain: id of the last member */
@@ -31,6 +41,7 @@ static et_node *node_at(const chains *c, int id)
     return c->plan->graph->nodes[id];
 }
 
+/* How many there can be: every input of every node. */
 static size_t count_edges(const et_graph *graph)
 {
     size_t count = 0;
@@ -39,7 +50,8 @@ static size_t count_edges(const et_graph *graph)
     return count;
 }
 
-/* Lists of readers, so that asking for them costs the same in a deep graph. */
+/* Lists of readers, so that asking for them costs the same in a deep graph. The newest reader is
+ * first in a list; the order does not matter to who asks. */
 static void find_readers(chains *c)
 {
     const et_graph *graph = c->plan->graph;
@@ -54,6 +66,7 @@ static void find_readers(chains *c)
         }
 }
 
+/* Outputs and gradients are read after the run, by somebody who is no node. */
 static void find_results(chains *c)
 {
     const et_plan *plan = c->plan;
@@ -74,13 +87,16 @@ static bool is_read_before(const chains *c, const et_node *node, int until)
     return false;
 }
 
+/* Such a member's value has to be stored; the others live in registers of the program only. */
 static bool is_read_outside(const chains *c, const et_node *node)
 {
     return c->result[node->id] || is_read_before(c, node, c->plan->graph->count);
 }
 
+/* The place of value in the list, which grows by it if it is new; -1: there is no room. */
 static int add_once(int *list, int *count, int most, int value)
 {
+    et_assert(*count <= most);
     for (int i = 0; i < *count; i++)
         if (list[i] == value)
             return i;
@@ -93,6 +109,8 @@ static int add_once(int *list, int *count, int most, int value)
 /* Whether the chain, as it stands in c->of, fits into one program. */
 static bool fits(const chains *c, int chain, int last)
 {
+    /* Counted anew for the whole chain: a new member may take an output away, since it reads
+     * one. */
     int inputs[ET_EW_INPUTS_MAX], input_count = 0, steps = 0, outputs = 0;
     for (int id = chain; id <= last; id++) {
         if (c->of[id] != chain)
@@ -121,6 +139,8 @@ static bool may_join(chains *c, int chain, const et_node *node)
     return ok;
 }
 
+/* Only values of the same shape: a program runs over elements. A row that is added to a matrix
+ * (a bias) is an input, never a member. */
 static void find_chain(chains *c, const et_node *node)
 {
     for (int i = 0; i < node->inputs && c->plan->options.fuse; i++) {
@@ -128,6 +148,7 @@ static void find_chain(chains *c, const et_node *node)
         int chain = c->of[input->id];
         if (chain < 0 || !et_shape_equal(et_node_shape(input), et_node_shape(node)))
             continue;
+        /* Made again and not made again are no chain, as the head of the file says. */
         if (input->attributes.again != node->attributes.again)
             continue;
         if (may_join(c, chain, node)) {
@@ -140,8 +161,10 @@ static void find_chain(chains *c, const et_node *node)
     c->last[node->id] = node->id;
 }
 
+/* Zeros, and -1 where 0 is an index. */
 static et_plan_step *add_step(et_plan *plan, const et_node *node)
 {
+    et_assert(plan->step_count < plan->graph->count);
     et_plan_step *step = &plan->steps[plan->step_count++];
     memset(step, 0, sizeof *step);
     step->node = node;
@@ -151,6 +174,7 @@ static et_plan_step *add_step(et_plan *plan, const et_node *node)
     return step;
 }
 
+/* Graph's ops to the kernels' ones: a bias is an addition whose second operand is a row. */
 static et_ew_op elementwise_op(et_op op)
 {
     switch (op) {
@@ -204,6 +228,7 @@ static void add_program_inputs(const chains *c, et_plan_step *step, int chain)
                 continue;
             int at = add_once(step->in, &step->in_count, ET_EW_INPUTS_MAX,
                               et_plan_value_of(plan, input));
+            /* An input of another shape is a row, which the program repeats. */
             bool full = et_shape_equal(et_node_shape(input), et_node_shape(node));
             program->broadcast[at] = full ? ET_EW_FULL : ET_EW_ROW;
             program->input_dtype[at] = et_node_dtype(input);
@@ -212,7 +237,8 @@ static void add_program_inputs(const chains *c, et_plan_step *step, int chain)
     program->inputs = step->in_count;
 }
 
-/* The register that holds input i of a member: a chain's input, or a member's result. */
+/* The register that holds input i of a member: a chain's input, or a member's result. An input
+ * of the chain is in step->in, since add_program_inputs put it there. */
 static int register_of(const chains *c, const et_plan_step *step, int chain, const et_node *input,
                        const int *registers)
 {
@@ -225,6 +251,7 @@ static int register_of(const chains *c, const et_plan_step *step, int chain, con
     return at;
 }
 
+/* Registers: the chain's inputs first, then one for each member in order. */
 static void add_program_step(const chains *c, et_plan_step *step, const et_node *node, int chain,
                              int *registers)
 {
@@ -244,9 +271,11 @@ static void add_program_step(const chains *c, et_plan_step *step, const et_node 
     }
 }
 
+/* registers: by id from the chain's first member; others between them stay 0 and are not asked. */
 static int add_chain(chains *c, int chain, et_error *error)
 {
     int last = c->last[chain];
+    /* Only while the plan is made. */
     int *registers = et_alloc_zero((size_t)last - (size_t)chain + 1, sizeof(int));
     if (!registers)
         return et_alloc_failed(error, 0, "a plan");
@@ -259,6 +288,7 @@ static int add_chain(chains *c, int chain, et_error *error)
     return ET_OK;
 }
 
+/* Results of one node have values side by side. */
 static void add_single(et_plan *plan, const et_node *node)
 {
     et_plan_step *step = add_step(plan, node);
@@ -270,12 +300,14 @@ static void add_single(et_plan *plan, const et_node *node)
         step->out[i] = et_plan_value_of(plan, node) + i;
 }
 
+/* Nothing runs for these: they are bound, kept, made with the plan, or part of another node. */
 static bool is_leaf(const et_node *node)
 {
     return node->op == ET_OP_INPUT || node->op == ET_OP_PARAM || node->op == ET_OP_POSITIONS ||
            node->op == ET_OP_RESULT;
 }
 
+/* In the order of nodes, which every input comes before; a chain where its last member stands. */
 static int add_steps(chains *c, et_error *error)
 {
     const et_graph *graph = c->plan->graph;
@@ -292,6 +324,7 @@ static int add_steps(chains *c, et_error *error)
     return ET_OK;
 }
 
+/* Readers and results have to be known before the first chain is tried. */
 static void find_chains(chains *c)
 {
     const et_graph *graph = c->plan->graph;
@@ -304,10 +337,12 @@ static void find_chains(chains *c)
             find_chain(c, graph->nodes[id]);
 }
 
+/* At most one step a node; the lists are only needed here. */
 int et_plan_make_steps(et_plan *plan, const bool *reached, et_error *error)
 {
     size_t count = (size_t)plan->graph->count, edges = count_edges(plan->graph);
     chains c = { .plan = plan, .reached = reached };
+    /* of, last and first_edge are one block. */
     int *lists = et_alloc(3 * count, sizeof *lists);
     c.edges = et_alloc(edges ? edges : 1, sizeof *c.edges);
     c.result = et_alloc_zero(count, sizeof *c.result);

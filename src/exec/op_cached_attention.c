@@ -1,10 +1,17 @@
 /* Attention of one new row per hypothesis against a cache of keys and values: decoding. For
- * self-attention the new rows' keys and values are put into the cache first. */
+ * self-attention the new rows' keys and values are put into the cache first.
+ *
+ * The cache is [slots, 2 width]: keys in the left half of a row, values in the right.
+ * Self-attention finds its positions by a table of slots [rows, longest], since hypotheses of a
+ * beam share their past and part ways; cross-attention by a run of rows from `begin`, since
+ * sources are stored once. */
 #include <math.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "exec/parts.h"
 
+/* The kernel keeps a head's running sum on its stack. */
 int et_prepare_cached_attention(et_plan *plan, et_plan_step *step, et_error *error)
 {
     const et_tensor *cache = &plan->values[step->in[1]].tensor;
@@ -15,10 +22,12 @@ int et_prepare_cached_attention(et_plan *plan, et_plan_step *step, et_error *err
     return ET_OK;
 }
 
-/* Row r's keys and values, which follow its query, go to its newest slot. */
+/* Row r's keys and values, which follow its query, go to its newest slot. Rows with length 0 are
+ * empty places of a batch: they have no slot. */
 static void store_rows(const et_tensor *qkv, char *cache, const int32_t *slot, int64_t longest,
                        const int32_t *length)
 {
+    et_assert(qkv->shape.size[1] % 3 == 0);
     size_t width = (size_t)qkv->shape.size[1] / 3 * et_dtype_size(qkv->dtype);
     for (int64_t r = 0; r < qkv->shape.size[0]; r++) {
         if (length[r] <= 0)
@@ -29,6 +38,8 @@ static void store_rows(const et_tensor *qkv, char *cache, const int32_t *slot, i
     }
 }
 
+/* The inputs: query (or query, key and value of the new rows), cache, where, lengths. The cache
+ * is written although it is an input: it is a leaf that the caller owns from step to step. */
 void et_run_cached_attention(const et_plan *plan, const et_plan_step *step)
 {
     const et_attributes *attributes = &step->node->attributes;

@@ -30,11 +30,14 @@ static void add_rows(float *result, const float *row, const int32_t *labels, int
         result[i] = (float)sums[i];
 }
 
+/* Without derivatives the kernel still uses the logits' own memory as they are: it changes them
+ * only where a gradient is asked for. */
 void et_run_softmax_loss(const et_plan *plan, const et_plan_step *step)
 {
     const et_tensor *logits = &plan->values[step->in[0]].tensor;
     const et_tensor *gradient = &plan->values[step->out[1]].tensor;
     const int32_t *labels = et_plan_data(plan, step->in[1]);
+    et_assert(plan->values[step->in[1]].tensor.shape.size[0] == logits->shape.size[0]);
     int64_t rows = logits->shape.size[0], classes = logits->shape.size[1];
     float *row = (float *)(void *)plan->scratch;
     bool differentiate = gradient->data != NULL;

@@ -1,9 +1,16 @@
+/* The two rates are measured with the kernels that training runs: the product through et_gemm
+ * with its B packed, memory through `accumulate` (y += x: two arrays read, one written). The
+ * best of several runs counts, since everything that disturbs one makes it slower.
+ *
+ * Zeros are multiplied: the time of a product does not depend on its values, as long as none is
+ * subnormal. */
 #include "exec/peak.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/dtype.h"
 
@@ -16,8 +23,11 @@
 
 typedef void work_fn(void *payload);
 
+/* Runs once for pages and primitives, then at least twice, at most RUNS times or for about
+ * SECONDS. */
 static double best_time(work_fn *work, void *payload)
 {
+    et_assert(work);
     double best = INFINITY, start = et_clock_monotonic(), begin = start;
     work(payload); /* pages and primitives are touched for the first time */
     for (int run = 0; run < RUNS && (run < 2 || begin - start < SECONDS); run++) {
@@ -28,7 +38,10 @@ static double best_time(work_fn *work, void *payload)
     return best;
 }
 
-/* ---- the product ------------------------------------------------------------------------ */
+/* ---- the product ------------------------------------------------------------------------
+ *
+ * Large enough that each thread has many tiles and B's panels are read from cache, small enough
+ * to be run several times. */
 
 typedef struct product {
     et_gemm *gemm;
@@ -41,6 +54,7 @@ static void run_product(void *payload)
     et_gemm_run(p->gemm, p->c, p->a, p->b, NULL);
 }
 
+/* 2 m n k operations: a multiplication and an addition each. */
 static int measure_product(et_peak *peak, et_gemm_cache *cache, et_error *error)
 {
     product p;
@@ -65,7 +79,9 @@ static int measure_product(et_peak *peak, et_gemm_cache *cache, et_error *error)
     return ET_OK;
 }
 
-/* ---- memory ----------------------------------------------------------------------------- */
+/* ---- memory -----------------------------------------------------------------------------
+ *
+ * Arrays that no cache holds, so that every run reads and writes memory. */
 
 typedef struct stream {
     const et_kernels *kernels;
@@ -78,6 +94,7 @@ static void run_stream(void *payload)
     s->kernels->accumulate(s->y, s->x, (int64_t)FLOATS);
 }
 
+/* Three times the array's bytes move: x and y are read, y is written. */
 static int measure_memory(et_peak *peak, const et_kernels *kernels, et_error *error)
 {
     float *arrays = et_alloc_aligned(2 * FLOATS * sizeof(float), 64);
@@ -104,7 +121,9 @@ int et_peak_measure(et_peak *peak, const et_device *device, et_dtype dtype, et_e
     return status ? status : measure_memory(peak, device->kernels, error);
 }
 
+/* Operations and bytes overlap: the longer of the two is what a step cannot beat. */
 double et_peak_seconds(const et_peak *peak, et_cost cost)
 {
+    et_assert(peak->flops > 0 && peak->bytes > 0);
     return fmax(cost.flops / peak->flops, cost.bytes / peak->bytes);
 }

@@ -1,3 +1,15 @@
+/* A trace is a list of spans that lie within each other; a profile gives each moment to one
+ * kind. A span's own time is its length without the spans of other kinds within it, so each
+ * takes its time from the row of the span around it and gives it to its own:
+ *
+ *   step [ gemm [..] norm [..] ]  ->  gemm 5 ms, norm 1 ms, "between ops" what is left of the step
+ *
+ * What lies outside all spans is left in the first row, "other", which began with all of the
+ * time. So the seconds of all rows add up to the recording's.
+ *
+ * roof is what a row's work would take at the machine's best rates; roof / seconds is its share
+ * of them. Of all rows only matrix products are added into the last line's roof: a run that did
+ * nothing else could not be faster. */
 #include "exec/profile.h"
 
 #include <stdlib.h>
@@ -5,9 +17,12 @@
 
 #include "base/assert.h"
 
+/* The track of the thread that runs the steps; others (prefetch, saving) overlap it. */
 #define LEADING 0
 
-/* ---- adding up -------------------------------------------------------------------------- */
+/* ---- adding up --------------------------------------------------------------------------
+ *
+ * In one pass over the spans, with the row around each depth at hand: no tree is built. */
 
 /* The first row is "other": the time of no span, and of kinds for which there is no room. */
 static et_profile_row *row_of(et_profile *profile, const char *kind)
@@ -26,6 +41,7 @@ static et_profile_row *row_of(et_profile *profile, const char *kind)
  * leaves time and work where they are. */
 static void add_span(et_profile *profile, const et_span *span, et_profile_row *around)
 {
+    et_assert(span->end >= span->begin);
     double seconds = (double)(span->end - span->begin) * 1e-9;
     et_profile_row *row = row_of(profile, span->label->kind);
     row->calls++;
@@ -39,6 +55,7 @@ static void add_span(et_profile *profile, const et_span *span, et_profile_row *a
         profile->product_roof += span->cost.flops / profile->peak.flops;
 }
 
+/* Equal times by name, so that tables of the same trace are the same. */
 static int longer_first(const void *left, const void *right)
 {
     const et_profile_row *a = left, *b = right;
@@ -73,8 +90,11 @@ void et_profile_make(et_profile *profile, const et_trace *trace, const et_peak *
     qsort(profile->rows, (size_t)profile->count, sizeof profile->rows[0], longer_first);
 }
 
+/* By operations and not by number: a small float32 product does not decide about a bfloat16
+ * model. */
 et_dtype et_profile_dtype(const et_trace *trace)
 {
+    et_assert(trace);
     double work[ET_DTYPE_COUNT] = { 0 };
     size_t spans;
     et_trace_track(trace, LEADING, &spans);
@@ -86,8 +106,11 @@ et_dtype et_profile_dtype(const et_trace *trace)
     return work[ET_BF16] > work[ET_F32] ? ET_BF16 : ET_F32;
 }
 
-/* ---- the table -------------------------------------------------------------------------- */
+/* ---- the table --------------------------------------------------------------------------
+ *
+ * A line for each row, longest first; an empty cell is a rate that no cost is known for. */
 
+/* In 10^9 a second, or nothing where no work is known. */
 static void print_rate(et_strbuf *out, double work, double seconds)
 {
     if (work > 0 && seconds > 0)
@@ -96,6 +119,7 @@ static void print_rate(et_strbuf *out, double work, double seconds)
         et_strbuf_printf(out, " %9s", "");
 }
 
+/* Columns: kind, calls, ms, share of the recording, GFLOP/s, GB/s, share of the roof. */
 static void print_row(const et_profile *profile, const et_profile_row *row, et_strbuf *out)
 {
     et_strbuf_printf(out, "%-26s %8lld %10.2f %6.1f%%", row->kind, (long long)row->calls,
