@@ -1,8 +1,11 @@
+/* The scratch of best_pieces.inc.c, laid out once for all tables: et_best_room_at cuts it, and
+ * et_best_scratch asks it for the size of what it would cut. So the two cannot disagree. */
 #include "kernel/best_pieces.h"
 
 #include "base/assert.h"
 
-/* The next `bytes` of a room, in whole lines of cache. */
+/* The next `bytes` of a room, in whole lines of cache. memory may be nothing at all where only
+ * the size is wanted: the pointers are not followed. */
 static void *take(char *memory, size_t *used, size_t bytes)
 {
     void *part = memory + *used;
@@ -10,6 +13,7 @@ static void *take(char *memory, size_t *used, size_t bytes)
     return part;
 }
 
+/* One thread's room; every part begins at a line of cache. */
 et_best_room et_best_room_at(void *scratch, const et_row_weight *weight)
 {
     et_best_room room = { 0 };

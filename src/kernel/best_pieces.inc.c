@@ -1,7 +1,17 @@
 /* The likeliest pieces of each row: all logits by bytes, then those that may be among the best in
  * float32. best_pieces.h says why that is enough.
  *
- *   j pieces, z logits, k how many are wanted */
+ *   j pieces, z logits, k how many are wanted
+ *
+ * A row in steps:
+ *   take_bytes, run_panel   x as bytes, all logits from bytes
+ *   floor_of                a number that k logits reach for certain, by lower bounds
+ *   find_open               pieces whose upper bound is above it, and the rest's share of the sum
+ *   measure_open            those in float32, exactly as every piece would be
+ *   top_row                 the k largest of them, with log p by the sum of both shares
+ *
+ * Example, if the largest alone were wanted: logits by bytes 3.0, 2.9, 1.0 with bounds of 0.2 ->
+ * floor 2.8; open are 3.0 and 2.9 (2.9 + 0.2 > 2.8), 1.0 is out for certain. */
 
 /* The logit of a column past the last piece: below all, and finite. */
 #define NO_PIECE (-1e30f)
@@ -11,6 +21,7 @@ typedef struct row_size {
     float length, error;
 } row_size;
 
+/* The factors cover the rounding of these sums themselves. */
 static row_size size_row(const float *x, byte_scale scale, int64_t width)
 {
     vf length = v_set(0.0f), error = v_set(0.0f);
@@ -24,7 +35,7 @@ static row_size size_row(const float *x, byte_scale scale, int64_t width)
     return (row_size){ whole * 1.0001f, sqrtf(v_sum(error)) * 1.0001f + whole * 1e-6f };
 }
 
-/* How far the logits of pieces j .. may be off. */
+/* How far the logits of pieces j .. may be off. |e| |w'| + |x| |d|, as best_pieces.h has it. */
 ET_INLINE vf logit_bound(const et_row_weight *w, row_size size, int64_t j)
 {
     return v_fma(v_set(size.error), v_load(w->length + j),
@@ -42,7 +53,7 @@ static row_size size_pieces(const et_row_weight *w)
     return (row_size){ v_largest(length), v_largest(error) };
 }
 
-/* How many of the groups are above a value. */
+/* How many of the groups are above a value. groups is a multiple of V_LANES. */
 static int count_above(const float *group, int groups, float value)
 {
     int count = 0;
@@ -51,7 +62,8 @@ static int count_above(const float *group, int groups, float value)
     return count;
 }
 
-/* A number that more than k - 1 groups exceed, as large as a few halvings find it. */
+/* A number that more than k - 1 groups exceed, as large as a few halvings find it. Ten halvings:
+ * a floor that is a little low only leaves a few pieces more open. */
 static float exceeded_by(const float *group, int groups, int k, float most)
 {
     vf lowest = v_load(group);
@@ -89,7 +101,8 @@ static float floor_of(const et_best_room *in, const et_row_weight *w, const floa
 }
 
 /* Lists the open pieces of a vector, those whose upper bound is above the floor; how many pieces
- * there are then, which may be more than the list holds. */
+ * there are then, which may be more than the list holds. Their rows of the table will be read in
+ * a moment, from memory: the first two lines are asked for now. */
 static int list_open(const et_best_room *in, const et_best_pieces *shape, vm open, int64_t j,
                      int count)
 {
@@ -126,7 +139,8 @@ static int find_open(const et_best_room *in, const et_best_pieces *shape, const 
     return count;
 }
 
-/* x . w, in one order for every row and piece. */
+/* x . w, in one order for every row and piece. Four sums hide the latency of the fused
+ * multiply-add. */
 static float dot(const float *x, const float *w, int64_t width)
 {
     vf sum[4];
@@ -151,7 +165,8 @@ typedef struct best_row {
     int k;
 } best_row;
 
-/* Every logit in float32; z is where they go. */
+/* Every logit in float32; z is where they go. The way out where bounds do not help; it is right
+ * by definition. */
 static void whole_row(const et_best_pieces *shape, best_row row, float *z)
 {
     const int64_t n = shape->weight->n, width = shape->weight->k;
@@ -176,6 +191,8 @@ static float measure_open(const et_best_room *in, const et_best_pieces *shape, c
     return v_sum(sum);
 }
 
+/* Falls back to the whole row where too few or too many pieces are open, or a number is not
+ * finite. */
 static void find_best(const et_best_room *in, const et_best_pieces *shape, best_row row,
                       byte_scale scale, row_size pieces, float *z)
 {
@@ -202,7 +219,8 @@ static void find_best(const et_best_room *in, const et_best_pieces *shape, best_
     }
 }
 
-/* At most ET_BEST_ROWS rows from `first` on: their logits by bytes, panel by panel. */
+/* At most ET_BEST_ROWS rows from `first` on: their logits by bytes, panel by panel. A panel of
+ * the weight is read once for all rows of a block. */
 static void best_block(float *log_p, int32_t *piece, const void *h, const et_best_pieces *shape,
                        int64_t first)
 {
@@ -238,6 +256,7 @@ static void best_block(float *log_p, int32_t *piece, const void *h, const et_bes
     }
 }
 
+/* Blocks of rows to threads; a row's bits do not depend on who is beside it. */
 static void best_pieces(float *log_p, int32_t *piece, const void *h, const et_best_pieces *shape)
 {
     const et_row_weight *w = shape->weight;

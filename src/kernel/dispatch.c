@@ -1,3 +1,10 @@
+/* Which table of kernels runs: the best that this CPU has, or the one that ETUDE_ISA names, for
+ * tests and comparisons. Tables are compiled with flags of their own; touching one on a CPU that
+ * lacks its instructions would be an illegal instruction, so the CPU is asked before a pointer
+ * is given out.
+ *
+ * And what all tables must agree on: the threshold and scale of dropout, the size of attention's
+ * scratch. */
 #include "kernel/kernels.h"
 
 #include <math.h>
@@ -9,12 +16,14 @@
 #include "kernel/tables.h"
 
 #ifdef __x86_64__
+/* bmi2 is among the flags that the table is compiled with. */
 static bool has_avx2(void)
 {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
            __builtin_cpu_supports("bmi2");
 }
 
+/* The parts are those that simd_avx512.h needs. */
 static bool has_avx512(void)
 {
     return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
@@ -22,6 +31,7 @@ static bool has_avx512(void)
 }
 #endif
 
+/* NULL: an unknown name, or one that this CPU cannot run. */
 const et_kernels *et_kernels_named(const char *name)
 {
     if (strcmp(name, "reference") == 0)
@@ -39,10 +49,12 @@ const et_kernels *et_kernels_named(const char *name)
     return NULL;
 }
 
+/* Best first; ends in NULL. The reference is last: it is always there and never the best. */
 const char *const et_kernels_names[] = {
     "avx512vnni", "avx512", "avx2", "plain", "reference", NULL
 };
 
+/* A name that ETUDE_ISA gives and the CPU has not is passed over; the command warns of it. */
 const et_kernels *et_kernels_best(void)
 {
     const char *wanted = getenv("ETUDE_ISA");
@@ -52,6 +64,8 @@ const et_kernels *et_kernels_best(void)
     return best;
 }
 
+/* An element is kept if its 16-bit number is at least this: rate in units of 2^-16, to the
+ * nearest. Never 65536, which would keep nothing. */
 uint32_t et_dropout_threshold(float rate)
 {
     et_assert(rate >= 0 && rate < 1);
@@ -59,6 +73,7 @@ uint32_t et_dropout_threshold(float rate)
     return threshold < 65536.0f ? (uint32_t)threshold : 65535u;
 }
 
+/* By the rate as it really is, after rounding, so that the mean stays what it was. */
 float et_dropout_scale(float rate)
 {
     return 65536.0f / (float)(65536u - et_dropout_threshold(rate));
@@ -66,6 +81,7 @@ float et_dropout_scale(float rate)
 
 size_t et_attention_scratch(int longest_query, int longest_key, int head_dim)
 {
+    et_assert(longest_key >= 0 && head_dim > 0);
     size_t keys = et_attention_padded((size_t)longest_key);
     size_t dim = et_attention_padded((size_t)head_dim);
     (void)longest_query;

@@ -1,5 +1,13 @@
 /* Numbers for start values, DRAW_RUN elements at a time: those of et_random_uniform and
- * et_random_normal, bit for bit, in the operations and the order of base/normal.h. */
+ * et_random_normal, bit for bit, in the operations and the order of base/normal.h.
+ *
+ *   uniform   in [-1, 1): 24 bits of a word
+ *   normal    the inverse of the distribution function at a word of 32 bits, by polynomials
+ * Element e takes word e % 4 of Philox block e / 4 (Salmon et al. 2011, "Parallel random numbers:
+ * as easy as 1, 2, 3").
+ *
+ * Any part of an array can be drawn by itself: the number of an element depends on the seed and
+ * its place only. */
 
 #define DRAW_BLOCKS 64 /* enough that loops over them become vectors */
 #define DRAW_RUN    (4 * DRAW_BLOCKS)
@@ -30,6 +38,7 @@ static void draw_words(uint32_t word[DRAW_RUN], et_random random, uint64_t first
             word[4 * i + k] = c[k][i];
 }
 
+/* Rounded twice, as base/normal.h does: a fused one would give other bits on other CPUs. */
 ET_INLINE vf draw_multiply_add(vf a, vf b, vf c)
 {
     const vf product = a * b;
@@ -45,6 +54,7 @@ ET_INLINE vf draw_polynomial(const float *coefficient, int count, vf x)
     return p;
 }
 
+/* -log x by m and e of x = m 2^e, and log m = 2 atanh((m - 1) / (m + 1)). */
 ET_INLINE vf draw_minus_log(vf x)
 {
     static const float terms[ET_NORMAL_LOG_TERMS] = ET_NORMAL_LOG;
@@ -57,7 +67,8 @@ ET_INLINE vf draw_minus_log(vf x)
     return v_set(0.0f) - draw_multiply_add(e, v_set(ET_NORMAL_LOG_2), p * s);
 }
 
-/* t: the word as a signed number; rest: how far it is from the nearer end. */
+/* t: the word as a signed number; rest: how far it is from the nearer end. Two polynomials, near
+ * the middle and towards the ends; both are computed and one is taken, lane by lane. */
 ET_INLINE vf draw_normal_of(vf t, vf rest)
 {
     static const float near_terms[ET_NORMAL_TERMS] = ET_NORMAL_NEAR;
@@ -79,6 +90,7 @@ static void draw_run_uniform(float to[DRAW_RUN], const uint32_t word[DRAW_RUN])
         to[i] = 2 * ((float)(int32_t)(word[i] >> 8) * 0x1p-24f) - 1;
 }
 
+/* The distance to the end is taken in whole numbers, before it could be rounded. */
 static void draw_run_normal(float to[DRAW_RUN], const uint32_t word[DRAW_RUN])
 {
     float t[DRAW_RUN], rest[DRAW_RUN];

@@ -1,6 +1,13 @@
 /* Element-wise programs: blocks of EW_BLOCK elements, every register a block of float32 in
  * cache. A block begins at a multiple of EW_BLOCK in the whole buffer, so that dropout's bits
- * begin at a byte. */
+ * begin at a byte.
+ *
+ * A chain of operations goes over a block of 512 elements before the next block is begun: its
+ * registers, at most ET_EW_INPUTS_MAX + ET_EW_STEPS_MAX of 2 KiB, stay in the first- and
+ * second-level cache, and memory is read and written once however long the chain is.
+ *
+ * Blocks end where the array ends, in a part of a vector: registers are whole vectors, whatever
+ * stands behind the end, and only stores look at it. */
 
 #define EW_BLOCK     512
 #define EW_REGISTERS (ET_EW_INPUTS_MAX + ET_EW_STEPS_MAX)
@@ -8,6 +15,8 @@
 /* n is a multiple of V_LANES. A unary operation ignores b. */
 typedef void ew_fn(float *to, const float *a, const float *b, float x, int64_t n);
 
+/* A loop over a block for one operation. a, b and x are vectors in the expression: the operands
+ * and the step's number. */
 #define EW_OP(name, expression)                                                                    \
     static void ew_##name(float *to, const float *a_at, const float *b_at, float x_value,          \
                           int64_t n)                                                               \
@@ -19,18 +28,21 @@ typedef void ew_fn(float *to, const float *a, const float *b, float x, int64_t n
         }                                                                                          \
     }
 
+/* dy (Phi(x) + x phi(x)), with 0.3989 = 1 / sqrt(2 pi). */
 static inline vf gelu_grad(vf a, vf b)
 {
     vf exponential, phi = v_phi(b, &exponential);
     return a * v_fma(b * v_set(0.39894228f), exponential, phi);
 }
 
+/* x Phi(x); v_phi also gives the density's exponential, which only the derivative needs. */
 static inline vf gelu(vf a)
 {
     vf exponential;
     return a * v_phi(a, &exponential);
 }
 
+/* dy s (1 + x (1 - s)), s the logistic function of x. */
 static inline vf swish_grad(vf a, vf b)
 {
     vf s = v_sigmoid(b);
@@ -52,6 +64,7 @@ EW_OP(tanh_grad, (a) * (v_set(1.0f) - b * b))
 EW_OP(sigmoid_grad, (a)*b *(v_set(1.0f) - b))
 EW_OP(swish_grad, swish_grad(a, b))
 
+/* ORDER et_ew_op. Dropout is no row: it needs the element's number. */
 static ew_fn *const ew_table[ET_EW_OP_COUNT] = {
     [ET_EW_ADD] = ew_add,
     [ET_EW_SUB] = ew_sub,
@@ -69,6 +82,7 @@ static ew_fn *const ew_table[ET_EW_OP_COUNT] = {
     [ET_EW_SWISH_GRAD] = ew_swish_grad,
 };
 
+/* first is a multiple of EW_BLOCK, so of 8: decisions begin at a byte. */
 static void ew_dropout(float *to, const float *a, const et_ew_step *step, et_random random,
                        int64_t first, int64_t n)
 {
@@ -80,6 +94,7 @@ static void ew_dropout(float *to, const float *a, const et_ew_step *step, et_ran
         v_store(to + i, v_select(v_bits(keep, i), v_load(a + i) * scale, zero));
 }
 
+/* An input as float32, zeros behind its end. */
 ET_INLINE void ew_load(float *to, const void *from, int64_t first, int64_t n, et_dtype dtype)
 {
     for (int64_t i = 0; i < n; i += V_LANES)
@@ -121,6 +136,8 @@ static const float *ew_input(const et_ew_program *program, int input, const void
     return buffer;
 }
 
+/* One block through the whole program. Inputs that are float32 and whole are read where they
+ * lie; everything else has a buffer. */
 static void ew_block(const et_ew_program *program, void *const *out, const void *const *in,
                      int64_t first, int64_t n, int64_t width, et_random random)
 {
@@ -156,6 +173,7 @@ static void elementwise_part(const et_ew_program *program, void *const *out, con
     }
 }
 
+/* Shared out by blocks: elements are independent, so cuts change no bit. */
 static void elementwise(const et_ew_program *program, void *const *out, const void *const *in,
                         int64_t rows, int64_t width, et_random random)
 {

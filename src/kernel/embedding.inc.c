@@ -1,5 +1,13 @@
-/* Table look-up and its derivative. */
+/* Table look-up and its derivative.
+ *
+ *   y[t] = scale table[ids[t]] + positions[position[t]];  ids below 0: zeros
+ *   dtable[ids[t]] += scale dy[t]
+ *
+ * The derivative adds into rows that several t may share. Threads split columns and ids among
+ * them, so every element of dtable has one owner, who adds its rows in ascending order: no
+ * atomics, and the same bits for any number of threads. */
 
+/* row NULL: an empty place, and then place is NULL as well. */
 ET_INLINE void embed_row(void *y, const float *row, const float *place, float scale, int64_t at,
                          int64_t width, et_dtype dtype)
 {
@@ -35,6 +43,7 @@ static void embedding(void *y, const int32_t *ids, const int32_t *position, cons
 #define EMBED_COLUMNS 64 /* columns of one item of work: whole cache lines */
 #define EMBED_CLASSES 4  /* classes of ids, by their remainder */
 
+/* One row's columns, count of them. */
 ET_INLINE void embed_add(float *to, const void *dy, float scale, int64_t at, int64_t count,
                          et_dtype dtype)
 {
@@ -45,6 +54,8 @@ ET_INLINE void embed_add(float *to, const void *dy, float scale, int64_t at, int
     }
 }
 
+/* An item is a class of ids in a chunk of columns. Each reads all ids, which are few bytes
+ * beside the rows. */
 static void embedding_grad_part(float *dtable, const int32_t *ids, const void *dy, float scale,
                                 int64_t rows, int64_t width, int64_t vocabulary, et_dtype dtype,
                                 int64_t begin, int64_t end)

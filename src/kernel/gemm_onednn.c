@@ -1,3 +1,16 @@
+/* oneDNN's matmul as a block: one primitive of a fixed shape, run by one thread on pointers.
+ * What is decided above (gemm.c, gemm_grid.c): which shapes, which thread runs which. What is
+ * decided here: how a primitive is described, which layout its B has, and that it neither
+ * allocates nor starts threads when it runs.
+ *
+ * Invariants:
+ *   (1) a primitive is made and run with OpenMP told that there is one thread: oneDNN plans its
+ *       work by that, and a sum's order must not depend on the machine;
+ *   (2) scratch is the caller's mode (dnnl_scratchpad_mode_user), one block of memory a thread,
+ *       as large as the hungriest primitive asks for;
+ *   (3) memory objects belong to a (block, thread) and only their data pointers change at a run.
+ *
+ * Both oneDNN 2 and 3 are served; their differences are in the first part. */
 #include "kernel/gemm_onednn.h"
 
 #include <oneapi/dnnl/dnnl.h>
@@ -13,6 +26,7 @@
 /* Version 3 made memory descriptors handles, made one call of two when a primitive is
  * described, and moved arguments of post-ops. The rest of the file speaks of layouts. */
 #if DNNL_VERSION_MAJOR >= 3
+/* Version 3: a handle that must be freed, and const handles to borrow. */
 typedef dnnl_memory_desc_t layout;
 typedef const_dnnl_memory_desc_t layout_ref;
 
@@ -39,6 +53,7 @@ static dnnl_status_t layout_copy(layout *out, layout_ref from)
     return dnnl_memory_desc_clone(out, from);
 }
 
+/* C = A B + 1 C, in C's own type. */
 static dnnl_status_t append_sum(dnnl_post_ops_t ops)
 {
     return dnnl_post_ops_append_sum(ops, 1.0f, 0, dnnl_data_type_undef);
@@ -56,6 +71,7 @@ static dnnl_status_t describe(dnnl_primitive_desc_t *out, dnnl_engine_t engine, 
     return dnnl_matmul_primitive_desc_create(out, engine, a, b, bias, c, attributes);
 }
 #else
+/* Version 2: a struct that is copied, and pointers to borrow. */
 typedef dnnl_memory_desc_t layout;
 typedef const dnnl_memory_desc_t *layout_ref;
 
@@ -105,9 +121,9 @@ static dnnl_status_t describe(dnnl_primitive_desc_t *out, dnnl_engine_t engine, 
 
 struct et_gemm_engine {
     dnnl_engine_t engine;
-    bool panels[ET_DTYPE_COUNT]; /* of A and B */
+    bool panels[ET_DTYPE_COUNT]; /* by type of A and B: whether B lies in panels */
     int threads;
-    dnnl_stream_t *streams; /* [threads] */
+    dnnl_stream_t *streams; /* [threads]: a stream is used by one thread at a time */
     void **scratch;         /* [threads], what the hungriest primitive asks for */
     size_t scratch_size;    /* bytes of each */
 };
@@ -120,17 +136,18 @@ typedef struct thread_memory {
 } thread_memory;
 
 struct et_gemm_block {
-    et_gemm_engine *engine;
+    et_gemm_engine *engine; /* borrowed; outlives the block */
     et_gemm_block_shape shape;
-    layout layouts[MEMORIES];
-    bool has[MEMORIES];
-    dnnl_primitive_desc_t description;
-    dnnl_primitive_t product;
-    thread_memory *memory; /* [threads] */
+    layout layouts[MEMORIES];          /* of those it has */
+    bool has[MEMORIES];                /* bias and scratch are not always there */
+    dnnl_primitive_desc_t description; /* owned; asked for scratch and implementation */
+    dnnl_primitive_t product;          /* owned; run by any thread */
+    thread_memory *memory;             /* [threads] */
 };
 
 /* The engine. */
 
+/* out of memory is the only failure that a user can do something about. */
 static int failed(et_error *error, dnnl_status_t status, const char *what)
 {
     if (status == dnnl_out_of_memory)
@@ -141,6 +158,7 @@ static int failed(et_error *error, dnnl_status_t status, const char *what)
 
 static bool takes_panels(et_gemm_engine *engine, et_dtype ab);
 
+/* Which layouts the CPU has kernels for is found out here, once. */
 int et_gemm_engine_open(et_gemm_engine **out, int threads, et_error *error)
 {
     et_assert(threads >= 1);
@@ -171,6 +189,7 @@ int et_gemm_engine_open(et_gemm_engine **out, int threads, et_error *error)
     return ET_OK;
 }
 
+/* In any state of opening. No block of it is left. */
 void et_gemm_engine_close(et_gemm_engine *engine)
 {
     if (!engine)
@@ -188,6 +207,7 @@ void et_gemm_engine_close(et_gemm_engine *engine)
     et_free(engine);
 }
 
+/* Before anything runs: a block is made at planning, and running allocates nothing. */
 static int grow_scratch(et_gemm_engine *engine, size_t size, et_error *error)
 {
     if (size <= engine->scratch_size)
@@ -210,6 +230,7 @@ static dnnl_data_type_t type_of(int64_t dtype)
     return dtype == ET_BF16 ? dnnl_bf16 : dnnl_f32;
 }
 
+/* Sum before relu: what earlier chunks of k gave is part of what is cut off at 0. */
 static dnnl_status_t attributes_of(dnnl_primitive_attr_t *out, const et_gemm_block_shape *shape)
 {
     dnnl_post_ops_t ops = NULL;
@@ -230,6 +251,7 @@ static dnnl_status_t attributes_of(dnnl_primitive_attr_t *out, const et_gemm_blo
     return done;
 }
 
+/* As gemm_slab.h draws it. */
 static dnnl_format_tag_t tag_of_b(const et_gemm_block *block)
 {
     if (!block->engine->panels[block->shape.ab])
@@ -237,9 +259,11 @@ static dnnl_format_tag_t tag_of_b(const et_gemm_block *block)
     return block->shape.ab == ET_BF16 ? dnnl_BA16a64b2a : dnnl_BA16a64b;
 }
 
+/* Everything a primitive is made of; what was made before a failure is freed by the caller. */
 static dnnl_status_t describe_product(et_gemm_block *block)
 {
     const et_gemm_block_shape *shape = &block->shape;
+    /* All layouts are of two dimensions, a bias being one row. */
     dnnl_dims_t a_dims = { shape->m, shape->k }, b_dims = { shape->k, shape->n };
     dnnl_dims_t c_dims = { shape->m, shape->n }, bias_dims = { 1, shape->n };
     dnnl_data_type_t type = type_of(shape->ab);
@@ -263,6 +287,7 @@ static dnnl_status_t describe_product(et_gemm_block *block)
     return done;
 }
 
+/* The scratch's layout is known once the primitive is described. */
 static dnnl_status_t make_product(et_gemm_block *block)
 {
     layout_ref scratch =
@@ -290,6 +315,7 @@ static dnnl_status_t make_memories(et_gemm_block *block)
     return done;
 }
 
+/* 0 for what the block has not. */
 static size_t layout_size(const et_gemm_block *block, int which)
 {
     return block->has[which] ? dnnl_memory_desc_get_size(ref(&block->layouts[which])) : 0;
@@ -298,6 +324,7 @@ static size_t layout_size(const et_gemm_block *block, int which)
 /* Each thread runs blocks alone: oneDNN plans for as many threads as OpenMP would give it. */
 static int make(et_gemm_block *block, et_error *error)
 {
+    /* The caller's setting is put back whatever happens in between. */
     int threads = omp_get_max_threads();
     omp_set_num_threads(1);
     dnnl_status_t done = describe_product(block);
@@ -311,6 +338,7 @@ static int make(et_gemm_block *block, et_error *error)
     return grow_scratch(block->engine, layout_size(block, SCRATCH), error);
 }
 
+/* free takes a block in any state of making. */
 int et_gemm_block_new(et_gemm_block **out, et_gemm_engine *engine, const et_gemm_block_shape *shape,
                       et_error *error)
 {
@@ -331,6 +359,7 @@ int et_gemm_block_new(et_gemm_block **out, et_gemm_engine *engine, const et_gemm
     return ET_OK;
 }
 
+/* Primitives before what they were described by. */
 void et_gemm_block_free(et_gemm_block *block)
 {
     if (!block)
@@ -356,6 +385,7 @@ const et_gemm_block_shape *et_gemm_block_shape_of(const et_gemm_block *block)
     return &block->shape;
 }
 
+/* Such as "brg:avx512_core"; "" if the library does not say. */
 const char *et_gemm_block_implementation(const et_gemm_block *block)
 {
     const char *name = "";
@@ -368,7 +398,8 @@ bool et_gemm_engine_panels(const et_gemm_engine *engine, et_dtype ab)
     return engine->panels[ab];
 }
 
-/* Tries it on a product that is described, not made. */
+/* Tries it on a product that is described, not made. "brg": the kernels that read B in panels
+ * (brgemm). Any other would read it slowly or by way of a reorder. */
 static bool takes_panels(et_gemm_engine *engine, et_dtype ab)
 {
     et_gemm_block block = { .engine = engine,
@@ -390,6 +421,7 @@ typedef union handle {
     void *taken;
 } handle;
 
+/* The thread's memory object is given the pointer of this run. */
 static dnnl_exec_arg_t argument(const et_gemm_block *block, int thread, int which, int name,
                                 const void *data)
 {
@@ -400,11 +432,13 @@ static dnnl_exec_arg_t argument(const et_gemm_block *block, int thread, int whic
     return (dnnl_exec_arg_t){ name, memory };
 }
 
+/* No failure is expected of a primitive that was made, so one is a bug. */
 void et_gemm_block_run(const et_gemm_block *block, int thread, void *c, const void *a,
                        const void *b, const float *bias)
 {
     et_assert(thread >= 0 && thread < block->engine->threads);
     et_assert(block->has[BIAS] == (bias != NULL));
+    /* Source, weights, destination; bias and scratch where the block has them. */
     dnnl_exec_arg_t arguments[5];
     int count = 0;
     arguments[count++] = argument(block, thread, A, DNNL_ARG_SRC, a);
@@ -424,6 +458,8 @@ void et_gemm_block_run(const et_gemm_block *block, int thread, void *c, const vo
 
 /* The CPU. */
 
+/* All bits of an instruction set's constant, since oneDNN's constants include those they build
+ * on. */
 static bool isa_has(dnnl_cpu_isa_t wanted)
 {
     return ((unsigned)dnnl_get_effective_cpu_isa() & (unsigned)wanted) == (unsigned)wanted;
@@ -436,11 +472,13 @@ int64_t et_gemm_row_unit(void)
     return isa_has(dnnl_cpu_isa_avx512_core) ? 1 : 24;
 }
 
+/* Products of bfloat16 in hardware, not merely possible. */
 bool et_gemm_has_bf16(void)
 {
     return isa_has(dnnl_cpu_isa_avx512_core_bf16);
 }
 
+/* With AMX always; without it on CPUs that have the instructions and are no Intel. */
 bool et_gemm_fast_bf16(void)
 {
     if (isa_has(dnnl_cpu_isa_avx512_core_amx))
@@ -452,6 +490,7 @@ bool et_gemm_fast_bf16(void)
 #endif
 }
 
+/* For people: what the lines of a start say. */
 const char *et_gemm_isa(void)
 {
     if (isa_has(dnnl_cpu_isa_avx512_core_amx))

@@ -1,8 +1,11 @@
+/* A matrix product by its definition, with all that et_gemm_shape allows: types, transposed
+ * operands, strides, bias, activation, adding to what is there. */
 #include "kernel/gemm.h"
 
 #include "base/assert.h"
 #include "base/dtype.h"
 
+/* Element (row, column) of an operand as the product sees it, wherever it lies. */
 static float element(const void *matrix, et_dtype dtype, int64_t row, int64_t column,
                      int64_t stride, bool transposed)
 {
@@ -12,6 +15,7 @@ static float element(const void *matrix, et_dtype dtype, int64_t row, int64_t co
     return ((const float *)matrix)[index];
 }
 
+/* Rounded once, from the sum to C's type. */
 static void store(void *matrix, et_dtype dtype, int64_t index, float value)
 {
     if (dtype == ET_BF16)

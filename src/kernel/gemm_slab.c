@@ -1,3 +1,6 @@
+/* B for a block, as gemm_slab.h draws it: panels of 64 columns one after another, each filled by
+ * a kernel of staging.h from the part of B that it holds. Columns behind n in the last panel and
+ * rows behind k are zeros, which add nothing to a sum. */
 #include "kernel/gemm_slab.h"
 
 #include <etude/dtype.h>
@@ -6,17 +9,20 @@
 
 enum { PANEL = 64, UNIT = 16 }; /* columns of a panel; rows of k come in such units */
 
+/* To a multiple, which need not be a power of two. */
 static int64_t round_up(int64_t value, int64_t multiple)
 {
+    et_assert(value >= 0 && multiple > 0);
     return (value + multiple - 1) / multiple * multiple;
 }
 
-/* Rows of a panel. */
+/* Rows of a panel. bfloat16 rows come in pairs, so the unit is twice as many. */
 static int64_t panel_rows(const et_gemm_slab *slab)
 {
     return round_up(slab->k, slab->dtype == ET_BF16 ? 2 * UNIT : UNIT);
 }
 
+/* Rounded up to 64 bytes, so that slabs side by side stay aligned. */
 size_t et_gemm_slab_size(const et_gemm_slab *slab)
 {
     int64_t elements =
@@ -24,7 +30,8 @@ size_t et_gemm_slab_size(const et_gemm_slab *slab)
     return ((size_t)elements * et_dtype_size(slab->dtype) + 63) / 64 * 64;
 }
 
-/* Columns first .. first + PANEL of B, as it is stored. */
+/* Columns first .. first + PANEL of B, as it is stored. If B is stored transposed its columns
+ * are rows there. */
 static et_stored part_of(const et_stored *from, int64_t first, bool transposed)
 {
     et_stored part = *from;
@@ -36,6 +43,7 @@ static et_stored part_of(const et_stored *from, int64_t first, bool transposed)
     return part;
 }
 
+/* Four kernels, by type and by how B is stored. */
 static void fill_panel(const et_gemm_slab *slab, void *to, const et_staging *staging,
                        const et_stored *from, bool transposed)
 {
@@ -46,6 +54,7 @@ static void fill_panel(const et_gemm_slab *slab, void *to, const et_staging *sta
         (transposed ? staging->across : staging->rows)(to, rows, PANEL, slab->dtype, from);
 }
 
+/* Without panels the slab is B itself, dense. */
 void et_gemm_slab_fill(const et_gemm_slab *slab, void *to, const et_staging *staging,
                        const et_stored *from, bool transposed)
 {

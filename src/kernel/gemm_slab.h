@@ -13,6 +13,7 @@
 
 #include "kernel/staging.h"
 
+/* k rows of n columns of B: all of it, or what a block of a product reads. */
 typedef struct et_gemm_slab {
     bool panels;
     et_dtype dtype;

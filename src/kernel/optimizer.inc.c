@@ -1,6 +1,11 @@
 /* The optimizer's loops over flat slices, and conversions: element by element, in blocks of
- * FLAT_BLOCK that threads share out. */
+ * FLAT_BLOCK that threads share out.
+ *
+ * Update rules: formulas and sources stand in src/optim/adam.c and sgd.c. Every array is read
+ * and written once, vector by vector: weight, slots, gradient, and with `follow` the bfloat16
+ * copy and the moving average in the same pass. */
 
+/* Elements of a thread's unit of work. */
 #define FLAT_BLOCK 4096
 
 static void to_bf16_part(et_bf16 *to, const float *from, int64_t begin, int64_t end)
@@ -9,6 +14,7 @@ static void to_bf16_part(et_bf16 *to, const float *from, int64_t begin, int64_t 
         v_write_n(to, i, v_read_n(from, i, end - i, ET_F32), end - i, ET_BF16);
 }
 
+/* To nearest even; from_bf16 is exact. */
 static void to_bf16(et_bf16 *to, const float *from, int64_t count)
 {
     ET_SHARE(count >= ET_GRAIN, count, FLAT_BLOCK, to_bf16_part, to, from);
@@ -33,11 +39,13 @@ static void accumulate_part(float *y, const float *x, int64_t begin, int64_t end
     }
 }
 
+/* y += x */
 static void accumulate(float *y, const float *x, int64_t count)
 {
     ET_SHARE(count >= ET_GRAIN, count, FLAT_BLOCK, accumulate_part, y, x);
 }
 
+/* Parts that a sum is cut into: enough for the threads of large machines, few enough to add. */
 #define SQUARE_PARTS 64
 
 /* Elements begin .. end - 1, whole parts of that length; partial[k] is part k's sum. */
@@ -57,6 +65,7 @@ static void squares_part(double *partial, const float *x, int64_t length, int64_
 static double sum_of_squares(const float *x, int64_t count)
 {
     double partial[SQUARE_PARTS], total = 0;
+    /* Whole vectors, so that only the last part has a tail. */
     int64_t length = (count + SQUARE_PARTS - 1) / SQUARE_PARTS;
     length = (length + V_LANES - 1) / V_LANES * V_LANES;
     ET_SHARE(count >= ET_GRAIN, count, length, squares_part, partial, x, length);
@@ -65,7 +74,8 @@ static double sum_of_squares(const float *x, int64_t count)
     return total;
 }
 
-/* What follows every update: the bfloat16 copy and the moving average. */
+/* What follows every update: the bfloat16 copy and the moving average. average += (1 - decay) (w
+ * - average): the same as decay average + (1 - decay) w, with one rounding less. */
 ET_INLINE void follow(vf w, et_bf16 *shadow, float *average, float average_decay, int64_t i,
                       int64_t n)
 {
@@ -77,6 +87,7 @@ ET_INLINE void follow(vf w, et_bf16 *shadow, float *average, float average_decay
     }
 }
 
+/* g is scaled first (tokens, clipping); decay is of the weight as it was before the step. */
 static void adam_part(float *weight, float *m, float *v, const float *gradient, et_bf16 *shadow,
                       float *average, float rate_t, float beta_1, float beta_2, float epsilon,
                       float decay, float gradient_scale, float average_decay, int64_t begin,
@@ -99,6 +110,7 @@ static void adam_part(float *weight, float *m, float *v, const float *gradient, 
     }
 }
 
+/* rate_t has the bias correction in it (optim/adam.c). */
 static void adam(float *weight, float *m, float *v, const float *gradient, et_bf16 *shadow,
                  float *average, float rate_t, float beta_1, float beta_2, float epsilon,
                  float decay, float gradient_scale, float average_decay, int64_t count)
@@ -107,6 +119,7 @@ static void adam(float *weight, float *m, float *v, const float *gradient, et_bf
              average, rate_t, beta_1, beta_2, epsilon, decay, gradient_scale, average_decay);
 }
 
+/* accumulator NULL: no momentum. a = momentum a - rate g; nesterov looks ahead by momentum a. */
 static void sgd_part(float *weight, float *accumulator, const float *gradient, et_bf16 *shadow,
                      float *average, float rate, float momentum, bool nesterov, float decay,
                      float gradient_scale, float average_decay, int64_t begin, int64_t end)

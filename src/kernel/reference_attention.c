@@ -1,3 +1,19 @@
+/* Attention as its formula says, in double, element by element and with no thought of speed:
+ * what the fast kernels are held against. For a segment and a head, with scores s_ij = scale q_i
+ * . k_j over the keys j that query i sees:
+ *
+ *   P_ij = exp(s_ij - lse_i),  lse_i = log sum_j exp(s_ij)
+ *   out_i = sum_j P_ij kept_ij v_j
+ * with kept_ij 0 or the scale of dropout. Derivatives, with D_i = sum_j P_ij kept_ij dP_ij and
+ * dP_ij = dout_i . v_j (Vaswani et al. 2017 for the forward pass; the backward pass as in Dao et
+ * al. 2022, "FlashAttention", section 3.1):
+ *
+ *   ds_ij = P_ij (kept_ij dP_ij - D_i)
+ *   dq_i = scale sum_j ds_ij k_j,  dk_j = scale sum_i ds_ij q_i,  dv_j = sum_i P_ij kept_ij dout_i
+ *
+ * The backward pass computes P again from scores and the lse that the forward pass kept. Scores
+ * are computed several times over instead of being stored: the scratch is one row of weights,
+ * and for derivatives [keys, head_dim] twice. */
 #include "kernel/reference.h"
 
 #include <math.h>
@@ -23,7 +39,8 @@ static tile tile_of(const et_attention_shape *shape, int segment, int head)
     };
 }
 
-/* Keys that query i of a segment sees. */
+/* Keys that query i of a segment sees. Causal: query i sees keys 0 to i, of as many as there
+ * are. */
 static int visible(const et_attention_shape *shape, const tile *at, int i)
 {
     return shape->causal && i + 1 < at->keys ? i + 1 : at->keys;
@@ -32,6 +49,7 @@ static int visible(const et_attention_shape *shape, const tile *at, int i)
 static double dot(const void *x, int64_t x_at, const void *y, int64_t y_at, int count,
                   et_dtype dtype)
 {
+    et_assert(count > 0);
     double sum = 0;
     for (int d = 0; d < count; d++)
         sum += et_reference_load(x, x_at + d, dtype) * et_reference_load(y, y_at + d, dtype);
@@ -47,7 +65,9 @@ static double score(const et_attention_shape *shape, const tile *at, const void 
     return shape->scale * dot(q, q_at, k, k_at, shape->head_dim, shape->dtype);
 }
 
-/* What dropout multiplies weight (i, j) with: 0 or the scale. */
+/* What dropout multiplies weight (i, j) with: 0 or the scale. The element's number is (row *
+ * heads + head) << 16 | key: it depends on no other segment's length, so a sentence drops the
+ * same weights in any batch. */
 static double kept(const et_attention_shape *shape, const tile *at, int i, int j)
 {
     uint64_t row = (uint64_t)(at->query_begin + i) * (uint64_t)shape->heads;
@@ -58,7 +78,8 @@ static double kept(const et_attention_shape *shape, const tile *at, int i, int j
                                                                   : 0;
 }
 
-/* One row of weights: weight[j] = softmax(score)_j; returns log of the sum of exp. */
+/* One row of weights: weight[j] = softmax(score)_j; returns log of the sum of exp. The largest
+ * score is taken off before exp, so that nothing overflows. */
 static double weights_of(float *weight, const et_attention_shape *shape, const tile *at,
                          const void *q, const void *k, int i)
 {
@@ -74,6 +95,7 @@ static double weights_of(float *weight, const et_attention_shape *shape, const t
     return lse;
 }
 
+/* One query row of one head. */
 static void attend(void *out, float *lse, const void *q, const void *k, const void *v,
                    const et_attention_shape *shape, const tile *at, float *weight, int i)
 {
@@ -92,6 +114,7 @@ static void attend(void *out, float *lse, const void *q, const void *k, const vo
     }
 }
 
+/* lse NULL: nobody needs the derivatives. */
 void et_reference_attention(void *out, float *lse, const void *q, const void *k, const void *v,
                             const et_attention_shape *shape, float *scratch)
 {
@@ -106,8 +129,8 @@ void et_reference_attention(void *out, float *lse, const void *q, const void *k,
 
 /* The sums that one tile's gradient needs, [keys, head_dim] each. */
 typedef struct sums {
-    float *weight, *dscore; /* [keys] */
-    float *dk, *dv;
+    float *weight, *dscore; /* [keys], of the query in hand */
+    float *dk, *dv;         /* [keys, head_dim], sums over the queries so far */
 } sums;
 
 /* dscore_j = P_j (kept_j dP_j - D), D = sum_j P_j kept_j dP_j, dP_j = dout . v_j. */
@@ -152,6 +175,7 @@ static void spread(sums *to, void *dq, const et_attention_shape *shape, const ti
     }
 }
 
+/* Sums over queries in their order; keys that no query sees get zeros. */
 static void tile_grad(void *dq, void *dk, void *dv, const void *dout, const float *lse,
                       const void *q, const void *k, const void *v, const et_attention_shape *shape,
                       const tile *at, float *scratch)
@@ -160,6 +184,7 @@ static void tile_grad(void *dq, void *dk, void *dv, const void *dout, const floa
     et_assert((size_t)(2 * at->keys + 2 * size) <= shape->scratch_per_thread);
     sums to = { scratch, scratch + at->keys, scratch + 2 * at->keys,
                 scratch + 2 * at->keys + size };
+    /* dv follows dk in the scratch. */
     for (int64_t i = 0; i < 2 * size; i++)
         to.dk[i] = 0;
     for (int i = 0; i < at->queries; i++) {
@@ -176,6 +201,8 @@ static void tile_grad(void *dq, void *dk, void *dv, const void *dout, const floa
         }
 }
 
+/* out is not needed here: D is computed from P and dP. A kernel may take D_i = dout_i . out_i
+ * instead, which is the same. */
 void et_reference_attention_grad(void *dq, void *dk, void *dv, const void *dout, const void *out,
                                  const float *lse, const void *q, const void *k, const void *v,
                                  const et_attention_shape *shape, float *scratch)
@@ -188,12 +215,14 @@ void et_reference_attention_grad(void *dq, void *dk, void *dv, const void *dout,
         }
 }
 
+/* The cache row of a position: by the table of slots, or by where a run of rows begins. */
 static int64_t cache_row(const et_cached_attention_shape *shape, int64_t row, int position)
 {
     return shape->slot ? shape->slot[row * shape->slot_stride + position]
                        : shape->begin[row] + (int64_t)position;
 }
 
+/* scale q . k */
 static double cached_score(const et_cached_attention_shape *shape, const void *q, const void *keys,
                            int64_t row, int head, int position)
 {
@@ -203,7 +232,8 @@ static double cached_score(const et_cached_attention_shape *shape, const void *q
                               shape->head_dim, shape->dtype);
 }
 
-/* One row, one head; the running sum lives on the stack, so kernels need no scratch. */
+/* One row, one head; the running sum lives on the stack, so kernels need no scratch. A row of
+ * length 0 sees nothing and gets zeros. */
 static void attend_cache(void *out, const void *q, const void *keys, const void *values,
                          const et_cached_attention_shape *shape, int64_t row, int head)
 {
@@ -223,6 +253,7 @@ static void attend_cache(void *out, const void *q, const void *keys, const void 
                            shape->dtype);
 }
 
+/* Rows and heads are independent: the same bits for a row whatever stands beside it. */
 void et_reference_cached_attention(void *out, const void *q, const void *keys, const void *values,
                                    const et_cached_attention_shape *shape)
 {

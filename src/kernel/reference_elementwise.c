@@ -1,3 +1,8 @@
+/* Element-wise programs, one element at a time: registers are doubles, inputs first, then a
+ * register for each step. Formulas of the operations with a the operand, and for derivatives a =
+ * dy and b the input (tanh, sigmoid: the output), stand in apply below; gelu is the exact one, x
+ * Phi(x) with the normal distribution function (Hendrycks and Gimpel 2016, "Gaussian error
+ * linear units"), and its derivative Phi(x) + x phi(x). */
 #include "kernel/reference.h"
 
 #include <math.h>
@@ -7,16 +12,19 @@ static double phi(double x) /* the normal distribution function */
     return 0.5 * erfc(-x / sqrt(2.0));
 }
 
+/* exp(-x^2 / 2) / sqrt(2 pi) */
 static double phi_density(double x)
 {
     return exp(-0.5 * x * x) / sqrt(2.0 * acos(-1.0));
 }
 
+/* 1 / (1 + e^-x) */
 static double sigmoid(double x)
 {
     return 1.0 / (1.0 + exp(-x));
 }
 
+/* The same numbers as every table of kernels: by (seed, step, site, element). */
 static double dropout(double a, const et_ew_step *step, et_random random, int64_t element)
 {
     random.site = step->site;
@@ -64,6 +72,7 @@ static double apply(const et_ew_step *step, double a, double b, et_random random
     return NAN;
 }
 
+/* A row that is repeated is read at its column; ops of one operand get 0 as the second. */
 void et_reference_elementwise(const et_ew_program *program, void *const *out, const void *const *in,
                               int64_t rows, int64_t width, et_random random)
 {
@@ -75,6 +84,7 @@ void et_reference_elementwise(const et_ew_program *program, void *const *out, co
         }
         for (int i = 0; i < program->steps; i++) {
             const et_ew_step *step = &program->step[i];
+            /* ADD to MUL and the derivatives have two operands. */
             bool binary = step->op <= ET_EW_MUL ||
                           (step->op >= ET_EW_RELU_GRAD && step->op <= ET_EW_SWISH_GRAD);
             reg[step->to] = apply(step, reg[step->a], binary ? reg[step->b] : 0, random, e);

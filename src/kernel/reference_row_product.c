@@ -1,8 +1,17 @@
+/* Products of rows and the likeliest pieces by their definitions, in double: what
+ * row_product.inc.c and best_pieces.inc.c are held against.
+ *
+ *   y[r, j] = relu(sum_i x[r, i] w[i, j] + bias[j]) + residual[r, j]
+ *
+ * The weight is read from its packed form (row_product.h draws it), so the layout is checked as
+ * well. As bytes, x is taken as the fast kernels take it (units of a 127th of its largest,
+ * factor of least squares); the sum of products of whole numbers is exact in both. */
 #include "kernel/reference.h"
 
 #include <math.h>
 
-/* Where column j of a packed weight has its row i. */
+/* Where column j of a packed weight has its row i. Bytes lie in fours of one column, as the
+ * instruction takes them. */
 static int64_t place(const et_row_weight *w, int64_t i, int64_t j)
 {
     int64_t panel = j / w->panel, column = j % w->panel;
@@ -12,6 +21,7 @@ static int64_t place(const et_row_weight *w, int64_t i, int64_t j)
     return ((panel * quads + i / 4) * w->panel + column) * 4 + i % 4;
 }
 
+/* x . column j */
 static double float_sum(const float *x, const et_row_weight *w, int64_t j)
 {
     const float *panels = w->panels;
@@ -38,6 +48,7 @@ static double byte_sum(const float *x, const et_row_weight *w, int64_t j)
     return square > 0 ? sum * (cross / square) * w->scale[j] : 0;
 }
 
+/* relu before the residual is added. */
 void et_reference_row_product(float *y, const float *x, const et_row_product *shape)
 {
     const et_row_weight *w = shape->weight;

@@ -1,8 +1,21 @@
+/* Softmax over a vocabulary as its formulas say, in double. With logits z of a row, label y, V
+ * classes and smoothing e (Szegedy et al. 2016, "Rethinking the Inception architecture for
+ * computer vision"; off is spread over the other classes, as in Model Garden and fairseq):
+ *
+ *   lse = log sum_i exp(z_i),  log p_i = z_i - lse
+ *   on = 1 - e,  off = e / (V - 1);  t_y = on, t_i = off elsewhere
+ *   loss = -sum_i t_i log p_i - H(t),  H(t) = -sum_i t_i log t_i
+ *   nll = -log p_y
+ *   dloss / dz_i = p_i - t_i
+ *
+ * H(t) does not depend on the logits: without it the least loss would not be 0. Rows with a
+ * label below 0 are no part of the batch: losses and derivatives 0. */
 #include "kernel/reference.h"
 
 #include <math.h>
 
-/* log of the sum of exp over one row. */
+/* log of the sum of exp over one row. With the largest taken off first, so that exp neither
+ * overflows nor vanishes everywhere. */
 static double log_sum_exp(const void *x, int64_t begin, int64_t count, et_dtype dtype)
 {
     double largest = -INFINITY, sum = 0;
@@ -13,7 +26,8 @@ static double log_sum_exp(const void *x, int64_t begin, int64_t count, et_dtype 
     return largest + log(sum);
 }
 
-/* sum of -t log t over the smoothed target distribution. */
+/* sum of -t log t over the smoothed target distribution. One class with `on`, the others with
+ * `off`; 0 log 0 is 0. */
 static double target_entropy(double on, double off, int64_t vocabulary)
 {
     double entropy = on > 0 ? -on * log(on) : 0;
@@ -22,7 +36,8 @@ static double target_entropy(double on, double off, int64_t vocabulary)
     return entropy;
 }
 
-/* Whether y is the first of the row's largest. */
+/* Whether y is the first of the row's largest. A NaN at y is none; elsewhere it is passed over,
+ * since it is larger than nothing. */
 static bool is_argmax(const void *x, int64_t begin, int64_t count, int32_t y, et_dtype dtype)
 {
     double mine = et_reference_load(x, begin + y, dtype);
@@ -34,6 +49,8 @@ static bool is_argmax(const void *x, int64_t begin, int64_t count, int32_t y, et
     return true;
 }
 
+/* logits become derivatives in place where a gradient is asked for: element i is read before it
+ * is overwritten, and lse is known by then. */
 static void cross_entropy_row(void *logits, float *loss, float *nll, float *correct, int32_t label,
                               double smoothing, bool gradient, int64_t begin, int64_t vocabulary,
                               et_dtype dtype)
@@ -55,6 +72,7 @@ static void cross_entropy_row(void *logits, float *loss, float *nll, float *corr
     *loss = (float)sum;
 }
 
+/* One row after another. */
 void et_reference_softmax_cross_entropy(void *logits, float *loss, float *nll, float *correct,
                                         const int32_t *labels, float smoothing, bool gradient,
                                         int64_t rows, int64_t vocabulary, et_dtype dtype)
@@ -71,6 +89,7 @@ void et_reference_softmax_cross_entropy(void *logits, float *loss, float *nll, f
     }
 }
 
+/* z - lse, in place. */
 void et_reference_log_softmax(float *logits, int64_t rows, int64_t vocabulary)
 {
     for (int64_t t = 0; t < rows; t++) {
@@ -88,7 +107,8 @@ static bool comes_before(const float *x, int64_t i, int64_t j)
     return x[i] > x[j] || (x[i] == x[j] && i < j);
 }
 
-/* An element's place is the number of elements that come before it. */
+/* An element's place is the number of elements that come before it. width^2 comparisons: slow,
+ * and plainly right. */
 static void top_k_row(float *value, int32_t *index, const float *x, int k, int64_t width)
 {
     for (int64_t i = 0; i < width; i++) {
@@ -102,6 +122,7 @@ static void top_k_row(float *value, int32_t *index, const float *x, int k, int64
     }
 }
 
+/* Largest first; of equal ones the smaller index. */
 void et_reference_top_k(float *value, int32_t *index, const float *x, int k, int64_t rows,
                         int64_t width)
 {

@@ -1,3 +1,6 @@
+/* Staging by its definitions: every element is asked for by its place in the source, with 0
+ * beyond it, and stored by the formula of the layout (staging.h). Conversions go by way of
+ * double, which holds both types exactly. */
 #include <string.h>
 
 #include "base/assert.h"
@@ -10,6 +13,7 @@ static double stored(const et_stored *from, int64_t i, int64_t j)
     return inside ? et_reference_load(from->data, i * from->stride + j, from->dtype) : 0;
 }
 
+/* to[i, j] = from[i, j] */
 static void rows(void *to, int64_t to_rows, int64_t to_columns, et_dtype dtype,
                  const et_stored *from)
 {
@@ -18,6 +22,7 @@ static void rows(void *to, int64_t to_rows, int64_t to_columns, et_dtype dtype,
             et_reference_store(to, i * to_columns + j, stored(from, i, j), dtype);
 }
 
+/* to[j, i] = from[i, j] */
 static void across(void *to, int64_t to_rows, int64_t to_columns, et_dtype dtype,
                    const et_stored *from)
 {
@@ -26,6 +31,7 @@ static void across(void *to, int64_t to_rows, int64_t to_columns, et_dtype dtype
             et_reference_store(to, j * to_columns + i, stored(from, i, j), dtype);
 }
 
+/* to[i / 2, j, i % 2] = from[i, j] */
 static void row_pairs(et_bf16 *to, int64_t to_rows, int64_t to_columns, const et_stored *from)
 {
     for (int64_t i = 0; i < to_rows; i++)
@@ -34,6 +40,7 @@ static void row_pairs(et_bf16 *to, int64_t to_rows, int64_t to_columns, const et
                                ET_BF16);
 }
 
+/* to[j / 2, i, j % 2] = from[i, j] */
 static void pairs_across(et_bf16 *to, int64_t to_rows, int64_t to_columns, const et_stored *from)
 {
     for (int64_t j = 0; j < to_rows; j++)
@@ -42,6 +49,7 @@ static void pairs_across(et_bf16 *to, int64_t to_rows, int64_t to_columns, const
                                ET_BF16);
 }
 
+/* relu(sum of parts + bias); a NaN becomes 0, as max(0, NaN) does. */
 static double finished(const et_finish *how, const float *from, int64_t j)
 {
     double sum = how->bias ? how->bias[j] : 0;
@@ -50,6 +58,7 @@ static double finished(const et_finish *how, const float *from, int64_t j)
     return how->relu && !(sum > 0) ? 0 : sum;
 }
 
+/* c = finished, or c += finished. */
 static void finish(const et_finish *how, void *c, const float *from)
 {
     for (int64_t i = 0; i < how->rows; i++)
@@ -61,6 +70,7 @@ static void finish(const et_finish *how, void *c, const float *from)
         }
 }
 
+/* The reference's rows for staging. */
 const et_staging et_reference_staging = {
     .rows = rows,
     .across = across,

@@ -1,4 +1,10 @@
-/* Packing weights for products of rows: the part that is the same for every instruction set. */
+/* Packing weights for products of rows: the part that is the same for every instruction set.
+ * Layouts and the way numbers become bytes stand in row_product.h.
+ *
+ * As bytes, column w of a weight is taken as scale q: q = round(127 w / max|w|), scale = (w . q)
+ * / (q . q), which makes w - scale q orthogonal to q, so |w - scale q|^2 = |w|^2 - scale (w .
+ * q). Lengths of both parts are kept beside the bytes: with them best_pieces.inc.c bounds how
+ * far a logit by bytes is from the true one. */
 #include "kernel/row_product.h"
 
 #include <math.h>
@@ -7,6 +13,7 @@
 
 #include "base/assert.h"
 
+/* Bytes of a line of cache: every part of the memory begins at one. */
 #define LINE 64
 
 /* What a sum of k products in float32 may be off by, for |x| |w| = 1: k roundings of half a unit
@@ -16,11 +23,13 @@ static double rounding(int64_t k)
     return (double)(2 * k + 16) * 0x1p-24;
 }
 
+/* Up to whole lines. */
 static size_t lines(size_t bytes)
 {
     return (bytes + LINE - 1) / LINE * LINE;
 }
 
+/* How many parts of that size a whole has, the last one not full. */
 static int64_t parts(int64_t whole, int64_t part)
 {
     return (whole + part - 1) / part;
@@ -33,6 +42,7 @@ static size_t panels_size(int64_t columns, int64_t k, et_row_kind kind)
                               : (size_t)(columns * parts(k, 4) * 4);
 }
 
+/* Bytes have four arrays of a number for each column behind the panels. */
 size_t et_row_weight_size(int64_t panel, int64_t n, int64_t k, et_row_kind kind)
 {
     int64_t columns = parts(n, panel) * panel;
@@ -40,6 +50,7 @@ size_t et_row_weight_size(int64_t panel, int64_t n, int64_t k, et_row_kind kind)
     return kind == ET_ROW_F32 ? size : size + 4 * lines((size_t)columns * sizeof(float));
 }
 
+/* Only pointers: nothing is written. */
 et_row_weight et_row_weight_at(void *memory, int64_t panel, int64_t n, int64_t k, et_row_kind kind)
 {
     et_assert(panel >= 1 && n >= 1 && k >= 1);
@@ -63,6 +74,7 @@ typedef struct source {
     int64_t row, column;
 } source;
 
+/* One panel: k rows of `panel` columns side by side; zeros behind the last column. */
 static void pack_floats(const et_row_weight *w, int64_t panel, source s)
 {
     float *to = (float *)w->panels + panel * w->k * w->panel;
@@ -73,7 +85,8 @@ static void pack_floats(const et_row_weight *w, int64_t panel, source s)
         }
 }
 
-/* Column j; to is where its first four bytes lie. */
+/* Column j; to is where its first four bytes lie. A column of zeros has scale 0; one with a
+ * number that is not finite gets NaN, so that it is not lost. */
 static void pack_bytes(const et_row_weight *w, int64_t j, int8_t *to, source s)
 {
     const float *from = s.from + j * s.column;
@@ -99,6 +112,7 @@ static void pack_bytes(const et_row_weight *w, int64_t j, int8_t *to, source s)
     w->error[j] = (float)(sqrt(fmax(0, whole - scale * cross)) + rounding(w->k) * sqrt(whole));
 }
 
+/* The whole panel is zeroed first: columns behind n and rows behind k then say 0. */
 static void pack_panel(const et_row_weight *w, int64_t panel, source s)
 {
     if (w->kind == ET_ROW_F32) {
@@ -117,8 +131,10 @@ static void pack_panel(const et_row_weight *w, int64_t panel, source s)
     }
 }
 
+/* Panels are independent of each other: threads take them as they come. */
 void et_row_weight_pack(const et_row_weight *weight, const float *from, bool transposed)
 {
+    et_assert(weight->panels && from);
     source s = { from, transposed ? 1 : weight->n, transposed ? weight->k : 1 };
     int64_t panels = parts(weight->n, weight->panel);
 #pragma omp parallel for schedule(static) if (!omp_in_parallel() && weight->n * weight->k > 65536)
@@ -131,6 +147,7 @@ int64_t et_row_stride(int64_t k)
     return (int64_t)lines((size_t)k);
 }
 
+/* Bytes of each row of x, and its unit. */
 size_t et_row_scratch(int64_t rows, int64_t k, et_row_kind kind)
 {
     if (kind == ET_ROW_F32)

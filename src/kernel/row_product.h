@@ -24,6 +24,7 @@
 
 #include <etude/dtype.h>
 
+/* How a weight is kept: as it is, or in a quarter of the room. */
 typedef enum et_row_kind { ET_ROW_F32, ET_ROW_INT8 } et_row_kind;
 
 /* Longest row of bytes: 2^31 / (255 * 127), rounded down to what is easily said. */

@@ -19,12 +19,13 @@
 /* Elements of work below which a loop stays on one thread. */
 #define ET_GRAIN 16384
 
-/* Items begin .. end - 1. */
+/* Items begin .. end - 1. Empty where begin == end. */
 typedef struct et_share {
     int64_t begin, end;
 } et_share;
 
-/* What this thread of a team does of count items: whole units, but for the last one. */
+/* What this thread of a team does of count items: whole units, but for the last one. 10 items in
+ * units of 4 on 2 threads: units 3, so thread 0 gets 0 .. 4 and thread 1 gets 4 .. 10. */
 static inline et_share et_share_own(int64_t count, int64_t unit)
 {
     const int64_t units = (count + unit - 1) / unit;
@@ -33,7 +34,8 @@ static inline et_share et_share_own(int64_t count, int64_t unit)
     return (et_share){ begin, end < count ? end : count };
 }
 
-/* Whether a loop of that much work gets a team. */
+/* Whether a loop of that much work gets a team. Inside a parallel region the caller's thread is
+ * one of a team already. */
 static inline bool et_share_wanted(bool much)
 {
     return much && !omp_in_parallel() && omp_get_max_threads() > 1;

@@ -15,6 +15,7 @@ typedef __m256 vf;
 typedef __m256 vm;
 typedef int32_t vi __attribute__((vector_size(32)));
 
+/* Lane i is on if n > i; n is cut to 8 so that it fits an int. */
 ET_INLINE __m256i v_first_lanes(int64_t n)
 {
     __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
@@ -36,6 +37,7 @@ ET_INLINE vf v_load(const float *x)
     return _mm256_loadu_ps(x);
 }
 
+/* Masked loads touch no memory where the mask is off. */
 ET_INLINE vf v_load_n(const float *x, int64_t n)
 {
     return _mm256_maskload_ps(x, v_first_lanes(n));
@@ -51,12 +53,14 @@ ET_INLINE void v_store_n(float *y, vf value, int64_t n)
     _mm256_maskstore_ps(y, v_first_lanes(n), value);
 }
 
+/* A bfloat16 is the upper half of a float32. */
 ET_INLINE vf v_load_bf16(const et_bf16 *x)
 {
     __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)x));
     return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
 }
 
+/* There is no masked load of 16-bit numbers before AVX-512. */
 ET_INLINE vf v_load_bf16_n(const et_bf16 *x, int64_t n)
 {
     et_bf16 lane[8] = { 0 };
@@ -65,7 +69,9 @@ ET_INLINE vf v_load_bf16_n(const et_bf16 *x, int64_t n)
     return v_load_bf16(lane);
 }
 
-/* Nearest even: add 0x7fff plus the bit that stays lowest. */
+/* Nearest even: add 0x7fff plus the bit that stays lowest. A NaN keeps its upper bits and gets
+ * the quiet one, so that it does not become an infinity. packus works within halves of a
+ * register; the permutation brings the two halves together. */
 ET_INLINE __m128i v_narrow(vf value)
 {
     __m256i bits = _mm256_castps_si256(value);
@@ -84,6 +90,7 @@ ET_INLINE void v_store_bf16(et_bf16 *y, vf value)
     _mm_storeu_si128((__m128i *)y, v_narrow(value));
 }
 
+/* By way of the stack: there is no masked store of 16-bit numbers before AVX-512. */
 ET_INLINE void v_store_bf16_n(et_bf16 *y, vf value, int64_t n)
 {
     et_bf16 lane[8];
@@ -92,6 +99,7 @@ ET_INLINE void v_store_bf16_n(et_bf16 *y, vf value, int64_t n)
         y[i] = lane[i];
 }
 
+/* Bits only; what is beyond n reads as zero. */
 ET_INLINE vf v_load_units_n(const et_bf16 *x, int64_t n)
 {
     vf units = v_set(0.0f);
@@ -104,6 +112,7 @@ ET_INLINE void v_store_units_n(et_bf16 *y, vf units, int64_t n)
     memcpy(y, &units, (size_t)(n < 2 * V_LANES ? n : 2 * V_LANES) * sizeof *y);
 }
 
+/* Interleaved on the stack; operands of bfloat16 products are staged once for many uses. */
 ET_INLINE vf v_load_pairs_n(const et_bf16 *x, const et_bf16 *next, int64_t n)
 {
     et_bf16 pair[2 * V_LANES] = { 0 };
@@ -119,6 +128,7 @@ ET_INLINE vf v_fma(vf a, vf b, vf c)
     return _mm256_fmadd_ps(a, b, c);
 }
 
+/* The instruction takes the second operand where either is a NaN, which is what simd.h asks for. */
 ET_INLINE vf v_max(vf a, vf b)
 {
     return _mm256_max_ps(a, b);
@@ -134,6 +144,7 @@ ET_INLINE vf v_sqrt(vf a)
     return _mm256_sqrt_ps(a);
 }
 
+/* To nearest even, without the flag of an inexact result. */
 ET_INLINE vf v_round(vf a)
 {
     return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
@@ -151,6 +162,7 @@ ET_INLINE vf v_scale2(vf p, vf n)
     return p * first * second;
 }
 
+/* For positive, normal numbers: bits 23 to 30 are the exponent plus 127. */
 ET_INLINE vf v_split(vf x, vf *exponent)
 {
     __m256i bits = _mm256_castps_si256(x);
@@ -160,6 +172,7 @@ ET_INLINE vf v_split(vf x, vf *exponent)
     return _mm256_castsi256_ps(_mm256_or_si256(fraction, _mm256_set1_epi32(0x3f800000)));
 }
 
+/* Ordered and quiet: false for a NaN, and no exception. */
 ET_INLINE vm v_gt(vf a, vf b)
 {
     return _mm256_cmp_ps(a, b, _CMP_GT_OQ);
@@ -170,6 +183,7 @@ ET_INLINE vm v_not_le(vf a, vf b)
     return _mm256_cmp_ps(a, b, _CMP_NLE_UQ);
 }
 
+/* Each lane tests its own bit of the byte. */
 ET_INLINE vm v_bits(const uint8_t *bits, int64_t lane)
 {
     __m256i place = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
@@ -177,11 +191,13 @@ ET_INLINE vm v_bits(const uint8_t *bits, int64_t lane)
     return _mm256_castsi256_ps(_mm256_cmpeq_epi32(_mm256_and_si256(all, place), place));
 }
 
+/* By the top bit of each lane, which a mask has as all others. */
 ET_INLINE vf v_select(vm m, vf a, vf b)
 {
     return _mm256_blendv_ps(b, a, m);
 }
 
+/* The top bits of the lanes: bit i is lane i. */
 ET_INLINE unsigned v_lanes(vm m)
 {
     return (unsigned)_mm256_movemask_ps(m);
@@ -192,6 +208,7 @@ ET_INLINE bool v_any(vm m)
     return _mm256_movemask_ps(m) != 0;
 }
 
+/* Halves are added until one lane is left: 8 -> 4 -> 2 -> 1, the same order every time. */
 ET_INLINE float v_sum(vf a)
 {
     __m128 half = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
@@ -199,6 +216,7 @@ ET_INLINE float v_sum(vf a)
     return _mm_cvtss_f32(_mm_add_ss(half, _mm_movehdup_ps(half)));
 }
 
+/* Folded as v_sum is. */
 ET_INLINE float v_largest(vf a)
 {
     __m128 half = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
@@ -206,6 +224,8 @@ ET_INLINE float v_largest(vf a)
     return _mm_cvtss_f32(_mm_max_ss(half, _mm_movehdup_ps(half)));
 }
 
+/* Like a transposition that adds on the way: 8 vectors to 4, to 2, to 1, each with half as many
+ * terms of each sum left. */
 ET_INLINE vf v_sums(const vf r[V_LANES])
 {
     vf t[4];
@@ -218,6 +238,7 @@ ET_INLINE vf v_sums(const vf r[V_LANES])
     return _mm256_permute2f128_ps(low, high, 0x20) + _mm256_permute2f128_ps(low, high, 0x31);
 }
 
+/* Pairs of rows, pairs of pairs, then the two halves of the registers. */
 ET_INLINE void v_transpose(vf r[V_LANES])
 {
     vf s[8];
@@ -238,11 +259,13 @@ ET_INLINE void v_transpose(vf r[V_LANES])
     }
 }
 
+/* From any address. */
 ET_INLINE vi v_load_int(const void *x)
 {
     return (vi)_mm256_loadu_si256(x);
 }
 
+/* By way of float: a broadcast from memory costs no arithmetic port. */
 ET_INLINE vi v_quad(const uint8_t *x)
 {
     float four;
@@ -265,6 +288,7 @@ ET_INLINE vf v_float(vi a)
     return _mm256_cvtepi32_ps((__m256i)a);
 }
 
+/* To the nearest, then saturated: 32 to 16 to 8 bits. */
 ET_INLINE void v_store_bytes(uint8_t *y, vf value)
 {
     __m256i whole = _mm256_cvtps_epi32(value);
@@ -273,10 +297,12 @@ ET_INLINE void v_store_bytes(uint8_t *y, vf value)
     _mm_storel_epi64((__m128i *)y, _mm_packus_epi16(words, words));
 }
 
+/* The lower and the upper four lanes. */
 typedef struct vd {
     __m256d low, high;
 } vd;
 
+/* Widened first: squares of float32 are exact in double. */
 ET_INLINE void v_add_squares(vd *sum, vf x)
 {
     __m256d low = _mm256_cvtps_pd(_mm256_castps256_ps128(x));
@@ -285,6 +311,7 @@ ET_INLINE void v_add_squares(vd *sum, vf x)
     sum->high = _mm256_fmadd_pd(high, high, sum->high);
 }
 
+/* Lanes in their order. */
 ET_INLINE double v_total(vd sum)
 {
     double lane[4];
@@ -314,12 +341,15 @@ ET_INLINE void v_keep(uint8_t keep[V_BLOCKS], uint64_t base, const uint64_t offs
         c1 = p1;
         c3 = p0;
     }
+    /* The words of a block side by side: c0 and c1, c2 and c3 of each lane. */
     __m256i a = _mm256_blend_epi32(c0, _mm256_slli_epi64(c1, 32), 0xaa);
     __m256i b = _mm256_blend_epi32(c2, _mm256_slli_epi64(c3, 32), 0xaa);
     __m256i threshold = _mm256_set1_epi16((short)stream->threshold);
     __m256i low = _mm256_unpacklo_epi64(a, b), high = _mm256_unpackhi_epi64(a, b);
     low = _mm256_cmpeq_epi16(_mm256_max_epu16(low, threshold), low);
     high = _mm256_cmpeq_epi16(_mm256_max_epu16(high, threshold), high);
+    /* Sixteen-bit masks to bytes, halves of the register put back in order, a bit from each
+     * byte. */
     __m256i packed = _mm256_permute4x64_epi64(_mm256_packs_epi16(low, high), 0xd8);
     uint32_t bits = (uint32_t)_mm256_movemask_epi8(packed);
     memcpy(keep, &bits, sizeof bits);

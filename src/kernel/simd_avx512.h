@@ -16,6 +16,7 @@ typedef __mmask16 vm;
 /* Not __m512i, which gcc 12 moves about between the sums of v_dot. */
 typedef int32_t vi __attribute__((vector_size(64)));
 
+/* n may be more than there are lanes, and more than a shift allows. */
 ET_INLINE vm v_first(int64_t n)
 {
     return n >= 16 ? (vm)0xffffu : (vm)((1u << n) - 1u);
@@ -31,6 +32,7 @@ ET_INLINE vf v_load(const float *x)
     return _mm512_loadu_ps(x);
 }
 
+/* Masked loads touch no memory where the mask is off, so an array's end may be a page's. */
 ET_INLINE vf v_load_n(const float *x, int64_t n)
 {
     return _mm512_maskz_loadu_ps(v_first(n), x);
@@ -46,6 +48,7 @@ ET_INLINE void v_store_n(float *y, vf value, int64_t n)
     _mm512_mask_storeu_ps(y, v_first(n), value);
 }
 
+/* A bfloat16 is the upper half of a float32. */
 ET_INLINE vf v_widen(__m256i half)
 {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
@@ -85,11 +88,13 @@ ET_INLINE void v_store_bf16_n(et_bf16 *y, vf value, int64_t n)
     _mm256_mask_storeu_epi16(y, v_first(n), v_narrow(value));
 }
 
+/* The same for lanes of 16 bits. */
 ET_INLINE __mmask32 v_first_halves(int64_t n)
 {
     return n >= 32 ? 0xffffffffu : (1u << n) - 1u;
 }
 
+/* Two bfloat16 fill a lane; what is masked off reads as zero. */
 ET_INLINE vf v_load_units_n(const et_bf16 *x, int64_t n)
 {
     return _mm512_castsi512_ps(_mm512_maskz_loadu_epi16(v_first_halves(n), x));
@@ -100,6 +105,7 @@ ET_INLINE void v_store_units_n(et_bf16 *y, vf units, int64_t n)
     _mm512_mask_storeu_epi16(y, v_first_halves(n), _mm512_castps_si512(units));
 }
 
+/* x in the lower halves, next in the upper ones, as v_load_bf16_n puts it there anyway. */
 ET_INLINE vf v_load_pairs_n(const et_bf16 *x, const et_bf16 *next, int64_t n)
 {
     __m512i low = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(v_first(n), x));
@@ -111,6 +117,7 @@ ET_INLINE vf v_fma(vf a, vf b, vf c)
     return _mm512_fmadd_ps(a, b, c);
 }
 
+/* The instruction takes the second operand where either is a NaN, which is what simd.h asks for. */
 ET_INLINE vf v_max(vf a, vf b)
 {
     return _mm512_max_ps(a, b);
@@ -126,22 +133,26 @@ ET_INLINE vf v_sqrt(vf a)
     return _mm512_sqrt_ps(a);
 }
 
+/* To nearest even, without the flag of an inexact result. */
 ET_INLINE vf v_round(vf a)
 {
     return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
 
+/* The instruction handles 2^128 and denormal results by itself. */
 ET_INLINE vf v_scale2(vf p, vf n)
 {
     return _mm512_scalef_ps(p, n);
 }
 
+/* Two instructions for it: the exponent, and the fraction in [1, 2). */
 ET_INLINE vf v_split(vf x, vf *exponent)
 {
     *exponent = _mm512_getexp_ps(x);
     return _mm512_getmant_ps(x, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_src);
 }
 
+/* Ordered and quiet: false for a NaN, and no exception. */
 ET_INLINE vm v_gt(vf a, vf b)
 {
     return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ);
@@ -152,11 +163,13 @@ ET_INLINE vm v_not_le(vf a, vf b)
     return _mm512_cmp_ps_mask(a, b, _CMP_NLE_UQ);
 }
 
+/* Two bytes are a mask. */
 ET_INLINE vm v_bits(const uint8_t *bits, int64_t lane)
 {
     return (vm)(bits[lane / 8] | bits[lane / 8 + 1] << 8);
 }
 
+/* The instruction takes its second source where the mask is on. */
 ET_INLINE vf v_select(vm m, vf a, vf b)
 {
     return _mm512_mask_blend_ps(m, b, a);
@@ -172,6 +185,7 @@ ET_INLINE bool v_any(vm m)
     return m != 0;
 }
 
+/* Halves are added until one lane is left: 16 -> 8 -> 4 -> 2 -> 1, the same order every time. */
 ET_INLINE float v_sum(vf a)
 {
     __m256 half = _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
@@ -180,6 +194,7 @@ ET_INLINE float v_sum(vf a)
     return _mm_cvtss_f32(_mm_add_ss(quarter, _mm_movehdup_ps(quarter)));
 }
 
+/* Folded as v_sum is. */
 ET_INLINE float v_largest(vf a)
 {
     __m256 half = _mm256_max_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
@@ -233,10 +248,12 @@ ET_INLINE void v_transpose(vf r[V_LANES])
     }
 }
 
+/* The lower and the upper eight lanes. */
 typedef struct vd {
     __m512d low, high;
 } vd;
 
+/* Widened first: squares of float32 are exact in double. */
 ET_INLINE void v_add_squares(vd *sum, vf x)
 {
     __m512d low = _mm512_cvtps_pd(_mm512_castps512_ps256(x));
@@ -245,6 +262,7 @@ ET_INLINE void v_add_squares(vd *sum, vf x)
     sum->high = _mm512_fmadd_pd(high, high, sum->high);
 }
 
+/* Lanes in their order: the same bits every time. */
 ET_INLINE double v_total(vd sum)
 {
     double lane[8], total = 0;
@@ -254,6 +272,7 @@ ET_INLINE double v_total(vd sum)
     return total;
 }
 
+/* From any address. */
 ET_INLINE vi v_load_int(const void *x)
 {
     return (vi)_mm512_loadu_si512(x);
@@ -267,6 +286,8 @@ ET_INLINE vi v_quad(const uint8_t *x)
     return (vi)_mm512_castps_si512(_mm512_set1_ps(four));
 }
 
+/* One instruction with VNNI; without it by 16-bit numbers, even and odd bytes apart. Both are
+ * exact: a product is at most 255 * 127. */
 ET_INLINE vi v_dot(vi sum, vi a, vi b)
 {
 #ifdef __AVX512VNNI__
@@ -285,6 +306,7 @@ ET_INLINE vf v_float(vi a)
     return _mm512_cvtepi32_ps((__m512i)a);
 }
 
+/* To the nearest; the value is in range, so cutting off the upper bits loses nothing. */
 ET_INLINE void v_store_bytes(uint8_t *y, vf value)
 {
     _mm_storeu_si128((__m128i *)y, _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(value)));
@@ -314,9 +336,11 @@ ET_INLINE void v_keep(uint8_t keep[V_BLOCKS], uint64_t base, const uint64_t offs
         c1 = p1;
         c3 = p0;
     }
+    /* The words of a block side by side: c0 and c1, c2 and c3 of each lane. */
     __m512i a = _mm512_mask_blend_epi32(0xaaaa, c0, _mm512_slli_epi64(c1, 32));
     __m512i b = _mm512_mask_blend_epi32(0xaaaa, c2, _mm512_slli_epi64(c3, 32));
     __m512i threshold = _mm512_set1_epi16((short)stream->threshold);
+    /* Sixteen bits of a word are an element's number; one comparison decides about 32 elements. */
     uint32_t low = _mm512_cmpge_epu16_mask(_mm512_unpacklo_epi64(a, b), threshold);
     uint32_t high = _mm512_cmpge_epu16_mask(_mm512_unpackhi_epi64(a, b), threshold);
     uint64_t bits = low | (uint64_t)high << 32;

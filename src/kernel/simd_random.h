@@ -6,6 +6,8 @@
 #include "kernel/kernels.h"
 #include "kernel/simd.h"
 
+/* Round keys grow by constants from the seed (Philox4x32-10); they are made once for a call and
+ * not in every block. */
 static keep_stream keep_stream_of(et_random random, uint32_t site, float rate)
 {
     keep_stream stream = {
@@ -22,7 +24,8 @@ static keep_stream keep_stream_of(et_random random, uint32_t site, float rate)
     return stream;
 }
 
-/* keep[b] = the decisions of block first + b. */
+/* keep[b] = the decisions of block first + b. The last call may make more than is wanted, which
+ * goes to a buffer of its own. */
 static void keep_run(uint8_t *keep, const keep_stream *stream, uint64_t first, int blocks)
 {
     static const uint64_t offset[8] = { 0, 1, 2, 3, 4, 5, 6, 7 };
@@ -47,8 +50,9 @@ static int keep_stride(int columns)
     return blocks <= 8 ? stride : (blocks + 7) / 8 * 8;
 }
 
-/* keep[r * stride + b] = the decisions of block first + r * step + b, stride as above. Writes
- * up to V_BLOCKS - 1 bytes beyond the last row. */
+/* keep[r * stride + b] = the decisions of block first + r * step + b, stride as above. Writes up
+ * to V_BLOCKS - 1 bytes beyond the last row. offset[i] says where block i of a call lies
+ * relative to the first: within a row, or in the rows behind. */
 static void keep_grid(uint8_t *keep, int stride, const keep_stream *stream, uint64_t first,
                       uint64_t step, int rows)
 {

@@ -1,5 +1,11 @@
 /* Softmax over a vocabulary: cross-entropy with its derivative, log-probabilities, and the
- * largest k. Rows are independent; one row is one thread's. */
+ * largest k. Rows are independent; one row is one thread's.
+ *
+ *   loss = -sum_i t_i log p_i - H(t)     formulas and sources: reference_softmax.c
+ *
+ * Three passes over a row: the largest, the sum of exponentials (kept in place where the row is
+ * float32 and becomes derivatives), the derivatives. A row of a usual vocabulary is tens of
+ * kilobytes, so the later passes read it from cache. */
 
 /* The largest of a row; four running maxima hide the latency. A NaN may be lost here: the sum
  * of exponentials finds it again. */
@@ -22,7 +28,8 @@ ET_INLINE float row_largest(const void *x, int64_t at, int64_t count, et_dtype d
 }
 
 /* sum of e^(x - largest), and into *shifted the sum of x - largest. Where a row is float32 and
- * is to be overwritten, the exponentials are kept in it. */
+ * is to be overwritten, the exponentials are kept in it. Lanes beyond the end read as 0 and must
+ * not count: e^(0 - largest) would. */
 ET_INLINE float row_exp_sum(void *x, float *shifted, float largest, bool keep, int64_t at,
                             int64_t count, et_dtype dtype)
 {
@@ -44,12 +51,14 @@ ET_INLINE float row_exp_sum(void *x, float *shifted, float largest, bool keep, i
     return v_sum(sum);
 }
 
+/* One element as float32. */
 ET_INLINE float row_value(const void *x, int64_t i, et_dtype dtype)
 {
     return dtype == ET_BF16 ? et_bf16_to_float(((const et_bf16 *)x)[i]) : ((const float *)x)[i];
 }
 
-/* Whether element y holds the row's largest value first. */
+/* Whether element y holds the row's largest value first. Only a label that has the largest value
+ * is looked for before y, so most rows end at the first comparison. */
 ET_INLINE bool row_first_largest(const void *x, float largest, int64_t at, int32_t y,
                                  et_dtype dtype)
 {
@@ -67,6 +76,7 @@ typedef struct smoothed {
     double entropy;
 } smoothed;
 
+/* With one class there is nothing to smooth. */
 static smoothed smoothed_of(float smoothing, int64_t vocabulary)
 {
     double on = vocabulary > 1 ? 1.0 - smoothing : 1.0;
@@ -77,7 +87,8 @@ static smoothed smoothed_of(float smoothing, int64_t vocabulary)
     return (smoothed){ (float)on, (float)off, entropy };
 }
 
-/* p - t in place: p = e^(x - largest) / sum. */
+/* p - t in place: p = e^(x - largest) / sum. The label's element is computed by itself at the
+ * end, from what it was before. */
 ET_INLINE void row_gradient(void *x, const smoothed *target, float largest, float sum, bool kept,
                             int32_t label, int64_t at, int64_t count, et_dtype dtype)
 {
@@ -89,6 +100,7 @@ ET_INLINE void row_gradient(void *x, const smoothed *target, float largest, floa
             e = v_exp(e - v_set(largest));
         v_write_n(x, at + i, v_fma(e, inverse, v_set(0.0f) - off), count - i, dtype);
     }
+    /* mine was read before the loop overwrote it: the exponential where those were kept. */
     const float p = (kept ? mine : expf(mine - largest)) / sum;
     if (dtype == ET_BF16)
         ((et_bf16 *)x)[at + label] = et_bf16_from_float(p - target->on);
@@ -116,6 +128,7 @@ ET_INLINE void entropy_row(void *x, float *loss, float *nll, float *correct, con
         row_gradient(x, target, largest, sum, keep, label, at, count, dtype);
 }
 
+/* Rows begin .. end - 1. Without a label the row counts nowhere and its derivatives are zeros. */
 static void entropy_part(void *logits, float *loss, float *nll, float *correct,
                          const int32_t *labels, const smoothed *target, bool gradient,
                          int64_t vocabulary, et_dtype dtype, int64_t begin, int64_t end)
@@ -156,6 +169,8 @@ ET_INLINE void few_take(few_rows *few, const void *x, const int32_t *labels, int
     }
 }
 
+/* The formulas of entropy_row, lane by lane; the sums over classes are in their order, so a
+ * lane's result does not depend on the others. */
 static void few_losses(few_rows *few, const smoothed *target, int classes)
 {
     vf largest = v_set(-INFINITY), sum = v_set(0.0f), shift = v_set(0.0f);
@@ -191,6 +206,7 @@ ET_INLINE void few_put(const few_rows *few, void *x, const smoothed *target, int
     }
 }
 
+/* The largest is looked for once more for `correct`, before x becomes exponentials. */
 ET_INLINE void few_entropy(void *logits, float *loss, float *nll, float *correct,
                            const int32_t *labels, const smoothed *target, bool gradient,
                            int classes, int64_t begin, int64_t end, et_dtype dtype)
@@ -219,6 +235,8 @@ ET_INLINE void few_entropy(void *logits, float *loss, float *nll, float *correct
     }
 }
 
+/* Rows come in whole vectors to a thread (ET_SHARE's unit is V_LANES), so which rows share a
+ * vector does not depend on threads. */
 static void few_part(void *logits, float *loss, float *nll, float *correct, const int32_t *labels,
                      const smoothed *target, bool gradient, int64_t vocabulary, et_dtype dtype,
                      int64_t begin, int64_t end)
@@ -227,6 +245,7 @@ static void few_part(void *logits, float *loss, float *nll, float *correct, cons
                 (int)vocabulary, begin, end);
 }
 
+/* By the number of classes: lanes are classes where there are many, rows where there are few. */
 static void softmax_cross_entropy(void *logits, float *loss, float *nll, float *correct,
                                   const int32_t *labels, float smoothing, bool gradient,
                                   int64_t rows, int64_t vocabulary, et_dtype dtype)
@@ -241,6 +260,7 @@ static void softmax_cross_entropy(void *logits, float *loss, float *nll, float *
              labels, &target, gradient, vocabulary, dtype);
 }
 
+/* z - largest - log sum, in this order: the difference is small where the result is. */
 static void log_softmax_row(float *x, int64_t count)
 {
     float shifted;
@@ -257,18 +277,21 @@ static void log_softmax_part(float *logits, int64_t vocabulary, int64_t begin, i
         log_softmax_row(logits + t * vocabulary, vocabulary);
 }
 
+/* Rows to threads. */
 static void log_softmax(float *logits, int64_t rows, int64_t vocabulary)
 {
     ET_SHARE(rows * vocabulary >= ET_GRAIN, rows, 1, log_softmax_part, logits, vocabulary);
 }
 
-/* Whether value comes before one that stands earlier in the row: only if it is larger. */
+/* Whether value comes before one that stands earlier in the row: only if it is larger. A NaN is
+ * behind all numbers and before nothing. */
 static bool beats(float value, float earlier)
 {
     return value > earlier || (isnan(earlier) && !isnan(value));
 }
 
-/* Puts x[i] into the sorted list of `have` values, of which k stay. */
+/* Puts x[i] into the sorted list of `have` values, of which k stay. Insertion from behind: most
+ * come in near the end, and k is small. */
 static int top_insert(float *value, int32_t *index, int have, int k, float x, int32_t i)
 {
     int at = have < k ? have : k - 1;
@@ -281,7 +304,8 @@ static int top_insert(float *value, int32_t *index, int have, int k, float x, in
     return have < k ? have + 1 : k;
 }
 
-/* A vector is looked into only where one of its lanes beats the last of the list. */
+/* A vector is looked into only where one of its lanes beats the last of the list. After the
+ * first few vectors hardly any has a lane that is looked at. */
 static void top_row(float *value, int32_t *index, const float *x, int k, int64_t width)
 {
     int have = 0;
@@ -303,6 +327,7 @@ static void top_k_part(float *value, int32_t *index, const float *x, int k, int6
         top_row(value + t * k, index + t * k, x + t * width, k, width);
 }
 
+/* Rows to threads; k of each are written, largest first. */
 static void top_k(float *value, int32_t *index, const float *x, int k, int64_t rows, int64_t width)
 {
     et_assert(k >= 1 && k <= width);

@@ -1,6 +1,7 @@
 /* Staging for matrix products (staging.h). Everything across goes through V_LANES x V_LANES
  * squares of 32-bit units in registers; a pair of bfloat16 is one unit. */
 
+/* The address of element (row, column). */
 ET_INLINE const void *stored_at(const et_stored *from, int64_t row, int64_t column)
 {
     return (const char *)from->data +
@@ -20,6 +21,7 @@ ET_INLINE void stage_row(float *to, int64_t width, const void *from, int64_t n, 
         v_write_n(to, j, j < n ? v_read_n(from, j, n - j, dtype) : v_set(0.0f), width - j, ET_F32);
 }
 
+/* bfloat16 becomes float32 on the way, exactly. */
 ET_INLINE void rows_float(float *to, int64_t to_rows, int64_t to_columns, const et_stored *from,
                           et_dtype dtype)
 {
@@ -29,6 +31,7 @@ ET_INLINE void rows_float(float *to, int64_t to_rows, int64_t to_columns, const 
         stage_row(to + i * to_columns, to_columns, NULL, 0, dtype);
 }
 
+/* Two elements a lane: the type stays, so bits are moved and not converted. */
 static void rows_bf16(et_bf16 *to, int64_t to_rows, int64_t to_columns, const et_stored *from)
 {
     for (int64_t i = 0; i < to_rows; i++)
@@ -39,6 +42,7 @@ static void rows_bf16(et_bf16 *to, int64_t to_rows, int64_t to_columns, const et
         }
 }
 
+/* By type once, outside all loops. */
 static void stage_rows(void *to, int64_t to_rows, int64_t to_columns, et_dtype dtype,
                        const et_stored *from)
 {
@@ -53,6 +57,7 @@ static void stage_rows(void *to, int64_t to_rows, int64_t to_columns, et_dtype d
 ET_INLINE void take_square(vf square[V_LANES], const et_stored *from, int64_t i, int64_t j,
                            et_dtype dtype)
 {
+    /* What is beyond the source reads as zero, row by row. */
     const int64_t columns = from->columns - j;
     ET_UNROLL
     for (int r = 0; r < V_LANES; r++)
@@ -78,6 +83,8 @@ ET_INLINE void move_square(float *to, int64_t to_stride, const et_stored *from, 
         v_store(to + r * to_stride, square[r]);
 }
 
+/* By squares; whole ones go straight from register to target, those at an edge look where they
+ * end. */
 ET_INLINE void across_float(float *to, int64_t to_rows, int64_t to_columns, const et_stored *from,
                             et_dtype dtype)
 {
@@ -134,6 +141,8 @@ static void stage_across(void *to, int64_t to_rows, int64_t to_columns, et_dtype
         ET_BY_DTYPE(from->dtype, across_float, to, to_rows, to_columns, from);
 }
 
+/* Two rows become one of twice the width: element j of the first, element j of the second, and
+ * so on. The layout is that of dot products of pairs. */
 static void stage_row_pairs(et_bf16 *to, int64_t to_rows, int64_t to_columns, const et_stored *from)
 {
     et_assert(from->rows <= to_rows && from->columns <= to_columns && to_rows % 2 == 0);
@@ -143,6 +152,7 @@ static void stage_row_pairs(et_bf16 *to, int64_t to_rows, int64_t to_columns, co
                             2 * (to_columns - j));
 }
 
+/* A pair in the target is two neighbours of a row of the source: they are moved as one unit. */
 static void stage_pairs_across(et_bf16 *to, int64_t to_rows, int64_t to_columns,
                                const et_stored *from)
 {
@@ -166,6 +176,7 @@ static void stage_pairs_across(et_bf16 *to, int64_t to_rows, int64_t to_columns,
         }
 }
 
+/* Order of the sum: parts, bias, relu, what is there. It is part of the result's bits. */
 ET_INLINE void finish_row(const et_finish *how, void *c, const float *from, et_dtype dtype)
 {
     for (int64_t j = 0; j < how->columns; j += V_LANES) {
@@ -183,6 +194,7 @@ ET_INLINE void finish_row(const et_finish *how, void *c, const float *from, et_d
     }
 }
 
+/* A row of C at a time; from is the first part's. */
 static void stage_finish(const et_finish *how, void *c, const float *from)
 {
     et_assert(how->parts >= 1 && !(how->accumulate && how->c != ET_F32));
@@ -192,6 +204,7 @@ static void stage_finish(const et_finish *how, void *c, const float *from)
                     from + i * how->from_stride);
 }
 
+/* The table's rows for staging, as et_kernels has it. */
 static const et_staging staging = {
     .rows = stage_rows,
     .across = stage_across,
