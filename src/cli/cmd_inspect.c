@@ -5,7 +5,8 @@
  * The verdict is the exit code too: 3 if a checksum differs, after all tensors were shown.
  *
  *   etude inspect FILE   a line for each tensor (name, type, shape, verdict), the state, the
- * verdict etude inspect RUN    the run's checkpoints, then the same for the newest */
+ *                        verdict of the whole
+ *   etude inspect RUN    the run's checkpoints, then the same for the newest */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -1,7 +1,8 @@
 /* Bytes become lines through two buffers:
  *
- *   file --read_raw--> raw [64 KiB] --unpack (gzip) or pass (plain)--> buffer [1 MiB + 64 KiB]
- * --find_line--> a line
+ *   file --read_raw--> raw [64 KiB]
+ *        --unpack (gzip) or pass (plain)--> buffer [1 MiB + 64 KiB]
+ *        --find_line--> a line
  *
  * A line is given where it lies in buffer, so it is not copied and not terminated; the longest
  * line allowed, its end and a refill fit at once. What is not yet given, a part of one line, is

@@ -6,7 +6,7 @@
  *     "best": {"step": 1800, "value": 31.2},                  only where one is known
  *     "checkpoints": [
  *       {"step": 1000, "file": "ckpt-1000.safetensors", "bytes": 812, "checksum": "ab..",
- * "time": 1.7e9},
+ *        "time": 1.7e9},
  *       {"step": 2000, ..., "passing": true}
  *     ],
  *     "leaving": ["ckpt-500.safetensors"]

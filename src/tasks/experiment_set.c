@@ -2,8 +2,8 @@
  *
  *   setting    = "{" tree "}"  |  assignment { "," assignment }
  *   assignment = name "." name { "." name } "=" value
- *   value      = anything up to a comma that begins another assignment; commas within brackets or
- * quotes never do
+ *   value      = anything up to a comma that begins another assignment; commas within
+ *                brackets or quotes never do
  *
  *   trainer.train_steps=2000                                one
  *   trainer.train_steps=2000,runtime.seed=3                 two

@@ -1,9 +1,9 @@
 /* Opening the task's vocabulary and data, in three steps that task.c calls in order.
  *
- *   vocabulary   the run's own (MODEL_DIR/vocabulary.model), else a copy of the one that is given,
- * else one trained on the training text; from then on the run's own training     encoded pairs
- * (cache) -> iterator -> [watch] -> [prefetch] -> batches validation   encoded pairs (cache, all of
- * them), and the raw lines that scores compare with
+ *   vocabulary   the run's own (MODEL_DIR/vocabulary.model), else a copy of the one that is
+ *                given, else one trained on the training text; from then on the run's own
+ *   training     encoded pairs (cache) -> iterator -> [watch] -> [prefetch] -> batches
+ *   validation   encoded pairs (cache, all of them), and the raw lines that scores compare with
  *
  * A run has one vocabulary for life: ids mean nothing without it, and every weight of the
  * embedding is about an id. */

@@ -1,8 +1,8 @@
 /* The class of the task: what train/task.h asks for, in terms of batches of pairs.
  *
  *   build_loss   transformer over source and target -> vocabulary loss over the labels
- *   next         the next packed batch into task->batch, to whose arrays the plan's inputs are
- * bound attach       part "data": the position in the data, four numbers
+ *   next         the next packed batch into task->batch, to whose arrays the plan is bound
+ *   attach       part "data": the position in the data, four numbers
  *
  * The arrays of the batch stay where they are for the life of the task, so they are bound once
  * for a plan and only filled anew for each step.
