@@ -6,6 +6,12 @@
 #include "base/main.h"
 #include "base/scarce.h"
 
+/* Whether AddressSanitizer would stop a program that touches the byte. */
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#define POISONED(byte) (__asan_address_is_poisoned(byte) != 0)
+#endif
+
 static void test_arena__aligned_and_zeroed(void **state)
 {
     (void)state;
@@ -69,6 +75,23 @@ static void test_arena__out_of_memory(void **state)
     }
 }
 
+/* A byte behind an object, what was not given out yet, and all of it after the release. */
+#ifdef POISONED
+static void test_arena__red_zones(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = { 1, 15, 16, 17, 1000 };
+    et_arena arena = ET_ARENA_INIT;
+    for (size_t i = 0; i < COUNT(sizes); i++) {
+        char *first = et_arena_alloc(&arena, sizes[i]), *second = et_arena_alloc(&arena, 1);
+        assert_false(POISONED(first) || POISONED(first + sizes[i] - 1) || POISONED(second));
+        assert_true(POISONED(first + sizes[i]) && POISONED(second - 1) && POISONED(second + 1));
+        assert_true(POISONED(second + 100));
+    }
+    et_arena_release(&arena);
+}
+#endif
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -76,6 +99,9 @@ int main(void)
         cmocka_unit_test(test_arena__strings),
         cmocka_unit_test(test_arena__overflow),
         cmocka_unit_test(test_arena__out_of_memory),
+#ifdef POISONED
+        cmocka_unit_test(test_arena__red_zones),
+#endif
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
