@@ -5,7 +5,7 @@ J ?= $(shell nproc 2>/dev/null || echo 2)
 LIBRARIES = etude etude_shared
 PROGRAMS = $(if $(wildcard src/cli/CMakeLists.txt),etude_cli)
 TREE = src include tests bench examples
-SOURCES = $(shell find $(TREE) -name '*.[ch]' -o -name '*.cc')
+SOURCES = $(shell find $(TREE) -name '*.[ch]' -o -name '*.cc' -o -name '*.cpp')
 
 .PHONY: help setup setup-dev build demo test asan ubsan tsan valgrind guard-update kill-test lint \
         format metrics bench bench-growth bench-peers check install clean

@@ -1,0 +1,255 @@
+/* The translator as programs use it: what it opens, what it refuses, and that a line's
+ * translation does not depend on its company. The run is one that `etude train` made. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <etude/etude.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/bad_case.h"
+
+enum { LINES = 9 };
+
+/* The second has no word, the fifth comes twice. */
+static const char *const lines[LINES] = {
+    "red dog runs", "",    "blue cat", "tree house tree house red", "dog", "cat cat cat", " ",
+    "runs",         "dog",
+};
+
+static int set_up(void **state)
+{
+    if (bad_set_up(state))
+        return -1;
+    bad_train("run", 10);
+    return 0;
+}
+
+static et_translator *open_with(const et_translator_options *options)
+{
+    et_error error = ET_ERROR_INIT;
+    et_translator *t;
+    if (et_translator_open(&t, "run", options, &error))
+        fail_msg("%s", error.text);
+    return t;
+}
+
+static void translate(et_translator *t, size_t count, char **results)
+{
+    et_error error = ET_ERROR_INIT;
+    if (et_translator_translate(t, lines, count, results, &error))
+        fail_msg("%s", error.text);
+}
+
+static void test_translator__opens(void **state)
+{
+    (void)state;
+    et_translator_options options = ET_TRANSLATOR_OPTIONS_INIT;
+    et_translator *t = open_with(NULL);
+    assert_string_equal(et_translator_checkpoint(t), "run/checkpoints/ckpt-10.safetensors");
+    assert_int_equal(et_translator_step(t), 10);
+    et_translator_close(t);
+    options.checkpoint = "run/checkpoints/ckpt-5.safetensors";
+    t = open_with(&options);
+    assert_string_equal(et_translator_checkpoint(t), options.checkpoint);
+    assert_int_equal(et_translator_step(t), 5);
+    et_translator_close(t);
+    et_translator_close(NULL);
+}
+
+static void test_translator__refuses(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *model_dir;
+        et_translator_options options;
+        int status;
+        const char *words;
+    } cases[] = {
+        { "none", ET_TRANSLATOR_OPTIONS_INIT, ET_ENOTFOUND, "none: no such directory" },
+        { ".", ET_TRANSLATOR_OPTIONS_INIT, ET_ENOTFOUND, "params.yaml is missing" },
+        { "run", { NULL, 0, -1, 0, 0, NULL, false }, ET_ECONFIG, "sentences: 0 decoded together" },
+        { "run", { NULL, 65, -1, 0, 1, NULL, false }, ET_ECONFIG, "beam size 65: must be" },
+        { "run", { NULL, -1, -1, 0, 1, NULL, false }, ET_ECONFIG, "beam size -1: must be" },
+        { "run", { NULL, 0, -1, 0, 1, "float16", false }, ET_ECONFIG, "precision float16: choose" },
+        { "run", { "none.st", 0, -1, 0, 1, NULL, false }, ET_ENOTFOUND, "none.st" },
+        { "run", { "a.en", 0, -1, 0, 1, NULL, false }, ET_EFORMAT, "a.en" },
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        et_error error = ET_ERROR_INIT;
+        et_translator *t;
+        int status = et_translator_open(&t, cases[i].model_dir, &cases[i].options, &error);
+        if (status != cases[i].status || !strstr(error.text, cases[i].words))
+            fail_msg("case %zu: status %d: %s", i, status, error.text);
+        assert_null(t);
+    }
+}
+
+/* One at a time, all at once, and all again on the same translator. */
+static void test_translator__company_changes_nothing(void **state)
+{
+    (void)state;
+    static const int together[] = { 1, 3, 100 };
+    char *alone[LINES];
+    et_translator_options options = ET_TRANSLATOR_OPTIONS_INIT;
+    et_translator *t = open_with(&options);
+    for (size_t i = 0; i < LINES; i++) {
+        et_error error = ET_ERROR_INIT;
+        assert_int_equal(et_translator_translate(t, &lines[i], 1, &alone[i], &error), ET_OK);
+    }
+    et_translator_close(t);
+    assert_string_equal(alone[1], "");
+    assert_string_equal(alone[6], "");
+    assert_string_not_equal(alone[3], "");
+    assert_string_equal(alone[4], alone[8]);
+    for (size_t k = 0; k < COUNT(together); k++) {
+        options.sentences = together[k];
+        t = open_with(&options);
+        for (int again = 0; again < 2; again++) {
+            char *results[LINES];
+            translate(t, LINES, results);
+            for (size_t i = 0; i < LINES; i++)
+                assert_string_equal(results[i], alone[i]);
+            et_translator_free_results(results, LINES);
+        }
+        et_translator_close(t);
+    }
+    et_translator_free_results(alone, LINES);
+}
+
+static int pieces_of(const char *text)
+{
+    int words = *text != 0;
+    for (; *text; text++)
+        words += *text == ' ';
+    return words;
+}
+
+/* A translation has at most so many pieces, and a word is one piece at least. */
+static void test_translator__max_length(void **state)
+{
+    (void)state;
+    for (int64_t length = 1; length <= 3; length++) {
+        et_translator_options options = ET_TRANSLATOR_OPTIONS_INIT;
+        char *results[LINES];
+        options.max_length = length;
+        et_translator *t = open_with(&options);
+        translate(t, LINES, results);
+        for (size_t i = 0; i < LINES; i++)
+            assert_in_range(pieces_of(results[i]), 0, length);
+        et_translator_free_results(results, LINES);
+        et_translator_close(t);
+    }
+}
+
+static void test_translator__no_lines(void **state)
+{
+    (void)state;
+    et_error error = ET_ERROR_INIT;
+    et_translator *t = open_with(NULL);
+    assert_int_equal(et_translator_translate(t, NULL, 0, NULL, &error), ET_OK);
+    et_translator_close(t);
+}
+
+/* The line is named, and of those before it nothing is left; the translator still works. */
+static void test_translator__bad_line(void **state)
+{
+    (void)state;
+    static const char *const bad[] = { "red", "blue", "caf\xe9" };
+    char *results[LINES] = { NULL };
+    et_error error = ET_ERROR_INIT;
+    et_translator *t = open_with(NULL);
+    assert_int_equal(et_translator_translate(t, bad, 3, results, &error), ET_EDATA);
+    assert_memory_equal(error.text, "line 3, byte 4: not UTF-8; ", 27);
+    for (size_t i = 0; i < 3; i++)
+        assert_null(results[i]);
+    translate(t, LINES, results);
+    et_translator_free_results(results, LINES);
+    et_translator_close(t);
+}
+
+typedef struct asked {
+    size_t last, count;
+    int times, stop_at; /* 0: never */
+} asked;
+
+static bool on_progress(void *payload, size_t done, size_t count)
+{
+    asked *a = payload;
+    assert_true(done >= a->last && done <= count);
+    a->last = done;
+    a->count = count;
+    return ++a->times == a->stop_at;
+}
+
+static void test_translator__progress(void **state)
+{
+    (void)state;
+    asked a = { 0 };
+    char *results[LINES];
+    et_error error = ET_ERROR_INIT;
+    et_translator *t = open_with(NULL);
+    et_translator_set_progress(t, on_progress, &a);
+    translate(t, LINES, results);
+    et_translator_free_results(results, LINES);
+    assert_true(a.times > 0);
+    assert_int_equal(a.count, LINES);
+    a = (asked){ .stop_at = 1 };
+    for (size_t i = 0; i < LINES; i++)
+        results[i] = NULL;
+    assert_int_equal(et_translator_translate(t, lines, LINES, results, &error), ET_EINTERRUPTED);
+    for (size_t i = 0; i < LINES; i++)
+        assert_null(results[i]);
+    et_translator_set_progress(t, NULL, NULL);
+    translate(t, LINES, results);
+    et_translator_free_results(results, LINES);
+    et_translator_close(t);
+}
+
+static void take(void *payload, et_log_level level, const char *text)
+{
+    if (level == ET_LOG_WARNING)
+        snprintf(payload, 200, "%s", text);
+}
+
+/* A book in one line is cut, with a warning, and takes no more memory than what is left. */
+static void test_translator__long_line(void **state)
+{
+    (void)state;
+    enum { WORDS = 3000 };
+    static char book[4 * WORDS + 1], warning[200];
+    const char *const text[] = { "red", book };
+    char *results[2];
+    et_error error = ET_ERROR_INIT;
+    et_translator_options options = ET_TRANSLATOR_OPTIONS_INIT;
+    for (int i = 0; i < WORDS; i++)
+        strcpy(book + 4 * i, "cat ");
+    options.beam_size = 1;
+    options.max_length = 5;
+    et_translator *t = open_with(&options);
+    et_log_set(take, warning);
+    assert_int_equal(et_translator_translate(t, text, 2, results, &error), ET_OK);
+    et_log_set(NULL, NULL);
+    assert_non_null(strstr(warning, "line 2: "));
+    assert_non_null(strstr(warning, "only the first 1023 are translated"));
+    et_translator_free_results(results, 2);
+    et_translator_close(t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_translator__opens),
+        cmocka_unit_test(test_translator__refuses),
+        cmocka_unit_test(test_translator__company_changes_nothing),
+        cmocka_unit_test(test_translator__max_length),
+        cmocka_unit_test(test_translator__no_lines),
+        cmocka_unit_test(test_translator__bad_line),
+        cmocka_unit_test(test_translator__progress),
+        cmocka_unit_test(test_translator__long_line),
+    };
+    return cmocka_run_group_tests(tests, set_up, bad_tear_down);
+}
