@@ -22,10 +22,21 @@ static const char *const lines[LINES] = {
 
 static int set_up(void **state)
 {
+    static const char line[] =
+        "train --config tiny.yaml --model-dir run --set trainer.train_steps=400 "
+        "--set trainer.checkpoint_interval=200 --set task.train_data.global_batch_size=256 "
+        "--set '{task: {model: {dropout_rate: 0, encoder: {dropout_rate: 0}, "
+        "decoder: {dropout_rate: 0}}}}' "
+        "--set trainer.optimizer_config.learning_rate.inverse_sqrt.warmup_steps=60 "
+        "--set trainer.optimizer_config.learning_rate.inverse_sqrt.peak_learning_rate=0.02";
     if (bad_set_up(state))
         return -1;
-    bad_train("run", 10);
-    return 0;
+    bad_end end = bad_start(line, NULL, NULL);
+    if (end.code)
+        print_error("%s\n", end.err);
+    int code = end.code;
+    bad_release(&end);
+    return code;
 }
 
 static et_translator *open_with(const et_translator_options *options)
@@ -49,13 +60,13 @@ static void test_translator__opens(void **state)
     (void)state;
     et_translator_options options = ET_TRANSLATOR_OPTIONS_INIT;
     et_translator *t = open_with(NULL);
-    assert_string_equal(et_translator_checkpoint(t), "run/checkpoints/ckpt-10.safetensors");
-    assert_int_equal(et_translator_step(t), 10);
+    assert_string_equal(et_translator_checkpoint(t), "run/checkpoints/ckpt-400.safetensors");
+    assert_int_equal(et_translator_step(t), 400);
     et_translator_close(t);
-    options.checkpoint = "run/checkpoints/ckpt-5.safetensors";
+    options.checkpoint = "run/checkpoints/ckpt-200.safetensors";
     t = open_with(&options);
     assert_string_equal(et_translator_checkpoint(t), options.checkpoint);
-    assert_int_equal(et_translator_step(t), 5);
+    assert_int_equal(et_translator_step(t), 200);
     et_translator_close(t);
     et_translator_close(NULL);
 }
@@ -103,7 +114,8 @@ static void test_translator__company_changes_nothing(void **state)
     et_translator_close(t);
     assert_string_equal(alone[1], "");
     assert_string_equal(alone[6], "");
-    assert_string_not_equal(alone[3], "");
+    if (!strstr(alone[0], "rot")) /* it has learnt something */
+        fail_msg("%s: %s", lines[0], alone[0]);
     assert_string_equal(alone[4], alone[8]);
     for (size_t k = 0; k < COUNT(together); k++) {
         options.sentences = together[k];
@@ -185,23 +197,29 @@ static bool on_progress(void *payload, size_t done, size_t count)
     return ++a->times == a->stop_at;
 }
 
+/* Of so many lines that the caller's thread gets some, whatever the others do. */
 static void test_translator__progress(void **state)
 {
     (void)state;
+    enum { MANY = 600 };
+    static const char *many[MANY];
+    static char *results[MANY];
     asked a = { 0 };
-    char *results[LINES];
     et_error error = ET_ERROR_INIT;
     et_translator *t = open_with(NULL);
+    for (size_t i = 0; i < MANY; i++)
+        many[i] = lines[i % LINES];
     et_translator_set_progress(t, on_progress, &a);
-    translate(t, LINES, results);
-    et_translator_free_results(results, LINES);
+    assert_int_equal(et_translator_translate(t, many, MANY, results, &error), ET_OK);
     assert_true(a.times > 0);
-    assert_int_equal(a.count, LINES);
+    assert_int_equal(a.count, MANY);
+    for (size_t i = LINES; i < MANY; i++)
+        assert_string_equal(results[i], results[i % LINES]);
+    et_translator_free_results(results, MANY);
+    memset(results, 0, sizeof results);
     a = (asked){ .stop_at = 1 };
-    for (size_t i = 0; i < LINES; i++)
-        results[i] = NULL;
-    assert_int_equal(et_translator_translate(t, lines, LINES, results, &error), ET_EINTERRUPTED);
-    for (size_t i = 0; i < LINES; i++)
+    assert_int_equal(et_translator_translate(t, many, MANY, results, &error), ET_EINTERRUPTED);
+    for (size_t i = 0; i < MANY; i++)
         assert_null(results[i]);
     et_translator_set_progress(t, NULL, NULL);
     translate(t, LINES, results);
