@@ -195,7 +195,6 @@ int et_cmd_evaluate(int argc, char **argv, et_error *error)
         status = et_lines_check_pairs(&sources, args.source, &references, args.reference, error);
     if (!status)
         status = evaluate_lines(&args, &sources, &references, error);
-    /* Results were freed where they were made. */
     et_lines_release(&sources);
     et_lines_release(&references);
     return status;

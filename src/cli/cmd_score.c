@@ -55,7 +55,6 @@ int et_cmd_score(int argc, char **argv, et_error *error)
                              { "width", "N", "decimals of scores", ET_ARG_COUNT, &width, NULL },
                              { "REFERENCE", NULL, NULL, ET_ARG_REST, &paths, NULL },
                              ET_ARG_END };
-    /* Whether --help was given: printed here, and nothing is read. */
     bool help;
     int status = et_args_parse(table, "score", argc, argv, &help, error);
     if (status)

@@ -86,7 +86,6 @@ static int64_t ngram_count(const et_codes *codes, int order)
 static int count_pair(et_chrf *chrf, et_chrf_counts *counts, int64_t line, const char *hypothesis,
                       const char *reference, et_error *error)
 {
-    /* Two lines of characters; the tables of n-grams are made for this pair. */
     int status = characters(chrf, &chrf->hypothesis, hypothesis, "hypothesis", line, error);
     if (!status)
         status = characters(chrf, &chrf->reference, reference, "reference", line, error);

@@ -13,7 +13,6 @@
 /* One table for encoder and decoder. Defaults are the base model's of Vaswani et al. 2017, as
  * Model Garden has it (pre-norm). Rates of dropout end below 1, where nothing would be left. */
 static const et_field stack_fields[] = {
-    /* The shape of the stack. */
     ET_FIELD_INT(et_translation_stack, num_layers, 6, 1, 256, "layers of the stack"),
     ET_FIELD_INT(et_translation_stack, num_attention_heads, 8, 1, 1024,
                  "attention heads; must divide embedding_width"),
@@ -75,7 +74,6 @@ static const et_field data_fields[] = {
     ET_FIELD_STRINGS(et_translation_data, target_path,
                      "text files of the target language, line by line the translation"),
     ET_FIELD_STRINGS(et_translation_data, tsv_path, "instead of both: files of source TAB target"),
-    /* The shape of batches. */
     ET_FIELD_INT(et_translation_data, global_batch_size, 4096, 8, 1048576,
                  "tokens of a batch, on the source and on the target side"),
     /* What is left out of training: part of the cache's key (data/encoded.h). */

@@ -277,7 +277,6 @@ void et_tokenizer_release(et_tokenizer *tokenizer)
 /* White space of any kind and length is between words; none are empty. */
 bool et_word_next(const et_codes *line, size_t *at, size_t *first, size_t *end_of_word)
 {
-    /* From *at on: spaces, then the word. */
     size_t i = *at;
     while (i < line->count && et_unicode_is_space(line->items[i]))
         i++;

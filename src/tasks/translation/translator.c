@@ -269,8 +269,8 @@ static int encode(const et_translator *t, const char *line, size_t number,
         return et_fail_while(error, status, "line %zu", number);
     et_assert(line && number > 0);
     size_t count = pieces->count;
-    /* Attention's memory grows with the square of the length: a book in one line would take all
-     * there is. */
+    /* What a sentence takes of the decoder's memory grows with its length: a book in one line would
+     * take all there is. */
     if (count > SOURCE_MAX - 1) {
         et_log(ET_LOG_WARNING, "line %zu: %zu pieces, only the first %d are translated", number,
                count, SOURCE_MAX - 1);
@@ -331,7 +331,6 @@ static int decode_words(et_translator *t, et_decoder_sentence *sentences, size_t
     if (!some)
         return et_alloc_failed(error, count * sizeof *some, "sentences");
     et_assert(sentences || count == 0);
-    /* How many sentences have something to translate. */
     int64_t words = 0;
     for (size_t i = 0; i < count; i++)
         if (sentences[i].length > 1)
