@@ -80,13 +80,16 @@ class Training(Side):
             return json.loads(file.read().splitlines()[-1])
 
     def go_on(self, steps):
-        """Trains on; seconds of the whole command."""
+        """Trains on; seconds of the whole command. The first steps of a run make its vocabulary
+        and cache as well, which the peers are given: what that needs is not counted."""
+        prepared = self.done > 0
         self.done += steps
         said, seconds, megabytes = run(self.command + [
             "--set", f"trainer.train_steps={self.done}",
             "--set", f"trainer.summary_interval={steps}",
         ])
-        self.remember(megabytes)
+        if prepared:
+            self.remember(megabytes)
         found = re.search(r"([\d,]+) parameters", said)
         self.parameters = int(found[1].replace(",", "")) if found else 0
         return seconds
