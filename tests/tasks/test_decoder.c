@@ -26,6 +26,8 @@ typedef struct fixture {
     et_transformer model;
     et_dtype act;
     bool int8;
+    double alpha;
+    int64_t max_length; /* 0: source + 6 */
 } fixture;
 
 static et_transformer small_model(bool norm_first)
@@ -50,6 +52,8 @@ static void open_fixture(fixture *f, bool norm_first, et_dtype act, bool int8)
     f->model = small_model(norm_first);
     f->act = act;
     f->int8 = int8;
+    f->alpha = 0.6;
+    f->max_length = 0;
     assert_int_equal(et_params_new(&f->params, &error), ET_OK);
     assert_int_equal(et_graph_new(&graph, f->params, NULL, &error), ET_OK);
     et_transformer_train(et_graph_scope(graph), &f->model, 64, 64, 4);
@@ -97,8 +101,9 @@ static void decode(const fixture *f, int beam, int group, int first, int step, o
     static int32_t ids[SENTENCES][LONGEST + 1];
     et_decoder_sentence sentences[SENTENCES];
     int64_t count = 0;
-    et_decoder_options options = { .beam = { beam, 0.6, EOS },
+    et_decoder_options options = { .beam = { beam, f->alpha, EOS },
                                    .start = 0,
+                                   .max_length = f->max_length,
                                    .extra_length = 6,
                                    .sentences = group,
                                    .act = f->act,
@@ -166,6 +171,37 @@ static void test_decoder__company_changes_nothing(void **state)
     check_company(ET_F32, true, 4);
     check_company(ET_F32, true, 1);
     check_company(ET_BF16, false, 5);
+}
+
+/* Lengths that are given and other penalties: as long as asked for at most, a larger alpha makes
+ * targets longer on the whole, and company changes nothing here either. */
+static void test_decoder__lengths_and_alpha(void **state)
+{
+    (void)state;
+    static const struct {
+        double alpha;
+        int64_t max_length;
+    } cases[] = { { 0, 0 }, { 2, 0 }, { 0, 3 }, { 0.6, 1 }, { 2, 40 } };
+    int pieces[sizeof cases / sizeof cases[0]] = { 0 };
+    fixture f;
+    open_fixture(&f, true, ET_F32, false);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        static outcome all, other;
+        f.alpha = cases[i].alpha;
+        f.max_length = cases[i].max_length;
+        decode(&f, 4, 8, 0, 1, &all);
+        decode(&f, 4, 3, 0, 1, &other);
+        assert_same(&all, &other);
+        for (int s = 0; s < SENTENCES; s++) {
+            int32_t source[64];
+            int64_t most = f.max_length ? f.max_length : source_of(s, source) + 6;
+            assert_in_range(all.count[s], 0, most);
+            pieces[i] += all.count[s];
+        }
+    }
+    assert_true(pieces[1] > pieces[0]);
+    assert_true(pieces[3] > 0 && pieces[2] > pieces[3]);
+    close_fixture(&f);
 }
 
 /* log p of a whole target by the training graph: teacher forcing, one sentence. */
@@ -268,6 +304,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_decoder__company_changes_nothing),
+        cmocka_unit_test(test_decoder__lengths_and_alpha),
         cmocka_unit_test(test_decoder__cache_agrees_with_the_whole_model),
         cmocka_unit_test(test_decoder__bytes_are_near),
     };
