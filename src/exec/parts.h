@@ -91,7 +91,7 @@ struct et_plan {
     et_plan_pack_group *pack_groups;
     int pack_group_count;
     unsigned char *arena;
-    size_t gradient_bytes; /* of the store's gradient array, where values lie too; 0: none do */
+    size_t gradient_bytes;  /* of the store's gradient array, where values lie too; 0: none do */
     unsigned char *scratch; /* of the step that runs */
     et_plan_memory memory;
     uint64_t version; /* of the store when last refreshed */

@@ -214,7 +214,7 @@ static int restore(et_run *run, et_error *error)
     options.max_to_keep = trainer->max_to_keep;
     options.locked = run->options.locked;
     options.track = et_device_track(run->options.device);
-    int64_t step;
+    int64_t step = -1;
     int status =
         et_checkpoints_open(&run->checkpoints, run->options.model_dir, run->state, &options, error);
     run->step.checkpoints = run->checkpoints;

@@ -66,19 +66,21 @@ static void add_sums(step_sums *sums, const et_plan *plan)
 
 /* Runs the last batch again to name the first value that is not finite. With the same random
  * numbers, so it finds what the first run met. Only that batch is run again: if it was an
- * earlier one's gradient that is not finite, the norm is what is named. */
+ * earlier one's gradient that is not finite, the norm is what is named, and that it may have been
+ * another batch. */
 static int diverged(et_step *step, int index, et_error *error)
 {
     et_assert(index >= 0 && index < step->accumulator.batches);
     et_strbuf lines = ET_STRBUF_INIT;
     const char *name = et_plan_find_not_finite(step->plan, randomness(step, index));
     step->task->class->describe_batch(step->task, &lines);
+    const char *doubt = name || step->accumulator.batches == 1 ? "" : ", or one before it";
     int status = et_fail(error, ET_EDIVERGED,
-                         "step %lld: loss or gradient is not finite, first in %s; batch: %s. "
+                         "step %lld: loss or gradient is not finite, first in %s; batch: %s%s. "
                          "Lower the learning rate or clip gradients; with --accept-changes the "
                          "run goes on from its last checkpoint",
                          (long long)step->count + 1, name ? name : "the gradient's norm",
-                         et_strbuf_text(&lines));
+                         et_strbuf_text(&lines), doubt);
     et_strbuf_release(&lines);
     return status;
 }

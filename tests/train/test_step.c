@@ -268,11 +268,30 @@ static void test_step__not_finite(void **state)
     reader_close(&s);
 }
 
+/* What was added up is not finite though every loss is: which batch's it was is not known, and
+ * that is said. */
+static void test_step__sum_not_finite(void **state)
+{
+    (void)state;
+    static const int parts[] = { 4, 3 };
+    static steps s;
+    reader r;
+    et_error why = ET_ERROR_INIT;
+    reader_open(&s, &r, parts, 2);
+    r.poison = s.step.accumulator.sum;
+    assert_int_equal(et_step_run(&s.step, &why), ET_EDIVERGED);
+    if (!strstr(why.text, "first in the gradient's norm; batch: text:7, or one before it. "))
+        fail_msg("%s", why.text);
+    assert_int_equal(s.step.count, 0);
+    reader_close(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_step__batches_are_one),
         cmocka_unit_test(test_step__not_finite),
+        cmocka_unit_test(test_step__sum_not_finite),
         cmocka_unit_test(test_step__beside_saves),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
