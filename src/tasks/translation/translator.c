@@ -263,11 +263,11 @@ static int encode(const et_translator *t, const char *line, size_t number,
                   et_decoder_sentence *sentence, et_pieces *pieces, et_arena *arena,
                   et_error *error)
 {
+    et_assert(line && number > 0);
     /* line is valid UTF-8 by now, of any length. */
     int status = et_vocabulary_encode(t->vocabulary, line, strlen(line), pieces, error);
     if (status)
         return et_fail_while(error, status, "line %zu", number);
-    et_assert(line && number > 0);
     size_t count = pieces->count;
     /* What a sentence takes of the decoder's memory grows with its length: a book in one line would
      * take all there is. */
