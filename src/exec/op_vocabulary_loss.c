@@ -112,6 +112,12 @@ static et_gemm *product(const et_plan_step *step, const loss_sizes *size, int wh
     return step->gemm[part == size->parts - 1 ? PRODUCTS + which : which];
 }
 
+/* Where g^T h is float32 it takes h as it is; else h is packed once for all parts. */
+static bool packs_h(const loss_sizes *size)
+{
+    return size->work == ET_BF16;
+}
+
 static int get_products(et_plan *plan, et_plan_step *step, const loss_sizes *size, int64_t part,
                         et_error *error)
 {
@@ -126,7 +132,7 @@ static int get_products(et_plan *plan, et_plan_step *step, const loss_sizes *siz
     int status = ET_OK;
     for (int i = 0; !status && i < (size->gradient ? PRODUCTS : 1); i++) {
         shapes[i].a = a;
-        shapes[i].pack_b = true;
+        shapes[i].pack_b = i != DTABLE || packs_h(size);
         int slot = part == size->parts - 1 ? PRODUCTS + i : i;
         status = et_gemm_get(&step->gemm[slot], plan->device->gemms, &shapes[i], error);
     }
@@ -174,7 +180,9 @@ static loss_room room_of(const et_plan *plan, const et_plan_step *step, const lo
     if (!size->gradient)
         return room;
     room.kept = take(end, block * (size_t)size->vocabulary * et_dtype_size(size->act));
-    room.packed_h = take(end, et_gemm_packed_size(product(step, size, DTABLE, size->parts - 1)));
+    if (packs_h(size))
+        room.packed_h =
+            take(end, et_gemm_packed_size(product(step, size, DTABLE, size->parts - 1)));
     room.dh = take(end, (size_t)size->pieces * block * width * real);
     return room;
 }
@@ -239,6 +247,7 @@ static void run_gradients(const loss_block *block, int64_t piece, int thread)
     const loss_sizes *size = &block->size;
     et_assert(piece >= 0 && piece < size->pieces);
     void *g = tile_of(block, thread);
+    const void *h = packs_h(size) ? room_at(block, block->room.packed_h) : block->h;
     float *dh = (float *)room_at(block, block->room.dh) + piece * size->block * size->width;
     float *dtable = et_plan_data(block->plan, block->step->out[2]);
     int64_t end = (piece + 1) * size->piece < size->parts ? (piece + 1) * size->piece : size->parts;
@@ -250,8 +259,7 @@ static void run_gradients(const loss_block *block, int64_t piece, int thread)
                     packed_table(block, DH_FIRST, part), NULL);
         if (dtable)
             et_gemm_run(product(block->step, size, DTABLE, part),
-                        dtable + part * size->columns * size->width, g,
-                        room_at(block, block->room.packed_h), NULL);
+                        dtable + part * size->columns * size->width, g, h, NULL);
     }
 }
 
@@ -320,7 +328,7 @@ static void open_block(loss_block *block, int64_t at)
         kernels(block)->staging->rows(copy, size->block, size->width, size->work, &stored);
         block->h = copy;
     }
-    if (size->gradient)
+    if (size->gradient && packs_h(size))
         et_gemm_pack(product(block->step, size, DTABLE, size->parts - 1),
                      room_at(block, block->room.packed_h), block->h);
 }

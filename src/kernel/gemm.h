@@ -1,4 +1,5 @@
 /* Matrix products through oneDNN: C = A B, with A [m, k], B [k, n], row-major, float32 sums.
+ * float32 gradients of weights, A^T B, go by a kernel of our own instead (column_product.h).
  * The only place that knows oneDNN; gemm_onednn.c builds with its version 2 and 3.
  *
  * Equal bits for any number of threads, by construction: a product is cut into a fixed grid
@@ -108,7 +109,8 @@ typedef struct et_gemm_part {
 
 et_gemm_part et_gemm_tile_part(const et_gemm *gemm, int64_t tile);
 
-/* What oneDNN runs for the first tile, such as "brg:avx512_core_bf16". Valid as the gemm. */
+/* What oneDNN runs for the first tile, such as "brg:avx512_core_bf16"; "columns" is our own. Valid
+ * as the gemm. */
 const char *et_gemm_implementation(const et_gemm *gemm);
 
 /* How many primitives the cache made so far. */

@@ -127,6 +127,26 @@ static void clear_desk(const et_gemm *gemm, int thread)
     gemm->cache->desks[thread].held = -1;
 }
 
+/* A chunk of A^T B by columns, its operands read where they are. */
+static void run_columns(const et_gemm *gemm, const place *at, float *to, int64_t to_stride,
+                        const float *a, const float *b, int64_t k, int64_t depth, bool adds)
+{
+    const et_gemm_part *part = &at->part;
+    const et_gemm_shape *shape = &gemm->shape;
+    et_column_product product = { .m = part->rows,
+                                  .n = part->columns,
+                                  .k = depth,
+                                  .a = a + k * shape->lda + part->row,
+                                  .b = b + k * shape->ldb + part->column,
+                                  .c = to,
+                                  .lda = shape->lda,
+                                  .ldb = shape->ldb,
+                                  .ldc = to_stride,
+                                  .accumulate = adds,
+                                  .ahead = k + 2 * depth <= at->k_end };
+    gemm->cache->column_product(&product);
+}
+
 static const et_label tile_label = { .name = "tile" };
 
 /* The caller has told OpenMP that one thread is all, and cleared the desk before the first tile. */
@@ -148,6 +168,10 @@ static void run_tile(const et_gemm *gemm, int64_t tile, int thread, void *c, con
         int64_t depth = at.k_end - k < grid->chunk_k ? at.k_end - k : grid->chunk_k;
         int chunk = at.k_end == shape->k && k + depth == at.k_end ? LAST : FULL;
         bool adds = k > at.k_begin || direct_sum;
+        if (gemm->columns) {
+            run_columns(gemm, &at, to, staged ? at.part.columns : shape->ldc, a, b, k, depth, adds);
+            continue;
+        }
         et_gemm_block_run(gemm->blocks[at.row][at.column][chunk][adds], thread, to,
                           operand_a(gemm, &at, own, a, k, depth), operand_b(gemm, &at, own, b, k),
                           block_bias);
@@ -196,6 +220,8 @@ et_gemm_part et_gemm_tile_part(const et_gemm *gemm, int64_t tile)
 
 const char *et_gemm_implementation(const et_gemm *gemm)
 {
+    if (gemm->columns)
+        return "columns";
     const et_gemm_block *first = gemm->blocks[FULL][FULL][FULL][0];
     if (!first)
         first = gemm->blocks[FULL][FULL][FULL][1];

@@ -21,6 +21,7 @@
 
 #include "base/philox.h"
 #include "kernel/best_pieces.h"
+#include "kernel/column_product.h"
 #include "kernel/softmax_parts.h"
 #include "kernel/staging.h"
 
@@ -257,6 +258,9 @@ typedef struct et_kernels {
 
     /* Cross-entropy over a vocabulary in parts. */
     const et_softmax_parts *softmax_parts;
+
+    /* C = A^T B, or C +=, as in column_product.h. Single-threaded. */
+    void (*column_product)(const et_column_product *product);
 } et_kernels;
 
 /* The readable reference: one thread, no tricks. Tests compare every table with it. */

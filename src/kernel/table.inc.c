@@ -22,6 +22,7 @@
 #include "kernel/embedding.inc.c"
 #include "kernel/softmax.inc.c"
 #include "kernel/softmax_parts.inc.c"
+#include "kernel/column_product.inc.c"
 #include "kernel/attention.inc.c"
 #include "kernel/cached_attention.inc.c"
 #include "kernel/optimizer.inc.c"
@@ -59,4 +60,5 @@ const et_kernels ET_TABLE = {
     .draw_normal = draw_normal,
     .staging = &staging,
     .softmax_parts = &softmax_parts,
+    .column_product = column_product,
 };
