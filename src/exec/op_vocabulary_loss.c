@@ -283,13 +283,19 @@ static void finish_dh(const loss_block *block, int64_t first)
         (const float *)room_at(block, block->room.dh) + first * width);
 }
 
+/* Tiles were planned for the device's threads: no larger team than that. */
+static int team_of(const loss_block *block)
+{
+    const int most = block->plan->device->threads, threads = omp_get_max_threads();
+    return threads < most ? threads : most;
+}
+
 static void run_block(const loss_block *block)
 {
     const loss_sizes *size = &block->size;
     const et_softmax_rows *softmax = &block->softmax;
     int64_t pieces = size->gradient ? size->pieces : 0;
-    int threads = omp_get_max_threads(), most = block->plan->device->threads;
-#pragma omp parallel num_threads(threads < most ? threads : most)
+#pragma omp parallel num_threads(team_of(block))
     {
         int thread = omp_get_thread_num();
 #pragma omp for schedule(dynamic, 1)

@@ -95,7 +95,8 @@ static void join_row(const et_softmax_rows *rows, const smoothed *target, int64_
     }
     const double lse = log((double)from->sum[lane]);
     const double mine = (double)rows->label_logit[t] - from->largest[lane];
-    const bool leads = from->leader[lane] == (float)(rows->labels[t] / rows->columns);
+    const int64_t part = rows->labels[t] / rows->columns; /* the one that the label is in */
+    const bool leads = from->leader[lane] == (float)part;
     double loss = lse - (double)target->on * mine - target->entropy;
     if (target->off > 0)
         loss -= (double)target->off * ((double)from->shifted[lane] - mine);

@@ -150,6 +150,8 @@ static int act_validate(et_run *run, et_error *error)
         status = keep_best(run, values, error);
     if (!status && run->best.known)
         et_value_set_int(values, "best_step", run->best.step);
+    if (!status && run->best.known && run->best.step == run->step.count)
+        et_value_set_string(values, ET_SINK_NOTE, "best so far, saved");
     et_value *time = et_value_set_dict(values, ET_SINK_TIME);
     et_value_set_float(time, "seconds", et_clock_monotonic() - start);
     if (!status)
