@@ -107,6 +107,7 @@ static void draw_run_normal(float to[DRAW_RUN], const uint32_t word[DRAW_RUN])
 ET_INLINE void draw(float *to, int64_t first, int64_t count, float scale, et_random random,
                     draw_fn *run)
 {
+    et_assert(first >= 0 && count >= 0);
     uint32_t word[DRAW_RUN];
     float number[DRAW_RUN];
     for (int64_t done = 0; done < count;) {

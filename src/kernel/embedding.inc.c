@@ -36,6 +36,7 @@ static void embedding(void *y, const int32_t *ids, const int32_t *position, cons
                       const float *positions, float scale, int64_t rows, int64_t width,
                       et_dtype dtype)
 {
+    et_assert(rows >= 0 && width >= 1);
     ET_SHARE(rows * width >= ET_GRAIN, rows, 1, embedding_part, y, ids, position, table, positions,
              scale, width, dtype);
 }
@@ -79,6 +80,7 @@ static void embedding_grad_part(float *dtable, const int32_t *ids, const void *d
 static void embedding_grad(float *dtable, const int32_t *ids, const void *dy, float scale,
                            int64_t rows, int64_t width, int64_t vocabulary, et_dtype dtype)
 {
+    et_assert(rows >= 0 && width >= 1);
     const int64_t chunks = (width + EMBED_COLUMNS - 1) / EMBED_COLUMNS;
     ET_SHARE(rows * width >= ET_GRAIN, chunks * EMBED_CLASSES, 1, embedding_grad_part, dtable, ids,
              dy, scale, rows, width, vocabulary, dtype);

@@ -42,6 +42,7 @@ static void accumulate_part(float *y, const float *x, int64_t begin, int64_t end
 /* y += x */
 static void accumulate(float *y, const float *x, int64_t count)
 {
+    et_assert(count >= 0);
     ET_SHARE(count >= ET_GRAIN, count, FLAT_BLOCK, accumulate_part, y, x);
 }
 
@@ -64,6 +65,7 @@ static void squares_part(double *partial, const float *x, int64_t length, int64_
 /* The cut depends on count alone: SQUARE_PARTS equal parts at most, added in order. */
 static double sum_of_squares(const float *x, int64_t count)
 {
+    et_assert(count >= 0);
     double partial[SQUARE_PARTS], total = 0;
     /* Whole vectors, so that only the last part has a tail. */
     int64_t length = (count + SQUARE_PARTS - 1) / SQUARE_PARTS;
@@ -115,6 +117,7 @@ static void adam(float *weight, float *m, float *v, const float *gradient, et_bf
                  float *average, float rate_t, float beta_1, float beta_2, float epsilon,
                  float decay, float gradient_scale, float average_decay, int64_t count)
 {
+    et_assert(count >= 0 && beta_1 < 1 && beta_2 < 1);
     ET_SHARE(count >= ET_GRAIN, count, FLAT_BLOCK, adam_part, weight, m, v, gradient, shadow,
              average, rate_t, beta_1, beta_2, epsilon, decay, gradient_scale, average_decay);
 }
@@ -143,6 +146,7 @@ static void sgd(float *weight, float *accumulator, const float *gradient, et_bf1
                 float *average, float rate, float momentum, bool nesterov, float decay,
                 float gradient_scale, float average_decay, int64_t count)
 {
+    et_assert(count >= 0);
     ET_SHARE(count >= ET_GRAIN, count, FLAT_BLOCK, sgd_part, weight, accumulator, gradient, shadow,
              average, rate, momentum, nesterov, decay, gradient_scale, average_decay);
 }

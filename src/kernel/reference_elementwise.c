@@ -3,6 +3,7 @@
  * dy and b the input (tanh, sigmoid: the output), stand in apply below; gelu is the exact one, x
  * Phi(x) with the normal distribution function (Hendrycks and Gimpel 2016, "Gaussian error
  * linear units"), and its derivative Phi(x) + x phi(x). */
+#include "base/assert.h"
 #include "kernel/reference.h"
 
 #include <math.h>
@@ -76,6 +77,7 @@ static double apply(const et_ew_step *step, double a, double b, et_random random
 void et_reference_elementwise(const et_ew_program *program, void *const *out, const void *const *in,
                               int64_t rows, int64_t width, et_random random)
 {
+    et_assert(program->inputs <= ET_EW_INPUTS_MAX && program->steps <= ET_EW_STEPS_MAX);
     for (int64_t e = 0; e < rows * width; e++) {
         double reg[ET_EW_INPUTS_MAX + ET_EW_STEPS_MAX];
         for (int i = 0; i < program->inputs; i++) {

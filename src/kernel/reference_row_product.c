@@ -6,6 +6,7 @@
  * The weight is read from its packed form (row_product.h draws it), so the layout is checked as
  * well. As bytes, x is taken as the fast kernels take it (units of a 127th of its largest,
  * factor of least squares); the sum of products of whole numbers is exact in both. */
+#include "base/assert.h"
 #include "kernel/reference.h"
 
 #include <math.h>
@@ -14,6 +15,7 @@
  * instruction takes them. */
 static int64_t place(const et_row_weight *w, int64_t i, int64_t j)
 {
+    et_assert(i < w->k && j < w->n);
     int64_t panel = j / w->panel, column = j % w->panel;
     if (w->kind == ET_ROW_F32)
         return (panel * w->k + i) * w->panel + column;

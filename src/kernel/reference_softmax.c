@@ -10,6 +10,7 @@
  *
  * H(t) does not depend on the logits: without it the least loss would not be 0. Rows with a
  * label below 0 are no part of the batch: losses and derivatives 0. */
+#include "base/assert.h"
 #include "kernel/reference.h"
 
 #include <math.h>
@@ -55,6 +56,7 @@ static void cross_entropy_row(void *logits, float *loss, float *nll, float *corr
                               double smoothing, bool gradient, int64_t begin, int64_t vocabulary,
                               et_dtype dtype)
 {
+    et_assert(label >= 0 && label < vocabulary);
     double lse = log_sum_exp(logits, begin, vocabulary, dtype);
     double on = vocabulary > 1 ? 1.0 - smoothing : 1.0;
     double off = vocabulary > 1 ? smoothing / (double)(vocabulary - 1) : 0.0;
@@ -126,6 +128,7 @@ static void top_k_row(float *value, int32_t *index, const float *x, int k, int64
 void et_reference_top_k(float *value, int32_t *index, const float *x, int k, int64_t rows,
                         int64_t width)
 {
+    et_assert(k >= 1 && k <= width);
     for (int64_t t = 0; t < rows; t++)
         top_k_row(value + t * k, index + t * k, x + t * width, k, width);
 }

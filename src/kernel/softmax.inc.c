@@ -250,6 +250,7 @@ static void softmax_cross_entropy(void *logits, float *loss, float *nll, float *
                                   const int32_t *labels, float smoothing, bool gradient,
                                   int64_t rows, int64_t vocabulary, et_dtype dtype)
 {
+    et_assert(vocabulary >= 1 && smoothing >= 0 && smoothing < 1);
     const smoothed target = smoothed_of(smoothing, vocabulary);
     if (vocabulary <= FEW_CLASSES) {
         ET_SHARE(rows * vocabulary >= ET_GRAIN, rows, V_LANES, few_part, logits, loss, nll, correct,
@@ -280,6 +281,7 @@ static void log_softmax_part(float *logits, int64_t vocabulary, int64_t begin, i
 /* Rows to threads. */
 static void log_softmax(float *logits, int64_t rows, int64_t vocabulary)
 {
+    et_assert(vocabulary >= 1);
     ET_SHARE(rows * vocabulary >= ET_GRAIN, rows, 1, log_softmax_part, logits, vocabulary);
 }
 
