@@ -37,6 +37,21 @@ uint64_t et_random_below(et_random random, uint64_t element, uint64_t bound);
 /* order[0..count) becomes a permutation of 0..count-1 (Fisher-Yates). */
 void et_random_permutation(et_random random, uint32_t *order, uint32_t count);
 
+#define ET_RANDOM_ORDER_ROUNDS 8
+
+/* A permutation of 0..count-1, count at most 2^32 - 1, whose members are computed one by one: its
+ * cost and memory do not grow with count. */
+typedef struct et_random_order {
+    uint32_t count;
+    int low, high; /* bits of the two halves of a number */
+    uint32_t key[ET_RANDOM_ORDER_ROUNDS];
+} et_random_order;
+
+et_random_order et_random_order_of(et_random random, uint32_t count);
+
+/* Member i, i < count. */
+uint32_t et_random_order_at(const et_random_order *order, uint32_t i);
+
 /* A site from a name: 32-bit FNV-1a. */
 uint32_t et_random_site(const char *name);
 

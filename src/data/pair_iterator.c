@@ -13,12 +13,13 @@
  *
  * Invariants:
  *   (1) position names the next batch: epoch, pool, batch, each less than what there is;
- *   (2) order is that of loaded_epoch, sorted, starts and batch_order that of loaded_pool in it;
+ *   (2) order is that of loaded_epoch; pool, sorted, starts and batch_order are those of
+ *       loaded_pool in it;
  *   (3) what comes depends on the fingerprint and the position only, so a position is restored
  *       by making its epoch and pool again: no batch before it is replayed;
  *   (4) nothing is allocated after open.
  *
- * Memory: 4 bytes a pair for the order, 12 bytes a pair of a pool. */
+ * Memory: 16 bytes a pair of a pool, nothing for the others. */
 #include "data/pair_iterator.h"
 
 #include <string.h>
@@ -36,6 +37,8 @@
 /* Batches that a pool of automatic size is meant to hold: the short one that each pool ends
  * with is then half a batch in 256. */
 #define POOL_BATCHES 256
+/* Another one when a position comes to mean other pairs. */
+#define ORDER_VERSION 2
 /* Pairs: a smaller pool would sort too few of a kind together. */
 #define POOL_MIN 4096
 
@@ -46,7 +49,8 @@ typedef struct pair_iterator {
     et_pair_position position;        /* of the next batch */
     int64_t pools;                    /* in an epoch */
     int64_t pool_size;                /* pairs of the largest pool */
-    uint32_t *order;                  /* [pairs]: the epoch's permutation */
+    et_random_order order;            /* of all pairs, in this epoch */
+    uint32_t *pool;                   /* [pool_size]: the pool's pairs, as the order has them */
     uint32_t *sorted;                 /* [pool_size]: the pool's pairs, as batches take them */
     uint32_t *starts;      /* [pool_size + 1]: batch b takes sorted[starts[b]..starts[b+1]) */
     uint32_t *batch_order; /* [pool_size]: in which order batches are given */
@@ -73,20 +77,17 @@ static et_random random_for(const pair_iterator *self, const char *use)
 
 /* ---- an epoch and its pools ----
  *
- * order, sorted, starts and batch_order are made here, each from the one before it and from
+ * order, pool, sorted, starts and batch_order are made here, each from the one before it and from
  * random numbers of (seed, epoch, pool). */
 
-/* Done once an epoch: time and memory traffic are those of one pass over all pairs. */
+/* Members of the order are computed when their pool is made: an epoch begins at no cost, however
+ * many pairs there are. */
 static void load_epoch(pair_iterator *self)
 {
-    uint32_t pairs = (uint32_t)self->encoded->pairs;
     if (self->loaded_epoch == self->position.epoch)
         return;
-    if (self->options.shuffle)
-        et_random_permutation(random_for(self, "pairs/order"), self->order, pairs);
-    else
-        for (uint32_t i = 0; i < pairs; i++)
-            self->order[i] = i;
+    self->order =
+        et_random_order_of(random_for(self, "pairs/order"), (uint32_t)self->encoded->pairs);
     self->loaded_epoch = self->position.epoch;
     /* The pools of another epoch hold other pairs. */
     self->loaded_pool = -1;
@@ -108,10 +109,19 @@ static int64_t bucket_of(const pair_iterator *self, uint32_t pair)
     return length < LENGTHS ? length : LENGTHS - 1;
 }
 
+static void take_pool(pair_iterator *self, int64_t begin, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        uint32_t at = (uint32_t)(begin + i);
+        self->pool[i] = self->options.shuffle ? et_random_order_at(&self->order, at) : at;
+    }
+}
+
 /* Counting sort by the longer side: stable, so that equal lengths stay shuffled. places[l] is
  * first the number of pairs shorter than l, then where the next of length l goes. */
-static void sort_pool(pair_iterator *self, const uint32_t *pool, int64_t count)
+static void sort_pool(pair_iterator *self, int64_t count)
 {
+    const uint32_t *pool = self->pool;
     uint32_t places[LENGTHS + 1] = { 0 };
     for (int64_t i = 0; i < count; i++)
         places[bucket_of(self, pool[i]) + 1]++;
@@ -169,10 +179,11 @@ static void load_pool(pair_iterator *self)
     int64_t count = pool_begin(self, self->position.pool + 1) - begin;
     et_assert(self->position.pool < self->pools);
     et_assert(count > 0 && count <= self->pool_size);
+    take_pool(self, begin, count);
     if (self->options.bucket)
-        sort_pool(self, self->order + begin, count);
+        sort_pool(self, count);
     else
-        memcpy(self->sorted, self->order + begin, (size_t)count * sizeof *self->sorted);
+        memcpy(self->sorted, self->pool, (size_t)count * sizeof *self->sorted);
     cut_pool(self, count);
     order_batches(self);
     self->loaded_pool = self->position.pool;
@@ -300,7 +311,7 @@ static int iterator_restore(et_pair_source *source, const et_pair_position *posi
 static void iterator_close(et_pair_source *source)
 {
     pair_iterator *self = (pair_iterator *)source;
-    et_free(self->order);
+    et_free(self->pool);
     et_free(self->sorted);
     et_free(self->starts);
     et_free(self->batch_order);
@@ -375,12 +386,13 @@ static void choose_pools(pair_iterator *self)
     self->pool_size = (pairs + self->pools - 1) / self->pools;
 }
 
-/* Of all that a sequence of batches depends on. Also the number of pools, which the option 0
- * leaves to be computed. */
+/* Of all that a sequence of batches depends on, the formula of the order included. Also the number
+ * of pools, which the option 0 leaves to be computed. */
 static int64_t fingerprint(const pair_iterator *self)
 {
     const et_pair_shape *shape = &self->source.shape;
-    uint64_t facts[] = { self->encoded->key,
+    uint64_t facts[] = { ORDER_VERSION,
+                         self->encoded->key,
                          (uint64_t)shape->source_budget,
                          (uint64_t)shape->target_budget,
                          (uint64_t)shape->max_segments,
@@ -395,13 +407,13 @@ static int64_t fingerprint(const pair_iterator *self)
 /* A batch holds one pair at least, so a pool of n pairs has at most n batches. */
 static int allocate(pair_iterator *self, et_error *error)
 {
-    size_t pairs = (size_t)self->encoded->pairs, pool = (size_t)self->pool_size;
-    self->order = et_alloc(pairs, sizeof *self->order);
+    size_t pool = (size_t)self->pool_size;
+    self->pool = et_alloc(pool, sizeof *self->pool);
     self->sorted = et_alloc(pool, sizeof *self->sorted);
     self->starts = et_alloc(pool + 1, sizeof *self->starts);
     self->batch_order = et_alloc(pool, sizeof *self->batch_order);
-    if (!self->order || !self->sorted || !self->starts || !self->batch_order)
-        return et_alloc_failed(error, (pairs + 3 * pool) * sizeof(uint32_t), "the order of pairs");
+    if (!self->pool || !self->sorted || !self->starts || !self->batch_order)
+        return et_alloc_failed(error, 4 * pool * sizeof(uint32_t), "the order of pairs");
     return ET_OK;
 }
 

@@ -166,6 +166,50 @@ static void test_philox__permutation_is_fair(void **state)
             assert_true(i == j ? counts[i][j] == 0 : abs(counts[i][j] - DRAWS / 6) < 120);
 }
 
+/* Every number once, for powers of two and their neighbours too; other orders for other steps. */
+static void test_philox__order(void **state)
+{
+    (void)state;
+    static const uint32_t counts[] = { 1, 2, 3, 4, 5, 16, 17, 255, 256, 257, 1000 };
+    for (size_t k = 0; k < sizeof counts / sizeof *counts; k++) {
+        bool seen[1000] = { false };
+        uint32_t fixed = 0, shared = 0, count = counts[k];
+        et_random_order order = et_random_order_of((et_random){ 5, 0, 1 }, count);
+        et_random_order other = et_random_order_of((et_random){ 5, 1, 1 }, count);
+        for (uint32_t i = 0; i < count; i++) {
+            uint32_t at = et_random_order_at(&order, i);
+            assert_true(at < count && !seen[at]);
+            seen[at] = true;
+            fixed += at == i;
+            shared += at == et_random_order_at(&other, i);
+        }
+        assert_true(count < 255 || (fixed < 10 && shared < 10));
+    }
+    et_random_order most = et_random_order_of((et_random){ 5, 0, 1 }, UINT32_MAX);
+    assert_true(et_random_order_at(&most, 0) != et_random_order_at(&most, UINT32_MAX - 1));
+}
+
+/* All six orders of three come equally often, and of many each number at each place. */
+static void test_philox__order_is_fair(void **state)
+{
+    (void)state;
+    enum { DRAWS = 6000, MANY = 24 };
+    int counts[3][3] = { { 0 } }, places[MANY][MANY] = { { 0 } };
+    for (uint64_t step = 0; step < DRAWS; step++) {
+        et_random_order three = et_random_order_of((et_random){ 9, step, 4 }, 3);
+        et_random_order many = et_random_order_of((et_random){ 9, step, 5 }, MANY);
+        counts[et_random_order_at(&three, 0)][et_random_order_at(&three, 1)]++;
+        for (uint32_t i = 0; i < MANY; i++)
+            places[i][et_random_order_at(&many, i)]++;
+    }
+    for (int i = 0; i < 3; i++)
+        for (int j = 0; j < 3; j++)
+            assert_true(i == j ? counts[i][j] == 0 : abs(counts[i][j] - DRAWS / 6) < 120);
+    for (int i = 0; i < MANY; i++)
+        for (int j = 0; j < MANY; j++)
+            assert_true(abs(places[i][j] - DRAWS / MANY) < 80); /* five standard deviations */
+}
+
 /* Test vectors of FNV-1a, 32 bits: draft-eastlake-fnv, appendix C. */
 static void test_philox__site(void **state)
 {
@@ -186,6 +230,8 @@ int main(void)
         cmocka_unit_test(test_philox__below),
         cmocka_unit_test(test_philox__permutation),
         cmocka_unit_test(test_philox__permutation_is_fair),
+        cmocka_unit_test(test_philox__order),
+        cmocka_unit_test(test_philox__order_is_fair),
         cmocka_unit_test(test_philox__site),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -24,7 +24,8 @@ static int set_up(void **state)
 {
     static const char line[] =
         "train --config tiny.yaml --model-dir run --set trainer.train_steps=400 "
-        "--set trainer.checkpoint_interval=200 --set task.train_data.global_batch_size=256 "
+        "--set trainer.checkpoint_interval=200 --set task.train_data.global_batch_size=256 --set "
+        "runtime.seed=2 "
         "--set '{task: {model: {dropout_rate: 0, encoder: {dropout_rate: 0}, "
         "decoder: {dropout_rate: 0}}}}' "
         "--set trainer.optimizer_config.learning_rate.inverse_sqrt.warmup_steps=60 "
