@@ -199,18 +199,28 @@ static void find_gradient_writers(const et_plan *plan, int *written, int params)
     }
 }
 
-/* The gradients and the wall, in the order of the array. */
+/* Neighbours in the array are written at about the same time: they are one room until it has this
+ * share of the array, so that deep models do not have thousands. */
+#define GRADIENT_ROOMS 256
+
+/* The gradients and the wall, in the order of the array. A room is taken from the first step that
+ * writes a part of it: ET_ROOM_ALWAYS is before all. */
 static void take_gradients(const et_plan *plan, et_rooms *rooms, const int *written)
 {
     const et_params *params = plan->graph->params;
-    int count = et_params_count(params);
+    size_t whole = plan->gradient_bytes, begin = 0;
+    int count = et_params_count(params), from = INT_MAX;
     for (int p = 0; p < count; p++) {
-        size_t from = (size_t)et_params_offset(params, p) * sizeof(float);
-        size_t to = p + 1 < count ? (size_t)et_params_offset(params, p + 1) * sizeof(float)
-                                  : plan->gradient_bytes;
-        et_rooms_take(rooms, from, to - from, written[p]);
+        size_t end =
+            p + 1 < count ? (size_t)et_params_offset(params, p + 1) * sizeof(float) : whole;
+        from = written[p] < from ? written[p] : from;
+        if (end < whole && end - begin < whole / GRADIENT_ROOMS)
+            continue;
+        et_rooms_take(rooms, begin, end - begin, from);
+        begin = end;
+        from = INT_MAX;
     }
-    et_rooms_take(rooms, plan->gradient_bytes, 0, ET_ROOM_ALWAYS);
+    et_rooms_take(rooms, whole, 0, ET_ROOM_ALWAYS);
 }
 
 /* Values may lie in the array only where the plan writes it: others' gradients stay. */
