@@ -3,8 +3,8 @@
  *   C[i, j] = sum over l of A[l, i] B[l, j]
  *
  * V_PRODUCT_ROWS elements of a row of A times up to three vectors of a row of B are as many sums
- * as there are registers for; a load for each vector and a broadcast for each element feed them. The sum
- * of an element runs over l in order, whatever block it is in. */
+ * as there are registers for; a load for each vector and a broadcast for each element feed them.
+ * The sum of an element runs over l in order, whatever block it is in. */
 
 #define COLUMN_VECTORS 3
 
