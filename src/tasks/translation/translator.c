@@ -265,7 +265,6 @@ static int encode(const et_translator *t, const char *line, size_t number,
 {
     et_assert(line && number > 0);
     /* line is valid UTF-8 by now, of any length. */
-    et_assert(line && number > 0);
     int status = et_vocabulary_encode(t->vocabulary, line, strlen(line), pieces, error);
     if (status)
         return et_fail_while(error, status, "line %zu", number);
