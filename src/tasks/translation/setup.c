@@ -236,7 +236,12 @@ static int read_references(et_validation *validation, et_error *error)
         return status;
     for (size_t i = 0; i < count && !status; i++) {
         status = et_corpus_next(corpus, &pair, error);
-        if (status || !pair.target)
+        if (!status && !pair.target)
+            status = et_fail(error, ET_EDATA,
+                             "the validation text has become shorter while it was read: %zu pairs "
+                             "of %zu are left; start again",
+                             i, count);
+        if (status)
             break;
         validation->references[i] = et_strndup(pair.target, pair.target_length);
         if (!validation->references[i])
