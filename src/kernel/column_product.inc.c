@@ -52,7 +52,7 @@ ET_INLINE void column_block(const et_column_product *p, int64_t i, int64_t j, in
 }
 
 /* All rows of C, columns j .. j + columns. Lines of what comes next are brought by the blocks at
- * C's upper and left edge, which between them touch each once. */
+ * C's upper and left edge, which between them touch each. */
 ET_INLINE void column_panel(const et_column_product *p, int64_t j, int64_t columns,
                             const int vectors, const bool whole)
 {

@@ -24,12 +24,11 @@ static int set_up(void **state)
 {
     static const char line[] =
         "train --config tiny.yaml --model-dir run --set trainer.train_steps=400 "
-        "--set trainer.checkpoint_interval=200 --set task.train_data.global_batch_size=256 --set "
-        "runtime.seed=2 "
-        "--set '{task: {model: {dropout_rate: 0, encoder: {dropout_rate: 0}, "
-        "decoder: {dropout_rate: 0}}}}' "
-        "--set trainer.optimizer_config.learning_rate.inverse_sqrt.warmup_steps=60 "
-        "--set trainer.optimizer_config.learning_rate.inverse_sqrt.peak_learning_rate=0.02";
+        "--set trainer.checkpoint_interval=200 --set task.train_data.global_batch_size=512 "
+        "--set '{task: {model: {embedding_width: 64, dropout_rate: 0, label_smoothing: 0, "
+        "encoder: {dropout_rate: 0, intermediate_size: 128}, "
+        "decoder: {dropout_rate: 0, intermediate_size: 128}}}}' "
+        "--set trainer.optimizer_config.learning_rate.inverse_sqrt.warmup_steps=40";
     if (bad_set_up(state))
         return -1;
     bad_end end = bad_start(line, NULL, NULL);
@@ -100,6 +99,19 @@ static void test_translator__refuses(void **state)
     }
 }
 
+/* How many different translations there are, the empty one among them. */
+static int count_distinct(char **results)
+{
+    int distinct = 0;
+    for (size_t i = 0; i < LINES; i++) {
+        bool known = false;
+        for (size_t k = 0; k < i; k++)
+            known |= !strcmp(results[i], results[k]);
+        distinct += !known;
+    }
+    return distinct;
+}
+
 /* One at a time, all at once, and all again on the same translator. */
 static void test_translator__company_changes_nothing(void **state)
 {
@@ -115,8 +127,7 @@ static void test_translator__company_changes_nothing(void **state)
     et_translator_close(t);
     assert_string_equal(alone[1], "");
     assert_string_equal(alone[6], "");
-    if (!strstr(alone[0], "rot")) /* it has learnt something */
-        fail_msg("%s: %s", lines[0], alone[0]);
+    assert_true(count_distinct(alone) >= 4); /* or company could not show */
     assert_string_equal(alone[4], alone[8]);
     for (size_t k = 0; k < COUNT(together); k++) {
         options.sentences = together[k];
