@@ -1,3 +1,19 @@
+/* Beam search over one sentence. What lives on is kept in two halves of ids that take turns: a
+ * step reads the hypotheses of one half and writes their successors to the other, since several
+ * may come from one parent and a parent may have none. The third part of ids is the pool of
+ * finished ones.
+ *
+ *     ids:  alive, side 0 [size][capacity] | alive, side 1 | finished [size][capacity]
+ *
+ * What always holds:
+ *   1. alive[0] and finished[0] are the best of theirs, and finished[] is sorted.
+ *   2. All hypotheses alive have the same number of pieces; finished ones end with EOS.
+ *   3. log p of a hypothesis is a sum of float32 numbers in the order of its pieces, and ties go
+ *      by place in the list: nothing depends on what else is searched.
+ *
+ * Lists are short (at most 2 size), so they are sorted by insertion. Formula of the scores: Wu
+ * et al. 2016, "Google's neural machine translation system", equation 14, without its coverage
+ * penalty. */
 #include "tasks/translation/beam.h"
 
 #include <math.h>
@@ -9,12 +25,16 @@
 /* Minus infinity that may be multiplied by 0. */
 #define NEVER (-1e7f)
 
+/* One of the best continuations: hypothesis `parent` of the current side, followed by piece.
+ * log_p is of the whole, parent and piece together. */
 typedef struct candidate {
     float log_p;
     int parent;
     int32_t piece;
 } candidate;
 
+/* A sentence of one piece has 1; with alpha 0 all have, and scores are plain log p. Example:
+ * length 13 and alpha 0.6 give 3^0.6 = 1.93. */
 double et_beam_length_norm(int length, double alpha)
 {
     return pow((5.0 + length) / 6.0, alpha);
@@ -35,6 +55,8 @@ void et_beam_release(et_beam *beam)
     beam->ids = NULL;
 }
 
+/* Pieces of hypothesis i of a side. Both sides and the finished pool are one block, so the pool
+ * is side 2. */
 static int32_t *alive_ids(const et_beam *beam, int side, int i)
 {
     return beam->ids + (ptrdiff_t)(side * beam->options.size + i) * beam->capacity;
@@ -45,6 +67,8 @@ static int32_t *finished_ids(const et_beam *beam, int i)
     return alive_ids(beam, 2, i);
 }
 
+/* Only the empty hypothesis 0 lives, with log p 0; the others cannot win against its
+ * continuations. ids need no clearing, as none is read past a length. */
 void et_beam_begin(et_beam *beam, int max_length)
 {
     et_assert(max_length >= 1 && max_length <= beam->capacity);
@@ -57,7 +81,9 @@ void et_beam_begin(et_beam *beam, int max_length)
         beam->alive[i] = i ? NEVER : 0;
 }
 
-/* Best first; ties by hypothesis, then by order among its pieces. */
+/* Best first; ties by hypothesis, then by order among its pieces. A number that equals one in
+ * the list goes behind it, so who comes first stays first. Items past `most` fall out at the
+ * end. */
 static void insert(candidate *list, int *count, int most, candidate item)
 {
     int at = *count;
@@ -72,6 +98,9 @@ static void insert(candidate *list, int *count, int most, candidate item)
         (*count)++;
 }
 
+/* The best 2 size of all continuations. Each hypothesis ends with at most one of its pieces, so
+ * at most `size` of them are EOS and `size` others are left to live on. At length 0 there is one
+ * hypothesis: equal copies of it would fill the beam with one and the same sentence. */
 static int best_candidates(const et_beam *beam, const float *log_p, const int32_t *piece,
                            candidate *list)
 {
@@ -84,7 +113,9 @@ static int best_candidates(const et_beam *beam, const float *log_p, const int32_
     return count;
 }
 
-/* The finished pool takes a hypothesis in, if it is among the best `size`. */
+/* The finished pool takes a hypothesis in, if it is among the best `size`. EOS counts in its
+ * length. Those that are worse move down by one, the last falls out of a full pool; a score
+ * equal to one that is there goes behind it. */
 static void finish(et_beam *beam, const candidate *item)
 {
     int size = beam->options.size, length = beam->length + 1;
@@ -110,6 +141,8 @@ static void finish(et_beam *beam, const candidate *item)
         beam->finished_count++;
 }
 
+/* Item becomes hypothesis i of the other side; the current one must stay as it is until all have
+ * been copied. */
 static void live_on(et_beam *beam, const candidate *item, int i)
 {
     int32_t *ids = alive_ids(beam, !beam->side, i);
@@ -117,7 +150,10 @@ static void live_on(et_beam *beam, const candidate *item, int i)
     ids[beam->length] = item->piece;
 }
 
-/* Whether no hypothesis alive can still beat the worst finished one. */
+/* Whether no hypothesis alive can still beat the worst finished one. log p only falls as pieces
+ * are added, and the divisor is largest at max_length; as log p is negative, alive[0] /
+ * norm(max_length) is the best that any of them could get. Example: alive[0] = -6 and a norm of
+ * 2 reach -3 at most, so a worst finished score of -2.9 ends the search. */
 static bool is_settled(const et_beam *beam)
 {
     if (!beam->finished_count)
@@ -126,6 +162,8 @@ static bool is_settled(const et_beam *beam)
     return beam->finished[beam->finished_count - 1] > reach;
 }
 
+/* Candidates are seen best first, so both lists come out sorted. Those behind the `size` that
+ * live on may still finish: all 2 size are looked at. */
 void et_beam_advance(et_beam *beam, const float *log_p, const int32_t *piece, int *parent,
                      int32_t *next)
 {
@@ -155,6 +193,8 @@ void et_beam_advance(et_beam *beam, const float *log_p, const int32_t *piece, in
     beam->over = beam->length >= beam->max_length || is_settled(beam);
 }
 
+/* A finished one ends with EOS, which is not part of the result. Unfinished ones count only
+ * where the greatest length was reached with nothing finished. */
 const int32_t *et_beam_result(const et_beam *beam, int *count, float *score)
 {
     if (!beam->finished_count) {

@@ -19,12 +19,15 @@
 
 #define ET_BEAM_SIZE_MAX 64
 
+/* size: hypotheses that live, 1 to ET_BEAM_SIZE_MAX. alpha: how much length is paid for; 0: not
+ * at all, larger prefers longer ones. eos: the piece that ends a hypothesis. */
 typedef struct et_beam_options {
     int size;
     double alpha;
     int32_t eos;
 } et_beam_options;
 
+/* Numbers of one sentence's search. The arrays have options.size entries in use. */
 typedef struct et_beam {
     et_beam_options options;
     int capacity;   /* pieces that a hypothesis can hold */
@@ -39,6 +42,7 @@ typedef struct et_beam {
     int finished_count;
 } et_beam;
 
+/* ids are made for `capacity` pieces and serve sentence after sentence. ET_ENOMEM, or 0. */
 int et_beam_init(et_beam *beam, const et_beam_options *options, int capacity, et_error *error);
 void et_beam_release(et_beam *beam);
 

@@ -1,3 +1,19 @@
+/* A queue of sentences and a search for each thread. The decoder decides sizes and hands out
+ * work; what happens to a sentence is in search.c.
+ *
+ *     sentences -> queue, longest first -> searches, a thread each -> results in the arena
+ *
+ * What always holds:
+ *   1. Sentences leave the queue longest first, so a place's caches, made for its first
+ *      sentence, are large enough for all that follow.
+ *   2. Each search has plans, caches and tables of its own; packed weights are the first one's
+ *      and are only read while threads run.
+ *   3. While searches run, the queue's counts, its arena and its error are touched under the
+ *      lock alone.
+ *   4. Who takes which sentence depends on time, its result does not: rows do not depend on
+ *      others.
+ *
+ * Longest first also lets the threads end together: what is left for the end is short. */
 #include "tasks/translation/decoder.h"
 
 #include <omp.h>
@@ -9,10 +25,14 @@
 #include "base/assert.h"
 #include "tasks/translation/search.h"
 
-/* What sizes are rounded up to, so that searches are seldom made anew. */
+/* What sizes are rounded up to, so that searches are seldom made anew. Lengths are of one
+ * sentence, tokens of all places together, in pieces. */
 #define LENGTH_STEP 32
 #define TOKENS_STEP 128
 
+/* params, device and what model points to are borrowed; searches, alone and over are owned. size
+ * is that of all searches: they are made anew together. A search is NULL until a run wants so
+ * many threads. */
 struct et_decoder {
     et_params *params;
     et_device *device;
@@ -24,7 +44,10 @@ struct et_decoder {
     int *over;            /* [threads, sentences] */
 };
 
-/* What the threads of a run share. What changes does so under the lock. */
+/* What the threads of a run share. What changes does so under the lock. order [count] is this
+ * run's own; next is the first sentence that nobody has taken, done how many have a result.
+ * searches: how many share the rest. error is the caller's, told once, by whoever sets status
+ * first. */
 typedef struct queue {
     pthread_mutex_t lock;
     et_decoder_sentence **order; /* longest first */
@@ -39,6 +62,7 @@ typedef struct queue {
 
 /* ---- making ----------------------------------------------------------------------------- */
 
+/* Last first: the first owns the packed weights that the others read. */
 static void free_searches(et_decoder *decoder)
 {
     for (int i = decoder->device->threads; i-- > 0;) {
@@ -47,6 +71,7 @@ static void free_searches(et_decoder *decoder)
     }
 }
 
+/* No search is made here: how large they must be only the sentences say. */
 int et_decoder_new(et_decoder **out, et_params *params, et_device *device,
                    const et_transformer *model, const et_decoder_options *options, et_error *error)
 {
@@ -85,13 +110,19 @@ void et_decoder_free(et_decoder *decoder)
     et_free(decoder);
 }
 
+/* Never smaller than before, and in whole steps: grown(70, 64, 32) is 96, grown(50, 64, 32)
+ * stays 64. */
 static int64_t grown(int64_t wanted, int64_t have, int64_t step)
 {
     int64_t size = wanted > have ? wanted : have;
     return (size + step - 1) / step * step;
 }
 
-/* Makes the sizes fit sentences that come longest first. */
+/* Makes the sizes fit sentences that come longest first. tokens and positions are for all places
+ * of a search together. Each place is taken first by its longest sentence, and the `places`
+ * longest of all need at least as much as any that one search takes, so their sum is enough for
+ * every search. Too small searches are freed; prepare makes new ones. The last two conditions
+ * keep what a search demands where places are many and sentences few. */
 static void grow(et_decoder *decoder, et_decoder_sentence *const *order, int64_t count)
 {
     et_search_size *size = &decoder->size, wanted = { 0 };
@@ -116,7 +147,9 @@ static void grow(et_decoder *decoder, et_decoder_sentence *const *order, int64_t
         size->positions = size->target;
 }
 
-/* The device as thread i sees it: the first search may use all threads. */
+/* The device as thread i sees it: the first search may use all threads. The others are copies
+ * with one thread: work space of their plans is by thread, and a search inside the team has no
+ * further ones. Kernels, products and tracks are the same. */
 static et_device *device_of(et_decoder *decoder, int i)
 {
     et_device *alone = &decoder->alone[i];
@@ -127,7 +160,8 @@ static et_device *device_of(et_decoder *decoder, int i)
     return alone;
 }
 
-/* Makes the first `count` searches ready. */
+/* Makes the first `count` searches ready. The first one comes first, since the others read its
+ * packed weights; what has changed in the store is packed here, before threads read it. */
 static int prepare(et_decoder *decoder, int count, et_error *error)
 {
     for (int i = 0; i < count; i++) {
@@ -147,7 +181,9 @@ static int prepare(et_decoder *decoder, int count, et_error *error)
 
 /* ---- running ---------------------------------------------------------------------------- */
 
-/* Takes sentences for free places; near the end no more than this search's share of the rest. */
+/* Takes sentences for free places; near the end no more than this search's share of the rest.
+ * Example: 10 left and 4 searches: 3 at most, so that none goes on for long after the others are
+ * out of work. Taken sentences stand side by side in the order. */
 static int take(queue *q, int room, et_decoder_sentence *const **sentences)
 {
     pthread_mutex_lock(&q->lock);
@@ -160,7 +196,8 @@ static int take(queue *q, int room, et_decoder_sentence *const **sentences)
     return count;
 }
 
-/* Sentences enter when a quarter of the places is free: the encoder likes many. */
+/* Sentences enter when a quarter of the places is free: the encoder likes many. Example: of 32
+ * places 8 must be free. An empty search asks in any case, or it would end with sentences left. */
 static void refill(et_search *search, queue *q)
 {
     et_decoder_sentence *const *sentences;
@@ -172,6 +209,9 @@ static void refill(et_search *search, queue *q)
         et_search_enter(search, sentences, count);
 }
 
+/* The search's memory of a result lasts only until others enter, so it is copied. After a
+ * failure other results are still taken in, and the run ends when all threads have seen the
+ * status. */
 static void take_result(et_search *search, int place, queue *q)
 {
     const int32_t *ids;
@@ -190,7 +230,8 @@ static void take_result(et_search *search, int place, queue *q)
     pthread_mutex_unlock(&q->lock);
 }
 
-/* Only the caller's thread tells. */
+/* Only the caller's thread tells. progress is called without the lock: it may take its time, and
+ * other threads go on. */
 static void tell(queue *q)
 {
     pthread_mutex_lock(&q->lock);
@@ -205,6 +246,7 @@ static void tell(queue *q)
     pthread_mutex_unlock(&q->lock);
 }
 
+/* Asked once a step, so an interrupt waits for one step of each search at most. */
 static bool stopped(queue *q)
 {
     pthread_mutex_lock(&q->lock);
@@ -213,6 +255,8 @@ static bool stopped(queue *q)
     return status != ET_OK;
 }
 
+/* One search until the queue is empty and its places are too, or the run is stopped. tells: it
+ * runs on the caller's thread. */
 static void run_search(et_search *search, int *over, queue *q, bool tells)
 {
     while (!stopped(q)) {
@@ -227,7 +271,9 @@ static void run_search(et_search *search, int *over, queue *q, bool tells)
     }
 }
 
-/* A thread for each search; what they call starts no further ones. */
+/* A thread for each search; what they call starts no further ones. omp_set_num_threads holds
+ * inside the region only. Where OpenMP gives fewer threads than were asked for, a thread runs
+ * several searches one after another. */
 static void run_searches(et_decoder *decoder, queue *q)
 {
     if (q->searches == 1) {
@@ -244,7 +290,8 @@ static void run_searches(et_decoder *decoder, queue *q)
     }
 }
 
-/* Longest first, ties in the callers' order. */
+/* Longest first, ties in the callers' order. Ties matter to who is decoded beside whom, not to
+ * results; qsort alone would leave them open. */
 static int longer_first(const void *left, const void *right)
 {
     const et_decoder_sentence *a = *(et_decoder_sentence *const *)left;
@@ -254,6 +301,8 @@ static int longer_first(const void *left, const void *right)
     return a < b ? -1 : a > b;
 }
 
+/* As many searches as threads, but no more than sentences: one more would find nothing to take.
+ * A single one runs outside any parallel region, with all threads in its products. */
 static int run_queue(et_decoder *decoder, queue *q, et_error *error)
 {
     int threads = omp_get_max_threads();
@@ -268,6 +317,7 @@ static int run_queue(et_decoder *decoder, queue *q, et_error *error)
     return q->status;
 }
 
+/* The order is of pointers, so results land in the caller's array at their own places. */
 int et_decoder_run(et_decoder *decoder, et_decoder_sentence *sentences, int64_t count,
                    et_arena *arena, et_decoder_progress_fn *progress, void *payload,
                    et_error *error)

@@ -20,6 +20,7 @@ typedef struct et_decoder et_decoder;
 /* What a step of decoding, one piece more for all, is called in a trace of the device. */
 #define ET_DECODER_STEP_SPAN "decode"
 
+/* extra_length counts only where max_length is 0. act is the type of activations and caches. */
 typedef struct et_decoder_options {
     et_beam_options beam;
     int32_t start;      /* the symbol a target begins with */
@@ -30,6 +31,7 @@ typedef struct et_decoder_options {
     bool int8; /* weights and rows as bytes in products; act is float32 */
 } et_decoder_options;
 
+/* The caller fills the first two; source is borrowed through the run. score is the beam's. */
 typedef struct et_decoder_sentence {
     const int32_t *source; /* pieces, EOS last */
     int64_t length;

@@ -1,3 +1,26 @@
+/* One thread's part of decoding. Two plans share the caches of keys and values: `encode` runs
+ * the encoder over the sources that enter, packed one behind another, and makes the keys and
+ * values that every decoder layer reads of them; `decode` runs one position of the decoder for
+ * all hypotheses.
+ *
+ * Caches. A place owns a run of rows of the cross caches, one for each source piece, and a run
+ * of positions of the self caches, with a slot for each hypothesis:
+ *
+ *     slot of position t, hypothesis i = (first + t) * beam size + i
+ *
+ * A slot is written once in a sentence. A hypothesis finds its past through its row of the slot
+ * table, [rows, target]: those of its parent, then its own newest. So a beam that is reordered
+ * copies 4 bytes for each position, where keys and values have 2 width elements in each layer.
+ *
+ *     beam size 2, first 0; at t = 2 hypothesis 0 follows from 1, and 1 from 0:
+ *     t = 0: [0]      t = 1: [0 2] [0 3]      t = 2: [0 3 4] [0 2 5]
+ *
+ * What always holds:
+ *   1. Rows of a step belong to places in use and stand side by side; none are computed for
+ *      nobody.
+ *   2. A row's place in the batch does not change its bits: products go row by row, or by tiles
+ *      of a fixed number of rows.
+ *   3. Steps ask for no memory: caches, tables and beams are as large as et_search_size. */
 #include "tasks/translation/search.h"
 
 #include <stdio.h>
@@ -7,13 +30,18 @@
 #include "base/assert.h"
 #include "exec/plan.h"
 
-/* For products in bfloat16 (oneDNN), whose rows must be alike wherever they lie: rows of a tile. */
+/* For products in bfloat16 (oneDNN), whose rows must be alike wherever they lie: rows of a tile.
+ * The last tile of a product costs as much as a full one, so few rows want a small tile; it
+ * matters to neither the float32 nor the int8 products, which go row by row. */
 #define ROW_TILE 32
 
+/* Of the decoder; the outputs of the encoding plan are listed on the stack. */
 #define LAYERS_MAX 256
 
-/* Where a sentence is decoded. Its hypotheses are rows row .. row + rows of the last step; those of
- * the next one are said by parent (among them) and next. */
+/* Where a sentence is decoded. Its hypotheses are rows row .. row + rows of the last step; those
+ * of the next one are said by parent (among them) and next. row is that of the first hypothesis;
+ * rows is 1 at the first step and the beam's size from then on. segment is the sentence's number
+ * among those that enter together. */
 typedef struct place {
     et_decoder_sentence *sentence; /* NULL: free */
     et_beam beam;
@@ -25,6 +53,9 @@ typedef struct place {
     int32_t next[ET_BEAM_SIZE_MAX];
 } place;
 
+/* Plans and graphs are owned, as are caches, tables and places. source_ids owns the encoder's
+ * inputs, ids those of the decoder: each is one block that the others point into. source_ids and
+ * source_positions are [tokens], source_offsets [places + 1]. */
 struct et_search {
     et_decoder_options options;
     et_transformer model;
@@ -44,12 +75,13 @@ struct et_search {
     int64_t cross_used, self_used; /* by all places together */
 };
 
+/* The most rows of a step: all places in use with full beams. */
 static int64_t rows_of(const et_search *search)
 {
     return (int64_t)search->size.places * search->options.beam.size;
 }
 
-/* Of a self cache. */
+/* Of a self cache. One for each position of each place and each hypothesis. */
 static int64_t slots_of(const et_search *search)
 {
     return search->size.positions * search->options.beam.size;
@@ -57,6 +89,8 @@ static int64_t slots_of(const et_search *search)
 
 /* ---- making ----------------------------------------------------------------------------- */
 
+/* Plans before the graphs they were made of. Also frees a search that was made in part: what is
+ * missing is NULL. */
 void et_search_free(et_search *search)
 {
     if (!search)
@@ -82,6 +116,8 @@ void et_search_free(et_search *search)
     et_free(search);
 }
 
+/* No slot is read before it was written, since lengths say how many there are: what is in new
+ * caches does not matter. A row is keys, then values, 2 width elements. */
 static int make_caches(et_search *search, et_error *error)
 {
     size_t layers = (size_t)search->model.decoder.num_layers;
@@ -99,6 +135,8 @@ static int make_caches(et_search *search, et_error *error)
     return ok ? ET_OK : et_alloc_failed(error, layers * (self + cross), "the caches of decoding");
 }
 
+/* Two slot tables, as a row is filled from its parent's, which in one table another row might
+ * have overwritten. A beam can hold the longest target, whoever takes the place. */
 static int make_inputs(et_search *search, et_error *error)
 {
     const et_search_size *size = &search->size;
@@ -125,6 +163,8 @@ static int make_inputs(et_search *search, et_error *error)
     return status;
 }
 
+/* Output i is what decoder layer i reads of the sources, [tokens, 2 width]. Inputs are bound
+ * once: they stay where they are, only what is in them changes. */
 static int make_encoder(et_search *search, et_params *params, et_device *device,
                         const et_plan_options *plan, et_error *error)
 {
@@ -150,6 +190,7 @@ static int make_encoder(et_search *search, et_params *params, et_device *device,
     return ET_OK;
 }
 
+/* All but the slot table, which is bound at every step because two take turns. */
 static void bind_decoder(et_search *search)
 {
     et_plan *plan = search->decode;
@@ -167,6 +208,8 @@ static void bind_decoder(et_search *search)
     }
 }
 
+/* Outputs: log p and numbers of the best 2 size pieces of each row, best first, as
+ * et_beam_advance reads them. */
 static int make_decoder(et_search *search, et_params *params, et_device *device,
                         const et_plan_options *plan, et_error *error)
 {
@@ -189,6 +232,8 @@ static int make_decoder(et_search *search, et_params *params, et_device *device,
     return status;
 }
 
+/* Weights are kept packed, as a plan's options begin with: steps are many and weights do not
+ * change between them. */
 static int make(et_search *search, et_params *params, et_device *device, const et_search *packed_by,
                 et_error *error)
 {
@@ -208,6 +253,7 @@ static int make(et_search *search, et_params *params, et_device *device, const e
     return status;
 }
 
+/* Sinusoids reach as far as the longest source or target. */
 int et_search_new(et_search **out, et_params *params, et_device *device,
                   const et_transformer *model, const et_decoder_options *options,
                   const et_search_size *size, const et_search *packed_by, et_error *error)
@@ -238,6 +284,7 @@ void et_search_refresh(et_search *search)
 
 /* ---- sentences -------------------------------------------------------------------------- */
 
+/* With capacity 0 each place takes its part of the caches anew, from the next sentence it gets. */
 void et_search_clear(et_search *search)
 {
     for (int i = 0; i < search->size.places; i++) {
@@ -249,6 +296,7 @@ void et_search_clear(et_search *search)
     search->self_used = 0;
 }
 
+/* Those that are over count until they have left. */
 int et_search_in_use(const et_search *search)
 {
     return search->in_use;
@@ -259,13 +307,15 @@ int et_search_places(const et_search *search)
     return search->size.places;
 }
 
+/* EOS counted; longer sources never have shorter targets, which the order of entering relies on. */
 int64_t et_search_target(const et_decoder_options *options, int64_t source)
 {
     return options->max_length ? options->max_length : source + options->extra_length;
 }
 
 /* A place's part of the caches is as large as its first sentence needs it, the longest it will
- * have. */
+ * have. Later sentences of the place are no longer, so they fit. The first step has one row, the
+ * start symbol, without a parent: of length 0 nothing is copied. */
 static void take_place(et_search *search, place *at, et_decoder_sentence *sentence, int segment)
 {
     int64_t target = et_search_target(&search->options, sentence->length);
@@ -289,8 +339,9 @@ static void take_place(et_search *search, place *at, et_decoder_sentence *senten
     search->in_use++;
 }
 
-/* Packs a source behind the others, as segment number `segment`; the segments after it are empty.
- */
+/* Packs a source behind the others, as segment number `segment`; the segments after it are
+ * empty. Offsets are complete after every source: segments without one are empty and the
+ * encoder's attention passes over them. */
 static void pack_source(et_search *search, const et_decoder_sentence *sentence, int segment)
 {
     int32_t at = search->source_offsets[segment];
@@ -302,7 +353,9 @@ static void pack_source(et_search *search, const et_decoder_sentence *sentence, 
         search->source_offsets[s] = at;
 }
 
-/* Keys and values of a source go from the encoder's output to its place. */
+/* Keys and values of a source go from the encoder's output to its place. Outputs of the encoding
+ * plan are valid only until its next run. Rows of a source lie together in both, so a layer is
+ * one copy. */
 static void keep_encoded(et_search *search, const place *at)
 {
     size_t row = (size_t)(2 * search->model.width) * et_dtype_size(search->options.act);
@@ -314,6 +367,8 @@ static void keep_encoded(et_search *search, const place *at)
     }
 }
 
+/* Free places are taken in order. The plan is for `tokens` rows and runs over as many as came;
+ * random numbers are not used, as nothing is trained. */
 void et_search_enter(et_search *search, et_decoder_sentence *const *sentences, int count)
 {
     et_assert(count >= 1 && count <= search->size.places - search->in_use);
@@ -338,8 +393,10 @@ void et_search_enter(et_search *search, et_decoder_sentence *const *sentences, i
 
 /* ---- a step ----------------------------------------------------------------------------- */
 
-/* Hypothesis i of a place becomes a row of the step: it takes over its parent's slots and gets one
- * for the piece that it adds. */
+/* Hypothesis i of a place becomes a row of the step: it takes over its parent's slots and gets
+ * one for the piece that it adds. at->row is that of the last step, whose slots are in
+ * other_slot. cross_begin and cross_length say where the source's keys are; self_length counts
+ * the new piece, which is its own key as well. */
 static void fill_row(et_search *search, const place *at, int i, int row)
 {
     int64_t target = search->size.target, length = at->beam.length;
@@ -354,7 +411,8 @@ static void fill_row(et_search *search, const place *at, int i, int row)
     search->cross_length[row] = (int32_t)at->sentence->length;
 }
 
-/* The rows of all places in use, one behind another; how many they are. */
+/* The rows of all places in use, one behind another; how many they are. A place's row changes
+ * only when all its rows are filled, as they read their parents by it. */
 static int fill_rows(et_search *search)
 {
     int row = 0;
@@ -370,7 +428,8 @@ static int fill_rows(et_search *search)
     return row;
 }
 
-/* Each place takes its best pieces; how many are over then. */
+/* Each place takes its best pieces; how many are over then. Places read their rows of the
+ * outputs in the order in which fill_rows laid them. */
 static int advance(et_search *search, int *over)
 {
     const float *log_p = et_plan_output(search->decode, 0).data;
@@ -389,6 +448,8 @@ static int advance(et_search *search, int *over)
     return count;
 }
 
+/* Swap, fill, run, choose: the tables change sides first, so that what the last step had is
+ * other_slot. */
 int et_search_step(et_search *search, int *over)
 {
     et_assert(search->in_use > 0);
@@ -403,6 +464,7 @@ int et_search_step(et_search *search, int *over)
     return advance(search, over);
 }
 
+/* The place keeps its part of the caches for the next sentence. */
 et_decoder_sentence *et_search_leave(et_search *search, int p, const int32_t **ids, int *count,
                                      float *score)
 {
