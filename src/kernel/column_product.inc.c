@@ -2,13 +2,26 @@
  *
  *   C[i, j] = sum over l of A[l, i] B[l, j]
  *
- * V_PRODUCT_ROWS elements of a row of A times up to three vectors of a row of B are as many sums
- * as there are registers for; a load for each vector and a broadcast for each element feed them.
- * The sum of an element runs over l in order, whatever block it is in. */
+ * V_PRODUCT_ROWS elements of a row of A times up to three vectors of a row of B are as many sums as
+ * there are registers for; a load for each vector and a broadcast for each element feed them. The
+ * sum of an element runs over l in order, whatever block it is in.
+ *
+ * With 16 lanes: 8 x 3 sums, 3 vectors of B and 1 element of A are 28 of 32 registers, and a step
+ * of l is 3 loads and 8 broadcasts for 24 multiply-adds. With 8 lanes: 4 x 3, all 16 registers.
+ *
+ * A block reads k lines of A and of B, far apart where rows are long; chunks of k keep them in the
+ * second-level cache from one block to the next, and lines of the next chunk are asked for a row at
+ * a time while the multiply-adds of this one run.
+ *
+ * Whatever the size of a block, each element is k multiply-adds from 0, and then added to what C
+ * has: so blocks of any size, at an edge or inside, give the same bits. */
 
+/* Vectors of a block, at most. */
 #define COLUMN_VECTORS 3
 
-/* The first `rows` x `vectors` of C from (i, j) on; the last vector has `lanes` of its lanes. */
+/* The first `rows` x `vectors` of C from (i, j) on; the last vector has `lanes` of its lanes. rows,
+ * vectors, whole and ahead are constants: loops unroll and `sum` is registers. whole: the last
+ * vector is a full one. ahead: as et_column_product has it. */
 ET_INLINE void column_block(const et_column_product *p, int64_t i, int64_t j, int64_t lanes,
                             const int rows, const int vectors, const bool whole, const bool ahead)
 {
@@ -68,7 +81,9 @@ ET_INLINE void column_panel(const et_column_product *p, int64_t j, int64_t colum
         column_block(p, i, j, lanes, 1, vectors, whole, false);
 }
 
-/* Panels of three vectors; where one would be left over, two of two. */
+/* Panels of three vectors; where one would be left over, two of two. Vectors 4 = 2 + 2, 5 = 3 + 2,
+ * 7 = 3 + 2 + 2, 8 = 3 + 3 + 2: one vector alone would leave the units of multiply-add waiting for
+ * loads, and comes only where n has a single one. What is less than a vector comes last, masked. */
 static void column_product(const et_column_product *p)
 {
     const int64_t vectors = p->n / V_LANES;

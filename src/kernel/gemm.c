@@ -1,3 +1,19 @@
+/* Making products and keeping them: a cache finds or makes the product of a shape, chooses what of
+ * its operands must be copied, makes the blocks that its tiles run and the memory that they are
+ * copied to. How a product is cut stands in gemm_grid.c, how it runs in gemm_run.c, and what a
+ * block is in gemm_onednn.c.
+ *
+ * Invariants:
+ *   (1) grid, blocks and copies follow from the shape, the CPU and ETUDE_BF16, never from the
+ *       number of threads;
+ *   (2) all memory is had when a product is made: a desk's parts are as large as the hungriest
+ *       tile of all products, the sums as large as the hungriest product in pieces;
+ *   (3) products and blocks stay where they are until the cache is closed, so pointers to them
+ *       may be kept.
+ *
+ * Products share blocks: a block knows the sizes of a tile and no strides of the matrices, so
+ * products whose tiles have one size run the same primitive. What a product that failed had made by
+ * then stays in the cache for the next one. */
 #include "kernel/gemm.h"
 
 #include <stdlib.h>
@@ -10,7 +26,8 @@
 
 /* Where bfloat16 dot products are no faster than float32 multiply-adds, operands are widened as
  * they are staged: Intel's cores without AMX (on one Xeon bench_gemm gave about half of float32's
- * rate). AMD's are left native. ETUDE_BF16 in the environment may say "native" or "widen". */
+ * rate). AMD's are left native. ETUDE_BF16 in the environment may say "native" or "widen". Without
+ * panels of bfloat16 the engine has no fast product of it: "native" has no say. */
 static et_dtype multiply_bf16_as(const et_gemm_engine *engine)
 {
     const char *wanted = getenv("ETUDE_BF16");
@@ -45,6 +62,7 @@ int et_gemm_cache_open(et_gemm_cache **out, int max_threads, et_error *error)
     return ET_OK;
 }
 
+/* Takes a cache in any state of opening. Blocks go before the engine that made them. */
 void et_gemm_cache_close(et_gemm_cache *cache)
 {
     if (!cache)
@@ -109,7 +127,8 @@ static void *reserve(void *array, size_t *room, size_t count, size_t element, et
 }
 
 /* One part of every desk, of `has` bytes so far. Desks that have grown when memory ends are larger
- * than they need be, which harms nothing. */
+ * than they need be, which harms nothing. `part` is the offset of the pointer in a desk. *has grows
+ * last: it holds for every desk. */
 static int grow_parts(et_gemm_cache *cache, size_t part, size_t *has, size_t size, et_error *error)
 {
     if (size <= *has)
@@ -125,6 +144,8 @@ static int grow_parts(et_gemm_cache *cache, size_t part, size_t *has, size_t siz
     return ET_OK;
 }
 
+/* The block of that shape, made at the first call. They are searched one by one: nobody asks while
+ * products run. */
 static int find_block(const et_gemm_block **out, et_gemm_cache *cache,
                       const et_gemm_block_shape *shape, et_error *error)
 {
@@ -148,11 +169,16 @@ static int find_block(const et_gemm_block **out, et_gemm_cache *cache,
 
 /* Making a product. */
 
+/* Size of the last part, in 1 .. part: of 10 in parts of 4 it is 2, of 8 it is 4. */
 static int64_t last_of(int64_t whole, int64_t part)
 {
     return whole - (whole - 1) / part * part;
 }
 
+/* What a block of a tile is: row, column and chunk say whether the tile or chunk is FULL or the
+ * LAST one; adds: onto what its C holds. The last chunk of all is that of the last piece, which may
+ * be shorter than the others. Blocks of a raw product leave bias, activation and C's type to
+ * staging's finish, which comes after the last of them. */
 static et_gemm_block_shape block_shape(const et_gemm *gemm, int row, int column, int chunk,
                                        bool adds)
 {
@@ -171,7 +197,10 @@ static et_gemm_block_shape block_shape(const et_gemm *gemm, int row, int column,
     };
 }
 
-/* All blocks of a column tile, whole (FULL) or last. */
+/* All blocks of a column tile, whole (FULL) or last. A tile of one chunk runs one block, which adds
+ * if C itself is added to. Of several chunks the first sets what the others add to, unless C itself
+ * is added to; a last chunk only adds. Where rows are padded each tile has the full number of rows,
+ * so none is made for a last row of tiles. */
 static int make_column(et_gemm *gemm, int column, et_error *error)
 {
     const et_gemm_grid *grid = &gemm->grid;
@@ -193,6 +222,7 @@ static int make_column(et_gemm *gemm, int column, et_error *error)
     return ET_OK;
 }
 
+/* Whether rows of that width lie one behind another; whole: a block takes them from end to end. */
 static bool dense(int64_t stride, int64_t width, bool whole)
 {
     return whole && stride == width;
@@ -208,6 +238,12 @@ static bool takes_columns(const et_gemm *gemm)
            shape->activation == ET_GEMM_LINEAR;
 }
 
+/* What is copied, and what is done after the blocks. Blocks give raw sums where
+ *   (a) pieces of k have to be added up first,
+ *   (b) bias, relu or rounding would be done after each chunk and not after the last,
+ *   (c) operands are float32 and C is not, or
+ *   (d) a product that is padded to full tiles adds to C, which has no rows to pad.
+ * C itself is staged where sums are raw, or where a block's dense C would not be a part of it. */
 static void choose_staging(et_gemm *gemm)
 {
     const et_gemm_shape *shape = &gemm->shape;
@@ -226,6 +262,9 @@ static void choose_staging(et_gemm *gemm)
     gemm->pad_rows = shape->row_tile > 0;
 }
 
+/* Copies of one full tile for each thread: A [tile_m, chunk_k], a slab of B, C [tile_m, tile_n] as
+ * float32 even where a block rounds it. Sums are [pieces, m, n], once for the cache: at most one
+ * product with sums is under way. */
 static int make_room(const et_gemm *gemm, et_error *error)
 {
     const et_gemm_grid *grid = &gemm->grid;
@@ -252,6 +291,7 @@ static int make_room(const et_gemm *gemm, et_error *error)
     return ET_OK;
 }
 
+/* 0 means dense: as far apart as the rows, as they are stored, are long. */
 static void fill_strides(et_gemm_shape *shape)
 {
     if (!shape->lda)
@@ -262,6 +302,8 @@ static void fill_strides(et_gemm_shape *shape)
         shape->ldc = shape->n;
 }
 
+/* Where C is empty there are no tiles and nothing to make. A sum is about 8,192 elements of C:
+ * enough to be worth a thread, few enough that all threads get some. */
 static int make(et_gemm *gemm, et_error *error)
 {
     gemm->type = et_gemm_multiplied_as(gemm->cache, gemm->shape.a);
@@ -281,6 +323,7 @@ static int make(et_gemm *gemm, et_error *error)
     return status ? status : make_room(gemm, error);
 }
 
+/* Every member of et_gemm_shape: one left out would let two products pass for one. */
 static bool same(const et_gemm_shape *l, const et_gemm_shape *r)
 {
     return l->m == r->m && l->n == r->n && l->k == r->k && l->transpose_a == r->transpose_a &&
@@ -305,6 +348,7 @@ int et_gemm_get(et_gemm **out, et_gemm_cache *cache, const et_gemm_shape *shape,
         reserve(cache->gemms, &cache->gemm_room, cache->gemm_count, sizeof *gemms, error);
     if (!gemms)
         return ET_ENOMEM;
+    /* Grown before anything is made, so that a product that is made always finds its place. */
     cache->gemms = gemms;
     et_gemm *gemm = et_alloc_zero(1, sizeof *gemm);
     if (!gemm)

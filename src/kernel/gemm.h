@@ -102,7 +102,8 @@ void et_gemm_run_tile(const et_gemm *gemm, int64_t tile, int thread, void *c, co
                       const void *b, const float *bias);
 void et_gemm_run_sum(const et_gemm *gemm, int64_t sum, void *c, const float *bias);
 
-/* The part of C that a tile writes: rows [row, row + rows), columns alike. */
+/* The part of C that a tile writes: rows [row, row + rows), columns alike. Elements, not tiles.
+ * Parts of the pieces of one product are the same part of C. */
 typedef struct et_gemm_part {
     int64_t row, rows, column, columns;
 } et_gemm_part;

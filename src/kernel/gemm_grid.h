@@ -11,8 +11,11 @@
 #include "kernel/gemm.h"
 
 typedef struct et_gemm_grid {
+    /* At most m and n, but for a row_tile, which may be more than there are rows. */
     int64_t tile_m, tile_n;   /* of a full tile */
     int64_t piece_k, chunk_k; /* of a full piece and chunk; chunk_k <= piece_k <= k */
+    /* Tiles down and across C and along k: rows * columns * pieces tiles in all. rows and columns
+     * are 0 where C is empty, pieces is at least 1. */
     int64_t rows, columns, pieces;
 } et_gemm_grid;
 

@@ -17,12 +17,15 @@
 /* A thread's copies of what a block reads and writes, and who is told of its tiles. Tiles of one
  * column share their B: where it is one slab it stays on the desk until the product is done. */
 typedef struct et_gemm_desk {
+    /* a [tile_m, chunk_k] and b, a slab, of the product's type; NULL if none is copied. */
     void *a, *b;
+    /* [tile_m, tile_n], float32 or what the block writes; rows lie a tile's columns apart. */
     float *c;
     int64_t held; /* column of B's slab on the desk; -1: none that may be used again */
     et_track *track;
 } et_gemm_desk;
 
+/* All is owned. What runs reads it only; desks and sums are written to, by one thread each part. */
 struct et_gemm_cache {
     et_gemm_engine *engine;
     const et_staging *staging;
@@ -42,6 +45,8 @@ struct et_gemm_cache {
 /* Sizes of a tile that is full (0) or the last one (1). */
 enum { FULL, LAST };
 
+/* A product: how it is cut and what is copied, decided once. blocks[r][c][k][adds] is NULL where no
+ * tile needs it, and always for products by columns. */
 struct et_gemm {
     et_gemm_cache *cache;
     et_gemm_shape shape; /* with lda, ldb and ldc filled in */

@@ -1,5 +1,8 @@
 /* A matrix product by its definition, with all that et_gemm_shape allows: types, transposed
- * operands, strides, bias, activation, adding to what is there. */
+ * operands, strides, bias, activation, adding to what is there.
+ *
+ * m * n * k steps through memory in the order of the formula: for small sizes. A packed B is not
+ * read, since its layout is the engine's own. */
 #include "kernel/gemm.h"
 
 #include "base/assert.h"
@@ -41,6 +44,7 @@ void et_gemm_reference(const et_gemm_shape *shape, void *c, const void *a, const
                        element(b, shape->b, p, j, ldb, shape->transpose_b);
             if (shape->accumulate)
                 sum += ((const float *)c)[i * ldc + j];
+            /* A NaN becomes 0, as staging has it too. */
             if (shape->activation == ET_GEMM_RELU && !(sum > 0.0))
                 sum = 0.0;
             store(c, shape->c, i * ldc + j, (float)sum);

@@ -1,3 +1,16 @@
+/* Running what gemm.c has made: tiles, the sums of pieces, and the packing of B.
+ *
+ *   tile = (row * columns + column) * pieces + piece
+ *
+ * Invariants:
+ *   (1) a tile is one thread's from its first chunk to its last, so the order of its sum is k's;
+ *   (2) an element of C is written by one tile or, of products in pieces, by one sum;
+ *   (3) while a block runs, OpenMP is told of one thread (gemm_onednn.c, invariant 1), and the
+ *       caller's number is put back afterwards;
+ *   (4) nothing is allocated.
+ *
+ * Memory: what is copied for a chunk is read back from the second-level cache, for which
+ * gemm_grid.c has cut it; what is not copied is read and written by the blocks alone. */
 #include <omp.h>
 #include <string.h>
 
@@ -12,10 +25,14 @@
 /* Where a tile lies, in elements, and whether it is the last one along each way. */
 typedef struct place {
     et_gemm_part part;
+    /* k_begin .. k_end: rows of B, and of a stored A that is transposed. */
     int64_t piece, k_begin, k_end;
+    /* FULL or LAST: which blocks. */
     int row, column;
 } place;
 
+/* A single row of tiles, or one that is padded, counts as FULL: make_column has no other block for
+ * it. Columns have both in any case. */
 static place place_of(const et_gemm *gemm, int64_t tile)
 {
     const et_gemm_grid *grid = &gemm->grid;
@@ -36,7 +53,9 @@ static place place_of(const et_gemm *gemm, int64_t tile)
     return at;
 }
 
-/* Rows at->part of A, columns k .. k + depth, as the block reads them. */
+/* Rows at->part of A, columns k .. k + depth, as the block reads them. As they are where the block
+ * can read them so. Else on the desk, transposed and widened on the way; rows behind the last one,
+ * up to a padded tile, are zeros there. */
 static const void *operand_a(const et_gemm *gemm, const place *at, const et_gemm_desk *own,
                              const void *a, int64_t k, int64_t depth)
 {
@@ -71,6 +90,8 @@ static et_stored stored_b(const et_gemm *gemm, const et_gemm_slab *slab, const v
                         .dtype = shape->b };
 }
 
+/* Packed: the slab's place in it. Not staged: where it is stored. Else a slab on the desk, filled
+ * for each chunk; if it has all of k it also serves the next tiles of the same column. */
 static const void *operand_b(const et_gemm *gemm, const place *at, et_gemm_desk *own, const void *b,
                              int64_t k)
 {
@@ -95,7 +116,8 @@ static void *part_of_c(const et_gemm *gemm, void *c, int64_t row, int64_t column
     return (char *)c + (size_t)(row * shape->ldc + column) * et_dtype_size(shape->c);
 }
 
-/* Brings a tile from the desk to C. If blocks did bias and activation, only its place changes. */
+/* Brings a tile from the desk to C. If blocks did bias and activation, only its place changes.
+ * There the desk has elements of C's type, whole rows of which are copied. */
 static void deliver(const et_gemm *gemm, const et_gemm_part *part, const void *from, void *c,
                     const float *bias)
 {
@@ -127,7 +149,8 @@ static void clear_desk(const et_gemm *gemm, int thread)
     gemm->cache->desks[thread].held = -1;
 }
 
-/* A chunk of A^T B by columns, its operands read where they are. */
+/* A chunk of A^T B by columns, its operands read where they are. The next chunk is brought nearer
+ * only if it is as long as this one, since as many of its rows are touched. */
 static void run_columns(const et_gemm *gemm, const place *at, float *to, int64_t to_stride,
                         const float *a, const float *b, int64_t k, int64_t depth, bool adds)
 {
@@ -149,7 +172,10 @@ static void run_columns(const et_gemm *gemm, const place *at, float *to, int64_t
 
 static const et_label tile_label = { .name = "tile" };
 
-/* The caller has told OpenMP that one thread is all, and cleared the desk before the first tile. */
+/* The caller has told OpenMP that one thread is all, and cleared the desk before the first tile.
+ *
+ * Where C goes: to its place in C, to the desk if it is staged or padded, or to the piece's part of
+ * the sums, [pieces, m, n]. Products in pieces have one tile a piece, as large as C. */
 static void run_tile(const et_gemm *gemm, int64_t tile, int thread, void *c, const void *a,
                      const void *b, const float *bias)
 {
@@ -181,6 +207,8 @@ static void run_tile(const et_gemm *gemm, int64_t tile, int thread, void *c, con
     et_track_end(own->track);
 }
 
+/* Rows of C from all pieces, added in the order of k whoever made them, then bias, relu and
+ * rounding. */
 static void run_sum(const et_gemm *gemm, int64_t sum, void *c, const float *bias)
 {
     const et_gemm_shape *shape = &gemm->shape;
@@ -206,6 +234,7 @@ int64_t et_gemm_tiles(const et_gemm *gemm)
     return gemm->grid.rows * gemm->grid.columns * gemm->grid.pieces;
 }
 
+/* The last sum may have fewer rows. */
 int64_t et_gemm_sums(const et_gemm *gemm)
 {
     if (gemm->grid.pieces == 1)
@@ -247,6 +276,7 @@ void et_gemm_run_sum(const et_gemm *gemm, int64_t sum, void *c, const float *bia
     run_sum(gemm, sum, c, bias);
 }
 
+/* On the calling thread, with the desk of its number in the team. */
 static void run_alone(const et_gemm *gemm, void *c, const void *a, const void *b, const float *bias)
 {
     int thread = omp_in_parallel() ? omp_get_thread_num() : 0;
@@ -269,6 +299,9 @@ static int team_of(const et_gemm_cache *cache)
     return threads < cache->threads ? threads : cache->threads;
 }
 
+/* Which thread takes a tile is left open, for tiles take unequal time and their bits do not depend
+ * on it; the end of the first loop is where all pieces are there. In a parallel region a product
+ * with sums waits for its turn: the cache has room for one. */
 void et_gemm_run(const et_gemm *gemm, void *c, const void *a, const void *b, const float *bias)
 {
     et_assert(gemm->shape.bias == (bias != NULL));
@@ -299,6 +332,7 @@ void et_gemm_run(const et_gemm *gemm, void *c, const void *a, const void *b, con
 
 /* Packing. */
 
+/* A chunk does not go beyond its piece, a slab not beyond its column tile. */
 et_gemm_slab et_gemm_slab_of(const et_gemm *gemm, int64_t k, int64_t column)
 {
     const et_gemm_grid *grid = &gemm->grid;
@@ -311,7 +345,10 @@ et_gemm_slab et_gemm_slab_of(const et_gemm *gemm, int64_t k, int64_t column)
                            .n = columns < grid->tile_n ? columns : grid->tile_n };
 }
 
-/* Only the last chunk and the last column tile are smaller than the first. */
+/* Only the last chunk and the last column tile are smaller than the first.
+ *
+ * Packed: [column tiles][chunks] of slabs. The slabs of a full column tile take `tile` bytes, the
+ * last chunk's being `rest`. */
 size_t et_gemm_slab_offset(const et_gemm *gemm, int64_t k, int64_t column)
 {
     const et_gemm_grid *grid = &gemm->grid;
@@ -323,6 +360,7 @@ size_t et_gemm_slab_offset(const et_gemm *gemm, int64_t k, int64_t column)
            (size_t)(k / grid->chunk_k) * et_gemm_slab_size(&here);
 }
 
+/* What the bytes of a packed B depend on, m not among it as such. */
 bool et_gemm_same_packing(const et_gemm *left, const et_gemm *right)
 {
     return left->shape.k == right->shape.k && left->shape.n == right->shape.n &&
@@ -330,6 +368,7 @@ bool et_gemm_same_packing(const et_gemm *left, const et_gemm *right)
            left->type == right->type && left->panels == right->panels;
 }
 
+/* To the end of the last slab of the last column. */
 size_t et_gemm_packed_size(const et_gemm *gemm)
 {
     et_assert(gemm->shape.pack_b);
@@ -341,6 +380,7 @@ size_t et_gemm_packed_size(const et_gemm *gemm)
     return et_gemm_slab_offset(gemm, k, column) + et_gemm_slab_size(&last);
 }
 
+/* Slab index: chunk * columns + column, so threads that share them out get about equal work. */
 static void pack_slab(const et_gemm *gemm, int64_t index, void *packed, const void *from)
 {
     int64_t column = index % gemm->grid.columns * gemm->grid.tile_n;

@@ -7,6 +7,7 @@
 
 #include "base/assert.h"
 
+/* Both are those of oneDNN's tags, BA16a64b and BA16a64b2a. */
 enum { PANEL = 64, UNIT = 16 }; /* columns of a panel; rows of k come in such units */
 
 /* To a multiple, which need not be a power of two. */
@@ -43,7 +44,8 @@ static et_stored part_of(const et_stored *from, int64_t first, bool transposed)
     return part;
 }
 
-/* Four kernels, by type and by how B is stored. */
+/* Four kernels, by type and by how B is stored. Each of them zeroes what the panel has beyond the
+ * part. */
 static void fill_panel(const et_gemm_slab *slab, void *to, const et_staging *staging,
                        const et_stored *from, bool transposed)
 {

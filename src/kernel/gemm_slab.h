@@ -15,8 +15,11 @@
 
 /* k rows of n columns of B: all of it, or what a block of a product reads. */
 typedef struct et_gemm_slab {
+    /* false: [k, n] dense, and nothing is filled up. */
     bool panels;
+    /* Of the slab's elements; B as stored may be bfloat16 where this is float32. */
     et_dtype dtype;
+    /* Without what is filled up. */
     int64_t k, n;
 } et_gemm_slab;
 

@@ -1,10 +1,17 @@
 /* Packing weights for products of rows: the part that is the same for every instruction set.
  * Layouts and the way numbers become bytes stand in row_product.h.
  *
- * As bytes, column w of a weight is taken as scale q: q = round(127 w / max|w|), scale = (w . q)
- * / (q . q), which makes w - scale q orthogonal to q, so |w - scale q|^2 = |w|^2 - scale (w .
- * q). Lengths of both parts are kept beside the bytes: with them best_pieces.inc.c bounds how
- * far a logit by bytes is from the true one. */
+ * As bytes, column w of a weight is taken as scale q: q = round(127 w / max|w|), scale = (w . q) /
+ * (q . q), which makes w - scale q orthogonal to q, so |w - scale q|^2 = |w|^2 - scale (w . q).
+ * Lengths of both parts are kept beside the bytes: with them best_pieces.inc.c bounds how far a
+ * logit by bytes is from the true one.
+ *
+ * Example: w = (1, -0.5, 0.26). 127 / 1 = 127, so q = (127, -64, 33) with -63.5 rounded to the even
+ * neighbour; w . q = 127 + 32 + 8.58 = 167.58, q . q = 21314, scale = 0.0078624.
+ *
+ * x takes values 0 .. 255 as the instructions want one side unsigned: u = q + 128. The sum is then
+ * too large by 128 times the sum of the column's bytes, which `offset` takes off again: sum u q_w +
+ * offset = sum q q_w. All of it is whole numbers, so exact in any order. */
 #include "kernel/row_product.h"
 
 #include <math.h>
@@ -50,7 +57,8 @@ size_t et_row_weight_size(int64_t panel, int64_t n, int64_t k, et_row_kind kind)
     return kind == ET_ROW_F32 ? size : size + 4 * lines((size_t)columns * sizeof(float));
 }
 
-/* Only pointers: nothing is written. */
+/* Only pointers: nothing is written. The memory, each part from a line of cache on: panels, then of
+ * bytes scale, offset, length, error. */
 et_row_weight et_row_weight_at(void *memory, int64_t panel, int64_t n, int64_t k, et_row_kind kind)
 {
     et_assert(panel >= 1 && n >= 1 && k >= 1);
@@ -85,8 +93,12 @@ static void pack_floats(const et_row_weight *w, int64_t panel, source s)
         }
 }
 
-/* Column j; to is where its first four bytes lie. A column of zeros has scale 0; one with a
- * number that is not finite gets NaN, so that it is not lost. */
+/* Column j; to is where its first four bytes lie. A column of zeros has scale 0; one with a number
+ * that is not finite gets NaN, so that it is not lost.
+ *
+ * Four rows of a column are four bytes side by side, the columns of a panel behind one another:
+ * what v_dot takes. `error` has the rounding of float32 sums added, so that a bound made of it
+ * holds for what is computed. */
 static void pack_bytes(const et_row_weight *w, int64_t j, int8_t *to, source s)
 {
     const float *from = s.from + j * s.column;

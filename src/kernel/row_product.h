@@ -34,6 +34,7 @@ typedef enum et_row_kind { ET_ROW_F32, ET_ROW_INT8 } et_row_kind;
  * are zeros, and so are bytes past k. */
 typedef struct et_row_weight {
     et_row_kind kind;
+    /* n columns, k rows: as the product's y [rows, n] and x [rows, k]. */
     int64_t n, k;
     int64_t panel;   /* columns that lie side by side: et_kernels.panel */
     void *panels;    /* float32 [n / panel][k][panel]; bytes [n / panel][k / 4][panel][4] */
@@ -62,9 +63,11 @@ typedef struct et_row_product {
     void *scratch;         /* et_row_scratch() bytes, aligned to 64; NULL where that is 0 */
 } et_row_product;
 
+/* Where the rows of x as bytes lie, and behind them a unit for each. 0 for ET_ROW_F32. */
 size_t et_row_scratch(int64_t rows, int64_t k, et_row_kind kind);
 
-/* Bytes from one row of bytes to the next: whole vectors of any table. */
+/* Bytes from one row of bytes to the next: whole vectors of any table. A row begins at a line of
+ * cache. */
 int64_t et_row_stride(int64_t k);
 
 #endif

@@ -1,10 +1,17 @@
 /* Products of rows with a packed weight. A block of V_PANEL_ROWS rows times one panel of columns
  * has its sums in registers from the first k to the last; a panel stays in cache while all rows
- * pass by (the micro-kernel and packing of Goto, van de Geijn 2008, "Anatomy of
- * High-Performance Matrix Multiplication", without its blocks of k: rows are few).
+ * pass by (the micro-kernel and packing of Goto, van de Geijn 2008, "Anatomy of High-Performance
+ * Matrix Multiplication", without its blocks of k: rows are few).
  *
- *   r rows of a block, s vectors of a panel, i along k, p panels */
+ *   r rows of a block, s vectors of a panel, i along k, p panels
+ *
+ * Memory: the weight is read once for all rows, the rows once for each panel, from cache. Of few
+ * rows reading the weight is most of the work, which is why bytes, a quarter of it, pay. An element
+ * is k multiply-adds from 0 (bytes: from `offset`) in order of k, in blocks of any number of rows:
+ * hence equal bits for a row in any company. */
 
+/* Vectors of a panel. The width of a panel follows the vectors: a packed weight fits tables of that
+ * width only. */
 #define V_PANEL 2
 #define PANEL   (V_PANEL * V_LANES)
 
@@ -50,6 +57,7 @@ ET_INLINE void finish_floats(const row_block *b, vf sum[][V_PANEL], const int ro
             finish_sum(b, r, s, sum[r][s], whole);
 }
 
+/* Whole sums to float32: q q_w sums times the row's unit times the column's scale. */
 ET_INLINE void finish_bytes(const row_block *b, vi sum[][V_PANEL], const int rows, const bool whole)
 {
     const vf left = v_load(b->scale), right = v_load(b->scale + V_LANES);
@@ -61,6 +69,7 @@ ET_INLINE void finish_bytes(const row_block *b, vi sum[][V_PANEL], const int row
     }
 }
 
+/* A step of i: 2 loads, `rows` broadcasts, 2 rows multiply-adds. rows is a constant. */
 ET_INLINE void float_block(const row_block *b, const int rows)
 {
     vf sum[V_PANEL_ROWS][V_PANEL];
@@ -84,6 +93,7 @@ ET_INLINE void float_block(const row_block *b, const int rows)
         finish_floats(b, sum, rows, false);
 }
 
+/* Four k at a time; sums begin with the offset, which undoes the 128 that x has too much. */
 ET_INLINE void byte_block(const row_block *b, const int rows)
 {
     vi sum[V_PANEL_ROWS][V_PANEL];
@@ -107,7 +117,9 @@ ET_INLINE void byte_block(const row_block *b, const int rows)
         finish_bytes(b, sum, rows, false);
 }
 
-/* The number of rows as a constant: their sums are registers. */
+/* The number of rows as a constant: their sums are registers. A number of rows above V_PANEL_ROWS
+ * never comes; such a case is compiled as one row behind the break, so that no table needs a list
+ * of its own. */
 #define ROWS_CASE(rows)                                                                            \
     case rows:                                                                                     \
         if ((rows) > V_PANEL_ROWS)                                                                 \
@@ -167,6 +179,8 @@ typedef struct byte_scale {
     float unit, inverse;
 } byte_scale;
 
+/* As pack_bytes does a column. The sum over vectors has one order, so a row has the same bytes and
+ * unit everywhere. Zeros give 0 for both. */
 static byte_scale take_bytes(uint8_t *q, const float *x, int64_t k)
 {
     vf most = v_set(0.0f);
@@ -185,6 +199,7 @@ static byte_scale take_bytes(uint8_t *q, const float *x, int64_t k)
     return (byte_scale){ largest > 0 ? v_sum(cross) / v_sum(square) : 0.0f, inverse };
 }
 
+/* Behind the last k, up to four, a row's bytes meet zeros of the weight. */
 static void take_bytes_part(uint8_t *q, float *unit, const float *x, int64_t k, int64_t begin,
                             int64_t end)
 {
@@ -200,6 +215,7 @@ static void run_panels(const row_block *b, const et_row_weight *weight, int64_t 
         run_panel(*b, weight, rows, p);
 }
 
+/* Rows become bytes first, all of them before the first panel: the end of ET_SHARE is a barrier. */
 static void row_product(float *y, const float *x, const et_row_product *shape)
 {
     const et_row_weight *weight = shape->weight;

@@ -14,6 +14,7 @@
 
 /* A matrix as stored: element (i, j) at i * stride + j. */
 typedef struct et_stored {
+    /* Borrowed; at element (0, 0). */
     const void *data;
     int64_t rows, columns;
     int64_t stride; /* elements */
@@ -28,11 +29,14 @@ typedef struct et_finish {
     int64_t from_stride; /* floats from row to row of a part */
     int64_t c_stride;    /* elements from row to row of C */
     const float *bias;   /* [columns]; NULL: none */
+    /* Before anything is added to C; a NaN becomes 0. */
     bool relu;
     bool accumulate; /* C is ET_F32 */
     et_dtype c;      /* ET_F32 or ET_BF16 */
 } et_finish;
 
+/* All single-threaded. `from` may be smaller than the target, never larger: what is beyond it is
+ * filled up. */
 typedef struct et_staging {
     /* to [to_rows, to_columns] = from, zero beyond it. dtype is from's or ET_F32. */
     void (*rows)(void *to, int64_t to_rows, int64_t to_columns, et_dtype dtype,
@@ -49,6 +53,8 @@ typedef struct et_staging {
     /* The same of from transposed: to[j / 2, i, j % 2] = from[i, j]. */
     void (*pairs_across)(et_bf16 *to, int64_t to_rows, int64_t to_columns, const et_stored *from);
 
+    /* c [rows, columns] from `parts` matrices of float32 sums. from is that of the first part, at
+     * its first row; c overlaps none of them. */
     void (*finish)(const et_finish *how, void *c, const float *from);
 } et_staging;
 

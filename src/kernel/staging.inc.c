@@ -1,5 +1,12 @@
-/* Staging for matrix products (staging.h). Everything across goes through V_LANES x V_LANES
- * squares of 32-bit units in registers; a pair of bfloat16 is one unit. */
+/* Staging for matrix products (staging.h). Everything across goes through V_LANES x V_LANES squares
+ * of 32-bit units in registers; a pair of bfloat16 is one unit.
+ *
+ * Transposing element by element would touch a line of the cache for each element, of which one in
+ * sixteen is used. A square reads V_LANES runs of V_LANES units and writes as many, so with 16
+ * lanes of float32 each line is used whole; between them the square is in registers.
+ *
+ * Targets are dense, [to_rows, to_columns]. Whole vectors and squares take a path without masks;
+ * only those at an edge look where the source ends. */
 
 /* The address of element (row, column). */
 ET_INLINE const void *stored_at(const et_stored *from, int64_t row, int64_t column)
@@ -113,7 +120,13 @@ ET_INLINE vf row_pair(const et_stored *from, int64_t i, int64_t j)
     return v_load_pairs_n(stored_at(from, i, j), next, columns);
 }
 
-/* Units of two rows, transposed, are runs of 2 V_LANES elements. */
+/* Units of two rows, transposed, are runs of 2 V_LANES elements.
+ *
+ * Two rows of the source, i and i + 1, make a lane for each column; transposed, a register has 2
+ * V_LANES neighbours of one row of the target. Example with two lanes, rows a and b, c and d of the
+ * source, columns 0 and 1:
+ *   (a0 b0) (a1 b1)          (a0 b0) (c0 d0)   row 0 of the target: a0 b0 c0 d0
+ *   (c0 d0) (c1 d1)    ->    (a1 b1) (c1 d1)   row 1: a1 b1 c1 d1 */
 static void across_bf16(et_bf16 *to, int64_t to_rows, int64_t to_columns, const et_stored *from)
 {
     for (int64_t i = 0; i < to_columns; i += 2 * V_LANES)
@@ -131,6 +144,7 @@ static void across_bf16(et_bf16 *to, int64_t to_rows, int64_t to_columns, const 
         }
 }
 
+/* Rows of the source are columns of the target, hence the bounds crosswise. */
 static void stage_across(void *to, int64_t to_rows, int64_t to_columns, et_dtype dtype,
                          const et_stored *from)
 {
@@ -152,7 +166,9 @@ static void stage_row_pairs(et_bf16 *to, int64_t to_rows, int64_t to_columns, co
                             2 * (to_columns - j));
 }
 
-/* A pair in the target is two neighbours of a row of the source: they are moved as one unit. */
+/* A pair in the target is two neighbours of a row of the source: they are moved as one unit. So
+ * neither the order within a pair nor the rounding of an element is ever touched. to_rows is even:
+ * rows come two at a time. */
 static void stage_pairs_across(et_bf16 *to, int64_t to_rows, int64_t to_columns,
                                const et_stored *from)
 {
@@ -176,7 +192,8 @@ static void stage_pairs_across(et_bf16 *to, int64_t to_rows, int64_t to_columns,
         }
 }
 
-/* Order of the sum: parts, bias, relu, what is there. It is part of the result's bits. */
+/* Order of the sum: parts, bias, relu, what is there. It is part of the result's bits. v_max with
+ * the sum first makes 0 of a NaN, as the reference does. */
 ET_INLINE void finish_row(const et_finish *how, void *c, const float *from, et_dtype dtype)
 {
     for (int64_t j = 0; j < how->columns; j += V_LANES) {
