@@ -122,7 +122,7 @@ static int64_t grown(int64_t wanted, int64_t have, int64_t step)
  * of a search together. Each place is taken first by its longest sentence, and the `places`
  * longest of all need at least as much as any that one search takes, so their sum is enough for
  * every search. Too small searches are freed; prepare makes new ones. The last two conditions
- * keep what a search demands where places are many and sentences few. */
+ * keep what et_search_new demands. */
 static void grow(et_decoder *decoder, et_decoder_sentence *const *order, int64_t count)
 {
     et_search_size *size = &decoder->size, wanted = { 0 };
