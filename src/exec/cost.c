@@ -1,10 +1,16 @@
-/* Costs per op, in a table made from ops.def. Legend as in kernel/kernels.h: T rows, D columns. */
+/* Costs per op, in a table made from ops.def. Legend as in kernel/kernels.h: T rows, D columns.
+ *
+ * What is counted are the operations that the formula needs and the bytes that must move, not
+ * those that a kernel happens to make: so a rate says how good the kernel is, and a faster
+ * kernel does not look slower for computing less. A cost depends on the tensors of the plan as
+ * they are bound: fewer rows cost less. */
 #include "exec/cost.h"
 
 #include "base/assert.h"
 
 typedef et_cost cost_fn(const et_plan *plan, const et_plan_step *step);
 
+/* Inputs and outputs by their number in the step, as ops.c counts them. */
 static const et_tensor *input(const et_plan *plan, const et_plan_step *step, int i)
 {
     et_assert(i < step->in_count);
@@ -27,6 +33,7 @@ static double bytes(const et_tensor *tensor)
     return tensor->data ? (double)et_tensor_bytes(*tensor) : 0;
 }
 
+/* All inputs and results, each once. */
 static double touched(const et_plan *plan, const et_plan_step *step)
 {
     double sum = 0;
@@ -37,6 +44,7 @@ static double touched(const et_plan *plan, const et_plan_step *step)
     return sum;
 }
 
+/* The members of a chain inside its registers touch no memory: that is what fusing saves. */
 static et_cost cost_elementwise(const et_plan *plan, const et_plan_step *step)
 {
     return (et_cost){ step->program.steps * count(output(plan, step, 0)), touched(plan, step) };
@@ -58,7 +66,9 @@ static et_cost cost_FILL(const et_plan *plan, const et_plan_step *step)
 
 /* ---- products, norms, look-ups ---------------------------------------------------------- */
 
-/* Operands are of the activations' type: a weight is read from its shadow or packed. */
+/* Operands are of the activations' type: a weight is read from its shadow or packed. 2 m n k: a
+ * multiplication and an addition each. Example, float32: 64 x 512 times 512 x 2048 has 134
+ * million operations and 4.8 MB. */
 static et_cost cost_MATMUL(const et_plan *plan, const et_plan_step *step)
 {
     const et_tensor *a = input(plan, step, 0), *b = input(plan, step, 1);
@@ -70,19 +80,21 @@ static et_cost cost_MATMUL(const et_plan *plan, const et_plan_step *step)
     return (et_cost){ 2 * count(c) * k, element * (count(a) + count(b)) + bytes(c) + bias };
 }
 
-/* mean 1, variance 3, normalising 2, gamma and beta 2 */
+/* mean 1, variance 3, normalising 2, gamma and beta 2 For each element. */
 static et_cost cost_LAYER_NORM(const et_plan *plan, const et_plan_step *step)
 {
     return (et_cost){ 8 * count(input(plan, step, 0)), touched(plan, step) };
 }
 
-/* n 2, g 1, mean(g) 1, mean(g n) 2, dgamma 2, dbeta 1, dx 4 */
+/* n 2, g 1, mean(g) 1, mean(g n) 2, dgamma 2, dbeta 1, dx 4 For each element, n being the
+ * normalised x and g = dy gamma. */
 static et_cost cost_LAYER_NORM_GRAD(const et_plan *plan, const et_plan_step *step)
 {
     return (et_cost){ 13 * count(input(plan, step, 0)), touched(plan, step) };
 }
 
-/* A row of the table, and one of the positions, for each id. */
+/* A row of the table, and one of the positions, for each id. Tables are float32, 4 bytes an
+ * element, whatever the result's type is; ids and positions are read once. */
 static et_cost cost_EMBEDDING(const et_plan *plan, const et_plan_step *step)
 {
     const et_tensor *y = output(plan, step, 0);
@@ -91,7 +103,9 @@ static et_cost cost_EMBEDDING(const et_plan *plan, const et_plan_step *step)
     return (et_cost){ rows * count(y), rows * (4 * count(y) + ids) + bytes(y) };
 }
 
-/* Rows of the table are read and written; the rest of it too, unless it is added to in place. */
+/* Rows of the table are read and written; the rest of it too, unless it is added to in place. 8
+ * bytes for each element of dy: its place in the float32 table is read and written. Without a
+ * base the table is cleared, with one that lies elsewhere it is copied. */
 static et_cost cost_EMBEDDING_GRAD(const et_plan *plan, const et_plan_step *step)
 {
     const et_tensor *dy = input(plan, step, 1), *table = output(plan, step, 0);
@@ -105,13 +119,16 @@ static et_cost cost_EMBEDDING_GRAD(const et_plan *plan, const et_plan_step *step
 
 /* ---- attention -------------------------------------------------------------------------- */
 
+/* Of all segments together. width: columns of q, all heads; element: bytes. */
 typedef struct attention_size {
     double scores; /* pairs of a query and a key that it may see, in one head */
     double queries, keys;
     double width, element;
 } attention_size;
 
-/* input `first` is q, then follow kv and the offsets of both. */
+/* input `first` is q, then follow kv and the offsets of both. Heads share the width, so a score
+ * of all heads costs 2 width operations. Causal, 5 queries and 3 keys: 1 + 2 + 3 and then 3 + 3,
+ * 12 of 15 scores. */
 static attention_size measure_attention(const et_plan *plan, const et_plan_step *step, int first)
 {
     const et_attributes *attributes = &step->node->attributes;
@@ -133,7 +150,8 @@ static attention_size measure_attention(const et_plan *plan, const et_plan_step 
     return size;
 }
 
-/* q k^T and weights v */
+/* q k^T and weights v Two products of 2 width operations for each score. q is read and the
+ * result written, keys and values are read. */
 static et_cost cost_ATTENTION(const et_plan *plan, const et_plan_step *step)
 {
     attention_size size = measure_attention(plan, step, 0);
@@ -142,7 +160,8 @@ static et_cost cost_ATTENTION(const et_plan *plan, const et_plan_step *step)
 }
 
 /* Scores again, then the derivatives of weights, v, q and k. dout, q, k, v are read; dq, dk, dv
- * written. */
+ * written. Five products: where dS is the derivative of the scores, S = q k^T, dW = dout v^T, dv
+ * = W^T dout, dq = dS k, dk = dS^T q. */
 static et_cost cost_ATTENTION_GRAD(const et_plan *plan, const et_plan_step *step)
 {
     attention_size size = measure_attention(plan, step, 3);
@@ -150,6 +169,8 @@ static et_cost cost_ATTENTION_GRAD(const et_plan *plan, const et_plan_step *step
                       (3 * size.queries + 4 * size.keys) * size.width * size.element };
 }
 
+/* One query a row, against as many keys as its length says; keys and values are read once for
+ * each row, though rows of a beam share some. */
 static et_cost cost_CACHED_ATTENTION(const et_plan *plan, const et_plan_step *step)
 {
     const et_tensor *q = input(plan, step, 0), *lengths = input(plan, step, 3);
@@ -163,7 +184,8 @@ static et_cost cost_CACHED_ATTENTION(const et_plan *plan, const et_plan_step *st
 
 /* ---- losses ----------------------------------------------------------------------------- */
 
-/* Logits; with derivatives also those of rows and table. */
+/* Logits; with derivatives also those of rows and table. Logits, dh and dtable are products of
+ * the same size, 2 T D V each. The logits count no bytes: they need not be in memory in full. */
 static et_cost cost_VOCABULARY_LOSS(const et_plan *plan, const et_plan_step *step)
 {
     const et_tensor *h = input(plan, step, 0), *table = input(plan, step, 1);
@@ -175,7 +197,8 @@ static et_cost cost_VOCABULARY_LOSS(const et_plan *plan, const et_plan_step *ste
                       bytes(h) + element * count(table) + bytes(input(plan, step, 2)) + results };
 }
 
-/* Logits, of bytes; what is computed again in float32 is few. */
+/* Logits, of bytes; what is computed again in float32 is few. A byte for each element of the
+ * table. */
 static et_cost cost_VOCABULARY_BEST(const et_plan *plan, const et_plan_step *step)
 {
     const et_tensor *h = input(plan, step, 0), *table = input(plan, step, 1);
@@ -198,6 +221,7 @@ static et_cost cost_SOFTMAX_LOSS(const et_plan *plan, const et_plan_step *step)
 #define cost_POSITIONS NULL
 #define cost_RESULT    NULL
 
+/* All element-wise ops run as programs and are counted alike. */
 #define cost_ADD          cost_elementwise
 #define cost_SUB          cost_elementwise
 #define cost_MUL          cost_elementwise
@@ -218,6 +242,7 @@ static et_cost cost_SOFTMAX_LOSS(const et_plan *plan, const et_plan_step *step)
 #define cost_SUM        cost_addition
 #define cost_COLUMN_SUM cost_addition
 
+/* Pasted from the op table, as in ops.c. */
 et_cost et_plan_step_cost(const et_plan *plan, const et_plan_step *step)
 {
     static cost_fn *const functions[ET_OP_COUNT] = {

@@ -1,3 +1,13 @@
+/* A device binds together what a plan runs on: a table of kernels, chosen once for the CPU that
+ * is found, a cache of matrix products, and for each thread the track that it tells what it
+ * does.
+ *
+ * What always holds:
+ *   1. Every thread has a track at all times, if only one that records nothing: who tells asks
+ *      nothing first.
+ *   2. Copies of a device share the products and the watch; only the number of threads is a
+ *      copy's own. The copy is not closed.
+ *   3. Opening either succeeds or leaves nothing. */
 #include "exec/device.h"
 
 #include <omp.h>
@@ -6,6 +16,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 
+/* One block: the struct and, behind it, a track for each thread. */
 static int make_watch(et_device *device, et_error *error)
 {
     size_t size = sizeof *device->watch + (size_t)device->threads * sizeof(et_track *);
@@ -17,6 +28,7 @@ static int make_watch(et_device *device, et_error *error)
     return ET_OK;
 }
 
+/* threads is read once: work space of plans is made for so many. */
 int et_device_open(et_device **out, et_error *error)
 {
     et_device *device = et_alloc_zero(1, sizeof *device);
@@ -35,6 +47,7 @@ int et_device_open(et_device **out, et_error *error)
     return status;
 }
 
+/* Also closes what was opened in part: what is missing is NULL. */
 void et_device_close(et_device *device)
 {
     if (!device)
@@ -44,6 +57,8 @@ void et_device_close(et_device *device)
     et_free(device);
 }
 
+/* Track 0, the trace's main one, is for whoever runs plans outside a team; others have tracks of
+ * their own beside it. Products tell of each tile, so their cache knows the tracks too. */
 void et_device_record(et_device *device, et_trace *trace)
 {
     et_device_watch *watch = device->watch;
@@ -59,6 +74,7 @@ void et_device_record(et_device *device, et_trace *trace)
         et_gemm_cache_watch(device->gemms, i, watch->track[i]);
 }
 
+/* Outside a team, and without a trace, it is the first track. */
 et_track *et_device_track(const et_device *device)
 {
     const et_device_watch *watch = device->watch;

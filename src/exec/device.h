@@ -15,6 +15,7 @@ typedef struct et_device_watch {
     et_track *track[]; /* [threads of the device], never NULL */
 } et_device_watch;
 
+/* kernels are static; gemms and watch are owned by the device that was opened. */
 typedef struct et_device {
     const et_kernels *kernels;
     et_gemm_cache *gemms;

@@ -26,6 +26,7 @@ typedef struct read_edge {
     int reader, next;
 } read_edge;
 
+/* Lists are of et_plan_make_steps and gone when the steps are made. */
 typedef struct chains {
     et_plan *plan; /* whose steps are made; values are known */
     const bool *reached;
@@ -36,6 +37,7 @@ typedef struct chains {
     bool *result;     /* [nodes]: an output or a gradient */
 } chains;
 
+/* Ids are places in the graph's list. */
 static et_node *node_at(const chains *c, int id)
 {
     return c->plan->graph->nodes[id];
@@ -76,7 +78,8 @@ static void find_results(chains *c)
         c->result[plan->graph->gradients[i].node->id] = true;
 }
 
-/* Whether somebody outside the chain reads node before node `until` does. */
+/* Whether somebody outside the chain reads node before node `until` does. A reader in the same
+ * chain does not count: it runs in the same program, behind the member. */
 static bool is_read_before(const chains *c, const et_node *node, int until)
 {
     for (int at = c->first_edge[node->id]; at >= 0; at = c->edges[at].next) {
@@ -87,13 +90,15 @@ static bool is_read_before(const chains *c, const et_node *node, int until)
     return false;
 }
 
-/* Such a member's value has to be stored; the others live in registers of the program only. */
+/* Such a member's value has to be stored; the others live in registers of the program only.
+ * Asked with the last id of all, so every reader counts. */
 static bool is_read_outside(const chains *c, const et_node *node)
 {
     return c->result[node->id] || is_read_before(c, node, c->plan->graph->count);
 }
 
-/* The place of value in the list, which grows by it if it is new; -1: there is no room. */
+/* The place of value in the list, which grows by it if it is new; -1: there is no room. A chain
+ * that reads one value twice has it as one input. */
 static int add_once(int *list, int *count, int most, int value)
 {
     et_assert(*count <= most);
@@ -106,7 +111,8 @@ static int add_once(int *list, int *count, int most, int value)
     return (*count)++;
 }
 
-/* Whether the chain, as it stands in c->of, fits into one program. */
+/* Whether the chain, as it stands in c->of, fits into one program. The last member is marked
+ * there already; who asks takes the mark off again. */
 static bool fits(const chains *c, int chain, int last)
 {
     /* Counted anew for the whole chain: a new member may take an output away, since it reads
@@ -127,7 +133,9 @@ static bool fits(const chains *c, int chain, int last)
     return steps <= ET_EW_STEPS_MAX && outputs <= ET_EW_OUTPUTS_MAX;
 }
 
-/* Whether node may join the chain: its members are free until node, and the whole fits. */
+/* Whether node may join the chain: its members are free until node, and the whole fits. A member
+ * runs where the last one stands. Who reads it before that place, from outside, would find
+ * nothing there yet. */
 static bool may_join(chains *c, int chain, const et_node *node)
 {
     for (int id = chain; id <= c->last[chain]; id++)
@@ -161,7 +169,8 @@ static void find_chain(chains *c, const et_node *node)
     c->last[node->id] = node->id;
 }
 
-/* Zeros, and -1 where 0 is an index. */
+/* Zeros, and -1 where 0 is an index. There are at most as many steps as nodes, so the array
+ * never grows. */
 static et_plan_step *add_step(et_plan *plan, const et_node *node)
 {
     et_assert(plan->step_count < plan->graph->count);
@@ -213,7 +222,9 @@ static et_ew_op elementwise_op(et_op op)
     }
 }
 
-/* The values that a chain reads from outside become its program's first registers. */
+/* The values that a chain reads from outside become its program's first registers. The order of
+ * first use, which both the registers and step->in follow. may_join has made sure that all have
+ * room. */
 static void add_program_inputs(const chains *c, et_plan_step *step, int chain)
 {
     et_plan *plan = c->plan;
@@ -251,7 +262,9 @@ static int register_of(const chains *c, const et_plan_step *step, int chain, con
     return at;
 }
 
-/* Registers: the chain's inputs first, then one for each member in order. */
+/* Registers: the chain's inputs first, then one for each member in order. a and b are registers
+ * of members before this one or of inputs, so one pass over the program is enough. x is a factor
+ * or a rate, site names a dropout's random numbers. */
 static void add_program_step(const chains *c, et_plan_step *step, const et_node *node, int chain,
                              int *registers)
 {
@@ -271,7 +284,8 @@ static void add_program_step(const chains *c, et_plan_step *step, const et_node 
     }
 }
 
-/* registers: by id from the chain's first member; others between them stay 0 and are not asked. */
+/* registers: by id from the chain's first member; others between them stay 0 and are not asked.
+ * A chain of one member is a program too: every element-wise node runs by the same kernel. */
 static int add_chain(chains *c, int chain, et_error *error)
 {
     int last = c->last[chain];
@@ -337,7 +351,8 @@ static void find_chains(chains *c)
             find_chain(c, graph->nodes[id]);
 }
 
-/* At most one step a node; the lists are only needed here. */
+/* At most one step a node; the lists are only needed here. of is by node; last is read at a
+ * chain's first member only. */
 int et_plan_make_steps(et_plan *plan, const bool *reached, et_error *error)
 {
     size_t count = (size_t)plan->graph->count, edges = count_edges(plan->graph);

@@ -27,6 +27,8 @@ static int owner(const et_plan *plan, int value)
     return value;
 }
 
+/* Steps are numbered in the order in which they run. A value that nobody reads is dead after the
+ * step that writes it; outputs live to the end, as the caller reads them after the run. */
 static void find_lives(et_plan *plan)
 {
     for (int s = 0; s < plan->step_count; s++) {
@@ -43,8 +45,9 @@ static void find_lives(et_plan *plan)
         plan->values[plan->outputs[i]].last_read = INT_MAX;
 }
 
-/* Results that nobody reads get no memory, but a step's first one does. What stays inside a chain
- * is never written and needs none. */
+/* Results that nobody reads get no memory, but a step's first one does. What stays inside a
+ * chain is never written and needs none. A kernel is told by NULL that a further result is not
+ * wanted; its first one it always writes. */
 static void drop_unread(et_plan *plan)
 {
     for (int i = 0; i < plan->value_count; i++) {
@@ -57,7 +60,8 @@ static void drop_unread(et_plan *plan)
 }
 
 /* A parameter's gradient is computed where the store wants it. Where two parameters have the
- * same node as gradient, or the node is not a step's own result, it is copied after the run. */
+ * same node as gradient, or the node is not a step's own result, it is copied after the run.
+ * What is not in the arena, or is no step's to write, has its place already and cannot move. */
 static int place_gradients(et_plan *plan, et_error *error)
 {
     const et_graph *graph = plan->graph;
@@ -82,7 +86,10 @@ static int place_gradients(et_plan *plan, et_error *error)
     return ET_OK;
 }
 
-/* An embedding's gradient is scattered into its base where the base has no other reader. */
+/* An embedding's gradient is scattered into its base where the base has no other reader.
+ * Backwards, so that of several tables added up one after another the last is known first: base
+ * 1 lies in base 2, which lies in the gradient. The kernel then adds rows to what is there, and
+ * a table of many rows is neither copied nor cleared once more. */
 static void alias_bases(et_plan *plan)
 {
     for (int s = plan->step_count - 1; s >= 0; s--) {
@@ -97,7 +104,9 @@ static void alias_bases(et_plan *plan)
     }
 }
 
-/* An owner lives from the first writing to the last reading of all that share its memory. */
+/* An owner lives from the first writing to the last reading of all that share its memory. Only
+ * the owner is a tenant, so its life must cover all: else another value would be put where an
+ * alias is still read. */
 static void join_lives(et_plan *plan)
 {
     for (int i = 0; i < plan->value_count; i++) {
@@ -115,7 +124,10 @@ static void join_lives(et_plan *plan)
 /* ---- in place --------------------------------------------------------------------------- */
 
 /* Whether step s, which writes out, may write it where its input in lies, which nobody reads any
- * more: both of one size, and nothing else in that memory is wanted later. */
+ * more: both of one size, and nothing else in that memory is wanted later. The output must have
+ * a reader (a result that is dropped has no memory) and no alias yet: the first input that
+ * allows it wins. The input's owner must end at this very step, so nobody else wants what is
+ * lost. */
 static bool can_overwrite(const et_plan *plan, int s, int out, int in)
 {
     const et_plan_value *to = &plan->values[out], *from = &plan->values[in];
@@ -126,6 +138,7 @@ static bool can_overwrite(const et_plan *plan, int s, int out, int in)
            et_shape_equal(from->tensor.shape, to->tensor.shape);
 }
 
+/* The chain of owners grows by one and the root lives on as long as the output does. */
 static void overwrite(et_plan *plan, int s, int out, int in)
 {
     if (!can_overwrite(plan, s, out, in))
@@ -135,7 +148,9 @@ static void overwrite(et_plan *plan, int s, int out, int in)
 }
 
 /* Kernels that allow it: element-wise programs, each output in any input's place; the norm's
- * derivative, dx in dy's and the norm's result in x's. */
+ * derivative, dx in dy's and the norm's result in x's. Safe where a kernel reads an element
+ * before it writes it, and writes no other one's place. In order of steps: lives that have been
+ * joined are seen by later steps. */
 static void work_in_place(et_plan *plan)
 {
     for (int s = 0; s < plan->step_count; s++) {
@@ -153,6 +168,7 @@ static void work_in_place(et_plan *plan)
 
 /* ---- tenants ---------------------------------------------------------------------------- */
 
+/* Nothing is asked for no bytes; offset stays 0 there, and nobody reads through it. */
 static void add_tenant(et_tenant *tenants, int *count, size_t bytes, int from, int to,
                        size_t *offset)
 {
@@ -161,7 +177,8 @@ static void add_tenant(et_tenant *tenants, int *count, size_t bytes, int from, i
         tenants[(*count)++] = (et_tenant){ bytes, from, to, offset };
 }
 
-/* All of them; tenants has room for each value, step and group. */
+/* All of them; tenants has room for each value, step and group. Work space lives in its own step
+ * alone: it may lie where values of other times do. */
 static int find_tenants(et_plan *plan, et_tenant *tenants)
 {
     int count = 0;
@@ -185,7 +202,8 @@ static int find_tenants(et_plan *plan, et_tenant *tenants)
 /* ---- the gradient array as room ---------------------------------------------------------- */
 
 /* written[parameter]: the step that writes all bytes of the parameter's gradient; ET_ROOM_ALWAYS
- * where none does. */
+ * where none does. A gradient whose bytes are no multiple of ET_ROOM_ALIGN has padding behind
+ * it, which belongs to the same room and must stay zero: such a room is not lent. */
 static void find_gradient_writers(const et_plan *plan, int *written, int params)
 {
     const et_graph *graph = plan->graph;
@@ -199,12 +217,16 @@ static void find_gradient_writers(const et_plan *plan, int *written, int params)
     }
 }
 
-/* Neighbours in the array are written at about the same time: they are one room until it has this
- * share of the array, so that deep models do not have thousands. */
+/* Neighbours in the array are written at about the same time: they are one room until it has
+ * this share of the array, so that deep models do not have thousands. Searching is linear in the
+ * rooms for each tenant, so their number counts. */
 #define GRADIENT_ROOMS 256
 
-/* The gradients and the wall, in the order of the array. A room is taken from the first step that
- * writes a part of it: ET_ROOM_ALWAYS is before all. */
+/* The gradients and the wall, in the order of the array. A room is taken from the first step
+ * that writes a part of it: ET_ROOM_ALWAYS is before all. Example: rooms of 4 KiB where the
+ * array has 1 MiB. A room's first step is the earliest of its gradients', since from then on a
+ * part of it must not be overwritten. What lies before that step is free for values that are
+ * dead by then. */
 static void take_gradients(const et_plan *plan, et_rooms *rooms, const int *written)
 {
     const et_params *params = plan->graph->params;
@@ -223,7 +245,9 @@ static void take_gradients(const et_plan *plan, et_rooms *rooms, const int *writ
     et_rooms_take(rooms, whole, 0, ET_ROOM_ALWAYS);
 }
 
-/* Values may lie in the array only where the plan writes it: others' gradients stay. */
+/* Values may lie in the array only where the plan writes it: others' gradients stay. Without
+ * reuse no room is lent: each value then has its own, which helps to find a value that is used
+ * after its death. */
 static int open_rooms(et_plan *plan, et_rooms *rooms, et_error *error)
 {
     const et_params *params = plan->graph->params;
@@ -243,6 +267,8 @@ static int open_rooms(et_plan *plan, et_rooms *rooms, et_error *error)
     return ET_OK;
 }
 
+/* rooms.capacity counts one for each value, step, group and parameter, so tenants fit too.
+ * activations is what lies behind the wall. */
 static int assign_offsets(et_plan *plan, et_error *error)
 {
     et_rooms rooms;
@@ -261,6 +287,7 @@ static int assign_offsets(et_plan *plan, et_error *error)
     return status;
 }
 
+/* No tenant lies across the wall, so an offset tells for all of its bytes. */
 unsigned char *et_plan_at(const et_plan *plan, size_t offset)
 {
     if (offset < plan->gradient_bytes)
@@ -277,6 +304,7 @@ static int make_arena(et_plan *plan, et_error *error)
     return ET_OK;
 }
 
+/* Owners first: what hangs on them takes their address. */
 static void resolve(et_plan *plan)
 {
     for (int i = 0; i < plan->value_count; i++) {
@@ -293,6 +321,9 @@ static void resolve(et_plan *plan)
     }
 }
 
+/* The order matters: gradients leave the arena before the unread ones are dropped; aliases of
+ * bases before lives are joined; work in place last, as it asks for the lives of all that share
+ * memory. */
 int et_plan_place(et_plan *plan, et_error *error)
 {
     find_lives(plan);

@@ -23,7 +23,8 @@ int et_prepare_cached_attention(et_plan *plan, et_plan_step *step, et_error *err
 }
 
 /* Row r's keys and values, which follow its query, go to its newest slot. Rows with length 0 are
- * empty places of a batch: they have no slot. */
+ * empty places of a batch: they have no slot. The newest slot is entry length - 1 of the row's
+ * slots: the length counts the new position already. */
 static void store_rows(const et_tensor *qkv, char *cache, const int32_t *slot, int64_t longest,
                        const int32_t *length)
 {
@@ -39,7 +40,9 @@ static void store_rows(const et_tensor *qkv, char *cache, const int32_t *slot, i
 }
 
 /* The inputs: query (or query, key and value of the new rows), cache, where, lengths. The cache
- * is written although it is an input: it is a leaf that the caller owns from step to step. */
+ * is written although it is an input: it is a leaf that the caller owns from step to step. y =
+ * softmax(q K^T / sqrt(head_dim)) V over `length` rows of the cache, for each head by itself.
+ * New keys are stored before attention begins, so a row sees its own. */
 void et_run_cached_attention(const et_plan *plan, const et_plan_step *step)
 {
     const et_attributes *attributes = &step->node->attributes;

@@ -1,5 +1,13 @@
 /* Softmax cross-entropy of logits that exist in full. The kernel turns logits into derivatives
- * in place; logits may have other readers, so the derivative is made in a copy. */
+ * in place; logits may have other readers, so the derivative is made in a copy.
+ *
+ * With z the logits of a row, y its label, V classes and smoothing e (Szegedy et al. 2016):
+ *
+ *     log p = z - log(sum exp z)        t[y] = 1 - e,  t[i] = e / (V - 1) elsewhere
+ *     nll = -log p[y]        loss = -sum t (log p - log t)        dz = softmax(z) - t
+ *
+ * Rows with a label below 0 count in no sum. For tables of many classes op_vocabulary_loss.c
+ * does the same without the logits in memory. */
 #include <string.h>
 
 #include "base/assert.h"

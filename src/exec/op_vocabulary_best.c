@@ -1,4 +1,9 @@
-/* The likeliest pieces of each row, by the kernel of that name. */
+/* The likeliest pieces of each row, by the kernel of that name.
+ *
+ * Logits h table^T, of which the largest `count` of each row and their log p are wanted;
+ * kernel/best_pieces.h says how the rest is ruled out. The table is needed twice: as bytes,
+ * packed with the plan's other weights, and as float32 for the pieces that stay open, straight
+ * from the store. */
 #include "base/assert.h"
 #include "exec/parts.h"
 
@@ -8,6 +13,8 @@ static size_t kernel_scratch(const et_plan *plan, const et_row_weight *rows)
     return et_best_scratch(rows) * (size_t)plan->device->threads;
 }
 
+/* The bytes of a row are added up in 32 bits, which bounds the width. transposed: a piece is a
+ * row of the table, and a column of the product's weight. */
 int et_prepare_vocabulary_best(et_plan *plan, et_plan_step *step, et_error *error)
 {
     const et_plan_value *table = &plan->values[step->in[1]];
@@ -27,6 +34,8 @@ int et_prepare_vocabulary_best(et_plan *plan, et_plan_step *step, et_error *erro
                                 error);
 }
 
+/* The kernel always writes pieces; where the plan gave them no memory they go behind its work
+ * space. */
 void et_run_vocabulary_best(const et_plan *plan, const et_plan_step *step)
 {
     const et_tensor *h = &plan->values[step->in[0]].tensor;

@@ -32,12 +32,19 @@
 #define COLUMNS_WIDE 256
 #define WIDE         256
 
+/* More pieces let more threads take part, and cost a [block, D] each that has to be written and
+ * added. */
 #define PIECES_MOST 16 /* of dh: partial sums that are kept apart */
 #define JOINED_ROWS 64 /* that a thread joins, or finishes, at a time */
 
-/* Products of a part; those of the last part, which may be smaller, follow. */
+/* Products of a part; those of the last part, which may be smaller, follow. LOGITS: h
+ * table_part^T. DH_FIRST and DH: g table_part, which begins a piece or adds to it. DTABLE: g^T
+ * h, added to what earlier blocks left. gemm[] of the step has them for whole parts, then for
+ * the last one: 2 PRODUCTS in all, ET_PLAN_GEMMS_MAX. */
 enum { LOGITS, DH_FIRST, DH, DTABLE, PRODUCTS };
 
+/* R is `block`, D is `width`, V is `vocabulary`. They follow from shapes alone, so planning and
+ * running find the same. */
 typedef struct loss_sizes {
     int64_t rows, width, vocabulary;
     int64_t block, columns;       /* of a block, of a part */
@@ -47,12 +54,15 @@ typedef struct loss_sizes {
     bool gradient;
 } loss_sizes;
 
-/* Where things lie in the work space, bytes. */
+/* Where things lie in the work space, bytes. largest, sum and shifted are [parts, block]
+ * float32; by_row is five numbers a row; tile is the bytes of one thread's logits or g; kept,
+ * packed_h and dh are there only for derivatives. */
 typedef struct loss_room {
     size_t kept, h, packed_h, dh, largest, sum, shifted, by_row, labels, tiles, tile, end;
 } loss_room;
 
-/* One block of rows under way. */
+/* One block of rows under way. On the stack of the run; what it points to is the step's work
+ * space or the batch. */
 typedef struct loss_block {
     const et_plan *plan;
     const et_plan_step *step;
@@ -65,12 +75,15 @@ typedef struct loss_block {
 
 /* ---- planning --------------------------------------------------------------------------- */
 
+/* Rounded up. */
 static int64_t parts_of(int64_t whole, int64_t part)
 {
     return (whole + part - 1) / part;
 }
 
-/* Blocks of about equal size, so that the last is not mostly empty. */
+/* Blocks of about equal size, so that the last is not mostly empty. Example: 300 rows, at most
+ * 256: two blocks, of 160 and 140 rows, and not of 256 and 44. Rounded up to ROWS_LEAST, a block
+ * may be a little larger than its share. */
 static int64_t choose_block(const loss_sizes *size)
 {
     size_t row = (size_t)size->vocabulary * et_dtype_size(size->act);
@@ -80,6 +93,7 @@ static int64_t choose_block(const loss_sizes *size)
     return parts_of(rows, ROWS_LEAST) * ROWS_LEAST;
 }
 
+/* piece parts make a piece of dh; at most PIECES_MOST of them, the last may have fewer parts. */
 static loss_sizes sizes_of(const et_plan *plan, const et_plan_step *step)
 {
     const et_tensor *h = &plan->values[step->in[0]].tensor;
@@ -106,7 +120,8 @@ static int64_t columns_of(const loss_sizes *size, int64_t part)
     return left < size->columns ? left : size->columns;
 }
 
-/* A part's product; the last part has its own. */
+/* A part's product; the last part has its own. With one part in all it is the last one, and the
+ * first set is not used. */
 static et_gemm *product(const et_plan_step *step, const loss_sizes *size, int which, int64_t part)
 {
     return step->gemm[part == size->parts - 1 ? PRODUCTS + which : which];
@@ -118,6 +133,9 @@ static bool packs_h(const loss_sizes *size)
     return size->work == ET_BF16;
 }
 
+/* A vocabulary that is no multiple of the columns has a last part of another shape, which needs
+ * products of its own. h and g are of type work, sums and results float32. Only A^T B of float32
+ * reads its B as it lies. */
 static int get_products(et_plan *plan, et_plan_step *step, const loss_sizes *size, int64_t part,
                         et_error *error)
 {
@@ -139,7 +157,9 @@ static int get_products(et_plan *plan, et_plan_step *step, const loss_sizes *siz
     return status;
 }
 
-/* Packed copies of all parts of the table, one behind another: *first is the first one's index. */
+/* Packed copies of all parts of the table, one behind another: *first is the first one's index.
+ * Parts follow in order, so part p is pack *first + p: the step keeps one index for a whole
+ * table. */
 static int pack_table(et_plan *plan, et_plan_step *step, const loss_sizes *size, int which,
                       int *first, et_error *error)
 {
@@ -156,6 +176,7 @@ static int pack_table(et_plan *plan, et_plan_step *step, const loss_sizes *size,
     return ET_OK;
 }
 
+/* Room begins at a multiple of 64 bytes, as kernels want it. */
 static size_t take(size_t *end, size_t bytes)
 {
     size_t at = *end;
@@ -163,6 +184,7 @@ static size_t take(size_t *end, size_t bytes)
     return at;
 }
 
+/* Without derivatives nothing is kept: each part's logits are gone when its sums are taken. */
 static loss_room room_of(const et_plan *plan, const et_plan_step *step, const loss_sizes *size)
 {
     size_t real = sizeof(float), block = (size_t)size->block, width = (size_t)size->width;
@@ -187,6 +209,8 @@ static loss_room room_of(const et_plan *plan, const et_plan_step *step, const lo
     return room;
 }
 
+/* Part 0 has the shape of all but the last. The table is packed twice, since logits read it
+ * transposed and dh does not. */
 int et_prepare_vocabulary_loss(et_plan *plan, et_plan_step *step, et_error *error)
 {
     loss_sizes size = sizes_of(plan, step);
@@ -232,6 +256,7 @@ static const et_kernels *kernels(const loss_block *block)
     return block->plan->device->kernels;
 }
 
+/* Leaves the part's largest logit and sum of exponentials for each row, and what was kept. */
 static void run_logits(const loss_block *block, int64_t part, int thread)
 {
     const loss_sizes *size = &block->size;
@@ -242,6 +267,8 @@ static void run_logits(const loss_block *block, int64_t part, int thread)
         &block->softmax, part, size->gradient ? kept_of(block, part) : NULL, size->act, logits);
 }
 
+/* Parts of a piece are one thread's, in order: dh adds up without a lock, and each part of
+ * dtable belongs to one piece. The first product of a piece overwrites, so dh is never cleared. */
 static void run_gradients(const loss_block *block, int64_t piece, int thread)
 {
     const loss_sizes *size = &block->size;
@@ -263,7 +290,8 @@ static void run_gradients(const loss_block *block, int64_t piece, int thread)
     }
 }
 
-/* Rows from `first` of the block, at most JOINED_ROWS, of dh. */
+/* Rows from `first` of the block, at most JOINED_ROWS, of dh. Adds the pieces in order and
+ * rounds once, to the activations' type. Rows past the batch are left out. */
 static void finish_dh(const loss_block *block, int64_t first)
 {
     const loss_sizes *size = &block->size;
@@ -290,6 +318,9 @@ static int team_of(const loss_block *block)
     return threads < most ? threads : most;
 }
 
+/* The end of each loop is where threads meet. Which thread has which part is chance; what it
+ * computes is not. Parts are taken one at a time, as a thread that is late should not hold up
+ * the others; joining costs the same for all rows and is shared out evenly. */
 static void run_block(const loss_block *block)
 {
     const loss_sizes *size = &block->size;
@@ -315,7 +346,9 @@ static void run_block(const loss_block *block)
 }
 
 /* The block's rows as products read them: the batch's own where these are whole and of the right
- * type, else a copy filled up with zeros. */
+ * type, else a copy filled up with zeros. Labels are always copied, since rows past the batch
+ * need -1. h is read by every part, so a type that products would have to change is changed once
+ * here. */
 static void open_block(loss_block *block, int64_t at)
 {
     const loss_sizes *size = &block->size;
@@ -339,6 +372,7 @@ static void open_block(loss_block *block, int64_t at)
                      room_at(block, block->room.packed_h), block->h);
 }
 
+/* The five arrays by row lie one behind another, [block] each. */
 static loss_block begin(const et_plan *plan, const et_plan_step *step)
 {
     loss_block block = { .plan = plan, .step = step, .size = sizes_of(plan, step) };
@@ -370,6 +404,7 @@ static bool has_label(const int32_t *labels, int64_t rows)
     return false;
 }
 
+/* In double and in order of rows, whatever threads did. */
 static void add_sums(const loss_block *block, double sums[ET_LOSS_SUM_COUNT])
 {
     const et_softmax_rows *softmax = &block->softmax;
@@ -383,6 +418,7 @@ static void add_sums(const loss_block *block, double sums[ET_LOSS_SUM_COUNT])
     }
 }
 
+/* dtable is added to by every block; rows of dh in blocks without a label are written by none. */
 static void clear_gradients(const et_plan *plan, const et_plan_step *step)
 {
     for (int i = 1; i < step->out_count; i++) {
@@ -392,6 +428,8 @@ static void clear_gradients(const et_plan *plan, const et_plan_step *step)
     }
 }
 
+/* Blocks run one after another: dtable has one adder at a time, and one block's work space is
+ * enough. */
 void et_run_vocabulary_loss(const et_plan *plan, const et_plan_step *step)
 {
     const int32_t *labels = et_plan_data(plan, step->in[2]);

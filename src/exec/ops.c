@@ -1,5 +1,17 @@
 /* Per op: prepare_OP finds out at planning what a step needs (products, packed weights, work
- * space); run_OP calls the kernel. Both tables are made from ops.def. */
+ * space); run_OP calls the kernel. Both tables are made from ops.def.
+ *
+ * A function here is glue: it finds the tensors of a step, takes sizes from their shapes and
+ * calls one kernel. No numbers are computed here, no memory is asked for, and what a kernel
+ * needs beside its operands is said when the plan is made.
+ *
+ * What always holds:
+ *   1. Rows come from the tensors, which et_plan_set_rows may have made fewer; work space is for
+ *      the planned rows, so it is large enough.
+ *   2. A result without memory (NULL) is one that nobody reads: kernels pass over it.
+ *   3. Rows past the last segment come out of attention as zeros: products over all rows, such
+ *      as weights' gradients, then count none of them.
+ *   4. Sizes of blocks come from shapes and never from the number of threads: equal bits on any. */
 #include <math.h>
 #include <omp.h>
 #include <string.h>
@@ -14,6 +26,7 @@ static const et_kernels *kernels(const et_plan *plan)
     return plan->device->kernels;
 }
 
+/* Borrowed for this run: an input may be bound elsewhere before the next. */
 static void *in(const et_plan *plan, const et_plan_step *step, int i)
 {
     return et_plan_data(plan, step->in[i]);
@@ -46,6 +59,7 @@ static int64_t width_of(const et_tensor *tensor)
     return rank == 0 ? 1 : tensor->shape.size[rank - 1];
 }
 
+/* Aligned to 64, and nobody else's until the step is over. */
 static float *scratch(const et_plan *plan)
 {
     return (float *)(void *)plan->scratch;
@@ -53,6 +67,8 @@ static float *scratch(const et_plan *plan)
 
 /* ---- element-wise ----------------------------------------------------------------------- */
 
+/* All outputs of a chain have one shape, that of the first. plan->random has seed and step; the
+ * site, which tells dropouts apart, is in the program. */
 static void run_elementwise(const et_plan *plan, const et_plan_step *step)
 {
     const void *inputs[ET_EW_INPUTS_MAX];
@@ -74,6 +90,7 @@ static int prepare_nothing(et_plan *plan, et_plan_step *step, et_error *error)
 
 /* ---- sums ------------------------------------------------------------------------------- */
 
+/* The kernel adds long runs up in double: rounded once, here. */
 static void run_SUM(const et_plan *plan, const et_plan_step *step)
 {
     const et_tensor *x = in_tensor(plan, step, 0);
@@ -81,6 +98,7 @@ static void run_SUM(const et_plan *plan, const et_plan_step *step)
     *(float *)out(plan, step, 0) = (float)sum;
 }
 
+/* Input 1 is there for its shape alone. */
 static void run_FILL(const et_plan *plan, const et_plan_step *step)
 {
     const et_tensor *y = out_tensor(plan, step, 0);
@@ -88,6 +106,7 @@ static void run_FILL(const et_plan *plan, const et_plan_step *step)
     kernels(plan)->fill(y->data, value, et_shape_count(y->shape), y->dtype);
 }
 
+/* A partial sum [D] for each block of rows, added in order of the blocks afterwards. */
 static int prepare_COLUMN_SUM(et_plan *plan, et_plan_step *step, et_error *error)
 {
     (void)error;
@@ -119,6 +138,8 @@ static bool is_by_rows(const et_plan *plan, const et_plan_step *step)
            is_param(plan, step->in[1]);
 }
 
+/* Bytes where the plan wants them and a sum of them cannot pass 2^31; other weights stay
+ * float32. step->gemm[0] stays NULL, by which run_MATMUL knows these. */
 static int prepare_rows(et_plan *plan, et_plan_step *step, et_error *error)
 {
     const et_tensor *a = in_tensor(plan, step, 0), *c = out_tensor(plan, step, 0);
@@ -142,7 +163,8 @@ static void run_rows(const et_plan *plan, const et_plan_step *step)
     kernels(plan)->row_product(out(plan, step, 0), in(plan, step, 0), &shape);
 }
 
-/* A weight, but for a few rows: then tiles copy it faster on their own, unless the copy lasts. */
+/* A weight, but for a few rows: then tiles copy it faster on their own, unless the copy lasts.
+ * Products by tiles of fixed rows are those of decoding, which run often with the same weights. */
 static bool wants_packing(const et_plan *plan, const et_plan_step *step)
 {
     bool lasts = plan->options.keep_packed && !plan->graph->options.training;
@@ -151,6 +173,9 @@ static bool wants_packing(const et_plan *plan, const et_plan_step *step)
            (!few || lasts || step->node->attributes.matmul.row_tile > 0);
 }
 
+/* C = A B (+ bias) (relu), [m, k] x [k, n]. Operands are read in the activations' type: a weight
+ * from its shadow where that is bfloat16. k is A's second size, or its first where A is stored
+ * transposed. */
 static int prepare_MATMUL(et_plan *plan, et_plan_step *step, et_error *error)
 {
     const et_matmul_options *options = &step->node->attributes.matmul;
@@ -181,7 +206,11 @@ static int prepare_MATMUL(et_plan *plan, et_plan_step *step, et_error *error)
     return et_plan_add_pack(plan, step->gemm[0], param, 0, act, &step->pack[0], error);
 }
 
-/* The tiles that hold a batch's rows, where it is not full. */
+/* The tiles that hold a batch's rows, where it is not full. A tile that begins inside the rows
+ * is run whole: C has room, as it was planned for the full batch, and what it writes past the
+ * rows nobody reads. Products with sums over pieces of k are none of these, for the sums would
+ * need all tiles. Inside a parallel region the thread that calls does all tiles by itself, under
+ * its own number. */
 static void run_some_tiles(const et_gemm *gemm, int64_t rows, void *c, const void *a, const void *b,
                            const float *bias)
 {
@@ -194,6 +223,7 @@ static void run_some_tiles(const et_gemm *gemm, int64_t rows, void *c, const voi
             et_gemm_run_tile(gemm, tile, outer < 0 ? omp_get_thread_num() : outer, c, a, b, bias);
 }
 
+/* Fewer rows than planned: only tiles that hold some of them. */
 static void run_MATMUL(const et_plan *plan, const et_plan_step *step)
 {
     et_dtype act = plan->graph->options.act;
@@ -214,6 +244,8 @@ static void run_MATMUL(const et_plan *plan, const et_plan_step *step)
 
 /* ---- norm ------------------------------------------------------------------------------- */
 
+/* y = (x - mean) / sqrt(variance + epsilon) gamma + beta, by rows; result 1 is what the
+ * derivative needs of each row. attributes.x is epsilon. */
 static void run_LAYER_NORM(const et_plan *plan, const et_plan_step *step)
 {
     const et_tensor *x = in_tensor(plan, step, 0);
@@ -222,6 +254,7 @@ static void run_LAYER_NORM(const et_plan *plan, const et_plan_step *step)
                               x->dtype);
 }
 
+/* Partial sums of dgamma and dbeta, [D] each, for every block of rows. */
 static int prepare_LAYER_NORM_GRAD(et_plan *plan, et_plan_step *step, et_error *error)
 {
     (void)error;
@@ -230,6 +263,8 @@ static int prepare_LAYER_NORM_GRAD(et_plan *plan, et_plan_step *step, et_error *
     return ET_OK;
 }
 
+/* Inputs: dy, x, stats, gamma (, beta). With a fourth result the norm itself is made again in
+ * the same pass, for a reader in the backward pass; only that needs beta. */
 static void run_LAYER_NORM_GRAD(const et_plan *plan, const et_plan_step *step)
 {
     const et_tensor *x = in_tensor(plan, step, 1);
@@ -243,6 +278,8 @@ static void run_LAYER_NORM_GRAD(const et_plan *plan, const et_plan_step *step)
 
 /* ---- embedding -------------------------------------------------------------------------- */
 
+/* y[t] = scale table[id[t]] (+ positions[position[t]]), zeros for a negative id. The inputs are
+ * ids, table (, position, positions). */
 static void run_EMBEDDING(const et_plan *plan, const et_plan_step *step)
 {
     const et_tensor *y = out_tensor(plan, step, 0);
@@ -252,6 +289,8 @@ static void run_EMBEDDING(const et_plan *plan, const et_plan_step *step)
                              step->node->attributes.x, rows_of(y), width_of(y), y->dtype);
 }
 
+/* table = base + scatter of scale dy. Without a base it begins with zeros; where memory.c gave
+ * the base the result's place there is nothing to copy. */
 static void run_EMBEDDING_GRAD(const et_plan *plan, const et_plan_step *step)
 {
     const et_tensor *dy = in_tensor(plan, step, 1), *table = out_tensor(plan, step, 0);
@@ -266,12 +305,19 @@ static void run_EMBEDDING_GRAD(const et_plan *plan, const et_plan_step *step)
 
 /* ---- attention -------------------------------------------------------------------------- */
 
-/* Column ranges of q and kv as attention wants them; input i of the step is q, i + 1 kv. */
+/* Column ranges of q and kv as attention wants them; input i of the step is q, i + 1 kv.
+ * Self-attention has q, k and v side by side in one matrix [T, 3 width]; else q is [T, width]
+ * and kv [S, 2 width], keys on the left.
+ *
+ *     self:   | q | k | v |     k_column = width, v_column = 2 width elements
+ *     else:   | k | v |         k_column = 0, v_column = width elements */
 typedef struct attention_views {
     et_attention_shape shape;
     size_t k_column, v_column; /* bytes from a row's start */
 } attention_views;
 
+/* scale = 1 / sqrt(head_dim) (Vaswani et al. 2017). The numbers of dropout are told apart by the
+ * op's site. offsets has one entry more than there are segments. */
 static attention_views view_attention(const et_plan *plan, const et_plan_step *step, int first)
 {
     const et_attributes *attributes = &step->node->attributes;
@@ -306,6 +352,7 @@ static attention_views view_attention(const et_plan *plan, const et_plan_step *s
     return views;
 }
 
+/* Each thread has its own, for the longest query and key that a batch may have. */
 static int prepare_attention(et_plan *plan, et_plan_step *step, int first)
 {
     const et_attention_options *options = &step->node->attributes.attention;
@@ -332,6 +379,8 @@ static void clear_tail(const et_tensor *tensor, int64_t used)
     memset((char *)tensor->data + (size_t)used * row, 0, (size_t)(rows_of(tensor) - used) * row);
 }
 
+/* Result 1, the logarithm of each softmax's sum, is by what the derivative makes the weights
+ * again (Dao et al. 2022, "FlashAttention"). */
 static void run_ATTENTION(const et_plan *plan, const et_plan_step *step)
 {
     attention_views views = view_attention(plan, step, 0);
@@ -349,6 +398,8 @@ static int prepare_ATTENTION_GRAD(et_plan *plan, et_plan_step *step, et_error *e
     return prepare_attention(plan, step, 3);
 }
 
+/* Derivatives have the layout of what they belong to: with self-attention dq, dk and dv are
+ * columns of one matrix. */
 static void run_ATTENTION_GRAD(const et_plan *plan, const et_plan_step *step)
 {
     attention_views views = view_attention(plan, step, 3);
@@ -365,6 +416,8 @@ static void run_ATTENTION_GRAD(const et_plan *plan, const et_plan_step *step)
 
 /* ---- tables ----------------------------------------------------------------------------- */
 
+/* What an op does when a plan is made, and in each run. A row that is left out of the names
+ * below does not compile. */
 typedef struct op_functions {
     int (*prepare)(et_plan *, et_plan_step *, et_error *);
     et_plan_run_fn *run;
@@ -427,6 +480,8 @@ typedef struct op_functions {
 #define prepare_SOFTMAX_LOSS     et_prepare_softmax_loss
 #define run_SOFTMAX_LOSS         et_run_softmax_loss
 
+/* prepare_ID and run_ID are pasted from the op table's ids, so the order of ops.def is the only
+ * one there is. */
 int et_plan_prepare(et_plan *plan, et_plan_step *step, et_error *error)
 {
     static const op_functions functions[ET_OP_COUNT] = {

@@ -13,10 +13,14 @@
 #include "base/assert.h"
 #include "exec/parts.h"
 
+/* Bytes. Packed operands are aligned to ALIGN. GROUP_BYTES bounds what copies add to the arena
+ * at one time, unless one step's weights are larger. SHARED_BYTES is what a team gathers for at
+ * least. */
 #define ALIGN        ((size_t)64)
 #define GROUP_BYTES  ((size_t)1 << 20)
 #define SHARED_BYTES ((size_t)1 << 18) /* packed in some ten microseconds */
 
+/* Rounded up, so that copies lie one behind another and each is aligned. */
 static size_t packed_bytes(const et_plan_pack *pack)
 {
     size_t bytes = pack->gemm ? et_gemm_packed_size(pack->gemm)
@@ -25,6 +29,8 @@ static size_t packed_bytes(const et_plan_pack *pack)
     return (bytes + ALIGN - 1) / ALIGN * ALIGN;
 }
 
+/* Products are cached by shape, so equal products have the same address. first: an operand may
+ * be a part of a parameter, such as some rows of a table. */
 static bool same_pack(const et_plan_pack *a, const et_plan_pack *b)
 {
     return a->gemm == b->gemm && a->param == b->param && a->first == b->first &&
@@ -43,6 +49,9 @@ const et_plan_pack *et_plan_pack_at(const et_plan *plan, int pack)
     return &owner(plan)->packs[pack];
 }
 
+/* Looking for an equal one is worth it only where copies last: else two steps that read one
+ * weight have a copy each, close to its use. A plan that reads another's packs must find every
+ * one there: it has the same products. */
 static int add(et_plan *plan, const et_plan_pack *wanted, int *pack, et_error *error)
 {
     const et_plan *known = owner(plan);
@@ -65,6 +74,7 @@ static int add(et_plan *plan, const et_plan_pack *wanted, int *pack, et_error *e
     return ET_OK;
 }
 
+/* step is set by prepare_steps, which knows it. */
 int et_plan_add_pack(et_plan *plan, et_gemm *gemm, int param, int64_t first, et_dtype dtype,
                      int *pack, et_error *error)
 {
@@ -83,6 +93,8 @@ int et_plan_add_row_pack(et_plan *plan, const et_row_weight *rows, int param, bo
     return add(plan, &wanted, pack, error);
 }
 
+/* Also makes the views of row weights, which point into their memory. Called when the address is
+ * known: at once for kept ones, after placing for groups. */
 void et_plan_lay_packs(et_plan *plan, int first, int count, unsigned char *at)
 {
     for (int i = first; i < first + count; i++) {
@@ -95,6 +107,7 @@ void et_plan_lay_packs(et_plan *plan, int first, int count, unsigned char *at)
     }
 }
 
+/* One block for all, as they live and die with the plan. */
 static int keep(et_plan *plan, et_error *error)
 {
     for (int i = 0; i < plan->pack_count; i++)
@@ -106,6 +119,12 @@ static int keep(et_plan *plan, et_error *error)
     return ET_OK;
 }
 
+/* A step's own packs must not be parted: they are all needed when it begins, and only the first
+ * step of a group packs. So a pack opens a group only if it is the first of all, or does not fit
+ * and belongs to a later step than the last one. So no two groups share a step.
+ *
+ * Example, 1 MiB: packs of 0.4, 0.4 and 0.4 MiB in steps 3, 5 and 8 make the groups {3, 5} and
+ * {8}. */
 static int make_groups(et_plan *plan, et_error *error)
 {
     size_t most = (size_t)plan->pack_count;
@@ -129,11 +148,13 @@ static int make_groups(et_plan *plan, et_error *error)
     return ET_OK;
 }
 
+/* Memory of kept ones is known here; groups get theirs from memory.c. */
 int et_plan_make_packs(et_plan *plan, et_error *error)
 {
     return plan->options.keep_packed ? keep(plan, error) : make_groups(plan, error);
 }
 
+/* Values and the bfloat16 shadow have one layout, so an offset in elements serves both. */
 static void run_pack(const et_plan *plan, const et_plan_pack *pack)
 {
     et_params *params = plan->graph->params;
@@ -148,8 +169,8 @@ static void run_pack(const et_plan *plan, const et_plan_pack *pack)
 
 static const et_label packing = { .name = "pack weights", .kind = "packing weights" };
 
-/* Whether threads take a weight each: there is one for every thread, and work enough for a
- * team to gather. */
+/* Whether threads take a weight each: there is one for every thread, and work enough for a team
+ * to gather. Fewer weights than threads would leave threads idle. */
 static bool one_each(const et_plan *plan, int first, int count)
 {
     size_t bytes = 0;
@@ -166,6 +187,8 @@ void et_plan_run_packs(const et_plan *plan, int first, int count)
     et_assert(first >= 0 && first + count <= plan->pack_count);
     et_track *track = et_device_track(plan->device);
     et_track_begin(track, &packing, -1);
+    /* Inside the loop each packing runs on the thread that calls it: kernels start no second
+     * team. */
     if (one_each(plan, first, count)) {
 #pragma omp parallel for schedule(dynamic, 1)
         for (int i = first; i < first + count; i++)

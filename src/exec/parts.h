@@ -15,6 +15,8 @@
 
 #include "exec/plan.h"
 
+/* Who owns a value's memory, and so for how long its address holds: the plan for the arena and
+ * constants, the caller for what is bound, the store for the rest. */
 typedef enum value_place {
     PLACE_NONE, /* nobody reads it: data is NULL */
     PLACE_ARENA,
@@ -24,7 +26,9 @@ typedef enum value_place {
     PLACE_CONSTANT, /* owned by the plan */
 } value_place;
 
-/* One result of one node. */
+/* One result of one node. tensor.shape is that of this run (et_plan_set_rows), the node's type
+ * has the planned one; tensor.data is NULL until the value is placed or bound. written and
+ * last_read are numbers of steps. */
 typedef struct et_plan_value {
     et_tensor tensor;
     const et_node *node;
@@ -35,7 +39,8 @@ typedef struct et_plan_value {
     size_t offset; /* PLACE_ARENA: for et_plan_at */
 } et_plan_value;
 
-/* A weight in a product's layout. */
+/* A weight in a product's layout. Owned by the plan that packs, in `packed` or in the arena;
+ * data is aligned to 64. Parameters are meant by their index in the store. */
 typedef struct et_plan_pack {
     const et_gemm *gemm; /* NULL: products of rows */
     et_row_weight rows;  /* of those; its memory is data */
@@ -48,7 +53,8 @@ typedef struct et_plan_pack {
 } et_plan_pack;
 
 /* Packs that are made together, before the first step that reads one of them, and die together,
- * after the last: some at a time, so that threads are started seldom and share them out. */
+ * after the last: some at a time, so that threads are started seldom and share them out. Lives
+ * from step `from` to step `to`, both included; bytes is of all its packs, each rounded up. */
 typedef struct et_plan_pack_group {
     int first, count; /* in plan->packs */
     int from, to;     /* steps of the first and the last */
@@ -59,8 +65,11 @@ typedef struct et_plan_pack_group {
 typedef struct et_plan_step et_plan_step;
 typedef void et_plan_run_fn(const et_plan *plan, const et_plan_step *step);
 
+/* As many as the loss over a vocabulary has: four products, and four for the last part. */
 #define ET_PLAN_GEMMS_MAX 8
 
+/* in[] and out[] are indices of values, in the order of the node's inputs and results; for a
+ * chain in the order of first use. Owned by the plan; products are borrowed from the device. */
 struct et_plan_step {
     et_plan_run_fn *run;
     const et_node *node; /* of a chain: the last one */
@@ -74,6 +83,9 @@ struct et_plan_step {
     size_t scratch_offset;       /* for et_plan_at */
 };
 
+/* graph, device and what options point to are borrowed, all else is owned but labels. outputs
+ * are in the caller's order. random, scratch and runs are of the run under way, version says
+ * what packs and pointers of parameters were made from. */
 struct et_plan {
     et_graph *graph;
     et_device *device;

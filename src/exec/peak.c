@@ -48,6 +48,7 @@ typedef struct product {
     void *a, *b, *c; /* parts of one block */
 } product;
 
+/* No bias: peak->flops is of the product alone. */
 static void run_product(void *payload)
 {
     product *p = payload;

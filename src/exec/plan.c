@@ -1,3 +1,19 @@
+/* A plan is made in one go and then only run:
+ *
+ *     graph -> reached nodes -> values -> steps (fuse.c) -> what each needs (ops.c), packs (pack.c)
+ *     -> places in memory (memory.c) -> the function that runs a step (watch.c)
+ *
+ * The order of these matters: steps are made of values; packs are known when all steps have been
+ * prepared; places are found when it is known how much work space and how many packs there are.
+ *
+ * What always holds:
+ *   1. Nodes stand in topological order in the graph, so reaching goes backwards in one pass and
+ *      steps run forwards in one.
+ *   2. Each result of each node has a value, reached or not, so a node's first value follows
+ *      from the node alone; what nobody reaches has no place and no memory.
+ *   3. Running allocates nothing, and runs of one plan with the same inputs, parameters and
+ *      random numbers have the same bits.
+ *   4. What fails while a plan is made leaves none: et_plan_free takes it in any state. */
 #include "exec/plan.h"
 
 #include <limits.h>
@@ -9,6 +25,7 @@
 #include "base/dtype.h"
 #include "exec/parts.h"
 
+/* A RESULT node has no step: it names result k of its input, whose values stand side by side. */
 int et_plan_value_of(const et_plan *plan, const et_node *node)
 {
     if (node->op == ET_OP_RESULT)
@@ -16,11 +33,14 @@ int et_plan_value_of(const et_plan *plan, const et_node *node)
     return plan->first_value[node->id];
 }
 
+/* NULL: nobody reads it, or it is an input that is not bound yet. */
 void *et_plan_data(const et_plan *plan, int value)
 {
     return plan->values[value].tensor.data;
 }
 
+/* A parameter is float32 in the store; its bfloat16 shadow, at the same offset, is kept beside
+ * it. All else is read in the type it has. */
 const void *et_plan_data_as(const et_plan *plan, int value, et_dtype dtype)
 {
     const et_plan_value *v = &plan->values[value];
@@ -34,6 +54,8 @@ const void *et_plan_data_as(const et_plan *plan, int value, et_dtype dtype)
 
 /* ---- making ----------------------------------------------------------------------------- */
 
+/* Before lives are known: what computes is put into the arena, gradients and what nobody reads
+ * leave it later (memory.c). */
 static value_place place_of(const et_node *node)
 {
     switch (node->op) {
@@ -50,6 +72,8 @@ static value_place place_of(const et_node *node)
     }
 }
 
+/* first_value of node i is the number of results of all nodes before it. Until steps are known
+ * no value is written, read or shared: all three are -1. */
 static int make_values(et_plan *plan, const bool *reached, et_error *error)
 {
     const et_graph *graph = plan->graph;
@@ -76,6 +100,8 @@ static int make_values(et_plan *plan, const bool *reached, et_error *error)
     return ET_OK;
 }
 
+/* reached begins with the outputs and gradients. Inputs have smaller ids than their readers, so
+ * a node is final when the pass comes to it. */
 static void reach(const et_graph *graph, bool *reached)
 {
     for (int i = graph->count - 1; i >= 0; i--)
@@ -83,7 +109,10 @@ static void reach(const et_graph *graph, bool *reached)
             reached[graph->nodes[i]->input[k]->id] = true;
 }
 
-/* Sinusoids, laid out as at et_sinusoid. */
+/* Sinusoids, laid out as at et_sinusoid. Column i < dim / 2 is sin(p rate), column dim / 2 + i
+ * is cos(p rate), rate = 10000^(-i / (dim / 2 - 1)): wavelengths from 2 pi to 10000 times that
+ * (Vaswani et al. 2017, section 3.5, with sines and cosines in halves and not in turns). In
+ * double, as p rate grows large. */
 static void fill_positions(float *table, int64_t rows, int64_t dim)
 {
     int64_t half = dim / 2;
@@ -96,6 +125,7 @@ static void fill_positions(float *table, int64_t rows, int64_t dim)
     }
 }
 
+/* They depend on nothing but their shape, so one filling lasts as long as the plan. */
 static int make_constants(et_plan *plan, et_error *error)
 {
     for (int i = 0; i < plan->value_count; i++) {
@@ -113,6 +143,8 @@ static int make_constants(et_plan *plan, et_error *error)
     return ET_OK;
 }
 
+/* Packs that appear while a step is prepared are its own: one that was known already keeps the
+ * first step that reads it. */
 static int prepare_steps(et_plan *plan, et_error *error)
 {
     for (int i = 0; i < plan->step_count; i++) {
@@ -126,6 +158,7 @@ static int prepare_steps(et_plan *plan, et_error *error)
     return et_plan_make_packs(plan, error);
 }
 
+/* Gradients are wanted as outputs are, but have no index: they are found in the store. */
 static int make(et_plan *plan, bool *reached, et_node *const *outputs, int count, et_error *error)
 {
     const et_graph *graph = plan->graph;
@@ -150,6 +183,8 @@ static int make(et_plan *plan, bool *reached, et_node *const *outputs, int count
     return status ? status : et_plan_choose_run(plan, error);
 }
 
+/* An error of the graph, kept since it was built, is reported here. reached is needed while the
+ * plan is made only. */
 int et_plan_new(et_plan **out, et_graph *graph, et_device *device, et_node *const *outputs,
                 int count, const et_plan_options *options, et_error *error)
 {
@@ -178,6 +213,8 @@ int et_plan_new(et_plan **out, et_graph *graph, et_device *device, et_node *cons
     return status;
 }
 
+/* Data of constants alone is a value's own; all else is the arena's, the store's or the
+ * caller's. Labels belong to the trace. */
 void et_plan_free(et_plan *plan)
 {
     if (!plan)
@@ -199,6 +236,8 @@ void et_plan_free(et_plan *plan)
 
 /* ---- running ---------------------------------------------------------------------------- */
 
+/* Every input of that name takes it. Steps read the value's pointer when they run, so binding
+ * costs no planning. */
 bool et_plan_bind(et_plan *plan, const char *input, const void *data)
 {
     bool found = false;
@@ -212,6 +251,8 @@ bool et_plan_bind(et_plan *plan, const char *input, const void *data)
     return found;
 }
 
+/* Offsets stay those of the full batch, so any number of rows fits. The node's type still has
+ * the planned shape, which is how a later call finds the same values. */
 void et_plan_set_rows(et_plan *plan, int64_t planned, int64_t rows)
 {
     et_assert(rows >= 0 && rows <= planned);
@@ -223,7 +264,9 @@ void et_plan_set_rows(et_plan *plan, int64_t planned, int64_t rows)
     }
 }
 
-/* Parameters may have moved (et_params_use) and changed: point at them, pack anew what is kept. */
+/* Parameters may have moved (et_params_use) and changed: point at them, pack anew what is kept.
+ * A store's version grows with each change; where it is the one last seen nothing is to be done.
+ * A plan that reads another's packs leaves packing to that one. */
 void et_plan_refresh(et_plan *plan)
 {
     et_params *params = plan->graph->params;
@@ -240,6 +283,7 @@ void et_plan_refresh(et_plan *plan)
         et_plan_run_packs(plan, 0, plan->pack_count);
 }
 
+/* Few or none: most gradients are computed in their place. */
 static void copy_gradients(const et_plan *plan)
 {
     et_params *params = plan->graph->params;
@@ -250,6 +294,8 @@ static void copy_gradients(const et_plan *plan)
     }
 }
 
+/* One block of work space is enough, as one step runs at a time. Where packs are not kept, the
+ * group that begins here is packed into room that values may have had until now. */
 void et_plan_begin_step(et_plan *plan, int i)
 {
     const et_plan_step *step = &plan->steps[i];
@@ -261,6 +307,7 @@ void et_plan_begin_step(et_plan *plan, int i)
     et_plan_run_packs(plan, group->first, group->count);
 }
 
+/* Refreshing is inside the span, so that the time of packing is seen. */
 void et_plan_run(et_plan *plan, et_random random)
 {
     et_track *track = et_device_track(plan->device);
@@ -275,12 +322,14 @@ void et_plan_run(et_plan *plan, et_random random)
     et_track_end(track);
 }
 
+/* With as many rows as were set last. */
 et_tensor et_plan_output(const et_plan *plan, int i)
 {
     et_assert(i >= 0 && i < plan->output_count);
     return plan->values[plan->outputs[i]].tensor;
 }
 
+/* Integers always are; what has no memory was not computed. */
 static bool is_finite(const et_tensor *tensor)
 {
     if (!tensor->data || tensor->dtype == ET_I32)
@@ -304,6 +353,9 @@ static const char *find_param(const et_plan *plan)
     return NULL;
 }
 
+/* The same random numbers give the same values as the run that failed, so the first step with
+ * one that is not finite is where it began. Values are looked at right after their step: later
+ * ones may lie in the same memory. */
 const char *et_plan_find_not_finite(et_plan *plan, et_random random)
 {
     et_plan_refresh(plan);
@@ -337,7 +389,8 @@ int et_plan_steps(const et_plan *plan)
     return plan->step_count;
 }
 
-/* Bytes of the arena that are in use while step i runs. */
+/* Bytes of the arena that are in use while step i runs. Values in another's memory are counted
+ * with its owner; gradients are the store's. */
 static size_t live_at(const et_plan *plan, int i)
 {
     size_t live = plan->steps[i].scratch;
@@ -355,6 +408,8 @@ static size_t live_at(const et_plan *plan, int i)
     return live;
 }
 
+/* A chain goes by the name of its last member, in the type and shape of its first output. The
+ * offset is what et_plan_at takes; of a gradient it says nothing. */
 void et_plan_print(const et_plan *plan, et_strbuf *out)
 {
     for (int i = 0; i < plan->step_count; i++) {

@@ -1,3 +1,20 @@
+/* A life and a range of addresses make a rectangle: steps by offsets. Rooms are rectangles that
+ * do not overlap, and the end of the highest is what the arena needs. To find the smallest end
+ * is NP-hard (dynamic storage allocation: Garey and Johnson 1979, problem SR2); the greedy way,
+ * largest first, comes close in practice since small ones fit into the gaps between large ones.
+ *
+ *     offset
+ *     ^   [ B     ]
+ *     |   [ A ] [ C ]        A is dead when C comes: C lies where A did
+ *     +------------------> step
+ *
+ * What always holds:
+ *   1. placed[] is sorted by offset, so one pass meets the gaps from the lowest to the highest.
+ *   2. Rooms of overlapping times do not share a byte; offsets are multiples of ET_ROOM_ALIGN.
+ *   3. The same tenants in the same order have the same places.
+ *
+ * Each tenant takes one pass over the rooms: n^2 / 2 short comparisons for n tenants, once for a
+ * plan. */
 #include "exec/rooms.h"
 
 #include <limits.h>
@@ -6,6 +23,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 
+/* An empty list if there is no memory: releasing it does no harm. */
 int et_rooms_init(et_rooms *rooms, size_t most, et_error *error)
 {
     *rooms = (et_rooms){ .capacity = (int)most };
@@ -18,6 +36,8 @@ void et_rooms_release(et_rooms *rooms)
     et_free(rooms->placed);
 }
 
+/* `last` is looked at only where there is one: rooms that are taken come in order of offset, so
+ * that nothing need be sorted. */
 void et_rooms_take(et_rooms *rooms, size_t offset, size_t bytes, int from)
 {
     const et_room *last = rooms->placed + rooms->count - 1;
@@ -27,6 +47,7 @@ void et_rooms_take(et_rooms *rooms, size_t offset, size_t bytes, int from)
     rooms->placed[rooms->count++] = (et_room){ offset, offset + bytes, from, INT_MAX };
 }
 
+/* Equal sizes by their first step; neighbours in time then tend to be neighbours in memory. */
 static int larger_first(const void *left, const void *right)
 {
     const et_tenant *a = left, *b = right;
@@ -35,13 +56,17 @@ static int larger_first(const void *left, const void *right)
     return a->from < b->from ? -1 : a->from > b->from;
 }
 
+/* Both ends of a life count: what a step reads and what it writes are there together. */
 static bool live_together(const et_room *a, const et_tenant *b)
 {
     return a->from <= b->to && b->from <= a->to;
 }
 
 /* The lowest offset for so many bytes. A gap is what lies between the ends of the rooms before,
- * of the tenant's time, and the next such room's start. */
+ * of the tenant's time, and the next such room's start. `at` is the end of all that was passed;
+ * a gap is large enough once the next room of the time begins at or behind at + bytes. A wall
+ * (no bytes, all times) is such a room: it ends the gap before it, and what is behind it begins
+ * there. */
 static size_t find_offset(const et_rooms *rooms, const et_tenant *wanted, size_t bytes, bool reuse)
 {
     size_t at = 0;
@@ -57,6 +82,7 @@ static size_t find_offset(const et_rooms *rooms, const et_tenant *wanted, size_t
     return at;
 }
 
+/* Of equal offsets the newest is last; they differ in time, so either order would do. */
 static void insert_by_offset(et_rooms *rooms, et_room one)
 {
     et_assert(rooms->count < rooms->capacity);
@@ -68,6 +94,7 @@ static void insert_by_offset(et_rooms *rooms, et_room one)
     rooms->placed[at] = one;
 }
 
+/* Rooms that were taken count for the end as well: it is never before the last of them. */
 size_t et_rooms_place(et_rooms *rooms, et_tenant *tenants, int count, bool reuse)
 {
     size_t end = rooms->count > 0 ? rooms->placed[rooms->count - 1].end : 0;

@@ -35,6 +35,7 @@ typedef struct et_room {
     int from, to;
 } et_room;
 
+/* The array is owned. */
 typedef struct et_rooms {
     et_room *placed; /* [capacity], the first count sorted by offset */
     int count, capacity;

@@ -1,5 +1,16 @@
 /* Plans on a device with a trace: each step runs as a span, under a label that says what it is.
- * Labels are made with the plan and belong to the trace, which outlives it. */
+ * Labels are made with the plan and belong to the trace, which outlives it.
+ *
+ * All text is made when the plan is: a run writes only times and costs, so being watched changes
+ * little of what is seen. A plan on a device without a trace runs by a function that does not
+ * ask.
+ *
+ * A label says name (of the node), kernel, shapes as "in in -> out", kind (the row of a profile)
+ * and type. Texts that are made here are copies in the trace, as the graph may be gone when the
+ * trace is written.
+ *
+ * The span of a run is around those of its steps; what is left of it, packing aside, is time
+ * between ops. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -24,7 +35,9 @@ static const char *const ew_names[ET_EW_OP_COUNT] = {
     [ET_EW_DROPOUT] = "dropout",
 };
 
-/* What runs: oneDNN's word for a product, else the instruction set and what it computes. */
+/* What runs: oneDNN's word for a product, else the instruction set and what it computes.
+ * Examples: "onednn:brg:avx512_core", "avx512 layer_norm", "avx512 add+gelu+dropout". An op that
+ * runs products among other things has both words. */
 static void print_kernel(const et_plan *plan, const et_plan_step *step, et_strbuf *out)
 {
     const char *set = plan->device->kernels->name;
@@ -40,6 +53,7 @@ static void print_kernel(const et_plan *plan, const et_plan_step *step, et_strbu
         et_strbuf_printf(out, "%c%s", i ? '+' : ' ', ew_names[step->program.step[i].op]);
 }
 
+/* Shapes as planned, with one blank between them. */
 static void print_shapes(const et_plan *plan, const int *values, int count, et_strbuf *out)
 {
     char shape[ET_SHAPE_TEXT_MAX];
@@ -58,6 +72,8 @@ static char *keep(et_trace *trace, et_strbuf *text)
     return copy;
 }
 
+/* False: no memory. What ran a product has the type of its operands, all else that of its first
+ * result. */
 static bool fill_label(const et_plan *plan, const et_plan_step *step, et_label *label,
                        et_strbuf *text)
 {
@@ -77,6 +93,8 @@ static bool fill_label(const et_plan *plan, const et_plan_step *step, et_label *
     return label->name && label->kernel && label->shape;
 }
 
+/* The cost is found before the span begins, so it takes none of the step's time; it depends on
+ * lengths that are bound for this run. */
 static void run_watched(const et_plan *plan, int i)
 {
     const et_plan_step *step = &plan->steps[i];
@@ -110,6 +128,8 @@ static const et_label *make_labels(const et_plan *plan, size_t size)
     return labels;
 }
 
+/* The run's span is begun in any case: on a device without a trace its track records nothing,
+ * and needs a label all the same. */
 int et_plan_choose_run(et_plan *plan, et_error *error)
 {
     static const et_label unheard = { .name = "run", .kind = RUN_KIND };
