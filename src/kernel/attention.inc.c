@@ -1,8 +1,19 @@
 /* Attention over segments. One item of work is a tile: a (segment, head). Its keys and values
  * become float32 in scratch once, padded to whole vectors; queries pass in blocks of
  * ET_ATTENTION_ROWS, so that a block's scores against all keys stay in cache. All products are
- * product() below, on scratch; no two tiles write the same element, so threads cannot change
- * a bit. */
+ * product() below, on scratch; no two tiles write the same element, so threads cannot change a bit.
+ *
+ *   forward    P = softmax(scale q k^T)       out = kept P v
+ *   backward   dP = dout v^T                  ds = P (kept dP - D), D = rowsum(kept P dP)
+ *              dq = scale ds k                dk = scale ds^T q, dv = (kept P)^T dout
+ *
+ * kept is 0 or the scale of dropout, element by element. P is computed again for the backward pass
+ * from q, k and the logarithm of its row's sum (Dao et al. 2022, "FlashAttention"), and dropout
+ * from its counter, so that nothing of [queries, keys] is ever kept. Unlike there, keys are not cut
+ * into blocks: a sentence's scores fit, and a softmax over whole rows needs no running maximum.
+ *
+ * Memory: q, k, v and out (and dout and the derivatives) of a tile come from memory or go there
+ * once; all else is scratch, which one thread uses for tile after tile. */
 
 /* One (segment, head). */
 typedef struct tile {
@@ -42,6 +53,8 @@ static tile tile_of(const et_attention_shape *shape, int64_t item)
     };
 }
 
+/* The next part of a scratch. Parts are multiples of ET_ATTENTION_PAD floats, so each is aligned if
+ * the first is. */
 ET_INLINE float *cut_room(float **next, size_t floats)
 {
     float *begin = *next;
@@ -50,7 +63,9 @@ ET_INLINE float *cut_room(float **next, size_t floats)
 }
 
 /* Inlined, so that it stays in registers: read back from memory at once, as vectors, it would wait
- * for all that the tile before has stored. */
+ * for all that the tile before has stored. Padded to ET_ATTENTION_PAD and not to this table's
+ * vectors, as the scratch is sized for all tables. Its beginning is brought to a line of the cache
+ * first. */
 ET_INLINE room room_of(const et_attention_shape *shape, const tile *at, float *scratch)
 {
     const size_t keys = et_attention_padded((size_t)at->keys);
@@ -108,7 +123,8 @@ ET_INLINE void take_rows(float *to, const void *x, int64_t at, int64_t stride, i
                     v_read_n(x, at + i * stride + d, head_dim - d, dtype) * v_set(factor));
 }
 
-/* to[d] = column d of x's rows: [dim, padded_keys], 0 beyond both ends. */
+/* to[d] = column d of x's rows: [dim, padded_keys], 0 beyond both ends. By squares, as staging
+ * does: a column of k is far apart in memory, and scores read it as a row. */
 ET_INLINE void take_across(float *to, const void *x, int64_t at, int64_t stride, int rows,
                            int padded, int dim, int head_dim, et_dtype dtype)
 {
@@ -127,6 +143,8 @@ ET_INLINE void take_across(float *to, const void *x, int64_t at, int64_t stride,
         }
 }
 
+/* y[i] = factor * from[i], rounded once to act type; columns from head_dim on are not written, for
+ * there the next head begins. */
 ET_INLINE void put_rows(void *y, const float *from, int64_t at, int64_t stride, int rows, int dim,
                         int head_dim, float factor, et_dtype dtype)
 {
@@ -136,9 +154,10 @@ ET_INLINE void put_rows(void *y, const float *from, int64_t at, int64_t stride, 
                       head_dim - d, dtype);
 }
 
-/* A product on scratch: c [m, n] (+)= a [m, k] b [k, n]. a's element (i, l) is at
- * i * a_row + l * a_step, so a may lie across; n is whole vectors. Rows beyond m, up to a
- * multiple of 8, are computed from what is there and mean nothing: scratch has room for them. */
+/* A product on scratch: c [m, n] (+)= a [m, k] b [k, n]. a's element (i, l) is at i * a_row + l *
+ * a_step, so a may lie across; n is whole vectors. Rows beyond m, up to a multiple of 8, are
+ * computed from what is there and mean nothing: scratch has room for them. Distances are in floats.
+ * add: c is summed onto; else it is overwritten. */
 typedef struct operands {
     float *c;
     const float *a, *b;
@@ -178,6 +197,8 @@ ET_INLINE void product_block(const operands *at, int i, int j, const int rows, c
         v_store(c + r * at->c_row + s * V_LANES, sum[r][s]);
 }
 
+/* A rest of at most half a block's rows takes half a block: of 10 rows in blocks of 8, a block of 8
+ * and one of 4. */
 ET_INLINE void product_columns(const operands *at, int m, int j, const int vectors)
 {
     int i = 0;
@@ -187,6 +208,8 @@ ET_INLINE void product_columns(const operands *at, int m, int j, const int vecto
         product_block(at, i, j, V_PRODUCT_ROWS / 2, vectors);
 }
 
+/* Two vectors of columns at a time: with 16 lanes 8 x 2 sums, enough to hide the latency of a
+ * multiply-add. */
 static void product(const operands *at, int m, int n)
 {
     int j = 0;
@@ -202,6 +225,8 @@ typedef struct pass {
     int keys, columns; /* columns: keys in whole vectors */
 } pass;
 
+/* Causal: keys behind the last query of the pass are seen by none of its rows, and nothing is
+ * computed of them. */
 static pass pass_of(const et_attention_shape *shape, const tile *at, int first)
 {
     pass now = { .first = first, .rows = pass_rows(at->queries, first), .keys = at->keys };
@@ -218,7 +243,8 @@ static int visible(const et_attention_shape *shape, const pass *now, int i)
     return shape->causal && limit < now->keys ? limit : now->keys;
 }
 
-/* The dropout bits of a pass. */
+/* The dropout bits of a pass. Element numbers are (row * heads + head) << 16 | key, and a Philox
+ * block has eight: hence << 13. Rows of a pass are `heads` apart. */
 static void keep_pass(const room *in, const et_attention_shape *shape, const tile *at,
                       const pass *now, const keep_stream *stream)
 {
@@ -240,8 +266,10 @@ ET_INLINE void scores(const room *in, const et_attention_shape *shape, const til
     product(&s, now->rows, now->columns);
 }
 
-/* Scores of one row become weights; the largest score and the sum of exponentials are kept for
- * the caller's logarithm. Columns beyond the visible keys become 0. */
+/* Scores of one row become weights; the largest score and the sum of exponentials are kept for the
+ * caller's logarithm. Columns beyond the visible keys become 0. The largest is taken off first, so
+ * exponents are at most 0 and the sum is at least 1. A query without keys has no columns either:
+ * its output is an empty sum and its logarithm minus infinity. */
 static void weights_row(float *p, float *largest, float *total, int seen, int columns)
 {
     vf most = v_set(-INFINITY), sum = v_set(0.0f);
@@ -265,12 +293,16 @@ static void weights_row(float *p, float *largest, float *total, int seen, int co
         v_store(p + j, v_load(p + j) * inverse);
 }
 
+/* p = kept p */
 static void drop_row(float *p, const uint8_t *keep, float scale, int columns)
 {
     for (int j = 0; j < columns; j += V_LANES)
         v_store(p + j, v_select(v_bits(keep, j), v_load(p + j) * v_set(scale), v_set(0.0f)));
 }
 
+/* A pass from scores to output. Rows that the pass has not are given 1 as sum, so that the
+ * logarithms can be taken a vector of rows at a time. The softmax is normalised before dropout,
+ * which acts on weights, and lse does not know of it. */
 ET_INLINE void attend_pass(void *out, float *lse, const void *q, const et_attention_shape *shape,
                            const tile *at, const room *in, const pass *now,
                            const keep_stream *stream, et_dtype dtype)
@@ -299,6 +331,7 @@ ET_INLINE void attend_pass(void *out, float *lse, const void *q, const et_attent
              now->rows, at->dim, shape->head_dim, 1.0f, dtype);
 }
 
+/* Pass `first` of the tile that comes next, while the same pass of this one is worked on. */
 ET_INLINE void bring_forward(const void *out, const void *q, const void *k, const void *v,
                              const et_attention_shape *shape, const tile *at, int first,
                              et_dtype dtype)
@@ -312,7 +345,8 @@ ET_INLINE void bring_forward(const void *out, const void *q, const void *k, cons
     bring(out, query_row, shape->out_stride, at->column, queries, dim, true, dtype);
 }
 
-/* Forward, the place of k by rows holds v by rows, and that of dout the output. */
+/* Forward, the place of k by rows holds v by rows, and that of dout the output. v is wanted by rows
+ * (out = P v), k across (scores = q k^T): each is copied in the one form only. */
 ET_INLINE void attend_tile(void *out, float *lse, const void *q, const void *k, const void *v,
                            const et_attention_shape *shape, const tile *at, const tile *later,
                            float *scratch, const keep_stream *stream, et_dtype dtype)
@@ -335,11 +369,14 @@ static tile later_tile(const et_attention_shape *shape, int64_t item, int64_t it
     return item + 1 < items ? tile_of(shape, item + 1) : (tile){ 0 };
 }
 
+/* Elements of out: what it costs to begin a team is weighed against them. */
 static int64_t attention_work(const et_attention_shape *shape)
 {
     return (int64_t)shape->query_offsets[shape->segments] * shape->heads * shape->head_dim;
 }
 
+/* Items take unequal time, as segments have unequal lengths: threads take eight at a time as they
+ * come. */
 static void attention(void *out, float *lse, const void *q, const void *k, const void *v,
                       const et_attention_shape *shape, float *scratch)
 {
@@ -376,7 +413,8 @@ static void grad_row(float *p, float *ds, const uint8_t *keep, float scale, floa
         drop_row(p, keep, scale, columns);
 }
 
-/* The products of a pass: dP = dout v^T; then dq = ds k, dk += ds^T q, dv += P^T dout. */
+/* The products of a pass: dP = dout v^T; then dq = ds k, dk += ds^T q, dv += P^T dout. a_row 1 and
+ * a_step `keys` read ds and P across: their transposes are never made. */
 ET_INLINE void grad_pass(void *dq, const void *dout, const float *lse, const void *q,
                          const et_attention_shape *shape, const tile *at, const room *in,
                          const pass *now, const keep_stream *stream, et_dtype dtype)
@@ -432,7 +470,8 @@ ET_INLINE void bring_gradients(const void *dq, const void *dk, const void *dv,
     bring(dv, key_row, shape->value_stride, at->column, keys, dim, true, dtype);
 }
 
-/* q comes scaled into dk's product, so only dq is left to scale. */
+/* q comes scaled into dk's product, so only dq is left to scale. dk and dv are summed in float32
+ * over all passes, in order, and rounded once at the end. */
 ET_INLINE void grad_tile(void *dq, void *dk, void *dv, const void *dout, const float *lse,
                          const void *q, const void *k, const void *v,
                          const et_attention_shape *shape, const tile *at, const tile *later,
@@ -459,6 +498,8 @@ ET_INLINE void grad_tile(void *dq, void *dk, void *dv, const void *dout, const f
     put_rows(dv, in.dv, v_at, shape->value_stride, at->keys, dim, head_dim, 1.0f, dtype);
 }
 
+/* A tile without queries still has zeros to write for its keys, and one without keys for its
+ * queries. */
 static void attention_grad(void *dq, void *dk, void *dv, const void *dout, const void *out,
                            const float *lse, const void *q, const void *k, const void *v,
                            const et_attention_shape *shape, float *scratch)

@@ -29,6 +29,7 @@ et_best_room et_best_room_at(void *scratch, const et_row_weight *weight)
     return room;
 }
 
+/* The bytes that one thread needs, a multiple of 64. */
 size_t et_best_scratch(const et_row_weight *weight)
 {
     et_assert(weight->kind == ET_ROW_INT8);

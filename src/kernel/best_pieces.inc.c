@@ -11,7 +11,13 @@
  *   top_row                 the k largest of them, with log p by the sum of both shares
  *
  * Example, if the largest alone were wanted: logits by bytes 3.0, 2.9, 1.0 with bounds of 0.2 ->
- * floor 2.8; open are 3.0 and 2.9 (2.9 + 0.2 > 2.8), 1.0 is out for certain. */
+ * floor 2.8; open are 3.0 and 2.9 (2.9 + 0.2 > 2.8), 1.0 is out for certain.
+ *
+ * Memory: the bytes of the weight are read once for ET_BEST_ROWS rows; a row's logits are written
+ * once and read twice; of the float32 table only the rows of open pieces are read.
+ *
+ * Every comparison that rules a piece out is of bounds, which hold with rounding included; what is
+ * not ruled out is compared in float32. So no piece is lost to bytes, only time. */
 
 /* The logit of a column past the last piece: below all, and finite. */
 #define NO_PIECE (-1e30f)
@@ -42,7 +48,8 @@ ET_INLINE vf logit_bound(const et_row_weight *w, row_size size, int64_t j)
                  v_set(size.length) * v_load(w->error + j));
 }
 
-/* The largest length and error of all pieces: no bound is larger than what they give. */
+/* The largest length and error of all pieces: no bound is larger than what they give. One product
+ * of these bounds a whole row, before any piece is looked at by itself. */
 static row_size size_pieces(const et_row_weight *w)
 {
     vf length = v_set(0.0f), error = v_set(0.0f);
@@ -62,8 +69,10 @@ static int count_above(const float *group, int groups, float value)
     return count;
 }
 
-/* A number that more than k - 1 groups exceed, as large as a few halvings find it. Ten halvings:
- * a floor that is a little low only leaves a few pieces more open. */
+/* A number that more than k - 1 groups exceed, as large as a few halvings find it. Ten halvings: a
+ * floor that is a little low only leaves a few pieces more open. The invariant: at least k groups
+ * exceed `low`. It holds at first as low is below all of them. With fewer pieces than groups one is
+ * minus infinity: then so is the result. */
 static float exceeded_by(const float *group, int groups, int k, float most)
 {
     vf lowest = v_load(group);
@@ -82,7 +91,11 @@ static float exceeded_by(const float *group, int groups, int k, float most)
 }
 
 /* A number that at least k logits exceed, and in *most one that the largest is not below. Groups
- * share no piece, so k groups whose lower bounds exceed it are k pieces. */
+ * share no piece, so k groups whose lower bounds exceed it are k pieces. Piece j is in group j
+ * modulo their number, so that a vector of pieces meets a vector of groups. Two of the best k in
+ * one group count once, which lowers the floor a little: more groups for a large k, fewer, and less
+ * to search, for a small one. Never below half of NO_PIECE, which keeps columns past the last piece
+ * out. */
 static float floor_of(const et_best_room *in, const et_row_weight *w, const float *z, row_size size,
                       int k, float *most)
 {
@@ -118,7 +131,8 @@ static int list_open(const et_best_room *in, const et_best_pieces *shape, vm ope
 }
 
 /* Lists the open pieces, their number as list_open counts. *rest becomes the sum of e^(z - shift)
- * over the others. most is the largest bound of the row: few vectors need a closer look. */
+ * over the others. most is the largest bound of the row: few vectors need a closer look. Those that
+ * are out lie below the floor, so below shift: each adds at most 1, and nothing overflows. */
 static int find_open(const et_best_room *in, const et_best_pieces *shape, const float *z,
                      row_size size, float most, float floor, float shift, float *rest)
 {
@@ -191,8 +205,9 @@ static float measure_open(const et_best_room *in, const et_best_pieces *shape, c
     return v_sum(sum);
 }
 
-/* Falls back to the whole row where too few or too many pieces are open, or a number is not
- * finite. */
+/* Falls back to the whole row where too few or too many pieces are open, or a number is not finite.
+ * The factor covers the rounding of `most`. log p is taken in double: both logit and logarithm may
+ * be large where their difference is small. */
 static void find_best(const et_best_room *in, const et_best_pieces *shape, best_row row,
                       byte_scale scale, row_size pieces, float *z)
 {
@@ -219,8 +234,9 @@ static void find_best(const et_best_room *in, const et_best_pieces *shape, best_
     }
 }
 
-/* At most ET_BEST_ROWS rows from `first` on: their logits by bytes, panel by panel. A panel of
- * the weight is read once for all rows of a block. */
+/* At most ET_BEST_ROWS rows from `first` on: their logits by bytes, panel by panel. A panel of the
+ * weight is read once for all rows of a block. Rows past the last are not computed; columns past
+ * the last piece are, and then put below all others. */
 static void best_block(float *log_p, int32_t *piece, const void *h, const et_best_pieces *shape,
                        int64_t first)
 {

@@ -1,12 +1,24 @@
-/* Attention of one query row over a cache: the softmax runs along blocks of CACHED_BLOCK
- * positions, the running output is rescaled when a block brings a larger score (Milakov,
- * Gimelshein 2018: "Online normalizer calculation for softmax").
+/* Attention of one query row over a cache: the softmax runs along blocks of CACHED_BLOCK positions,
+ * the running output is rescaled when a block brings a larger score (Milakov, Gimelshein 2018:
+ * "Online normalizer calculation for softmax").
  *
  * One head of one row is a chain of short steps, each waiting for the last. So several heads go
  * through each step together: what one waits for, another computes.
  *
- *   h heads that go together, p positions of a block, d columns, s vectors of them */
+ *   h heads that go together, p positions of a block, d columns, s vectors of them
+ *
+ *   for each block:  M' = max(M, its scores);  sum and out times e^(M - M')
+ *                    sum += e^(score - M'),  out += e^(score - M') value
+ *   at the end:      out / sum
+ *
+ * Invariants: blocks begin at multiples of CACHED_BLOCK in the row's own positions, and sums run in
+ * their order, so a row's bits depend on its own cache only; no score is kept beyond its block.
+ *
+ * Memory: keys and values are read once, from rows that a table of slots may scatter anywhere;
+ * scores, weights and outputs stay on the stack: 2 KiB of weights and 4 KiB each of queries and
+ * outputs. */
 
+/* Positions of a block, whole vectors of every table; heads that go together. */
 #define CACHED_BLOCK 64
 #define CACHED_HEADS 8
 
@@ -17,7 +29,8 @@ typedef struct cached_block {
     int count;
 } cached_block;
 
-/* Heads' softmaxes so far: e^(score - largest) sums, and the outputs times their sums. */
+/* Heads' softmaxes so far: e^(score - largest) sums, and the outputs times their sums. On the stack
+ * of the thread; used again for the next heads of the row. */
 typedef struct cached_heads {
     int count, width;            /* width: a head's columns in whole vectors */
     float largest[CACHED_HEADS]; /* score */
@@ -28,6 +41,8 @@ typedef struct cached_heads {
     float out[ET_CACHED_HEAD_DIM_MAX];   /* [count, width] */
 } cached_heads;
 
+/* Positions first .. of a row: once for all heads that go together. The copies of the last position
+ * are read but never counted. */
 static void find_block(cached_block *b, const et_cached_attention_shape *shape, int64_t row,
                        int first)
 {
@@ -66,7 +81,8 @@ ET_INLINE vf cached_scores(const float *query, const int64_t *key, const void *k
     return v_sums(sum);
 }
 
-/* Brings a head's sum and output to a larger score. */
+/* Brings a head's sum and output to a larger score. Never in a row's first block, where nothing has
+ * been summed. */
 static void rescale(cached_heads *to, int h, float largest)
 {
     const float factor = expf(to->largest[h] - largest);
@@ -77,7 +93,8 @@ static void rescale(cached_heads *to, int h, float largest)
     to->largest[h] = largest;
 }
 
-/* Scores of head h become weights. first: of the row. */
+/* Scores of head h become weights. first: of the row. Masked after the exponential: the copies past
+ * the last position would count once more. */
 static void weigh(cached_heads *to, int h, int count, bool first)
 {
     float *weight = to->weight[h];
@@ -126,7 +143,8 @@ ET_INLINE void add_values(float *out, const float *weight, const cached_block *b
         v_store(out + s * V_LANES, even[s] + odd[s]);
 }
 
-/* A block's part in heads whose first column is `column`; vectors as for cached_scores. */
+/* A block's part in heads whose first column is `column`; vectors as for cached_scores. Each step
+ * for all heads before the next step: their chains of dependent instructions overlap. */
 ET_INLINE void attend_block(cached_heads *to, const cached_block *b, const void *keys,
                             const void *values, int64_t column, int dim, bool first,
                             const int vectors, et_dtype dtype)
@@ -161,6 +179,7 @@ ET_INLINE void begin_heads(cached_heads *to, const void *q, int64_t at, int dim,
     }
 }
 
+/* A row that sees nothing has sum 0, and gets zeros. */
 ET_INLINE void end_heads(const cached_heads *to, void *out, int64_t at, int dim, et_dtype dtype)
 {
     for (int h = 0; h < to->count; h++) {
@@ -171,6 +190,8 @@ ET_INLINE void end_heads(const cached_heads *to, void *out, int64_t at, int dim,
     }
 }
 
+/* As many heads together as the room for their columns allows. Heads of two and of four vectors (32
+ * and 64 columns with 16 lanes) have loops of constant length; others share a slower one. */
 ET_INLINE void attend_row(void *out, const void *q, const void *keys, const void *values,
                           const et_cached_attention_shape *shape, int64_t row, et_dtype dtype)
 {
@@ -204,6 +225,7 @@ static void cached_attention_part(void *out, const void *q, const void *keys, co
         ET_BY_DTYPE(shape->dtype, attend_row, out, q, keys, values, shape, row);
 }
 
+/* `work` does not count positions, of which a row has many: hence the smaller grain. */
 static void cached_attention(void *out, const void *q, const void *keys, const void *values,
                              const et_cached_attention_shape *shape)
 {

@@ -1,6 +1,19 @@
 /* Layer normalisation, its derivative, and sums: over rows, cut into blocks of ET_ROW_BLOCK rows,
- * whose partial sums in scratch are added in order, and over all elements. */
+ * whose partial sums in scratch are added in order, and over all elements.
+ *
+ *   mean = sum x / D,  rstd = 1 / sqrt(sum (x - mean)^2 / D + epsilon),  n = (x - mean) rstd
+ *   y = n gamma + beta                                        (Ba, Kiros, Hinton 2016)
+ *   g = dy gamma:  dx = rstd (g - mean(g) - n mean(g n)),  dgamma = sum dy n,  dbeta = sum dy
+ *
+ * The variance is of deviations from the mean, in a pass of its own: the mean of squares less the
+ * square of the mean would cancel where the mean is large. A row is a few kilobytes, so the second
+ * and third pass over it read the first-level cache; memory is read once and written once.
+ *
+ * Partial sums are what makes sums over rows the same for any number of threads: block b is rows
+ * 128 b .. 128 b + 127 whoever adds them up, and blocks are added from the first to the last. */
 
+/* stats becomes (mean, rstd). Lanes beyond the end read as 0: that is right for the sum, but as
+ * deviations they would be -mean, so there they are taken out. */
 ET_INLINE void norm_row(void *y, float *stats, const void *x, const float *gamma, const float *beta,
                         float epsilon, int64_t at, int64_t width, et_dtype dtype)
 {
@@ -24,6 +37,7 @@ ET_INLINE void norm_row(void *y, float *stats, const void *x, const float *gamma
     stats[1] = rstd;
 }
 
+/* Rows begin .. end - 1. stats NULL: nobody wants the derivative. */
 static void norm_part(void *y, float *stats, const void *x, const float *gamma, const float *beta,
                       float epsilon, int64_t width, et_dtype dtype, int64_t begin, int64_t end)
 {
@@ -40,7 +54,9 @@ static void layer_norm(void *y, float *stats, const void *x, const float *gamma,
              dtype);
 }
 
-/* One row: first the two means, then dx, y and this row's share of dgamma and dbeta. */
+/* One row: first the two means, then dx, y and this row's share of dgamma and dbeta. dgamma and
+ * dbeta are the block's partial sums, added to. y may be x and dx may be dy: a vector is read
+ * before it is written. */
 ET_INLINE void norm_grad_row(void *dx, float *dgamma, float *dbeta, void *y, const void *dy,
                              const void *x, const float *stats, const float *gamma,
                              const float *beta, int64_t at, int64_t width, et_dtype dtype)
@@ -105,6 +121,7 @@ static void norm_grad_part(void *dx, float *scratch, void *y, const void *dy, co
     }
 }
 
+/* scratch [blocks][2][width]: partial dgamma, then dbeta, of each block. */
 static void layer_norm_grad(void *dx, float *dgamma, float *dbeta, void *y, float *scratch,
                             const void *dy, const void *x, const float *stats, const float *gamma,
                             const float *beta, int64_t rows, int64_t width, et_dtype dtype)
@@ -116,6 +133,8 @@ static void layer_norm_grad(void *dx, float *dgamma, float *dbeta, void *y, floa
     add_partials(dbeta, scratch + width, blocks, 2 * width, width);
 }
 
+/* sum[d] = sum over rows begin .. end - 1 of x[t, d]; a vector of columns at a time, so that its
+ * sum is a register. */
 ET_INLINE void add_rows(float *sum, const void *x, int64_t begin, int64_t end, int64_t width,
                         et_dtype dtype)
 {
@@ -127,6 +146,7 @@ ET_INLINE void add_rows(float *sum, const void *x, int64_t begin, int64_t end, i
     }
 }
 
+/* Whole blocks, each to its place in scratch. */
 static void column_sum_part(float *scratch, const void *x, int64_t width, et_dtype dtype,
                             int64_t begin, int64_t end)
 {
@@ -177,6 +197,8 @@ static void sum_part(double *partial, const void *x, et_dtype dtype, int64_t len
     }
 }
 
+/* length is a multiple of SUM_RUN that depends on count alone. Example: 200,000 elements are 196
+ * runs, so parts of 4 runs: 49 of them. */
 static double sum(const void *x, int64_t count, et_dtype dtype)
 {
     double partial[SUM_PARTS], total = 0;
@@ -201,6 +223,7 @@ static void fill_part(void *y, float value, et_dtype dtype, int64_t begin, int64
     ET_BY_DTYPE(dtype, fill_run, y, value, begin, end);
 }
 
+/* SUM_RUN is no more here than a unit of whole vectors. */
 static void fill(void *y, float value, int64_t count, et_dtype dtype)
 {
     ET_SHARE(count >= ET_GRAIN, count, SUM_RUN, fill_part, y, value, dtype);

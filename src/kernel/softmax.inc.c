@@ -1,11 +1,20 @@
-/* Softmax over a vocabulary: cross-entropy with its derivative, log-probabilities, and the
- * largest k. Rows are independent; one row is one thread's.
+/* Softmax over a vocabulary: cross-entropy with its derivative, log-probabilities, and the largest
+ * k. Rows are independent; one row is one thread's.
  *
  *   loss = -sum_i t_i log p_i - H(t)     formulas and sources: reference_softmax.c
  *
  * Three passes over a row: the largest, the sum of exponentials (kept in place where the row is
  * float32 and becomes derivatives), the derivatives. A row of a usual vocabulary is tens of
- * kilobytes, so the later passes read it from cache. */
+ * kilobytes, so the later passes read it from cache.
+ *
+ * Invariants:
+ *   (1) the largest is taken off before every exponential: none exceeds 1, and their sum, in
+ *       which the largest counts 1, is at least 1 and has a logarithm;
+ *   (2) a row's sums are taken in one order, that of its vectors: the same bits on any thread;
+ *   (3) the label's logit is read before its row is overwritten.
+ *
+ * With derivatives a float32 row is read three times and written twice, the exponentials being kept
+ * in its place; a bfloat16 row would round them, so there they are computed twice. */
 
 /* The largest of a row; four running maxima hide the latency. A NaN may be lost here: the sum
  * of exponentials finds it again. */
@@ -76,7 +85,8 @@ typedef struct smoothed {
     double entropy;
 } smoothed;
 
-/* With one class there is nothing to smooth. */
+/* With one class there is nothing to smooth. on = 1 - e, off = e / (V - 1), C = -on log on - (V -
+ * 1) off log off with 0 log 0 = 0. Example: e = 0.1 of 11 classes gives 0.9 and 0.01. */
 static smoothed smoothed_of(float smoothing, int64_t vocabulary)
 {
     double on = vocabulary > 1 ? 1.0 - smoothing : 1.0;
@@ -148,7 +158,8 @@ static void entropy_part(void *logits, float *loss, float *nll, float *correct,
 }
 
 /* Few classes would leave most of a vector empty: there a lane is a row, and classes follow one
- * another. Arithmetic as above, but the logarithm is float32. */
+ * another. Arithmetic as above, but the logarithm is float32. At most a vector of the widest table:
+ * there a row of few classes is a column of few_rows.x. */
 #define FEW_CLASSES 16
 
 typedef struct few_rows {
@@ -206,7 +217,8 @@ ET_INLINE void few_put(const few_rows *few, void *x, const smoothed *target, int
     }
 }
 
-/* The largest is looked for once more for `correct`, before x becomes exponentials. */
+/* The largest is looked for once more for `correct`, before x becomes exponentials. V_LANES rows at
+ * a time, from a multiple of it on. */
 ET_INLINE void few_entropy(void *logits, float *loss, float *nll, float *correct,
                            const int32_t *labels, const smoothed *target, bool gradient,
                            int classes, int64_t begin, int64_t end, et_dtype dtype)
@@ -293,7 +305,8 @@ static bool beats(float value, float earlier)
 }
 
 /* Puts x[i] into the sorted list of `have` values, of which k stay. Insertion from behind: most
- * come in near the end, and k is small. */
+ * come in near the end, and k is small. have < k: the list grows by one; else its last falls out.
+ * Returns its new length. */
 static int top_insert(float *value, int32_t *index, int have, int k, float x, int32_t i)
 {
     int at = have < k ? have : k - 1;
@@ -306,8 +319,10 @@ static int top_insert(float *value, int32_t *index, int have, int k, float x, in
     return have < k ? have + 1 : k;
 }
 
-/* A vector is looked into only where one of its lanes beats the last of the list. After the
- * first few vectors hardly any has a lane that is looked at. */
+/* A vector is looked into only where one of its lanes beats the last of the list. After the first
+ * few vectors hardly any has a lane that is looked at. v_not_le and not v_gt, so that a vector with
+ * a NaN is looked into. Elements come in ascending order, and an equal one does not beat: of equal
+ * values the smaller index stays in front. */
 static void top_row(float *value, int32_t *index, const float *x, int k, int64_t width)
 {
     int have = 0;

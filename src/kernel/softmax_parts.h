@@ -14,28 +14,32 @@
 
 #include <etude/dtype.h>
 
-/* A block of rows. Labels and results are those of et_kernels.softmax_cross_entropy; R = rows. */
+/* A block of rows. Labels and results are those of et_kernels.softmax_cross_entropy; R = rows. All
+ * arrays are the caller's. [parts, R] are written by `part`, results by `join`. */
 typedef struct et_softmax_rows {
     int64_t rows, vocabulary;
     int64_t columns; /* of a part; the last has what is left */
     int64_t parts;
     const int32_t *labels; /* [R]; negative: an empty row */
     float smoothing;
-    float *largest;              /* [parts, R] m */
-    float *sum;                  /* [parts, R] s; once joined, f */
-    float *shifted;              /* [parts, R] sum of x - m */
+    float *largest; /* [parts, R] m */
+    float *sum;     /* [parts, R] s; once joined, f */
+    float *shifted; /* [parts, R] sum of x - m */
+    /* x of the label, from the part that the label is in. */
     float *label_logit;          /* [R] */
     float *label_leads;          /* [R] 1 where that is the first of its part's largest */
     float *loss, *nll, *correct; /* [R] */
 } et_softmax_rows;
 
-/* Columns of a part. */
+/* Columns of a part. V = 10 in parts of 4: 4, 4, 2. */
 static inline int64_t et_softmax_part_columns(const et_softmax_rows *rows, int64_t part)
 {
     int64_t left = rows->vocabulary - part * rows->columns;
     return left < rows->columns ? left : rows->columns;
 }
 
+/* Order: every part, then join over all rows, then grad of every part. Parts may come in any order
+ * and on any threads, and so may shares of the rows: no two write the same element. */
 typedef struct et_softmax_parts {
     /* What a part [R, its columns] of logits says of each row. kept, if not NULL, becomes
      * e^(x - m), of type dtype. Empty rows of it stay as they are. */

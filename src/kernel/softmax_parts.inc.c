@@ -1,7 +1,18 @@
 /* Softmax cross-entropy in parts of the vocabulary (softmax_parts.h). A part's row is a few
- * vectors: it is read from the first-level cache the second time. */
+ * vectors: it is read from the first-level cache the second time.
+ *
+ * What this saves is memory: logits of [R, V] never lie there. A part is made by a product, read
+ * here twice while it is in cache, and what has to be kept of it for derivatives is e^(x - m), as
+ * bfloat16 if that is wanted: values in [0, 1], whose relative error is at most 2^-9.
+ *
+ *   part    m, s and sum of x - m of each row, and e^(x - m)
+ *   join    M, S, the loss; s becomes f = e^(m - M) / S
+ *   grad    p - t = f e^(x - m) - t */
 
-/* kept = e^(x - largest); their sum, and that of x - largest. */
+/* kept = e^(x - largest); their sum, and that of x - largest.
+ *
+ * kept NULL: no derivatives are wanted. Lanes beyond the end read as 0 and are taken out of both
+ * sums. */
 ET_INLINE void part_row(void *kept, int64_t at, const float *x, int64_t count, float largest,
                         float *sum, float *shifted, et_dtype dtype)
 {
@@ -23,6 +34,8 @@ ET_INLINE void part_row(void *kept, int64_t at, const float *x, int64_t count, f
     *shifted = v_sum(shift);
 }
 
+/* A row without a label says 0 of everything; what join makes of that is not used. The part that
+ * holds the label also keeps its logit. */
 ET_INLINE void part_rows(const et_softmax_rows *rows, int64_t part, void *kept, const float *logits,
                          et_dtype dtype)
 {
@@ -56,7 +69,10 @@ typedef struct joined {
     float leader[V_LANES]; /* the first part that has the largest */
 } joined;
 
-/* Rows begin .. begin + n - 1, n at most V_LANES; sum becomes f. */
+/* Rows begin .. begin + n - 1, n at most V_LANES; sum becomes f. Across rows, so that a vector has
+ * one part of V_LANES rows, which lie side by side; sums go over the parts in order. sum of x - M
+ * over a part is that of x - m and (m - M) for each column. Of parts with the same largest the
+ * first leads, as argmax takes the first. Part numbers as float32 are exact up to 2^24. */
 static joined join_vector(const et_softmax_rows *rows, int64_t begin, int64_t n)
 {
     vf most = v_set(-INFINITY), leader = v_set(0.0f), total = v_set(0.0f), shift = total;
@@ -105,6 +121,7 @@ static void join_row(const et_softmax_rows *rows, const smoothed *target, int64_
     rows->correct[t] = leads ? rows->label_leads[t] : 0.0f;
 }
 
+/* Vectors of rows begin at `begin`; a row's lanes do not mix, so cuts change no bit. */
 static void softmax_join(const et_softmax_rows *rows, int64_t begin, int64_t end)
 {
     et_assert(begin >= 0 && end <= rows->rows);
@@ -117,6 +134,7 @@ static void softmax_join(const et_softmax_rows *rows, int64_t begin, int64_t end
     }
 }
 
+/* gradient = f kept - off, all columns alike; the label's own is written afterwards. */
 ET_INLINE void part_grad_row(void *gradient, const void *kept, int64_t at, int64_t columns, float f,
                              float off, et_dtype to, et_dtype dtype)
 {
@@ -126,6 +144,7 @@ ET_INLINE void part_grad_row(void *gradient, const void *kept, int64_t at, int64
     }
 }
 
+/* Without a label: zeros, whatever kept holds. */
 ET_INLINE void part_grad(const et_softmax_rows *rows, const smoothed *target, int64_t part,
                          void *gradient, const void *kept, et_dtype to, et_dtype dtype)
 {
