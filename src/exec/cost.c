@@ -80,14 +80,14 @@ static et_cost cost_MATMUL(const et_plan *plan, const et_plan_step *step)
     return (et_cost){ 2 * count(c) * k, element * (count(a) + count(b)) + bytes(c) + bias };
 }
 
-/* mean 1, variance 3, normalising 2, gamma and beta 2 For each element. */
+/* mean 1, variance 3, normalising 2, gamma and beta 2 for each element */
 static et_cost cost_LAYER_NORM(const et_plan *plan, const et_plan_step *step)
 {
     return (et_cost){ 8 * count(input(plan, step, 0)), touched(plan, step) };
 }
 
-/* n 2, g 1, mean(g) 1, mean(g n) 2, dgamma 2, dbeta 1, dx 4 For each element, n being the
- * normalised x and g = dy gamma. */
+/* n 2, g 1, mean(g) 1, mean(g n) 2, dgamma 2, dbeta 1, dx 4 for each element: n is the
+ * normalised x, g = dy gamma. */
 static et_cost cost_LAYER_NORM_GRAD(const et_plan *plan, const et_plan_step *step)
 {
     return (et_cost){ 13 * count(input(plan, step, 0)), touched(plan, step) };
@@ -150,7 +150,7 @@ static attention_size measure_attention(const et_plan *plan, const et_plan_step 
     return size;
 }
 
-/* q k^T and weights v Two products of 2 width operations for each score. q is read and the
+/* q k^T and weights v: two products of 2 width operations for each score. q is read and the
  * result written, keys and values are read. */
 static et_cost cost_ATTENTION(const et_plan *plan, const et_plan_step *step)
 {

@@ -148,7 +148,9 @@ static bool may_join(chains *c, int chain, const et_node *node)
 }
 
 /* Only values of the same shape: a program runs over elements. A row that is added to a matrix
- * (a bias) is an input, never a member. */
+ * (a bias) is an input, never a member. A node may join the chain of any of its inputs, and
+ * brings its others along as inputs of the chain; two chains are never joined by a node that
+ * reads both. */
 static void find_chain(chains *c, const et_node *node)
 {
     for (int i = 0; i < node->inputs && c->plan->options.fuse; i++) {
@@ -264,7 +266,9 @@ static int register_of(const chains *c, const et_plan_step *step, int chain, con
 
 /* Registers: the chain's inputs first, then one for each member in order. a and b are registers
  * of members before this one or of inputs, so one pass over the program is enough. x is a factor
- * or a rate, site names a dropout's random numbers. */
+ * or a rate, site names a dropout's random numbers. The example of the head:
+ *
+ *     0: a   1: bias   2 = add 0 1   3 = gelu 2   4 = dropout 3      stored: 2 and 4 */
 static void add_program_step(const chains *c, et_plan_step *step, const et_node *node, int chain,
                              int *registers)
 {
@@ -302,7 +306,8 @@ static int add_chain(chains *c, int chain, et_error *error)
     return ET_OK;
 }
 
-/* Results of one node have values side by side. */
+/* Results of one node have values side by side. RESULT nodes make no step: their values are
+ * those of the node that they name. */
 static void add_single(et_plan *plan, const et_node *node)
 {
     et_plan_step *step = add_step(plan, node);

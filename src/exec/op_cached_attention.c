@@ -40,8 +40,10 @@ static void store_rows(const et_tensor *qkv, char *cache, const int32_t *slot, i
 }
 
 /* The inputs: query (or query, key and value of the new rows), cache, where, lengths. The cache
- * is written although it is an input: it is a leaf that the caller owns from step to step. y =
- * softmax(q K^T / sqrt(head_dim)) V over `length` rows of the cache, for each head by itself.
+ * is written although it is an input: it is a leaf that the caller owns from step to step.
+ *
+ *     y = softmax(q K^T / sqrt(head_dim)) V over `length` rows of the cache, head by head
+ *
  * New keys are stored before attention begins, so a row sees its own. */
 void et_run_cached_attention(const et_plan *plan, const et_plan_step *step)
 {

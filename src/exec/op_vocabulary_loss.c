@@ -93,7 +93,9 @@ static int64_t choose_block(const loss_sizes *size)
     return parts_of(rows, ROWS_LEAST) * ROWS_LEAST;
 }
 
-/* piece parts make a piece of dh; at most PIECES_MOST of them, the last may have fewer parts. */
+/* piece parts make a piece of dh; at most PIECES_MOST of them, the last may have fewer parts.
+ * Example, float32, V = 32000, D = 512, many rows: parts of 256 columns, 125 of them, 8 to a
+ * piece, 16 pieces; blocks of 256 rows. */
 static loss_sizes sizes_of(const et_plan *plan, const et_plan_step *step)
 {
     const et_tensor *h = &plan->values[step->in[0]].tensor;
@@ -135,7 +137,9 @@ static bool packs_h(const loss_sizes *size)
 
 /* A vocabulary that is no multiple of the columns has a last part of another shape, which needs
  * products of its own. h and g are of type work, sums and results float32. Only A^T B of float32
- * reads its B as it lies. */
+ * reads its B as it lies. Sizes are m, n, k:
+ *
+ *     LOGITS [block, part], D     DH [block, D], part     DTABLE [part, D], block */
 static int get_products(et_plan *plan, et_plan_step *step, const loss_sizes *size, int64_t part,
                         et_error *error)
 {
@@ -184,7 +188,9 @@ static size_t take(size_t *end, size_t bytes)
     return at;
 }
 
-/* Without derivatives nothing is kept: each part's logits are gone when its sums are taken. */
+/* Without derivatives nothing is kept: each part's logits are gone when its sums are taken. The
+ * same example: kept has 31 MiB, dh 8 MiB, a thread's tile 256 KiB, where logits of 4096 rows
+ * would have 500 MiB. */
 static loss_room room_of(const et_plan *plan, const et_plan_step *step, const loss_sizes *size)
 {
     size_t real = sizeof(float), block = (size_t)size->block, width = (size_t)size->width;
@@ -239,7 +245,8 @@ static void *tile_of(const loss_block *block, int thread)
     return room_at(block, block->room.tiles + (size_t)thread * block->room.tile);
 }
 
-/* What was kept of a part, [block, its columns] dense. */
+/* What was kept of a part, [block, its columns] dense. All parts before it are whole, so they
+ * have block * columns elements each. */
 static void *kept_of(const loss_block *block, int64_t part)
 {
     size_t before = (size_t)(block->size.block * part * block->size.columns);
@@ -396,6 +403,7 @@ static loss_block begin(const et_plan *plan, const et_plan_step *step)
     return block;
 }
 
+/* A negative label is padding. */
 static bool has_label(const int32_t *labels, int64_t rows)
 {
     for (int64_t i = 0; i < rows; i++)

@@ -53,6 +53,7 @@ static int64_t rows_of(const et_tensor *tensor)
     return tensor->shape.rank == 2 ? tensor->shape.size[0] : 1;
 }
 
+/* x [T, D] has T rows of D columns, a bias [D] one row of D. */
 static int64_t width_of(const et_tensor *tensor)
 {
     int rank = tensor->shape.rank;
@@ -82,6 +83,7 @@ static void run_elementwise(const et_plan *plan, const et_plan_step *step)
                                plan->random);
 }
 
+/* For ops whose kernels need their operands alone. */
 static int prepare_nothing(et_plan *plan, et_plan_step *step, et_error *error)
 {
     (void)plan, (void)step, (void)error;
@@ -115,6 +117,7 @@ static int prepare_COLUMN_SUM(et_plan *plan, et_plan_step *step, et_error *error
     return ET_OK;
 }
 
+/* y[d] = sum over t of x[t, d]: the gradient of a bias. */
 static void run_COLUMN_SUM(const et_plan *plan, const et_plan_step *step)
 {
     const et_tensor *x = in_tensor(plan, step, 0);
@@ -130,7 +133,13 @@ static bool is_param(const et_plan *plan, int value)
 }
 
 /* Products of rows with a weight go by kernels->row_product where it is at least as fast as what
- * oneDNN has: not in bfloat16. */
+ * oneDNN has: not in bfloat16. Products are done in one of three ways:
+ *
+ *     by rows     B is a weight, row_tile is set, float32     rows by themselves, for decoding
+ *     packed B    B is a weight, many rows or a lasting copy  training, and bfloat16 decoding
+ *     plain B     all else                                    operands that steps have made
+ *
+ * A^T B sums over rows, so it is never one of rows. */
 static bool is_by_rows(const et_plan *plan, const et_plan_step *step)
 {
     const et_matmul_options *options = &step->node->attributes.matmul;
@@ -153,6 +162,7 @@ static int prepare_rows(et_plan *plan, et_plan_step *step, et_error *error)
                                 step->node->attributes.matmul.transpose_b, &step->pack[0], error);
 }
 
+/* A float32 product of rows wants no work space: it is for rows as bytes. */
 static void run_rows(const et_plan *plan, const et_plan_step *step)
 {
     const et_row_product shape = { .rows = out_tensor(plan, step, 0)->shape.size[0],
@@ -370,7 +380,8 @@ static int prepare_ATTENTION(et_plan *plan, et_plan_step *step, et_error *error)
     return prepare_attention(plan, step, 0);
 }
 
-/* Rows past the last segment belong to nobody; products over all rows must find zeros there. */
+/* Rows past the last segment belong to nobody; products over all rows must find zeros there.
+ * Without memory (log-sum-exp where nobody differentiates) there is nothing to clear. */
 static void clear_tail(const et_tensor *tensor, int64_t used)
 {
     if (!tensor->data)
@@ -433,6 +444,7 @@ typedef struct op_functions {
 #define prepare_RESULT    NULL
 #define run_RESULT        NULL
 
+/* Element-wise steps need nothing but their program, which fuse.c made with the step. */
 #define prepare_ADD          prepare_nothing
 #define run_ADD              run_elementwise
 #define prepare_SUB          prepare_nothing

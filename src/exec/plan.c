@@ -73,7 +73,12 @@ static value_place place_of(const et_node *node)
 }
 
 /* first_value of node i is the number of results of all nodes before it. Until steps are known
- * no value is written, read or shared: all three are -1. */
+ * no value is written, read or shared: all three are -1. Example, norm having two results:
+ *
+ *     node           x    norm    result 1 of norm    relu
+ *     first value    0    1       3                   4
+ *
+ * The value of "result 1" is 1 + 1 = 2, the norm's second; value 3 has no place. */
 static int make_values(et_plan *plan, const bool *reached, et_error *error)
 {
     const et_graph *graph = plan->graph;
@@ -112,7 +117,8 @@ static void reach(const et_graph *graph, bool *reached)
 /* Sinusoids, laid out as at et_sinusoid. Column i < dim / 2 is sin(p rate), column dim / 2 + i
  * is cos(p rate), rate = 10000^(-i / (dim / 2 - 1)): wavelengths from 2 pi to 10000 times that
  * (Vaswani et al. 2017, section 3.5, with sines and cosines in halves and not in turns). In
- * double, as p rate grows large. */
+ * double, as p rate grows large. Example, dim 4: columns sin p, sin(p / 10000), cos p, cos(p /
+ * 10000). */
 static void fill_positions(float *table, int64_t rows, int64_t dim)
 {
     int64_t half = dim / 2;
@@ -144,7 +150,7 @@ static int make_constants(et_plan *plan, et_error *error)
 }
 
 /* Packs that appear while a step is prepared are its own: one that was known already keeps the
- * first step that reads it. */
+ * first step that reads it. In the order of steps, as groups of packs are made of neighbours. */
 static int prepare_steps(et_plan *plan, et_error *error)
 {
     for (int i = 0; i < plan->step_count; i++) {
@@ -184,7 +190,7 @@ static int make(et_plan *plan, bool *reached, et_node *const *outputs, int count
 }
 
 /* An error of the graph, kept since it was built, is reported here. reached is needed while the
- * plan is made only. */
+ * plan is made only. Without options those of ET_PLAN_OPTIONS_INIT hold. */
 int et_plan_new(et_plan **out, et_graph *graph, et_device *device, et_node *const *outputs,
                 int count, const et_plan_options *options, et_error *error)
 {
@@ -307,7 +313,10 @@ void et_plan_begin_step(et_plan *plan, int i)
     et_plan_run_packs(plan, group->first, group->count);
 }
 
-/* Refreshing is inside the span, so that the time of packing is seen. */
+/* Refreshing is inside the span, so that the time of packing is seen. A run is a loop over
+ * steps: begin_step packs what the step reads and points at its work space, run_step calls the
+ * kernel, alone or inside a span. Gradients that have no place of their own come last, when all
+ * values are there. */
 void et_plan_run(et_plan *plan, et_random random)
 {
     et_track *track = et_device_track(plan->device);
@@ -344,7 +353,8 @@ static bool is_finite(const et_tensor *tensor)
     return true;
 }
 
-/* A parameter may be what is not finite: it comes before every step. */
+/* A parameter may be what is not finite: it comes before every step. Parameters are looked at in
+ * the order of the graph, each that the plan reads. */
 static const char *find_param(const et_plan *plan)
 {
     for (int i = 0; i < plan->value_count; i++)
