@@ -211,7 +211,7 @@ static void refill(et_search *search, queue *q)
 
 /* The search's memory of a result lasts only until others enter, so it is copied. After a
  * failure other results are still taken in, and the run ends when all threads have seen the
- * status. */
+ * status. done counts only those whose result is there. */
 static void take_result(et_search *search, int place, queue *q)
 {
     const int32_t *ids;
