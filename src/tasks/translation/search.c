@@ -1,7 +1,7 @@
-/* One thread's part of decoding. Two plans share the caches of keys and values: `encode` runs
- * the encoder over the sources that enter, packed one behind another, and makes the keys and
- * values that every decoder layer reads of them; `decode` runs one position of the decoder for
- * all hypotheses.
+/* One thread's part of decoding, by two plans: `encode` runs the encoder over the sources that
+ * enter, packed one behind another, and makes the keys and values that every decoder layer reads
+ * of them, which are copied to the caches; `decode` runs one position of the decoder for all
+ * hypotheses, reads both caches and adds to that of the targets.
  *
  * Caches. A place owns a run of rows of the cross caches, one for each source piece, and a run
  * of positions of the self caches, with a slot for each hypothesis:
