@@ -73,12 +73,14 @@ uint32_t et_dropout_threshold(float rate)
     return threshold < 65536.0f ? (uint32_t)threshold : 65535u;
 }
 
-/* By the rate as it really is, after rounding, so that the mean stays what it was. */
+/* By the rate as it really is, after rounding, so that the mean stays what it was. A rate of 0.1 is
+ * 6554 / 65536 = 0.100006: the scale is 1.111119, not 1.111111. */
 float et_dropout_scale(float rate)
 {
     return 65536.0f / (float)(65536u - et_dropout_threshold(rate));
 }
 
+/* Floats of one thread, enough for the longest segment: what room_of (attention.inc.c) cuts. */
 size_t et_attention_scratch(int longest_query, int longest_key, int head_dim)
 {
     et_assert(longest_key >= 0 && head_dim > 0);

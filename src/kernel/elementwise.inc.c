@@ -15,8 +15,9 @@
 /* n is a multiple of V_LANES. A unary operation ignores b. */
 typedef void ew_fn(float *to, const float *a, const float *b, float x, int64_t n);
 
-/* A loop over a block for one operation. a, b and x are vectors in the expression: the operands
- * and the step's number. */
+/* A loop over a block for one operation. a, b and x are vectors in the expression: the operands and
+ * the step's number. EW_OP(add, a + b) is the function ew_add: to[i] = a_at[i] + b_at[i], a vector
+ * at a time. */
 #define EW_OP(name, expression)                                                                    \
     static void ew_##name(float *to, const float *a_at, const float *b_at, float x_value,          \
                           int64_t n)                                                               \
@@ -107,7 +108,9 @@ ET_INLINE void ew_store(void *to, const float *from, int64_t first, int64_t n, e
         v_write_n(to, first + i, v_load(from + i), n - i, dtype);
 }
 
-/* A row repeated: elements first .. first + n of the whole buffer. */
+/* A row repeated: elements first .. first + n of the whole buffer. The row begins anew every
+ * `width` elements: a block may begin in the middle of one and hold several. Of a width of 5,
+ * elements 512 .. begin at column 2. */
 static void ew_load_row(float *to, const void *row, int64_t first, int64_t n, int64_t width,
                         et_dtype dtype)
 {
@@ -136,8 +139,9 @@ static const float *ew_input(const et_ew_program *program, int input, const void
     return buffer;
 }
 
-/* One block through the whole program. Inputs that are float32 and whole are read where they
- * lie; everything else has a buffer. */
+/* One block through the whole program. Inputs that are float32 and whole are read where they lie;
+ * everything else has a buffer. A step may write the register that it reads: operations go through
+ * a block in order, element by element. */
 static void ew_block(const et_ew_program *program, void *const *out, const void *const *in,
                      int64_t first, int64_t n, int64_t width, et_random random)
 {

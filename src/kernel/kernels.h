@@ -25,7 +25,8 @@
 #include "kernel/softmax_parts.h"
 #include "kernel/staging.h"
 
-/* Rows in one block of a sum over rows. */
+/* Rows in one block of a sum over rows. Part of the result's bits: another number gives sums in
+ * another order. */
 #define ET_ROW_BLOCK 128
 
 /* ---- element-wise programs ------------------------------------------------------------- */
@@ -56,6 +57,8 @@ typedef enum et_ew_broadcast {
     ET_EW_ROW,  /* [D] float32, the same for every row (a bias) */
 } et_ew_broadcast;
 
+/* A longer chain is two programs. Registers are numbered below ET_EW_INPUTS_MAX + ET_EW_STEPS_MAX.
+ */
 #define ET_EW_INPUTS_MAX  8
 #define ET_EW_STEPS_MAX   16
 #define ET_EW_OUTPUTS_MAX 4
@@ -68,7 +71,11 @@ typedef struct et_ew_step {
     uint32_t site; /* DROPOUT: names the use */
 } et_ew_step;
 
+/* Example, relu(x + bias), with x in register 0 and the bias, broadcast by ET_EW_ROW, in 1:
+ *   step[0] = { .op = ET_EW_ADD, .a = 0, .b = 1, .to = 2 }
+ *   step[1] = { .op = ET_EW_RELU, .a = 2, .to = 2 },  output[0] = 2 */
 typedef struct et_ew_program {
+    /* How many of each array are used. */
     int inputs, steps, outputs;
     et_ew_broadcast broadcast[ET_EW_INPUTS_MAX];
     et_dtype input_dtype[ET_EW_INPUTS_MAX]; /* ET_F32 or ET_BF16 */

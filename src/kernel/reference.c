@@ -1,7 +1,15 @@
+/* The reference's table, and those of its functions that are short enough to need no file of their
+ * own: embedding, conversions, the optimizer's loops, start values. Each is its formula in
+ * kernels.h, one element after another on one thread; tests hold every other table against it.
+ *
+ * Sums are in double. The optimizer is not: m, v and w are float32 from step to step, so its
+ * operations are those of the fast kernels in their order, and may differ from them only where
+ * these fuse a product and a sum into one rounding. */
 #include "kernel/reference.h"
 
 #include <math.h>
 
+/* y[t] = scale table[ids[t]] + positions[position[t]], rounded once. */
 static void embedding(void *y, const int32_t *ids, const int32_t *position, const float *table,
                       const float *positions, float scale, int64_t rows, int64_t width,
                       et_dtype dtype)
@@ -19,6 +27,7 @@ static void embedding(void *y, const int32_t *ids, const int32_t *position, cons
     }
 }
 
+/* dtable[ids[t]] += scale dy[t], in the order of t: onto what is there, which is float32. */
 static void embedding_grad(float *dtable, const int32_t *ids, const void *dy, float scale,
                            int64_t rows, int64_t width, int64_t vocabulary, et_dtype dtype)
 {
@@ -58,6 +67,8 @@ static void follow(float w, et_bf16 *shadow, float *average, float average_decay
         average[i] += (1.0f - average_decay) * (w - average[i]);
 }
 
+/* m = b1 m + (1 - b1) g, v = b2 v + (1 - b2) g^2, w -= decay w, w -= rate_t m / (sqrt v + epsilon);
+ * g is the gradient, scaled. */
 static void adam(float *weight, float *m, float *v, const float *gradient, et_bf16 *shadow,
                  float *average, float rate_t, float beta_1, float beta_2, float epsilon,
                  float decay, float gradient_scale, float average_decay, int64_t count)
@@ -72,6 +83,7 @@ static void adam(float *weight, float *m, float *v, const float *gradient, et_bf
     }
 }
 
+/* a = momentum a - rate g; w += a, with nesterov w += momentum a - rate g. */
 static void sgd(float *weight, float *accumulator, const float *gradient, et_bf16 *shadow,
                 float *average, float rate, float momentum, bool nesterov, float decay,
                 float gradient_scale, float average_decay, int64_t count)
@@ -94,6 +106,7 @@ static void accumulate(float *y, const float *x, int64_t count)
         y[i] += x[i];
 }
 
+/* By the functions of base that define these numbers, one at a time. */
 static void draw_uniform(float *to, int64_t first, int64_t count, float scale, et_random random)
 {
     for (int64_t i = 0; i < count; i++)
@@ -106,6 +119,7 @@ static void draw_normal(float *to, int64_t first, int64_t count, float scale, et
         to[i] = scale * et_random_normal(random, (uint64_t)(first + i));
 }
 
+/* A panel of one column: packed weights are then matrices by columns. */
 const et_kernels et_kernels_reference = {
     .name = "reference",
     .panel = 1,

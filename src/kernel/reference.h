@@ -8,7 +8,8 @@
 #include "base/dtype.h"
 #include "kernel/kernels.h"
 
-/* Element i of an array of act type, and back. */
+/* Element i of an array of act type, and back. Both types are exact in double; storing rounds to
+ * float32 first and from there to bfloat16. */
 static inline double et_reference_load(const void *x, int64_t i, et_dtype dtype)
 {
     return dtype == ET_BF16 ? et_bf16_to_float(((const et_bf16 *)x)[i]) : ((const float *)x)[i];

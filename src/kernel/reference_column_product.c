@@ -1,3 +1,6 @@
+/* C[i, j] = sum over l of A[l, i] B[l, j], or that added to C[i, j]: the definition, with strides,
+ * in double and rounded once (column_product.h). The fast kernels sum in float32, so they may be
+ * off by about k 2^-24 times the sum of |A B|. `ahead` is about time alone and is not read. */
 #include "kernel/reference.h"
 
 void et_reference_column_product(const et_column_product *p)

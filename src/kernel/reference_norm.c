@@ -1,3 +1,16 @@
+/* Layer normalisation, its derivative, sums and fill by their formulas, in double.
+ *
+ *   mean = sum x / D,  rstd = 1 / sqrt(sum (x - mean)^2 / D + epsilon),  n = (x - mean) rstd
+ *   y = n gamma + beta                               (Ba, Kiros, Hinton 2016, "Layer
+ * normalization")
+ *
+ * The derivative, with g = dy gamma the derivative by n. Both mean and rstd depend on x, which
+ * takes off what g has in common with a constant and with n itself:
+ *
+ *   dx = rstd (g - mean(g) - n mean(g n)),  dgamma = sum over rows of dy n,  dbeta = sum of dy
+ *
+ * mean and rstd are those that the forward pass kept, in float32. Scratch is for partial sums,
+ * which nothing here needs. */
 #include "kernel/reference.h"
 
 #include <math.h>
@@ -26,6 +39,8 @@ void et_reference_layer_norm(void *y, float *stats, const void *x, const float *
     }
 }
 
+/* By columns for the parameters, then by rows for x: every sum is one plain loop. dx comes last as
+ * it may overwrite dy. */
 void et_reference_layer_norm_grad(void *dx, float *dgamma, float *dbeta, void *y, float *scratch,
                                   const void *dy, const void *x, const float *stats,
                                   const float *gamma, const float *beta, int64_t rows,
@@ -61,6 +76,7 @@ void et_reference_layer_norm_grad(void *dx, float *dgamma, float *dbeta, void *y
     }
 }
 
+/* sum[d] = sum over t of x[t, d] */
 void et_reference_column_sum(float *sum, float *scratch, const void *x, int64_t rows, int64_t width,
                              et_dtype dtype)
 {

@@ -64,7 +64,8 @@ void et_reference_row_product(float *y, const float *x, const et_row_product *sh
         }
 }
 
-/* All logits, their softmax, and the k largest by et_reference_top_k's rule. */
+/* All logits, their softmax, and the k largest by et_reference_top_k's rule. The bytes of the
+ * weight are not asked: what the fast kernels find by them must be what float32 gives. */
 void et_reference_best_pieces(float *log_p, int32_t *piece, const void *h,
                               const et_best_pieces *shape)
 {

@@ -1,7 +1,13 @@
+/* Cross-entropy over a vocabulary in parts of columns, by the formulas of softmax_parts.h, in
+ * double from float32 to float32. What is kept between the steps (m, s, the sum of x - m) is
+ * rounded to float32, as the arrays of et_softmax_rows are, so the result is that of
+ * reference_softmax.c but for these roundings. */
 #include <math.h>
 
 #include "kernel/reference.h"
 
+/* m, s and sum of x - m of each row of a part, and e^(x - m) into kept. leader: the first of the
+ * largest, which makes the label's argmax of the part. */
 static void part(const et_softmax_rows *rows, int64_t part, void *kept, et_dtype dtype,
                  const float *logits)
 {
@@ -71,6 +77,7 @@ static void join_row(const et_softmax_rows *rows, int64_t t)
     rows->correct[t] = leader == rows->labels[t] / rows->columns ? rows->label_leads[t] : 0;
 }
 
+/* Rows begin .. end - 1; without a label a row counts nowhere. */
 static void join(const et_softmax_rows *rows, int64_t begin, int64_t end)
 {
     for (int64_t t = begin; t < end; t++) {
@@ -81,6 +88,7 @@ static void join(const et_softmax_rows *rows, int64_t begin, int64_t end)
     }
 }
 
+/* p - t with p = f e^(x - m), from what was kept, rounding of kept included. */
 static void grad(const et_softmax_rows *rows, int64_t part, void *gradient, et_dtype to,
                  const void *kept, et_dtype dtype)
 {

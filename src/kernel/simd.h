@@ -47,19 +47,25 @@
 #define ET_UNROLL _Pragma("GCC unroll 16")
 #endif
 
-/* What a use of dropout needs to decide: Philox's round keys and the constant half of its
- * counter, and the smallest 16-bit number that is kept. */
+/* What a use of dropout needs to decide: Philox's round keys and the constant half of its counter,
+ * and the smallest 16-bit number that is kept. Made once for a call of a kernel (simd_random.h),
+ * read by every block of its elements. key is that of each of the ten rounds; counter the upper two
+ * of Philox's four words, step and site; the lower two count blocks. */
 typedef struct keep_stream {
     uint32_t key[10][2];
     uint32_t counter[2];
     uint32_t threshold;
 } keep_stream;
 
+/* Philox4x32's two multipliers, and what is added to its keys from round to round (Salmon et al.
+ * 2011, "Parallel random numbers: as easy as 1, 2, 3"). */
 #define ET_PHILOX_M0 0xD2511F53u
 #define ET_PHILOX_M1 0xCD9E8D57u
 #define ET_PHILOX_W0 0x9E3779B9u
 #define ET_PHILOX_W1 0xBB67AE85u
 
+/* By the flags of the file that includes this; kernels_plain.c asks for the plain one whatever its
+ * flags are. */
 #if defined(ET_SIMD_PLAIN)
 #include "kernel/simd_plain.h"
 #elif defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__)
@@ -76,6 +82,8 @@ ET_INLINE vf v_read(const void *x, int64_t i, et_dtype dtype)
     return dtype == ET_BF16 ? v_load_bf16((const et_bf16 *)x + i) : v_load((const float *)x + i);
 }
 
+/* The first n lanes from element i on, zeros in the others. n may be more than there are lanes: the
+ * loop that calls it hands over what is left of its row. */
 ET_INLINE vf v_read_n(const void *x, int64_t i, int64_t n, et_dtype dtype)
 {
     if (n >= V_LANES)
@@ -84,6 +92,8 @@ ET_INLINE vf v_read_n(const void *x, int64_t i, int64_t n, et_dtype dtype)
                             : v_load_n((const float *)x + i, n);
 }
 
+/* The first n lanes to element i and on, rounded to nearest even where y is bfloat16; nothing
+ * behind them is touched. */
 ET_INLINE void v_write_n(void *y, int64_t i, vf value, int64_t n, et_dtype dtype)
 {
     if (dtype == ET_BF16) {
@@ -99,7 +109,10 @@ ET_INLINE void v_write_n(void *y, int64_t i, vf value, int64_t n, et_dtype dtype
     }
 }
 
-/* Calls a function whose last argument is an element type, with that argument constant. */
+/* Calls a function whose last argument is an element type, with that argument constant.
+ * ET_BY_DTYPE(dtype, norm_row, y, x) is
+ *   if (dtype == ET_BF16) norm_row(y, x, ET_BF16); else norm_row(y, x, ET_F32);
+ * so an ET_INLINE function is compiled twice, and asks for the type in no loop. */
 #define ET_BY_DTYPE(dtype, function, ...)                                                          \
     do {                                                                                           \
         if ((dtype) == ET_BF16)                                                                    \

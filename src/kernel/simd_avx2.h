@@ -4,6 +4,7 @@
 
 #include <immintrin.h>
 
+/* 8 floats are a register; 4 Philox blocks are one of 64-bit lanes, and give 32 decisions. */
 #define V_LANES  8
 #define V_BLOCKS 4
 /* Rows of a product's block: with two vectors of columns, 8 of the 16 registers hold sums. */
@@ -22,6 +23,7 @@ ET_INLINE __m256i v_first_lanes(int64_t n)
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(n > 8 ? 8 : (int)n), lane);
 }
 
+/* All bits of a lane or none, as comparisons give them. */
 ET_INLINE vm v_first(int64_t n)
 {
     return _mm256_castsi256_ps(v_first_lanes(n));
@@ -123,6 +125,7 @@ ET_INLINE vf v_load_pairs_n(const et_bf16 *x, const et_bf16 *next, int64_t n)
     return v_load_units_n(pair, 2 * V_LANES);
 }
 
+/* One rounding. */
 ET_INLINE vf v_fma(vf a, vf b, vf c)
 {
     return _mm256_fmadd_ps(a, b, c);
@@ -178,6 +181,7 @@ ET_INLINE vm v_gt(vf a, vf b)
     return _mm256_cmp_ps(a, b, _CMP_GT_OQ);
 }
 
+/* Not less or equal, unordered and quiet: true for a NaN. */
 ET_INLINE vm v_not_le(vf a, vf b)
 {
     return _mm256_cmp_ps(a, b, _CMP_NLE_UQ);
@@ -225,7 +229,9 @@ ET_INLINE float v_largest(vf a)
 }
 
 /* Like a transposition that adds on the way: 8 vectors to 4, to 2, to 1, each with half as many
- * terms of each sum left. */
+ * terms of each sum left. 0x44 takes the lower halves of both operands, 0xee the upper ones, 0x20
+ * and 0x31 likewise of whole registers. The order of a sum is fixed but not v_sum's: the two may
+ * differ in a last bit. */
 ET_INLINE vf v_sums(const vf r[V_LANES])
 {
     vf t[4];
@@ -273,7 +279,9 @@ ET_INLINE vi v_quad(const uint8_t *x)
     return (vi)_mm256_castps_si256(_mm256_set1_ps(four));
 }
 
-/* By 16-bit numbers: the product of bytes that AVX2 has loses sums above 32,767. */
+/* By 16-bit numbers: the product of bytes that AVX2 has loses sums above 32,767. Even bytes and odd
+ * ones apart, each widened to 16 bits, b's with its sign; madd then adds two products of 16-bit
+ * numbers in 32. Four products of at most 255 * 128 fit easily. */
 ET_INLINE vi v_dot(vi sum, vi a, vi b)
 {
     const __m256i low = _mm256_set1_epi16(0xff);
@@ -283,6 +291,7 @@ ET_INLINE vi v_dot(vi sum, vi a, vi b)
     return sum + (vi)_mm256_madd_epi16(a_even, b_even) + (vi)_mm256_madd_epi16(a_odd, b_odd);
 }
 
+/* Exact up to 2^24, to nearest even beyond. */
 ET_INLINE vf v_float(vi a)
 {
     return _mm256_cvtepi32_ps((__m256i)a);
@@ -319,8 +328,9 @@ ET_INLINE double v_total(vd sum)
     return lane[0] + lane[1] + lane[2] + lane[3];
 }
 
-/* Four Philox counters in 64-bit lanes, as in simd_avx512.h. An unsigned a >= b is
- * max(a, b) == a here. */
+/* Four Philox counters in 64-bit lanes, as in simd_avx512.h. An unsigned a >= b is max(a, b) == a
+ * here. 0xd8 puts 64-bit lanes in the order 0, 2, 1, 3: interleaving and packing work within halves
+ * of a register. */
 ET_INLINE void v_keep(uint8_t keep[V_BLOCKS], uint64_t base, const uint64_t offset[V_BLOCKS],
                       const keep_stream *stream)
 {

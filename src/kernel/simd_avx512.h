@@ -4,6 +4,7 @@
 
 #include <immintrin.h>
 
+/* 16 floats are a register; 8 Philox blocks are one of 64-bit lanes, and give 64 decisions. */
 #define V_LANES  16
 #define V_BLOCKS 8
 /* Rows of a product's block: as many sums as hide the latency of a fused multiply-add. */
@@ -43,6 +44,7 @@ ET_INLINE void v_store(float *y, vf value)
     _mm512_storeu_ps(y, value);
 }
 
+/* A masked store touches nothing behind n either: another thread may be writing there. */
 ET_INLINE void v_store_n(float *y, vf value, int64_t n)
 {
     _mm512_mask_storeu_ps(y, v_first(n), value);
@@ -158,6 +160,7 @@ ET_INLINE vm v_gt(vf a, vf b)
     return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ);
 }
 
+/* Not less or equal, unordered and quiet: true for a NaN. */
 ET_INLINE vm v_not_le(vf a, vf b)
 {
     return _mm512_cmp_ps_mask(a, b, _CMP_NLE_UQ);
@@ -175,6 +178,7 @@ ET_INLINE vf v_select(vm m, vf a, vf b)
     return _mm512_mask_blend_ps(m, b, a);
 }
 
+/* A mask is these bits already. */
 ET_INLINE unsigned v_lanes(vm m)
 {
     return m;
@@ -203,7 +207,9 @@ ET_INLINE float v_largest(vf a)
     return _mm_cvtss_f32(_mm_max_ss(quarter, _mm_movehdup_ps(quarter)));
 }
 
-/* Halves of vectors added until each has one lane left: 30 moves where 16 sums take 64. */
+/* Halves of vectors added until each has one lane left: 30 moves where 16 sums take 64. 0x44 and
+ * 0xee take halves of each 128-bit lane of both operands; 0x88 and 0xdd take its even and its odd
+ * 128-bit lanes. */
 ET_INLINE vf v_sums(const vf r[V_LANES])
 {
     vf t[8], u[4];
@@ -301,6 +307,7 @@ ET_INLINE vi v_dot(vi sum, vi a, vi b)
 #endif
 }
 
+/* Exact up to 2^24, to nearest even beyond. */
 ET_INLINE vf v_float(vi a)
 {
     return _mm512_cvtepi32_ps((__m512i)a);
@@ -312,10 +319,10 @@ ET_INLINE void v_store_bytes(uint8_t *y, vf value)
     _mm_storeu_si128((__m128i *)y, _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(value)));
 }
 
-/* Eight Philox counters, a word of each in the low half of a 64-bit lane: the 64-bit product
- * then holds both halves that a round needs, and what stands in the high halves is ignored by
- * the next product. Even lanes take blocks 0-3, odd lanes 4-7, so that two interleavings bring
- * the words into the order of elements. */
+/* Eight Philox counters, a word of each in the low half of a 64-bit lane: the 64-bit product then
+ * holds both halves that a round needs, and what stands in the high halves is ignored by the next
+ * product. Even lanes take blocks 0-3, odd lanes 4-7, so that two interleavings bring the words
+ * into the order of elements. 0x96 is the exclusive or of three operands. */
 ET_INLINE void v_keep(uint8_t keep[V_BLOCKS], uint64_t base, const uint64_t offset[V_BLOCKS],
                       const keep_stream *stream)
 {

@@ -8,7 +8,8 @@
 
 /* e^x within 2 units in the last place. x = n log 2 + r, |r| <= log(2) / 2, log 2 in two parts
  * (Cody and Waite); e^r = 1 + r + r^2 p(r), fit error 9e-9. From -87 down: 0; above 88.72:
- * infinity; a NaN stays. */
+ * infinity; a NaN stays. The operands of v_max and v_min stand in an order that lets a NaN through:
+ * they give the second where either is one. */
 ET_INLINE vf v_exp(vf x)
 {
     vm above = v_not_le(x, v_set(-87.0f));
@@ -25,7 +26,8 @@ ET_INLINE vf v_exp(vf x)
 }
 
 /* 2^x within 3e-6 of itself where sums of many are all that is wanted: 2^n p(x - n), n the nearest
- * whole number. From -126 down: about 0; x is below 128. */
+ * whole number. From -126 down: about 0; x is below 128. A NaN is lost and counts as about 0: for
+ * sums whose terms are known to be numbers, or are checked elsewhere. */
 ET_INLINE vf v_exp2(vf x)
 {
     x = v_max(x, v_set(-126.0f));
@@ -37,9 +39,10 @@ ET_INLINE vf v_exp2(vf x)
     return v_scale2(p, n);
 }
 
-/* log x within 2 units in the last place (near 1: within 2e-7), for x positive, normal and
- * finite. x = m 2^e with m brought to [2/3, 4/3); log m = 2 atanh s, s = (m - 1) / (m + 1),
- * |s| <= 1/5, by its series to s^11 (rest 2e-10). */
+/* log x within 2 units in the last place (near 1: within 2e-7), for x positive, normal and finite.
+ * x = m 2^e with m brought to [2/3, 4/3); log m = 2 atanh s, s = (m - 1) / (m + 1), |s| <= 1/5, by
+ * its series to s^11 (rest 2e-10). e log 2 is added last, in one multiply-add, since it is the
+ * larger part wherever e is not 0. */
 ET_INLINE vf v_log(vf x)
 {
     vf e, m = v_split(x, &e);
@@ -55,14 +58,16 @@ ET_INLINE vf v_log(vf x)
     return v_fma(e, v_set(0.69314718f), p);
 }
 
-/* 1 / (1 + e^-x) within 4e-7 of itself where it does not underflow. */
+/* 1 / (1 + e^-x) within 4e-7 of itself where it does not underflow. For large -x the exponential is
+ * infinite and the result 0; no case is needed. */
 ET_INLINE vf v_sigmoid(vf x)
 {
     return v_set(1.0f) / (v_set(1.0f) + v_exp(v_set(0.0f) - x));
 }
 
-/* tanh x within 4e-7 of itself: an odd polynomial for |x| < 0.6 (fit error 3e-9), elsewhere
- * 1 - 2 / (e^2x + 1). */
+/* tanh x within 4e-7 of itself: an odd polynomial for |x| < 0.6 (fit error 3e-9), elsewhere 1 - 2 /
+ * (e^2x + 1). There e^2x may be infinite or 0: 1 and -1 come of that by themselves. Near 0 it would
+ * cancel, hence the polynomial. */
 ET_INLINE vf v_tanh(vf x)
 {
     vf z = x * x;
@@ -76,9 +81,10 @@ ET_INLINE vf v_tanh(vf x)
     return v_select(v_gt(v_set(0.36f), z), x * p, far);
 }
 
-/* The normal distribution function within 4e-7, and with it the density's exponential
- * e^(-x^2/2): erfc(u) = t q(t) e^(-u^2), t = 1 / (1 + 0.3275911 u), u = |x| / sqrt 2
- * (Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.26). */
+/* The normal distribution function within 4e-7, and with it the density's exponential e^(-x^2/2):
+ * erfc(u) = t q(t) e^(-u^2), t = 1 / (1 + 0.3275911 u), u = |x| / sqrt 2 (Abramowitz and Stegun,
+ * Handbook of Mathematical Functions, 7.1.26). Phi(x) = erfc(-x / sqrt 2) / 2: the tail is half of
+ * erfc(u), and by symmetry Phi is the tail below 0 and one less the tail above. */
 ET_INLINE vf v_phi(vf x, vf *exponential)
 {
     vf u = v_max(x, v_set(0.0f) - x) * v_set(0.70710678f);

@@ -205,6 +205,7 @@ ET_INLINE float v_largest(vf a)
     return even > odd ? even : odd;
 }
 
+/* In v_sum's order. */
 ET_INLINE vf v_sums(const vf r[V_LANES])
 {
     return (vf){ v_sum(r[0]), v_sum(r[1]), v_sum(r[2]), v_sum(r[3]) };
@@ -218,6 +219,7 @@ ET_INLINE void v_transpose(vf r[V_LANES])
         r[i] = (vf){ a[i], b[i], c[i], d[i] };
 }
 
+/* From any address. */
 ET_INLINE vi v_load_int(const void *x)
 {
     vi value;
@@ -242,6 +244,7 @@ ET_INLINE vi v_dot(vi sum, vi a, vi b)
     return sum;
 }
 
+/* Exact up to 2^24. */
 ET_INLINE vf v_float(vi a)
 {
     return (vf){ (float)a[0], (float)a[1], (float)a[2], (float)a[3] };

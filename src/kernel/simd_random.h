@@ -6,8 +6,8 @@
 #include "kernel/kernels.h"
 #include "kernel/simd.h"
 
-/* Round keys grow by constants from the seed (Philox4x32-10); they are made once for a call and
- * not in every block. */
+/* Round keys grow by constants from the seed (Philox4x32-10); they are made once for a call and not
+ * in every block. The threshold is et_dropout_threshold's, so that all tables decide alike. */
 static keep_stream keep_stream_of(et_random random, uint32_t site, float rate)
 {
     keep_stream stream = {
@@ -39,8 +39,9 @@ static void keep_run(uint8_t *keep, const keep_stream *stream, uint64_t first, i
     }
 }
 
-/* Bytes from one row of keep_grid() to the next: `columns` bits in a power of two of bytes, or
- * in a multiple of 8, so that calls of the generator end with a row or share out whole rows. */
+/* Bytes from one row of keep_grid() to the next: `columns` bits in a power of two of bytes, or in a
+ * multiple of 8, so that calls of the generator end with a row or share out whole rows. 20 columns
+ * are 3 bytes, stride 4; 60 are 8, stride 8; 100 are 13, stride 16. */
 static int keep_stride(int columns)
 {
     const int blocks = (columns + 7) / 8;
@@ -50,9 +51,11 @@ static int keep_stride(int columns)
     return blocks <= 8 ? stride : (blocks + 7) / 8 * 8;
 }
 
-/* keep[r * stride + b] = the decisions of block first + r * step + b, stride as above. Writes up
- * to V_BLOCKS - 1 bytes beyond the last row. offset[i] says where block i of a call lies
- * relative to the first: within a row, or in the rows behind. */
+/* keep[r * stride + b] = the decisions of block first + r * step + b, stride as above. Writes up to
+ * V_BLOCKS - 1 bytes beyond the last row. offset[i] says where block i of a call lies relative to
+ * the first: within a row, or in the rows behind. With 8 blocks a call and a stride of 4, offsets
+ * are 0 .. 3 and step .. step + 3: a call does two rows. A stride of 16 takes two calls for a row.
+ */
 static void keep_grid(uint8_t *keep, int stride, const keep_stream *stream, uint64_t first,
                       uint64_t step, int rows)
 {

@@ -1,5 +1,12 @@
-/* One table of kernels: the sources that are written once, compiled for the instruction set of
- * the including file, and bound into the table ET_TABLE named ET_TABLE_NAME. */
+/* One table of kernels: the sources that are written once, compiled for the instruction set of the
+ * including file, and bound into the table ET_TABLE named ET_TABLE_NAME.
+ *
+ * A file that includes this has flags of its own (CMakeLists.txt). Everything but the table is
+ * static, so that no function that needs AVX-512 can stand in for one of the same name elsewhere.
+ *
+ * The pieces are one translation unit, and their order counts: softmax_parts takes row_largest and
+ * the smoothed target from softmax; best_pieces takes bytes and panels from row_product, and
+ * log_softmax_row and top_row from softmax. */
 
 #include <math.h>
 #include <omp.h>
