@@ -37,6 +37,7 @@ static int whole_vectors(int count)
     return (count + V_LANES - 1) / V_LANES * V_LANES;
 }
 
+/* Items are numbered segment by segment, heads within: neighbours share their rows of memory. */
 static tile tile_of(const et_attention_shape *shape, int64_t item)
 {
     const int segment = (int)(item / shape->heads), head = (int)(item % shape->heads);
@@ -166,7 +167,8 @@ typedef struct operands {
     bool add;
 } operands;
 
-/* rows x vectors of c, held in registers: rows and vectors are constants. */
+/* rows x vectors of c, held in registers: rows and vectors are constants. `add` is the same for a
+ * whole product; its test stands outside the loop over k. */
 ET_INLINE void product_block(const operands *at, int i, int j, const int rows, const int vectors)
 {
     vf sum[V_PRODUCT_ROWS][2];
@@ -236,7 +238,8 @@ static pass pass_of(const et_attention_shape *shape, const tile *at, int first)
     return now;
 }
 
-/* Keys that row i of a pass sees. */
+/* Keys that row i of a pass sees. Causal: row i is query first + i, which sees the keys up to its
+ * own number. */
 static int visible(const et_attention_shape *shape, const pass *now, int i)
 {
     const int limit = now->first + i + 1;
@@ -444,7 +447,8 @@ ET_INLINE void grad_pass(void *dq, const void *dout, const float *lse, const voi
              dim, shape->head_dim, shape->scale, dtype);
 }
 
-/* What is read of a tile; then what is written. */
+/* What is read of a tile; then what is written. Apart, as they are asked for at different times:
+ * what is read for the next tile, what is written for this one. */
 ET_INLINE void bring_backward(const void *dout, const void *q, const void *k, const void *v,
                               const et_attention_shape *shape, const tile *at, int first,
                               et_dtype dtype)

@@ -117,7 +117,8 @@ static void weigh(cached_heads *to, int h, int count, bool first)
 }
 
 /* Adds weighted values, columns d .. d + vectors * V_LANES of a head: vectors is a constant. Even
- * and odd positions have a sum each. */
+ * and odd positions have a sum each. left: columns of the head from d on, where vectors is 1 and
+ * the last one may be part of a vector. */
 ET_INLINE void add_values(float *out, const float *weight, const cached_block *b,
                           const void *values, int64_t column, int left, const int vectors,
                           et_dtype dtype)

@@ -45,7 +45,7 @@ ET_INLINE vf draw_multiply_add(vf a, vf b, vf c)
     return product + c;
 }
 
-/* A polynomial, highest power first. */
+/* A polynomial, highest power first. By Horner's rule, with two roundings in each step. */
 ET_INLINE vf draw_polynomial(const float *coefficient, int count, vf x)
 {
     vf p = v_set(coefficient[0]);
@@ -82,8 +82,10 @@ ET_INLINE vf draw_normal_of(vf t, vf rest)
     return v_select(v_gt(v_set(ET_NORMAL_NEAR_END), w), near, far) * x;
 }
 
+/* Makes a run of numbers of a run of words, before any scale. */
 typedef void draw_fn(float to[DRAW_RUN], const uint32_t word[DRAW_RUN]);
 
+/* In base's order of operations: a number of 24 bits is exact, and so is twice it less 1. */
 static void draw_run_uniform(float to[DRAW_RUN], const uint32_t word[DRAW_RUN])
 {
     for (int i = 0; i < DRAW_RUN; i++)

@@ -102,6 +102,7 @@ ET_INLINE void ew_load(float *to, const void *from, int64_t first, int64_t n, et
         v_store(to + i, v_read_n(from, first + i, n - i, dtype));
 }
 
+/* Rounded to nearest even where an output is bfloat16: once, at the end of the chain. */
 ET_INLINE void ew_store(void *to, const float *from, int64_t first, int64_t n, et_dtype dtype)
 {
     for (int64_t i = 0; i < n; i += V_LANES)
@@ -168,6 +169,7 @@ static void ew_block(const et_ew_program *program, void *const *out, const void 
         ET_BY_DTYPE(program->output_dtype[i], ew_store, out[i], reg[program->output[i]], first, n);
 }
 
+/* begin is a multiple of EW_BLOCK. */
 static void elementwise_part(const et_ew_program *program, void *const *out, const void *const *in,
                              int64_t width, et_random random, int64_t begin, int64_t end)
 {

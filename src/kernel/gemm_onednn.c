@@ -119,6 +119,9 @@ static dnnl_status_t describe(dnnl_primitive_desc_t *out, dnnl_engine_t engine, 
 }
 #endif
 
+/* What all blocks of a cache share. Index t of the arrays belongs to thread t: a stream and a
+ * scratch are used by one thread at a time, so runs on different threads share nothing that is
+ * written. */
 struct et_gemm_engine {
     dnnl_engine_t engine;
     bool panels[ET_DTYPE_COUNT]; /* by type of A and B: whether B lies in panels */
@@ -131,10 +134,13 @@ struct et_gemm_engine {
 /* A primitive's arguments on one thread; each keeps the pointer of the last run. */
 enum { A, B, C, BIAS, SCRATCH, MEMORIES };
 
+/* NULL for what the block has not. */
 typedef struct thread_memory {
     dnnl_memory_t of[MEMORIES];
 } thread_memory;
 
+/* A primitive of one shape with a set of memory objects for each thread. layouts[i] and of[i] are
+ * set where has[i] is true. */
 struct et_gemm_block {
     et_gemm_engine *engine; /* borrowed; outlives the block */
     et_gemm_block_shape shape;
@@ -253,7 +259,8 @@ static dnnl_status_t attributes_of(dnnl_primitive_attr_t *out, const et_gemm_blo
     return done;
 }
 
-/* As gemm_slab.h draws it. */
+/* As gemm_slab.h draws it. The type alone decides: all of a cache's blocks of one type read B
+ * alike. */
 static dnnl_format_tag_t tag_of_b(const et_gemm_block *block)
 {
     if (!block->engine->panels[block->shape.ab])
@@ -305,7 +312,8 @@ static dnnl_status_t make_product(et_gemm_block *block)
     return done;
 }
 
-/* Handles without memory behind them, filled in at every run. */
+/* Handles without memory behind them, filled in at every run. A (block, thread) each: setting a
+ * pointer is then no race. */
 static dnnl_status_t make_memories(et_gemm_block *block)
 {
     dnnl_status_t done = dnnl_success;
@@ -401,7 +409,9 @@ bool et_gemm_engine_panels(const et_gemm_engine *engine, et_dtype ab)
 }
 
 /* Tries it on a product that is described, not made. "brg": the kernels that read B in panels
- * (brgemm). Any other would read it slowly or by way of a reorder. */
+ * (brgemm). Any other would read it slowly or by way of a reorder. 64 in each way is a whole panel
+ * and whole units of k for both types. panels[ab] is set for the trial, since tag_of_b asks for it;
+ * the caller then writes what comes of it. */
 static bool takes_panels(et_gemm_engine *engine, et_dtype ab)
 {
     et_gemm_block block = { .engine = engine,
@@ -424,7 +434,8 @@ typedef union handle {
     void *taken;
 } handle;
 
-/* The thread's memory object is given the pointer of this run. */
+/* The thread's memory object is given the pointer of this run. `name` is oneDNN's number of the
+ * argument, `which` ours. */
 static dnnl_exec_arg_t argument(const et_gemm_block *block, int thread, int which, int name,
                                 const void *data)
 {

@@ -76,7 +76,8 @@ static const void *operand_a(const et_gemm *gemm, const place *at, const et_gemm
     return own->a;
 }
 
-/* B as stored, from row k and a column on, as much as a slab takes. */
+/* B as stored, from row k and a column on, as much as a slab takes. Transposed, a slab's columns
+ * are rows of what is stored. */
 static et_stored stored_b(const et_gemm *gemm, const et_gemm_slab *slab, const void *b, int64_t k,
                           int64_t column)
 {
@@ -109,7 +110,7 @@ static const void *operand_b(const et_gemm *gemm, const place *at, et_gemm_desk 
     return own->b;
 }
 
-/* Where a part of C begins. */
+/* Where a part of C begins. By ldc, in elements of C's own type. */
 static void *part_of_c(const et_gemm *gemm, void *c, int64_t row, int64_t column)
 {
     const et_gemm_shape *shape = &gemm->shape;
@@ -247,6 +248,8 @@ et_gemm_part et_gemm_tile_part(const et_gemm *gemm, int64_t tile)
     return place_of(gemm, tile).part;
 }
 
+/* Of the first tile's first chunk, which adds only if C itself is added to. "" for an empty
+ * product. */
 const char *et_gemm_implementation(const et_gemm *gemm)
 {
     if (gemm->columns)
@@ -391,6 +394,7 @@ static void pack_slab(const et_gemm *gemm, int64_t index, void *packed, const vo
                       gemm->cache->staging, &stored, gemm->shape.transpose_b);
 }
 
+/* Slabs begin .. end - 1. */
 static void pack_part(const et_gemm *gemm, void *packed, const void *from, int64_t begin,
                       int64_t end)
 {

@@ -46,6 +46,7 @@ static int visible(const et_attention_shape *shape, const tile *at, int i)
     return shape->causal && i + 1 < at->keys ? i + 1 : at->keys;
 }
 
+/* Over one head's columns. */
 static double dot(const void *x, int64_t x_at, const void *y, int64_t y_at, int count,
                   et_dtype dtype)
 {

@@ -50,7 +50,9 @@ static double largest_of(const et_softmax_rows *rows, int64_t t, int64_t *leader
     return largest;
 }
 
-/* -sum of t_i log p_i, less the entropy of t, with log p_i = z_i - log S and z = x - M. */
+/* -sum of t_i log p_i, less the entropy of t, with log p_i = z_i - log S and z = x - M. s becomes f
+ * = e^(m - M) / S once S is known; before that it is read. shifted becomes the sum of x - M over
+ * all columns. */
 static void join_row(const et_softmax_rows *rows, int64_t t)
 {
     int64_t leader = 0;

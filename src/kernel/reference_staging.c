@@ -49,7 +49,8 @@ static void pairs_across(et_bf16 *to, int64_t to_rows, int64_t to_columns, const
                                ET_BF16);
 }
 
-/* relu(sum of parts + bias); a NaN becomes 0, as max(0, NaN) does. */
+/* relu(sum of parts + bias); a NaN becomes 0, as max(0, NaN) does. Column j of the row that `from`
+ * begins. */
 static double finished(const et_finish *how, const float *from, int64_t j)
 {
     double sum = how->bias ? how->bias[j] : 0;

@@ -18,7 +18,10 @@
 /* Multiply-adds below which a product stays on one thread. */
 #define ROW_GRAIN 1000000
 
-/* What a block reads and writes: x and y at its first row, the rest at the panel's first column. */
+/* What a block reads and writes: x and y at its first row, the rest at the panel's first column.
+ *
+ * Distances are in elements of what they lead through: x_stride in floats or bytes. columns counts
+ * those from the panel's first to n, so it may be more than a panel. */
 typedef struct row_block {
     const void *x; /* [r] float32, or bytes + 128 */
     const void *w; /* the panel */
@@ -48,6 +51,7 @@ ET_INLINE void finish_sum(const row_block *b, int r, int s, vf sum, const bool w
     v_write_n(b->y, at, sum, left, ET_F32);
 }
 
+/* whole is a constant, so that all but the last panel are stored without masks. */
 ET_INLINE void finish_floats(const row_block *b, vf sum[][V_PANEL], const int rows,
                              const bool whole)
 {
@@ -130,6 +134,7 @@ ET_INLINE void byte_block(const row_block *b, const int rows)
             byte_block(b, (rows) <= V_PANEL_ROWS ? (rows) : 1);                                    \
         break
 
+/* rows is in 1 .. V_PANEL_ROWS. */
 static void run_block(const row_block *b, et_row_kind kind, int rows)
 {
     switch (rows) {
@@ -208,6 +213,7 @@ static void take_bytes_part(uint8_t *q, float *unit, const float *x, int64_t k, 
         unit[r] = take_bytes(q + r * stride, x + r * k, k).unit;
 }
 
+/* Panels begin .. end - 1; b is that of the whole product. */
 static void run_panels(const row_block *b, const et_row_weight *weight, int64_t rows, int64_t begin,
                        int64_t end)
 {

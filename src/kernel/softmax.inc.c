@@ -97,8 +97,9 @@ static smoothed smoothed_of(float smoothing, int64_t vocabulary)
     return (smoothed){ (float)on, (float)off, entropy };
 }
 
-/* p - t in place: p = e^(x - largest) / sum. The label's element is computed by itself at the
- * end, from what it was before. */
+/* p - t in place: p = e^(x - largest) / sum. The label's element is computed by itself at the end,
+ * from what it was before. kept: x holds the exponentials already. For the label p - on takes the
+ * place of p - off. */
 ET_INLINE void row_gradient(void *x, const smoothed *target, float largest, float sum, bool kept,
                             int32_t label, int64_t at, int64_t count, et_dtype dtype)
 {
@@ -118,8 +119,8 @@ ET_INLINE void row_gradient(void *x, const smoothed *target, float largest, floa
         ((float *)x)[at + label] = p - target->on;
 }
 
-/* loss = lse - on z_y - off (sum of the others' z) - C, with z = x - largest throughout, so
- * that large logits do not cancel; on + (V - 1) off = 1. */
+/* loss = lse - on z_y - off (sum of the others' z) - C, with z = x - largest throughout, so that
+ * large logits do not cancel; on + (V - 1) off = 1. nll = lse - z_y, without smoothing. */
 ET_INLINE void entropy_row(void *x, float *loss, float *nll, float *correct, const smoothed *target,
                            int32_t label, bool gradient, int64_t at, int64_t count, et_dtype dtype)
 {
