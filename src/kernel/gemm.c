@@ -199,18 +199,19 @@ static et_gemm_block_shape block_shape(const et_gemm *gemm, int row, int column,
 
 /* All blocks of a column tile, whole (FULL) or last. A tile of one chunk runs one block, which adds
  * if C itself is added to. Of several chunks the first sets what the others add to, unless C itself
- * is added to; a last chunk only adds. Where rows are padded each tile has the full number of rows,
- * so none is made for a last row of tiles. */
+ * is added to; a last chunk only adds, unless the last piece has no other. Where rows are padded
+ * each tile has the full number of rows, so none is made for a last row of tiles. */
 static int make_column(et_gemm *gemm, int column, et_error *error)
 {
     const et_gemm_grid *grid = &gemm->grid;
     bool one_chunk = grid->chunk_k == grid->piece_k;
     bool direct_sum = gemm->shape.accumulate && !gemm->raw && !gemm->stage_c;
+    bool lone_last = last_of(gemm->shape.k, grid->piece_k) <= grid->chunk_k;
     for (int row = FULL; row <= (grid->rows > 1 && !gemm->pad_rows ? LAST : FULL); row++)
         for (int chunk = FULL; chunk <= LAST; chunk++)
             for (int adds = 0; adds <= 1; adds++) {
-                bool comes =
-                    one_chunk ? adds == direct_sum : adds || (chunk == FULL && !direct_sum);
+                bool first = chunk == FULL || lone_last;
+                bool comes = one_chunk ? adds == direct_sum : adds || (first && !direct_sum);
                 if (!comes)
                     continue;
                 et_gemm_block_shape shape = block_shape(gemm, row, column, chunk, adds);

@@ -234,6 +234,9 @@ static const et_gemm_shape cut_shapes[] = {
     { .m = 16, .n = 16, .k = 20000 },
     { .m = 17, .n = 3, .k = 20000, .bias = true, .activation = ET_GEMM_RELU },
     { .m = 16, .n = 16, .k = 20000, .transpose_a = true, .accumulate = true },
+    /* a last piece of one chunk */
+    { .m = 16, .n = 16, .k = 6300 },
+    { .m = 16, .n = 16, .k = 7200, .transpose_a = true, .transpose_b = true, .accumulate = true },
 };
 
 static void test_gemm__cut_shapes(void **state)
