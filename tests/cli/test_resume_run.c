@@ -429,13 +429,22 @@ static void compare_files(const char *left, const char *right)
         compare_bytes(left, right);
 }
 
-/* All names, one a line; free with et_strbuf_release. */
+/* Notes that a cache was found sound: whether there is one depends on how old the cache was when
+ * a run began again. */
+static bool is_note(const char *name)
+{
+    size_t length = strlen(name);
+    return length > 5 && !strcmp(name + length - 5, ".seen");
+}
+
+/* All names but notes', one a line; free with et_strbuf_release. */
 static et_strbuf names_below(const char *directory)
 {
     et_strbuf names = ET_STRBUF_INIT;
     find_files(directory);
     for (size_t i = 0; i < found.count; i++)
-        et_strbuf_printf(&names, "%s\n", found.names[i]);
+        if (!is_note(found.names[i]))
+            et_strbuf_printf(&names, "%s\n", found.names[i]);
     forget_files();
     return names;
 }
