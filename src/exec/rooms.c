@@ -36,14 +36,11 @@ void et_rooms_release(et_rooms *rooms)
     et_free(rooms->placed);
 }
 
-/* `last` is looked at only where there is one: rooms that are taken come in order of offset, so
- * that nothing need be sorted. */
+/* In order of offset, so that nothing need be sorted. */
 void et_rooms_take(et_rooms *rooms, size_t offset, size_t bytes, int from)
 {
-    const et_room *last = rooms->placed + rooms->count - 1;
     et_assert(offset % ET_ROOM_ALIGN == 0 && rooms->count < rooms->capacity);
-    et_assert(rooms->count == 0 || last->end <= offset);
-    (void)last;
+    et_assert(rooms->count == 0 || rooms->placed[rooms->count - 1].end <= offset);
     rooms->placed[rooms->count++] = (et_room){ offset, offset + bytes, from, INT_MAX };
 }
 
