@@ -334,10 +334,11 @@ ET_INLINE void attend_pass(void *out, float *lse, const void *q, const et_attent
              now->rows, at->dim, shape->head_dim, 1.0f, dtype);
 }
 
-/* Pass `first` of the tile that comes next, while the same pass of this one is worked on. */
-ET_INLINE void bring_forward(const void *out, const void *q, const void *k, const void *v,
-                             const et_attention_shape *shape, const tile *at, int first,
-                             et_dtype dtype)
+/* What pass `first` of the tile that comes next needs, while the same pass of this one is worked
+ * on: k, v and q are read; out is written going forward, its derivative is read going back. */
+ET_INLINE void bring_pass(const void *out, bool written, const void *q, const void *k,
+                          const void *v, const et_attention_shape *shape, const tile *at, int first,
+                          et_dtype dtype)
 {
     const int queries = pass_rows(at->queries, first), keys = pass_rows(at->keys, first);
     const int64_t query_row = at->query_row + first, key_row = at->key_row + first;
@@ -345,7 +346,7 @@ ET_INLINE void bring_forward(const void *out, const void *q, const void *k, cons
     bring(k, key_row, shape->key_stride, at->column, keys, dim, false, dtype);
     bring(v, key_row, shape->value_stride, at->column, keys, dim, false, dtype);
     bring(q, query_row, shape->query_stride, at->column, queries, dim, false, dtype);
-    bring(out, query_row, shape->out_stride, at->column, queries, dim, true, dtype);
+    bring(out, query_row, shape->out_stride, at->column, queries, dim, written, dtype);
 }
 
 /* Forward, the place of k by rows holds v by rows, and that of dout the output. v is wanted by rows
@@ -361,7 +362,7 @@ ET_INLINE void attend_tile(void *out, float *lse, const void *q, const void *k, 
               at->keys, at->dim, shape->head_dim, 1.0f, dtype);
     for (int first = 0; first < at->queries; first += ET_ATTENTION_ROWS) {
         const pass now = pass_of(shape, at, first);
-        bring_forward(out, q, k, v, shape, later, first, dtype);
+        bring_pass(out, true, q, k, v, shape, later, first, dtype);
         attend_pass(out, lse, q, shape, at, &in, &now, stream, dtype);
     }
 }
@@ -447,21 +448,8 @@ ET_INLINE void grad_pass(void *dq, const void *dout, const float *lse, const voi
              dim, shape->head_dim, shape->scale, dtype);
 }
 
-/* What is read of a tile; then what is written. Apart, as they are asked for at different times:
- * what is read for the next tile, what is written for this one. */
-ET_INLINE void bring_backward(const void *dout, const void *q, const void *k, const void *v,
-                              const et_attention_shape *shape, const tile *at, int first,
-                              et_dtype dtype)
-{
-    const int queries = pass_rows(at->queries, first), keys = pass_rows(at->keys, first);
-    const int64_t query_row = at->query_row + first, key_row = at->key_row + first;
-    const int dim = shape->head_dim;
-    bring(k, key_row, shape->key_stride, at->column, keys, dim, false, dtype);
-    bring(v, key_row, shape->value_stride, at->column, keys, dim, false, dtype);
-    bring(q, query_row, shape->query_stride, at->column, queries, dim, false, dtype);
-    bring(dout, query_row, shape->out_stride, at->column, queries, dim, false, dtype);
-}
-
+/* What a pass of the backward direction writes. Apart from bring_pass, as it is asked for at
+ * another time: what is read for the next tile, what is written for this one. */
 ET_INLINE void bring_gradients(const void *dq, const void *dk, const void *dv,
                                const et_attention_shape *shape, const tile *at, int first,
                                et_dtype dtype)
@@ -495,7 +483,7 @@ ET_INLINE void grad_tile(void *dq, void *dk, void *dv, const void *dout, const f
     for (int first = 0; first < at->queries; first += ET_ATTENTION_ROWS) {
         const pass now = pass_of(shape, at, first);
         bring_gradients(dq, dk, dv, shape, at, first, dtype);
-        bring_backward(dout, q, k, v, shape, later, first, dtype);
+        bring_pass(dout, false, q, k, v, shape, later, first, dtype);
         grad_pass(dq, dout, lse, q, shape, at, &in, &now, stream, dtype);
     }
     put_rows(dk, in.dk, k_at, shape->key_stride, at->keys, dim, head_dim, 1.0f, dtype);
