@@ -36,19 +36,19 @@ ET_INLINE float row_largest(const void *x, int64_t at, int64_t count, et_dtype d
     return v_largest(v_max(v_max(most[0], most[1]), v_max(most[2], most[3])));
 }
 
-/* sum of e^(x - largest), and into *shifted the sum of x - largest. Where a row is float32 and
- * is to be overwritten, the exponentials are kept in it. Lanes beyond the end read as 0 and must
- * not count: e^(0 - largest) would. */
-ET_INLINE float row_exp_sum(void *x, float *shifted, float largest, bool keep, int64_t at,
-                            int64_t count, et_dtype dtype)
+/* sum of e^(x - largest) over x[at ..], and into *shifted the sum of x - largest. The exponentials
+ * go into kept[kept_at ..], which may be x itself where both are float32; NULL: they are not wanted
+ * again. Lanes beyond the end read as 0 and must not count: e^(0 - largest) would. */
+ET_INLINE float row_exp_sum(const void *x, int64_t at, int64_t count, et_dtype dtype, float largest,
+                            float *shifted, void *kept, int64_t kept_at, et_dtype kept_type)
 {
     vf sum = v_set(0.0f), shift = v_set(0.0f);
     for (int64_t i = 0; i < count; i += V_LANES) {
         const int64_t n = count - i;
         vf z = v_read_n(x, at + i, n, dtype) - v_set(largest);
         vf e = v_exp(z);
-        if (keep)
-            v_write_n(x, at + i, e, n, dtype);
+        if (kept)
+            v_write_n(kept, kept_at + i, e, n, kept_type);
         if (n < V_LANES) {
             z = v_select(v_first(n), z, v_set(0.0f));
             e = v_select(v_first(n), e, v_set(0.0f));
@@ -129,7 +129,8 @@ ET_INLINE void entropy_row(void *x, float *loss, float *nll, float *correct, con
     const float mine = row_value(x, at + label, dtype) - largest;
     *correct = row_first_largest(x, largest, at, label, dtype) ? 1.0f : 0.0f;
     float shifted;
-    const float sum = row_exp_sum(x, &shifted, largest, keep, at, count, dtype);
+    const float sum =
+        row_exp_sum(x, at, count, dtype, largest, &shifted, keep ? x : NULL, at, dtype);
     const double lse = log((double)sum);
     *nll = (float)(lse - mine);
     *loss = (float)(lse - (double)target->on * mine - target->entropy);
@@ -279,7 +280,7 @@ static void log_softmax_row(float *x, int64_t count)
 {
     float shifted;
     const float largest = row_largest(x, 0, count, ET_F32);
-    const float sum = row_exp_sum(x, &shifted, largest, false, 0, count, ET_F32);
+    const float sum = row_exp_sum(x, 0, count, ET_F32, largest, &shifted, NULL, 0, ET_F32);
     const vf lse = v_set((float)log((double)sum)), most = v_set(largest);
     for (int64_t i = 0; i < count; i += V_LANES)
         v_write_n(x, i, v_read_n(x, i, count - i, ET_F32) - most - lse, count - i, ET_F32);

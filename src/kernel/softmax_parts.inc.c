@@ -9,31 +9,6 @@
  *   join    M, S, the loss; s becomes f = e^(m - M) / S
  *   grad    p - t = f e^(x - m) - t */
 
-/* kept = e^(x - largest); their sum, and that of x - largest.
- *
- * kept NULL: no derivatives are wanted. Lanes beyond the end read as 0 and are taken out of both
- * sums. */
-ET_INLINE void part_row(void *kept, int64_t at, const float *x, int64_t count, float largest,
-                        float *sum, float *shifted, et_dtype dtype)
-{
-    vf total = v_set(0.0f), shift = v_set(0.0f);
-    for (int64_t j = 0; j < count; j += V_LANES) {
-        const int64_t n = count - j;
-        vf z = v_read_n(x, j, n, ET_F32) - v_set(largest);
-        vf e = v_exp(z);
-        if (kept)
-            v_write_n(kept, at + j, e, n, dtype);
-        if (n < V_LANES) {
-            z = v_select(v_first(n), z, v_set(0.0f));
-            e = v_select(v_first(n), e, v_set(0.0f));
-        }
-        total = total + e;
-        shift = shift + z;
-    }
-    *sum = v_sum(total);
-    *shifted = v_sum(shift);
-}
-
 /* A row without a label says 0 of everything; what join makes of that is not used. The part that
  * holds the label also keeps its logit. */
 ET_INLINE void part_rows(const et_softmax_rows *rows, int64_t part, void *kept, const float *logits,
@@ -49,7 +24,8 @@ ET_INLINE void part_rows(const et_softmax_rows *rows, int64_t part, void *kept, 
         }
         const float largest = row_largest(x, 0, columns, ET_F32);
         rows->largest[at] = largest;
-        part_row(kept, t * columns, x, columns, largest, &rows->sum[at], &rows->shifted[at], dtype);
+        rows->sum[at] = row_exp_sum(x, 0, columns, ET_F32, largest, &rows->shifted[at], kept,
+                                    t * columns, dtype);
         if (label < 0 || label >= columns)
             continue;
         rows->label_logit[t] = x[label];
