@@ -101,29 +101,7 @@ ET_INLINE void v_store_bf16_n(et_bf16 *y, vf value, int64_t n)
         y[i] = lane[i];
 }
 
-/* Bits only; what is beyond n reads as zero. */
-ET_INLINE vf v_load_units_n(const et_bf16 *x, int64_t n)
-{
-    vf units = v_set(0.0f);
-    memcpy(&units, x, (size_t)(n < 2 * V_LANES ? n : 2 * V_LANES) * sizeof *x);
-    return units;
-}
-
-ET_INLINE void v_store_units_n(et_bf16 *y, vf units, int64_t n)
-{
-    memcpy(y, &units, (size_t)(n < 2 * V_LANES ? n : 2 * V_LANES) * sizeof *y);
-}
-
-/* Interleaved on the stack; operands of bfloat16 products are staged once for many uses. */
-ET_INLINE vf v_load_pairs_n(const et_bf16 *x, const et_bf16 *next, int64_t n)
-{
-    et_bf16 pair[2 * V_LANES] = { 0 };
-    for (int64_t i = 0; i < n && i < V_LANES; i++) {
-        pair[2 * i] = x[i];
-        pair[2 * i + 1] = next[i];
-    }
-    return v_load_units_n(pair, 2 * V_LANES);
-}
+#include "kernel/simd_units.h"
 
 /* One rounding. */
 ET_INLINE vf v_fma(vf a, vf b, vf c)
