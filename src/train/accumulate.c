@@ -3,6 +3,10 @@
  * the bits do not depend on threads. Division by the tokens of all batches is left to the
  * update.
  *
+ * Each batch's gradient is read once more, to see whether it is finite: a sum that is not would
+ * not tell whose fault it is, and the batch to blame is to be named. Of small cost beside the
+ * passes forward and back that made it.
+ *
  * With one batch the gradients of the store are that sum; then there is no array here and add
  * does nothing. With more, an array of the store's flat size (4 bytes an element, padding
  * included) is kept for the whole run. The other way, to let backward passes add to the store's
@@ -10,6 +14,7 @@
  * one batch too. */
 #include "train/accumulate.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -36,17 +41,18 @@ void et_accumulator_release(et_accumulator *accumulator)
 }
 
 /* Batch 0 is copied, not added to zeros: one pass over memory less, and -0 stays -0. */
-void et_accumulator_add(et_accumulator *accumulator, int index)
+bool et_accumulator_add(et_accumulator *accumulator, int index)
 {
     et_assert(index >= 0 && index < accumulator->batches);
     if (!accumulator->sum)
-        return;
+        return true;
     int64_t size = et_params_flat_size(accumulator->params);
     const float *gradients = et_params_gradients(accumulator->params);
     if (index == 0)
         memcpy(accumulator->sum, gradients, (size_t)size * sizeof(float));
     else
         accumulator->kernels->accumulate(accumulator->sum, gradients, size);
+    return isfinite(accumulator->kernels->sum_of_squares(gradients, size)) != 0;
 }
 
 const float *et_accumulator_sum(const et_accumulator *accumulator)

@@ -64,23 +64,22 @@ static void add_sums(step_sums *sums, const et_plan *plan)
         sums->of[i] += batch[i];
 }
 
-/* Runs the last batch again to name the first value that is not finite. With the same random
- * numbers, so it finds what the first run met. Only that batch is run again: if it was an
- * earlier one's gradient that is not finite, the norm is what is named, and that it may have been
- * another batch. */
+/* Runs batch `index`, the last one taken, again to name the first value that is not finite. With
+ * the same random numbers, so it finds what the first run met. There is none where only the sum
+ * of several batches' finite gradients is too large: then its norm is named. */
 static int diverged(et_step *step, int index, et_error *error)
 {
     et_assert(index >= 0 && index < step->accumulator.batches);
     et_strbuf lines = ET_STRBUF_INIT;
     const char *name = et_plan_find_not_finite(step->plan, randomness(step, index));
     step->task->class->describe_batch(step->task, &lines);
-    const char *doubt = name || step->accumulator.batches == 1 ? "" : ", or one before it";
+    const char *last = name || index == 0 ? "" : ", the last of the sum";
     int status = et_fail(error, ET_EDIVERGED,
                          "step %lld: loss or gradient is not finite, first in %s; batch: %s%s. "
                          "Lower the learning rate or clip gradients; with --accept-changes the "
                          "run goes on from its last checkpoint",
                          (long long)step->count + 1, name ? name : "the gradient's norm",
-                         et_strbuf_text(&lines), doubt);
+                         et_strbuf_text(&lines), last);
     et_strbuf_release(&lines);
     return status;
 }
@@ -137,9 +136,9 @@ int et_step_run(et_step *step, et_error *error)
             return status;
         et_plan_run(step->plan, randomness(step, i));
         add_sums(&sums, step->plan);
-        if (!isfinite(sums.of[ET_LOSS_SUM_LOSS]))
+        bool finite = et_accumulator_add(&step->accumulator, i);
+        if (!finite || !isfinite(sums.of[ET_LOSS_SUM_LOSS]))
             return diverged(step, i, error);
-        et_accumulator_add(&step->accumulator, i);
     }
     update(step, 1 / sums.of[ET_LOSS_SUM_TOKENS], track);
     if (!step->update.finite)
