@@ -238,13 +238,14 @@ typedef struct et_kernels {
      * correction, which rate_t = rate * sqrt(1 - b2^t) / (1 - b1^t) holds], preceded by
      * w -= decay * w (decay = rate * weight decay, 0: none). shadow, if not NULL, becomes
      * bfloat16(w); average, if not NULL, becomes average + (1 - average_decay) * (w -
-     * average). */
+     * average). An m of FLT_MIN or less becomes 0. */
     void (*adam)(float *weight, float *m, float *v, const float *gradient, et_bf16 *shadow,
                  float *average, float rate_t, float beta_1, float beta_2, float epsilon,
                  float decay, float gradient_scale, float average_decay, int64_t count);
 
     /* Momentum as Keras has it: a = momentum * a - rate * g; w += a, or with Nesterov
-     * w += momentum * a - rate * g. accumulator NULL: w -= rate * g. The rest as adam. */
+     * w += momentum * a - rate * g. accumulator NULL: w -= rate * g. The rest as adam, with a for
+     * m. */
     void (*sgd)(float *weight, float *accumulator, const float *gradient, et_bf16 *shadow,
                 float *average, float rate, float momentum, bool nesterov, float decay,
                 float gradient_scale, float average_decay, int64_t count);

@@ -9,6 +9,12 @@
  *          w -= decay w,  w -= rate_t m / (sqrt v + epsilon)
  *   sgd    a = momentum a - rate g,  w += -decay w + a  (nesterov: momentum a - rate g)
  *
+ * m and a are settled. Where a gradient stays 0 (of a unit that is never active, a piece that does
+ * not come) they shrink by a factor with every update and would end among the subnormal numbers:
+ * 0.9^800 is one, and rounding keeps them from ever reaching 0. The CPU takes hundreds of cycles
+ * for each of those, in every update from then on, and they move no weight. v is not settled: it
+ * divides.
+ *
  * Memory bound: adam moves 28 bytes for a parameter (w, m and v in and out, the gradient in), the
  * bfloat16 copy 2 more and the moving average 8. Elements are independent, so cuts change no bit;
  * of sums (sum_of_squares) the cut is fixed by the count. */
@@ -102,6 +108,14 @@ ET_INLINE void follow(vf w, et_bf16 *shadow, float *average, float average_decay
     }
 }
 
+/* x, or 0 where it is no larger than the smallest normal number. A NaN stays: v_max gives it back
+ * as its second operand, and v_not_le is true of it. */
+ET_INLINE vf settle(vf x)
+{
+    const vf size = v_max(x, v_set(0.0f) - x);
+    return v_select(v_not_le(size, v_set(FLT_MIN)), x, v_set(0.0f));
+}
+
 /* g is scaled first (tokens, clipping); decay is of the weight as it was before the step. epsilon
  * is added to the root, outside the bias correction, as in Keras. Where m and v are 0 the step is 0
  * as long as epsilon is not. */
@@ -116,7 +130,7 @@ static void adam_part(float *weight, float *m, float *v, const float *gradient, 
         vf first = v_set(beta_1) * v_read_n(m, i, n, ET_F32);
         vf second = v_set(beta_2) * v_read_n(v, i, n, ET_F32);
         vf w = v_read_n(weight, i, n, ET_F32);
-        first = v_fma(v_set(1.0f - beta_1), g, first);
+        first = settle(v_fma(v_set(1.0f - beta_1), g, first));
         second = v_fma(v_set(1.0f - beta_2) * g, g, second);
         w = w - v_set(decay) * w;
         w = w - v_set(rate_t) * first / (v_sqrt(second) + v_set(epsilon));
@@ -148,7 +162,8 @@ static void sgd_part(float *weight, float *accumulator, const float *gradient, e
         vf g = v_read_n(gradient, i, n, ET_F32) * v_set(gradient_scale);
         vf step = v_set(-rate) * g, w = v_read_n(weight, i, n, ET_F32);
         if (accumulator) {
-            vf a = v_fma(v_set(momentum), v_read_n(accumulator, i, n, ET_F32), step);
+            vf a = v_read_n(accumulator, i, n, ET_F32);
+            a = settle(v_fma(v_set(momentum), a, step));
             v_write_n(accumulator, i, a, n, ET_F32);
             step = nesterov ? v_fma(v_set(momentum), a, step) : a;
         }

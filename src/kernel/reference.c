@@ -7,6 +7,7 @@
  * these fuse a product and a sum into one rounding. */
 #include "kernel/reference.h"
 
+#include <float.h>
 #include <math.h>
 
 /* y[t] = scale table[ids[t]] + positions[position[t]], rounded once. */
@@ -67,6 +68,12 @@ static void follow(float w, et_bf16 *shadow, float *average, float average_decay
         average[i] += (1.0f - average_decay) * (w - average[i]);
 }
 
+/* A moment or momentum that no longer moves a weight is 0. */
+static float settled(float x)
+{
+    return fabsf(x) <= FLT_MIN ? 0.0f : x;
+}
+
 /* m = b1 m + (1 - b1) g, v = b2 v + (1 - b2) g^2, w -= decay w, w -= rate_t m / (sqrt v + epsilon);
  * g is the gradient, scaled. */
 static void adam(float *weight, float *m, float *v, const float *gradient, et_bf16 *shadow,
@@ -75,7 +82,7 @@ static void adam(float *weight, float *m, float *v, const float *gradient, et_bf
 {
     for (int64_t i = 0; i < count; i++) {
         float g = gradient[i] * gradient_scale;
-        m[i] = beta_1 * m[i] + (1.0f - beta_1) * g;
+        m[i] = settled(beta_1 * m[i] + (1.0f - beta_1) * g);
         v[i] = beta_2 * v[i] + (1.0f - beta_2) * g * g;
         weight[i] -= decay * weight[i];
         weight[i] -= rate_t * m[i] / (sqrtf(v[i]) + epsilon);
@@ -91,7 +98,7 @@ static void sgd(float *weight, float *accumulator, const float *gradient, et_bf1
     for (int64_t i = 0; i < count; i++) {
         float step = -rate * (gradient[i] * gradient_scale);
         if (accumulator) {
-            accumulator[i] = momentum * accumulator[i] + step;
+            accumulator[i] = settled(momentum * accumulator[i] + step);
             step = nesterov ? momentum * accumulator[i] + step : accumulator[i];
         }
         weight[i] -= decay * weight[i];

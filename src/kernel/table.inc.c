@@ -8,6 +8,7 @@
  * the smoothed target from softmax; best_pieces takes bytes and panels from row_product, and
  * log_softmax_row and top_row from softmax. */
 
+#include <float.h>
 #include <math.h>
 #include <omp.h>
 #include <stdbool.h>

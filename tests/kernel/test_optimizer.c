@@ -1,5 +1,6 @@
 #include "kernel/harness.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,6 +100,32 @@ static void test_optimizer__known_steps(void **state)
     }
 }
 
+/* Gradients of 0 for long enough: m and a end at 0, not among the subnormal numbers, where v may
+ * stay. A NaN is not taken for a small number. */
+static void test_optimizer__moments_settle(void **state)
+{
+    (void)state;
+    static const float small[] = { FLT_MIN, -FLT_MIN, 1e-40f, -1e-44f, 1.2e-38f };
+    for (size_t t = 0; t <= COUNT(table_names); t++) {
+        const et_kernels *k =
+            t < COUNT(table_names) ? et_kernels_named(table_names[t]) : &et_kernels_reference;
+        enum { MANY = 37 };
+        float w[MANY], m[MANY], v[MANY], a[MANY], g[MANY] = { 0 };
+        if (!k)
+            continue;
+        for (int i = 0; i < MANY; i++)
+            w[i] = 1, m[i] = a[i] = small[i % 5], v[i] = 1e-40f;
+        m[MANY - 1] = a[MANY - 1] = NAN;
+        m[0] = a[0] = 1e-37f;
+        k->adam(w, m, v, g, NULL, NULL, 0.1f, 0.9f, 0.999f, 1e-7f, 0, 1, 0, MANY);
+        k->sgd(w, a, g, NULL, NULL, 0.1f, 0.9f, false, 0, 1, 0, MANY);
+        assert_true(m[0] > 0.8e-37f && a[0] > 0.8e-37f);
+        assert_true(isnan(m[MANY - 1]) && isnan(a[MANY - 1]) && v[1] > 0);
+        for (int i = 1; i < MANY - 1; i++)
+            assert_true(m[i] == 0 && a[i] == 0 && w[i] == 1);
+    }
+}
+
 static void run_sums(const et_kernels *table, const void *with, float *result)
 {
     const setting *s = with;
@@ -174,6 +201,7 @@ int main(void)
         cmocka_unit_test(test_optimizer__adam),
         cmocka_unit_test(test_optimizer__sgd),
         cmocka_unit_test(test_optimizer__known_steps),
+        cmocka_unit_test(test_optimizer__moments_settle),
         cmocka_unit_test(test_optimizer__sums),
         cmocka_unit_test(test_optimizer__sum_is_not_finite),
         cmocka_unit_test(test_optimizer__bf16_conversion),
