@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/assert.h"
 #include "base/philox.h"
 #include "graph/graph.h"
@@ -27,15 +28,25 @@ et_node *et_input(et_scope *scope, const char *name, et_dtype dtype, et_shape sh
     return et_node_add(scope->graph, ET_OP_INPUT, full_name(scope, name), NULL, 0, &attributes);
 }
 
-/* The node of a parameter that this graph has already; NULL: none. One node for each
- * parameter: its derivative is then one sum, and a table that is used three times is read as
- * one array. Linear in the nodes; a model has a few hundred. */
-static et_node *known_param(et_graph *graph, int index)
+/* Where the graph keeps its node of a parameter, NULL before there is one. One node for each
+ * parameter: its derivative is then one sum, and a table that is used three times is read as one
+ * array. Without memory: NULL, and the error is the graph's. */
+static et_node **param_place(et_graph *graph, int index)
 {
-    for (int i = 0; i < graph->count; i++)
-        if (graph->nodes[i]->op == ET_OP_PARAM && graph->nodes[i]->attributes.param == index)
-            return graph->nodes[i];
-    return NULL;
+    if (index >= graph->param_capacity) {
+        int capacity = index < 32 ? 64 : 2 * index;
+        et_node **params = et_realloc(graph->param_nodes, (size_t)capacity, sizeof(et_node *));
+        if (!params) {
+            if (!graph->error.status)
+                et_alloc_failed(&graph->error, (size_t)capacity * sizeof(et_node *), "a graph");
+            return NULL;
+        }
+        memset(params + graph->param_capacity, 0,
+               (size_t)(capacity - graph->param_capacity) * sizeof(et_node *));
+        graph->param_nodes = params;
+        graph->param_capacity = capacity;
+    }
+    return &graph->param_nodes[index];
 }
 
 /* Declared in the store first, which also compares shapes over several graphs; the store's
@@ -54,10 +65,16 @@ et_node *et_param(et_scope *scope, const char *name, et_shape shape, et_init ini
         graph->error = error;
     if (status)
         return et_graph_poison(graph, "%s", error.text);
-    et_node *known = known_param(graph, attributes.param);
-    if (known)
-        return known;
-    return et_node_add(graph, ET_OP_PARAM, full, NULL, 0, &attributes);
+    et_node **place = param_place(graph, attributes.param);
+    if (!place)
+        return &graph->poison;
+    if (!*place) {
+        et_node *made = et_node_add(graph, ET_OP_PARAM, full, NULL, 0, &attributes);
+        if (et_node_is_poison(made))
+            return made;
+        *place = made;
+    }
+    return *place;
 }
 
 /* The width must leave dim / 2 - 1 > 0 to divide by, and a cosine for each sine. */

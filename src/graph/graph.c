@@ -75,6 +75,7 @@ void et_graph_free(et_graph *graph)
         return;
     et_arena_release(&graph->arena);
     et_free(graph->nodes);
+    et_free(graph->param_nodes);
     et_free(graph);
 }
 

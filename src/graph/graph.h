@@ -69,6 +69,8 @@ struct et_graph {
     et_scope *root;  /* prefix "" */
     et_node **nodes; /* [count] in use of [capacity], by id; forward nodes first */
     int count, capacity;
+    et_node **param_nodes; /* [param_capacity], by index in the store; NULL: not used here */
+    int param_capacity;
     et_param_gradient *gradients; /* [gradient_count]; NULL before et_graph_differentiate */
     int gradient_count;
     et_error error; /* the first one; status 0: none */
