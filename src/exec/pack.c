@@ -49,28 +49,68 @@ const et_plan_pack *et_plan_pack_at(const et_plan *plan, int pack)
     return &owner(plan)->packs[pack];
 }
 
+/* Of those kept, the one that equals wanted; -1: none. A parameter has few: one for each product
+ * that reads it, or part of it. */
+static int find_kept(const et_plan *plan, const et_plan_pack *wanted)
+{
+    if (!plan->options.keep_packed)
+        return -1;
+    et_assert(plan->pack_of_param);
+    int i = plan->pack_of_param[wanted->param];
+    while (i >= 0 && !same_pack(&plan->packs[i], wanted))
+        i = plan->packs[i].next;
+    return i;
+}
+
+static int grow(et_plan *plan, et_error *error)
+{
+    if (plan->pack_count < plan->pack_capacity)
+        return ET_OK;
+    int capacity = plan->pack_capacity ? plan->pack_capacity * 2 : 32;
+    et_plan_pack *packs = et_realloc(plan->packs, (size_t)capacity, sizeof *packs);
+    if (!packs)
+        return et_alloc_failed(error, (size_t)capacity * sizeof *packs, "a plan");
+    plan->packs = packs;
+    plan->pack_capacity = capacity;
+    return ET_OK;
+}
+
+/* The lists by which kept ones are found: none has one yet. */
+static int begin_lists(et_plan *plan, et_error *error)
+{
+    int params = et_params_count(plan->graph->params);
+    if (plan->pack_of_param || !plan->options.keep_packed)
+        return ET_OK;
+    plan->pack_of_param = et_alloc((size_t)params, sizeof *plan->pack_of_param);
+    if (!plan->pack_of_param)
+        return et_alloc_failed(error, (size_t)params * sizeof *plan->pack_of_param, "a plan");
+    for (int i = 0; i < params; i++)
+        plan->pack_of_param[i] = -1;
+    return ET_OK;
+}
+
 /* Looking for an equal one is worth it only where copies last: else two steps that read one
  * weight have a copy each, close to its use. A plan that reads another's packs must find every
  * one there: it has the same products. */
 static int add(et_plan *plan, const et_plan_pack *wanted, int *pack, et_error *error)
 {
     const et_plan *known = owner(plan);
-    for (int i = 0; known->options.keep_packed && i < known->pack_count; i++)
-        if (same_pack(&known->packs[i], wanted)) {
-            *pack = i;
-            return ET_OK;
-        }
+    int status = known == plan ? begin_lists(plan, error) : ET_OK;
+    if (status)
+        return status;
+    *pack = find_kept(known, wanted);
+    if (*pack >= 0)
+        return ET_OK;
     et_assert(known == plan);
-    if (plan->pack_count == plan->pack_capacity) {
-        int capacity = plan->pack_capacity ? plan->pack_capacity * 2 : 32;
-        et_plan_pack *packs = et_realloc(plan->packs, (size_t)capacity, sizeof *packs);
-        if (!packs)
-            return et_alloc_failed(error, (size_t)capacity * sizeof *packs, "a plan");
-        plan->packs = packs;
-        plan->pack_capacity = capacity;
-    }
-    plan->packs[plan->pack_count] = *wanted;
+    status = grow(plan, error);
+    if (status)
+        return status;
     *pack = plan->pack_count++;
+    plan->packs[*pack] = *wanted;
+    if (plan->pack_of_param) {
+        plan->packs[*pack].next = plan->pack_of_param[wanted->param];
+        plan->pack_of_param[wanted->param] = *pack;
+    }
     return ET_OK;
 }
 

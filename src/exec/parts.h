@@ -50,6 +50,7 @@ typedef struct et_plan_pack {
     et_dtype dtype; /* of the values packed: float32 or the bfloat16 shadow */
     int step;       /* the step that reads it; of kept ones, the first such step */
     void *data;
+    int next; /* of kept ones: another one of the same parameter; -1: none */
 } et_plan_pack;
 
 /* Packs that are made together, before the first step that reads one of them, and die together,
@@ -99,6 +100,7 @@ struct et_plan {
     int output_count;
     et_plan_pack *packs; /* in the order of the steps that read them */
     int pack_count, pack_capacity;
+    int *pack_of_param;    /* [parameters]: the last of each, -1: none; for those that are kept */
     unsigned char *packed; /* with keep_packed: all of them */
     et_plan_pack_group *pack_groups;
     int pack_group_count;

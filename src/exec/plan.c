@@ -229,6 +229,7 @@ void et_plan_free(et_plan *plan)
         if (plan->values[i].place == PLACE_CONSTANT)
             et_free(plan->values[i].tensor.data);
     et_free(plan->packs);
+    et_free(plan->pack_of_param);
     et_free(plan->pack_groups);
     et_free(plan->packed);
     et_free(plan->first_value);
