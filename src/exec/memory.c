@@ -138,13 +138,15 @@ static bool can_overwrite(const et_plan *plan, int s, int out, int in)
            et_shape_equal(from->tensor.shape, to->tensor.shape);
 }
 
-/* The chain of owners grows by one and the root lives on as long as the output does. */
+/* The root lives on as long as the output does. The output hangs on the root, not on the input: a
+ * residual stream is overwritten in each layer, and a chain of owners would grow with the depth. */
 static void overwrite(et_plan *plan, int s, int out, int in)
 {
     if (!can_overwrite(plan, s, out, in))
         return;
-    plan->values[out].alias = in;
-    plan->values[owner(plan, in)].last_read = plan->values[out].last_read;
+    int root = owner(plan, in);
+    plan->values[out].alias = root;
+    plan->values[root].last_read = plan->values[out].last_read;
 }
 
 /* Kernels that allow it: element-wise programs, each output in any input's place; the norm's
@@ -218,8 +220,7 @@ static void find_gradient_writers(const et_plan *plan, int *written, int params)
 }
 
 /* Neighbours in the array are written at about the same time: they are one room until it has
- * this share of the array, so that deep models do not have thousands. Searching is linear in the
- * rooms for each tenant, so their number counts. */
+ * this share of the array, so that no room is lent that only splinters would fit in. */
 #define GRADIENT_ROOMS 256
 
 /* The gradients and the wall, in the order of the array. A room is taken from the first step
@@ -227,22 +228,22 @@ static void find_gradient_writers(const et_plan *plan, int *written, int params)
  * array has 1 MiB. A room's first step is the earliest of its gradients', since from then on a
  * part of it must not be overwritten. What lies before that step is free for values that are
  * dead by then. */
-static void take_gradients(const et_plan *plan, et_rooms *rooms, const int *written)
+static int take_gradients(const et_plan *plan, et_rooms *rooms, const int *written, et_error *error)
 {
     const et_params *params = plan->graph->params;
     size_t whole = plan->gradient_bytes, begin = 0;
-    int count = et_params_count(params), from = INT_MAX;
-    for (int p = 0; p < count; p++) {
+    int count = et_params_count(params), from = INT_MAX, status = ET_OK;
+    for (int p = 0; !status && p < count; p++) {
         size_t end =
             p + 1 < count ? (size_t)et_params_offset(params, p + 1) * sizeof(float) : whole;
         from = written[p] < from ? written[p] : from;
         if (end < whole && end - begin < whole / GRADIENT_ROOMS)
             continue;
-        et_rooms_take(rooms, begin, end - begin, from);
+        status = et_rooms_take(rooms, begin, end - begin, from, error);
         begin = end;
         from = INT_MAX;
     }
-    et_rooms_take(rooms, whole, 0, ET_ROOM_ALWAYS);
+    return status ? status : et_rooms_take(rooms, whole, 0, ET_ROOM_ALWAYS, error);
 }
 
 /* Values may lie in the array only where the plan writes it: others' gradients stay. Without
@@ -252,9 +253,7 @@ static int open_rooms(et_plan *plan, et_rooms *rooms, et_error *error)
 {
     const et_params *params = plan->graph->params;
     int count = et_params_count(params);
-    size_t most =
-        (size_t)plan->value_count + (size_t)plan->step_count + (size_t)plan->pack_group_count;
-    int status = et_rooms_init(rooms, most + (size_t)count + 1, error);
+    int status = et_rooms_init(rooms, plan->step_count, error);
     if (status || plan->graph->gradient_count == 0 || !plan->options.reuse)
         return status;
     int *written = et_alloc((size_t)count, sizeof *written);
@@ -262,26 +261,27 @@ static int open_rooms(et_plan *plan, et_rooms *rooms, et_error *error)
         return et_alloc_failed(error, (size_t)count * sizeof *written, "a plan");
     plan->gradient_bytes = (size_t)et_params_flat_size(params) * sizeof(float);
     find_gradient_writers(plan, written, count);
-    take_gradients(plan, rooms, written);
+    status = take_gradients(plan, rooms, written, error);
     et_free(written);
-    return ET_OK;
+    return status;
 }
 
-/* rooms.capacity counts one for each value, step, group and parameter, so tenants fit too.
- * activations is what lies behind the wall. */
+/* activations is what lies behind the wall. */
 static int assign_offsets(et_plan *plan, et_error *error)
 {
     et_rooms rooms;
     int status = open_rooms(plan, &rooms, error);
-    size_t most = (size_t)rooms.capacity;
+    size_t most =
+        (size_t)plan->value_count + (size_t)plan->step_count + (size_t)plan->pack_group_count;
     et_tenant *tenants = status ? NULL : et_alloc(most, sizeof *tenants);
     if (!status && !tenants)
         status = et_alloc_failed(error, most * sizeof *tenants, "a plan");
     if (!status) {
         int count = find_tenants(plan, tenants);
-        size_t end = et_rooms_place(&rooms, tenants, count, plan->options.reuse);
-        plan->memory.activations = end > plan->gradient_bytes ? end - plan->gradient_bytes : 0;
+        status = et_rooms_place(&rooms, tenants, count, plan->options.reuse, error);
     }
+    if (!status && rooms.end > plan->gradient_bytes)
+        plan->memory.activations = rooms.end - plan->gradient_bytes;
     et_free(tenants);
     et_rooms_release(&rooms);
     return status;

@@ -1,18 +1,21 @@
 /* Places in an address space for tenants that come and go: each wants so many bytes from one step
  * to another, and no two that are there at the same time may overlap. Knows nothing of plans.
  *
- *     et_rooms_init(&rooms, most, &error);
- *     et_rooms_take(&rooms, 0, 4096, 7);                  what has its place already, from step 7
- * on size_t end = et_rooms_place(&rooms, tenants, count, true); et_rooms_release(&rooms);
+ *     et_rooms_init(&rooms, steps, &error);
+ *     et_rooms_take(&rooms, 0, 4096, 7, &error);          what has its place already, from step 7
+ *     et_rooms_place(&rooms, tenants, count, true, &error);
+ *     ... rooms.end ...                et_rooms_release(&rooms);
  *
  * Tenants are placed largest first, each at the lowest offset where nobody of the same time lies
  * (greedy by size: Pisarchyk and Lee 2020, "Efficient memory management for deep neural net
- * inference"). For each tenant the search passes over all that have their places. */
+ * inference"). To place n of them among t steps takes some n log t short comparisons where those
+ * of one time lie close together, as a model's values do. */
 #ifndef ETUDE_EXEC_ROOMS_H
 #define ETUDE_EXEC_ROOMS_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include <etude/error.h>
 
@@ -25,32 +28,43 @@
 /* Who wants room: bytes > 0, from step `from` to step `to`, both included. */
 typedef struct et_tenant {
     size_t bytes;
-    int from, to;
+    int from, to;   /* from >= 0; to may be behind the last step: there to the end */
     size_t *offset; /* where the answer goes */
 } et_tenant;
 
-/* Who has it: [offset, end) from step to step. */
-typedef struct et_room {
-    size_t offset, end;
-    int from, to;
-} et_room;
+/* Offsets [begin, end) where somebody lies; next is an index of spans, 0: the last of its list. */
+typedef struct et_room_span {
+    size_t begin, end;
+    int next;
+} et_room_span;
 
-/* The array is owned. */
+/* Who lies where in some steps: the first spans of two lists, 0: none. */
+typedef struct et_room_steps {
+    int whole; /* of rooms that are there in all of the steps, and not in all of twice as many */
+    int some;  /* of rooms that are there in some of them only */
+} et_room_steps;
+
+/* Members may be read. */
 typedef struct et_rooms {
-    et_room *placed; /* [capacity], the first count sorted by offset */
-    int count, capacity;
+    et_room_steps *tree; /* owned; [2 leaves]: 1 is all steps, 2 i and 2 i + 1 the halves of i */
+    int leaves;          /* a power of two; leaf i is step i */
+    et_room_span *spans; /* owned; [capacity], the first `used` have been in a list */
+    int used, capacity;
+    int unused;     /* list of those that are in no other list any more */
+    size_t end;     /* of the highest room */
+    int64_t looked; /* how many spans have been looked at: what placing costs */
 } et_rooms;
 
-/* For at most so many rooms, taken and placed together. ET_ENOMEM, or 0. Release in any case. */
-int et_rooms_init(et_rooms *rooms, size_t most, et_error *error);
+/* For times from step 0 to step steps - 1. ET_ENOMEM, or 0. Release in any case. */
+int et_rooms_init(et_rooms *rooms, int steps, et_error *error);
 void et_rooms_release(et_rooms *rooms);
 
 /* Takes [offset, offset + bytes) from step `from` to the end of time. With 0 bytes it is a wall:
- * nobody of its time lies across. In the order of offsets, before et_rooms_place. */
-void et_rooms_take(et_rooms *rooms, size_t offset, size_t bytes, int from);
+ * nobody of its time lies across. Before et_rooms_place. ET_ENOMEM, or 0. */
+int et_rooms_take(et_rooms *rooms, size_t offset, size_t bytes, int from, et_error *error);
 
 /* Finds every tenant's offset; sorts tenants. Without reuse nobody lies where another one ever
- * does. Returns the end of the last room. */
-size_t et_rooms_place(et_rooms *rooms, et_tenant *tenants, int count, bool reuse);
+ * does. ET_ENOMEM, or 0. */
+int et_rooms_place(et_rooms *rooms, et_tenant *tenants, int count, bool reuse, et_error *error);
 
 #endif
