@@ -25,7 +25,7 @@ typedef struct guard_workload {
 } guard_workload;
 
 /* All of them. Each group stands in a file of its own: workload_*.c. */
-extern const guard_workload guard_kernels[5], guard_models[5], guard_data[4];
+extern const guard_workload guard_kernels[5], guard_models[6], guard_data[4];
 
 /* Ends the program with the error's text if status is not 0. */
 void guard_check(int status, const et_error *error);

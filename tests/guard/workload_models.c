@@ -64,12 +64,24 @@ static void fill(batch *b)
     b->rows = guard_numbers((size_t)BATCH * FEATURES, ET_F32, 1);
 }
 
-static et_node *translation_loss(et_scope *s)
+static et_node *loss_of(et_scope *s, int layers)
 {
     et_transformer model = small_transformer();
+    model.encoder.num_layers = model.decoder.num_layers = layers;
     et_node *h = et_transformer_train(s, &model, TOKENS, TOKENS, SEGMENTS);
     et_node *labels = et_input(s, "labels", ET_I32, et_shape_1(TOKENS));
     return et_vocabulary_loss(h, et_transformer_table(s, &model), labels, 0.1f);
+}
+
+static et_node *translation_loss(et_scope *s)
+{
+    return loss_of(s, 2);
+}
+
+/* Twelve times as deep: what grows with the square of the depth would show. */
+static et_node *deep_loss(et_scope *s)
+{
+    return loss_of(s, 24);
 }
 
 /* As bench/bench_mlp.c has it. */
@@ -209,6 +221,11 @@ static void close_model(void *work)
 static void *open_planning(void)
 {
     return open_model(translation_loss);
+}
+
+static void *open_deep(void)
+{
+    return open_model(deep_loss);
 }
 
 static void run_planning(void *work)
@@ -408,6 +425,7 @@ static void close_search(void *work)
 
 const guard_workload guard_models[] = {
     { "plan", open_planning, run_planning, close_model, true },
+    { "deep", open_deep, run_planning, close_model, true },
     { "step", open_translation, run_step, close_steps, false },
     { "classifier", open_classifier, run_step, close_steps, false },
     { "loop", open_loop, run_loop, close_loop, true },
