@@ -1,18 +1,21 @@
 /* How costs grow with the corpus: nothing that a step or a start pays should.
  *
- *     bench_growth_corpus ETUDE [PAIRS]
+ *     bench_growth_corpus ETUDE [PAIRS [FOLDER]]
  *
  * ETUDE is the command. Corpora of 10,000 pairs, of ten times as many and so on up to PAIRS
  * (1,000,000 if not said; each ten times takes ten times as long to encode, 10,000,000 some
  * minutes and 2 GB of disk) are written below the current folder: 10,000 made pairs repeated,
- * each time with one word of every line changed. A tiny model is trained on each for a step, so
- * that text is encoded; all have the vocabulary of the first. Then, in rounds, each corpus in
- * its turn:
+ * each time with one word of every line changed. With FOLDER they stay there, and those that are
+ * there from before are used: so they are made at leisure and measured when the machine is quiet.
+ * A tiny model is trained on each for a step, so that text is encoded; all have the vocabulary of
+ * the first. Then, in rounds, each corpus in its turn:
  *
  *   start      from exec to the line that says training goes on
  *   step       a target token of a command that trains STEPS steps, start and save counted
  *   batch      a token of making batches alone, from the mapped cache
- *   memory     peak of the training command
+ *   memory     peak of the training command; of that, as the system tells at each line that the
+ *              command writes: what is its own, and what are pages of mapped files, which the
+ *              system can take back at any time
  *
  * Times are the processor's, which other load hardly changes. Printed are medians, and medians
  * of the ratios to the smallest corpus in the same round. */
@@ -43,10 +46,11 @@
 #define BUDGET 1024 /* tokens of a batch: small ones, as what is sought is not arithmetic */
 #define BYTES  500  /* of disk for a pair, text and cache, with some to spare */
 
-enum { START, STEP, BATCH, MEMORY, COSTS };
+enum { START, STEP, BATCH, PEAK, OWN, MAPPED, COSTS };
 static const char *const cost_names[COSTS] = { "start_ms", "step_ns_token", "batch_ns_token",
-                                               "peak_mb" };
-static const char *const cost_units[COSTS] = { "processor ms", "ns/token", "ns/token", "MB" };
+                                               "peak_mb",  "own_mb",        "mapped_mb" };
+static const char *const cost_units[COSTS] = { "processor ms", "ns/token", "ns/token",
+                                               "MB",           "MB",       "MB" };
 
 typedef struct corpus {
     int64_t pairs;
@@ -91,15 +95,25 @@ static void write_line(FILE *file, const char *vowels, uint32_t site, uint64_t l
     fputc('\n', file);
 }
 
-static void write_side(const corpus *c, const char *name, const char *vowels, uint32_t site)
+/* On standard error, as it is no result: every tenth of what takes long. */
+static void show_progress(const char *path, int64_t done, int64_t of)
+{
+    if (of > 1000000 && done % (of / 10) == 0)
+        fprintf(stderr, "%s: %lld of %lld lines\n", path, (long long)done, (long long)of);
+}
+
+static void write_side(const char *folder, const char *name, int64_t lines, const char *vowels,
+                       uint32_t site)
 {
     char path[64];
-    snprintf(path, sizeof path, "%s/%s", c->folder, name);
+    snprintf(path, sizeof path, "%s/%s", folder, name);
     FILE *file = fopen(path, "w");
     if (!file)
         fail(path);
-    for (int64_t line = 0; line < c->pairs; line++)
+    for (int64_t line = 0; line < lines; line++) {
+        show_progress(path, line, lines);
         write_line(file, vowels, site, (uint64_t)line);
+    }
     if (fclose(file))
         fail(path);
 }
@@ -139,17 +153,43 @@ static pid_t start(const char *etude, const corpus *c, int64_t steps, int *from)
     _exit(127);
 }
 
-/* Reads what the command says, to its end or to the line about steps; the last line in `last`. */
-static bool read_lines(int from, bool to_steps, char last[1024])
+/* Bytes that a process has in memory: its own, and of mapped files (proc(5), status). */
+typedef struct resident {
+    double own, mapped;
+} resident;
+
+/* The larger of what was seen and what is now. A process that has ended has none. */
+static void look_at_memory(pid_t child, resident *most)
+{
+    char path[64], line[256];
+    double kilobytes;
+    snprintf(path, sizeof path, "/proc/%d/status", (int)child);
+    FILE *file = fopen(path, "r");
+    while (file && fgets(line, sizeof line, file)) {
+        if (sscanf(line, "RssAnon: %lf", &kilobytes) == 1)
+            most->own = fmax(most->own, 1024 * kilobytes);
+        if (sscanf(line, "RssFile: %lf", &kilobytes) == 1)
+            most->mapped = fmax(most->mapped, 1024 * kilobytes);
+    }
+    if (file)
+        fclose(file);
+}
+
+/* Reads what the command says, to its end or to the line about steps; the last line in `last`.
+ * With `most` its memory is looked at with each line. */
+static bool read_lines(int from, bool to_steps, char last[1024], pid_t child, resident *most)
 {
     FILE *lines = fdopen(from, "r");
     bool found = false;
     last[0] = 0;
     if (!lines)
         fail("fdopen");
-    while (!found && fgets(last, 1024, lines))
+    while (!found && fgets(last, 1024, lines)) {
+        if (most)
+            look_at_memory(child, most);
         found = to_steps && (!strncmp(last, "training     ", 13) || /* from the start */
                              !strncmp(last, "resuming     ", 13));
+    }
     fclose(lines);
     return found;
 }
@@ -161,14 +201,14 @@ static double processor_seconds(const struct rusage *usage)
 }
 
 /* Trains `steps` more, to the end of the command. */
-static struct rusage train(const char *etude, corpus *c, int steps)
+static struct rusage train(const char *etude, corpus *c, int steps, resident *most)
 {
     char last[1024];
     struct rusage usage;
     int from, status;
     c->steps += steps;
     pid_t child = start(etude, c, c->steps, &from);
-    read_lines(from, false, last);
+    read_lines(from, false, last, child, most);
     if (wait4(child, &status, 0, &usage) != child || status) {
         fprintf(stderr, "bench_growth_corpus: etude train failed: %s", last);
         exit(1);
@@ -183,7 +223,7 @@ static double time_start(const char *etude, const corpus *c)
     struct rusage usage;
     int from;
     pid_t child = start(etude, c, c->steps + 1000000, &from);
-    bool reached = read_lines(from, true, last);
+    bool reached = read_lines(from, true, last, child, NULL);
     kill(child, SIGKILL);
     wait4(child, NULL, 0, &usage);
     if (!reached) {
@@ -255,30 +295,53 @@ static double time_batches(const corpus *c)
 
 /* ---- all --------------------------------------------------------------------------------- */
 
+/* Under a name of its own until both sides are whole: what is there then is used again. */
+static void write_corpus(const corpus *c)
+{
+    char folder[sizeof c->folder + 8];
+    snprintf(folder, sizeof folder, "%s.part", c->folder);
+    if (mkdir(folder, 0777) && errno != EEXIST)
+        fail(folder);
+    write_side(folder, "source", c->pairs, "aeiou", 1);
+    write_side(folder, "target", c->pairs, "aouyi", 2);
+    if (rename(folder, c->folder))
+        fail(c->folder);
+}
+
+/* A step, for which text is encoded; or what stands in the log of one that was done before. */
 static void prepare(const char *etude, corpus *c, int64_t pairs)
 {
+    char cache[64];
+    double since = 0;
     c->pairs = pairs;
     snprintf(c->folder, sizeof c->folder, "pairs-%lld", (long long)pairs);
-    if (mkdir(c->folder, 0777))
-        fail(c->folder);
-    double since = 0;
+    snprintf(cache, sizeof cache, "%s/run/cache/train.pairs", c->folder);
     bench_lap(&since);
-    write_side(c, "source", "aeiou", 1);
-    write_side(c, "target", "aouyi", 2);
-    double written = bench_lap(&since);
-    train(etude, c, 1);
-    printf("%lld pairs: written in %.1f s, encoded and a step done in %.1f s\n", (long long)pairs,
-           written, bench_lap(&since));
+    if (access(c->folder, R_OK)) {
+        write_corpus(c);
+        printf("%lld pairs: written in %.1f s\n", (long long)pairs, bench_lap(&since));
+    }
+    if (!access(cache, R_OK)) {
+        c->steps = (int64_t)logged(c, "\"step\":");
+        return;
+    }
+    struct rusage usage = train(etude, c, 1, NULL);
+    printf("%lld pairs: encoded and a step done in %.1f s, of the processor %.1f s, peak %.0f MB\n",
+           (long long)pairs, bench_lap(&since), processor_seconds(&usage),
+           1e-6 * 1024 * (double)usage.ru_maxrss);
     if (pairs == BASE && link("pairs-10000/run/vocabulary.model", "first.model"))
         fail("first.model");
 }
 
 static void measure(const char *etude, corpus *c, int round)
 {
+    resident most = { 0, 0 };
     c->cost[START][round] = time_start(etude, c);
-    struct rusage usage = train(etude, c, STEPS);
+    struct rusage usage = train(etude, c, STEPS, &most);
     c->cost[STEP][round] = 1e9 * processor_seconds(&usage) / (STEPS * logged_tokens(c));
-    c->cost[MEMORY][round] = 1e-6 * 1024 * (double)usage.ru_maxrss;
+    c->cost[PEAK][round] = 1e-6 * 1024 * (double)usage.ru_maxrss;
+    c->cost[OWN][round] = 1e-6 * most.own;
+    c->cost[MAPPED][round] = 1e-6 * most.mapped;
     c->cost[BATCH][round] = time_batches(c);
 }
 
@@ -297,14 +360,14 @@ static void show(corpus *corpora, int count)
     for (int i = 0; i < count; i++)
         for (int k = 0; k < COSTS; k++)
             ratio[i][k] = growth(&corpora[i], &corpora[0], k);
-    printf("\nN pairs: nothing grows; x: times that of %d pairs\n%10s", BASE, "pairs");
+    printf("\nN pairs: nothing of ours grows; x: times that of %d pairs\n%10s", BASE, "pairs");
     for (int k = 0; k < COSTS; k++)
-        printf(" %15s      x", cost_names[k]);
+        printf(" %14s     x", cost_names[k]);
     for (int i = 0; i < count; i++) {
         printf("\n%10lld", (long long)corpora[i].pairs);
         for (int k = 0; k < COSTS; k++) {
             double median = bench_median(corpora[i].cost[k], ROUNDS);
-            printf(" %15.1f %6.2f", median, ratio[i][k]);
+            printf(" %14.1f %5.2f", median, ratio[i][k]);
             bench_figure(median, cost_units[k], NAN, "growth.corpus.%lld.%s",
                          (long long)corpora[i].pairs, cost_names[k]);
         }
@@ -325,20 +388,32 @@ static void check_disk(int64_t pairs)
     exit(1);
 }
 
+/* A new folder, or the one that was named; the current one from then on. */
+static void enter(const char *named, char *made)
+{
+    if (named && mkdir(named, 0777) && errno != EEXIST)
+        fail(named);
+    if (!named && !mkdtemp(made))
+        fail(made);
+    if (chdir(named ? named : made))
+        fail(named ? named : made);
+}
+
 int main(int argc, char **argv)
 {
     static corpus corpora[SIZES];
-    char folder[] = "bench_growth.XXXXXX", command[64];
+    char made[] = "bench_growth.XXXXXX", command[64];
+    const char *named = argc > 3 ? argv[3] : NULL;
     char *etude = argc > 1 ? realpath(argv[1], NULL) : NULL;
     int64_t most = argc > 2 ? atoll(argv[2]) : 1000000;
     int count = 0;
     if (!etude || most < BASE) {
-        fprintf(stderr, "usage: bench_growth_corpus ETUDE [PAIRS, %d or more]\n", BASE);
+        fprintf(stderr, "usage: bench_growth_corpus ETUDE [PAIRS, %d or more [FOLDER]]\n", BASE);
         return 2;
     }
+    enter(named, made);
     check_disk(most);
-    if (!mkdtemp(folder) || chdir(folder))
-        fail(folder);
+    setvbuf(stdout, NULL, _IOLBF, 0); /* what takes minutes is seen while it runs */
     bench_print_machine();
     for (int64_t pairs = BASE; pairs <= most && count < SIZES; pairs *= 10)
         prepare(etude, &corpora[count++], pairs);
@@ -346,7 +421,9 @@ int main(int argc, char **argv)
         for (int i = 0; i < count; i++)
             measure(etude, &corpora[i], round);
     show(corpora, count);
-    snprintf(command, sizeof command, "rm -rf ../%s", folder);
     free(etude);
+    if (named)
+        return 0;
+    snprintf(command, sizeof command, "rm -rf ../%s", made);
     return system(command) == 0 ? 0 : 1;
 }
