@@ -78,6 +78,7 @@ void bench_kinds_add_others(bench_kinds *kinds, et_step *step, et_params *params
 typedef struct known_roofs {
     et_gemm_shape shape[SHAPES_MAX];
     double seconds[SHAPES_MAX];
+    double best_rate;
     int count;
 } known_roofs;
 
@@ -88,6 +89,11 @@ static bool same(const et_gemm_shape *a, const et_gemm_shape *b)
            a->pack_b == b->pack_b;
 }
 
+static double operations(const et_gemm_shape *shape)
+{
+    return 2 * (double)shape->m * (double)shape->n * (double)shape->k;
+}
+
 static double roof_of(known_roofs *known, et_gemm_shape shape)
 {
     for (int i = 0; i < known->count; i++)
@@ -96,6 +102,7 @@ static double roof_of(known_roofs *known, et_gemm_shape shape)
     et_assert(known->count < SHAPES_MAX);
     known->shape[known->count] = shape;
     known->seconds[known->count] = bench_roof(&shape);
+    known->best_rate = fmax(known->best_rate, operations(&shape) / known->seconds[known->count]);
     return known->seconds[known->count++];
 }
 
@@ -161,6 +168,95 @@ double bench_kinds_roof(bench_kinds *kinds, const et_plan *plan)
     }
     for (int i = 0; i < kinds->count; i++)
         whole += kinds->kind[i].roof;
+    kinds->best_rate = known.best_rate;
+    return whole;
+}
+
+/* ---- the roof of attention -------------------------------------------------------------- */
+
+/* Attention's products in one (segment, head): scores [queries, keys] from `dim` columns, outputs
+ * [queries, dim] of weights, and [keys, dim] of weights across. A plan has few different ones. */
+typedef struct attention_rates {
+    int64_t queries, keys, dim;
+    double scores, outputs, across; /* operations a second */
+} attention_rates;
+
+#define RATES_MAX 8
+
+typedef struct known_rates {
+    attention_rates of[RATES_MAX];
+    int count;
+} known_rates;
+
+/* The mean length of segments that have rows. */
+static int64_t typical_length(const et_tensor *offsets)
+{
+    const int32_t *offset = offsets->data;
+    int64_t segments = offsets->shape.size[0] - 1, filled = 0;
+    for (int64_t s = 0; s < segments; s++)
+        filled += offset[s + 1] > offset[s];
+    return filled ? (offset[segments] + filled / 2) / filled : 1;
+}
+
+/* Never less than the best rate with weights: roof.h says why. */
+static double rate_of(int64_t m, int64_t n, int64_t k, int64_t count, et_dtype act, double least)
+{
+    const et_gemm_shape shape = { .m = m, .n = n, .k = k, .a = act, .b = act, .c = act };
+    return fmax(least, operations(&shape) / bench_roof_run(&shape, count));
+}
+
+/* count: products of a call. */
+static const attention_rates *rates_of(known_rates *known, const bench_kinds *kinds,
+                                       attention_rates want, int64_t count, et_dtype act)
+{
+    for (int i = 0; i < known->count; i++) {
+        const attention_rates *r = &known->of[i];
+        if (r->queries == want.queries && r->keys == want.keys && r->dim == want.dim)
+            return r;
+    }
+    et_assert(known->count < RATES_MAX);
+    const double least = kinds->best_rate;
+    want.scores = rate_of(want.queries, want.keys, want.dim, count, act, least);
+    want.outputs = rate_of(want.queries, want.dim, want.keys, count, act, least);
+    want.across = rate_of(want.keys, want.dim, want.queries, count, act, least);
+    known->of[known->count] = want;
+    return &known->of[known->count++];
+}
+
+/* Forward q k^T and weights v; backward dout v^T, dS k, and two across: dS^T q and weights^T dout.
+ * The cost of the backward direction counts the scores once more, which a roof does not. */
+static double attention_roof(known_rates *known, const bench_kinds *kinds, const et_plan *plan,
+                             const et_plan_step *step)
+{
+    const bool grad = step->node->op == ET_OP_ATTENTION_GRAD;
+    const int first = grad ? 3 : 0, heads = step->node->attributes.attention.heads;
+    const et_tensor *q = &plan->values[step->in[first]].tensor;
+    const et_tensor *queries = &plan->values[step->in[first + 2]].tensor;
+    const int64_t width = q->shape.size[1] / (step->node->attributes.self ? 3 : 1);
+    const attention_rates want = {
+        .queries = typical_length(queries),
+        .keys = typical_length(&plan->values[step->in[first + 3]].tensor),
+        .dim = width / heads,
+    };
+    const int64_t count = heads * (q->shape.size[0] / want.queries + 1);
+    const attention_rates *rate = rates_of(known, kinds, want, count, plan->graph->options.act);
+    const double product = et_plan_step_cost(plan, step).flops / (grad ? 5 : 2);
+    return product * (1 / rate->scores + 1 / rate->outputs + (grad ? 2 / rate->across : 0));
+}
+
+double bench_kinds_attention_roof(bench_kinds *kinds, const et_plan *plan)
+{
+    known_rates known = { .count = 0 };
+    double whole = 0;
+    et_assert(kinds->best_rate > 0);
+    for (int i = 0; i < plan->step_count; i++) {
+        const et_plan_step *step = &plan->steps[i];
+        if (step->node->op != ET_OP_ATTENTION && step->node->op != ET_OP_ATTENTION_GRAD)
+            continue;
+        const double roof = attention_roof(&known, kinds, plan, step);
+        find(kinds, et_plan_step_kind(step))->roof += roof;
+        whole += roof;
+    }
     return whole;
 }
 

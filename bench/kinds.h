@@ -20,14 +20,20 @@ typedef struct bench_kind {
 typedef struct bench_kinds {
     bench_kind kind[BENCH_KINDS_MAX];
     int count, runs;
+    double best_rate; /* of the products with weights: operations a second */
 } bench_kinds;
 
 /* Finds the kinds of a plan's steps and runs it `runs` times, timing each step. */
 void bench_kinds_time(bench_kinds *kinds, et_plan *plan, int runs);
 
-/* Times every product alone and fills in roofs, and costs. Slow, and takes memory. Returns the roof
- * of the whole plan in seconds. */
+/* Times every product with a weight alone and fills in roofs, and costs. Slow, and takes memory.
+ * Returns the roof of the whole plan in seconds: of its products with weights. */
 double bench_kinds_roof(bench_kinds *kinds, const et_plan *plan);
+
+/* What attention's own products add to it, in seconds; fills in the roofs of their kinds. After
+ * bench_kinds_roof, with a batch bound. Scores that are computed again for the backward pass and
+ * padding do not count; of causal segments only what is seen does. */
+double bench_kinds_attention_roof(bench_kinds *kinds, const et_plan *plan);
 
 /* Adds something timed elsewhere as a row. */
 void bench_kinds_add(bench_kinds *kinds, const char *name, int calls, double seconds);

@@ -43,6 +43,14 @@ static double best_time(void (*run)(void *), void *payload)
 
 /* ---- oneDNN ----------------------------------------------------------------------------- */
 
+/* A product for oneDNN: A, B and C in this order, matrices or runs of them. */
+typedef struct problem {
+    int rank; /* 2, or 3 with the number of products in front */
+    dnnl_dims_t size[3];
+    dnnl_data_type_t type[3];
+    dnnl_format_tag_t layout[3];
+} problem;
+
 typedef struct primitive {
     dnnl_engine_t engine;
     dnnl_stream_t stream;
@@ -65,41 +73,54 @@ static dnnl_data_type_t type_of(et_dtype dtype)
     return dtype == ET_BF16 ? dnnl_bf16 : dnnl_f32;
 }
 
+/* batch 0: matrices, without a dimension in front. */
+static problem problem_of(const et_gemm_shape *s, int64_t batch, const dnnl_format_tag_t layout[3])
+{
+    const int64_t size[3][2] = { { s->m, s->k }, { s->k, s->n }, { s->m, s->n } };
+    const et_dtype type[3] = { s->a, s->b, s->c };
+    problem p = { .rank = batch ? 3 : 2 };
+    for (int i = 0; i < 3; i++) {
+        p.size[i][0] = batch;
+        memcpy(p.size[i] + p.rank - 2, size[i], sizeof size[i]);
+        p.type[i] = type_of(type[i]);
+        p.layout[i] = layout[i];
+    }
+    return p;
+}
+
 /* Versions 2 and 3 differ in what a memory descriptor is. */
 #if DNNL_VERSION_MAJOR >= 3
 typedef const_dnnl_memory_desc_t layout;
 
-static void describe(primitive *p, const et_gemm_shape *s, dnnl_format_tag_t a_and_c)
+static dnnl_status_t describe(primitive *p, const problem *of)
 {
-    dnnl_memory_desc_t a, b, c;
-    check(dnnl_memory_desc_create_with_tag(&a, 2, (dnnl_dims_t){ s->m, s->k }, type_of(s->a),
-                                           a_and_c));
-    check(dnnl_memory_desc_create_with_tag(&b, 2, (dnnl_dims_t){ s->k, s->n }, type_of(s->b),
-                                           dnnl_format_tag_any));
-    check(dnnl_memory_desc_create_with_tag(&c, 2, (dnnl_dims_t){ s->m, s->n }, type_of(s->c),
-                                           a_and_c));
-    check(dnnl_matmul_primitive_desc_create(&p->description, p->engine, a, b, NULL, c, NULL));
-    dnnl_memory_desc_destroy(a);
-    dnnl_memory_desc_destroy(b);
-    dnnl_memory_desc_destroy(c);
+    dnnl_memory_desc_t part[3];
+    for (int i = 0; i < 3; i++)
+        check(dnnl_memory_desc_create_with_tag(&part[i], of->rank, of->size[i], of->type[i],
+                                               of->layout[i]));
+    dnnl_status_t status = dnnl_matmul_primitive_desc_create(&p->description, p->engine, part[0],
+                                                             part[1], NULL, part[2], NULL);
+    for (int i = 0; i < 3; i++)
+        dnnl_memory_desc_destroy(part[i]);
+    return status;
 }
 #else
 typedef const dnnl_memory_desc_t *layout;
 
-static void describe(primitive *p, const et_gemm_shape *s, dnnl_format_tag_t a_and_c)
+static dnnl_status_t describe(primitive *p, const problem *of)
 {
-    dnnl_memory_desc_t a, b, c;
+    dnnl_memory_desc_t part[3];
     dnnl_matmul_desc_t product;
-    check(dnnl_memory_desc_init_by_tag(&a, 2, (dnnl_dims_t){ s->m, s->k }, type_of(s->a), a_and_c));
-    check(dnnl_memory_desc_init_by_tag(&b, 2, (dnnl_dims_t){ s->k, s->n }, type_of(s->b),
-                                       dnnl_format_tag_any));
-    check(dnnl_memory_desc_init_by_tag(&c, 2, (dnnl_dims_t){ s->m, s->n }, type_of(s->c), a_and_c));
-    check(dnnl_matmul_desc_init(&product, &a, &b, NULL, &c));
-    check(dnnl_primitive_desc_create(&p->description, &product, NULL, p->engine, NULL));
+    for (int i = 0; i < 3; i++)
+        check(dnnl_memory_desc_init_by_tag(&part[i], of->rank, of->size[i], of->type[i],
+                                           of->layout[i]));
+    check(dnnl_matmul_desc_init(&product, &part[0], &part[1], NULL, &part[2]));
+    return dnnl_primitive_desc_create(&p->description, &product, NULL, p->engine, NULL);
 }
 #endif
 
-static void open_primitive(primitive *p, const et_gemm_shape *shape, dnnl_format_tag_t a_and_c)
+/* Whether this oneDNN has a product in those layouts; if not, nothing is left open. */
+static bool open_primitive(primitive *p, const problem *of)
 {
     static const struct {
         dnnl_query_t what;
@@ -109,7 +130,13 @@ static void open_primitive(primitive *p, const et_gemm_shape *shape, dnnl_format
                    { dnnl_query_dst_md, DNNL_ARG_DST } };
     check(dnnl_engine_create(&p->engine, dnnl_cpu, 0));
     check(dnnl_stream_create(&p->stream, p->engine, dnnl_stream_default_flags));
-    describe(p, shape, a_and_c);
+    dnnl_status_t status = describe(p, of);
+    if (status == dnnl_unimplemented) {
+        dnnl_stream_destroy(p->stream);
+        dnnl_engine_destroy(p->engine);
+        return false;
+    }
+    check(status);
     check(dnnl_primitive_create(&p->product, p->description));
     for (int i = 0; i < 3; i++) {
         layout found = dnnl_primitive_desc_query_md(p->description, parts[i].what, 0);
@@ -117,6 +144,7 @@ static void open_primitive(primitive *p, const et_gemm_shape *shape, dnnl_format
         p->arguments[i].arg = parts[i].name;
         check(dnnl_memory_create(&p->arguments[i].memory, found, p->engine, p->memory[i]));
     }
+    return true;
 }
 
 static void close_primitive(primitive *p)
@@ -138,13 +166,69 @@ static void run_primitive(void *payload)
     check(dnnl_stream_wait(p->stream));
 }
 
-static double time_onednn(const et_gemm_shape *shape, dnnl_format_tag_t a_and_c)
+/* One primitive, all threads working in it. */
+static double time_onednn(const problem *of)
 {
     primitive p;
-    open_primitive(&p, shape, a_and_c);
+    if (!open_primitive(&p, of))
+        return INFINITY;
     double seconds = best_time(run_primitive, &p);
     close_primitive(&p);
     return seconds;
+}
+
+/* ---- runs of products ------------------------------------------------------------------- */
+
+#define TEAM_MAX 256
+
+/* Single-threaded primitives side by side: oneDNN takes the threads it finds when it makes one. */
+typedef struct team {
+    primitive member[TEAM_MAX];
+    int count;
+} team;
+
+static void run_team(void *payload)
+{
+    team *t = payload;
+#pragma omp parallel num_threads(t->count)
+    {
+        omp_set_num_threads(1);
+        run_primitive(&t->member[omp_get_thread_num()]);
+    }
+}
+
+/* of: what one of `threads` does. */
+static double time_team(const problem *of, int threads)
+{
+    static team t;
+    omp_set_num_threads(1);
+    for (t.count = 0; t.count < threads && open_primitive(&t.member[t.count], of); t.count++)
+        continue;
+    omp_set_num_threads(threads);
+    double seconds = t.count == threads ? best_time(run_team, &t) : INFINITY;
+    while (t.count > 0)
+        close_primitive(&t.member[--t.count]);
+    return seconds;
+}
+
+/* As oneDNN likes it best; as rows; B across; A across. */
+double bench_roof_run(const et_gemm_shape *shape, int64_t count)
+{
+    static const dnnl_format_tag_t ways[][3] = {
+        { dnnl_format_tag_any, dnnl_format_tag_any, dnnl_format_tag_any },
+        { dnnl_abc, dnnl_abc, dnnl_abc },
+        { dnnl_abc, dnnl_acb, dnnl_abc },
+        { dnnl_acb, dnnl_abc, dnnl_abc },
+    };
+    const int threads = omp_get_max_threads() < TEAM_MAX ? omp_get_max_threads() : TEAM_MAX;
+    const int64_t share = (count + threads - 1) / threads;
+    double best = INFINITY;
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+        const problem own = problem_of(shape, share, ways[i]);
+        const problem whole = problem_of(shape, share * threads, ways[i]);
+        best = fmin(best, fmin(time_team(&own, threads), time_onednn(&whole)));
+    }
+    return best / (double)(share * threads);
 }
 
 /* ---- ours ------------------------------------------------------------------------------- */
@@ -181,10 +265,17 @@ static double time_own(const et_gemm_shape *shape)
 
 double bench_roof(const et_gemm_shape *shape)
 {
+    static const dnnl_format_tag_t ways[][3] = {
+        { dnnl_format_tag_any, dnnl_format_tag_any, dnnl_format_tag_any },
+        { dnnl_ab, dnnl_format_tag_any, dnnl_ab },
+    };
     et_gemm_shape bare = *shape;
     bare.bias = false;
     bare.activation = ET_GEMM_LINEAR;
     double best = time_own(&bare);
-    best = fmin(best, time_onednn(&bare, dnnl_format_tag_any));
-    return fmin(best, time_onednn(&bare, dnnl_ab));
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+        const problem p = problem_of(&bare, 0, ways[i]);
+        best = fmin(best, time_onednn(&p));
+    }
+    return best;
 }
