@@ -9,6 +9,7 @@
 #include <omp.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/dtype.h"
 #include "bench.h"
@@ -220,6 +221,7 @@ double bench_roof_run(const et_gemm_shape *shape, int64_t count)
         { dnnl_abc, dnnl_acb, dnnl_abc },
         { dnnl_acb, dnnl_abc, dnnl_abc },
     };
+    et_assert(count >= 1);
     const int threads = omp_get_max_threads() < TEAM_MAX ? omp_get_max_threads() : TEAM_MAX;
     const int64_t share = (count + threads - 1) / threads;
     double best = INFINITY;

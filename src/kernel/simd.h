@@ -16,6 +16,7 @@
  *   v_select         m ? a : b;  v_any: whether any lane is true;  v_lanes: a bit for each
  *   v_sum, v_largest over the lanes, in a fixed order
  *   v_sums           lane i: the sum over the lanes of vector i, in a fixed order
+ *   v_largests       lane i: the largest lane of vector i
  *   v_transpose      V_LANES vectors as a square matrix
  *   v_load_units_n, v_store_units_n  lanes of two bfloat16 as they lie in memory, n elements
  *   v_load_pairs_n   such lanes from two rows: element i of the first, element i of the second
@@ -50,9 +51,10 @@
 /* What a use of dropout needs to decide: Philox's round keys and the constant half of its counter,
  * and the smallest 16-bit number that is kept. Made once for a call of a kernel (simd_random.h),
  * read by every block of its elements. key is that of each of the ten rounds; counter the upper two
- * of Philox's four words, step and site; the lower two count blocks. */
+ * of Philox's four words, step and site; the lower two count blocks. Keys are as wide as the lanes
+ * that the vectors multiply in: so they come from memory in every lane at once. */
 typedef struct keep_stream {
-    uint32_t key[10][2];
+    uint64_t key[10][2];
     uint32_t counter[2];
     uint32_t threshold;
 } keep_stream;

@@ -210,16 +210,31 @@ ET_INLINE float v_largest(vf a)
  * terms of each sum left. 0x44 takes the lower halves of both operands, 0xee the upper ones, 0x20
  * and 0x31 likewise of whole registers. The order of a sum is fixed but not v_sum's: the two may
  * differ in a last bit. */
-ET_INLINE vf v_sums(const vf r[V_LANES])
+ET_INLINE vf v_folded(const vf r[V_LANES], vf (*const fold)(vf, vf))
 {
     vf t[4];
     ET_UNROLL
     for (int i = 0; i < 4; i++)
-        t[i] =
-            _mm256_unpacklo_ps(r[2 * i], r[2 * i + 1]) + _mm256_unpackhi_ps(r[2 * i], r[2 * i + 1]);
-    vf low = _mm256_shuffle_ps(t[0], t[1], 0x44) + _mm256_shuffle_ps(t[0], t[1], 0xee);
-    vf high = _mm256_shuffle_ps(t[2], t[3], 0x44) + _mm256_shuffle_ps(t[2], t[3], 0xee);
-    return _mm256_permute2f128_ps(low, high, 0x20) + _mm256_permute2f128_ps(low, high, 0x31);
+        t[i] = fold(_mm256_unpacklo_ps(r[2 * i], r[2 * i + 1]),
+                    _mm256_unpackhi_ps(r[2 * i], r[2 * i + 1]));
+    vf low = fold(_mm256_shuffle_ps(t[0], t[1], 0x44), _mm256_shuffle_ps(t[0], t[1], 0xee));
+    vf high = fold(_mm256_shuffle_ps(t[2], t[3], 0x44), _mm256_shuffle_ps(t[2], t[3], 0xee));
+    return fold(_mm256_permute2f128_ps(low, high, 0x20), _mm256_permute2f128_ps(low, high, 0x31));
+}
+
+ET_INLINE vf v_plus(vf a, vf b)
+{
+    return a + b;
+}
+
+ET_INLINE vf v_sums(const vf r[V_LANES])
+{
+    return v_folded(r, v_plus);
+}
+
+ET_INLINE vf v_largests(const vf r[V_LANES])
+{
+    return v_folded(r, v_max);
 }
 
 /* Pairs of rows, pairs of pairs, then the two halves of the registers. */
@@ -322,8 +337,8 @@ ET_INLINE void v_keep(uint8_t keep[V_BLOCKS], uint64_t base, const uint64_t offs
     ET_UNROLL
     for (int round = 0; round < 10; round++) {
         __m256i p0 = _mm256_mul_epu32(c0, m0), p1 = _mm256_mul_epu32(c2, m1);
-        __m256i k0 = _mm256_set1_epi64x(stream->key[round][0]);
-        __m256i k1 = _mm256_set1_epi64x(stream->key[round][1]);
+        __m256i k0 = _mm256_set1_epi64x((int64_t)stream->key[round][0]);
+        __m256i k1 = _mm256_set1_epi64x((int64_t)stream->key[round][1]);
         c0 = _mm256_xor_si256(_mm256_xor_si256(_mm256_srli_epi64(p1, 32), c1), k0);
         c2 = _mm256_xor_si256(_mm256_xor_si256(_mm256_srli_epi64(p0, 32), c3), k1);
         c1 = p1;

@@ -207,23 +207,38 @@ ET_INLINE float v_largest(vf a)
     return _mm_cvtss_f32(_mm_max_ss(quarter, _mm_movehdup_ps(quarter)));
 }
 
-/* Halves of vectors added until each has one lane left: 30 moves where 16 sums take 64. 0x44 and
+/* Halves of vectors folded until each has one lane left: 30 moves where 16 sums take 64. 0x44 and
  * 0xee take halves of each 128-bit lane of both operands; 0x88 and 0xdd take its even and its odd
- * 128-bit lanes. */
-ET_INLINE vf v_sums(const vf r[V_LANES])
+ * 128-bit lanes. fold is a constant. */
+ET_INLINE vf v_folded(const vf r[V_LANES], vf (*const fold)(vf, vf))
 {
     vf t[8], u[4];
     ET_UNROLL
     for (int i = 0; i < 8; i++)
-        t[i] =
-            _mm512_unpacklo_ps(r[2 * i], r[2 * i + 1]) + _mm512_unpackhi_ps(r[2 * i], r[2 * i + 1]);
+        t[i] = fold(_mm512_unpacklo_ps(r[2 * i], r[2 * i + 1]),
+                    _mm512_unpackhi_ps(r[2 * i], r[2 * i + 1]));
     ET_UNROLL
     for (int i = 0; i < 4; i++)
-        u[i] = _mm512_shuffle_ps(t[2 * i], t[2 * i + 1], 0x44) +
-               _mm512_shuffle_ps(t[2 * i], t[2 * i + 1], 0xee);
-    vf low = _mm512_shuffle_f32x4(u[0], u[1], 0x44) + _mm512_shuffle_f32x4(u[0], u[1], 0xee);
-    vf high = _mm512_shuffle_f32x4(u[2], u[3], 0x44) + _mm512_shuffle_f32x4(u[2], u[3], 0xee);
-    return _mm512_shuffle_f32x4(low, high, 0x88) + _mm512_shuffle_f32x4(low, high, 0xdd);
+        u[i] = fold(_mm512_shuffle_ps(t[2 * i], t[2 * i + 1], 0x44),
+                    _mm512_shuffle_ps(t[2 * i], t[2 * i + 1], 0xee));
+    vf low = fold(_mm512_shuffle_f32x4(u[0], u[1], 0x44), _mm512_shuffle_f32x4(u[0], u[1], 0xee));
+    vf high = fold(_mm512_shuffle_f32x4(u[2], u[3], 0x44), _mm512_shuffle_f32x4(u[2], u[3], 0xee));
+    return fold(_mm512_shuffle_f32x4(low, high, 0x88), _mm512_shuffle_f32x4(low, high, 0xdd));
+}
+
+ET_INLINE vf v_plus(vf a, vf b)
+{
+    return a + b;
+}
+
+ET_INLINE vf v_sums(const vf r[V_LANES])
+{
+    return v_folded(r, v_plus);
+}
+
+ET_INLINE vf v_largests(const vf r[V_LANES])
+{
+    return v_folded(r, v_max);
 }
 
 /* Pairs of rows, pairs of pairs, then the 4 x 4 grid of 128-bit lanes twice. */
@@ -336,8 +351,8 @@ ET_INLINE void v_keep(uint8_t keep[V_BLOCKS], uint64_t base, const uint64_t offs
     ET_UNROLL
     for (int round = 0; round < 10; round++) {
         __m512i p0 = _mm512_mul_epu32(c0, m0), p1 = _mm512_mul_epu32(c2, m1);
-        __m512i k0 = _mm512_set1_epi64(stream->key[round][0]);
-        __m512i k1 = _mm512_set1_epi64(stream->key[round][1]);
+        __m512i k0 = _mm512_set1_epi64((int64_t)stream->key[round][0]);
+        __m512i k1 = _mm512_set1_epi64((int64_t)stream->key[round][1]);
         c0 = _mm512_ternarylogic_epi64(_mm512_srli_epi64(p1, 32), c1, k0, 0x96);
         c2 = _mm512_ternarylogic_epi64(_mm512_srli_epi64(p0, 32), c3, k1, 0x96);
         c1 = p1;

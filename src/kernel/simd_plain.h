@@ -188,6 +188,12 @@ ET_INLINE vf v_sums(const vf r[V_LANES])
     return (vf){ v_sum(r[0]), v_sum(r[1]), v_sum(r[2]), v_sum(r[3]) };
 }
 
+/* The same of v_largest. */
+ET_INLINE vf v_largests(const vf r[V_LANES])
+{
+    return (vf){ v_largest(r[0]), v_largest(r[1]), v_largest(r[2]), v_largest(r[3]) };
+}
+
 /* r[i] becomes column i. */
 ET_INLINE void v_transpose(vf r[V_LANES])
 {
@@ -261,8 +267,8 @@ ET_INLINE void v_keep(uint8_t keep[V_BLOCKS], uint64_t base, const uint64_t offs
     uint32_t c2 = stream->counter[0], c3 = stream->counter[1];
     for (int round = 0; round < 10; round++) {
         uint64_t p0 = (uint64_t)c0 * ET_PHILOX_M0, p1 = (uint64_t)c2 * ET_PHILOX_M1;
-        c0 = (uint32_t)(p1 >> 32) ^ c1 ^ stream->key[round][0];
-        c2 = (uint32_t)(p0 >> 32) ^ c3 ^ stream->key[round][1];
+        c0 = (uint32_t)(p1 >> 32) ^ c1 ^ (uint32_t)stream->key[round][0];
+        c2 = (uint32_t)(p0 >> 32) ^ c3 ^ (uint32_t)stream->key[round][1];
         c1 = (uint32_t)p1;
         c3 = (uint32_t)p0;
     }

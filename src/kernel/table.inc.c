@@ -4,9 +4,10 @@
  * A file that includes this has flags of its own (CMakeLists.txt). Everything but the table is
  * static, so that no function that needs AVX-512 can stand in for one of the same name elsewhere.
  *
- * The pieces are one translation unit, and their order counts: softmax_parts takes row_largest and
- * the smoothed target from softmax; best_pieces takes bytes and panels from row_product, and
- * log_softmax_row and top_row from softmax. */
+ * The pieces are one translation unit, and their order counts: attention takes products and rows of
+ * scores from the two before it; softmax_parts takes row_largest and the smoothed target from
+ * softmax; best_pieces takes bytes and panels from row_product, and log_softmax_row and top_row from
+ * softmax. */
 
 #include <float.h>
 #include <math.h>
@@ -31,6 +32,8 @@
 #include "kernel/softmax.inc.c"
 #include "kernel/softmax_parts.inc.c"
 #include "kernel/column_product.inc.c"
+#include "kernel/attention_product.inc.c"
+#include "kernel/attention_rows.inc.c"
 #include "kernel/attention.inc.c"
 #include "kernel/cached_attention.inc.c"
 #include "kernel/optimizer.inc.c"

@@ -22,6 +22,7 @@ static vf phi(vf x)
 
 PROBE_FUNCTION(probe_exp, v_exp)
 PROBE_FUNCTION(probe_exp2, v_exp2)
+PROBE_FUNCTION(probe_exp2_fine, v_exp2_fine)
 PROBE_FUNCTION(probe_log, v_log)
 PROBE_FUNCTION(probe_tanh, v_tanh)
 PROBE_FUNCTION(probe_sigmoid, v_sigmoid)
@@ -46,5 +47,24 @@ static void probe_sums(float *sum, const float *x)
     v_store(sum, v_sums(square));
 }
 
-const simd_probe PROBE = { V_LANES,       probe_exp, probe_exp2,      probe_log, probe_tanh,
-                           probe_sigmoid, probe_phi, probe_transpose, probe_sums };
+static void probe_largests(float *largest, const float *x)
+{
+    vf square[V_LANES];
+    for (int i = 0; i < V_LANES; i++)
+        square[i] = v_load(x + i * V_LANES);
+    v_store(largest, v_largests(square));
+}
+
+const simd_probe PROBE = {
+    .lanes = V_LANES,
+    .exp = probe_exp,
+    .exp2 = probe_exp2,
+    .exp2_fine = probe_exp2_fine,
+    .log = probe_log,
+    .tanh = probe_tanh,
+    .sigmoid = probe_sigmoid,
+    .phi = probe_phi,
+    .transpose = probe_transpose,
+    .sums = probe_sums,
+    .largests = probe_largests,
+};

@@ -8,9 +8,10 @@ typedef void probe_fn(float *y, const float *x, int64_t count);
 
 typedef struct simd_probe {
     int lanes;
-    probe_fn *exp, *exp2, *log, *tanh, *sigmoid, *phi;
-    void (*transpose)(float *square); /* [lanes, lanes] in place */
-    void (*sums)(float *sum, const float *square);
+    probe_fn *exp, *exp2, *exp2_fine, *log, *tanh, *sigmoid, *phi;
+    void (*transpose)(float *square);              /* [lanes, lanes] in place */
+    void (*sums)(float *sum, const float *square); /* of its rows */
+    void (*largests)(float *largest, const float *square);
 } simd_probe;
 
 extern const simd_probe probe_plain;

@@ -60,6 +60,8 @@ static void test_simd_math__errors(void **state)
         assert_true(worst(p->exp, exp, -1.0f, 1.0f, 0) < two_units);
         assert_true(worst(p->exp2, exp2, -125.9f, 127.9f, 0) < 3e-6);
         assert_true(worst(p->exp2, exp2, -1e30f, -126.5f, 1) < 1e-30);
+        assert_true(worst(p->exp2_fine, exp2, -125.9f, 127.9f, 0) < 2.5e-7);
+        assert_true(worst(p->exp2_fine, exp2, -1e30f, -126.5f, 1) < 1e-30);
         assert_true(worst(p->log, log, 1e-3f, 1e5f, 1) < two_units);
         assert_true(worst(p->log, log, 0.5f, 2.0f, 1) < 2e-7);
         assert_true(worst(p->tanh, tanh, -10.0f, 10.0f, 0) < 4e-7);
@@ -81,6 +83,8 @@ static void test_simd_math__ends(void **state)
         p->exp(y, x, COUNT(x));
         assert_true(y[0] == 0 && y[1] == 0 && y[2] == 0 && y[3] == 1);
         assert_true(isinf(y[4]) && isinf(y[5]) && isinf(y[6]) && isnan(y[7]));
+        p->exp2_fine(y, x, COUNT(x));
+        assert_true(y[2] < 1e-37f && y[3] == 1 && isnan(y[7]));
     }
 }
 
@@ -122,13 +126,33 @@ static void test_simd_math__sums(void **state)
     }
 }
 
+/* The largest of a row stands in another lane each time; one row is minus infinity. */
+static void test_simd_math__largests(void **state)
+{
+    (void)state;
+    for (int i = 0; i < PROBES; i++) {
+        const simd_probe *p = probe_of(i);
+        float square[16 * 16], largest[16];
+        if (!p)
+            continue;
+        for (int k = 0; k < p->lanes * p->lanes; k++)
+            square[k] = k < p->lanes ? -INFINITY : (float)(k * k % 1009) - 2000;
+        p->largests(largest, square);
+        for (int r = 0; r < p->lanes; r++) {
+            float expected = -INFINITY;
+            for (int c = 0; c < p->lanes; c++)
+                expected = fmaxf(expected, square[r * p->lanes + c]);
+            assert_true(largest[r] == expected);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_simd_math__errors),
-        cmocka_unit_test(test_simd_math__ends),
-        cmocka_unit_test(test_simd_math__transpose),
-        cmocka_unit_test(test_simd_math__sums),
+        cmocka_unit_test(test_simd_math__errors),    cmocka_unit_test(test_simd_math__ends),
+        cmocka_unit_test(test_simd_math__transpose), cmocka_unit_test(test_simd_math__sums),
+        cmocka_unit_test(test_simd_math__largests),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
