@@ -71,6 +71,11 @@ static inline int64_t et_encoded_target_length(const et_encoded *encoded, int64_
     return (int64_t)(encoded->offsets[2 * pair + 2] - encoded->offsets[2 * pair + 1]) + 1;
 }
 
+/* The pair's lengths, or its ids once lengths are near, will be wanted soon: they are brought
+ * nearer, as pairs of a shuffled corpus lie where no processor would guess. Changes nothing. */
+void et_encoded_lengths_soon(const et_encoded *encoded, int64_t pair);
+void et_encoded_ids_soon(const et_encoded *encoded, int64_t pair);
+
 /* Writes the ids of one side, EOS last: et_encoded_source_length (target_length) of them. */
 void et_encoded_ids(const et_encoded *encoded, int64_t pair, bool target, int32_t *ids);
 
