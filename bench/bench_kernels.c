@@ -5,7 +5,9 @@
  * TABLE is what et_kernels_named() knows (default: what et_kernels_best() chooses). For each
  * kernel: shape, type, milliseconds (the fastest and the median run), and by the fastest: ns per
  * element, GB/s of memory touched or GFLOP/s where products count, and how many times faster
- * than the reference, which runs on one thread and on 1/64 of the rows. */
+ * than the reference, which runs on one thread and on 1/64 of the rows. Kernels of decoding take
+ * few rows, each of which sees SEGMENT_LENGTH positions; those whose data are float32 whatever the
+ * activations are stand under float32 alone. */
 #include <math.h>
 #include <omp.h>
 #include <stdio.h>
@@ -19,7 +21,22 @@
 #include "base/dtype.h"
 #include "kernel/kernels.h"
 
-enum { ROWS = 4096, VOCABULARY = 10000, PARAMETERS = 4 * 1000 * 1000 };
+/* DECODED: 32 sentences with a beam of 4. TILE: columns of X in a tile of X^T Y, rows in a chunk.
+ */
+enum {
+    ROWS = 4096,
+    DECODED = 128,
+    TILE = 128,
+    VOCABULARY = 10000,
+    PARAMETERS = 4 * 1000 * 1000,
+    BEST = 4
+};
+
+/* A weight of products of rows in the layout of the table that reads it. */
+typedef struct packed {
+    void *memory;
+    et_row_weight weight; /* a view of memory; panel 0: nothing yet */
+} packed;
 
 /* One problem and the buffers that every kernel draws from. */
 typedef struct problem {
@@ -30,6 +47,10 @@ typedef struct problem {
     float *a, *b, *c, *d, *e; /* parameters and sums */
     float *lse, *scratch;
     int32_t *ids, *offsets;
+    int32_t *slots, *lengths; /* of the cache: [DECODED, segment], [DECODED] */
+    int32_t *found;           /* [DECODED, BEST] */
+    void *room;               /* work space of products of rows, aligned to 64 */
+    packed bytes, floats, pieces;
     et_attention_shape shape;
 } problem;
 
@@ -146,6 +167,92 @@ static void bench_attention_grad_dropped(const et_kernels *k, problem *p)
     attention_of(k, p, true, 0.1f, true);
 }
 
+/* Beams part ways: neighbouring positions are anywhere in the cache. */
+static void bench_cached_attention(const et_kernels *k, problem *p)
+{
+    const size_t width = (size_t)p->width * et_dtype_size(p->dtype);
+    const char *cache = p->y;
+    et_cached_attention_shape shape = {
+        .rows = (int)p->rows,
+        .length = p->lengths,
+        .slot = p->slots,
+        .slot_stride = p->segment,
+        .heads = p->heads,
+        .head_dim = p->shape.head_dim,
+        .query_stride = 3 * p->width,
+        .key_stride = 3 * p->width,
+        .value_stride = 3 * p->width,
+        .out_stride = p->width,
+        .scale = p->shape.scale,
+        .dtype = p->dtype,
+    };
+    k->cached_attention(p->out, p->x, cache + width, cache + 2 * width, &shape);
+}
+
+static void *aligned(size_t bytes)
+{
+    void *memory = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    if (!memory)
+        exit(4);
+    return memory;
+}
+
+/* Packs p->e as n columns for this table, unless that is what it holds: the run that warms up
+ * does it. */
+static const et_row_weight *pack(packed *to, const et_kernels *k, const problem *p, int64_t n,
+                                 et_row_kind kind)
+{
+    if (to->weight.panel == k->panel)
+        return &to->weight;
+    free(to->memory);
+    to->memory = aligned(et_row_weight_size(k->panel, n, p->width, kind));
+    to->weight = et_row_weight_at(to->memory, k->panel, n, p->width, kind);
+    et_row_weight_pack(&to->weight, p->e, true);
+    return &to->weight;
+}
+
+static void bench_row_product(const et_kernels *k, problem *p)
+{
+    const et_row_weight *weight = pack(&p->floats, k, p, p->width, ET_ROW_F32);
+    k->row_product(p->c, p->d, &(et_row_product){ .rows = p->rows, .weight = weight });
+}
+
+static void bench_row_product_int8(const et_kernels *k, problem *p)
+{
+    const et_row_weight *weight = pack(&p->bytes, k, p, p->width, ET_ROW_INT8);
+    const et_row_product shape = { .rows = p->rows, .weight = weight, .scratch = p->room };
+    k->row_product(p->c, p->d, &shape);
+}
+
+static void bench_best_pieces(const et_kernels *k, problem *p)
+{
+    const et_best_pieces shape = { .rows = p->rows,
+                                   .count = BEST,
+                                   .weight = pack(&p->pieces, k, p, VOCABULARY, ET_ROW_INT8),
+                                   .table = p->e,
+                                   .dtype = p->dtype,
+                                   .scratch = p->room };
+    k->best_pieces(p->c, p->found, p->x, &shape);
+}
+
+/* A tile of a weight's gradient, in chunks of rows as gemm_run.c has them. */
+static void bench_column_product(const et_kernels *k, problem *p)
+{
+    const int64_t width = p->width, chunk = p->rows < TILE ? p->rows : TILE;
+    for (int64_t row = 0; row < p->rows; row += chunk)
+        k->column_product(&(et_column_product){ .m = TILE,
+                                                .n = width,
+                                                .k = chunk,
+                                                .a = p->a + row * width,
+                                                .b = p->d + row * width,
+                                                .c = p->c,
+                                                .lda = width,
+                                                .ldb = width,
+                                                .ldc = width,
+                                                .accumulate = row > 0,
+                                                .ahead = row + 2 * chunk <= p->rows });
+}
+
 /* In place: after the first run the logits are a gradient, which costs the same. */
 static void bench_entropy(const et_kernels *k, problem *p)
 {
@@ -184,38 +291,51 @@ static void bench_draw_normal(const et_kernels *k, problem *p)
     k->draw_normal(p->d, 0, p->rows * PARAMETERS / ROWS, 1, (et_random){ 1, 0, 1 });
 }
 
+/* How many columns a row has, and how many terms each of its sums. */
+typedef enum extent { NONE, WIDTH, SEGMENT, COLUMNS, PIECES, FLAT } extent;
+
+/* Rows: as many as are decoded together. Data are float32, whatever dtype is. The width does not
+ * matter either. */
+enum { FEW = 1, F32 = 2, ONCE = 4 };
+
 /* What to run, and what one row costs: act elements moved, bytes otherwise moved, flops. */
 typedef struct bench {
     const char *name;
     bench_fn *run;
     double acts, bytes; /* per row and column */
-    double flops;       /* per row, column and key */
-    bool once;          /* width and dtype do not matter */
+    double flops;       /* per row, column and term of a sum */
+    extent columns, terms;
+    int flags;
 } bench;
 
 static const bench benches[] = {
-    { "layer_norm", bench_norm, 2, 0, 0, false },
-    { "layer_norm_grad", bench_norm_grad, 3, 0, 0, false },
-    { "column_sum", bench_column_sum, 1, 0, 0, false },
-    { "sum", bench_sum, 1, 0, 0, false },
-    { "fill", bench_fill, 1, 0, 0, false },
-    { "add", bench_add, 3, 0, 0, false },
-    { "dropout", bench_dropout, 2, 0, 0, false },
-    { "dropout+add", bench_dropout_add, 3, 0, 0, false },
-    { "gelu", bench_gelu, 2, 0, 0, false },
-    { "embedding", bench_embedding, 1, 4, 0, false },
-    { "embedding_grad", bench_embedding_grad, 1, 8, 0, false },
-    { "attention", bench_attention, 4, 0, 4, false },
-    { "attention causal drop", bench_attention_dropped, 4, 0, 4, false },
-    { "attention_grad", bench_attention_grad, 7, 0, 10, false },
-    { "attention_grad causal drop", bench_attention_grad_dropped, 7, 0, 10, false },
-    { "cross_entropy", bench_entropy, 2, 0, 0, false },
-    { "log_softmax", bench_log_softmax, 0, 0.5, 0, true },
-    { "top_k", bench_top_k, 0, 0.25, 0, true },
-    { "adam", bench_adam, 0, 30, 0, true },
-    { "sum_of_squares", bench_squares, 0, 4, 0, true },
-    { "to_bf16", bench_to_bf16, 0, 6, 0, true },
-    { "draw_normal", bench_draw_normal, 0, 4, 0, true },
+    { "layer_norm", bench_norm, 2, 0, 0, WIDTH, NONE, 0 },
+    { "layer_norm_grad", bench_norm_grad, 3, 0, 0, WIDTH, NONE, 0 },
+    { "column_sum", bench_column_sum, 1, 0, 0, WIDTH, NONE, 0 },
+    { "sum", bench_sum, 1, 0, 0, WIDTH, NONE, 0 },
+    { "fill", bench_fill, 1, 0, 0, WIDTH, NONE, 0 },
+    { "add", bench_add, 3, 0, 0, WIDTH, NONE, 0 },
+    { "dropout", bench_dropout, 2, 0, 0, WIDTH, NONE, 0 },
+    { "dropout+add", bench_dropout_add, 3, 0, 0, WIDTH, NONE, 0 },
+    { "gelu", bench_gelu, 2, 0, 0, WIDTH, NONE, 0 },
+    { "embedding", bench_embedding, 1, 4, 0, WIDTH, NONE, 0 },
+    { "embedding_grad", bench_embedding_grad, 1, 8, 0, WIDTH, NONE, 0 },
+    { "attention", bench_attention, 4, 0, 4, WIDTH, SEGMENT, 0 },
+    { "attention causal drop", bench_attention_dropped, 4, 0, 4, WIDTH, SEGMENT, 0 },
+    { "attention_grad", bench_attention_grad, 7, 0, 10, WIDTH, SEGMENT, 0 },
+    { "attention_grad causal drop", bench_attention_grad_dropped, 7, 0, 10, WIDTH, SEGMENT, 0 },
+    { "cached_attention", bench_cached_attention, 2, 0, 4, WIDTH, SEGMENT, FEW },
+    { "row_product", bench_row_product, 0, 8, 2, WIDTH, WIDTH, FEW | F32 },
+    { "row_product int8", bench_row_product_int8, 0, 8, 2, WIDTH, WIDTH, FEW | F32 },
+    { "best_pieces", bench_best_pieces, 0, 0, 2, PIECES, WIDTH, FEW },
+    { "column_product", bench_column_product, 0, 8, 2, WIDTH, COLUMNS, F32 },
+    { "cross_entropy", bench_entropy, 2, 0, 0, PIECES, NONE, 0 },
+    { "log_softmax", bench_log_softmax, 0, 0.5, 0, PIECES, NONE, ONCE },
+    { "top_k", bench_top_k, 0, 0.25, 0, PIECES, NONE, ONCE },
+    { "adam", bench_adam, 0, 30, 0, FLAT, NONE, ONCE },
+    { "sum_of_squares", bench_squares, 0, 4, 0, FLAT, NONE, ONCE },
+    { "to_bf16", bench_to_bf16, 0, 6, 0, FLAT, NONE, ONCE },
+    { "draw_normal", bench_draw_normal, 0, 4, 0, FLAT, NONE, ONCE },
 };
 
 enum { RUNS = 51 };
@@ -264,26 +384,30 @@ static void cut_segments(problem *p)
     p->shape.segments = (int)segments;
 }
 
+static double count_of(extent e, const problem *p)
+{
+    const double counts[] = { 1,    (double)p->width, (double)p->segment,
+                              TILE, VOCABULARY,       (double)PARAMETERS / ROWS };
+    return counts[e];
+}
+
 static void measure(const bench *b, const et_kernels *k, problem *p)
 {
-    const bool vocabulary = b->run == bench_entropy,
-               flat = b->run == bench_adam || b->run == bench_squares || b->run == bench_to_bf16;
-    double columns = vocabulary || b->once ? VOCABULARY : (double)p->width;
-    if (flat)
-        columns = (double)PARAMETERS / ROWS;
+    const int64_t rows = (b->flags & FEW) ? DECODED : ROWS;
+    const double columns = count_of(b->columns, p), terms = count_of(b->terms, p);
+    p->rows = rows;
     cut_segments(p);
     const timing time = time_of(b->run, k, p);
-    const double seconds = time.best, elements = (double)p->rows * columns;
+    const double seconds = time.best, elements = (double)rows * columns;
     double bytes = elements * (b->acts * (double)et_dtype_size(p->dtype) + b->bytes);
-    p->rows = ROWS / 64;
+    p->rows = rows / 64;
     cut_segments(p);
     double slow = time_of(b->run, &et_kernels_reference, p).best * 64;
-    p->rows = ROWS;
     printf("%-27s %-8s D %-5.0f %8.3f ms (median %8.3f) %7.3f ns/element", b->name,
-           b->once ? "" : et_dtype_name(p->dtype), columns, seconds * 1e3, time.median * 1e3,
-           seconds * 1e9 / elements);
+           (b->flags & ONCE) ? "" : et_dtype_name(p->dtype), columns, seconds * 1e3,
+           time.median * 1e3, seconds * 1e9 / elements);
     if (b->flops > 0)
-        printf(" %7.1f GFLOP/s", b->flops * elements * (double)p->segment / seconds * 1e-9);
+        printf(" %7.1f GFLOP/s", b->flops * elements * terms / seconds * 1e-9);
     else
         printf(" %7.1f GB/s   ", bytes / seconds * 1e-9);
     printf(" %6.0fx reference\n", slow / seconds);
@@ -302,6 +426,24 @@ static void *numbers(size_t count, et_dtype dtype)
             ((float *)to)[i] = value;
     }
     return to;
+}
+
+/* Slots are any rows of the cache, no two of them neighbours. */
+static void open_decoding(problem *p)
+{
+    size_t rows = et_row_scratch(DECODED, p->width, ET_ROW_INT8);
+    const et_row_weight table = { .n = VOCABULARY, .k = p->width, .panel = 64 }; /* or less */
+    size_t best = et_best_scratch(&table) * (size_t)omp_get_max_threads();
+    p->room = aligned(rows > best ? rows : best);
+    p->slots = malloc((size_t)(DECODED * p->segment) * sizeof *p->slots);
+    p->lengths = malloc(DECODED * sizeof *p->lengths);
+    p->found = malloc(DECODED * BEST * sizeof *p->found);
+    if (!p->slots || !p->lengths || !p->found)
+        exit(4);
+    for (int64_t i = 0; i < DECODED * p->segment; i++)
+        p->slots[i] = (int32_t)(i * 7919 % ROWS);
+    for (int i = 0; i < DECODED; i++)
+        p->lengths[i] = (int32_t)p->segment;
 }
 
 static void open_problem(problem *p, int64_t width, int heads, et_dtype dtype, int64_t segment)
@@ -343,6 +485,7 @@ static void open_problem(problem *p, int64_t width, int heads, et_dtype dtype, i
         exit(4);
     for (int t = 0; t < ROWS; t++) /* frequent ids are small, as words are */
         p->ids[t] = (int32_t)(VOCABULARY * pow((double)(t * 7919 % ROWS) / ROWS, 4));
+    open_decoding(p);
 }
 
 static void close_problem(problem *p)
@@ -350,6 +493,8 @@ static void close_problem(problem *p)
     free(p->x), free(p->y), free(p->z), free(p->out);
     free(p->a), free(p->b), free(p->c), free(p->d), free(p->e);
     free(p->lse), free(p->scratch), free(p->ids), free(p->offsets);
+    free(p->slots), free(p->lengths), free(p->found), free(p->room);
+    free(p->bytes.memory), free(p->floats.memory), free(p->pieces.memory);
 }
 
 /* The line of /proc/cpuinfo that names it, where there is one. */
@@ -386,7 +531,8 @@ int main(int argc, char **argv)
             problem p;
             open_problem(&p, models[m].width, models[m].heads, (et_dtype)dtype, segment);
             for (size_t i = 0; i < sizeof benches / sizeof *benches; i++)
-                if (!benches[i].once || (m == 0 && dtype == ET_F32))
+                if ((dtype == ET_F32 || !(benches[i].flags & (F32 | ONCE))) &&
+                    (m == 0 || !(benches[i].flags & ONCE)))
                     measure(&benches[i], k, &p);
             close_problem(&p);
         }
