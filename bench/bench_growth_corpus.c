@@ -12,7 +12,8 @@
  *
  *   start      from exec to the line that says training goes on
  *   step       a target token of a command that trains STEPS steps, start and save counted
- *   batch      a token of making batches alone, from the mapped cache
+ *   touch      a token of making batches alone, from the cache just mapped: the first million
+ *   batch      the same of the next million, when most pages have been touched
  *   memory     peak of the training command; of that, as the system tells at each line that the
  *              command writes: what is its own, and what are pages of mapped files, which the
  *              system can take back at any time
@@ -46,11 +47,18 @@
 #define BUDGET 1024 /* tokens of a batch: small ones, as what is sought is not arithmetic */
 #define BYTES  500  /* of disk for a pair, text and cache, with some to spare */
 
-enum { START, STEP, BATCH, PEAK, OWN, MAPPED, COSTS };
-static const char *const cost_names[COSTS] = { "start_ms", "step_ns_token", "batch_ns_token",
-                                               "peak_mb",  "own_mb",        "mapped_mb" };
-static const char *const cost_units[COSTS] = { "processor ms", "ns/token", "ns/token",
-                                               "MB",           "MB",       "MB" };
+enum { START, STEP, TOUCH, BATCH, PEAK, OWN, MAPPED, COSTS };
+static const struct {
+    const char *name, *unit;
+} costs[COSTS] = {
+    { "start_ms", "processor ms" },
+    { "step_ns_token", "ns/token" },
+    { "touch_ns_token", "ns/token" },
+    { "batch_ns_token", "ns/token" },
+    { "peak_mb", "MB" },
+    { "own_mb", "MB" },
+    { "mapped_mb", "MB" },
+};
 
 typedef struct corpus {
     int64_t pairs;
@@ -256,8 +264,20 @@ static double logged_tokens(const corpus *c)
 
 /* ---- batches alone ----------------------------------------------------------------------- */
 
-/* Nanoseconds for a token of batches with a million tokens in all, from the run's cache. */
-static double time_batches(const corpus *c)
+/* Nanoseconds for a token of batches with a million tokens in all. */
+static double time_million(et_pair_source *source, et_pair_batch *batch)
+{
+    et_error error = ET_ERROR_INIT;
+    double tokens = 0, begin = bench_processor_seconds();
+    while (tokens < 1e6) {
+        bench_check(et_pair_source_next(source, batch, &error), &error);
+        tokens += (double)(batch->source_tokens + batch->target_tokens);
+    }
+    return 1e9 * (bench_processor_seconds() - begin) / tokens;
+}
+
+/* Of the first million tokens, and of the next, from the run's cache. */
+static void time_batches(const corpus *c, double *first, double *later)
 {
     char source[64], target[64], cache[64];
     const char *sides[] = { source, target };
@@ -280,17 +300,12 @@ static double time_batches(const corpus *c)
         fail(cache);
     bench_check(et_pair_iterator_open(&iterator, encoded, &shape, &options, &error), &error);
     bench_check(et_pair_batch_init(&batch, &shape, &error), &error);
-    double tokens = 0, begin = bench_processor_seconds();
-    while (tokens < 1e6) {
-        bench_check(et_pair_source_next(iterator, &batch, &error), &error);
-        tokens += (double)(batch.source_tokens + batch.target_tokens);
-    }
-    double seconds = bench_processor_seconds() - begin;
+    *first = time_million(iterator, &batch);
+    *later = time_million(iterator, &batch);
     et_pair_batch_release(&batch);
     et_pair_source_close(iterator);
     et_encoded_close(encoded);
     et_vocabulary_close(vocabulary);
-    return 1e9 * seconds / tokens;
 }
 
 /* ---- all --------------------------------------------------------------------------------- */
@@ -342,7 +357,7 @@ static void measure(const char *etude, corpus *c, int round)
     c->cost[PEAK][round] = 1e-6 * 1024 * (double)usage.ru_maxrss;
     c->cost[OWN][round] = 1e-6 * most.own;
     c->cost[MAPPED][round] = 1e-6 * most.mapped;
-    c->cost[BATCH][round] = time_batches(c);
+    time_batches(c, &c->cost[TOUCH][round], &c->cost[BATCH][round]);
 }
 
 /* How many times the smallest corpus's: the median over rounds. */
@@ -362,14 +377,14 @@ static void show(corpus *corpora, int count)
             ratio[i][k] = growth(&corpora[i], &corpora[0], k);
     printf("\nN pairs: nothing of ours grows; x: times that of %d pairs\n%10s", BASE, "pairs");
     for (int k = 0; k < COSTS; k++)
-        printf(" %14s     x", cost_names[k]);
+        printf(" %14s     x", costs[k].name);
     for (int i = 0; i < count; i++) {
         printf("\n%10lld", (long long)corpora[i].pairs);
         for (int k = 0; k < COSTS; k++) {
             double median = bench_median(corpora[i].cost[k], ROUNDS);
             printf(" %14.1f %5.2f", median, ratio[i][k]);
-            bench_figure(median, cost_units[k], NAN, "growth.corpus.%lld.%s",
-                         (long long)corpora[i].pairs, cost_names[k]);
+            bench_figure(median, costs[k].unit, NAN, "growth.corpus.%lld.%s",
+                         (long long)corpora[i].pairs, costs[k].name);
         }
     }
     printf("\n");
