@@ -34,16 +34,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/philox.h"
 #include "bench.h"
 #include "data/encoded.h"
 #include "data/pair_iterator.h"
+#include "words.h"
 
 #define BASE   10000 /* pairs that are repeated */
 #define SIZES  4     /* corpora at most: BASE times 1, 10, 100, 1,000 */
 #define ROUNDS 5
 #define STEPS  20
-#define WORDS  6000
 #define BUDGET 1024 /* tokens of a batch: small ones, as what is sought is not arithmetic */
 #define BYTES  500  /* of disk for a pair, text and cache, with some to spare */
 
@@ -75,19 +74,6 @@ static void fail(const char *what)
 
 /* ---- text -------------------------------------------------------------------------------- */
 
-/* Words of two to four syllables; few are frequent (Zipf). */
-static void write_word(FILE *file, const char *vowels, double draw)
-{
-    static const char consonants[] = "bdfgklmnprstvz";
-    uint32_t word = (uint32_t)exp(draw * log(WORDS));
-    et_philox_block letters = et_random_block((et_random){ 1, 0, 9 }, word);
-    for (int i = 0; i < 2 + (int)(word % 3); i++) {
-        uint32_t bits = letters.word[i];
-        fputc(consonants[bits % (sizeof consonants - 1)], file);
-        fputc(vowels[(bits >> 8) % 5], file);
-    }
-}
-
 /* Line `line` is base line line % BASE, with one word drawn anew in each repetition. */
 static void write_line(FILE *file, const char *vowels, uint32_t site, uint64_t line)
 {
@@ -98,7 +84,7 @@ static void write_line(FILE *file, const char *vowels, uint32_t site, uint64_t l
         et_random random = { 1, changed ? 3 : 2, site };
         if (i)
             fputc(' ', file);
-        write_word(file, vowels, et_random_uniform(random, changed ? line : 16 * base + i));
+        bench_write_word(file, vowels, et_random_uniform(random, changed ? line : 16 * base + i));
     }
     fputc('\n', file);
 }

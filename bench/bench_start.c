@@ -18,12 +18,11 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/philox.h"
 #include "bench.h"
+#include "words.h"
 
 #define PAIRS 29000 /* as Multi30k */
 #define RUNS  15
-#define WORDS 6000
 
 static void fail(const char *what)
 {
@@ -32,19 +31,6 @@ static void fail(const char *what)
 }
 
 /* ---- a corpus ---------------------------------------------------------------------------- */
-
-/* Words of two to four syllables; few are frequent (Zipf). */
-static void write_word(FILE *file, const char *vowels, double draw)
-{
-    static const char consonants[] = "bdfgklmnprstvz";
-    uint32_t word = (uint32_t)exp(draw * log(WORDS));
-    et_philox_block letters = et_random_block((et_random){ 1, 0, 9 }, word);
-    for (int i = 0; i < 2 + (int)(word % 3); i++) {
-        uint32_t bits = letters.word[i];
-        fputc(consonants[bits % (sizeof consonants - 1)], file);
-        fputc(vowels[(bits >> 8) % 5], file);
-    }
-}
 
 static void write_side(const char *path, const char *vowels, uint32_t site)
 {
@@ -57,7 +43,7 @@ static void write_side(const char *path, const char *vowels, uint32_t site)
         for (uint64_t i = 0; i < words; i++) {
             if (i)
                 fputc(' ', file);
-            write_word(file, vowels, et_random_uniform((et_random){ 1, 2, site }, place++));
+            bench_write_word(file, vowels, et_random_uniform((et_random){ 1, 2, site }, place++));
         }
         fputc('\n', file);
     }

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/main.h"
+#include "base/hostile.h"
 #include "base/philox.h"
 #include "base/scarce.h"
 
@@ -110,16 +111,10 @@ static void test_json__prints_the_unprintable(void **state)
     et_strbuf_release(&buffer);
 }
 
-#define TEXT(literal) literal, sizeof literal - 1
-
 static void test_json__hostile(void **state)
 {
     (void)state;
-    static const struct {
-        const char *text;
-        size_t length;
-        const char *expected;
-    } rows[] = {
+    static const hostile rows[] = {
         { TEXT(""), "f.json:1:0: not JSON: " },
         { TEXT("{"), "f.json:1:1: not JSON: " },
         { TEXT("{\"a\": 1,\n \"b\" 2}"), "f.json:2:6: not JSON: " },
@@ -143,12 +138,7 @@ static void test_json__hostile(void **state)
         { TEXT("\"\\"), "not JSON" },
         { TEXT("\xef\xbb\xbf{}"), "not JSON" },
     };
-    for (size_t i = 0; i < COUNT(rows); i++) {
-        et_value *value = NULL;
-        assert_int_equal(parse_bytes(&value, rows[i].text, rows[i].length), ET_EFORMAT);
-        assert_null(value);
-        assert_contains(error.text, rows[i].expected);
-    }
+    assert_refused(rows, COUNT(rows), parse_bytes, &error);
 }
 
 static void test_json__depth(void **state)

@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "base/main.h"
+#include "base/hostile.h"
 #include "base/philox.h"
 #include "base/scarce.h"
 
@@ -127,16 +128,10 @@ static void test_yaml__lines(void **state)
     assert_int_equal(et_value_path(value, "b.c")->line, 4);
 }
 
-#define TEXT(literal) literal, sizeof literal - 1
-
 static void test_yaml__hostile(void **state)
 {
     (void)state;
-    static const struct {
-        const char *text;
-        size_t length;
-        const char *expected;
-    } rows[] = {
+    static const hostile rows[] = {
         { TEXT("a: 1\nb: 2\na: 3"), "f.yaml:3: a stands here and at line 1; keep one of them" },
         { TEXT("a: {b: 1, b: 2}"), "f.yaml:1: b stands here and at line 1" },
         { TEXT("a: &x 1"), "f.yaml:1: the anchor &x is not allowed here" },
@@ -165,12 +160,7 @@ static void test_yaml__hostile(void **state)
                "a\0:\0 \0001\0"),
           "save the file as UTF-8 text" },
     };
-    for (size_t i = 0; i < COUNT(rows); i++) {
-        et_value *value = NULL;
-        assert_int_equal(parse_bytes(&value, rows[i].text, rows[i].length), ET_EFORMAT);
-        assert_null(value);
-        assert_contains(error.text, rows[i].expected);
-    }
+    assert_refused(rows, COUNT(rows), parse_bytes, &error);
 }
 
 /* Nine lists of nine aliases to the one before: 9^9 values, if anyone believed it. */

@@ -14,6 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "calls.h"
+
 /* Setup and teardown of a group: *state is the directory's name. */
 static inline int make_directory(void **state)
 {
@@ -93,22 +95,5 @@ static inline void unlimit_files(void)
 {
     limit_files(RLIM_INFINITY);
 }
-
-#define assert_ok(call)                                                                            \
-    do {                                                                                           \
-        et_error assert_error = ET_ERROR_INIT, *error = &assert_error;                             \
-        if (call)                                                                                  \
-            fail_msg("%s: %s", #call, assert_error.text);                                          \
-    } while (0)
-
-/* The call gives this status, and an error whose text holds part. */
-#define assert_fails(call, expected, part)                                                         \
-    do {                                                                                           \
-        et_error assert_error = ET_ERROR_INIT, *error = &assert_error;                             \
-        const char *assert_part = (part);                                                          \
-        assert_int_equal(call, expected);                                                          \
-        if (strstr(assert_error.text, assert_part) == NULL)                                        \
-            fail_msg("\"%s\" is not in \"%s\"", assert_part, assert_error.text);                   \
-    } while (0)
 
 #endif

@@ -209,6 +209,24 @@ static void test_attention__dropout_mask(void **state)
     close_problem(&p);
 }
 
+/* One head, rows of width columns in each matrix; offsets of segments of `longest` rows at most. */
+static et_attention_shape one_head(const int32_t *offsets, int segments, int width, int longest)
+{
+    return (et_attention_shape){ .segments = segments,
+                                 .query_offsets = offsets,
+                                 .key_offsets = offsets,
+                                 .heads = 1,
+                                 .head_dim = width,
+                                 .query_stride = width,
+                                 .key_stride = width,
+                                 .value_stride = width,
+                                 .out_stride = width,
+                                 .scale = 1,
+                                 .dtype = ET_F32,
+                                 .scratch_per_thread =
+                                     et_attention_scratch(longest, longest, width) };
+}
+
 /* Rows outside every segment belong to others. */
 static void test_attention__rows_outside(void **state)
 {
@@ -219,18 +237,7 @@ static void test_attention__rows_outside(void **state)
         x[i] = (float)(i % 5);
         out[i] = -77.0f;
     }
-    et_attention_shape shape = { .segments = 2,
-                                 .query_offsets = offsets,
-                                 .key_offsets = offsets,
-                                 .heads = 1,
-                                 .head_dim = 8,
-                                 .query_stride = 8,
-                                 .key_stride = 8,
-                                 .value_stride = 8,
-                                 .out_stride = 8,
-                                 .scale = 1,
-                                 .dtype = ET_F32,
-                                 .scratch_per_thread = et_attention_scratch(3, 3, 8) };
+    et_attention_shape shape = one_head(offsets, 2, 8, 3);
     omp_set_num_threads(1);
     float *scratch = make(shape.scratch_per_thread, sizeof *scratch);
     for (size_t t = 0; t < COUNT(table_names); t++) {
@@ -250,18 +257,7 @@ static void test_attention__large_scores(void **state)
     (void)state;
     const int32_t offsets[] = { 0, 2 };
     float q[2] = { 300, -300 }, k[2] = { 1, -1 }, v[2] = { 5, 7 }, out[2], lse[2];
-    et_attention_shape shape = { .segments = 1,
-                                 .query_offsets = offsets,
-                                 .key_offsets = offsets,
-                                 .heads = 1,
-                                 .head_dim = 1,
-                                 .query_stride = 1,
-                                 .key_stride = 1,
-                                 .value_stride = 1,
-                                 .out_stride = 1,
-                                 .scale = 1,
-                                 .dtype = ET_F32,
-                                 .scratch_per_thread = et_attention_scratch(2, 2, 1) };
+    et_attention_shape shape = one_head(offsets, 1, 1, 2);
     omp_set_num_threads(1);
     float *scratch = make(shape.scratch_per_thread, sizeof *scratch);
     for (size_t t = 0; t < COUNT(table_names); t++) {

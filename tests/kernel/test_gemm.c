@@ -239,17 +239,23 @@ static const et_gemm_shape cut_shapes[] = {
     { .m = 16, .n = 16, .k = 7200, .transpose_a = true, .transpose_b = true, .accumulate = true },
 };
 
-static void test_gemm__cut_shapes(void **state)
+/* In each type that they have. */
+static void for_cut_shapes(void (*look)(const et_gemm_shape *shape))
 {
-    (void)state;
     for (size_t i = 0; i < sizeof cut_shapes / sizeof *cut_shapes; i++)
         for (size_t type = 0; type < sizeof types / sizeof *types; type++) {
             et_gemm_shape shape = cut_shapes[i];
             shape.a = shape.b = types[type][0];
             shape.c = types[type][1];
             if (!(shape.accumulate && shape.c != ET_F32))
-                check(&shape);
+                look(&shape);
         }
+}
+
+static void test_gemm__cut_shapes(void **state)
+{
+    (void)state;
+    for_cut_shapes(check);
 }
 
 /* What a thread has copied of B in one run is nothing to the next: B may be another by then. */
@@ -300,14 +306,7 @@ static void check_threads(const et_gemm_shape *shape)
 static void test_gemm__equal_bits_for_any_threads(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < sizeof cut_shapes / sizeof *cut_shapes; i++)
-        for (size_t type = 0; type < sizeof types / sizeof *types; type++) {
-            et_gemm_shape shape = cut_shapes[i];
-            shape.a = shape.b = types[type][0];
-            shape.c = types[type][1];
-            if (!(shape.accumulate && shape.c != ET_F32))
-                check_threads(&shape);
-        }
+    for_cut_shapes(check_threads);
 }
 
 /* Decoding: a row has the same bits alone, in 5, 64 and 320 rows, with one packed B. */

@@ -12,7 +12,7 @@
 
 #include "base/alloc.h"
 #include "train/metrics.h"
-#include "train/run.h"
+#include "train/toy_run.h"
 #include "train/train.h"
 
 static atomic_long left; /* allocations until one fails; below 0: none does */
@@ -139,40 +139,11 @@ static et_node *build_loss(et_task *self, et_scope *scope)
     return et_vocabulary_loss(h, table, et_input(scope, "labels", ET_I32, et_shape_1(2)), 0.1f);
 }
 
-static int attach_nothing(et_task *self, et_state *state, et_error *error)
-{
-    (void)self, (void)state, (void)error;
-    return ET_OK;
-}
-
-static const et_task_class toy_task = { .name = "toy",
-                                        .build_loss = build_loss,
-                                        .attach = attach_nothing };
-
 static int a_run(const char *directory, et_error *error)
 {
-    et_trainer_options trainer;
-    et_device *device = NULL;
-    et_params *params = NULL;
-    et_run *run = NULL;
-    et_task task = { &toy_task };
-    et_fields_defaults(&et_trainer_fields, &trainer);
-    trainer.optimizer_config.optimizer.type = ET_OPTIMIZER_ADAM;
-    trainer.optimizer_config.learning_rate.type = ET_RATE_CONSTANT;
-    trainer.gradient_accumulation = 2;
-    int status = et_device_open(&device, error);
-    if (!status)
-        status = et_params_new(&params, error);
-    et_run_options options = { .model_dir = directory,
-                               .trainer = &trainer,
-                               .act = ET_F32,
-                               .device = device,
-                               .params = params };
-    if (!status)
-        status = et_run_open(&run, &task, &options, error);
-    et_run_close(run, NULL);
-    et_params_free(params);
-    et_device_close(device);
+    toy_run r;
+    int status = toy_run_open(&r, build_loss, directory, ET_RECOMPUTE_CHEAP, error);
+    toy_run_close(&r);
     return status;
 }
 

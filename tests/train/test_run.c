@@ -8,7 +8,8 @@
 
 #include <etude/nn.h>
 
-#include "train/train.h"
+#include "io/files.h"
+#include "train/toy_run.h"
 
 enum { NARROW = 4, WIDE = 256 };
 
@@ -31,40 +32,13 @@ static et_node *build_loss(et_task *self, et_scope *scope)
     return et_vocabulary_loss(h, table, et_input(scope, "labels", ET_I32, et_shape_1(rows)), 0.1f);
 }
 
-static int attach_nothing(et_task *self, et_state *state, et_error *error)
-{
-    (void)self, (void)state, (void)error;
-    return ET_OK;
-}
-
-static const et_task_class toy_task = { .name = "toy",
-                                        .build_loss = build_loss,
-                                        .attach = attach_nothing };
-
 static et_run_facts facts_with(void **state, int recompute)
 {
     et_error error = ET_ERROR_INIT;
-    et_trainer_options trainer;
-    et_device *device = NULL;
-    et_params *params = NULL;
-    et_run *run = NULL;
-    et_task task = { &toy_task };
-    et_fields_defaults(&et_trainer_fields, &trainer);
-    trainer.optimizer_config.optimizer.type = ET_OPTIMIZER_ADAM;
-    trainer.optimizer_config.learning_rate.type = ET_RATE_CONSTANT;
-    assert_int_equal(et_device_open(&device, &error), 0);
-    assert_int_equal(et_params_new(&params, &error), 0);
-    et_run_options options = { .model_dir = in(state, "run"),
-                               .trainer = &trainer,
-                               .act = ET_F32,
-                               .recompute = recompute,
-                               .device = device,
-                               .params = params };
-    assert_int_equal(et_run_open(&run, &task, &options, &error), 0);
-    et_run_facts facts = et_run_facts_of(run);
-    et_run_close(run, NULL);
-    et_params_free(params);
-    et_device_close(device);
+    toy_run r;
+    assert_int_equal(toy_run_open(&r, build_loss, in(state, "run"), recompute, &error), 0);
+    et_run_facts facts = et_run_facts_of(r.run);
+    toy_run_close(&r);
     return facts;
 }
 

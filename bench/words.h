@@ -1,0 +1,15 @@
+/* Made text: words that no language has, few of them frequent, as text has them. */
+#ifndef ETUDE_BENCH_WORDS_H
+#define ETUDE_BENCH_WORDS_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/philox.h"
+
+/* Writes word number 1 to BENCH_WORDS of two to four syllables; numbers follow Zipf's law if draw
+ * is uniform in [0, 1). vowels: five of them; other ones give another language. */
+#define BENCH_WORDS 6000
+void bench_write_word(FILE *file, const char *vowels, double draw);
+
+#endif
