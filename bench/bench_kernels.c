@@ -236,21 +236,22 @@ static void bench_best_pieces(const et_kernels *k, problem *p)
 }
 
 /* A tile of a weight's gradient, in chunks of rows as gemm_run.c has them. */
-static void bench_column_product(const et_kernels *k, problem *p)
+static void bench_float_product(const et_kernels *k, problem *p)
 {
     const int64_t width = p->width, chunk = p->rows < TILE ? p->rows : TILE;
     for (int64_t row = 0; row < p->rows; row += chunk)
-        k->column_product(&(et_column_product){ .m = TILE,
-                                                .n = width,
-                                                .k = chunk,
-                                                .a = p->a + row * width,
-                                                .b = p->d + row * width,
-                                                .c = p->c,
-                                                .lda = width,
-                                                .ldb = width,
-                                                .ldc = width,
-                                                .accumulate = row > 0,
-                                                .ahead = row + 2 * chunk <= p->rows });
+        k->float_product(&(et_float_product){ .m = TILE,
+                                              .n = width,
+                                              .k = chunk,
+                                              .a = p->a + row * width,
+                                              .b = p->d + row * width,
+                                              .c = p->c,
+                                              .a_row = 1,
+                                              .a_step = width,
+                                              .ldb = width,
+                                              .ldc = width,
+                                              .accumulate = row > 0,
+                                              .ahead = row + 2 * chunk <= p->rows });
 }
 
 /* In place: after the first run the logits are a gradient, which costs the same. */
@@ -328,7 +329,7 @@ static const bench benches[] = {
     { "row_product", bench_row_product, 0, 8, 2, WIDTH, WIDTH, FEW | F32 },
     { "row_product int8", bench_row_product_int8, 0, 8, 2, WIDTH, WIDTH, FEW | F32 },
     { "best_pieces", bench_best_pieces, 0, 0, 2, PIECES, WIDTH, FEW },
-    { "column_product", bench_column_product, 0, 8, 2, WIDTH, COLUMNS, F32 },
+    { "float_product", bench_float_product, 0, 8, 2, WIDTH, COLUMNS, F32 },
     { "cross_entropy", bench_entropy, 2, 0, 0, PIECES, NONE, 0 },
     { "log_softmax", bench_log_softmax, 0, 0.5, 0, PIECES, NONE, ONCE },
     { "top_k", bench_top_k, 0, 0.25, 0, PIECES, NONE, ONCE },

@@ -173,7 +173,7 @@ static void run_rows(const et_plan *plan, const et_plan_step *step)
     kernels(plan)->row_product(out(plan, step, 0), in(plan, step, 0), &shape);
 }
 
-/* A weight, but for a few rows: then tiles copy it faster on their own, unless the copy lasts.
+/* A weight, but for a few rows: then tiles read or copy it sooner on their own, unless it lasts.
  * Products by tiles of fixed rows are those of decoding, which run often with the same weights. */
 static bool wants_packing(const et_plan *plan, const et_plan_step *step)
 {

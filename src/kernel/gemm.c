@@ -47,7 +47,7 @@ int et_gemm_cache_open(et_gemm_cache **out, int max_threads, et_error *error)
         return et_alloc_failed(error, sizeof *cache, "a cache of products");
     cache->threads = max_threads;
     cache->staging = et_kernels_best()->staging;
-    cache->column_product = et_kernels_best()->column_product;
+    cache->float_product = et_kernels_best()->float_product;
     cache->desks = et_alloc_zero((size_t)max_threads, sizeof *cache->desks);
     for (int i = 0; cache->desks && i < max_threads; i++)
         cache->desks[i].track = et_track_off();
@@ -229,14 +229,17 @@ static bool dense(int64_t stride, int64_t width, bool whole)
     return whole && stride == width;
 }
 
-/* Whether the product is a float32 gradient of a weight: a block would want its A transposed and
- * its B in panels. Operands that are widened are copied anyway, and blocks multiply the copies. */
-static bool takes_columns(const et_gemm *gemm)
+/* Whether the product is a float32 gradient of a weight, of which a block would want A transposed
+ * and B in panels, or one of few rows, for which B in panels would be read too seldom. Operands
+ * that are widened are copied anyway, and blocks multiply the copies. */
+static bool is_direct(const et_gemm *gemm)
 {
     const et_gemm_shape *shape = &gemm->shape;
-    return shape->a == ET_F32 && shape->b == ET_F32 && shape->transpose_a && !shape->transpose_b &&
-           !shape->pack_b && !shape->row_tile && !shape->bias &&
-           shape->activation == ET_GEMM_LINEAR;
+    bool plain = !shape->bias && shape->activation == ET_GEMM_LINEAR;
+    bool gradient = shape->transpose_a && !shape->transpose_b && plain;
+    bool few = !shape->transpose_a && shape->m <= ET_GEMM_FEW_ROWS;
+    return shape->a == ET_F32 && shape->b == ET_F32 && !shape->pack_b && !shape->row_tile &&
+           (gradient || few);
 }
 
 /* What is copied, and what is done after the blocks. Blocks give raw sums where
@@ -308,18 +311,18 @@ static void fill_strides(et_gemm_shape *shape)
 static int make(et_gemm *gemm, et_error *error)
 {
     gemm->type = et_gemm_multiplied_as(gemm->cache, gemm->shape.a);
-    gemm->columns = takes_columns(gemm);
-    gemm->panels = !gemm->columns && et_gemm_engine_panels(gemm->cache->engine, gemm->type);
+    gemm->direct = is_direct(gemm);
+    gemm->panels = !gemm->direct && et_gemm_engine_panels(gemm->cache->engine, gemm->type);
     gemm->grid = et_gemm_grid_of(&gemm->shape, gemm->type != gemm->shape.a);
     gemm->sum_rows = 1 + 8192 / (gemm->shape.n + 1);
-    if (gemm->columns)
+    if (gemm->direct)
         gemm->raw = gemm->stage_c = gemm->grid.pieces > 1 || gemm->shape.c != ET_F32;
     else
         choose_staging(gemm);
     if (gemm->grid.rows == 0 || gemm->grid.columns == 0)
         return ET_OK;
-    int status = gemm->columns ? ET_OK : make_column(gemm, FULL, error);
-    if (!status && !gemm->columns)
+    int status = gemm->direct ? ET_OK : make_column(gemm, FULL, error);
+    if (!status && !gemm->direct)
         status = make_column(gemm, LAST, error);
     return status ? status : make_room(gemm, error);
 }

@@ -1,5 +1,6 @@
 /* Matrix products through oneDNN: C = A B, with A [m, k], B [k, n], row-major, float32 sums.
- * float32 gradients of weights, A^T B, go by a kernel of our own instead (column_product.h).
+ * float32 gradients of weights, A^T B, and float32 products of few rows go by a kernel of our own
+ * instead (float_product.h).
  * The only place that knows oneDNN; gemm_onednn.c builds with its version 2 and 3.
  *
  * Equal bits for any number of threads, by construction: a product is cut into a fixed grid
@@ -29,7 +30,7 @@
 typedef struct et_gemm_cache et_gemm_cache;
 typedef struct et_gemm et_gemm;
 
-/* Up to so many rows of A a product that copies B for itself, each part of it once, is done sooner
+/* Up to so many rows of A a product that reads B where it lies, each part of it once, is done sooner
  * than B is packed for it. */
 #define ET_GEMM_FEW_ROWS 128
 
@@ -110,7 +111,7 @@ typedef struct et_gemm_part {
 
 et_gemm_part et_gemm_tile_part(const et_gemm *gemm, int64_t tile);
 
-/* What oneDNN runs for the first tile, such as "brg:avx512_core_bf16"; "columns" is our own. Valid
+/* What oneDNN runs for the first tile, such as "brg:avx512_core_bf16"; "own" is our kernel. Valid
  * as the gemm. */
 const char *et_gemm_implementation(const et_gemm *gemm);
 

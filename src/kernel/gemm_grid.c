@@ -3,7 +3,7 @@
  *   cut_as_told    row_tile is given (decoding): rows as told, columns for the threads
  *   cut_long_sum   a small C and a long k: pieces of k, added up afterwards
  *   cut_both       A transposed: rows and columns, k in chunks
- *   cut_columns    few rows and a B that is copied: columns, each of them copied once
+ *   cut_columns    few rows: columns, so that each of B is read once
  *   cut_rows       else: rows, so that operands that suit the blocks stay where they are
  *
  * A tile is small enough that its copies stay in the second-level cache, large enough that starting
@@ -81,14 +81,18 @@ static void cut_rows(et_gemm_grid *grid, const et_gemm_shape *shape, bool widene
         cut_chunks(grid, WIDE_DEPTH);
 }
 
-/* Few rows, and a B that each tile copies for itself: columns, so that each of B is copied once. In
- * units of 64, the width of a panel. */
-static void cut_columns(et_gemm_grid *grid, const et_gemm_shape *shape)
+/* Few rows, and a B that each tile reads for itself: columns, so that each of B is read once. In
+ * units of 64, the width of a block's panel, or two of these for our own kernel, whose panels fit
+ * them better. It takes k in chunks. */
+static void cut_columns(et_gemm_grid *grid, const et_gemm_shape *shape, int64_t depth)
 {
+    bool own = shape->a == ET_F32 && shape->b == ET_F32;
     double flops = 2.0 * (double)shape->m * (double)shape->n * (double)shape->k;
     double count = flops / TILE_FLOPS;
     grid->tile_m = shape->m;
-    grid->tile_n = cut(shape->n, count < ROW_TILES ? (int64_t)count : ROW_TILES, 64);
+    grid->tile_n = cut(shape->n, count < ROW_TILES ? (int64_t)count : ROW_TILES, own ? 128 : 64);
+    if (own)
+        cut_chunks(grid, depth);
 }
 
 /* A comes transposed, mostly with a long k: a sum over tokens. Where tiles of 256 rows would be
@@ -140,7 +144,7 @@ et_gemm_grid et_gemm_grid_of(const et_gemm_shape *shape, bool widened)
     else if (shape->transpose_a && !shape->pack_b)
         cut_both(&grid, shape, depth);
     else if (m <= ET_GEMM_FEW_ROWS && !shape->pack_b)
-        cut_columns(&grid, shape);
+        cut_columns(&grid, shape, depth);
     else
         cut_rows(&grid, shape, widened, depth);
     grid.tile_n = smaller(grid.tile_n, n);

@@ -2,13 +2,13 @@
  *
  *   for each chunk of its k:   A's rows and B's columns are staged on the thread's desk, unless
  *                              they lie as the block wants them; the block adds their product
- *                              (of gradients of weights the kernel of column_product.h does)
+ *                              (a direct product is that of float_product.h)
  *   then C is finished         from the desk, or from all pieces once they are there,
  *                              unless the block has written C itself */
 #ifndef ETUDE_KERNEL_GEMM_PARTS_H
 #define ETUDE_KERNEL_GEMM_PARTS_H
 
-#include "kernel/column_product.h"
+#include "kernel/float_product.h"
 #include "kernel/gemm.h"
 #include "kernel/gemm_grid.h"
 #include "kernel/gemm_onednn.h"
@@ -29,7 +29,7 @@ typedef struct et_gemm_desk {
 struct et_gemm_cache {
     et_gemm_engine *engine;
     const et_staging *staging;
-    void (*column_product)(const et_column_product *product);
+    void (*float_product)(const et_float_product *product);
     et_dtype bf16; /* type that bfloat16 operands are multiplied in */
     int threads;
     et_gemm_desk *desks; /* [threads] */
@@ -46,14 +46,14 @@ struct et_gemm_cache {
 enum { FULL, LAST };
 
 /* A product: how it is cut and what is copied, decided once. blocks[r][c][k][adds] is NULL where no
- * tile needs it, and always for products by columns. */
+ * tile needs it, and always for direct products. */
 struct et_gemm {
     et_gemm_cache *cache;
     et_gemm_shape shape; /* with lda, ldb and ldc filled in */
     et_gemm_shape asked; /* as given to et_gemm_get */
     et_gemm_grid grid;
     et_dtype type;    /* of the blocks' A and B */
-    bool columns;     /* no blocks: A^T B by our own kernel, from operands that lie by rows of k */
+    bool direct;      /* no blocks: float32 by our own kernel, from operands as they lie */
     bool panels;      /* how blocks' B lies */
     bool raw;         /* blocks give float32 sums; bias, activation and type come after */
     bool stage_a;     /* A is not dense per chunk, transposed, or of another type */

@@ -150,25 +150,36 @@ static void clear_desk(const et_gemm *gemm, int thread)
     gemm->cache->desks[thread].held = -1;
 }
 
-/* A chunk of A^T B by columns, its operands read where they are. The next chunk is brought nearer
- * only if it is as long as this one, since as many of its rows are touched. */
-static void run_columns(const et_gemm *gemm, const place *at, float *to, int64_t to_stride,
-                        const float *a, const float *b, int64_t k, int64_t depth, bool adds)
+/* A chunk of a direct product, its operands read where they are; bias and relu come with the last
+ * chunk, unless they come after all. The next chunk is brought nearer only if it is as long as this
+ * one, since as many of its rows are touched. */
+static void run_direct(const et_gemm *gemm, const place *at, float *to, int64_t to_stride,
+                       const float *a, const float *b, const float *bias, int64_t k, int64_t depth,
+                       bool adds)
 {
     const et_gemm_part *part = &at->part;
     const et_gemm_shape *shape = &gemm->shape;
-    et_column_product product = { .m = part->rows,
-                                  .n = part->columns,
-                                  .k = depth,
-                                  .a = a + k * shape->lda + part->row,
-                                  .b = b + k * shape->ldb + part->column,
-                                  .c = to,
-                                  .lda = shape->lda,
-                                  .ldb = shape->ldb,
-                                  .ldc = to_stride,
-                                  .accumulate = adds,
-                                  .ahead = k + 2 * depth <= at->k_end };
-    gemm->cache->column_product(&product);
+    const int64_t a_row = shape->transpose_a ? 1 : shape->lda, b_step = shape->ldb;
+    const int64_t a_step = shape->transpose_a ? shape->lda : 1;
+    const bool last = k + depth == at->k_end, across = shape->transpose_b;
+    et_float_product product = {
+        .m = part->rows,
+        .n = part->columns,
+        .k = depth,
+        .a = a + k * a_step + part->row * a_row,
+        .b = b + (across ? part->column * b_step + k : k * b_step + part->column),
+        .c = to,
+        .a_row = a_row,
+        .a_step = a_step,
+        .ldb = b_step,
+        .ldc = to_stride,
+        .across = across,
+        .accumulate = adds,
+        .bias = last ? bias : NULL,
+        .relu = last && !gemm->raw && shape->activation == ET_GEMM_RELU,
+        .ahead = k + 2 * depth <= at->k_end,
+    };
+    gemm->cache->float_product(&product);
 }
 
 static const et_label tile_label = { .name = "tile" };
@@ -195,8 +206,9 @@ static void run_tile(const et_gemm *gemm, int64_t tile, int thread, void *c, con
         int64_t depth = at.k_end - k < grid->chunk_k ? at.k_end - k : grid->chunk_k;
         int chunk = at.k_end == shape->k && k + depth == at.k_end ? LAST : FULL;
         bool adds = k > at.k_begin || direct_sum;
-        if (gemm->columns) {
-            run_columns(gemm, &at, to, staged ? at.part.columns : shape->ldc, a, b, k, depth, adds);
+        if (gemm->direct) {
+            run_direct(gemm, &at, to, staged ? at.part.columns : shape->ldc, a, b, block_bias, k,
+                       depth, adds);
             continue;
         }
         et_gemm_block_run(gemm->blocks[at.row][at.column][chunk][adds], thread, to,
@@ -252,8 +264,8 @@ et_gemm_part et_gemm_tile_part(const et_gemm *gemm, int64_t tile)
  * product. */
 const char *et_gemm_implementation(const et_gemm *gemm)
 {
-    if (gemm->columns)
-        return "columns";
+    if (gemm->direct)
+        return "own";
     const et_gemm_block *first = gemm->blocks[FULL][FULL][FULL][0];
     if (!first)
         first = gemm->blocks[FULL][FULL][FULL][1];

@@ -21,7 +21,7 @@
 
 #include "base/philox.h"
 #include "kernel/best_pieces.h"
-#include "kernel/column_product.h"
+#include "kernel/float_product.h"
 #include "kernel/softmax_parts.h"
 #include "kernel/staging.h"
 
@@ -267,8 +267,8 @@ typedef struct et_kernels {
     /* Cross-entropy over a vocabulary in parts. */
     const et_softmax_parts *softmax_parts;
 
-    /* C = A^T B, or C +=, as in column_product.h. Single-threaded. */
-    void (*column_product)(const et_column_product *product);
+    /* C = A B as in float_product.h. Single-threaded. */
+    void (*float_product)(const et_float_product *product);
 } et_kernels;
 
 /* The readable reference: one thread, no tricks. Tests compare every table with it. */

@@ -156,5 +156,5 @@ const et_kernels et_kernels_reference = {
     .draw_normal = draw_normal,
     .staging = &et_reference_staging,
     .softmax_parts = &et_reference_softmax_parts,
-    .column_product = et_reference_column_product,
+    .float_product = et_reference_float_product,
 };

@@ -56,7 +56,7 @@ void et_reference_attention_grad(void *dq, void *dk, void *dv, const void *dout,
 void et_reference_cached_attention(void *out, const void *q, const void *keys, const void *values,
                                    const et_cached_attention_shape *shape);
 
-void et_reference_column_product(const et_column_product *p);
+void et_reference_float_product(const et_float_product *p);
 void et_reference_row_product(float *y, const float *x, const et_row_product *shape);
 void et_reference_best_pieces(float *log_p, int32_t *piece, const void *h,
                               const et_best_pieces *shape);

@@ -6,8 +6,8 @@
  *
  * The pieces are one translation unit, and their order counts: attention takes products and rows of
  * scores from the two before it; softmax_parts takes row_largest and the smoothed target from
- * softmax; best_pieces takes bytes and panels from row_product, and log_softmax_row and top_row from
- * softmax. */
+ * softmax; float_product brings operands across with staging; best_pieces takes bytes and panels
+ * from row_product, and log_softmax_row and top_row from softmax. */
 
 #include <float.h>
 #include <math.h>
@@ -31,7 +31,6 @@
 #include "kernel/embedding.inc.c"
 #include "kernel/softmax.inc.c"
 #include "kernel/softmax_parts.inc.c"
-#include "kernel/column_product.inc.c"
 #include "kernel/attention_product.inc.c"
 #include "kernel/attention_rows.inc.c"
 #include "kernel/attention.inc.c"
@@ -41,6 +40,7 @@
 #include "kernel/row_product.inc.c"
 #include "kernel/best_pieces.inc.c"
 #include "kernel/staging.inc.c"
+#include "kernel/float_product.inc.c"
 
 const et_kernels ET_TABLE = {
     .name = ET_TABLE_NAME,
@@ -71,5 +71,5 @@ const et_kernels ET_TABLE = {
     .draw_normal = draw_normal,
     .staging = &staging,
     .softmax_parts = &softmax_parts,
-    .column_product = column_product,
+    .float_product = float_product,
 };
