@@ -116,6 +116,15 @@ ET_INLINE room room_of(const et_attention_shape *shape, const tile *at, float *s
 
 /* ---- rows from and to memory ------------------------------------------------------------ */
 
+/* Clang wants constants for arguments as they are written. */
+ET_INLINE void bring_line(const char *line, const bool write)
+{
+    if (write)
+        __builtin_prefetch(line, 1, 3);
+    else
+        __builtin_prefetch(line, 0, 2);
+}
+
 /* The rows of x that a pass of a later tile reads, or writes, are brought nearer while another is
  * worked on: a head's lines lie far apart, where the hardware does not look ahead. Two lines at a
  * time: a head of few columns brings a line of the next one. */
@@ -126,8 +135,8 @@ ET_INLINE void bring(const void *x, int64_t row, int64_t stride, int64_t column,
     const char *line = (const char *)x + (row * stride + column) * element;
     for (int i = 0; i < rows; i++, line += stride * element)
         for (int64_t at = 0; at < head_dim * element; at += 128) {
-            __builtin_prefetch(line + at, write, write ? 3 : 2);
-            __builtin_prefetch(line + at + 64, write, write ? 3 : 2);
+            bring_line(line + at, write);
+            bring_line(line + at + 64, write);
         }
 }
 
