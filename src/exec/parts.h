@@ -4,6 +4,7 @@
  *   pack.c     weights in the layout of products
  *   memory.c   when values live, where they lie (rooms.c: the search)
  *   ops.c, op_*.c   per op: what it needs at planning (prepare), what it calls (run)
+ *   positions.c   the table of sinusoids
  *   watch.c    steps as spans of a trace
  *   plan.c     puts these together
  *
@@ -159,6 +160,9 @@ int et_plan_place(et_plan *plan, et_error *error);
 
 /* memory.c: the memory of an offset: in the store's gradient array, or in the arena behind it. */
 unsigned char *et_plan_at(const et_plan *plan, size_t offset);
+
+/* positions.c: the table [rows, dim] of et_sinusoid. */
+void et_plan_fill_positions(float *table, int64_t rows, int64_t dim);
 
 /* plan.c: what must be done before steps[i].run: packing, work space. */
 void et_plan_begin_step(et_plan *plan, int i);

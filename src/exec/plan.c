@@ -114,23 +114,6 @@ static void reach(const et_graph *graph, bool *reached)
             reached[graph->nodes[i]->input[k]->id] = true;
 }
 
-/* Sinusoids, laid out as at et_sinusoid. Column i < dim / 2 is sin(p rate), column dim / 2 + i
- * is cos(p rate), rate = 10000^(-i / (dim / 2 - 1)): wavelengths from 2 pi to 10000 times that
- * (Vaswani et al. 2017, section 3.5, with sines and cosines in halves and not in turns). In
- * double, as p rate grows large. Example, dim 4: columns sin p, sin(p / 10000), cos p, cos(p /
- * 10000). */
-static void fill_positions(float *table, int64_t rows, int64_t dim)
-{
-    int64_t half = dim / 2;
-    for (int64_t i = 0; i < half; i++) {
-        double rate = exp(-(double)i * log(1e4) / (double)(half - 1));
-        for (int64_t p = 0; p < rows; p++) {
-            table[p * dim + i] = (float)sin((double)p * rate);
-            table[p * dim + half + i] = (float)cos((double)p * rate);
-        }
-    }
-}
-
 /* They depend on nothing but their shape, so one filling lasts as long as the plan. */
 static int make_constants(et_plan *plan, et_error *error)
 {
@@ -143,7 +126,7 @@ static int make_constants(et_plan *plan, et_error *error)
         if (!value->tensor.data)
             return et_alloc_failed(error, bytes, "positions");
         plan->memory.constants += bytes;
-        fill_positions(value->tensor.data, value->tensor.shape.size[0],
+        et_plan_fill_positions(value->tensor.data, value->tensor.shape.size[0],
                        value->tensor.shape.size[1]);
     }
     return ET_OK;
