@@ -127,7 +127,7 @@ static int make_constants(et_plan *plan, et_error *error)
             return et_alloc_failed(error, bytes, "positions");
         plan->memory.constants += bytes;
         et_plan_fill_positions(value->tensor.data, value->tensor.shape.size[0],
-                       value->tensor.shape.size[1]);
+                               value->tensor.shape.size[1]);
     }
     return ET_OK;
 }

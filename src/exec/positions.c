@@ -25,15 +25,13 @@ typedef struct turn {
     double angle[COLUMNS], sine[COLUMNS], cosine[COLUMNS];
 } turn;
 
-static turn turn_of(int64_t row, const double *rate, int64_t columns)
+static void point(turn *t, int64_t row, const double *rate, int64_t columns)
 {
-    turn t;
     for (int64_t j = 0; j < columns; j++) {
-        t.angle[j] = (double)row * rate[j];
-        t.sine[j] = sin(t.angle[j]);
-        t.cosine[j] = cos(t.angle[j]);
+        t->angle[j] = (double)row * rate[j];
+        t->sine[j] = sin(t->angle[j]);
+        t->cosine[j] = cos(t->angle[j]);
     }
-    return t;
 }
 
 /* Some columns of sines and the same of cosines; rows are dim elements apart. */
@@ -42,11 +40,11 @@ static void fill_columns(float *sines, float *cosines, int64_t rows, int64_t dim
 {
     turn near[NEAR], far = { { 0 }, { 0 }, { 0 } };
     for (int64_t p = 0; p < NEAR && p < rows; p++)
-        near[p] = turn_of(p, rate, columns);
+        point(&near[p], p, rate, columns);
     for (int64_t p = 0; p < rows; p++, sines += dim, cosines += dim) {
         const turn *by = &near[p % NEAR];
         if (p % NEAR == 0)
-            far = turn_of(p, rate, columns);
+            point(&far, p, rate, columns);
         for (int64_t j = 0; j < columns; j++) {
             double sine = far.sine[j] * by->cosine[j] + far.cosine[j] * by->sine[j];
             double cosine = far.cosine[j] * by->cosine[j] - far.sine[j] * by->sine[j];
