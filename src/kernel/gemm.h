@@ -30,8 +30,8 @@
 typedef struct et_gemm_cache et_gemm_cache;
 typedef struct et_gemm et_gemm;
 
-/* Up to so many rows of A a product that reads B where it lies, each part of it once, is done sooner
- * than B is packed for it. */
+/* Up to so many rows of A a product that reads B where it lies, each part of it once, is done
+ * sooner than B is packed for it. */
 #define ET_GEMM_FEW_ROWS 128
 
 typedef enum et_gemm_activation { ET_GEMM_LINEAR, ET_GEMM_RELU } et_gemm_activation;
