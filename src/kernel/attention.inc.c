@@ -404,7 +404,8 @@ static void attend(const attention_call *call)
 {
     const et_attention_shape *shape = call->shape;
     const int64_t items = (int64_t)shape->segments * shape->heads;
-#pragma omp parallel for schedule(dynamic, tiles_at_once(shape)) if (attention_work(shape) >= ET_GRAIN)
+#pragma omp parallel for schedule(dynamic,                                                         \
+                                  tiles_at_once(shape)) if (attention_work(shape) >= ET_GRAIN)
     for (int64_t item = 0; item < items; item++) {
         const tile at = tile_of(shape, item), later = later_tile(shape, item, items);
         if (at.queries > 0)
@@ -418,7 +419,8 @@ static void attend_back(const attention_call *call)
 {
     const et_attention_shape *shape = call->shape;
     const int64_t items = (int64_t)shape->segments * shape->heads;
-#pragma omp parallel for schedule(dynamic, tiles_at_once(shape)) if (attention_work(shape) >= ET_GRAIN)
+#pragma omp parallel for schedule(dynamic,                                                         \
+                                  tiles_at_once(shape)) if (attention_work(shape) >= ET_GRAIN)
     for (int64_t item = 0; item < items; item++) {
         const tile at = tile_of(shape, item), later = later_tile(shape, item, items);
         if (at.queries > 0 || at.keys > 0)
