@@ -13,7 +13,8 @@
  * far apart, and lines at such distances push each other out of the first-level cache. So the first
  * block, which reads them there, stores them side by side for the others. A transposed B is brought
  * across first. Lines of the next k are asked for one by one while the multiply-adds of this one
- * run: those of a weight come from far, memory or another core's cache.
+ * run: those of a weight come from far, memory or another core's cache. A block that
+ * is added to C asks for its lines of C before it begins.
  *
  * Whatever the size of a block, each element is k multiply-adds from 0, and then added to what C
  * has: so blocks of any size, at an edge or inside, give the same bits. */
@@ -90,6 +91,9 @@ ET_INLINE void product_rows(const et_float_product *p, const product_part *at,
     const float *a = at->a, *lower = at->a + half * p->a_row, *b = at->b;
     float *panel = at->panel;
     product_walk next_a = at->next_a, next_b = at->next_b;
+    for (int r = 0; r < (p->accumulate ? kind.rows : 0); r++)
+        for (int s = 0; s < kind.vectors; s++)
+            __builtin_prefetch(at->c + r * p->ldc + s * V_LANES, 1);
     ET_UNROLL
     for (int r = 0; r < kind.rows; r++)
         ET_UNROLL
