@@ -14,8 +14,11 @@
  *
  * The roof is the time of the model's matrix products alone, each at the best rate measured in this
  * process (roof.h). Two are printed: of products with weights, the stricter, and of all products,
- * attention's own included. */
+ * attention's own included. Steps and roof are timed in turn, in three rounds, and the median of
+ * the rounds' shares counts: a processor's clock is now higher, now lower, by a tenth and more, and
+ * a step is to be compared with what the products took at about the same time. */
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,14 +30,16 @@
 
 #define WARM_UP   3
 #define STEPS_MAX 1000
+#define ROUNDS    3
 
+/* Times are in seconds, of a step. */
 typedef struct step_result {
     double seconds;   /* median */
     double processor; /* processors' time, mean */
     double tokens;    /* target tokens of a step, mean */
     double planned, peak;
-    double roof;      /* of the products with weights */
-    double attention; /* what attention's own add to it */
+    double roof, all;        /* of the products with weights; of all products */
+    double share, share_all; /* of them, by steps of the same round */
 } step_result;
 
 static void print_steps(const bench_model *model, const step_result *r, const char *name)
@@ -50,17 +55,16 @@ static void print_result(const bench_model *model, const step_result *r, const c
 {
     const char *type = bench_dtype_short(model->act);
     double rate = r->tokens / r->seconds;
-    double all = r->roof + r->attention;
     printf("    roof of products with weights %.2f ms: %.1f %% of it reached; of all products, "
            "attention's too, %.2f ms: %.1f %%\n",
-           1e3 * r->roof, 100 * r->roof / r->seconds, 1e3 * all, 100 * all / r->seconds);
+           1e3 * r->roof, 100 * r->share, 1e3 * r->all, 100 * r->share_all);
     printf("    %.1f MB planned, peak %.1f MB; plan made in %.1f ms (%d kernel calls)\n",
            1e-6 * r->planned, 1e-6 * r->peak, 1e3 * model->plan_seconds,
            et_plan_steps(model->plan));
     bench_figure(rate, "target tokens/s", r->tokens / r->roof, "step.%s.%s.tokens_s", name, type);
     bench_figure(1e3 * r->seconds, "ms", 1e3 * r->roof, "step.%s.%s.ms", name, type);
-    bench_figure(r->roof / r->seconds, "share", 1, "step.%s.%s.roof_share", name, type);
-    bench_figure(all / r->seconds, "share", 1, "step.%s.%s.roof_share_all_products", name, type);
+    bench_figure(r->share, "share", 1, "step.%s.%s.roof_share", name, type);
+    bench_figure(r->share_all, "share", 1, "step.%s.%s.roof_share_all_products", name, type);
     bench_figure(1e-6 * r->planned, "MB", NAN, "step.%s.%s.planned_mb", name, type);
     bench_figure(1e-6 * r->peak, "MB", NAN, "step.%s.%s.peak_mb", name, type);
     bench_figure(1e3 * model->plan_seconds, "ms", NAN, "step.%s.%s.plan_ms", name, type);
@@ -70,8 +74,7 @@ static step_result time_steps(bench_model *model, int steps)
 {
     static double seconds[STEPS_MAX];
     step_result result = { .planned = (double)bench_model_planned(model) };
-    for (int i = 0; i < WARM_UP; i++)
-        bench_model_step(model);
+    bench_model_step(model); /* the caches are the model's again */
     double since = 0, busy = bench_processor_seconds();
     bench_lap(&since);
     for (int i = 0; i < steps; i++) {
@@ -82,6 +85,39 @@ static step_result time_steps(bench_model *model, int steps)
     result.processor = (bench_processor_seconds() - busy) / steps;
     result.seconds = bench_median(seconds, steps);
     result.peak = (double)bench_peak_memory();
+    return result;
+}
+
+/* Median of one figure over the rounds; it begins `at` bytes into a result. */
+static double over_rounds(const step_result rounds[ROUNDS], size_t at)
+{
+    double values[ROUNDS];
+    for (int i = 0; i < ROUNDS; i++)
+        memcpy(&values[i], (const char *)&rounds[i] + at, sizeof values[i]);
+    return bench_median(values, ROUNDS);
+}
+
+/* `steps` in all, at least one a round. The peak is the first round's, as the roof's own matrices
+ * count in later ones. */
+static step_result time_rounds(bench_model *model, bench_kinds *kinds, int steps)
+{
+    step_result rounds[ROUNDS], result;
+    for (int i = 0; i < ROUNDS; i++) {
+        step_result *r = &rounds[i];
+        *r = time_steps(model, (steps + ROUNDS - 1) / ROUNDS);
+        r->roof = bench_kinds_roof(kinds, model->plan);
+        r->all = r->roof + bench_kinds_attention_roof(kinds, model->plan);
+        r->share = r->roof / r->seconds;
+        r->share_all = r->all / r->seconds;
+    }
+    result = rounds[0];
+    result.seconds = over_rounds(rounds, offsetof(step_result, seconds));
+    result.processor = over_rounds(rounds, offsetof(step_result, processor));
+    result.tokens = over_rounds(rounds, offsetof(step_result, tokens));
+    result.roof = over_rounds(rounds, offsetof(step_result, roof));
+    result.all = over_rounds(rounds, offsetof(step_result, all));
+    result.share = over_rounds(rounds, offsetof(step_result, share));
+    result.share_all = over_rounds(rounds, offsetof(step_result, share_all));
     return result;
 }
 
@@ -192,8 +228,10 @@ int main(int argc, char **argv)
     asked.model.settings = asked.settings;
     bench_print_machine();
     bench_model_open(&model, &asked.model);
-    step_result result = time_steps(&model, asked.steps);
+    for (int i = 0; i < WARM_UP; i++)
+        bench_model_step(&model);
     if (!asked.roof) {
+        step_result result = time_steps(&model, asked.steps);
         print_steps(&model, &result, argv[1]);
         bench_model_close(&model);
         return 0;
@@ -201,8 +239,7 @@ int main(int argc, char **argv)
     bench_kinds_time(&kinds, model.plan,
                      asked.steps < BENCH_RUNS_MAX ? asked.steps : BENCH_RUNS_MAX);
     bench_kinds_add_others(&kinds, &model.step, model.params, model.batch.target_tokens);
-    result.roof = bench_kinds_roof(&kinds, model.plan);
-    result.attention = bench_kinds_attention_roof(&kinds, model.plan);
+    step_result result = time_rounds(&model, &kinds, asked.steps);
     print_steps(&model, &result, argv[1]);
     print_result(&model, &result, name_of(argc, argv));
     bench_kinds_print(&kinds, result.seconds);

@@ -155,6 +155,10 @@ double bench_kinds_roof(bench_kinds *kinds, const et_plan *plan)
 {
     known_roofs known = { .count = 0 };
     double whole = 0;
+    for (int i = 0; i < kinds->count; i++) {
+        kinds->kind[i].roof = 0;
+        kinds->kind[i].cost = (et_cost){ 0 };
+    }
     for (int i = 0; i < plan->step_count; i++) {
         const et_plan_step *step = &plan->steps[i];
         bench_kind *kind = find(kinds, et_plan_step_kind(step));
