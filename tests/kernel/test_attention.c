@@ -271,6 +271,32 @@ static void test_attention__large_scores(void **state)
     free(scratch);
 }
 
+/* What is not finite in q, k or v reaches the output of its row: training has to notice. */
+static void test_attention__not_finite(void **state)
+{
+    (void)state;
+    enum { ROWS = 5, WIDTH = 16, AT = 2 * WIDTH + 3 };
+    static const float values[] = { NAN, INFINITY };
+    const int32_t offsets[] = { 0, ROWS };
+    float x[3 * ROWS * WIDTH], out[ROWS * WIDTH], lse[ROWS];
+    const int size = ROWS * WIDTH;
+    et_attention_shape shape = one_head(offsets, 1, WIDTH, ROWS);
+    omp_set_num_threads(1);
+    float *scratch = make(shape.scratch_per_thread, sizeof *scratch);
+    for (size_t t = 0; t <= COUNT(table_names); t++) {
+        const et_kernels *table =
+            t < COUNT(table_names) ? et_kernels_named(table_names[t]) : &et_kernels_reference;
+        for (int which = 0; table && which < 6; which++) {
+            for (int i = 0; i < 3 * size; i++)
+                x[i] = 0.01f * (float)(i % 40 + 1);
+            x[which / 2 * size + AT] = values[which % 2];
+            table->attention(out, lse, x, x + size, x + 2 * size, &shape, scratch);
+            assert_false(isfinite(out[AT]));
+        }
+    }
+    free(scratch);
+}
+
 static double weighted_sum(problem *p, const float *w)
 {
     double sum = 0;
@@ -326,6 +352,7 @@ int main(void)
         cmocka_unit_test(test_attention__dropout_mask),
         cmocka_unit_test(test_attention__rows_outside),
         cmocka_unit_test(test_attention__large_scores),
+        cmocka_unit_test(test_attention__not_finite),
         cmocka_unit_test(test_attention__finite_difference),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
