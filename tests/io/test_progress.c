@@ -11,6 +11,7 @@
 
 #include "files.h"
 #include "io/progress.h"
+#include "skip.h"
 
 static const et_progress_field fields[] = { { "loss", 3.1269 }, { "lr", 0.0041 } };
 
@@ -95,7 +96,8 @@ static size_t drain(int fd, char *out, size_t size)
 static void open_terminal(int *master, int *slave, unsigned short columns)
 {
     struct winsize size = { .ws_row = 24, .ws_col = columns };
-    assert_int_equal(openpty(master, slave, NULL, NULL, &size), 0);
+    if (openpty(master, slave, NULL, NULL, &size))
+        test_skip("no pseudo-terminals here: is /dev/pts mounted?");
     assert_int_equal(fcntl(*master, F_SETFL, O_NONBLOCK), 0);
 }
 

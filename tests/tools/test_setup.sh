@@ -7,14 +7,18 @@ trap 'rm -rf "$work"' EXIT
 mkdir "$work/bin"
 cd "$work"
 
-# The packages that are there stand in the file have; apt-get notes its calls and adds to it.
+# The packages that are there stand in the file have; apt-get notes its calls and adds to it. dpkg
+# says of packages that another one names, too, that they are not-installed.
 cat >bin/dpkg-query <<'X'
 #!/bin/sh
+format=${2#-f=}
 shift 2
 for package; do
-    grep -qx "$package" have && echo "installed $package "
+    status=not-installed
+    ! grep -qx "$package" have || status=installed
+    echo "$format" |
+        sed "s/[$]{db:Status-Status}/$status/; s/[$]{Package}/$package/; s/[\\]n//"
 done
-exit 0
 X
 cat >bin/apt-get <<'X'
 #!/bin/sh
@@ -33,7 +37,7 @@ cat >bin/id <<'X'
 cat uid
 X
 chmod +x bin/*
-for tool in sh env sort tr sleep cat grep touch; do
+for tool in sh env sort tr sed sleep cat grep touch; do
     ln -s "$(command -v $tool)" bin/$tool
 done
 run() {
