@@ -27,7 +27,8 @@ typedef struct bench_kinds {
 void bench_kinds_time(bench_kinds *kinds, et_plan *plan, int runs);
 
 /* Times every product with a weight alone and fills in roofs, and costs. Slow, and takes memory.
- * May be called again, for a roof of that time. Returns the roof of the whole plan in seconds: of its products with weights. */
+ * May be called again, for a roof of that time. Returns the roof of the whole plan in seconds: of
+ * its products with weights. */
 double bench_kinds_roof(bench_kinds *kinds, const et_plan *plan);
 
 /* What attention's own products add to it, in seconds; fills in the roofs of their kinds. After
