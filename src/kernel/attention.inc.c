@@ -399,32 +399,21 @@ static int tiles_at_once(const et_attention_shape *shape)
     return rows > 64 * (int64_t)shape->segments ? 1 : 8;
 }
 
-/* A tile without queries has nothing to do going forward. */
+/* Forward or back, whichever has something to write. A tile without queries has nothing to do going
+ * forward; back it still has zeros to write for its keys, and one without keys for its queries. */
 static void attend(const attention_call *call)
 {
     const et_attention_shape *shape = call->shape;
     const int64_t items = (int64_t)shape->segments * shape->heads;
+    const bool back = call->out == NULL;
 #pragma omp parallel for schedule(dynamic,                                                         \
                                   tiles_at_once(shape)) if (attention_work(shape) >= ET_GRAIN)
     for (int64_t item = 0; item < items; item++) {
         const tile at = tile_of(shape, item), later = later_tile(shape, item, items);
-        if (at.queries > 0)
-            ET_BY_DTYPE(shape->dtype, attend_tile, call, &at, &later);
-    }
-}
-
-/* A tile without queries still has zeros to write for its keys, and one without keys for its
- * queries. */
-static void attend_back(const attention_call *call)
-{
-    const et_attention_shape *shape = call->shape;
-    const int64_t items = (int64_t)shape->segments * shape->heads;
-#pragma omp parallel for schedule(dynamic,                                                         \
-                                  tiles_at_once(shape)) if (attention_work(shape) >= ET_GRAIN)
-    for (int64_t item = 0; item < items; item++) {
-        const tile at = tile_of(shape, item), later = later_tile(shape, item, items);
-        if (at.queries > 0 || at.keys > 0)
+        if (back && (at.queries > 0 || at.keys > 0))
             ET_BY_DTYPE(shape->dtype, grad_tile, call, &at, &later);
+        else if (!back && at.queries > 0)
+            ET_BY_DTYPE(shape->dtype, attend_tile, call, &at, &later);
     }
 }
 
@@ -462,5 +451,5 @@ static void attention_grad(void *dq, void *dk, void *dv, const void *dout, const
                                                            shape->rate),
                                   .kept_scale = et_dropout_scale(shape->rate) };
     (void)out;
-    attend_back(&call);
+    attend(&call);
 }

@@ -15,8 +15,7 @@
  *   v_bits           lanes lane.. of a run of packed bits; lane is a multiple of V_LANES
  *   v_select         m ? a : b;  v_any: whether any lane is true;  v_lanes: a bit for each
  *   v_sum, v_largest over the lanes, in a fixed order
- *   v_sums           lane i: the sum over the lanes of vector i, in a fixed order
- *   v_largests       lane i: the largest lane of vector i
+ *   v_folded         lane i: the lanes of vector i, folded two by two in a fixed order
  *   v_transpose      V_LANES vectors as a square matrix
  *   v_load_units_n, v_store_units_n  lanes of two bfloat16 as they lie in memory, n elements
  *   v_load_pairs_n   such lanes from two rows: element i of the first, element i of the second
@@ -109,6 +108,23 @@ ET_INLINE void v_write_n(void *y, int64_t i, vf value, int64_t n, et_dtype dtype
         else
             v_store_n((float *)y + i, value, n);
     }
+}
+
+ET_INLINE vf v_plus(vf a, vf b)
+{
+    return a + b;
+}
+
+/* Lane i: the sum over the lanes of vector i, in a fixed order. */
+ET_INLINE vf v_sums(const vf r[V_LANES])
+{
+    return v_folded(r, v_plus);
+}
+
+/* Lane i: the largest lane of vector i. */
+ET_INLINE vf v_largests(const vf r[V_LANES])
+{
+    return v_folded(r, v_max);
 }
 
 /* Calls a function whose last argument is an element type, with that argument constant.

@@ -222,21 +222,6 @@ ET_INLINE vf v_folded(const vf r[V_LANES], vf (*const fold)(vf, vf))
     return fold(_mm256_permute2f128_ps(low, high, 0x20), _mm256_permute2f128_ps(low, high, 0x31));
 }
 
-ET_INLINE vf v_plus(vf a, vf b)
-{
-    return a + b;
-}
-
-ET_INLINE vf v_sums(const vf r[V_LANES])
-{
-    return v_folded(r, v_plus);
-}
-
-ET_INLINE vf v_largests(const vf r[V_LANES])
-{
-    return v_folded(r, v_max);
-}
-
 /* Pairs of rows, pairs of pairs, then the two halves of the registers. */
 ET_INLINE void v_transpose(vf r[V_LANES])
 {

@@ -226,21 +226,6 @@ ET_INLINE vf v_folded(const vf r[V_LANES], vf (*const fold)(vf, vf))
     return fold(_mm512_shuffle_f32x4(low, high, 0x88), _mm512_shuffle_f32x4(low, high, 0xdd));
 }
 
-ET_INLINE vf v_plus(vf a, vf b)
-{
-    return a + b;
-}
-
-ET_INLINE vf v_sums(const vf r[V_LANES])
-{
-    return v_folded(r, v_plus);
-}
-
-ET_INLINE vf v_largests(const vf r[V_LANES])
-{
-    return v_folded(r, v_max);
-}
-
 /* Pairs of rows, pairs of pairs, then the 4 x 4 grid of 128-bit lanes twice. */
 ET_INLINE void v_transpose(vf r[V_LANES])
 {

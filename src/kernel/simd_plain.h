@@ -182,24 +182,20 @@ ET_INLINE float v_largest(vf a)
     return even > odd ? even : odd;
 }
 
-/* In v_sum's order. */
-ET_INLINE vf v_sums(const vf r[V_LANES])
-{
-    return (vf){ v_sum(r[0]), v_sum(r[1]), v_sum(r[2]), v_sum(r[3]) };
-}
-
-/* The same of v_largest. */
-ET_INLINE vf v_largests(const vf r[V_LANES])
-{
-    return (vf){ v_largest(r[0]), v_largest(r[1]), v_largest(r[2]), v_largest(r[3]) };
-}
-
 /* r[i] becomes column i. */
 ET_INLINE void v_transpose(vf r[V_LANES])
 {
     vf a = r[0], b = r[1], c = r[2], d = r[3];
     for (int i = 0; i < 4; i++)
         r[i] = (vf){ a[i], b[i], c[i], d[i] };
+}
+
+/* In the order of v_sum and v_largest. */
+ET_INLINE vf v_folded(const vf r[V_LANES], vf (*const fold)(vf, vf))
+{
+    vf t[V_LANES] = { r[0], r[1], r[2], r[3] };
+    v_transpose(t);
+    return fold(fold(t[0], t[2]), fold(t[1], t[3]));
 }
 
 /* From any address. */

@@ -242,6 +242,16 @@ static void test_step__batches_are_one(void **state)
     }
 }
 
+/* A step fails and says so with these words; the last is NULL. */
+static void assert_diverges(et_step *step, const char *const words[])
+{
+    et_error why = ET_ERROR_INIT;
+    assert_int_equal(et_step_run(step, &why), ET_EDIVERGED);
+    for (; *words; words++)
+        if (!strstr(why.text, *words))
+            fail_msg("no \"%s\" in: %s", *words, why.text);
+}
+
 /* Step, place and batch are named, and no weight moves: that of the batches before included. */
 static void test_step__not_finite(void **state)
 {
@@ -250,7 +260,6 @@ static void test_step__not_finite(void **state)
     static steps s;
     static float kept[4096];
     reader r;
-    et_error why = ET_ERROR_INIT;
     reader_open(&s, &r, parts, 2);
     size_t bytes = (size_t)et_params_flat_size(s.model.params) * sizeof(float);
     assert_true(bytes <= sizeof kept);
@@ -259,11 +268,8 @@ static void test_step__not_finite(void **state)
     r.poison = et_params_values(s.model.params) + et_params_offset(s.model.params, bias);
     float before = *r.poison;
     memcpy(kept, et_params_values(s.model.params), bytes);
-    assert_int_equal(et_step_run(&s.step, &why), ET_EDIVERGED);
-    static const char *const words[] = { "step 2: ", "first in h/", "batch: text:5." };
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        if (!strstr(why.text, words[i]))
-            fail_msg("no \"%s\" in: %s", words[i], why.text);
+    static const char *const words[] = { "step 2: ", "first in h/", "batch: text:5.", NULL };
+    assert_diverges(&s.step, words);
     *r.poison = before;
     assert_memory_equal(kept, et_params_values(s.model.params), bytes);
     assert_int_equal(s.step.count, 1);
@@ -278,7 +284,6 @@ static void test_step__gradient_not_finite(void **state)
     static const int parts[] = { 4, 3 };
     static steps s;
     reader r;
-    et_error why = ET_ERROR_INIT;
     reader_open(&s, &r, parts, 2);
     float *values = et_params_values(s.model.params);
     int table = et_params_find(s.model.params, "table");
@@ -286,9 +291,8 @@ static void test_step__gradient_not_finite(void **state)
     for (int64_t i = 0; i < LEXICON * 16; i++)
         values[et_params_offset(s.model.params, table) + i] = 1e20f * (float)(i / 16);
     et_plan_refresh(s.model.plan);
-    assert_int_equal(et_step_run(&s.step, &why), ET_EDIVERGED);
-    if (!strstr(why.text, "first in matmul_") || !strstr(why.text, "; batch: text:1. "))
-        fail_msg("%s", why.text);
+    static const char *const words[] = { "first in matmul_", "; batch: text:1. ", NULL };
+    assert_diverges(&s.step, words);
     assert_int_equal(s.step.count, 0);
     reader_close(&s);
 }
@@ -300,12 +304,12 @@ static void test_step__sum_not_finite(void **state)
     static const int parts[] = { 4, 3 };
     static steps s;
     reader r;
-    et_error why = ET_ERROR_INIT;
     reader_open(&s, &r, parts, 2);
     r.poison = s.step.accumulator.sum;
-    assert_int_equal(et_step_run(&s.step, &why), ET_EDIVERGED);
-    if (!strstr(why.text, "first in the gradient's norm; batch: text:5, the last of the sum. "))
-        fail_msg("%s", why.text);
+    static const char *const words[] = {
+        "first in the gradient's norm; batch: text:5, the last of the sum. ", NULL
+    };
+    assert_diverges(&s.step, words);
     assert_int_equal(s.step.count, 0);
     reader_close(&s);
 }
