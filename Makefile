@@ -82,7 +82,7 @@ bench-growth: build ## how costs grow with corpus, length, vocabulary, depth; bu
 # Text to train on, line by line translations: SOURCE=train.en TARGET=train.de
 SOURCE ?= ../shared/data/multi30k/train.lc.norm.tok.en.gz
 TARGET ?= ../shared/data/multi30k/train.lc.norm.tok.de.gz
-bench-peers: build ## beside PyTorch, TensorFlow, Keras, CTranslate2 (PyPI), in turn on the same work
+bench-peers: build ## beside PyTorch, TensorFlow, Keras, Marian, CTranslate2 (PyPI), in turn on the same work
 	@cmake --build build -j $(J)
 	@bench/peers/setup build/peers/venv $(PEERS)
 	@PYTHONDONTWRITEBYTECODE=1 build/peers/venv/bin/python bench/peers/compare.py build \

@@ -19,7 +19,9 @@ SENTENCES = {"tiny": 1000, "base": 200}
 LENGTHS = 14, 16  # sub-words of a drawn sentence, and of what is made of it
 CLASSIFIERS = {"adult": "105-64-32-2", "mnist": "784-512-512-10"}
 LEARNT = {"tiny": 300, "base": 2}  # steps before a model translates
-MODULES = {"tensorflow": "official", "torch": "torch", "ctranslate2": "ctranslate2"}
+MODULES = {
+    "tensorflow": "official", "torch": "torch", "marian": "pymarian", "ctranslate2": "ctranslate2"
+}
 
 
 @dataclass
@@ -93,11 +95,19 @@ def trainers(options, size, precision, amount, kind=sides.Peer):
         path, _ = rectangles(options, size, precision)
         return kind(options, "torch_train.py", path, size, precision, mode)
 
+    def marian():
+        _, vocabulary = rectangles(options, size, precision)
+        folder = os.path.join(options.work, f"marian-{size}")
+        return kind(options, "marian_train.py", folder, vocabulary, options.source,
+                    options.target, size, options.threads)
+
     return [
         Candidate("tensorflow", "Model Garden", model_garden, amount, 2),
         Candidate("torch", "eager", lambda: torch("eager"), amount, 2),
         # It compiles twice: for the first shape of a batch, and for any shape at the second.
         Candidate("torch", "compiled", lambda: torch("compiled"), amount, 6),
+        # Whatever Etude's precision: float32 is all that it has on a CPU.
+        Candidate("marian", "float32", marian, amount, 2),
     ]
 
 

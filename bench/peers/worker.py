@@ -21,8 +21,14 @@ import sys
 import time
 
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
-ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # a stopped peer does not see its pipe end
 
+
+def die_with_parent():
+    """A stopped process does not see its pipe end: it is killed when its parent ends."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+die_with_parent()
 answers = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)
 

@@ -46,6 +46,38 @@ assert second["rate"] == 3 and second["peak_mb"] > 1
 P
 grep -q noise noise || fail "what a peer prints is lost"
 
+# A program that writes Marian's lines and counts what it has done in a file.
+cat >marian <<'P'
+#!/bin/sh
+echo "[training] Using 2 CPUs" >&2
+i=0
+while [ $i -lt 4 ]; do
+    i=$((i + 1))
+    echo $i >counted
+    echo "Ep. 1 : Up. $i : Sen. $i : Cost 9.5 * 1,00$i @ 7 after 9,000 : Time 1.6s : 2.8 words/s" >&2
+    sleep 0.2
+done
+P
+chmod +x marian
+python3 - 2>noise <<'P' || fail "marian_train.py does not follow Marian: $(cat noise)"
+import time
+import marian_train
+marian = marian_train.Marian(["./marian"])
+assert marian.go_on(2) == 1001 + 1002
+counted = open("counted").read()
+time.sleep(0.6)
+assert open("counted").read() == counted, "it goes on between two amounts"
+assert marian.go_on(1) == 1003
+assert marian.peak_mb() > 0.1
+try:
+    marian.go_on(5)
+except ChildProcessError:
+    pass
+else:
+    raise AssertionError("its end goes unnoticed")
+P
+grep -q 'Using 2 CPUs' noise || fail "what Marian says is lost"
+
 # ---- setup --------------------------------------------------------------------------------
 # A Python whose environments have a pip that knows no torch.
 cat >python <<'P'
