@@ -1,4 +1,6 @@
-"""Padded batches of sub-word ids from parallel text, for peers that want rectangles.
+"""Padded batches of sub-word ids from parallel text, for peers that want rectangles. usage:
+
+    batches.py BATCHES VOCABULARY SOURCE TARGET
 
 Pairs are sorted by length and cut so that a batch has at most `budget` tokens a side, padding
 counted: the fullest rectangles that the text allows. Ids are those of the SentencePiece model
@@ -6,6 +8,7 @@ that Etude trained (padding 0, end 1), so that every system learns from the same
 are made once and kept in a file, as Etude keeps its encoded text.
 """
 import gzip
+import sys
 
 import numpy as np
 
@@ -75,3 +78,7 @@ def load(path):
 def tokens(batch):
     """Target tokens of a batch, padding not counted."""
     return int(np.count_nonzero(batch["targets"]))
+
+
+if __name__ == "__main__":
+    make(*sys.argv[1:])

@@ -82,7 +82,7 @@ def rectangles(options, size, precision):
         etude.go_on(1)
     path = os.path.join(options.work, "batches.npz")
     if not os.path.exists(path):
-        batches.make(path, etude.vocabulary, options.source, options.target)
+        sides.prepare("batches.py", path, etude.vocabulary, options.source, options.target)
     return path, etude.vocabulary
 
 
@@ -145,9 +145,7 @@ def learnt(options, size):
     if not run.done:
         run.go_on(LEARNT[size])
     if not os.path.exists(os.path.join(model, "model.bin")):
-        import ct2_model
-
-        ct2_model.convert(run.checkpoint(), run.vocabulary, model)
+        sides.prepare("ct2_model.py", run.checkpoint(), run.vocabulary, model)
     return run, model
 
 

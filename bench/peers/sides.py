@@ -34,6 +34,12 @@ def run(command, **streams):
     return said, time.perf_counter() - begin, usage.ru_maxrss * 1024 / 1e6
 
 
+def prepare(script, *arguments):
+    """Runs a script of this folder to its end. A process of its own, since a child's peak memory
+    counts from what its parent had when it began: the parent of what is measured stays small."""
+    run([sys.executable, os.path.join(HERE, script), *arguments])
+
+
 class Side:
     peak_mb = 0.0
     figure = None  # the full name, where the side knows it better than the comparison
