@@ -105,12 +105,14 @@ void bench_figure(double value, const char *unit, double roof, const char *name,
     }
     if (!file)
         return;
+    char line[128];
     va_list arguments;
     va_start(arguments, name);
-    fputs("{\"name\": \"", file);
-    vfprintf(file, name, arguments);
+    vsnprintf(line, sizeof line, name, arguments);
     va_end(arguments);
-    fputs("\", \"value\": ", file);
+    for (char *at = line; *at; at++)
+        *at = *at == ' ' || *at == '+' ? '.' : *at;
+    fprintf(file, "{\"name\": \"%s\", \"value\": ", line);
     print_number(file, value);
     fprintf(file, ", \"unit\": \"%s\", \"roof\": ", unit);
     print_number(file, roof);

@@ -40,7 +40,8 @@ et_dtype bench_dtype(const char *name);
 /* "f32" or "bf16", as names of figures have it. */
 const char *bench_dtype_short(et_dtype dtype);
 
-/* One figure; name in printf's format. roof NAN: there is none. */
+/* One figure; name in printf's format, a blank or + in it becomes a dot. roof NAN: there is none.
+ */
 void bench_figure(double value, const char *unit, double roof, const char *name, ...)
     __attribute__((format(printf, 4, 5)));
 

@@ -1,6 +1,11 @@
-/* How fast text becomes batches. usage: bench_data SOURCE TARGET [VOCABULARY_SIZE]
- * Prints the time of each stage from text to packed batches, once without and once with the
- * cache, and the median rate of the iterator over several epochs. */
+/* How fast text becomes batches.
+ *
+ *     bench_data [SOURCE TARGET [VOCABULARY_SIZE]]
+ *
+ * Without files made words are the text. Prints the time of each stage from text to packed
+ * batches, once without and once with the cache, and the median rate of the iterator over several
+ * epochs; with each kind of vocabulary. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -10,8 +15,12 @@
 #include "data/encoded.h"
 #include "data/pair_iterator.h"
 #include "data/prefetch.h"
+#include "words.h"
 
 #define EPOCHS 11
+#define PAIRS  29000 /* of made text: as Multi30k */
+
+static const char *const made[] = { "bench_data.source", "bench_data.target" };
 
 static et_vocabulary *make_vocabulary(const et_corpus_paths *paths, int kind, int size)
 {
@@ -34,8 +43,8 @@ static et_vocabulary *make_vocabulary(const et_corpus_paths *paths, int kind, in
     return vocabulary;
 }
 
-/* Epochs through a source; the median time of one. */
-static void time_epochs(et_pair_source *source, const char *what)
+/* Epochs through a source; the median time of one. kind: of the vocabulary. */
+static void time_epochs(et_pair_source *source, const char *what, const char *kind)
 {
     et_error error = ET_ERROR_INIT;
     et_pair_batch batch;
@@ -61,54 +70,70 @@ static void time_epochs(et_pair_source *source, const char *what)
            "side %.2f %%\n",
            what, 1e3 * first, 1e3 * median, 1e-6 * pairs / median, 1e-6 * tokens / median,
            100 * fuller / batches);
+    bench_figure(tokens / median, "sub-words/s", NAN, "data.%s.%s.subwords_s", kind, what);
     et_pair_batch_release(&batch);
     et_pair_source_close(source);
 }
 
-static void time_iterators(const et_encoded *encoded)
+static void time_iterators(const et_encoded *encoded, const char *kind)
 {
     et_error error = ET_ERROR_INIT;
     const et_pair_shape shape = { 4096, 4096, 1024 };
     et_pair_iterator_options options = ET_PAIR_ITERATOR_OPTIONS_INIT;
     et_pair_source *source;
     bench_check(et_pair_iterator_open(&source, encoded, &shape, &options, &error), &error);
-    time_epochs(source, "plain");
+    time_epochs(source, "batches", kind);
     bench_check(et_pair_iterator_open(&source, encoded, &shape, &options, &error), &error);
     bench_check(et_pair_prefetch_open(&source, source, 4, &error), &error);
-    time_epochs(source, "prefetch");
+    time_epochs(source, "prefetch", kind);
+}
+
+/* Reads text and writes the cache the first time, finds the cache the second. */
+static void time_encoding(const et_corpus_paths *paths, const et_vocabulary *vocabulary)
+{
+    static const char cache[] = "bench_data.cache";
+    const char *kind = et_vocabulary_kind(vocabulary);
+    et_encoded_options options = ET_ENCODED_OPTIONS_INIT;
+    et_error error = ET_ERROR_INIT;
+    remove(cache);
+    for (int time = 0; time < 2; time++) {
+        et_encoded *encoded;
+        double since = et_clock_monotonic();
+        bench_check(et_encoded_open(&encoded, paths, vocabulary, &options, cache, &error), &error);
+        double seconds = bench_lap(&since);
+        double tokens = (double)(encoded->sizes.source_tokens + encoded->sizes.target_tokens);
+        printf("%-8s %lld pairs, %.0f sub-words in %.1f ms (%.2f M sub-words/s)\n",
+               encoded->from_cache ? "cached" : "encoded", (long long)encoded->pairs, tokens,
+               1e3 * seconds, 1e-6 * tokens / seconds);
+        if (encoded->from_cache)
+            time_iterators(encoded, kind);
+        else
+            bench_figure(tokens / seconds, "sub-words/s", NAN, "data.%s.encoding.subwords_s", kind);
+        et_encoded_close(encoded);
+    }
+    remove(cache);
 }
 
 int main(int argc, char **argv)
 {
-    if (argc < 3) {
-        fprintf(stderr, "usage: bench_data SOURCE TARGET [VOCABULARY_SIZE]\n");
+    if (argc == 2 || argc > 4) {
+        fprintf(stderr, "usage: bench_data [SOURCE TARGET [VOCABULARY_SIZE]]\n");
         return 2;
     }
-    const char *source = argv[1], *target = argv[2], *cache = "bench_data.cache";
-    int size = argc > 3 ? atoi(argv[3]) : 10000;
+    const char *source = argc > 2 ? argv[1] : made[0], *target = argc > 2 ? argv[2] : made[1];
+    int size = argc > 3 ? atoi(argv[3]) : 8000;
     et_corpus_paths paths = { .source = { &source, 1 }, .target = { &target, 1 } };
-    et_encoded_options options = ET_ENCODED_OPTIONS_INIT;
-    et_error error = ET_ERROR_INIT;
     bench_print_machine();
+    if (argc == 1) {
+        bench_write_text(made[0], "aeiou", 1, PAIRS);
+        bench_write_text(made[1], "aouyi", 2, PAIRS);
+    }
     for (int kind = 0; kind < 2; kind++) {
         et_vocabulary *vocabulary = make_vocabulary(&paths, kind, size);
-        remove(cache);
-        for (int time = 0; time < 2; time++) {
-            et_encoded *encoded;
-            double since = et_clock_monotonic();
-            bench_check(et_encoded_open(&encoded, &paths, vocabulary, &options, cache, &error),
-                        &error);
-            double seconds = bench_lap(&since);
-            double tokens = (double)(encoded->sizes.source_tokens + encoded->sizes.target_tokens);
-            printf("%-8s %lld pairs, %.0f sub-words in %.1f ms (%.2f M sub-words/s)\n",
-                   encoded->from_cache ? "cached" : "encoded", (long long)encoded->pairs, tokens,
-                   1e3 * seconds, 1e-6 * tokens / seconds);
-            if (encoded->from_cache)
-                time_iterators(encoded);
-            et_encoded_close(encoded);
-        }
+        time_encoding(&paths, vocabulary);
         et_vocabulary_close(vocabulary);
     }
-    remove(cache);
+    for (int i = 0; i < 2 && argc == 1; i++)
+        remove(made[i]);
     return 0;
 }

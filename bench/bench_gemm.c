@@ -4,8 +4,9 @@
  *
  * One line per product: ours with one thread and with all; one oneDNN primitive that uses all
  * threads, with operands as they lie in memory (plain) and in the layouts that it likes best,
- * prepared outside the clock (any). share = ours / best of all. FILTER is part of a name, such
- * as "base" or "dW"; SECONDS (0.2) is the time given to each number. */
+ * prepared outside the clock (any). share = ours / best of all. dX and dW are the gradients of a
+ * layer's input and of its weight. FILTER is part of a name, such as "base" or "dW"; SECONDS (0.2)
+ * is the time given to each number. */
 #include <oneapi/dnnl/dnnl.h>
 #include <omp.h>
 #include <stdio.h>
@@ -15,6 +16,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/dtype.h"
+#include "bench.h"
 #include "kernel/gemm.h"
 
 typedef struct bench_case {
@@ -257,6 +259,7 @@ static void bench(const bench_case *one, et_dtype dtype, double seconds)
            plain, any, all / best, equal ? "equal" : "DIFFER", (long long)et_gemm_tiles(gemm),
            et_gemm_implementation(gemm));
     fflush(stdout);
+    bench_figure(all, "GFLOP/s", best, "gemm.%s.%s.gflops", one->name, bench_dtype_short(dtype));
     void *owned[] = { at.a, at.b, at.packed, at.c, at.c2, at.bias, start };
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
         et_free(owned[i]);

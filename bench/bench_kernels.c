@@ -7,7 +7,9 @@
  * element, GB/s of memory touched or GFLOP/s where products count, and how many times faster
  * than the reference, which runs on one thread and on 1/64 of the rows. Kernels of decoding take
  * few rows, each of which sees SEGMENT_LENGTH positions; those whose data are float32 whatever the
- * activations are stand under float32 alone. */
+ * activations are stand under float32 alone. The roof of a figure is what this machine reaches with
+ * a large float32 product, or with memory alone: kernels whose operands lie in cache are above it.
+ */
 #include <math.h>
 #include <omp.h>
 #include <stdio.h>
@@ -19,14 +21,17 @@
 
 #include "base/clock.h"
 #include "base/dtype.h"
+#include "bench.h"
+#include "exec/peak.h"
 #include "kernel/kernels.h"
 
 /* DECODED: 32 sentences with a beam of 4. TILE: columns of X in a tile of X^T Y, rows in a chunk.
- */
+ * PART: columns of the vocabulary at a time. */
 enum {
     ROWS = 4096,
     DECODED = 128,
     TILE = 128,
+    PART = 1000,
     VOCABULARY = 10000,
     PARAMETERS = 4 * 1000 * 1000,
     BEST = 4
@@ -261,6 +266,74 @@ static void bench_entropy(const et_kernels *k, problem *p)
                              p->dtype);
 }
 
+/* The same block of logits as every part of the vocabulary, one after the other on one thread. */
+static void bench_softmax_parts(const et_kernels *k, problem *p)
+{
+    const int64_t parts = (VOCABULARY + PART - 1) / PART, held = parts * p->rows;
+    const et_softmax_rows rows = { .rows = p->rows,
+                                   .vocabulary = VOCABULARY,
+                                   .columns = PART,
+                                   .parts = parts,
+                                   .labels = p->ids,
+                                   .smoothing = 0.1f,
+                                   .largest = p->a,
+                                   .sum = p->a + held,
+                                   .shifted = p->a + 2 * held,
+                                   .label_logit = p->c,
+                                   .label_leads = p->c + ROWS,
+                                   .loss = p->c + 2 * ROWS,
+                                   .nll = p->c + 3 * ROWS,
+                                   .correct = p->c + 4 * ROWS };
+    for (int64_t i = 0; i < parts; i++)
+        k->softmax_parts->part(&rows, i, p->z, p->dtype, p->d);
+    k->softmax_parts->join(&rows, 0, p->rows);
+    for (int64_t i = 0; i < parts; i++)
+        k->softmax_parts->grad(&rows, i, p->z, p->dtype, p->z, p->dtype);
+}
+
+/* What the copies of a product read. */
+static et_stored stored(const problem *p)
+{
+    return (et_stored){ p->x, p->rows, p->width, p->width, p->dtype };
+}
+
+static void bench_staging_rows(const et_kernels *k, problem *p)
+{
+    const et_stored from = stored(p);
+    k->staging->rows(p->z, p->rows, p->width, p->dtype, &from);
+}
+
+static void bench_staging_across(const et_kernels *k, problem *p)
+{
+    const et_stored from = stored(p);
+    k->staging->across(p->z, p->width, p->rows, p->dtype, &from);
+}
+
+static void bench_staging_row_pairs(const et_kernels *k, problem *p)
+{
+    const et_stored from = stored(p);
+    k->staging->row_pairs(p->z, p->rows, p->width, &from);
+}
+
+static void bench_staging_pairs_across(const et_kernels *k, problem *p)
+{
+    const et_stored from = stored(p);
+    k->staging->pairs_across(p->z, p->width, p->rows, &from);
+}
+
+static void bench_staging_finish(const et_kernels *k, problem *p)
+{
+    const et_finish how = { .rows = p->rows,
+                            .columns = p->width,
+                            .parts = 1,
+                            .from_stride = p->width,
+                            .c_stride = p->width,
+                            .bias = p->b,
+                            .relu = true,
+                            .c = p->dtype };
+    k->staging->finish(&how, p->out, p->a);
+}
+
 static void bench_log_softmax(const et_kernels *k, problem *p)
 {
     k->log_softmax(p->z, p->rows / 16, VOCABULARY);
@@ -277,6 +350,16 @@ static void bench_adam(const et_kernels *k, problem *p)
             p->rows * PARAMETERS / ROWS);
 }
 
+static void bench_sgd(const et_kernels *k, problem *p)
+{
+    k->sgd(p->a, p->b, p->d, NULL, NULL, 1e-6f, 0.9f, false, 0, 1, 0, p->rows * PARAMETERS / ROWS);
+}
+
+static void bench_accumulate(const et_kernels *k, problem *p)
+{
+    k->accumulate(p->c, p->d, p->rows * PARAMETERS / ROWS);
+}
+
 static void bench_squares(const et_kernels *k, problem *p)
 {
     p->lse[0] = (float)k->sum_of_squares(p->d, p->rows * PARAMETERS / ROWS);
@@ -285,6 +368,16 @@ static void bench_squares(const et_kernels *k, problem *p)
 static void bench_to_bf16(const et_kernels *k, problem *p)
 {
     k->to_bf16(p->z, p->d, p->rows * PARAMETERS / ROWS);
+}
+
+static void bench_from_bf16(const et_kernels *k, problem *p)
+{
+    k->from_bf16(p->c, p->z, p->rows * PARAMETERS / ROWS);
+}
+
+static void bench_draw_uniform(const et_kernels *k, problem *p)
+{
+    k->draw_uniform(p->d, 0, p->rows * PARAMETERS / ROWS, 1, (et_random){ 1, 0, 1 });
 }
 
 static void bench_draw_normal(const et_kernels *k, problem *p)
@@ -296,8 +389,8 @@ static void bench_draw_normal(const et_kernels *k, problem *p)
 typedef enum extent { NONE, WIDTH, SEGMENT, COLUMNS, PIECES, FLAT } extent;
 
 /* Rows: as many as are decoded together. Data are float32, whatever dtype is. The width does not
- * matter either. */
-enum { FEW = 1, F32 = 2, ONCE = 4 };
+ * matter either. Products of bytes, whose roof is not measured here. Data are bfloat16. */
+enum { FEW = 1, F32 = 2, ONCE = 4, BYTES = 8, BF16 = 16 };
 
 /* What to run, and what one row costs: act elements moved, bytes otherwise moved, flops. */
 typedef struct bench {
@@ -327,15 +420,25 @@ static const bench benches[] = {
     { "attention_grad causal drop", bench_attention_grad_dropped, 7, 0, 10, WIDTH, SEGMENT, 0 },
     { "cached_attention", bench_cached_attention, 2, 0, 4, WIDTH, SEGMENT, FEW },
     { "row_product", bench_row_product, 0, 8, 2, WIDTH, WIDTH, FEW | F32 },
-    { "row_product int8", bench_row_product_int8, 0, 8, 2, WIDTH, WIDTH, FEW | F32 },
-    { "best_pieces", bench_best_pieces, 0, 0, 2, PIECES, WIDTH, FEW },
+    { "row_product int8", bench_row_product_int8, 0, 8, 2, WIDTH, WIDTH, FEW | F32 | BYTES },
+    { "best_pieces", bench_best_pieces, 0, 0, 2, PIECES, WIDTH, FEW | BYTES },
     { "float_product", bench_float_product, 0, 8, 2, WIDTH, COLUMNS, F32 },
     { "cross_entropy", bench_entropy, 2, 0, 0, PIECES, NONE, 0 },
+    { "softmax_parts", bench_softmax_parts, 3, 4, 0, PIECES, NONE, 0 },
+    { "staging rows", bench_staging_rows, 2, 0, 0, WIDTH, NONE, 0 },
+    { "staging across", bench_staging_across, 2, 0, 0, WIDTH, NONE, 0 },
+    { "staging row_pairs", bench_staging_row_pairs, 2, 0, 0, WIDTH, NONE, BF16 },
+    { "staging pairs_across", bench_staging_pairs_across, 2, 0, 0, WIDTH, NONE, BF16 },
+    { "staging finish", bench_staging_finish, 1, 4, 0, WIDTH, NONE, 0 },
     { "log_softmax", bench_log_softmax, 0, 0.5, 0, PIECES, NONE, ONCE },
     { "top_k", bench_top_k, 0, 0.25, 0, PIECES, NONE, ONCE },
     { "adam", bench_adam, 0, 30, 0, FLAT, NONE, ONCE },
+    { "sgd", bench_sgd, 0, 20, 0, FLAT, NONE, ONCE },
+    { "accumulate", bench_accumulate, 0, 12, 0, FLAT, NONE, ONCE },
     { "sum_of_squares", bench_squares, 0, 4, 0, FLAT, NONE, ONCE },
     { "to_bf16", bench_to_bf16, 0, 6, 0, FLAT, NONE, ONCE },
+    { "from_bf16", bench_from_bf16, 0, 6, 0, FLAT, NONE, ONCE },
+    { "draw_uniform", bench_draw_uniform, 0, 4, 0, FLAT, NONE, ONCE },
     { "draw_normal", bench_draw_normal, 0, 4, 0, FLAT, NONE, ONCE },
 };
 
@@ -392,7 +495,19 @@ static double count_of(extent e, const problem *p)
     return counts[e];
 }
 
-static void measure(const bench *b, const et_kernels *k, problem *p)
+/* kernel.layer_norm.128.bf16.gb_s; of kernels that know no width, kernel.adam.f32.gb_s */
+static void figure(const bench *b, const problem *p, double rate, const et_peak *peak)
+{
+    const double roof = b->flops > 0 ? peak->flops : peak->bytes;
+    char width[24] = "";
+    if (!(b->flags & ONCE))
+        snprintf(width, sizeof width, ".%lld", (long long)p->width);
+    bench_figure(rate, b->flops > 0 ? "GFLOP/s" : "GB/s", (b->flags & BYTES) ? NAN : 1e-9 * roof,
+                 "kernel.%s%s.%s.%s", b->name, width, bench_dtype_short(p->dtype),
+                 b->flops > 0 ? "gflops" : "gb_s");
+}
+
+static void measure(const bench *b, const et_kernels *k, problem *p, const et_peak *peak)
 {
     const int64_t rows = (b->flags & FEW) ? DECODED : ROWS;
     const double columns = count_of(b->columns, p), terms = count_of(b->terms, p);
@@ -400,18 +515,17 @@ static void measure(const bench *b, const et_kernels *k, problem *p)
     cut_segments(p);
     const timing time = time_of(b->run, k, p);
     const double seconds = time.best, elements = (double)rows * columns;
-    double bytes = elements * (b->acts * (double)et_dtype_size(p->dtype) + b->bytes);
+    const double bytes = elements * (b->acts * (double)et_dtype_size(p->dtype) + b->bytes);
+    const double rate = 1e-9 * (b->flops > 0 ? b->flops * elements * terms : bytes) / seconds;
     p->rows = rows / 64;
     cut_segments(p);
     double slow = time_of(b->run, &et_kernels_reference, p).best * 64;
-    printf("%-27s %-8s D %-5.0f %8.3f ms (median %8.3f) %7.3f ns/element", b->name,
-           (b->flags & ONCE) ? "" : et_dtype_name(p->dtype), columns, seconds * 1e3,
-           time.median * 1e3, seconds * 1e9 / elements);
-    if (b->flops > 0)
-        printf(" %7.1f GFLOP/s", b->flops * elements * terms / seconds * 1e-9);
-    else
-        printf(" %7.1f GB/s   ", bytes / seconds * 1e-9);
-    printf(" %6.0fx reference\n", slow / seconds);
+    printf("%-27s %-8s D %-5.0f %8.3f ms (median %8.3f) %7.3f ns/element %7.1f %s %6.0fx "
+           "reference\n",
+           b->name, (b->flags & ONCE) ? "" : et_dtype_name(p->dtype), columns, seconds * 1e3,
+           time.median * 1e3, seconds * 1e9 / elements, rate, b->flops > 0 ? "GFLOP/s" : "GB/s   ",
+           slow / seconds);
+    figure(b, p, rate, peak);
 }
 
 static void *numbers(size_t count, et_dtype dtype)
@@ -498,18 +612,22 @@ static void close_problem(problem *p)
     free(p->bytes.memory), free(p->floats.memory), free(p->pieces.memory);
 }
 
-/* The line of /proc/cpuinfo that names it, where there is one. */
-static void print_processor(void)
+static et_peak measure_peak(void)
 {
-    char line[256];
-    FILE *file = fopen("/proc/cpuinfo", "r");
-    while (file && fgets(line, sizeof line, file))
-        if (strncmp(line, "model name", 10) == 0) {
-            fputs(line, stdout);
-            break;
-        }
-    if (file)
-        fclose(file);
+    et_error error = ET_ERROR_INIT;
+    et_device *device;
+    et_peak peak;
+    bench_check(et_device_open(&device, &error), &error);
+    bench_check(et_peak_measure(&peak, device, ET_F32, &error), &error);
+    et_device_close(device);
+    return peak;
+}
+
+/* first: of the widths. */
+static bool is_run(const bench *b, et_dtype dtype, bool first)
+{
+    const int other = dtype == ET_F32 ? BF16 : F32 | ONCE;
+    return !(b->flags & other) && (first || !(b->flags & ONCE));
 }
 
 int main(int argc, char **argv)
@@ -521,20 +639,20 @@ int main(int argc, char **argv)
     const et_kernels *k = argc > 1 ? et_kernels_named(argv[1]) : et_kernels_best();
     const int64_t segment = argc > 2 ? atol(argv[2]) : 14;
     if (!k || segment < 1 || segment > ROWS) {
-        fprintf(stderr, "usage: bench_kernels [reference|plain|avx2|avx512 [1..%d]]\n", ROWS);
+        fprintf(stderr, "usage: bench_kernels [reference|plain|avx2|avx512|avx512vnni [1..%d]]\n",
+                ROWS);
         return 2;
     }
-    print_processor();
-    printf("%s, %d threads, %d rows, segments of %d\n", k->name, omp_get_max_threads(), ROWS,
-           (int)segment);
+    bench_print_machine();
+    const et_peak peak = measure_peak();
+    printf("%s, %d rows, segments of %d\n", k->name, ROWS, (int)segment);
     for (int m = 0; m < 2; m++)
         for (int dtype = ET_F32; dtype <= ET_BF16; dtype++) {
             problem p;
             open_problem(&p, models[m].width, models[m].heads, (et_dtype)dtype, segment);
             for (size_t i = 0; i < sizeof benches / sizeof *benches; i++)
-                if ((dtype == ET_F32 || !(benches[i].flags & (F32 | ONCE))) &&
-                    (m == 0 || !(benches[i].flags & ONCE)))
-                    measure(&benches[i], k, &p);
+                if (is_run(&benches[i], (et_dtype)dtype, m == 0))
+                    measure(&benches[i], k, &p, &peak);
             close_problem(&p);
         }
     return 0;

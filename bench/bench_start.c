@@ -30,27 +30,6 @@ static void fail(const char *what)
     exit(1);
 }
 
-/* ---- a corpus ---------------------------------------------------------------------------- */
-
-static void write_side(const char *path, const char *vowels, uint32_t site)
-{
-    FILE *file = fopen(path, "w");
-    uint64_t place = 0;
-    if (!file)
-        fail(path);
-    for (uint64_t line = 0; line < PAIRS; line++) {
-        uint64_t words = 5 + et_random_below((et_random){ 1, 1, 1 }, line, 14);
-        for (uint64_t i = 0; i < words; i++) {
-            if (i)
-                fputc(' ', file);
-            bench_write_word(file, vowels, et_random_uniform((et_random){ 1, 2, site }, place++));
-        }
-        fputc('\n', file);
-    }
-    if (fclose(file))
-        fail(path);
-}
-
 /* ---- a start ----------------------------------------------------------------------------- */
 
 static pid_t start(const char *etude, int *from)
@@ -123,8 +102,8 @@ int main(int argc, char **argv)
     if (!mkdtemp(folder) || chdir(folder))
         fail(folder);
     bench_print_machine();
-    write_side("train.source", "aeiou", 1);
-    write_side("train.target", "aouyi", 2);
+    bench_write_text("train.source", "aeiou", 1, PAIRS);
+    bench_write_text("train.target", "aouyi", 2, PAIRS);
     double seconds[RUNS], cpu[RUNS], first = time_start(etude, cpu);
     for (int i = 0; i < RUNS; i++)
         seconds[i] = time_start(etude, &cpu[i]);

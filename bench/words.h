@@ -12,4 +12,9 @@
 #define BENCH_WORDS 6000
 void bench_write_word(FILE *file, const char *vowels, double draw);
 
+/* A file of lines of 5 to 18 words. Equal sites give equal draws: the two sides of a corpus have
+ * each its own. Line i of every site has the same number of words. Exits if it cannot be
+ * written. */
+void bench_write_text(const char *path, const char *vowels, uint32_t site, uint64_t lines);
+
 #endif
