@@ -334,6 +334,11 @@ static void bench_staging_finish(const et_kernels *k, problem *p)
     k->staging->finish(&how, p->out, p->a);
 }
 
+static void bench_staging_relu(const et_kernels *k, problem *p)
+{
+    k->staging->relu(p->out, p->rows, p->width, p->width, p->dtype);
+}
+
 static void bench_log_softmax(const et_kernels *k, problem *p)
 {
     k->log_softmax(p->z, p->rows / 16, VOCABULARY);
@@ -430,6 +435,7 @@ static const bench benches[] = {
     { "staging row_pairs", bench_staging_row_pairs, 2, 0, 0, WIDTH, NONE, BF16 },
     { "staging pairs_across", bench_staging_pairs_across, 2, 0, 0, WIDTH, NONE, BF16 },
     { "staging finish", bench_staging_finish, 1, 4, 0, WIDTH, NONE, 0 },
+    { "staging relu", bench_staging_relu, 2, 0, 0, WIDTH, NONE, 0 },
     { "log_softmax", bench_log_softmax, 0, 0.5, 0, PIECES, NONE, ONCE },
     { "top_k", bench_top_k, 0, 0.25, 0, PIECES, NONE, ONCE },
     { "adam", bench_adam, 0, 30, 0, FLAT, NONE, ONCE },

@@ -24,7 +24,7 @@ typedef struct et_float_product {
     /* Elements. a_row or a_step is 1; ldb is at least n (across: k), ldc at least n. */
     int64_t a_row, a_step, ldb, ldc;
     bool across; /* B is stored transposed */
-    /* In this order: C +=, + bias [n], relu, which makes 0 of a NaN. bias may be NULL. */
+    /* In this order: C +=, + bias [n], relu. bias may be NULL. */
     bool accumulate;
     const float *bias;
     bool relu;

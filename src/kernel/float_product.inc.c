@@ -63,7 +63,7 @@ ET_INLINE void finish_product(const et_float_product *p, const product_part *at,
         if (at->bias)
             value = value + v_read_n(at->bias, s * V_LANES, n, ET_F32);
         if (p->relu)
-            value = v_max(value, v_set(0.0f));
+            value = v_max(v_set(0.0f), value);
         v_write_n(c, 0, value, n, ET_F32);
     }
 }

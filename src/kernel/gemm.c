@@ -178,7 +178,7 @@ static int64_t last_of(int64_t whole, int64_t part)
 /* What a block of a tile is: row, column and chunk say whether the tile or chunk is FULL or the
  * LAST one; adds: onto what its C holds. The last chunk of all is that of the last piece, which may
  * be shorter than the others. Blocks of a raw product leave bias, activation and C's type to
- * staging's finish, which comes after the last of them. */
+ * staging's finish, which comes after the last of them; the others leave the activation alone. */
 static et_gemm_block_shape block_shape(const et_gemm *gemm, int row, int column, int chunk,
                                        bool adds)
 {
@@ -191,7 +191,6 @@ static et_gemm_block_shape block_shape(const et_gemm *gemm, int row, int column,
         .k = chunk == LAST ? last_of(piece, grid->chunk_k) : grid->chunk_k,
         .accumulate = adds,
         .bias = shape->bias && !gemm->raw,
-        .relu = shape->activation == ET_GEMM_RELU && !gemm->raw,
         .ab = gemm->type,
         .c = gemm->raw ? ET_F32 : shape->c,
     };

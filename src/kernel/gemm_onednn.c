@@ -59,11 +59,6 @@ static dnnl_status_t append_sum(dnnl_post_ops_t ops)
     return dnnl_post_ops_append_sum(ops, 1.0f, 0, dnnl_data_type_undef);
 }
 
-static dnnl_status_t append_relu(dnnl_post_ops_t ops)
-{
-    return dnnl_post_ops_append_eltwise(ops, dnnl_eltwise_relu, 0.0f, 0.0f);
-}
-
 static dnnl_status_t describe(dnnl_primitive_desc_t *out, dnnl_engine_t engine, layout_ref a,
                               layout_ref b, layout_ref bias, layout_ref c,
                               const_dnnl_primitive_attr_t attributes)
@@ -100,11 +95,6 @@ static dnnl_status_t layout_copy(layout *out, layout_ref from)
 static dnnl_status_t append_sum(dnnl_post_ops_t ops)
 {
     return dnnl_post_ops_append_sum(ops, 1.0f);
-}
-
-static dnnl_status_t append_relu(dnnl_post_ops_t ops)
-{
-    return dnnl_post_ops_append_eltwise(ops, 1.0f, dnnl_eltwise_relu, 0.0f, 0.0f);
 }
 
 static dnnl_status_t describe(dnnl_primitive_desc_t *out, dnnl_engine_t engine, layout_ref a,
@@ -238,7 +228,7 @@ static dnnl_data_type_t type_of(int64_t dtype)
     return dtype == ET_BF16 ? dnnl_bf16 : dnnl_f32;
 }
 
-/* Sum before relu: what earlier chunks of k gave is part of what is cut off at 0. */
+/* No activation among them: oneDNN's relu makes 0 of a NaN. */
 static dnnl_status_t attributes_of(dnnl_primitive_attr_t *out, const et_gemm_block_shape *shape)
 {
     dnnl_post_ops_t ops = NULL;
@@ -250,8 +240,6 @@ static dnnl_status_t attributes_of(dnnl_primitive_attr_t *out, const et_gemm_blo
         done = dnnl_post_ops_create(&ops);
     if (done == dnnl_success && shape->accumulate)
         done = append_sum(ops);
-    if (done == dnnl_success && shape->relu)
-        done = append_relu(ops);
     if (done == dnnl_success)
         done = dnnl_primitive_attr_set_post_ops(*out, ops);
     if (ops)

@@ -20,9 +20,9 @@ typedef struct et_gemm_block et_gemm_block;
  * as bytes: all members have one width, so there is no padding. */
 typedef struct et_gemm_block_shape {
     int64_t m, n, k;
-    /* bias: [n] float32 on every row; relu after it. */
-    int64_t accumulate, bias, relu; /* 0 or 1 */
-    int64_t ab, c;                  /* et_dtype */
+    int64_t accumulate; /* 0 or 1 */
+    int64_t bias;       /* 1: [n] float32 on every row */
+    int64_t ab, c;      /* et_dtype */
 } et_gemm_block_shape;
 
 /* An engine whose blocks run on threads 0 .. threads - 1. */
@@ -33,7 +33,7 @@ void et_gemm_engine_close(et_gemm_engine *engine);
  * has no bfloat16 product has no panels of that type. */
 bool et_gemm_engine_panels(const et_gemm_engine *engine, et_dtype ab);
 
-/* A block of that shape: C = relu(A B + bias), or onto C. The engine must outlive it. ET_ENOMEM or
+/* A block of that shape: C = A B + bias, or onto C. The engine must outlive it. ET_ENOMEM or
  * ET_EFAIL. */
 int et_gemm_block_new(et_gemm_block **out, et_gemm_engine *engine, const et_gemm_block_shape *shape,
                       et_error *error);

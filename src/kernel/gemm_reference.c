@@ -7,6 +7,7 @@
 
 #include "base/assert.h"
 #include "base/dtype.h"
+#include "kernel/reference.h"
 
 /* Element (row, column) of an operand as the product sees it, wherever it lies. */
 static float element(const void *matrix, et_dtype dtype, int64_t row, int64_t column,
@@ -44,9 +45,8 @@ void et_gemm_reference(const et_gemm_shape *shape, void *c, const void *a, const
                        element(b, shape->b, p, j, ldb, shape->transpose_b);
             if (shape->accumulate)
                 sum += ((const float *)c)[i * ldc + j];
-            /* A NaN becomes 0, as staging has it too. */
-            if (shape->activation == ET_GEMM_RELU && !(sum > 0.0))
-                sum = 0.0;
+            if (shape->activation == ET_GEMM_RELU)
+                sum = et_reference_relu(sum);
             store(c, shape->c, i * ldc + j, (float)sum);
         }
     }

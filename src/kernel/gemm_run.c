@@ -185,6 +185,7 @@ static void run_direct(const et_gemm *gemm, const place *at, float *to, int64_t 
 static const et_label tile_label = { .name = "tile" };
 
 /* The caller has told OpenMP that one thread is all, and cleared the desk before the first tile.
+ * What blocks have summed gets its relu while it is in cache.
  *
  * Where C goes: to its place in C, to the desk if it is staged or padded, or to the piece's part of
  * the sums, [pieces, m, n]. Products in pieces have one tile a piece, as large as C. */
@@ -215,6 +216,9 @@ static void run_tile(const et_gemm *gemm, int64_t tile, int thread, void *c, con
                           operand_a(gemm, &at, own, a, k, depth), operand_b(gemm, &at, own, b, k),
                           block_bias);
     }
+    if (shape->activation == ET_GEMM_RELU && !gemm->raw && !gemm->direct)
+        gemm->cache->staging->relu(to, at.part.rows, at.part.columns,
+                                   staged ? at.part.columns : shape->ldc, shape->c);
     if (staged && grid->pieces == 1)
         deliver(gemm, &at.part, to, c, bias);
     et_track_end(own->track);

@@ -38,7 +38,7 @@ typedef enum et_ew_op {
     ET_EW_SUB,   /* a - b */
     ET_EW_MUL,   /* a * b */
     ET_EW_SCALE, /* a * x */
-    ET_EW_RELU,  /* max(a, 0) */
+    ET_EW_RELU,  /* max(a, 0); a NaN stays, as in every relu of this folder */
     ET_EW_GELU,  /* a * Phi(a), exact (erf) */
     ET_EW_TANH,
     ET_EW_SIGMOID,

@@ -5,6 +5,8 @@
 #ifndef ETUDE_KERNEL_REFERENCE_H
 #define ETUDE_KERNEL_REFERENCE_H
 
+#include <math.h>
+
 #include "base/dtype.h"
 #include "kernel/kernels.h"
 
@@ -30,6 +32,12 @@ static inline bool et_reference_keep(et_random random, float rate, uint64_t elem
     uint32_t word = block.word[(element >> 1) & 3];
     uint32_t half = (element & 1) ? word >> 16 : word & 0xffffu;
     return half >= et_dropout_threshold(rate);
+}
+
+/* max(x, 0), as every relu of this folder has it: a NaN stays. */
+static inline double et_reference_relu(double x)
+{
+    return x > 0 || isnan(x) ? x : 0;
 }
 
 void et_reference_elementwise(const et_ew_program *program, void *const *out, const void *const *in,

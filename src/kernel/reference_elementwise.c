@@ -33,8 +33,7 @@ static double dropout(double a, const et_ew_step *step, et_random random, int64_
     return keep ? a * et_dropout_scale(step->x) : 0.0;
 }
 
-/* One step on one element, with registers a and b. relu keeps a NaN. A derivative of relu at 0 is
- * 0. */
+/* One step on one element, with registers a and b. A derivative of relu at 0 is 0. */
 static double apply(const et_ew_step *step, double a, double b, et_random random, int64_t element)
 {
     switch (step->op) {
@@ -47,7 +46,7 @@ static double apply(const et_ew_step *step, double a, double b, et_random random
     case ET_EW_SCALE:
         return a * step->x;
     case ET_EW_RELU:
-        return a > 0 || isnan(a) ? a : 0.0;
+        return et_reference_relu(a);
     case ET_EW_GELU:
         return a * phi(a);
     case ET_EW_TANH:

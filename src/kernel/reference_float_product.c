@@ -14,7 +14,6 @@ void et_reference_float_product(const et_float_product *p)
                 sum += (double)p->a[i * p->a_row + l * p->a_step] * p->b[l * b_row + j * b_column];
             if (p->bias)
                 sum += p->bias[j];
-            /* Not (sum > 0), so that a NaN becomes 0. */
-            p->c[i * p->ldc + j] = p->relu && !(sum > 0) ? 0.0f : (float)sum;
+            p->c[i * p->ldc + j] = (float)(p->relu ? et_reference_relu(sum) : sum);
         }
 }

@@ -59,7 +59,7 @@ void et_reference_row_product(float *y, const float *x, const et_row_product *sh
             const float *row = x + r * w->k;
             double sum = w->kind == ET_ROW_F32 ? float_sum(row, w, j) : byte_sum(row, w, j);
             sum += shape->bias ? shape->bias[j] : 0;
-            sum = shape->relu ? fmax(sum, 0) : sum;
+            sum = shape->relu ? et_reference_relu(sum) : sum;
             y[r * w->n + j] = (float)(sum + (shape->residual ? shape->residual[r * w->n + j] : 0));
         }
 }

@@ -49,14 +49,13 @@ static void pairs_across(et_bf16 *to, int64_t to_rows, int64_t to_columns, const
                                ET_BF16);
 }
 
-/* relu(sum of parts + bias); a NaN becomes 0, as max(0, NaN) does. Column j of the row that `from`
- * begins. */
+/* relu(sum of parts + bias). Column j of the row that `from` begins. */
 static double finished(const et_finish *how, const float *from, int64_t j)
 {
     double sum = how->bias ? how->bias[j] : 0;
     for (int64_t part = 0; part < how->parts; part++)
         sum += from[part * how->part_stride + j];
-    return how->relu && !(sum > 0) ? 0 : sum;
+    return how->relu ? et_reference_relu(sum) : sum;
 }
 
 /* c = finished, or c += finished. */
@@ -71,6 +70,16 @@ static void finish(const et_finish *how, void *c, const float *from)
         }
 }
 
+/* c = relu(c) */
+static void relu(void *c, int64_t rows, int64_t columns, int64_t stride, et_dtype dtype)
+{
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < columns; j++)
+            et_reference_store(c, i * stride + j,
+                               et_reference_relu(et_reference_load(c, i * stride + j, dtype)),
+                               dtype);
+}
+
 /* The reference's rows for staging. */
 const et_staging et_reference_staging = {
     .rows = rows,
@@ -78,4 +87,5 @@ const et_staging et_reference_staging = {
     .row_pairs = row_pairs,
     .pairs_across = pairs_across,
     .finish = finish,
+    .relu = relu,
 };

@@ -45,7 +45,7 @@ ET_INLINE void finish_sum(const row_block *b, int r, int s, vf sum, const bool w
     if (b->bias)
         sum = sum + v_read_n(b->bias, column, left, ET_F32);
     if (b->relu)
-        sum = v_max(sum, v_set(0.0f));
+        sum = v_max(v_set(0.0f), sum);
     if (b->residual)
         sum = sum + v_read_n(b->residual, at, left, ET_F32);
     v_write_n(b->y, at, sum, left, ET_F32);

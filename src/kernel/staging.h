@@ -29,10 +29,9 @@ typedef struct et_finish {
     int64_t from_stride; /* floats from row to row of a part */
     int64_t c_stride;    /* elements from row to row of C */
     const float *bias;   /* [columns]; NULL: none */
-    /* Before anything is added to C; a NaN becomes 0. */
-    bool relu;
-    bool accumulate; /* C is ET_F32 */
-    et_dtype c;      /* ET_F32 or ET_BF16 */
+    bool relu;           /* before anything is added to C */
+    bool accumulate;     /* C is ET_F32 */
+    et_dtype c;          /* ET_F32 or ET_BF16 */
 } et_finish;
 
 /* All single-threaded. `from` may be smaller than the target, never larger: what is beyond it is
@@ -56,6 +55,9 @@ typedef struct et_staging {
     /* c [rows, columns] from `parts` matrices of float32 sums. from is that of the first part, at
      * its first row; c overlaps none of them. */
     void (*finish)(const et_finish *how, void *c, const float *from);
+
+    /* c = relu(c) where it lies: [rows, columns], rows `stride` elements apart. */
+    void (*relu)(void *c, int64_t rows, int64_t columns, int64_t stride, et_dtype dtype);
 } et_staging;
 
 #endif

@@ -193,7 +193,7 @@ static void stage_pairs_across(et_bf16 *to, int64_t to_rows, int64_t to_columns,
 }
 
 /* Order of the sum: parts, bias, relu, what is there. It is part of the result's bits. v_max with
- * the sum first makes 0 of a NaN, as the reference does. */
+ * the sum last keeps a NaN. */
 ET_INLINE void finish_row(const et_finish *how, void *c, const float *from, et_dtype dtype)
 {
     for (int64_t j = 0; j < how->columns; j += V_LANES) {
@@ -204,7 +204,7 @@ ET_INLINE void finish_row(const et_finish *how, void *c, const float *from, et_d
         if (how->bias)
             sum = sum + v_read_n(how->bias, j, n, ET_F32);
         if (how->relu)
-            sum = v_max(sum, v_set(0.0f));
+            sum = v_max(v_set(0.0f), sum);
         if (how->accumulate)
             sum = sum + v_read_n(c, j, n, ET_F32);
         v_write_n(c, j, sum, n, dtype);
@@ -221,6 +221,23 @@ static void stage_finish(const et_finish *how, void *c, const float *from)
                     from + i * how->from_stride);
 }
 
+ET_INLINE void relu_row(void *c, int64_t columns, et_dtype dtype)
+{
+    for (int64_t j = 0; j < columns; j += V_LANES) {
+        const int64_t n = columns - j;
+        v_write_n(c, j, v_max(v_set(0.0f), v_read_n(c, j, n, dtype)), n, dtype);
+    }
+}
+
+/* Widening a bfloat16 and rounding it again changes nothing. */
+static void stage_relu(void *c, int64_t rows, int64_t columns, int64_t stride, et_dtype dtype)
+{
+    et_assert(columns <= stride);
+    const size_t row = (size_t)stride * et_dtype_size(dtype);
+    for (int64_t i = 0; i < rows; i++)
+        ET_BY_DTYPE(dtype, relu_row, (char *)c + (size_t)i * row, columns);
+}
+
 /* The table's rows for staging, as et_kernels has it. */
 static const et_staging staging = {
     .rows = stage_rows,
@@ -228,4 +245,5 @@ static const et_staging staging = {
     .row_pairs = stage_row_pairs,
     .pairs_across = stage_pairs_across,
     .finish = stage_finish,
+    .relu = stage_relu,
 };

@@ -90,6 +90,30 @@ static void test_row_product__threads(void **state)
     }
 }
 
+/* Relu keeps a NaN, here of a bias, and makes 0 of what is below it. */
+static void test_row_product__relu_keeps_nan(void **state)
+{
+    (void)state;
+    const float x = 1, w[] = { 1, 1, 1 }, bias[] = { NAN, -5, 5 };
+    for (size_t t = 0; t < COUNT(table_names); t++) {
+        const et_kernels *table = et_kernels_named(table_names[t]);
+        for (int kind = 0; kind < 2 && table; kind++) {
+            setting s = { .rows = 1, .n = 3, .k = 1, .transposed = true };
+            s.kind = kind ? ET_ROW_INT8 : ET_ROW_F32;
+            et_row_weight weight = pack(table, w, &s);
+            void *scratch = scratch_of(et_row_scratch(1, 1, s.kind));
+            float y[3] = { 0, 7, 0 };
+            const et_row_product shape = {
+                .rows = 1, .weight = &weight, .bias = bias, .relu = true, .scratch = scratch
+            };
+            table->row_product(y, &x, &shape);
+            free(scratch);
+            free(weight.panels);
+            assert_true(isnan(y[0]) && y[1] == 0 && y[2] > 5);
+        }
+    }
+}
+
 /* A row has the same bits alone and among others, wherever a block begins. */
 static void test_row_product__independent_rows(void **state)
 {
@@ -195,6 +219,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_row_product__tables),
+        cmocka_unit_test(test_row_product__relu_keeps_nan),
         cmocka_unit_test(test_row_product__threads),
         cmocka_unit_test(test_row_product__independent_rows),
         cmocka_unit_test(test_row_product__bytes_are_near),
