@@ -44,7 +44,9 @@ ET_API int et_translator_open(et_translator **out, const char *model_dir,
                               const et_translator_options *options, et_error *error);
 ET_API void et_translator_close(et_translator *translator); /* NULL allowed */
 
-/* Asked now and then with how many lines are done; true ends the call with ET_EINTERRUPTED. */
+/* Asked on the caller's thread with how many lines are done: whenever a piece was added to the
+ * sentences that are translated at the moment, and at the end, with all. True ends the call with
+ * ET_EINTERRUPTED. Not asked where no line has a word. */
 typedef bool et_translator_progress_fn(void *payload, size_t done, size_t count);
 ET_API void et_translator_set_progress(et_translator *translator, et_translator_progress_fn *fn,
                                        void *payload);

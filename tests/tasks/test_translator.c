@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include <etude/etude.h>
+#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -209,7 +210,8 @@ static bool on_progress(void *payload, size_t done, size_t count)
     return ++a->times == a->stop_at;
 }
 
-/* Of so many lines that the caller's thread gets some, whatever the others do. */
+/* Few lines or many, it is asked for about each piece, and at the end all are done: also the lines
+ * without a word, and those of threads that are slower than the caller's. */
 static void test_translator__progress(void **state)
 {
     (void)state;
@@ -222,9 +224,22 @@ static void test_translator__progress(void **state)
     for (size_t i = 0; i < MANY; i++)
         many[i] = lines[i % LINES];
     et_translator_set_progress(t, on_progress, &a);
+    const int threads = omp_get_max_threads();
+    for (size_t count = LINES; count >= 3; count -= 3)
+        for (int team = 1; team <= 3; team++) {
+            omp_set_num_threads(team);
+            a = (asked){ 0 };
+            translate(t, count, results);
+            et_translator_free_results(results, count);
+            assert_true(a.times > (team == 1)); /* others may be done before the first time */
+            assert_int_equal(a.count, count);
+            assert_int_equal(a.last, count);
+        }
+    omp_set_num_threads(threads);
+    a = (asked){ 0 };
     assert_int_equal(et_translator_translate(t, many, MANY, results, &error), ET_OK);
-    assert_true(a.times > 0);
     assert_int_equal(a.count, MANY);
+    assert_int_equal(a.last, MANY);
     for (size_t i = LINES; i < MANY; i++)
         assert_string_equal(results[i], results[i % LINES]);
     et_translator_free_results(results, MANY);

@@ -46,13 +46,15 @@ struct et_decoder {
 
 /* What the threads of a run share. What changes does so under the lock. order [count] is this
  * run's own; next is the first sentence that nobody has taken, done how many have a result.
- * searches: how many share the rest. error is the caller's, told once, by whoever sets status
- * first. */
+ * searches: how many share the rest, of which `running` are not over. moved: somebody has done a
+ * step, for the caller's thread if it waits. error is the caller's, told once, by whoever sets
+ * status first. */
 typedef struct queue {
     pthread_mutex_t lock;
+    pthread_cond_t moved;
     et_decoder_sentence **order; /* longest first */
     int64_t count, next, done;
-    int searches;
+    int searches, running;
     et_arena *arena; /* of results */
     et_decoder_progress_fn *progress;
     void *payload;
@@ -234,10 +236,13 @@ static void take_result(et_search *search, int place, queue *q)
  * other threads go on. */
 static void tell(queue *q)
 {
+    if (!q->progress)
+        return;
     pthread_mutex_lock(&q->lock);
     int64_t done = q->done;
+    int status = q->status;
     pthread_mutex_unlock(&q->lock);
-    if (!q->progress || !q->progress(q->payload, done))
+    if (status || !q->progress(q->payload, done))
         return;
     pthread_mutex_lock(&q->lock);
     if (!q->status)
@@ -266,9 +271,31 @@ static void run_search(et_search *search, int *over, queue *q, bool tells)
         int count = et_search_step(search, over);
         for (int i = 0; i < count; i++)
             take_result(search, over[i], q);
-        if (count && tells)
+        if (tells)
             tell(q);
+        else
+            pthread_cond_signal(&q->moved);
     }
+    pthread_mutex_lock(&q->lock);
+    q->running--;
+    pthread_cond_signal(&q->moved);
+    pthread_mutex_unlock(&q->lock);
+}
+
+/* The caller's thread has no sentence left: it goes on telling at the others' steps, and once more
+ * when all is done. A signal that comes too early to be waited for is followed by that of the next
+ * step; the last one is given under the lock. */
+static void tell_of_others(queue *q)
+{
+    bool over;
+    do {
+        tell(q);
+        pthread_mutex_lock(&q->lock);
+        over = q->running == 0;
+        if (!over)
+            pthread_cond_wait(&q->moved, &q->lock);
+        pthread_mutex_unlock(&q->lock);
+    } while (!over);
 }
 
 /* A thread for each search; what they call starts no further ones. omp_set_num_threads holds
@@ -287,6 +314,8 @@ static void run_searches(et_decoder *decoder, queue *q)
         for (int i = thread; i < q->searches; i += team)
             run_search(decoder->searches[i], decoder->over + i * decoder->options.sentences, q,
                        thread == 0);
+        if (thread == 0 && q->progress)
+            tell_of_others(q);
     }
 }
 
@@ -307,7 +336,7 @@ static int run_queue(et_decoder *decoder, queue *q, et_error *error)
 {
     int threads = omp_get_max_threads();
     threads = threads < decoder->device->threads ? threads : decoder->device->threads;
-    q->searches = q->count < threads ? (int)q->count : threads;
+    q->searches = q->running = q->count < threads ? (int)q->count : threads;
     grow(decoder, q->order, q->count);
     int status = prepare(decoder, q->searches, error);
     if (status)
@@ -323,6 +352,7 @@ int et_decoder_run(et_decoder *decoder, et_decoder_sentence *sentences, int64_t 
                    et_error *error)
 {
     queue q = { .lock = PTHREAD_MUTEX_INITIALIZER,
+                .moved = PTHREAD_COND_INITIALIZER,
                 .count = count,
                 .arena = arena,
                 .progress = progress,
@@ -337,6 +367,7 @@ int et_decoder_run(et_decoder *decoder, et_decoder_sentence *sentences, int64_t 
         q.order[i] = &sentences[i];
     qsort(q.order, (size_t)count, sizeof *q.order, longer_first);
     int status = run_queue(decoder, &q, error);
+    pthread_cond_destroy(&q.moved);
     pthread_mutex_destroy(&q.lock);
     et_free(q.order);
     return status;

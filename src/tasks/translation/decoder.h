@@ -40,8 +40,9 @@ typedef struct et_decoder_sentence {
     float score;           /* filled */
 } et_decoder_sentence;
 
-/* Called now and then, on the caller's thread, with sentences done; a true answer ends the run with
- * ET_EINTERRUPTED. */
+/* Called on the caller's thread, with sentences done: after each of its steps, which give its
+ * sentences one piece more, after steps of others while it has none left, and at last with all. A
+ * true answer ends the run with ET_EINTERRUPTED. */
 typedef bool et_decoder_progress_fn(void *payload, int64_t done);
 
 /* params must be materialized; the first use of a model declares nothing new. All borrowed. */

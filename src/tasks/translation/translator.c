@@ -48,7 +48,7 @@ struct et_translator {
     int64_t step;                        /* of it */
     et_translator_progress_fn *progress; /* NULL: nobody asks */
     void *payload;                       /* what it gets */
-    size_t lines;                        /* of the call in progress */
+    size_t lines, empty_lines;           /* of the call in progress; empty: without a piece */
 };
 
 /* Averaged weights where the file has them, unless live_weights. */
@@ -314,12 +314,11 @@ static int encode_all(const et_translator *t, const char *const *lines, size_t c
     return status;
 }
 
-/* The decoder counts sentences that it decodes; lines without a piece are not among them. */
+/* The decoder counts sentences that it decodes; lines without a piece are done before. */
 static bool tell_progress(void *payload, int64_t done)
 {
-    /* Without a function to ask there is nobody who could stop it. */
     const et_translator *t = payload;
-    return t->progress && t->progress(t->payload, (size_t)done, t->lines);
+    return t->progress(t->payload, t->empty_lines + (size_t)done, t->lines);
 }
 
 /* Sentences without a word are not decoded. Those with words are moved together for the decoder
@@ -335,7 +334,9 @@ static int decode_words(et_translator *t, et_decoder_sentence *sentences, size_t
     for (size_t i = 0; i < count; i++)
         if (sentences[i].length > 1)
             some[words++] = sentences[i];
-    int status = et_decoder_run(t->decoder, some, words, arena, tell_progress, t, error);
+    t->empty_lines = count - (size_t)words;
+    int status = et_decoder_run(t->decoder, some, words, arena, t->progress ? tell_progress : NULL,
+                                t, error);
     /* From behind: words counts down to the place of each. */
     for (size_t i = count; i-- > 0 && !status;)
         if (sentences[i].length > 1)
