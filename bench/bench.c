@@ -1,12 +1,15 @@
 #include "bench.h"
 
 #include <math.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <omp.h>
 
@@ -70,6 +73,26 @@ size_t bench_peak_memory(void)
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
     return (size_t)usage.ru_maxrss * 1024; /* Linux counts in KiB */
+}
+
+pid_t bench_fork(int *from)
+{
+    int ends[2];
+    pid_t child = pipe(ends) ? -1 : fork();
+    if (child < 0) {
+        perror("bench: a process");
+        exit(1);
+    }
+    if (child) {
+        close(ends[1]);
+        *from = ends[0];
+        return child;
+    }
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* it might train on for days */
+    dup2(ends[1], STDERR_FILENO);
+    close(ends[0]);
+    close(ends[1]);
+    return 0;
 }
 
 et_dtype bench_dtype(const char *name)

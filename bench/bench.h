@@ -9,6 +9,7 @@
 #define ETUDE_BENCH_BENCH_H
 
 #include <stddef.h>
+#include <sys/types.h>
 
 #include <etude/dtype.h>
 #include <etude/error.h>
@@ -33,6 +34,10 @@ double bench_work_clock(void);
 
 /* The most memory that the process has had, in bytes. */
 size_t bench_peak_memory(void);
+
+/* As fork: 0 in the child, whose standard error comes out of *from (close it) and which does not
+ * outlive us. Exits if there can be no child. */
+pid_t bench_fork(int *from);
 
 /* "float32" or "bfloat16"; else exits with status 2. */
 et_dtype bench_dtype(const char *name);

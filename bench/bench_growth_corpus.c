@@ -27,7 +27,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -120,24 +119,12 @@ static pid_t start(const char *etude, const corpus *c, int64_t steps, int *from)
     char until[64], every[64], budget[64];
     const char *vocabulary = c->pairs == BASE ? "task.vocabulary.size=4000"
                                               : "task.sentencepiece_model_path=../first.model";
-    int ends[2];
     snprintf(until, sizeof until, "trainer.train_steps=%lld", (long long)steps);
     snprintf(budget, sizeof budget, "task.train_data.global_batch_size=%d", BUDGET);
     snprintf(every, sizeof every, "trainer.summary_interval=%d", STEPS);
-    if (pipe(ends))
-        fail("pipe");
-    pid_t child = fork();
-    if (child < 0)
-        fail("fork");
-    if (child) {
-        close(ends[1]);
-        *from = ends[0];
+    pid_t child = bench_fork(from);
+    if (child)
         return child;
-    }
-    dup2(ends[1], STDERR_FILENO);
-    close(ends[0]);
-    close(ends[1]);
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* it would train on for days */
     if (!chdir(c->folder))
         execl(etude, etude, "train", "--experiment", "translation/tiny", "--model-dir", "run",
               "--set", "task.train_data.source_path=source", "--set",

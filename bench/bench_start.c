@@ -34,20 +34,9 @@ static void fail(const char *what)
 
 static pid_t start(const char *etude, int *from)
 {
-    int ends[2];
-    if (pipe(ends))
-        fail("pipe");
-    pid_t child = fork();
-    if (child < 0)
-        fail("fork");
-    if (child) {
-        close(ends[1]);
-        *from = ends[0];
+    pid_t child = bench_fork(from);
+    if (child)
         return child;
-    }
-    dup2(ends[1], STDERR_FILENO);
-    close(ends[0]);
-    close(ends[1]);
     execl(etude, etude, "train", "--experiment", "translation/tiny", "--model-dir", "run", "--set",
           "task.train_data.source_path=train.source", "--set",
           "task.train_data.target_path=train.target", "--set", "trainer.train_steps=1000000",
