@@ -29,7 +29,7 @@
 typedef struct train_args {
     const char *experiment, *model_dir; /* NULL: not given */
     et_arg_list config, set;            /* in the order given, which is the order applied */
-    bool accept_changes, help;
+    bool accept_changes, verbose, help;
     et_profiling profiling;
 } train_args;
 
@@ -38,7 +38,7 @@ typedef struct training {
     et_arena arena; /* texts of settings and paths, until the end */
     et_model_dir directory;
     bool set_up; /* everything is open: there is a run to keep */
-    bool accept_changes;
+    bool accept_changes, verbose;
     et_experiment experiment; /* all settings; refers to texts in arena */
     et_progress *progress;    /* on standard error */
     et_device *device;
@@ -65,6 +65,8 @@ static int parse(train_args *args, int argc, char **argv, et_error *error)
         { "accept-changes", NULL,
           "go on although optimizer, learning rate or dropout are not the run's", ET_ARG_FLAG,
           &args->accept_changes, NULL },
+        { "verbose", NULL, "show every summary and save, and what computes", ET_ARG_FLAG,
+          &args->verbose, NULL },
         ET_PROFILING_ARGS(args->profiling),
         ET_ARG_END
     };
@@ -110,6 +112,7 @@ static int configure(training *t, const train_args *args, et_error *error)
     if (!args->model_dir)
         return et_fail(error, ET_EUSAGE, "train: --model-dir is missing: where to keep the run");
     t->accept_changes = args->accept_changes;
+    t->verbose = args->verbose;
     int status = begin(t, args, error);
     for (int i = 0; i < args->config.count && !status; i++)
         status = et_experiment_read_file(&t->experiment, args->config.items[i], &t->arena, error);
@@ -185,6 +188,7 @@ static int open_training(training *t, const char *directory, et_error *error)
                                .device = t->device,
                                .params = t->params,
                                .progress = t->progress,
+                               .verbose = t->verbose,
                                .stop = &et_stop_requested,
                                .save = &et_save_requested,
                                .locked = true };
@@ -273,6 +277,16 @@ static void say_model(training *t)
         twice ? "; feed-forward layers computed twice" : "");
 }
 
+/* For --verbose: what a step is made of, and where its logs are. */
+static void say_parts(training *t, const char *directory)
+{
+    et_run_facts facts = et_run_facts_of(t->run);
+    say(t->progress, "kernels      %s; %s calls for loss and gradients", t->device->kernels->name,
+        et_format_count(facts.plan_steps).text);
+    say(t->progress, "logs         %s/metrics.jsonl, events for TensorBoard in %s/train", directory,
+        directory);
+}
+
 /* Three cases: nothing left to do, going on, a new run. */
 static void say_begin(training *t)
 {
@@ -348,6 +362,8 @@ static int train(training *t, const train_args *args, et_error *error)
             args->model_dir, ET_EXPERIMENT_FILE);
         say_data(t);
         say_model(t);
+        if (t->verbose)
+            say_parts(t, args->model_dir);
         say_begin(t);
         status = et_run_train(t->run, error);
     }

@@ -11,12 +11,14 @@
  * What depends on the clock stands under "time", so that logs of equal runs are equal without
  * it. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "io/format.h"
 #include "train/run_parts.h"
 
 /* The window is what lies between two logs: its rates are what the log says of speed. */
@@ -27,9 +29,9 @@ void et_run_start_window(et_run *run)
 }
 
 /* metrics.jsonl for programs, event files for TensorBoard, lines above the progress bar for
- * people (who see "train" in the bar already, so the console leaves it out). Without positions
- * the files start anew, with them they are cut off where the checkpoint was made. What was
- * opened before a failure is closed here; et_sink_multi_open takes over the rest. */
+ * people (who see most of "train" in the bar already, so the console leaves it out unless they
+ * ask). Without positions the files start anew, with them they are cut off where the checkpoint was
+ * made. What was opened before a failure is closed here; et_sink_multi_open takes over the rest. */
 int et_run_open_sinks(et_run *run, et_error *error)
 {
     et_sink *sinks[3] = { NULL, NULL, NULL };
@@ -44,7 +46,8 @@ int et_run_open_sinks(et_run *run, et_error *error)
         status = et_sink_events_open(&sinks[count], directory, run->positions, error);
     count += !status && sinks[1];
     if (!status && run->options.progress)
-        status = et_sink_console_open(&sinks[count], run->options.progress, "train", error);
+        status = et_sink_console_open(&sinks[count], run->options.progress,
+                                      run->options.verbose ? NULL : "train", error);
     count += !status && sinks[2];
     et_free(jsonl);
     if (!status)
@@ -161,9 +164,18 @@ static int act_validate(et_run *run, et_error *error)
     return status;
 }
 
+static void tell_save(const et_run *run)
+{
+    char text[64];
+    snprintf(text, sizeof text, "step  %s  saving", et_format_count(run->step.count).text);
+    if (run->options.verbose && run->options.progress)
+        et_progress_message(run->options.progress, text);
+}
+
 /* The logs are durable before the checkpoint that names their lengths. */
 static int act_save(et_run *run, et_error *error)
 {
+    tell_save(run);
     int status = et_sink_flush(run->sink, error);
     if (!status)
         status = et_checkpoints_save(run->checkpoints, run->step.count, error);

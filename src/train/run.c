@@ -287,6 +287,7 @@ et_run_facts et_run_facts_of(const et_run *run)
         .step = run->step.count,
         .parameters = et_params_elements(params),
         .memory = et_plan_memory_needed(run->plan),
+        .plan_steps = et_plan_steps(run->plan),
         .recompute = run->recompute,
         .parameter_bytes = arrays * flat + (run->options.act == ET_BF16 ? flat / 2 : 0),
     };

@@ -31,6 +31,7 @@ typedef struct et_run_options {
     et_device *device; /* borrowed, as all below */
     et_params *params; /* empty; filled by the model */
     et_progress *progress;             /* where people look; NULL: nowhere */
+    bool verbose;                      /* they see every summary, and each save */
     const volatile sig_atomic_t *stop; /* not 0: save at the next step boundary and end */
     volatile sig_atomic_t *save;       /* not 0: save there and go on; becomes 0. NULL: never */
     bool locked; /* the caller holds model_dir's lock (et_checkpoints_lock) until after close */
@@ -44,6 +45,7 @@ typedef struct et_run_facts {
     int64_t step;           /* restored, 0: a new run */
     int64_t parameters;     /* elements */
     et_plan_memory memory;  /* of the training plan */
+    int plan_steps;         /* kernel calls of it */
     et_recompute recompute; /* never ET_RECOMPUTE_AUTO */
     size_t parameter_bytes; /* values, gradients, shadow, slots, averages */
 } et_run_facts;

@@ -78,6 +78,33 @@ static void test_bad_run__accepted_changes(void **state)
     bad_remove("m");
 }
 
+/* Good runs: what --verbose says more, and that it changes nothing else. */
+static void test_bad_run__verbose(void **state)
+{
+    (void)state;
+    static const char *const more[] = { "kernels      ", "step  2  train  training_loss",
+                                        "gradient_norm", "step  4  saving" };
+    static const char line[] = TRAIN "--set trainer.train_steps=4 --set trainer.summary_interval=2";
+    static const char verbose[] =
+        TRAIN "--set trainer.train_steps=4 --set trainer.summary_interval=2 --verbose";
+    size_t length[2];
+    char *saved[2];
+    for (int i = 0; i < 2; i++) {
+        bad_end end = bad_start(i ? verbose : line, NULL, NULL);
+        assert_int_equal(end.code, 0);
+        for (size_t word = 0; word < COUNT(more); word++)
+            if ((strstr(end.err, more[word]) != NULL) != (i == 1))
+                fail_msg("run %d: %s, in: %s", i, more[word], end.err);
+        bad_release(&end);
+        saved[i] = bad_read("m/checkpoints/ckpt-4.safetensors", &length[i]);
+        bad_remove("m");
+    }
+    assert_int_equal(length[0], length[1]);
+    assert_memory_equal(saved[0], saved[1], length[0]);
+    free(saved[0]);
+    free(saved[1]);
+}
+
 static void test_bad_run__locked(void **state)
 {
     (void)state;
@@ -357,6 +384,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bad_run__other_settings),
         cmocka_unit_test(test_bad_run__accepted_changes),
+        cmocka_unit_test(test_bad_run__verbose),
         cmocka_unit_test(test_bad_run__locked),
         cmocka_unit_test(test_bad_run__not_whole),
         cmocka_unit_test(test_bad_run__above),
