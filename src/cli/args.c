@@ -2,13 +2,16 @@
  *
  *   line   = { option | word } [ "--" { word } ]
  *   option = "--" name                      a flag
- *          | "--" name "=" value            anything, empty too, dashes too
+ *          | "--" name "=" value            anything, dashes too
  *          | "--" name value                value: the next argument, which does not begin with --
  *          | "-h"                           the same as --help
  *
  * A name is one of the command's table, by its name or alias, `-` and `_` alike. Values are kept
  * as they are (pointers into argv), numbers are read at once. Parsing stops at the first thing
  * that is wrong, which is ET_EUSAGE; --help before that wins.
+ *
+ * A text must have something in it: DIR of `--model-dir "$DIR"` was never set, most likely, and the
+ * current directory is not what was meant.
  *
  * A later value of an option that is no list replaces an earlier one, as people expect who
  * repeat a command with one word more at its end. */
@@ -109,6 +112,9 @@ static int store_number(const et_arg *arg, const char *value, et_error *error)
 static int store(const et_arg *arg, const char *value, et_error *error)
 {
     et_assert(arg->target);
+    if (arg->kind == ET_ARG_TEXT && !*value)
+        return et_fail(error, ET_EUSAGE, "--%s: the value is empty; it wants %s", arg->name,
+                       arg->value);
     /* Flags set, texts point into argv, numbers are read, lists grow. */
     switch (arg->kind) {
     case ET_ARG_FLAG:
@@ -138,7 +144,7 @@ static int parse_option(const et_arg *table, const char *command, int argc, char
     if (arg->kind == ET_ARG_FLAG && equals)
         return et_fail(error, ET_EUSAGE, "%s: --%s takes no value, found %s", command, arg->name,
                        equals + 1);
-    /* "--name=" has the empty value; "--name" alone looks for one in the next argument. */
+    /* "--name" alone looks for a value in the next argument. */
     const char *value = equals ? equals + 1 : NULL;
     if (arg->kind != ET_ARG_FLAG && !value) {
         if (*at + 1 >= argc)

@@ -8,8 +8,8 @@
  *     };
  *
  * Long options only, `--name value` or `--name=value`, but for -h; `-` and `_` are alike, so
- * Model Garden's spellings work. What begins with -- is a value only after `=`. Options and
- * other arguments may come in any order; after `--` there are no options. */
+ * Model Garden's spellings work. What begins with -- is a value only after `=`; no text is empty.
+ * Options and other arguments may come in any order; after `--` there are no options. */
 #ifndef ETUDE_CLI_ARGS_H
 #define ETUDE_CLI_ARGS_H
 

@@ -70,7 +70,7 @@ static void test_args__forms(void **state)
     }
 }
 
-/* What is not named stays; a value may be empty, hold =, begin with one - or, after =, with two;
+/* What is not named stays; a value may hold =, begin with one - or, after =, with two;
  * after -- and as - alone there are no options. */
 static void test_args__edges(void **state)
 {
@@ -82,12 +82,12 @@ static void test_args__edges(void **state)
     assert_true(o.real == 0.5);
     assert_int_equal(o.list.count + o.rest.count, 0);
     static const char *const words[] = {
-        "--model-dir=", "--set", "-a==b,c", "--set=--x", "-", "--batch", "0",
-        "--",           "--set", "--help",  NULL
+        "--model-dir=-", "--set",  "-a==b,c", "--set=--x", "-", "--batch", "0", "--",
+        "--set",         "--help", NULL
     };
     assert_int_equal(parse_words(&o, words, NULL), ET_OK);
     assert_false(o.help);
-    assert_string_equal(o.text, "");
+    assert_string_equal(o.text, "-");
     assert_int_equal(o.count, 0);
     assert_int_equal(o.list.count, 2);
     assert_string_equal(o.list.items[0], "-a==b,c");
@@ -113,6 +113,8 @@ static void test_args__wrong(void **state)
           "no option --" },
         { { "--set" }, "test: --set wants KEY=VALUE after it" },
         { { "--set", "--verbose" }, "found --verbose; write --set=--verbose" },
+        { { "--model-dir=" }, "--model-dir: the value is empty; it wants DIR" },
+        { { "--model-dir", "" }, "--model-dir: the value is empty; it wants DIR" },
         { { "--verbose=1" }, "--verbose takes no value, found 1" },
         { { "--batch", "x" }, "--batch x: not a whole number" },
         { { "--batch", "" }, "--batch : not a whole number" },
