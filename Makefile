@@ -1,7 +1,8 @@
 # Plain targets in front of CMake; `make help` lists them. Each builds in a folder of its own.
-# PREFIX and DESTDIR are for install, J is the number of jobs.
+# PREFIX and DESTDIR are for install, J is the number of jobs, BEGAN the second in which make did.
 PREFIX ?= /usr/local
 J ?= $(shell nproc 2>/dev/null || echo 2)
+BEGAN := $(shell date +%s)
 LIBRARIES = etude etude_shared
 PROGRAMS = $(if $(wildcard src/cli/CMakeLists.txt),etude_cli)
 TREE = src include tests bench examples
@@ -25,7 +26,7 @@ build: setup      ## the libraries and the command, build/etude
 
 demo: build       ## a translator trained on real help pages, in minutes; STEPS=N trains longer
 	@cmake --build build -j $(J) --target pair_pages
-	@tools/demo $(STEPS)
+	@DEMO_BEGAN=$(BEGAN) tools/demo $(STEPS)
 
 test: setup       ## build everything and run the tests
 	@cmake --preset release --log-level=WARNING >/dev/null
