@@ -1,7 +1,7 @@
 /* Products of rows and the likeliest pieces by their definitions, in double: what
  * row_product.inc.c and best_pieces.inc.c are held against.
  *
- *   y[r, j] = relu(sum_i x[r, i] w[i, j] + bias[j]) + residual[r, j]
+ *   y[r, j] = relu(sum_i x[r, i] w[i, j] + bias[j])
  *
  * The weight is read from its packed form (row_product.h draws it), so the layout is checked as
  * well. As bytes, x is taken as the fast kernels take it (units of a 127th of its largest,
@@ -50,7 +50,6 @@ static double byte_sum(const float *x, const et_row_weight *w, int64_t j)
     return square > 0 ? sum * (cross / square) * w->scale[j] : 0;
 }
 
-/* relu before the residual is added. */
 void et_reference_row_product(float *y, const float *x, const et_row_product *shape)
 {
     const et_row_weight *w = shape->weight;
@@ -60,7 +59,7 @@ void et_reference_row_product(float *y, const float *x, const et_row_product *sh
             double sum = w->kind == ET_ROW_F32 ? float_sum(row, w, j) : byte_sum(row, w, j);
             sum += shape->bias ? shape->bias[j] : 0;
             sum = shape->relu ? et_reference_relu(sum) : sum;
-            y[r * w->n + j] = (float)(sum + (shape->residual ? shape->residual[r * w->n + j] : 0));
+            y[r * w->n + j] = (float)sum;
         }
 }
 

@@ -52,15 +52,13 @@ et_row_weight et_row_weight_at(void *memory, int64_t panel, int64_t n, int64_t k
  */
 void et_row_weight_pack(const et_row_weight *weight, const float *from, bool transposed);
 
-/* One product: y = x W (+ bias) (relu) (+ residual). y overlaps neither x nor scratch; it may be
- * residual. */
+/* One product: y = x W (+ bias) (relu). y overlaps neither x nor scratch. */
 typedef struct et_row_product {
     int64_t rows;
     const et_row_weight *weight;
-    const float *bias;     /* [n] or NULL */
-    bool relu;             /* before residual is added */
-    const float *residual; /* [rows, n] or NULL */
-    void *scratch;         /* et_row_scratch() bytes, aligned to 64; NULL where that is 0 */
+    const float *bias; /* [n] or NULL */
+    bool relu;
+    void *scratch; /* et_row_scratch() bytes, aligned to 64; NULL where that is 0 */
 } et_row_product;
 
 /* Where the rows of x as bytes lie, and behind them a unit for each. 0 for ET_ROW_F32. */

@@ -26,7 +26,6 @@ typedef struct row_block {
     const void *x; /* [r] float32, or bytes + 128 */
     const void *w; /* the panel */
     float *y;
-    const float *residual;
     const float *row_scale; /* bytes: [r] */
     const float *scale;     /* bytes: [columns] */
     const int32_t *offset;
@@ -35,10 +34,10 @@ typedef struct row_block {
     bool relu;
 } row_block;
 
-/* sum + bias, relu, + residual, stored: vector s of row r. whole: the panel has no end in it. */
+/* sum + bias, relu, stored: vector s of row r. whole: the panel has no end in it. */
 ET_INLINE void finish_sum(const row_block *b, int r, int s, vf sum, const bool whole)
 {
-    const int64_t column = s * V_LANES, at = r * b->y_stride + column;
+    const int64_t column = s * V_LANES;
     const int64_t left = whole ? V_LANES : b->columns - column;
     if (left <= 0)
         return;
@@ -46,9 +45,7 @@ ET_INLINE void finish_sum(const row_block *b, int r, int s, vf sum, const bool w
         sum = sum + v_read_n(b->bias, column, left, ET_F32);
     if (b->relu)
         sum = v_max(v_set(0.0f), sum);
-    if (b->residual)
-        sum = sum + v_read_n(b->residual, at, left, ET_F32);
-    v_write_n(b->y, at, sum, left, ET_F32);
+    v_write_n(b->y, r * b->y_stride + column, sum, left, ET_F32);
 }
 
 /* whole is a constant, so that all but the last panel are stored without masks. */
@@ -160,7 +157,7 @@ static void run_panel(row_block b, const et_row_weight *weight, int64_t rows, in
     const size_t element = weight->kind == ET_ROW_F32 ? sizeof(float) : 1;
     const int64_t depth = weight->kind == ET_ROW_F32 ? weight->k : (weight->k + 3) / 4 * 4;
     const char *x = b.x;
-    const float *row_scale = b.row_scale, *residual = b.residual;
+    const float *row_scale = b.row_scale;
     float *y = b.y + p * PANEL;
     b.w = (const char *)weight->panels + (size_t)(p * PANEL * depth) * element;
     b.columns = weight->n - p * PANEL;
@@ -173,7 +170,6 @@ static void run_panel(row_block b, const et_row_weight *weight, int64_t rows, in
         const int64_t first = rows * i / blocks, last = rows * (i + 1) / blocks;
         b.x = x + (size_t)(first * b.x_stride) * element;
         b.y = y + first * b.y_stride;
-        b.residual = residual ? residual + first * b.y_stride + p * PANEL : NULL;
         b.row_scale = row_scale ? row_scale + first : NULL;
         run_block(&b, weight->kind, (int)(last - first));
     }
@@ -228,7 +224,6 @@ static void row_product(float *y, const float *x, const et_row_product *shape)
     const int64_t rows = shape->rows, panels = (weight->n + PANEL - 1) / PANEL, k = weight->k;
     row_block b = { .x = x,
                     .y = y,
-                    .residual = shape->residual,
                     .bias = shape->bias,
                     .relu = shape->relu,
                     .k = k,
