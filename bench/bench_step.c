@@ -144,9 +144,13 @@ static _Noreturn void refuse(const char *what)
 
 static et_recompute recompute_named(const char *name)
 {
-    return !strcmp(name, "none")           ? ET_RECOMPUTE_NONE
-           : !strcmp(name, "feed_forward") ? ET_RECOMPUTE_MARKED
-                                           : ET_RECOMPUTE_CHEAP;
+    if (!strcmp(name, "none"))
+        return ET_RECOMPUTE_NONE;
+    if (!strcmp(name, "feed_forward"))
+        return ET_RECOMPUTE_MARKED;
+    if (strcmp(name, "cheap") != 0)
+        refuse("that recompute: none, cheap or feed_forward");
+    return ET_RECOMPUTE_CHEAP;
 }
 
 /* A short name for what both stacks have, or for the width; other settings stay as they are. */
