@@ -221,7 +221,6 @@ static bool one_each(const et_plan *plan, int first, int count)
 }
 
 /* One weight for each thread, or all threads on each weight where there are fewer weights. */
-
 void et_plan_run_packs(const et_plan *plan, int first, int count)
 {
     et_assert(first >= 0 && first + count <= plan->pack_count);

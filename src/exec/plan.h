@@ -4,7 +4,7 @@
  * kernels: nothing is allocated.
  *
  *     et_plan *plan;
- *     if (et_plan_new(&plan, graph, outputs, count, &options, &error)) ...
+ *     if (et_plan_new(&plan, graph, device, outputs, count, &options, &error)) ...
  *     et_plan_bind(plan, "source_ids", batch.source_ids);
  *     et_plan_run(plan, random);
  *     const float *sums = et_plan_output(plan, 0);

@@ -4,7 +4,7 @@
  * The only place that knows oneDNN; gemm_onednn.c builds with its version 2 and 3.
  *
  * Equal bits for any number of threads, by construction: a product is cut into a fixed grid
- * of tiles that depends on its shape alone; each tile is one single-threaded primitive, and
+ * of tiles that depends on its shape alone; each tile is done by single-threaded primitives, and
  * threads share out the tiles. Sums over a long k with a small result are cut into fixed
  * pieces whose partial results are added in order.
  *
@@ -118,7 +118,7 @@ const char *et_gemm_implementation(const et_gemm *gemm);
 /* How many primitives the cache made so far. */
 size_t et_gemm_cache_primitives(const et_gemm_cache *cache);
 
-/* The readable reference: three loops, float32 (or double) sums. */
+/* The readable reference: three loops, sums in double. B is not packed. */
 void et_gemm_reference(const et_gemm_shape *shape, void *c, const void *a, const void *b,
                        const float *bias);
 
