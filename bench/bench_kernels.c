@@ -146,8 +146,8 @@ static void attention_of(const et_kernels *k, problem *p, bool causal, float rat
     s->causal = causal;
     s->rate = rate;
     if (grad)
-        k->attention_grad(dq, dq + width, dq + 2 * width, p->z, NULL, p->lse, q, q + width,
-                          q + 2 * width, s, p->scratch);
+        k->attention_grad(dq, dq + width, dq + 2 * width, p->z, p->lse, q, q + width, q + 2 * width,
+                          s, p->scratch);
     else
         k->attention(p->out, p->lse, q, q + width, q + 2 * width, s, p->scratch);
 }
@@ -597,7 +597,7 @@ static void open_problem(problem *p, int64_t width, int heads, et_dtype dtype, i
         .random = use,
         .dtype = dtype,
         .scale = 1.0f / sqrtf((float)head_dim),
-        .scratch_per_thread = et_attention_scratch((int)segment, (int)segment, head_dim),
+        .scratch_per_thread = et_attention_scratch((int)segment, head_dim),
     };
     size_t attention = p->shape.scratch_per_thread * (size_t)omp_get_max_threads();
     size_t norm = (size_t)(et_row_blocks(ROWS) * 2 * width);

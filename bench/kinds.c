@@ -233,7 +233,7 @@ static double attention_roof(known_rates *known, const bench_kinds *kinds, const
                              const et_plan_step *step)
 {
     const bool grad = step->node->op == ET_OP_ATTENTION_GRAD;
-    const int first = grad ? 3 : 0, heads = step->node->attributes.attention.heads;
+    const int first = grad ? 2 : 0, heads = step->node->attributes.attention.heads;
     const et_tensor *q = &plan->values[step->in[first]].tensor;
     const et_tensor *queries = &plan->values[step->in[first + 2]].tensor;
     const int64_t width = q->shape.size[1] / (step->node->attributes.self ? 3 : 1);

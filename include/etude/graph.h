@@ -110,8 +110,8 @@ ET_API et_node *et_embedding(et_node *ids, et_node *table, float scale, et_node 
 typedef struct et_attention_options {
     int heads;
     bool causal;
-    float rate;                     /* dropout on the weights, in training */
-    int longest_query, longest_key; /* rows of the longest segment that will come */
+    float rate;      /* dropout on the weights, in training */
+    int longest_key; /* rows of kv in the longest segment that will come */
 } et_attention_options;
 
 /* Multi-head attention over packed segments, scores scaled by 1/sqrt(D / heads).

@@ -164,7 +164,7 @@ static et_cost cost_ATTENTION(const et_plan *plan, const et_plan_step *step)
  * = W^T dout, dq = dS k, dk = dS^T q. */
 static et_cost cost_ATTENTION_GRAD(const et_plan *plan, const et_plan_step *step)
 {
-    attention_size size = measure_attention(plan, step, 3);
+    attention_size size = measure_attention(plan, step, 2);
     return (et_cost){ 5 * 2 * size.scores * size.width,
                       (3 * size.queries + 4 * size.keys) * size.width * size.element };
 }

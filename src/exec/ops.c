@@ -368,8 +368,7 @@ static int prepare_attention(et_plan *plan, et_plan_step *step, int first)
     const et_attention_options *options = &step->node->attributes.attention;
     const et_tensor *q = in_tensor(plan, step, first);
     int64_t width = q->shape.size[1] / (step->node->attributes.self ? 3 : 1);
-    step->scratch = et_attention_scratch(options->longest_query, options->longest_key,
-                                         (int)(width / options->heads)) *
+    step->scratch = et_attention_scratch(options->longest_key, (int)(width / options->heads)) *
                     sizeof(float) * (size_t)plan->device->threads;
     return ET_OK;
 }
@@ -406,20 +405,20 @@ static void run_ATTENTION(const et_plan *plan, const et_plan_step *step)
 static int prepare_ATTENTION_GRAD(et_plan *plan, et_plan_step *step, et_error *error)
 {
     (void)error;
-    return prepare_attention(plan, step, 3);
+    return prepare_attention(plan, step, 2);
 }
 
 /* Derivatives have the layout of what they belong to: with self-attention dq, dk and dv are
  * columns of one matrix. */
 static void run_ATTENTION_GRAD(const et_plan *plan, const et_plan_step *step)
 {
-    attention_views views = view_attention(plan, step, 3);
-    const char *q = in(plan, step, 3), *kv = in(plan, step, 4);
+    attention_views views = view_attention(plan, step, 2);
+    const char *q = in(plan, step, 2), *kv = in(plan, step, 3);
     char *dq = out(plan, step, 0);
     char *dkv = step->node->attributes.self ? dq : out(plan, step, 1);
     kernels(plan)->attention_grad(dq, dkv + views.k_column, dkv + views.v_column, in(plan, step, 0),
-                                  in(plan, step, 1), in(plan, step, 2), q, kv + views.k_column,
-                                  kv + views.v_column, &views.shape, scratch(plan));
+                                  in(plan, step, 1), q, kv + views.k_column, kv + views.v_column,
+                                  &views.shape, scratch(plan));
     clear_tail(out_tensor(plan, step, 0), views.shape.query_offsets[views.shape.segments]);
     if (!step->node->attributes.self)
         clear_tail(out_tensor(plan, step, 1), views.shape.key_offsets[views.shape.segments]);

@@ -283,18 +283,17 @@ static void grad_EMBEDDING(gradients *g, et_node *node, et_node *dy)
 /* Weights are not kept: P = exp(S - lse), S = q k^T / sqrt(d), is made again from q, k and
  * each row's log-sum-exp (result 1), as Dao et al. 2022, "FlashAttention", section 3.1 and
  * appendix B. With dP = dout v^T and without dropout:
- *   dv = P^T dout,  dS = P (dP - rowsum(dout out)),  dq = dS k / sqrt(d),  dk = dS^T q / sqrt(d),
+ *   dv = P^T dout,  dS = P (dP - rowsum(P dP)),  dq = dS k / sqrt(d),  dk = dS^T q / sqrt(d),
  * d the width of a head. In self-attention the first result holds dq, dk and dv side by side. */
 static void grad_ATTENTION(gradients *g, et_node *node, et_node *dy)
 {
     et_node *inputs[] = { dy,
-                          node,
                           et_node_result(node, 1),
                           value(g, node->input[0]),
                           value(g, node->input[1]),
                           node->input[2],
                           node->input[3] };
-    et_node *dq = et_node_add(g->graph, ET_OP_ATTENTION_GRAD, NULL, inputs, 7, &node->attributes);
+    et_node *dq = et_node_add(g->graph, ET_OP_ATTENTION_GRAD, NULL, inputs, 6, &node->attributes);
     give(g, node->input[0], dq);
     if (!node->attributes.self)
         give(g, node->input[1], et_node_result(dq, 1));

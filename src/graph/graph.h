@@ -20,7 +20,7 @@ typedef enum et_op {
 
 /* The most that a row of ops.def has: ATTENTION_GRAD's inputs; a loss or a norm's derivative
  * with three results. */
-#define ET_NODE_INPUTS_MAX  7
+#define ET_NODE_INPUTS_MAX  6
 #define ET_NODE_RESULTS_MAX 4
 
 typedef struct et_result_type {

@@ -271,13 +271,13 @@ static bool shape_ATTENTION(et_node *node)
     return true;
 }
 
-/* dout, out, lse, then the forward inputs, so 3 is q and 4 kv. Self: one result as qkv;
+/* dout, lse, then the forward inputs, so 2 is q and 3 kv. Self: one result as qkv;
  * cross: dq, and dkv as the second. */
 static bool shape_ATTENTION_GRAD(et_node *node)
 {
-    set(node, act(node), shape(node, 3));
+    set(node, act(node), shape(node, 2));
     if (!node->attributes.self)
-        add_result(node, act(node), shape(node, 4));
+        add_result(node, act(node), shape(node, 3));
     return true;
 }
 

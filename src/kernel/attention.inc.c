@@ -433,8 +433,8 @@ static void attention(void *out, float *lse, const void *q, const void *k, const
     attend(&call);
 }
 
-static void attention_grad(void *dq, void *dk, void *dv, const void *dout, const void *out,
-                           const float *lse, const void *q, const void *k, const void *v,
+static void attention_grad(void *dq, void *dk, void *dv, const void *dout, const float *lse,
+                           const void *q, const void *k, const void *v,
                            const et_attention_shape *shape, float *scratch)
 {
     const attention_call call = { .shape = shape,
@@ -450,6 +450,5 @@ static void attention_grad(void *dq, void *dk, void *dv, const void *dout, const
                                   .stream = keep_stream_of(shape->random, shape->random.site,
                                                            shape->rate),
                                   .kept_scale = et_dropout_scale(shape->rate) };
-    (void)out;
     attend(&call);
 }

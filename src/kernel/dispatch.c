@@ -80,13 +80,12 @@ float et_dropout_scale(float rate)
     return 65536.0f / (float)(65536u - et_dropout_threshold(rate));
 }
 
-/* Floats of one thread, enough for the longest segment: what room_of (attention.inc.c) cuts. */
-size_t et_attention_scratch(int longest_query, int longest_key, int head_dim)
+/* Enough for the longest segment of keys: what room_of (attention.inc.c) cuts. */
+size_t et_attention_scratch(int longest_key, int head_dim)
 {
     et_assert(longest_key >= 0 && head_dim > 0);
     size_t keys = et_attention_padded((size_t)longest_key);
     size_t dim = et_attention_padded((size_t)head_dim);
-    (void)longest_query;
     /* k, its transpose, v's transpose, dk, dv; q, dout, dq of a pass; weights and their
      * gradient of a pass; its dropout bits; one line of slack for alignment. */
     return 5 * keys * dim + ET_ATTENTION_ROWS * (3 * dim + 2 * keys) + keys + 2 + ET_ATTENTION_PAD;

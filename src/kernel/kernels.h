@@ -1,7 +1,8 @@
 /* Kernels: loops over raw pointers and sizes, nothing else. They allocate nothing, know no
  * graph, keep no state. A table holds one function per kernel; there is one table per
- * instruction set (plain C, AVX2, AVX-512), all compiled from the same source over a small
- * vector header, and one readable reference. et_kernels_best() chooses by what the CPU can do.
+ * instruction set (plain C, AVX2, AVX-512, the same with VNNI), all compiled from the same source
+ * over a small vector header, and one readable reference. et_kernels_best() chooses by what the CPU
+ * can do.
  *
  * Legend: T rows (tokens), D columns (width), H heads, S segments, V vocabulary.
  * "act" is the element type of activations, float32 or bfloat16, given as a dtype argument;
@@ -192,9 +193,9 @@ typedef struct et_kernels {
     /* Derivatives by q, k, v (strides as their values), weights recomputed from lse. Rows
      * outside every segment are left alone. (Dao 2023, FlashAttention-2, equations of the
      * backward pass. Its D = rowsum(dout * out) is taken as rowsum(P * dP), the same number
-     * without the rounding of out.) out is not read and may be NULL. dout has out's stride. */
-    void (*attention_grad)(void *dq, void *dk, void *dv, const void *dout, const void *out,
-                           const float *lse, const void *q, const void *k, const void *v,
+     * without the rounding of out.) dout has out's stride. */
+    void (*attention_grad)(void *dq, void *dk, void *dv, const void *dout, const float *lse,
+                           const void *q, const void *k, const void *v,
                            const et_attention_shape *shape, float *scratch);
 
     /* See et_cached_attention_shape. */
@@ -291,8 +292,8 @@ static inline int64_t et_row_blocks(int64_t rows)
     return (rows + ET_ROW_BLOCK - 1) / ET_ROW_BLOCK;
 }
 
-/* Floats of scratch for one thread of attention and attention_grad; longest segments in rows.
- * Grows with the longest segment, not with its square. */
-size_t et_attention_scratch(int longest_query, int longest_key, int head_dim);
+/* Floats of scratch for one thread of attention and attention_grad; of the longest segment of
+ * keys, in rows: linear in it, and queries come in blocks of a fixed size. */
+size_t et_attention_scratch(int longest_key, int head_dim);
 
 #endif

@@ -58,8 +58,8 @@ void et_reference_fill(void *y, float value, int64_t count, et_dtype dtype);
 
 void et_reference_attention(void *out, float *lse, const void *q, const void *k, const void *v,
                             const et_attention_shape *shape, float *scratch);
-void et_reference_attention_grad(void *dq, void *dk, void *dv, const void *dout, const void *out,
-                                 const float *lse, const void *q, const void *k, const void *v,
+void et_reference_attention_grad(void *dq, void *dk, void *dv, const void *dout, const float *lse,
+                                 const void *q, const void *k, const void *v,
                                  const et_attention_shape *shape, float *scratch);
 void et_reference_cached_attention(void *out, const void *q, const void *keys, const void *values,
                                    const et_cached_attention_shape *shape);

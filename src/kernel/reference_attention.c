@@ -204,11 +204,10 @@ static void tile_grad(void *dq, void *dk, void *dv, const void *dout, const floa
 
 /* out is not needed here: D is computed from P and dP. A kernel may take D_i = dout_i . out_i
  * instead, which is the same. */
-void et_reference_attention_grad(void *dq, void *dk, void *dv, const void *dout, const void *out,
-                                 const float *lse, const void *q, const void *k, const void *v,
+void et_reference_attention_grad(void *dq, void *dk, void *dv, const void *dout, const float *lse,
+                                 const void *q, const void *k, const void *v,
                                  const et_attention_shape *shape, float *scratch)
 {
-    (void)out;
     for (int segment = 0; segment < shape->segments; segment++)
         for (int head = 0; head < shape->heads; head++) {
             tile at = tile_of(shape, segment, head);

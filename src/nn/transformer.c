@@ -108,7 +108,6 @@ static et_node *self_attention_block(et_scope *scope, et_node *x, et_node *offse
     et_attention_options options = { .heads = s.options->num_attention_heads,
                                      .causal = causal,
                                      .rate = s.options->attention_dropout_rate,
-                                     .longest_query = (int)longest,
                                      .longest_key = (int)longest };
     et_node *qkv =
         projection(et_in(scope, "qkv"), before(scope, x, s), 3 * s.width, input_gain(s), s);
@@ -123,7 +122,6 @@ static et_node *cross_attention_block(et_scope *scope, et_node *x, et_node *enco
 {
     et_attention_options options = { .heads = s.options->num_attention_heads,
                                      .rate = s.options->attention_dropout_rate,
-                                     .longest_query = (int)g->target_longest,
                                      .longest_key = (int)g->source_longest };
     et_node *q = projection(et_in(scope, "query"), before(scope, x, s), s.width, input_gain(s), s);
     et_node *kv = projection(et_in(scope, "key_value"), encoded, 2 * s.width, input_gain(s), s);

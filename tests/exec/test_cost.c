@@ -61,9 +61,7 @@ static const int32_t offsets[4] = { 0, 3, 4, 4 };
 
 static et_node *self_attention(et_scope *s)
 {
-    et_attention_options options = {
-        .heads = 2, .causal = true, .longest_query = 3, .longest_key = 3
-    };
+    et_attention_options options = { .heads = 2, .causal = true, .longest_key = 3 };
     et_node *at = et_input(s, "offsets", ET_I32, et_shape_1(4));
     et_node *qkv = param(s, "qkv", et_shape_2(6, 12));
     return et_sum(et_attention(s, qkv, qkv, at, at, &options));
@@ -73,7 +71,7 @@ static const int32_t query_offsets[3] = { 0, 2, 3 }, key_offsets[3] = { 0, 3, 7 
 
 static et_node *cross_attention(et_scope *s)
 {
-    et_attention_options options = { .heads = 2, .longest_query = 2, .longest_key = 4 };
+    et_attention_options options = { .heads = 2, .longest_key = 4 };
     et_node *q = param(s, "q", et_shape_2(3, 4)), *kv = param(s, "kv", et_shape_2(7, 8));
     return et_sum(et_attention(s, q, kv, et_input(s, "query_offsets", ET_I32, et_shape_1(3)),
                                et_input(s, "key_offsets", ET_I32, et_shape_1(3)), &options));

@@ -135,9 +135,7 @@ static et_node *check_EMBEDDING(et_scope *s)
 
 static et_attention_options attention_options(bool causal, float rate)
 {
-    return (et_attention_options){
-        .heads = 2, .causal = causal, .rate = rate, .longest_query = 3, .longest_key = 3
-    };
+    return (et_attention_options){ .heads = 2, .causal = causal, .rate = rate, .longest_key = 3 };
 }
 
 /* Causal self-attention with dropout, then cross-attention. Row 6 is in no query segment. */

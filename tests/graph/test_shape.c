@@ -46,7 +46,7 @@ static et_node *table(et_scope *s)
 
 static et_node *attention(et_scope *s, int64_t query, int64_t key, int heads, int64_t offsets)
 {
-    et_attention_options options = { .heads = heads, .longest_query = T, .longest_key = T };
+    et_attention_options options = { .heads = heads, .longest_key = T };
     et_node *q = matrix(s, "q", T, query), *at = ids(s, S + 1);
     et_node *kv = key ? matrix(s, "kv", T, key) : q;
     et_node *keys = et_input(s, "keys", ET_I32, et_shape_1(offsets));

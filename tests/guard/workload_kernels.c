@@ -52,7 +52,7 @@ static void fill(buffers *b, et_dtype dtype)
         b->row[i] = guard_numbers(ROWS * HEADS, ET_F32, 5);
         b->parameter[i] = guard_numbers(VOCABULARY * WIDTH, ET_F32, 6 + (uint32_t)i);
     }
-    size_t attention = et_attention_scratch(LONGEST, LONGEST, WIDTH / HEADS);
+    size_t attention = et_attention_scratch(LONGEST, WIDTH / HEADS);
     b->scratch = guard_memory((attention > PARTIALS ? attention : PARTIALS) * sizeof(float));
     for (int i = 0; i < ROWS; i++)
         b->ids[i] = i % 9 ? i * 7919 % VOCABULARY : -1;
@@ -108,10 +108,10 @@ static void attend(const buffers *b, bool causal, float rate)
         .rate = rate,
         .random = use,
         .dtype = b->dtype,
-        .scratch_per_thread = et_attention_scratch(LONGEST, LONGEST, WIDTH / HEADS),
+        .scratch_per_thread = et_attention_scratch(LONGEST, WIDTH / HEADS),
     };
     k->attention(b->y, b->row[0], q, q + column, q + 2 * column, &shape, b->scratch);
-    k->attention_grad(dq, dq + column, dq + 2 * column, b->y, NULL, b->row[0], q, q + column,
+    k->attention_grad(dq, dq + column, dq + 2 * column, b->y, b->row[0], q, q + column,
                       q + 2 * column, &shape, b->scratch);
 }
 

@@ -31,11 +31,10 @@ typedef struct problem {
 
 static void set_shape(problem *p, const setting *s)
 {
-    int longest_query = 0, longest_key = 0, segments = 0;
+    int longest_key = 0, segments = 0;
     for (; segments < 8 && s->queries[segments] >= 0; segments++) {
         p->query_offsets[segments + 1] = p->query_offsets[segments] + s->queries[segments];
         p->key_offsets[segments + 1] = p->key_offsets[segments] + s->keys[segments];
-        longest_query = longest_query > s->queries[segments] ? longest_query : s->queries[segments];
         longest_key = longest_key > s->keys[segments] ? longest_key : s->keys[segments];
     }
     p->query_rows = p->query_offsets[segments];
@@ -57,7 +56,7 @@ static void set_shape(problem *p, const setting *s)
         .rate = s->rate,
         .random = { .seed = 3, .step = 4, .site = 5 },
         .dtype = s->dtype,
-        .scratch_per_thread = et_attention_scratch(longest_query, longest_key, s->head_dim),
+        .scratch_per_thread = et_attention_scratch(longest_key, s->head_dim),
     };
 }
 
@@ -126,7 +125,7 @@ static void run_backward(const et_kernels *table, const void *with, float *resul
     open_problem(&p, with);
     const et_attention_shape *shape = &p.shape;
     et_kernels_reference.attention(p.out, p.lse, p.q, p.k, p.v, shape, p.scratch);
-    table->attention_grad(p.dq, p.dk, p.dv, p.dout, NULL, p.lse, p.q, p.k, p.v, shape, p.scratch);
+    table->attention_grad(p.dq, p.dk, p.dv, p.dout, p.lse, p.q, p.k, p.v, shape, p.scratch);
     float *to = gather(result, p.dq, p.query_rows, p.width, shape->query_stride, shape->dtype);
     to = gather(to, p.dk, p.key_rows, p.width, shape->key_stride, shape->dtype);
     gather(to, p.dv, p.key_rows, p.width, shape->value_stride, shape->dtype);
@@ -195,8 +194,7 @@ static void test_attention__dropout_mask(void **state)
         if (!table)
             continue;
         table->attention(p.out, p.lse, p.q, p.k, p.v, &p.shape, p.scratch);
-        table->attention_grad(p.dq, p.dk, p.dv, p.dout, NULL, p.lse, p.q, p.k, p.v, &p.shape,
-                              p.scratch);
+        table->attention_grad(p.dq, p.dk, p.dv, p.dout, p.lse, p.q, p.k, p.v, &p.shape, p.scratch);
         for (int i = 0; i < LENGTH; i++)
             for (int j = 0; j < LENGTH; j++) {
                 uint64_t e = ((uint64_t)i << 16) + (uint64_t)j;
@@ -223,8 +221,7 @@ static et_attention_shape one_head(const int32_t *offsets, int segments, int wid
                                  .out_stride = width,
                                  .scale = 1,
                                  .dtype = ET_F32,
-                                 .scratch_per_thread =
-                                     et_attention_scratch(longest, longest, width) };
+                                 .scratch_per_thread = et_attention_scratch(longest, width) };
 }
 
 /* Rows outside every segment belong to others. */
@@ -333,7 +330,7 @@ static void test_attention__finite_difference(void **state)
         problem p;
         open_problem(&p, &some[i]);
         weighted_sum(&p, (const float *)p.dout);
-        et_kernels_reference.attention_grad(p.dq, p.dk, p.dv, p.dout, NULL, p.lse, p.q, p.k, p.v,
+        et_kernels_reference.attention_grad(p.dq, p.dk, p.dv, p.dout, p.lse, p.q, p.k, p.v,
                                             &p.shape, p.scratch);
         const size_t queries = (size_t)p.query_rows * p.width;
         const size_t keys = (size_t)p.key_rows * p.width;
