@@ -289,6 +289,10 @@ static void copy_gradients(const et_plan *plan)
 void et_plan_begin_step(et_plan *plan, int i)
 {
     const et_plan_step *step = &plan->steps[i];
+    for (int k = 0; k < step->in_count; k++) {
+        const et_plan_value *value = &plan->values[step->in[k]];
+        et_assert(value->place != PLACE_INPUT || value->tensor.data); /* bound */
+    }
     plan->scratch = et_plan_at(plan, step->scratch_offset);
     if (step->pack_group < 0)
         return;

@@ -35,14 +35,24 @@ static const char *const ew_names[ET_EW_OP_COUNT] = {
     [ET_EW_DROPOUT] = "dropout",
 };
 
-/* What runs: oneDNN's word for a product, else the instruction set and what it computes.
- * Examples: "onednn:brg:avx512_core", "avx512 layer_norm", "avx512 add+gelu+dropout". An op that
- * runs products among other things has both words. */
+/* A product: oneDNN's word for it, or our kernel. NULL: one of rows by themselves. */
+static void print_product(const et_gemm *gemm, const char *set, et_strbuf *out)
+{
+    const char *word = gemm ? et_gemm_implementation(gemm) : NULL;
+    if (word && strcmp(word, "own") != 0)
+        et_strbuf_printf(out, "onednn:%s", word);
+    else
+        et_strbuf_printf(out, "%s %s", set, gemm ? "float_product" : "row_product");
+}
+
+/* What runs: a product's word, else the instruction set and what it computes. Examples:
+ * "onednn:brg:avx512_core", "avx512 float_product", "avx512 layer_norm", "avx512
+ * add+gelu+dropout". An op that runs products among other things has both words. */
 static void print_kernel(const et_plan *plan, const et_plan_step *step, et_strbuf *out)
 {
     const char *set = plan->device->kernels->name;
-    if (step->gemm[0])
-        et_strbuf_printf(out, "onednn:%s", et_gemm_implementation(step->gemm[0]));
+    if (step->gemm[0] || step->node->op == ET_OP_MATMUL)
+        print_product(step->gemm[0], set, out);
     else
         et_strbuf_append(out, set);
     if (step->node->op == ET_OP_MATMUL)

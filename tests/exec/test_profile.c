@@ -137,28 +137,31 @@ static void test_profile__labels(void **state)
     static const struct {
         const char *kind, *kernel, *shape;
         bool product;
+        et_dtype act;
     } cases[] = {
-        { "matmul, forward", "onednn:", "[40, 16] [16, 24] -> [40, 24]", true },
-        { "matmul, weight gradient", "onednn:", "[40, 16] [40, 24] -> [16, 24]", true },
-        { "element-wise", " relu+dropout", "[40, 24] -> [40, 24]", false },
-        { "layer_norm", " layer_norm", "[40, 24] [24] [24] -> [40, 24] [40, 2]", false },
-        { "softmax_loss", " softmax_loss", "[40, 6] [40] -> [4] [40, 6]", false },
+        { "matmul, forward", "onednn:", "[40, 16] [16, 24] -> [40, 24]", true, ET_BF16 },
+        { "matmul, forward", " float_product", "[40, 16] [16, 24] -> [40, 24]", true, ET_F32 },
+        { "matmul, weight gradient", " float_product", "[40, 16] [40, 24] -> [16, 24]", true,
+          ET_F32 },
+        { "element-wise", " relu+dropout", "[40, 24] -> [40, 24]", false, ET_F32 },
+        { "layer_norm", " layer_norm", "[40, 24] [24] [24] -> [40, 24] [40, 2]", false, ET_F32 },
+        { "softmax_loss", " softmax_loss", "[40, 6] [40] -> [4] [40, 6]", false, ET_F32 },
     };
-    watched w;
-    open_watched(&w, ET_F32);
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        watched w;
         bool found = false;
+        open_watched(&w, cases[c].act);
         for (int i = 0; i < w.model.plan->step_count; i++) {
             const et_label *label = &w.model.plan->labels[i];
             found |= !strcmp(label->kind, cases[c].kind) &&
                      strstr(label->kernel, cases[c].kernel) &&
                      !strcmp(label->shape, cases[c].shape) && label->product == cases[c].product &&
-                     !strcmp(label->dtype, "float32");
+                     !strcmp(label->dtype, et_dtype_name(cases[c].act));
         }
+        close_watched(&w);
         if (!found)
             fail_msg("no label of case %zu: %s, %s", c, cases[c].kind, cases[c].shape);
     }
-    close_watched(&w);
 }
 
 /* The bits of losses and gradients are those of a plan that nobody watches, and nothing is
