@@ -10,6 +10,7 @@
 #include <etude/graph.h>
 #include <etude/log.h>
 #include <etude/nn.h>
+#include <etude/ops.h>
 #include <etude/params.h>
 #include <etude/score.h>
 #include <etude/tensor.h>

@@ -3,7 +3,7 @@
 #ifndef ETUDE_NN_H
 #define ETUDE_NN_H
 
-#include <etude/graph.h>
+#include <etude/ops.h>
 
 typedef enum et_activation {
     ET_ACTIVATION_LINEAR,

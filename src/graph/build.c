@@ -1,4 +1,4 @@
-/* The builders of <etude/graph.h>, where their formulas are: each makes one node. What they
+/* The builders of <etude/ops.h>, where their formulas are: each makes one node. What they
  * check is what the shape rules cannot see, an option's range; all else is left to
  * et_node_add.
  *

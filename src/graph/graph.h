@@ -1,4 +1,5 @@
-/* What graph and exec share: the node and the op table. <etude/graph.h> is the contract.
+/* What graph and exec share: the node and the op table. <etude/graph.h> and <etude/ops.h> are the
+ * contract.
  *
  * Invariants: (1) a node's inputs have smaller ids than the node: creation order is a
  * topological order; (2) every node is reached through its graph's list; (3) a poison node is
@@ -6,7 +7,7 @@
 #ifndef ETUDE_GRAPH_GRAPH_H
 #define ETUDE_GRAPH_GRAPH_H
 
-#include <etude/graph.h>
+#include <etude/ops.h>
 
 #include "base/arena.h"
 

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "kernel/attention.h"
+#include "kernel/attention_cut.h"
 #include "kernel/tables.h"
 
 #ifdef __x86_64__

@@ -20,8 +20,9 @@
 
 #include <etude/dtype.h>
 
-#include "base/philox.h"
+#include "kernel/attention.h"
 #include "kernel/best_pieces.h"
+#include "kernel/elementwise.h"
 #include "kernel/float_product.h"
 #include "kernel/softmax_parts.h"
 #include "kernel/staging.h"
@@ -29,113 +30,6 @@
 /* Rows in one block of a sum over rows. Part of the result's bits: another number gives sums in
  * another order. */
 #define ET_ROW_BLOCK 128
-
-/* ---- element-wise programs ------------------------------------------------------------- */
-
-/* A chain of element-wise operations over one [T, D] shape, run as one pass over blocks that
- * stay in cache. Registers hold a block each as float32; 0..inputs-1 are loaded. */
-typedef enum et_ew_op {
-    ET_EW_ADD,   /* a + b */
-    ET_EW_SUB,   /* a - b */
-    ET_EW_MUL,   /* a * b */
-    ET_EW_SCALE, /* a * x */
-    ET_EW_RELU,  /* max(a, 0); a NaN stays, as in every relu of this folder */
-    ET_EW_GELU,  /* a * Phi(a), exact (erf) */
-    ET_EW_TANH,
-    ET_EW_SIGMOID,
-    ET_EW_SWISH,        /* a * sigmoid(a) */
-    ET_EW_RELU_GRAD,    /* a where b > 0 else 0: b is relu's output */
-    ET_EW_GELU_GRAD,    /* a * gelu'(b): b is gelu's input */
-    ET_EW_TANH_GRAD,    /* a * (1 - b^2): b is tanh's output */
-    ET_EW_SIGMOID_GRAD, /* a * b (1 - b): b is sigmoid's output */
-    ET_EW_SWISH_GRAD,   /* a * swish'(b): b is swish's input */
-    ET_EW_DROPOUT,      /* a * keep / (1 - rate), keep by counter; see below */
-    ET_EW_OP_COUNT,
-} et_ew_op;
-
-typedef enum et_ew_broadcast {
-    ET_EW_FULL, /* [T, D] of act type */
-    ET_EW_ROW,  /* [D] float32, the same for every row (a bias) */
-} et_ew_broadcast;
-
-/* A longer chain is two programs. Registers are numbered below ET_EW_INPUTS_MAX + ET_EW_STEPS_MAX.
- */
-#define ET_EW_INPUTS_MAX  8
-#define ET_EW_STEPS_MAX   16
-#define ET_EW_OUTPUTS_MAX 4
-
-typedef struct et_ew_step {
-    et_ew_op op;
-    int a, b;      /* registers read; b unused by unary operations */
-    int to;        /* register written; may be a or b */
-    float x;       /* SCALE: the factor; DROPOUT: the rate */
-    uint32_t site; /* DROPOUT: names the use */
-} et_ew_step;
-
-/* Example, relu(x + bias), with x in register 0 and the bias, broadcast by ET_EW_ROW, in 1:
- *   step[0] = { .op = ET_EW_ADD, .a = 0, .b = 1, .to = 2 }
- *   step[1] = { .op = ET_EW_RELU, .a = 2, .to = 2 },  output[0] = 2 */
-typedef struct et_ew_program {
-    /* How many of each array are used. */
-    int inputs, steps, outputs;
-    et_ew_broadcast broadcast[ET_EW_INPUTS_MAX];
-    et_dtype input_dtype[ET_EW_INPUTS_MAX]; /* ET_F32 or ET_BF16 */
-    et_ew_step step[ET_EW_STEPS_MAX];
-    int output[ET_EW_OUTPUTS_MAX]; /* registers stored */
-    et_dtype output_dtype[ET_EW_OUTPUTS_MAX];
-} et_ew_program;
-
-/* Dropout by counter. Element e (its index in the whole [T, D] buffer, or for attention
- * weights the index said there) is kept when its 16-bit number is >= round(rate * 65536). Eight
- * elements share one Philox block: element e takes 16-bit half (e & 1: 0 low, 1 high) of word
- * (e >> 1) & 3 of et_random_block({seed, step, site}, e >> 3). Kept ones are multiplied by
- * 65536 / (65536 - round(rate * 65536)), so the mean is kept exactly. */
-uint32_t et_dropout_threshold(float rate);
-float et_dropout_scale(float rate);
-
-/* ---- attention -------------------------------------------------------------------------- */
-
-/* Multi-head attention over segments. Query rows of segment s are query_offsets[s] ..
- * query_offsets[s+1]; keys and values likewise. A row holds heads * head_dim columns, starting
- * at the given pointer, rows `stride` elements apart, so that q, k and v may be column ranges
- * of one matrix. Weights are softmax(scale * q k^T), rows of a causal segment see keys up to
- * their own position only. Dropout acts on the weights; the element index of weight
- * (query row t, head h, key j within its segment) is ((t * heads + h) << 16) + j.
- * Empty segments (both ranges empty) are allowed; a query whose segment has no keys gives 0. */
-typedef struct et_attention_shape {
-    int segments;
-    const int32_t *query_offsets; /* [segments + 1], ascending */
-    const int32_t *key_offsets;   /* [segments + 1], ascending */
-    int heads, head_dim;
-    int64_t query_stride, key_stride, value_stride, out_stride; /* elements between rows */
-    bool causal;
-    float scale; /* usually 1 / sqrt(head_dim) */
-    float rate;  /* dropout on the weights; 0: none */
-    et_random random;
-    et_dtype dtype;
-    size_t scratch_per_thread; /* floats: et_attention_scratch() of the longest segments; thread
-                                  i uses scratch + i * scratch_per_thread */
-} et_attention_shape;
-
-/* Attention of one new query row per hypothesis over a key/value cache (decoding). Row r sees
- * length[r] cached rows; position p of row r is the cache row
- *   slot[r * slot_stride + p]  when slot is given (beam search: an ancestor table), or
- *   begin[r] + p               when slot is NULL (cross attention over the encoder's rows).
- * A cache row holds heads * head_dim columns. No row reads another's numbers and sums run in
- * the order of positions, so a row has the same bits in any batch. Length 0 gives zeros. */
-#define ET_CACHED_HEAD_DIM_MAX 1024 /* the running output of one head lives on the stack */
-
-typedef struct et_cached_attention_shape {
-    int rows;
-    const int32_t *length; /* [rows] positions seen */
-    const int32_t *slot;   /* [rows, slot_stride] cache rows, or NULL */
-    int64_t slot_stride;
-    const int32_t *begin; /* [rows] first cache row where slot is NULL */
-    int heads, head_dim;
-    int64_t query_stride, key_stride, value_stride, out_stride; /* elements between rows */
-    float scale;
-    et_dtype dtype; /* of q, keys, values and out */
-} et_cached_attention_shape;
 
 /* ---- one table per instruction set ------------------------------------------------------- */
 
@@ -291,9 +185,5 @@ static inline int64_t et_row_blocks(int64_t rows)
 {
     return (rows + ET_ROW_BLOCK - 1) / ET_ROW_BLOCK;
 }
-
-/* Floats of scratch for one thread of attention and attention_grad; of the longest segment of
- * keys, in rows: linear in it, and queries come in blocks of a fixed size. */
-size_t et_attention_scratch(int longest_key, int head_dim);
 
 #endif

@@ -18,7 +18,7 @@
 #include "base/assert.h"
 #include "base/dtype.h"
 #include "base/normal.h"
-#include "kernel/attention.h"
+#include "kernel/attention_cut.h"
 #include "kernel/kernels.h"
 #include "kernel/share.h"
 #include "kernel/simd.h"

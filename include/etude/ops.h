@@ -1,0 +1,115 @@
+/* The ops of a graph (graph.h): each function adds one node and returns it, or a poison node where
+ * its inputs do not fit. Nodes belong to their graph.
+ *
+ *     et_node *h = et_matmul(x, et_param(s, "weight", et_shape_2(784, 512), init), NULL, NULL);
+ *     et_node *loss = et_softmax_loss(et_relu(h), labels, 0);
+ *
+ * Shapes: T rows (tokens or samples), D columns. "act" is the graph's activation type. */
+#ifndef ETUDE_OPS_H
+#define ETUDE_OPS_H
+
+#include <etude/graph.h>
+
+/* ---- leaves ---- */
+
+/* A tensor bound before each run, by its full name (scope included). */
+ET_API et_node *et_input(et_scope *scope, const char *name, et_dtype dtype, et_shape shape);
+/* The parameter scope/name, declared at first use. */
+ET_API et_node *et_param(et_scope *scope, const char *name, et_shape shape, et_init init);
+/* Sinusoidal positions [rows, dim], float32: with i < dim/2 and w_i = exp(-i log(10^4) /
+ * (dim/2 - 1)), columns sin(p w_i) then cos(p w_i) (Vaswani et al. 2017, laid out as in Model
+ * Garden: all sines, then all cosines). dim is even. */
+ET_API et_node *et_sinusoid(et_scope *scope, int64_t rows, int64_t dim);
+
+/* ---- element-wise, [T, D] each, of one type ---- */
+
+ET_API et_node *et_add(et_node *a, et_node *b);
+ET_API et_node *et_sub(et_node *a, et_node *b);
+ET_API et_node *et_mul(et_node *a, et_node *b);
+ET_API et_node *et_scale(et_node *a, float factor);
+ET_API et_node *et_bias(et_node *x, et_node *bias); /* bias [D] float32 */
+ET_API et_node *et_relu(et_node *x);
+ET_API et_node *et_gelu(et_node *x); /* x Phi(x), with erf */
+ET_API et_node *et_tanh(et_node *x);
+ET_API et_node *et_sigmoid(et_node *x);
+ET_API et_node *et_swish(et_node *x); /* x sigmoid(x) */
+/* In training, zeroes elements with probability rate and scales the others by what keeps the
+ * mean; the mask is a function of (seed, step, node's name, element). Else x itself. */
+ET_API et_node *et_dropout(et_scope *scope, et_node *x, float rate);
+
+/* ---- others ---- */
+
+/* The sum of all elements, a float32 scalar. */
+ET_API et_node *et_sum(et_node *x);
+
+typedef struct et_matmul_options {
+    bool transpose_a, transpose_b; /* of the stored operand */
+    bool relu;                     /* apply relu to the result */
+    bool f32;                      /* result float32, whatever act is */
+    int64_t row_tile;              /* 0: any. Else about so many rows are done together, and a row
+                                      has the same bits in any company: for decoding */
+} et_matmul_options;
+
+/* C = A B (+ bias on every row) (relu). a and b are act, or parameters (float32, used as act).
+ * bias [N] float32 or NULL. options NULL: none. */
+ET_API et_node *et_matmul(et_node *a, et_node *b, et_node *bias, const et_matmul_options *options);
+
+/* Rows to mean 0 and variance 1, times gamma, plus beta ([D] float32 each). */
+ET_API et_node *et_layer_norm(et_node *x, et_node *gamma, et_node *beta, float epsilon);
+
+/* y[t] = table[ids[t]] * scale (+ positions[position[t]]). ids, position int32 [T]; table
+ * [V, D] a parameter; position and positions NULL: none. A negative id gives a zero row. */
+ET_API et_node *et_embedding(et_node *ids, et_node *table, float scale, et_node *position,
+                             et_node *positions);
+
+typedef struct et_attention_options {
+    int heads;
+    bool causal;
+    float rate;      /* dropout on the weights, in training */
+    int longest_key; /* rows of kv in the longest segment that will come */
+} et_attention_options;
+
+/* Multi-head attention over packed segments, scores scaled by 1/sqrt(D / heads).
+ * Self: qkv [T, 3D] holds q, k, v side by side and kv is the same node. Cross: q [Tq, D],
+ * kv [Tk, 2D]. offsets int32 [S + 1]. Result [Tq, D]. */
+ET_API et_node *et_attention(et_scope *scope, et_node *q, et_node *kv, et_node *query_offsets,
+                             et_node *key_offsets, const et_attention_options *options);
+
+/* Attention of one new row per hypothesis against a cache; no derivative.
+ * Self: q is qkv [R, 3D]; cache [slots, 2D] (act, k then v) is an input that this op writes:
+ * row r's k and v go to slot[r * longest + length[r] - 1] first; then r attends to the slots
+ * slot[r * longest + 0 .. length[r]-1]. Cross: q is [R, D], cache the encoder's [Tk, 2D], row
+ * r attends to rows begin[r] .. begin[r] + length[r] - 1; slot NULL.
+ * slot int32 [R, longest], begin and length int32 [R]. A length of 0 gives a zero row. */
+ET_API et_node *et_cached_attention(et_node *q, et_node *cache, et_node *slot, et_node *begin,
+                                    et_node *length, int heads);
+
+/* What a loss sums over its rows: results [4] float32. */
+enum et_loss_sum {
+    ET_LOSS_SUM_LOSS,    /* label-smoothed cross-entropy, nats */
+    ET_LOSS_SUM_NLL,     /* plain -log p(label) */
+    ET_LOSS_SUM_CORRECT, /* rows whose most likely piece or class is the label */
+    ET_LOSS_SUM_TOKENS,  /* rows with a label */
+    ET_LOSS_SUM_COUNT,
+};
+
+/* Logits h table^T, softmax cross-entropy with label smoothing and both derivatives, in row
+ * blocks: [T, V] never exists in full. h [T, D] act, table [V, D] a parameter, labels int32
+ * [T], negative: an empty row. Result: the four sums, float32 [4]; the first is what is
+ * differentiated: with smoothing e, t_y = 1 - e and t_i = e / (V - 1) elsewhere, the sum over rows
+ * of -sum_i t_i log p_i less the entropy of t, so that a perfect prediction scores 0. */
+ET_API et_node *et_vocabulary_loss(et_node *h, et_node *table, et_node *labels, float smoothing);
+
+/* The same of logits [T, V] (act or float32) that exist already: a classifier's loss, for some
+ * thousand classes at most. labels int32 [T], below V; negative: an empty row. */
+ET_API et_node *et_softmax_loss(et_node *logits, et_node *labels, float smoothing);
+
+/* The likeliest pieces of each row: of the logits h table^T (h [T, D] act, table [V, D] a
+ * parameter) the count largest, best first. Result: their log-probabilities, float32 [T, count];
+ * *piece: which they are, int32 [T, count]. [T, V] never exists; no derivative. */
+ET_API et_node *et_vocabulary_best(et_node *h, et_node *table, int count, et_node **piece);
+
+/* Marks a node that is large for the work that makes it; returns it. See ET_RECOMPUTE_MARKED. */
+ET_API et_node *et_recomputable(et_node *node);
+
+#endif
