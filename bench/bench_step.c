@@ -10,6 +10,7 @@
  *     recompute=feed_forward   none, cheap (as the trainer has it) or feed_forward
  *     layers=3                 of encoder and of decoder; likewise width, feed_forward, heads
  *     roof=no                  steps are timed, nothing else
+ *     plan=yes                 nothing is timed: the plan is printed, a line a step
  *     a.b.c=value              any other setting of an experiment
  *
  * The roof is the time of the model's matrix products alone, each at the best rate measured in this
@@ -24,6 +25,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/strbuf.h"
 #include "bench.h"
 #include "kinds.h"
 #include "model.h"
@@ -129,7 +131,7 @@ static step_result time_rounds(bench_model *model, bench_kinds *kinds, int steps
 typedef struct request {
     bench_model_options model;
     int steps;
-    bool roof;
+    bool roof, plan;
     const char *settings[SETTINGS_MAX];
 } request;
 
@@ -192,6 +194,8 @@ static void take_word(request *asked, const char *word)
         asked->model.recompute = recompute_named(value);
     } else if (!strncmp(word, "roof=", 5)) {
         asked->roof = strcmp(value, "no") != 0;
+    } else if (!strncmp(word, "plan=", 5)) {
+        asked->plan = strcmp(value, "no") != 0;
     } else {
         asked->settings[asked->model.setting_count++] = setting_of(word, value);
     }
@@ -224,29 +228,47 @@ static request asked_for(int argc, char **argv)
     return asked;
 }
 
+static void print_plan(const bench_model *model)
+{
+    et_error error = ET_ERROR_INIT;
+    et_strbuf text = ET_STRBUF_INIT;
+    et_plan_print(model->plan, &text);
+    if (text.failed)
+        bench_check(et_alloc_failed(&error, text.length, "the text of a plan"), &error);
+    fputs(et_strbuf_text(&text), stdout);
+    et_strbuf_release(&text);
+}
+
+/* name: of figures. */
+static void measure(bench_model *model, const request *asked, const char *name)
+{
+    static bench_kinds kinds;
+    bench_kinds_time(&kinds, model->plan,
+                     asked->steps < BENCH_RUNS_MAX ? asked->steps : BENCH_RUNS_MAX);
+    bench_kinds_add_others(&kinds, &model->step, model->params, model->batch.target_tokens);
+    step_result result = time_rounds(model, &kinds, asked->steps);
+    print_steps(model, &result, asked->model.name);
+    print_result(model, &result, name);
+    bench_kinds_print(&kinds, result.seconds);
+}
+
 int main(int argc, char **argv)
 {
     static bench_model model;
-    static bench_kinds kinds;
     request asked = asked_for(argc, argv);
     asked.model.settings = asked.settings;
     bench_print_machine();
     bench_model_open(&model, &asked.model);
-    for (int i = 0; i < WARM_UP; i++)
+    for (int i = 0; i < WARM_UP && !asked.plan; i++)
         bench_model_step(&model);
-    if (!asked.roof) {
+    if (asked.plan) {
+        print_plan(&model);
+    } else if (asked.roof) {
+        measure(&model, &asked, name_of(argc, argv));
+    } else {
         step_result result = time_steps(&model, asked.steps);
-        print_steps(&model, &result, argv[1]);
-        bench_model_close(&model);
-        return 0;
+        print_steps(&model, &result, asked.model.name);
     }
-    bench_kinds_time(&kinds, model.plan,
-                     asked.steps < BENCH_RUNS_MAX ? asked.steps : BENCH_RUNS_MAX);
-    bench_kinds_add_others(&kinds, &model.step, model.params, model.batch.target_tokens);
-    step_result result = time_rounds(&model, &kinds, asked.steps);
-    print_steps(&model, &result, argv[1]);
-    print_result(&model, &result, name_of(argc, argv));
-    bench_kinds_print(&kinds, result.seconds);
     bench_model_close(&model);
     return 0;
 }

@@ -7,7 +7,7 @@
  * mistake is an assertion instead.
  *
  *     et_error error = ET_ERROR_INIT;
- *     if (et_params_load(params, path, &error))
+ *     if (et_translator_open(&t, "runs/a", NULL, &error))
  *         fprintf(stderr, "%s\n", error.text);
  *
  * Threads: a value per thread.

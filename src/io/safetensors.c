@@ -461,8 +461,3 @@ const char *et_safetensors_metadata(const et_safetensors *file, const char *key)
     const et_value *value = et_value_get(file->metadata, key);
     return value == NULL ? NULL : value->string;
 }
-
-const et_value *et_safetensors_metadata_all(const et_safetensors *file)
-{
-    return file->metadata;
-}

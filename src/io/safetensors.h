@@ -100,7 +100,5 @@ const et_safetensors_tensor *et_safetensors_at(const et_safetensors *file, size_
 const et_safetensors_tensor *et_safetensors_find(const et_safetensors *file, const char *name);
 /* The value of a key of `__metadata__`; NULL if there is none. */
 const char *et_safetensors_metadata(const et_safetensors *file, const char *key);
-/* All of `__metadata__`, checksums included; NULL if the file has none. */
-const et_value *et_safetensors_metadata_all(const et_safetensors *file);
 
 #endif
