@@ -390,30 +390,50 @@ static int64_t attention_work(const et_attention_shape *shape)
     return (int64_t)shape->query_offsets[shape->segments] * shape->heads * shape->head_dim;
 }
 
-/* Items take unequal time, as segments have unequal lengths: threads take some at a time as they
- * come. Eight of a few rows, so that what one brings nearer is its own next; long ones one by one,
- * so that no thread is left alone with the last. */
+/* Items take unequal time, as segments have unequal lengths: threads take some at a time. Eight of
+ * a few rows, so that what one brings nearer is its own next; long ones one by one, so that no
+ * thread is left alone with the last. */
 static int tiles_at_once(const et_attention_shape *shape)
 {
     const int64_t rows = shape->query_offsets[shape->segments];
     return rows > 64 * (int64_t)shape->segments ? 1 : 8;
 }
 
+/* Those before the empty ones that a batch ends with: shares of the others are about equal. */
+static int filled_segments(const et_attention_shape *shape)
+{
+    const int32_t *query = shape->query_offsets, *key = shape->key_offsets;
+    int count = shape->segments;
+    while (count > 0 && query[count] == query[count - 1] && key[count] == key[count - 1])
+        count--;
+    return count;
+}
+
 /* Forward or back, whichever has something to write. A tile without queries has nothing to do going
  * forward; back it still has zeros to write for its keys, and one without keys for its queries. */
+static void attend_item(const attention_call *call, int64_t item, int64_t items)
+{
+    const et_attention_shape *shape = call->shape;
+    const tile at = tile_of(shape, item), later = later_tile(shape, item, items);
+    const bool back = call->out == NULL;
+    if (back && (at.queries > 0 || at.keys > 0))
+        ET_BY_DTYPE(shape->dtype, grad_tile, call, &at, &later);
+    else if (!back && at.queries > 0)
+        ET_BY_DTYPE(shape->dtype, attend_tile, call, &at, &later);
+}
+
 static void attend(const attention_call *call)
 {
     const et_attention_shape *shape = call->shape;
-    const int64_t items = (int64_t)shape->segments * shape->heads;
-    const bool back = call->out == NULL;
-#pragma omp parallel for schedule(dynamic,                                                         \
-                                  tiles_at_once(shape)) if (attention_work(shape) >= ET_GRAIN)
-    for (int64_t item = 0; item < items; item++) {
-        const tile at = tile_of(shape, item), later = later_tile(shape, item, items);
-        if (back && (at.queries > 0 || at.keys > 0))
-            ET_BY_DTYPE(shape->dtype, grad_tile, call, &at, &later);
-        else if (!back && at.queries > 0)
-            ET_BY_DTYPE(shape->dtype, attend_tile, call, &at, &later);
+    const int64_t items = (int64_t)filled_segments(shape) * shape->heads;
+    et_turns turns;
+    et_turns_init(&turns, omp_get_max_threads(), items, tiles_at_once(shape));
+#pragma omp parallel if (attention_work(shape) >= ET_GRAIN)
+    {
+        et_turn turn = et_turn_own(&turns);
+        for (et_share now; et_turns_take(&turns, &turn, &now);)
+            for (int64_t item = now.begin; item < now.end; item++)
+                attend_item(call, item, items);
     }
 }
 

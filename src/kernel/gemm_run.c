@@ -319,8 +319,9 @@ static int team_of(const et_gemm_cache *cache)
 }
 
 /* Which thread takes a tile is left open, for tiles take unequal time and their bits do not depend
- * on it; the end of the first loop is where all pieces are there. In a parallel region a product
- * with sums waits for its turn: the cache has room for one. */
+ * on it; mostly it is the one that has had the same rows before. The barrier is where all pieces
+ * are there. In a parallel region a product with sums waits for its turn: the cache has room for
+ * one. */
 void et_gemm_run(const et_gemm *gemm, void *c, const void *a, const void *b, const float *bias)
 {
     et_assert(gemm->shape.bias == (bias != NULL));
@@ -335,14 +336,17 @@ void et_gemm_run(const et_gemm *gemm, void *c, const void *a, const void *b, con
         run_alone(gemm, c, a, b, bias);
         return;
     }
+    et_turns turns;
+    et_turns_init(&turns, team, tiles, 1);
 #pragma omp parallel num_threads(team)
     {
         omp_set_num_threads(1);
         int thread = omp_get_thread_num();
+        et_turn turn = et_turn_own(&turns);
         clear_desk(gemm, thread);
-#pragma omp for schedule(dynamic, 1)
-        for (int64_t tile = 0; tile < tiles; tile++)
-            run_tile(gemm, tile, thread, c, a, b, bias);
+        for (et_share now; et_turns_take(&turns, &turn, &now);)
+            run_tile(gemm, now.begin, thread, c, a, b, bias);
+#pragma omp barrier
 #pragma omp for schedule(static)
         for (int64_t sum = 0; sum < sums; sum++)
             run_sum(gemm, sum, c, bias);
