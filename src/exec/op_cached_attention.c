@@ -17,8 +17,9 @@ int et_prepare_cached_attention(et_plan *plan, et_plan_step *step, et_error *err
     const et_tensor *cache = &plan->values[step->in[1]].tensor;
     int heads = step->node->attributes.attention.heads;
     if (cache->shape.size[1] / 2 / heads > ET_CACHED_HEAD_DIM_MAX)
-        return et_fail(error, ET_EGRAPH, "%s: heads of more than %d columns", step->node->name,
-                       ET_CACHED_HEAD_DIM_MAX);
+        return et_fail(error, ET_EGRAPH,
+                       "%s: heads of more than %d columns; more heads are narrower",
+                       step->node->name, ET_CACHED_HEAD_DIM_MAX);
     return ET_OK;
 }
 

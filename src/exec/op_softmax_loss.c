@@ -22,20 +22,17 @@ int et_prepare_softmax_loss(et_plan *plan, et_plan_step *step, et_error *error)
     return ET_OK;
 }
 
-/* Sums in double, rows in order: the same bits whatever the number of threads. */
-static void add_rows(float *result, const float *row, const int32_t *labels, int64_t rows)
+void et_plan_add_loss_rows(double sums[ET_LOSS_SUM_COUNT], const int32_t *labels, const float *loss,
+                           const float *nll, const float *correct, int64_t rows)
 {
-    double sums[ET_LOSS_SUM_COUNT] = { 0 };
     for (int64_t i = 0; i < rows; i++) {
         if (labels[i] < 0)
             continue;
-        sums[ET_LOSS_SUM_LOSS] += row[i];
-        sums[ET_LOSS_SUM_NLL] += row[rows + i];
-        sums[ET_LOSS_SUM_CORRECT] += row[2 * rows + i];
+        sums[ET_LOSS_SUM_LOSS] += loss[i];
+        sums[ET_LOSS_SUM_NLL] += nll[i];
+        sums[ET_LOSS_SUM_CORRECT] += correct[i];
         sums[ET_LOSS_SUM_TOKENS] += 1;
     }
-    for (int i = 0; i < ET_LOSS_SUM_COUNT; i++)
-        result[i] = (float)sums[i];
 }
 
 /* Without derivatives the kernel still uses the logits' own memory as they are: it changes them
@@ -47,7 +44,8 @@ void et_run_softmax_loss(const et_plan *plan, const et_plan_step *step)
     const int32_t *labels = et_plan_data(plan, step->in[1]);
     et_assert(plan->values[step->in[1]].tensor.shape.size[0] == logits->shape.size[0]);
     int64_t rows = logits->shape.size[0], classes = logits->shape.size[1];
-    float *row = (float *)(void *)plan->scratch;
+    float *row = (float *)(void *)plan->scratch, *result = et_plan_data(plan, step->out[0]);
+    double sums[ET_LOSS_SUM_COUNT] = { 0 };
     bool differentiate = gradient->data != NULL;
     et_assert(step->node->attributes.gradient || !differentiate);
     if (differentiate)
@@ -55,5 +53,7 @@ void et_run_softmax_loss(const et_plan *plan, const et_plan_step *step)
     plan->device->kernels->softmax_cross_entropy(
         differentiate ? gradient->data : logits->data, row, row + rows, row + 2 * rows, labels,
         step->node->attributes.x, differentiate, rows, classes, logits->dtype);
-    add_rows(et_plan_data(plan, step->out[0]), row, labels, rows);
+    et_plan_add_loss_rows(sums, labels, row, row + rows, row + 2 * rows, rows);
+    for (int i = 0; i < ET_LOSS_SUM_COUNT; i++)
+        result[i] = (float)sums[i];
 }

@@ -412,20 +412,6 @@ static bool has_label(const int32_t *labels, int64_t rows)
     return false;
 }
 
-/* In double and in order of rows, whatever threads did. */
-static void add_sums(const loss_block *block, double sums[ET_LOSS_SUM_COUNT])
-{
-    const et_softmax_rows *softmax = &block->softmax;
-    for (int64_t i = 0; i < block->rows; i++) {
-        if (softmax->labels[i] < 0)
-            continue;
-        sums[ET_LOSS_SUM_LOSS] += softmax->loss[i];
-        sums[ET_LOSS_SUM_NLL] += softmax->nll[i];
-        sums[ET_LOSS_SUM_CORRECT] += softmax->correct[i];
-        sums[ET_LOSS_SUM_TOKENS] += 1;
-    }
-}
-
 /* dtable is added to by every block; rows of dh in blocks without a label are written by none. */
 static void clear_gradients(const et_plan *plan, const et_plan_step *step)
 {
@@ -451,7 +437,9 @@ void et_run_vocabulary_loss(const et_plan *plan, const et_plan_step *step)
             continue;
         open_block(&block, at);
         run_block(&block);
-        add_sums(&block, sums);
+        const et_softmax_rows *softmax = &block.softmax;
+        et_plan_add_loss_rows(sums, softmax->labels, softmax->loss, softmax->nll, softmax->correct,
+                              block.rows);
     }
     float *result = et_plan_data(plan, step->out[0]);
     for (int i = 0; i < ET_LOSS_SUM_COUNT; i++)

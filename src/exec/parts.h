@@ -170,6 +170,11 @@ void et_plan_begin_step(et_plan *plan, int i);
 /* watch.c: sets plan->run_step and labels by whether the device has a trace. */
 int et_plan_choose_run(et_plan *plan, et_error *error);
 
+/* op_softmax_loss.c: adds rows with a label to a loss's sums: in double and in order of rows,
+ * whatever threads did. loss, nll and correct [rows] as kernels give them. */
+void et_plan_add_loss_rows(double sums[ET_LOSS_SUM_COUNT], const int32_t *labels, const float *loss,
+                           const float *nll, const float *correct, int64_t rows);
+
 /* Preparing and running the ops that have files of their own. */
 int et_prepare_vocabulary_loss(et_plan *plan, et_plan_step *step, et_error *error);
 void et_run_vocabulary_loss(const et_plan *plan, const et_plan_step *step);
