@@ -87,6 +87,37 @@ static void test_row_product__threads(void **state)
     }
 }
 
+/* The reference reads packed weights too, so packing is held against the weight as it was stored:
+ * y = x W from W itself, for every table's panels. Bytes are only near. */
+static void test_row_product__packing(void **state)
+{
+    (void)state;
+    enum { ROWS = 3, N = 70, K = 37 };
+    float *x = make_floats(ROWS * K, 1, 1), *from = make_floats(N * K, 0.1f, 2), y[ROWS * N];
+    for (size_t i = 0; i < COUNT(table_names); i++)
+        for (int way = 0; way < 4; way++) {
+            const et_kernels *table = et_kernels_named(table_names[i]);
+            const bool transposed = way & 1, bytes = way & 2;
+            if (!table)
+                continue;
+            setting s = { .rows = ROWS, .n = N, .k = K, .transposed = transposed, .count = ROWS };
+            s.kind = bytes ? ET_ROW_INT8 : ET_ROW_F32;
+            run_product(table, &s, y);
+            double off = 0, size = 0;
+            for (int r = 0; r < ROWS; r++)
+                for (int j = 0; j < N; j++) {
+                    double sum = 0;
+                    for (int l = 0; l < K; l++)
+                        sum += (double)x[r * K + l] * from[transposed ? j * K + l : l * N + j];
+                    off += pow(y[r * N + j] - sum, 2);
+                    size += sum * sum;
+                }
+            assert_true(sqrt(off / size) < (bytes ? 0.02 : 1e-6));
+        }
+    free(x);
+    free(from);
+}
+
 /* Relu keeps a NaN, here of a bias, and makes 0 of what is below it. */
 static void test_row_product__relu_keeps_nan(void **state)
 {
@@ -216,6 +247,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_row_product__tables),
+        cmocka_unit_test(test_row_product__packing),
         cmocka_unit_test(test_row_product__relu_keeps_nan),
         cmocka_unit_test(test_row_product__threads),
         cmocka_unit_test(test_row_product__independent_rows),
