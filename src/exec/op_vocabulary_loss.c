@@ -21,16 +21,18 @@
 
 #include "base/assert.h"
 #include "exec/parts.h"
+#include "kernel/share.h"
 
 /* Rows of a block: its derivatives by a part stay in the L2 cache, what was kept in the next. */
 #define ROWS_MOST  256
 #define ROWS_LEAST 32                 /* and its multiples */
 #define KEPT_MOST  ((size_t)32 << 20) /* bytes of a block that fewer rows are for */
 
-/* Columns of a part: fewer where h is wide, for the part's table is in the cache as well. */
+/* Columns of a part, at most: fewer where h is wide, for the part's table is in the cache too. */
 #define COLUMNS      512
 #define COLUMNS_WIDE 256
 #define WIDE         256
+#define COLUMNS_UNIT 64 /* of a panel of the table */
 
 /* More pieces let more threads take part, and cost a [block, D] each that has to be written and
  * added. */
@@ -47,8 +49,8 @@ enum { LOGITS, DH_FIRST, DH, DTABLE, PRODUCTS };
  * running find the same. */
 typedef struct loss_sizes {
     int64_t rows, width, vocabulary;
-    int64_t block, columns;       /* of a block, of a part */
-    int64_t parts, pieces, piece; /* counts; parts of a piece */
+    int64_t block, columns; /* of a block, of a part */
+    int64_t parts, pieces;  /* counts */
     et_dtype act;
     et_dtype work; /* of h and g as the products read them */
     bool gradient;
@@ -93,9 +95,32 @@ static int64_t choose_block(const loss_sizes *size)
     return parts_of(rows, ROWS_LEAST) * ROWS_LEAST;
 }
 
-/* piece parts make a piece of dh; at most PIECES_MOST of them, the last may have fewer parts.
- * Example, float32, V = 32000, D = 512, many rows: parts of 256 columns, 125 of them, 8 to a
- * piece, 16 pieces; blocks of 256 rows. */
+/* Of the vocabulary's columns, those of the thread that has more, where two share out parts of so
+ * many columns. */
+static int64_t longer_half(int64_t vocabulary, int64_t columns)
+{
+    const int64_t whole = vocabulary / columns;
+    return whole % 2 ? (whole + 1) / 2 * columns : vocabulary - whole / 2 * columns;
+}
+
+/* Between the most and half of it, what makes two halves of the parts alike, if that is worth more
+ * than a hundredth: threads meet after each block. Example: 10,000 columns in parts of 512 are 19
+ * and a half, so one thread would wait for a fortieth of the time; in parts of 384 each has 13, and
+ * one 16 columns more. A few parts are left as they are. */
+static int64_t choose_columns(const loss_sizes *size)
+{
+    const int64_t most = size->width > WIDE ? COLUMNS_WIDE : COLUMNS;
+    const int64_t least = size->vocabulary > 2 * most ? most / 2 : most;
+    int64_t best = most;
+    for (int64_t columns = most; columns >= least; columns -= COLUMNS_UNIT)
+        if (100 * longer_half(size->vocabulary, columns) < 99 * longer_half(size->vocabulary, best))
+            best = columns;
+    return best;
+}
+
+/* Parts are shared out evenly to at most PIECES_MOST pieces of dh. Example, float32, V = 32000,
+ * D = 512, many rows: parts of 256 columns, 125 of them, 16 pieces of 7 or 8; blocks of 256 rows.
+ */
 static loss_sizes sizes_of(const et_plan *plan, const et_plan_step *step)
 {
     const et_tensor *h = &plan->values[step->in[0]].tensor;
@@ -107,10 +132,9 @@ static loss_sizes sizes_of(const et_plan *plan, const et_plan_step *step)
                         .gradient = step->node->attributes.gradient };
     size.work = et_gemm_multiplied_as(plan->device->gemms, size.act);
     size.block = choose_block(&size);
-    size.columns = size.width > WIDE ? COLUMNS_WIDE : COLUMNS;
+    size.columns = choose_columns(&size);
     size.parts = parts_of(size.vocabulary, size.columns);
-    size.piece = parts_of(size.parts, PIECES_MOST);
-    size.pieces = parts_of(size.parts, size.piece);
+    size.pieces = size.parts < PIECES_MOST ? size.parts : PIECES_MOST;
     et_assert(size.pieces <= PIECES_MOST && size.block % ROWS_LEAST == 0);
     return size;
 }
@@ -284,11 +308,12 @@ static void run_gradients(const loss_block *block, int64_t piece, int thread)
     const void *h = packs_h(size) ? room_at(block, block->room.packed_h) : block->h;
     float *dh = (float *)room_at(block, block->room.dh) + piece * size->block * size->width;
     float *dtable = et_plan_data(block->plan, block->step->out[2]);
-    int64_t end = (piece + 1) * size->piece < size->parts ? (piece + 1) * size->piece : size->parts;
-    for (int64_t part = piece * size->piece; part < end; part++) {
+    const int64_t begin = piece * size->parts / size->pieces;
+    const int64_t end = (piece + 1) * size->parts / size->pieces;
+    for (int64_t part = begin; part < end; part++) {
         kernels(block)->softmax_parts->grad(&block->softmax, part, g, size->work,
                                             kept_of(block, part), size->act);
-        int which = part == piece * size->piece ? DH_FIRST : DH;
+        int which = part == begin ? DH_FIRST : DH;
         et_gemm_run(product(block->step, size, which, part), dh, g,
                     packed_table(block, DH_FIRST, part), NULL);
         if (dtable)
@@ -327,25 +352,30 @@ static int team_of(const loss_block *block)
 
 /* The end of each loop is where threads meet. Which thread has which part is chance; what it
  * computes is not. Parts are taken one at a time, as a thread that is late should not hold up
- * the others; joining costs the same for all rows and is shared out evenly. */
+ * the others, and mostly by the one that had them in the block before; joining costs the same for
+ * all rows and is shared out evenly. */
 static void run_block(const loss_block *block)
 {
     const loss_sizes *size = &block->size;
     const et_softmax_rows *softmax = &block->softmax;
     int64_t pieces = size->gradient ? size->pieces : 0;
+    et_turns parts, sums;
+    et_turns_init(&parts, team_of(block), size->parts, 1);
+    et_turns_init(&sums, team_of(block), pieces, 1);
 #pragma omp parallel num_threads(team_of(block))
     {
         int thread = omp_get_thread_num();
-#pragma omp for schedule(dynamic, 1)
-        for (int64_t part = 0; part < size->parts; part++)
-            run_logits(block, part, thread);
+        et_turn part = et_turn_own(&parts), sum = et_turn_own(&sums);
+        for (et_share now; et_turns_take(&parts, &part, &now);)
+            run_logits(block, now.begin, thread);
+#pragma omp barrier
 #pragma omp for schedule(static)
         for (int64_t row = 0; row < size->block; row += JOINED_ROWS)
             kernels(block)->softmax_parts->join(
                 softmax, row, row + JOINED_ROWS < size->block ? row + JOINED_ROWS : size->block);
-#pragma omp for schedule(dynamic, 1)
-        for (int64_t piece = 0; piece < pieces; piece++)
-            run_gradients(block, piece, thread);
+        for (et_share now; et_turns_take(&sums, &sum, &now);)
+            run_gradients(block, now.begin, thread);
+#pragma omp barrier
 #pragma omp for schedule(static)
         for (int64_t row = 0; row < (pieces ? size->block : 0); row += JOINED_ROWS)
             finish_dh(block, row);

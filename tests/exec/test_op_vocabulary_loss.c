@@ -16,7 +16,7 @@ static et_node *loss(et_scope *s)
 {
     et_node *ids = et_input(s, "ids", ET_I32, et_shape_1(ROWS));
     et_node *one = et_param(s, "one", et_shape_2(1, WIDTH), (et_init){ ET_INIT_ONES, 0 });
-    et_node *table = et_param(s, "table", et_shape_2(words, WIDTH), (et_init){ ET_INIT_ZEROS, 0 });
+    et_node *table = et_param(s, "table", et_shape_2(words, WIDTH), (et_init){ ET_INIT_ONES, 0 });
     et_node *h = et_embedding(ids, one, 1, NULL, NULL);
     return et_vocabulary_loss(h, table, et_input(s, "labels", ET_I32, et_shape_1(ROWS)), 0);
 }
@@ -34,8 +34,15 @@ static int fill_labels(int *of_five)
     return count;
 }
 
-/* A table of zeros gives every word 1/V: the loss of a row is log V, and word w's gradient is
- * (rows / V - rows with label w) h, with h of ones. */
+static const float *gradient_of(const test_model *model, const char *param)
+{
+    return et_params_gradients(model->params) +
+           et_params_offset(model->params, et_params_find(model->params, param));
+}
+
+/* A table of ones gives every word 1/V: the loss of a row is log V, word w's gradient is (rows / V
+ * - rows with label w) h, with h of ones, and h's is the sum of all, 0: a word too many or too few
+ * is seen in both. */
 static void check_even(int64_t vocabulary, et_dtype act)
 {
     test_model model;
@@ -50,13 +57,14 @@ static void check_even(int64_t vocabulary, et_dtype act)
     double expected = count * log((double)vocabulary);
     assert_float_equal(sums[ET_LOSS_SUM_LOSS], expected, 1e-3 * expected);
     assert_float_equal(sums[ET_LOSS_SUM_TOKENS], count, 0);
-    const float *gradient = et_params_gradients(model.params) +
-                            et_params_offset(model.params, et_params_find(model.params, "table"));
+    const float *gradient = gradient_of(&model, "table");
     double others = (double)count / (double)vocabulary;
-    assert_float_equal(gradient[5 * WIDTH], others - of_five, 0.01 * of_five);
-    assert_float_equal(gradient[(vocabulary - 1) * WIDTH], others - (count - of_five),
-                       0.01 * count);
-    assert_float_equal(gradient[77 * WIDTH], others, 0.01 * others);
+    for (int64_t word = 0; word < vocabulary; word++) {
+        int labelled = word == 5 ? of_five : word == vocabulary - 1 ? count - of_five : 0;
+        double tolerance = 0.01 * (labelled ? labelled : others);
+        assert_float_equal(gradient[word * WIDTH], others - labelled, tolerance);
+    }
+    assert_float_equal(gradient_of(&model, "one")[0], 0, 0.01 * count);
     test_model_close(&model);
 }
 
@@ -64,6 +72,7 @@ static void test_vocabulary_loss__small_blocks_add_up(void **state)
 {
     (void)state;
     check_even(3000, ET_F32);   /* blocks of 256 rows */
+    check_even(10000, ET_F32);  /* pieces of one and of two parts */
     check_even(60000, ET_F32);  /* fewer */
     check_even(400000, ET_F32); /* the fewest */
 }
