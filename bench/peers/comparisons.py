@@ -106,8 +106,9 @@ def trainers(options, size, precision, amount, kind=sides.Peer):
         Candidate("torch", "eager", lambda: torch("eager"), amount, 2),
         # It compiles twice: for the first shape of a batch, and for any shape at the second.
         Candidate("torch", "compiled", lambda: torch("compiled"), amount, 6),
-        # Whatever Etude's precision: float32 is all that it has on a CPU.
-        Candidate("marian", "float32", marian, amount, 2),
+        # Whatever Etude's precision: float32 is all that it has on a CPU. Its first steps touch
+        # memory that they have not had, gigabytes of it for base, and take several times as long.
+        Candidate("marian", "float32", marian, amount, 8),
     ]
 
 

@@ -22,10 +22,12 @@ import worker
 
 SIZES = {
     "tiny": dict(
-        depth=4, width=128, heads=4, inner=256, dropout=0.3, inside=0.0, adam="0.9 0.98 1e-8"
+        depth=4, width=128, heads=4, inner=256, dropout=0.3, inside=0.0, adam="0.9 0.98 1e-8",
+        workspace=2048,
     ),
     "base": dict(
-        depth=6, width=512, heads=8, inner=2048, dropout=0.1, inside=0.1, adam="0.9 0.997 1e-9"
+        depth=6, width=512, heads=8, inner=2048, dropout=0.1, inside=0.1, adam="0.9 0.997 1e-9",
+        workspace=6144,
     ),
 }
 PROGRAM = os.path.join(os.path.dirname(sys.executable), "pymarian")
@@ -90,7 +92,9 @@ def command(files, size, threads, model):
         "seed": 1,
         "cpu-threads": threads,
         "sync-sgd": "true",
-        "workspace": 512,  # MB to begin with; it takes what it needs
+        # MB a worker, of which it touches what it needs. Where it has to ask for more, a step
+        # takes several times as long.
+        "workspace": chosen["workspace"],
         "disp-freq": "1u",
     }
     words = [f"--{name} {value}" for name, value in options.items()]
