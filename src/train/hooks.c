@@ -167,9 +167,10 @@ static int act_validate(et_run *run, et_error *error)
 static void tell_save(const et_run *run)
 {
     char text[64];
+    if (!run->options.verbose || !run->options.progress)
+        return;
     snprintf(text, sizeof text, "step  %s  saving", et_format_count(run->step.count).text);
-    if (run->options.verbose && run->options.progress)
-        et_progress_message(run->options.progress, text);
+    et_progress_message(run->options.progress, text);
 }
 
 /* The logs are durable before the checkpoint that names their lengths. */

@@ -282,20 +282,33 @@ static void run_search(et_search *search, int *over, queue *q, bool tells)
     pthread_mutex_unlock(&q->lock);
 }
 
+static bool is_over(queue *q)
+{
+    pthread_mutex_lock(&q->lock);
+    const bool over = q->running == 0;
+    pthread_mutex_unlock(&q->lock);
+    return over;
+}
+
+static void wait_for_others(queue *q)
+{
+    pthread_mutex_lock(&q->lock);
+    if (q->running > 0)
+        pthread_cond_wait(&q->moved, &q->lock);
+    pthread_mutex_unlock(&q->lock);
+}
+
 /* The caller's thread has no sentence left: it goes on telling at the others' steps, and once more
- * when all is done. A signal that comes too early to be waited for is followed by that of the next
- * step; the last one is given under the lock. */
+ * when all is done: what is told last was counted after the end was seen, for the others may end
+ * while the caller is being told. A signal that comes too early to be waited for is followed by
+ * that of the next step; the last one is given under the lock. */
 static void tell_of_others(queue *q)
 {
-    bool over;
-    do {
+    for (bool over = false; !over;) {
+        over = is_over(q);
         tell(q);
-        pthread_mutex_lock(&q->lock);
-        over = q->running == 0;
-        if (!over)
-            pthread_cond_wait(&q->moved, &q->lock);
-        pthread_mutex_unlock(&q->lock);
-    } while (!over);
+        wait_for_others(q);
+    }
 }
 
 /* A thread for each search; what they call starts no further ones. omp_set_num_threads holds
