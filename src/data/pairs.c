@@ -1,101 +1,139 @@
-/* A batch is one block of memory, cut into its eight arrays in this order, each padded to whole
- * cache lines:
- *
- *   source_ids | source_positions | target_ids | target_positions | target_labels
- *   | source_offsets | target_offsets | pair
- *
- * So a copy is one memcpy from the first array to the end of the last, and source_ids is what is
- * freed. Padding is copied too and never read. */
+/* A pair takes places behind those before it on each side, so offsets rise and no token is between
+ * two sentences. Pairs of a shuffled corpus lie where no processor would guess, so the next ones
+ * are brought nearer before they are copied: a fetch from memory takes as long as copying some
+ * five. */
 #include "data/pairs.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
 
-/* Rounds up to whole cache lines, in elements of four bytes. */
-static size_t padded(int64_t count)
+#define AHEAD 8
+
+#define IDS(id, text, of)                                                                          \
+    [id] = { .name = text, .dtype = ET_I32, .kind = of, .empty = ET_EMPTY_NONE }
+#define POSITIONS(id, text, of)                                                                    \
+    [id] = { .name = text, .dtype = ET_I32, .kind = of, .empty = ET_EMPTY_ZERO }
+#define OFFSETS(id, text, of)                                                                      \
+    [id] = { .name = text, .dtype = ET_I32, .empty = ET_EMPTY_OFFSETS, .offsets_of = of }
+const et_layout_field et_pair_fields[ET_PAIR_FIELDS] = {
+    IDS(ET_PAIR_SOURCE_IDS, "source_ids", ET_PAIR_SOURCE),
+    POSITIONS(ET_PAIR_SOURCE_POSITIONS, "source_positions", ET_PAIR_SOURCE),
+    IDS(ET_PAIR_TARGET_IDS, "target_ids", ET_PAIR_TARGET),
+    POSITIONS(ET_PAIR_TARGET_POSITIONS, "target_positions", ET_PAIR_TARGET),
+    IDS(ET_PAIR_TARGET_LABELS, "target_labels", ET_PAIR_TARGET),
+    OFFSETS(ET_PAIR_SOURCE_OFFSETS, "source_offsets", ET_PAIR_SOURCE),
+    OFFSETS(ET_PAIR_TARGET_OFFSETS, "target_offsets", ET_PAIR_TARGET),
+};
+#undef IDS
+#undef POSITIONS
+#undef OFFSETS
+
+typedef struct pairs {
+    et_samples samples;
+    const et_encoded *encoded; /* borrowed */
+} pairs;
+
+static void pairs_sizes(const et_samples *samples, et_pick pick, int32_t *const *sizes)
 {
-    return ((size_t)count + 15) / 16 * 16;
+    const et_encoded *encoded = ((const pairs *)samples)->encoded;
+    for (int64_t i = 0; i < pick.count; i++) {
+        if (i + AHEAD < pick.count)
+            et_encoded_lengths_soon(encoded, pick.which[i + AHEAD]);
+        sizes[ET_PAIR_SOURCE][i] = (int32_t)et_encoded_source_length(encoded, pick.which[i]);
+        sizes[ET_PAIR_TARGET][i] = (int32_t)et_encoded_target_length(encoded, pick.which[i]);
+    }
 }
 
-/* The counts: two arrays of source tokens, three of target tokens, two of offsets, one of pairs. */
-int et_pair_batch_init(et_pair_batch *batch, const et_pair_shape *shape, et_error *error)
+static void count_up(int32_t *positions, int64_t count)
 {
-    et_assert(shape->source_budget > 0 && shape->target_budget > 0 && shape->max_segments > 0);
-    size_t source = padded(shape->source_budget);
-    size_t target = padded(shape->target_budget);
-    size_t offsets = padded(shape->max_segments + 1);
-    size_t pairs = padded(shape->max_segments);
-    size_t total = 2 * source + 3 * target + 2 * offsets + pairs;
-    int32_t *block = et_alloc_aligned(total * sizeof *block, 64);
-    if (!block)
-        return et_alloc_failed(error, total * sizeof *block, "a batch");
-    *batch = (et_pair_batch){ .source_ids = block };
-    batch->source_positions = batch->source_ids + source;
-    batch->target_ids = batch->source_positions + source;
-    batch->target_positions = batch->target_ids + target;
-    batch->target_labels = batch->target_positions + target;
-    batch->source_offsets = batch->target_labels + target;
-    batch->target_offsets = batch->source_offsets + offsets;
-    batch->pair = (uint32_t *)batch->target_offsets + offsets;
-    et_pair_batch_clear(batch, shape);
+    for (int64_t i = 0; i < count; i++)
+        positions[i] = (int32_t)i;
+}
+
+static void add_source(const et_encoded *encoded, et_batch *batch, uint32_t pair)
+{
+    int64_t at = batch->filled[ET_PAIR_SOURCE], length = et_encoded_source_length(encoded, pair);
+    et_encoded_ids(encoded, pair, false, (int32_t *)batch->data[ET_PAIR_SOURCE_IDS] + at);
+    count_up((int32_t *)batch->data[ET_PAIR_SOURCE_POSITIONS] + at, length);
+    ((int32_t *)batch->data[ET_PAIR_SOURCE_OFFSETS])[batch->filled[0]] = (int32_t)at;
+    batch->filled[ET_PAIR_SOURCE] += length;
+}
+
+/* The input is the labels moved on by one, behind the start symbol. Pieces 7 8 and EOS 1, start
+ * 0: labels 7 8 1, input 0 7 8. */
+static void add_target(const et_encoded *encoded, et_batch *batch, uint32_t pair)
+{
+    int64_t at = batch->filled[ET_PAIR_TARGET], length = et_encoded_target_length(encoded, pair);
+    int32_t *labels = (int32_t *)batch->data[ET_PAIR_TARGET_LABELS] + at;
+    int32_t *ids = (int32_t *)batch->data[ET_PAIR_TARGET_IDS] + at;
+    et_encoded_ids(encoded, pair, true, labels);
+    ids[0] = encoded->start;
+    memcpy(ids + 1, labels, (size_t)(length - 1) * sizeof *ids);
+    count_up((int32_t *)batch->data[ET_PAIR_TARGET_POSITIONS] + at, length);
+    ((int32_t *)batch->data[ET_PAIR_TARGET_OFFSETS])[batch->filled[0]] = (int32_t)at;
+    batch->filled[ET_PAIR_TARGET] += length;
+}
+
+static int pairs_fill(et_samples *samples, et_pick pick, et_batch *batch, et_error *error)
+{
+    (void)error;
+    const et_encoded *encoded = ((const pairs *)samples)->encoded;
+    int64_t soon = 0;
+    for (int64_t i = 0; i < pick.count; i++) {
+        for (; soon < pick.count && soon <= i + AHEAD; soon++)
+            et_encoded_ids_soon(encoded, pick.which[soon]);
+        add_source(encoded, batch, pick.which[i]);
+        add_target(encoded, batch, pick.which[i]);
+        batch->filled[0]++;
+    }
     return ET_OK;
 }
 
-void et_pair_batch_release(et_pair_batch *batch)
+static void pairs_describe(const et_samples *samples, uint32_t which, int kind, char *text,
+                           size_t size)
 {
-    et_free(batch->source_ids);
-    *batch = (et_pair_batch){ 0 };
+    const char *path;
+    int64_t line;
+    et_encoded_place(((const pairs *)samples)->encoded, which, kind == ET_PAIR_TARGET, &path,
+                     &line);
+    snprintf(text, size, "%s:%lld", path, (long long)line);
 }
 
-/* values[begin .. end) */
-static void fill(int32_t *values, int64_t begin, int64_t end, int32_t value)
+static void pairs_close(et_samples *samples)
 {
-    for (int64_t i = begin; i < end; i++)
-        values[i] = value;
+    et_free(samples);
 }
 
-/* Offsets past the last segment equal the end of it: segments of no tokens, over which attention
- * loops do nothing. Positions of empty places are 0, a row every table of positions has. */
-void et_pair_batch_finish(et_pair_batch *batch, const et_pair_shape *shape)
-{
-    et_assert(batch->segments >= 0 && batch->segments <= shape->max_segments);
-    et_assert(batch->source_tokens <= shape->source_budget);
-    et_assert(batch->target_tokens <= shape->target_budget);
-    et_assert(batch->source_tokens >= 0 && batch->target_tokens >= 0);
-    fill(batch->source_ids, batch->source_tokens, shape->source_budget, -1);
-    fill(batch->source_positions, batch->source_tokens, shape->source_budget, 0);
-    fill(batch->target_ids, batch->target_tokens, shape->target_budget, -1);
-    fill(batch->target_positions, batch->target_tokens, shape->target_budget, 0);
-    fill(batch->target_labels, batch->target_tokens, shape->target_budget, -1);
-    fill(batch->source_offsets, batch->segments, shape->max_segments + 1,
-         (int32_t)batch->source_tokens);
-    fill(batch->target_offsets, batch->segments, shape->max_segments + 1,
-         (int32_t)batch->target_tokens);
-    for (int64_t i = batch->segments; i < shape->max_segments; i++)
-        batch->pair[i] = 0;
-}
+static const et_samples_class pairs_class = {
+    .name = "sentence pairs",
+    .sizes = pairs_sizes,
+    .fill = pairs_fill,
+    .describe = pairs_describe,
+    .close = pairs_close,
+};
 
-void et_pair_batch_clear(et_pair_batch *batch, const et_pair_shape *shape)
+int et_pairs_open(et_samples **out, const et_encoded *encoded, et_error *error)
 {
-    batch->segments = 0;
-    batch->source_tokens = batch->target_tokens = 0;
-    batch->epoch = 0;
-    et_pair_batch_finish(batch, shape);
-}
-
-/* Both were made for the same shape, so their arrays lie at the same distances. */
-void et_pair_batch_copy(et_pair_batch *to, const et_pair_batch *from, const et_pair_shape *shape)
-{
-    et_assert(to->source_ids != from->source_ids);
-    et_assert((char *)to->pair - (char *)to->source_ids ==
-              (char *)from->pair - (char *)from->source_ids);
-    size_t bytes = (size_t)((const char *)(from->pair + padded(shape->max_segments)) -
-                            (const char *)from->source_ids);
-    memcpy(to->source_ids, from->source_ids, bytes);
-    to->segments = from->segments;
-    to->source_tokens = from->source_tokens;
-    to->target_tokens = from->target_tokens;
-    to->epoch = from->epoch;
+    et_assert(encoded->pairs > 0 && encoded->pairs <= UINT32_MAX);
+    pairs *self = et_alloc_zero(1, sizeof *self);
+    if (!self)
+        return et_alloc_failed(error, sizeof *self, "sentence pairs");
+    self->samples = (et_samples){
+        .class = &pairs_class,
+        .layout = { .kinds = ET_PAIR_KINDS,
+                    .fields = ET_PAIR_FIELDS,
+                    .kind = { "sentence pair", "source token", "target token" },
+                    .unit = ET_PAIR_TARGET,
+                    .field = et_pair_fields },
+        .count = encoded->pairs,
+        .total = { encoded->pairs, encoded->sizes.source_tokens, encoded->sizes.target_tokens },
+        .largest = { 1, encoded->sizes.longest_source, encoded->sizes.longest_target },
+        .fingerprint = encoded->key,
+    };
+    self->encoded = encoded;
+    *out = &self->samples;
+    return ET_OK;
 }

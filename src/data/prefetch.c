@@ -1,10 +1,10 @@
 /* Two queues of the same slots:
  *
- *   empty --take--> thread fills (inner.next, inner.save) --put--> full
+ *   empty --take--> thread fills (inner.next, inner.position) --put--> full
  *     ^                                                             |
  *     +------------------ put <-- next copies out <-- take ---------+
  *
- * A batch carries the position behind it, so save says where the reader is and not how far the
+ * A batch carries the position behind it, so position says where the reader is and not how far the
  * thread has read ahead. next copies rather than lending the slot: the caller's arrays stay
  * where the plan's inputs are bound.
  *
@@ -14,7 +14,9 @@
  *   (3) the thread never waits for `full`, which has room for every slot; it waits for `empty`,
  *       and ends when that is finished or `full` stopped;
  *   (4) the first failure is kept: after it every next returns it. */
-#include "data/prefetch.h"
+#include <string.h>
+
+#include <etude/data.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
@@ -22,16 +24,16 @@
 
 /* A batch under way, with the position behind it. */
 typedef struct slot {
-    et_pair_batch batch;
-    et_pair_position after;
+    et_batch *batch;
+    et_position after;
 } slot;
 
 /* Slots go round: the thread takes one from `empty`, fills it and puts it in `full`; next
  * copies it out and puts it back. The source within is the thread's while it runs. */
 typedef struct prefetch {
-    et_pair_source source;
-    et_pair_source *inner;     /* owned */
-    et_pair_position position; /* after what next gave */
+    et_source source;
+    et_source *inner;     /* owned */
+    et_position position; /* after what next gave */
     int depth;
     slot *slots; /* [depth] */
     et_queue *empty, *full;
@@ -56,11 +58,11 @@ static void *fill_slots(void *payload)
     int status;
     while (!(status = et_queue_take(self->empty, &item, &error)) && item) {
         slot *filled = item;
-        status = et_pair_source_next(self->inner, &filled->batch, &error);
+        status = et_source_next(self->inner, filled->batch, &error);
         /* An empty batch is the end; it is not handed on, next makes one of its own. */
-        if (status || filled->batch.segments == 0)
+        if (status || filled->batch->filled[0] == 0)
             break;
-        et_pair_source_save(self->inner, &filled->after);
+        et_source_position(self->inner, &filled->after);
         if (!et_queue_put(self->full, filled))
             break;
     }
@@ -107,7 +109,7 @@ static void stop(prefetch *self)
  * Called by one thread, as every source; the other one is seen through the queues only. */
 
 /* The error stands where its batch would have been: all batches before it are given first. */
-static int prefetch_next(et_pair_source *source, et_pair_batch *batch, et_error *error)
+static int prefetch_next(et_source *source, et_batch *batch, et_error *error)
 {
     prefetch *self = (prefetch *)source;
     void *item = NULL;
@@ -118,33 +120,35 @@ static int prefetch_next(et_pair_source *source, et_pair_batch *batch, et_error 
     if (self->failure.status)
         return et_fail(error, self->failure.status, "%s", self->failure.text);
     if (!item) {
-        et_pair_batch_clear(batch, &source->shape);
+        et_batch_clear(batch);
         return ET_OK;
     }
     slot *filled = item;
     et_assert(filled >= self->slots && filled < self->slots + self->depth);
-    et_pair_batch_copy(batch, &filled->batch, &source->shape);
-    /* Only now: a save before this would still be behind the batch before. */
+    et_batch_copy(batch, filled->batch);
+    /* Only now: a position before this would still be behind the batch before. */
     self->position = filled->after;
     et_queue_put(self->empty, filled);
     return ET_OK;
 }
 
-static void prefetch_save(const et_pair_source *source, et_pair_position *position)
+static void prefetch_position(const et_source *source, et_position *position)
 {
-    *position = ((const prefetch *)source)->position;
+    const et_position *at = &((const prefetch *)source)->position;
+    for (int i = 0; i < at->count; i++)
+        et_position_put(position, at->name[i], at->value[i]);
 }
 
 /* The thread is stopped while inner's position changes. If that fails, the source gives nothing
  * but the failure from then on: half of it would be of another place. */
-static int prefetch_restore(et_pair_source *source, const et_pair_position *position,
+static int prefetch_seek(et_source *source, const et_position *position,
                             et_error *error)
 {
     prefetch *self = (prefetch *)source;
     stop(self);
-    int status = et_pair_source_restore(self->inner, position, error);
+    int status = et_source_seek(self->inner, position, error);
     if (!status) {
-        self->position = *position;
+        et_source_position(self->inner, &self->position);
         status = start(self, error);
     }
     if (status) {
@@ -159,45 +163,52 @@ static int prefetch_restore(et_pair_source *source, const et_pair_position *posi
 static void release(prefetch *self)
 {
     for (int i = 0; self->slots && i < self->depth; i++)
-        et_pair_batch_release(&self->slots[i].batch);
+        et_batch_free(self->slots[i].batch);
     et_free(self->slots);
     et_free(self);
 }
 
-static void prefetch_close(et_pair_source *source)
+static void prefetch_describe(const et_source *source, const et_batch *batch, char *text,
+                              size_t size)
+{
+    et_source_describe(((const prefetch *)source)->inner, batch, text, size);
+}
+
+static void prefetch_close(et_source *source)
 {
     prefetch *self = (prefetch *)source;
     stop(self);
-    et_pair_source_close(self->inner);
+    et_source_close(self->inner);
     release(self);
 }
 
-static const et_pair_source_class prefetch_class = {
+static const et_source_class prefetch_class = {
     .name = "prefetch",
     .next = prefetch_next,
-    .save = prefetch_save,
-    .restore = prefetch_restore,
+    .position = prefetch_position,
+    .seek = prefetch_seek,
+    .describe = prefetch_describe,
     .close = prefetch_close,
 };
 
-/* Memory for all batches is taken here; afterwards nothing is allocated until a restore makes
+/* Memory for all batches is taken here; afterwards nothing is allocated until a seek makes
  * new queues. */
-int et_pair_prefetch_open(et_pair_source **out, et_pair_source *inner, int depth, et_error *error)
+int et_prefetch_open(et_source **out, et_source *inner, int depth, et_error *error)
 {
     et_assert(depth >= 1);
     prefetch *self = et_alloc_zero(1, sizeof *self);
     if (!self)
         return et_alloc_failed(error, sizeof *self, "prefetching");
-    self->source = (et_pair_source){ &prefetch_class, inner->shape };
+    self->source = (et_source){ &prefetch_class, inner->layout };
     self->inner = inner;
     self->depth = depth;
-    et_pair_source_save(inner, &self->position);
+    et_source_position(inner, &self->position);
     self->slots = et_alloc_zero((size_t)depth, sizeof *self->slots);
     int status = self->slots
                      ? ET_OK
                      : et_alloc_failed(error, (size_t)depth * sizeof *self->slots, "prefetching");
     for (int i = 0; !status && i < depth; i++)
-        status = et_pair_batch_init(&self->slots[i].batch, &inner->shape, error);
+        status = et_batch_new(&self->slots[i].batch, &self->source.layout, error);
     if (!status)
         status = start(self, error);
     if (status) {

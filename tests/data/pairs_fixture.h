@@ -3,7 +3,8 @@
 #define ETUDE_TESTS_DATA_PAIRS_FIXTURE_H
 
 #include "data/fixture.h"
-#include "data/pair_iterator.h"
+#include "data/pairs.h"
+#include "data/source.h"
 
 /* pairs pairs whose lengths are spread like those of captions: 5 to 40 sub-words, 14 in the
  * mean, sides alike. Piece k of side s of pair i is a function of the three. */
@@ -48,57 +49,102 @@ static inline void release_encoded(et_encoded *encoded)
     free((void *)(uintptr_t)encoded->pieces);
 }
 
-static inline et_pair_source *open_source(const et_encoded *encoded, const et_pair_shape *shape,
-                                          const et_pair_iterator_options *options)
+typedef struct pair_shape {
+    int64_t source_budget, target_budget, max_segments;
+} pair_shape;
+
+#define ENDLESS  { .shuffle = true, .bucket = true, .repeat = true }
+#define ONE_PASS { .bucket = true }
+
+static inline int try_source(et_source **source, const et_encoded *encoded, const pair_shape *shape,
+                             const et_batches_options *options, et_error *error)
 {
-    et_pair_source *source = NULL;
+    et_samples *samples;
+    et_batches_options o = *options;
+    o.capacity[ET_PAIR_SEGMENTS] = shape->max_segments;
+    o.capacity[ET_PAIR_SOURCE] = shape->source_budget;
+    o.capacity[ET_PAIR_TARGET] = shape->target_budget;
+    assert_int_equal(et_pairs_open(&samples, encoded, NULL), ET_OK);
+    int status = et_batches_open(source, samples, &o, error);
+    if (status)
+        et_samples_close(samples);
+    return status;
+}
+
+static inline et_source *open_source(const et_encoded *encoded, const pair_shape *shape,
+                                     const et_batches_options *options)
+{
+    et_source *source = NULL;
     et_error error = ET_ERROR_INIT;
-    if (et_pair_iterator_open(&source, encoded, shape, options, &error))
+    if (try_source(&source, encoded, shape, options, &error))
         fail_msg("%s", error.text);
     return source;
 }
 
-static inline void open_batch(et_pair_batch *batch, const et_pair_shape *shape)
+/* Of a layout that lives as long as the program: one for each shape. */
+static inline void open_batch(et_batch **batch, const pair_shape *shape)
 {
-    assert_int_equal(et_pair_batch_init(batch, shape, NULL), ET_OK);
+    static et_layout layouts[64];
+    static int used;
+    et_layout *layout = &layouts[used++ % 64];
+    *layout = (et_layout){ .kinds = ET_PAIR_KINDS,
+                           .fields = ET_PAIR_FIELDS,
+                           .capacity = { shape->max_segments, shape->source_budget,
+                                         shape->target_budget },
+                           .field = et_pair_fields };
+    assert_int_equal(et_batch_new(batch, layout, NULL), ET_OK);
 }
 
-static inline void next_batch(et_pair_source *source, et_pair_batch *batch)
+static inline void next_batch(et_source *source, et_batch *batch)
 {
     et_error error = ET_ERROR_INIT;
-    if (et_pair_source_next(source, batch, &error))
+    if (et_source_next(source, batch, &error))
         fail_msg("%s", error.text);
 }
 
-static inline void assert_same_batch(const et_pair_batch *left, const et_pair_batch *right,
-                                     const et_pair_shape *shape)
+static inline int32_t *ints(const et_batch *batch, int field)
 {
-    size_t source = (size_t)shape->source_budget * 4, target = (size_t)shape->target_budget * 4;
-    size_t segments = (size_t)shape->max_segments * 4;
-    assert_int_equal(left->segments, right->segments);
+    return batch->data[field];
+}
+
+static inline void assert_same_batch(const et_batch *left, const et_batch *right)
+{
+    assert_memory_equal(left->filled, right->filled, sizeof left->filled);
     assert_int_equal(left->epoch, right->epoch);
-    assert_int_equal(left->source_tokens, right->source_tokens);
-    assert_int_equal(left->target_tokens, right->target_tokens);
-    assert_memory_equal(left->source_ids, right->source_ids, source);
-    assert_memory_equal(left->source_positions, right->source_positions, source);
-    assert_memory_equal(left->target_ids, right->target_ids, target);
-    assert_memory_equal(left->target_positions, right->target_positions, target);
-    assert_memory_equal(left->target_labels, right->target_labels, target);
-    assert_memory_equal(left->source_offsets, right->source_offsets, segments + 4);
-    assert_memory_equal(left->target_offsets, right->target_offsets, segments + 4);
-    assert_memory_equal(left->pair, right->pair, segments);
+    for (int i = 0; i < left->layout->fields; i++) {
+        size_t bytes = (size_t)et_shape_count(et_layout_shape(left->layout, i)) *
+                       et_dtype_size(left->layout->field[i].dtype);
+        assert_memory_equal(left->data[i], right->data[i], bytes);
+    }
+    assert_memory_equal(left->sample, right->sample, (size_t)left->filled[0] * 4);
+}
+
+static inline int64_t position_at(const et_position *position, const char *name)
+{
+    int64_t value;
+    assert_int_equal(et_position_get(position, name, &value, NULL), ET_OK);
+    return value;
+}
+
+static inline void assert_same_position(const et_position *left, const et_position *right)
+{
+    assert_int_equal(left->count, right->count);
+    for (int i = 0; i < left->count; i++) {
+        assert_string_equal(left->name[i], right->name[i]);
+        assert_int_equal(left->value[i], right->value[i]);
+    }
 }
 
 /* A number that changes with anything in a batch. */
-static inline uint64_t batch_digest(const et_pair_batch *batch, const et_pair_shape *shape)
+static inline uint64_t batch_digest(const et_batch *batch)
 {
-    uint64_t hash = (uint64_t)batch->segments * 31 + (uint64_t)batch->epoch;
-    for (int64_t i = 0; i < shape->source_budget; i++)
-        hash = (hash ^ (uint32_t)batch->source_ids[i]) * 1099511628211u;
-    for (int64_t i = 0; i < shape->target_budget; i++)
-        hash = (hash ^ (uint32_t)batch->target_labels[i]) * 1099511628211u;
-    for (int i = 0; i < batch->segments; i++)
-        hash = (hash ^ batch->pair[i]) * 1099511628211u;
+    uint64_t hash = (uint64_t)batch->filled[0] * 31 + (uint64_t)batch->epoch;
+    for (int64_t i = 0; i < batch->layout->capacity[ET_PAIR_SOURCE]; i++)
+        hash = (hash ^ (uint32_t)ints(batch, ET_PAIR_SOURCE_IDS)[i]) * 1099511628211u;
+    for (int64_t i = 0; i < batch->layout->capacity[ET_PAIR_TARGET]; i++)
+        hash = (hash ^ (uint32_t)ints(batch, ET_PAIR_TARGET_LABELS)[i]) * 1099511628211u;
+    for (int64_t i = 0; i < batch->filled[0]; i++)
+        hash = (hash ^ batch->sample[i]) * 1099511628211u;
     return hash;
 }
 

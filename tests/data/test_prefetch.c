@@ -8,15 +8,14 @@
 #include <unistd.h>
 
 #include "data/pairs_fixture.h"
-#include "data/prefetch.h"
 
-static const et_pair_shape shape = { 600, 640, 64 };
+static const pair_shape shape = { 600, 640, 64 };
 
-static et_pair_source *open_prefetch(et_pair_source *inner, int depth)
+static et_source *open_prefetch(et_source *inner, int depth)
 {
-    et_pair_source *source = NULL;
+    et_source *source = NULL;
     et_error error = ET_ERROR_INIT;
-    if (et_pair_prefetch_open(&source, inner, depth, &error))
+    if (et_prefetch_open(&source, inner, depth, &error))
         fail_msg("%s", error.text);
     return source;
 }
@@ -26,27 +25,27 @@ static void test_prefetch__same_as_without(void **state)
 {
     (void)state;
     et_encoded encoded = make_encoded(700);
-    et_pair_iterator_options options = ET_PAIR_ITERATOR_OPTIONS_INIT;
-    et_pair_batch left, right;
+    et_batches_options options = ENDLESS;
+    et_batch *left, *right;
     open_batch(&left, &shape);
     open_batch(&right, &shape);
     for (int depth = 1; depth <= 7; depth += 3) {
-        et_pair_source *plain = open_source(&encoded, &shape, &options);
-        et_pair_source *ahead = open_prefetch(open_source(&encoded, &shape, &options), depth);
+        et_source *plain = open_source(&encoded, &shape, &options);
+        et_source *ahead = open_prefetch(open_source(&encoded, &shape, &options), depth);
         for (int i = 0; i < 70; i++) {
-            et_pair_position one, other;
-            et_pair_source_save(plain, &one);
-            et_pair_source_save(ahead, &other);
+            et_position one, other;
+            et_source_position(plain, &one);
+            et_source_position(ahead, &other);
             assert_memory_equal(&one, &other, sizeof one);
-            next_batch(plain, &left);
-            next_batch(ahead, &right);
-            assert_same_batch(&left, &right, &shape);
+            next_batch(plain, left);
+            next_batch(ahead, right);
+            assert_same_batch(left, right);
         }
-        et_pair_source_close(plain);
-        et_pair_source_close(ahead);
+        et_source_close(plain);
+        et_source_close(ahead);
     }
-    et_pair_batch_release(&left);
-    et_pair_batch_release(&right);
+    et_batch_free(left);
+    et_batch_free(right);
     release_encoded(&encoded);
 }
 
@@ -55,18 +54,18 @@ static void test_prefetch__end(void **state)
 {
     (void)state;
     et_encoded encoded = make_encoded(300);
-    et_pair_iterator_options options = ET_PAIR_ITERATOR_OPTIONS_ONE_PASS;
-    et_pair_source *source = open_prefetch(open_source(&encoded, &shape, &options), 3);
-    et_pair_batch batch;
+    et_batches_options options = ONE_PASS;
+    et_source *source = open_prefetch(open_source(&encoded, &shape, &options), 3);
+    et_batch *batch;
     int pairs = 0;
     open_batch(&batch, &shape);
-    for (next_batch(source, &batch); batch.segments; next_batch(source, &batch))
-        pairs += batch.segments;
+    for (next_batch(source, batch); batch->filled[ET_PAIR_SEGMENTS]; next_batch(source, batch))
+        pairs += batch->filled[ET_PAIR_SEGMENTS];
     assert_int_equal(pairs, 300);
-    next_batch(source, &batch);
-    assert_int_equal(batch.segments, 0);
-    et_pair_source_close(source);
-    et_pair_batch_release(&batch);
+    next_batch(source, batch);
+    assert_int_equal(batch->filled[ET_PAIR_SEGMENTS], 0);
+    et_source_close(source);
+    et_batch_free(batch);
     release_encoded(&encoded);
 }
 
@@ -76,26 +75,26 @@ static void test_prefetch__restore(void **state)
     (void)state;
     enum { COUNT = 40 };
     et_encoded encoded = make_encoded(300);
-    et_pair_iterator_options options = ET_PAIR_ITERATOR_OPTIONS_ONE_PASS;
-    et_pair_source *source = open_prefetch(open_source(&encoded, &shape, &options), 4);
-    et_pair_position positions[COUNT];
+    et_batches_options options = ONE_PASS;
+    et_source *source = open_prefetch(open_source(&encoded, &shape, &options), 4);
+    et_position positions[COUNT];
     uint64_t digests[COUNT];
-    et_pair_batch batch;
+    et_batch *batch;
     int count = 0;
     open_batch(&batch, &shape);
     do {
-        et_pair_source_save(source, &positions[count]);
-        next_batch(source, &batch);
-        digests[count++] = batch_digest(&batch, &shape);
-    } while (batch.segments);
+        et_source_position(source, &positions[count]);
+        next_batch(source, batch);
+        digests[count++] = batch_digest(batch);
+    } while (batch->filled[ET_PAIR_SEGMENTS]);
     for (int i = 0; i < 2 * count; i++) {
         int at = i * 7 % count;
-        assert_int_equal(et_pair_source_restore(source, &positions[at], NULL), ET_OK);
-        next_batch(source, &batch);
-        assert_int_equal(batch_digest(&batch, &shape), digests[at]);
+        assert_int_equal(et_source_seek(source, &positions[at], NULL), ET_OK);
+        next_batch(source, batch);
+        assert_int_equal(batch_digest(batch), digests[at]);
     }
-    et_pair_source_close(source);
-    et_pair_batch_release(&batch);
+    et_source_close(source);
+    et_batch_free(batch);
     release_encoded(&encoded);
 }
 
@@ -104,53 +103,53 @@ static void test_prefetch__restore_fails(void **state)
 {
     (void)state;
     et_encoded encoded = make_encoded(300);
-    et_pair_iterator_options options = ET_PAIR_ITERATOR_OPTIONS_INIT;
-    et_pair_source *source = open_prefetch(open_source(&encoded, &shape, &options), 2);
-    et_pair_position good, bad;
-    et_pair_batch batch;
+    et_batches_options options = ENDLESS;
+    et_source *source = open_prefetch(open_source(&encoded, &shape, &options), 2);
+    et_position good, bad;
+    et_batch *batch;
     et_error error = ET_ERROR_INIT;
     open_batch(&batch, &shape);
-    et_pair_source_save(source, &good);
+    et_source_position(source, &good);
     bad = good;
     bad.fingerprint++;
-    assert_int_equal(et_pair_source_restore(source, &bad, &error), ET_EDATA);
+    assert_int_equal(et_source_seek(source, &bad, &error), ET_EDATA);
     assert_contains(error.text, "other data");
-    assert_int_equal(et_pair_source_next(source, &batch, &error), ET_EDATA);
-    assert_int_equal(et_pair_source_restore(source, &good, &error), ET_OK);
-    next_batch(source, &batch);
-    assert_true(batch.segments > 0);
-    et_pair_source_close(source);
-    et_pair_batch_release(&batch);
+    assert_int_equal(et_source_next(source, &batch, &error), ET_EDATA);
+    assert_int_equal(et_source_seek(source, &good, &error), ET_OK);
+    next_batch(source, batch);
+    assert_true(batch->filled[ET_PAIR_SEGMENTS] > 0);
+    et_source_close(source);
+    et_batch_free(batch);
     release_encoded(&encoded);
 }
 
 /* ---- a source that fails ---- */
 
 typedef struct failing {
-    et_pair_source source;
+    et_source source;
     int64_t given, fails_at;
     useconds_t pause;
     bool *closed;
 } failing;
 
-static int failing_next(et_pair_source *source, et_pair_batch *batch, et_error *error)
+static int failing_next(et_source *source, et_batch *batch, et_error *error)
 {
     failing *self = (failing *)source;
     usleep(self->pause);
     if (self->given == self->fails_at)
         return et_fail(error, ET_EIO, "train.de: the disk is gone");
     et_pair_batch_clear(batch, &source->shape);
-    batch->segments = 1;
-    batch->pair[0] = (uint32_t)self->given++;
+    batch->filled[ET_PAIR_SEGMENTS] = 1;
+    batch->sample[0] = (uint32_t)self->given++;
     return ET_OK;
 }
 
-static void failing_save(const et_pair_source *source, et_pair_position *position)
+static void failing_save(const et_source *source, et_position *position)
 {
-    *position = (et_pair_position){ .batch = ((const failing *)source)->given };
+    *position = (et_position){ .batch = ((const failing *)source)->given };
 }
 
-static int failing_restore(et_pair_source *source, const et_pair_position *position,
+static int failing_restore(et_source *source, const et_position *position,
                            et_error *error)
 {
     (void)error;
@@ -158,12 +157,12 @@ static int failing_restore(et_pair_source *source, const et_pair_position *posit
     return ET_OK;
 }
 
-static void failing_close(et_pair_source *source)
+static void failing_close(et_source *source)
 {
     *((failing *)source)->closed = true;
 }
 
-static const et_pair_source_class failing_class = { "failing", failing_next, failing_save,
+static const et_source_class failing_class = { "failing", failing_next, failing_save,
                                                     failing_restore, failing_close };
 
 /* The error comes in its place, behind the batches before it, and again each time. */
@@ -171,62 +170,62 @@ static void test_prefetch__error_comes_through(void **state)
 {
     (void)state;
     bool closed;
-    et_pair_batch batch;
+    et_batch *batch;
     open_batch(&batch, &shape);
     for (int fails_at = 0; fails_at < 9; fails_at += 4) {
         failing inner = { { &failing_class, shape }, 0, fails_at, 0, &closed };
-        et_pair_source *source = open_prefetch(&inner.source, 3);
+        et_source *source = open_prefetch(&inner.source, 3);
         for (int i = 0; i < fails_at; i++) {
-            next_batch(source, &batch);
-            assert_int_equal(batch.pair[0], i);
+            next_batch(source, batch);
+            assert_int_equal(batch->sample[0], i);
         }
         for (int again = 0; again < 3; again++) {
             et_error error = ET_ERROR_INIT;
-            assert_int_equal(et_pair_source_next(source, &batch, &error), ET_EIO);
+            assert_int_equal(et_source_next(source, &batch, &error), ET_EIO);
             assert_string_equal(error.text, "train.de: the disk is gone");
         }
-        et_pair_position position;
-        et_pair_source_save(source, &position);
+        et_position position;
+        et_source_position(source, &position);
         assert_int_equal(position.batch, fails_at);
-        et_pair_source_close(source);
+        et_source_close(source);
     }
-    et_pair_batch_release(&batch);
+    et_batch_free(batch);
 }
 
 /* Closing does not wait for batches that nobody wants, whatever the thread is doing. */
 static void test_prefetch__close_at_any_time(void **state)
 {
     (void)state;
-    et_pair_batch batch;
+    et_batch *batch;
     open_batch(&batch, &shape);
     for (int i = 0; i < 60; i++) {
         bool closed = false;
         failing inner = { { &failing_class, shape }, 0, i % 3 ? 1000000 : 5, 100, &closed };
-        et_pair_source *source = open_prefetch(&inner.source, 1 + i % 4);
+        et_source *source = open_prefetch(&inner.source, 1 + i % 4);
         for (int k = 0; k < i % 5; k++)
-            next_batch(source, &batch);
+            next_batch(source, batch);
         usleep((useconds_t)(i * 17 % 400));
-        et_pair_source_close(source);
+        et_source_close(source);
         assert_true(closed);
     }
-    et_pair_batch_release(&batch);
+    et_batch_free(batch);
 }
 
 static void test_prefetch__allocates_nothing(void **state)
 {
     (void)state;
     et_encoded encoded = make_encoded(300);
-    et_pair_iterator_options options = ET_PAIR_ITERATOR_OPTIONS_INIT;
-    et_pair_source *source = open_prefetch(open_source(&encoded, &shape, &options), 4);
-    et_pair_batch batch;
+    et_batches_options options = ENDLESS;
+    et_source *source = open_prefetch(open_source(&encoded, &shape, &options), 4);
+    et_batch *batch;
     open_batch(&batch, &shape);
-    next_batch(source, &batch);
+    next_batch(source, batch);
     size_t before = et_alloc_count();
     for (int i = 0; i < 100; i++)
-        next_batch(source, &batch);
+        next_batch(source, batch);
     assert_int_equal(et_alloc_count(), before);
-    et_pair_source_close(source);
-    et_pair_batch_release(&batch);
+    et_source_close(source);
+    et_batch_free(batch);
     release_encoded(&encoded);
 }
 

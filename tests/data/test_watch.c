@@ -8,11 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "data/pair_watch.h"
 #include "data/pairs_fixture.h"
-#include "data/prefetch.h"
 
-static const et_pair_shape shape = { 600, 640, 64 };
+static const pair_shape shape = { 600, 640, 64 };
 
 /* The leading track of a trace that records all. */
 static et_track *open_trace(et_trace **trace)
@@ -23,74 +21,74 @@ static et_track *open_trace(et_trace **trace)
     return et_trace_main(*trace);
 }
 
-static et_pair_source *watch(et_pair_source *inner, et_track *track)
+static et_source *watch(et_source *inner, et_track *track)
 {
-    et_pair_source *source = NULL;
-    assert_int_equal(et_pair_watch_open(&source, inner, track, NULL), ET_OK);
+    et_source *source = NULL;
+    assert_int_equal(et_watch_open(&source, inner, track, NULL), ET_OK);
     return source;
 }
 
 /* Batches and positions are those of the source within, from a restored position too, and each
  * batch is a span with its number. */
-static void test_pair_watch__same_as_without(void **state)
+static void test_watch__same_as_without(void **state)
 {
     (void)state;
     et_encoded encoded = make_encoded(700);
-    et_pair_iterator_options options = ET_PAIR_ITERATOR_OPTIONS_INIT;
-    et_pair_batch left, right;
-    et_pair_position one, other;
+    et_batches_options options = ENDLESS;
+    et_batch *left, *right;
+    et_position one, other;
     et_trace *trace;
     size_t spans;
-    et_pair_source *plain = open_source(&encoded, &shape, &options);
-    et_pair_source *watched = watch(open_source(&encoded, &shape, &options), open_trace(&trace));
+    et_source *plain = open_source(&encoded, &shape, &options);
+    et_source *watched = watch(open_source(&encoded, &shape, &options), open_trace(&trace));
     open_batch(&left, &shape);
     open_batch(&right, &shape);
     for (int i = 0; i < 20; i++) {
-        next_batch(plain, &left);
-        next_batch(watched, &right);
-        assert_same_batch(&left, &right, &shape);
-        et_pair_source_save(plain, &one);
-        et_pair_source_save(watched, &other);
+        next_batch(plain, left);
+        next_batch(watched, right);
+        assert_same_batch(left, right);
+        et_source_position(plain, &one);
+        et_source_position(watched, &other);
         assert_memory_equal(&one, &other, sizeof one);
         if (i == 10)
-            assert_int_equal(et_pair_source_restore(watched, &one, NULL), ET_OK);
+            assert_int_equal(et_source_seek(watched, &one, NULL), ET_OK);
     }
     et_trace_stop(trace);
     et_trace_track(trace, 0, &spans);
     assert_int_equal(spans, 20);
     assert_string_equal(et_trace_span(trace, 0, 19).label->name, "fill batch");
     assert_int_equal(et_trace_span(trace, 0, 19).number, 20);
-    et_pair_source_close(plain);
-    et_pair_source_close(watched);
-    et_pair_batch_release(&left);
-    et_pair_batch_release(&right);
+    et_source_close(plain);
+    et_source_close(watched);
+    et_batch_free(left);
+    et_batch_free(right);
     release_encoded(&encoded);
     et_trace_free(trace);
 }
 
 /* Below a prefetch thread its spans are on that thread's track. */
-static void test_pair_watch__prefetch(void **state)
+static void test_watch__prefetch(void **state)
 {
     (void)state;
     et_encoded encoded = make_encoded(300);
-    et_pair_iterator_options options = ET_PAIR_ITERATOR_OPTIONS_INIT;
-    et_pair_batch batch;
-    et_pair_source *source;
+    et_batches_options options = ENDLESS;
+    et_batch *batch;
+    et_source *source;
     et_trace *trace;
     size_t spans;
     et_track *track = et_track_beside(open_trace(&trace), "prefetch");
-    et_pair_source *inner = watch(open_source(&encoded, &shape, &options), track);
-    assert_int_equal(et_pair_prefetch_open(&source, inner, 2, NULL), ET_OK);
+    et_source *inner = watch(open_source(&encoded, &shape, &options), track);
+    assert_int_equal(et_prefetch_open(&source, inner, 2, NULL), ET_OK);
     open_batch(&batch, &shape);
     for (int i = 0; i < 10; i++)
-        next_batch(source, &batch);
-    et_pair_source_close(source);
+        next_batch(source, batch);
+    et_source_close(source);
     et_trace_stop(trace);
     et_trace_track(trace, 0, &spans);
     assert_int_equal(spans, 0);
     assert_string_equal(et_trace_track(trace, 1, &spans), "prefetch");
     assert_in_range(spans, 10, 13);
-    et_pair_batch_release(&batch);
+    et_batch_free(batch);
     release_encoded(&encoded);
     et_trace_free(trace);
 }
@@ -98,8 +96,8 @@ static void test_pair_watch__prefetch(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pair_watch__same_as_without),
-        cmocka_unit_test(test_pair_watch__prefetch),
+        cmocka_unit_test(test_watch__same_as_without),
+        cmocka_unit_test(test_watch__prefetch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

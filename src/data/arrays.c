@@ -1,0 +1,122 @@
+/* Samples from arrays in memory: row i of each array is sample i. */
+#include <stdio.h>
+#include <string.h>
+
+#include <etude/data.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/checksum.h"
+
+#define MASK "mask"
+
+typedef struct arrays {
+    et_samples samples;
+    const unsigned char **data; /* [fields but the mask]; borrowed */
+    size_t *size;               /* [the same]: bytes of a row */
+    int count;
+    et_layout_field *field; /* [count + 1]; names owned */
+} arrays;
+
+static int arrays_fill(et_samples *samples, et_pick pick, et_batch *batch, et_error *error)
+{
+    (void)error;
+    const arrays *self = (const arrays *)samples;
+    for (int k = 0; k < self->count; k++) {
+        size_t size = self->size[k];
+        unsigned char *to = (unsigned char *)batch->data[k] + (size_t)batch->filled[0] * size;
+        for (int64_t i = 0; i < pick.count; i++, to += size)
+            memcpy(to, self->data[k] + (size_t)pick.which[i] * size, size);
+    }
+    batch->filled[0] += pick.count;
+    return ET_OK;
+}
+
+static void arrays_describe(const et_samples *samples, uint32_t which, int kind, char *text,
+                            size_t size)
+{
+    (void)samples, (void)kind;
+    snprintf(text, size, "row %lu", (unsigned long)which);
+}
+
+static void arrays_close(et_samples *samples)
+{
+    arrays *self = (arrays *)samples;
+    for (int k = 0; self->field && k < self->count; k++)
+        et_free((char *)self->field[k].name);
+    et_free(self->field);
+    et_free((void *)self->data);
+    et_free(self->size);
+    et_free(self);
+}
+
+static const et_samples_class arrays_class = {
+    .name = "arrays",
+    .fill = arrays_fill,
+    .describe = arrays_describe,
+    .close = arrays_close,
+};
+
+static int add_array(arrays *self, const et_array *array, uint64_t *print, et_error *error)
+{
+    int k = self->count;
+    if (!array->name || !array->data || array->item.rank >= ET_RANK_MAX)
+        return et_fail(error, ET_ECONFIG, "array %d: needs a name, data and at most %d dimensions",
+                       k, ET_RANK_MAX);
+    int64_t elements = et_shape_count(array->item);
+    if (elements < 1 || !strcmp(array->name, MASK))
+        return et_fail(error, ET_ECONFIG, "array %s: %s", array->name,
+                       elements < 1 ? "its rows are empty" : "the name is the batch's own");
+    char *name = et_strdup(array->name);
+    if (!name)
+        return et_alloc_failed(error, strlen(array->name), "arrays");
+    self->data[k] = array->data;
+    self->size[k] = (size_t)elements * et_dtype_size(array->dtype);
+    self->field[k] = (et_layout_field){
+        .name = name,
+        .dtype = array->dtype,
+        .item = array->item,
+        .empty = array->dtype == ET_I32 ? ET_EMPTY_NONE : ET_EMPTY_ZERO,
+    };
+    self->count++;
+    uint64_t facts[] = { *print, et_checksum(name, strlen(name)), (uint64_t)array->dtype,
+                         et_checksum(array->data, self->size[k] * (size_t)self->samples.count) };
+    *print = et_checksum(facts, sizeof facts);
+    return ET_OK;
+}
+
+int et_arrays_open(et_samples **out, const et_array *array, int fields, int64_t count,
+                   et_error *error)
+{
+    if (fields < 1 || count < 1)
+        return et_fail(error, ET_ECONFIG, "%d arrays of %lld samples: at least one of each", fields,
+                       (long long)count);
+    arrays *self = et_alloc_zero(1, sizeof *self);
+    size_t n = (size_t)fields;
+    uint64_t print = (uint64_t)count;
+    if (!self)
+        return et_alloc_failed(error, sizeof *self, "arrays");
+    self->samples.class = &arrays_class;
+    self->samples.count = self->samples.total[0] = count;
+    self->samples.largest[0] = 1;
+    self->data = et_alloc_zero(n, sizeof *self->data);
+    self->size = et_alloc_zero(n, sizeof *self->size);
+    self->field = et_alloc_zero(n + 1, sizeof *self->field);
+    int status = self->data && self->size && self->field
+                     ? ET_OK
+                     : et_alloc_failed(error, n * sizeof *self->field, "arrays");
+    for (int k = 0; !status && k < fields; k++)
+        status = add_array(self, &array[k], &print, error);
+    if (status) {
+        arrays_close(&self->samples);
+        return status;
+    }
+    self->field[fields] =
+        (et_layout_field){ .name = MASK, .dtype = ET_F32, .empty = ET_EMPTY_MASK };
+    self->samples.layout = (et_layout){
+        .kinds = 1, .fields = fields + 1, .kind = { "sample" }, .field = self->field
+    };
+    self->samples.fingerprint = print;
+    *out = &self->samples;
+    return ET_OK;
+}

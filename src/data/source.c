@@ -1,0 +1,91 @@
+/* Calls through the classes, in one place each, and positions: a list of named numbers, the same
+ * whatever decorators stand around a source. */
+#include "data/source.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+
+void et_samples_close(et_samples *samples)
+{
+    if (samples)
+        samples->class->close(samples);
+}
+
+int et_source_next(et_source *source, et_batch *batch, et_error *error)
+{
+    et_assert_equal(source->layout.fields, batch->layout->fields);
+    return source->class->next(source, batch, error);
+}
+
+void et_source_position(const et_source *source, et_position *position)
+{
+    position->count = 0;
+    source->class->position(source, position);
+}
+
+int et_source_seek(et_source *source, const et_position *position, et_error *error)
+{
+    return source->class->seek(source, position, error);
+}
+
+void et_source_describe(const et_source *source, const et_batch *batch, char *text, size_t size)
+{
+    et_assert(size > 0);
+    *text = 0;
+    source->class->describe(source, batch, text, size);
+}
+
+void et_source_close(et_source *source)
+{
+    if (source)
+        source->class->close(source);
+}
+
+void et_position_put(et_position *position, const char *name, int64_t value)
+{
+    et_assert(position->count < ET_POSITION_MAX);
+    position->name[position->count] = name;
+    position->value[position->count++] = value;
+}
+
+int et_position_get(const et_position *position, const char *name, int64_t *value, et_error *error)
+{
+    for (int i = 0; i < position->count; i++)
+        if (!strcmp(position->name[i], name)) {
+            *value = position->value[i];
+            return ET_OK;
+        }
+    return et_fail(error, ET_EDATA, "the saved position has no %s: it is of another kind of data",
+                   name);
+}
+
+/* ---- as a part of the state ---- */
+
+static int save_position(const void *self, et_value *dict, et_error *error)
+{
+    et_position position;
+    et_source_position(self, &position);
+    for (int i = 0; i < position.count; i++)
+        if (!et_value_set_int(dict, position.name[i], position.value[i]))
+            return et_alloc_failed(error, 0, "a position");
+    return ET_OK;
+}
+
+static int restore_position(void *self, const et_value *dict, et_error *error)
+{
+    et_position position = { 0 };
+    for (const et_value *child = dict->first; child; child = child->next) {
+        int64_t value;
+        int status = et_value_read_int(dict, child->key, &value, error);
+        if (!status && position.count == ET_POSITION_MAX)
+            status = et_fail(error, ET_EFORMAT, "more than %d numbers", ET_POSITION_MAX);
+        if (status)
+            return status;
+        et_position_put(&position, child->key, value);
+    }
+    return et_source_seek(self, &position, error);
+}
+
+const et_part_class et_source_part = { "data position", save_position, restore_position };
