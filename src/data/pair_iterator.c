@@ -27,8 +27,8 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/philox.h"
-#include "io/checksum.h"
-#include "io/format.h"
+#include "base/checksum.h"
+#include "base/format.h"
 
 /* Lengths are told apart up to here when sorting; longer ones share a bucket. The table of a
  * pool's sort has 16 KiB with it, on the stack. */

@@ -18,7 +18,7 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/file.h"
-#include "io/format.h"
+#include "base/format.h"
 #include "train/run_parts.h"
 
 /* The window is what lies between two logs: its rates are what the log says of speed. */

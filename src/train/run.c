@@ -30,7 +30,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/clock.h"
-#include "io/format.h"
+#include "base/format.h"
 #include "train/run_parts.h"
 
 /* ---- what of the run itself resumes ----------------------------------------------------- */
