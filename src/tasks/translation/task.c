@@ -125,7 +125,7 @@ static int restore_position(void *self, const et_value *dict, et_error *error)
     return status ? status : et_pair_source_restore(task->source, &position, error);
 }
 
-static const et_state_class position_state = { "data position", save_position, restore_position };
+static const et_part_class position_state = { "data position", save_position, restore_position };
 
 static int attach(et_task *self, et_state *state, et_error *error)
 {
