@@ -31,7 +31,7 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/format.h"
-#include "train/run_parts.h"
+#include "train/run_private.h"
 
 /* ---- what of the run itself resumes ----------------------------------------------------- */
 
