@@ -20,7 +20,7 @@
 #include "base/clock.h"
 #include "base/philox.h"
 #include "bench.h"
-#include "exec/parts.h"
+#include "exec/plan_private.h"
 #include "kinds.h"
 #include "train/step.h"
 

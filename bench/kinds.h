@@ -1,9 +1,9 @@
 /* Where a plan's time goes, by kind of op; matrix products by what they compute, each kind
- * beside its roof. Looks into the plan (exec/parts.h) and runs its steps one by one. */
+ * beside its roof. Looks into the plan (exec/plan_private.h) and runs its steps one by one. */
 #ifndef ETUDE_BENCH_KINDS_H
 #define ETUDE_BENCH_KINDS_H
 
-#include "exec/parts.h"
+#include "exec/plan_private.h"
 #include "train/step.h"
 
 #define BENCH_KINDS_MAX 48

@@ -17,7 +17,7 @@
 #include "base/json.h"
 #include "cli/args.h"
 #include "cli/command.h"
-#include "io/format.h"
+#include "base/format.h"
 #include "io/manifest.h"
 #include "io/safetensors.h"
 #include "train/checkpoint.h"

@@ -21,7 +21,7 @@
 #include "cli/command.h"
 #include "cli/model_dir.h"
 #include "cli/profile.h"
-#include "io/format.h"
+#include "base/format.h"
 #include "tasks/experiment.h"
 #include "tasks/translation/task.h"
 #include "train/run.h"

@@ -11,7 +11,7 @@
 #include "base/assert.h"
 #include "base/unicode.h"
 #include "data/text.h"
-#include "io/format.h"
+#include "base/format.h"
 
 /* A copy with a 0 behind it, in the arena: all are freed at once. */
 static int add(et_lines *lines, const char *text, size_t length, et_error *error)

@@ -17,7 +17,7 @@
 #include "base/assert.h"
 #include "cli/command.h"
 #include "exec/profile.h"
-#include "io/format.h"
+#include "base/format.h"
 #include "io/trace_file.h"
 #include "tasks/translation/decoder.h"
 #include "tasks/translation/translator_device.h"

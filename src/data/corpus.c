@@ -13,7 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "io/format.h"
+#include "base/format.h"
 
 /* In a tsv both sides are columns of one text, and only the source side has a reader. */
 struct et_corpus {

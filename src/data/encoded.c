@@ -25,7 +25,7 @@
 #include "data/encoded_build.h"
 #include "data/encoded_file.h"
 #include "data/encoded_seen.h"
-#include "io/checksum.h"
+#include "base/checksum.h"
 
 /* What an et_encoded owns besides what it shows. shown is the first member, so that close gets
  * from one to the other. */

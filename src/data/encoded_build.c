@@ -19,8 +19,8 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "io/checksum.h"
-#include "io/format.h"
+#include "base/checksum.h"
+#include "base/format.h"
 
 /* Pairs that are read, then encoded by all threads, then looked at in order. Enough that threads
  * seldom wait for each other at its end, few enough that its text stays in the cache. */

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "io/checksum.h"
+#include "base/checksum.h"
 
 _Static_assert(sizeof(et_encoded_header) == 160, "the header has no holes");
 

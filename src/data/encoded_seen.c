@@ -17,7 +17,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
-#include "io/checksum.h"
+#include "base/checksum.h"
 
 #define MAGIC UINT64_C(0x316e656573757445) /* "Etuseen1" in little-endian bytes */
 /* As long as the coarsest times of file systems in use: FAT counts two seconds. */

@@ -33,7 +33,7 @@
 #include "base/assert.h"
 #include "base/file.h"
 #include "base/unicode.h"
-#include "io/checksum.h"
+#include "base/checksum.h"
 
 /* What is read from a file at a time, and unpacked at a time. */
 #define RAW_SIZE ((size_t)64 << 10)

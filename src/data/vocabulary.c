@@ -20,7 +20,7 @@
 #include "base/file.h"
 #include "data/vocabulary_check.h"
 #include "data/vocabulary_sentencepiece.h"
-#include "io/checksum.h"
+#include "base/checksum.h"
 
 /* What changes behind a const vocabulary: loaded once, by whichever thread comes first. */
 typedef struct loaded {

@@ -25,7 +25,7 @@
 extern "C" {
 #include "base/alloc.h"
 #include "data/vocabulary_sentencepiece.h"
-#include "io/format.h"
+#include "base/format.h"
 }
 
 /* Encoding and decoding change nothing in it: threads may share one. */

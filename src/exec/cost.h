@@ -9,7 +9,7 @@
 #ifndef ETUDE_EXEC_COST_H
 #define ETUDE_EXEC_COST_H
 
-#include "exec/parts.h"
+#include "exec/plan_private.h"
 
 /* Of the step's last run: attention's lengths are those of the batch that is bound. Every op has
  * a function for it, or it does not compile. */

@@ -19,7 +19,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "exec/parts.h"
+#include "exec/plan_private.h"
 
 /* One reached reader of a node; -1 ends the list. */
 typedef struct read_edge {

@@ -16,7 +16,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "exec/parts.h"
+#include "exec/plan_private.h"
 #include "exec/rooms.h"
 
 /* A value with others' memory hangs on the one that owns it. */
@@ -285,14 +285,6 @@ static int assign_offsets(et_plan *plan, et_error *error)
     et_free(tenants);
     et_rooms_release(&rooms);
     return status;
-}
-
-/* No tenant lies across the wall, so an offset tells for all of its bytes. */
-unsigned char *et_plan_at(const et_plan *plan, size_t offset)
-{
-    if (offset < plan->gradient_bytes)
-        return (unsigned char *)et_params_gradients(plan->graph->params) + offset;
-    return plan->arena + (offset - plan->gradient_bytes);
 }
 
 static int make_arena(et_plan *plan, et_error *error)

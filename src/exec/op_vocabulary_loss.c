@@ -20,7 +20,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "exec/parts.h"
+#include "exec/plan_private.h"
 #include "kernel/share.h"
 
 /* Rows of a block: its derivatives by a part stay in the L2 cache, what was kept in the next. */

@@ -19,7 +19,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/dtype.h"
-#include "exec/parts.h"
+#include "exec/plan_private.h"
 
 static const et_kernels *kernels(const et_plan *plan)
 {

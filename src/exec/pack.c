@@ -11,7 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "exec/parts.h"
+#include "exec/plan_private.h"
 
 /* Bytes. Packed operands are aligned to ALIGN. GROUP_BYTES bounds what copies add to the arena
  * at one time, unless one step's weights are larger. SHARED_BYTES is what a team gathers for at
@@ -237,4 +237,21 @@ void et_plan_run_packs(const et_plan *plan, int first, int count)
             run_pack(plan, &plan->packs[i]);
     }
     et_track_end(track);
+}
+
+/* One block of work space is enough, as one step runs at a time. Where packs are not kept, the
+ * group that begins here is packed into room that values may have had until now. */
+void et_plan_begin_step(et_plan *plan, int i)
+{
+    const et_plan_step *step = &plan->steps[i];
+    for (int k = 0; k < step->in_count; k++) {
+        const et_plan_value *value = &plan->values[step->in[k]];
+        et_assert(value->place != PLACE_INPUT || value->tensor.data); /* bound */
+    }
+    plan->scratch = et_plan_at(plan, step->scratch_offset);
+    if (step->pack_group < 0)
+        return;
+    const et_plan_pack_group *group = &plan->pack_groups[step->pack_group];
+    et_assert_equal(group->from, i);
+    et_plan_run_packs(plan, group->first, group->count);
 }

@@ -23,34 +23,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/dtype.h"
-#include "exec/parts.h"
-
-/* A RESULT node has no step: it names result k of its input, whose values stand side by side. */
-int et_plan_value_of(const et_plan *plan, const et_node *node)
-{
-    if (node->op == ET_OP_RESULT)
-        return plan->first_value[node->input[0]->id] + node->attributes.result;
-    return plan->first_value[node->id];
-}
-
-/* NULL: nobody reads it, or it is an input that is not bound yet. */
-void *et_plan_data(const et_plan *plan, int value)
-{
-    return plan->values[value].tensor.data;
-}
-
-/* A parameter is float32 in the store; its bfloat16 shadow, at the same offset, is kept beside
- * it. All else is read in the type it has. */
-const void *et_plan_data_as(const et_plan *plan, int value, et_dtype dtype)
-{
-    const et_plan_value *v = &plan->values[value];
-    if (v->place == PLACE_PARAM && dtype == ET_BF16) {
-        et_params *params = plan->graph->params;
-        return et_params_shadow(params) + et_params_offset(params, v->node->attributes.param);
-    }
-    et_assert_equal(v->tensor.dtype, dtype);
-    return v->tensor.data;
-}
+#include "exec/plan_private.h"
 
 /* ---- making ----------------------------------------------------------------------------- */
 
@@ -282,23 +255,6 @@ static void copy_gradients(const et_plan *plan)
         float *to = et_params_gradients(params) + et_params_offset(params, plan->copies[i].param);
         memcpy(to, tensor->data, et_tensor_bytes(*tensor));
     }
-}
-
-/* One block of work space is enough, as one step runs at a time. Where packs are not kept, the
- * group that begins here is packed into room that values may have had until now. */
-void et_plan_begin_step(et_plan *plan, int i)
-{
-    const et_plan_step *step = &plan->steps[i];
-    for (int k = 0; k < step->in_count; k++) {
-        const et_plan_value *value = &plan->values[step->in[k]];
-        et_assert(value->place != PLACE_INPUT || value->tensor.data); /* bound */
-    }
-    plan->scratch = et_plan_at(plan, step->scratch_offset);
-    if (step->pack_group < 0)
-        return;
-    const et_plan_pack_group *group = &plan->pack_groups[step->pack_group];
-    et_assert_equal(group->from, i);
-    et_plan_run_packs(plan, group->first, group->count);
 }
 
 /* Refreshing is inside the span, so that the time of packing is seen. A run is a loop over

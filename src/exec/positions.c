@@ -15,7 +15,7 @@
 #include <math.h>
 
 #include "base/assert.h"
-#include "exec/parts.h"
+#include "exec/plan_private.h"
 
 /* Rows that are turned from one, and columns done together: a line of cache. */
 enum { NEAR = 32, COLUMNS = 16 };

@@ -11,7 +11,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/philox.h"
-#include "graph/graph.h"
+#include "graph/node.h"
 
 /* Without memory the bare name stands in, and no node is made with it: the arena remembers
  * the failure, and et_node_add looks. */

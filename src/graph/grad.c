@@ -23,7 +23,7 @@
  * node; end in not_differentiable() where there is none. */
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "graph/graph.h"
+#include "graph/node.h"
 #include "graph/remake.h"
 
 /* A product whose weight gradient waits until the norm that it reads is made again. */

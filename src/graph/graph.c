@@ -1,8 +1,6 @@
-/* The graph as a list that only grows. A node is made complete (inputs, attributes, types of
- * its results) or not at all, and never changes afterwards, but for a loss, whose `gradient`
- * is set when derivatives are asked for. That the list is in topological order (invariant 1
- * of graph.h) costs nothing: a builder can only name nodes that exist. Derivative nodes are
- * appended to the same list, so forward and backward are one graph for exec.
+/* The graph as a list that only grows. That it is in topological order (invariant 1 of graph.h)
+ * costs nothing: a builder can only name nodes that exist. Derivative nodes are appended to the
+ * same list, so forward and backward are one graph for exec.
  *
  * Memory: nodes, scopes and names are in the graph's arena and live as long as it; the array
  * of pointers grows outside, because an arena gives nothing back.
@@ -13,7 +11,6 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
@@ -33,6 +30,12 @@ const char *et_op_name(et_op op)
 {
     et_assert((unsigned)op < ET_OP_COUNT);
     return ops[op].name;
+}
+
+bool et_op_takes(et_op op, int inputs)
+{
+    et_assert((unsigned)op < ET_OP_COUNT);
+    return inputs >= ops[op].fewest && inputs <= ops[op].most;
 }
 
 /* A range of the enum: ops.def keeps the element-wise ops together, ADD first, SWISH_GRAD
@@ -101,8 +104,7 @@ et_node *et_graph_poison(et_graph *graph, const char *format, ...)
     return &graph->poison;
 }
 
-/* As poison, with the status that says whose fault it is: ET_ENOMEM and not ET_EGRAPH. */
-static et_node *out_of_memory(et_graph *graph)
+et_node *et_graph_out_of_memory(et_graph *graph)
 {
     if (!graph->error.status)
         et_alloc_failed(&graph->error, sizeof(et_node), "a graph's node");
@@ -137,7 +139,7 @@ static et_scope *scope_new(et_scope *parent, const char *prefix)
     et_graph *graph = parent->graph;
     et_scope *scope = prefix ? et_arena_alloc(&graph->arena, sizeof *scope) : NULL;
     if (!scope) {
-        out_of_memory(graph);
+        et_graph_out_of_memory(graph);
         return parent;
     }
     *scope = (et_scope){ graph, prefix };
@@ -154,68 +156,6 @@ et_scope *et_at(et_scope *scope, const char *name, int index)
 {
     return scope_new(scope,
                      et_arena_printf(&scope->graph->arena, "%s%s_%d/", scope->prefix, name, index));
-}
-
-/* Room for one more node; doubling keeps adding n of them at O(n). */
-static bool grow(et_graph *graph)
-{
-    if (graph->count < graph->capacity)
-        return true;
-    int capacity = graph->capacity ? graph->capacity * 2 : 128;
-    et_node **nodes = et_realloc(graph->nodes, (size_t)capacity, sizeof(et_node *));
-    if (!nodes)
-        return false;
-    graph->nodes = nodes;
-    graph->capacity = capacity;
-    return true;
-}
-
-/* In this order: arity, which is a bug in a builder; poison, which makes everything below it
- * poison; memory; the shape rule, which may refuse. Only then does the node join the list, so
- * a refused one leaves no trace but its error. name: NULL for nodes that nobody binds or
- * saves; theirs is for messages, "matmul_17". */
-et_node *et_node_add(et_graph *graph, et_op op, const char *name, et_node *const *inputs,
-                     int input_count, const et_attributes *attributes)
-{
-    et_assert(input_count >= ops[op].fewest && input_count <= ops[op].most);
-    for (int i = 0; i < input_count; i++) {
-        et_assert(inputs[i] && inputs[i]->graph == graph);
-        if (et_node_is_poison(inputs[i]))
-            return &graph->poison;
-    }
-    if (!grow(graph))
-        return out_of_memory(graph);
-    et_node *node = et_arena_alloc(&graph->arena, sizeof *node);
-    /* The number is the node's id, so generated names are unique in their graph. */
-    if (node && !name)
-        name = et_arena_printf(&graph->arena, "%s_%d", ops[op].name, graph->count);
-    /* The arena's own memory of a failure covers names that a builder could not have made. */
-    if (!node || !name || graph->arena.failed)
-        return out_of_memory(graph);
-    *node = (et_node){ .graph = graph, .id = graph->count, .op = op, .name = name };
-    node->inputs = input_count;
-    if (input_count)
-        memcpy(node->input, inputs, (size_t)input_count * sizeof inputs[0]);
-    if (attributes)
-        node->attributes = *attributes;
-    node->results = 1;
-    if (!et_shape_rule(node))
-        return &graph->poison;
-    graph->nodes[graph->count++] = node;
-    return node;
-}
-
-/* A node is its own first value; its further results are nodes of their own that read it. So
- * whatever follows has one kind of input, a node with one shape. */
-et_node *et_node_result(et_node *node, int k)
-{
-    if (et_node_is_poison(node))
-        return node;
-    et_assert(k >= 1 && k < node->results);
-    /* shape_RESULT looks the type up in the input with this number; exec gives it the same
-     * memory. */
-    et_attributes attributes = { .result = k };
-    return et_node_add(node->graph, ET_OP_RESULT, NULL, &node, 1, &attributes);
 }
 
 /* Of the node's own value, result 0; poison answers with a scalar, so a layer may compute on

@@ -83,17 +83,12 @@ struct et_scope {
     const char *prefix; /* "" or "a/b/" */
 };
 
-/* Adds a node after checking arity and running the op's shape rule; poison if any input is or
- * if the rule refuses. name: full; NULL: made from the op's name and the id. */
-et_node *et_node_add(et_graph *graph, et_op op, const char *name, et_node *const *inputs,
-                     int input_count, const et_attributes *attributes);
-
-/* Result k (from 1) of a node with several. */
-et_node *et_node_result(et_node *node, int k);
-
 /* Records the first error of a graph (printf format); returns its poison node. */
 et_node *et_graph_poison(et_graph *graph, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* The same for memory: ET_ENOMEM, which is nobody's fault. */
+et_node *et_graph_out_of_memory(et_graph *graph);
 
 bool et_node_is_poison(const et_node *node);
 
@@ -103,8 +98,7 @@ bool et_op_is_elementwise(et_op op);
 /* "layer_norm". Static. */
 const char *et_op_name(et_op op);
 
-/* Sets node->type[] and node->results from inputs and attributes; the table behind it has one
- * function per op. False: refused, with the reason in the graph's error. */
-bool et_shape_rule(et_node *node);
+/* Whether a node of this op may have so many inputs. */
+bool et_op_takes(et_op op, int inputs);
 
 #endif

@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "graph/node.h"
 
 /* Derivatives of these read none of their inputs' values. */
 static bool is_linear(et_op op)

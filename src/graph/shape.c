@@ -7,10 +7,11 @@
  * Rules of ops that only derivatives make (..._GRAD, FILL, COLUMN_SUM) copy what the forward
  * op's rule has checked. Types: products and look-ups give the graph's activation type,
  * element-wise ops that of their inputs, sums and per-column results float32. */
+#include "graph/shape.h"
+
 #include <stdio.h>
 
 #include "base/assert.h"
-#include "graph/graph.h"
 
 /* Room for the two shapes of a message. */
 #define TEXTS char left[ET_SHAPE_TEXT_MAX], right[ET_SHAPE_TEXT_MAX]

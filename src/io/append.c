@@ -24,7 +24,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/file.h"
-#include "io/format.h"
+#include "base/format.h"
 
 /* How much of an open file stays. An offset that the file has is believed without reading it. */
 static int length_to_keep(uint64_t *out, const et_append *file, int64_t offset,

@@ -42,7 +42,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/strbuf.h"
-#include "io/checksum.h"
+#include "base/checksum.h"
 
 /* Another layout gets another number; what does not read it calls the file damaged and rebuilds. */
 #define FORMAT   "etude-checkpoints-1"

@@ -30,7 +30,7 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/file.h"
-#include "io/format.h"
+#include "base/format.h"
 
 #define REDRAW_INTERVAL 0.1 /* seconds */
 #define BAR_WIDTH       30  /* columns, as long as they fit */

@@ -15,7 +15,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "io/crc32c.h"
-#include "io/format.h"
+#include "base/format.h"
 
 /* Bytes before the data of a record (length and its crc) and behind it. */
 enum { HEAD = 12, TAIL = 4 };

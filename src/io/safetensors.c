@@ -33,8 +33,8 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/map.h"
-#include "io/checksum.h"
-#include "io/format.h"
+#include "base/checksum.h"
+#include "base/format.h"
 #include "io/safetensors_seal.h"
 
 /* Everything is filled in the order of the rules; what has not been reached is zero, which close

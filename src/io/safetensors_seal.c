@@ -12,7 +12,7 @@
 
 #include "base/assert.h"
 #include "base/unicode.h"
-#include "io/checksum.h"
+#include "base/checksum.h"
 
 static const char seal[] = ET_SAFETENSORS_SEAL;
 

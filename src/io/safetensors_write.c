@@ -17,7 +17,7 @@
 #include "base/json.h"
 #include "base/map.h"
 #include "base/strbuf.h"
-#include "io/checksum.h"
+#include "base/checksum.h"
 #include "io/safetensors.h"
 #include "io/safetensors_seal.h"
 

@@ -3,7 +3,7 @@
  *   {"validation": {"bleu": 31.2, "best_step": 1800, "time": {...}}}  at step 2000
  *   ->  step  2,000  validation  bleu 31.2  best_step 1,800
  *
- * Numbers are shown as io/format.c prints them; what depends on the clock is left out, and of
+ * Numbers are shown as base/format.c prints them; what depends on the clock is left out, and of
  * texts only the one under ET_SINK_NOTE is shown. Nothing is kept for a resume: the screen is
  * gone. */
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/strbuf.h"
-#include "io/format.h"
+#include "base/format.h"
 #include "io/progress.h"
 #include "io/sink.h"
 

@@ -20,7 +20,7 @@
 #include "base/json.h"
 #include "base/strbuf.h"
 #include "io/append.h"
-#include "io/format.h"
+#include "base/format.h"
 #include "io/sink.h"
 
 /* The position that a resumed run is given is a number of lines: bytes will not do, since the

@@ -18,8 +18,8 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/file.h"
-#include "io/format.h"
-#include "train/run_parts.h"
+#include "base/format.h"
+#include "train/run_private.h"
 
 /* The window is what lies between two logs: its rates are what the log says of speed. */
 void et_run_start_window(et_run *run)

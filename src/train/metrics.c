@@ -202,8 +202,8 @@ static int save(const void *self, et_value *dict, et_error *error)
         const metric *item = &metrics->items[i];
         et_value *values = et_value_set_dict(dict, item->name);
         if (!et_value_set_string(values, "class", item->class->name) ||
-            !et_state_set_real(values, "total", item->sums.total) ||
-            !et_state_set_real(values, "weight", item->sums.weight))
+            !et_part_set_real(values, "total", item->sums.total) ||
+            !et_part_set_real(values, "weight", item->sums.weight))
             return et_alloc_failed(error, 0, "a state tree");
     }
     return ET_OK;
@@ -218,9 +218,9 @@ static int restore_one(metric *item, const et_value *values, et_error *error)
         status =
             et_fail(error, ET_EFORMAT, "is a %s here and a %s there", item->class->name, class);
     if (!status)
-        status = et_state_read_real(values, "total", &item->sums.total, error);
+        status = et_part_read_real(values, "total", &item->sums.total, error);
     if (!status)
-        status = et_state_read_real(values, "weight", &item->sums.weight, error);
+        status = et_part_read_real(values, "weight", &item->sums.weight, error);
     return status;
 }
 
@@ -241,4 +241,4 @@ static int restore(void *self, const et_value *dict, et_error *error)
     return ET_OK;
 }
 
-const et_state_class et_metrics_state = { "metrics", save, restore };
+const et_part_class et_metrics_state = { "metrics", save, restore };

@@ -14,8 +14,8 @@
 
 #include <etude/error.h>
 
+#include "base/part.h"
 #include "base/value.h"
-#include "train/state.h"
 
 typedef struct et_metric_sums {
     double total;  /* sum of values, times their weights where the class says so */
@@ -63,6 +63,6 @@ int et_metrics_results(const et_metrics *metrics, et_value *dict, et_error *erro
 double et_metrics_value(const et_metrics *metrics, const char *name);
 
 /* For et_state_add: accumulators, bit for bit. Restoring other definitions is ET_EFORMAT. */
-extern const et_state_class et_metrics_state;
+extern const et_part_class et_metrics_state;
 
 #endif

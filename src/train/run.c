@@ -30,8 +30,8 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/clock.h"
-#include "io/format.h"
-#include "train/run_parts.h"
+#include "base/format.h"
+#include "train/run_private.h"
 
 /* ---- what of the run itself resumes ----------------------------------------------------- */
 
@@ -47,7 +47,7 @@ static int save_progress(const void *self, et_value *dict, et_error *error)
                         run->next_hook < ET_RUN_HOOKS ? hooks[run->next_hook].label->name : "");
     et_value_set_bool(dict, "best_known", run->best.known);
     et_value_set_int(dict, "best_step", run->best.step);
-    return et_state_set_real(dict, "best_value", run->best.value)
+    return et_part_set_real(dict, "best_value", run->best.value)
                ? ET_OK
                : et_alloc_failed(error, 0, "the state");
 }
@@ -78,11 +78,11 @@ static int restore_progress(void *self, const et_value *dict, et_error *error)
     if (!status)
         status = et_value_read_int(dict, "best_step", &run->best.step, error);
     if (!status)
-        status = et_state_read_real(dict, "best_value", &run->best.value, error);
+        status = et_part_read_real(dict, "best_value", &run->best.value, error);
     return status ? status : restore_next_hook(run, dict, error);
 }
 
-static const et_state_class progress_state = { "progress", save_progress, restore_progress };
+static const et_part_class progress_state = { "progress", save_progress, restore_progress };
 
 /* Where each file ends, by kind of sink. Nothing before the sinks are open. */
 static int save_logs(const void *self, et_value *dict, et_error *error)
@@ -104,7 +104,7 @@ static int restore_logs(void *self, const et_value *dict, et_error *error)
     return et_value_merge(run->positions, dict, error);
 }
 
-static const et_state_class logs_state = { "logs", save_logs, restore_logs };
+static const et_part_class logs_state = { "logs", save_logs, restore_logs };
 
 /* ---- set-up ----------------------------------------------------------------------------- */
 

@@ -15,9 +15,7 @@
  * The tree is matched before anything is restored: its parts must be exactly those of this run. */
 #include "train/state.h"
 
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -25,9 +23,9 @@
 #include "base/map.h"
 
 typedef struct part {
-    char *name;                  /* owned; its key in the tree */
-    const et_state_class *class; /* static */
-    void *self;                  /* borrowed; what the class's functions get */
+    char *name;                 /* owned; its key in the tree */
+    const et_part_class *class; /* static */
+    void *self;                 /* borrowed; what the class's functions get */
 } part;
 
 struct et_state {
@@ -73,7 +71,7 @@ static const part *find_part(const et_state *state, const char *name)
 }
 
 /* A name that is there already is the caller's bug: two parts would read one dict. */
-int et_state_add(et_state *state, const char *name, const et_state_class *class, void *self,
+int et_state_add(et_state *state, const char *name, const et_part_class *class, void *self,
                  et_error *error)
 {
     et_assert(class->save && class->restore);
@@ -143,7 +141,7 @@ static int restore_params(void *self, const et_value *dict, et_error *error)
     return ET_OK;
 }
 
-static const et_state_class params_class = { "parameters", save_params, restore_params };
+static const et_part_class params_class = { "parameters", save_params, restore_params };
 
 /* By name alone, so it also works on files of other models. */
 bool et_state_is_weight(const char *name)
@@ -187,7 +185,7 @@ static int restore_optimizer(void *self, const et_value *dict, et_error *error)
     return status;
 }
 
-static const et_state_class optimizer_class = { "optimizer", save_optimizer, restore_optimizer };
+static const et_part_class optimizer_class = { "optimizer", save_optimizer, restore_optimizer };
 
 /* "average/<parameter>" or "optimizer/<slot>/<parameter>", owned. */
 static char *slot_name(const char *slot, const char *parameter)
@@ -288,41 +286,4 @@ const et_state_tensor *et_state_tensor_find(const et_state *state, const char *n
 {
     int64_t index;
     return et_map_get(&state->by_name, name, &index) ? &state->tensors[index] : NULL;
-}
-
-/* Doubles bit for bit -----------------------------------------------------------------
- *
- * JSON prints a finite double so that it reads back as itself; the rest has no JSON. */
-
-/* NaN and infinity by their bits, "bits:" and 16 hexadecimal digits: even the payload of a NaN
- * comes back. */
-#define BITS_PREFIX "bits:"
-#define BITS_DIGITS 16
-
-/* 1.5 -> 1.5, NaN -> "bits:7ff8000000000000". Finite numbers are printed so that they read back
- * as the same double. */
-et_value *et_state_set_real(et_value *dict, const char *key, double real)
-{
-    if (isfinite(real))
-        return et_value_set_float(dict, key, real);
-    unsigned long long bits;
-    memcpy(&bits, &real, sizeof bits);
-    char text[32];
-    snprintf(text, sizeof text, BITS_PREFIX "%0*llx", BITS_DIGITS, bits);
-    return et_value_set_string(dict, key, text);
-}
-
-/* A number, or text of exactly the form above; anything else is ET_EFORMAT. */
-int et_state_read_real(const et_value *dict, const char *key, double *out, et_error *error)
-{
-    const et_value *value = et_value_get(dict, key);
-    if (!value || value->kind != ET_VALUE_STRING)
-        return et_value_read_float(dict, key, out, error);
-    const size_t prefix = strlen(BITS_PREFIX);
-    const char *digits = strncmp(value->string, BITS_PREFIX, prefix) ? "" : value->string + prefix;
-    if (strspn(digits, "0123456789abcdef") != BITS_DIGITS || digits[BITS_DIGITS])
-        return et_fail(error, ET_EFORMAT, "%s: '%s' is not a number", key, value->string);
-    const unsigned long long bits = strtoull(digits, NULL, 16);
-    memcpy(out, &bits, sizeof *out);
-    return ET_OK;
 }

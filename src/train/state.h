@@ -15,17 +15,9 @@
 #include <etude/params.h>
 #include <etude/tensor.h>
 
+#include "base/part.h"
 #include "base/value.h"
 #include "optim/optimizer.h"
-
-/* How an object of some kind is written as plain values and read back. */
-typedef struct et_state_class {
-    const char *name; /* of the kind, for messages */
-    /* Fills dict, which is empty. Must depend on the state only: no time, no pointer. */
-    int (*save)(const void *self, et_value *dict, et_error *error);
-    /* Reads what save wrote. Called after all tensors were restored, in order of adding. */
-    int (*restore)(void *self, const et_value *dict, et_error *error);
-} et_state_class;
 
 #define ET_STATE_AVERAGE   "average/"
 #define ET_STATE_OPTIMIZER "optimizer/"
@@ -43,7 +35,7 @@ int et_state_new(et_state **out, et_error *error);
 void et_state_free(et_state *state); /* NULL allowed */
 
 /* Attaches a part; name is its key in the tree, unique, copied. */
-int et_state_add(et_state *state, const char *name, const et_state_class *class, void *self,
+int et_state_add(et_state *state, const char *name, const et_part_class *class, void *self,
                  et_error *error);
 
 /* Attaches an array; name is unique, copied. */
@@ -76,10 +68,5 @@ size_t et_state_tensor_count(const et_state *state);
 const et_state_tensor *et_state_tensor_at(const et_state *state, size_t index);
 /* NULL: there is none of that name. */
 const et_state_tensor *et_state_tensor_find(const et_state *state, const char *name);
-
-/* Doubles that must come back bit for bit, whatever they are: JSON has neither NaN nor
- * infinity, so those are written as text. */
-et_value *et_state_set_real(et_value *dict, const char *key, double real);
-int et_state_read_real(const et_value *dict, const char *key, double *out, et_error *error);
 
 #endif

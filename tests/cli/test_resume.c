@@ -10,7 +10,7 @@
 
 #include "base/strbuf.h"
 #include "io/files.h"
-#include "io/format.h"
+#include "base/format.h"
 
 /* Kills of test_resume__killed_at_random; make kill-test asks for more by ET_TEST_KILLS. */
 enum { KILLS = 10 };

@@ -16,7 +16,7 @@
 #include "data/fixture.h"
 #include "data/pair_iterator.h"
 #include "data/prefetch.h"
-#include "io/checksum.h"
+#include "base/checksum.h"
 #include "skip.h"
 
 static const et_encoded_options any = { .max_seq_length = 0 };

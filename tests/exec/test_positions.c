@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "exec/parts.h"
+#include "exec/plan_private.h"
 
 /* Fewer rows than are turned from one, as many, and many; columns in whole lines and not. */
 static const int64_t shapes[][2] = { { 1, 4 }, { 31, 6 }, { 32, 34 }, { 100, 128 }, { 9000, 10 } };

@@ -148,7 +148,7 @@ static int restore_step(void *self, const et_value *dict, et_error *error)
     return et_value_read_int(dict, "step", &((saved *)self)->step, error);
 }
 
-static const et_state_class step_class = { "step", save_step, restore_step };
+static const et_part_class step_class = { "step", save_step, restore_step };
 
 static void *open_saved(void)
 {

@@ -9,7 +9,7 @@
 
 #include "base/arena.h"
 #include "base/dtype.h"
-#include "io/checksum.h"
+#include "base/checksum.h"
 #include "io/safetensors.h"
 
 /* A small file with every dtype, an empty tensor and a scalar. */

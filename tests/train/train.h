@@ -30,7 +30,7 @@ static inline int toy_save(const void *self, et_value *dict, et_error *error)
 {
     const toy *t = self;
     (void)error;
-    return !et_value_set_int(dict, "step", t->step) || !et_state_set_real(dict, "real", t->real);
+    return !et_value_set_int(dict, "step", t->step) || !et_part_set_real(dict, "real", t->real);
 }
 
 static inline int toy_restore(void *self, const et_value *dict, et_error *error)
@@ -38,10 +38,10 @@ static inline int toy_restore(void *self, const et_value *dict, et_error *error)
     toy *t = self;
     t->restored++;
     int status = et_value_read_int(dict, "step", &t->step, error);
-    return status ? status : et_state_read_real(dict, "real", &t->real, error);
+    return status ? status : et_part_read_real(dict, "real", &t->real, error);
 }
 
-static const et_state_class toy_class = { "toy", toy_save, toy_restore };
+static const et_part_class toy_class = { "toy", toy_save, toy_restore };
 
 /* The state at a step. */
 static inline void toy_set(toy *t, int64_t step)

@@ -16,7 +16,7 @@
 #include "data/pair_iterator.h"
 #include "data/pair_watch.h"
 #include "data/prefetch.h"
-#include "tasks/translation/task_parts.h"
+#include "tasks/translation/task_private.h"
 
 /* Lists are borrowed from the settings. */
 static et_corpus_paths paths_of(const et_translation_data *data)

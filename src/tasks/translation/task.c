@@ -5,19 +5,14 @@
  *   attach       part "data": the position in the data, four numbers
  *
  * The arrays of the batch stay where they are for the life of the task, so they are bound once
- * for a plan and only filled anew for each step.
- *
- *   loss = sum over labels of the label-smoothed cross-entropy of softmax(h table^T)
- * with h [target tokens, width] the decoder's output and table [vocabulary, width] the embedding
- * of both sides: inputs and outputs share one table (Press and Wolf 2017, "Using the output
- * embedding to improve language models"). */
+ * for a plan and only filled anew for each step. */
 #include "tasks/translation/task.h"
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "tasks/translation/task_parts.h"
+#include "tasks/translation/task_private.h"
 
-/* The et_task is the first member; only what includes task_parts.h knows what is around it. */
+/* The et_task is the first member; only what includes task_private.h knows what is around it. */
 static et_translation_task *downcast(et_task *self)
 {
     return (et_translation_task *)(void *)self;
@@ -32,41 +27,12 @@ static const et_translation_task *downcast_const(const et_task *self)
  *
  * What train/task.h asks for, in the order of its table. */
 
-/* For training and validation: the same model, other shapes. max_positions: the longest
- * sentence, in tokens, which is how many rows the table of positions needs. */
-et_node *et_translation_loss(const et_translation_task *task, et_scope *scope,
-                             const et_pair_shape *shape, int64_t max_positions)
-{
-    et_assert(shape->source_budget > 0 && shape->target_budget > 0);
-    et_transformer model = et_translation_transformer(
-        &task->options, et_vocabulary_size(task->vocabulary), max_positions);
-    et_node *h = et_transformer_train(scope, &model, shape->source_budget, shape->target_budget,
-                                      shape->max_segments);
-    /* Labels of -1 (the rest of a batch) count in no sum. */
-    et_node *labels = et_input(scope, "target_labels", ET_I32, et_shape_1(shape->target_budget));
-    return et_vocabulary_loss(h, et_transformer_table(scope, &model), labels,
-                              (float)task->options.model.label_smoothing);
-}
-
 static et_node *build_loss(et_task *self, et_scope *scope)
 {
     et_translation_task *task = downcast(self);
     /* The shape of every training batch: one graph, one plan. */
     et_pair_shape shape = et_translation_shape(&task->options.train_data);
     return et_translation_loss(task, scope, &shape, task->options.train_data.max_seq_length);
-}
-
-/* Every input of et_translation_loss by its name. One that a plan does not read is passed over
- * (et_plan_bind). */
-void et_translation_bind(et_plan *plan, const et_pair_batch *batch)
-{
-    et_plan_bind(plan, "source_ids", batch->source_ids);
-    et_plan_bind(plan, "source_positions", batch->source_positions);
-    et_plan_bind(plan, "source_offsets", batch->source_offsets);
-    et_plan_bind(plan, "target_ids", batch->target_ids);
-    et_plan_bind(plan, "target_positions", batch->target_positions);
-    et_plan_bind(plan, "target_offsets", batch->target_offsets);
-    et_plan_bind(plan, "target_labels", batch->target_labels);
 }
 
 /* A batch without segments would be the end of the data, which training's source has not. */
@@ -125,7 +91,7 @@ static int restore_position(void *self, const et_value *dict, et_error *error)
     return status ? status : et_pair_source_restore(task->source, &position, error);
 }
 
-static const et_state_class position_state = { "data position", save_position, restore_position };
+static const et_part_class position_state = { "data position", save_position, restore_position };
 
 static int attach(et_task *self, et_state *state, et_error *error)
 {

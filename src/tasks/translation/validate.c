@@ -22,7 +22,7 @@
 #include "base/file.h"
 #include "data/pair_iterator.h"
 #include "tasks/translation/decoder.h"
-#include "tasks/translation/task_parts.h"
+#include "tasks/translation/task_private.h"
 
 /* Sentences that are decoded together. Results do not depend on it; memory of the decoder and
  * speed do. */

@@ -1,6 +1,6 @@
 /* What all scores of <etude/score.h> refuse in the same words. */
-#ifndef ETUDE_TASKS_TRANSLATION_SCORE_H
-#define ETUDE_TASKS_TRANSLATION_SCORE_H
+#ifndef ETUDE_METRIC_SCORE_H
+#define ETUDE_METRIC_SCORE_H
 
 #include <stddef.h>
 

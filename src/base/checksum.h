@@ -4,8 +4,8 @@
  *     et_checksum_text text = et_checksum_print(et_checksum(bytes, length));
  *     printf("%s\n", text.digits);
  */
-#ifndef ETUDE_IO_CHECKSUM_H
-#define ETUDE_IO_CHECKSUM_H
+#ifndef ETUDE_BASE_CHECKSUM_H
+#define ETUDE_BASE_CHECKSUM_H
 
 #include <stdbool.h>
 #include <stddef.h>

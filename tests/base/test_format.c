@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "io/format.h"
+#include "base/format.h"
 
 static void test_format__count(void **state)
 {

@@ -1,7 +1,7 @@
-/* What the files of the translation task share: task.c (the class), setup.c (vocabulary and
- * data), validate.c. */
-#ifndef ETUDE_TASKS_TRANSLATION_TASK_PARTS_H
-#define ETUDE_TASKS_TRANSLATION_TASK_PARTS_H
+/* What the files of the translation task share: task.c (the class), model.c, setup.c
+ * (vocabulary and data), validate.c. */
+#ifndef ETUDE_TASKS_TRANSLATION_TASK_PRIVATE_H
+#define ETUDE_TASKS_TRANSLATION_TASK_PRIVATE_H
 
 #include "data/pair_source.h"
 #include "tasks/translation/task.h"
@@ -42,10 +42,10 @@ int et_translation_open_validation(et_translation_task *task, et_error *error);
 /* The shape of batches for some data options. */
 et_pair_shape et_translation_shape(const et_translation_data *data);
 
-/* Binds a batch's arrays to a plan's inputs. */
+/* model.c: binds a batch's arrays to a plan's inputs. */
 void et_translation_bind(et_plan *plan, const et_pair_batch *batch);
 
-/* The model's loss for batches of a shape. */
+/* model.c: the model's loss for batches of a shape. */
 et_node *et_translation_loss(const et_translation_task *task, et_scope *scope,
                              const et_pair_shape *shape, int64_t max_positions);
 

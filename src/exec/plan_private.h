@@ -1,6 +1,7 @@
 /* What the files of exec share: values, steps and the plan itself. See plan.h.
  *
  *   fuse.c     nodes to steps: which element-wise chains become one
+ *   values.c   which value a node stands for, where it lies
  *   pack.c     weights in the layout of products
  *   memory.c   when values live, where they lie (rooms.c: the search)
  *   ops.c, op_*.c   per op: what it needs at planning (prepare), what it calls (run)
@@ -11,8 +12,8 @@
  * Invariants: (1) a step's inputs are written by earlier steps or are leaves; (2) two values
  * whose lives overlap do not share memory, unless one is the other's alias; (3) after
  * et_plan_new no pointer of a step changes but those of bound inputs and of parameters. */
-#ifndef ETUDE_EXEC_PARTS_H
-#define ETUDE_EXEC_PARTS_H
+#ifndef ETUDE_EXEC_PLAN_PRIVATE_H
+#define ETUDE_EXEC_PLAN_PRIVATE_H
 
 #include "exec/plan.h"
 
@@ -121,12 +122,15 @@ struct et_plan {
     int copy_count;
 };
 
-/* The value that a node stands for (RESULT nodes: their parent's result). */
+/* values.c: the value that a node stands for (RESULT nodes: their parent's result). */
 int et_plan_value_of(const et_plan *plan, const et_node *node);
 
 /* A value's memory now; of a parameter with dtype ET_BF16, the shadow. */
 void *et_plan_data(const et_plan *plan, int value);
 const void *et_plan_data_as(const et_plan *plan, int value, et_dtype dtype);
+
+/* The memory of an offset: in the store's gradient array, or in the arena behind it. */
+unsigned char *et_plan_at(const et_plan *plan, size_t offset);
 
 /* fuse.c: makes plan->steps from the reachable nodes. */
 int et_plan_make_steps(et_plan *plan, const bool *reached, et_error *error);
@@ -155,17 +159,14 @@ void et_plan_lay_packs(et_plan *plan, int first, int count, unsigned char *at);
 /* pack.c: packs some of plan->packs, from first, with all threads. */
 void et_plan_run_packs(const et_plan *plan, int first, int count);
 
+/* pack.c: what must be done before steps[i].run: packing, work space. */
+void et_plan_begin_step(et_plan *plan, int i);
+
 /* memory.c: lives, offsets, sizes; plan->memory and the arena. */
 int et_plan_place(et_plan *plan, et_error *error);
 
-/* memory.c: the memory of an offset: in the store's gradient array, or in the arena behind it. */
-unsigned char *et_plan_at(const et_plan *plan, size_t offset);
-
 /* positions.c: the table [rows, dim] of et_sinusoid. */
 void et_plan_fill_positions(float *table, int64_t rows, int64_t dim);
-
-/* plan.c: what must be done before steps[i].run: packing, work space. */
-void et_plan_begin_step(et_plan *plan, int i);
 
 /* watch.c: sets plan->run_step and labels by whether the device has a trace. */
 int et_plan_choose_run(et_plan *plan, et_error *error);

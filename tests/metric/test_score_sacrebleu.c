@@ -14,9 +14,9 @@
 
 #include "base/unicode.h"
 #include "skip.h"
-#include "tasks/score_lines.h"
+#include "metric/score_lines.h"
 
-#define HERE     ET_TEST_SOURCE "/tests/tasks/"
+#define HERE     ET_TEST_SOURCE "/tests/metric/"
 #define NEWSTEST ET_TEST_SHARED "/data/parallel/wmt-newstest-2008-2020.en-de.tsv.gz"
 
 enum { REAL_PAIRS = 2000, REAL_STRIDE = 19, SENTENCES = 300 };

@@ -12,7 +12,7 @@
  * search goes on behind the last match. All passes are linear.
  *
  * To add one: a function and a row in `tokenizers`, and its name in <etude/score.h>. */
-#include "tasks/translation/tokenize.h"
+#include "metric/tokenize.h"
 
 #include <string.h>
 

@@ -8,9 +8,9 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "tasks/translation/ngram.h"
-#include "tasks/translation/score.h"
-#include "tasks/translation/tokenize.h"
+#include "metric/ngram.h"
+#include "metric/score.h"
+#include "metric/tokenize.h"
 
 /* BLEU (Papineni et al. 2002, https://aclanthology.org/P02-1040):
  *     BLEU = BP exp(1/4 sum_n log p_n),  BP = min(1, exp(1 - r/c))

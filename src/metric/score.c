@@ -1,6 +1,6 @@
 /* An empty corpus and two of different lengths are refused by every score before it reads a
  * line: paired by chance, they would give a number that looks like a score. */
-#include "tasks/translation/score.h"
+#include "metric/score.h"
 
 /* Which of the two it is decides about the words. */
 int et_score_check_counts(size_t hypotheses, size_t references, et_error *error)

@@ -8,9 +8,9 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "tasks/translation/ngram.h"
-#include "tasks/translation/score.h"
-#include "tasks/translation/tokenize.h"
+#include "metric/ngram.h"
+#include "metric/score.h"
+#include "metric/tokenize.h"
 
 /* chrF (Popovic 2015, https://aclanthology.org/W15-3049):
  *     chrF = (1 + beta^2) P R / (beta^2 P + R),  beta = 2

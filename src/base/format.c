@@ -1,7 +1,7 @@
 /* Numbers as people read them. No locale is asked: a log that a program reads again must not
  * depend on where it was written. The rounding is done before a unit or a form is chosen, so
  * that no number shows four digits where three are meant: 999.5 is "1.0k", not "1000". */
-#include "io/format.h"
+#include "base/format.h"
 
 #include <math.h>
 #include <stdio.h>

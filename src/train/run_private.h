@@ -1,6 +1,6 @@
 /* What the files of a run share: run.c (set-up, loop), hooks.c (what acts between loops). */
-#ifndef ETUDE_TRAIN_RUN_PARTS_H
-#define ETUDE_TRAIN_RUN_PARTS_H
+#ifndef ETUDE_TRAIN_RUN_PRIVATE_H
+#define ETUDE_TRAIN_RUN_PRIVATE_H
 
 #include "io/sink.h"
 #include "train/checkpoint.h"

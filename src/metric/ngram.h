@@ -5,8 +5,8 @@
  *
  * Both tables keep their memory between pairs; a stamp tells this pair's entries from older
  * ones, so nothing is wiped. */
-#ifndef ETUDE_TASKS_TRANSLATION_NGRAM_H
-#define ETUDE_TASKS_TRANSLATION_NGRAM_H
+#ifndef ETUDE_METRIC_NGRAM_H
+#define ETUDE_METRIC_NGRAM_H
 
 #include <stddef.h>
 #include <stdint.h>

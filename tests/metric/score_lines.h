@@ -1,7 +1,7 @@
-/* Pairs to score and the lines that tests/tasks/score_lines.py prints for them, from our own
+/* Pairs to score and the lines that tests/metric/score_lines.py prints for them, from our own
  * scores. Include after cmocka.h; calls fail the test that makes them. */
-#ifndef ETUDE_TESTS_TASKS_SCORE_LINES_H
-#define ETUDE_TESTS_TASKS_SCORE_LINES_H
+#ifndef ETUDE_TESTS_METRIC_SCORE_LINES_H
+#define ETUDE_TESTS_METRIC_SCORE_LINES_H
 
 #include <stddef.h>
 

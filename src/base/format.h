@@ -3,8 +3,8 @@
  *
  *     printf("%s/%s\n", et_format_count(step).text, et_format_count(steps).text);
  */
-#ifndef ETUDE_IO_FORMAT_H
-#define ETUDE_IO_FORMAT_H
+#ifndef ETUDE_BASE_FORMAT_H
+#define ETUDE_BASE_FORMAT_H
 
 #include <stdint.h>
 

@@ -2,7 +2,7 @@
  * checkpoint costs little more than reading it. One call for bytes in memory, a stream for those
  * that come in pieces; both give the same value. It is not cryptographic: anyone can make
  * another file with the same checksum. */
-#include "io/checksum.h"
+#include "base/checksum.h"
 
 #include <xxhash.h>
 

@@ -2,8 +2,8 @@
  * set apart by white space comes out. Which characters are white space, digits, punctuation
  * and symbols: base/unicode.h. To add a tokenizer: a row in tokenize.c and its name in
  * <etude/score.h>. */
-#ifndef ETUDE_TASKS_TRANSLATION_TOKENIZE_H
-#define ETUDE_TASKS_TRANSLATION_TOKENIZE_H
+#ifndef ETUDE_METRIC_TOKENIZE_H
+#define ETUDE_METRIC_TOKENIZE_H
 
 #include <stdbool.h>
 

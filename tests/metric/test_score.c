@@ -13,10 +13,10 @@
 #include <etude/version.h>
 
 #include "base/scarce.h"
-#include "tasks/score_lines.h"
-#include "tasks/translation/tokenize.h"
+#include "metric/score_lines.h"
+#include "metric/tokenize.h"
 
-#define DATA ET_TEST_SOURCE "/tests/tasks/data/"
+#define DATA ET_TEST_SOURCE "/tests/metric/data/"
 
 #define assert_near(value, expected, tolerance)                                                    \
     do {                                                                                           \

@@ -18,14 +18,14 @@
  *   (2) at least half of the slots that a mask reaches are free, so a search ends.
  *
  * Time is linear in both lines for each order; memory is kept from pair to pair. */
-#include "tasks/translation/ngram.h"
+#include "metric/ngram.h"
 
 #include <stdbool.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "tasks/translation/tokenize.h"
+#include "metric/tokenize.h"
 
 /* One n-gram of the reference. */
 struct et_ngram_slot {

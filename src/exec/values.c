@@ -1,0 +1,38 @@
+/* What the values of a plan are and where they lie, for all who make and run its steps. */
+#include "base/assert.h"
+#include "exec/plan_private.h"
+
+/* A RESULT node has no step: it names result k of its input, whose values stand side by side. */
+int et_plan_value_of(const et_plan *plan, const et_node *node)
+{
+    if (node->op == ET_OP_RESULT)
+        return plan->first_value[node->input[0]->id] + node->attributes.result;
+    return plan->first_value[node->id];
+}
+
+/* NULL: nobody reads it, or it is an input that is not bound yet. */
+void *et_plan_data(const et_plan *plan, int value)
+{
+    return plan->values[value].tensor.data;
+}
+
+/* A parameter is float32 in the store; its bfloat16 shadow, at the same offset, is kept beside
+ * it. All else is read in the type it has. */
+const void *et_plan_data_as(const et_plan *plan, int value, et_dtype dtype)
+{
+    const et_plan_value *v = &plan->values[value];
+    if (v->place == PLACE_PARAM && dtype == ET_BF16) {
+        et_params *params = plan->graph->params;
+        return et_params_shadow(params) + et_params_offset(params, v->node->attributes.param);
+    }
+    et_assert_equal(v->tensor.dtype, dtype);
+    return v->tensor.data;
+}
+
+/* No tenant lies across the wall, so an offset tells for all of its bytes. */
+unsigned char *et_plan_at(const et_plan *plan, size_t offset)
+{
+    if (offset < plan->gradient_bytes)
+        return (unsigned char *)et_params_gradients(plan->graph->params) + offset;
+    return plan->arena + (offset - plan->gradient_bytes);
+}

@@ -1,0 +1,71 @@
+/* A node is made complete (inputs, attributes, types of its results) or not at all, and never
+ * changes afterwards, but for a loss, whose `gradient` is set when derivatives are asked for. */
+#include "graph/node.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "graph/shape.h"
+
+/* Room for one more node; doubling keeps adding n of them at O(n). */
+static bool grow(et_graph *graph)
+{
+    if (graph->count < graph->capacity)
+        return true;
+    int capacity = graph->capacity ? graph->capacity * 2 : 128;
+    et_node **nodes = et_realloc(graph->nodes, (size_t)capacity, sizeof(et_node *));
+    if (!nodes)
+        return false;
+    graph->nodes = nodes;
+    graph->capacity = capacity;
+    return true;
+}
+
+/* In this order: arity, which is a bug in a builder; poison, which makes everything below it
+ * poison; memory; the shape rule, which may refuse. Only then does the node join the list, so
+ * a refused one leaves no trace but its error. name: NULL for nodes that nobody binds or
+ * saves; theirs is for messages, "matmul_17". */
+et_node *et_node_add(et_graph *graph, et_op op, const char *name, et_node *const *inputs,
+                     int input_count, const et_attributes *attributes)
+{
+    et_assert(et_op_takes(op, input_count));
+    for (int i = 0; i < input_count; i++) {
+        et_assert(inputs[i] && inputs[i]->graph == graph);
+        if (et_node_is_poison(inputs[i]))
+            return &graph->poison;
+    }
+    if (!grow(graph))
+        return et_graph_out_of_memory(graph);
+    et_node *node = et_arena_alloc(&graph->arena, sizeof *node);
+    /* The number is the node's id, so generated names are unique in their graph. */
+    if (node && !name)
+        name = et_arena_printf(&graph->arena, "%s_%d", et_op_name(op), graph->count);
+    /* The arena's own memory of a failure covers names that a builder could not have made. */
+    if (!node || !name || graph->arena.failed)
+        return et_graph_out_of_memory(graph);
+    *node = (et_node){ .graph = graph, .id = graph->count, .op = op, .name = name };
+    node->inputs = input_count;
+    if (input_count)
+        memcpy(node->input, inputs, (size_t)input_count * sizeof inputs[0]);
+    if (attributes)
+        node->attributes = *attributes;
+    node->results = 1;
+    if (!et_shape_rule(node))
+        return &graph->poison;
+    graph->nodes[graph->count++] = node;
+    return node;
+}
+
+/* A node is its own first value; its further results are nodes of their own that read it. So
+ * whatever follows has one kind of input, a node with one shape. */
+et_node *et_node_result(et_node *node, int k)
+{
+    if (et_node_is_poison(node))
+        return node;
+    et_assert(k >= 1 && k < node->results);
+    /* shape_RESULT looks the type up in the input with this number; exec gives it the same
+     * memory. */
+    et_attributes attributes = { .result = k };
+    return et_node_add(node->graph, ET_OP_RESULT, NULL, &node, 1, &attributes);
+}

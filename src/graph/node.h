@@ -1,0 +1,16 @@
+/* Adding nodes: what builders and derivatives end in. A node that is added has passed its op's
+ * shape rule; what has not is poison, and the graph keeps the first reason. */
+#ifndef ETUDE_GRAPH_NODE_H
+#define ETUDE_GRAPH_NODE_H
+
+#include "graph/graph.h"
+
+/* Adds a node after checking arity and running the op's shape rule; poison if any input is or
+ * if the rule refuses. name: full; NULL: made from the op's name and the id. */
+et_node *et_node_add(et_graph *graph, et_op op, const char *name, et_node *const *inputs,
+                     int input_count, const et_attributes *attributes);
+
+/* Result k (from 1) of a node with several. */
+et_node *et_node_result(et_node *node, int k);
+
+#endif
