@@ -81,17 +81,22 @@ static inline et_source *open_source(const et_encoded *encoded, const pair_shape
     return source;
 }
 
-/* Of a layout that lives as long as the program: one for each shape. */
+static inline et_layout pair_layout(const pair_shape *shape)
+{
+    return (et_layout){ .kinds = ET_PAIR_KINDS,
+                        .fields = ET_PAIR_FIELDS,
+                        .capacity = { shape->max_segments, shape->source_budget,
+                                      shape->target_budget },
+                        .field = et_pair_fields };
+}
+
+/* Of a layout that lives as long as the program. */
 static inline void open_batch(et_batch **batch, const pair_shape *shape)
 {
     static et_layout layouts[64];
     static int used;
     et_layout *layout = &layouts[used++ % 64];
-    *layout = (et_layout){ .kinds = ET_PAIR_KINDS,
-                           .fields = ET_PAIR_FIELDS,
-                           .capacity = { shape->max_segments, shape->source_budget,
-                                         shape->target_budget },
-                           .field = et_pair_fields };
+    *layout = pair_layout(shape);
     assert_int_equal(et_batch_new(batch, layout, NULL), ET_OK);
 }
 

@@ -70,14 +70,14 @@ static void check_epochs(const pair_shape *of, const et_batches_options *options
             next_batch(source, batch);
             assert_int_equal(batch->epoch, epoch);
             assert_true(batch->filled[ET_PAIR_SEGMENTS] > 0);
-            check_batch(&encoded, batch);
+            check_batch(&encoded, batch, of);
             for (int i = 0; i < batch->filled[ET_PAIR_SEGMENTS]; i++)
                 assert_int_equal(seen[batch->sample[i]]++, epoch);
         }
     for (int again = 0; !options->repeat && again < 2; again++) {
         next_batch(source, batch);
         assert_int_equal(batch->filled[ET_PAIR_SEGMENTS], 0);
-        check_batch(&encoded, batch);
+        check_batch(&encoded, batch, of);
     }
     free(seen);
     et_batch_free(batch);
@@ -252,7 +252,7 @@ static void check_restore(const et_batches_options *options)
         et_position back;
         assert_int_equal(et_source_seek(fresh, &positions[i], NULL), ET_OK);
         et_source_position(fresh, &back);
-        assert_memory_equal(&back, &positions[i], sizeof back);
+        assert_same_position(&back, &positions[i]);
         for (int k = i; k < count && k < i + 3; k++) {
             next_batch(fresh, batch);
             assert_int_equal(batch_digest(batch), digests[k]);
@@ -286,18 +286,18 @@ static void test_batches__foreign_position(void **state)
     et_position good, after;
     et_source_position(source, &good);
     et_position bad[] = { good, good, good, good, good, good };
-    bad[0].fingerprint++;
-    bad[1].epoch = -1;
-    bad[2].pool = 1;
-    bad[3].pool = INT64_MIN;
-    bad[4].batch = 100000;
-    bad[5].batch = -1;
+    bad[0].value[3]++;
+    bad[1].value[0] = -1;
+    bad[2].value[1] = 1;
+    bad[3].value[1] = INT64_MIN;
+    bad[4].value[2] = 100000;
+    bad[5].value[2] = -1;
     for (size_t i = 0; i < 6; i++) {
         et_error error = ET_ERROR_INIT;
         assert_int_equal(et_source_seek(source, &bad[i], &error), ET_EDATA);
         assert_contains(error.text, i ? "is not in the data" : "is for other data");
         et_source_position(source, &after);
-        assert_memory_equal(&after, &good, sizeof good);
+        assert_same_position(&after, &good);
     }
     et_source_close(source);
     release_encoded(&encoded);
@@ -331,7 +331,7 @@ static void test_batches__fingerprint(void **state)
         encoded.key = cases[i].key;
         et_source *source = open_source(&encoded, &cases[i].shape, &cases[i].options);
         et_source_position(source, &position);
-        prints[i] = position.fingerprint;
+        prints[i] = position_at(&position, "fingerprint");
         et_source_close(source);
     }
     for (int i = 0; i < COUNT; i++)
@@ -345,14 +345,27 @@ static void test_batches__position_as_values(void **state)
     (void)state;
     et_arena arena = ET_ARENA_INIT;
     et_value *dict = et_value_dict(&arena);
-    const et_position position = { 3, 1, 41, INT64_MIN + 5 };
-    et_position back;
+    et_encoded encoded = make_encoded(700);
+    et_batches_options options = ENDLESS;
+    et_source *source = open_source(&encoded, &shape, &options);
+    et_source *fresh = open_source(&encoded, &shape, &options);
+    et_position before, after;
+    et_batch *batch;
     et_error error = ET_ERROR_INIT;
-    et_position_write(&position, dict);
-    assert_int_equal(et_position_read(&back, dict, &error), ET_OK);
-    assert_memory_equal(&back, &position, sizeof back);
-    assert_int_equal(et_position_read(&back, et_value_dict(&arena), &error), ET_EFORMAT);
-    assert_contains(error.text, "epoch");
+    open_batch(&batch, &shape);
+    for (int i = 0; i < 41; i++)
+        next_batch(source, batch);
+    assert_int_equal(et_source_part.save(source, dict, &error), ET_OK);
+    assert_int_equal(et_source_part.restore(fresh, dict, &error), ET_OK);
+    et_source_position(source, &before);
+    et_source_position(fresh, &after);
+    assert_same_position(&before, &after);
+    assert_int_equal(et_source_part.restore(fresh, et_value_dict(&arena), &error), ET_EDATA);
+    assert_contains(error.text, "fingerprint");
+    et_batch_free(batch);
+    et_source_close(source);
+    et_source_close(fresh);
+    release_encoded(&encoded);
     et_arena_release(&arena);
 }
 
@@ -367,21 +380,22 @@ static void test_batches__budget_too_small(void **state)
         const char *message;
     } cases[] = {
         { { 3, 100, 10 },
-          "b.en:1: a sentence of 5 sub-words (end symbol counted) does not fit "
-          "task.train_data.global_batch_size = 3: raise that" },
-        { { 100, 16, 10 }, "b.de:3: a sentence of 17 sub-words" },
+          "b.en:1: 5 source tokens do not fit task.train_data.global_batch_size = 3: raise that, "
+          "or lower max_seq_length" },
+        { { 100, 16, 10 }, "b.de:3: 17 target tokens do not fit" },
     };
     et_corpus_paths paths = { .source = { &en, 1 }, .target = { &de, 1 } };
     et_encoded_options any = { .max_seq_length = 0 };
     et_batches_options options = ENDLESS;
-    options.budget_setting = "task.train_data.global_batch_size";
+    options.setting = "task.train_data.global_batch_size";
+    options.cure = "lower max_seq_length";
     et_vocabulary *vocabulary = train_vocabulary(&paths, ET_VOCABULARY_BPE, 8);
     et_encoded *encoded;
     et_source *source;
     assert_int_equal(et_encoded_open(&encoded, &paths, vocabulary, &any, NULL, NULL), ET_OK);
     for (size_t i = 0; i < 2; i++) {
         et_error error = ET_ERROR_INIT;
-        assert_int_equal(et_pair_iterator_open(&source, encoded, &cases[i].shape, &options, &error),
+        assert_int_equal(try_source(&source, encoded, &cases[i].shape, &options, &error),
                          ET_ECONFIG);
         assert_contains(error.text, cases[i].message);
     }

@@ -36,7 +36,7 @@ static void test_prefetch__same_as_without(void **state)
             et_position one, other;
             et_source_position(plain, &one);
             et_source_position(ahead, &other);
-            assert_memory_equal(&one, &other, sizeof one);
+            assert_same_position(&one, &other);
             next_batch(plain, left);
             next_batch(ahead, right);
             assert_same_batch(left, right);
@@ -111,10 +111,10 @@ static void test_prefetch__restore_fails(void **state)
     open_batch(&batch, &shape);
     et_source_position(source, &good);
     bad = good;
-    bad.fingerprint++;
+    bad.value[3]++;
     assert_int_equal(et_source_seek(source, &bad, &error), ET_EDATA);
     assert_contains(error.text, "other data");
-    assert_int_equal(et_source_next(source, &batch, &error), ET_EDATA);
+    assert_int_equal(et_source_next(source, batch, &error), ET_EDATA);
     assert_int_equal(et_source_seek(source, &good, &error), ET_OK);
     next_batch(source, batch);
     assert_true(batch->filled[ET_PAIR_SEGMENTS] > 0);
@@ -138,23 +138,21 @@ static int failing_next(et_source *source, et_batch *batch, et_error *error)
     usleep(self->pause);
     if (self->given == self->fails_at)
         return et_fail(error, ET_EIO, "train.de: the disk is gone");
-    et_pair_batch_clear(batch, &source->shape);
+    et_batch_clear(batch);
     batch->filled[ET_PAIR_SEGMENTS] = 1;
     batch->sample[0] = (uint32_t)self->given++;
     return ET_OK;
 }
 
-static void failing_save(const et_source *source, et_position *position)
+static void failing_position(const et_source *source, et_position *position)
 {
-    *position = (et_position){ .batch = ((const failing *)source)->given };
+    et_position_put(position, "batch", ((const failing *)source)->given);
 }
 
-static int failing_restore(et_source *source, const et_position *position,
+static int failing_seek(et_source *source, const et_position *position,
                            et_error *error)
 {
-    (void)error;
-    ((failing *)source)->given = position->batch;
-    return ET_OK;
+    return et_position_get(position, "batch", &((failing *)source)->given, error);
 }
 
 static void failing_close(et_source *source)
@@ -162,8 +160,13 @@ static void failing_close(et_source *source)
     *((failing *)source)->closed = true;
 }
 
-static const et_source_class failing_class = { "failing", failing_next, failing_save,
-                                                    failing_restore, failing_close };
+static const et_source_class failing_class = {
+    .name = "failing",
+    .next = failing_next,
+    .position = failing_position,
+    .seek = failing_seek,
+    .close = failing_close,
+};
 
 /* The error comes in its place, behind the batches before it, and again each time. */
 static void test_prefetch__error_comes_through(void **state)
@@ -173,7 +176,7 @@ static void test_prefetch__error_comes_through(void **state)
     et_batch *batch;
     open_batch(&batch, &shape);
     for (int fails_at = 0; fails_at < 9; fails_at += 4) {
-        failing inner = { { &failing_class, shape }, 0, fails_at, 0, &closed };
+        failing inner = { { &failing_class, pair_layout(&shape) }, 0, fails_at, 0, &closed };
         et_source *source = open_prefetch(&inner.source, 3);
         for (int i = 0; i < fails_at; i++) {
             next_batch(source, batch);
@@ -181,12 +184,12 @@ static void test_prefetch__error_comes_through(void **state)
         }
         for (int again = 0; again < 3; again++) {
             et_error error = ET_ERROR_INIT;
-            assert_int_equal(et_source_next(source, &batch, &error), ET_EIO);
+            assert_int_equal(et_source_next(source, batch, &error), ET_EIO);
             assert_string_equal(error.text, "train.de: the disk is gone");
         }
         et_position position;
         et_source_position(source, &position);
-        assert_int_equal(position.batch, fails_at);
+        assert_int_equal(position_at(&position, "batch"), fails_at);
         et_source_close(source);
     }
     et_batch_free(batch);
@@ -200,7 +203,7 @@ static void test_prefetch__close_at_any_time(void **state)
     open_batch(&batch, &shape);
     for (int i = 0; i < 60; i++) {
         bool closed = false;
-        failing inner = { { &failing_class, shape }, 0, i % 3 ? 1000000 : 5, 100, &closed };
+        failing inner = { { &failing_class, pair_layout(&shape) }, 0, i % 3 ? 1000000 : 5, 100, &closed };
         et_source *source = open_prefetch(&inner.source, 1 + i % 4);
         for (int k = 0; k < i % 5; k++)
             next_batch(source, batch);
