@@ -13,8 +13,7 @@
 #include "base/clock.h"
 #include "bench.h"
 #include "data/encoded.h"
-#include "data/pair_iterator.h"
-#include "data/prefetch.h"
+#include "data/pairs.h"
 #include "words.h"
 
 #define EPOCHS 11
@@ -44,24 +43,25 @@ static et_vocabulary *make_vocabulary(const et_corpus_paths *paths, int kind, in
 }
 
 /* Epochs through a source; the median time of one. kind: of the vocabulary. */
-static void time_epochs(et_pair_source *source, const char *what, const char *kind)
+static void time_epochs(et_source *source, const char *what, const char *kind)
 {
     et_error error = ET_ERROR_INIT;
-    et_pair_batch batch;
+    et_batch *batch;
     double seconds[EPOCHS], since, tokens = 0, pairs = 0, fuller = 0;
     int batches = 0;
-    bench_check(et_pair_batch_init(&batch, &source->shape, &error), &error);
+    bench_check(et_batch_new(&batch, &source->layout, &error), &error);
     since = et_clock_monotonic();
-    bench_check(et_pair_source_next(source, &batch, &error), &error);
+    bench_check(et_source_next(source, batch, &error), &error);
     double first = bench_lap(&since);
     for (int epoch = 0; epoch < EPOCHS; epoch++) {
-        for (; batch.epoch == epoch; batches++) {
-            double full_source = (double)batch.source_tokens / (double)source->shape.source_budget;
-            double full_target = (double)batch.target_tokens / (double)source->shape.target_budget;
+        for (; batch->epoch == epoch; batches++) {
+            const int64_t *filled = batch->filled, *capacity = source->layout.capacity;
+            double full_source = (double)filled[ET_PAIR_SOURCE] / (double)capacity[ET_PAIR_SOURCE];
+            double full_target = (double)filled[ET_PAIR_TARGET] / (double)capacity[ET_PAIR_TARGET];
             fuller += full_source > full_target ? full_source : full_target;
-            tokens += (double)(batch.source_tokens + batch.target_tokens) / EPOCHS;
-            pairs += (double)batch.segments / EPOCHS;
-            bench_check(et_pair_source_next(source, &batch, &error), &error);
+            tokens += (double)(filled[ET_PAIR_SOURCE] + filled[ET_PAIR_TARGET]) / EPOCHS;
+            pairs += (double)filled[ET_PAIR_SEGMENTS] / EPOCHS;
+            bench_check(et_source_next(source, batch, &error), &error);
         }
         seconds[epoch] = bench_lap(&since);
     }
@@ -71,20 +71,22 @@ static void time_epochs(et_pair_source *source, const char *what, const char *ki
            what, 1e3 * first, 1e3 * median, 1e-6 * pairs / median, 1e-6 * tokens / median,
            100 * fuller / batches);
     bench_figure(tokens / median, "sub-words/s", NAN, "data.%s.%s.subwords_s", kind, what);
-    et_pair_batch_release(&batch);
-    et_pair_source_close(source);
+    et_batch_free(batch);
+    et_source_close(source);
 }
 
 static void time_iterators(const et_encoded *encoded, const char *kind)
 {
     et_error error = ET_ERROR_INIT;
-    const et_pair_shape shape = { 4096, 4096, 1024 };
-    et_pair_iterator_options options = ET_PAIR_ITERATOR_OPTIONS_INIT;
-    et_pair_source *source;
-    bench_check(et_pair_iterator_open(&source, encoded, &shape, &options, &error), &error);
+    const et_batches_options options = { .shuffle = true,
+                                         .bucket = true,
+                                         .repeat = true,
+                                         .capacity = { 1024, 4096, 4096 } };
+    et_source *source;
+    bench_check(et_pair_batches_open(&source, encoded, &options, &error), &error);
     time_epochs(source, "batches", kind);
-    bench_check(et_pair_iterator_open(&source, encoded, &shape, &options, &error), &error);
-    bench_check(et_pair_prefetch_open(&source, source, 4, &error), &error);
+    bench_check(et_pair_batches_open(&source, encoded, &options, &error), &error);
+    bench_check(et_prefetch_open(&source, source, 4, &error), &error);
     time_epochs(source, "prefetch", kind);
 }
 

@@ -35,7 +35,7 @@
 
 #include "bench.h"
 #include "data/encoded.h"
-#include "data/pair_iterator.h"
+#include "data/pairs.h"
 #include "words.h"
 
 #define BASE   10000 /* pairs that are repeated */
@@ -238,13 +238,13 @@ static double logged_tokens(const corpus *c)
 /* ---- batches alone ----------------------------------------------------------------------- */
 
 /* Nanoseconds for a token of batches with a million tokens in all. */
-static double time_million(et_pair_source *source, et_pair_batch *batch)
+static double time_million(et_source *source, et_batch *batch)
 {
     et_error error = ET_ERROR_INIT;
     double tokens = 0, begin = bench_processor_seconds();
     while (tokens < 1e6) {
-        bench_check(et_pair_source_next(source, batch, &error), &error);
-        tokens += (double)(batch->source_tokens + batch->target_tokens);
+        bench_check(et_source_next(source, batch, &error), &error);
+        tokens += (double)(batch->filled[ET_PAIR_SOURCE] + batch->filled[ET_PAIR_TARGET]);
     }
     return 1e9 * (bench_processor_seconds() - begin) / tokens;
 }
@@ -255,28 +255,30 @@ static void time_batches(const corpus *c, double *first, double *later)
     char source[64], target[64], cache[64];
     const char *sides[] = { source, target };
     et_corpus_paths paths = { .source = { &sides[0], 1 }, .target = { &sides[1], 1 } };
-    const et_pair_shape shape = { BUDGET, BUDGET, BUDGET / 4 };
     et_encoded_options filter = ET_ENCODED_OPTIONS_INIT;
-    et_pair_iterator_options options = ET_PAIR_ITERATOR_OPTIONS_INIT;
+    const et_batches_options options = { .shuffle = true,
+                                         .bucket = true,
+                                         .repeat = true,
+                                         .pool = 8192,
+                                         .capacity = { BUDGET / 4, BUDGET, BUDGET } };
     et_error error = ET_ERROR_INIT;
     et_vocabulary *vocabulary;
     et_encoded *encoded;
-    et_pair_source *iterator;
-    et_pair_batch batch;
+    et_source *batches;
+    et_batch *batch;
     snprintf(source, sizeof source, "%s/source", c->folder);
     snprintf(target, sizeof target, "%s/target", c->folder);
     snprintf(cache, sizeof cache, "%s/run/cache/train.pairs", c->folder);
-    options.pool = 8192;
     bench_check(et_vocabulary_open(&vocabulary, "first.model", &error), &error);
     bench_check(et_encoded_open(&encoded, &paths, vocabulary, &filter, cache, &error), &error);
     if (!encoded->from_cache)
         fail(cache);
-    bench_check(et_pair_iterator_open(&iterator, encoded, &shape, &options, &error), &error);
-    bench_check(et_pair_batch_init(&batch, &shape, &error), &error);
-    *first = time_million(iterator, &batch);
-    *later = time_million(iterator, &batch);
-    et_pair_batch_release(&batch);
-    et_pair_source_close(iterator);
+    bench_check(et_pair_batches_open(&batches, encoded, &options, &error), &error);
+    bench_check(et_batch_new(&batch, &batches->layout, &error), &error);
+    *first = time_million(batches, batch);
+    *later = time_million(batches, batch);
+    et_batch_free(batch);
+    et_source_close(batches);
     et_encoded_close(encoded);
     et_vocabulary_close(vocabulary);
 }

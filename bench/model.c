@@ -5,7 +5,6 @@
 #include <etude/nn.h>
 
 #include "bench.h"
-#include "data/pair_iterator.h"
 #include "pairs.h"
 
 #define PAIRS 29000 /* as Multi30k */
@@ -15,7 +14,7 @@ static int next(et_task *self, et_plan *plan, et_error *error)
 {
     bench_model *model = (bench_model *)(void *)self;
     (void)plan;
-    return et_pair_source_next(model->source, &model->batch, error);
+    return et_source_next(model->source, model->batch, error);
 }
 
 static void describe_batch(const et_task *self, et_strbuf *out)
@@ -30,16 +29,14 @@ static const et_task_class made_class = {
     .describe_batch = describe_batch,
 };
 
-static const et_pair_shape shape = { BENCH_BUDGET, BENCH_BUDGET, BENCH_BUDGET / 4 };
-
 static et_node *add_loss(bench_model *model, et_scope *scope)
 {
     const et_translation_options *options = &model->experiment.task;
     et_transformer transformer =
         et_translation_transformer(options, model->vocabulary, options->train_data.max_seq_length);
-    et_node *h = et_transformer_train(scope, &transformer, shape.source_budget, shape.target_budget,
-                                      shape.max_segments);
-    et_node *labels = et_input(scope, "target_labels", ET_I32, et_shape_1(shape.target_budget));
+    et_node *h = et_transformer_train(scope, &transformer, BENCH_BUDGET, BENCH_BUDGET,
+                                      BENCH_BUDGET / 4);
+    et_node *labels = et_input(scope, "target_labels", ET_I32, et_shape_1(BENCH_BUDGET));
     return et_vocabulary_loss(h, et_transformer_table(scope, &transformer), labels,
                               (float)options->model.label_smoothing);
 }
@@ -68,19 +65,16 @@ static void make_plan(bench_model *model, et_error *error)
 
 static void make_batches(bench_model *model, int64_t length, et_error *error)
 {
-    et_pair_iterator_options options = ET_PAIR_ITERATOR_OPTIONS_INIT;
-    const et_pair_batch *batch = &model->batch;
+    const et_batches_options options = {
+        .shuffle = true,
+        .bucket = true,
+        .repeat = true,
+        .capacity = { BENCH_BUDGET / 4, BENCH_BUDGET, BENCH_BUDGET },
+    };
     model->encoded = bench_pairs_new(PAIRS, model->vocabulary, length);
-    bench_check(et_pair_iterator_open(&model->source, model->encoded, &shape, &options, error),
-                error);
-    bench_check(et_pair_batch_init(&model->batch, &shape, error), error);
-    et_plan_bind(model->plan, "source_ids", batch->source_ids);
-    et_plan_bind(model->plan, "source_positions", batch->source_positions);
-    et_plan_bind(model->plan, "source_offsets", batch->source_offsets);
-    et_plan_bind(model->plan, "target_ids", batch->target_ids);
-    et_plan_bind(model->plan, "target_positions", batch->target_positions);
-    et_plan_bind(model->plan, "target_offsets", batch->target_offsets);
-    et_plan_bind(model->plan, "target_labels", batch->target_labels);
+    bench_check(et_pair_batches_open(&model->source, model->encoded, &options, error), error);
+    bench_check(et_batch_new(&model->batch, &model->source->layout, error), error);
+    et_plan_bind_batch(model->plan, model->batch);
 }
 
 static void configure(bench_model *model, const bench_model_options *options, et_error *error)
@@ -128,8 +122,8 @@ void bench_model_close(bench_model *model)
     et_accumulator_release(&model->step.accumulator);
     et_metrics_free(model->metrics);
     et_optimizer_free(model->optimizer);
-    et_pair_source_close(model->source);
-    et_pair_batch_release(&model->batch);
+    et_source_close(model->source);
+    et_batch_free(model->batch);
     bench_pairs_free(model->encoded);
     et_plan_free(model->plan);
     et_graph_free(model->graph);

@@ -4,7 +4,7 @@
 #define ETUDE_BENCH_MODEL_H
 
 #include "data/encoded.h"
-#include "data/pair_source.h"
+#include "data/pairs.h"
 #include "tasks/experiment.h"
 #include "train/step.h"
 
@@ -25,8 +25,8 @@ typedef struct bench_model {
     et_optimizer *optimizer;
     et_metrics *metrics;
     et_encoded *encoded;
-    et_pair_source *source;
-    et_pair_batch batch;
+    et_source *source;
+    et_batch *batch;
     et_step step;
     double plan_seconds; /* that building graph and plan took */
 } bench_model;

@@ -4,6 +4,7 @@
 #define ETUDE_ETUDE_H
 
 #include <etude/allocator.h>
+#include <etude/data.h>
 #include <etude/dtype.h>
 #include <etude/error.h>
 #include <etude/export.h>

@@ -386,16 +386,16 @@ static int check_sizes(batches *self, et_error *error)
     return ET_OK;
 }
 
-/* As many samples as POOL_BATCHES batches hold, going by the fuller kind. batches: how many a
- * whole epoch would have if all were full. */
+/* As many samples as POOL_BATCHES batches hold, going by the fuller kind. most: batches
+ * that a whole epoch would have if all were full. */
 static int64_t automatic_pool(const batches *self)
 {
-    double batches = 0;
+    double most = 0;
     for (int k = 1; k < self->source.layout.kinds; k++) {
         double full = (double)self->samples->total[k] / (double)self->source.layout.capacity[k];
-        batches = full > batches ? full : batches;
+        most = full > most ? full : most;
     }
-    int64_t size = (int64_t)((double)self->samples->count * POOL_BATCHES / batches);
+    int64_t size = (int64_t)((double)self->samples->count * POOL_BATCHES / most);
     return size > POOL_MIN ? size : POOL_MIN;
 }
 

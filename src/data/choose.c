@@ -27,13 +27,16 @@ typedef struct choice {
     uint32_t first, stride;
 } choice;
 
+static uint32_t chosen_one(const choice *self, uint32_t n)
+{
+    return self->which ? self->which[n] : self->first + self->stride * n;
+}
+
 static int64_t chosen(const choice *self, et_pick pick, int64_t at, uint32_t which[CHUNK])
 {
     int64_t count = pick.count - at < CHUNK ? pick.count - at : CHUNK;
-    for (int64_t i = 0; i < count; i++) {
-        uint32_t n = pick.which[at + i];
-        which[i] = self->which ? self->which[n] : self->first + self->stride * n;
-    }
+    for (int64_t i = 0; i < count; i++)
+        which[i] = chosen_one(self, pick.which[at + i]);
     return count;
 }
 
@@ -67,9 +70,7 @@ static void choice_describe(const et_samples *samples, uint32_t which, int kind,
                             size_t size)
 {
     const choice *self = (const choice *)samples;
-    uint32_t inner;
-    chosen(self, (et_pick){ &which, 1, 0 }, 0, &inner);
-    self->inner->class->describe(self->inner, inner, kind, text, size);
+    self->inner->class->describe(self->inner, chosen_one(self, which), kind, text, size);
 }
 
 static void choice_close(et_samples *samples)

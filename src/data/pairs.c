@@ -137,3 +137,16 @@ int et_pairs_open(et_samples **out, const et_encoded *encoded, et_error *error)
     *out = &self->samples;
     return ET_OK;
 }
+
+int et_pair_batches_open(et_source **out, const et_encoded *encoded,
+                         const et_batches_options *options, et_error *error)
+{
+    et_samples *samples = NULL;
+    int status = et_pairs_open(&samples, encoded, error);
+    if (status)
+        return status;
+    status = et_batches_open(out, samples, options, error);
+    if (status)
+        et_samples_close(samples);
+    return status;
+}

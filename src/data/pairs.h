@@ -30,4 +30,8 @@ extern const et_layout_field et_pair_fields[ET_PAIR_FIELDS];
 /* encoded is borrowed and must outlive the samples. */
 int et_pairs_open(et_samples **out, const et_encoded *encoded, et_error *error);
 
+/* The same as a source of batches. */
+int et_pair_batches_open(et_source **out, const et_encoded *encoded,
+                         const et_batches_options *options, et_error *error);
+
 #endif

@@ -214,6 +214,12 @@ bool et_plan_bind(et_plan *plan, const char *input, const void *data)
     return found;
 }
 
+void et_plan_bind_batch(et_plan *plan, const et_batch *batch)
+{
+    for (int i = 0; i < batch->layout->fields; i++)
+        et_plan_bind(plan, batch->layout->field[i].name, batch->data[i]);
+}
+
 /* Offsets stay those of the full batch, so any number of rows fits. The node's type still has
  * the planned shape, which is how a later call finds the same values. */
 void et_plan_set_rows(et_plan *plan, int64_t planned, int64_t rows)

@@ -23,6 +23,8 @@
 #ifndef ETUDE_EXEC_PLAN_H
 #define ETUDE_EXEC_PLAN_H
 
+#include <etude/data.h>
+
 #include "base/philox.h"
 #include "base/strbuf.h"
 #include "exec/device.h"
@@ -66,6 +68,9 @@ void et_plan_free(et_plan *plan);
 /* Tells where an input's data is; it must hold the input's shape and type and stay valid
  * through the run. False: the plan reads no input of that name. */
 bool et_plan_bind(et_plan *plan, const char *input, const void *data);
+
+/* The same for every array of a batch, by its field's name. */
+void et_plan_bind_batch(et_plan *plan, const et_batch *batch);
 
 /* From now on matrices that were planned with `planned` rows have `rows`, at most as many: a batch
  * that is not full costs what is in it. For plans without derivatives; inputs stay as they are. */

@@ -59,16 +59,11 @@ typedef struct pair_shape {
 static inline int try_source(et_source **source, const et_encoded *encoded, const pair_shape *shape,
                              const et_batches_options *options, et_error *error)
 {
-    et_samples *samples;
     et_batches_options o = *options;
     o.capacity[ET_PAIR_SEGMENTS] = shape->max_segments;
     o.capacity[ET_PAIR_SOURCE] = shape->source_budget;
     o.capacity[ET_PAIR_TARGET] = shape->target_budget;
-    assert_int_equal(et_pairs_open(&samples, encoded, NULL), ET_OK);
-    int status = et_batches_open(source, samples, &o, error);
-    if (status)
-        et_samples_close(samples);
-    return status;
+    return et_pair_batches_open(source, encoded, &o, error);
 }
 
 static inline et_source *open_source(const et_encoded *encoded, const pair_shape *shape,

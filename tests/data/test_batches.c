@@ -11,6 +11,11 @@
 
 static const pair_shape shape = { 600, 640, 64 };
 
+#define ORDER(seed_, shuffle_, bucket_, repeat_, pool_)                                            \
+    {                                                                                              \
+        .seed = seed_, .shuffle = shuffle_, .bucket = bucket_, .repeat = repeat_, .pool = pool_    \
+    }
+
 /* ---- one batch ---- */
 
 static void check_segment(const et_encoded *encoded, const et_batch *batch, int i)
@@ -92,10 +97,10 @@ static void test_batches__every_pair_once(void **state)
         { 600, 640, 64 }, { 48, 48, 1 }, { 48, 48, 9 }, { 100000, 100000, 1000 }, { 100000, 48, 7 }
     };
     const et_batches_options options[] = {
-        { 1, true, true, true, false, 0 },   { 1, true, true, true, false, 300 },
-        { 1, true, true, true, false, 1 },   { 1, true, false, true, false, 77 },
-        { 1, false, true, false, false, 0 }, { 1, false, false, false, false, 999 },
-        { 1, true, true, false, false, 0 },
+        ORDER(1, true, true, true, 0),   ORDER(1, true, true, true, 300),
+        ORDER(1, true, true, true, 1),   ORDER(1, true, false, true, 77),
+        ORDER(1, false, true, false, 0), ORDER(1, false, false, false, 999),
+        ORDER(1, true, true, false, 0),
     };
     for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++)
         for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
@@ -107,7 +112,7 @@ static void test_batches__plain_order(void **state)
 {
     (void)state;
     et_encoded encoded = make_encoded(500);
-    et_batches_options options = { 0, false, false, false, false, 0 };
+    et_batches_options options = ORDER(0, false, false, false, 0);
     et_source *source = open_source(&encoded, &shape, &options);
     et_batch *batch;
     uint32_t expected = 0;
@@ -268,10 +273,10 @@ static void test_batches__restore(void **state)
 {
     (void)state;
     const et_batches_options options[] = {
-        { 9, true, true, true, false, 0 },
-        { 9, true, true, true, false, 100 },
-        { 9, true, false, true, false, 100 },
-        { 9, false, true, false, false, 0 },
+        ORDER(9, true, true, true, 0),
+        ORDER(9, true, true, true, 100),
+        ORDER(9, true, false, true, 100),
+        ORDER(9, false, true, false, 0),
     };
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
         check_restore(&options[i]);
@@ -313,16 +318,16 @@ static void test_batches__fingerprint(void **state)
         pair_shape shape;
         et_batches_options options;
     } cases[] = {
-        { 1, { 600, 640, 64 }, { 9, true, true, true, false, 0 } },
-        { 2, { 600, 640, 64 }, { 9, true, true, true, false, 0 } },
-        { 1, { 601, 640, 64 }, { 9, true, true, true, false, 0 } },
-        { 1, { 600, 641, 64 }, { 9, true, true, true, false, 0 } },
-        { 1, { 600, 640, 65 }, { 9, true, true, true, false, 0 } },
-        { 1, { 600, 640, 64 }, { 8, true, true, true, false, 0 } },
-        { 1, { 600, 640, 64 }, { 9, false, true, true, false, 0 } },
-        { 1, { 600, 640, 64 }, { 9, true, false, true, false, 0 } },
-        { 1, { 600, 640, 64 }, { 9, true, true, false, false, 0 } },
-        { 1, { 600, 640, 64 }, { 9, true, true, true, false, 100 } },
+        { 1, { 600, 640, 64 }, ORDER(9, true, true, true, 0) },
+        { 2, { 600, 640, 64 }, ORDER(9, true, true, true, 0) },
+        { 1, { 601, 640, 64 }, ORDER(9, true, true, true, 0) },
+        { 1, { 600, 641, 64 }, ORDER(9, true, true, true, 0) },
+        { 1, { 600, 640, 65 }, ORDER(9, true, true, true, 0) },
+        { 1, { 600, 640, 64 }, ORDER(8, true, true, true, 0) },
+        { 1, { 600, 640, 64 }, ORDER(9, false, true, true, 0) },
+        { 1, { 600, 640, 64 }, ORDER(9, true, false, true, 0) },
+        { 1, { 600, 640, 64 }, ORDER(9, true, true, false, 0) },
+        { 1, { 600, 640, 64 }, ORDER(9, true, true, true, 100) },
     };
     enum { COUNT = sizeof cases / sizeof cases[0] };
     int64_t prints[COUNT];

@@ -14,8 +14,7 @@
 #include "data/encoded.h"
 #include "data/encoded_file.h"
 #include "data/fixture.h"
-#include "data/pair_iterator.h"
-#include "data/prefetch.h"
+#include "data/pairs.h"
 #include "base/checksum.h"
 #include "skip.h"
 
@@ -228,17 +227,19 @@ static int open_everything(const et_corpus_paths *paths, const et_vocabulary *vo
                            et_error *error)
 {
     const et_encoded_options options = { .deduplicate = true };
-    const et_pair_iterator_options order = ET_PAIR_ITERATOR_OPTIONS_INIT;
-    const et_pair_shape shape = { 400, 400, 20 };
+    const et_batches_options order = { .shuffle = true,
+                                       .bucket = true,
+                                       .repeat = true,
+                                       .capacity = { 20, 400, 400 } };
     et_encoded *encoded;
-    et_pair_source *plain = NULL, *source = NULL;
+    et_source *plain = NULL, *source = NULL;
     int status = et_encoded_open(&encoded, paths, vocabulary, &options, NULL, error);
     if (status)
         return status;
-    status = et_pair_iterator_open(&plain, encoded, &shape, &order, error);
+    status = et_pair_batches_open(&plain, encoded, &order, error);
     if (!status)
-        status = et_pair_prefetch_open(&source, plain, 2, error);
-    et_pair_source_close(source ? source : plain);
+        status = et_prefetch_open(&source, plain, 2, error);
+    et_source_close(source ? source : plain);
     et_encoded_close(encoded);
     return status;
 }

@@ -8,7 +8,7 @@
 #include "base/json.h"
 #include "base/yaml.h"
 #include "data/encoded.h"
-#include "data/pair_iterator.h"
+#include "data/pairs.h"
 #include "guard/guard.h"
 #include "tasks/experiment.h"
 #include "train/checkpoint.h"
@@ -23,8 +23,8 @@ typedef struct corpus {
     et_corpus_paths paths;
     et_vocabulary *vocabulary;
     et_encoded *encoded; /* NULL where encoding is the workload */
-    et_pair_source *source;
-    et_pair_batch batch;
+    et_source *source;
+    et_batch *batch;
 } corpus;
 
 /* Lines of 1 to 12 words out of a few hundred. */
@@ -77,8 +77,8 @@ static void *open_corpus(void)
 static void close_corpus(void *work)
 {
     corpus *c = work;
-    et_pair_source_close(c->source);
-    et_pair_batch_release(&c->batch);
+    et_source_close(c->source);
+    et_batch_free(c->batch);
     et_encoded_close(c->encoded);
     et_vocabulary_close(c->vocabulary);
     guard_remove(c->directory);
@@ -105,13 +105,15 @@ static void *open_batches(void)
 {
     et_error error = ET_ERROR_INIT;
     et_encoded_options options = ET_ENCODED_OPTIONS_INIT;
-    et_pair_iterator_options order = ET_PAIR_ITERATOR_OPTIONS_INIT;
-    const et_pair_shape shape = { BUDGET, BUDGET, BUDGET / 4 };
+    et_batches_options order = { .shuffle = true,
+                                 .bucket = true,
+                                 .repeat = true,
+                                 .capacity = { BUDGET / 4, BUDGET, BUDGET } };
     corpus *c = open_corpus();
     guard_check(et_encoded_open(&c->encoded, &c->paths, c->vocabulary, &options, NULL, &error),
                 &error);
-    guard_check(et_pair_iterator_open(&c->source, c->encoded, &shape, &order, &error), &error);
-    guard_check(et_pair_batch_init(&c->batch, &shape, &error), &error);
+    guard_check(et_pair_batches_open(&c->source, c->encoded, &order, &error), &error);
+    guard_check(et_batch_new(&c->batch, &c->source->layout, &error), &error);
     return c;
 }
 
@@ -121,8 +123,8 @@ static void run_batches(void *work)
     corpus *c = work;
     int64_t pairs = 0;
     while (pairs < EPOCHS * c->encoded->pairs) {
-        guard_check(et_pair_source_next(c->source, &c->batch, &error), &error);
-        pairs += c->batch.segments;
+        guard_check(et_source_next(c->source, c->batch, &error), &error);
+        pairs += c->batch->filled[0];
     }
 }
 

@@ -10,28 +10,16 @@
 /* For training and validation: the same model, other shapes. max_positions: the longest
  * sentence, in tokens, which is how many rows the table of positions needs. */
 et_node *et_translation_loss(const et_translation_task *task, et_scope *scope,
-                             const et_pair_shape *shape, int64_t max_positions)
+                             const et_layout *layout, int64_t max_positions)
 {
-    et_assert(shape->source_budget > 0 && shape->target_budget > 0);
+    const int64_t *capacity = layout->capacity;
+    et_assert(capacity[ET_PAIR_SOURCE] > 0 && capacity[ET_PAIR_TARGET] > 0);
     et_transformer model = et_translation_transformer(
         &task->options, et_vocabulary_size(task->vocabulary), max_positions);
-    et_node *h = et_transformer_train(scope, &model, shape->source_budget, shape->target_budget,
-                                      shape->max_segments);
+    et_node *h = et_transformer_train(scope, &model, capacity[ET_PAIR_SOURCE],
+                                      capacity[ET_PAIR_TARGET], capacity[ET_PAIR_SEGMENTS]);
     /* Labels of -1 (the rest of a batch) count in no sum. */
-    et_node *labels = et_input(scope, "target_labels", ET_I32, et_shape_1(shape->target_budget));
+    et_node *labels = et_input(scope, "target_labels", ET_I32, et_shape_1(capacity[ET_PAIR_TARGET]));
     return et_vocabulary_loss(h, et_transformer_table(scope, &model), labels,
                               (float)task->options.model.label_smoothing);
-}
-
-/* Every input of et_translation_loss by its name. One that a plan does not read is passed over
- * (et_plan_bind). */
-void et_translation_bind(et_plan *plan, const et_pair_batch *batch)
-{
-    et_plan_bind(plan, "source_ids", batch->source_ids);
-    et_plan_bind(plan, "source_positions", batch->source_positions);
-    et_plan_bind(plan, "source_offsets", batch->source_offsets);
-    et_plan_bind(plan, "target_ids", batch->target_ids);
-    et_plan_bind(plan, "target_positions", batch->target_positions);
-    et_plan_bind(plan, "target_offsets", batch->target_offsets);
-    et_plan_bind(plan, "target_labels", batch->target_labels);
 }

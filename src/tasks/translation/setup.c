@@ -13,9 +13,7 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/file.h"
-#include "data/pair_iterator.h"
-#include "data/pair_watch.h"
-#include "data/prefetch.h"
+#include "data/source.h"
 #include "tasks/translation/task_private.h"
 
 /* Lists are borrowed from the settings. */
@@ -162,14 +160,18 @@ int et_translation_open_vocabulary(et_translation_task *task, et_error *error)
  * A corpus becomes ids once; the next start maps them (data/encoded.h). */
 
 /* At most a segment for every four tokens of a side: shorter sentences are rare, and each
- * segment costs an offset. The shape depends on settings only, so training and resuming have one
+ * segment costs an offset. The layout depends on settings only, so training and resuming have one
  * plan. */
-et_pair_shape et_translation_shape(const et_translation_data *data)
+static et_batches_options batches_of(const et_translation_data *data, const char *setting)
 {
     et_assert(data->global_batch_size > 0);
     int64_t segments = data->global_batch_size / 4;
-    return (et_pair_shape){ data->global_batch_size, data->global_batch_size,
-                            segments < 1 ? 1 : segments };
+    et_batches_options options = { .bucket = true, .setting = setting };
+    options.cure = "lower max_seq_length";
+    options.capacity[ET_PAIR_SEGMENTS] = segments < 1 ? 1 : segments;
+    options.capacity[ET_PAIR_SOURCE] = data->global_batch_size;
+    options.capacity[ET_PAIR_TARGET] = data->global_batch_size;
+    return options;
 }
 
 /* MODEL_DIR/cache/<name>.pairs The cache's folder is made here; a cache that cannot be written
@@ -203,20 +205,18 @@ int et_translation_open_training(et_translation_task *task, et_error *error)
     int status = open_encoded(task, &task->encoded, "train.pairs", &task->paths, &filter, error);
     if (status)
         return status;
-    et_pair_shape shape = et_translation_shape(data);
-    /* Shuffled, bucketed, without end. */
-    et_pair_iterator_options options = ET_PAIR_ITERATOR_OPTIONS_INIT;
+    et_batches_options options = batches_of(data, "task.train_data.global_batch_size");
     options.seed = task->context.seed;
+    options.shuffle = options.repeat = true;
     options.pool = data->shuffle_pool;
-    options.budget_setting = "task.train_data.global_batch_size";
-    status = et_pair_iterator_open(&task->source, task->encoded, &shape, &options, error);
+    status = et_pair_batches_open(&task->source, task->encoded, &options, error);
     if (!status && task->context.device->watch->trace && task->context.prefetch)
-        status = et_pair_watch_open(
-            &task->source, task->source,
-            et_track_beside(et_device_track(task->context.device), "prefetch"), error);
+        status = et_watch_open(&task->source, task->source,
+                               et_track_beside(et_device_track(task->context.device), "prefetch"),
+                               error);
     if (!status && task->context.prefetch)
-        status = et_pair_prefetch_open(&task->source, task->source, task->context.prefetch, error);
-    return status ? status : et_pair_batch_init(&task->batch, &shape, error);
+        status = et_prefetch_open(&task->source, task->source, task->context.prefetch, error);
+    return status ? status : et_batch_new(&task->batch, &task->source->layout, error);
 }
 
 /* The raw target lines, which scores compare with. As many as there are pairs: validation keeps
@@ -265,5 +265,12 @@ int et_translation_open_validation(et_translation_task *task, et_error *error)
     et_encoded_options all = { .max_seq_length = data->max_seq_length, .keep_all = true };
     int status = open_encoded(task, &validation->encoded, "validation.pairs", &validation->paths,
                               &all, error);
-    return status ? status : read_references(validation, error);
+    if (!status)
+        status = read_references(validation, error);
+    et_batches_options options = batches_of(data, "task.validation_data.global_batch_size");
+    if (!status)
+        status = et_pair_batches_open(&validation->source, validation->encoded, &options, error);
+    if (!status)
+        et_source_position(validation->source, &validation->start);
+    return status;
 }

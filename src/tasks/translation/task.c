@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "data/source.h"
 #include "tasks/translation/task_private.h"
 
 /* The et_task is the first member; only what includes task_private.h knows what is around it. */
@@ -30,9 +31,9 @@ static const et_translation_task *downcast_const(const et_task *self)
 static et_node *build_loss(et_task *self, et_scope *scope)
 {
     et_translation_task *task = downcast(self);
-    /* The shape of every training batch: one graph, one plan. */
-    et_pair_shape shape = et_translation_shape(&task->options.train_data);
-    return et_translation_loss(task, scope, &shape, task->options.train_data.max_seq_length);
+    /* Every training batch has this layout: one graph, one plan. */
+    return et_translation_loss(task, scope, &task->source->layout,
+                               task->options.train_data.max_seq_length);
 }
 
 /* A batch without segments would be the end of the data, which training's source has not. */
@@ -41,61 +42,29 @@ static int next(et_task *self, et_plan *plan, et_error *error)
     et_translation_task *task = downcast(self);
     /* Once for a plan: the arrays stay, only their contents change. */
     if (task->bound != plan) {
-        et_translation_bind(plan, &task->batch);
+        et_plan_bind_batch(plan, task->batch);
         task->bound = plan;
     }
-    return et_pair_source_next(task->source, &task->batch, error);
+    return et_source_next(task->source, task->batch, error);
 }
 
 /* Of the batch in hand, counted from 1; the source counts from 0. */
 static int64_t epoch(const et_task *self)
 {
-    return downcast_const(self)->batch.epoch + 1;
+    return downcast_const(self)->batch->epoch + 1;
 }
 
-/* Most places named in a message. */
-#define DESCRIBED 8
-
-/* "train.en:1840, train.en:77, ... and 52 more": source lines, by which the pairs are found. */
 static void describe_batch(const et_task *self, et_strbuf *out)
 {
-    /* Pairs of a batch are of like length but from anywhere in the text, so each is named. */
+    char text[1024];
     const et_translation_task *task = downcast_const(self);
-    for (int i = 0; i < task->batch.segments && i < DESCRIBED; i++) {
-        const char *path;
-        int64_t line;
-        et_encoded_place(task->encoded, task->batch.pair[i], false, &path, &line);
-        et_strbuf_printf(out, "%s%s:%lld", i ? ", " : "", path, (long long)line);
-    }
-    if (task->batch.segments > DESCRIBED)
-        et_strbuf_printf(out, " and %d more", task->batch.segments - DESCRIBED);
+    et_source_describe(task->source, task->batch, text, sizeof text);
+    et_strbuf_append(out, text);
 }
-
-/* Where the next batch comes from; behind what is prefetched nothing is lost. */
-static int save_position(const void *self, et_value *dict, et_error *error)
-{
-    (void)error;
-    const et_translation_task *task = self;
-    et_pair_position position;
-    et_pair_source_save(task->source, &position);
-    et_pair_position_write(&position, dict);
-    return ET_OK;
-}
-
-/* A position that was saved with other data is refused by its fingerprint. */
-static int restore_position(void *self, const et_value *dict, et_error *error)
-{
-    et_translation_task *task = self;
-    et_pair_position position;
-    int status = et_pair_position_read(&position, dict, error);
-    return status ? status : et_pair_source_restore(task->source, &position, error);
-}
-
-static const et_part_class position_state = { "data position", save_position, restore_position };
 
 static int attach(et_task *self, et_state *state, et_error *error)
 {
-    return et_state_add(state, "data", &position_state, downcast(self), error);
+    return et_state_add(state, "data", &et_source_part, downcast(self)->source, error);
 }
 
 /* Two classes, with and without validation: the run asks the class whether there is any. */
@@ -164,8 +133,8 @@ void et_translation_task_close(et_task *task)
         return;
     et_translation_task *self = downcast(task);
     et_translation_close_validation(self);
-    et_pair_source_close(self->source);
-    et_pair_batch_release(&self->batch);
+    et_source_close(self->source);
+    et_batch_free(self->batch);
     et_encoded_close(self->encoded);
     et_vocabulary_close(self->vocabulary);
     et_free(self->vocabulary_path);

@@ -3,7 +3,7 @@
 #ifndef ETUDE_TASKS_TRANSLATION_TASK_PRIVATE_H
 #define ETUDE_TASKS_TRANSLATION_TASK_PRIVATE_H
 
-#include "data/pair_source.h"
+#include "data/pairs.h"
 #include "tasks/translation/task.h"
 
 /* Validation data and what scores it; made at the first validation but for its data. */
@@ -11,8 +11,9 @@ typedef struct et_validation {
     et_encoded *encoded;    /* NULL: no validation */
     et_corpus_paths paths;  /* lists borrowed from the options */
     char **references;      /* [pairs] raw target lines */
-    et_pair_source *source; /* one pass */
-    et_pair_batch batch;
+    et_source *source;      /* one pass */
+    et_position start;      /* of source */
+    et_batch *batch;
     et_graph *graph;            /* the loss without derivatives */
     et_plan *plan;              /* of graph; reads batch */
     struct et_decoder *decoder; /* beam search with the store's weights */
@@ -28,8 +29,8 @@ typedef struct et_translation_task {
     double vocabulary_seconds; /* that training it took; 0: it was there */
     et_corpus_paths paths;
     et_encoded *encoded;
-    et_pair_source *source;
-    et_pair_batch batch;
+    et_source *source;
+    et_batch *batch;
     const et_plan *bound; /* the plan whose inputs are the batch's */
     et_validation validation;
 } et_translation_task;
@@ -39,15 +40,9 @@ int et_translation_open_vocabulary(et_translation_task *task, et_error *error);
 int et_translation_open_training(et_translation_task *task, et_error *error);
 int et_translation_open_validation(et_translation_task *task, et_error *error);
 
-/* The shape of batches for some data options. */
-et_pair_shape et_translation_shape(const et_translation_data *data);
-
-/* model.c: binds a batch's arrays to a plan's inputs. */
-void et_translation_bind(et_plan *plan, const et_pair_batch *batch);
-
-/* model.c: the model's loss for batches of a shape. */
+/* model.c: the model's loss for batches of a layout. max_positions: the longest sentence. */
 et_node *et_translation_loss(const et_translation_task *task, et_scope *scope,
-                             const et_pair_shape *shape, int64_t max_positions);
+                             const et_layout *layout, int64_t max_positions);
 
 /* validate.c */
 int et_translation_validate(et_task *self, int64_t step, et_value *logs, et_error *error);

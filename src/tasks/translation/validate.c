@@ -20,7 +20,6 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/file.h"
-#include "data/pair_iterator.h"
 #include "tasks/translation/decoder.h"
 #include "tasks/translation/task_private.h"
 
@@ -35,8 +34,8 @@ void et_translation_close_validation(et_translation_task *task)
     for (int64_t i = 0; v->references && i < v->encoded->pairs; i++)
         et_free(v->references[i]);
     et_free(v->references);
-    et_pair_source_close(v->source);
-    et_pair_batch_release(&v->batch);
+    et_source_close(v->source);
+    et_batch_free(v->batch);
     et_plan_free(v->plan);
     et_graph_free(v->graph);
     et_decoder_free(v->decoder);
@@ -56,36 +55,23 @@ static bool should_stop(const et_translation_task *task)
 
 /* A graph of its own, not training's: no dropout, no derivatives, validation's budget. Packed
  * weights are kept, since all batches see the same ones. */
-static int make_loss_plan(et_translation_task *task, const et_pair_shape *shape, et_error *error)
+static int make_loss_plan(et_translation_task *task, et_error *error)
 {
     et_validation *v = &task->validation;
     et_graph_options options = { .training = false, .act = task->context.act };
     int status = et_graph_new(&v->graph, task->context.params, &options, error);
     if (status)
         return status;
-    et_node *loss = et_translation_loss(task, et_graph_scope(v->graph), shape,
+    et_node *loss = et_translation_loss(task, et_graph_scope(v->graph), &v->source->layout,
                                         task->options.validation_data.max_seq_length);
     et_plan_options plan = ET_PLAN_OPTIONS_INIT;
     plan.name = "validation loss";
     status = et_plan_new(&v->plan, v->graph, task->context.device, &loss, 1, &plan, error);
     if (!status)
-        status = et_pair_batch_init(&v->batch, shape, error);
+        status = et_batch_new(&v->batch, &v->source->layout, error);
     if (!status)
-        et_translation_bind(v->plan, &v->batch);
+        et_plan_bind_batch(v->plan, v->batch);
     return status;
-}
-
-/* A new pass over the data each time: one pass in order of length. Every pair once; a batch is
- * as full as it gets. */
-static int open_pass(et_translation_task *task, const et_pair_shape *shape, et_error *error)
-{
-    et_validation *v = &task->validation;
-    et_pair_iterator_options options = ET_PAIR_ITERATOR_OPTIONS_ONE_PASS;
-    options.budget_setting = "task.validation_data.global_batch_size";
-    /* The one of the last validation, which is at its end. */
-    et_pair_source_close(v->source);
-    v->source = NULL;
-    return et_pair_iterator_open(&v->source, v->encoded, shape, &options, error);
 }
 
 /* Sums in double over batches of float32 sums; no random number is drawn. */
@@ -96,8 +82,8 @@ static int add_losses(et_translation_task *task, double sums[ET_LOSS_SUM_COUNT],
         /* Between batches: each takes a moment, all of them may take minutes. */
         if (should_stop(task))
             return et_fail(error, ET_EINTERRUPTED, "validation was interrupted");
-        int status = et_pair_source_next(v->source, &v->batch, error);
-        if (status || !v->batch.segments)
+        int status = et_source_next(v->source, v->batch, error);
+        if (status || !v->batch->filled[0])
             return status;
         et_plan_run(v->plan, (et_random){ 0 });
         const float *batch = et_plan_output(v->plan, 0).data;
@@ -111,11 +97,10 @@ static int add_losses(et_translation_task *task, double sums[ET_LOSS_SUM_COUNT],
 static int measure_loss(et_translation_task *task, et_value *logs, et_error *error)
 {
     et_assert(task->validation.encoded);
-    et_pair_shape shape = et_translation_shape(&task->options.validation_data);
     double sums[ET_LOSS_SUM_COUNT] = { 0 };
-    int status = task->validation.plan ? ET_OK : make_loss_plan(task, &shape, error);
+    int status = task->validation.plan ? ET_OK : make_loss_plan(task, error);
     if (!status)
-        status = open_pass(task, &shape, error);
+        status = et_source_seek(task->validation.source, &task->validation.start, error);
     if (!status)
         status = add_losses(task, sums, error);
     if (status)
