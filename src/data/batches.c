@@ -52,7 +52,8 @@ typedef struct batches {
     int64_t pool_size;             /* samples of the largest pool */
     et_random_order order;         /* of all samples, in this epoch */
     uint32_t *taken;               /* [pool_size]: the pool's samples, as the order has them */
-    int32_t *size[ET_LAYOUT_KINDS]; /* [pool_size] from kind 1: their sizes, in that order */
+    /* [pool_size]: from kind 1 their sizes, in that order; of kind 0 what sorting goes by. */
+    int32_t *size[ET_LAYOUT_KINDS];
     uint32_t *sorted;              /* [pool_size]: places in taken, as batches take them */
     uint32_t *which;               /* [pool_size]: the samples at those places */
     uint32_t *starts;      /* [pool_size + 1]: batch b takes which[starts[b]..starts[b+1]) */
@@ -115,25 +116,29 @@ static void take_pool(batches *self, int64_t begin, int64_t count)
 }
 
 /* What sorting goes by: the kind that fills its capacity first, where capacities are the same. */
-static int32_t bucket_of(const batches *self, int64_t i)
+static void make_keys(batches *self, int64_t count)
 {
-    int32_t most = 0;
-    for (int k = 1; k < self->source.layout.kinds; k++)
-        most = self->size[k][i] > most ? self->size[k][i] : most;
-    return most < SIZES ? most : SIZES - 1;
+    int32_t *key = self->size[0];
+    memcpy(key, self->size[1], (size_t)count * sizeof *key);
+    for (int k = 2; k < self->source.layout.kinds; k++)
+        for (int64_t i = 0; i < count; i++)
+            key[i] = self->size[k][i] > key[i] ? self->size[k][i] : key[i];
+    for (int64_t i = 0; i < count; i++)
+        key[i] = key[i] < SIZES ? key[i] : SIZES - 1;
 }
 
 /* Counting sort: stable, so that equal sizes stay shuffled. places[s] is first the number of
  * samples smaller than s, then where the next of size s goes. */
 static void sort_pool(batches *self, int64_t count)
 {
+    const int32_t *key = self->size[0];
     uint32_t places[SIZES + 1] = { 0 };
     for (int64_t i = 0; i < count; i++)
-        places[bucket_of(self, i) + 1]++;
+        places[key[i] + 1]++;
     for (int64_t size = 0; size < SIZES; size++)
         places[size + 1] += places[size];
     for (int64_t i = 0; i < count; i++)
-        self->sorted[places[bucket_of(self, i)]++] = (uint32_t)i;
+        self->sorted[places[key[i]]++] = (uint32_t)i;
 }
 
 /* Cuts the sorted pool into batches, each as long as it fits (greedy, from the front). A sample
@@ -141,24 +146,26 @@ static void sort_pool(batches *self, int64_t count)
 static void cut_pool(batches *self, int64_t count)
 {
     const et_layout *layout = &self->source.layout;
+    const int kinds = layout->kinds;
     int64_t filled[ET_LAYOUT_KINDS] = { 0 };
+    uint32_t begin = 0;
     self->batches = 0;
     self->starts[0] = 0;
-    for (int64_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         uint32_t at = self->sorted[i];
-        bool fits = filled[0] < layout->capacity[0];
-        for (int k = 1; k < layout->kinds; k++)
-            fits &= filled[k] + self->size[k][at] <= layout->capacity[k];
-        if (!fits) {
-            self->starts[++self->batches] = (uint32_t)i;
-            memset(filled, 0, sizeof filled);
-        }
-        filled[0]++;
-        for (int k = 1; k < layout->kinds; k++)
+        bool fits = i - begin < layout->capacity[0];
+        for (int k = 1; k < kinds; k++) {
             filled[k] += self->size[k][at];
+            fits &= filled[k] <= layout->capacity[k];
+        }
+        if (!fits) {
+            self->starts[++self->batches] = begin = i;
+            for (int k = 1; k < kinds; k++)
+                filled[k] = self->size[k][at];
+        }
         self->which[i] = self->taken[at];
     }
-    if (!self->options.drop_remainder || filled[0] == layout->capacity[0])
+    if (!self->options.drop_remainder || count - begin == layout->capacity[0])
         self->starts[++self->batches] = (uint32_t)count;
 }
 
@@ -186,8 +193,10 @@ static void load_pool(batches *self)
     int64_t count = pool_begin(self, self->pool + 1) - begin;
     et_assert(count > 0 && count <= self->pool_size);
     take_pool(self, begin, count);
-    if (self->options.bucket)
+    if (self->options.bucket) {
+        make_keys(self, count);
         sort_pool(self, count);
+    }
     cut_pool(self, count);
     order_batches(self);
     self->loaded_pool = self->pool;
@@ -321,7 +330,7 @@ static void batches_describe(const et_source *source, const et_batch *batch, cha
 static void release(batches *self)
 {
     et_free(self->taken);
-    for (int k = 1; k < ET_LAYOUT_KINDS; k++)
+    for (int k = 0; k < ET_LAYOUT_KINDS; k++)
         et_free(self->size[k]);
     et_free(self->sorted);
     et_free(self->which);
@@ -446,7 +455,7 @@ static int allocate(batches *self, et_error *error)
     self->batch_order = et_alloc(pool, sizeof *self->batch_order);
     bool all =
         self->taken && self->sorted && self->which && self->starts && self->batch_order;
-    for (int k = 1; k < self->source.layout.kinds; k++) {
+    for (int k = 0; has_sizes(self) && k < self->source.layout.kinds; k++) {
         self->size[k] = et_alloc(pool, sizeof *self->size[k]);
         all = all && self->size[k];
     }
