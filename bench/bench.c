@@ -14,7 +14,7 @@
 #include <omp.h>
 
 #include "base/clock.h"
-#include "kernel/gemm.h"
+#include "kernel/gemm/gemm.h"
 
 void bench_check(int status, const et_error *error)
 {

@@ -17,7 +17,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "bench.h"
-#include "kernel/gemm.h"
+#include "kernel/gemm/gemm.h"
 #include "model.h"
 #include "train/checkpoint.h"
 

@@ -17,7 +17,7 @@
 #include "base/clock.h"
 #include "base/dtype.h"
 #include "bench.h"
-#include "kernel/gemm.h"
+#include "kernel/gemm/gemm.h"
 
 typedef struct bench_case {
     const char *name;

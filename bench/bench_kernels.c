@@ -240,7 +240,7 @@ static void bench_best_pieces(const et_kernels *k, problem *p)
     k->best_pieces(p->c, p->found, p->x, &shape);
 }
 
-/* A tile of a weight's gradient, in chunks of rows as gemm_run.c has them. */
+/* A tile of a weight's gradient, in chunks of rows as gemm/run.c has them. */
 static void bench_float_product(const et_kernels *k, problem *p)
 {
     const int64_t width = p->width, chunk = p->rows < TILE ? p->rows : TILE;

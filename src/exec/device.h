@@ -6,7 +6,7 @@
 #include <etude/error.h>
 
 #include "base/trace.h"
-#include "kernel/gemm.h"
+#include "kernel/gemm/gemm.h"
 #include "kernel/kernels.h"
 
 /* Who is told what the device does. */

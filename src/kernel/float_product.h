@@ -14,7 +14,7 @@
 /* The longest sum of one call: a panel so deep stays in the first-level cache. */
 #define ET_FLOAT_PRODUCT_DEPTH 128
 
-/* Single-threaded: gemm_run.c calls it for a tile and a chunk of k. */
+/* Single-threaded: gemm/run.c calls it for a tile and a chunk of k. */
 typedef struct et_float_product {
     /* m, n may be 0; k is in 1 .. ET_FLOAT_PRODUCT_DEPTH. */
     int64_t m, n, k;

@@ -1,6 +1,6 @@
 /* Copies around a matrix product's block: operands made dense in the layout and type that the
  * block reads, its result brought to where and what C is. Single-threaded, part of each table
- * of kernels; the layouts themselves are put together in gemm_slab.h.
+ * of kernels; the layouts themselves are put together in gemm/slab.h.
  *
  * bfloat16 becomes float32 exactly. Nothing is read beyond what is stored; targets may lie
  * anywhere (64-byte alignment is faster) and do not overlap their source. */

@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "exec/plan.h"
 #include "guard/guard.h"
-#include "kernel/gemm_onednn.h"
+#include "kernel/gemm/onednn.h"
 
 /* NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp): the linker's names */
 static guard_counts counts;

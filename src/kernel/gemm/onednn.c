@@ -1,0 +1,505 @@
+/* oneDNN's matmul as a block: one primitive of a fixed shape, run by one thread on pointers.
+ * What is decided above (gemm.c, gemm/grid.c): which shapes, which thread runs which. What is
+ * decided here: how a primitive is described, which layout its B has, and that it neither
+ * allocates nor starts threads when it runs.
+ *
+ * Invariants:
+ *   (1) a primitive is made and run with OpenMP told that there is one thread: oneDNN plans its
+ *       work by that, and a sum's order must not depend on the machine;
+ *   (2) scratch is the caller's mode (dnnl_scratchpad_mode_user), one block of memory a thread,
+ *       as large as the hungriest primitive asks for;
+ *   (3) memory objects belong to a (block, thread) and only their data pointers change at a run.
+ *
+ * Both oneDNN 2 and 3 are served; their differences are in the first part. */
+#include "kernel/gemm/onednn.h"
+
+#include <oneapi/dnnl/dnnl.h>
+#include <omp.h>
+#include <string.h>
+
+#include <etude/dtype.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "kernel/gemm/gemm.h"
+
+/* Version 3 made memory descriptors handles, made one call of two when a primitive is
+ * described, and moved arguments of post-ops. The rest of the file speaks of layouts. */
+#if DNNL_VERSION_MAJOR >= 3
+/* Version 3: a handle that must be freed, and const handles to borrow. */
+typedef dnnl_memory_desc_t layout;
+typedef const_dnnl_memory_desc_t layout_ref;
+
+static layout_ref ref(const layout *from)
+{
+    return *from;
+}
+
+static void layout_free(layout *from)
+{
+    if (*from)
+        dnnl_memory_desc_destroy(*from);
+    *from = NULL;
+}
+
+static dnnl_status_t layout_tagged(layout *out, const dnnl_dims_t dims, dnnl_data_type_t type,
+                                   dnnl_format_tag_t tag)
+{
+    return dnnl_memory_desc_create_with_tag(out, 2, dims, type, tag);
+}
+
+static dnnl_status_t layout_copy(layout *out, layout_ref from)
+{
+    return dnnl_memory_desc_clone(out, from);
+}
+
+/* C = A B + 1 C, in C's own type. */
+static dnnl_status_t append_sum(dnnl_post_ops_t ops)
+{
+    return dnnl_post_ops_append_sum(ops, 1.0f, 0, dnnl_data_type_undef);
+}
+
+static dnnl_status_t describe(dnnl_primitive_desc_t *out, dnnl_engine_t engine, layout_ref a,
+                              layout_ref b, layout_ref bias, layout_ref c,
+                              const_dnnl_primitive_attr_t attributes)
+{
+    return dnnl_matmul_primitive_desc_create(out, engine, a, b, bias, c, attributes);
+}
+#else
+/* Version 2: a struct that is copied, and pointers to borrow. */
+typedef dnnl_memory_desc_t layout;
+typedef const dnnl_memory_desc_t *layout_ref;
+
+static layout_ref ref(const layout *from)
+{
+    return from;
+}
+
+static void layout_free(layout *from)
+{
+    (void)from;
+}
+
+static dnnl_status_t layout_tagged(layout *out, const dnnl_dims_t dims, dnnl_data_type_t type,
+                                   dnnl_format_tag_t tag)
+{
+    return dnnl_memory_desc_init_by_tag(out, 2, dims, type, tag);
+}
+
+static dnnl_status_t layout_copy(layout *out, layout_ref from)
+{
+    *out = *from;
+    return dnnl_success;
+}
+
+static dnnl_status_t append_sum(dnnl_post_ops_t ops)
+{
+    return dnnl_post_ops_append_sum(ops, 1.0f);
+}
+
+static dnnl_status_t describe(dnnl_primitive_desc_t *out, dnnl_engine_t engine, layout_ref a,
+                              layout_ref b, layout_ref bias, layout_ref c,
+                              const_dnnl_primitive_attr_t attributes)
+{
+    dnnl_matmul_desc_t product;
+    dnnl_status_t status = dnnl_matmul_desc_init(&product, a, b, bias, c);
+    if (status != dnnl_success)
+        return status;
+    return dnnl_primitive_desc_create(out, &product, attributes, engine, NULL);
+}
+#endif
+
+/* What all blocks of a cache share. Index t of the arrays belongs to thread t: a stream and a
+ * scratch are used by one thread at a time, so runs on different threads share nothing that is
+ * written. */
+struct et_gemm_engine {
+    dnnl_engine_t engine;
+    bool panels[ET_DTYPE_COUNT]; /* by type of A and B: whether B lies in panels */
+    int threads;
+    dnnl_stream_t *streams; /* [threads]: a stream is used by one thread at a time */
+    void **scratch;         /* [threads], what the hungriest primitive asks for */
+    size_t scratch_size;    /* bytes of each */
+};
+
+/* A primitive's arguments on one thread; each keeps the pointer of the last run. */
+enum { A, B, C, BIAS, SCRATCH, MEMORIES };
+
+/* NULL for what the block has not. */
+typedef struct thread_memory {
+    dnnl_memory_t of[MEMORIES];
+} thread_memory;
+
+/* A primitive of one shape with a set of memory objects for each thread. layouts[i] and of[i] are
+ * set where has[i] is true. */
+struct et_gemm_block {
+    et_gemm_engine *engine; /* borrowed; outlives the block */
+    et_gemm_block_shape shape;
+    layout layouts[MEMORIES];          /* of those it has */
+    bool has[MEMORIES];                /* bias and scratch are not always there */
+    dnnl_primitive_desc_t description; /* owned; asked for scratch and implementation */
+    dnnl_primitive_t product;          /* owned; run by any thread */
+    thread_memory *memory;             /* [threads] */
+};
+
+/* The engine. */
+
+/* out of memory is the only failure that a user can do something about. */
+static int failed(et_error *error, dnnl_status_t status, const char *what)
+{
+    if (status == dnnl_out_of_memory)
+        return et_fail(error, ET_ENOMEM, "out of memory (oneDNN, %s)", what);
+    return et_fail(error, ET_EFAIL, "oneDNN %d.%d failed to make %s (its status %d)",
+                   DNNL_VERSION_MAJOR, DNNL_VERSION_MINOR, what, (int)status);
+}
+
+static bool takes_panels(et_gemm_engine *engine, et_dtype ab);
+
+/* Which layouts the CPU has kernels for is found out here, once. */
+int et_gemm_engine_open(et_gemm_engine **out, int threads, et_error *error)
+{
+    et_assert(threads >= 1);
+    size_t count = (size_t)threads;
+    et_gemm_engine *engine = et_alloc_zero(1, sizeof *engine);
+    if (!engine)
+        return et_alloc_failed(error, sizeof *engine, "a product engine");
+    engine->threads = threads;
+    engine->streams = et_alloc_zero(count, sizeof(dnnl_stream_t));
+    engine->scratch = et_alloc_zero(count, sizeof(void *));
+    int status = ET_OK;
+    dnnl_status_t done = dnnl_success;
+    if (!engine->streams || !engine->scratch)
+        status = et_alloc_failed(error, count * sizeof(void *), "a product engine");
+    else
+        done = dnnl_engine_create(&engine->engine, dnnl_cpu, 0);
+    for (size_t i = 0; !status && done == dnnl_success && i < count; i++)
+        done = dnnl_stream_create(&engine->streams[i], engine->engine, dnnl_stream_default_flags);
+    if (done != dnnl_success)
+        status = failed(error, done, "an engine");
+    if (status) {
+        et_gemm_engine_close(engine);
+        return status;
+    }
+    engine->panels[ET_F32] = takes_panels(engine, ET_F32);
+    engine->panels[ET_BF16] = takes_panels(engine, ET_BF16);
+    *out = engine;
+    return ET_OK;
+}
+
+/* In any state of opening. No block of it is left. */
+void et_gemm_engine_close(et_gemm_engine *engine)
+{
+    if (!engine)
+        return;
+    for (int i = 0; i < engine->threads; i++) {
+        if (engine->streams && engine->streams[i])
+            dnnl_stream_destroy(engine->streams[i]);
+        if (engine->scratch)
+            et_free(engine->scratch[i]);
+    }
+    if (engine->engine)
+        dnnl_engine_destroy(engine->engine);
+    et_free(engine->streams);
+    et_free(engine->scratch);
+    et_free(engine);
+}
+
+/* Before anything runs: a block is made at planning, and running allocates nothing. */
+static int grow_scratch(et_gemm_engine *engine, size_t size, et_error *error)
+{
+    /* A failure half way leaves threads with more than scratch_size says, which harms nothing. */
+    if (size <= engine->scratch_size)
+        return ET_OK;
+    for (int i = 0; i < engine->threads; i++) {
+        void *grown = et_alloc_aligned(size, 64);
+        if (!grown)
+            return et_alloc_failed(error, size, "a product's scratch");
+        et_free(engine->scratch[i]);
+        engine->scratch[i] = grown;
+    }
+    engine->scratch_size = size;
+    return ET_OK;
+}
+
+/* Making a block. */
+
+/* ET_F32 and ET_BF16 are all that blocks are made of. */
+static dnnl_data_type_t type_of(int64_t dtype)
+{
+    return dtype == ET_BF16 ? dnnl_bf16 : dnnl_f32;
+}
+
+/* No activation among them: oneDNN's relu makes 0 of a NaN. */
+static dnnl_status_t attributes_of(dnnl_primitive_attr_t *out, const et_gemm_block_shape *shape)
+{
+    dnnl_post_ops_t ops = NULL;
+    dnnl_status_t done = dnnl_primitive_attr_create(out);
+    if (done != dnnl_success)
+        return done;
+    done = dnnl_primitive_attr_set_scratchpad_mode(*out, dnnl_scratchpad_mode_user);
+    if (done == dnnl_success)
+        done = dnnl_post_ops_create(&ops);
+    if (done == dnnl_success && shape->accumulate)
+        done = append_sum(ops);
+    if (done == dnnl_success)
+        done = dnnl_primitive_attr_set_post_ops(*out, ops);
+    if (ops)
+        dnnl_post_ops_destroy(ops);
+    return done;
+}
+
+/* As gemm/slab.h draws it. The type alone decides: all of a cache's blocks of one type read B
+ * alike. */
+static dnnl_format_tag_t tag_of_b(const et_gemm_block *block)
+{
+    if (!block->engine->panels[block->shape.ab])
+        return dnnl_ab;
+    return block->shape.ab == ET_BF16 ? dnnl_BA16a64b2a : dnnl_BA16a64b;
+}
+
+/* Everything a primitive is made of; what was made before a failure is freed by the caller. */
+static dnnl_status_t describe_product(et_gemm_block *block)
+{
+    const et_gemm_block_shape *shape = &block->shape;
+    /* All layouts are of two dimensions, a bias being one row. */
+    dnnl_dims_t a_dims = { shape->m, shape->k }, b_dims = { shape->k, shape->n };
+    dnnl_dims_t c_dims = { shape->m, shape->n }, bias_dims = { 1, shape->n };
+    dnnl_data_type_t type = type_of(shape->ab);
+    layout *layouts = block->layouts;
+    dnnl_primitive_attr_t attributes = NULL;
+    dnnl_status_t done = attributes_of(&attributes, shape);
+    if (done == dnnl_success)
+        done = layout_tagged(&layouts[A], a_dims, type, dnnl_ab);
+    if (done == dnnl_success)
+        done = layout_tagged(&layouts[B], b_dims, type, tag_of_b(block));
+    if (done == dnnl_success)
+        done = layout_tagged(&layouts[C], c_dims, type_of(shape->c), dnnl_ab);
+    if (done == dnnl_success && shape->bias)
+        done = layout_tagged(&layouts[BIAS], bias_dims, dnnl_f32, dnnl_ab);
+    if (done == dnnl_success)
+        done =
+            describe(&block->description, block->engine->engine, ref(&layouts[A]), ref(&layouts[B]),
+                     shape->bias ? ref(&layouts[BIAS]) : NULL, ref(&layouts[C]), attributes);
+    if (attributes)
+        dnnl_primitive_attr_destroy(attributes);
+    return done;
+}
+
+/* The scratch's layout is known once the primitive is described. */
+static dnnl_status_t make_product(et_gemm_block *block)
+{
+    layout_ref scratch =
+        dnnl_primitive_desc_query_md(block->description, dnnl_query_scratchpad_md, 0);
+    block->has[A] = block->has[B] = block->has[C] = true;
+    block->has[BIAS] = block->shape.bias;
+    block->has[SCRATCH] = scratch && dnnl_memory_desc_get_size(scratch) > 0;
+    dnnl_status_t done = dnnl_success;
+    if (block->has[SCRATCH])
+        done = layout_copy(&block->layouts[SCRATCH], scratch);
+    if (done == dnnl_success)
+        done = dnnl_primitive_create(&block->product, block->description);
+    return done;
+}
+
+/* Handles without memory behind them, filled in at every run. A (block, thread) each: setting a
+ * pointer is then no race. */
+static dnnl_status_t make_memories(et_gemm_block *block)
+{
+    dnnl_status_t done = dnnl_success;
+    for (int thread = 0; thread < block->engine->threads; thread++)
+        for (int i = 0; done == dnnl_success && i < MEMORIES; i++)
+            if (block->has[i])
+                done = dnnl_memory_create(&block->memory[thread].of[i], ref(&block->layouts[i]),
+                                          block->engine->engine, DNNL_MEMORY_NONE);
+    return done;
+}
+
+/* 0 for what the block has not. */
+static size_t layout_size(const et_gemm_block *block, int which)
+{
+    return block->has[which] ? dnnl_memory_desc_get_size(ref(&block->layouts[which])) : 0;
+}
+
+/* Each thread runs blocks alone: oneDNN plans for as many threads as OpenMP would give it. */
+static int make(et_gemm_block *block, et_error *error)
+{
+    /* The caller's setting is put back whatever happens in between. */
+    int threads = omp_get_max_threads();
+    omp_set_num_threads(1);
+    dnnl_status_t done = describe_product(block);
+    if (done == dnnl_success)
+        done = make_product(block);
+    if (done == dnnl_success)
+        done = make_memories(block);
+    omp_set_num_threads(threads);
+    if (done != dnnl_success)
+        return failed(error, done, "a matrix product");
+    return grow_scratch(block->engine, layout_size(block, SCRATCH), error);
+}
+
+/* free takes a block in any state of making. */
+int et_gemm_block_new(et_gemm_block **out, et_gemm_engine *engine, const et_gemm_block_shape *shape,
+                      et_error *error)
+{
+    *out = NULL;
+    et_gemm_block *block = et_alloc_zero(1, sizeof *block);
+    if (!block)
+        return et_alloc_failed(error, sizeof *block, "a matrix product");
+    block->engine = engine;
+    block->shape = *shape;
+    block->memory = et_alloc_zero((size_t)engine->threads, sizeof *block->memory);
+    int status = block->memory ? make(block, error)
+                               : et_alloc_failed(error, sizeof *block->memory, "a matrix product");
+    if (status) {
+        et_gemm_block_free(block);
+        return status;
+    }
+    *out = block;
+    return ET_OK;
+}
+
+/* Primitives before what they were described by. */
+void et_gemm_block_free(et_gemm_block *block)
+{
+    if (!block)
+        return;
+    for (int thread = 0; block->memory && thread < block->engine->threads; thread++)
+        for (int i = 0; i < MEMORIES; i++)
+            if (block->memory[thread].of[i])
+                dnnl_memory_destroy(block->memory[thread].of[i]);
+    if (block->product)
+        dnnl_primitive_destroy(block->product);
+    if (block->description)
+        dnnl_primitive_desc_destroy(block->description);
+    for (int i = 0; i < MEMORIES; i++)
+        layout_free(&block->layouts[i]);
+    et_free(block->memory);
+    et_free(block);
+}
+
+/* What a block is. */
+
+const et_gemm_block_shape *et_gemm_block_shape_of(const et_gemm_block *block)
+{
+    return &block->shape;
+}
+
+/* Such as "brg:avx512_core"; "" if the library does not say. */
+const char *et_gemm_block_implementation(const et_gemm_block *block)
+{
+    const char *name = "";
+    dnnl_primitive_desc_query(block->description, dnnl_query_impl_info_str, 0, &name);
+    return name;
+}
+
+bool et_gemm_engine_panels(const et_gemm_engine *engine, et_dtype ab)
+{
+    return engine->panels[ab];
+}
+
+/* Tries it on a product that is described, not made. "brg": the kernels that read B in panels
+ * (brgemm). Any other would read it slowly or by way of a reorder. 64 in each way is a whole panel
+ * and whole units of k for both types. panels[ab] is set for the trial, since tag_of_b asks for it;
+ * the caller then writes what comes of it. */
+static bool takes_panels(et_gemm_engine *engine, et_dtype ab)
+{
+    et_gemm_block block = { .engine = engine,
+                            .shape = { .m = 64, .n = 64, .k = 64, .ab = ab, .c = ET_F32 } };
+    engine->panels[ab] = true;
+    bool takes = describe_product(&block) == dnnl_success &&
+                 strncmp(et_gemm_block_implementation(&block), "brg", 3) == 0;
+    if (block.description)
+        dnnl_primitive_desc_destroy(block.description);
+    for (int i = 0; i < MEMORIES; i++)
+        layout_free(&block.layouts[i]);
+    return takes;
+}
+
+/* Running. oneDNN takes pointers to memory that it only reads without const. */
+
+/* So that const is lost in one place and without a cast. */
+typedef union handle {
+    const void *given;
+    void *taken;
+} handle;
+
+/* The thread's memory object is given the pointer of this run. `name` is oneDNN's number of the
+ * argument, `which` ours. */
+static dnnl_exec_arg_t argument(const et_gemm_block *block, int thread, int which, int name,
+                                const void *data)
+{
+    handle from = { data };
+    dnnl_memory_t memory = block->memory[thread].of[which];
+    et_assert(memory);
+    dnnl_memory_set_data_handle(memory, from.taken);
+    return (dnnl_exec_arg_t){ name, memory };
+}
+
+/* No failure is expected of a primitive that was made, so one is a bug. */
+void et_gemm_block_run(const et_gemm_block *block, int thread, void *c, const void *a,
+                       const void *b, const float *bias)
+{
+    et_assert(thread >= 0 && thread < block->engine->threads);
+    et_assert(block->has[BIAS] == (bias != NULL));
+    /* Source, weights, destination; bias and scratch where the block has them. */
+    dnnl_exec_arg_t arguments[5];
+    int count = 0;
+    arguments[count++] = argument(block, thread, A, DNNL_ARG_SRC, a);
+    arguments[count++] = argument(block, thread, B, DNNL_ARG_WEIGHTS, b);
+    arguments[count++] = argument(block, thread, C, DNNL_ARG_DST, c);
+    if (bias)
+        arguments[count++] = argument(block, thread, BIAS, DNNL_ARG_BIAS, bias);
+    if (block->has[SCRATCH])
+        arguments[count++] =
+            argument(block, thread, SCRATCH, DNNL_ARG_SCRATCHPAD, block->engine->scratch[thread]);
+    et_assert_equal(omp_get_max_threads(), 1);
+    dnnl_status_t done =
+        dnnl_primitive_execute(block->product, block->engine->streams[thread], count, arguments);
+    et_assert_equal(done, dnnl_success);
+    (void)done;
+}
+
+/* The CPU. */
+
+/* All bits of an instruction set's constant, since oneDNN's constants include those they build
+ * on. */
+static bool isa_has(dnnl_cpu_isa_t wanted)
+{
+    return ((unsigned)dnnl_get_effective_cpu_isa() & (unsigned)wanted) == (unsigned)wanted;
+}
+
+/* Kernels for AVX-512 give each row accumulators of its own. The older ones take 4 or 6 rows
+ * at a time and sum a rest of fewer in another order (seen in oneDNN 2.6.3). */
+int64_t et_gemm_row_unit(void)
+{
+    return isa_has(dnnl_cpu_isa_avx512_core) ? 1 : 24;
+}
+
+/* Products of bfloat16 in hardware, not merely possible. */
+bool et_gemm_has_bf16(void)
+{
+    return isa_has(dnnl_cpu_isa_avx512_core_bf16);
+}
+
+/* With AMX always; without it on CPUs that have the instructions and are no Intel. */
+bool et_gemm_fast_bf16(void)
+{
+    if (isa_has(dnnl_cpu_isa_avx512_core_amx))
+        return true;
+#ifdef __x86_64__
+    return et_gemm_has_bf16() && !__builtin_cpu_is("intel");
+#else
+    return et_gemm_has_bf16();
+#endif
+}
+
+/* For people: what the lines of a start say. */
+const char *et_gemm_isa(void)
+{
+    if (isa_has(dnnl_cpu_isa_avx512_core_amx))
+        return "AMX";
+    if (isa_has(dnnl_cpu_isa_avx512_core_bf16))
+        return "AVX-512 BF16";
+    if (isa_has(dnnl_cpu_isa_avx512_core))
+        return "AVX-512";
+    return isa_has(dnnl_cpu_isa_avx2) ? "AVX2" : "SSE";
+}

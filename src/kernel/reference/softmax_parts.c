@@ -1,0 +1,115 @@
+/* Cross-entropy over a vocabulary in parts of columns, by the formulas of softmax_parts.h, in
+ * double from float32 to float32. What is kept between the steps (m, s, the sum of x - m) is
+ * rounded to float32, as the arrays of et_softmax_rows are, so the result is that of
+ * reference/softmax.c but for these roundings. */
+#include <math.h>
+
+#include "kernel/reference/reference.h"
+
+/* m, s and sum of x - m of each row of a part, and e^(x - m) into kept. leader: the first of the
+ * largest, which makes the label's argmax of the part. */
+static void part(const et_softmax_rows *rows, int64_t part, void *kept, et_dtype dtype,
+                 const float *logits)
+{
+    int64_t columns = et_softmax_part_columns(rows, part), first = part * rows->columns;
+    for (int64_t t = 0; t < rows->rows; t++) {
+        double largest = -INFINITY, sum = 0, shifted = 0;
+        const float *x = logits + t * columns;
+        int64_t leader = 0;
+        for (int64_t j = 0; j < columns; j++) {
+            leader = x[j] > largest ? j : leader;
+            largest = fmax(largest, x[j]);
+        }
+        for (int64_t j = 0; j < columns; j++) {
+            sum += exp(x[j] - largest);
+            shifted += x[j] - largest;
+            if (kept && rows->labels[t] >= 0)
+                et_reference_store(kept, t * columns + j, exp(x[j] - largest), dtype);
+        }
+        bool empty = rows->labels[t] < 0;
+        rows->largest[part * rows->rows + t] = empty ? 0 : (float)largest;
+        rows->sum[part * rows->rows + t] = empty ? 0 : (float)sum;
+        rows->shifted[part * rows->rows + t] = empty ? 0 : (float)shifted;
+        int64_t label = rows->labels[t] - first;
+        if (empty || label < 0 || label >= columns)
+            continue;
+        rows->label_logit[t] = x[label];
+        rows->label_leads[t] = leader == label;
+    }
+}
+
+/* M; and the first part that has it. */
+static double largest_of(const et_softmax_rows *rows, int64_t t, int64_t *leader)
+{
+    double largest = -INFINITY;
+    for (int64_t p = 0; p < rows->parts; p++)
+        if (rows->largest[p * rows->rows + t] > largest) {
+            largest = rows->largest[p * rows->rows + t];
+            *leader = p;
+        }
+    return largest;
+}
+
+/* -sum of t_i log p_i, less the entropy of t, with log p_i = z_i - log S and z = x - M. s becomes f
+ * = e^(m - M) / S once S is known; before that it is read. shifted becomes the sum of x - M over
+ * all columns. */
+static void join_row(const et_softmax_rows *rows, int64_t t)
+{
+    int64_t leader = 0;
+    double largest = largest_of(rows, t, &leader), sum = 0, shifted = 0;
+    for (int64_t p = 0; p < rows->parts; p++) {
+        float *at = &rows->sum[p * rows->rows + t];
+        double lower = rows->largest[p * rows->rows + t] - largest;
+        sum += *at * exp(lower);
+        shifted +=
+            rows->shifted[p * rows->rows + t] + (double)et_softmax_part_columns(rows, p) * lower;
+    }
+    for (int64_t p = 0; p < rows->parts; p++)
+        rows->sum[p * rows->rows + t] =
+            (float)(exp(rows->largest[p * rows->rows + t] - largest) / sum);
+    double words = (double)rows->vocabulary, lse = log(sum);
+    double on = words > 1 ? 1.0 - rows->smoothing : 1.0;
+    double off = words > 1 ? rows->smoothing / (words - 1) : 0.0;
+    double mine = rows->label_logit[t] - largest;
+    double loss = -on * (mine - lse) - off * (shifted - mine - (words - 1) * lse);
+    loss += on > 0 ? on * log(on) : 0;
+    loss += off > 0 ? (words - 1) * off * log(off) : 0;
+    rows->loss[t] = (float)loss;
+    rows->nll[t] = (float)(lse - mine);
+    rows->correct[t] = leader == rows->labels[t] / rows->columns ? rows->label_leads[t] : 0;
+}
+
+/* Rows begin .. end - 1; without a label a row counts nowhere. */
+static void join(const et_softmax_rows *rows, int64_t begin, int64_t end)
+{
+    for (int64_t t = begin; t < end; t++) {
+        if (rows->labels[t] >= 0)
+            join_row(rows, t);
+        else
+            rows->loss[t] = rows->nll[t] = rows->correct[t] = 0;
+    }
+}
+
+/* p - t with p = f e^(x - m), from what was kept, rounding of kept included. */
+static void grad(const et_softmax_rows *rows, int64_t part, void *gradient, et_dtype to,
+                 const void *kept, et_dtype dtype)
+{
+    int64_t columns = et_softmax_part_columns(rows, part), first = part * rows->columns;
+    double words = (double)rows->vocabulary;
+    double on = words > 1 ? 1.0 - rows->smoothing : 1.0;
+    double off = words > 1 ? rows->smoothing / (words - 1) : 0.0;
+    for (int64_t t = 0; t < rows->rows; t++)
+        for (int64_t j = 0; j < columns; j++) {
+            double target = first + j == rows->labels[t] ? on : off, p = 0;
+            if (rows->labels[t] >= 0)
+                p = et_reference_load(kept, t * columns + j, dtype) *
+                    rows->sum[part * rows->rows + t];
+            et_reference_store(gradient, t * columns + j, rows->labels[t] < 0 ? 0 : p - target, to);
+        }
+}
+
+const et_softmax_parts et_reference_softmax_parts = {
+    .part = part,
+    .join = join,
+    .grad = grad,
+};
