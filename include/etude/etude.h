@@ -5,6 +5,7 @@
 
 #include <etude/allocator.h>
 #include <etude/data.h>
+#include <etude/device.h>
 #include <etude/dtype.h>
 #include <etude/error.h>
 #include <etude/export.h>
@@ -13,6 +14,7 @@
 #include <etude/nn.h>
 #include <etude/ops.h>
 #include <etude/params.h>
+#include <etude/pass.h>
 #include <etude/score.h>
 #include <etude/tensor.h>
 #include <etude/translator.h>

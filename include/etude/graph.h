@@ -29,6 +29,8 @@ typedef enum et_recompute {
     ET_RECOMPUTE_NONE,
     ET_RECOMPUTE_CHEAP,  /* what costs a pass over memory at most: norms, activations */
     ET_RECOMPUTE_MARKED, /* and nodes marked by et_recomputable */
+    ET_RECOMPUTE_AUTO,   /* MARKED where the values of a batch need more than 1 GiB, else CHEAP;
+                            of a pass, not of a graph */
 } et_recompute;
 
 typedef struct et_graph_options {

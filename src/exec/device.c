@@ -80,3 +80,19 @@ et_track *et_device_track(const et_device *device)
     const et_device_watch *watch = device->watch;
     return watch->track[watch->trace && omp_in_parallel() ? omp_get_thread_num() : 0];
 }
+
+int et_device_threads(const et_device *device)
+{
+    return device->threads;
+}
+
+const char *et_device_kernels(const et_device *device)
+{
+    return device->kernels->name;
+}
+
+bool et_device_has_bfloat16(const et_device *device)
+{
+    (void)device;
+    return et_gemm_has_bf16();
+}

@@ -3,7 +3,7 @@
 #ifndef ETUDE_EXEC_DEVICE_H
 #define ETUDE_EXEC_DEVICE_H
 
-#include <etude/error.h>
+#include <etude/device.h>
 
 #include "base/trace.h"
 #include "kernel/gemm/gemm.h"
@@ -16,16 +16,12 @@ typedef struct et_device_watch {
 } et_device_watch;
 
 /* kernels are static; gemms and watch are owned by the device that was opened. */
-typedef struct et_device {
+struct et_device {
     const et_kernels *kernels;
     et_gemm_cache *gemms;
     int threads;            /* the most that a kernel may use */
     et_device_watch *watch; /* copies of the device share it */
-} et_device;
-
-/* The CPU with as many threads as OpenMP has (OMP_NUM_THREADS). */
-int et_device_open(et_device **out, et_error *error);
-void et_device_close(et_device *device);
+};
 
 /* From now on what runs on the device is recorded: a span for each run of a plan and each step of
  * it, and for each tile of a product on the thread that did it. Before the first plan is made; the

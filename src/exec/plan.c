@@ -199,19 +199,26 @@ void et_plan_free(et_plan *plan)
 
 /* ---- running ---------------------------------------------------------------------------- */
 
-/* Every input of that name takes it. Steps read the value's pointer when they run, so binding
- * costs no planning. */
+int et_plan_input(const et_plan *plan, const char *input)
+{
+    for (int i = 0; i < plan->value_count; i++)
+        if (plan->values[i].place == PLACE_INPUT && !strcmp(plan->values[i].node->name, input))
+            return i;
+    return -1;
+}
+
+/* Steps read the value's pointer when they run, so binding costs no planning. */
+void et_plan_bind_at(et_plan *plan, int place, const void *data)
+{
+    if (place >= 0)
+        plan->values[place].tensor.data = (void *)(uintptr_t)data;
+}
+
 bool et_plan_bind(et_plan *plan, const char *input, const void *data)
 {
-    bool found = false;
-    for (int i = 0; i < plan->value_count; i++) {
-        et_plan_value *value = &plan->values[i];
-        if (value->place == PLACE_INPUT && !strcmp(value->node->name, input)) {
-            value->tensor.data = (void *)(uintptr_t)data;
-            found = true;
-        }
-    }
-    return found;
+    int place = et_plan_input(plan, input);
+    et_plan_bind_at(plan, place, data);
+    return place >= 0;
 }
 
 void et_plan_bind_batch(et_plan *plan, const et_batch *batch)

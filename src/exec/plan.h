@@ -72,6 +72,10 @@ bool et_plan_bind(et_plan *plan, const char *input, const void *data);
 /* The same for every array of a batch, by its field's name. */
 void et_plan_bind_batch(et_plan *plan, const et_batch *batch);
 
+/* The same without a search: the place of an input, -1: the plan reads none of that name. */
+int et_plan_input(const et_plan *plan, const char *input);
+void et_plan_bind_at(et_plan *plan, int place, const void *data);
+
 /* From now on matrices that were planned with `planned` rows have `rows`, at most as many: a batch
  * that is not full costs what is in it. For plans without derivatives; inputs stay as they are. */
 void et_plan_set_rows(et_plan *plan, int64_t planned, int64_t rows);

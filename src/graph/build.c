@@ -21,11 +21,21 @@ static const char *full_name(et_scope *scope, const char *name)
     return full ? full : name;
 }
 
-/* The type is an attribute, since there is no input to take it from. */
+/* One node for each name. The type is an attribute, since there is no input to take it from. */
 et_node *et_input(et_scope *scope, const char *name, et_dtype dtype, et_shape shape)
 {
+    et_graph *graph = scope->graph;
     et_attributes attributes = { .leaf = { dtype, shape } };
-    return et_node_add(scope->graph, ET_OP_INPUT, full_name(scope, name), NULL, 0, &attributes);
+    const char *full = full_name(scope, name);
+    for (int i = 0; i < graph->count; i++) {
+        et_node *known = graph->nodes[i];
+        if (known->op != ET_OP_INPUT || strcmp(known->name, full))
+            continue;
+        if (known->type[0].dtype != dtype || !et_shape_equal(known->type[0].shape, shape))
+            return et_graph_poison(graph, "input %s: asked for twice, with two types", full);
+        return known;
+    }
+    return et_node_add(graph, ET_OP_INPUT, full, NULL, 0, &attributes);
 }
 
 /* Where the graph keeps its node of a parameter, NULL before there is one. One node for each

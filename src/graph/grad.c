@@ -21,6 +21,8 @@
  *
  * To write a rule: give() every input its share; ask is_needed() first where making it adds a
  * node; end in not_differentiable() where there is none. */
+#include <etude/pass.h>
+
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "graph/node.h"
@@ -33,6 +35,9 @@ typedef struct waiting {
 
 typedef struct gradients {
     et_graph *graph;
+    const bool *derive;    /* [parameters]; NULL: by all */
+    et_node *scale;        /* a scalar, NULL: 1 */
+    const et_mark *root;   /* the loss whose rule is called; NULL: another node's */
     et_node **of;     /* [count]: d(loss)/d(node), NULL: none yet */
     bool *needed;     /* [count]: whether a parameter stands behind the node */
     waiting *waiting; /* [count]: by norm */
@@ -299,31 +304,40 @@ static void grad_ATTENTION(gradients *g, et_node *node, et_node *dy)
         give(g, node->input[1], et_node_result(dq, 1));
 }
 
-/* A loss's derivatives are made together with it, for dy = 1. Another dy would have to scale
- * them: the loss must be the root. */
-static bool is_root(gradients *g, et_node *node, et_node *dy)
+/* A loss's derivatives are made together with it, for dy = 1: it must be a root. */
+static bool is_root(gradients *g, et_node *node)
 {
-    if (dy)
-        et_graph_poison(g->graph, "%s: a %s must be the loss itself", node->name,
+    if (!g->root)
+        et_graph_poison(g->graph, "%s: a %s must be a loss itself", node->name,
                         et_op_name(node->op));
-    node->attributes.gradient = !dy;
-    return !dy;
+    node->attributes.gradient = g->root != NULL;
+    return g->root != NULL;
+}
+
+/* Derivatives that a loss has made, times its factor and the scale. */
+static et_node *made(const gradients *g, et_node *gradient)
+{
+    if (g->root->factor != 1)
+        gradient = et_scale(gradient, g->root->factor);
+    return g->scale ? et_mul(gradient, binary(ET_OP_FILL, g->scale, gradient)) : gradient;
 }
 
 /* The loss node has made dh and dtable already, as its results 1 and 2. */
 static void grad_VOCABULARY_LOSS(gradients *g, et_node *node, et_node *dy)
 {
-    if (!is_root(g, node, dy))
+    (void)dy;
+    if (!is_root(g, node))
         return;
-    give(g, node->input[0], et_node_result(node, 1));
-    give(g, node->input[1], et_node_result(node, 2));
+    give(g, node->input[0], made(g, et_node_result(node, 1)));
+    give(g, node->input[1], made(g, et_node_result(node, 2)));
 }
 
 /* And here dlogits, as result 1. */
 static void grad_SOFTMAX_LOSS(gradients *g, et_node *node, et_node *dy)
 {
-    if (is_root(g, node, dy))
-        give(g, node->input[0], et_node_result(node, 1));
+    (void)dy;
+    if (is_root(g, node))
+        give(g, node->input[0], made(g, et_node_result(node, 1)));
 }
 
 /* One rule for each row of ops.def; a row without its function does not compile. */
@@ -333,24 +347,21 @@ static void (*const rules[ET_OP_COUNT])(gradients *, et_node *, et_node *) = {
 #undef X
 };
 
-/* needed[i]: node i is a parameter or has one behind it. */
+/* needed[i]: node i is a parameter to derive by or has one behind it. */
 static void mark_needed(gradients *g)
 {
     for (int i = 0; i < g->count; i++) {
         const et_node *node = g->graph->nodes[i];
-        g->needed[i] = node->op == ET_OP_PARAM;
+        g->needed[i] =
+            node->op == ET_OP_PARAM && (!g->derive || g->derive[node->attributes.param]);
         for (int k = 0; k < node->inputs; k++)
             g->needed[i] |= g->needed[node->input[k]->id];
     }
 }
 
-/* The loss's own derivative: NULL for an op that is a loss, a graph input that holds 1 else. */
-static et_node *seed(et_graph *graph, et_node *loss)
+static bool has_sums(const et_node *node)
 {
-    if (loss->op == ET_OP_VOCABULARY_LOSS || loss->op == ET_OP_SOFTMAX_LOSS)
-        return NULL;
-    et_attributes attributes = { .leaf = { ET_F32, et_shape_scalar() } };
-    return et_node_add(graph, ET_OP_INPUT, "one", NULL, 0, &attributes);
+    return node->op == ET_OP_VOCABULARY_LOSS || node->op == ET_OP_SOFTMAX_LOSS;
 }
 
 /* A row for each parameter that the loss depends on, in order of the parameters' nodes. The
@@ -364,51 +375,90 @@ static int collect(gradients *g, et_error *error)
         return et_alloc_failed(error, 0, "gradients");
     for (int i = 0; i < g->count; i++) {
         const et_node *node = graph->nodes[i];
-        if (node->op == ET_OP_PARAM && g->of[i])
+        if (node->op == ET_OP_PARAM && g->needed[i] && g->of[i])
             graph->gradients[graph->gradient_count++] =
                 (et_param_gradient){ node->attributes.param, g->of[i] };
     }
     return et_graph_finish(graph, error);
 }
 
-/* The loss first, whatever has been given to it; then downwards every node that a rule has
- * given something to. Nodes behind the loss (a metric, another loss) have nothing and are
- * passed over. */
-static int propagate(gradients *g, et_node *loss, et_error *error)
+/* The loss that node is the root of, NULL: none. */
+static const et_mark *root_at(const et_graph *graph, const et_node *node)
+{
+    for (const et_mark *mark = graph->marks; mark; mark = mark->next)
+        if (mark->kind == ET_MARK_LOSS && mark->root == node)
+            return mark;
+    return NULL;
+}
+
+/* A scalar root's own derivative is the scale, or 1: an input of that name. */
+static int give_roots(gradients *g, et_error *error)
+{
+    et_graph *graph = g->graph;
+    et_node *one = g->scale;
+    bool any = false;
+    for (const et_mark *mark = graph->marks; mark; mark = mark->next) {
+        if (mark->kind != ET_MARK_LOSS)
+            continue;
+        any = any || g->needed[mark->root->id];
+        if (has_sums(mark->root))
+            continue;
+        et_attributes attributes = { .leaf = { ET_F32, et_shape_scalar() } };
+        if (!one)
+            one = et_node_add(graph, ET_OP_INPUT, ET_GRAPH_ONE, NULL, 0, &attributes);
+        give(g, mark->root, one);
+    }
+    if (any)
+        return ET_OK;
+    return graph->marks ? et_fail(error, ET_EGRAPH, "%s: depends on no parameter",
+                                  graph->marks->root ? graph->marks->root->name : "the loss")
+                        : et_fail(error, ET_EGRAPH, "the model has no loss");
+}
+
+/* From the last root downwards: every node that a rule has given something to, and the losses
+ * that make their own derivatives. Nodes behind a loss (a metric) have nothing and are passed
+ * over. */
+static int propagate(gradients *g, et_error *error)
 {
     mark_needed(g);
-    if (!g->needed[loss->id])
-        return et_fail(error, ET_EGRAPH, "%s: depends on no parameter", loss->name);
-    for (int i = loss->id; i >= 0; i--) {
+    int status = give_roots(g, error);
+    for (int i = g->count - 1; !status && i >= 0; i--) {
         et_node *node = g->graph->nodes[i];
-        if (node == loss)
-            rules[node->op](g, node, seed(g->graph, loss));
-        else if (g->of[i])
+        g->root = has_sums(node) ? root_at(g->graph, node) : NULL;
+        if (g->needed[i] && (g->of[i] || g->root))
             rules[node->op](g, node, g->of[i]);
     }
-    return collect(g, error);
+    return status ? status : collect(g, error);
 }
 
 /* Working arrays are as long as the forward graph and live for this call only. */
-int et_graph_differentiate(et_graph *graph, et_node *loss, et_error *error)
+int et_graph_derive(et_graph *graph, const bool *derive, et_node *scale, et_error *error)
 {
     if (et_graph_finish(graph, error))
         return graph->error.status;
     et_assert(!graph->gradients);
     size_t count = (size_t)graph->count;
-    et_assert(loss->graph == graph && loss->id >= 0);
-    gradients g = { .graph = graph, .count = graph->count };
+    gradients g = { .graph = graph, .count = graph->count, .derive = derive, .scale = scale };
     g.of = et_alloc_zero(count, sizeof(et_node *));
     g.needed = et_alloc_zero(count, sizeof(bool));
     g.waiting = et_alloc_zero(count, sizeof(waiting));
     int status = et_remake_init(&g.remake, graph, error);
     if (!status)
         status = g.of && g.needed && g.waiting
-                     ? propagate(&g, loss, error)
+                     ? propagate(&g, error)
                      : et_alloc_failed(error, count * sizeof(waiting), "gradients");
     et_remake_release(&g.remake);
     et_free(g.of);
     et_free(g.needed);
     et_free(g.waiting);
     return status;
+}
+
+int et_graph_differentiate(et_graph *graph, et_node *loss, et_error *error)
+{
+    if (et_graph_finish(graph, error))
+        return graph->error.status;
+    et_assert(loss->graph == graph && loss->id >= 0);
+    et_loss(et_graph_scope(graph), "loss", loss, 1);
+    return et_graph_derive(graph, NULL, NULL, error);
 }

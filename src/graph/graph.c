@@ -68,6 +68,7 @@ int et_graph_new(et_graph **out, et_params *params, const et_graph_options *opti
         return et_alloc_failed(error, sizeof *graph->root, "a graph");
     }
     *graph->root = (et_scope){ graph, "" };
+    graph->last_mark = &graph->marks;
     return ET_OK;
 }
 

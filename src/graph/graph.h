@@ -7,6 +7,7 @@
 #ifndef ETUDE_GRAPH_GRAPH_H
 #define ETUDE_GRAPH_GRAPH_H
 
+#include <etude/data.h>
 #include <etude/ops.h>
 
 #include "base/arena.h"
@@ -63,6 +64,32 @@ typedef struct et_param_gradient {
     et_node *node; /* float32, of the parameter's shape */
 } et_param_gradient;
 
+/* The input that is 1, or the factor of all gradients. */
+#define ET_GRAPH_ONE "one"
+
+/* What a model function wants of a node: see <etude/pass.h>. */
+typedef enum et_mark_kind {
+    ET_MARK_LOSS,    /* is derived, and measured */
+    ET_MARK_MEASURE,
+    ET_MARK_OUTPUT,
+    ET_MARK_MEAN,
+} et_mark_kind;
+
+/* total and weight are float32 scalars, or one element of a loss's sums. */
+typedef struct et_mark {
+    et_mark_kind kind;
+    const char *name;
+    et_node *node, *weight;   /* what is measured, and per what; NULL: per `constant` */
+    int element, weight_element;
+    double constant;
+    et_node *root;  /* ET_MARK_LOSS: what is derived: a loss with sums, or a scalar that holds
+                       the factor already */
+    float factor;   /* of the loss, in root already but of one with sums; of ET_MARK_MEAN:
+                       momentum */
+    int variable;   /* ET_MARK_MEAN: index in the store */
+    struct et_mark *next;
+} et_mark;
+
 struct et_graph {
     et_arena arena;    /* nodes, scopes, names, gradients */
     et_params *params; /* borrowed */
@@ -74,6 +101,8 @@ struct et_graph {
     int param_capacity;
     et_param_gradient *gradients; /* [gradient_count]; NULL before et_graph_differentiate */
     int gradient_count;
+    const et_layout *layout; /* of the batches it is for; NULL: inputs are bound by hand */
+    et_mark *marks, **last_mark; /* in order of making */
     et_error error; /* the first one; status 0: none */
     et_node poison; /* what builders return once something is wrong */
 };
@@ -82,6 +111,11 @@ struct et_scope {
     et_graph *graph;
     const char *prefix; /* "" or "a/b/" */
 };
+
+/* Adds the nodes of d(loss)/d(parameter), the loss being the sum of all ET_MARK_LOSS, for every
+ * parameter p with derive[p] (NULL: all) that it depends on. scale: a scalar that all are times, or
+ * NULL. Once per graph. */
+int et_graph_derive(et_graph *graph, const bool *derive, et_node *scale, et_error *error);
 
 /* Records the first error of a graph (printf format); returns its poison node. */
 et_node *et_graph_poison(et_graph *graph, const char *format, ...)

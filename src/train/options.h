@@ -35,9 +35,6 @@ typedef struct et_runtime_options {
 
 enum { ET_PRECISION_AUTO, ET_PRECISION_FLOAT32, ET_PRECISION_BFLOAT16 };
 
-/* Behind the last et_recompute: chosen when the run has been planned. */
-enum { ET_RECOMPUTE_AUTO = ET_RECOMPUTE_MARKED + 1 };
-
 extern const et_fields et_trainer_fields;
 extern const et_fields et_runtime_fields;
 

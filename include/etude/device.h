@@ -1,0 +1,21 @@
+/* A device: what passes run on. Its kernels are chosen once for the CPU that is found, and matrix
+ * products that were made are kept for all plans. One per process is usual; it outlives the passes
+ * that use it. Threads are OpenMP's (OMP_NUM_THREADS), read when it is opened. */
+#ifndef ETUDE_DEVICE_H
+#define ETUDE_DEVICE_H
+
+#include <etude/error.h>
+
+#include <stdbool.h>
+
+typedef struct et_device et_device;
+
+ET_API int et_device_open(et_device **out, et_error *error);
+ET_API void et_device_close(et_device *device); /* NULL allowed */
+
+ET_API int et_device_threads(const et_device *device);
+/* "avx512"; whether its products of bfloat16 are the CPU's own. */
+ET_API const char *et_device_kernels(const et_device *device);
+ET_API bool et_device_has_bfloat16(const et_device *device);
+
+#endif

@@ -1,0 +1,444 @@
+/* A pass keeps a variant for each layout it has met: graph, plan, and where the plan has what the
+ * model function asked for. The first layout's graph is built when the pass is opened, as it
+ * declares the parameters; its plan waits for their memory.
+ *
+ *   build(scope) -> marks -> derivatives -> plan, whose outputs are the marks' nodes, in order
+ *
+ * Invariants: (1) variant `used` is that of the last batch; (2) marks of all variants are alike: the
+ * function is the same; (3) running allocates nothing but for a layout that is new. */
+#include "exec/pass.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "graph/graph.h"
+
+/* With ET_RECOMPUTE_AUTO: where the values of a batch need more than this, what is marked is
+ * computed twice. On sizes where time counts most (a small model) nothing changes. */
+#define MUCH_MEMORY ((size_t)1 << 30)
+
+/* An output of the plan, or one element of it, or a constant (output -1). */
+typedef struct place {
+    int output, element;
+    double constant;
+} place;
+
+typedef struct mark {
+    const et_mark *mark; /* of the variant's graph */
+    place value, weight;
+} mark;
+
+typedef struct variant {
+    et_layout layout; /* a copy; its fields live in arena, as samples may be closed before */
+    et_arena arena;
+    et_graph *graph;
+    et_plan *plan; /* NULL: not yet */
+    et_recompute recompute;
+    int *input;  /* [layout.fields]: place of each field in the plan */
+    int one;     /* place of the input ET_GRAPH_ONE */
+    mark *marks; /* [mark_count] */
+    int mark_count;
+    const et_batch *bound;        /* whose arrays the plan reads */
+    const et_layout *bound_layout; /* of it, when they were bound */
+} variant;
+
+struct et_pass {
+    et_device *device; /* borrowed, as all up to options */
+    et_params *params;
+    et_build_fn *build;
+    void *payload;
+    et_pass_options options;
+    variant *variants; /* [count], owned */
+    int count, used;
+    float scale;
+    et_random random; /* of the last run */
+};
+
+/* ---- making a variant -------------------------------------------------------------------- */
+
+static bool same_field(const et_layout_field *a, const et_layout_field *b)
+{
+    return !strcmp(a->name, b->name) && a->dtype == b->dtype && a->kind == b->kind &&
+           a->empty == b->empty && et_shape_equal(a->item, b->item);
+}
+
+static bool same_layout(const et_layout *a, const et_layout *b)
+{
+    bool same = a->kinds == b->kinds && a->fields == b->fields &&
+                !memcmp(a->capacity, b->capacity, (size_t)a->kinds * sizeof a->capacity[0]);
+    for (int i = 0; same && i < a->fields; i++)
+        same = same_field(&a->field[i], &b->field[i]);
+    return same;
+}
+
+static int copy_layout(variant *v, const et_layout *layout, et_error *error)
+{
+    size_t count = (size_t)layout->fields;
+    et_layout_field *fields = et_arena_array(&v->arena, count, sizeof *fields);
+    for (size_t i = 0; fields && i < count; i++) {
+        fields[i] = layout->field[i];
+        fields[i].name = et_arena_printf(&v->arena, "%s", layout->field[i].name);
+    }
+    v->layout = *layout;
+    v->layout.field = fields;
+    return v->arena.failed ? et_alloc_failed(error, count * sizeof *fields, "a pass") : ET_OK;
+}
+
+/* The factor of all gradients is an input, so that it may change from run to run. */
+static et_node *scale_node(const et_pass *pass, et_graph *graph)
+{
+    return pass->options.scaled ? et_input(et_graph_scope(graph), ET_GRAPH_ONE, ET_F32,
+                                           et_shape_scalar())
+                                : NULL;
+}
+
+static int build_graph(const et_pass *pass, variant *v, et_error *error)
+{
+    const et_pass_options *o = &pass->options;
+    et_graph_options options = { o->training, o->bfloat16 ? ET_BF16 : ET_F32, v->recompute };
+    int status = et_graph_new(&v->graph, pass->params, &options, error);
+    if (status)
+        return status;
+    v->graph->layout = &v->layout;
+    pass->build(et_graph_scope(v->graph), pass->payload);
+    status = et_graph_finish(v->graph, error);
+    if (!status && o->training)
+        status = et_graph_derive(v->graph, NULL, scale_node(pass, v->graph), error);
+    return status;
+}
+
+/* Adds a node to what the plan keeps, unless it is there. */
+static place keep(et_node **outputs, int *count, et_node *node, int element)
+{
+    int i = 0;
+    while (i < *count && outputs[i] != node)
+        i++;
+    if (i == *count)
+        outputs[(*count)++] = node;
+    return (place){ i, element, 0 };
+}
+
+static int count_marks(const et_graph *graph)
+{
+    int count = 0;
+    for (const et_mark *m = graph->marks; m; m = m->next)
+        count++;
+    return count;
+}
+
+/* outputs has room for two of each mark. Returns how many it has. */
+static int place_marks(variant *v, et_node **outputs)
+{
+    int count = 0, i = 0;
+    for (const et_mark *m = v->graph->marks; m; m = m->next, i++) {
+        v->marks[i].mark = m;
+        v->marks[i].value = keep(outputs, &count, m->node, m->element);
+        v->marks[i].weight = m->weight ? keep(outputs, &count, m->weight, m->weight_element)
+                                       : (place){ -1, 0, m->constant };
+    }
+    return count;
+}
+
+static int make_plan(const et_pass *pass, variant *v, et_error *error)
+{
+    int marks = count_marks(v->graph), fields = v->layout.fields;
+    size_t most = (size_t)(2 * marks);
+    et_node **outputs = et_alloc(most, sizeof *outputs);
+    v->mark_count = marks;
+    v->marks = et_alloc_zero((size_t)marks, sizeof *v->marks);
+    v->input = et_alloc((size_t)fields, sizeof *v->input);
+    int status = outputs && v->marks && v->input
+                     ? ET_OK
+                     : et_alloc_failed(error, most * sizeof *outputs, "a pass");
+    /* A training plan runs once or a few times between two changes of the weights: packing again
+     * costs far less time than keeping would cost memory. */
+    et_plan_options options = ET_PLAN_OPTIONS_INIT;
+    options.name = pass->options.name;
+    options.keep_packed = !pass->options.training;
+    if (!status)
+        status = et_plan_new(&v->plan, v->graph, pass->device, outputs, place_marks(v, outputs),
+                             &options, error);
+    et_free(outputs);
+    if (status)
+        return status;
+    for (int i = 0; i < fields; i++)
+        v->input[i] = et_plan_input(v->plan, v->layout.field[i].name);
+    v->one = et_plan_input(v->plan, ET_GRAPH_ONE);
+    et_plan_bind_at(v->plan, v->one, &pass->scale);
+    return ET_OK;
+}
+
+static void release_plan(variant *v)
+{
+    et_plan_free(v->plan);
+    et_graph_free(v->graph);
+    et_free(v->marks);
+    et_free(v->input);
+    v->plan = NULL;
+    v->graph = NULL;
+    v->marks = NULL;
+    v->input = NULL;
+}
+
+/* A plan that is not kept has cost a few milliseconds, and no memory: nothing was touched. */
+static int plan_variant(const et_pass *pass, variant *v, et_error *error)
+{
+    int status = make_plan(pass, v, error);
+    if (status || pass->options.recompute != ET_RECOMPUTE_AUTO ||
+        et_plan_memory_needed(v->plan).activations <= MUCH_MEMORY)
+        return status;
+    release_plan(v);
+    v->recompute = ET_RECOMPUTE_MARKED;
+    status = build_graph(pass, v, error);
+    return status ? status : make_plan(pass, v, error);
+}
+
+/* The variant for a layout, built if it is new. */
+static int find_variant(et_pass *pass, const et_layout *layout, int *found, et_error *error)
+{
+    for (int i = 0; i < pass->count; i++)
+        if (same_layout(&pass->variants[i].layout, layout)) {
+            *found = i;
+            return ET_OK;
+        }
+    variant *variants =
+        et_realloc(pass->variants, (size_t)pass->count + 1, sizeof *pass->variants);
+    if (!variants)
+        return et_alloc_failed(error, sizeof *variants, "a pass");
+    pass->variants = variants;
+    for (int i = 0; i < pass->count; i++)
+        variants[i].graph->layout = &variants[i].layout;
+    variant *v = &variants[pass->count];
+    bool automatic = pass->options.recompute == ET_RECOMPUTE_AUTO;
+    *v = (variant){ .recompute = automatic ? ET_RECOMPUTE_CHEAP
+                                           : (et_recompute)pass->options.recompute };
+    int status = copy_layout(v, layout, error);
+    if (!status)
+        status = build_graph(pass, v, error);
+    if (status) {
+        release_plan(v);
+        et_arena_release(&v->arena);
+        return status;
+    }
+    *found = pass->count++;
+    return ET_OK;
+}
+
+/* ---- a pass ------------------------------------------------------------------------------ */
+
+int et_pass_open(et_pass **out, et_device *device, et_params *params, const et_layout *layout,
+                 et_build_fn *build, void *payload, const et_pass_options *options, et_error *error)
+{
+    static const et_pass_options defaults = { .name = "pass" };
+    *out = NULL;
+    if (!device || !params || !layout || !build)
+        return et_fail(error, ET_EUSAGE,
+                       "a pass needs a device, parameters, a layout and a model function");
+    et_pass *pass = et_alloc_zero(1, sizeof *pass);
+    if (!pass)
+        return et_alloc_failed(error, sizeof *pass, "a pass");
+    *pass = (et_pass){ .device = device,
+                       .params = params,
+                       .build = build,
+                       .payload = payload,
+                       .options = options ? *options : defaults,
+                       .scale = 1 };
+    if (!pass->options.name)
+        pass->options.name = defaults.name;
+    int status = find_variant(pass, layout, &pass->used, error);
+    if (status)
+        et_pass_close(pass);
+    else
+        *out = pass;
+    return status;
+}
+
+void et_pass_close(et_pass *pass)
+{
+    if (!pass)
+        return;
+    for (int i = 0; i < pass->count; i++) {
+        release_plan(&pass->variants[i]);
+        et_arena_release(&pass->variants[i].arena);
+    }
+    et_free(pass->variants);
+    et_free(pass);
+}
+
+int et_pass_prepare(et_pass *pass, const et_layout *layout, et_error *error)
+{
+    if (!et_params_ready(pass->params))
+        return et_fail(error, ET_EUSAGE,
+                       "a pass runs after et_params_materialize: the parameters have no memory");
+    if (pass->options.bfloat16 && !et_params_shadow(pass->params))
+        return et_fail(error, ET_EUSAGE,
+                       "a bfloat16 pass needs et_params_materialize with a shadow");
+    int status = find_variant(pass, layout, &pass->used, error);
+    variant *v = status ? NULL : &pass->variants[pass->used];
+    return !v ? status : v->plan ? ET_OK : plan_variant(pass, v, error);
+}
+
+static void bind(variant *v, const et_batch *batch)
+{
+    for (int i = 0; i < v->layout.fields; i++)
+        et_plan_bind_at(v->plan, v->input[i], batch->data[i]);
+    v->bound = batch;
+    v->bound_layout = batch->layout;
+}
+
+int et_pass_run(et_pass *pass, const et_batch *batch, uint64_t seed, uint64_t number,
+                et_error *error)
+{
+    variant *v = &pass->variants[pass->used];
+    if (v->bound != batch || v->bound_layout != batch->layout) {
+        int status = et_pass_prepare(pass, batch->layout, error);
+        if (status)
+            return status;
+        v = &pass->variants[pass->used];
+        bind(v, batch);
+    }
+    pass->random = (et_random){ seed, number, 0 };
+    et_plan_run(v->plan, pass->random);
+    return ET_OK;
+}
+
+void et_pass_set_scale(et_pass *pass, float scale)
+{
+    et_assert(pass->options.scaled);
+    pass->scale = scale;
+}
+
+/* ---- what a run gave --------------------------------------------------------------------- */
+
+static double read(const variant *v, place at)
+{
+    if (at.output < 0)
+        return at.constant;
+    return ((const float *)et_plan_output(v->plan, at.output).data)[at.element];
+}
+
+static const variant *used(const et_pass *pass)
+{
+    const variant *v = &pass->variants[pass->used];
+    et_assert(v->plan);
+    return v;
+}
+
+double et_pass_loss(const et_pass *pass)
+{
+    const variant *v = used(pass);
+    double loss = 0;
+    for (int i = 0; i < v->mark_count; i++)
+        if (v->marks[i].mark->kind == ET_MARK_LOSS)
+            loss += v->marks[i].mark->factor * read(v, v->marks[i].value);
+    return loss;
+}
+
+double et_pass_divisor(const et_pass *pass)
+{
+    const variant *v = used(pass);
+    for (int i = 0; i < v->mark_count; i++)
+        if (v->marks[i].mark->kind == ET_MARK_LOSS)
+            return read(v, v->marks[i].weight);
+    return 1;
+}
+
+et_tensor et_pass_output(const et_pass *pass, const char *name)
+{
+    const variant *v = used(pass);
+    for (int i = 0; i < v->mark_count; i++)
+        if (v->marks[i].mark->kind == ET_MARK_OUTPUT && !strcmp(v->marks[i].mark->name, name))
+            return et_plan_output(v->plan, v->marks[i].value.output);
+    return (et_tensor){ .data = NULL };
+}
+
+/* Mark number i of some kinds, counted from 0. NULL: there are fewer; *count is how many. */
+static const mark *find_mark(const variant *v, bool tracks, int i, int *count)
+{
+    *count = 0;
+    for (int k = 0; k < v->mark_count; k++) {
+        et_mark_kind kind = v->marks[k].mark->kind;
+        bool wanted = tracks ? kind == ET_MARK_MEAN
+                             : kind == ET_MARK_LOSS || kind == ET_MARK_MEASURE;
+        if (wanted && (*count)++ == i)
+            return &v->marks[k];
+    }
+    return NULL;
+}
+
+int et_pass_measures(const et_pass *pass)
+{
+    int count;
+    find_mark(used(pass), false, -1, &count);
+    return count;
+}
+
+et_measured et_pass_measured(const et_pass *pass, int i)
+{
+    int count;
+    const variant *v = used(pass);
+    const mark *m = find_mark(v, false, i, &count);
+    et_assert(m);
+    return (et_measured){ m->mark->name, read(v, m->value), read(v, m->weight) };
+}
+
+int et_pass_tracks(const et_pass *pass)
+{
+    int count;
+    find_mark(used(pass), true, -1, &count);
+    return count;
+}
+
+et_tracked et_pass_tracked(const et_pass *pass, int i)
+{
+    int count;
+    const variant *v = used(pass);
+    const mark *m = find_mark(v, true, i, &count);
+    et_assert(m);
+    et_tensor value = et_plan_output(v->plan, m->value.output);
+    return (et_tracked){ m->mark->variable, m->mark->factor, value.data,
+                         et_shape_count(value.shape) };
+}
+
+const char *et_pass_find_not_finite(et_pass *pass)
+{
+    return et_plan_find_not_finite(pass->variants[pass->used].plan, pass->random);
+}
+
+et_plan_memory et_pass_plan_memory(const et_pass *pass)
+{
+    return et_plan_memory_needed(used(pass)->plan);
+}
+
+size_t et_pass_memory(const et_pass *pass)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < pass->count; i++) {
+        if (!pass->variants[i].plan)
+            continue;
+        et_plan_memory memory = et_plan_memory_needed(pass->variants[i].plan);
+        bytes += memory.activations + memory.packed + memory.constants;
+    }
+    return bytes;
+}
+
+const et_plan *et_pass_plan(const et_pass *pass)
+{
+    return used(pass)->plan;
+}
+
+et_recompute et_pass_recompute(const et_pass *pass)
+{
+    return pass->variants[pass->used].recompute;
+}
+
+et_params *et_pass_params(const et_pass *pass)
+{
+    return pass->params;
+}
+
+et_device *et_pass_device(const et_pass *pass)
+{
+    return pass->device;
+}

@@ -1,0 +1,28 @@
+/* What <etude/pass.h> leaves to the library's own parts: plans, facts and gradients of a pass. */
+#ifndef ETUDE_EXEC_PASS_H
+#define ETUDE_EXEC_PASS_H
+
+#include <etude/pass.h>
+
+#include "exec/plan.h"
+
+/* Of the layout that was prepared or run last. */
+const et_plan *et_pass_plan(const et_pass *pass);
+et_plan_memory et_pass_plan_memory(const et_pass *pass);
+et_recompute et_pass_recompute(const et_pass *pass); /* never ET_RECOMPUTE_AUTO */
+
+et_params *et_pass_params(const et_pass *pass);
+et_device *et_pass_device(const et_pass *pass);
+
+/* What is tracked: count of them; the variable's index in the store, its new value of the last run
+ * and the momentum. */
+typedef struct et_tracked {
+    int variable;
+    float momentum;
+    const float *value;
+    int64_t elements;
+} et_tracked;
+int et_pass_tracks(const et_pass *pass);
+et_tracked et_pass_tracked(const et_pass *pass, int i);
+
+#endif

@@ -1,0 +1,146 @@
+/* What a model function wants of its nodes, kept in the graph in the order in which it says so.
+ *
+ * A loss of rows (vocabulary, softmax) has four sums, of which the first is derived; its count of
+ * rows is the divisor. Any other node is summed; the factor is applied before the sum, so that what
+ * is derived is a scalar whose own derivative is 1 (or the scale). */
+#include <string.h>
+
+#include <etude/pass.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "graph/node.h"
+
+const et_layout *et_scope_layout(const et_scope *scope)
+{
+    return scope->graph->layout;
+}
+
+et_node *et_field(et_scope *scope, const char *field)
+{
+    const et_layout *layout = scope->graph->layout;
+    int i = layout ? et_layout_find(layout, field) : -1;
+    if (i < 0)
+        return et_graph_poison(scope->graph, "batches have no field %s; they have: %s%s%s", field,
+                               layout ? layout->field[0].name : "none",
+                               layout && layout->fields > 1 ? ", " : "",
+                               layout && layout->fields > 1 ? layout->field[1].name : "");
+    return et_input(et_graph_scope(scope->graph), field, layout->field[i].dtype,
+                    et_layout_shape(layout, i));
+}
+
+static et_mark *add(et_scope *scope, et_mark_kind kind, const char *name, et_node *node)
+{
+    et_graph *graph = scope->graph;
+    et_mark *mark = et_arena_alloc(&graph->arena, sizeof *mark);
+    char *full = et_arena_printf(&graph->arena, "%s%s", scope->prefix, name);
+    if (!mark || !full) {
+        et_graph_out_of_memory(graph);
+        return NULL;
+    }
+    for (const et_mark *known = graph->marks; known; known = known->next)
+        if (!strcmp(known->name, full) &&
+            (known->kind == ET_MARK_OUTPUT) == (kind == ET_MARK_OUTPUT)) {
+            et_graph_poison(graph, "%s: two losses, measures or outputs of this name", full);
+            return NULL;
+        }
+    *mark = (et_mark){ .kind = kind, .name = full, .node = node, .factor = 1 };
+    *graph->last_mark = mark;
+    graph->last_mark = &mark->next;
+    return mark;
+}
+
+static void add_of_sums(et_scope *scope, const char *name, et_node *sums, int element)
+{
+    et_mark *mark = add(scope, ET_MARK_MEASURE, name, sums);
+    if (!mark)
+        return;
+    mark->element = element;
+    mark->weight = sums;
+    mark->weight_element = ET_LOSS_SUM_TOKENS;
+}
+
+static void add_sums(et_scope *scope, const char *name, et_node *sums, float weight)
+{
+    et_mark *mark = add(scope, ET_MARK_LOSS, name, sums);
+    et_scope *inner = strcmp(name, "loss") ? et_in(scope, name) : scope;
+    if (!mark)
+        return;
+    mark->root = mark->weight = sums;
+    mark->weight_element = ET_LOSS_SUM_TOKENS;
+    mark->factor = weight;
+    add_of_sums(inner, "nll", sums, ET_LOSS_SUM_NLL);
+    add_of_sums(inner, "accuracy", sums, ET_LOSS_SUM_CORRECT);
+}
+
+void et_loss(et_scope *scope, const char *name, et_node *node, float weight)
+{
+    if (et_node_is_poison(node))
+        return;
+    if (node->op == ET_OP_VOCABULARY_LOSS || node->op == ET_OP_SOFTMAX_LOSS) {
+        add_sums(scope, name, node, weight);
+        return;
+    }
+    if (node->type[0].dtype == ET_I32) {
+        et_graph_poison(scope->graph, "loss %s: of whole numbers", name);
+        return;
+    }
+    const et_layout *layout = scope->graph->layout;
+    bool scalar = node->type[0].shape.rank == 0;
+    if (scalar && weight != 1) {
+        et_graph_poison(scope->graph, "loss %s: give weight to what the sum is made of", name);
+        return;
+    }
+    et_mark *mark = add(scope, ET_MARK_LOSS, name, scalar ? node : et_sum(node));
+    if (!mark)
+        return;
+    mark->factor = weight;
+    mark->root = weight == 1 ? mark->node : et_sum(et_scale(node, weight));
+    if (layout && et_layout_find(layout, "mask") >= 0)
+        mark->weight = et_sum(et_field(scope, "mask"));
+    else
+        mark->constant = layout                        ? (double)layout->capacity[0]
+                         : node->type[0].shape.rank > 0 ? (double)node->type[0].shape.size[0]
+                                                        : 1;
+}
+
+static bool is_scalar(const et_node *node)
+{
+    return node->type[0].dtype == ET_F32 && node->type[0].shape.rank == 0;
+}
+
+void et_measure(et_scope *scope, const char *name, et_node *total, et_node *weight)
+{
+    if (et_node_is_poison(total) || et_node_is_poison(weight))
+        return;
+    if (!is_scalar(total) || !is_scalar(weight)) {
+        et_graph_poison(scope->graph, "measure %s: needs two float32 scalars; see et_sum", name);
+        return;
+    }
+    et_mark *mark = add(scope, ET_MARK_MEASURE, name, total);
+    if (mark)
+        mark->weight = weight;
+}
+
+void et_output(et_scope *scope, const char *name, et_node *node)
+{
+    if (!et_node_is_poison(node))
+        add(scope, ET_MARK_OUTPUT, name, node);
+}
+
+void et_moving_mean(et_scope *scope, et_node *variable, et_node *node, float momentum)
+{
+    if (et_node_is_poison(variable) || et_node_is_poison(node))
+        return;
+    if (variable->op != ET_OP_PARAM || node->type[0].dtype != ET_F32 ||
+        !et_shape_equal(variable->type[0].shape, node->type[0].shape)) {
+        et_graph_poison(scope->graph, "%s: tracks a float32 node of its own shape only",
+                        variable->name);
+        return;
+    }
+    et_mark *mark = add(et_graph_scope(scope->graph), ET_MARK_MEAN, variable->name, node);
+    if (!mark)
+        return;
+    mark->variable = variable->attributes.param;
+    mark->factor = momentum;
+}

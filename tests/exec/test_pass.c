@@ -1,0 +1,361 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <string.h>
+
+#include <etude/nn.h>
+#include <etude/pass.h>
+
+#include "base/alloc.h"
+
+enum { ROWS = 8, WIDTH = 5, CLASSES = 3 };
+
+static float x[64 * WIDTH], y[64];
+static int32_t labels[64];
+
+typedef struct model {
+    et_device *device;
+    et_params *params;
+    et_source *source;
+    et_batch *batch;
+    et_pass *pass;
+} model;
+
+static void fill(void)
+{
+    for (int i = 0; i < 64 * WIDTH; i++)
+        x[i] = (float)((i * 37) % 19) / 19 - 0.5f;
+    for (int i = 0; i < 64; i++) {
+        labels[i] = i % CLASSES;
+        y[i] = (float)(i % 7) / 7;
+    }
+}
+
+static et_source *source_of(int64_t count, int64_t rows)
+{
+    const et_array arrays[] = { { "x", ET_F32, x, et_shape_1(WIDTH) },
+                                { "labels", ET_I32, labels, et_shape_scalar() },
+                                { "y", ET_F32, y, et_shape_1(1) } };
+    et_samples *samples = NULL;
+    et_source *source = NULL;
+    et_batches_options options = { .capacity = { rows } };
+    assert_int_equal(et_arrays_open(&samples, arrays, 3, count, NULL), ET_OK);
+    assert_int_equal(et_batches_open(&source, samples, &options, NULL), ET_OK);
+    return source;
+}
+
+/* The error of opening, or of the first batch's run. */
+static int try_model(model *m, et_build_fn *build, const et_pass_options *options, int64_t count,
+                     int64_t rows, et_error *error)
+{
+    fill();
+    *m = (model){ .source = source_of(count, rows) };
+    assert_int_equal(et_device_open(&m->device, error), ET_OK);
+    assert_int_equal(et_params_new(&m->params, error), ET_OK);
+    assert_int_equal(et_batch_new(&m->batch, &m->source->layout, error), ET_OK);
+    assert_int_equal(et_source_next(m->source, m->batch, error), ET_OK);
+    int status = et_pass_open(&m->pass, m->device, m->params, &m->source->layout, build, NULL,
+                              options, error);
+    if (status)
+        return status;
+    assert_int_equal(et_params_materialize(m->params, false, error), ET_OK);
+    et_init_draw(m->params, 3);
+    return et_pass_run(m->pass, m->batch, 1, 0, error);
+}
+
+static void open_model(model *m, et_build_fn *build, const et_pass_options *options, int64_t count,
+                       int64_t rows)
+{
+    et_error error = ET_ERROR_INIT;
+    if (try_model(m, build, options, count, rows, &error))
+        fail_msg("%s", error.text);
+}
+
+static void close_model(model *m)
+{
+    et_pass_close(m->pass);
+    et_batch_free(m->batch);
+    et_source_close(m->source);
+    et_params_free(m->params);
+    et_device_close(m->device);
+}
+
+static et_node *hidden(et_scope *s)
+{
+    return et_tanh(et_dense(et_in(s, "hidden"), et_field(s, "x"), 4));
+}
+
+static et_node *classes_loss(et_scope *s, et_node *h)
+{
+    et_node *logits = et_dense(et_in(s, "logits"), h, CLASSES);
+    et_output(s, "logits", logits);
+    return et_softmax_loss(logits, et_field(s, "labels"), 0);
+}
+
+static et_node *square_loss(et_scope *s, et_node *h)
+{
+    et_node *d = et_sub(et_dense(et_in(s, "value"), h, 1), et_field(s, "y"));
+    return et_mul(d, d);
+}
+
+static void build_classes(et_scope *s, void *payload)
+{
+    (void)payload;
+    et_loss(s, "loss", classes_loss(s, hidden(s)), 1);
+    et_output(s, "unused", square_loss(s, hidden(s)));
+}
+
+static void build_square(et_scope *s, void *payload)
+{
+    (void)payload;
+    et_output(s, "unused", classes_loss(s, hidden(s)));
+    et_loss(s, "loss", square_loss(s, hidden(s)), 1);
+}
+
+static void build_both(et_scope *s, void *payload)
+{
+    (void)payload;
+    et_node *h = hidden(s);
+    et_loss(s, "classes", classes_loss(s, h), 1);
+    et_loss(s, "square", square_loss(s, h), 0.25f);
+}
+
+static void build_swapped(et_scope *s, void *payload)
+{
+    (void)payload;
+    et_node *h = hidden(s);
+    et_loss(s, "square", square_loss(s, h), 1);
+    et_loss(s, "classes", classes_loss(s, h), 4);
+}
+
+static const et_pass_options training = { .training = true };
+
+static float *gradient(model *m, const char *name, int64_t *count)
+{
+    int i = et_params_find(m->params, name);
+    assert_true(i >= 0);
+    *count = et_shape_count(et_params_shape(m->params, i));
+    return et_params_gradients(m->params) + et_params_offset(m->params, i);
+}
+
+/* The gradient of a weighted sum of losses is the weighted sum of gradients, whichever loss comes
+ * first and of whichever kind it is. */
+static void test_pass__losses_add_up(void **state)
+{
+    (void)state;
+    model a, b, both, swapped;
+    int64_t count;
+    open_model(&a, build_classes, &training, ROWS, ROWS);
+    open_model(&b, build_square, &training, ROWS, ROWS);
+    open_model(&both, build_both, &training, ROWS, ROWS);
+    open_model(&swapped, build_swapped, &training, ROWS, ROWS);
+    const float *ga = gradient(&a, "hidden/weight", &count);
+    const float *gb = gradient(&b, "hidden/weight", &count);
+    const float *g = gradient(&both, "hidden/weight", &count);
+    const float *gs = gradient(&swapped, "hidden/weight", &count);
+    float most = 0;
+    for (int64_t i = 0; i < count; i++) {
+        assert_float_equal(g[i], ga[i] + 0.25f * gb[i], 1e-6f);
+        assert_float_equal(gs[i], 4 * g[i], 4e-6f);
+        most = fabsf(g[i]) > most ? fabsf(g[i]) : most;
+    }
+    assert_true(most > 0.01f);
+    assert_float_equal(et_pass_loss(both.pass),
+                       et_pass_loss(a.pass) + 0.25 * et_pass_loss(b.pass), 1e-5);
+    assert_float_equal(et_pass_loss(swapped.pass), 4 * et_pass_loss(both.pass), 1e-4);
+    close_model(&a);
+    close_model(&b);
+    close_model(&both);
+    close_model(&swapped);
+}
+
+/* A power of two changes exponents only. */
+static void test_pass__scale(void **state)
+{
+    (void)state;
+    model plain, scaled;
+    const et_pass_options options = { .training = true, .scaled = true };
+    const char *names[] = { "hidden/weight", "hidden/bias", "logits/weight", "value/bias" };
+    int64_t count;
+    open_model(&plain, build_both, &training, ROWS, ROWS);
+    open_model(&scaled, build_both, &options, ROWS, ROWS);
+    et_pass_set_scale(scaled.pass, 64);
+    assert_int_equal(et_pass_run(scaled.pass, scaled.batch, 1, 0, NULL), ET_OK);
+    for (size_t n = 0; n < 4; n++) {
+        const float *one = gradient(&plain, names[n], &count);
+        const float *other = gradient(&scaled, names[n], &count);
+        for (int64_t i = 0; i < count; i++)
+            assert_float_equal(other[i], 64 * one[i], 1e-5f * fabsf(other[i]) + 1e-12f);
+    }
+    assert_float_equal(et_pass_loss(scaled.pass), et_pass_loss(plain.pass), 0);
+    close_model(&plain);
+    close_model(&scaled);
+}
+
+/* A batch that is not full gives what a full one of its size gives: what is empty counts nowhere. */
+static void test_pass__short_batch(void **state)
+{
+    (void)state;
+    model full, part;
+    const char *names[] = { "hidden/weight", "logits/weight", "logits/bias" };
+    int64_t count;
+    open_model(&full, build_classes, &training, 5, 5);
+    open_model(&part, build_classes, &training, 5, ROWS);
+    for (size_t n = 0; n < 3; n++) {
+        const float *one = gradient(&full, names[n], &count);
+        const float *other = gradient(&part, names[n], &count);
+        for (int64_t i = 0; i < count; i++)
+            assert_float_equal(one[i], other[i], 1e-6f);
+    }
+    assert_int_equal((int)et_pass_divisor(full.pass), 5);
+    assert_int_equal((int)et_pass_divisor(part.pass), 5);
+    assert_float_equal(et_pass_loss(full.pass), et_pass_loss(part.pass), 1e-6);
+    close_model(&full);
+    close_model(&part);
+}
+
+static void test_pass__measures_and_outputs(void **state)
+{
+    (void)state;
+    model m;
+    const char *names[] = { "classes", "classes/nll", "classes/accuracy", "square" };
+    open_model(&m, build_both, &training, ROWS, ROWS);
+    assert_int_equal(et_pass_measures(m.pass), 4);
+    for (int i = 0; i < 4; i++) {
+        et_measured measured = et_pass_measured(m.pass, i);
+        assert_string_equal(measured.name, names[i]);
+        assert_float_equal(measured.weight, ROWS, 0);
+    }
+    et_tensor logits = et_pass_output(m.pass, "logits");
+    int correct = 0;
+    for (int r = 0; r < ROWS; r++) {
+        const float *row = (const float *)logits.data + (size_t)r * CLASSES;
+        int best = 0;
+        for (int k = 1; k < CLASSES; k++)
+            best = row[k] > row[best] ? k : best;
+        correct += best == labels[r];
+    }
+    assert_float_equal(et_pass_measured(m.pass, 2).total, correct, 0);
+    assert_null(et_pass_output(m.pass, "none").data);
+    assert_float_equal(et_pass_measured(m.pass, 0).total + 0.25 * et_pass_measured(m.pass, 3).total,
+                       et_pass_loss(m.pass), 1e-5);
+    close_model(&m);
+}
+
+/* Another capacity gets a plan of its own, which is kept: no allocation when it comes again. */
+static void test_pass__other_layout(void **state)
+{
+    (void)state;
+    model m;
+    open_model(&m, build_classes, &training, ROWS, ROWS);
+    double loss = et_pass_loss(m.pass);
+    et_source *wide = source_of(32, 32);
+    et_batch *batch;
+    assert_int_equal(et_batch_new(&batch, &wide->layout, NULL), ET_OK);
+    assert_int_equal(et_source_next(wide, batch, NULL), ET_OK);
+    assert_int_equal(et_pass_run(m.pass, batch, 1, 0, NULL), ET_OK);
+    assert_int_equal((int)et_pass_divisor(m.pass), 32);
+    size_t before = et_alloc_count();
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(et_pass_run(m.pass, i % 2 ? batch : m.batch, 1, 0, NULL), ET_OK);
+        assert_int_equal((int)et_pass_divisor(m.pass), i % 2 ? 32 : ROWS);
+    }
+    assert_int_equal(et_alloc_count(), before);
+    assert_int_equal(et_pass_run(m.pass, m.batch, 1, 0, NULL), ET_OK);
+    assert_float_equal(et_pass_loss(m.pass), loss, 0);
+    et_batch_free(batch);
+    et_source_close(wide);
+    close_model(&m);
+}
+
+/* ---- mistakes ---------------------------------------------------------------------------- */
+
+static void build_unknown(et_scope *s, void *payload)
+{
+    (void)payload;
+    et_loss(s, "loss", et_field(s, "pixels"), 1);
+}
+
+static void build_nothing(et_scope *s, void *payload)
+{
+    (void)payload;
+    hidden(s);
+}
+
+static void build_constant(et_scope *s, void *payload)
+{
+    (void)payload;
+    et_loss(s, "loss", et_field(s, "y"), 1);
+}
+
+static void build_twice(et_scope *s, void *payload)
+{
+    (void)payload;
+    et_node *h = hidden(s);
+    et_loss(s, "loss", square_loss(s, h), 1);
+    et_loss(s, "loss", classes_loss(s, h), 1);
+}
+
+static void build_inner(et_scope *s, void *payload)
+{
+    (void)payload;
+    et_loss(s, "loss", et_scale(classes_loss(s, hidden(s)), 2), 1);
+}
+
+static void test_pass__mistakes(void **state)
+{
+    (void)state;
+    const struct {
+        et_build_fn *build;
+        const char *message;
+    } cases[] = {
+        { build_unknown, "batches have no field pixels; they have: x, labels" },
+        { build_nothing, "the model has no loss" },
+        { build_constant, "depends on no parameter" },
+        { build_twice, "loss: two losses, measures or outputs of this name" },
+        { build_inner, "must be a loss itself" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        model m;
+        et_error error = ET_ERROR_INIT;
+        assert_int_equal(try_model(&m, cases[i].build, &training, ROWS, ROWS, &error), ET_EGRAPH);
+        if (!strstr(error.text, cases[i].message))
+            fail_msg("%s", error.text);
+        close_model(&m);
+    }
+}
+
+static void test_pass__before_materialize(void **state)
+{
+    (void)state;
+    model m = { .source = source_of(ROWS, ROWS) };
+    et_error error = ET_ERROR_INIT;
+    assert_int_equal(et_device_open(&m.device, &error), ET_OK);
+    assert_int_equal(et_params_new(&m.params, &error), ET_OK);
+    assert_int_equal(et_batch_new(&m.batch, &m.source->layout, &error), ET_OK);
+    assert_int_equal(et_pass_open(&m.pass, m.device, m.params, &m.source->layout, build_both, NULL,
+                                  &training, &error),
+                     ET_OK);
+    assert_int_equal(et_pass_run(m.pass, m.batch, 0, 0, &error), ET_EUSAGE);
+    assert_non_null(strstr(error.text, "et_params_materialize"));
+    close_model(&m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_pass__losses_add_up),
+        cmocka_unit_test(test_pass__scale),
+        cmocka_unit_test(test_pass__short_batch),
+        cmocka_unit_test(test_pass__measures_and_outputs),
+        cmocka_unit_test(test_pass__other_layout),
+        cmocka_unit_test(test_pass__mistakes),
+        cmocka_unit_test(test_pass__before_materialize),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
