@@ -333,12 +333,13 @@ static void (*const rules[ET_OP_COUNT])(gradients *, et_node *, et_node *) = {
 #undef X
 };
 
-/* needed[i]: node i is a parameter or has one behind it. */
+/* needed[i]: node i is a parameter that is trained or has one behind it. */
 static void mark_needed(gradients *g)
 {
     for (int i = 0; i < g->count; i++) {
         const et_node *node = g->graph->nodes[i];
-        g->needed[i] = node->op == ET_OP_PARAM;
+        g->needed[i] = node->op == ET_OP_PARAM &&
+                       et_params_is_trained(g->graph->params, node->attributes.param);
         for (int k = 0; k < node->inputs; k++)
             g->needed[i] |= g->needed[node->input[k]->id];
     }
