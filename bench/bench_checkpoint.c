@@ -57,7 +57,6 @@ static void open_state(bench_state *s, const char *name, int rounds)
                 &error);
     bench_check(et_checkpoints_open(&s->checkpoints, s->directory, s->state, &options, &error),
                 &error);
-    s->model.step.checkpoints = s->checkpoints;
     for (size_t i = 0; i < et_state_tensor_count(s->state); i++)
         s->megabytes += 4e-6 * (double)et_shape_count(et_state_tensor_at(s->state, i)->shape);
 }

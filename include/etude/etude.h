@@ -10,6 +10,7 @@
 #include <etude/error.h>
 #include <etude/export.h>
 #include <etude/graph.h>
+#include <etude/group.h>
 #include <etude/log.h>
 #include <etude/nn.h>
 #include <etude/ops.h>

@@ -16,6 +16,8 @@
 ET_API et_node *et_input(et_scope *scope, const char *name, et_dtype dtype, et_shape shape);
 /* The parameter scope/name, declared at first use. */
 ET_API et_node *et_param(et_scope *scope, const char *name, et_shape shape, et_init init);
+/* The same for a variable: a value that a checkpoint keeps and no derivative is taken by. */
+ET_API et_node *et_variable(et_scope *scope, const char *name, et_shape shape, et_init init);
 /* Sinusoidal positions [rows, dim], float32: with i < dim/2 and w_i = exp(-i log(10^4) /
  * (dim/2 - 1)), columns sin(p w_i) then cos(p w_i) (Vaswani et al. 2017, laid out as in Model
  * Garden: all sines, then all cosines). dim is even. */

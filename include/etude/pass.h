@@ -1,6 +1,6 @@
 /* Passes: a model function made executable. The function adds nodes and says what it wants of them
- * (et_loss, et_measure, et_output, et_moving_mean); a pass builds its graph, derives it by the trained
- * parameters of a group, plans it for a layout of batches, binds a batch's arrays by name and runs.
+ * (et_loss, et_measure, et_output, et_moving_mean); a pass builds its graph, derives it by what is
+ * trained, plans it for a layout of batches, binds a batch's arrays by name and runs.
  *
  *     static void classifier(et_scope *s, void *payload)
  *     {
@@ -62,7 +62,7 @@ typedef struct et_pass_options {
     bool scaled;            /* gradients are times et_pass_set_scale's factor */
     bool bfloat16;          /* activations; the store keeps a shadow */
     int recompute;          /* an et_recompute, or ET_RECOMPUTE_AUTO */
-    const struct et_group *group; /* training: what to derive by; NULL: all that is trained */
+    const char *trains;     /* training: derive by what has names that begin so; NULL: by all */
     const char *name;       /* in traces, static; NULL: "pass" */
 } et_pass_options;
 

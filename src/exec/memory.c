@@ -259,7 +259,7 @@ static int open_rooms(et_plan *plan, et_rooms *rooms, et_error *error)
     int *written = et_alloc((size_t)count, sizeof *written);
     if (!written)
         return et_alloc_failed(error, (size_t)count * sizeof *written, "a plan");
-    plan->gradient_bytes = (size_t)et_params_flat_size(params) * sizeof(float);
+    plan->gradient_bytes = (size_t)et_params_trained_size(params) * sizeof(float);
     find_gradient_writers(plan, written, count);
     status = take_gradients(plan, rooms, written, error);
     et_free(written);

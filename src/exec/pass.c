@@ -93,6 +93,21 @@ static et_node *scale_node(const et_pass *pass, et_graph *graph)
                                 : NULL;
 }
 
+/* By all that is trained, or by those whose names begin as options.trains says. */
+static int derive(const et_pass *pass, et_graph *graph, et_error *error)
+{
+    const char *prefix = pass->options.trains;
+    size_t count = (size_t)et_params_count(pass->params);
+    bool *chosen = prefix ? et_alloc_zero(count, sizeof *chosen) : NULL;
+    if (prefix && !chosen)
+        return et_alloc_failed(error, count, "a pass");
+    for (size_t i = 0; prefix && i < count; i++)
+        chosen[i] = !strncmp(et_params_name(pass->params, (int)i), prefix, strlen(prefix));
+    int status = et_graph_derive(graph, chosen, scale_node(pass, graph), error);
+    et_free(chosen);
+    return status;
+}
+
 static int build_graph(const et_pass *pass, variant *v, et_error *error)
 {
     const et_pass_options *o = &pass->options;
@@ -103,9 +118,7 @@ static int build_graph(const et_pass *pass, variant *v, et_error *error)
     v->graph->layout = &v->layout;
     pass->build(et_graph_scope(v->graph), pass->payload);
     status = et_graph_finish(v->graph, error);
-    if (!status && o->training)
-        status = et_graph_derive(v->graph, NULL, scale_node(pass, v->graph), error);
-    return status;
+    return status || !o->training ? status : derive(pass, v->graph, error);
 }
 
 /* Adds a node to what the plan keeps, unless it is there. */

@@ -61,7 +61,8 @@ static et_node **param_place(et_graph *graph, int index)
 
 /* Declared in the store first, which also compares shapes over several graphs; the store's
  * message names the parameter and both shapes. */
-et_node *et_param(et_scope *scope, const char *name, et_shape shape, et_init init)
+static et_node *stored(et_scope *scope, const char *name, et_shape shape, et_init init,
+                       bool trained)
 {
     et_graph *graph = scope->graph;
     const char *full = full_name(scope, name);
@@ -69,7 +70,10 @@ et_node *et_param(et_scope *scope, const char *name, et_shape shape, et_init ini
     et_error error = ET_ERROR_INIT;
     /* The index is the same in every graph over this store: what a checkpoint, the optimizer
      * and exec's bindings know the parameter by. */
-    int status = et_params_declare(graph->params, full, shape, init, &attributes.param, &error);
+    int *index = &attributes.param;
+    int status = trained
+                     ? et_params_declare(graph->params, full, shape, init, index, &error)
+                     : et_params_declare_variable(graph->params, full, shape, init, index, &error);
     /* A lack of memory stays one; all else is a model that does not fit the store. */
     if (status == ET_ENOMEM && !graph->error.status)
         graph->error = error;
@@ -85,6 +89,16 @@ et_node *et_param(et_scope *scope, const char *name, et_shape shape, et_init ini
         *place = made;
     }
     return *place;
+}
+
+et_node *et_param(et_scope *scope, const char *name, et_shape shape, et_init init)
+{
+    return stored(scope, name, shape, init, true);
+}
+
+et_node *et_variable(et_scope *scope, const char *name, et_shape shape, et_init init)
+{
+    return stored(scope, name, shape, init, false);
 }
 
 /* The width must leave dim / 2 - 1 > 0 to divide by, and a cosine for each sine. */

@@ -352,8 +352,9 @@ static void mark_needed(gradients *g)
 {
     for (int i = 0; i < g->count; i++) {
         const et_node *node = g->graph->nodes[i];
-        g->needed[i] =
-            node->op == ET_OP_PARAM && (!g->derive || g->derive[node->attributes.param]);
+        int param = node->attributes.param;
+        g->needed[i] = node->op == ET_OP_PARAM && et_params_is_trained(g->graph->params, param) &&
+                       (!g->derive || g->derive[param]);
         for (int k = 0; k < node->inputs; k++)
             g->needed[i] |= g->needed[node->input[k]->id];
     }

@@ -38,15 +38,15 @@ static void draw(const et_kernels *kernels, const et_params *params, int index, 
     }
 }
 
-/* The last parameter that begins at or before a place in the flat arrays. */
-static int parameter_at(const et_params *params, int64_t place)
+/* The last one, by place, that begins at or before an element of the flat arrays. */
+static int place_of(const et_params *params, int64_t at)
 {
-    /* Invariant: the parameter at low begins at or before place, the one at high after it (or
-     * does not exist). Offset 0 belongs to parameter 0, so low = 0 is true from the start. */
+    /* Invariant: the one at low begins at or before `at`, the one at high after it (or does not
+     * exist). Offset 0 belongs to place 0, so low = 0 is true from the start. */
     int low = 0, high = et_params_count(params);
     while (high - low > 1) {
         int middle = low + (high - low) / 2;
-        if (et_params_offset(params, middle) <= place)
+        if (et_params_offset(params, et_params_placed(params, middle)) <= at)
             low = middle;
         else
             high = middle;
@@ -60,7 +60,8 @@ static void draw_piece(const et_kernels *kernels, et_params *params, int64_t beg
                        uint64_t seed)
 {
     float *values = et_params_values(params);
-    for (int i = parameter_at(params, begin); i < et_params_count(params); i++) {
+    for (int place = place_of(params, begin); place < et_params_count(params); place++) {
+        int i = et_params_placed(params, place);
         int64_t offset = et_params_offset(params, i);
         int64_t from = offset > begin ? offset : begin;
         int64_t to = offset + et_shape_count(et_params_shape(params, i));
@@ -84,6 +85,7 @@ void et_init_draw(et_params *params, uint64_t seed)
     et_assert(et_params_ready(params));
     const et_kernels *kernels = et_kernels_best();
     int64_t size = et_params_flat_size(params);
+    et_params_begin_change(params);
 #pragma omp parallel for schedule(dynamic, 1) if (size > PIECE)
     for (int64_t begin = 0; begin < size; begin += PIECE)
         draw_piece(kernels, params, begin, begin + PIECE < size ? begin + PIECE : size, seed);

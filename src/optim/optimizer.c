@@ -17,7 +17,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "kernel/share.h"
-#include "optim/pattern.h"
+#include "base/pattern.h"
 #include "optim/rule.h"
 #include "optim/schedule.h"
 
@@ -208,7 +208,7 @@ int et_optimizer_new(et_optimizer **out, et_params *params, const et_kernels *ke
     optimizer->kernels = kernels;
     optimizer->params = params;
     optimizer->weights = et_params_values(params);
-    optimizer->size = et_params_flat_size(params);
+    optimizer->size = et_params_trained_size(params);
     status = build(optimizer, options, error);
     if (status) {
         et_optimizer_free(optimizer);
@@ -340,6 +340,7 @@ et_update et_optimizer_apply(et_optimizer *optimizer, const float *gradients, do
         .gradient_scale = (float)gradient_scale,
         .average_decay = (float)average_decay(&optimizer->ema, optimizer->iterations + 1),
     };
+    et_params_begin_change(optimizer->params);
     update_all(optimizer, &step, gradients);
     /* Weights and shadow are written; only copies of them in other layouts are out of date. */
     optimizer->iterations++;

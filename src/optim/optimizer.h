@@ -40,8 +40,8 @@ typedef struct et_update {
 } et_update;
 
 /* Applies gradients (flat, of the store's size; the store's own or an accumulation) times
- * gradient_scale (1 / tokens of the whole batch). Advances iterations by one if finite. Calls
- * et_params_changed. */
+ * gradient_scale (1 / tokens of the whole batch). Advances iterations by one if finite. Waits for
+ * readers of the store (et_params_begin_change) before the first change. */
 et_update et_optimizer_apply(et_optimizer *optimizer, const float *gradients,
                              double gradient_scale);
 

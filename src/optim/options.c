@@ -18,7 +18,7 @@
 
 #include <math.h>
 
-#include "optim/pattern.h"
+#include "base/pattern.h"
 #include "optim/schedule.h"
 
 /* Far above any rate that trains; Model Garden's pre_offset_learning_rate has it as its

@@ -1,15 +1,18 @@
 /* The parameter store: an array of declarations in the order in which names first came, a map
  * from name to place, and flat arrays in which parameters stand side by side. Its life has
  * two halves: while it is open, graphs declare and nothing has memory; materialize makes the
- * arrays at their final size, after which no name is added and no array moves.
+ * arrays at their final size, after which no name is added and no array moves. What is trained and
+ * what is not grow side by side; where the second begins is known when the set is closed.
  *
  * Invariants:
- *   (1) offsets ascend with the index and are multiples of FLAT_ALIGN;
+ *   (1) offsets are multiples of FLAT_ALIGN; they ascend with the index among what is trained, and
+ *       among variables, all of which lie behind;
  *   (2) parameter i holds et_shape_count(shape) elements from its offset, and what is left up
  *       to the next offset is padding, zero for ever;
  *   (3) by_name's keys are the items' own names, so both live equally long;
  *   (4) in_use is values or a borrowed array of the same layout, never NULL once materialize
- *       has succeeded.
+ *       has succeeded;
+ *   (5) values, gradients and slots of optimizers change only while `changing`.
  *
  * Flat arrays rather than an allocation for each parameter: the optimizer, clipping, averages
  * and checkpoints are then loops over one array that threads can cut anywhere, and a sum over
@@ -33,21 +36,26 @@ typedef struct param {
     char *name;     /* owned */
     et_shape shape; /* fixed by the first declaration */
     et_init init;   /* how et_init_draw fills it */
-    int64_t offset; /* in the flat arrays */
+    bool trained;   /* else a variable */
+    int64_t offset; /* in the flat arrays; of a variable, before they are made: among variables */
 } param;
 
 struct et_params {
     param *items; /* owned; [count], in order of first declaration */
     /* Of items: in use, and room for. */
     int count, capacity;
-    et_map by_name;              /* name to index */
-    int64_t flat_size, elements; /* with padding, and without */
-    float *values, *gradients;   /* NULL before materialize */
-    et_bf16 *shadow;             /* NULL: not kept */
+    et_map by_name;                      /* name to index */
+    int64_t elements;                    /* of all, without padding */
+    int64_t trained_size, variable_size; /* with padding */
+    int *placed;               /* [count]: indices by offset; owned, NULL before materialize */
+    float *values, *gradients; /* NULL before materialize */
+    et_bf16 *shadow;           /* NULL: not kept */
     /* What runs read: the average for the time of an evaluation with it, else the values,
      * which alone are trained. */
-    float *in_use;    /* values, or what et_params_use gave */
-    uint64_t version; /* counts changes, for those who keep packed copies */
+    float *in_use;             /* values, or what et_params_use gave */
+    uint64_t version;          /* counts changes, for those who keep packed copies */
+    et_params_reader *readers; /* a list, each borrowed */
+    bool changing;             /* between begin_change and changed */
 };
 
 /* In double, rounded once: the same bits on every machine. */
@@ -70,6 +78,7 @@ void et_params_free(et_params *params)
     for (int i = 0; i < params->count; i++)
         et_free(params->items[i].name);
     et_free(params->items);
+    et_free(params->placed);
     et_map_release(&params->by_name);
     et_free_array(params->values);
     et_free_array(params->gradients);
@@ -94,9 +103,14 @@ static int grow(et_params *params, et_error *error)
 
 /* A second declaration is how graphs share a store (training, scoring, decoding): it must
  * agree in shape. Its start value is not looked at, the first one counts. */
-static int declared_again(const et_params *params, int index, et_shape shape, et_error *error)
+static int declared_again(const et_params *params, int index, et_shape shape, bool trained,
+                          et_error *error)
 {
     const param *known = &params->items[index];
+    if (known->trained != trained)
+        return et_fail(error, ET_EGRAPH, "%s: declared as a %s before, now as a %s", known->name,
+                       known->trained ? "parameter" : "variable",
+                       trained ? "parameter" : "variable");
     if (et_shape_equal(known->shape, shape))
         return ET_OK;
     char was[ET_SHAPE_TEXT_MAX], now[ET_SHAPE_TEXT_MAX];
@@ -107,13 +121,13 @@ static int declared_again(const et_params *params, int index, et_shape shape, et
 /* The order of the checks is the contract: a known name is looked up first, so a graph built
  * after materialize may still declare what exists. The name is in the map before it is in
  * items: a failure of either leaves the store as it was. */
-int et_params_declare(et_params *params, const char *name, et_shape shape, et_init init, int *index,
-                      et_error *error)
+static int declare(et_params *params, const char *name, et_shape shape, et_init init, bool trained,
+                   int *index, et_error *error)
 {
     int64_t known;
     if (et_map_get(&params->by_name, name, &known)) {
         *index = (int)known;
-        return declared_again(params, *index, shape, error);
+        return declared_again(params, *index, shape, trained, error);
     }
     /* Closed: graphs made later (scoring, decoding) may use a part of the set and add
      * nothing. */
@@ -129,10 +143,42 @@ int et_params_declare(et_params *params, const char *name, et_shape shape, et_in
     }
     /* Rounded up, so that the next parameter begins on a multiple again (invariant 1). */
     int64_t size = et_shape_count(shape);
-    *item = (param){ copy, shape, init, params->flat_size };
+    int64_t *part = trained ? &params->trained_size : &params->variable_size;
+    *item = (param){ copy, shape, init, trained, *part };
     params->elements += size;
-    params->flat_size += (size + FLAT_ALIGN - 1) / FLAT_ALIGN * FLAT_ALIGN;
+    *part += (size + FLAT_ALIGN - 1) / FLAT_ALIGN * FLAT_ALIGN;
     *index = params->count++;
+    return ET_OK;
+}
+
+int et_params_declare(et_params *params, const char *name, et_shape shape, et_init init, int *index,
+                      et_error *error)
+{
+    return declare(params, name, shape, init, true, index, error);
+}
+
+int et_params_declare_variable(et_params *params, const char *name, et_shape shape, et_init init,
+                               int *index, et_error *error)
+{
+    return declare(params, name, shape, init, false, index, error);
+}
+
+/* What is trained in order, then variables, which begin behind it. */
+static int place_all(et_params *params, et_error *error)
+{
+    size_t count = (size_t)params->count;
+    params->placed = et_alloc(count ? count : 1, sizeof *params->placed);
+    if (!params->placed)
+        return et_alloc_failed(error, count * sizeof *params->placed, "parameters");
+    int place = 0;
+    for (int i = 0; i < params->count; i++)
+        if (params->items[i].trained)
+            params->placed[place++] = i;
+    for (int i = 0; i < params->count; i++)
+        if (!params->items[i].trained) {
+            params->items[i].offset += params->trained_size;
+            params->placed[place++] = i;
+        }
     return ET_OK;
 }
 
@@ -141,15 +187,17 @@ int et_params_declare(et_params *params, const char *name, et_shape shape, et_in
 int et_params_materialize(et_params *params, bool shadow, et_error *error)
 {
     et_assert(!params->values);
-    size_t size = (size_t)params->flat_size;
+    size_t size = (size_t)et_params_flat_size(params);
+    if (place_all(params, error))
+        return ET_ENOMEM;
     params->values = et_alloc_array(size * sizeof(float));
-    params->gradients = et_alloc_array(size * sizeof(float));
+    params->gradients = et_alloc_array((size_t)params->trained_size * sizeof(float));
     params->shadow = shadow ? et_alloc_array(size * sizeof(et_bf16)) : NULL;
     if (!params->values || !params->gradients || (shadow && !params->shadow))
         return et_alloc_failed(error, size * 10, "parameters");
     params->in_use = params->values;
     /* All is zero, the shadow too: there is nothing to round. */
-    et_params_changed(params, false);
+    params->version++;
     return ET_OK;
 }
 
@@ -171,7 +219,12 @@ int64_t et_params_elements(const et_params *params)
 
 int64_t et_params_flat_size(const et_params *params)
 {
-    return params->flat_size;
+    return params->trained_size + params->variable_size;
+}
+
+int64_t et_params_trained_size(const et_params *params)
+{
+    return params->trained_size;
 }
 
 const char *et_params_name(const et_params *params, int index)
@@ -198,6 +251,18 @@ int64_t et_params_offset(const et_params *params, int index)
     return params->items[index].offset;
 }
 
+bool et_params_is_trained(const et_params *params, int index)
+{
+    et_assert(index >= 0 && index < params->count);
+    return params->items[index].trained;
+}
+
+int et_params_placed(const et_params *params, int place)
+{
+    et_assert(place >= 0 && place < params->count && params->placed);
+    return params->placed[place];
+}
+
 /* Hashed, for restoring by name; graphs keep the index that declare gave them. */
 int et_params_find(const et_params *params, const char *name)
 {
@@ -221,17 +286,46 @@ et_bf16 *et_params_shadow(et_params *params)
     return params->shadow;
 }
 
+void et_params_add_reader(et_params *params, et_params_reader *reader)
+{
+    reader->next = params->readers;
+    params->readers = reader;
+}
+
+void et_params_remove_reader(et_params *params, et_params_reader *reader)
+{
+    et_params_reader **at = &params->readers;
+    while (*at && *at != reader)
+        at = &(*at)->next;
+    et_assert(*at);
+    *at = reader->next;
+}
+
+void et_params_begin_change(et_params *params)
+{
+    for (et_params_reader *at = params->readers; at && !params->changing; at = at->next)
+        at->wait(at);
+    params->changing = true;
+}
+
 /* Whoever writes all values in pieces (optimizer, start values) writes the shadow while they
  * are in cache; here it is for everybody else. Rounding an element depends on no other, so
  * threads do not change bits. */
+static void refresh(et_params *params)
+{
+    int64_t size = params->shadow ? et_params_flat_size(params) : 0;
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < size; i++)
+        params->shadow[i] = et_bf16_from_float(params->in_use[i]);
+}
+
 void et_params_changed(et_params *params, bool refresh_shadow)
 {
+    et_assert(params->changing);
+    params->changing = false;
     params->version++;
-    if (!refresh_shadow || !params->shadow)
-        return;
-#pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < params->flat_size; i++)
-        params->shadow[i] = et_bf16_from_float(params->in_use[i]);
+    if (refresh_shadow)
+        refresh(params);
 }
 
 uint64_t et_params_version(const et_params *params)
@@ -243,5 +337,6 @@ uint64_t et_params_version(const et_params *params)
 void et_params_use(et_params *params, float *values)
 {
     params->in_use = values ? values : params->values;
-    et_params_changed(params, true);
+    params->version++;
+    refresh(params);
 }

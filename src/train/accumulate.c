@@ -26,7 +26,7 @@ int et_accumulator_init(et_accumulator *accumulator, et_params *params, const et
 {
     et_assert(batches >= 1);
     et_assert(et_params_ready(params));
-    size_t bytes = (size_t)et_params_flat_size(params) * sizeof(float);
+    size_t bytes = (size_t)et_params_trained_size(params) * sizeof(float);
     *accumulator = (et_accumulator){ params, kernels, batches, NULL };
     if (batches == 1)
         return ET_OK;
@@ -46,7 +46,7 @@ bool et_accumulator_add(et_accumulator *accumulator, int index)
     et_assert(index >= 0 && index < accumulator->batches);
     if (!accumulator->sum)
         return true;
-    int64_t size = et_params_flat_size(accumulator->params);
+    int64_t size = et_params_trained_size(accumulator->params);
     const float *gradients = et_params_gradients(accumulator->params);
     if (index == 0)
         memcpy(accumulator->sum, gradients, (size_t)size * sizeof(float));

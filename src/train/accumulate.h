@@ -19,7 +19,7 @@ typedef struct et_accumulator {
     et_params *params;         /* borrowed; its gradients are what is added */
     const et_kernels *kernels; /* borrowed, static */
     int batches;               /* of one update, at least 1 */
-    float *sum;                /* [flat size], owned; NULL with one batch */
+    float *sum;                /* [trained size], owned; NULL with one batch */
 } et_accumulator;
 
 /* params is materialized and outlives the accumulator. The only failure is memory, with more
@@ -33,7 +33,7 @@ void et_accumulator_release(et_accumulator *accumulator);
  * With one batch always true: the update measures that gradient itself. */
 bool et_accumulator_add(et_accumulator *accumulator, int index);
 
-/* The sum over all batches of the update, [flat size]. With one batch these are the store's
+/* The sum over all batches of the update, [trained size]. With one batch these are the store's
  * gradients. Valid until the next pass or add. */
 const float *et_accumulator_sum(const et_accumulator *accumulator);
 

@@ -24,6 +24,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,7 +79,8 @@ struct et_checkpoints {
     pthread_t thread;           /* valid while running */
     pthread_mutex_t mutex;      /* of `reading` */
     pthread_cond_t has_read;
-    bool reading; /* the thread needs the arrays as they are */
+    et_params_reader reader; /* at the state's store, if it has one */
+    bool reading;            /* the thread needs the arrays as they are */
     job job;
     int64_t newest_step; /* -1: none */
 };
@@ -147,6 +149,16 @@ static int prepare(et_checkpoints *self, const char *model_dir, et_error *error)
     return status;
 }
 
+static et_checkpoints *of_reader(et_params_reader *reader)
+{
+    return (et_checkpoints *)(void *)((char *)reader - offsetof(et_checkpoints, reader));
+}
+
+static void wait_read(et_params_reader *reader)
+{
+    et_checkpoints_wait_read(of_reader(reader));
+}
+
 /* Undoes any part of open. The lock goes before the memory, after the last write. */
 static void release(et_checkpoints *self)
 {
@@ -188,6 +200,9 @@ int et_checkpoints_open(et_checkpoints **out, const char *model_dir, et_state *s
         release(self);
         return status;
     }
+    self->reader.wait = wait_read;
+    if (et_state_params(state))
+        et_params_add_reader(et_state_params(state), &self->reader);
     *out = self;
     return ET_OK;
 }
@@ -198,6 +213,8 @@ int et_checkpoints_close(et_checkpoints *checkpoints, et_error *error)
     if (!checkpoints)
         return ET_OK;
     int status = et_checkpoints_wait(checkpoints, error);
+    if (et_state_params(checkpoints->state))
+        et_params_remove_reader(et_state_params(checkpoints->state), &checkpoints->reader);
     release(checkpoints);
     return status;
 }

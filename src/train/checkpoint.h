@@ -9,7 +9,7 @@
  *     et_checkpoints_open(&checkpoints, "RUN", state, &options, &error);
  *     et_checkpoints_restore(checkpoints, &step, &error);        step -1: nothing there yet
  *     et_checkpoints_save(checkpoints, step, &error);            returns at once
- *     et_checkpoints_wait_read(checkpoints);                     before arrays of the state change
+ *     et_checkpoints_wait_read(checkpoints);     before arrays change; a store asks for it itself
  *     et_checkpoints_close(checkpoints, &error);                 waits
  *
  * Invariants: (1) a checkpoint is deleted only after a newer one is durable and named; (2) at
@@ -65,7 +65,8 @@ int et_checkpoints_open(et_checkpoints **out, const char *model_dir, et_state *s
 /* Waits for the save in progress and frees; returns that save's error. NULL allowed. */
 int et_checkpoints_close(et_checkpoints *checkpoints, et_error *error);
 
-/* Starts saving the state as it is now; et_checkpoints_wait_read comes before its arrays change.
+/* Starts saving the state as it is now; et_checkpoints_wait_read comes before its arrays change,
+ * and et_params_begin_change of the state's store calls it.
  * Waits first for a save in progress; if that failed, returns its error and saves nothing (call
  * again to try). A step saved already is saved again. */
 int et_checkpoints_save(et_checkpoints *checkpoints, int64_t step, et_error *error);

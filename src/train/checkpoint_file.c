@@ -136,6 +136,8 @@ int et_checkpoint_file_restore(et_state *state, const et_safetensors *file, cons
     if (!status) {
         status = et_state_match(state, tree, error);
         if (!status) {
+            if (et_state_params(state))
+                et_params_begin_change(et_state_params(state));
             copy_tensors(state, file);
             status = et_state_restore(state, tree, error);
         }

@@ -76,6 +76,8 @@ static int load(et_params *params, const et_safetensors *file, const char *path,
     const et_safetensors_tensor **found = et_arena_array(&arena, count, sizeof *found);
     int status = found ? find_all(found, params, file, path, prefer_average, &arena, error)
                        : et_alloc_failed(error, count * sizeof *found, "a list of weights");
+    if (!status)
+        et_params_begin_change(params);
     for (size_t i = 0; !status && i < count; i++)
         memcpy(et_params_values(params) + et_params_offset(params, (int)i), found[i]->data,
                found[i]->bytes);

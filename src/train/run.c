@@ -217,7 +217,6 @@ static int restore(et_run *run, et_error *error)
     int64_t step = -1;
     int status =
         et_checkpoints_open(&run->checkpoints, run->options.model_dir, run->state, &options, error);
-    run->step.checkpoints = run->checkpoints;
     if (!status)
         status = et_checkpoints_restore(run->checkpoints, &step, error);
     /* Before the first step: a run that cannot save would be lost, hours later. */

@@ -33,7 +33,8 @@ struct et_state {
     size_t part_count, part_capacity;
     et_state_tensor *tensors; /* [tensor_count], in order of adding; names owned */
     size_t tensor_count, tensor_capacity;
-    et_map by_name; /* of tensors, to their index; it keeps no names of its own */
+    et_map by_name;    /* of tensors, to their index; it keeps no names of its own */
+    et_params *params; /* borrowed; NULL: no store is attached */
 };
 
 int et_state_new(et_state **out, et_error *error)
@@ -137,6 +138,7 @@ static int restore_params(void *self, const et_value *dict, et_error *error)
 {
     (void)dict;
     (void)error;
+    et_params_begin_change(self);
     et_params_changed(self, true);
     return ET_OK;
 }
@@ -155,6 +157,7 @@ int et_state_add_params(et_state *state, et_params *params, et_error *error)
 {
     et_assert(et_params_ready(params));
     float *values = et_params_values(params);
+    state->params = params;
     int status = et_state_add(state, "params", &params_class, params, error);
     for (int i = 0; !status && i < et_params_count(params); i++) {
         et_assert(et_state_is_weight(et_params_name(params, i)));
@@ -163,6 +166,11 @@ int et_state_add_params(et_state *state, et_params *params, et_error *error)
                                      et_params_shape(params, i), error);
     }
     return status;
+}
+
+et_params *et_state_params(const et_state *state)
+{
+    return state->params;
 }
 
 /* Slots are tensors; what is left of an optimizer is one number. */

@@ -46,6 +46,9 @@ int et_state_add_tensor(et_state *state, const char *name, float *data, et_shape
  * (et_params_changed with the shadow). params is materialized and uses its own values. */
 int et_state_add_params(et_state *state, et_params *params, et_error *error);
 
+/* The store that was attached; NULL: none. */
+et_params *et_state_params(const et_state *state);
+
 /* Attaches an optimizer: its slots by parameter, and part "optimizer" with its iterations. */
 int et_state_add_optimizer(et_state *state, et_optimizer *optimizer, const et_params *params,
                            et_error *error);

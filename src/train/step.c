@@ -114,11 +114,11 @@ static int take_batch(et_step *step, int index, et_track *track, et_error *error
     return status;
 }
 
-/* The weights may change once no save reads them. The wait is here and not earlier: all of a
- * step's computing may go on beside a save. */
+/* All of a step's computing may go on beside a save, up to here: a wait for it is no part of the
+ * update's span. */
 static void update(et_step *step, double gradient_scale, et_track *track)
 {
-    et_checkpoints_wait_read(step->checkpoints);
+    et_params_begin_change(step->accumulator.params);
     et_track_begin(track, &update_label, -1);
     step->update =
         et_optimizer_apply(step->optimizer, et_accumulator_sum(&step->accumulator), gradient_scale);

@@ -8,7 +8,6 @@
 
 #include "optim/optimizer.h"
 #include "train/accumulate.h"
-#include "train/checkpoint.h"
 #include "train/metrics.h"
 #include "train/task.h"
 
@@ -21,13 +20,12 @@ typedef struct et_step {
     et_optimizer *optimizer;
     et_metrics *metrics; /* both by et_step_define_metrics */
     int metric[ET_STEP_METRICS];
-    et_checkpoints *checkpoints; /* what may be reading the weights; NULL: nothing */
-    et_cost update_cost;         /* of an update, for who watches */
-    uint64_t seed;               /* of dropout */
-    int64_t count;               /* steps done: the global step */
-    int64_t tokens;              /* target tokens of the last step */
-    double loss;                 /* mean over the tokens of the last step */
-    et_update update;            /* what the last step changed */
+    et_cost update_cost; /* of an update, for who watches */
+    uint64_t seed;       /* of dropout */
+    int64_t count;       /* steps done: the global step */
+    int64_t tokens;      /* target tokens of the last step */
+    double loss;         /* mean over the tokens of the last step */
+    et_update update;    /* what the last step changed */
 } et_step;
 
 /* Defines what the step adds to: training_loss, training_nll, training_accuracy (per token) and

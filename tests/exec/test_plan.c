@@ -95,6 +95,7 @@ static void move_weights(et_params *params)
     float *values = et_params_values(params);
     for (int64_t i = 0; i < et_params_flat_size(params); i++)
         values[i] *= 0.875f;
+    et_params_begin_change(params);
     et_params_changed(params, true);
 }
 
@@ -350,6 +351,7 @@ static void test_plan__allocates_nothing(void **state)
     et_plan_run(model.plan, (et_random){ 1, 0, 0 });
     size_t before = et_alloc_count();
     for (uint64_t step = 1; step < 5; step++) {
+        et_params_begin_change(model.params);
         et_params_changed(model.params, true);
         et_plan_run(model.plan, (et_random){ 1, step, 0 });
     }
@@ -382,6 +384,7 @@ static void test_plan__names_the_first_bad_value(void **state)
     float *weight = et_params_values(model.params) + et_params_offset(model.params, index);
     assert_null(et_plan_find_not_finite(model.plan, (et_random){ 1, 0, 0 }));
     weight[3] = NAN;
+    et_params_begin_change(model.params);
     et_params_changed(model.params, true);
     assert_string_equal(et_plan_find_not_finite(model.plan, (et_random){ 1, 0, 0 }),
                         "decoder/layer_1/feed_forward/in/weight");
@@ -394,6 +397,7 @@ static double loss_along(test_model *model, const float *start, const float *dir
     float *values = et_params_values(model->params);
     for (int64_t i = 0; i < et_params_flat_size(model->params); i++)
         values[i] = start[i] + (float)by * direction[i];
+    et_params_begin_change(model->params);
     et_params_changed(model->params, true);
     et_plan_run(model->plan, (et_random){ 11, 3, 0 });
     return *(const float *)et_plan_output(model->plan, 0).data;

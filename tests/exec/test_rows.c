@@ -148,6 +148,7 @@ static void check_shared(et_dtype act)
         run(owner, &first);
         assert_memory_equal(&first, &second, sizeof first);
         et_params_values(f.params)[3] += 1;
+        et_params_begin_change(f.params);
         et_params_changed(f.params, true);
     }
     et_plan_free(reader);

@@ -103,11 +103,41 @@ static void test_init__depends_on_seed_and_name_alone(void **state)
     et_params_free(whole), et_params_free(part), et_params_free(other);
 }
 
+/* A variable lies behind all that is trained and starts as its name says, too. */
+static void test_init__variables(void **state)
+{
+    (void)state;
+    et_params *whole = make_params(0, 5), *params;
+    et_error error = ET_ERROR_INIT;
+    int index;
+    assert_int_equal(et_params_new(&params, &error), 0);
+    for (size_t i = 0; i < COUNT(parameters); i++) {
+        et_shape shape = et_shape_2(parameters[i].rows, parameters[i].columns);
+        int (*declare)(et_params *, const char *, et_shape, et_init, int *, et_error *) =
+            i % 2 ? et_params_declare : et_params_declare_variable;
+        assert_int_equal(
+            declare(params, parameters[i].name, shape, parameters[i].init, &index, &error), 0);
+    }
+    assert_int_equal(et_params_materialize(params, true, &error), 0);
+    et_init_draw(params, 5);
+    for (int i = 0; i < (int)COUNT(parameters); i++) {
+        size_t count = (size_t)(parameters[i].rows * parameters[i].columns);
+        assert_memory_equal(et_params_values(params) + et_params_offset(params, i),
+                            et_params_values(whole) + et_params_offset(whole, i),
+                            count * sizeof(float));
+        assert_memory_equal(et_params_shadow(params) + et_params_offset(params, i),
+                            et_params_shadow(whole) + et_params_offset(whole, i),
+                            count * sizeof(et_bf16));
+    }
+    et_params_free(whole), et_params_free(params);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_init__draw),
         cmocka_unit_test(test_init__depends_on_seed_and_name_alone),
+        cmocka_unit_test(test_init__variables),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

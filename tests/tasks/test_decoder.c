@@ -67,6 +67,7 @@ static void open_fixture(fixture *f, bool norm_first, et_dtype act, bool int8)
     float *values = et_params_values(f->params);
     for (int64_t i = 0; i < et_params_flat_size(f->params); i++)
         values[i] *= 1.7f;
+    et_params_begin_change(f->params);
     et_params_changed(f->params, true);
 }
 

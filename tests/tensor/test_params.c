@@ -101,6 +101,7 @@ static void test_params__other_values(void **state)
         average[i] = -2.0f * (float)i;
     }
     uint64_t version = et_params_version(params);
+    et_params_begin_change(params);
     et_params_changed(params, true);
     assert_true(et_params_version(params) > version);
     assert_true(et_bf16_to_float(et_params_shadow(params)[5]) == 5);
@@ -115,6 +116,86 @@ static void test_params__other_values(void **state)
     assert_ptr_equal(et_params_values(params), own);
     assert_true(et_params_version(params) > version);
     assert_true(et_bf16_to_float(et_params_shadow(params)[5]) == 5);
+    et_params_free(params);
+}
+
+/* Variables lie behind all that is trained, wherever they were declared, and have no gradient. */
+static void test_params__variables(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        bool trained;
+        int64_t size, offset;
+        int place;
+    } rows[] = { { "mean", false, 3, 64, 2 },
+                 { "a", true, 17, 0, 0 },
+                 { "scale", false, 1, 80, 3 },
+                 { "b", true, 20, 32, 1 } };
+    et_params *params = make();
+    int index;
+    for (int i = 0; i < 4; i++) {
+        et_shape shape = et_shape_1(rows[i].size);
+        assert_ok(
+            rows[i].trained
+                ? et_params_declare(params, rows[i].name, shape, normal, &index, error)
+                : et_params_declare_variable(params, rows[i].name, shape, normal, &index, error));
+        assert_int_equal(index, i);
+    }
+    assert_ok(et_params_declare_variable(params, "mean", et_shape_1(3), normal, &index, error));
+    assert_int_equal(index, 0);
+    assert_fails(et_params_declare(params, "mean", et_shape_1(3), normal, &index, error), ET_EGRAPH,
+                 "mean: declared as a variable before, now as a parameter");
+    assert_fails(et_params_declare_variable(params, "a", et_shape_1(17), normal, &index, error),
+                 ET_EGRAPH, "a: declared as a parameter before, now as a variable");
+    assert_ok(et_params_materialize(params, true, error));
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(et_params_offset(params, i), rows[i].offset);
+        assert_int_equal(et_params_is_trained(params, i), rows[i].trained);
+        assert_int_equal(et_params_placed(params, rows[i].place), i);
+    }
+    assert_int_equal(et_params_trained_size(params), 64);
+    assert_int_equal(et_params_flat_size(params), 96);
+    assert_int_equal(et_params_elements(params), 41);
+    assert_true(et_params_values(params)[95] == 0 && et_params_gradients(params)[63] == 0);
+    et_params_free(params);
+}
+
+typedef struct counting_reader {
+    et_params_reader reader;
+    int waits;
+} counting_reader;
+
+static void count_wait(et_params_reader *self)
+{
+    ((counting_reader *)(void *)self)->waits++;
+}
+
+/* Every reader is waited for once for a change, however often its beginning is told. */
+static void test_params__readers(void **state)
+{
+    (void)state;
+    counting_reader first = { { count_wait, NULL }, 0 }, second = first;
+    et_params *params = make();
+    declare(params, "w", et_shape_1(1));
+    assert_ok(et_params_materialize(params, false, error));
+    et_params_begin_change(params);
+    et_params_changed(params, false);
+    et_params_add_reader(params, &first.reader);
+    et_params_add_reader(params, &second.reader);
+    for (int i = 1; i <= 2; i++) {
+        et_params_begin_change(params);
+        et_params_begin_change(params);
+        et_params_changed(params, false);
+        assert_int_equal(first.waits, i);
+        assert_int_equal(second.waits, i);
+    }
+    et_params_remove_reader(params, &first.reader);
+    et_params_begin_change(params);
+    et_params_changed(params, false);
+    assert_int_equal(first.waits, 2);
+    assert_int_equal(second.waits, 3);
+    et_params_remove_reader(params, &second.reader);
     et_params_free(params);
 }
 
@@ -148,10 +229,9 @@ static void test_params__out_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_params__flat),
-        cmocka_unit_test(test_params__shared),
-        cmocka_unit_test(test_params__other_values),
-        cmocka_unit_test(test_params__out_of_memory),
+        cmocka_unit_test(test_params__flat),         cmocka_unit_test(test_params__shared),
+        cmocka_unit_test(test_params__other_values), cmocka_unit_test(test_params__variables),
+        cmocka_unit_test(test_params__readers),      cmocka_unit_test(test_params__out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

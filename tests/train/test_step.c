@@ -43,6 +43,7 @@ typedef struct steps {
     et_metrics *metrics;
     et_state *state;
     et_step step;
+    et_checkpoints *checkpoints;
 } steps;
 
 static void steps_open(steps *s, const char *directory)
@@ -65,12 +66,12 @@ static void steps_open(steps *s, const char *directory)
     s->step = (et_step){ .task = &s->task, .plan = s->model.plan, .optimizer = s->optimizer };
     assert_ok(et_step_define_metrics(&s->step, s->metrics, error));
     assert_ok(et_accumulator_init(&s->step.accumulator, s->model.params, kernels, 1, error));
-    assert_ok(et_checkpoints_open(&s->step.checkpoints, directory, s->state, &checkpoints, error));
+    assert_ok(et_checkpoints_open(&s->checkpoints, directory, s->state, &checkpoints, error));
 }
 
 static void steps_close(steps *s)
 {
-    assert_ok(et_checkpoints_close(s->step.checkpoints, error));
+    assert_ok(et_checkpoints_close(s->checkpoints, error));
     et_accumulator_release(&s->step.accumulator);
     et_state_free(s->state);
     et_metrics_free(s->metrics);
@@ -103,10 +104,10 @@ static void test_step__beside_saves(void **state)
     steps_open(&saving, directory);
     for (int i = 1; i <= STEPS; i++) {
         assert_ok(et_step_run(&saving.step, error));
-        assert_ok(et_checkpoints_save(saving.step.checkpoints, i, error));
+        assert_ok(et_checkpoints_save(saving.checkpoints, i, error));
     }
     assert_ok(et_step_run(&saving.step, error));
-    assert_ok(et_checkpoints_wait(saving.step.checkpoints, error));
+    assert_ok(et_checkpoints_wait(saving.checkpoints, error));
 
     steps_open(&alone, in(state, "alone"));
     labels[0] = 0;

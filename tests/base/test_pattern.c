@@ -1,4 +1,4 @@
-#include "optim/pattern.h"
+#include "base/pattern.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 /* Lists of regular expressions that are searched in names (Perl's syntax, no anchors implied):
  * which parameters decay. The only file that knows PCRE2. After compile, matching is
  * thread-safe. */
-#ifndef ETUDE_OPTIM_PATTERN_H
-#define ETUDE_OPTIM_PATTERN_H
+#ifndef ETUDE_BASE_PATTERN_H
+#define ETUDE_BASE_PATTERN_H
 
 #include <stdbool.h>
 

@@ -5,7 +5,7 @@
  * Expressions are compiled once; matching keeps nothing but a small block of its own for each
  * search, so threads may share what was compiled. PCRE2 has its own allocator: what it takes
  * is not counted by et_alloc_count, and is small. */
-#include "optim/pattern.h"
+#include "base/pattern.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>

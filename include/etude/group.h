@@ -1,0 +1,53 @@
+/* A group: parameters of a store that are chosen by name, and where they lie. What takes a
+ * gradient or an optimizer for a part of a model takes a group:
+ *
+ *     et_group *generator;
+ *     if (et_group_new(&generator, params, "generator/", &error)) ...
+ *     const et_range *ranges;
+ *     for (int i = 0, n = et_group_ranges(generator, &ranges); i < n; i++)
+ *         ... et_params_gradients(params)[ranges[i].begin .. ranges[i].end - 1] ...
+ *     et_group_free(generator);
+ *
+ * Only what is trained is chosen. A group does not change; whoever takes one copies what it
+ * needs, so it may be freed at once. Any number of threads may read one. */
+#ifndef ETUDE_GROUP_H
+#define ETUDE_GROUP_H
+
+#include <etude/error.h>
+#include <etude/params.h>
+
+typedef struct et_group et_group;
+
+/* Part of the flat arrays, padding included; both are multiples of 16. */
+typedef struct et_range {
+    int64_t begin, end; /* elements begin .. end - 1 */
+} et_range;
+
+/* What is trained and has a name that begins with prefix; "": all. params is materialized and
+ * outlives the group. ET_ECONFIG: there is no such name; the first that there is is named. */
+ET_API int et_group_new(et_group **out, et_params *params, const char *prefix, et_error *error);
+
+/* The same by a regular expression (Perl's syntax) that is searched in names. */
+ET_API int et_group_match(et_group **out, et_params *params, const char *expression,
+                          et_error *error);
+
+/* The same by the caller's own choice, which is asked once for each. */
+typedef bool et_group_fn(const et_params *params, int index, void *payload);
+ET_API int et_group_choose(et_group **out, et_params *params, et_group_fn *chosen, void *payload,
+                           et_error *error);
+
+ET_API void et_group_free(et_group *group); /* NULL allowed */
+
+ET_API et_params *et_group_params(const et_group *group);
+
+/* How many parameters; the i-th, by its index in the store: in order of their places. */
+ET_API int et_group_count(const et_group *group);
+ET_API int et_group_param(const et_group *group, int i);
+
+/* Elements of the flat arrays in all ranges together. */
+ET_API int64_t et_group_size(const et_group *group);
+
+/* Ascending and as few as there can be: neighbours are one. Borrowed. */
+ET_API int et_group_ranges(const et_group *group, const et_range **ranges);
+
+#endif

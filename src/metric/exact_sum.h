@@ -1,0 +1,49 @@
+/* Sums of doubles without rounding: whatever the order and the grouping of what is added, the
+ * value has the same bits, so that threads, ranks and windows may be merged in any tree.
+ *
+ *     et_exact_sum sum = { 0 };
+ *     et_exact_sum_add(&sum, 1e300);
+ *     et_exact_sum_add(&sum, 1);
+ *     et_exact_sum_add(&sum, -1e300);
+ *     et_exact_sum_value(&sum) == 1
+ *
+ * Method: a fixed-point number that covers the range of a double, in digits of 32 bits held in 64,
+ * so that carries wait (Neal 2015, "Fast exact summation using small and large superaccumulators",
+ * arXiv:1505.05571). Infinities and NaN are remembered apart: a NaN, or infinities of both signs,
+ * make NaN. A value without pointers: copied, sent and compared after et_exact_sum_settle as bytes.
+ */
+#ifndef ETUDE_METRIC_EXACT_SUM_H
+#define ETUDE_METRIC_EXACT_SUM_H
+
+#include <stdint.h>
+
+#include <etude/error.h>
+
+#include "base/value.h"
+
+#define ET_EXACT_DIGITS 67 /* of 32 bits: 2098 of a double, and carries */
+
+/* Zeros: nothing was added. */
+typedef struct et_exact_sum {
+    int64_t digit[ET_EXACT_DIGITS]; /* [i] counts 2^(32 i - 1074) */
+    uint32_t waiting;               /* additions since carries were moved */
+    uint32_t special;               /* bits: +infinity, -infinity, NaN */
+} et_exact_sum;
+
+void et_exact_sum_add(et_exact_sum *sum, double value);
+void et_exact_sum_merge(et_exact_sum *sum, const et_exact_sum *other);
+
+/* Moves carries: equal sums have equal bytes then. */
+void et_exact_sum_settle(et_exact_sum *sum);
+
+/* Rounded once, to nearest even; an infinity beyond the range. 0 when empty. */
+double et_exact_sum_value(const et_exact_sum *sum);
+
+/* What is left of it beside its value: value + rest is the sum but for the rest's rounding. */
+double et_exact_sum_rest(const et_exact_sum *sum);
+
+/* As a number, or as the few whose exact sum it is. Reading replaces sum. */
+int et_exact_sum_save(const et_exact_sum *sum, et_value *dict, const char *key, et_error *error);
+int et_exact_sum_restore(et_exact_sum *sum, const et_value *dict, const char *key, et_error *error);
+
+#endif

@@ -1,0 +1,51 @@
+/* What derivatives are taken by; their values are held against finite differences in tests/exec. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include <etude/ops.h>
+
+#include "graph/graph.h"
+#include "io/files.h"
+
+static const et_init ones = { ET_INIT_ONES, 0 };
+
+/* x * weight + mean, summed. */
+static et_node *build(et_scope *s, bool weight)
+{
+    et_node *x = et_input(s, "x", ET_F32, et_shape_1(4));
+    et_node *mean = et_variable(s, "mean", et_shape_1(4), ones);
+    return et_sum(et_add(weight ? et_mul(x, et_param(s, "weight", et_shape_1(4), ones)) : x, mean));
+}
+
+static void test_grad__not_by_variables(void **state)
+{
+    (void)state;
+    for (int weight = 0; weight < 2; weight++) {
+        et_params *params;
+        et_graph *graph;
+        assert_ok(et_params_new(&params, error));
+        assert_ok(et_graph_new(&graph, params, NULL, error));
+        et_node *loss = build(et_graph_scope(graph), weight);
+        if (weight) {
+            assert_ok(et_graph_differentiate(graph, loss, error));
+            assert_int_equal(graph->gradient_count, 1);
+            assert_string_equal(et_params_name(params, graph->gradients[0].param), "weight");
+        } else {
+            assert_fails(et_graph_differentiate(graph, loss, error), ET_EGRAPH,
+                         "depends on no parameter");
+        }
+        et_graph_free(graph);
+        et_params_free(params);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_grad__not_by_variables),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
