@@ -1,149 +1,153 @@
-/* The data flow of a step, as et_step_run reads:
- *
- *   for each batch of the update:
- *       take_batch     the task binds its arrays to the plan's inputs
- *       et_plan_run    forward and backward: loss sums out, gradients into the store
- *       add            sums to sums (double), gradients to the accumulator
- *   update             gradient / tokens of all batches; norm, clip, rule, average
- *   add_metrics        sums to the streaming metrics
- *
- * The loss is L = sum over tokens, and the gradient of the mean over all tokens of the step is
- * (g[0] + ... + g[n-1]) / (tokens[0] + ... + tokens[n-1]), whatever the batches' sizes: two
- * batches of 1000 and 3000 tokens weigh 1 to 3, as they would in one batch.
- *
- * Everything before the update only reads the weights. So a save may read them beside it, and a
+/* Everything before the update only reads the weights. So a save may read them beside it, and a
  * step that diverges has changed nothing but gradients: the check stands before the update for
  * the loss, within it (before any weight is moved) for the gradient. */
 #include "train/step.h"
 
-#include <math.h>
+#include <stdio.h>
 
+#include "base/alloc.h"
 #include "base/assert.h"
 
-/* Loss sums of one step. */
-typedef struct step_sums {
-    double of[ET_LOSS_SUM_COUNT]; /* by et_loss_sum; float32 sums of batches, added in double */
-} step_sums;
-
-/* Indices into metric_names and et_step.metric; ET_STEP_METRICS of them. */
-enum { LOSS, NLL, ACCURACY, GRADIENT_NORM };
-
-static const char *const metric_names[ET_STEP_METRICS] = {
-    [LOSS] = "training_loss",
-    [NLL] = "training_nll",
-    [ACCURACY] = "training_accuracy",
-    [GRADIENT_NORM] = "gradient_norm",
-};
-
-/* All are means: of the first three over tokens, of the norm over steps. */
-int et_step_define_metrics(et_step *step, et_metrics *metrics, et_error *error)
+static int define_metrics(et_step *step, const char *prefix, et_error *error)
 {
-    step->metrics = metrics;
-    for (int i = 0; i < ET_STEP_METRICS; i++) {
-        int status = et_metrics_define(metrics, metric_names[i], &et_metric_mean, error);
-        if (status)
-            return status;
-        step->metric[i] = et_metrics_place(metrics, metric_names[i]);
+    int measures = et_pass_measures(step->pass), status = ET_OK;
+    step->metric = et_alloc((size_t)measures + 1, sizeof *step->metric);
+    if (!step->metric)
+        return et_alloc_failed(error, (size_t)measures * sizeof *step->metric, "a step");
+    for (int i = 0; !status && i <= measures; i++) {
+        char name[256];
+        bool norm = i == measures;
+        snprintf(name, sizeof name, "%s%s", norm ? "" : prefix,
+                 norm ? "gradient_norm" : et_pass_measured(step->pass, i).name);
+        status = et_metrics_define(step->metrics, name,
+                                   norm ? &et_metric_mean : &et_metric_ratio, error);
+        if (!status)
+            step->metric[i] = et_metrics_place(step->metrics, name);
     }
-    return ET_OK;
-}
-
-/* Random numbers of batch `index` of this step: counted by batches since the start of the run,
- * so no two batches draw the same dropout and a resumed run draws what it would have drawn. */
-static et_random randomness(const et_step *step, int index)
-{
-    int64_t batch = step->count * step->accumulator.batches + index;
-    return (et_random){ step->seed, (uint64_t)batch, 0 };
-}
-
-/* Output 0 of the plan is the loss node: [ET_LOSS_SUM_COUNT] float32. */
-static void add_sums(step_sums *sums, const et_plan *plan)
-{
-    const float *batch = et_plan_output(plan, 0).data;
-    for (int i = 0; i < ET_LOSS_SUM_COUNT; i++)
-        sums->of[i] += batch[i];
-}
-
-/* Runs batch `index`, the last one taken, again to name the first value that is not finite. With
- * the same random numbers, so it finds what the first run met. There is none where only the sum
- * of several batches' finite gradients is too large: then its norm is named. */
-static int diverged(et_step *step, int index, et_error *error)
-{
-    et_assert(index >= 0 && index < step->accumulator.batches);
-    et_strbuf lines = ET_STRBUF_INIT;
-    const char *name = et_plan_find_not_finite(step->plan, randomness(step, index));
-    step->task->class->describe_batch(step->task, &lines);
-    const char *last = name || index == 0 ? "" : ", the last of the sum";
-    int status = et_fail(error, ET_EDIVERGED,
-                         "step %lld: loss or gradient is not finite, first in %s; batch: %s%s. "
-                         "Lower the learning rate or clip gradients; with --accept-changes the "
-                         "run goes on from its last checkpoint",
-                         (long long)step->count + 1, name ? name : "the gradient's norm",
-                         et_strbuf_text(&lines), last);
-    et_strbuf_release(&lines);
     return status;
 }
 
-static void add_metric(et_step *step, int which, double value, double weight)
+int et_step_open(et_step *step, const et_step_parts *parts, et_error *error)
 {
-    et_metrics_add_at(step->metrics, step->metric[which], value, weight);
+    *step = (et_step){ .source = parts->source,
+                       .pass = parts->pass,
+                       .optimizer = parts->optimizer,
+                       .overflow = parts->overflow,
+                       .metrics = parts->metrics,
+                       .seed = parts->seed,
+                       .update_cost = et_optimizer_cost(parts->optimizer) };
+    int status = et_batch_new(&step->batch, &step->source->layout, error);
+    if (!status)
+        status = et_tree_open(&step->reducer, step->pass, parts->shards, error);
+    return status ? status : define_metrics(step, parts->prefix, error);
 }
 
-/* After the update, for the norm that it measured. A mean over tokens weighs by tokens: windows
- * of unequal batches are exact. */
-static void add_metrics(et_step *step, const step_sums *sums)
+void et_step_release(et_step *step)
 {
-    double tokens = sums->of[ET_LOSS_SUM_TOKENS];
-    step->tokens = (int64_t)tokens;
-    step->loss = sums->of[ET_LOSS_SUM_LOSS] / tokens;
-    add_metric(step, LOSS, step->loss, tokens);
-    add_metric(step, NLL, sums->of[ET_LOSS_SUM_NLL] / tokens, tokens);
-    add_metric(step, ACCURACY, sums->of[ET_LOSS_SUM_CORRECT] / tokens, tokens);
-    add_metric(step, GRADIENT_NORM, step->update.gradient_norm, 1);
+    et_batch_free(step->batch);
+    et_reducer_close(step->reducer);
+    et_free(step->metric);
+    *step = (et_step){ 0 };
 }
 
 static const et_label data_label = { .name = "next batch", .kind = "waiting for data" };
 static const et_label update_label = { .name = "update", .kind = "update" };
 
-/* A span of its own: its length is how long training waits for data. */
-static int take_batch(et_step *step, int index, et_track *track, et_error *error)
+/* Random numbers are counted by batches since the start of the run: no two batches draw the same
+ * dropout, and a resumed run draws what it would have drawn. */
+static int64_t number(const et_step *step, int shard)
 {
-    et_track_begin(track, &data_label, step->count * step->accumulator.batches + index + 1);
-    int status = step->task->class->next(step->task, step->plan, error);
+    return step->count * step->reducer->shards + shard;
+}
+
+/* A span of its own: its length is how long training waits for data. */
+static int take_batch(et_step *step, int shard, et_error *error)
+{
+    et_track *track = et_device_track(et_pass_device(step->pass));
+    et_track_begin(track, &data_label, number(step, shard) + 1);
+    int status = et_source_next(step->source, step->batch, error);
     et_track_end(track);
+    if (!status && !step->batch->filled[0])
+        status = et_fail(error, ET_EDATA,
+                         "the data has ended at step %lld: let it repeat, or train fewer steps",
+                         (long long)step->count + 1);
+    step->units += step->batch->filled[step->source->layout.unit];
     return status;
 }
 
-/* All of a step's computing may go on beside a save, up to here: a wait for it is no part of the
- * update's span. */
-static void update(et_step *step, double gradient_scale, et_track *track)
+/* The weights may change once no save reads them: the optimizer waits, and not before, as all of
+ * a step's computing may go on beside a save. */
+static void update(et_step *step, const et_sum *sum)
 {
-    et_params_begin_change(step->accumulator.params);
+    et_track *track = et_device_track(et_pass_device(step->pass));
     et_track_begin(track, &update_label, -1);
-    step->update =
-        et_optimizer_apply(step->optimizer, et_accumulator_sum(&step->accumulator), gradient_scale);
+    step->update = et_optimizer_apply(step->optimizer, sum->gradient,
+                                      1 / (sum->divisor * step->overflow->scale));
     et_track_end_with(track, step->update_cost);
+}
+
+/* variable = momentum variable + (1 - momentum) value, for each moving mean. */
+static void move_means(et_step *step, const float *value)
+{
+    int count = et_pass_tracks(step->pass);
+    et_params *params = et_pass_params(step->pass);
+    if (!count)
+        return;
+    et_params_begin_change(params);
+    for (int i = 0; i < count; i++) {
+        et_tracked tracked = et_pass_tracked(step->pass, i);
+        float *variable = et_params_values(params) + et_params_offset(params, tracked.variable);
+        for (int64_t k = 0; k < tracked.elements; k++)
+            variable[k] = tracked.momentum * variable[k] + (1 - tracked.momentum) * value[k];
+        value += tracked.elements;
+    }
+    et_params_changed(params, true);
+}
+
+/* After the update, for the norm that it measured. A mean over rows weighs by rows: windows of
+ * unequal batches are exact. */
+static void add_metrics(et_step *step, const et_sum *sum)
+{
+    for (int i = 0; i < sum->measures; i++)
+        et_metrics_add_at(step->metrics, step->metric[i], sum->measured[i].total,
+                          sum->measured[i].weight);
+    et_metrics_add_at(step->metrics, step->metric[sum->measures], step->update.gradient_norm, 1);
+    step->loss = sum->loss / sum->divisor;
+}
+
+static int met(et_step *step, int shard, et_error *error)
+{
+    int status = step->overflow->class->met(step->overflow, step, shard, error);
+    step->count += !status;
+    return status;
 }
 
 int et_step_run(et_step *step, et_error *error)
 {
-    et_assert(step->metrics && step->plan && step->optimizer);
-    step_sums sums = { { 0 } };
-    et_track *track = et_plan_track(step->plan);
-    for (int i = 0; i < step->accumulator.batches; i++) {
-        int status = take_batch(step, i, track, error);
+    et_sum sum;
+    int shards = step->reducer->shards;
+    step->units = 0;
+    et_reducer_begin(step->reducer);
+    for (int i = 0; i < shards; i++) {
+        int status = take_batch(step, i, error);
+        if (!status)
+            status = et_pass_run(step->pass, step->batch, step->seed, (uint64_t)number(step, i),
+                                 error);
+        if (!status)
+            status = et_reducer_add(step->reducer, i, step->pass, error);
         if (status)
-            return status;
-        et_plan_run(step->plan, randomness(step, i));
-        add_sums(&sums, step->plan);
-        bool finite = et_accumulator_add(&step->accumulator, i);
-        if (!finite || !isfinite(sums.of[ET_LOSS_SUM_LOSS]))
-            return diverged(step, i, error);
+            return status == ET_EDIVERGED ? met(step, i, error) : status;
     }
-    update(step, 1 / sums.of[ET_LOSS_SUM_TOKENS], track);
+    int status = et_reducer_end(step->reducer, &sum, error);
+    if (status)
+        return status;
+    update(step, &sum);
     if (!step->update.finite)
-        return diverged(step, step->accumulator.batches - 1, error);
+        return met(step, shards - 1, error);
+    move_means(step, sum.means);
+    if (step->overflow->class->good)
+        step->overflow->class->good(step->overflow);
     step->count++;
-    add_metrics(step, &sums);
+    add_metrics(step, &sum);
     return ET_OK;
 }

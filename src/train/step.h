@@ -1,39 +1,52 @@
-/* One step: batches in, one update out. What varies (accumulation, precision, the optimizer's
- * rule) is an object chosen when the run is set up; the step itself asks nothing.
+/* One step: batches in, one update out. What varies (where batches come from, the model, how
+ * gradients add up, the optimizer's rule, what happens to a gradient that is not finite) is an
+ * object chosen when the step is made; the step itself asks nothing.
  *
- * The loss is a sum over tokens; the update divides by the tokens of all batches of the step,
- * so accumulation gives what one large batch would. */
+ * The loss is a sum over rows or tokens; the update divides by the divisor of all batches of the
+ * step, so accumulation gives what one large batch would. */
 #ifndef ETUDE_TRAIN_STEP_H
 #define ETUDE_TRAIN_STEP_H
 
+#include "metric/metrics.h"
 #include "optim/optimizer.h"
-#include "train/accumulate.h"
-#include "train/metrics.h"
-#include "train/task.h"
-
-#define ET_STEP_METRICS 4
+#include "train/overflow.h"
+#include "train/reducer.h"
 
 typedef struct et_step {
-    et_task *task; /* borrowed, as plan and optimizer */
-    et_plan *plan;
-    et_accumulator accumulator;
+    et_source *source; /* borrowed, as all up to overflow */
+    et_pass *pass;
     et_optimizer *optimizer;
-    et_metrics *metrics; /* both by et_step_define_metrics */
-    int metric[ET_STEP_METRICS];
+    et_overflow *overflow;
+    et_metrics *metrics; /* what is added to; borrowed */
+    uint64_t seed;       /* of dropout and sampling */
+    et_batch *batch;     /* owned, as reducer and metric */
+    et_reducer *reducer;
+    int *metric;         /* [measures + 1]: places in metrics, the gradient's norm last */
     et_cost update_cost; /* of an update, for who watches */
-    uint64_t seed;       /* of dropout */
     int64_t count;       /* steps done: the global step */
-    int64_t tokens;      /* target tokens of the last step */
-    double loss;         /* mean over the tokens of the last step */
+    int64_t units;       /* what the last step consumed: tokens, rows */
+    double loss;         /* mean of the last step */
     et_update update;    /* what the last step changed */
 } et_step;
 
-/* Defines what the step adds to: training_loss, training_nll, training_accuracy (per token) and
- * gradient_norm (per step). metrics is borrowed. */
-int et_step_define_metrics(et_step *step, et_metrics *metrics, et_error *error);
+/* What a step is made of. The pass is prepared for the source's layout. */
+typedef struct et_step_parts {
+    et_source *source;
+    et_pass *pass;
+    et_optimizer *optimizer;
+    et_overflow *overflow;
+    et_metrics *metrics;
+    const char *prefix; /* of the metrics' names: "training_" makes "training_loss" */
+    uint64_t seed;
+    int shards; /* batches of one update */
+} et_step_parts;
+
+/* Defines what the step adds to metrics: the pass's measures, and gradient_norm (per step). */
+int et_step_open(et_step *step, const et_step_parts *parts, et_error *error);
+void et_step_release(et_step *step);
 
 /* Does one. ET_EDIVERGED: the loss or gradient is not finite; nothing was changed, and the
- * message names step, first bad tensor and the batch's lines. */
+ * message names step, first bad tensor and the batch's samples. ET_EDATA: the source has no more. */
 int et_step_run(et_step *step, et_error *error);
 
 #endif

@@ -1,0 +1,43 @@
+/* What happens when a loss or gradient is not finite: an object, chosen at set-up. Fail: the step
+ * fails and says where it began; nothing was changed. Scale: gradients are made times a factor
+ * (for types with few exponents); where one is not finite the update is left out and the factor
+ * halved, and it is doubled after a number of good updates.
+ *
+ * A part of the state where it has one (part is not NULL). */
+#ifndef ETUDE_TRAIN_OVERFLOW_H
+#define ETUDE_TRAIN_OVERFLOW_H
+
+#include "base/part.h"
+
+struct et_step;
+
+typedef struct et_overflow et_overflow;
+
+typedef struct et_overflow_class {
+    const char *name;
+    /* A batch's or the update's gradient is not finite. ET_OK: the update is left out, the step
+     * counts. shard: which batch of the step, the last one taken. */
+    int (*met)(et_overflow *self, struct et_step *step, int shard, et_error *error);
+    void (*good)(et_overflow *self); /* after an update; NULL: nothing */
+    const et_part_class *part;
+} et_overflow_class;
+
+struct et_overflow {
+    const et_overflow_class *class;
+    double scale; /* of gradients, from the next step on */
+};
+
+/* Fails with ET_EDIVERGED: step, first bad value and the batch's samples are named. */
+et_overflow et_overflow_fail(void);
+
+typedef struct et_overflow_scale {
+    et_overflow overflow; /* first member */
+    int64_t every;        /* good updates until the factor is doubled; 0: it never is */
+    int64_t good;         /* since it last changed */
+} et_overflow_scale;
+
+/* scale: the first factor, a power of two; it is never below 1. Left out a hundred times in a row
+ * is a divergence, and fails. */
+et_overflow_scale et_overflow_scaled(double scale, int64_t every);
+
+#endif

@@ -1,0 +1,61 @@
+/* Reducers: what stands between passes and an update. An update is made of a number of shards, each
+ * one batch; a reducer adds up their gradients, divisors and measures, in a fixed tree of shards:
+ *
+ *     0   1   2   3   4   5        leaves
+ *      \ /     \ /     \ /
+ *      0-1     2-3     4-5         neighbours first
+ *        \     /        |
+ *          0-3          |
+ *            \---- 0-5 -/          what is left over, from the right
+ *
+ * so that the bits depend on the number of shards alone, not on who computed which or when. What
+ * else happens to gradients on the way (clipped each, with noise, sent) is another class.
+ *
+ *     et_reducer_begin(reducer);
+ *     for (int i = 0; i < shards; i++) {
+ *         ... a pass has run on batch i ...
+ *         if ((status = et_reducer_add(reducer, i, pass, &error))) ...
+ *     }
+ *     if ((status = et_reducer_end(reducer, &sum, &error))) ...
+ *     et_optimizer_apply(optimizer, sum.gradient, 1 / sum.divisor);
+ *
+ * Adding allocates nothing. One thread. */
+#ifndef ETUDE_TRAIN_REDUCER_H
+#define ETUDE_TRAIN_REDUCER_H
+
+#include "exec/pass.h"
+
+/* Borrowed from the reducer or the store, until the next begin or pass. */
+typedef struct et_sum {
+    const float *gradient; /* [trained size] of the store */
+    double loss, divisor;
+    int measures;
+    const et_measured *measured; /* [measures]: as the pass has them, over all shards */
+    const float *means; /* moving means' new values, one behind another: the mean over shards */
+} et_sum;
+
+typedef struct et_reducer et_reducer;
+
+typedef struct et_reducer_class {
+    const char *name;
+    void (*begin)(et_reducer *self);
+    /* ET_EDIVERGED, without a text: this shard's gradient or loss is not finite. */
+    int (*add)(et_reducer *self, int shard, const et_pass *pass, et_error *error);
+    int (*end)(et_reducer *self, et_sum *out, et_error *error);
+    void (*close)(et_reducer *self);
+} et_reducer_class;
+
+struct et_reducer {
+    const et_reducer_class *class;
+    int shards;
+};
+
+/* Adds in this process, shards in order from 0. pass: one of those that will be added, prepared. */
+int et_tree_open(et_reducer **out, const et_pass *pass, int shards, et_error *error);
+
+void et_reducer_begin(et_reducer *reducer);
+int et_reducer_add(et_reducer *reducer, int shard, const et_pass *pass, et_error *error);
+int et_reducer_end(et_reducer *reducer, et_sum *out, et_error *error);
+void et_reducer_close(et_reducer *reducer); /* NULL allowed */
+
+#endif
