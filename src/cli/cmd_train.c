@@ -334,7 +334,7 @@ static int set_up(training *t, const char *directory, et_error *error)
                       : et_alloc_failed(error, strlen(directory), "a path");
     /* From here on there is a run in the directory, which stays whatever comes. */
     t->set_up = !status;
-    et_watch_signals();
+    et_watch_signals(et_progress_eraser(t->progress));
     return status;
 }
 

@@ -307,6 +307,12 @@ void et_progress_message(et_progress *progress, const char *text)
     pthread_mutex_unlock(&progress->lock);
 }
 
+/* The mode does not change after the opening, so no lock is needed. */
+const char *et_progress_eraser(const et_progress *progress)
+{
+    return progress->mode == ET_PROGRESS_BAR ? "\r" ERASE_REST : "";
+}
+
 /* Without a bar there is nothing to take away: plain lines end in line ends. */
 void et_progress_finish(et_progress *progress, bool keep)
 {

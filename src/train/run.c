@@ -173,6 +173,7 @@ static int assemble(et_run *run, et_error *error)
     run->step.plan = run->plan;
     run->step.optimizer = run->optimizer;
     run->step.seed = o->seed;
+    run->step.stop = o->stop;
     if (!status)
         run->step.update_cost = et_optimizer_cost(run->optimizer);
     return status;
@@ -369,8 +370,8 @@ static int run_step(et_run *run, et_error *error)
     return status;
 }
 
-/* Does steps up to `until`. ET_EINTERRUPTED: asked to stop before. Both requests are looked at
- * before a step, never within: a step is done whole or not at all. */
+/* Does steps up to `until`. ET_EINTERRUPTED: asked to stop before. A step is done whole or not at
+ * all, so both requests are served between steps. */
 static int inner_loop(et_run *run, int64_t until, et_error *error)
 {
     et_assert(until > run->step.count);

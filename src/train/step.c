@@ -1,6 +1,7 @@
 /* The data flow of a step, as et_step_run reads:
  *
  *   for each batch of the update:
+ *       must_leave     asked to stop: the batches before are given back
  *       take_batch     the task binds its arrays to the plan's inputs
  *       et_plan_run    forward and backward: loss sums out, gradients into the store
  *       add            sums to sums (double), gradients to the accumulator
@@ -125,12 +126,38 @@ static void update(et_step *step, double gradient_scale, et_track *track)
     et_track_end_with(track, step->update_cost);
 }
 
+/* Between two batches. An update of many may take minutes, which nobody who asks to stop wants to
+ * wait; before its first there is nothing to leave. */
+static bool must_leave(const et_step *step)
+{
+    return step->task->class->rewind && step->stop && *step->stop;
+}
+
+/* With one batch an update is never left. */
+static void mark(const et_step *step)
+{
+    if (step->accumulator.batches > 1 && step->task->class->mark)
+        step->task->class->mark(step->task);
+}
+
+/* Nothing but the gradients' sum and the position in the data has moved by then. */
+static int leave(et_step *step, et_error *error)
+{
+    int status = step->task->class->rewind(step->task, error);
+    return status ? status
+                  : et_fail(error, ET_EINTERRUPTED, "asked to stop in step %lld",
+                            (long long)step->count + 1);
+}
+
 int et_step_run(et_step *step, et_error *error)
 {
     et_assert(step->metrics && step->plan && step->optimizer);
     step_sums sums = { { 0 } };
     et_track *track = et_plan_track(step->plan);
+    mark(step);
     for (int i = 0; i < step->accumulator.batches; i++) {
+        if (i > 0 && must_leave(step))
+            return leave(step, error);
         int status = take_batch(step, i, track, error);
         if (status)
             return status;

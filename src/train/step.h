@@ -6,6 +6,8 @@
 #ifndef ETUDE_TRAIN_STEP_H
 #define ETUDE_TRAIN_STEP_H
 
+#include <signal.h>
+
 #include "optim/optimizer.h"
 #include "train/accumulate.h"
 #include "train/checkpoint.h"
@@ -22,12 +24,14 @@ typedef struct et_step {
     et_metrics *metrics; /* both by et_step_define_metrics */
     int metric[ET_STEP_METRICS];
     et_checkpoints *checkpoints; /* what may be reading the weights; NULL: nothing */
-    et_cost update_cost;         /* of an update, for who watches */
-    uint64_t seed;               /* of dropout */
-    int64_t count;               /* steps done: the global step */
-    int64_t tokens;              /* target tokens of the last step */
-    double loss;                 /* mean over the tokens of the last step */
-    et_update update;            /* what the last step changed */
+    const volatile sig_atomic_t
+        *stop;           /* not 0: an update is left between two batches; NULL: never */
+    et_cost update_cost; /* of an update, for who watches */
+    uint64_t seed;       /* of dropout */
+    int64_t count;       /* steps done: the global step */
+    int64_t tokens;      /* target tokens of the last step */
+    double loss;         /* mean over the tokens of the last step */
+    et_update update;    /* what the last step changed */
 } et_step;
 
 /* Defines what the step adds to: training_loss, training_nll, training_accuracy (per token) and
@@ -35,7 +39,8 @@ typedef struct et_step {
 int et_step_define_metrics(et_step *step, et_metrics *metrics, et_error *error);
 
 /* Does one. ET_EDIVERGED: the loss or gradient is not finite; nothing was changed, and the
- * message names step, first bad tensor and the batch's lines. */
+ * message names step, first bad tensor and the batch's lines. ET_EINTERRUPTED: asked to stop
+ * between two batches; all is as before the step, the position in the data too. */
 int et_step_run(et_step *step, et_error *error);
 
 #endif

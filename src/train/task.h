@@ -22,6 +22,11 @@ typedef struct et_task_class {
     int (*attach)(et_task *self, et_state *state, et_error *error);
     /* Binds the next batch of training data to the plan. */
     int (*next)(et_task *self, et_plan *plan, et_error *error);
+    /* mark remembers where the data is, before the first batch of an update; rewind goes back
+     * there, and the next batch is that first one again. Optional, both or neither: without them
+     * a request to stop waits for the end of an update. */
+    void (*mark)(et_task *self);
+    int (*rewind)(et_task *self, et_error *error);
     /* Passes over the data begun, from 1. */
     int64_t (*epoch)(const et_task *self);
     /* Says which lines the current batch holds, for messages. */

@@ -300,22 +300,6 @@ static void test_resume__asked_to_save(void **state)
     run_assert_same("unasked", "asked");
 }
 
-/* Both arrive before the process can act on the first. */
-static void test_resume__second_signal_stops_at_once(void **state)
-{
-    (void)state;
-    run_command command = { .directory = "twice" };
-    pid_t pid = run_start(&command);
-    assert_true(run_await_text(pid, "twice/metrics.jsonl", "{\"step\":16,"));
-    kill(pid, SIGSTOP);
-    kill(pid, SIGINT);
-    kill(pid, SIGTERM);
-    kill(pid, SIGCONT);
-    int code = run_wait(pid);
-    assert_true(code == 128 + SIGINT || code == 128 + SIGTERM);
-    finish_and_compare(&command);
-}
-
 /* Validation of many lines is left soon, and done again from its beginning. */
 static void test_resume__interrupted_in_validation(void **state)
 {
@@ -408,7 +392,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_resume__interrupted),
         cmocka_unit_test(test_resume__says_what_was_saved),
         cmocka_unit_test(test_resume__asked_to_save),
-        cmocka_unit_test(test_resume__second_signal_stops_at_once),
         cmocka_unit_test(test_resume__interrupted_in_validation),
         cmocka_unit_test(test_resume__interrupted_in_vocabulary_training),
         cmocka_unit_test(test_resume__locked_by_a_running_process),

@@ -29,6 +29,7 @@ typedef struct et_translation_task {
     et_corpus_paths paths;
     et_encoded *encoded;
     et_pair_source *source;
+    et_pair_position marked; /* before the first batch of the update in hand */
     et_pair_batch batch;
     const et_plan *bound; /* the plan whose inputs are the batch's */
     et_validation validation;
