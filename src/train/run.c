@@ -206,6 +206,13 @@ static void draw_start(et_run *run)
     et_optimizer_start(run->optimizer);
 }
 
+/* A run may be past its end: train_steps was more once. What acts at an end has acted there. */
+static bool has_finished(const et_run *run)
+{
+    int64_t left = run->options.trainer->train_steps - run->step.count;
+    return left < 0 || (left == 0 && run->next_hook == ET_RUN_HOOKS);
+}
+
 /* The lock is taken by opening, before the directory is written to. Sinks come last: opening
  * them cuts files off, which must not happen before a checkpoint has been read. */
 static int restore(et_run *run, et_error *error)
@@ -226,7 +233,8 @@ static int restore(et_run *run, et_error *error)
         status = et_checkpoints_check_room(run->checkpoints, error);
     if (!status && step < 0)
         draw_start(run);
-    return status ? status : et_run_open_sinks(run, error);
+    run->finished = !status && has_finished(run);
+    return status || run->finished ? status : et_run_open_sinks(run, error);
 }
 
 /* Whatever was made before a failure is freed by et_run_close, which takes a run in any state of
@@ -286,6 +294,7 @@ et_run_facts et_run_facts_of(const et_run *run)
     size_t flat = (size_t)et_params_flat_size(params) * sizeof(float);
     return (et_run_facts){
         .step = run->step.count,
+        .finished = run->finished,
         .parameters = et_params_elements(params),
         .memory = et_plan_memory_needed(run->plan),
         .plan_steps = et_plan_steps(run->plan),
@@ -447,11 +456,13 @@ static int save_and_stop(et_run *run, et_error *error)
                            : et_fail(error, ET_EINTERRUPTED, "%s", ET_RUN_NOT_BEGUN);
 }
 
-/* A run that is at its end already does nothing but wait. An error leaves the newest checkpoint
+/* An error leaves the newest checkpoint
  * as the place to go on from. */
 int et_run_train(et_run *run, et_error *error)
 {
     et_hook hooks[ET_RUN_HOOKS];
+    if (run->finished)
+        return ET_OK;
     et_run_hooks(run, hooks);
     et_run_start_window(run);
     int status = act_hooks(run, hooks, error); /* what the last interruption cut short */

@@ -42,19 +42,20 @@ int et_run_open(et_run **out, et_task *task, const et_run_options *options, et_e
 
 /* What set-up found: for the lines before step 1. */
 typedef struct et_run_facts {
-    int64_t step;           /* restored, 0: a new run */
-    int64_t parameters;     /* elements */
-    et_plan_memory memory;  /* of the training plan */
-    int plan_steps;         /* kernel calls of it */
+    int64_t step;          /* restored, 0: a new run */
+    bool finished;         /* at train_steps or past it when it was opened: nothing is left to do */
+    int64_t parameters;    /* elements */
+    et_plan_memory memory; /* of the training plan */
+    int plan_steps;        /* kernel calls of it */
     et_recompute recompute; /* never ET_RECOMPUTE_AUTO */
     size_t parameter_bytes; /* values, gradients, shadow, slots, averages */
 } et_run_facts;
 
 et_run_facts et_run_facts_of(const et_run *run);
 
-/* Trains up to train_steps; a run that is there already has nothing to do. Asked to stop, it
- * saves the step it is at and returns ET_EINTERRUPTED; a validation that was cut short is done
- * when the run goes on. */
+/* Trains up to train_steps; a run that is there already has nothing to do and writes nothing. Asked
+ * to stop, it saves the step it is at and returns ET_EINTERRUPTED; a validation that was cut short
+ * is done when the run goes on. */
 int et_run_train(et_run *run, et_error *error);
 
 /* What a step's span is called in a trace of the device. */

@@ -42,6 +42,7 @@ struct et_run {
     et_arena arena;      /* lives as long as the run */
     et_value *positions; /* of the sinks, as restored; NULL: a new run */
     int next_hook;       /* of this step's; ET_RUN_HOOKS: all that were due have acted */
+    bool finished;       /* nothing is left to do: no sinks are open */
     bool unsaved;        /* something happened since the last save or restore */
     double window_start; /* monotonic time of the last log */
     int64_t window_steps, window_tokens; /* since then; target tokens */

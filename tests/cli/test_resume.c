@@ -137,6 +137,31 @@ static void test_resume__finished_already(void **state)
     run_remove("again");
 }
 
+/* An end that lies behind the run does nothing, changes nothing and says so; nor do other settings
+ * of a run that is at its end. */
+static void test_resume__past_the_end(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *setting, *said;
+    } cases[] = {
+        { "trainer.train_steps=10", "nothing done the run is at step 160, past "
+                                    "trainer.train_steps: 10, and is left as it is; to go on, set "
+                                    "more than 160\n" },
+        { "trainer.summary_interval=9", "at step 160 of 160 already" },
+    };
+    for (size_t i = 0; i < 2; i++) {
+        run_command command = { .directory = "past", .settings = { cases[i].setting } };
+        run_copy("past", WHOLE);
+        assert_ends(run(&command), cases[i].said, 0, "past");
+        run_assert_same(WHOLE, "past");
+        char *log = run_log("past");
+        assert_int_equal(strstr(log, "done         ") == NULL, i == 0);
+        free(log);
+        run_remove("past");
+    }
+}
+
 /* The schedule does not know the end, so a run that is made longer is a longer run. */
 static void test_resume__extended(void **state)
 {
@@ -387,6 +412,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_resume__one_thread_or_two_float32),
         cmocka_unit_test(test_resume__recomputing),
         cmocka_unit_test(test_resume__finished_already),
+        cmocka_unit_test(test_resume__past_the_end),
         cmocka_unit_test(test_resume__extended),
         cmocka_unit_test(test_resume__killed_at_random),
         cmocka_unit_test(test_resume__interrupted),
