@@ -42,6 +42,7 @@ typedef struct et_progress_options {
 typedef struct et_progress_field {
     const char *name; /* "loss"; lives as long as the progress */
     double value;
+    bool fixed; /* always three decimals, so that what changes slowly does not change its length */
 } et_progress_field;
 
 /* What there is to show. Unknown: steps 0, epoch 0, rate and seconds_left NaN. */

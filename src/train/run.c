@@ -35,8 +35,9 @@
 
 /* ---- what of the run itself resumes ----------------------------------------------------- */
 
-/* {"step": 2000, "next_hook": "", "best_known": true, "best_step": 1800, "best_value": 31.2};
- * best_value bit for bit, since it may be NaN or infinite. */
+/* {"step": 2000, "next_hook": "", "best_known": true, "best_step": 1800, "best_value": 31.2,
+ * "recent_loss": 99.5, "recent_weight": 31.8}; best_value bit for bit, since it may be NaN or
+ * infinite. */
 static int save_progress(const void *self, et_value *dict, et_error *error)
 {
     const et_run *run = self;
@@ -47,6 +48,8 @@ static int save_progress(const void *self, et_value *dict, et_error *error)
                         run->next_hook < ET_RUN_HOOKS ? hooks[run->next_hook].label->name : "");
     et_value_set_bool(dict, "best_known", run->best.known);
     et_value_set_int(dict, "best_step", run->best.step);
+    et_value_set_float(dict, "recent_loss", run->loss.sum);
+    et_value_set_float(dict, "recent_weight", run->loss.weight);
     return et_state_set_real(dict, "best_value", run->best.value)
                ? ET_OK
                : et_alloc_failed(error, 0, "the state");
@@ -79,6 +82,10 @@ static int restore_progress(void *self, const et_value *dict, et_error *error)
         status = et_value_read_int(dict, "best_step", &run->best.step, error);
     if (!status)
         status = et_state_read_real(dict, "best_value", &run->best.value, error);
+    /* What is only shown begins anew where it is missing. */
+    if (et_value_read_float(dict, "recent_loss", &run->loss.sum, NULL) ||
+        et_value_read_float(dict, "recent_weight", &run->loss.weight, NULL))
+        run->loss = (et_recent){ 0, 0 };
     return status ? status : restore_next_hook(run, dict, error);
 }
 
@@ -250,7 +257,6 @@ int et_run_open(et_run **out, et_task *task, const et_run_options *options, et_e
     run->options = *options;
     run->task = task;
     run->next_hook = ET_RUN_HOOKS;
-    run->shown_loss = run->rate = NAN;
     int status = build(run, error);
     if (!status)
         status = assemble(run, error);
@@ -305,28 +311,21 @@ et_run_facts et_run_facts_of(const et_run *run)
 
 /* ---- the loop --------------------------------------------------------------------------- */
 
-/* 0.98 of what was shown, 0.02 of what is new. The first value as it is: NaN means that nothing
- * was shown yet. After 100 steps 0.87 of it is from these. */
-static double smooth(double shown, double now)
-{
-    return isnan(shown) ? now : 0.98 * shown + 0.02 * now;
-}
-
 /* Every step, also without a progress bar, so that rate and loss are there when one is asked
  * for; the bar itself decides how often it draws. seconds_left NAN: the bar computes it. */
 static void show_progress(et_run *run)
 {
     double now = et_clock_monotonic();
-    run->rate = smooth(run->rate, (double)run->step.tokens / (now - run->step_start));
+    et_recent_add(&run->rate, (double)run->step.tokens / (now - run->step_start));
     run->step_start = now;
-    run->shown_loss = smooth(run->shown_loss, run->step.loss);
-    et_progress_field fields[] = { { "loss", run->shown_loss },
-                                   { "lr", run->step.update.learning_rate } };
+    et_recent_add(&run->loss, run->step.loss);
+    et_progress_field fields[] = { { "loss", et_recent_mean(run->loss), true },
+                                   { "lr", run->step.update.learning_rate, false } };
     et_progress_state state = { .step = run->step.count,
                                 .steps = run->options.trainer->train_steps,
                                 .fields = fields,
                                 .field_count = 2,
-                                .rate = run->rate,
+                                .rate = et_recent_mean(run->rate),
                                 .unit = "tok/s",
                                 .epoch = run->task->class->epoch(run->task),
                                 .seconds_left = NAN };

@@ -4,6 +4,7 @@
 
 #include "io/sink.h"
 #include "train/checkpoint.h"
+#include "train/recent.h"
 #include "train/run.h"
 #include "train/step.h"
 
@@ -46,8 +47,8 @@ struct et_run {
     bool unsaved;        /* something happened since the last save or restore */
     double window_start; /* monotonic time of the last log */
     int64_t window_steps, window_tokens; /* since then; target tokens */
-    double rate;                         /* target tokens a second, smoothed */
-    double shown_loss;                   /* smoothed, for the progress bar */
+    et_recent rate, loss;                /* of steps, for the progress bar: target tokens a second,
+                                            and the loss, which is in the state */
     double step_start;                   /* monotonic time of the end of the last step */
 };
 

@@ -162,6 +162,35 @@ static void test_resume__past_the_end(void **state)
     }
 }
 
+/* The loss beside the last bar of the last start. */
+static void get_last_loss(char loss[16], const char *directory)
+{
+    char *log = run_log(directory), *last = NULL;
+    for (char *at = log; (at = strstr(at, "  loss ")) != NULL;)
+        last = ++at;
+    assert_non_null(last);
+    assert_int_equal(sscanf(last, " loss %15s", loss), 1);
+    free(log);
+}
+
+/* A mean of steps before the resume too: with a first value of its own it would be another. */
+static void test_resume__loss_of_the_bar(void **state)
+{
+    (void)state;
+    char whole[16], broken[16];
+    static const char *const steps[] = { "trainer.train_steps=40", "trainer.train_steps=48" };
+    run_command unbroken = { .directory = "bar", .settings = { steps[1] } };
+    assert_ends(run(&unbroken), NULL, 0, "bar");
+    get_last_loss(whole, "bar");
+    for (int i = 0; i < 2; i++) {
+        run_command part = { .directory = "parts", .settings = { steps[i] } };
+        assert_ends(run(&part), NULL, 0, "parts");
+    }
+    get_last_loss(broken, "parts");
+    assert_string_equal(whole, broken);
+    assert_int_equal(strlen(strchr(whole, '.')), 4); /* three decimals */
+}
+
 /* The schedule does not know the end, so a run that is made longer is a longer run. */
 static void test_resume__extended(void **state)
 {
@@ -413,6 +442,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_resume__recomputing),
         cmocka_unit_test(test_resume__finished_already),
         cmocka_unit_test(test_resume__past_the_end),
+        cmocka_unit_test(test_resume__loss_of_the_bar),
         cmocka_unit_test(test_resume__extended),
         cmocka_unit_test(test_resume__killed_at_random),
         cmocka_unit_test(test_resume__interrupted),
