@@ -179,8 +179,7 @@ static int open_training(training *t, const char *directory, et_error *error)
                                        &et_stop_requested };
     if (!status)
         status = et_translation_task_open(&t->task, &e->task, &context, error);
-    /* stop and save are flags that signal handlers set; locked: the directory's lock is ours
-     * already. */
+    /* stop and save are flags that signal handlers set; the directory's lock is ours already. */
     et_run_options options = { .model_dir = directory,
                                .trainer = &e->trainer,
                                .act = act,
@@ -192,7 +191,7 @@ static int open_training(training *t, const char *directory, et_error *error)
                                .verbose = t->verbose,
                                .stop = &et_stop_requested,
                                .save = &et_save_requested,
-                               .locked = true };
+                               .lock = &t->directory.lock };
     if (!status)
         status = et_run_open(&t->run, t->task, &options, error);
     if (status)

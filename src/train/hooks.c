@@ -14,6 +14,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <etude/log.h>
+
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/clock.h"
@@ -74,11 +76,20 @@ static int fill_training_log(et_run *run, et_value *logs, et_error *error)
                : et_alloc_failed(error, 0, "a log");
 }
 
-/* Flushed at once: a log may be the last sign of a run, and they are rare. */
+/* Flushed at once: a log may be the last sign of a run, and they are rare. Where a save may fail a
+ * log may too, for most often it is the same disk. */
 static int write_log(et_run *run, const et_value *logs, et_error *error)
 {
-    int status = et_sink_write(run->sink, run->step.count, logs, error);
-    return status ? status : et_sink_flush(run->sink, error);
+    et_error failure = ET_ERROR_INIT;
+    int status = et_sink_write(run->sink, run->step.count, logs, &failure);
+    if (!status)
+        status = et_sink_flush(run->sink, &failure);
+    if (!status)
+        return ET_OK;
+    if (run->options.trainer->on_failed_save == ET_FAILED_SAVE_STOP)
+        return et_fail(error, status, "%s", failure.text);
+    et_log(ET_LOG_WARNING, "%s; training goes on without this log", failure.text);
+    return ET_OK;
 }
 
 /* The window starts anew after the writing, so that the time of a log counts in no rate. */
@@ -108,9 +119,7 @@ static bool is_better(const et_run *run, double value)
                : value < run->best.value;
 }
 
-/* Validation gives its values in `logs`; the metric is one of them by name. The best is noted
- * before its save has succeeded: the save runs beside training, and its failure ends the run at
- * the next save or at the end. */
+/* Validation gives its values in `logs`; the metric is one of them by name. */
 static int keep_best(et_run *run, et_value *logs, et_error *error)
 {
     const char *name = run->options.trainer->best_checkpoint_eval_metric;
@@ -122,8 +131,8 @@ static int keep_best(et_run *run, et_value *logs, et_error *error)
                        "trainer.best_checkpoint_eval_metric: validation gives no %s", name);
     if (!is_better(run, value))
         return ET_OK;
-    run->best = (et_run_best){ true, value, run->step.count };
-    return et_checkpoints_save_best(run->checkpoints, run->step.count, logs, error);
+    et_run_best best = { true, value, run->step.count };
+    return et_run_save_best(run, &best, logs, error);
 }
 
 /* Validation sees the averaged weights, where there are any. The store shows them for as long as
@@ -173,15 +182,10 @@ static void tell_save(const et_run *run)
     et_progress_message(run->options.progress, text);
 }
 
-/* The logs are durable before the checkpoint that names their lengths. */
 static int act_save(et_run *run, et_error *error)
 {
     tell_save(run);
-    int status = et_sink_flush(run->sink, error);
-    if (!status)
-        status = et_checkpoints_save(run->checkpoints, run->step.count, error);
-    run->unsaved = run->unsaved && status;
-    return status;
+    return et_run_save(run, false, error);
 }
 
 static const et_label log_label = { .name = "log", .kind = "log" };

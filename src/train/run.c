@@ -227,7 +227,7 @@ static int restore(et_run *run, et_error *error)
     const et_trainer_options *trainer = run->options.trainer;
     et_checkpoint_options options = ET_CHECKPOINT_OPTIONS_INIT;
     options.max_to_keep = trainer->max_to_keep;
-    options.locked = run->options.locked;
+    options.lock = run->options.lock;
     options.track = et_device_track(run->options.device);
     int64_t step = -1;
     int status =
@@ -339,17 +339,6 @@ static bool should_stop(const et_run *run)
     return run->options.stop && *run->options.stop;
 }
 
-/* For a step that an unbroken run need not save: it does not count among those kept. The logs
- * are flushed first, as in the save hook. */
-static int save_passing(et_run *run, et_error *error)
-{
-    int status = et_sink_flush(run->sink, error);
-    if (!status)
-        status = et_checkpoints_save_passing(run->checkpoints, run->step.count, error);
-    run->unsaved = status != ET_OK;
-    return status;
-}
-
 /* The request is taken back before the save, so that one that comes meanwhile gives another. A
  * state that is saved already is not written again. */
 static int save_if_asked(et_run *run, et_error *error)
@@ -363,7 +352,7 @@ static int save_if_asked(et_run *run, et_error *error)
                  et_format_count(run->step.count).text);
         et_progress_message(run->options.progress, text);
     }
-    return run->unsaved ? save_passing(run, error) : ET_OK;
+    return run->unsaved ? et_run_save(run, true, error) : ET_OK;
 }
 
 static const et_label step_label = { .name = ET_RUN_STEP_SPAN, .kind = "step" };
@@ -387,7 +376,9 @@ static int inner_loop(et_run *run, int64_t until, et_error *error)
     while (run->step.count < until) {
         if (should_stop(run))
             return ET_EINTERRUPTED; /* save_and_stop says what that means */
-        int status = save_if_asked(run, error);
+        int status = et_run_look_after_saves(run, error);
+        if (!status)
+            status = save_if_asked(run, error);
         if (!status)
             status = run_step(run, error);
         if (status)
@@ -417,9 +408,9 @@ static int64_t next_boundary(const et_run *run, const et_hook *hooks)
     return until;
 }
 
-/* Lets this step's hooks act, from next_hook on. That one counts as done while it acts: what the
- * save hook saves has nothing left to do. At the end all act, due or not: the last step is
- * always logged, validated and saved. */
+/* Lets this step's hooks act, from next_hook on; none writes where another process works by now.
+ * That one counts as done while it acts: what the save hook saves has nothing left to do. At the
+ * end all act, due or not: the last step is always logged, validated and saved. */
 static int act_hooks(et_run *run, const et_hook *hooks, et_error *error)
 {
     et_assert(run->next_hook >= 0 && run->next_hook <= ET_RUN_HOOKS);
@@ -431,7 +422,9 @@ static int act_hooks(et_run *run, const et_hook *hooks, et_error *error)
             continue;
         run->unsaved = true;
         et_track_begin(et_device_track(run->options.device), hook->label, run->step.count);
-        int status = hook->act(run, error);
+        int status = et_checkpoints_check_lock(run->checkpoints, error);
+        if (!status)
+            status = hook->act(run, error);
         et_track_end(et_device_track(run->options.device));
         if (status) {
             run->next_hook--;
@@ -445,9 +438,9 @@ static int act_hooks(et_run *run, const et_hook *hooks, et_error *error)
  * is nothing to save, and the message says so. */
 static int save_and_stop(et_run *run, et_error *error)
 {
-    int status = run->unsaved ? save_passing(run, error) : ET_OK;
+    int status = run->unsaved ? et_run_save(run, true, error) : ET_OK;
     if (!status)
-        status = et_checkpoints_wait(run->checkpoints, error);
+        status = et_run_finish_saves(run, error);
     if (status)
         return status;
     return run->step.count ? et_fail(error, ET_EINTERRUPTED, "interrupted: saved step %s. %s",
@@ -474,5 +467,5 @@ int et_run_train(et_run *run, et_error *error)
     }
     if (status == ET_EINTERRUPTED)
         return save_and_stop(run, error);
-    return status ? status : et_checkpoints_wait(run->checkpoints, error);
+    return status ? status : et_run_finish_saves(run, error);
 }

@@ -34,7 +34,8 @@ typedef struct et_run_options {
     bool verbose;                      /* they see every summary, and each save */
     const volatile sig_atomic_t *stop; /* not 0: save at the next step boundary and end */
     volatile sig_atomic_t *save;       /* not 0: save there and go on; becomes 0. NULL: never */
-    bool locked; /* the caller holds model_dir's lock (et_checkpoints_lock) until after close */
+    int *lock; /* the caller's of model_dir (et_checkpoints_lock), held until after close; NULL: the
+                  run takes one */
 } et_run_options;
 
 /* Options are copied, what they point to must outlive the run. */

@@ -1,4 +1,5 @@
-/* What the files of a run share: run.c (set-up, loop), hooks.c (what acts between loops). */
+/* What the files of a run share: run.c (set-up, loop), hooks.c (what acts between loops), saving.c
+ * (saves, and those that fail). */
 #ifndef ETUDE_TRAIN_RUN_PARTS_H
 #define ETUDE_TRAIN_RUN_PARTS_H
 
@@ -26,6 +27,16 @@ typedef struct et_run_best {
     int64_t step; /* that was validated */
 } et_run_best;
 
+/* Saves of the run so far. */
+typedef struct et_run_saves {
+    int failed;              /* in a row, the last one among them */
+    bool again;              /* the first of them is to be tried again at the next step boundary */
+    bool is_best;            /* the one in progress is the best one's */
+    et_run_best best_before; /* what is the best if that fails */
+    int64_t due;             /* the last step that was saved not only in passing */
+    et_error failure;        /* of the last that failed */
+} et_run_saves;
+
 /* In the order of making; all owned but task and what options point to. NULL: not made yet. */
 struct et_run {
     et_run_options options;      /* a copy; what it points to outlives the run */
@@ -40,6 +51,7 @@ struct et_run {
     et_sink *sink;               /* all sinks as one */
     et_step step;                /* borrows from the members above */
     et_run_best best;
+    et_run_saves saves;
     et_arena arena;      /* lives as long as the run */
     et_value *positions; /* of the sinks, as restored; NULL: a new run */
     int next_hook;       /* of this step's; ET_RUN_HOOKS: all that were due have acted */
@@ -57,6 +69,22 @@ void et_run_hooks(const et_run *run, et_hook hooks[ET_RUN_HOOKS]);
 
 /* Opens the sinks at their restored positions. */
 int et_run_open_sinks(et_run *run, et_error *error);
+
+/* Saves the step at hand beside training; passing: one that an unbroken run need not save, so it
+ * does not count among those kept. A failure, of this or of the save before it, is an error only if
+ * the run is to end by it. */
+int et_run_save(et_run *run, bool passing, et_error *error);
+
+/* Notes the best validation and saves its step as the best one; if that fails, the one noted before
+ * is the best again. */
+int et_run_save_best(et_run *run, const et_run_best *best, const et_value *logs, et_error *error);
+
+/* Between two steps, without waiting: what became of the save in progress. One that failed is told
+ * and tried again. */
+int et_run_look_after_saves(et_run *run, et_error *error);
+
+/* Waits for the last save, and tries once more if it failed. */
+int et_run_finish_saves(et_run *run, et_error *error);
 
 /* Starts the window of rates anew. */
 void et_run_start_window(et_run *run);
