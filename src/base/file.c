@@ -26,6 +26,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -390,8 +391,23 @@ static int space_of(struct statvfs *space, const char *path)
     return 0;
 }
 
+/* A limit of the process, whatever the disk has. */
+static int check_file_limit(const char *path, uint64_t need, et_error *error)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur == RLIM_INFINITY ||
+        need <= limit.rlim_cur)
+        return ET_OK;
+    return et_fail(error, ET_ENOSPACE,
+                   "%s needs a file of %" PRIu64 " bytes and %" PRIu64
+                   " are the limit on the size of a file; raise it (ulimit -f)",
+                   path, need, (uint64_t)limit.rlim_cur);
+}
+
 int et_disk_check(const char *path, uint64_t need, et_error *error)
 {
+    if (check_file_limit(path, need, error))
+        return ET_ENOSPACE;
     /* f_bavail and not f_bfree: what root keeps for itself is not ours. */
     struct statvfs space;
     if (space_of(&space, path))

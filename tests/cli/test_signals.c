@@ -3,6 +3,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <cmocka.h>
@@ -188,6 +189,55 @@ static void test_signals__before_the_first_step(void **state)
     run_remove("early");
 }
 
+/* ---- saves that fail -------------------------------------------------------------------- */
+
+static void limit_files_of(pid_t pid, rlim_t bytes)
+{
+    struct rlimit limit;
+    assert_int_equal(prlimit(pid, RLIMIT_FSIZE, NULL, &limit), 0);
+    limit.rlim_cur = bytes;
+    assert_int_equal(prlimit(pid, RLIMIT_FSIZE, &limit, NULL), 0);
+}
+
+#define WITHOUT_END                                                                                \
+    "trainer.train_steps=100000000", "trainer.checkpoint_interval=100000000",                      \
+        "trainer.summary_interval=16", "trainer.validation_interval=100000000"
+
+/* Not first where the next save is due, which is never. */
+static void test_signals__a_failed_save_ends_the_run(void **state)
+{
+    (void)state;
+    run_command command = { .directory = "full", .settings = { WITHOUT_END } };
+    pid_t pid = start_and_await_step_16(&command);
+    limit_files_of(pid, 100000);
+    kill(pid, SIGUSR1);
+    assert_ends(run_wait(pid), "are the limit on the size of a file; raise it (ulimit -f)", 4,
+                "full");
+    assert_ends(4, "; trying once more\n", 4, "full");
+    assert_ends(4, "\netude: saving step ", 4, "full");
+    run_remove("full");
+}
+
+/* Or it goes on, and saves when it can again. */
+static void test_signals__a_failed_save_is_survived(void **state)
+{
+    (void)state;
+    run_command command = { .directory = "full",
+                            .settings = { WITHOUT_END, "trainer.on_failed_save=go_on" } };
+    pid_t pid = start_and_await_step_16(&command);
+    limit_files_of(pid, 100000);
+    kill(pid, SIGUSR1);
+    if (!run_await_text(pid, "full.log", "; training goes on, and what is done since"))
+        assert_ends(run_wait(pid), "-", 75, "full");
+    limit_files_of(pid, RLIM_INFINITY);
+    kill(pid, SIGUSR1);
+    assert_true(run_await_text(pid, "full/checkpoints/checkpoint.json", "ckpt-"));
+    limit_files_of(pid, 100000);
+    kill(pid, SIGTERM);
+    assert_ends(run_wait(pid), "\netude: saving step ", 4, "full");
+    run_remove("full");
+}
+
 /* ---- long updates ----------------------------------------------------------------------- */
 
 /* Minutes of an update that never ends within the test. */
@@ -238,6 +288,8 @@ int main(void)
         cmocka_unit_test(test_signals__a_line_that_drops),
         cmocka_unit_test(test_signals__ignored_from_the_start),
         cmocka_unit_test(test_signals__before_the_first_step),
+        cmocka_unit_test(test_signals__a_failed_save_ends_the_run),
+        cmocka_unit_test(test_signals__a_failed_save_is_survived),
         cmocka_unit_test(test_signals__a_long_update_is_left),
         cmocka_unit_test(test_signals__updates_that_were_left),
     };
