@@ -27,7 +27,7 @@ enum et_status {
     ET_ENOTFOUND,    /* a file or name does not exist */
     ET_EIO,          /* reading or writing failed */
     ET_ENOMEM,       /* out of memory */
-    ET_ENOSPACE,     /* out of disk space or quota */
+    ET_ENOSPACE,     /* out of disk space or quota, or a file past its limit */
     ET_EBUSY,        /* locked by another process */
     ET_EDIVERGED,    /* a loss or gradient is not finite */
     ET_EINTERRUPTED, /* asked to stop; the state is saved */
@@ -59,7 +59,7 @@ ET_API int et_fail_while(et_error *error, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* As et_fail, for a failed system call: appends ": ", the system's text for errno and what
- * to do about it where that is known, and chooses the status from errno (ENOSPC and EDQUOT:
+ * to do about it where that is known, and chooses the status from errno (ENOSPC, EDQUOT and EFBIG:
  * ET_ENOSPACE, ENOMEM: ET_ENOMEM, ENOENT and ENOTDIR: ET_ENOTFOUND, EACCES, EPERM, EROFS, EISDIR,
  * ELOOP and ENAMETOOLONG: ET_EDENIED, others: ET_EIO). */
 ET_API int et_fail_errno(et_error *error, const char *format, ...)

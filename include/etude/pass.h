@@ -82,7 +82,7 @@ ET_API int et_pass_prepare(et_pass *pass, const et_layout *layout, et_error *err
 ET_API int et_pass_run(et_pass *pass, const et_batch *batch, uint64_t seed, uint64_t number,
                        et_error *error);
 
-/* The factor of all gradients from the next run on; only of a pass that is scaled. */
+/* The factor of all gradients from the next run on; 1 of a pass that is not scaled. */
 ET_API void et_pass_set_scale(et_pass *pass, float scale);
 
 /* Of the last run. */

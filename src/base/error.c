@@ -62,6 +62,7 @@ static int status_from_errno(int number)
     switch (number) {
     case ENOSPC:
     case EDQUOT:
+    case EFBIG:
         return ET_ENOSPACE;
     case ENOMEM:
         return ET_ENOMEM;
@@ -87,6 +88,8 @@ static const char *cure_of(int number)
     case ENOSPC:
     case EDQUOT:
         return "; make room or choose another directory";
+    case EFBIG:
+        return "; raise the limit on the size of a file (ulimit -f)";
     case ENOENT:
         return "; check the path";
     case EACCES:

@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 #include "base/strbuf.h"
-#include "base/value.h"
+#include <etude/value.h>
 
 typedef enum et_field_kind {
     ET_FIELD_KIND_END,

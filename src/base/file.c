@@ -26,9 +26,12 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
+
+#include <etude/log.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
@@ -215,26 +218,30 @@ void et_file_writer_abandon(et_file_writer *writer)
     writer_clear(writer);
 }
 
-/* The directory that holds path: what fsync after a rename is for. "a/b" is held by "a/", "b"
- * by ".". */
+/* What fsync after a rename is for. */
 static int sync_parent(const char *path, et_error *error)
 {
-    size_t length = (size_t)(et_path_base(path) - path);
-    char *parent = length ? et_strndup(path, length) : et_strdup(".");
+    char *parent = et_path_parent(path);
     if (!parent)
-        return et_alloc_failed(error, length, path);
+        return et_alloc_failed(error, strlen(path), path);
     int failure = et_directory_sync(parent, error);
     et_free(parent);
     return failure;
 }
 
-int et_file_writer_commit(et_file_writer *writer, et_error *error)
+int et_file_writer_sync(et_file_writer *writer, et_error *error)
 {
     et_assert(writer->fd >= 0);
+    return fsync(writer->fd) ? et_fail_errno(error, "cannot write %s to the disk", writer->path)
+                             : ET_OK;
+}
+
+int et_file_writer_commit(et_file_writer *writer, et_error *error)
+{
     /* After a failed fsync the kernel may have dropped the pages and a second one would
      * succeed over lost data, so there is no second one. */
-    if (fsync(writer->fd)) {
-        int failure = et_fail_errno(error, "cannot write %s to the disk", writer->path);
+    int failure = et_file_writer_sync(writer, error);
+    if (failure) {
         et_file_writer_abandon(writer);
         return failure;
     }
@@ -244,7 +251,6 @@ int et_file_writer_commit(et_file_writer *writer, et_error *error)
     /* From here on abandoning would not close a descriptor that may be somebody else's
      * already. */
     writer->fd = -1;
-    int failure = ET_OK;
     if (close(fd) && errno != EINTR)
         failure = et_fail_errno(error, "cannot write %s to the disk", writer->path);
     else if (rename(writer->temporary, writer->path))
@@ -272,11 +278,13 @@ int et_file_write(const char *path, const void *bytes, size_t length, et_error *
     return et_file_writer_commit(&writer, error);
 }
 
-/* mkdir first and a look after it: another process may make the same one in between. */
-static int make_one(const char *path, et_error *error)
+/* mkdir first and a look after it: another process may make the same one in between. *made: it was
+ * not there. */
+static int make_one(const char *path, bool *made, et_error *error)
 {
     struct stat status;
-    if (mkdir(path, 0777) == 0)
+    *made = mkdir(path, 0777) == 0;
+    if (*made)
         return ET_OK;
     /* mkdir's, which says more than stat's: no right, no parent, a full disk. */
     int reason = errno;
@@ -291,24 +299,58 @@ static int make_one(const char *path, et_error *error)
     return et_fail_errno(error, "cannot make the directory %s", path);
 }
 
-/* "a/b/c" makes a, a/b and a/b/c; a first slash names the root and makes nothing. The copy is
- * cut at each slash in turn and mended again. */
+/* The lengths of the parts of "/a/b/c": 2, 4, 6; the root is none, and two slashes are one. 0:
+ * there is none longer than `length`. */
+static size_t next_part(const char *path, size_t length)
+{
+    while (path[length] == '/')
+        length++;
+    if (!path[length])
+        return 0;
+    return length + strcspn(path + length, "/");
+}
+
+/* From the innermost out: the `made` last parts of those up to length. What got an entry since
+ * stays. */
+static void remove_parts(char *path, size_t length, int made)
+{
+    for (; made > 0; made--) {
+        path[length] = 0;
+        if (rmdir(path))
+            return;
+        while (length && path[length - 1] != '/')
+            length--;
+        while (length && path[length - 1] == '/')
+            length--;
+    }
+}
+
+/* "a/b/c" makes a, a/b and a/b/c. A path that no system takes is refused before its parts are
+ * made. */
 int et_directory_make(const char *path, et_error *error)
 {
-    /* A copy to cut: the path is the caller's. */
+    if (!*path || strlen(path) >= PATH_MAX) {
+        errno = *path ? ENAMETOOLONG : ENOENT;
+        return et_fail_errno(error, "cannot make the directory %s", path);
+    }
+    /* A copy to cut behind each part: the path is the caller's. */
     char *part = et_strdup(path);
     if (!part)
         return et_alloc_failed(error, strlen(path), path);
-    int failure = ET_OK;
-    for (char *slash = part; !failure && *slash; slash++) {
-        if (*slash != '/' || slash == part)
-            continue;
-        *slash = 0;
-        failure = make_one(part, error);
-        *slash = '/';
+    int failure = ET_OK, made = 0;
+    size_t before = 0;
+    for (size_t length; !failure && (length = next_part(path, before)) != 0;) {
+        bool anew;
+        part[length] = 0;
+        failure = make_one(part, &anew, error);
+        made += anew;
+        memcpy(part, path, strlen(path) + 1);
+        before = failure ? before : length;
     }
+    if (failure)
+        remove_parts(part, before, made);
     et_free(part);
-    return failure ? failure : make_one(path, error);
+    return failure;
 }
 
 /* A directory cannot be written but it can be synchronized, through a descriptor for reading. */
@@ -349,8 +391,23 @@ static int space_of(struct statvfs *space, const char *path)
     return 0;
 }
 
+/* A limit of the process, whatever the disk has. */
+static int check_file_limit(const char *path, uint64_t need, et_error *error)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur == RLIM_INFINITY ||
+        need <= limit.rlim_cur)
+        return ET_OK;
+    return et_fail(error, ET_ENOSPACE,
+                   "%s needs a file of %" PRIu64 " bytes and %" PRIu64
+                   " are the limit on the size of a file; raise it (ulimit -f)",
+                   path, need, (uint64_t)limit.rlim_cur);
+}
+
 int et_disk_check(const char *path, uint64_t need, et_error *error)
 {
+    if (check_file_limit(path, need, error))
+        return ET_ENOSPACE;
     /* f_bavail and not f_bfree: what root keeps for itself is not ours. */
     struct statvfs space;
     if (space_of(&space, path))
@@ -425,6 +482,31 @@ int et_lock_take(int *out, const char *path, et_error *error)
     return ET_OK;
 }
 
+/* A name that was made anew since is another process's, also where that one has ended: what is
+ * below it is not as it was. */
+int et_lock_check(int *lock, const char *path, et_error *error)
+{
+    et_assert(*lock >= 0);
+    struct stat ours, there;
+    int anew = -1;
+    if (fstat(*lock, &ours))
+        return et_fail_errno(error, "cannot read the lock file %s", path);
+    if (stat(path, &there) == 0)
+        return ours.st_dev == there.st_dev && ours.st_ino == there.st_ino
+                   ? ET_OK
+                   : et_fail(error, ET_EBUSY,
+                             "%s was removed, and another process has made it anew and works there",
+                             path);
+    int failure = errno == ENOENT ? et_lock_take(&anew, path, error)
+                                  : et_fail_errno(error, "cannot read the lock file %s", path);
+    if (failure)
+        return failure;
+    et_log(ET_LOG_WARNING, "%s was removed; made and locked anew", path);
+    et_lock_drop(*lock);
+    *lock = anew;
+    return ET_OK;
+}
+
 void et_lock_drop(int fd)
 {
     /* The file stays: removing it would let two processes lock two files of one name. */
@@ -477,6 +559,12 @@ char *et_path_join(const char *directory, const char *name)
     /* With the final 0. */
     memcpy(path + first + slash, name, second + 1);
     return path;
+}
+
+char *et_path_parent(const char *path)
+{
+    size_t length = (size_t)(et_path_base(path) - path);
+    return length ? et_strndup(path, length) : et_strdup(".");
 }
 
 /* "b" for "a/b" and "b", "" for "a/". */

@@ -28,6 +28,9 @@ typedef struct et_file_writer {
 
 int et_file_writer_open(et_file_writer *writer, const char *path, et_error *error);
 int et_file_writer_write(et_file_writer *writer, const void *bytes, size_t length, et_error *error);
+/* Makes durable what was written, which is what takes long in a commit; after a failure the writer
+ * is to be abandoned. */
+int et_file_writer_sync(et_file_writer *writer, et_error *error);
 /* Makes it durable and visible; on failure the temporary file is gone and path as before. */
 int et_file_writer_commit(et_file_writer *writer, et_error *error);
 void et_file_writer_abandon(et_file_writer *writer);
@@ -35,20 +38,26 @@ void et_file_writer_abandon(et_file_writer *writer);
 /* Writes all of bytes to an open file; loops over short writes and EINTR. */
 int et_fd_write(int fd, const void *bytes, size_t length, const char *path, et_error *error);
 
-/* Makes a directory and its parents. An existing one is fine. */
+/* Makes a directory and its parents. An existing one is fine. On failure none is left that was
+ * not there before. */
 int et_directory_make(const char *path, et_error *error);
 
 /* fsync of a directory. */
 int et_directory_sync(const char *path, et_error *error);
 
-/* Bytes free to this user on the file system of path; checks that need fit: ET_ENOSPACE
- * naming both if not. */
+/* Whether a file of need bytes has room at path: on its file system, for this user, and within the
+ * process's limit on the size of a file. ET_ENOSPACE naming both if not. */
 int et_disk_check(const char *path, uint64_t need, et_error *error);
 
 /* Takes a lock file that ends with the process (flock); *out is for et_lock_drop. ET_EBUSY:
  * another process has it, the message names its process number. */
 int et_lock_take(int *out, const char *path, et_error *error);
 void et_lock_drop(int fd);
+
+/* Whether path still is the file that *lock holds: who removes it lets another process take a new
+ * one. Where no file has the name it is made and taken anew, with a warning in the log. ET_EBUSY:
+ * another process has made one. */
+int et_lock_check(int *lock, const char *path, et_error *error);
 
 /* A file mapped read-only. */
 typedef struct et_mapping {
@@ -61,6 +70,10 @@ void et_mapping_close(et_mapping *mapping);
 
 /* "directory/name" newly allocated (free with et_free); NULL if none left. */
 char *et_path_join(const char *directory, const char *name);
+
+/* The directory that has path as an entry: "a/" for "a/b", "." for "b". Newly allocated (free with
+ * et_free); NULL if none left. */
+char *et_path_parent(const char *path);
 
 /* The part after the last '/'. Borrowed. */
 const char *et_path_base(const char *path);

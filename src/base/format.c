@@ -95,3 +95,13 @@ et_format et_format_value(double value)
     snprintf(out.text, sizeof out.text, "%.4g", value);
     return out;
 }
+
+/* What %.3f makes of a number that is not finite says so. */
+et_format et_format_decimals(double value)
+{
+    et_format out;
+    if (fabs(value) >= 9999.5)
+        return et_format_value(value);
+    snprintf(out.text, sizeof out.text, "%.3f", value);
+    return out;
+}

@@ -24,6 +24,9 @@ et_format et_format_duration(double seconds);
 /* A measured value with four significant digits: "3.127", "0.0041", "5e-05", "12,345". */
 et_format et_format_value(double value);
 
+/* The same with three decimals, unless it is large: 6.300, 0.012. */
+et_format et_format_decimals(double value);
+
 /* "812 B", "47 kB", "1.2 GB": decimal units. */
 et_format et_format_bytes(uint64_t bytes);
 

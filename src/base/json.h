@@ -5,7 +5,7 @@
 #define ETUDE_BASE_JSON_H
 
 #include "base/strbuf.h"
-#include "base/value.h"
+#include <etude/value.h>
 
 /* Parses length bytes. name is for messages (a file's path). */
 int et_json_parse(et_value **out, et_arena *arena, const char *text, size_t length,

@@ -1,6 +1,6 @@
 /* Doubles bit for bit: JSON prints a finite one so that it reads back as itself; the rest has no
  * JSON. */
-#include "base/part.h"
+#include <etude/state.h>
 
 #include <math.h>
 #include <stdio.h>

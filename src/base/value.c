@@ -14,7 +14,7 @@
  *
  * NULL goes in where a node could not be made, and NULL comes out, so that a writer of many
  * values checks once: et_value_failed asks the arena, which forgets no failure. */
-#include "base/value.h"
+#include <etude/value.h>
 
 #include <string.h>
 

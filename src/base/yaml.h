@@ -5,7 +5,7 @@
 #define ETUDE_BASE_YAML_H
 
 #include "base/strbuf.h"
-#include "base/value.h"
+#include <etude/value.h>
 
 /* Parses length bytes (one document; empty: an empty dict). name is for messages. */
 int et_yaml_parse(et_value **out, et_arena *arena, const char *text, size_t length,

@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-#include "base/value.h"
+#include <etude/value.h>
 
 /* Gives value the kind and content that text stands for; ordinary text leaves it as it is.
  * False: a number beyond 64 bits. */

@@ -4,7 +4,8 @@
  *   2. directory         made, locked; signals only end the process from here to 5
  *   3. claim             a new run's settings are written, an old run's compared with ours
  *   4. task, run         vocabulary, encoded text, graph, plan, newest checkpoint
- *   5. settings again    now that all of it is known to work; signals save from here on
+ *   5. settings again    now that all of it is known to work, unless nothing is left to do;
+ *                        signals save from here on
  *   6. training          et_run_train; then the last save, the profile, one line what to do next
  *
  * Whatever fails before 5 in a directory that was empty leaves it as it was (model_dir.c). What
@@ -178,8 +179,7 @@ static int open_training(training *t, const char *directory, et_error *error)
                                        &et_stop_requested };
     if (!status)
         status = et_translation_task_open(&t->task, &e->task, &context, error);
-    /* stop and save are flags that signal handlers set; locked: the directory's lock is ours
-     * already. */
+    /* stop and save are flags that signal handlers set; the directory's lock is ours already. */
     et_run_options options = { .model_dir = directory,
                                .trainer = &e->trainer,
                                .act = act,
@@ -191,7 +191,7 @@ static int open_training(training *t, const char *directory, et_error *error)
                                .verbose = t->verbose,
                                .stop = &et_stop_requested,
                                .save = &et_save_requested,
-                               .locked = true };
+                               .lock = &t->directory.lock };
     if (!status)
         status = et_run_open(&t->run, t->task, &options, error);
     if (status)
@@ -290,9 +290,15 @@ static void say_parts(training *t, const char *directory)
 /* Three cases: nothing left to do, going on, a new run. */
 static void say_begin(training *t)
 {
-    int64_t steps = t->experiment.trainer.train_steps, step = et_run_facts_of(t->run).step;
+    et_run_facts facts = et_run_facts_of(t->run);
+    int64_t steps = t->experiment.trainer.train_steps, step = facts.step;
     /* Nothing to do is said as such: the command ends with success. */
-    if (step >= steps)
+    if (step > steps)
+        say(t->progress,
+            "nothing done the run is at step %s, past trainer.train_steps: %s, and is left as it "
+            "is; to go on, set more than %s",
+            et_format_count(step).text, et_format_count(steps).text, et_format_count(step).text);
+    else if (facts.finished)
         say(t->progress,
             "finished     at step %s of %s already; to go on, raise trainer.train_steps",
             et_format_count(step).text, et_format_count(steps).text);
@@ -329,12 +335,13 @@ static int set_up(training *t, const char *directory, et_error *error)
         return status;
     status = open_training(t, directory, error);
     const char *path = et_arena_printf(&t->arena, "%s/%s", directory, ET_EXPERIMENT_FILE);
-    if (!status)
+    /* Settings under which nothing is done are nobody's. */
+    if (!status && !et_run_facts_of(t->run).finished)
         status = path ? et_experiment_write(&t->experiment, path, error)
                       : et_alloc_failed(error, strlen(directory), "a path");
     /* From here on there is a run in the directory, which stays whatever comes. */
     t->set_up = !status;
-    et_watch_signals();
+    et_watch_signals(et_progress_eraser(t->progress));
     return status;
 }
 
@@ -373,7 +380,7 @@ static int train(training *t, const train_args *args, et_error *error)
      * before. */
     int closed = et_run_close(t->run, status ? NULL : error);
     closed = closed ? closed : et_profiling_close(&t->profiling, status, error);
-    if (!status && !closed)
+    if (!status && !closed && steps <= t->experiment.trainer.train_steps)
         say_end(t, steps, args->model_dir);
     return status ? status : closed;
 }

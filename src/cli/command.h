@@ -33,18 +33,23 @@ int et_cmd_average(int argc, char **argv, et_error *error);
 int et_cmd_inspect(int argc, char **argv, et_error *error);
 int et_cmd_list(int argc, char **argv, et_error *error);
 
-/* Set by SIGINT and SIGTERM once et_watch_signals was called; a second one ends the process.
- * SIGUSR1 sets the other. */
-extern volatile sig_atomic_t et_stop_requested, et_save_requested;
-void et_watch_signals(void);
+/* Exit code of what was interrupted and can be started again (EX_TEMPFAIL of sysexits.h). */
+#define ET_EXIT_INTERRUPTED 75
 
-/* The same for a command that reads standard input: SIGINT and SIGTERM also end that. SIGUSR1 is
- * left as it was. */
+/* signals.c. A stop is SIGINT, SIGTERM, SIGHUP (unless it was ignored when the program began) or
+ * SIGXCPU. Once et_watch_signals was called it sets the first flag, and says at once that it was
+ * heard; SIGINT and SIGTERM a second after it or later end the process. SIGUSR1 sets the other.
+ * erase_bar (static) takes away a progress bar that may stand in the terminal's last line. */
+extern volatile sig_atomic_t et_stop_requested, et_save_requested;
+void et_watch_signals(const char *erase_bar);
+
+/* The same for a command that reads standard input: a stop also ends that, and nothing is said.
+ * SIGUSR1 is left as it was. */
 void et_watch_signals_and_input(void);
 
-/* Until et_watch_signals, SIGINT and SIGTERM end the process at once, with the exit code of an
- * interruption and text (static) on standard error. For work of which nothing is seen before it
- * is whole, since it may sit in a library that can't be asked to stop. SIGUSR1 does nothing. */
+/* Until et_watch_signals, a stop ends the process at once, with the exit code of an interruption
+ * and text (static) on standard error. For work of which nothing is seen before it is whole, since
+ * it may sit in a library that can't be asked to stop. SIGUSR1 does nothing. */
 void et_leave_on_signals(const char *text);
 
 /* The library's warnings go to standard error, above a progress bar if there is one. */

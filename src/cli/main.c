@@ -1,17 +1,11 @@
 /* etude: the command. Results go to standard output, everything else to standard error.
  *
- * What is here is the process: its streams, its signals, its messages and its exit code. A
- * command is a function that gets its arguments and returns a status; what it prints is results.
- *
- * Signals, by phase:
- *   before a run is there   INT, TERM: say that nothing was saved, exit 75; USR1 is ignored
- *   while it trains         INT, TERM: save at the next step and end with 75; again: end at once
- *                           USR1: save and go on
- *   while --profile is on   INT, TERM: stop, write the profile, end with 75; again: end at once
- *   all else                as the system has them
- * Handlers set a flag or call write and _exit, nothing else: that is all that is safe in them. */
+ * What is here is the process: its streams, its messages and its exit code; what signals mean is in
+ * signals.c. A command is a function that gets its arguments and returns a status; what it prints
+ * is results. */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,90 +33,7 @@ static const et_command commands[] = {
     { "list", et_cmd_list, "list experiments, or all settings of one" },
 };
 
-/* Exit code of what was interrupted and can be started again (EX_TEMPFAIL of sysexits.h). */
-#define EXIT_INTERRUPTED 75
-
 #define COMMAND_COUNT (sizeof commands / sizeof commands[0])
-
-/* Written by handlers, read by the run between steps (et_run_options.stop, .save). */
-volatile sig_atomic_t et_stop_requested, et_save_requested;
-
-/* What on_leave says; set before it can be called. */
-static const char *leave_text;
-
-/* The second time is someone who does not want to wait; 128 + number is what a shell says of a
- * process that a signal ended. */
-static void on_signal(int number)
-{
-    /* Already asked: the second time nobody wants to wait for a save. */
-    if (et_stop_requested)
-        _exit(128 + number);
-    et_stop_requested = 1;
-}
-
-/* A second request before the first is served is the same request. */
-static void on_save(int number)
-{
-    (void)number;
-    et_save_requested = 1;
-}
-
-/* Nothing that was begun is left half done: files appear by rename only. */
-static void on_leave(int number)
-{
-    (void)number;
-    ssize_t ignored = write(STDERR_FILENO, leave_text, strlen(leave_text));
-    ignored += write(STDERR_FILENO, "\n", 1);
-    (void)ignored;
-    _exit(EXIT_INTERRUPTED);
-}
-
-/* Standard input ends here: a read that was about to begin finds nothing, and one that waits is
- * interrupted. */
-static void on_signal_with_input(int number)
-{
-    int saved = errno, nothing = open("/dev/null", O_RDONLY);
-    on_signal(number);
-    if (nothing >= 0) {
-        dup2(nothing, STDIN_FILENO);
-        close(nothing);
-    }
-    errno = saved;
-}
-
-/* With SA_RESTART reads and writes go on, so that no function below has to know of signals. */
-static void handle_signals(void (*on_end)(int number), int flags, void (*on_usr1)(int number))
-{
-    /* sigaction and not signal: a handler stays in place after it has run. */
-    struct sigaction action;
-    memset(&action, 0, sizeof action);
-    action.sa_handler = on_end;
-    action.sa_flags = flags;
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-    action.sa_flags = SA_RESTART;
-    action.sa_handler = on_usr1;
-    sigaction(SIGUSR1, &action, NULL);
-}
-
-/* For work that saves at the next step when it is asked to. */
-void et_watch_signals(void)
-{
-    handle_signals(on_signal, SA_RESTART, on_save);
-}
-
-void et_watch_signals_and_input(void)
-{
-    handle_signals(on_signal_with_input, 0, SIG_DFL);
-}
-
-/* text must stay: the handler reads it. */
-void et_leave_on_signals(const char *text)
-{
-    et_assert(text);
-    leave_text = text;
-    handle_signals(on_leave, SA_RESTART, SIG_IGN);
-}
 
 /* Names of files are in messages, and may hold anything: a message is one line, and no escape
  * sequence reaches the terminal. */
@@ -235,7 +146,7 @@ static int exit_code(int status)
     case ET_EDIVERGED:
         return 5;
     case ET_EINTERRUPTED:
-        return EXIT_INTERRUPTED;
+        return ET_EXIT_INTERRUPTED;
     default:
         return 1;
     }
@@ -287,6 +198,7 @@ int main(int argc, char **argv)
     /* First, since it may begin the program anew. */
     et_shorten_waiting(argv);
     hold_standard_streams();
+    signal(SIGXFSZ, SIG_IGN); /* a write past ulimit -f fails, and says so */
     et_show_log_on(NULL);
     check_isa();
     int status = run(argc, argv, &error);

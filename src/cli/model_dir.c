@@ -5,6 +5,8 @@
 #include "cli/model_dir.h"
 
 #include <dirent.h>
+#include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -34,6 +36,9 @@ static const char *const made_at_start[] = {
 
 /* Where files are written under temporary names; checkpoints see to their own folders. */
 static const char *const written_to[] = { ".", ET_TRANSLATION_CACHE, ET_TRANSLATION_OUTPUT };
+
+/* Bytes for the longest name of a file in a run, a temporary one's ending included. */
+enum { ROOM_FOR_NAMES = 128 };
 
 /* A directory that is not there is empty; one that may not be read is not. */
 static bool is_empty(const char *path)
@@ -86,7 +91,8 @@ static void take_back_made(const et_model_dir *dir)
     char *part = et_strdup(dir->path);
     /* Each turn removes one folder and cuts its name off the path. */
     for (size_t length = part ? strlen(part) : 0; length > dir->there;) {
-        if (rmdir(part))
+        /* One that was never made, as its name is too long, hides those around it. */
+        if (rmdir(part) && errno != ENOENT && errno != ENAMETOOLONG)
             break;
         while (length && part[length - 1] == '/')
             length--;
@@ -113,6 +119,12 @@ static void sweep(const char *directory)
 int et_model_dir_open(et_model_dir *dir, const char *path, et_error *error)
 {
     et_assert(path && *path);
+    /* Now, and not when the first checkpoint is saved. */
+    if (strlen(path) > PATH_MAX - ROOM_FOR_NAMES)
+        return et_fail(error, ET_EDENIED,
+                       "--model-dir: a name of %zu bytes; files in it need a name of at most %d: "
+                       "choose a shorter one, or start in a directory that is nearer",
+                       strlen(path), PATH_MAX - ROOM_FOR_NAMES);
     char *part = et_strdup(path);
     if (!part)
         return et_alloc_failed(error, strlen(path), "a path");

@@ -4,7 +4,7 @@
 
 #include <etude/data.h>
 
-#include "base/part.h"
+#include <etude/state.h>
 #include "base/trace.h"
 
 /* The position of a source (self: an et_source). */

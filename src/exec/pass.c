@@ -318,7 +318,7 @@ int et_pass_run(et_pass *pass, const et_batch *batch, uint64_t seed, uint64_t nu
 
 void et_pass_set_scale(et_pass *pass, float scale)
 {
-    et_assert(pass->options.scaled);
+    et_assert(pass->options.scaled || scale == 1);
     pass->scale = scale;
 }
 

@@ -62,7 +62,7 @@ int et_append_open(et_append *file, const char *path, int64_t offset, et_append_
 {
     et_assert(path && whole);
     et_assert(offset >= ET_APPEND_CONTINUE);
-    *file = (et_append){ .fd = -1, .path = et_strdup(path) };
+    *file = (et_append){ .fd = -1, .path = et_strdup(path), .whole = whole };
     if (file->path == NULL)
         return et_alloc_failed(error, strlen(path), "a path");
     /* Not blocking, lest a pipe of that name hold us up. */
@@ -94,16 +94,48 @@ int et_append_write(et_append *file, const void *bytes, size_t length, et_error 
     return ET_OK;
 }
 
-/* "metrics.jsonl" has its entry in ".". */
 static int sync_parent(const char *path, et_error *error)
 {
-    const size_t length = (size_t)(et_path_base(path) - path);
-    char *directory = length == 0 ? et_strdup(".") : et_strndup(path, length);
-    if (directory == NULL)
-        return et_alloc_failed(error, length + 1, "a path");
-    const int status = et_directory_sync(directory, error);
-    et_free(directory);
+    char *parent = et_path_parent(path);
+    if (parent == NULL)
+        return et_alloc_failed(error, strlen(path), "a path");
+    const int status = et_directory_sync(parent, error);
+    et_free(parent);
     return status;
+}
+
+/* Whether the name still stands for the file, and the file still has all that was written. */
+static bool is_there(const et_append *file)
+{
+    struct stat ours, there;
+    return fstat(file->fd, &ours) == 0 && stat(file->path, &there) == 0 &&
+           ours.st_dev == there.st_dev && ours.st_ino == there.st_ino &&
+           (uint64_t)ours.st_size >= file->offset;
+}
+
+/* The old file is let go only when there is another; its folder may have gone with it. */
+int et_append_follow(et_append *file, bool *moved, et_error *error)
+{
+    et_assert(file->fd >= 0);
+    *moved = !is_there(file);
+    if (!*moved)
+        return ET_OK;
+    et_append anew;
+    char *parent = et_path_parent(file->path);
+    int status = parent == NULL ? et_alloc_failed(error, strlen(file->path), "a path")
+                                : et_directory_make(parent, error);
+    et_free(parent);
+    if (!status)
+        status = et_append_open(&anew, file->path, ET_APPEND_CONTINUE, file->whole, error);
+    if (status)
+        return status;
+    et_log(ET_LOG_WARNING,
+           "%s was removed, replaced or cut off by someone else: going on behind %s bytes",
+           file->path, et_format_count((int64_t)anew.offset).text);
+    close(file->fd);
+    et_free(file->path);
+    *file = anew;
+    return ET_OK;
 }
 
 /* fsync of the file makes its bytes durable, fsync of the directory its name. */

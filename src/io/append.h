@@ -12,21 +12,27 @@
 
 #define ET_APPEND_CONTINUE (-1) /* as an offset: behind the last whole piece */
 
-typedef struct et_append {
-    int fd;          /* -1: closed */
-    char *path;      /* owned */
-    uint64_t offset; /* bytes of the file so far: where the next piece goes */
-    bool listed;     /* its entry in the directory is durable */
-} et_append;
-
 /* How many bytes of a file are whole pieces. */
 typedef int et_append_whole_fn(uint64_t *out, const char *path, et_error *error);
+
+typedef struct et_append {
+    int fd;                    /* -1: closed */
+    char *path;                /* owned */
+    et_append_whole_fn *whole; /* as given when it was opened */
+    uint64_t offset;           /* bytes of the file so far: where the next piece goes */
+    bool listed;               /* its entry in the directory is durable */
+} et_append;
 
 /* Opens or makes the file and cuts it off at offset: 0 starts anew. With ET_APPEND_CONTINUE,
  * and with a warning in the log if the file has become shorter than offset, it is cut off
  * behind what is whole. */
 int et_append_open(et_append *file, const char *path, int64_t offset, et_append_whole_fn *whole,
                    et_error *error);
+
+/* Before a write: whether someone else has removed, replaced or cut off the file since. Then, with
+ * a warning in the log, *moved is true and file the one that has its name now, made if need be and
+ * opened as with ET_APPEND_CONTINUE. */
+int et_append_follow(et_append *file, bool *moved, et_error *error);
 
 int et_append_write(et_append *file, const void *bytes, size_t length, et_error *error);
 

@@ -191,16 +191,28 @@ static Etude__Event__Summary *new_summary(et_arena *arena, const et_events_value
     return summary;
 }
 
+/* A file that someone else took away begins anew, with its version. */
+static int follow(et_events *events, et_error *error)
+{
+    bool moved;
+    const int status = et_append_follow(&events->writer.file, &moved, error);
+    return status || !moved || events->writer.file.offset > 0 ? status
+                                                              : write_version(events, error);
+}
+
 /* The arena is emptied on failure too. */
 int et_events_write(et_events *events, int64_t step, const et_events_value *values, size_t count,
                     et_error *error)
 {
     event_message event = ETUDE__EVENT__EVENT__INIT;
+    int status = follow(events, error);
+    if (status)
+        return status;
     event.has_step = true;
     event.step = step;
     event.summary = new_summary(&events->arena, values, count);
-    const int status = event.summary == NULL ? et_alloc_failed(error, 0, "an event")
-                                             : write_message(events, &event, error);
+    status = event.summary == NULL ? et_alloc_failed(error, 0, "an event")
+                                   : write_message(events, &event, error);
     et_arena_release(&events->arena);
     return status;
 }

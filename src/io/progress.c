@@ -99,9 +99,11 @@ enum { PARTS_MAX = ET_PROGRESS_FIELDS_MAX + 3 };
 static int make_parts(char parts[PARTS_MAX][64], const et_progress_state *state)
 {
     int count = 0;
-    for (size_t i = 0; i < state->field_count; i++)
-        snprintf(parts[count++], 64, "  %.20s %s", state->fields[i].name,
-                 et_format_value(state->fields[i].value).text);
+    for (size_t i = 0; i < state->field_count; i++) {
+        const et_progress_field *field = &state->fields[i];
+        snprintf(parts[count++], 64, "  %.20s %s", field->name,
+                 (field->fixed ? et_format_decimals : et_format_value)(field->value).text);
+    }
     if (!isnan(state->rate))
         snprintf(parts[count++], 64, "  %s %.20s", et_format_rate(state->rate).text,
                  state->unit ? state->unit : "");
@@ -305,6 +307,12 @@ void et_progress_message(et_progress *progress, const char *text)
         append_bar_line(progress);
     put(progress);
     pthread_mutex_unlock(&progress->lock);
+}
+
+/* The mode does not change after the opening, so no lock is needed. */
+const char *et_progress_eraser(const et_progress *progress)
+{
+    return progress->mode == ET_PROGRESS_BAR ? "\r" ERASE_REST : "";
 }
 
 /* Without a bar there is nothing to take away: plain lines end in line ends. */

@@ -42,6 +42,7 @@ typedef struct et_progress_options {
 typedef struct et_progress_field {
     const char *name; /* "loss"; lives as long as the progress */
     double value;
+    bool fixed; /* always three decimals, so that what changes slowly does not change its length */
 } et_progress_field;
 
 /* What there is to show. Unknown: steps 0, epoch 0, rate and seconds_left NaN. */
@@ -72,6 +73,10 @@ void et_progress_update(et_progress *progress, const et_progress_state *state);
 
 /* One or more lines above the bar; a line end is added. */
 void et_progress_message(et_progress *progress, const char *text);
+
+/* What takes the bar away where one may stand, "" elsewhere, for what writes to the descriptor
+ * without the lock, as a signal handler has to: the next redraw draws it below. Static. */
+const char *et_progress_eraser(const et_progress *progress);
 
 /* Takes the bar away or leaves it, last state shown, with a line end. */
 void et_progress_finish(et_progress *progress, bool keep);

@@ -30,7 +30,7 @@
 #include <etude/tensor.h>
 
 #include "base/file.h"
-#include "base/value.h"
+#include <etude/value.h>
 
 #define ET_SAFETENSORS_FORMAT     "etude-1"
 #define ET_SAFETENSORS_HEADER_MAX 100000000 /* bytes of JSON; the public reader's limit */

@@ -21,7 +21,7 @@
 
 #include <etude/error.h>
 
-#include "base/value.h"
+#include <etude/value.h>
 
 #define ET_SINK_TIME "time" /* the dict of what depends on the clock */
 #define ET_SINK_NOTE "note" /* a remark for people: the only text that the console shows */

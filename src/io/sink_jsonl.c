@@ -56,13 +56,55 @@ static int make_line(et_value **out, et_arena *arena, int64_t step, const et_val
     return ET_OK;
 }
 
+/* Bytes up to and with the last line end of the first *lines; *lines becomes what there is. A
+ * last line without its end was torn by a kill and does not count. */
+static int measure_lines(uint64_t *out, int64_t *lines, const char *path, et_error *error)
+{
+    et_mapping mapping;
+    const int64_t wanted = *lines;
+    *out = 0;
+    *lines = 0;
+    /* A run directory that was copied without its logs goes on with new ones. */
+    if (!et_file_exists(path))
+        return ET_OK;
+    const int status = et_mapping_open(&mapping, path, error);
+    if (status)
+        return status;
+    const char *text = mapping.data;
+    while (*lines < wanted && *out < mapping.length) {
+        const char *end = memchr(text + *out, '\n', mapping.length - *out);
+        if (end == NULL)
+            break;
+        *out = (uint64_t)(end - text) + 1;
+        ++*lines;
+    }
+    et_mapping_close(&mapping);
+    return ET_OK;
+}
+
+/* In a file that someone else has put there lines are counted anew. */
+static int follow(jsonl *sink, et_error *error)
+{
+    bool moved;
+    uint64_t offset;
+    int64_t lines = INT64_MAX;
+    int status = et_append_follow(&sink->file, &moved, error);
+    if (status || !moved)
+        return status;
+    status = measure_lines(&offset, &lines, sink->file.path, error);
+    sink->lines = lines;
+    return status;
+}
+
 /* The line is made whole before it is written, in one write. */
 static int jsonl_write(et_sink *self, int64_t step, const et_value *values, et_error *error)
 {
     jsonl *sink = (jsonl *)self;
     et_arena arena = ET_ARENA_INIT;
     et_value *line = NULL;
-    int status = make_line(&line, &arena, step, values, error);
+    int status = follow(sink, error);
+    if (!status)
+        status = make_line(&line, &arena, step, values, error);
     if (!status) {
         et_strbuf_reset(&sink->line);
         et_json_print(&sink->line, line, 0);
@@ -104,32 +146,6 @@ static const et_sink_class jsonl_class = {
     .positions = jsonl_positions,
     .close = jsonl_close,
 };
-
-/* Bytes up to and with the last line end of the first *lines; *lines becomes what there is. A
- * last line without its end was torn by a kill and does not count. */
-static int measure_lines(uint64_t *out, int64_t *lines, const char *path, et_error *error)
-{
-    et_mapping mapping;
-    const int64_t wanted = *lines;
-    *out = 0;
-    *lines = 0;
-    /* A run directory that was copied without its logs goes on with new ones. */
-    if (!et_file_exists(path))
-        return ET_OK;
-    const int status = et_mapping_open(&mapping, path, error);
-    if (status)
-        return status;
-    const char *text = mapping.data;
-    while (*lines < wanted && *out < mapping.length) {
-        const char *end = memchr(text + *out, '\n', mapping.length - *out);
-        if (end == NULL)
-            break;
-        *out = (uint64_t)(end - text) + 1;
-        ++*lines;
-    }
-    et_mapping_close(&mapping);
-    return ET_OK;
-}
 
 /* The offset is one that was just measured, so the file is never shorter. */
 static int whole_lines(uint64_t *out, const char *path, et_error *error)

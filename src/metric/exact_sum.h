@@ -19,7 +19,7 @@
 
 #include <etude/error.h>
 
-#include "base/value.h"
+#include <etude/value.h>
 
 #define ET_EXACT_DIGITS 67 /* of 32 bits: 2098 of a double, and carries */
 

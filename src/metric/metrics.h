@@ -11,7 +11,7 @@
 #ifndef ETUDE_METRIC_METRICS_H
 #define ETUDE_METRIC_METRICS_H
 
-#include "base/part.h"
+#include <etude/state.h>
 #include "metric/kinds.h"
 
 typedef struct et_metrics et_metrics;

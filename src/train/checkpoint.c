@@ -10,7 +10,8 @@
  * Invariants:
  *   (1) at most one save is on its way: each begins by waiting for the one before;
  *   (2) between start and join only the thread touches job, manifest and taken_up; the caller
- *       reads no more of them than kind and step, which the thread leaves alone;
+ *       reads no more of them than kind and step, which the thread leaves alone; both ask for the
+ *       lock, under the mutex;
  *   (3) `reading` is true from start until the thread has done with the arrays, and on every way
  *       out of the thread it becomes false: whoever waits for it is never left waiting;
  *   (4) a file is named by the manifest (or info.json) only when it is complete and durable, and
@@ -70,17 +71,18 @@ struct et_checkpoints {
     et_checkpoint_options options;
     et_track *writer_track;                       /* of the thread */
     char *model_dir, *directory, *best_directory; /* owned: RUN, RUN/checkpoints, RUN/best */
-    int lock;             /* -1: not held, or held by the caller (options.locked) */
+    int lock;             /* -1: not held, or held by the caller (options.lock) */
     et_manifest manifest; /* what the one on disk says, plus what was taken up */
     size_t taken_up;      /* how many of its newest no manifest on disk named when it was opened */
     et_safetensors_item *items; /* the state's tensors, where they are */
     size_t item_count;          /* tensors of the state when it was opened; none are added later */
     bool running;               /* a thread has the job and is to be joined */
     pthread_t thread;           /* valid while running */
-    pthread_mutex_t mutex;      /* of `reading` */
+    pthread_mutex_t mutex;      /* of `reading`, and of the lock */
     pthread_cond_t has_read;
     et_params_reader reader; /* at the state's store, if it has one */
     bool reading;            /* the thread needs the arrays as they are */
+    bool ended; /* the thread has done all that it does; like reading, under the mutex */
     job job;
     int64_t newest_step; /* -1: none */
 };
@@ -117,17 +119,33 @@ static int make_paths(et_checkpoints *self, const char *model_dir, et_error *err
 
 /* The lock is a file in the checkpoints' folder, so the folder is made first. It is the kernel's
  * lock on an open file, so a killed run leaves none behind. */
-int et_checkpoints_lock(int *lock, const char *model_dir, et_error *error)
+static int lock_with(int (*take)(int *lock, const char *path, et_error *error), int *lock,
+                     const char *model_dir, et_error *error)
 {
-    *lock = -1;
     char *directory = et_path_join(model_dir, ET_CHECKPOINT_FOLDER);
     char *path = directory ? et_path_join(directory, ET_CHECKPOINT_LOCK) : NULL;
     int status = path ? et_directory_make(directory, error)
                       : et_alloc_failed(error, strlen(model_dir), "a path");
     if (!status)
-        status = et_lock_take(lock, path, error);
+        status = take(lock, path, error);
     et_free(directory);
     et_free(path);
+    return status;
+}
+
+int et_checkpoints_lock(int *lock, const char *model_dir, et_error *error)
+{
+    *lock = -1;
+    return lock_with(et_lock_take, lock, model_dir, error);
+}
+
+/* With the folder, if that is gone too: what is in memory is still a run. */
+int et_checkpoints_check_lock(et_checkpoints *checkpoints, et_error *error)
+{
+    int *lock = checkpoints->options.lock ? checkpoints->options.lock : &checkpoints->lock;
+    pthread_mutex_lock(&checkpoints->mutex);
+    int status = lock_with(et_lock_check, lock, checkpoints->model_dir, error);
+    pthread_mutex_unlock(&checkpoints->mutex);
     return status;
 }
 
@@ -139,7 +157,7 @@ static int prepare(et_checkpoints *self, const char *model_dir, et_error *error)
 {
     int status = make_paths(self, model_dir, error);
     if (!status)
-        status = self->options.locked ? ET_OK : et_checkpoints_lock(&self->lock, model_dir, error);
+        status = self->options.lock ? ET_OK : et_checkpoints_lock(&self->lock, model_dir, error);
     if (!status)
         status = et_checkpoint_list(&self->manifest, &self->taken_up, self->directory, error);
     if (!status)
@@ -289,7 +307,10 @@ static int commit(et_checkpoints *self, const char *path, const et_safetensors_w
                                 .checksum = written->checksum,
                                 .passing = self->job.kind == PASSING };
     snprintf(entry.file, sizeof entry.file, "%s", et_path_base(path));
-    int status = et_manifest_add(manifest, &entry, error);
+    int status = et_checkpoints_check_lock(self, error);
+    if (status)
+        return status;
+    status = et_manifest_add(manifest, &entry, error);
     if (!status)
         status = thin_out(manifest, self->options.max_to_keep, error);
     if (!status)
@@ -309,7 +330,8 @@ static void stop_reading(et_checkpoints *self)
 }
 
 /* The disk is waited for when the arrays may change again: writing goes to the page cache at the
- * speed of memory, fsync takes as long as the disk does. */
+ * speed of memory, fsync takes as long as the disk does. Behind it, nothing gets a name where
+ * another process has taken the lock meanwhile. */
 static int write_file(et_checkpoints *self, et_safetensors_written *written, const char *path,
                       et_error *error)
 {
@@ -317,7 +339,15 @@ static int write_file(et_checkpoints *self, et_safetensors_written *written, con
     int status = et_checkpoint_file_draft(&writer, written, path, self->items, self->item_count,
                                           self->job.step, et_strbuf_text(&self->job.state), error);
     stop_reading(self);
-    return status ? status : et_file_writer_commit(&writer, error);
+    if (status)
+        return status;
+    status = et_file_writer_sync(&writer, error);
+    if (!status)
+        status = et_checkpoints_check_lock(self, error);
+    if (!status)
+        return et_file_writer_commit(&writer, error);
+    et_file_writer_abandon(&writer);
+    return status;
 }
 
 /* A file that could not be named after all is removed by commit, so a failed save leaves no
@@ -422,6 +452,9 @@ static void *run_job(void *payload)
         work->kind == BEST ? write_best(self, &work->error) : write_newest(self, &work->error);
     stop_reading(self); /* if it never came to the arrays */
     et_track_end(self->writer_track);
+    pthread_mutex_lock(&self->mutex);
+    self->ended = true;
+    pthread_mutex_unlock(&self->mutex);
     return NULL;
 }
 
@@ -472,7 +505,9 @@ static int print_info(et_checkpoints *self, int64_t step, const et_value *metric
  * before the thread exists, so that a wait right after cannot miss it. */
 static int start(et_checkpoints *self, int64_t step, int kind, et_error *error)
 {
-    int status = print_state(self, error);
+    int status = et_checkpoints_check_lock(self, error);
+    if (!status)
+        status = print_state(self, error);
     if (status)
         return status;
     et_assert(!self->running && !self->reading);
@@ -480,6 +515,7 @@ static int start(et_checkpoints *self, int64_t step, int kind, et_error *error)
     self->job.step = step;
     self->job.status = ET_OK;
     self->reading = true;
+    self->ended = false;
     status = et_thread_start(&self->thread, run_job, self, error);
     if (status)
         self->reading = false;
@@ -502,6 +538,22 @@ void et_checkpoints_wait_read(et_checkpoints *checkpoints)
         et_track_end(checkpoints->options.track);
     }
     pthread_mutex_unlock(&checkpoints->mutex);
+}
+
+bool et_checkpoints_saving(const et_checkpoints *checkpoints)
+{
+    return checkpoints->running;
+}
+
+/* Cheap, for it is asked between any two steps. */
+bool et_checkpoints_ended(et_checkpoints *checkpoints)
+{
+    if (!checkpoints->running)
+        return false;
+    pthread_mutex_lock(&checkpoints->mutex);
+    bool ended = checkpoints->ended;
+    pthread_mutex_unlock(&checkpoints->mutex);
+    return ended;
 }
 
 /* The error is returned once: the job is no longer running, so the next call has nothing to say.

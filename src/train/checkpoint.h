@@ -25,7 +25,7 @@
 #include <etude/params.h>
 
 #include "base/trace.h"
-#include "base/value.h"
+#include <etude/value.h>
 #include "train/state.h"
 
 #define ET_CHECKPOINT_FOLDER "checkpoints"
@@ -40,7 +40,8 @@
 
 typedef struct et_checkpoint_options {
     int64_t max_to_keep; /* the newest N; at least 1 */
-    bool locked;         /* the caller holds the lock (et_checkpoints_lock), until after close */
+    int *lock;           /* the caller's (et_checkpoints_lock), held until after close; NULL: one of
+                            the manager's own */
     et_track *track;     /* of the caller; the thread that writes gets one beside it. NULL: nobody
                             watches */
 } et_checkpoint_options;
@@ -57,10 +58,14 @@ typedef struct et_checkpoints et_checkpoints;
  * with et_lock_drop. */
 int et_checkpoints_lock(int *lock, const char *model_dir, et_error *error);
 
-/* Makes the directories, takes the lock unless options.locked, and clears what a killed run
+/* Makes the directories, takes the lock unless there is options.lock, and clears what a killed run
  * left. All is attached to state already; state and its arrays outlive the manager. */
 int et_checkpoints_open(et_checkpoints **out, const char *model_dir, et_state *state,
                         const et_checkpoint_options *options, et_error *error);
+
+/* Whether the lock is still held: its file may have been removed. Every save asks first. A missing
+ * one is made and taken anew; ET_EBUSY: another process trains there, or has. */
+int et_checkpoints_check_lock(et_checkpoints *checkpoints, et_error *error);
 
 /* Waits for the save in progress and frees; returns that save's error. NULL allowed. */
 int et_checkpoints_close(et_checkpoints *checkpoints, et_error *error);
@@ -82,6 +87,10 @@ int et_checkpoints_save_best(et_checkpoints *checkpoints, int64_t step, const et
 /* Waits until the arrays of the state may change: a save in progress has read them, or failed.
  * NULL allowed. */
 void et_checkpoints_wait_read(et_checkpoints *checkpoints);
+
+/* Whether et_checkpoints_wait has anything to say; and whether it would say it without waiting. */
+bool et_checkpoints_saving(const et_checkpoints *checkpoints);
+bool et_checkpoints_ended(et_checkpoints *checkpoints);
 
 /* Waits until the last save is durable; returns its error, once. */
 int et_checkpoints_wait(et_checkpoints *checkpoints, et_error *error);

@@ -14,8 +14,8 @@
 
 #include <etude/error.h>
 
-#include "base/part.h"
-#include "base/value.h"
+#include <etude/state.h>
+#include <etude/value.h>
 
 typedef struct et_metric_sums {
     double total;  /* sum of values, times their weights where the class says so */

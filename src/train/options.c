@@ -10,9 +10,10 @@
  * of 65536 batches each are still an int64_t. */
 #define STEPS_MAX 1000000000000.0
 
-/* Names of choices, ended by NULL. ORDER: ET_COMPARE_*, ET_PRECISION_*, and et_recompute (in
- * etude/graph.h); the index in a list is the value of the enum. */
+/* Names of choices, ended by NULL. ORDER: ET_COMPARE_*, ET_FAILED_SAVE_*, ET_PRECISION_*, and
+ * et_recompute (in etude/graph.h); the index in a list is the value of the enum. */
 static const char *const comparisons[] = { "higher", "lower", NULL };
+static const char *const failed_saves[] = { "stop", "go_on", NULL };
 static const char *const precisions[] = { "auto", "float32", "bfloat16", NULL };
 static const char *const recomputed[] = { "none", "cheap", "feed_forward", "auto", NULL };
 
@@ -31,6 +32,9 @@ static const et_field trainer_fields[] = {
     ET_FIELD_INT(et_trainer_options, validation_interval, 1000, 0, STEPS_MAX,
                  "updates between validations; 0: none"),
     ET_FIELD_INT(et_trainer_options, max_to_keep, 5, 1, 100000, "checkpoints kept, newest first"),
+    ET_FIELD_CHOICE(et_trainer_options, on_failed_save, ET_FAILED_SAVE_STOP, failed_saves,
+                    "what is done when a checkpoint can't be saved and a second try at once fails "
+                    "too; go_on: train until the next one is due"),
     ET_FIELD_INT(et_trainer_options, gradient_accumulation, 1, 1, 65536,
                  "batches whose gradients make one update"),
     ET_FIELD_STRING(et_trainer_options, best_checkpoint_eval_metric, NULL,

@@ -17,12 +17,14 @@ typedef struct et_trainer_options {
     int64_t checkpoint_interval;   /* updates between saves; 0: at the end only */
     int64_t validation_interval;   /* updates between validations; 0: none */
     int64_t max_to_keep;           /* checkpoints kept, the newest; the best one is beside them */
+    int on_failed_save;            /* ET_FAILED_SAVE_*: what a second failure in a row does */
     int64_t gradient_accumulation; /* batches of one update */
     const char *best_checkpoint_eval_metric; /* NULL: keep no best */
     int best_checkpoint_metric_comp;         /* ET_COMPARE_*: which values are better */
 } et_trainer_options;
 
 enum { ET_COMPARE_HIGHER, ET_COMPARE_LOWER };
+enum { ET_FAILED_SAVE_STOP, ET_FAILED_SAVE_GO_ON };
 
 /* runtime */
 typedef struct et_runtime_options {

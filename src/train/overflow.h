@@ -7,7 +7,7 @@
 #ifndef ETUDE_TRAIN_OVERFLOW_H
 #define ETUDE_TRAIN_OVERFLOW_H
 
-#include "base/part.h"
+#include <etude/state.h>
 
 struct et_step;
 

@@ -1,72 +1,104 @@
-/* A run: a task trained for a number of steps, with everything around the step: restoring,
- * logs, validation, checkpoints, the best one, progress, stopping on request.
+/* A run: what every driver of training has around its steps: a directory with checkpoints and logs,
+ * the best step so far, rates, and requests to stop or save. It knows no model, no data and no
+ * loop; the driver says which step it is.
  *
- * The inner loop does steps until something is due; then hooks act, in this order: log,
- * validate (and keep the best), save. What they change is in the state before it is saved, so
- * a run that is killed and started again does what an unbroken one would have done.
+ *     et_run_open(&run, &options, &error);            takes the lock; parts "best" and "logs"
+ *     et_run_restore(run, &step, &error);             -1: nothing there; initial values are drawn
+ *     et_run_begin(run, step, &error);                opens the logs, cut off where they were
+ *     ... et_run_log, et_run_note_best, et_run_save ...
+ *     et_run_finish_saves(run, step, &error);
+ *     et_run_close(run, &error);
  *
- *     et_run_open(&run, task, &options, &error);       builds, plans, restores
- *     et_run_train(run, &error);                       ET_EINTERRUPTED: asked to stop, saved
- *     et_run_close(run, &error); */
+ * A save runs beside training: its failure is told by a later call (saving.c). One thread. */
 #ifndef ETUDE_TRAIN_RUN_H
 #define ETUDE_TRAIN_RUN_H
 
 #include <signal.h>
 
-#include "exec/device.h"
-#include "exec/plan.h"
-#include "io/progress.h"
-#include "train/options.h"
-#include "train/task.h"
+#include "io/sink.h"
+#include "train/checkpoint.h"
+#include "train/recent.h"
 
 typedef struct et_run et_run;
 
+/* What there is to see after a step. */
+typedef struct et_showing {
+    int64_t step, steps;        /* done, and in all */
+    double loss, learning_rate; /* NaN: unknown */
+    double rate;                /* units a second, NaN: unknown */
+    const char *unit;           /* "token"; lives as long as the run */
+    int64_t epoch;              /* from 1; 0: unknown */
+} et_showing;
+
+/* Who looks. Both may be called between any two steps. */
+typedef struct et_observer {
+    void *self;
+    void (*show)(void *self, const et_showing *showing); /* after every step */
+    void (*tell)(void *self, const char *text);          /* a line for people */
+} et_observer;
+
+enum { ET_COMPARE_HIGHER, ET_COMPARE_LOWER };
+
+/* What happens when a checkpoint could not be saved twice in a row. */
+enum { ET_FAILED_SAVE_STOP, ET_FAILED_SAVE_GO_ON };
+
 typedef struct et_run_options {
-    const char *model_dir;             /* where all files of the run go */
-    const et_trainer_options *trainer; /* checked: et_trainer_check */
-    et_dtype act;      /* type of activations, the precision setting resolved: ET_F32 or ET_BF16 */
-    int recompute;     /* what the backward pass makes again: an et_recompute, or
-                          ET_RECOMPUTE_AUTO: chosen by what a batch needs */
-    uint64_t seed;     /* of start values and dropout */
-    et_device *device; /* borrowed, as all below */
-    et_params *params; /* empty; filled by the model */
-    et_progress *progress;             /* where people look; NULL: nowhere */
-    bool verbose;                      /* they see every summary, and each save */
-    const volatile sig_atomic_t *stop; /* not 0: save at the next step boundary and end */
-    volatile sig_atomic_t *save;       /* not 0: save there and go on; becomes 0. NULL: never */
-    bool locked; /* the caller holds model_dir's lock (et_checkpoints_lock) until after close */
+    const char *model_dir;   /* copied */
+    et_state *state;         /* borrowed; all but the run's own parts is attached */
+    int64_t max_to_keep;     /* checkpoints */
+    int on_failed_save;      /* ET_FAILED_SAVE_* */
+    const char *best_metric; /* of validation; NULL: keep no best */
+    int best_comparison;     /* ET_COMPARE_* */
+    et_observer observer;    /* members NULL: nobody */
+    bool verbose;            /* every save is told */
+    et_sink *console;        /* one more sink, which the run takes over; NULL: none */
+    et_track *track;         /* for a trace; NULL: nobody watches */
+    int *lock;               /* the caller's of model_dir (et_checkpoints_lock), until after close;
+                                NULL: the run takes one */
+    const volatile sig_atomic_t *stop; /* not 0: asked to stop; NULL: never */
+    volatile sig_atomic_t *save;       /* not 0: asked to save and go on; becomes 0; NULL: never */
 } et_run_options;
 
-/* Options are copied, what they point to must outlive the run. */
-int et_run_open(et_run **out, et_task *task, const et_run_options *options, et_error *error);
-
-/* What set-up found: for the lines before step 1. */
-typedef struct et_run_facts {
-    int64_t step;           /* restored, 0: a new run */
-    int64_t parameters;     /* elements */
-    et_plan_memory memory;  /* of the training plan */
-    int plan_steps;         /* kernel calls of it */
-    et_recompute recompute; /* never ET_RECOMPUTE_AUTO */
-    size_t parameter_bytes; /* values, gradients, shadow, slots, averages */
-} et_run_facts;
-
-et_run_facts et_run_facts_of(const et_run *run);
-
-/* Trains up to train_steps; a run that is there already has nothing to do. Asked to stop, it
- * saves the step it is at and returns ET_EINTERRUPTED; a validation that was cut short is done
- * when the run goes on. */
-int et_run_train(et_run *run, et_error *error);
-
-/* What a step's span is called in a trace of the device. */
-#define ET_RUN_STEP_SPAN "step"
-
-/* What people read when a run is interrupted. */
-#define ET_RUN_GOES_ON "The same command goes on from there."
-#define ET_RUN_NOT_BEGUN                                                                           \
-    "interrupted before the first step: nothing to save. "                                         \
-    "The same command starts again."
-
+int et_run_open(et_run **out, const et_run_options *options, et_error *error);
 /* Waits for the last save. NULL allowed. */
 int et_run_close(et_run *run, et_error *error);
+
+/* The newest checkpoint; *step -1: there is none. */
+int et_run_restore(et_run *run, int64_t *step, et_error *error);
+/* Before the first step: checks that there is room for a checkpoint (a run that cannot save would
+ * be lost, hours later) and opens the logs. */
+int et_run_begin(et_run *run, et_error *error);
+
+/* Whether another process has taken the directory: ET_EBUSY. Before anything is written. */
+int et_run_check(et_run *run, et_error *error);
+
+bool et_run_asked_to_stop(const et_run *run);
+/* Saves in passing if asked to, and then no more. */
+int et_run_save_if_asked(et_run *run, int64_t step, et_error *error);
+
+/* Something that a save would keep has happened since the last one. */
+void et_run_touch(et_run *run);
+bool et_run_unsaved(const et_run *run);
+
+/* Writes a log, and flushes it: it may be the last sign of a run. */
+int et_run_log(et_run *run, int64_t step, const et_value *logs, et_error *error);
+
+/* Values of a validation: the best so far is noted, and its step saved as such. Adds best_step and
+ * a note to them. */
+int et_run_note_best(et_run *run, int64_t step, et_value *values, et_error *error);
+
+/* Saves the step beside training; passing: one that an unbroken run need not save, so it
+ * does not count among those kept. A failure, of this or of the save before it, is an error only if
+ * the run is to end by it. */
+int et_run_save(et_run *run, int64_t step, bool passing, et_error *error);
+/* Between two steps, without waiting: what became of the save in progress. One that failed is told
+ * and tried again. */
+int et_run_look_after_saves(et_run *run, int64_t step, et_error *error);
+/* Waits for the last save, and tries once more if it failed. */
+int et_run_finish_saves(et_run *run, int64_t step, et_error *error);
+
+/* Tells people a line. */
+void et_run_tell(const et_run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void et_run_show(const et_run *run, const et_showing *showing);
 
 #endif

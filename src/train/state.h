@@ -1,28 +1,20 @@
-/* The state tree: everything that resumes hangs here, so that a checkpoint is one transaction.
- * Parts attach: small things as plain values (a dict each), arrays as named tensors. The tree
- * knows nothing of files (checkpoint.h does) and owns none of what is attached, which must
- * outlive it.
- *
- *     et_state_add(state, "counter", &counter_part, &counter, &error);
- *     et_state_add_tensor(state, "logits/weight", values, shape, &error);
+/* What <etude/state.h> leaves to the library's own parts: making a tree, its weights and slots, and
+ * what checkpoint.h reads of it.
  *
  * Names: weights by parameter name; slots "optimizer/<slot>/<parameter>"; averages
- * "average/<parameter>". Attach everything before the first save or restore. One thread. */
+ * "average/<parameter>". */
 #ifndef ETUDE_TRAIN_STATE_H
 #define ETUDE_TRAIN_STATE_H
 
 #include <etude/error.h>
 #include <etude/params.h>
+#include <etude/state.h>
 #include <etude/tensor.h>
 
-#include "base/part.h"
-#include "base/value.h"
 #include "optim/optimizer.h"
 
 #define ET_STATE_AVERAGE   "average/"
 #define ET_STATE_OPTIMIZER "optimizer/"
-
-typedef struct et_state et_state;
 
 /* A tensor of the tree. */
 typedef struct et_state_tensor {
@@ -33,14 +25,6 @@ typedef struct et_state_tensor {
 
 int et_state_new(et_state **out, et_error *error);
 void et_state_free(et_state *state); /* NULL allowed */
-
-/* Attaches a part; name is its key in the tree, unique, copied. */
-int et_state_add(et_state *state, const char *name, const et_part_class *class, void *self,
-                 et_error *error);
-
-/* Attaches an array; name is unique, copied. */
-int et_state_add_tensor(et_state *state, const char *name, float *data, et_shape shape,
-                        et_error *error);
 
 /* Attaches all weights, and part "params", which tells the store after a restore
  * (et_params_changed with the shadow). params is materialized and uses its own values. */

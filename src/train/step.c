@@ -34,6 +34,7 @@ int et_step_open(et_step *step, const et_step_parts *parts, et_error *error)
                        .optimizer = parts->optimizer,
                        .overflow = parts->overflow,
                        .metrics = parts->metrics,
+                       .stop = parts->stop,
                        .seed = parts->seed,
                        .update_cost = et_optimizer_cost(parts->optimizer) };
     int status = et_batch_new(&step->batch, &step->source->layout, error);
@@ -122,13 +123,29 @@ static int met(et_step *step, int shard, et_error *error)
     return status;
 }
 
+/* An update of many batches may take minutes, which nobody who asks to stop wants to wait. Nothing
+ * but the gradients' sum and the position in the data has moved by then. */
+static int leave(et_step *step, const et_position *begin, et_error *error)
+{
+    int status = et_source_seek(step->source, begin, error);
+    return status ? status
+                  : et_fail(error, ET_EINTERRUPTED, "asked to stop in step %lld",
+                            (long long)step->count + 1);
+}
+
 int et_step_run(et_step *step, et_error *error)
 {
     et_sum sum;
+    et_position begin;
     int shards = step->reducer->shards;
     step->units = 0;
+    if (shards > 1)
+        et_source_position(step->source, &begin);
+    et_pass_set_scale(step->pass, (float)step->overflow->scale);
     et_reducer_begin(step->reducer);
     for (int i = 0; i < shards; i++) {
+        if (i > 0 && step->stop && *step->stop)
+            return leave(step, &begin, error);
         int status = take_batch(step, i, error);
         if (!status)
             status = et_pass_run(step->pass, step->batch, step->seed, (uint64_t)number(step, i),

@@ -7,6 +7,8 @@
 #ifndef ETUDE_TRAIN_STEP_H
 #define ETUDE_TRAIN_STEP_H
 
+#include <signal.h>
+
 #include "metric/metrics.h"
 #include "optim/optimizer.h"
 #include "train/overflow.h"
@@ -18,6 +20,7 @@ typedef struct et_step {
     et_optimizer *optimizer;
     et_overflow *overflow;
     et_metrics *metrics; /* what is added to; borrowed */
+    const volatile sig_atomic_t *stop; /* not 0: an update is left between two batches */
     uint64_t seed;       /* of dropout and sampling */
     et_batch *batch;     /* owned, as reducer and metric */
     et_reducer *reducer;
@@ -37,6 +40,7 @@ typedef struct et_step_parts {
     et_overflow *overflow;
     et_metrics *metrics;
     const char *prefix; /* of the metrics' names: "training_" makes "training_loss" */
+    const volatile sig_atomic_t *stop; /* NULL: never */
     uint64_t seed;
     int shards; /* batches of one update */
 } et_step_parts;
@@ -46,7 +50,9 @@ int et_step_open(et_step *step, const et_step_parts *parts, et_error *error);
 void et_step_release(et_step *step);
 
 /* Does one. ET_EDIVERGED: the loss or gradient is not finite; nothing was changed, and the
- * message names step, first bad tensor and the batch's samples. ET_EDATA: the source has no more. */
+ * message names step, first bad tensor and the batch's samples. ET_EINTERRUPTED: asked to stop
+ * between two batches; all is as before the step, the position in the data too. ET_EDATA: the
+ * source has no more. */
 int et_step_run(et_step *step, et_error *error);
 
 #endif

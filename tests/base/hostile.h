@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/main.h"
-#include "base/value.h"
+#include <etude/value.h>
 
 #define TEXT(literal) literal, sizeof literal - 1
 

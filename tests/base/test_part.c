@@ -1,4 +1,4 @@
-#include "base/part.h"
+#include <etude/state.h>
 
 #include <math.h>
 #include <string.h>

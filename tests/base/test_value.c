@@ -1,4 +1,4 @@
-#include "base/value.h"
+#include <etude/value.h>
 
 #include <string.h>
 

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -134,6 +135,46 @@ static void test_bad_disk__full_at_the_start(void **state)
     take_disk("disk");
 }
 
+/* The next commands may write files of so many bytes at most. */
+static void limit_files(rlim_t bytes)
+{
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = bytes;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+/* ulimit -f: no signal ends the command without a word, and a start that fails leaves nothing. */
+static void test_bad_disk__file_size_limit(void **state)
+{
+    (void)state;
+    static const char line[] = TRAIN "--set task.model.embedding_width=256";
+    static const struct {
+        rlim_t bytes;
+        const char *said;
+    } cases[] = {
+        { 1024,
+          "m/params.yaml: File too large; raise the limit on the size of a file (ulimit -f)" },
+        { 10000, "m/vocabulary.model: File too large; raise the limit on the size of a file" },
+        { 400000, " bytes and 400000 are the limit on the size of a file; raise it (ulimit -f)" },
+    };
+    struct rlimit before;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    char *files = bad_list(".");
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        limit_files(cases[i].bytes);
+        bad_end end = bad_start(line, NULL, NULL);
+        limit_files(before.rlim_cur);
+        assert_int_equal(end.code, 4);
+        bad_assert_says(line, bad_last_line(end.err), cases[i].said);
+        bad_release(&end);
+        char *after = bad_list(".");
+        assert_string_equal(files, after);
+        free(after);
+    }
+    free(files);
+}
+
 static void test_bad_disk__read_only(void **state)
 {
     (void)state;
@@ -211,6 +252,7 @@ int main(void)
         cmocka_unit_test(test_bad_disk__full_at_a_checkpoint),
         cmocka_unit_test(test_bad_disk__too_small),
         cmocka_unit_test(test_bad_disk__full_at_the_start),
+        cmocka_unit_test(test_bad_disk__file_size_limit),
         cmocka_unit_test(test_bad_disk__read_only),
         cmocka_unit_test(test_bad_disk__full_output),
         cmocka_unit_test(test_bad_disk__closed_streams),

@@ -105,6 +105,45 @@ static void test_bad_run__verbose(void **state)
     free(saved[1]);
 }
 
+/* Names that are too long as a whole or in part: of the folders that could be made none is left. */
+static void test_bad_run__long_names(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *part; /* again and again, up to length */
+        size_t length;
+        const char *said;
+    } cases[] = {
+        { "d/", 5000, "--model-dir: a name of 5000 bytes; " },
+        { "d/", 4096, "--model-dir: a name of 4096 bytes; " },
+        { "d/", 3970, "files in it need a name of at most 3968" },
+        { "new/a/b/c/"
+          "dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd"
+          "dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd"
+          "ddd"
+          "dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd"
+          "dddd"
+          "dddddd",
+          280, "File name too long" },
+    };
+    char *before = bad_list(".");
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        static char line[6000];
+        size_t at = (size_t)snprintf(line, sizeof line, "train --config tiny.yaml --model-dir ");
+        for (size_t k = 0; k < cases[i].length; k++)
+            line[at + k] = cases[i].part[k % strlen(cases[i].part)];
+        line[at + cases[i].length] = 0;
+        bad_end end = bad_start(line, NULL, NULL);
+        assert_int_equal(end.code, 3);
+        bad_assert_says("train", end.err, cases[i].said);
+        bad_release(&end);
+        char *after = bad_list(".");
+        assert_string_equal(before, after);
+        free(after);
+    }
+    free(before);
+}
+
 static void test_bad_run__locked(void **state)
 {
     (void)state;
@@ -385,6 +424,7 @@ int main(void)
         cmocka_unit_test(test_bad_run__other_settings),
         cmocka_unit_test(test_bad_run__accepted_changes),
         cmocka_unit_test(test_bad_run__verbose),
+        cmocka_unit_test(test_bad_run__long_names),
         cmocka_unit_test(test_bad_run__locked),
         cmocka_unit_test(test_bad_run__not_whole),
         cmocka_unit_test(test_bad_run__above),

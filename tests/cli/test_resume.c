@@ -137,6 +137,60 @@ static void test_resume__finished_already(void **state)
     run_remove("again");
 }
 
+/* An end that lies behind the run does nothing, changes nothing and says so; nor do other settings
+ * of a run that is at its end. */
+static void test_resume__past_the_end(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *setting, *said;
+    } cases[] = {
+        { "trainer.train_steps=10", "nothing done the run is at step 160, past "
+                                    "trainer.train_steps: 10, and is left as it is; to go on, set "
+                                    "more than 160\n" },
+        { "trainer.summary_interval=9", "at step 160 of 160 already" },
+    };
+    for (size_t i = 0; i < 2; i++) {
+        run_command command = { .directory = "past", .settings = { cases[i].setting } };
+        run_copy("past", WHOLE);
+        assert_ends(run(&command), cases[i].said, 0, "past");
+        run_assert_same(WHOLE, "past");
+        char *log = run_log("past");
+        assert_int_equal(strstr(log, "done         ") == NULL, i == 0);
+        free(log);
+        run_remove("past");
+    }
+}
+
+/* The loss beside the last bar of the last start. */
+static void get_last_loss(char loss[16], const char *directory)
+{
+    char *log = run_log(directory), *last = NULL;
+    for (char *at = log; (at = strstr(at, "  loss ")) != NULL;)
+        last = ++at;
+    assert_non_null(last);
+    assert_int_equal(sscanf(last, " loss %15s", loss), 1);
+    free(log);
+}
+
+/* A mean of steps before the resume too: with a first value of its own it would be another. */
+static void test_resume__loss_of_the_bar(void **state)
+{
+    (void)state;
+    char whole[16], broken[16];
+    static const char *const steps[] = { "trainer.train_steps=40", "trainer.train_steps=48" };
+    run_command unbroken = { .directory = "bar", .settings = { steps[1] } };
+    assert_ends(run(&unbroken), NULL, 0, "bar");
+    get_last_loss(whole, "bar");
+    for (int i = 0; i < 2; i++) {
+        run_command part = { .directory = "parts", .settings = { steps[i] } };
+        assert_ends(run(&part), NULL, 0, "parts");
+    }
+    get_last_loss(broken, "parts");
+    assert_string_equal(whole, broken);
+    assert_int_equal(strlen(strchr(whole, '.')), 4); /* three decimals */
+}
+
 /* The schedule does not know the end, so a run that is made longer is a longer run. */
 static void test_resume__extended(void **state)
 {
@@ -300,22 +354,6 @@ static void test_resume__asked_to_save(void **state)
     run_assert_same("unasked", "asked");
 }
 
-/* Both arrive before the process can act on the first. */
-static void test_resume__second_signal_stops_at_once(void **state)
-{
-    (void)state;
-    run_command command = { .directory = "twice" };
-    pid_t pid = run_start(&command);
-    assert_true(run_await_text(pid, "twice/metrics.jsonl", "{\"step\":16,"));
-    kill(pid, SIGSTOP);
-    kill(pid, SIGINT);
-    kill(pid, SIGTERM);
-    kill(pid, SIGCONT);
-    int code = run_wait(pid);
-    assert_true(code == 128 + SIGINT || code == 128 + SIGTERM);
-    finish_and_compare(&command);
-}
-
 /* Validation of many lines is left soon, and done again from its beginning. */
 static void test_resume__interrupted_in_validation(void **state)
 {
@@ -403,12 +441,13 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_resume__one_thread_or_two_float32),
         cmocka_unit_test(test_resume__recomputing),
         cmocka_unit_test(test_resume__finished_already),
+        cmocka_unit_test(test_resume__past_the_end),
+        cmocka_unit_test(test_resume__loss_of_the_bar),
         cmocka_unit_test(test_resume__extended),
         cmocka_unit_test(test_resume__killed_at_random),
         cmocka_unit_test(test_resume__interrupted),
         cmocka_unit_test(test_resume__says_what_was_saved),
         cmocka_unit_test(test_resume__asked_to_save),
-        cmocka_unit_test(test_resume__second_signal_stops_at_once),
         cmocka_unit_test(test_resume__interrupted_in_validation),
         cmocka_unit_test(test_resume__interrupted_in_vocabulary_training),
         cmocka_unit_test(test_resume__locked_by_a_running_process),

@@ -78,11 +78,56 @@ static void test_append__name_is_tried_again(void **state)
     assert_int_equal(directories, 2);
 }
 
+/* Whatever is done to the name while the file is open, what is written is found under it. */
+static void test_append__follows_its_name(void **state)
+{
+    static const struct {
+        const char *there; /* what someone else puts in the place of "line\n"; NULL: nothing */
+        bool in_place;     /* into the same file */
+        const char *after; /* one more line */
+    } cases[] = {
+        { NULL, false, "line\n" },
+        { "", true, "line\n" },
+        { "other\n", false, "other\nline\n" },
+        { "xy", true, "xyline\n" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        et_append file;
+        bool moved;
+        char folder[600], path[620];
+        snprintf(folder, sizeof folder, "%s-%zu", in(state, "folder"), i);
+        snprintf(path, sizeof path, "%s/log", folder);
+        assert_int_equal(mkdir(folder, 0777), 0);
+        assert_ok(et_append_open(&file, path, 0, all_is_whole, error));
+        write_line(&file);
+        assert_ok(et_append_follow(&file, &moved, error));
+        assert_false(moved);
+        if (!cases[i].in_place)
+            assert_int_equal(unlink(path), 0);
+        if (cases[i].there)
+            put_file(path, cases[i].there, strlen(cases[i].there));
+        else
+            assert_int_equal(rmdir(folder), 0);
+        assert_ok(et_append_follow(&file, &moved, error));
+        assert_true(moved);
+        write_line(&file);
+        assert_ok(et_append_follow(&file, &moved, error));
+        assert_false(moved);
+        assert_ok(et_append_close(&file, error));
+        size_t length;
+        char *text = get_file(path, &length);
+        assert_int_equal(length, strlen(cases[i].after));
+        assert_memory_equal(text, cases[i].after, length);
+        free(text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_append__name_is_made_durable_once),
         cmocka_unit_test(test_append__name_is_tried_again),
+        cmocka_unit_test(test_append__follows_its_name),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }

@@ -13,7 +13,7 @@
 #include "io/progress.h"
 #include "skip.h"
 
-static const et_progress_field fields[] = { { "loss", 3.1269 }, { "lr", 0.0041 } };
+static const et_progress_field fields[] = { { "loss", 3.1269, true }, { "lr", 0.0041, false } };
 
 static et_progress_state make_state(int64_t step)
 {
@@ -66,6 +66,30 @@ static void test_progress__line(void **state)
         et_strbuf line = ET_STRBUF_INIT;
         const et_progress_state now = make_state(cases[i].step);
         et_progress_line(&line, &now, cases[i].style);
+        assert_string_equal(et_strbuf_text(&line), cases[i].line);
+        et_strbuf_release(&line);
+    }
+}
+
+/* As long for 6.3 as for 6.312. */
+static void test_progress__fixed_decimals(void **state)
+{
+    (void)state;
+    static const struct {
+        double value;
+        const char *line;
+    } cases[] = {
+        { 6.3, "step  7  loss 6.300" },      { 0.0124, "step  7  loss 0.012" },
+        { 12.3456, "step  7  loss 12.346" }, { 1234567, "step  7  loss 1,234,567" },
+        { NAN, "step  7  loss nan" },        { -INFINITY, "step  7  loss -inf" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        et_strbuf line = ET_STRBUF_INIT;
+        const et_progress_field loss = { "loss", cases[i].value, true };
+        const et_progress_state now = {
+            .step = 7, .fields = &loss, .field_count = 1, .rate = NAN, .seconds_left = NAN
+        };
+        et_progress_line(&line, &now, (et_progress_style){ 0, false, true });
         assert_string_equal(et_strbuf_text(&line), cases[i].line);
         et_strbuf_release(&line);
     }
@@ -268,6 +292,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_progress__line),
+        cmocka_unit_test(test_progress__fixed_decimals),
         cmocka_unit_test(test_progress__unknown),
         cmocka_unit_test(test_progress__terminal),
         cmocka_unit_test(test_progress__colour_and_width),

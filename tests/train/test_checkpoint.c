@@ -252,7 +252,7 @@ static void test_checkpoint__one_writer(void **state)
 
     /* Whoever holds the lock says so. */
     et_checkpoint_options locked = defaults;
-    locked.locked = true;
+    locked.lock = &lock;
     assert_ok(et_checkpoints_lock(&lock, in(state, "lock"), error));
     assert_ok(et_checkpoints_open(&checkpoints, in(state, "lock"), t.state, &locked, error));
     assert_ok(et_checkpoints_close(checkpoints, error));

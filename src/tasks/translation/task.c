@@ -48,6 +48,18 @@ static int next(et_task *self, et_plan *plan, et_error *error)
     return et_source_next(task->source, task->batch, error);
 }
 
+static void mark(et_task *self)
+{
+    et_translation_task *task = downcast(self);
+    et_pair_source_save(task->source, &task->marked);
+}
+
+static int rewind_to_mark(et_task *self, et_error *error)
+{
+    et_translation_task *task = downcast(self);
+    return et_pair_source_restore(task->source, &task->marked, error);
+}
+
 /* Of the batch in hand, counted from 1; the source counts from 0. */
 static int64_t epoch(const et_task *self)
 {
@@ -73,6 +85,8 @@ static const et_task_class training_class = {
     .build_loss = build_loss,
     .attach = attach,
     .next = next,
+    .mark = mark,
+    .rewind = rewind_to_mark,
     .epoch = epoch,
     .describe_batch = describe_batch,
 };
@@ -82,6 +96,8 @@ static const et_task_class validated_class = {
     .build_loss = build_loss,
     .attach = attach,
     .next = next,
+    .mark = mark,
+    .rewind = rewind_to_mark,
     .epoch = epoch,
     .describe_batch = describe_batch,
     .validate = et_translation_validate,

@@ -7,8 +7,8 @@
  *
  * A failed allocation is remembered by the arena (et_value_failed): writers check once at the
  * end. One thread at a time. */
-#ifndef ETUDE_BASE_VALUE_H
-#define ETUDE_BASE_VALUE_H
+#ifndef ETUDE_VALUE_H
+#define ETUDE_VALUE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@
 
 #include <etude/error.h>
 
-#include "base/arena.h"
+typedef struct et_arena et_arena; /* memory that is given back as a whole */
 
 typedef enum et_value_kind {
     ET_VALUE_NULL,
@@ -48,56 +48,56 @@ struct et_value {
 };
 
 /* New values in arena; NULL if none left (all functions below accept NULL quietly). */
-et_value *et_value_dict(et_arena *arena);
-et_value *et_value_list(et_arena *arena);
+ET_API et_value *et_value_dict(et_arena *arena);
+ET_API et_value *et_value_list(et_arena *arena);
 
 /* A value of any kind in arena: false, 0, empty text, no children. NULL if none left. */
-et_value *et_value_new(et_arena *arena, et_value_kind kind);
+ET_API et_value *et_value_new(et_arena *arena, et_value_kind kind);
 
 /* Hangs a new child at the end of a list (key NULL) or dict, for readers of texts: whether key
  * is there already is not looked up. key and child live in parent's arena. */
 void et_value_append(et_value *parent, const char *key, et_value *child);
 
 /* Whether root is NULL or anything asked of its arena was not given: the tree is not whole. */
-bool et_value_failed(const et_value *root);
+ET_API bool et_value_failed(const et_value *root);
 
 /* For messages: "nothing", "a truth value", "an integer", "a number", "text", "a list",
  * "a group of settings". Static. */
-const char *et_value_kind_name(et_value_kind kind);
+ET_API const char *et_value_kind_name(et_value_kind kind);
 
 /* The child named key of a dict, NULL if there is none or value is not a dict. Linear. */
-et_value *et_value_get(const et_value *dict, const char *key);
+ET_API et_value *et_value_get(const et_value *dict, const char *key);
 
 /* The value at a dotted path such as "a.b.c"; NULL if any part is missing. */
-et_value *et_value_path(const et_value *dict, const char *path);
+ET_API et_value *et_value_path(const et_value *dict, const char *path);
 
 /* Set or replace a child. Strings are copied; a NULL string is null. Each returns the child, NULL
  * if none left. */
-et_value *et_value_set_null(et_value *dict, const char *key);
-et_value *et_value_set_bool(et_value *dict, const char *key, bool boolean);
-et_value *et_value_set_int(et_value *dict, const char *key, int64_t integer);
-et_value *et_value_set_float(et_value *dict, const char *key, double real);
-et_value *et_value_set_string(et_value *dict, const char *key, const char *string);
-et_value *et_value_set_dict(et_value *dict, const char *key);
-et_value *et_value_set_list(et_value *dict, const char *key);
+ET_API et_value *et_value_set_null(et_value *dict, const char *key);
+ET_API et_value *et_value_set_bool(et_value *dict, const char *key, bool boolean);
+ET_API et_value *et_value_set_int(et_value *dict, const char *key, int64_t integer);
+ET_API et_value *et_value_set_float(et_value *dict, const char *key, double real);
+ET_API et_value *et_value_set_string(et_value *dict, const char *key, const char *string);
+ET_API et_value *et_value_set_dict(et_value *dict, const char *key);
+ET_API et_value *et_value_set_list(et_value *dict, const char *key);
 
 /* Append to a list; as above. */
-et_value *et_value_add_bool(et_value *list, bool boolean);
-et_value *et_value_add_int(et_value *list, int64_t integer);
-et_value *et_value_add_float(et_value *list, double real);
-et_value *et_value_add_string(et_value *list, const char *string);
-et_value *et_value_add_dict(et_value *list);
-et_value *et_value_add_list(et_value *list);
+ET_API et_value *et_value_add_bool(et_value *list, bool boolean);
+ET_API et_value *et_value_add_int(et_value *list, int64_t integer);
+ET_API et_value *et_value_add_float(et_value *list, double real);
+ET_API et_value *et_value_add_string(et_value *list, const char *string);
+ET_API et_value *et_value_add_dict(et_value *list);
+ET_API et_value *et_value_add_list(et_value *list);
 
 /* Typed reads of dict[key]; an integer counts as a float. On a missing key or another type:
  * ET_EFORMAT naming the key (the caller adds the file with et_fail_while). */
-int et_value_read_int(const et_value *dict, const char *key, int64_t *out, et_error *error);
-int et_value_read_float(const et_value *dict, const char *key, double *out, et_error *error);
-int et_value_read_bool(const et_value *dict, const char *key, bool *out, et_error *error);
-int et_value_read_string(const et_value *dict, const char *key, const char **out, et_error *error);
+ET_API int et_value_read_int(const et_value *dict, const char *key, int64_t *out, et_error *error);
+ET_API int et_value_read_float(const et_value *dict, const char *key, double *out, et_error *error);
+ET_API int et_value_read_bool(const et_value *dict, const char *key, bool *out, et_error *error);
+ET_API int et_value_read_string(const et_value *dict, const char *key, const char **out, et_error *error);
 
 /* Puts a copy of all of `over` on top of `base`, dict by dict; other kinds replace. Both are
  * dicts and stay usable. Nested no deeper than a reader of texts lets through. */
-int et_value_merge(et_value *base, const et_value *over, et_error *error);
+ET_API int et_value_merge(et_value *base, const et_value *over, et_error *error);
 
 #endif

@@ -1,0 +1,57 @@
+/* Optimizers: rules that turn gradients into a change of parameters, with schedule, clipping and
+ * average. An optimizer is made over what is trained, or over those whose names begin with a
+ * prefix, once the store has been materialized.
+ *
+ *     et_optimizer_setup setup = { .rule = "sgd", .learning_rate = 0.1 };
+ *     if (et_optimizer_open(&optimizer, device, params, "generator/", &setup, &error)) ...
+ *     if (et_pass_run(pass, batch, seed, n, &error) ||
+ *         et_optimizer_update(optimizer, pass, &update, &error)) ...
+ *
+ * It borrows device and store. One thread. */
+#ifndef ETUDE_OPTIMIZER_H
+#define ETUDE_OPTIMIZER_H
+
+#include <etude/pass.h>
+#include <etude/state.h>
+
+typedef struct et_optimizer et_optimizer;
+
+/* {0} is Adam with a learning rate of 0.001. */
+typedef struct et_optimizer_setup {
+    const char *rule;     /* "sgd", "adam", "adamw"; NULL: adam */
+    double learning_rate; /* constant; 0: 0.001 */
+    /* YAML on top of both, with the names of the command's trainer.optimizer_config:
+     * "{ema: {enabled: true}, learning_rate: {type: cosine, cosine: {...}}}". NULL: nothing. */
+    const char *settings;
+} et_optimizer_setup;
+
+/* What an update did. */
+typedef struct et_update {
+    double gradient_norm; /* global L2 norm of gradient * gradient_scale, before clipping */
+    double learning_rate; /* the schedule's value used */
+    bool finite;          /* false: the norm is not finite and nothing was changed */
+} et_update;
+
+/* trains: a prefix of names; NULL: all. ET_ECONFIG: a rule, a name or a setting that there is not. */
+ET_API int et_optimizer_open(et_optimizer **out, et_device *device, et_params *params,
+                             const char *trains, const et_optimizer_setup *setup, et_error *error);
+ET_API void et_optimizer_free(et_optimizer *optimizer); /* NULL allowed */
+
+/* Weights have got their initial values since open: an average begins from them. */
+ET_API void et_optimizer_start(et_optimizer *optimizer);
+
+/* The gradient that the pass's last run left in the store, over its divisor, as one update. update
+ * may be NULL. ET_EDIVERGED: the loss or a gradient is not finite; nothing was changed. */
+ET_API int et_optimizer_update(et_optimizer *optimizer, et_pass *pass, et_update *update,
+                               et_error *error);
+
+/* Updates done so far; the learning rate that the next one would use. */
+ET_API int64_t et_optimizer_iterations(const et_optimizer *optimizer);
+ET_API double et_optimizer_learning_rate(const et_optimizer *optimizer);
+
+/* Attaches all weights; attaches slots and iterations under name ("optimizer", "optimizer/d"). */
+ET_API int et_state_add_params(et_state *state, et_params *params, et_error *error);
+ET_API int et_state_add_optimizer(et_state *state, const char *name, et_optimizer *optimizer,
+                                  et_error *error);
+
+#endif

@@ -1,0 +1,43 @@
+/* The state tree: everything that resumes hangs here, so that a checkpoint is one transaction.
+ * Parts attach: small things as plain values (a dict each), arrays as named tensors. The tree
+ * knows nothing of files and owns none of what is attached, which must outlive it.
+ *
+ *     static const et_part_class counter_part = { "counter", save_counter, restore_counter };
+ *     et_state_add(state, "counter", &counter_part, &counter, &error);
+ *     et_state_add_tensor(state, "noise", values, et_shape_1(64), &error);
+ *
+ * Attach everything before the first save or restore: a trainer does in its method attach. One
+ * thread. */
+#ifndef ETUDE_STATE_H
+#define ETUDE_STATE_H
+
+#include <etude/error.h>
+#include <etude/tensor.h>
+#include <etude/value.h>
+
+/* How an object of some kind is written as plain values and read back. */
+typedef struct et_part_class {
+    const char *name; /* of the kind, for messages */
+    /* Fills dict, which is empty. Must depend on the state only: no time, no pointer. */
+    int (*save)(const void *self, et_value *dict, et_error *error);
+    /* Reads what save wrote; of a tree, after all tensors were restored, in order of adding. */
+    int (*restore)(void *self, const et_value *dict, et_error *error);
+} et_part_class;
+
+typedef struct et_state et_state;
+
+/* Attaches a part; name is its key in the tree, unique, copied. */
+ET_API int et_state_add(et_state *state, const char *name, const et_part_class *class, void *self,
+                        et_error *error);
+
+/* Attaches an array; name is unique, copied. */
+ET_API int et_state_add_tensor(et_state *state, const char *name, float *data, et_shape shape,
+                               et_error *error);
+
+/* Doubles that must come back bit for bit, whatever they are: JSON has neither NaN nor
+ * infinity, so those are written as text. NULL: no memory. */
+ET_API et_value *et_part_set_real(et_value *dict, const char *key, double real);
+/* A number, or such text; anything else is ET_EFORMAT. */
+ET_API int et_part_read_real(const et_value *dict, const char *key, double *out, et_error *error);
+
+#endif

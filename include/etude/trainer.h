@@ -1,0 +1,76 @@
+/* Trainers and evaluators: what a driver calls. A trainer is a class with a step; what a step is,
+ * it says itself: one network and one optimizer (et_task_trainer_open, task.h) or several. A driver
+ * (controller.h) calls step until something is due, then logs, evaluates, saves; a trainer never
+ * knows its driver.
+ *
+ *     typedef struct gan { et_trainer trainer; ... } gan;          the first member
+ *     static int gan_step(et_trainer *self, et_error *error) { gan *g = (gan *)self; ... }
+ *     static const et_trainer_class gan_class = { .name = "gan", .step = gan_step };
+ *     gan g = { .trainer = { &gan_class } };
+ *
+ * Everything that resumes is attached to the state tree once (attach); after that a killed run
+ * that is started again does what an unbroken one would have done. Methods that may fail give a
+ * status; all but step are optional. One thread. */
+#ifndef ETUDE_TRAINER_H
+#define ETUDE_TRAINER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <etude/error.h>
+#include <etude/state.h>
+#include <etude/value.h>
+
+typedef struct et_trainer et_trainer;
+
+/* What people and rates see of the last step. */
+typedef struct et_trainer_view {
+    double loss, learning_rate; /* NaN: there is none */
+    int64_t units;              /* that the step consumed */
+    const char *unit;           /* "token"; NULL: steps are counted */
+    int64_t epoch;              /* from 1; 0: unknown */
+} et_trainer_view;
+
+typedef struct et_trainer_class {
+    const char *name;
+    /* Hangs what resumes on the tree; before a restore. */
+    int (*attach)(et_trainer *self, et_state *state, et_error *error);
+    /* A new run begins: initial values. Not where a checkpoint was restored. */
+    int (*start)(et_trainer *self, et_error *error);
+    /* A window of steps begins, after the last log. Not where a restored one goes on. */
+    int (*loop_begin)(et_trainer *self, et_error *error);
+    /* One update. self->step is the number of steps done; the driver counts. ET_EINTERRUPTED:
+     * nothing was done. */
+    int (*step)(et_trainer *self, et_error *error);
+    /* The window ends: fills logs with what its steps were like. */
+    int (*loop_end)(et_trainer *self, et_value *logs, et_error *error);
+    void (*view)(const et_trainer *self, et_trainer_view *view);
+} et_trainer_class;
+
+struct et_trainer {
+    const et_trainer_class *class;
+    int64_t step; /* the global step: updates done */
+};
+
+typedef struct et_evaluator et_evaluator;
+
+typedef struct et_evaluator_class {
+    const char *name; /* summary directory of its logs, such as "validation" */
+    int (*begin)(et_evaluator *self, int64_t step, et_error *error);
+    /* One batch. *more becomes false at the end of the data. */
+    int (*step)(et_evaluator *self, bool *more, et_error *error);
+    /* The last step is done: fills logs. ET_EINTERRUPTED: it is to be done again. */
+    int (*end)(et_evaluator *self, et_value *logs, et_error *error);
+} et_evaluator_class;
+
+struct et_evaluator {
+    const et_evaluator_class *class;
+};
+
+/* begin, steps until there are no more or limit of them are done (0: no limit), end. stops (NULL:
+ * never) is asked between steps: ET_EINTERRUPTED. */
+ET_API int et_evaluate(et_evaluator *evaluator, int64_t step, int64_t limit,
+                       bool (*stops)(void *payload), void *payload, et_value *logs,
+                       et_error *error);
+
+#endif

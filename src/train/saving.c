@@ -1,0 +1,128 @@
+/* Saves of a run, and what becomes of those that fail. A save runs beside training, so its failure
+ * is found later: between two steps, and not first where the next save is due.
+ *
+ *   saved                                    ->  nothing
+ *   failed                                   ->  a warning, and the step at hand is saved
+ *   that failed too, on_failed_save: stop    ->  the run ends with the error
+ *                    on_failed_save: go_on   ->  a warning; the next try is the next save due
+ *   another process has the directory        ->  the run ends with the error
+ *
+ * At the end of a run, and when it is asked to stop, a state that could not be saved is an error
+ * whatever the setting. */
+#include <string.h>
+
+#include <etude/log.h>
+
+#include "base/assert.h"
+#include "base/format.h"
+#include "train/run_private.h"
+
+/* The best one's arrays have changed when its failure is known: then it is not the best any more,
+ * so that the next that is better than the one before it is kept. */
+static void forget_best(et_run *run)
+{
+    if (run->saves.is_best)
+        run->best = run->saves.best_before;
+    run->saves.is_best = false;
+}
+
+/* A failure of a save; ET_OK: the run goes on. */
+static int settle(et_run *run, const et_error *failure, et_error *error)
+{
+    et_assert(failure->status);
+    et_run_saves *saves = &run->saves;
+    forget_best(run);
+    run->unsaved = true;
+    saves->failure = *failure;
+    saves->failed++;
+    saves->again = saves->failed == 1 && failure->status != ET_EBUSY;
+    if (saves->again) {
+        et_log(ET_LOG_WARNING, "%s; trying once more", failure->text);
+        return ET_OK;
+    }
+    if (failure->status == ET_EBUSY || run->options.on_failed_save == ET_FAILED_SAVE_STOP)
+        return et_fail(error, failure->status, "%s", failure->text);
+    et_log(ET_LOG_WARNING,
+           "%s; training goes on, and what is done since the last checkpoint is "
+           "not saved",
+           failure->text);
+    return ET_OK;
+}
+
+/* Waits for a save in progress. */
+static int settle_last(et_run *run, et_error *error)
+{
+    if (!et_checkpoints_saving(run->checkpoints))
+        return ET_OK;
+    et_error failure = ET_ERROR_INIT;
+    if (et_checkpoints_wait(run->checkpoints, &failure))
+        return settle(run, &failure, error);
+    run->saves.failed = 0;
+    run->saves.is_best = false;
+    return ET_OK;
+}
+
+/* The logs are durable before the checkpoint that names their lengths. */
+static int begin(et_run *run, int64_t step, bool passing, et_error *error)
+{
+    et_error failure = ET_ERROR_INIT;
+    run->saves.again = false;
+    if (!passing)
+        run->saves.due = step;
+    int status = et_sink_flush(run->sink, &failure);
+    if (!status)
+        status = passing ? et_checkpoints_save_passing(run->checkpoints, step, &failure)
+                         : et_checkpoints_save(run->checkpoints, step, &failure);
+    run->unsaved = status != ET_OK;
+    if (!status)
+        return ET_OK;
+    et_fail_while(&failure, status, "saving step %s", et_format_count(step).text);
+    return settle(run, &failure, error);
+}
+
+/* One more try: of the step that was due, or in passing if that is over. */
+static int try_again(et_run *run, int64_t step, et_error *error)
+{
+    return begin(run, step, run->saves.due != step, error);
+}
+
+int et_run_save(et_run *run, int64_t step, bool passing, et_error *error)
+{
+    if (run->options.verbose && !passing)
+        et_run_tell(run, "step  %s  saving", et_format_count(step).text);
+    int status = settle_last(run, error);
+    return status ? status : begin(run, step, passing, error);
+}
+
+int et_run_save_best(et_run *run, const et_run_best *best, const et_value *logs, et_error *error)
+{
+    et_error failure = ET_ERROR_INIT;
+    int status = settle_last(run, error);
+    if (status)
+        return status;
+    run->saves.best_before = run->best;
+    run->saves.is_best = true;
+    run->best = *best;
+    if (et_checkpoints_save_best(run->checkpoints, best->step, logs, &failure))
+        return settle(run, &failure, error);
+    return ET_OK;
+}
+
+int et_run_look_after_saves(et_run *run, int64_t step, et_error *error)
+{
+    int status = et_checkpoints_ended(run->checkpoints) ? settle_last(run, error) : ET_OK;
+    return !status && run->saves.again ? try_again(run, step, error) : status;
+}
+
+int et_run_finish_saves(et_run *run, int64_t step, et_error *error)
+{
+    int status = settle_last(run, error);
+    while (!status && run->saves.again) {
+        status = try_again(run, step, error);
+        if (!status)
+            status = settle_last(run, error);
+    }
+    if (!status && run->saves.failed)
+        return et_fail(error, run->saves.failure.status, "%s", run->saves.failure.text);
+    return status;
+}

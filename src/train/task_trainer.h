@@ -1,0 +1,14 @@
+/* What <etude/task.h> leaves to the library's own parts: facts about a task trainer. */
+#ifndef ETUDE_TRAIN_TASK_TRAINER_H
+#define ETUDE_TRAIN_TASK_TRAINER_H
+
+#include <etude/task.h>
+
+#include "train/step.h"
+
+const et_pass *et_task_trainer_pass(const et_task_trainer *trainer);
+
+/* Values, gradients, shadow, slots, averages. */
+size_t et_task_trainer_parameter_bytes(const et_task_trainer *trainer);
+
+#endif

@@ -1,0 +1,170 @@
+/* Saves that fail while a run goes on: told at the next step, tried once more, and then as the
+ * setting says. The library's calls of fsync come here, where some of those for checkpoints fail.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <cmocka.h>
+
+#include <etude/log.h>
+#include <etude/nn.h>
+
+#include "io/files.h"
+#include "train/toy_run.h"
+
+enum { ROWS = 4, WIDTH = 4, STEPS = 8, INTERVAL = 4, BATCHES = 2 };
+
+/* Of the calls of fsync for checkpoints, from 1 on, the first and the last that fail; a save that
+ * does not fail makes two. */
+static int first_bad, last_bad;
+static atomic_int calls, failures;
+
+static bool is_checkpoint(int fd)
+{
+    char link[64], name[600];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t length = readlink(link, name, sizeof name - 1);
+    name[length > 0 ? length : 0] = 0;
+    return strstr(name, "/ckpt-") != NULL;
+}
+
+int fsync(int fd)
+{
+    if (is_checkpoint(fd)) {
+        int call = ++calls;
+        if (call >= first_bad && call <= last_bad) {
+            failures++;
+            errno = ENOSPC;
+            return -1;
+        }
+    }
+    return (int)syscall(SYS_fsync, fd);
+}
+
+static char said[4096]; /* warnings so far, a line each */
+
+static void hear(void *payload, et_log_level level, const char *text)
+{
+    size_t length = strlen(said);
+    (void)payload, (void)level;
+    snprintf(said + length, sizeof said - length, "%s\n", text);
+}
+
+static int count(const char *text)
+{
+    int found = 0;
+    for (const char *at = said; (at = strstr(at, text)) != NULL; at++)
+        found++;
+    return found;
+}
+
+static float x[ROWS * WIDTH];
+static int32_t labels[ROWS];
+static int batches; /* given so far */
+
+static et_node *build_loss(et_task *self, et_scope *scope)
+{
+    (void)self;
+    et_node *h =
+        et_dense(et_in(scope, "h"), et_input(scope, "x", ET_F32, et_shape_2(ROWS, WIDTH)), WIDTH);
+    et_init init = et_init_glorot_uniform(8, WIDTH);
+    et_node *table = et_param(scope, "table", et_shape_2(8, WIDTH), init);
+    return et_vocabulary_loss(h, table, et_input(scope, "labels", ET_I32, et_shape_1(ROWS)), 0.1f);
+}
+
+/* The fifth step waits for a save that fails to have ended; the sixth sees that it was told. */
+static int next(et_task *self, et_plan *plan, et_error *error)
+{
+    (void)self, (void)error;
+    struct timespec moment = { 0, 50000000 };
+    for (int i = 0; i < ROWS * WIDTH; i++)
+        x[i] = (float)((i * 7 + batches) % 5) - 2;
+    for (int i = 0; i < ROWS; i++)
+        labels[i] = (i + batches) % 8;
+    et_plan_bind(plan, "x", x);
+    et_plan_bind(plan, "labels", labels);
+    if (batches == BATCHES * INTERVAL && first_bad == 1 && last_bad >= 1) {
+        while (!failures)
+            continue;
+        nanosleep(&moment, NULL);
+    }
+    if (batches == BATCHES * (INTERVAL + 1) && failures)
+        assert_true(count("saving step 4: ") == 1 && count("trying once more") == 1);
+    batches++;
+    return ET_OK;
+}
+
+static int64_t epoch(const et_task *self)
+{
+    (void)self;
+    return 1;
+}
+
+static bool is_saved(const char *directory, int step)
+{
+    char path[700];
+    snprintf(path, sizeof path, "%s/checkpoints/ckpt-%d.safetensors", directory, step);
+    return access(path, R_OK) == 0;
+}
+
+static void test_saving__failures(void **state)
+{
+    static const struct {
+        int first, last; /* bad calls of fsync */
+        int setting;     /* of on_failed_save */
+        int status;
+        int told, gone_on;     /* failures tried again, failures after which training went on */
+        bool saved[STEPS + 1]; /* of the steps that matter */
+    } cases[] = {
+        { 0, -1, ET_FAILED_SAVE_STOP, ET_OK, 0, 0, { [4] = true, [8] = true } },
+        { 1, 1, ET_FAILED_SAVE_STOP, ET_OK, 1, 0, { [8] = true } },
+        { 1, 2, ET_FAILED_SAVE_STOP, ET_ENOSPACE, 1, 0, { [0] = false } },
+        { 1, 2, ET_FAILED_SAVE_GO_ON, ET_OK, 1, 1, { [8] = true } },
+        { 1, 99, ET_FAILED_SAVE_GO_ON, ET_ENOSPACE, 1, 2, { [0] = false } },
+        { 3, 3, ET_FAILED_SAVE_STOP, ET_OK, 1, 0, { [4] = true, [8] = true } },
+        { 3, 4, ET_FAILED_SAVE_GO_ON, ET_ENOSPACE, 1, 1, { [4] = true } },
+    };
+    et_log_set(hear, NULL);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        toy_run r;
+        char directory[600];
+        snprintf(directory, sizeof directory, "%s-%zu", in(state, "run"), i);
+        toy_run_init(&r, build_loss);
+        r.class.next = next;
+        r.class.epoch = epoch;
+        r.trainer.train_steps = STEPS;
+        r.trainer.checkpoint_interval = INTERVAL;
+        r.trainer.on_failed_save = cases[i].setting;
+        first_bad = cases[i].first;
+        last_bad = cases[i].last;
+        calls = failures = batches = 0;
+        said[0] = 0;
+        assert_ok(toy_run_start(&r, directory, ET_RECOMPUTE_CHEAP, error));
+        et_error failure = ET_ERROR_INIT;
+        int status = et_run_train(r.run, &failure);
+        toy_run_close(&r);
+        if (status != cases[i].status || count("; trying once more") != cases[i].told ||
+            count("; training goes on") != cases[i].gone_on)
+            fail_msg("case %zu: status %d (%s), said: %s", i, status, failure.text, said);
+        if (status)
+            assert_non_null(strstr(failure.text, "saving step "));
+        for (int step = INTERVAL; step <= STEPS; step += INTERVAL)
+            if (is_saved(directory, step) != cases[i].saved[step])
+                fail_msg("case %zu: step %d is%s saved", i, step,
+                         cases[i].saved[step] ? " not" : "");
+    }
+    et_log_set(NULL, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_saving__failures),
+    };
+    return cmocka_run_group_tests(tests, make_directory, remove_directory);
+}
