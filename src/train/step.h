@@ -8,7 +8,7 @@
 
 #include "optim/optimizer.h"
 #include "train/accumulate.h"
-#include "train/metrics.h"
+#include "metric/metrics.h"
 #include "train/task.h"
 
 #define ET_STEP_METRICS 4
