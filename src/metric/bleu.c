@@ -196,7 +196,8 @@ static void model_garden_value(et_bleu_result *result, const et_bleu_counts *cou
 }
 
 /* precisions begin at 0, which is what an order without n-grams shows. */
-static void compute(const et_bleu *bleu, et_bleu_result *result, const et_bleu_counts *counts)
+void et_bleu_compute(et_bleu_result *result, const et_bleu_counts *counts,
+                     const et_bleu_options *options)
 {
     et_assert(counts->sys_len >= 0 && counts->ref_len >= 0);
     /* The lengths are shown with the score, whatever the rules. */
@@ -205,10 +206,10 @@ static void compute(const et_bleu *bleu, et_bleu_result *result, const et_bleu_c
         .sys_len = counts->sys_len,
         .ref_len = counts->ref_len,
     };
-    if (bleu->options.smooth == ET_BLEU_SMOOTH_MODEL_GARDEN)
+    if (options->smooth == ET_BLEU_SMOOTH_MODEL_GARDEN)
         model_garden_value(result, counts);
     else
-        sacrebleu_value(result, counts, &bleu->options);
+        sacrebleu_value(result, counts, options);
 }
 
 /* No pair at all is an error, not a score of 0. */
@@ -217,7 +218,7 @@ int et_bleu_value(const et_bleu *bleu, et_bleu_result *result, et_error *error)
     /* The words of "nothing to score" are score.c's. */
     if (!bleu->counts.pairs)
         return et_score_check_counts(0, 0, error);
-    compute(bleu, result, &bleu->counts);
+    et_bleu_compute(result, &bleu->counts, &bleu->options);
     return 0;
 }
 
@@ -228,7 +229,7 @@ int et_bleu_sentence(et_bleu *bleu, et_bleu_result *result, const char *hypothes
     et_bleu_counts counts;
     int status = count_pair(bleu, &counts, 1, hypothesis, reference, error);
     if (!status)
-        compute(bleu, result, &counts);
+        et_bleu_compute(result, &counts, &bleu->options);
     return status;
 }
 

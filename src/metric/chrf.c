@@ -142,7 +142,7 @@ void et_chrf_merge(et_chrf *chrf, const et_chrf_counts *counts)
 
 /* Means over the orders that both sides have n-grams of ("effective order"); 5 is 1 + beta^2, 4
  * is beta^2. */
-static double f_score(const et_chrf_counts *counts)
+double et_chrf_compute(const et_chrf_counts *counts)
 {
     /* P and R are means over orders of the corpus's sums, not means over sentences. */
     double precision = 0, recall = 0;
@@ -170,7 +170,7 @@ int et_chrf_value(const et_chrf *chrf, double *score, et_error *error)
     /* The words of "nothing to score" are score.c's. */
     if (!chrf->counts.pairs)
         return et_score_check_counts(0, 0, error);
-    *score = f_score(&chrf->counts);
+    *score = et_chrf_compute(&chrf->counts);
     return 0;
 }
 
@@ -181,7 +181,7 @@ int et_chrf_sentence(et_chrf *chrf, double *score, const char *hypothesis, const
     et_chrf_counts counts;
     int status = count_pair(chrf, &counts, 1, hypothesis, reference, error);
     if (!status)
-        *score = f_score(&counts);
+        *score = et_chrf_compute(&counts);
     return status;
 }
 

@@ -11,7 +11,7 @@
 #include <etude/allocator.h>
 
 #include "base/alloc.h"
-#include "train/metrics.h"
+#include "metric/metrics.h"
 #include "train/toy_run.h"
 #include "train/train.h"
 

@@ -1,4 +1,4 @@
-#include "train/metrics.h"
+#include "metric/metrics.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -56,6 +56,37 @@ static void test_metrics__merge(void **state)
     assert_true(et_metrics_value(right, "loss") == 4);
     et_metrics_free(left);
     et_metrics_free(right);
+}
+
+/* Ranks send bytes; values of one metric are logged under its name. */
+static void test_metrics__bytes_and_several_values(void **state)
+{
+    (void)state;
+    static const et_confusion two = ET_CONFUSION(2);
+    et_arena arena = ET_ARENA_INIT;
+    et_strbuf text = ET_STRBUF_INIT;
+    et_metrics *sets[2];
+    void *bytes, *others;
+    for (int i = 0; i < 2; i++) {
+        assert_ok(et_metrics_new(&sets[i], error));
+        assert_ok(et_metrics_define(sets[i], "loss", &et_metric_mean, error));
+        assert_ok(et_metrics_define(sets[i], "spam", &two.metric, error));
+        et_metrics_add(sets[i], "loss", i, 1);
+        et_metrics_add_sample_at(sets[i], et_metrics_place(sets[i], "spam"),
+                                 &(et_sample){ .value = i, .target = 1, .weight = 1 });
+    }
+    assert_int_equal(et_metrics_bytes(sets[0], &bytes), et_metrics_bytes(sets[1], &others));
+    et_metrics_merge_bytes(sets[0], others);
+    et_value *dict = et_value_dict(&arena);
+    assert_ok(et_metrics_results(sets[0], dict, error));
+    et_json_print(&text, dict, 0);
+    assert_string_equal(text.data, "{\"loss\":0.5,\"spam/accuracy\":0.5,\"spam/precision\":1.0,"
+                                   "\"spam/recall\":0.5,\"spam/f1\":0.6666666666666666,"
+                                   "\"spam/balanced_accuracy\":0.5}");
+    et_strbuf_release(&text);
+    et_arena_release(&arena);
+    et_metrics_free(sets[0]);
+    et_metrics_free(sets[1]);
 }
 
 static void test_metrics__results_in_order(void **state)
@@ -148,6 +179,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_metrics__values),
         cmocka_unit_test(test_metrics__merge),
+        cmocka_unit_test(test_metrics__bytes_and_several_values),
         cmocka_unit_test(test_metrics__results_in_order),
         cmocka_unit_test(test_metrics__state_bit_for_bit),
         cmocka_unit_test(test_metrics__other_definitions),

@@ -1,0 +1,105 @@
+/* Counts of what was taken for what: [target, value], whole numbers, so that merging is exact and a
+ * matrix of a thousand classes is 8 MB. */
+#include <math.h>
+
+#include "base/assert.h"
+#include "metric/kinds.h"
+
+/* A unit of weight: float32 has no smaller part of 1. */
+#define UNITS 16777216.0
+
+static const char *const no_sums[] = { NULL };
+static const char *const value_names[] = { "accuracy", "precision",         "recall",
+                                           "f1",       "balanced_accuracy", NULL };
+
+static const et_confusion *downcast(const et_metric *metric)
+{
+    return (const et_confusion *)(const void *)metric;
+}
+
+static int64_t count(const et_metric *metric)
+{
+    int64_t classes = downcast(metric)->classes;
+    et_assert(classes >= 2);
+    return classes * classes;
+}
+
+static void add(const et_metric *metric, et_exact_sum *sums, int64_t *counts,
+                const et_sample *sample)
+{
+    (void)sums;
+    int64_t classes = downcast(metric)->classes;
+    int64_t target = (int64_t)sample->target, value = (int64_t)sample->value;
+    et_assert(target >= 0 && target < classes && value >= 0 && value < classes);
+    et_assert(sample->weight >= 0 && sample->weight < 549755813888.0);
+    counts[target * classes + value] += llrint(sample->weight * UNITS);
+}
+
+/* What is asked of one class. */
+typedef struct outcome {
+    double hit;       /* it was it and was said to be */
+    double targets;   /* it was it */
+    double predicted; /* it was said to be */
+} outcome;
+
+static outcome outcome_of(const int64_t *counts, int64_t classes, int64_t class)
+{
+    int64_t targets = 0, predicted = 0;
+    for (int64_t i = 0; i < classes; i++) {
+        targets += counts[class * classes + i];
+        predicted += counts[i * classes + class];
+    }
+    return (outcome){ (double)counts[class * classes + class], (double)targets, (double)predicted };
+}
+
+static double precision_of(outcome o)
+{
+    return o.predicted > 0 ? o.hit / o.predicted : 0;
+}
+
+static void value(const et_metric *metric, const et_exact_sum *sums, const int64_t *counts,
+                  double *values)
+{
+    (void)sums;
+    int64_t classes = downcast(metric)->classes;
+    double hits = 0, all = 0, seen = 0, precision = 0, recall = 0, f1 = 0;
+    for (int64_t i = 0; i < classes; i++) {
+        outcome o = outcome_of(counts, classes, i);
+        hits += o.hit;
+        all += o.targets;
+        if (o.targets <= 0)
+            continue;
+        seen++;
+        precision += precision_of(o);
+        recall += o.hit / o.targets;
+        f1 += 2 * o.hit / (o.targets + o.predicted);
+    }
+    values[0] = hits / all;
+    values[4] = recall / seen;
+    if (classes == 2) {
+        outcome o = outcome_of(counts, classes, 1);
+        precision = o.predicted > 0 || o.targets > 0 ? precision_of(o) : NAN;
+        recall = o.hit / o.targets;
+        f1 = 2 * o.hit / (o.targets + o.predicted);
+        seen = 1;
+    }
+    values[1] = precision / seen;
+    values[2] = recall / seen;
+    values[3] = f1 / seen;
+}
+
+double et_confusion_at(const et_confusion *confusion, const void *state, int64_t target,
+                       int64_t value)
+{
+    const int64_t *counts = state;
+    et_assert(target >= 0 && target < confusion->classes);
+    et_assert(value >= 0 && value < confusion->classes);
+    return (double)counts[target * confusion->classes + value] / UNITS;
+}
+
+const et_metric_class et_confusion_class = { .name = "confusion",
+                                             .values = value_names,
+                                             .sums = no_sums,
+                                             .count = count,
+                                             .add = add,
+                                             .value = value };

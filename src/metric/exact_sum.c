@@ -1,0 +1,194 @@
+/* A double is m 2^(p - 1074) with 53 bits of m and p from 0 to 2045: its bits touch three digits,
+ * to which they are added or from which they are taken. A digit then grows by less than 2^32 an
+ * addition, so 2^30 of them fit beside what carries leave; after these carries are moved.
+ *
+ * Settled: all digits but the last are in 0 .. 2^32 - 1, the last carries the sign. There is one
+ * such form for each sum. */
+#include "metric/exact_sum.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/part.h"
+
+#define LAST       (ET_EXACT_DIGITS - 1)
+#define DIGIT_BITS 32
+#define DIGIT_MASK 0xffffffff
+#define LOWEST     (-1074) /* exponent of bit 0 */
+#define WAITING    (UINT32_C(1) << 30)
+
+enum { PLUS = 1, MINUS = 2, NOT_A_NUMBER = 4 };
+
+static void add_special(et_exact_sum *sum, double value)
+{
+    sum->special |= isnan(value) ? NOT_A_NUMBER : value > 0 ? PLUS : MINUS;
+}
+
+void et_exact_sum_add(et_exact_sum *sum, double value)
+{
+    if (!isfinite(value)) {
+        add_special(sum, value);
+        return;
+    }
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    uint64_t exponent = bits >> 52 & 0x7ff, mantissa = bits & ((UINT64_C(1) << 52) - 1);
+    /* Subnormal numbers have no hidden bit, and the place of the smallest normal ones. */
+    mantissa |= (uint64_t)(exponent != 0) << 52;
+    uint64_t place = exponent ? exponent - 1 : 0;
+    uint64_t shift = place % DIGIT_BITS;
+    int64_t *digit = &sum->digit[place / DIGIT_BITS];
+    int64_t low = (int64_t)(mantissa << shift & DIGIT_MASK);
+    uint64_t above = mantissa >> (DIGIT_BITS - shift); /* of the first digit's bits */
+    int64_t middle = (int64_t)(above & DIGIT_MASK), high = (int64_t)(above >> DIGIT_BITS);
+    int64_t sign = bits >> 63 ? -1 : 1;
+    digit[0] += sign * low;
+    digit[1] += sign * middle;
+    digit[2] += sign * high;
+    if (++sum->waiting == WAITING)
+        et_exact_sum_settle(sum);
+}
+
+/* Floored: >> of a negative number takes the carry that leaves a digit of 0 or more. */
+void et_exact_sum_settle(et_exact_sum *sum)
+{
+    for (int i = 0; i < LAST; i++) {
+        sum->digit[i + 1] += sum->digit[i] >> DIGIT_BITS;
+        sum->digit[i] &= DIGIT_MASK;
+    }
+    sum->waiting = 0;
+}
+
+void et_exact_sum_merge(et_exact_sum *sum, const et_exact_sum *other)
+{
+    et_exact_sum settled = *other;
+    et_exact_sum_settle(&settled);
+    for (int i = 0; i < ET_EXACT_DIGITS; i++)
+        sum->digit[i] += settled.digit[i];
+    sum->special |= settled.special;
+    if (++sum->waiting == WAITING)
+        et_exact_sum_settle(sum);
+}
+
+static double special_value(uint32_t special)
+{
+    if (special == PLUS)
+        return INFINITY;
+    return special == MINUS ? -INFINITY : NAN;
+}
+
+/* 64 bits from bit `from` on, of settled digits that are not negative. */
+static uint64_t window(const et_exact_sum *sum, int from)
+{
+    uint64_t bits = 0;
+    int first = from / DIGIT_BITS, shift = from % DIGIT_BITS;
+    for (int i = 0; i < 3 && first + i < ET_EXACT_DIGITS; i++) {
+        uint64_t digit = (uint64_t)sum->digit[first + i];
+        int place = DIGIT_BITS * i - shift;
+        bits |= place < 0 ? digit >> -place : place < 64 ? digit << place : 0;
+    }
+    return bits;
+}
+
+static bool any_below(const et_exact_sum *sum, int bit)
+{
+    for (int i = 0; i < bit / DIGIT_BITS; i++)
+        if (sum->digit[i])
+            return true;
+    uint64_t mask = (UINT64_C(1) << bit % DIGIT_BITS) - 1;
+    return ((uint64_t)sum->digit[bit / DIGIT_BITS] & mask) != 0;
+}
+
+/* Of settled digits that are not negative: the 53 bits from the highest one on, rounded by what
+ * is below them. */
+static double round_digits(const et_exact_sum *sum)
+{
+    int top = LAST;
+    while (top > 0 && !sum->digit[top])
+        top--;
+    if (!sum->digit[top])
+        return 0;
+    int highest = DIGIT_BITS * top;
+    for (uint64_t digit = (uint64_t)sum->digit[top]; digit >>= 1;)
+        highest++;
+    int from = highest > 63 ? highest - 63 : 0;
+    int drop = highest - from > 52 ? highest - from - 52 : 0;
+    uint64_t bits = window(sum, from), mantissa = bits >> drop;
+    if (drop) {
+        uint64_t rest = bits & ((UINT64_C(1) << drop) - 1), half = UINT64_C(1) << (drop - 1);
+        bool tie = rest == half && !any_below(sum, from);
+        mantissa += rest > half || (rest == half && !tie) || (tie && (mantissa & 1));
+    }
+    return ldexp((double)mantissa, from + drop + LOWEST);
+}
+
+double et_exact_sum_value(const et_exact_sum *sum)
+{
+    if (sum->special)
+        return special_value(sum->special);
+    et_exact_sum settled = *sum;
+    et_exact_sum_settle(&settled);
+    bool negative = settled.digit[LAST] < 0;
+    for (int i = 0; negative && i < ET_EXACT_DIGITS; i++)
+        settled.digit[i] = -settled.digit[i];
+    if (negative)
+        et_exact_sum_settle(&settled);
+    double value = round_digits(&settled);
+    return negative ? -value : value;
+}
+
+double et_exact_sum_rest(const et_exact_sum *sum)
+{
+    et_exact_sum rest = *sum;
+    double value = et_exact_sum_value(sum);
+    if (!isfinite(value))
+        return 0;
+    et_exact_sum_add(&rest, -value);
+    return et_exact_sum_value(&rest);
+}
+
+/* A list of numbers of falling size, each the rounded value of what those before left. */
+static et_value *save_parts(et_exact_sum *rest, et_value *list)
+{
+    et_value *last = list;
+    for (double value; last && (value = et_exact_sum_value(rest)) != 0;) {
+        last = et_value_add_float(list, value);
+        et_exact_sum_add(rest, -value);
+    }
+    return last;
+}
+
+/* A sum beyond the range of a double, which nobody can read any more, is kept as an infinity. */
+int et_exact_sum_save(const et_exact_sum *sum, et_value *dict, const char *key, et_error *error)
+{
+    double value = et_exact_sum_value(sum);
+    et_exact_sum rest = *sum;
+    et_value *set;
+    if (!isfinite(value) || et_exact_sum_rest(sum) == 0)
+        set = et_part_set_real(dict, key, value);
+    else
+        set = save_parts(&rest, et_value_set_list(dict, key));
+    return set ? ET_OK : et_alloc_failed(error, 0, "a metric's sum");
+}
+
+int et_exact_sum_restore(et_exact_sum *sum, const et_value *dict, const char *key, et_error *error)
+{
+    const et_value *value = et_value_get(dict, key);
+    *sum = (et_exact_sum){ 0 };
+    if (value && value->kind == ET_VALUE_LIST) {
+        for (const et_value *item = value->first; item; item = item->next) {
+            bool whole = item->kind == ET_VALUE_INT;
+            if (!whole && (item->kind != ET_VALUE_FLOAT || !isfinite(item->real)))
+                return et_fail(error, ET_EFORMAT, "%s: holds what is not a number", key);
+            et_exact_sum_add(sum, whole ? (double)item->integer : item->real);
+        }
+        return ET_OK;
+    }
+    double real;
+    int status = et_part_read_real(dict, key, &real, error);
+    if (!status)
+        et_exact_sum_add(sum, real);
+    return status;
+}

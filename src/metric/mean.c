@@ -1,0 +1,77 @@
+/* Kinds that are two sums:
+ *
+ *   class       add(y, w)                       value()
+ *   mean        total += y w,       weight += w   total / weight
+ *   sum         total += y,         weight += w   total
+ *   ratio       total += y,         weight += w   total / weight
+ *   perplexity  total += y,         weight += w   exp(total / weight)
+ *   accuracy    total += w [y = t], weight += w   total / weight
+ *
+ * 0 / 0 is NaN: nothing was added, which is not the same as a mean of 0. An infinity or a NaN that
+ * was added comes through: a log says so and is not stopped. */
+#include <math.h>
+
+#include "metric/kinds.h"
+
+enum { TOTAL, WEIGHT };
+
+static const char *const sum_names[] = { "total", "weight", NULL };
+static const char *const own_name[] = { "", NULL };
+
+static void add_weighted(const et_metric *metric, et_exact_sum *sums, int64_t *counts,
+                         const et_sample *sample)
+{
+    (void)metric, (void)counts;
+    et_exact_sum_add(&sums[TOTAL], sample->value * sample->weight);
+    et_exact_sum_add(&sums[WEIGHT], sample->weight);
+}
+
+static void add_pair(const et_metric *metric, et_exact_sum *sums, int64_t *counts,
+                     const et_sample *sample)
+{
+    (void)metric, (void)counts;
+    et_exact_sum_add(&sums[TOTAL], sample->value);
+    et_exact_sum_add(&sums[WEIGHT], sample->weight);
+}
+
+static void add_equal(const et_metric *metric, et_exact_sum *sums, int64_t *counts,
+                      const et_sample *sample)
+{
+    (void)metric, (void)counts;
+    et_exact_sum_add(&sums[TOTAL], sample->value == sample->target ? sample->weight : 0);
+    et_exact_sum_add(&sums[WEIGHT], sample->weight);
+}
+
+static void total_of(const et_metric *metric, const et_exact_sum *sums, const int64_t *counts,
+                     double *values)
+{
+    (void)metric, (void)counts;
+    values[0] = et_exact_sum_value(&sums[TOTAL]);
+}
+
+static void quotient_of(const et_metric *metric, const et_exact_sum *sums, const int64_t *counts,
+                        double *values)
+{
+    (void)metric, (void)counts;
+    values[0] = et_exact_sum_value(&sums[TOTAL]) / et_exact_sum_value(&sums[WEIGHT]);
+}
+
+/* exp of the mean of negative log-likelihoods in nats. */
+static void perplexity_of(const et_metric *metric, const et_exact_sum *sums, const int64_t *counts,
+                          double *values)
+{
+    quotient_of(metric, sums, counts, values);
+    values[0] = exp(values[0]);
+}
+
+#define KIND(id, adder, reader)                                                                    \
+    static const et_metric_class id##_class = {                                                    \
+        .name = #id, .values = own_name, .sums = sum_names, .add = (adder), .value = (reader)      \
+    };                                                                                             \
+    const et_metric et_metric_##id = { &id##_class };
+
+KIND(mean, add_weighted, quotient_of)
+KIND(sum, add_pair, total_of)
+KIND(ratio, add_pair, quotient_of)
+KIND(perplexity, add_pair, perplexity_of)
+KIND(accuracy, add_equal, quotient_of)

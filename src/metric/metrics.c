@@ -1,0 +1,230 @@
+/* A short list in order of definition, which is also the order in logs, and one block with all
+ * states, one behind another: a place in the list never changes, so what adds at every step looks
+ * its names up once; the block is what is cleared, merged and sent. */
+#include "metric/metrics.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+
+typedef struct item {
+    char *name;              /* owned */
+    const et_metric *metric; /* borrowed */
+    size_t at;               /* of its state, in the block */
+} item;
+
+/* items: [count], owned. bytes: [size], owned; zeros: nothing was added since the last reset. */
+struct et_metrics {
+    item *items;
+    size_t count, capacity;
+    unsigned char *bytes;
+    size_t size;
+};
+
+int et_metrics_new(et_metrics **out, et_error *error)
+{
+    *out = et_alloc_zero(1, sizeof **out);
+    return *out ? ET_OK : et_alloc_failed(error, sizeof **out, "metrics");
+}
+
+void et_metrics_free(et_metrics *metrics)
+{
+    if (!metrics)
+        return;
+    for (size_t i = 0; i < metrics->count; i++)
+        et_free(metrics->items[i].name);
+    et_free(metrics->items);
+    et_free(metrics->bytes);
+    et_free(metrics);
+}
+
+/* Sets are small, so a list is as good as a map. */
+static item *find(const et_metrics *metrics, const char *name)
+{
+    for (size_t i = 0; i < metrics->count; i++)
+        if (strcmp(metrics->items[i].name, name) == 0)
+            return &metrics->items[i];
+    return NULL;
+}
+
+static void *state_of(const et_metrics *metrics, const item *one)
+{
+    return metrics->bytes + one->at;
+}
+
+static int grow(et_metrics *metrics, size_t more, et_error *error)
+{
+    if (metrics->count == metrics->capacity) {
+        size_t capacity = metrics->capacity ? 2 * metrics->capacity : 8;
+        item *items = et_realloc(metrics->items, capacity, sizeof *items);
+        if (!items)
+            return et_alloc_failed(error, capacity * sizeof *items, "metrics");
+        metrics->items = items;
+        metrics->capacity = capacity;
+    }
+    unsigned char *bytes = et_realloc(metrics->bytes, metrics->size + more, 1);
+    if (!bytes)
+        return et_alloc_failed(error, metrics->size + more, "metrics");
+    memset(bytes + metrics->size, 0, more);
+    metrics->bytes = bytes;
+    return ET_OK;
+}
+
+/* Another metric under a known name is the caller's bug. A known name takes no second place: a
+ * task and the step may define the same metric. */
+int et_metrics_define(et_metrics *metrics, const char *name, const et_metric *metric,
+                      et_error *error)
+{
+    et_assert(metric && metric->class);
+    const item *known = find(metrics, name);
+    et_assert(!known || known->metric == metric);
+    if (known)
+        return ET_OK;
+    size_t size = et_metric_size(metric);
+    if (grow(metrics, size, error))
+        return ET_ENOMEM;
+    char *copy = et_strdup(name);
+    if (!copy)
+        return et_alloc_failed(error, strlen(name) + 1, "a metric's name");
+    metrics->items[metrics->count++] = (item){ copy, metric, metrics->size };
+    metrics->size += size;
+    return ET_OK;
+}
+
+/* An unknown name is a bug of whoever asks: metrics are defined at set-up. */
+int et_metrics_place(const et_metrics *metrics, const char *name)
+{
+    const item *one = find(metrics, name);
+    et_assert(one);
+    return (int)(one - metrics->items);
+}
+
+static const item *at(const et_metrics *metrics, int place)
+{
+    et_assert(place >= 0 && (size_t)place < metrics->count);
+    return &metrics->items[place];
+}
+
+void et_metrics_add_sample_at(et_metrics *metrics, int place, const et_sample *sample)
+{
+    const item *one = at(metrics, place);
+    et_metric_add(one->metric, state_of(metrics, one), sample);
+}
+
+void et_metrics_add_at(et_metrics *metrics, int place, double value, double weight)
+{
+    et_metrics_add_sample_at(metrics, place, &(et_sample){ .value = value, .weight = weight });
+}
+
+void et_metrics_add(et_metrics *metrics, const char *name, double value, double weight)
+{
+    et_metrics_add_at(metrics, et_metrics_place(metrics, name), value, weight);
+}
+
+void et_metrics_merge_at(et_metrics *metrics, int place, const void *state)
+{
+    const item *one = at(metrics, place);
+    et_metric_merge(one->metric, state_of(metrics, one), state);
+}
+
+/* By name, so that two sets may have been defined in another order. */
+void et_metrics_merge(et_metrics *metrics, const et_metrics *other)
+{
+    et_assert_equal(metrics->count, other->count);
+    for (size_t i = 0; i < other->count; i++) {
+        const item *theirs = &other->items[i], *ours = find(metrics, theirs->name);
+        et_assert(ours && ours->metric == theirs->metric);
+        et_metric_merge(ours->metric, state_of(metrics, ours), state_of(other, theirs));
+    }
+}
+
+void et_metrics_reset(et_metrics *metrics)
+{
+    if (metrics->size)
+        memset(metrics->bytes, 0, metrics->size);
+}
+
+size_t et_metrics_bytes(et_metrics *metrics, void **bytes)
+{
+    *bytes = metrics->bytes;
+    return metrics->size;
+}
+
+void et_metrics_merge_bytes(et_metrics *metrics, const void *bytes)
+{
+    for (size_t i = 0; i < metrics->count; i++)
+        et_metrics_merge_at(metrics, (int)i, (const unsigned char *)bytes + metrics->items[i].at);
+}
+
+/* "loss" or "digits/f1". */
+static bool set_value(et_value *dict, const char *metric, const char *name, double value)
+{
+    if (!*name)
+        return et_value_set_float(dict, metric, value) != NULL;
+    const char *key = dict ? et_arena_printf(dict->arena, "%s/%s", metric, name) : NULL;
+    return key && et_value_set_float(dict, key, value);
+}
+
+/* Also metrics to which nothing was added: NaN, or 0 for a sum, says so. */
+int et_metrics_results(const et_metrics *metrics, et_value *dict, et_error *error)
+{
+    for (size_t i = 0; i < metrics->count; i++) {
+        const item *one = &metrics->items[i];
+        const char *const *names;
+        double values[ET_METRIC_VALUES_MAX];
+        int count = et_metric_names(one->metric, &names);
+        et_metric_value(one->metric, state_of(metrics, one), values);
+        for (int k = 0; k < count; k++)
+            if (!set_value(dict, one->name, names[k], values[k]))
+                return et_alloc_failed(error, 0, "a metric's value");
+    }
+    return ET_OK;
+}
+
+double et_metrics_value(const et_metrics *metrics, const char *name)
+{
+    const item *one = find(metrics, name);
+    double values[ET_METRIC_VALUES_MAX];
+    et_assert(one);
+    et_metric_value(one->metric, state_of(metrics, one), values);
+    return values[0];
+}
+
+/* {"training_loss": {"class": "mean", "total": ..., "weight": ...}, ...}: a window that a
+ * checkpoint cuts in two logs what an unbroken one would have logged. */
+static int save(const void *self, et_value *dict, et_error *error)
+{
+    const et_metrics *metrics = self;
+    for (size_t i = 0; i < metrics->count; i++) {
+        const item *one = &metrics->items[i];
+        et_value *values = et_value_set_dict(dict, one->name);
+        if (!values)
+            return et_alloc_failed(error, 0, "a state tree");
+        int status = et_metric_save(one->metric, state_of(metrics, one), values, error);
+        if (status)
+            return status;
+    }
+    return ET_OK;
+}
+
+/* The same names in any order. A different set is refused, not merged: the window would hold
+ * values of other steps than it says. */
+static int restore(void *self, const et_value *dict, et_error *error)
+{
+    et_metrics *metrics = self;
+    if (dict->count != metrics->count)
+        return et_fail(error, ET_EFORMAT, "%zu metrics, this run has %zu", dict->count,
+                       metrics->count);
+    for (size_t i = 0; i < metrics->count; i++) {
+        const item *one = &metrics->items[i];
+        int status = et_metric_restore(one->metric, state_of(metrics, one),
+                                       et_value_get(dict, one->name), error);
+        if (status)
+            return et_fail_while(error, status, "%s", one->name);
+    }
+    return ET_OK;
+}
+
+const et_part_class et_metrics_state = { "metrics", save, restore };
