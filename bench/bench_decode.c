@@ -16,6 +16,7 @@
 #include <etude/translator.h>
 
 #include "base/alloc.h"
+#include "base/arena.h"
 #include "base/philox.h"
 #include "bench.h"
 #include "tasks/experiment.h"

@@ -4,6 +4,7 @@
 
 #include <etude/nn.h>
 
+#include "base/arena.h"
 #include "bench.h"
 #include "pairs.h"
 

@@ -3,6 +3,7 @@
 #ifndef ETUDE_BENCH_MODEL_H
 #define ETUDE_BENCH_MODEL_H
 
+#include "base/arena.h"
 #include "data/encoded.h"
 #include "data/pairs.h"
 #include "tasks/experiment.h"

@@ -3,6 +3,7 @@
 #ifndef ETUDE_ETUDE_H
 #define ETUDE_ETUDE_H
 
+#include <etude/action.h>
 #include <etude/allocator.h>
 #include <etude/data.h>
 #include <etude/device.h>
@@ -14,11 +15,16 @@
 #include <etude/log.h>
 #include <etude/nn.h>
 #include <etude/ops.h>
+#include <etude/optimizer.h>
 #include <etude/params.h>
 #include <etude/pass.h>
 #include <etude/score.h>
+#include <etude/state.h>
+#include <etude/task.h>
 #include <etude/tensor.h>
+#include <etude/trainer.h>
 #include <etude/translator.h>
+#include <etude/value.h>
 #include <etude/version.h>
 
 #endif

@@ -4,9 +4,9 @@
  *
  *     static void classifier(et_scope *s, void *payload)
  *     {
- *         et_node *h = et_relu(et_dense(et_in(s, "hidden"), et_field(s, "pixels"), 512));
+ *         et_node *h = et_relu(et_dense(et_in(s, "hidden"), et_batch_input(s, "pixels"), 512));
  *         et_node *logits = et_dense(et_in(s, "logits"), h, 10);
- *         et_loss(s, "loss", et_softmax_loss(logits, et_field(s, "labels"), 0), 1);
+ *         et_loss(s, "loss", et_softmax_loss(logits, et_batch_input(s, "labels"), 0), 1);
  *         et_output(s, "logits", logits);
  *     }
  *
@@ -32,7 +32,7 @@
 ET_API const et_layout *et_scope_layout(const et_scope *scope);
 
 /* The input that a batch's field is bound to. Poison: the layout has no such field. */
-ET_API et_node *et_field(et_scope *scope, const char *field);
+ET_API et_node *et_batch_input(et_scope *scope, const char *field);
 
 /* Adds weight times the sum of node to the loss. node is a loss over rows with its sums
  * (et_softmax_loss, et_vocabulary_loss: measures "nll" and "accuracy" come with it, under "name/"

@@ -22,6 +22,7 @@
 #include <strings.h>
 
 #include "base/alloc.h"
+#include "base/arena.h"
 #include "base/assert.h"
 
 /* A message quotes what was written up to here, so that a slip (a whole file as a name) stays

@@ -8,6 +8,7 @@
 #include <jansson.h>
 
 #include "base/alloc.h"
+#include "base/arena.h"
 #include "base/assert.h"
 
 /* Far beyond any file written here; convert's recursion needs little stack for it. */

@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arena.h"
 #include "base/assert.h"
 
 /* Zeroed memory is false, 0 and no children; a string must still be a string. */

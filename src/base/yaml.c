@@ -32,6 +32,7 @@
 #include <yaml.h>
 
 #include "base/alloc.h"
+#include "base/arena.h"
 #include "base/assert.h"
 #include "base/map.h"
 #include "base/unicode.h"

@@ -10,12 +10,14 @@
  *
  * Whatever fails before 5 in a directory that was empty leaves it as it was (model_dir.c). What
  * people read goes to standard error through the progress bar, so that lines and bar do not mix. */
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/arena.h"
 #include "base/assert.h"
 #include "base/file.h"
 #include "cli/args.h"
@@ -25,7 +27,8 @@
 #include "base/format.h"
 #include "tasks/experiment.h"
 #include "tasks/translation/task.h"
-#include "train/run.h"
+#include "train/controller.h"
+#include "train/task_trainer.h"
 
 typedef struct train_args {
     const char *experiment, *model_dir; /* NULL: not given */
@@ -45,7 +48,8 @@ typedef struct training {
     et_device *device;
     et_params *params; /* of task and run, which borrow it */
     et_task *task;
-    et_run *run;
+    et_task_trainer *trainer;
+    et_controller *controller;
     et_profiling profiling;
 } training;
 
@@ -156,8 +160,83 @@ static int claim_directory(training *t, const char *directory, et_error *error)
     return et_experiment_check_same(&kept, &t->experiment, directory, t->accept_changes, error);
 }
 
-/* Device, profiling, parameters, task, run: each needs those before it. What is open when one
- * fails is closed by close_training and train. */
+/* What the bar shows of a step. */
+static void show(void *self, const et_showing *showing)
+{
+    et_progress_field fields[] = { { "loss", showing->loss, true },
+                                   { "lr", showing->learning_rate, false } };
+    et_progress_state state = { .step = showing->step,
+                                .steps = showing->steps,
+                                .fields = fields,
+                                .field_count = 2,
+                                .rate = showing->rate,
+                                .unit = "tok/s",
+                                .epoch = showing->epoch,
+                                .seconds_left = NAN };
+    et_progress_update(self, &state);
+}
+
+static void tell(void *self, const char *text)
+{
+    et_progress_message(self, text);
+}
+
+/* stop and save are flags that signal handlers set; the directory's lock is ours already. */
+static et_controller_options controller_options(training *t, const char *directory)
+{
+    const et_trainer_options *o = &t->experiment.trainer;
+    return (et_controller_options){
+        .trainer = et_task_trainer_trainer(t->trainer),
+        .evaluator = et_task_trainer_evaluator(t->trainer),
+        .run = { .model_dir = directory,
+                 .max_to_keep = o->max_to_keep,
+                 .on_failed_save = o->on_failed_save,
+                 .best_metric = o->best_checkpoint_eval_metric,
+                 .best_comparison = o->best_checkpoint_metric_comp,
+                 .observer = { t->progress, show, tell },
+                 .verbose = t->verbose,
+                 .track = et_device_track(t->device),
+                 .lock = &t->directory.lock,
+                 .stop = &et_stop_requested,
+                 .save = &et_save_requested },
+        .train_steps = o->train_steps,
+        .steps_per_loop = o->steps_per_loop,
+        .summary_interval = o->summary_interval,
+        .validation_interval = o->validation_interval,
+        .checkpoint_interval = o->checkpoint_interval,
+    };
+}
+
+/* Its sinks show people what the bar does not. */
+static int open_controller(training *t, const char *directory, et_error *error)
+{
+    et_controller_options options = controller_options(t, directory);
+    int status = et_sink_console_open(&options.run.console, t->progress,
+                                      t->verbose ? NULL : "train", error);
+    return status ? status : et_controller_open(&t->controller, &options, error);
+}
+
+static int open_trainer(training *t, et_error *error)
+{
+    const et_experiment *e = &t->experiment;
+    et_task_trainer_options options = {
+        .optimization = &e->trainer.optimizer_config,
+        .seed = (uint64_t)e->runtime.seed,
+        .bfloat16 = e->runtime.mixed_precision_dtype == ET_PRECISION_BFLOAT16,
+        .recompute = e->runtime.recompute,
+        .batches = (int)e->trainer.gradient_accumulation,
+        .stop = &et_stop_requested,
+    };
+    return et_task_trainer_open(&t->trainer, t->task, t->device, t->params, &options, error);
+}
+
+static int64_t step_of(const training *t)
+{
+    return t->trainer ? et_task_trainer_trainer(t->trainer)->step : 0;
+}
+
+/* Device, profiling, parameters, task, trainer, controller: each needs those before it. What is open
+ * when one fails is closed by close_training and train. */
 static int open_training(training *t, const char *directory, et_error *error)
 {
     et_assert(t->directory.lock >= 0);
@@ -165,7 +244,7 @@ static int open_training(training *t, const char *directory, et_error *error)
     et_dtype act = resolve_precision(e);
     int status = et_device_open(&t->device, error);
     if (!status)
-        status = et_profiling_open(&t->profiling, t->device, ET_RUN_STEP_SPAN, error);
+        status = et_profiling_open(&t->profiling, t->device, ET_CONTROLLER_STEP_SPAN, error);
     if (!status)
         status = et_params_new(&t->params, error);
     /* What the task needs of a run; a copy is kept by the task. */
@@ -179,25 +258,14 @@ static int open_training(training *t, const char *directory, et_error *error)
                                        &et_stop_requested };
     if (!status)
         status = et_translation_task_open(&t->task, &e->task, &context, error);
-    /* stop and save are flags that signal handlers set; the directory's lock is ours already. */
-    et_run_options options = { .model_dir = directory,
-                               .trainer = &e->trainer,
-                               .act = act,
-                               .recompute = e->runtime.recompute,
-                               .seed = (uint64_t)e->runtime.seed,
-                               .device = t->device,
-                               .params = t->params,
-                               .progress = t->progress,
-                               .verbose = t->verbose,
-                               .stop = &et_stop_requested,
-                               .save = &et_save_requested,
-                               .lock = &t->directory.lock };
     if (!status)
-        status = et_run_open(&t->run, t->task, &options, error);
+        status = open_trainer(t, error);
+    if (!status)
+        status = open_controller(t, directory, error);
     if (status)
         return status;
     /* A run that is at its end does no step that could be recorded. */
-    int64_t left = e->trainer.train_steps - et_run_facts_of(t->run).step;
+    int64_t left = e->trainer.train_steps - step_of(t);
     return left > 0 ? et_profiling_begin(&t->profiling, left, error) : ET_OK;
 }
 
@@ -205,6 +273,7 @@ static int open_training(training *t, const char *directory, et_error *error)
  * last: its lock covers all that is written. */
 static void close_training(training *t)
 {
+    et_task_trainer_close(t->trainer);
     et_translation_task_close(t->task);
     et_params_free(t->params);
     et_device_close(t->device);
@@ -255,34 +324,36 @@ static void say_data(training *t)
 static void say_model(training *t)
 {
     const et_translation_model *model = &t->experiment.task.model;
-    et_run_facts facts = et_run_facts_of(t->run);
+    const et_pass *pass = et_task_trainer_pass(t->trainer);
+    et_plan_memory memory = et_pass_plan_memory(pass);
+    size_t parameters = et_task_trainer_parameter_bytes(t->trainer);
     /* Resolved by now: never auto. */
     bool bf16 = t->experiment.runtime.mixed_precision_dtype == ET_PRECISION_BFLOAT16;
     say(t->progress,
         "model        %s parameters: encoder %lld x %lld, decoder %lld x %lld, "
         "shared embeddings",
-        et_format_count(facts.parameters).text, (long long)model->encoder.num_layers,
+        et_format_count(et_params_elements(t->params)).text, (long long)model->encoder.num_layers,
         (long long)model->embedding_width, (long long)model->decoder.num_layers,
         (long long)model->embedding_width);
     say(t->progress, "precision    %s (this CPU has %s), %d thread%s",
         bf16 ? "mixed_bfloat16" : "float32", et_gemm_isa(), t->device->threads,
         t->device->threads == 1 ? "" : "s");
     /* Tables made with the plan, and packed weights where a plan keeps them. */
-    size_t constants = facts.memory.packed + facts.memory.constants;
-    size_t all = facts.parameter_bytes + facts.memory.activations + constants;
-    bool twice = facts.recompute == ET_RECOMPUTE_MARKED;
+    size_t constants = memory.packed + memory.constants;
+    size_t all = parameters + memory.activations + constants;
+    bool twice = et_pass_recompute(pass) == ET_RECOMPUTE_MARKED;
     say(t->progress, "memory       %s planned: parameters %s, activations %s, constants %s%s",
-        et_format_bytes(all).text, et_format_bytes(facts.parameter_bytes).text,
-        et_format_bytes(facts.memory.activations).text, et_format_bytes(constants).text,
+        et_format_bytes(all).text, et_format_bytes(parameters).text,
+        et_format_bytes(memory.activations).text, et_format_bytes(constants).text,
         twice ? "; feed-forward layers computed twice" : "");
 }
 
 /* For --verbose: what a step is made of, and where its logs are. */
 static void say_parts(training *t, const char *directory)
 {
-    et_run_facts facts = et_run_facts_of(t->run);
+    int calls = et_plan_steps(et_pass_plan(et_task_trainer_pass(t->trainer)));
     say(t->progress, "kernels      %s; %s calls for loss and gradients", t->device->kernels->name,
-        et_format_count(facts.plan_steps).text);
+        et_format_count(calls).text);
     say(t->progress, "logs         %s/metrics.jsonl, events for TensorBoard in %s/train", directory,
         directory);
 }
@@ -290,15 +361,14 @@ static void say_parts(training *t, const char *directory)
 /* Three cases: nothing left to do, going on, a new run. */
 static void say_begin(training *t)
 {
-    et_run_facts facts = et_run_facts_of(t->run);
-    int64_t steps = t->experiment.trainer.train_steps, step = facts.step;
+    int64_t steps = t->experiment.trainer.train_steps, step = step_of(t);
     /* Nothing to do is said as such: the command ends with success. */
     if (step > steps)
         say(t->progress,
             "nothing done the run is at step %s, past trainer.train_steps: %s, and is left as it "
             "is; to go on, set more than %s",
             et_format_count(step).text, et_format_count(steps).text, et_format_count(step).text);
-    else if (facts.finished)
+    else if (et_controller_finished(t->controller))
         say(t->progress,
             "finished     at step %s of %s already; to go on, raise trainer.train_steps",
             et_format_count(step).text, et_format_count(steps).text);
@@ -325,7 +395,7 @@ static void say_end(training *t, int64_t steps, const char *directory)
 static int set_up(training *t, const char *directory, et_error *error)
 {
     signal(SIGPIPE, SIG_IGN); /* progress that nobody reads never stops the work */
-    et_leave_on_signals(ET_RUN_NOT_BEGUN);
+    et_leave_on_signals(ET_CONTROLLER_NOT_BEGUN);
     int status = et_model_dir_open(&t->directory, directory, error);
     if (!status)
         status = et_profiling_check(&t->profiling, error); /* the file may go into the directory */
@@ -336,7 +406,7 @@ static int set_up(training *t, const char *directory, et_error *error)
     status = open_training(t, directory, error);
     const char *path = et_arena_printf(&t->arena, "%s/%s", directory, ET_EXPERIMENT_FILE);
     /* Settings under which nothing is done are nobody's. */
-    if (!status && !et_run_facts_of(t->run).finished)
+    if (!status && !et_controller_finished(t->controller))
         status = path ? et_experiment_write(&t->experiment, path, error)
                       : et_alloc_failed(error, strlen(directory), "a path");
     /* From here on there is a run in the directory, which stays whatever comes. */
@@ -372,13 +442,12 @@ static int train(training *t, const train_args *args, et_error *error)
         if (t->verbose)
             say_parts(t, args->model_dir);
         say_begin(t);
-        status = et_run_train(t->run, error);
+        status = et_controller_train(t->controller, error);
     }
-    /* Asked before the run is closed. */
-    int64_t steps = t->run ? et_run_facts_of(t->run).step : 0;
+        int64_t steps = step_of(t);
     /* The first failure is the one that is told; what fails while closing is told if nothing did
      * before. */
-    int closed = et_run_close(t->run, status ? NULL : error);
+    int closed = et_controller_close(t->controller, status ? NULL : error);
     closed = closed ? closed : et_profiling_close(&t->profiling, status, error);
     if (!status && !closed && steps <= t->experiment.trainer.train_steps)
         say_end(t, steps, args->model_dir);

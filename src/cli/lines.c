@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include "base/alloc.h"
+#include "base/arena.h"
 #include "base/assert.h"
 #include "base/unicode.h"
 #include "data/text.h"

@@ -24,6 +24,7 @@
 #include <etude/pass.h>
 
 #include "base/alloc.h"
+#include "base/arena.h"
 #include "base/assert.h"
 #include "graph/node.h"
 #include "graph/remake.h"

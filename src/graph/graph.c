@@ -13,6 +13,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "base/arena.h"
 #include "base/assert.h"
 
 /* The op table as data, a row for each op; ops.def says what the columns mean. Everything

@@ -8,6 +8,7 @@
 #include <etude/pass.h>
 
 #include "base/alloc.h"
+#include "base/arena.h"
 #include "base/assert.h"
 #include "graph/node.h"
 
@@ -16,7 +17,7 @@ const et_layout *et_scope_layout(const et_scope *scope)
     return scope->graph->layout;
 }
 
-et_node *et_field(et_scope *scope, const char *field)
+et_node *et_batch_input(et_scope *scope, const char *field)
 {
     const et_layout *layout = scope->graph->layout;
     int i = layout ? et_layout_find(layout, field) : -1;
@@ -97,7 +98,7 @@ void et_loss(et_scope *scope, const char *name, et_node *node, float weight)
     mark->factor = weight;
     mark->root = weight == 1 ? mark->node : et_sum(et_scale(node, weight));
     if (layout && et_layout_find(layout, "mask") >= 0)
-        mark->weight = et_sum(et_field(scope, "mask"));
+        mark->weight = et_sum(et_batch_input(scope, "mask"));
     else
         mark->constant = layout                        ? (double)layout->capacity[0]
                          : node->type[0].shape.rank > 0 ? (double)node->type[0].shape.size[0]

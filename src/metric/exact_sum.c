@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/part.h"
+#include <etude/state.h>
 
 #define LAST       (ET_EXACT_DIGITS - 1)
 #define DIGIT_BITS 32

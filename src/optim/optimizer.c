@@ -218,6 +218,11 @@ int et_optimizer_new(et_optimizer **out, et_params *params, const et_kernels *ke
     return ET_OK;
 }
 
+et_params *et_optimizer_params(const et_optimizer *optimizer)
+{
+    return optimizer->params;
+}
+
 void et_optimizer_free(et_optimizer *optimizer)
 {
     if (!optimizer)

@@ -9,14 +9,11 @@
 
 #include <stdint.h>
 
-#include <etude/error.h>
-#include <etude/params.h>
+#include <etude/optimizer.h>
 
 #include "base/trace.h"
 #include "kernel/kernels.h"
 #include "optim/options.h"
-
-typedef struct et_optimizer et_optimizer;
 
 /* A flat array that a checkpoint saves: "m", "v", "momentum", "average". */
 typedef struct et_slot {
@@ -27,17 +24,6 @@ typedef struct et_slot {
 /* Options are copied. params must be materialized and outlive the optimizer. */
 int et_optimizer_new(et_optimizer **out, et_params *params, const et_kernels *kernels,
                      const et_optimization_options *options, et_error *error);
-void et_optimizer_free(et_optimizer *optimizer);
-
-/* Weights have got their start values since new: the average begins from them. */
-void et_optimizer_start(et_optimizer *optimizer);
-
-/* What an update did. */
-typedef struct et_update {
-    double gradient_norm; /* global L2 norm of gradient * gradient_scale, before clipping */
-    double learning_rate; /* the schedule's value used */
-    bool finite;          /* false: the norm is not finite and nothing was changed */
-} et_update;
 
 /* Applies gradients (flat, of the store's size; the store's own or an accumulation) times
  * gradient_scale (1 / tokens of the whole batch). Advances iterations by one if finite. Waits for
@@ -49,12 +35,9 @@ et_update et_optimizer_apply(et_optimizer *optimizer, const float *gradients,
  * in and out; the shadow out. */
 et_cost et_optimizer_cost(const et_optimizer *optimizer);
 
-/* Updates done so far: what the schedule and the bias correction count. */
-int64_t et_optimizer_iterations(const et_optimizer *optimizer);
 void et_optimizer_set_iterations(et_optimizer *optimizer, int64_t iterations);
 
-/* The learning rate that the next update would use. */
-double et_optimizer_learning_rate(const et_optimizer *optimizer);
+et_params *et_optimizer_params(const et_optimizer *optimizer);
 
 /* Slots, the average included. Borrowed. */
 int et_optimizer_slots(const et_optimizer *optimizer, const et_slot **slots);

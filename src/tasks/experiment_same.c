@@ -13,6 +13,7 @@
 #include <etude/log.h>
 
 #include "base/alloc.h"
+#include "base/arena.h"
 #include "base/assert.h"
 #include "base/yaml.h"
 #include "tasks/experiment.h"

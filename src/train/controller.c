@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arena.h"
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/format.h"
@@ -207,6 +208,14 @@ static void show(et_controller *c)
     et_run_show(c->run, &showing);
 }
 
+/* Static, as a trace outlives its controller. */
+static const et_label action_labels[ET_OWN_ACTIONS + 1] = {
+    [ET_OWN_LOG] = { .name = "log", .kind = "log" },
+    [ET_OWN_VALIDATE] = { .name = "validate", .kind = "validate" },
+    [ET_OWN_SAVE] = { .name = "save", .kind = "save" },
+    [ET_OWN_ACTIONS] = { .name = "action", .kind = "action" },
+};
+
 static const et_label step_label = { .name = ET_CONTROLLER_STEP_SPAN, .kind = "step" };
 
 /* One step as a span of the trace; steps count from 1 there, as in logs. */
@@ -258,12 +267,19 @@ static int64_t next_boundary(const et_controller *c)
     return until;
 }
 
+/* Which of the controller's own; ET_OWN_ACTIONS: the program's. */
+static int own_number(const et_controller *c, const et_action *action)
+{
+    int i = 0;
+    while (i < ET_OWN_ACTIONS && action != &c->own[i].action)
+        i++;
+    return i;
+}
+
 static bool is_present(const et_controller *c, const et_action *action)
 {
-    for (int i = 0; i < ET_OWN_ACTIONS; i++)
-        if (action == &c->own[i].action)
-            return c->own[i].present;
-    return true;
+    int own = own_number(c, action);
+    return own == ET_OWN_ACTIONS || c->own[own].present;
 }
 
 /* Lets this step's actions act, from `next` on; none writes where another process works by now.
@@ -280,9 +296,8 @@ static int act(et_controller *c, et_error *error)
         if (!is_present(c, action) || !(due || end))
             continue;
         et_run_touch(c->run);
-        const et_label label = { .name = action->class->name, .kind = action->class->name };
         et_moment now = { step, end, c->values, &c->stop };
-        et_track_begin(track, &label, step);
+        et_track_begin(track, &action_labels[own_number(c, action)], step);
         int status = et_run_check(c->run, error);
         if (!status)
             status = action->class->act(action, &now, error);

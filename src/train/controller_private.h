@@ -2,6 +2,7 @@
 #ifndef ETUDE_TRAIN_CONTROLLER_PRIVATE_H
 #define ETUDE_TRAIN_CONTROLLER_PRIVATE_H
 
+#include "base/arena.h"
 #include "train/controller.h"
 
 /* An action of the controller's own: every so many steps, and at the end. */

@@ -7,6 +7,7 @@
 
 #include "base/fields.h"
 #include "optim/options.h"
+#include "train/run.h"
 
 /* trainer */
 typedef struct et_trainer_options {
@@ -22,9 +23,6 @@ typedef struct et_trainer_options {
     const char *best_checkpoint_eval_metric; /* NULL: keep no best */
     int best_checkpoint_metric_comp;         /* ET_COMPARE_*: which values are better */
 } et_trainer_options;
-
-enum { ET_COMPARE_HIGHER, ET_COMPARE_LOWER };
-enum { ET_FAILED_SAVE_STOP, ET_FAILED_SAVE_GO_ON };
 
 /* runtime */
 typedef struct et_runtime_options {

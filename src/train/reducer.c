@@ -51,7 +51,7 @@ int et_reducer_add(et_reducer *reducer, int shard, const et_pass *pass, et_error
     return reducer->class->add(reducer, shard, pass, error);
 }
 
-int et_reducer_end(et_reducer *reducer, et_sum *out, et_error *error)
+int et_reducer_end(et_reducer *reducer, et_reduced *out, et_error *error)
 {
     return reducer->class->end(reducer, out, error);
 }
@@ -171,7 +171,7 @@ static int sum_of_rest(const tree *self)
     return sum;
 }
 
-static int tree_end(et_reducer *reducer, et_sum *out, et_error *error)
+static int tree_end(et_reducer *reducer, et_reduced *out, et_error *error)
 {
     tree *self = (tree *)reducer;
     bool one = reducer->shards == 1;
@@ -181,7 +181,7 @@ static int tree_end(et_reducer *reducer, et_sum *out, et_error *error)
     float *means = sum->array + (one ? 0 : self->trained);
     for (int64_t i = 0; !one && i < self->means; i++)
         means[i] /= (float)reducer->shards;
-    *out = (et_sum){ .gradient = one ? et_params_gradients(self->params) : sum->array,
+    *out = (et_reduced){ .gradient = one ? et_params_gradients(self->params) : sum->array,
                      .loss = sum->loss,
                      .divisor = sum->divisor,
                      .measures = self->measures,

@@ -26,13 +26,13 @@
 #include "exec/pass.h"
 
 /* Borrowed from the reducer or the store, until the next begin or pass. */
-typedef struct et_sum {
+typedef struct et_reduced {
     const float *gradient; /* [trained size] of the store */
     double loss, divisor;
     int measures;
     const et_measured *measured; /* [measures]: as the pass has them, over all shards */
     const float *means; /* moving means' new values, one behind another: the mean over shards */
-} et_sum;
+} et_reduced;
 
 typedef struct et_reducer et_reducer;
 
@@ -41,7 +41,7 @@ typedef struct et_reducer_class {
     void (*begin)(et_reducer *self);
     /* ET_EDIVERGED, without a text: this shard's gradient or loss is not finite. */
     int (*add)(et_reducer *self, int shard, const et_pass *pass, et_error *error);
-    int (*end)(et_reducer *self, et_sum *out, et_error *error);
+    int (*end)(et_reducer *self, et_reduced *out, et_error *error);
     void (*close)(et_reducer *self);
 } et_reducer_class;
 
@@ -55,7 +55,7 @@ int et_tree_open(et_reducer **out, const et_pass *pass, int shards, et_error *er
 
 void et_reducer_begin(et_reducer *reducer);
 int et_reducer_add(et_reducer *reducer, int shard, const et_pass *pass, et_error *error);
-int et_reducer_end(et_reducer *reducer, et_sum *out, et_error *error);
+int et_reducer_end(et_reducer *reducer, et_reduced *out, et_error *error);
 void et_reducer_close(et_reducer *reducer); /* NULL allowed */
 
 #endif

@@ -3,6 +3,7 @@
 #ifndef ETUDE_TRAIN_RUN_PRIVATE_H
 #define ETUDE_TRAIN_RUN_PRIVATE_H
 
+#include "base/arena.h"
 #include "train/run.h"
 
 /* The best validation so far. Part of the state, so that a resumed run knows what to beat. */

@@ -195,31 +195,37 @@ static int restore_optimizer(void *self, const et_value *dict, et_error *error)
 
 static const et_part_class optimizer_class = { "optimizer", save_optimizer, restore_optimizer };
 
-/* "average/<parameter>" or "optimizer/<slot>/<parameter>", owned. */
-static char *slot_name(const char *slot, const char *parameter)
+/* "average/<parameter>" or "<name>/<slot>/<parameter>", owned. */
+static char *slot_name(const char *name, const char *slot, const char *parameter)
 {
-    size_t size = strlen(ET_STATE_OPTIMIZER) + strlen(slot) + strlen(parameter) + 2;
-    char *name = et_alloc(size, 1);
-    if (name && strcmp(slot, "average") == 0)
-        snprintf(name, size, ET_STATE_AVERAGE "%s", parameter);
-    else if (name)
-        snprintf(name, size, ET_STATE_OPTIMIZER "%s/%s", slot, parameter);
-    return name;
+    bool average = strcmp(slot, "average") == 0 && strcmp(name, "optimizer") == 0;
+    size_t size = strlen(name) + strlen(slot) + strlen(parameter) + 3;
+    char *full = et_alloc(size, 1);
+    if (full && average)
+        snprintf(full, size, ET_STATE_AVERAGE "%s", parameter);
+    else if (full)
+        snprintf(full, size, "%s/%s/%s", name, slot, parameter);
+    return full;
 }
 
 /* Slots are flat over the store, so that a slot of a parameter begins where the parameter does.
  * Their values are restored as tensors, the iterations as a part. */
-int et_state_add_optimizer(et_state *state, et_optimizer *optimizer, const et_params *params,
+int et_state_add_optimizer(et_state *state, const char *name, et_optimizer *optimizer,
                            et_error *error)
 {
     const et_slot *slots;
+    const et_params *params = et_optimizer_params(optimizer);
     int count = et_optimizer_slots(optimizer, &slots);
-    int status = et_state_add(state, "optimizer", &optimizer_class, optimizer, error);
+    if (strncmp(name, "optimizer", strlen("optimizer")) != 0)
+        return et_fail(error, ET_EUSAGE, "%s: names of optimizers begin with \"optimizer\"", name);
+    int status = et_state_add(state, name, &optimizer_class, optimizer, error);
     for (int s = 0; s < count; s++)
         for (int i = 0; !status && i < et_params_count(params); i++)
-            status = add_owned(state, slot_name(slots[s].name, et_params_name(params, i)),
-                               slots[s].data + et_params_offset(params, i),
-                               et_params_shape(params, i), error);
+            if (et_params_is_trained(params, i))
+                status = add_owned(state,
+                                   slot_name(name, slots[s].name, et_params_name(params, i)),
+                                   slots[s].data + et_params_offset(params, i),
+                                   et_params_shape(params, i), error);
     return status;
 }
 

@@ -26,16 +26,8 @@ typedef struct et_state_tensor {
 int et_state_new(et_state **out, et_error *error);
 void et_state_free(et_state *state); /* NULL allowed */
 
-/* Attaches all weights, and part "params", which tells the store after a restore
- * (et_params_changed with the shadow). params is materialized and uses its own values. */
-int et_state_add_params(et_state *state, et_params *params, et_error *error);
-
 /* The store that was attached; NULL: none. */
 et_params *et_state_params(const et_state *state);
-
-/* Attaches an optimizer: its slots by parameter, and part "optimizer" with its iterations. */
-int et_state_add_optimizer(et_state *state, et_optimizer *optimizer, const et_params *params,
-                           et_error *error);
 
 /* Whether a tensor of this name is a weight: neither a slot nor an average. */
 bool et_state_is_weight(const char *name);

@@ -78,7 +78,7 @@ static int take_batch(et_step *step, int shard, et_error *error)
 
 /* The weights may change once no save reads them: the optimizer waits, and not before, as all of
  * a step's computing may go on beside a save. */
-static void update(et_step *step, const et_sum *sum)
+static void update(et_step *step, const et_reduced *sum)
 {
     et_track *track = et_device_track(et_pass_device(step->pass));
     et_track_begin(track, &update_label, -1);
@@ -107,7 +107,7 @@ static void move_means(et_step *step, const float *value)
 
 /* After the update, for the norm that it measured. A mean over rows weighs by rows: windows of
  * unequal batches are exact. */
-static void add_metrics(et_step *step, const et_sum *sum)
+static void add_metrics(et_step *step, const et_reduced *sum)
 {
     for (int i = 0; i < sum->measures; i++)
         et_metrics_add_at(step->metrics, step->metric[i], sum->measured[i].total,
@@ -135,7 +135,7 @@ static int leave(et_step *step, const et_position *begin, et_error *error)
 
 int et_step_run(et_step *step, et_error *error)
 {
-    et_sum sum;
+    et_reduced sum;
     et_position begin;
     int shards = step->reducer->shards;
     step->units = 0;

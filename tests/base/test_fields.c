@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/main.h"
 #include "base/scarce.h"
 #include "base/yaml.h"

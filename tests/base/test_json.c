@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arena.h"
 #include "base/main.h"
 #include "base/hostile.h"
 #include "base/philox.h"

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/arena.h"
 #include "base/main.h"
 
 static et_error failure, *error = &failure;

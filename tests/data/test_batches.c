@@ -8,6 +8,7 @@
 #include <limits.h>
 
 #include "data/pairs_fixture.h"
+#include "base/arena.h"
 
 static const pair_shape shape = { 600, 640, 64 };
 

@@ -87,19 +87,19 @@ static void close_model(model *m)
 
 static et_node *hidden(et_scope *s)
 {
-    return et_tanh(et_dense(et_in(s, "hidden"), et_field(s, "x"), 4));
+    return et_tanh(et_dense(et_in(s, "hidden"), et_batch_input(s, "x"), 4));
 }
 
 static et_node *classes_loss(et_scope *s, et_node *h)
 {
     et_node *logits = et_dense(et_in(s, "logits"), h, CLASSES);
     et_output(s, "logits", logits);
-    return et_softmax_loss(logits, et_field(s, "labels"), 0);
+    return et_softmax_loss(logits, et_batch_input(s, "labels"), 0);
 }
 
 static et_node *square_loss(et_scope *s, et_node *h)
 {
-    et_node *d = et_sub(et_dense(et_in(s, "value"), h, 1), et_field(s, "y"));
+    et_node *d = et_sub(et_dense(et_in(s, "value"), h, 1), et_batch_input(s, "y"));
     return et_mul(d, d);
 }
 
@@ -278,7 +278,7 @@ static void test_pass__other_layout(void **state)
 static void build_unknown(et_scope *s, void *payload)
 {
     (void)payload;
-    et_loss(s, "loss", et_field(s, "pixels"), 1);
+    et_loss(s, "loss", et_batch_input(s, "pixels"), 1);
 }
 
 static void build_nothing(et_scope *s, void *payload)
@@ -290,7 +290,7 @@ static void build_nothing(et_scope *s, void *payload)
 static void build_constant(et_scope *s, void *payload)
 {
     (void)payload;
-    et_loss(s, "loss", et_field(s, "y"), 1);
+    et_loss(s, "loss", et_batch_input(s, "y"), 1);
 }
 
 static void build_twice(et_scope *s, void *payload)

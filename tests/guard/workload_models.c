@@ -6,6 +6,7 @@
 #include <etude/nn.h>
 
 #include "base/alloc.h"
+#include "base/arena.h"
 #include "guard/guard.h"
 #include "tasks/translation/decoder.h"
 #include "train/run.h"

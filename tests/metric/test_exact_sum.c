@@ -8,6 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "base/arena.h"
 #include "base/json.h"
 #include "base/philox.h"
 #include "io/files.h"

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include "base/arena.h"
 #include "base/json.h"
 #include "io/files.h"
 

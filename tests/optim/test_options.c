@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include "base/arena.h"
 #include "base/yaml.h"
 #include "optim/optim.h"
 

@@ -13,6 +13,7 @@
 #include <etude/nn.h>
 
 #include "exec/plan.h"
+#include "base/arena.h"
 #include "tasks/translation/decoder.h"
 
 #define PIECES    12

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include "base/arena.h"
 #include "io/files.h"
 
 static et_arena arena;

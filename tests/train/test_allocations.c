@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "base/arena.h"
 #include "base/strbuf.h"
 #include "io/files.h"
 #include "kernel/malloc_count.h"

@@ -10,6 +10,7 @@
 #include <etude/log.h>
 
 #include "base/alloc.h"
+#include "base/arena.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "io/manifest.h"

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "base/arena.h"
 #include "train/train.h"
 
 enum { KILLS = 30 };

@@ -11,6 +11,7 @@
 #include <etude/allocator.h>
 
 #include "base/alloc.h"
+#include "base/arena.h"
 #include "metric/metrics.h"
 #include "train/toy_run.h"
 #include "train/train.h"

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include "base/arena.h"
 #include "base/json.h"
 #include "train/train.h"
 

@@ -10,16 +10,16 @@
 /* For training and validation: the same model, other shapes. max_positions: the longest
  * sentence, in tokens, which is how many rows the table of positions needs. */
 et_node *et_translation_loss(const et_translation_task *task, et_scope *scope,
-                             const et_layout *layout, int64_t max_positions)
+                             int64_t max_positions)
 {
-    const int64_t *capacity = layout->capacity;
+    const int64_t *capacity = et_scope_layout(scope)->capacity;
     et_assert(capacity[ET_PAIR_SOURCE] > 0 && capacity[ET_PAIR_TARGET] > 0);
     et_transformer model = et_translation_transformer(
         &task->options, et_vocabulary_size(task->vocabulary), max_positions);
     et_node *h = et_transformer_train(scope, &model, capacity[ET_PAIR_SOURCE],
                                       capacity[ET_PAIR_TARGET], capacity[ET_PAIR_SEGMENTS]);
     /* Labels of -1 (the rest of a batch) count in no sum. */
-    et_node *labels = et_input(scope, "target_labels", ET_I32, et_shape_1(capacity[ET_PAIR_TARGET]));
+    et_node *labels = et_batch_input(scope, et_pair_fields[ET_PAIR_TARGET_LABELS].name);
     return et_vocabulary_loss(h, et_transformer_table(scope, &model), labels,
                               (float)task->options.model.label_smoothing);
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arena.h"
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/file.h"
@@ -192,8 +193,6 @@ static int open_encoded(et_translation_task *task, et_encoded **out, const char 
     return status;
 }
 
-/* Each decorator takes over the source within. The watch is inside the prefetch, on that
- * thread's own track, so that a trace shows when batches are made and not when they are taken. */
 int et_translation_open_training(et_translation_task *task, et_error *error)
 {
     const et_translation_data *data = &task->options.train_data;
@@ -202,21 +201,31 @@ int et_translation_open_training(et_translation_task *task, et_error *error)
     filter.max_seq_length = data->max_seq_length;
     filter.max_ratio = data->max_length_ratio;
     filter.deduplicate = data->deduplicate;
-    int status = open_encoded(task, &task->encoded, "train.pairs", &task->paths, &filter, error);
-    if (status)
-        return status;
+    return open_encoded(task, &task->encoded, "train.pairs", &task->paths, &filter, error);
+}
+
+/* Each decorator takes over the source within. The watch is inside the prefetch, on that
+ * thread's own track, so that a trace shows when batches are made and not when they are taken. */
+int et_translation_training(et_translation_task *task, et_source **out, et_error *error)
+{
+    const et_translation_data *data = &task->options.train_data;
+    et_track *track = et_device_track(task->context.device);
     et_batches_options options = batches_of(data, "task.train_data.global_batch_size");
     options.seed = task->context.seed;
     options.shuffle = options.repeat = true;
     options.pool = data->shuffle_pool;
-    status = et_pair_batches_open(&task->source, task->encoded, &options, error);
-    if (!status && task->context.device->watch->trace && task->context.prefetch)
-        status = et_watch_open(&task->source, task->source,
-                               et_track_beside(et_device_track(task->context.device), "prefetch"),
-                               error);
-    if (!status && task->context.prefetch)
-        status = et_prefetch_open(&task->source, task->source, task->context.prefetch, error);
-    return status ? status : et_batch_new(&task->batch, &task->source->layout, error);
+    int status = et_pair_batches_open(out, task->encoded, &options, error);
+    if (status || !task->context.prefetch)
+        return status;
+    if (task->context.device->watch->trace)
+        status = et_watch_open(out, *out, et_track_beside(track, "prefetch"), error);
+    if (!status)
+        status = et_prefetch_open(out, *out, task->context.prefetch, error);
+    if (status) {
+        et_source_close(*out);
+        *out = NULL;
+    }
+    return status;
 }
 
 /* The raw target lines, which scores compare with. As many as there are pairs: validation keeps
@@ -251,8 +260,7 @@ static int read_references(et_validation *validation, et_error *error)
     return status;
 }
 
-/* Without validation data the class of the task has no validate, and nothing is opened. What is
- * needed only when it runs (plan, decoder) is made at the first validation. */
+/* Without validation data nothing is opened. The decoder is made at the first validation. */
 int et_translation_open_validation(et_translation_task *task, et_error *error)
 {
     const et_translation_data *data = &task->options.validation_data;
@@ -265,12 +273,16 @@ int et_translation_open_validation(et_translation_task *task, et_error *error)
     et_encoded_options all = { .max_seq_length = data->max_seq_length, .keep_all = true };
     int status = open_encoded(task, &validation->encoded, "validation.pairs", &validation->paths,
                               &all, error);
-    if (!status)
-        status = read_references(validation, error);
+    return status ? status : read_references(validation, error);
+}
+
+/* All pairs in order of length; a batch is as full as it gets. */
+int et_translation_validation(et_translation_task *task, et_source **out, et_error *error)
+{
+    const et_translation_data *data = &task->options.validation_data;
     et_batches_options options = batches_of(data, "task.validation_data.global_batch_size");
-    if (!status)
-        status = et_pair_batches_open(&validation->source, validation->encoded, &options, error);
-    if (!status)
-        et_source_position(validation->source, &validation->start);
-    return status;
+    *out = NULL;
+    return task->validation.encoded
+               ? et_pair_batches_open(out, task->validation.encoded, &options, error)
+               : ET_OK;
 }

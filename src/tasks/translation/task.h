@@ -2,18 +2,19 @@
  *
  * Opening reads what training needs: the vocabulary (given, kept with the run, or trained on
  * the training text and kept), the encoded corpus (from its cache if text and vocabulary are
- * the same), and validation's lines. build_loss adds the model of the options to a graph of
- * the batches' shape. Validation gives the loss and the scores of beam search. */
+ * the same), and validation's lines. The model is that of the options; validation gives the scores
+ * of beam search beside the loss. */
 #ifndef ETUDE_TASKS_TRANSLATION_TASK_H
 #define ETUDE_TASKS_TRANSLATION_TASK_H
 
 #include <signal.h>
 
+#include <etude/task.h>
+
 #include "data/encoded.h"
 #include "exec/device.h"
 #include "io/progress.h"
 #include "tasks/translation/options.h"
-#include "train/task.h"
 
 /* Files of a run that this task keeps. */
 #define ET_TRANSLATION_VOCABULARY "vocabulary.model"
@@ -22,7 +23,7 @@
 
 typedef struct et_translation_context {
     const char *model_dir; /* where the run's files go */
-    et_params *params;     /* the store that build_loss declares into */
+    et_params *params;     /* the store that the model declares into */
     et_device *device;
     et_dtype act;                      /* type of activations: ET_F32 or ET_BF16 */
     uint64_t seed;                     /* of the order of the data */

@@ -6,16 +6,11 @@
 #include "data/pairs.h"
 #include "tasks/translation/task.h"
 
-/* Validation data and what scores it; made at the first validation but for its data. */
+/* Validation data and what scores it; the decoder is made at the first validation. */
 typedef struct et_validation {
-    et_encoded *encoded;    /* NULL: no validation */
-    et_corpus_paths paths;  /* lists borrowed from the options */
-    char **references;      /* [pairs] raw target lines */
-    et_source *source;      /* one pass */
-    et_position start;      /* of source */
-    et_batch *batch;
-    et_graph *graph;            /* the loss without derivatives */
-    et_plan *plan;              /* of graph; reads batch */
+    et_encoded *encoded;        /* NULL: no validation */
+    et_corpus_paths paths;      /* lists borrowed from the options */
+    char **references;          /* [pairs] raw target lines */
     struct et_decoder *decoder; /* beam search with the store's weights */
 } et_validation;
 
@@ -29,9 +24,6 @@ typedef struct et_translation_task {
     double vocabulary_seconds; /* that training it took; 0: it was there */
     et_corpus_paths paths;
     et_encoded *encoded;
-    et_source *source;
-    et_batch *batch;
-    const et_plan *bound; /* the plan whose inputs are the batch's */
     et_validation validation;
 } et_translation_task;
 
@@ -40,9 +32,13 @@ int et_translation_open_vocabulary(et_translation_task *task, et_error *error);
 int et_translation_open_training(et_translation_task *task, et_error *error);
 int et_translation_open_validation(et_translation_task *task, et_error *error);
 
-/* model.c: the model's loss for batches of a layout. max_positions: the longest sentence. */
+/* setup.c: batches of what was opened. Validation: *out NULL where there is none. */
+int et_translation_training(et_translation_task *task, et_source **out, et_error *error);
+int et_translation_validation(et_translation_task *task, et_source **out, et_error *error);
+
+/* model.c: the model's loss for the graph's batches. max_positions: the longest sentence. */
 et_node *et_translation_loss(const et_translation_task *task, et_scope *scope,
-                             const et_layout *layout, int64_t max_positions);
+                             int64_t max_positions);
 
 /* validate.c */
 int et_translation_validate(et_task *self, int64_t step, et_value *logs, et_error *error);

@@ -23,6 +23,7 @@
 #include <etude/log.h>
 
 #include "base/alloc.h"
+#include "base/arena.h"
 #include "base/assert.h"
 #include "base/file.h"
 #include "base/unicode.h"

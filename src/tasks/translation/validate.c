@@ -1,16 +1,12 @@
-/* Validation: the loss on all pairs, beam search on all sources, and its scores. The
- * translations are kept in MODEL_DIR/translations/<step>.txt.
+/* Validation beside the loss: beam search on all sources, and its scores. The translations are
+ * kept in MODEL_DIR/translations/<step>.txt.
  *
- * Two measures of the same weights: the loss under teacher forcing (fast, smooth, what training
- * minimises) and the scores of what beam search makes of the sources (what the model is for).
- *
- *   pairs -> packed batches -> loss plan -> sums -> validation_loss, _perplexity, _accuracy
  *   sources -> decoder -> pieces -> lines -> sacrebleu_score, bleu_score, chrf_score
  *                                        \-> MODEL_DIR/translations/<step>.txt
  *
- * Plan and decoder are made at the first validation and kept: the store's weights change under
- * them, and both read them anew. Asked to stop, it gives ET_EINTERRUPTED and has written
- * nothing; the run does the whole of it again when it goes on. */
+ * The decoder is made at the first validation and kept: the store's weights change under it, and it
+ * reads them anew. Asked to stop, it gives ET_EINTERRUPTED and has written nothing; the run does the
+ * whole of it again when it goes on. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,6 +14,7 @@
 #include <etude/score.h>
 
 #include "base/alloc.h"
+#include "base/arena.h"
 #include "base/assert.h"
 #include "base/file.h"
 #include "tasks/translation/decoder.h"
@@ -34,10 +31,6 @@ void et_translation_close_validation(et_translation_task *task)
     for (int64_t i = 0; v->references && i < v->encoded->pairs; i++)
         et_free(v->references[i]);
     et_free(v->references);
-    et_source_close(v->source);
-    et_batch_free(v->batch);
-    et_plan_free(v->plan);
-    et_graph_free(v->graph);
     et_decoder_free(v->decoder);
     et_encoded_close(v->encoded);
 }
@@ -48,69 +41,14 @@ static bool should_stop(const et_translation_task *task)
     return task->context.stop && *task->context.stop;
 }
 
-/* ---- loss -------------------------------------------------------------------------------
- *
- * The plan has validation's own shape; its parameters are the store's, which holds the averaged
- * weights while validation runs, if there are any (train/hooks.c). */
-
-/* A graph of its own, not training's: no dropout, no derivatives, validation's budget. Packed
- * weights are kept, since all batches see the same ones. */
-static int make_loss_plan(et_translation_task *task, et_error *error)
+/* exp of the plain negative log-likelihood: label smoothing is no part of it. */
+static int log_perplexity(et_value *logs, et_error *error)
 {
-    et_validation *v = &task->validation;
-    et_graph_options options = { .training = false, .act = task->context.act };
-    int status = et_graph_new(&v->graph, task->context.params, &options, error);
-    if (status)
-        return status;
-    et_node *loss = et_translation_loss(task, et_graph_scope(v->graph), &v->source->layout,
-                                        task->options.validation_data.max_seq_length);
-    et_plan_options plan = ET_PLAN_OPTIONS_INIT;
-    plan.name = "validation loss";
-    status = et_plan_new(&v->plan, v->graph, task->context.device, &loss, 1, &plan, error);
-    if (!status)
-        status = et_batch_new(&v->batch, &v->source->layout, error);
-    if (!status)
-        et_plan_bind_batch(v->plan, v->batch);
+    double nll;
+    int status = et_value_read_float(logs, "validation_nll", &nll, error);
+    if (!status && !et_value_set_float(logs, "validation_perplexity", exp(nll)))
+        status = et_alloc_failed(error, 0, "a log");
     return status;
-}
-
-/* Sums in double over batches of float32 sums; no random number is drawn. */
-static int add_losses(et_translation_task *task, double sums[ET_LOSS_SUM_COUNT], et_error *error)
-{
-    et_validation *v = &task->validation;
-    for (;;) {
-        /* Between batches: each takes a moment, all of them may take minutes. */
-        if (should_stop(task))
-            return et_fail(error, ET_EINTERRUPTED, "validation was interrupted");
-        int status = et_source_next(v->source, v->batch, error);
-        if (status || !v->batch->filled[0])
-            return status;
-        et_plan_run(v->plan, (et_random){ 0 });
-        const float *batch = et_plan_output(v->plan, 0).data;
-        for (int i = 0; i < ET_LOSS_SUM_COUNT; i++)
-            sums[i] += batch[i];
-    }
-}
-
-/* The mean is over all tokens at once, not over batches. exp of the plain negative
- * log-likelihood is the perplexity: label smoothing is no part of it. */
-static int measure_loss(et_translation_task *task, et_value *logs, et_error *error)
-{
-    et_assert(task->validation.encoded);
-    double sums[ET_LOSS_SUM_COUNT] = { 0 };
-    int status = task->validation.plan ? ET_OK : make_loss_plan(task, error);
-    if (!status)
-        status = et_source_seek(task->validation.source, &task->validation.start, error);
-    if (!status)
-        status = add_losses(task, sums, error);
-    if (status)
-        return status;
-    /* At least one: an empty side still has EOS. */
-    double tokens = sums[ET_LOSS_SUM_TOKENS];
-    et_value_set_float(logs, "validation_loss", sums[ET_LOSS_SUM_LOSS] / tokens);
-    et_value_set_float(logs, "validation_perplexity", exp(sums[ET_LOSS_SUM_NLL] / tokens));
-    et_value_set_float(logs, "validation_accuracy", sums[ET_LOSS_SUM_CORRECT] / tokens);
-    return ET_OK;
 }
 
 /* ---- translations -----------------------------------------------------------------------
@@ -303,11 +241,10 @@ static int measure_translations(et_translation_task *task, int64_t step, et_valu
     return status;
 }
 
-/* The loss first: it is fast, and NaN weights show there. */
 int et_translation_validate(et_task *self, int64_t step, et_value *logs, et_error *error)
 {
     et_translation_task *task = (et_translation_task *)(void *)self;
-    /* An interruption in either leaves logs half filled; the run throws them away. */
-    int status = measure_loss(task, logs, error);
+    /* An interruption leaves logs half filled; the run throws them away. */
+    int status = log_perplexity(logs, error);
     return status ? status : measure_translations(task, step, logs, error);
 }

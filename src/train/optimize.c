@@ -1,0 +1,81 @@
+/* Optimizers as a program makes and uses them: <etude/optimizer.h>. A setup becomes settings, as the
+ * command's are: the rule and its rate, then the text on top. */
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/fields.h"
+#include "base/yaml.h"
+#include "exec/pass.h"
+#include "optim/optimizer.h"
+#include "train/options.h"
+
+static const struct {
+    const char *name;
+    int type;
+} rules[] = {
+    { "sgd", ET_OPTIMIZER_SGD },
+    { "adam", ET_OPTIMIZER_ADAM },
+    { "adamw", ET_OPTIMIZER_ADAMW },
+};
+
+static int choose_rule(et_optimization_options *options, const char *name, et_error *error)
+{
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
+        if (!strcmp(name, rules[i].name)) {
+            options->optimizer.type = rules[i].type;
+            return ET_OK;
+        }
+    return et_fail(error, ET_ECONFIG, "no rule named %s; there are: sgd, adam, adamw", name);
+}
+
+static int read_setup(et_optimization_options *options, const et_optimizer_setup *setup,
+                      et_arena *arena, et_error *error)
+{
+    et_fields_defaults(&et_optimization_fields, options);
+    options->learning_rate.type = ET_RATE_CONSTANT;
+    options->learning_rate.constant.learning_rate =
+        setup->learning_rate != 0 ? setup->learning_rate : 1e-3;
+    int status = choose_rule(options, setup->rule ? setup->rule : "adam", error);
+    if (status || !setup->settings)
+        return status;
+    et_value *tree;
+    status = et_yaml_parse(&tree, arena, setup->settings, strlen(setup->settings), "settings",
+                           error);
+    return status ? status
+                  : et_fields_read(&et_optimization_fields, options, tree, arena, "settings", "",
+                                   error);
+}
+
+int et_optimizer_open(et_optimizer **out, et_device *device, et_params *params, const char *trains,
+                      const et_optimizer_setup *setup, et_error *error)
+{
+    et_optimization_options options;
+    et_arena arena = ET_ARENA_INIT;
+    *out = NULL;
+    if (!et_params_ready(params))
+        return et_fail(error, ET_EUSAGE, "an optimizer is opened after et_params_materialize");
+    int status = read_setup(&options, setup, &arena, error);
+    (void)trains;
+    if (!status)
+        status = et_optimizer_new(out, params, device->kernels, &options, error);
+    et_arena_release(&arena);
+    return status;
+}
+
+int et_optimizer_update(et_optimizer *optimizer, et_pass *pass, et_update *update, et_error *error)
+{
+    double divisor = et_pass_divisor(pass);
+    et_update done = { NAN, 0, false };
+    if (isfinite(et_pass_loss(pass)) && divisor > 0)
+        done = et_optimizer_apply(optimizer, et_params_gradients(et_pass_params(pass)),
+                                  1 / divisor);
+    if (update)
+        *update = done;
+    if (done.finite)
+        return ET_OK;
+    const char *name = et_pass_find_not_finite(pass);
+    return et_fail(error, ET_EDIVERGED, "loss or gradient is not finite, first in %s",
+                   name ? name : "the gradient's norm");
+}
