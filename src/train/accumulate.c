@@ -55,7 +55,7 @@ bool et_accumulator_add(et_accumulator *accumulator, int index)
     return isfinite(accumulator->kernels->sum_of_squares(gradients, size)) != 0;
 }
 
-const float *et_accumulator_sum(const et_accumulator *accumulator)
+float *et_accumulator_sum(const et_accumulator *accumulator)
 {
     return accumulator->sum ? accumulator->sum : et_params_gradients(accumulator->params);
 }

@@ -35,6 +35,6 @@ bool et_accumulator_add(et_accumulator *accumulator, int index);
 
 /* The sum over all batches of the update, [trained size]. With one batch these are the store's
  * gradients. Valid until the next pass or add. */
-const float *et_accumulator_sum(const et_accumulator *accumulator);
+float *et_accumulator_sum(const et_accumulator *accumulator);
 
 #endif

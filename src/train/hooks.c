@@ -130,9 +130,7 @@ static int keep_best(et_run *run, et_value *logs, et_error *error)
  * validation runs; the weights come back also when it fails. */
 static int validate_weights(et_run *run, et_value *logs, et_error *error)
 {
-    float *average = et_optimizer_average(run->optimizer);
-    if (average)
-        et_params_use(run->options.params, average);
+    bool average = et_optimizer_show_average(run->optimizer);
     int status = run->task->class->validate(run->task, run->step.count, logs, error);
     if (average)
         et_params_use(run->options.params, NULL);

@@ -160,8 +160,8 @@ static int assemble(et_run *run, et_error *error)
 {
     const et_run_options *o = &run->options;
     const et_kernels *kernels = o->device->kernels;
-    int status =
-        et_optimizer_new(&run->optimizer, o->params, kernels, &o->trainer->optimizer_config, error);
+    int status = et_optimizer_new(&run->optimizer, o->params, NULL, kernels,
+                                  &o->trainer->optimizer_config, error);
     if (!status)
         status = et_metrics_new(&run->metrics, error);
     if (!status)
@@ -274,13 +274,12 @@ int et_run_close(et_run *run, et_error *error)
     return status ? status : closed;
 }
 
-/* Arrays of the store's flat size: values, gradients and the optimizer's slots, the average
+/* Arrays over the store: values, gradients and the optimizer's slots, the average
  * among them, in float32; the bfloat16 shadow is half of one. */
 et_run_facts et_run_facts_of(const et_run *run)
 {
-    const et_slot *slots;
     const et_params *params = run->options.params;
-    size_t arrays = 2 + (size_t)et_optimizer_slots(run->optimizer, &slots);
+    size_t trained = (size_t)et_params_trained_size(params) * sizeof(float);
     size_t flat = (size_t)et_params_flat_size(params) * sizeof(float);
     return (et_run_facts){
         .step = run->step.count,
@@ -288,7 +287,8 @@ et_run_facts et_run_facts_of(const et_run *run)
         .memory = et_plan_memory_needed(run->plan),
         .plan_steps = et_plan_steps(run->plan),
         .recompute = run->recompute,
-        .parameter_bytes = arrays * flat + (run->options.act == ET_BF16 ? flat / 2 : 0),
+        .parameter_bytes = flat + trained + et_optimizer_bytes(run->optimizer) +
+                           (run->options.act == ET_BF16 ? flat / 2 : 0),
     };
 }
 
