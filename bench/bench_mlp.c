@@ -163,7 +163,7 @@ static void make_step(mlp *m, et_error *error)
     options.optimizer.type = ET_OPTIMIZER_ADAM;
     options.learning_rate.type = ET_RATE_CONSTANT;
     options.learning_rate.constant.learning_rate = 1e-3;
-    bench_check(et_optimizer_new(&m->optimizer, m->params, kernels, &options, error), error);
+    bench_check(et_optimizer_new(&m->optimizer, m->params, NULL, kernels, &options, error), error);
     bench_check(et_metrics_new(&m->metrics, error), error);
     bench_check(et_step_define_metrics(&m->step, m->metrics, error), error);
     bench_check(et_accumulator_init(&m->step.accumulator, m->params, kernels, 1, error), error);

@@ -57,7 +57,7 @@ void bench_kinds_add_others(bench_kinds *kinds, et_step *step, et_params *params
 {
     et_error error = ET_ERROR_INIT;
     double update[OTHERS_RUNS], batch[OTHERS_RUNS], since = 0;
-    const float *gradients = et_params_gradients(params);
+    float *gradients = et_params_gradients(params);
     et_assert(examples > 0);
     bench_lap(&since);
     for (int i = 0; i < OTHERS_RUNS; i++) {

@@ -105,7 +105,7 @@ void bench_model_open(bench_model *model, const bench_model_options *options)
     make_plan(model, &error);
     make_batches(model, options->length, &error);
     const et_kernels *kernels = model->device->kernels;
-    bench_check(et_optimizer_new(&model->optimizer, model->params, kernels,
+    bench_check(et_optimizer_new(&model->optimizer, model->params, NULL, kernels,
                                  &model->experiment.trainer.optimizer_config, &error),
                 &error);
     bench_check(et_metrics_new(&model->metrics, &error), &error);
@@ -135,12 +135,12 @@ void bench_model_close(bench_model *model)
 
 size_t bench_model_planned(const bench_model *model)
 {
-    const et_slot *slots;
     et_plan_memory memory = et_plan_memory_needed(model->plan);
     size_t flat = (size_t)et_params_flat_size(model->params) * sizeof(float);
-    size_t arrays = 2 + (size_t)et_optimizer_slots(model->optimizer, &slots);
+    size_t trained = (size_t)et_params_trained_size(model->params) * sizeof(float);
+    size_t arrays = flat + trained + et_optimizer_bytes(model->optimizer);
     size_t shadow = model->act == ET_BF16 ? flat / 2 : 0;
-    return arrays * flat + shadow + memory.activations + memory.packed + memory.constants;
+    return arrays + shadow + memory.activations + memory.packed + memory.constants;
 }
 
 void bench_model_step(bench_model *model)

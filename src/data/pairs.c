@@ -127,6 +127,7 @@ int et_pairs_open(et_samples **out, const et_encoded *encoded, et_error *error)
                     .fields = ET_PAIR_FIELDS,
                     .kind = { "sentence pair", "source token", "target token" },
                     .unit = ET_PAIR_TARGET,
+                    .unit_name = "token",
                     .field = et_pair_fields },
         .count = encoded->pairs,
         .total = { encoded->pairs, encoded->sizes.source_tokens, encoded->sizes.target_tokens },

@@ -9,11 +9,11 @@
 #include "optim/rule.h"
 
 /* First and second moment; 8 bytes a weight, whatever the options. */
-static int slots(const et_optimizer_options *options, const char *names[ET_RULE_SLOTS_MAX])
+static int slots(const et_optimizer_options *options, et_rule_slot slot[ET_RULE_SLOTS_MAX])
 {
     (void)options;
-    names[0] = "m";
-    names[1] = "v";
+    slot[0].name = "m";
+    slot[1].name = "v";
     return 2;
 }
 
@@ -25,15 +25,18 @@ static void update_with(const et_kernels *kernels, double beta_1, double beta_2,
     et_assert(step->iterations >= 0);
     et_assert(chunk->slot[0] && chunk->slot[1]);
     double t = (double)step->iterations + 1;
-    double rate_t = step->rate * sqrt(1 - pow(beta_2, t)) / (1 - pow(beta_1, t));
+    double rate_t = chunk->rate * sqrt(1 - pow(beta_2, t)) / (1 - pow(beta_1, t));
     kernels->adam(chunk->weight, chunk->slot[0], chunk->slot[1], chunk->gradient, chunk->shadow,
                   chunk->average, (float)rate_t, (float)beta_1, (float)beta_2, (float)epsilon,
-                  (float)decay, step->gradient_scale, step->average_decay, chunk->count);
+                  (float)decay, chunk->gradient_scale, step->average_decay, chunk->count);
 }
 
-static double adam_clip_norm(const et_optimizer_options *options)
+static int adam_clips(const et_optimizer_options *options, et_clip clips[ET_CLIPS_MAX])
 {
-    return options->adam.global_clipnorm;
+    const et_adam_options *o = &options->adam;
+    int count = et_clip_add(clips, 0, &et_clip_value, o->clipvalue);
+    count = et_clip_add(clips, count, &et_clip_norm, o->clipnorm);
+    return et_clip_add(clips, count, &et_clip_global_norm, o->global_clipnorm);
 }
 
 static void adam_update(const et_kernels *kernels, const et_optimizer_options *options,
@@ -43,13 +46,22 @@ static void adam_update(const et_kernels *kernels, const et_optimizer_options *o
     update_with(kernels, o->beta_1, o->beta_2, o->epsilon, 0, step, chunk);
 }
 
-/* Keras clips by both in turn, which comes to the smaller. */
-static double adamw_clip_norm(const et_optimizer_options *options)
+/* Keras clips by both global norms in turn, which comes to the smaller. */
+static int adamw_clips(const et_optimizer_options *options, et_clip clips[ET_CLIPS_MAX])
 {
-    double one = options->adamw.gradient_clip_norm, two = options->adamw.global_clipnorm;
-    if (one > 0 && two > 0)
-        return fmin(one, two);
-    return one > 0 ? one : two;
+    const et_adamw_options *o = &options->adamw;
+    double one = o->gradient_clip_norm, two = o->global_clipnorm;
+    double limit = one > 0 && two > 0 ? fmin(one, two) : one > 0 ? one : two;
+    int count = et_clip_add(clips, 0, &et_clip_value, o->clipvalue);
+    count = et_clip_add(clips, count, &et_clip_norm, o->clipnorm);
+    return et_clip_add(clips, count, &et_clip_global_norm, limit);
+}
+
+static void adamw_decay(const et_optimizer_options *options, et_strings *include,
+                        et_strings *exclude)
+{
+    *include = options->adamw.include_in_weight_decay;
+    *exclude = options->adamw.exclude_from_weight_decay;
 }
 
 /* Decay is decoupled from the gradient (Loshchilov and Hutter 2019, "Decoupled weight decay
@@ -58,10 +70,16 @@ static void adamw_update(const et_kernels *kernels, const et_optimizer_options *
                          const et_rule_step *step, const et_rule_chunk *chunk)
 {
     const et_adamw_options *o = &options->adamw;
-    double decay = chunk->decays ? step->rate * o->weight_decay_rate : 0;
+    double decay = chunk->decays ? chunk->rate * o->weight_decay_rate : 0;
     update_with(kernels, o->beta_1, o->beta_2, o->epsilon, decay, step, chunk);
 }
 
 /* The rows of `rules` in optimizer.c. */
-const et_rule_class et_rule_adam = { "adam", slots, adam_clip_norm, adam_update };
-const et_rule_class et_rule_adamw = { "adamw", slots, adamw_clip_norm, adamw_update };
+const et_rule_class et_rule_adam = {
+    .name = "adam", .slots = slots, .clips = adam_clips, .update = adam_update
+};
+const et_rule_class et_rule_adamw = { .name = "adamw",
+                                      .slots = slots,
+                                      .clips = adamw_clips,
+                                      .decay = adamw_decay,
+                                      .update = adamw_update };

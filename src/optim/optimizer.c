@@ -1,30 +1,30 @@
 /* An update is two passes over the flat arrays, each a loop over pieces of fixed size that
  * threads share: the norm (no weight may change before it is known to be finite), then the
  * rule, which clips, moves weights, writes the shadow and the average while all of a piece is
- * in cache. Which parameters there are is asked once, when the optimizer is made; after that
- * only slices of flat arrays are left, and whether they decay.
+ * in cache. Between them come passes that a rule or a clip asks for: sums of each tensor, clipping
+ * of values. Which parameters there are is asked once, when the optimizer is made; after that only
+ * slices of flat arrays are left (layout.h), and whether and how they decay and learn.
+ *
+ * Slots lie over the group alone, packed; the average over the whole store, which can then be
+ * pointed at it.
  *
  * Invariants:
- *   (1) chunks cover [0, size) once, in order;
+ *   (1) chunks cover the group once, in order;
  *   (2) padding stays zero: its gradient is zero and so is what every rule makes of it;
  *   (3) an update that is not finite leaves weights, slots and iterations as they were;
  *   (4) nothing is allocated by an update. */
 #include "optim/optimizer.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "kernel/share.h"
 #include "base/pattern.h"
-#include "optim/rule.h"
+#include "optim/layout.h"
 #include "optim/schedule.h"
-
-/* Elements of one piece of work: all arrays of it (weight, two slots, gradient, average and
- * shadow: 22 bytes an element, 352 KiB) stay in the second-level cache, and its size does not
- * depend on threads, so neither do sums. */
-#define CHUNK 16384
 
 /* One table of all rules. ORDER optimizer.type. NONE is refused by et_optimization_check
  * before anyone looks here. */
@@ -35,120 +35,148 @@ static const et_rule_class *const rules[] = {
     [ET_OPTIMIZER_ADAMW] = &et_rule_adamw,
 };
 
-/* A part of the flat arrays with one answer to "does it decay". */
-typedef struct chunk {
-    int64_t begin, count;
-    bool decays;
-} chunk;
+/* A slot as a rule sees it: where each tensor's part begins. */
+typedef struct slot_place {
+    int64_t *at; /* [tensors], owned; -1: it has none; NULL: as the tensor lies in the group */
+} slot_place;
 
 struct et_optimizer {
-    const et_rule_class *rule;    /* a row of `rules` */
+    const et_rule_class *rule;    /* a row of `rules`, or of whoever made it */
     et_optimizer_options options; /* its lists are not used after new */
     et_ema_options ema;
     et_schedule schedule;
     const et_kernels *kernels; /* borrowed, static */
     et_params *params;         /* borrowed */
     float *weights;            /* the store's own */
-    int64_t size;              /* of the flat arrays */
     int64_t iterations;        /* updates done, 0 before the first */
-    chunk *chunks;             /* [chunk_count], owned, ascending */
-    size_t chunk_count;
-    double *partial; /* sums of squares of blocks of CHUNK elements */
+    et_optim_layout layout;
+    et_clip clips[ET_CLIPS_MAX];
+    int clip_count;
+    bool by_tensor;      /* a clip asks for norms of tensors */
+    double *partial;     /* [blocks or chunks x ET_RULE_SUMS_MAX]: sums of a pass, by piece */
+    double *tensor_sums; /* [tensors x ET_RULE_SUMS_MAX]: the rule's */
+    double *squares;     /* [tensors]: of gradients, where by_tensor */
+    double *factors;     /* [tensors]: of the gradient's scale, where by_tensor */
     int rule_slots, slot_count;
     et_slot slots[ET_RULE_SLOTS_MAX + 1]; /* the rule's, then the average */
-    float *average;                       /* NULL without ema */
+    slot_place places[ET_RULE_SLOTS_MAX];
+    et_slot_part *parts; /* [part_count], owned */
+    int part_count;
+    float *average; /* NULL without ema */
 };
 
-/* Blocks of the norm; they ignore parameters' bounds, which matter to decay only. */
-static int64_t blocks_of(int64_t size)
+/* "optimizer.adamw.include_in_weight_decay": what a message calls a list. */
+static int new_patterns(et_patterns **out, et_strings list, const et_rule_class *rule,
+                        const char *which, et_error *error)
 {
-    return (size + CHUNK - 1) / CHUNK;
+    char setting[96];
+    snprintf(setting, sizeof setting, "optimizer.%s.%s", rule->name, which);
+    return et_patterns_new(out, list, setting, error);
 }
 
-/* Which parameters decay, by the two lists: an included name decays even if excluded. decays:
- * [count of parameters]. Names are searched once, here; an update knows bits only. */
-static int find_decaying(bool *decays, const et_params *params, const et_adamw_options *options,
-                         et_error *error)
+/* Which parameters decay, by the two lists: an included name decays even if excluded. Names are
+ * searched once, here; an update knows bits only. */
+static int find_decaying(et_optimizer *optimizer, et_error *error)
 {
     et_patterns *include, *exclude = NULL;
-    int status = et_patterns_new(&include, options->include_in_weight_decay,
-                                 "optimizer.adamw.include_in_weight_decay", error);
+    et_strings included, excluded;
+    if (!optimizer->rule->decay)
+        return ET_OK;
+    optimizer->rule->decay(&optimizer->options, &included, &excluded);
+    int status =
+        new_patterns(&include, included, optimizer->rule, "include_in_weight_decay", error);
     if (!status)
-        status = et_patterns_new(&exclude, options->exclude_from_weight_decay,
-                                 "optimizer.adamw.exclude_from_weight_decay", error);
-    for (int i = 0; !status && i < et_params_count(params); i++) {
-        const char *name = et_params_name(params, i);
-        decays[i] = et_patterns_match(include, name) || !et_patterns_match(exclude, name);
+        status =
+            new_patterns(&exclude, excluded, optimizer->rule, "exclude_from_weight_decay", error);
+    for (size_t i = 0; !status && i < optimizer->layout.tensor_count; i++) {
+        et_optim_tensor *tensor = &optimizer->layout.tensors[i];
+        const char *name = et_params_name(optimizer->params, tensor->param);
+        tensor->decays = et_patterns_match(include, name) || !et_patterns_match(exclude, name);
     }
     et_patterns_free(include);
     et_patterns_free(exclude);
     return status;
 }
 
-/* Cuts [begin, end) into chunks. */
-static void cut(et_optimizer *optimizer, int64_t begin, int64_t end, bool decays)
+static int cut_again(et_optimizer *optimizer, et_error *error)
 {
-    /* From begin on, not at multiples of CHUNK: a run starts with a whole chunk. */
-    for (; begin < end; begin += CHUNK) {
-        int64_t count = end - begin < CHUNK ? end - begin : CHUNK;
-        optimizer->chunks[optimizer->chunk_count++] = (chunk){ begin, count, decays };
-    }
+    return et_optim_layout_cut(&optimizer->layout, optimizer->rule->cut, optimizer->by_tensor,
+                               error);
 }
 
-/* Neighbours with the same answer share chunks, so that many small parameters cost little.
- *
- * A run of neighbours ends at the offset of the first parameter with another answer, so the
- * padding behind a parameter belongs to its chunk. At most one chunk for each block and one
- * more for each run are needed. */
-static int make_chunks(et_optimizer *optimizer, const bool *decays, et_error *error)
+/* Tensors, what decays, what is clipped, and where that puts the cuts. */
+static int plan_chunks(et_optimizer *optimizer, const et_group *group, et_error *error)
 {
-    int count = et_params_count(optimizer->params);
-    size_t most = (size_t)blocks_of(optimizer->size) + (size_t)count;
-    optimizer->chunks = et_alloc(most, sizeof *optimizer->chunks);
-    if (!optimizer->chunks)
-        return et_alloc_failed(error, most * sizeof *optimizer->chunks, "an optimizer's chunks");
-    /* Where the current run of neighbours starts. */
-    int64_t begin = 0;
-    for (int i = 0; i < count; i++) {
-        bool last = i + 1 == count;
-        if (!last && decays[i + 1] == decays[i])
-            continue;
-        int64_t end = last ? optimizer->size : et_params_offset(optimizer->params, i + 1);
-        cut(optimizer, begin, end, decays[i]);
-        begin = end;
-    }
-    et_assert(optimizer->chunk_count <= most);
-    et_assert(begin == optimizer->size || count == 0);
-    return ET_OK;
-}
-
-/* decays is needed while cutting only. Rules other than AdamW have no decay: one run. */
-static int plan_chunks(et_optimizer *optimizer, const et_optimization_options *options,
-                       et_error *error)
-{
-    size_t count = (size_t)et_params_count(optimizer->params);
-    bool *decays = et_alloc_zero(count, sizeof *decays);
-    if (!decays)
-        return et_alloc_failed(error, count, "an optimizer");
-    int status = ET_OK;
-    if (options->optimizer.type == ET_OPTIMIZER_ADAMW)
-        status = find_decaying(decays, optimizer->params, &options->optimizer.adamw, error);
+    et_optimizer *o = optimizer;
+    int status = et_optim_layout_init(&o->layout, group, error);
     if (!status)
-        status = make_chunks(optimizer, decays, error);
-    et_free(decays);
-    return status;
+        status = find_decaying(o, error);
+    o->clip_count = o->rule->clips ? o->rule->clips(&o->options, o->clips) : 0;
+    for (int i = 0; i < o->clip_count; i++)
+        o->by_tensor |= o->clips[i].class->scope == ET_CLIP_TENSORS;
+    if (!status)
+        status = cut_again(o, error);
+    if (status)
+        return status;
+    size_t tensors = o->layout.tensor_count + 1;
+    size_t pieces = (size_t)(o->layout.size / ET_OPTIM_CHUNK) + tensors;
+    o->partial = et_alloc(ET_RULE_SUMS_MAX * pieces, sizeof *o->partial);
+    o->tensor_sums = et_alloc(ET_RULE_SUMS_MAX * tensors, sizeof *o->tensor_sums);
+    o->squares = et_alloc(tensors, sizeof *o->squares);
+    o->factors = et_alloc(tensors, sizeof *o->factors);
+    bool ok = o->partial && o->tensor_sums && o->squares && o->factors;
+    return ok ? ET_OK : et_alloc_failed(error, pieces * sizeof *o->partial, "an optimizer");
 }
 
 /* Slots start at zero, which is right for moments and momentum; the average is set later. */
-static int add_slot(et_optimizer *optimizer, const char *name, et_error *error)
+static int add_slot(et_optimizer *optimizer, const char *name, int64_t size, et_error *error)
 {
-    size_t bytes = (size_t)optimizer->size * sizeof(float);
+    size_t bytes = (size_t)size * sizeof(float);
     float *data = et_alloc_array(bytes);
     if (!data)
         return et_alloc_failed(error, bytes, "an optimizer's slot");
     et_assert(optimizer->slot_count <= ET_RULE_SLOTS_MAX);
-    optimizer->slots[optimizer->slot_count++] = (et_slot){ name, data };
+    optimizer->slots[optimizer->slot_count++] = (et_slot){ name, data, size };
     return ET_OK;
+}
+
+/* Where a tensor's part of a slot of another shape begins: at multiples of 16 elements. */
+static int place_slot(et_optimizer *optimizer, const et_rule_slot *slot, int64_t **at,
+                      int64_t *size, et_error *error)
+{
+    size_t count = optimizer->layout.tensor_count;
+    et_assert(optimizer->rule->cut == ET_RULE_WHOLE);
+    *at = et_alloc(count + 1, sizeof **at);
+    *size = 0;
+    if (!*at)
+        return et_alloc_failed(error, count * sizeof **at, "an optimizer's slot");
+    for (size_t i = 0; i < count; i++) {
+        et_shape shape;
+        (*at)[i] = -1;
+        if (!slot->shape(optimizer->layout.tensors[i].shape, &shape))
+            continue;
+        (*at)[i] = *size;
+        *size += (et_shape_count(shape) + 15) / 16 * 16;
+    }
+    return ET_OK;
+}
+
+/* What a checkpoint saves of slot s. */
+static void add_parts(et_optimizer *optimizer, int s, const et_rule_slot *slot, const int64_t *at)
+{
+    bool average = !slot;
+    for (size_t i = 0; i < optimizer->layout.tensor_count; i++) {
+        const et_optim_tensor *tensor = &optimizer->layout.tensors[i];
+        et_shape shape = tensor->shape;
+        if (at && at[i] < 0)
+            continue;
+        if (at)
+            slot->shape(tensor->shape, &shape);
+        int64_t begin = at ? at[i] : average ? tensor->begin : tensor->packed;
+        optimizer->parts[optimizer->part_count++] =
+            (et_slot_part){ optimizer->slots[s].name, tensor->param,
+                            optimizer->slots[s].data + begin, shape };
+    }
 }
 
 /* The rule says which slots its options need; the average, if wanted, is one more and the
@@ -156,60 +184,69 @@ static int add_slot(et_optimizer *optimizer, const char *name, et_error *error)
 static int make_slots(et_optimizer *optimizer, et_error *error)
 {
     /* Names are static strings of the rule's; checkpoints know the slots by them. */
-    const char *names[ET_RULE_SLOTS_MAX];
-    int status = ET_OK;
-    optimizer->rule_slots = optimizer->rule->slots(&optimizer->options, names);
-    et_assert(optimizer->rule_slots >= 0 && optimizer->rule_slots <= ET_RULE_SLOTS_MAX);
-    for (int i = 0; !status && i < optimizer->rule_slots; i++)
-        status = add_slot(optimizer, names[i], error);
+    et_rule_slot slots[ET_RULE_SLOTS_MAX] = { { NULL, NULL } };
+    int status = ET_OK, count = optimizer->rule->slots(&optimizer->options, slots);
+    et_assert(count >= 0 && count <= ET_RULE_SLOTS_MAX);
+    size_t most = ((size_t)count + 1) * optimizer->layout.tensor_count + 1;
+    optimizer->rule_slots = count;
+    optimizer->parts = et_alloc(most, sizeof *optimizer->parts);
+    if (!optimizer->parts)
+        return et_alloc_failed(error, most * sizeof *optimizer->parts, "an optimizer");
+    for (int i = 0; !status && i < count; i++) {
+        int64_t **at = &optimizer->places[i].at, size = optimizer->layout.size;
+        if (slots[i].shape)
+            status = place_slot(optimizer, &slots[i], at, &size, error);
+        if (!status)
+            status = add_slot(optimizer, slots[i].name, size, error);
+        if (!status)
+            add_parts(optimizer, i, &slots[i], *at);
+    }
     if (status || !optimizer->ema.enabled)
         return status;
-    status = add_slot(optimizer, "average", error);
+    status = add_slot(optimizer, "average", et_params_flat_size(optimizer->params), error);
     if (status)
         return status;
-    optimizer->average = optimizer->slots[optimizer->rule_slots].data;
+    add_parts(optimizer, count, NULL, NULL);
+    optimizer->average = optimizer->slots[count].data;
     et_optimizer_start(optimizer);
     return ET_OK;
 }
 
 /* The parts that may fail, in an order that lets et_optimizer_free undo any of them:
  * everything not made yet is NULL or 0. */
-static int build(et_optimizer *optimizer, const et_optimization_options *options, et_error *error)
+static int build(et_optimizer *optimizer, const et_group *group,
+                 const et_optimization_options *options, et_error *error)
 {
-    size_t blocks = (size_t)blocks_of(optimizer->size);
-    optimizer->partial = et_alloc(blocks, sizeof *optimizer->partial);
-    if (!optimizer->partial)
-        return et_alloc_failed(error, blocks * sizeof *optimizer->partial, "an optimizer");
+    et_group *all = NULL;
     int status =
         et_schedule_init(&optimizer->schedule, &options->learning_rate, &options->warmup, error);
+    if (!status && !group)
+        status = et_group_new(&all, optimizer->params, "", error);
     if (!status)
-        status = plan_chunks(optimizer, options, error);
+        status = plan_chunks(optimizer, group ? group : all, error);
+    et_group_free(all);
     if (!status)
         status = make_slots(optimizer, error);
     return status;
 }
 
-/* Options are checked as a whole before anything is made. */
-int et_optimizer_new(et_optimizer **out, et_params *params, const et_kernels *kernels,
-                     const et_optimization_options *options, et_error *error)
+int et_optimizer_new_rule(et_optimizer **out, et_params *params, const et_group *group,
+                          const et_kernels *kernels, const et_rule_class *rule,
+                          const et_optimization_options *options, et_error *error)
 {
     et_assert(et_params_ready(params));
+    et_assert(!group || et_group_params(group) == params);
     *out = NULL;
-    /* The schedule is checked again in build; this is before there is anything to free. */
-    int status = et_optimization_check(options, error);
-    if (status)
-        return status;
     et_optimizer *optimizer = et_alloc_zero(1, sizeof *optimizer);
     if (!optimizer)
         return et_alloc_failed(error, sizeof *optimizer, "an optimizer");
-    optimizer->rule = rules[options->optimizer.type];
+    optimizer->rule = rule;
     optimizer->options = options->optimizer;
     optimizer->ema = options->ema;
     optimizer->kernels = kernels;
     optimizer->params = params;
     optimizer->weights = et_params_values(params);
-    optimizer->size = et_params_trained_size(params);
-    status = build(optimizer, options, error);
+    int status = build(optimizer, group, options, error);
     if (status) {
         et_optimizer_free(optimizer);
         return status;
@@ -223,31 +260,85 @@ et_params *et_optimizer_params(const et_optimizer *optimizer)
     return optimizer->params;
 }
 
+/* Options are checked as a whole before anything is made. */
+int et_optimizer_new(et_optimizer **out, et_params *params, const et_group *group,
+                     const et_kernels *kernels, const et_optimization_options *options,
+                     et_error *error)
+{
+    *out = NULL;
+    int status = et_optimization_check(options, error);
+    if (status)
+        return status;
+    return et_optimizer_new_rule(out, params, group, kernels, rules[options->optimizer.type],
+                                 options, error);
+}
+
 void et_optimizer_free(et_optimizer *optimizer)
 {
     if (!optimizer)
         return;
     for (int i = 0; i < optimizer->slot_count; i++)
         et_free_array(optimizer->slots[i].data);
-    et_free(optimizer->chunks);
+    for (int i = 0; i < ET_RULE_SLOTS_MAX; i++)
+        et_free(optimizer->places[i].at);
+    et_optim_layout_release(&optimizer->layout);
+    et_free(optimizer->parts);
     et_free(optimizer->partial);
+    et_free(optimizer->tensor_sums);
+    et_free(optimizer->squares);
+    et_free(optimizer->factors);
     et_free(optimizer);
 }
 
 /* Without an average there is nothing that depends on the start values. */
 void et_optimizer_start(et_optimizer *optimizer)
 {
-    if (optimizer->average)
-        memcpy(optimizer->average, optimizer->weights, (size_t)optimizer->size * sizeof(float));
+    for (int i = 0; optimizer->average && i < optimizer->layout.range_count; i++) {
+        const et_range *range = &optimizer->layout.ranges[i];
+        memcpy(optimizer->average + range->begin, optimizer->weights + range->begin,
+               (size_t)(range->end - range->begin) * sizeof(float));
+    }
 }
 
-/* Elements begin .. end - 1, whole blocks of them. */
+int et_optimizer_scale_rate(et_optimizer *optimizer, const et_group *group, double factor,
+                            et_error *error)
+{
+    et_assert(et_group_params(group) == optimizer->params && factor >= 0);
+    et_optim_layout *layout = &optimizer->layout;
+    size_t at = 0;
+    /* Both in order of places. */
+    for (int i = 0; i < et_group_count(group); i++) {
+        int param = et_group_param(group, i);
+        int64_t begin = et_params_offset(optimizer->params, param);
+        while (at < layout->tensor_count && layout->tensors[at].begin < begin)
+            at++;
+        if (at < layout->tensor_count && layout->tensors[at].param == param)
+            layout->tensors[at].rate *= factor;
+    }
+    return cut_again(optimizer, error);
+}
+
+/* ---- an update --------------------------------------------------------------------------- */
+
+/* One update under way. */
+typedef struct update {
+    et_optimizer *optimizer;
+    float *gradients;
+    double scale; /* of gradients, clipping of all included */
+    double rate;  /* of the schedule */
+    et_rule_step step;
+    et_bf16 *shadow; /* NULL: the store keeps none */
+    bool has_factors;
+} update;
+
+/* Blocks begin .. end - 1. */
 static void square_part(const et_optimizer *optimizer, const float *gradients, int64_t begin,
                         int64_t end)
 {
-    for (int64_t at = begin; at < end; at += CHUNK) {
-        int64_t count = end - at < CHUNK ? end - at : CHUNK;
-        optimizer->partial[at / CHUNK] = optimizer->kernels->sum_of_squares(gradients + at, count);
+    for (int64_t i = begin; i < end; i++) {
+        const et_optim_piece *block = &optimizer->layout.blocks[i];
+        optimizer->partial[i] =
+            optimizer->kernels->sum_of_squares(gradients + block->begin, block->count);
     }
 }
 
@@ -255,14 +346,72 @@ static void square_part(const et_optimizer *optimizer, const float *gradients, i
  * number of threads. Sums are double: float32 squares of a few million gradients would lose
  * the small ones, and overflow long before the gradients themselves do. An infinity or NaN
  * anywhere comes through to the result, which is how it is found. */
-static double gradient_norm(et_optimizer *optimizer, const float *gradients, double scale)
+static double gradient_norm(const update *u)
 {
-    int64_t size = optimizer->size, blocks = blocks_of(size);
-    ET_SHARE(size > CHUNK, size, CHUNK, square_part, optimizer, gradients);
+    et_optimizer *o = u->optimizer;
+    const et_optim_layout *layout = &o->layout;
+    ET_SHARE(layout->size > ET_OPTIM_CHUNK, (int64_t)layout->block_count, 1, square_part, o,
+             u->gradients);
     double sum = 0;
-    for (int64_t i = 0; i < blocks; i++)
-        sum += optimizer->partial[i];
-    return sqrt(sum) * fabs(scale);
+    for (size_t i = 0; o->by_tensor && i < layout->tensor_count; i++)
+        o->squares[i] = 0;
+    for (size_t i = 0; i < layout->block_count; i++) {
+        sum += o->partial[i];
+        if (o->by_tensor)
+            o->squares[layout->blocks[i].tensor] += o->partial[i];
+    }
+    return sqrt(sum) * fabs(u->scale);
+}
+
+/* The norm after the tensors' factors. */
+static double clipped_norm(const update *u, double norm)
+{
+    const et_optimizer *o = u->optimizer;
+    double sum = 0;
+    if (!u->has_factors)
+        return norm;
+    for (size_t i = 0; i < o->layout.tensor_count; i++)
+        sum += o->squares[i] * o->factors[i] * o->factors[i];
+    return sqrt(sum) * fabs(u->scale);
+}
+
+static void clamp_part(const update *u, const et_clip *clip, int64_t begin, int64_t end)
+{
+    float limit = (float)(clip->limit / fabs(u->scale));
+    for (int64_t i = begin; i < end; i++) {
+        const et_optim_piece *block = &u->optimizer->layout.blocks[i];
+        clip->class->values(u->gradients + block->begin, block->count, limit);
+    }
+}
+
+static void clip_tensors(update *u, const et_clip *clip)
+{
+    et_optimizer *o = u->optimizer;
+    for (size_t i = 0; i < o->layout.tensor_count; i++) {
+        double before = u->has_factors ? o->factors[i] : 1;
+        double norm = sqrt(o->squares[i]) * fabs(u->scale) * before;
+        o->factors[i] = before * clip->class->factor(norm, clip->limit);
+    }
+    u->has_factors = true;
+}
+
+/* norm: of gradients times scale, before any clip. */
+static void clip_all(update *u, double norm)
+{
+    et_optimizer *o = u->optimizer;
+    for (int i = 0; i < o->clip_count; i++) {
+        const et_clip *clip = &o->clips[i];
+        if (clip->class->scope == ET_CLIP_VALUES && u->scale != 0) {
+            ET_SHARE(o->layout.size > ET_OPTIM_CHUNK, (int64_t)o->layout.block_count, 1, clamp_part,
+                     u, clip);
+            norm = gradient_norm(u);
+        } else if (clip->class->scope == ET_CLIP_TENSORS) {
+            clip_tensors(u, clip);
+            norm = clipped_norm(u, norm);
+        } else if (clip->class->scope == ET_CLIP_ALL) {
+            u->scale *= clip->class->factor(norm, clip->limit);
+        }
+    }
 }
 
 /* What the average keeps at the update that makes iterations `step`; 0: it becomes a copy.
@@ -277,76 +426,108 @@ static double average_decay(const et_ema_options *ema, int64_t step)
     return ema->dynamic_decay ? fmin(ema->average_decay, dynamic) : ema->average_decay;
 }
 
-/* Runs the rule on one chunk: pointers moved to where it begins, and the copy that an average
- * is before start_step. */
-static void update_chunk(et_optimizer *optimizer, const et_rule_step *step, const chunk *part,
-                         const float *gradients, et_bf16 *shadow)
+/* Pointers moved to where a chunk begins. Of an average that is to be a copy there is none: the
+ * formula with decay 0 rounds, a copy does not. */
+static et_rule_chunk chunk_at(const update *u, const et_optim_piece *part)
 {
+    const et_optimizer *o = u->optimizer;
+    const et_optim_tensor *tensor = &o->layout.tensors[part->tensor];
     int64_t begin = part->begin;
-    /* The formula with decay 0 rounds; a copy does not. */
-    bool copied = optimizer->average && step->average_decay == 0;
-    et_rule_chunk piece = {
-        .weight = optimizer->weights + begin,
-        .gradient = gradients + begin,
-        .shadow = shadow ? shadow + begin : NULL,
+    double factor = u->has_factors ? o->factors[part->tensor] : 1;
+    et_rule_chunk chunk = {
+        .weight = o->weights + begin,
+        .gradient = u->gradients + begin,
+        .shadow = u->shadow ? u->shadow + begin : NULL,
         /* Padding takes part: it is zero on both sides, and a run needs no test for it. */
-        .average = optimizer->average && !copied ? optimizer->average + begin : NULL,
+        .average = o->average && u->step.average_decay != 0 ? o->average + begin : NULL,
         .count = part->count,
-        .decays = part->decays,
+        .rate = u->rate * tensor->rate,
+        .gradient_scale = (float)(u->scale * factor),
+        .decays = tensor->decays,
+        .shape = tensor->shape,
+        .first = begin - tensor->begin,
+        .sums = &o->tensor_sums[ET_RULE_SUMS_MAX * part->tensor],
     };
-    for (int i = 0; i < optimizer->rule_slots; i++)
-        piece.slot[i] = optimizer->slots[i].data + begin;
-    optimizer->rule->update(optimizer->kernels, &optimizer->options, step, &piece);
-    if (copied)
-        memcpy(optimizer->average + begin, piece.weight, (size_t)part->count * sizeof(float));
+    for (int i = 0; i < o->rule_slots; i++) {
+        const int64_t *at = o->places[i].at;
+        int64_t place = at ? at[part->tensor] : part->packed;
+        chunk.slot[i] = place < 0 ? NULL : o->slots[i].data + place;
+    }
+    return chunk;
 }
 
 /* Chunks begin .. end - 1. */
-static void update_part(et_optimizer *optimizer, const et_rule_step *step, const float *gradients,
-                        et_bf16 *shadow, int64_t begin, int64_t end)
+static void sum_part(const update *u, int64_t begin, int64_t end)
 {
-    for (int64_t i = begin; i < end; i++)
-        update_chunk(optimizer, step, &optimizer->chunks[i], gradients, shadow);
+    const et_optimizer *o = u->optimizer;
+    for (int64_t i = begin; i < end; i++) {
+        et_rule_chunk chunk = chunk_at(u, &o->layout.chunks[i]);
+        double *sums = &o->partial[ET_RULE_SUMS_MAX * i];
+        memset(sums, 0, ET_RULE_SUMS_MAX * sizeof *sums);
+        o->rule->before(o->kernels, &o->options, &u->step, &chunk, sums);
+    }
 }
 
-/* Chunks are independent, so which thread takes which changes nothing. The shadow is NULL
- * where the store keeps none. */
-static void update_all(et_optimizer *optimizer, const et_rule_step *step, const float *gradients)
+/* A tensor's sums are those of its chunks, added in order. */
+static void add_up(et_optimizer *o)
 {
-    et_bf16 *shadow = et_params_shadow(optimizer->params);
+    memset(o->tensor_sums, 0, ET_RULE_SUMS_MAX * o->layout.tensor_count * sizeof *o->tensor_sums);
+    for (size_t i = 0; i < o->layout.chunk_count; i++)
+        for (int k = 0; k < ET_RULE_SUMS_MAX; k++)
+            o->tensor_sums[ET_RULE_SUMS_MAX * o->layout.chunks[i].tensor + k] +=
+                o->partial[ET_RULE_SUMS_MAX * i + (size_t)k];
+}
+
+static void update_part(const update *u, int64_t begin, int64_t end)
+{
+    const et_optimizer *o = u->optimizer;
+    for (int64_t i = begin; i < end; i++) {
+        et_rule_chunk chunk = chunk_at(u, &o->layout.chunks[i]);
+        o->rule->update(o->kernels, &o->options, &u->step, &chunk);
+        if (o->average && !chunk.average)
+            memcpy(o->average + o->layout.chunks[i].begin, chunk.weight,
+                   (size_t)chunk.count * sizeof(float));
+    }
+}
+
+/* Chunks are independent, so which thread takes which changes nothing. */
+static void update_all(const update *u)
+{
+    et_optimizer *o = u->optimizer;
+    bool much = o->layout.size > ET_OPTIM_CHUNK;
     /* Weights may have been loaded since the optimizer was made. */
-    if (optimizer->iterations == 0)
-        et_optimizer_start(optimizer);
-    ET_SHARE(optimizer->size > CHUNK, (int64_t)optimizer->chunk_count, 1, update_part, optimizer,
-             step, gradients, shadow);
+    if (o->iterations == 0)
+        et_optimizer_start(o);
+    if (o->rule->before) {
+        ET_SHARE(much, (int64_t)o->layout.chunk_count, 1, sum_part, u);
+        add_up(o);
+    }
+    ET_SHARE(much, (int64_t)o->layout.chunk_count, 1, update_part, u);
 }
 
 /* The norm first, of all gradients: a step with one that is not finite must not have changed
  * any weight when that is found. The average's decay and the bias correction count this
  * update (iterations + 1), the rate does not: all as in Keras. */
-et_update et_optimizer_apply(et_optimizer *optimizer, const float *gradients, double gradient_scale)
+et_update et_optimizer_apply(et_optimizer *optimizer, float *gradients, double gradient_scale)
 {
     et_assert(et_params_values(optimizer->params) == optimizer->weights);
-    et_update result = {
-        .gradient_norm = gradient_norm(optimizer, gradients, gradient_scale),
-        .learning_rate = et_optimizer_learning_rate(optimizer),
+    update u = {
+        .optimizer = optimizer,
+        .gradients = gradients,
+        .scale = gradient_scale,
+        .rate = et_optimizer_learning_rate(optimizer),
+        .step = { .iterations = optimizer->iterations,
+                  .average_decay =
+                      (float)average_decay(&optimizer->ema, optimizer->iterations + 1) },
+        .shadow = et_params_shadow(optimizer->params),
     };
+    et_update result = { .gradient_norm = gradient_norm(&u), .learning_rate = u.rate };
     result.finite = isfinite(result.gradient_norm) != 0;
     if (!result.finite)
         return result;
-    /* g * clip / max(norm, clip) (Pascanu, Mikolov and Bengio 2013): a factor of the scale,
-     * so clipping needs no pass of its own. */
-    double clip = optimizer->rule->clip_norm(&optimizer->options);
-    if (clip > 0 && result.gradient_norm > clip)
-        gradient_scale *= clip / result.gradient_norm;
-    et_rule_step step = {
-        .iterations = optimizer->iterations,
-        .rate = result.learning_rate,
-        .gradient_scale = (float)gradient_scale,
-        .average_decay = (float)average_decay(&optimizer->ema, optimizer->iterations + 1),
-    };
+    clip_all(&u, result.gradient_norm);
     et_params_begin_change(optimizer->params);
-    update_all(optimizer, &step, gradients);
+    update_all(&u);
     /* Weights and shadow are written; only copies of them in other layouts are out of date. */
     optimizer->iterations++;
     et_params_changed(optimizer->params, false);
@@ -355,10 +536,13 @@ et_update et_optimizer_apply(et_optimizer *optimizer, const float *gradients, do
 
 et_cost et_optimizer_cost(const et_optimizer *optimizer)
 {
-    double element = 2 * sizeof(float) + 2 * sizeof(float) * (1.0 + optimizer->slot_count);
+    double element = 2 * sizeof(float) + 2 * sizeof(float);
     if (et_params_shadow(optimizer->params))
         element += sizeof(et_bf16);
-    return (et_cost){ .bytes = element * (double)optimizer->size };
+    double average = optimizer->average ? 2 * sizeof(float) * (double)optimizer->layout.size : 0;
+    for (int i = 0; i < optimizer->rule_slots; i++)
+        average += 2 * sizeof(float) * (double)optimizer->slots[i].size;
+    return (et_cost){ .bytes = element * (double)optimizer->layout.size + average };
 }
 
 int64_t et_optimizer_iterations(const et_optimizer *optimizer)
@@ -382,6 +566,37 @@ int et_optimizer_slots(const et_optimizer *optimizer, const et_slot **slots)
 {
     *slots = optimizer->slots;
     return optimizer->slot_count;
+}
+
+int et_optimizer_parts(const et_optimizer *optimizer, const et_slot_part **parts)
+{
+    *parts = optimizer->parts;
+    return optimizer->part_count;
+}
+
+size_t et_optimizer_bytes(const et_optimizer *optimizer)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < optimizer->slot_count; i++)
+        bytes += (size_t)optimizer->slots[i].size * sizeof(float);
+    return bytes;
+}
+
+/* What has no average of its own is shown as it is. */
+bool et_optimizer_show_average(et_optimizer *optimizer)
+{
+    if (!optimizer->average)
+        return false;
+    int64_t at = 0, size = et_params_flat_size(optimizer->params);
+    for (int i = 0; i <= optimizer->layout.range_count; i++) {
+        bool last = i == optimizer->layout.range_count;
+        int64_t end = last ? size : optimizer->layout.ranges[i].begin;
+        memcpy(optimizer->average + at, optimizer->weights + at,
+               (size_t)(end - at) * sizeof(float));
+        at = last ? size : optimizer->layout.ranges[i].end;
+    }
+    et_params_use(optimizer->params, optimizer->average);
+    return true;
 }
 
 float *et_optimizer_average(et_optimizer *optimizer)

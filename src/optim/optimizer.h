@@ -1,7 +1,10 @@
-/* Optimizers: rules that turn a flat gradient into a change of flat parameters. An optimizer is
- * a class (sgd, adam, adamw) with options; its slots are flat arrays of the store's flat size,
- * named, so that a checkpoint saves them without knowing what they are. One update is one
- * threaded pass over slices: scale and clip, moments, weight, bfloat16 shadow, average.
+/* Optimizers: rules that turn a flat gradient into a change of a group of parameters. An optimizer
+ * is a class (sgd, adam, adamw) with options; its slots are named arrays, cut by parameter, so
+ * that a checkpoint saves them without knowing what they are. One update is one threaded pass
+ * over slices: scale and clip, moments, weight, bfloat16 shadow, average.
+ *
+ * Several optimizers may share a store, each with a group of its own (a GAN's two). Rates of part
+ * of a group: et_optimizer_scale_rate; what decays: expressions in the options.
  *
  * Formulas: Keras's legacy optimizers, in kernel/kernels.h. */
 #ifndef ETUDE_OPTIM_OPTIMIZER_H
@@ -9,27 +12,43 @@
 
 #include <stdint.h>
 
+#include <etude/group.h>
 #include <etude/optimizer.h>
 
 #include "base/trace.h"
 #include "kernel/kernels.h"
 #include "optim/options.h"
 
-/* A flat array that a checkpoint saves: "m", "v", "momentum", "average". */
+/* An array that an optimizer keeps: "m", "v", "momentum"; "average", which lies as the store's
+ * values do. */
 typedef struct et_slot {
     const char *name;
-    float *data; /* [et_params_flat_size], owned by the optimizer */
+    float *data; /* [size], owned by the optimizer */
+    int64_t size;
 } et_slot;
 
-/* Options are copied. params must be materialized and outlive the optimizer. */
-int et_optimizer_new(et_optimizer **out, et_params *params, const et_kernels *kernels,
-                     const et_optimization_options *options, et_error *error);
+/* What it is for one parameter: what a checkpoint saves. */
+typedef struct et_slot_part {
+    const char *slot;
+    int param;   /* in the store */
+    float *data; /* borrowed from the slot */
+    et_shape shape;
+} et_slot_part;
 
-/* Applies gradients (flat, of the store's size; the store's own or an accumulation) times
- * gradient_scale (1 / tokens of the whole batch). Advances iterations by one if finite. Waits for
- * readers of the store (et_params_begin_change) before the first change. */
-et_update et_optimizer_apply(et_optimizer *optimizer, const float *gradients,
-                             double gradient_scale);
+/* Options are copied, of the group what is needed; NULL: all that is trained. params must be
+ * materialized and outlives the optimizer. */
+int et_optimizer_new(et_optimizer **out, et_params *params, const et_group *group,
+                     const et_kernels *kernels, const et_optimization_options *options,
+                     et_error *error);
+
+/* Multiplies the learning rate of what is in both groups with factor, from now on. */
+int et_optimizer_scale_rate(et_optimizer *optimizer, const et_group *group, double factor,
+                            et_error *error);
+
+/* Applies gradients (flat, as the store's; those or an accumulation) times gradient_scale (1 /
+ * tokens of the whole batch). They are used up: clipping may write them. Advances iterations by one
+ * if finite. Waits for readers of the store (et_params_begin_change) before the first change. */
+et_update et_optimizer_apply(et_optimizer *optimizer, float *gradients, double gradient_scale);
 
 /* What one update has to move: gradients twice, since the norm is known first; weights and slots
  * in and out; the shadow out. */
@@ -42,7 +61,17 @@ et_params *et_optimizer_params(const et_optimizer *optimizer);
 /* Slots, the average included. Borrowed. */
 int et_optimizer_slots(const et_optimizer *optimizer, const et_slot **slots);
 
-/* The averaged weights, NULL without `ema`. For et_params_use during evaluation. */
+/* The slots, cut by parameter: slot by slot, parameters by place. Borrowed. */
+int et_optimizer_parts(const et_optimizer *optimizer, const et_slot_part **parts);
+
+/* Bytes of all slots. */
+size_t et_optimizer_bytes(const et_optimizer *optimizer);
+
+/* Has the store show averaged weights, for an evaluation, until et_params_use(params, NULL);
+ * variables and what is in no group of it as they are. False: there is no average. */
+bool et_optimizer_show_average(et_optimizer *optimizer);
+
+/* The averaged weights, as the store's values lie; NULL without `ema`. Only the group's. */
 float *et_optimizer_average(et_optimizer *optimizer);
 
 #endif

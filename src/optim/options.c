@@ -30,14 +30,19 @@
 #define CLIP_HELP "largest global L2 norm of the gradient; 0: gradients are not clipped"
 
 /* The same members in several structs, so that keys and limits cannot drift apart. Each
- * expands to one row (ADAM_MEMBERS to four) of a table; type is the struct whose member it
- * is. Decays of moments end below 1: at 1 the bias correction would divide by 0. */
-#define GLOBAL_CLIPNORM(type) ET_FIELD_FLOAT(type, global_clipnorm, 0, 0, HUGE_VAL, CLIP_HELP)
+ * expands to one row (ADAM_MEMBERS and CLIPS to several) of a table; type is the struct whose
+ * member it is. Decays of moments end below 1: at 1 the bias correction would divide by 0. */
+#define CLIPS(type)                                                                                \
+    ET_FIELD_FLOAT(type, clipvalue, 0, 0, HUGE_VAL,                                                \
+                   "largest absolute value of an element of the gradient; 0: any"),                \
+        ET_FIELD_FLOAT(type, clipnorm, 0, 0, HUGE_VAL,                                             \
+                       "largest L2 norm of a parameter's gradient; 0: any"),                       \
+        ET_FIELD_FLOAT(type, global_clipnorm, 0, 0, HUGE_VAL, CLIP_HELP)
 #define ADAM_MEMBERS(type)                                                                         \
     ET_FIELD_FLOAT(type, beta_1, 0.9, 0, 0.999999, "decay of the first moment"),                   \
         ET_FIELD_FLOAT(type, beta_2, 0.999, 0, 0.9999999, "decay of the second moment"),           \
         ET_FIELD_FLOAT(type, epsilon, 1e-7, 1e-30, 1, "added to the root of the second moment"),   \
-        GLOBAL_CLIPNORM(type)
+        CLIPS(type)
 #define INITIAL_RATE(type)                                                                         \
     ET_FIELD_FLOAT(type, initial_learning_rate, 0, 0, RATE_MAX,                                    \
                    "learning rate at the start; must be set")
@@ -52,7 +57,7 @@ static const et_field sgd_fields[] = {
     ET_FIELD_FLOAT(et_sgd_options, momentum, 0, 0, 1, "share of the last change kept; 0: none"),
     ET_FIELD_BOOL(et_sgd_options, nesterov, false, "momentum as Nesterov has it"),
     ET_FIELD_FLOAT(et_sgd_options, decay, 0, 0, 1, "the rate is divided by 1 + decay * step"),
-    GLOBAL_CLIPNORM(et_sgd_options), ET_FIELD_END
+    CLIPS(et_sgd_options), ET_FIELD_END
 };
 /* Every table is named as its setting is, for messages that list what it has. */
 static const et_fields sgd_table = { "sgd", sgd_fields };
@@ -299,6 +304,17 @@ static int check_patterns(et_strings expressions, const char *setting, et_error 
     return status;
 }
 
+/* Keras refuses both, and so does Model Garden with it. */
+static int check_clips(const char *rule, double norm, double global_norm, et_error *error)
+{
+    if (norm > 0 && global_norm > 0)
+        return et_fail(error, ET_ECONFIG,
+                       "optimizer_config.optimizer.%s: clipnorm and global_clipnorm are both set; "
+                       "set one of them to 0",
+                       rule);
+    return ET_OK;
+}
+
 /* The rule, then the schedule with its warm-up, then the expressions, which are checked for
  * every rule: a file with a bad one is wrong whatever is chosen. The schedule is made and
  * dropped; its own check is the one that knows what it needs. */
@@ -309,8 +325,18 @@ int et_optimization_check(const et_optimization_options *options, et_error *erro
         return et_fail(error, ET_ECONFIG,
                        "optimizer_config.optimizer.type: none is chosen; set it to sgd, adam or "
                        "adamw");
+    int status = check_clips("sgd", options->optimizer.sgd.clipnorm,
+                             options->optimizer.sgd.global_clipnorm, error);
+    if (!status)
+        status = check_clips("adam", options->optimizer.adam.clipnorm,
+                             options->optimizer.adam.global_clipnorm, error);
+    if (!status)
+        status = check_clips("adamw", options->optimizer.adamw.clipnorm,
+                             options->optimizer.adamw.global_clipnorm, error);
+    if (status)
+        return status;
     et_schedule schedule;
-    int status = et_schedule_init(&schedule, &options->learning_rate, &options->warmup, error);
+    status = et_schedule_init(&schedule, &options->learning_rate, &options->warmup, error);
     /* Which rule is chosen plays no part here, see above. */
     const et_adamw_options *adamw = &options->optimizer.adamw;
     if (!status)

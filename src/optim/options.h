@@ -37,25 +37,27 @@ enum {
 /* warmup.type */
 enum { ET_WARMUP_NONE, ET_WARMUP_LINEAR, ET_WARMUP_POLYNOMIAL };
 
-/* Every optimizer has global_clipnorm: the largest global L2 norm of a gradient, 0: none. */
+/* Every optimizer clips, in this order: clipvalue, the largest absolute value of an element;
+ * clipnorm, the largest L2 norm of a parameter's gradient; global_clipnorm, that of all together.
+ * 0: none. As in Keras clipnorm and global_clipnorm exclude each other. */
 
 /* a = momentum a - rate g, w += a; nesterov: w += momentum a - rate g. decay divides the rate
  * by 1 + decay * step, beside whatever the schedule does. momentum 0: no slot is kept. */
 typedef struct et_sgd_options {
-    double momentum, decay, global_clipnorm;
+    double momentum, decay, clipvalue, clipnorm, global_clipnorm;
     bool nesterov;
 } et_sgd_options;
 
 /* Decays of the two moments, and what is added to the root of the second (outside the bias
  * correction, as Keras has it). */
 typedef struct et_adam_options {
-    double beta_1, beta_2, epsilon, global_clipnorm;
+    double beta_1, beta_2, epsilon, clipvalue, clipnorm, global_clipnorm;
 } et_adam_options;
 
 /* Adam after w -= rate * weight_decay_rate * w. Which names decay: those found by an include
  * expression, and of the others those not found by an exclude expression. */
 typedef struct et_adamw_options {
-    double beta_1, beta_2, epsilon, global_clipnorm;
+    double beta_1, beta_2, epsilon, clipvalue, clipnorm, global_clipnorm;
     double weight_decay_rate;
     et_strings include_in_weight_decay;   /* regular expressions searched in names: decays */
     et_strings exclude_from_weight_decay; /* does not decay, unless included */

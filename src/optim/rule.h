@@ -1,44 +1,78 @@
-/* What an update rule is: the class behind optimizer.h. A rule sees one chunk of the flat
- * arrays at a time; chunks are updated in parallel, so it keeps no state but slots.
- * Private to this folder. */
+/* What an update rule is, as the optimizer's driver sees it: a class that works on one chunk of
+ * the flat arrays at a time; chunks are updated in parallel, so it keeps no state but slots.
+ * Private to this folder.
+ *
+ * Most rules look at elements only. A rule that needs norms of tensors (LARS, LAMB) has its chunks
+ * within one tensor, and a pass before that adds up sums of each; a rule with slots of another
+ * shape (Adafactor's rows and columns) has whole tensors as chunks. */
 #ifndef ETUDE_OPTIM_RULE_H
 #define ETUDE_OPTIM_RULE_H
 
 #include <etude/dtype.h>
+#include <etude/group.h>
 
 #include "kernel/kernels.h"
+#include "optim/clip.h"
+#include "optim/optimizer.h"
 #include "optim/options.h"
 
-/* Arrays that a rule may keep beside the weights: Adam's two moments. */
-#define ET_RULE_SLOTS_MAX 2
+/* Slots that a rule may keep beside the weights, and sums of a tensor that it may ask for. */
+#define ET_RULE_SLOTS_MAX 4
+#define ET_RULE_SUMS_MAX  2
+
+/* Where chunks end. */
+typedef enum et_rule_cut {
+    ET_RULE_ELEMENTS, /* anywhere: padding and several small tensors may lie in one */
+    ET_RULE_TENSORS,  /* within a tensor, without its padding */
+    ET_RULE_WHOLE,    /* a tensor is a chunk */
+} et_rule_cut;
+
+typedef struct et_rule_slot {
+    const char *name; /* in checkpoints */
+    /* The slot's shape for a parameter's; false: it has none. NULL: the same shape; another one is
+     * for rules of whole tensors. */
+    bool (*shape)(et_shape parameter, et_shape *slot);
+} et_rule_slot;
 
 /* Numbers of one update, the same for all chunks. */
 typedef struct et_rule_step {
-    int64_t iterations;   /* updates done before this one */
-    double rate;          /* of the schedule */
-    float gradient_scale; /* caller's scale times clipping */
+    int64_t iterations; /* updates done before this one */
     float average_decay;
 } et_rule_step;
 
 /* A chunk of the flat arrays. */
 typedef struct et_rule_chunk {
     float *weight;
-    float *slot[ET_RULE_SLOTS_MAX]; /* in the class's order; NULL past its count */
+    float *slot[ET_RULE_SLOTS_MAX]; /* in the class's order; of a slot of its own shape the whole of
+                                       it; NULL past their count and where there is none */
     const float *gradient;
-    et_bf16 *shadow; /* NULL: none */
-    float *average;  /* NULL: none, or it is to be a copy */
-    int64_t count;   /* elements of each array */
-    bool decays;     /* weight decay applies here */
+    et_bf16 *shadow;      /* NULL: none */
+    float *average;       /* NULL: none, or it is to be a copy */
+    int64_t count;        /* elements of weight, gradient, shadow and average */
+    double rate;          /* of the schedule, times the parameter's own factor */
+    float gradient_scale; /* caller's scale times clipping */
+    bool decays;          /* weight decay applies here */
+    et_shape shape;       /* of the tensor; these three not for ET_RULE_ELEMENTS */
+    int64_t first;        /* element of the tensor that the chunk begins with */
+    const double *sums;   /* [ET_RULE_SUMS_MAX]: what `before` added up for the tensor */
 } et_rule_chunk;
 
-/* A rule is a row: what it keeps, where it clips, what it does to a chunk. Methods take all
- * the options and look at their own struct. update is called from several threads at once. */
+/* A rule is a row: what it keeps, how it clips, what it does to a chunk. Methods take all the
+ * options and look at their own struct. before and update are called from several threads. */
 typedef struct et_rule_class {
     const char *name;
-    /* Names of the slots that these options need; returns how many. */
-    int (*slots)(const et_optimizer_options *options, const char *names[ET_RULE_SLOTS_MAX]);
-    /* Largest gradient norm; 0: any. */
-    double (*clip_norm)(const et_optimizer_options *options);
+    et_rule_cut cut;
+    /* The slots that these options need; returns how many. */
+    int (*slots)(const et_optimizer_options *options, et_rule_slot slots[ET_RULE_SLOTS_MAX]);
+    /* Clips in order; returns how many. */
+    int (*clips)(const et_optimizer_options *options, et_clip clips[ET_CLIPS_MAX]);
+    /* Expressions that say which parameters decay. NULL: none does. */
+    void (*decay)(const et_optimizer_options *options, et_strings *include, et_strings *exclude);
+    /* Of every chunk before any weight changes: what it adds to the tensor's sums, which begin at
+     * 0. It may change slots. NULL: there is no such pass. */
+    void (*before)(const et_kernels *kernels, const et_optimizer_options *options,
+                   const et_rule_step *step, const et_rule_chunk *chunk,
+                   double sums[ET_RULE_SUMS_MAX]);
     void (*update)(const et_kernels *kernels, const et_optimizer_options *options,
                    const et_rule_step *step, const et_rule_chunk *chunk);
 } et_rule_class;
@@ -46,5 +80,10 @@ typedef struct et_rule_class {
 extern const et_rule_class et_rule_sgd;
 extern const et_rule_class et_rule_adam;
 extern const et_rule_class et_rule_adamw;
+
+/* et_optimizer_new with a rule that no option names. */
+int et_optimizer_new_rule(et_optimizer **out, et_params *params, const et_group *group,
+                          const et_kernels *kernels, const et_rule_class *rule,
+                          const et_optimization_options *options, et_error *error);
 
 #endif

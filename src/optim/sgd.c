@@ -5,15 +5,18 @@
 #include "optim/rule.h"
 
 /* Without momentum nothing is kept: the kernel takes a NULL accumulator. */
-static int slots(const et_optimizer_options *options, const char *names[ET_RULE_SLOTS_MAX])
+static int slots(const et_optimizer_options *options, et_rule_slot slot[ET_RULE_SLOTS_MAX])
 {
-    names[0] = "momentum";
+    slot[0].name = "momentum";
     return options->sgd.momentum > 0 ? 1 : 0;
 }
 
-static double clip_norm(const et_optimizer_options *options)
+static int clips(const et_optimizer_options *options, et_clip list[ET_CLIPS_MAX])
 {
-    return options->sgd.global_clipnorm;
+    const et_sgd_options *o = &options->sgd;
+    int count = et_clip_add(list, 0, &et_clip_value, o->clipvalue);
+    count = et_clip_add(list, count, &et_clip_norm, o->clipnorm);
+    return et_clip_add(list, count, &et_clip_global_norm, o->global_clipnorm);
 }
 
 /* decay comes on top of the schedule, counted in updates done before this one. */
@@ -22,11 +25,13 @@ static void update(const et_kernels *kernels, const et_optimizer_options *option
 {
     const et_sgd_options *o = &options->sgd;
     et_assert(o->momentum == 0 || chunk->slot[0]);
-    double rate = step->rate / (1 + o->decay * (double)step->iterations);
+    double rate = chunk->rate / (1 + o->decay * (double)step->iterations);
     kernels->sgd(chunk->weight, chunk->slot[0], chunk->gradient, chunk->shadow, chunk->average,
-                 (float)rate, (float)o->momentum, o->nesterov, 0, step->gradient_scale,
+                 (float)rate, (float)o->momentum, o->nesterov, 0, chunk->gradient_scale,
                  step->average_decay, chunk->count);
 }
 
 /* Its row of `rules` in optimizer.c. */
-const et_rule_class et_rule_sgd = { "sgd", slots, clip_norm, update };
+const et_rule_class et_rule_sgd = {
+    .name = "sgd", .slots = slots, .clips = clips, .update = update
+};

@@ -56,10 +56,13 @@ int et_optimizer_open(et_optimizer **out, et_device *device, et_params *params, 
     *out = NULL;
     if (!et_params_ready(params))
         return et_fail(error, ET_EUSAGE, "an optimizer is opened after et_params_materialize");
+    et_group *group = NULL;
     int status = read_setup(&options, setup, &arena, error);
-    (void)trains;
+    if (!status && trains)
+        status = et_group_new(&group, params, trains, error);
     if (!status)
-        status = et_optimizer_new(out, params, device->kernels, &options, error);
+        status = et_optimizer_new(out, params, group, device->kernels, &options, error);
+    et_group_free(group);
     et_arena_release(&arena);
     return status;
 }

@@ -27,7 +27,7 @@
 
 /* Borrowed from the reducer or the store, until the next begin or pass. */
 typedef struct et_reduced {
-    const float *gradient; /* [trained size] of the store */
+    float *gradient; /* [trained size] of the store; an update may use it up */
     double loss, divisor;
     int measures;
     const et_measured *measured; /* [measures]: as the pass has them, over all shards */

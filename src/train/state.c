@@ -208,24 +208,20 @@ static char *slot_name(const char *name, const char *slot, const char *parameter
     return full;
 }
 
-/* Slots are flat over the store, so that a slot of a parameter begins where the parameter does.
- * Their values are restored as tensors, the iterations as a part. */
+/* Their values are restored as tensors, the iterations as a part. */
 int et_state_add_optimizer(et_state *state, const char *name, et_optimizer *optimizer,
                            et_error *error)
 {
-    const et_slot *slots;
+    const et_slot_part *parts;
     const et_params *params = et_optimizer_params(optimizer);
-    int count = et_optimizer_slots(optimizer, &slots);
+    int count = et_optimizer_parts(optimizer, &parts);
     if (strncmp(name, "optimizer", strlen("optimizer")) != 0)
         return et_fail(error, ET_EUSAGE, "%s: names of optimizers begin with \"optimizer\"", name);
     int status = et_state_add(state, name, &optimizer_class, optimizer, error);
-    for (int s = 0; s < count; s++)
-        for (int i = 0; !status && i < et_params_count(params); i++)
-            if (et_params_is_trained(params, i))
-                status = add_owned(state,
-                                   slot_name(name, slots[s].name, et_params_name(params, i)),
-                                   slots[s].data + et_params_offset(params, i),
-                                   et_params_shape(params, i), error);
+    for (int i = 0; !status && i < count; i++)
+        status = add_owned(state,
+                           slot_name(name, parts[i].slot, et_params_name(params, parts[i].param)),
+                           parts[i].data, parts[i].shape, error);
     return status;
 }
 

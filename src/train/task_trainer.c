@@ -110,7 +110,7 @@ static void view(const et_trainer *trainer, et_trainer_view *out)
     *out = (et_trainer_view){ .loss = t->step.loss,
                               .learning_rate = t->step.update.learning_rate,
                               .units = t->step.units,
-                              .unit = layout->kind[layout->unit],
+                              .unit = layout->unit_name ? layout->unit_name : layout->kind[layout->unit],
                               .epoch = t->step.batch->epoch + 1 };
 }
 
@@ -152,7 +152,6 @@ static int begin_validation(et_evaluator *evaluator, int64_t step, et_error *err
 {
     et_task_trainer *t = evaluator_of(evaluator);
     validation *v = &t->validation;
-    float *average = et_optimizer_average(t->optimizer);
     int status = v->batch ? ET_OK : define_validation(t, error);
     if (!status)
         status = et_source_seek(v->source, &v->begin, error);
@@ -160,8 +159,7 @@ static int begin_validation(et_evaluator *evaluator, int64_t step, et_error *err
         return status;
     et_metrics_reset(v->metrics);
     v->step = step;
-    if (average)
-        et_params_use(t->params, average);
+    et_optimizer_show_average(t->optimizer);
     return ET_OK;
 }
 
@@ -188,8 +186,7 @@ static int end_validation(et_evaluator *evaluator, et_value *logs, et_error *err
     int status = logs ? et_metrics_results(v->metrics, logs, error) : ET_OK;
     if (logs && !status && t->task->class->validate)
         status = t->task->class->validate(t->task, v->step, logs, error);
-    if (et_optimizer_average(t->optimizer))
-        et_params_use(t->params, NULL);
+    et_params_use(t->params, NULL);
     return status;
 }
 
@@ -245,8 +242,8 @@ static int open_optimizer(et_task_trainer *t, et_error *error)
     static const et_optimizer_setup defaults = { 0 };
     const et_task_trainer_options *o = &t->options;
     return o->optimization
-               ? et_optimizer_new(&t->optimizer, t->params, t->device->kernels, o->optimization,
-                                  error)
+               ? et_optimizer_new(&t->optimizer, t->params, NULL, t->device->kernels,
+                                  o->optimization, error)
                : et_optimizer_open(&t->optimizer, t->device, t->params, NULL,
                                    o->optimizer ? o->optimizer : &defaults, error);
 }
@@ -346,14 +343,14 @@ const et_pass *et_task_trainer_pass(const et_task_trainer *trainer)
     return trainer->pass;
 }
 
-/* Arrays of the store's flat size: values, gradients and the optimizer's slots, the average
- * among them, in float32; the bfloat16 shadow is half of one. */
+/* Arrays over the store: values, gradients and the optimizer's slots, the average among them, in
+ * float32; the bfloat16 shadow is half of one. */
 size_t et_task_trainer_parameter_bytes(const et_task_trainer *t)
 {
-    const et_slot *slots;
-    size_t arrays = 2 + (size_t)et_optimizer_slots(t->optimizer, &slots);
+    size_t trained = (size_t)et_params_trained_size(t->params) * sizeof(float);
     size_t flat = (size_t)et_params_flat_size(t->params) * sizeof(float);
-    return arrays * flat + (t->options.bfloat16 ? flat / 2 : 0);
+    return flat + trained + et_optimizer_bytes(t->optimizer) +
+           (t->options.bfloat16 ? flat / 2 : 0);
 }
 
 size_t et_task_trainer_memory(const et_task_trainer *trainer)

@@ -257,7 +257,8 @@ static model *open_steps(loss_fn *loss, int batches)
     open_plan(m);
     bind(m->plan, &m->task.batch);
     const et_kernels *kernels = m->device->kernels;
-    guard_check(et_optimizer_new(&m->optimizer, m->params, kernels, &options, &error), &error);
+    guard_check(et_optimizer_new(&m->optimizer, m->params, NULL, kernels, &options, &error),
+                &error);
     guard_check(et_metrics_new(&m->metrics, &error), &error);
     guard_check(et_step_define_metrics(&m->step, m->metrics, &error), &error);
     guard_check(et_accumulator_init(&m->step.accumulator, m->params, kernels, batches, &error),

@@ -42,7 +42,7 @@ static et_params *make_params(bool shadow)
 static et_optimizer *make_optimizer(et_params *params, const et_optimization_options *options)
 {
     et_optimizer *optimizer;
-    assert_ok(et_optimizer_new(&optimizer, params, et_kernels_best(), options, error));
+    assert_ok(et_optimizer_new(&optimizer, params, NULL, et_kernels_best(), options, error));
     return optimizer;
 }
 
@@ -399,8 +399,8 @@ static void test_optimizer__wrong_options(void **state)
     et_params *params = make_params(false);
     et_optimizer *optimizer;
     et_optimization_options o = options_of(ET_OPTIMIZER_NONE, 0.1);
-    assert_fails(et_optimizer_new(&optimizer, params, et_kernels_best(), &o, error), ET_ECONFIG,
-                 "none is chosen");
+    assert_fails(et_optimizer_new(&optimizer, params, NULL, et_kernels_best(), &o, error),
+                 ET_ECONFIG, "none is chosen");
     assert_null(optimizer);
     et_params_free(params);
 }

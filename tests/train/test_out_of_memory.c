@@ -66,7 +66,7 @@ static int parameters_and_state(const char *directory, et_error *error)
     if (!status)
         status = et_params_materialize(params, true, error);
     if (!status)
-        status = et_optimizer_new(&optimizer, params, &et_kernels_reference, &options, error);
+        status = et_optimizer_new(&optimizer, params, NULL, &et_kernels_reference, &options, error);
     if (!status)
         status = et_state_new(&state, error);
     if (!status)

@@ -58,7 +58,7 @@ static void steps_open(steps *s, const char *directory)
     *s = (steps){ .task = { &class } };
     test_model_open(&s->model, build);
     const et_kernels *kernels = s->model.device->kernels;
-    assert_ok(et_optimizer_new(&s->optimizer, s->model.params, kernels, &options, error));
+    assert_ok(et_optimizer_new(&s->optimizer, s->model.params, NULL, kernels, &options, error));
     assert_ok(et_metrics_new(&s->metrics, error));
     assert_ok(et_state_new(&s->state, error));
     assert_ok(et_state_add_params(s->state, s->model.params, error));
@@ -190,7 +190,7 @@ static void reader_open(steps *s, reader *r, const int *parts, int batches)
     *r = (reader){ .task = { &reader_class }, .parts = parts, .batches = batches };
     test_model_open(&s->model, build_reader);
     const et_kernels *kernels = s->model.device->kernels;
-    assert_ok(et_optimizer_new(&s->optimizer, s->model.params, kernels, &options, error));
+    assert_ok(et_optimizer_new(&s->optimizer, s->model.params, NULL, kernels, &options, error));
     assert_ok(et_metrics_new(&s->metrics, error));
     s->step = (et_step){ .task = &r->task, .plan = s->model.plan, .optimizer = s->optimizer };
     assert_ok(et_step_define_metrics(&s->step, s->metrics, error));
