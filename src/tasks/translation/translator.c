@@ -48,6 +48,7 @@ struct et_translator {
     int64_t step;                        /* of it */
     et_translator_progress_fn *progress; /* NULL: nobody asks */
     void *payload;                       /* what it gets */
+    size_t first_line;                   /* the number of a call's first in messages */
     size_t lines, empty_lines;           /* of the call in progress; empty: without a piece */
 };
 
@@ -211,6 +212,7 @@ int et_translator_open(et_translator **out, const char *model_dir,
     if (!t)
         return et_alloc_failed(error, sizeof *t, "a translator");
     t->options = options ? *options : defaults;
+    t->first_line = 1;
     int status = t->options.sentences < 1 ? et_fail(error, ET_ECONFIG,
                                                     "sentences: %d decoded together; must be at "
                                                     "least 1",
@@ -243,6 +245,11 @@ void et_translator_set_progress(et_translator *t, et_translator_progress_fn *fn,
     t->payload = payload;
 }
 
+void et_translator_set_first_line(et_translator *t, size_t number)
+{
+    t->first_line = number;
+}
+
 /* Borrowed until close. */
 const char *et_translator_checkpoint(const et_translator *t)
 {
@@ -258,12 +265,12 @@ int64_t et_translator_step(const et_translator *t)
  *
  * Everything of one call lives in an arena of it but the results, which are the caller's. */
 
-/* A line's pieces and EOS, in arena. number: of the line, from 1, for messages. */
+/* A line's pieces and EOS, in arena. number: of the line, for messages. */
 static int encode(const et_translator *t, const char *line, size_t number,
                   et_decoder_sentence *sentence, et_pieces *pieces, et_arena *arena,
                   et_error *error)
 {
-    et_assert(line && number > 0);
+    et_assert(line);
     /* line is valid UTF-8 by now, of any length. */
     int status = et_vocabulary_encode(t->vocabulary, line, strlen(line), pieces, error);
     if (status)
@@ -289,17 +296,16 @@ static int encode(const et_translator *t, const char *line, size_t number,
 }
 
 /* The vocabulary would take any bytes and make unknowns of them. */
-static int check_utf8(const char *const *lines, size_t count, et_error *error)
+static int check_line(const char *line, size_t number, et_error *error)
 {
-    for (size_t i = 0; i < count; i++) {
-        size_t valid;
-        if (!et_utf8_valid(lines[i], strlen(lines[i]), &valid))
-            return et_fail(error, ET_EDATA,
-                           "line %zu, byte %zu: not UTF-8; convert the text, for example with "
-                           "iconv",
-                           i + 1, valid + 1);
-    }
-    return ET_OK;
+    size_t valid;
+    if (!line)
+        return et_fail(error, ET_EDATA, "line %zu: NULL is no line; an empty one is \"\"", number);
+    if (et_utf8_valid(line, strlen(line), &valid))
+        return ET_OK;
+    return et_fail(error, ET_EDATA,
+                   "line %zu, byte %zu: not UTF-8; convert the text, for example with iconv",
+                   number, valid + 1);
 }
 
 /* pieces is memory that is used again from line to line. */
@@ -307,9 +313,11 @@ static int encode_all(const et_translator *t, const char *const *lines, size_t c
                       et_decoder_sentence *sentences, et_arena *arena, et_error *error)
 {
     et_pieces pieces = ET_PIECES_INIT;
-    int status = check_utf8(lines, count, error);
+    int status = ET_OK;
     for (size_t i = 0; i < count && !status; i++)
-        status = encode(t, lines[i], i + 1, &sentences[i], &pieces, arena, error);
+        status = check_line(lines[i], t->first_line + i, error);
+    for (size_t i = 0; i < count && !status; i++)
+        status = encode(t, lines[i], t->first_line + i, &sentences[i], &pieces, arena, error);
     et_pieces_release(&pieces);
     return status;
 }
@@ -375,7 +383,9 @@ static const et_label detokenize_label = { .name = "pieces to text", .kind = "te
 int et_translator_translate(et_translator *t, const char *const *lines, size_t count,
                             char **results, et_error *error)
 {
-    et_assert(count == 0 || (lines && results));
+    if (count && (!lines || !results))
+        return et_fail(error, ET_EDATA, "%zu lines to translate, and no array of %s", count,
+                       lines ? "results" : "them");
     et_arena arena = ET_ARENA_INIT;
     et_decoder_sentence *sentences = et_arena_array(&arena, count, sizeof *sentences);
     int status = sentences ? ET_OK : et_alloc_failed(error, count * sizeof *sentences, "sentences");
