@@ -394,9 +394,15 @@ int et_graph_differentiate(et_graph *graph, et_node *loss, et_error *error)
 {
     if (et_graph_finish(graph, error))
         return graph->error.status;
-    et_assert(!graph->gradients);
+    if (graph->gradients)
+        return et_fail(error, ET_EGRAPH, "%s: the graph has derivatives already", loss->name);
+    if (loss->graph != graph)
+        return et_fail(error, ET_EGRAPH, "%s: a node of another graph", loss->name);
+    if (loss->op != ET_OP_VOCABULARY_LOSS && loss->op != ET_OP_SOFTMAX_LOSS &&
+        (loss->type[0].shape.rank || loss->type[0].dtype != ET_F32))
+        return et_fail(error, ET_EGRAPH, "%s: no scalar and no loss; take its et_sum", loss->name);
     size_t count = (size_t)graph->count;
-    et_assert(loss->graph == graph && loss->id >= 0);
+    et_assert(loss->id >= 0);
     gradients g = { .graph = graph, .count = graph->count };
     g.of = et_alloc_zero(count, sizeof(et_node *));
     g.needed = et_alloc_zero(count, sizeof(bool));

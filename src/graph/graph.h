@@ -95,6 +95,9 @@ et_node *et_node_result(et_node *node, int k);
 et_node *et_graph_poison(et_graph *graph, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* False, and recorded: name is NULL or empty. */
+bool et_has_name(et_scope *scope, const char *name);
+
 bool et_node_is_poison(const et_node *node);
 
 /* Element-wise: exec fuses chains of these. */
