@@ -18,6 +18,7 @@
  *       changes nothing here. */
 #include <etude/translator.h>
 
+#include <math.h>
 #include <string.h>
 
 #include <etude/log.h>
@@ -164,12 +165,9 @@ static int make_decoder(et_translator *t, et_dtype act, et_error *error)
     /* 0 and negative alpha are "not given": neither makes sense as a value. */
     int64_t beam = o->beam_size ? o->beam_size : settings->beam_size;
     et_transformer model = model_of(t);
-    /* Options of a caller come here unchecked. */
-    if (beam < 1 || beam > ET_BEAM_SIZE_MAX || 2 * beam > et_vocabulary_size(t->vocabulary))
-        return et_fail(error, ET_ECONFIG,
-                       "beam size %lld: must be from 1 to %d, and at most half "
-                       "the vocabulary",
-                       (long long)beam, ET_BEAM_SIZE_MAX);
+    if (2 * beam > et_vocabulary_size(t->vocabulary))
+        return et_fail(error, ET_ECONFIG, "beam size %lld: must be at most half the vocabulary, %d",
+                       (long long)beam, et_vocabulary_size(t->vocabulary) / 2);
     /* Of the run's settings, unless the caller's options say otherwise. */
     et_decoder_options options = {
         .beam = { (int)beam, o->alpha < 0 ? settings->alpha : o->alpha,
@@ -202,22 +200,43 @@ static int open_all(et_translator *t, const char *model_dir, et_error *error)
     return status ? status : make_decoder(t, act, error);
 }
 
+/* What the run's settings have as limits holds for a caller's options as well. Comparisons are such
+ * that a NaN fails them. precision is looked at by resolve_act. */
+static int check_options(const char *model_dir, const et_translator_options *o, et_error *error)
+{
+    if (!model_dir)
+        return et_fail(error, ET_ECONFIG, "the run's directory is NULL: name one");
+    if (o->beam_size < 0 || o->beam_size > ET_BEAM_SIZE_MAX)
+        return et_fail(error, ET_ECONFIG, "beam size %d: must be from 1 to %d; 0: the run's",
+                       o->beam_size, ET_BEAM_SIZE_MAX);
+    if (!(o->alpha <= ET_TRANSLATION_ALPHA_MAX && isfinite(o->alpha)))
+        return et_fail(error, ET_ECONFIG, "alpha %g: must be from 0 to %g; negative: the run's",
+                       o->alpha, ET_TRANSLATION_ALPHA_MAX);
+    if (o->max_length < 0 || o->max_length > ET_TRANSLATION_LENGTH_MAX)
+        return et_fail(error, ET_ECONFIG,
+                       "max length %lld: must be from 1 to %d; 0: the run's rule",
+                       (long long)o->max_length, ET_TRANSLATION_LENGTH_MAX);
+    if (o->sentences < 1 || o->sentences > ET_TRANSLATOR_SENTENCES_MAX)
+        return et_fail(error, ET_ECONFIG, "sentences: %d decoded together; must be from 1 to %d",
+                       o->sentences, ET_TRANSLATOR_SENTENCES_MAX);
+    return ET_OK;
+}
+
 /* close takes a translator in any state of opening. */
 int et_translator_open(et_translator **out, const char *model_dir,
                        const et_translator_options *options, et_error *error)
 {
     static const et_translator_options defaults = ET_TRANSLATOR_OPTIONS_INIT;
-    et_translator *t = et_alloc_zero(1, sizeof *t);
     *out = NULL;
+    int status = check_options(model_dir, options ? options : &defaults, error);
+    if (status)
+        return status;
+    et_translator *t = et_alloc_zero(1, sizeof *t);
     if (!t)
         return et_alloc_failed(error, sizeof *t, "a translator");
     t->options = options ? *options : defaults;
     t->first_line = 1;
-    int status = t->options.sentences < 1 ? et_fail(error, ET_ECONFIG,
-                                                    "sentences: %d decoded together; must be at "
-                                                    "least 1",
-                                                    t->options.sentences)
-                                          : open_all(t, model_dir, error);
+    status = open_all(t, model_dir, error);
     if (status)
         et_translator_close(t);
     else
@@ -412,7 +431,7 @@ int et_translator_translate(et_translator *t, const char *const *lines, size_t c
 /* NULL afterwards, so that freeing twice does no harm. */
 void et_translator_free_results(char **results, size_t count)
 {
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; results && i < count; i++) {
         et_free(results[i]);
         results[i] = NULL;
     }
