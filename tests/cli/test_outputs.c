@@ -118,6 +118,7 @@ static void test_outputs__appended(void **state)
     static const char *const lines[] = {
         "'" ET_TEST_BUILD "/etude' translate --model-dir m <a.en >>a.en",
         "'" ET_TEST_BUILD "/etude' translate --model-dir m <a.en >>hard",
+        "'" ET_TEST_BUILD "/etude' inspect " CKPT " >>hard.st",
         "'" ET_TEST_BUILD "/etude' score a.de <a.en >>a.de",
         "'" ET_TEST_BUILD "/etude' " EVALUATE ">>soft",
     };
