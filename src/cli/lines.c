@@ -126,9 +126,10 @@ static bool next(et_line_reader *reader, et_lines *lines)
 static bool comes(const et_line_reader *reader, size_t lines, double first)
 {
     struct pollfd input = { .fd = reader->fd, .events = POLLIN };
-    double most = fmin(WAIT_MAX, (double)(lines / LINES_PER_MILLISECOND));
-    double left = most - 1e3 * (et_clock_monotonic() - first);
-    return !lines || poll(&input, 1, left > 0 ? (int)left : 0) > 0;
+    size_t most = lines / LINES_PER_MILLISECOND;
+    double passed = 1e3 * (et_clock_monotonic() - first);
+    int left = (int)(most < WAIT_MAX ? most : WAIT_MAX) - (int)fmin(passed, WAIT_MAX);
+    return !lines || poll(&input, 1, left > 0 ? left : 0) > 0;
 }
 
 /* Reads once; waits for input if there is none. What is left of a line goes to the front. */
