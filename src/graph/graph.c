@@ -55,8 +55,7 @@ int et_graph_new(et_graph **out, et_params *params, const et_graph_options *opti
     if (options && options->act != ET_F32 && options->act != ET_BF16)
         return et_fail(error, ET_ECONFIG, "a graph's activations: type %d; float32 or bfloat16",
                        (int)options->act);
-    if (options &&
-        (options->recompute < ET_RECOMPUTE_NONE || options->recompute > ET_RECOMPUTE_MARKED))
+    if (options && (unsigned)options->recompute > ET_RECOMPUTE_MARKED)
         return et_fail(error, ET_ECONFIG, "a graph's recompute: %d is none of its values",
                        (int)options->recompute);
     et_graph *graph = et_alloc_zero(1, sizeof *graph);
