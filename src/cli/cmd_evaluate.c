@@ -175,7 +175,8 @@ static int write_results(const char *path, char *const *results, size_t count, e
     return status;
 }
 
-/* Translations are written before they are scored: scoring fails on text that is not UTF-8. */
+/* Translations are written before they are scored: scoring fails on text that is not UTF-8. A disk
+ * that is full by then costs the file and not the scores. */
 static int evaluate_lines(evaluate_args *args, const et_lines *sources, const et_lines *references,
                           et_error *error)
 {
@@ -185,15 +186,16 @@ static int evaluate_lines(evaluate_args *args, const et_lines *sources, const et
     if (!results)
         return et_alloc_failed(error, sources->count * sizeof *results, "translations");
     int status = translate(args, sources, results, error);
+    int written = ET_OK;
     if (!status && args->output)
-        status = write_results(args->output, results, sources->count, error);
+        written = write_results(args->output, results, sources->count, error);
     if (!status)
         status =
             et_scores_print((const char *const *)results, (const char *const *)references->items,
-                            references->count, &args->score, error);
+                            references->count, &args->score, written ? NULL : error);
     et_translator_free_results(results, sources->count);
     et_free(results);
-    return status;
+    return written ? written : status;
 }
 
 /* In this order so that every mistake that can be seen without the model is said first. */

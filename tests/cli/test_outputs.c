@@ -140,6 +140,23 @@ static void test_outputs__appended(void **state)
     free(after);
 }
 
+/* A disk that is full when all is decoded: the scores are there, and the failure is told. */
+static void test_outputs__full_later(void **state)
+{
+    (void)state;
+    int status = system("{ trap '' XFSZ; ulimit -f 0; '" ET_TEST_BUILD "/etude' " EVALUATE
+                        "--output x --beam-size 1; echo \"exit $?\"; } 2>&1 | cat >said");
+    assert_int_equal(status, 0);
+    char *said = bad_read("said", NULL);
+    bad_assert_says("evaluate", said, "\nBLEU");
+    bad_assert_says("evaluate", said, "\nchrF2");
+    bad_assert_says("evaluate", said, "etude: cannot write x: File too large");
+    assert_null(strstr(said, "exit 0"));
+    assert_int_not_equal(access("x", F_OK), 0);
+    remove("said");
+    free(said);
+}
+
 /* Beside what a run keeps there is room, and what is there and nobody reads is replaced. */
 static void test_outputs__right(void **state)
 {
@@ -165,7 +182,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_outputs__of_average),  cmocka_unit_test(test_outputs__of_evaluate),
         cmocka_unit_test(test_outputs__of_profiles), cmocka_unit_test(test_outputs__appended),
-        cmocka_unit_test(test_outputs__right),
+        cmocka_unit_test(test_outputs__full_later),  cmocka_unit_test(test_outputs__right),
     };
     return cmocka_run_group_tests(tests, set_up, bad_tear_down);
 }
