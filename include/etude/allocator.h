@@ -15,7 +15,7 @@ typedef struct et_allocator {
     void (*release)(void *payload, void *memory);                    /* NULL allowed */
 } et_allocator;
 
-/* Copies allocator; NULL restores the C library's. */
+/* Copies allocator; NULL restores the C library's. All three functions are there. */
 ET_API void et_allocator_set(const et_allocator *allocator);
 
 #endif

@@ -12,10 +12,10 @@ typedef uint16_t et_bf16;
 
 typedef enum et_dtype { ET_F32, ET_BF16, ET_I32, ET_DTYPE_COUNT } et_dtype;
 
-/* Bytes of one element. */
+/* Bytes of one element; 0 for what is no type. */
 ET_API size_t et_dtype_size(et_dtype dtype);
 
-/* "float32", "bfloat16", "int32". Static. */
+/* "float32", "bfloat16", "int32"; "no type". Static. */
 ET_API const char *et_dtype_name(et_dtype dtype);
 
 #endif

@@ -3,8 +3,16 @@
  * Every call that can fail for a reason outside the program (a file, a setting,
  * memory, a disk) returns an int status, 0 for success, and takes an et_error as
  * its last argument. The error is a plain value: the caller owns it, it holds no
- * memory, and NULL is allowed where the text is not wanted. A caller's own
- * mistake is an assertion instead.
+ * memory, and NULL is allowed where the text is not wanted.
+ *
+ * A caller's mistake is of one of two kinds. Values that may come from outside the
+ * program (options and numbers, texts and NULL for one, shapes, nodes that do not fit
+ * together) are checked in every build, before anything is done with them, and give a
+ * status: ET_ECONFIG for an option, ET_EDATA for a text, ET_EGRAPH for a part of a
+ * model; where there is none, the header says what is returned. What only the program
+ * itself can have wrong (an object that is NULL, freed or in use by another thread, an
+ * order of calls that a header forbids) is an assertion: debug builds abort, others do
+ * not look.
  *
  *     et_error error = ET_ERROR_INIT;
  *     if (et_translator_open(&t, "runs/a", NULL, &error))

@@ -3,7 +3,8 @@
  * are stands in ops.h.
  *
  * Building is sticky: a node whose inputs do not fit records the first error, with the node's
- * name and the shapes, and returns a poison node, on which everything else quietly gives poison.
+ * name and the shapes, and returns a poison node, on which everything else quietly gives poison. So
+ * does an option, a number, a name or a shape that makes no sense, and a node of another graph.
  * So layers stay one line per equation; et_graph_finish reports the error. A failed
  * allocation is recorded in the same way.
  *
@@ -44,7 +45,8 @@ typedef struct et_graph_options {
         false, ET_F32, ET_RECOMPUTE_CHEAP                                                          \
     }
 
-/* A graph over a parameter store, which it declares into and must not outlive. */
+/* A graph over a parameter store, which it declares into and must not outlive. options NULL: the
+ * defaults. ET_ECONFIG: an option is none of its values. */
 ET_API int et_graph_new(et_graph **out, et_params *params, const et_graph_options *options,
                         et_error *error);
 ET_API void et_graph_free(et_graph *graph);
@@ -62,7 +64,8 @@ ET_API et_dtype et_graph_act(const et_graph *graph); /* type of activations */
 /* ---- derivatives ---- */
 
 /* Adds the nodes of d(loss)/d(parameter) for every parameter that loss depends on. loss is a
- * scalar (or a vocabulary or softmax loss, whose first sum is meant). Once per graph. */
+ * scalar (or a vocabulary or softmax loss, whose first sum is meant). ET_EGRAPH: it is none, or is
+ * another graph's, or the graph was differentiated before. */
 ET_API int et_graph_differentiate(et_graph *graph, et_node *loss, et_error *error);
 
 /* ---- about nodes ---- */

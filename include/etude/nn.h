@@ -27,7 +27,7 @@ typedef struct et_dense_options {
     bool recomputable; /* what it adds is marked: see et_recomputable */
 } et_dense_options;
 
-/* act(x W + b): scope/weight [in, units] and scope/bias [units]. */
+/* act(x W + b): scope/weight [in, units] and scope/bias [units]. options NULL: all zero. */
 ET_API et_node *et_dense(et_scope *scope, et_node *x, int64_t units);
 ET_API et_node *et_dense_with(et_scope *scope, et_node *x, int64_t units,
                               const et_dense_options *options);

@@ -37,14 +37,16 @@ typedef struct et_init {
     float scale;
 } et_init;
 
-/* Uniform with limit sqrt(6 / (fan_in + fan_out)) (Glorot and Bengio 2010). */
+/* Uniform with limit sqrt(6 / (fan_in + fan_out)) (Glorot and Bengio 2010); declaring refuses
+ * what comes of sizes that have none. */
 ET_API et_init et_init_glorot_uniform(int64_t fan_in, int64_t fan_out);
 
 ET_API int et_params_new(et_params **out, et_error *error);
 ET_API void et_params_free(et_params *params);
 
-/* Declares a float32 parameter; *index is its place, in order of first declaration. ET_EGRAPH:
- * declared before with another shape, or the set is closed and the name is new. */
+/* Declares a float32 parameter; *index is its place, in order of first declaration. ET_EGRAPH: no
+ * name, no shape of a tensor, start values that are no finite numbers; declared before with another
+ * shape; or the set is closed and the name is new. */
 ET_API int et_params_declare(et_params *params, const char *name, et_shape shape, et_init init,
                              int *index, et_error *error);
 
@@ -54,7 +56,8 @@ ET_API int et_params_declare_variable(et_params *params, const char *name, et_sh
                                       et_init init, int *index, et_error *error);
 
 /* Closes the set and makes the arrays; all values are zero until they are drawn, loaded or set.
- * shadow: also keep a bfloat16 copy of the values, which the optimizer writes in its own pass. */
+ * shadow: also keep a bfloat16 copy of the values, which the optimizer writes in its own pass.
+ * ET_EGRAPH: done before. */
 ET_API int et_params_materialize(et_params *params, bool shadow, et_error *error);
 
 /* Whether materialize has been done. */
@@ -68,7 +71,8 @@ ET_API int64_t et_params_elements(const et_params *params);
 ET_API int64_t et_params_flat_size(const et_params *params);
 ET_API int64_t et_params_trained_size(const et_params *params);
 
-/* By index. Borrowed; valid as long as the store. */
+/* By index. Borrowed; valid as long as the store. An index that is no parameter's: NULL, a scalar,
+ * zeros, -1. */
 ET_API const char *et_params_name(const et_params *params, int index);
 ET_API et_shape et_params_shape(const et_params *params, int index);
 ET_API et_init et_params_init(const et_params *params, int index); /* as first declared */
@@ -78,7 +82,7 @@ ET_API int64_t et_params_offset(const et_params *params, int index);
 /* The index of what is place-th in the flat arrays, from 0; once they are made. */
 ET_API int et_params_placed(const et_params *params, int place);
 
-/* -1 if there is none. */
+/* -1 if there is none. name NULL: none. */
 ET_API int et_params_find(const et_params *params, const char *name);
 
 /* The flat arrays, aligned to 64 bytes: values and shadow of et_params_flat_size elements,

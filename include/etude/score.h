@@ -91,14 +91,15 @@ typedef struct et_bleu_result {
 
 typedef struct et_bleu et_bleu;
 
+/* options NULL: the defaults. ET_ECONFIG: one is none of its values. */
 ET_API int et_bleu_new(et_bleu **out, const et_bleu_options *options, et_error *error);
 ET_API void et_bleu_free(et_bleu *bleu); /* NULL allowed */
 
 /* Back to no pairs. */
 ET_API void et_bleu_clear(et_bleu *bleu);
 
-/* Adds a pair; either may be empty. ET_EDATA: not UTF-8, names side, line (the number of this
- * call since new or clear, from 1) and byte. On failure the counts are as before. */
+/* Adds a pair; either may be empty. ET_EDATA: NULL, or not UTF-8; names side, line (the number of
+ * this call since new or clear, from 1) and byte. On failure the counts are as before. */
 ET_API int et_bleu_add(et_bleu *bleu, const char *hypothesis, const char *reference,
                        et_error *error);
 
@@ -107,8 +108,9 @@ ET_API int et_bleu_add_corpus(et_bleu *bleu, const char *const *hypotheses, size
                               const char *const *references, size_t reference_count,
                               et_error *error);
 
-/* Adds the counts of a metric with equal options. */
-ET_API void et_bleu_merge(et_bleu *bleu, const et_bleu_counts *counts);
+/* Adds the counts of a metric with equal options. ET_EDATA: they cannot be those of any text, or
+ * the sum is too large; nothing is added. */
+ET_API int et_bleu_merge(et_bleu *bleu, const et_bleu_counts *counts, et_error *error);
 
 /* The score of all pairs. ET_EDATA: there are none. */
 ET_API int et_bleu_value(const et_bleu *bleu, et_bleu_result *result, et_error *error);
@@ -125,8 +127,8 @@ ET_API const et_bleu_counts *et_bleu_total(const et_bleu *bleu);
 ET_API char *et_bleu_signature(const et_bleu *bleu, char text[ET_SCORE_TEXT_MAX]);
 
 /* "BLEU = 41.02 71.2/48.1/34.0/24.4 (BP = 1.000 ratio = 1.003 hyp_len = 12130 ref_len =
- * 12088)" with width (0 to 17) decimals of the score; signature (NULL: none) follows "BLEU|".
- * sacrebleu's command prints one decimal, its API two. Returns text. */
+ * 12088)" with width decimals of the score, 0 to 17 (less is 0, more is 17); signature (NULL:
+ * none) follows "BLEU|". sacrebleu's command prints one decimal, its API two. Returns text. */
 ET_API char *et_bleu_print(const et_bleu_result *result, int width, const char *signature,
                            char text[ET_SCORE_TEXT_MAX]);
 
@@ -159,7 +161,7 @@ ET_API int et_chrf_add(et_chrf *chrf, const char *hypothesis, const char *refere
 ET_API int et_chrf_add_corpus(et_chrf *chrf, const char *const *hypotheses, size_t hypothesis_count,
                               const char *const *references, size_t reference_count,
                               et_error *error);
-ET_API void et_chrf_merge(et_chrf *chrf, const et_chrf_counts *counts);
+ET_API int et_chrf_merge(et_chrf *chrf, const et_chrf_counts *counts, et_error *error);
 ET_API int et_chrf_value(const et_chrf *chrf, double *score, et_error *error);
 ET_API int et_chrf_sentence(et_chrf *chrf, double *score, const char *hypothesis,
                             const char *reference, et_error *error);

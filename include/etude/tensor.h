@@ -28,13 +28,18 @@ ET_API et_shape et_shape_scalar(void);
 ET_API et_shape et_shape_1(int64_t size);
 ET_API et_shape et_shape_2(int64_t rows, int64_t columns);
 
-/* Elements in all (1 for a scalar), and bytes. */
+/* Whether a tensor can have it: rank 0 to ET_RANK_MAX, no size negative, and no more elements than
+ * can be counted with all that is computed of them. Whatever takes a shape refuses others. */
+ET_API bool et_shape_valid(et_shape shape);
+
+/* Elements in all (1 for a scalar), and bytes. Not valid: -1, and 0. */
 ET_API int64_t et_shape_count(et_shape shape);
 ET_API size_t et_tensor_bytes(et_tensor tensor);
 
+/* One that is not valid equals none. */
 ET_API bool et_shape_equal(et_shape left, et_shape right);
 
-/* Writes "[128, 384]" into text. Returns text. */
+/* Writes "[128, 384]" into text, "[rank 9]" for a rank that no tensor has. Returns text. */
 #define ET_SHAPE_TEXT_MAX 96
 ET_API char *et_shape_print(et_shape shape, char text[ET_SHAPE_TEXT_MAX]);
 

@@ -23,10 +23,10 @@ typedef struct et_translator et_translator;
 
 typedef struct et_translator_options {
     const char *checkpoint; /* a file; NULL: the best one, or else the newest */
-    int beam_size;          /* 0: the run's; 1: greedy */
-    double alpha;           /* length penalty; negative: the run's */
-    int64_t max_length;     /* pieces of a translation; 0: the run's rule */
-    int sentences;          /* decoded together, by each thread */
+    int beam_size;          /* 1, greedy, to 64; 0: the run's */
+    double alpha;           /* length penalty, 0 to 10; negative: the run's */
+    int64_t max_length;     /* pieces of a translation, 1 to 65,535; 0: the run's rule */
+    int sentences;          /* decoded together, by each thread; at least 1 */
     const char *precision;  /* "float32", "bfloat16", "int8"; NULL: the run's. int8: products take
                                weights and activations as bytes (rounded anew for each column and
                                each row, nothing to calibrate), all else is float32: faster, and
@@ -34,12 +34,16 @@ typedef struct et_translator_options {
     bool live_weights;      /* not the averaged ones, where there are any */
 } et_translator_options;
 
+/* The most sentences that a thread decodes together. */
+#define ET_TRANSLATOR_SENTENCES_MAX 65536
+
 #define ET_TRANSLATOR_OPTIONS_INIT                                                                 \
     {                                                                                              \
         NULL, 0, -1, 0, 32, NULL, false                                                            \
     }
 
-/* model_dir: what `etude train` keeps. options NULL: the defaults. */
+/* model_dir: what `etude train` keeps. options NULL: the defaults. ET_ECONFIG: an option is out of
+ * its range or unknown. */
 ET_API int et_translator_open(et_translator **out, const char *model_dir,
                               const et_translator_options *options, et_error *error);
 ET_API void et_translator_close(et_translator *translator); /* NULL allowed */
@@ -51,11 +55,16 @@ typedef bool et_translator_progress_fn(void *payload, size_t done, size_t count)
 ET_API void et_translator_set_progress(et_translator *translator, et_translator_progress_fn *fn,
                                        void *payload);
 
-/* Translates count lines of UTF-8 into results[count], yours to free. ET_EDATA: a line is not
- * UTF-8 (names its number, from 1). A line without a word gives an empty one; one of more than
- * 1,024 pieces is cut there, with a warning. On failure no result is left. */
+/* The number of the next call's first line in messages, for a text that is translated in parts;
+ * 1 until it is set. */
+ET_API void et_translator_set_first_line(et_translator *translator, size_t number);
+
+/* Translates count lines of UTF-8 into results[count], yours to free. ET_EDATA: a line is NULL or
+ * not UTF-8 (names its number). A line without a word gives an empty one; one of more than 1,024
+ * pieces is cut there, with a warning. On failure no result is left. */
 ET_API int et_translator_translate(et_translator *translator, const char *const *lines,
                                    size_t count, char **results, et_error *error);
+/* results NULL: nothing. */
 ET_API void et_translator_free_results(char **results, size_t count);
 
 /* The checkpoint in use and its step. Borrowed. */

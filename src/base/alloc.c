@@ -72,6 +72,7 @@ static atomic_size_t allocations; /* relaxed: a figure, it orders nothing */
 
 void et_allocator_set(const et_allocator *hooks)
 {
+    et_assert(!hooks || (hooks->allocate && hooks->reallocate && hooks->release));
     allocator = hooks ? *hooks : system_allocator;
 }
 

@@ -8,6 +8,7 @@
 #include "base/assert.h"
 #include "cli/args.h"
 #include "cli/command.h"
+#include "cli/outputs.h"
 #include "train/checkpoint.h"
 
 /* At least one file; one alone gives its weights as they are. */
@@ -37,7 +38,13 @@ int et_cmd_average(int argc, char **argv, et_error *error)
         return et_fail(error, ET_EUSAGE, "average: --output is missing: which file to write");
     if (!paths.count)
         return et_fail(error, ET_EUSAGE, "average: no checkpoint given: which ones to average");
-    status = et_checkpoint_average(paths.items, (size_t)paths.count, output, error);
+    et_outputs outputs = ET_OUTPUTS_INIT;
+    for (int i = 0; i < paths.count; i++)
+        et_outputs_read(&outputs, paths.items[i]);
+    status = et_outputs_check(&outputs, "--output", output, error);
+    et_outputs_release(&outputs);
+    if (!status)
+        status = et_checkpoint_average(paths.items, (size_t)paths.count, output, error);
     if (!status)
         fprintf(stderr, "averaged %d checkpoint%s: %s\n", paths.count, paths.count == 1 ? "" : "s",
                 output);

@@ -8,7 +8,6 @@
  * an interrupted evaluation begins anew.
  *
  *   exit code 2: an option; 3: files, lines or the run; 75: interrupted, with --profile */
-#include <math.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -18,11 +17,13 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/strbuf.h"
 #include "cli/args.h"
 #include "cli/command.h"
 #include "cli/lines.h"
+#include "cli/outputs.h"
 #include "cli/profile.h"
 #include "cli/scores.h"
 #include "io/progress.h"
@@ -79,6 +80,22 @@ static int missing(const char *option, const char *what, et_error *error)
     return et_fail(error, ET_EUSAGE, "evaluate: %s is missing: %s", option, what);
 }
 
+/* --output and --profile, before minutes of decoding. */
+static int check_outputs(evaluate_args *args, et_error *error)
+{
+    et_outputs outputs = ET_OUTPUTS_INIT;
+    et_outputs_read(&outputs, args->source);
+    et_outputs_read(&outputs, args->reference);
+    et_outputs_read(&outputs, args->options.checkpoint);
+    int status = et_outputs_check_standard(&outputs, error);
+    if (!status)
+        status = et_outputs_check(&outputs, "--output", args->output, error);
+    if (!status)
+        status = et_profiling_check(&args->profiling, &outputs, error);
+    et_outputs_release(&outputs);
+    return status;
+}
+
 /* In the order in which help shows them. */
 static int check(const evaluate_args *args, et_error *error)
 {
@@ -94,14 +111,18 @@ static int check(const evaluate_args *args, et_error *error)
     return status ? status : et_scores_check(&args->score, error);
 }
 
+/* What the bar shows. */
+typedef struct counter {
+    et_progress *progress;
+    double start;
+} counter;
+
 /* Signals are watched only with a profile to write; else they end the process as they always do. */
 static bool tell_progress(void *payload, size_t done, size_t count)
 {
-    et_assert(payload && done <= count);
-    et_progress_state state = {
-        .step = (int64_t)done, .steps = (int64_t)count, .rate = NAN, .seconds_left = NAN
-    };
-    et_progress_update(payload, &state);
+    const counter *lines = payload;
+    et_assert(done <= count);
+    et_lines_show(lines->progress, done, count, lines->start);
     return et_stop_requested != 0;
 }
 
@@ -121,9 +142,11 @@ static int translate(evaluate_args *args, const et_lines *sources, char **result
     if (!status)
         status = et_profiling_open_translator(&args->profiling, translator, progress, error);
     if (!status) {
-        et_translator_set_progress(translator, tell_progress, progress);
+        counter lines = { progress, et_clock_monotonic() };
+        et_translator_set_progress(translator, tell_progress, &lines);
         status = et_translator_translate(translator, (const char *const *)sources->items,
                                          sources->count, results, error);
+        et_translator_set_progress(translator, NULL, NULL);
         et_progress_finish(progress, false);
     }
     if (!status)
@@ -152,7 +175,8 @@ static int write_results(const char *path, char *const *results, size_t count, e
     return status;
 }
 
-/* Translations are written before they are scored: scoring fails on text that is not UTF-8. */
+/* Translations are written before they are scored: scoring fails on text that is not UTF-8. A disk
+ * that is full by then costs the file and not the scores. */
 static int evaluate_lines(evaluate_args *args, const et_lines *sources, const et_lines *references,
                           et_error *error)
 {
@@ -162,15 +186,16 @@ static int evaluate_lines(evaluate_args *args, const et_lines *sources, const et
     if (!results)
         return et_alloc_failed(error, sources->count * sizeof *results, "translations");
     int status = translate(args, sources, results, error);
+    int written = ET_OK;
     if (!status && args->output)
-        status = write_results(args->output, results, sources->count, error);
+        written = write_results(args->output, results, sources->count, error);
     if (!status)
         status =
             et_scores_print((const char *const *)results, (const char *const *)references->items,
-                            references->count, &args->score, error);
+                            references->count, &args->score, written ? NULL : error);
     et_translator_free_results(results, sources->count);
     et_free(results);
-    return status;
+    return written ? written : status;
 }
 
 /* In this order so that every mistake that can be seen without the model is said first. */
@@ -183,7 +208,7 @@ int et_cmd_evaluate(int argc, char **argv, et_error *error)
         return status;
     status = check(&args, error);
     if (!status)
-        status = et_profiling_check(&args.profiling, error);
+        status = check_outputs(&args, error);
     if (status)
         return status;
     signal(SIGPIPE, SIG_IGN); /* progress never stops the work */

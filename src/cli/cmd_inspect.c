@@ -15,10 +15,11 @@
 #include "base/arena.h"
 #include "base/assert.h"
 #include "base/file.h"
+#include "base/format.h"
 #include "base/json.h"
 #include "cli/args.h"
 #include "cli/command.h"
-#include "base/format.h"
+#include "cli/outputs.h"
 #include "io/manifest.h"
 #include "io/safetensors.h"
 #include "train/checkpoint.h"
@@ -154,6 +155,11 @@ int et_cmd_inspect(int argc, char **argv, et_error *error)
     et_assert(paths.count <= ET_ARG_LIST_MAX);
     if (!paths.count)
         return et_fail(error, ET_EUSAGE, "inspect: name a checkpoint, or the directory of a run");
+    et_outputs outputs = ET_OUTPUTS_INIT;
+    for (int i = 0; i < paths.count; i++)
+        et_outputs_read(&outputs, paths.items[i]);
+    status = et_outputs_check_standard(&outputs, error);
+    et_outputs_release(&outputs);
     for (int i = 0; i < paths.count && !status; i++)
         status = is_directory(paths.items[i]) ? inspect_run(paths.items[i], error)
                                               : inspect(paths.items[i], error);

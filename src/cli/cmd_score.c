@@ -9,23 +9,41 @@
  * before a number is printed. */
 #include <stdint.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "base/assert.h"
 #include "cli/args.h"
 #include "cli/command.h"
 #include "cli/lines.h"
+#include "cli/outputs.h"
 #include "cli/scores.h"
+
+/* What is appended to the references, or to the translations, would be scored as one of them. */
+static int check_output(const char *reference_path, et_error *error)
+{
+    et_outputs outputs = ET_OUTPUTS_INIT;
+    et_outputs_read(&outputs, reference_path);
+    et_outputs_read_standard(&outputs);
+    int status = et_outputs_check_standard(&outputs, error);
+    et_outputs_release(&outputs);
+    return status;
+}
 
 /* References first: their path may be wrong, and standard input can be read once only. */
 static int score(const char *reference_path, const et_score_options *options, et_error *error)
 {
     et_assert(reference_path && options);
     et_lines references = ET_LINES_INIT, hypotheses = ET_LINES_INIT;
+    et_line_reader input = { .fd = -1 };
     int status = et_scores_check(options, error);
+    if (!status)
+        status = check_output(reference_path, error);
     if (!status)
         status = et_lines_read_file(&references, reference_path, error);
     if (!status)
-        status = et_lines_read(&hypotheses, stdin, "standard input", 1, 0, error);
+        status = et_line_reader_open(&input, STDIN_FILENO, "standard input", error);
+    if (!status)
+        status = et_line_reader_read(&input, &hypotheses, 0, error);
     if (!status)
         status =
             et_lines_check_pairs(&hypotheses, "standard input", &references, reference_path, error);
@@ -33,6 +51,7 @@ static int score(const char *reference_path, const et_score_options *options, et
         status = et_scores_print((const char *const *)hypotheses.items,
                                  (const char *const *)references.items, references.count, options,
                                  error);
+    et_line_reader_close(&input);
     et_lines_release(&references);
     et_lines_release(&hypotheses);
     return status;

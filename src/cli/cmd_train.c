@@ -23,6 +23,7 @@
 #include "cli/args.h"
 #include "cli/command.h"
 #include "cli/model_dir.h"
+#include "cli/outputs.h"
 #include "cli/profile.h"
 #include "base/format.h"
 #include "tasks/experiment.h"
@@ -390,15 +391,44 @@ static void say_end(training *t, int64_t steps, const char *directory)
         et_format_count(steps).text, directory);
 }
 
+static void read_all(et_outputs *outputs, const et_strings *paths)
+{
+    for (size_t i = 0; i < paths->count; i++)
+        et_outputs_read(outputs, paths->items[i]);
+}
+
+static void read_data(et_outputs *outputs, const et_translation_data *data)
+{
+    read_all(outputs, &data->source_path);
+    read_all(outputs, &data->target_path);
+    read_all(outputs, &data->tsv_path);
+}
+
+/* The profile may go into the run's directory, beside what the run keeps. */
+static int check_profile(training *t, const train_args *args, et_error *error)
+{
+    const et_translation_options *task = &t->experiment.task;
+    et_outputs outputs = { .run = args->model_dir };
+    for (int i = 0; i < args->config.count; i++)
+        et_outputs_read(&outputs, args->config.items[i]);
+    read_data(&outputs, &task->train_data);
+    read_data(&outputs, &task->validation_data);
+    et_outputs_read(&outputs, task->sentencepiece_model_path);
+    int status = et_profiling_check(&t->profiling, &outputs, error);
+    et_outputs_release(&outputs);
+    return status;
+}
+
 /* Signals: until the run is open there is nothing to save, so they say that and end the process;
  * afterwards they ask the run to save and stop. */
-static int set_up(training *t, const char *directory, et_error *error)
+static int set_up(training *t, const train_args *args, et_error *error)
 {
+    const char *directory = args->model_dir;
     signal(SIGPIPE, SIG_IGN); /* progress that nobody reads never stops the work */
     et_leave_on_signals(ET_CONTROLLER_NOT_BEGUN);
     int status = et_model_dir_open(&t->directory, directory, error);
     if (!status)
-        status = et_profiling_check(&t->profiling, error); /* the file may go into the directory */
+        status = check_profile(t, args, error);
     if (!status)
         status = claim_directory(t, directory, error);
     if (status)
@@ -433,7 +463,7 @@ static int train(training *t, const train_args *args, et_error *error)
     /* Where the profile goes was parsed; what it records belongs to this training. */
     t->profiling = args->profiling;
     t->profiling.progress = t->progress;
-    status = set_up(t, args->model_dir, error);
+    status = set_up(t, args, error);
     if (!status) {
         say(t->progress, "experiment   %s  (all settings: %s/%s)", t->experiment.name,
             args->model_dir, ET_EXPERIMENT_FILE);

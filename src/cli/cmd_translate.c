@@ -1,14 +1,14 @@
-/* etude translate: a filter, line in, line out, in the order they came. Input is taken in
- * batches: a file is decoded fastest when many sentences are sorted by length, and its first
- * lines should appear before it is read to its end. A person at a terminal gets each line
- * answered by itself.
+/* etude translate: a filter, line in, line out, in the order they came. What is there is taken
+ * together, since many sentences sorted by length are decoded fastest; nothing is waited for but
+ * the first line of a batch, so that a program that asks line by line is answered line by line. A
+ * person at a terminal gets each line answered by itself.
  *
  * Options that are not given are those of the run: the defaults of et_translator_options.
  *
- *   stdin -> lines [BATCH, or 1 from a terminal] -> translator -> stdout, flushed -> the next lines
+ *   stdin -> lines that are there [at most BATCH] -> translator -> stdout, flushed -> the next
+ * lines
  *
  * A translation depends on its line alone, so the size of batches changes speed and not a word. */
-#include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -16,14 +16,16 @@
 #include <etude/translator.h>
 
 #include "base/assert.h"
+#include "base/clock.h"
 #include "cli/args.h"
 #include "cli/command.h"
 #include "cli/lines.h"
+#include "cli/outputs.h"
 #include "cli/profile.h"
 #include "io/progress.h"
 #include "tasks/translation/translator_device.h"
 
-/* Lines read at a time: enough to sort by length, few enough to answer soon. */
+/* Most lines read at a time: enough to sort by length, few enough to answer soon. */
 #define BATCH 2048
 
 typedef struct translate_args {
@@ -83,22 +85,40 @@ static int check(const translate_args *args, et_error *error)
     return et_args_check_precision(args->options.precision, error);
 }
 
-/* A single line is answered before a bar could be read (payload NULL: no bar). Signals are
- * watched only with a profile to write; else they end the process as they always do. */
+/* Standard output that is appended to standard input's file would be read again, without an end. */
+static int check_outputs(translate_args *args, et_error *error)
+{
+    et_outputs outputs = ET_OUTPUTS_INIT;
+    et_outputs_read_standard(&outputs);
+    et_outputs_read(&outputs, args->options.checkpoint);
+    int status = et_outputs_check_standard(&outputs, error);
+    if (!status)
+        status = et_profiling_check(&args->profiling, &outputs, error);
+    et_outputs_release(&outputs);
+    return status;
+}
+
+/* What the bar shows: lines of all batches. */
+typedef struct counter {
+    et_progress *progress; /* NULL: no bar */
+    size_t before;         /* lines of earlier batches */
+    double start;          /* of the first */
+} counter;
+
+/* A single line is answered before a bar could be read. How many lines will come is not known.
+ * Signals are watched only with a profile to write; else they end the process as they always do. */
 static bool tell_progress(void *payload, size_t done, size_t count)
 {
-    /* Unknown rate and time: the bar shows lines of this batch only. */
-    et_progress_state state = {
-        .step = (int64_t)done, .steps = (int64_t)count, .rate = NAN, .seconds_left = NAN
-    };
-    if (payload && count > 1)
-        et_progress_update(payload, &state);
+    const counter *lines = payload;
+    if (lines->progress && count > 1)
+        et_lines_show(lines->progress, lines->before + done, 0, lines->start);
     return et_stop_requested != 0;
 }
 
 /* Results are written and flushed before the next lines are read, so that whoever reads the
- * other end of a pipe is never a batch behind. */
-static int translate_batch(et_translator *translator, const et_lines *lines, et_error *error)
+ * other end of a pipe is never a batch behind. The bar may stand on the same terminal. */
+static int translate_batch(et_translator *translator, const et_lines *lines, et_progress *progress,
+                           et_error *error)
 {
     et_assert(lines->count <= BATCH);
     /* Static because of its size; the texts in it are freed batch by batch. */
@@ -107,6 +127,8 @@ static int translate_batch(et_translator *translator, const et_lines *lines, et_
                                          lines->count, results, error);
     if (status)
         return status;
+    if (progress)
+        et_progress_finish(progress, false);
     for (size_t i = 0; i < lines->count; i++)
         puts(results[i]);
     et_translator_free_results(results, lines->count);
@@ -115,31 +137,44 @@ static int translate_batch(et_translator *translator, const et_lines *lines, et_
 
 static const et_label read_label = { .name = "read lines", .kind = "reading" };
 
-/* Ends at the end of input, or at the first line that is no text; what was translated before it
- * is out by then. */
-static int translate_input(et_translator *translator, et_error *error)
+static int translate_lines(et_translator *translator, et_line_reader *input, size_t most,
+                           et_progress *progress, et_error *error)
 {
     et_track *track = et_device_track(et_translator_device(translator));
     et_lines lines = ET_LINES_INIT;
-    /* A terminal as input is a person; the hint is shown where they can see it. */
-    bool person = isatty(STDIN_FILENO);
-    size_t first = 1, batch = person ? 1 : BATCH;
+    counter done = { progress, 0, et_clock_monotonic() };
     int status;
-    if (person && isatty(STDERR_FILENO))
-        fputs("Type a line to translate; Ctrl-D ends.\n", stderr);
+    et_translator_set_progress(translator, tell_progress, &done);
     do {
+        done.before = input->number - 1;
         et_lines_clear(&lines);
-        et_track_begin(track, &read_label, (int64_t)first);
-        status = et_lines_read(&lines, stdin, "standard input", first, batch, error);
+        et_track_begin(track, &read_label, (int64_t)input->number);
+        status = et_line_reader_read(input, &lines, most, error);
         et_track_end(track);
         if (et_stop_requested)
-            status = et_fail(error, ET_EINTERRUPTED, "interrupted after line %zu", first - 1);
-        /* Lines count over all batches, for messages. */
-        first += lines.count;
+            status = et_fail(error, ET_EINTERRUPTED, "interrupted after line %zu", done.before);
+        et_translator_set_first_line(translator, done.before + 1);
         if (!status && lines.count)
-            status = translate_batch(translator, &lines, error);
+            status = translate_batch(translator, &lines, progress, error);
     } while (!status && lines.count);
+    et_translator_set_progress(translator, NULL, NULL);
     et_lines_release(&lines);
+    return status;
+}
+
+/* Ends at the end of input, or at the first line that is no text; what was translated before it
+ * is out by then. */
+static int translate_input(et_translator *translator, et_progress *progress, et_error *error)
+{
+    et_line_reader input;
+    /* A terminal as input is a person; the hint is shown where they can see it. */
+    bool person = isatty(STDIN_FILENO);
+    if (person && isatty(STDERR_FILENO))
+        fputs("Type a line to translate; Ctrl-D ends.\n", stderr);
+    int status = et_line_reader_open(&input, STDIN_FILENO, "standard input", error);
+    if (!status)
+        status = translate_lines(translator, &input, person ? 1 : BATCH, progress, error);
+    et_line_reader_close(&input);
     return status;
 }
 
@@ -157,10 +192,8 @@ static int translate(translate_args *args, et_error *error)
     if (!status)
         status = et_profiling_open_translator(&args->profiling, translator,
                                               options.fd < 0 ? NULL : progress, error);
-    if (!status) {
-        et_translator_set_progress(translator, tell_progress, progress);
-        status = translate_input(translator, error);
-    }
+    if (!status)
+        status = translate_input(translator, options.fd < 0 ? NULL : progress, error);
     if (progress)
         et_progress_finish(progress, false);
     int profiled = et_profiling_close(&args->profiling, status, error);
@@ -183,6 +216,6 @@ int et_cmd_translate(int argc, char **argv, et_error *error)
         return status;
     status = check(&args, error);
     if (!status)
-        status = et_profiling_check(&args.profiling, error);
+        status = check_outputs(&args, error);
     return status ? status : translate(&args, error);
 }

@@ -3,16 +3,23 @@
  * UTF-8, LF or CR LF, a byte order mark at the start, at most ET_TEXT_LINE_MAX bytes, no NUL. */
 #include "cli/lines.h"
 
+#include <errno.h>
+#include <math.h>
+#include <poll.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
+#include "base/clock.h"
+#include "base/format.h"
 #include "base/unicode.h"
 #include "data/text.h"
-#include "base/format.h"
+#include "io/progress.h"
 
 /* A copy with a 0 behind it, in the arena: all are freed at once. */
 static int add(et_lines *lines, const char *text, size_t length, et_error *error)
@@ -53,64 +60,127 @@ static int check(const char *text, size_t length, const char *name, size_t numbe
     return ET_OK;
 }
 
-/* One line into *text, as long as it may be. Returns its length, -1 at the end. size + 1: longer
- * than that, and the rest of it is not read. A last line without its end is a line. */
-static ssize_t read_line(FILE *from, char *text, size_t size)
+/* ---- standard input ----------------------------------------------------------------------- */
+
+/* Read at a time; a pipe holds as much. */
+#define PIECE ((size_t)64 << 10)
+
+/* Once lines are there, more are waited for a little, so that a program that writes without a pause
+ * gets full batches: for each so many lines a millisecond, which is little beside translating
+ * them, and never longer than WAIT_MAX. */
+#define LINES_PER_MILLISECOND 16
+#define WAIT_MAX              20
+
+/* On the heap: a megabyte is more than a stack should be asked for. Pages that no line reaches cost
+ * nothing. */
+int et_line_reader_open(et_line_reader *reader, int fd, const char *name, et_error *error)
 {
-    size_t length = 0;
-    int c;
-    while ((c = getc_unlocked(from)) != EOF && c != '\n') {
-        /* What is longer is counted by one more and not kept. */
-        if (length < size)
-            text[length] = (char)c;
-        if (++length > size)
-            break;
-    }
-    return c == EOF && !length ? -1 : (ssize_t)length;
+    *reader = (et_line_reader){ .fd = fd, .name = name, .number = 1 };
+    reader->buffer = et_alloc(ET_TEXT_LINE_MAX + PIECE, 1);
+    return reader->buffer ? ET_OK : et_alloc_failed(error, ET_TEXT_LINE_MAX + PIECE, "lines");
 }
 
-/* The buffer is of the longest line's size, taken for the call: pages that no line reaches cost
- * nothing. */
-int et_lines_read(et_lines *lines, FILE *from, const char *name, size_t first, size_t most,
-                  et_error *error)
+void et_line_reader_close(et_line_reader *reader)
 {
-    et_assert(first >= 1);
-    /* On the heap: a megabyte is more than a stack should be asked for. */
-    char *buffer = et_alloc(ET_TEXT_LINE_MAX, 1);
-    if (!buffer)
-        return et_alloc_failed(error, ET_TEXT_LINE_MAX, "a line");
-    int status = ET_OK;
-    ssize_t length;
-    while (!status && (!most || lines->count < most) &&
-           (length = read_line(from, buffer, ET_TEXT_LINE_MAX)) >= 0) {
-        /* The number in the whole input, whatever was read before this call. */
-        size_t number = first + lines->count, size = (size_t)length;
-        const char *text = buffer;
-        if (size > ET_TEXT_LINE_MAX) {
-            status = et_fail(error, ET_EDATA,
-                             "%s:%zu: a line of more than %zu bytes: text must have one sentence "
-                             "a line",
-                             name, number, ET_TEXT_LINE_MAX);
-            break;
-        }
-        /* A byte order mark, which editors on Windows write. */
-        if (number == 1 && size >= 3 && !memcmp(text, "\xef\xbb\xbf", 3)) {
-            text += 3;
-            size -= 3;
-        }
-        /* CR LF is a line end as well. */
-        if (size && text[size - 1] == '\r')
-            size--;
-        status = check(text, size, name, number, error);
-        if (!status)
-            status = add(lines, text, size, error);
-    }
-    /* read_line cannot tell an error from the end; the stream can. */
-    if (!status && ferror(from))
-        status = et_fail_errno(error, "%s", name);
-    et_free(buffer);
-    return status;
+    et_free(reader->buffer);
+    reader->buffer = NULL;
 }
+
+/* size: without the line end. */
+static int take(et_line_reader *reader, et_lines *lines, size_t size, et_error *error)
+{
+    const char *text = reader->buffer + reader->begin;
+    size_t number = reader->number;
+    if (size > ET_TEXT_LINE_MAX)
+        return et_fail(error, ET_EDATA,
+                       "%s:%zu: a line of more than %zu bytes: text must have one sentence a line",
+                       reader->name, number, ET_TEXT_LINE_MAX);
+    reader->begin += size;
+    reader->number++;
+    /* A byte order mark, which editors on Windows write. */
+    if (number == 1 && size >= 3 && !memcmp(text, "\xef\xbb\xbf", 3)) {
+        text += 3;
+        size -= 3;
+    }
+    /* CR LF is a line end as well. */
+    if (size && text[size - 1] == '\r')
+        size--;
+    int status = check(text, size, reader->name, number, error);
+    return status ? status : add(lines, text, size, error);
+}
+
+/* The next line, if it is whole or too long, or the last one without its end. */
+static bool next(et_line_reader *reader, et_lines *lines)
+{
+    size_t there = reader->end - reader->begin;
+    const char *from = reader->buffer + reader->begin;
+    const char *end = there ? memchr(from, '\n', there) : NULL;
+    if (!end && there <= ET_TEXT_LINE_MAX && !(reader->over && there))
+        return false;
+    take(reader, lines, end ? (size_t)(end - from) : there, &reader->error);
+    reader->begin += end != NULL;
+    return true;
+}
+
+/* Whether to read on: without a line always, else if something comes soon enough. first: when the
+ * first of the lines was there. A signal ends the waiting. */
+static bool comes(const et_line_reader *reader, size_t lines, double first)
+{
+    struct pollfd input = { .fd = reader->fd, .events = POLLIN };
+    size_t most = lines / LINES_PER_MILLISECOND;
+    double passed = 1e3 * (et_clock_monotonic() - first);
+    int left = (int)(most < WAIT_MAX ? most : WAIT_MAX) - (int)fmin(passed, WAIT_MAX);
+    return !lines || poll(&input, 1, left > 0 ? left : 0) > 0;
+}
+
+/* Reads once; waits for input if there is none. What is left of a line goes to the front. */
+static void fill(et_line_reader *reader)
+{
+    if (reader->begin) {
+        reader->end -= reader->begin;
+        memmove(reader->buffer, reader->buffer + reader->begin, reader->end);
+        reader->begin = 0;
+    }
+    et_assert(reader->end <= ET_TEXT_LINE_MAX);
+    for (;;) {
+        struct pollfd input = { .fd = reader->fd, .events = POLLIN };
+        ssize_t got = read(reader->fd, reader->buffer + reader->end, PIECE);
+        if (got >= 0) {
+            reader->end += (size_t)got;
+            reader->over = !got;
+            return;
+        }
+        /* Another program may have made its end of a terminal not blocking, and so ours. */
+        if (errno == EAGAIN)
+            poll(&input, 1, -1);
+        else if (errno != EINTR) {
+            et_fail_errno(&reader->error, "%s", reader->name);
+            return;
+        }
+    }
+}
+
+int et_line_reader_read(et_line_reader *reader, et_lines *lines, size_t most, et_error *error)
+{
+    size_t before = lines->count;
+    double first = 0;
+    while (!reader->error.status && (!most || lines->count - before < most)) {
+        size_t count = lines->count - before;
+        if (next(reader, lines)) {
+            if (!count)
+                first = et_clock_monotonic();
+            continue;
+        }
+        if (reader->over || !comes(reader, most ? count : 0, first))
+            break;
+        fill(reader);
+    }
+    if (!reader->error.status || (most && lines->count > before))
+        return ET_OK;
+    return et_fail(error, reader->error.status, "%s", reader->error.text);
+}
+
+/* ---- files -------------------------------------------------------------------------------- */
 
 /* Lines of a compressed file are unpacked on the way. */
 int et_lines_read_file(et_lines *lines, const char *path, et_error *error)
@@ -159,4 +229,17 @@ void et_lines_release(et_lines *lines)
     et_lines_clear(lines);
     et_free(lines->items);
     *lines = (et_lines)ET_LINES_INIT;
+}
+
+/* Before the first line there is no rate. */
+void et_lines_show(et_progress *progress, size_t done, size_t count, double start)
+{
+    double seconds = et_clock_monotonic() - start;
+    et_progress_state state = { .what = "lines",
+                                .step = (int64_t)done,
+                                .steps = (int64_t)count,
+                                .rate = done && seconds > 0 ? (double)done / seconds : NAN,
+                                .unit = "lines/s",
+                                .seconds_left = NAN };
+    et_progress_update(progress, &state);
 }

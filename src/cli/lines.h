@@ -2,12 +2,14 @@
 #ifndef ETUDE_CLI_LINES_H
 #define ETUDE_CLI_LINES_H
 
+#include <stdbool.h>
 #include <stddef.h>
-#include <stdio.h>
 
 #include <etude/error.h>
 
 #include "base/arena.h"
+
+struct et_progress;
 
 /* Owned by whoever read them; valid until the next clear or release. */
 typedef struct et_lines {
@@ -21,11 +23,27 @@ typedef struct et_lines {
         ET_ARENA_INIT, NULL, 0, 0                                                                  \
     }
 
-/* Reads up to most lines (0: all). An empty count afterwards is the end. UTF-8 checked, CR LF
- * and a byte order mark accepted; NUL bytes and lines of more than 1 MiB are ET_EDATA naming
- * the line. name is for messages; first: number of the first line. */
-int et_lines_read(et_lines *lines, FILE *from, const char *name, size_t first, size_t most,
-                  et_error *error);
+/* Lines of a file descriptor that may be a pipe or a terminal. UTF-8 checked, CR LF and a byte
+ * order mark accepted; NUL bytes and lines of more than 1 MiB are ET_EDATA naming the line. Nothing
+ * else may read from the descriptor. */
+typedef struct et_line_reader {
+    int fd;            /* borrowed */
+    const char *name;  /* for messages; borrowed */
+    size_t number;     /* of the next line, from 1 */
+    char *buffer;      /* owned; what was read and not yet given out is begin .. end */
+    size_t begin, end; /* in buffer */
+    bool over;         /* the end of input was seen */
+    et_error error;    /* what stands behind the lines that were given out; its status 0: nothing */
+} et_line_reader;
+
+int et_line_reader_open(et_line_reader *reader, int fd, const char *name, et_error *error);
+void et_line_reader_close(et_line_reader *reader);
+
+/* Adds the lines that are there, up to most: only the first one is waited for, so that whoever
+ * writes it gets its answer before writing the next. most 0: all up to the end. No line afterwards
+ * is the end. With most, what is wrong is told by the call after the one that gave out the lines
+ * before it. */
+int et_line_reader_read(et_line_reader *reader, et_lines *lines, size_t most, et_error *error);
 
 /* Reads a file, plain or gzip. */
 int et_lines_read_file(et_lines *lines, const char *path, et_error *error);
@@ -36,5 +54,9 @@ int et_lines_check_pairs(const et_lines *source, const char *source_name, const 
 
 void et_lines_clear(et_lines *lines); /* keeps the list's memory */
 void et_lines_release(et_lines *lines);
+
+/* "lines  1,840/6,000 ...  52 lines/s": done of count (0: not known) since the time start
+ * (et_clock_monotonic). */
+void et_lines_show(struct et_progress *progress, size_t done, size_t count, double start);
 
 #endif

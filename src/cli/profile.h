@@ -3,7 +3,7 @@
  *
  *     et_profiling p = ET_PROFILING_INIT;
  *     ... ET_PROFILING_ARGS(p) in the command's table of options ...
- *     et_profiling_check(&p, &error);                   before anything is done
+ *     et_profiling_check(&p, &outputs, &error);         before anything is done
  *     et_profiling_open(&p, device, "step", &error);    before a plan is made
  *     et_profiling_begin(&p, steps, &error);            before the first step
  *     ...
@@ -16,6 +16,7 @@
 #include <etude/translator.h>
 
 #include "cli/args.h"
+#include "cli/outputs.h"
 #include "exec/device.h"
 #include "io/progress.h"
 
@@ -52,9 +53,9 @@ typedef struct et_profiling {
             &(profiling).steps, NULL                                                               \
     }
 
-/* ET_EUSAGE: steps are not A:B. Other errors: the file can't be written, found out by making and
- * removing one beside it. */
-int et_profiling_check(et_profiling *profiling, et_error *error);
+/* ET_EUSAGE: steps are not A:B. Other errors: what et_outputs_check says of the file; outputs knows
+ * what the command reads. */
+int et_profiling_check(et_profiling *profiling, et_outputs *outputs, et_error *error);
 
 /* Plans made on the device from now on can be recorded; unit is the span that is a step. */
 int et_profiling_open(et_profiling *profiling, et_device *device, const char *unit,

@@ -5,12 +5,13 @@
  * Names: inputs, parameters, dropout and attention are named by their scope, because something
  * outside needs the name to be stable: inputs are bound by it, parameters saved by it, and the
  * random numbers of a mask are chosen by it (site). All other nodes are numbered. */
+#include <float.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"
-#include "base/assert.h"
 #include "base/philox.h"
 #include "graph/node.h"
 
@@ -27,6 +28,8 @@ et_node *et_input(et_scope *scope, const char *name, et_dtype dtype, et_shape sh
 {
     et_graph *graph = scope->graph;
     et_attributes attributes = { .leaf = { dtype, shape } };
+    if (!et_has_name(scope, name))
+        return &graph->poison;
     const char *full = full_name(scope, name);
     for (int i = 0; i < graph->count; i++) {
         et_node *known = graph->nodes[i];
@@ -66,6 +69,8 @@ static et_node *stored(et_scope *scope, const char *name, et_shape shape, et_ini
                        bool trained)
 {
     et_graph *graph = scope->graph;
+    if (!et_has_name(scope, name))
+        return &graph->poison;
     const char *full = full_name(scope, name);
     et_attributes attributes = { .leaf = { ET_F32, shape } };
     et_error error = ET_ERROR_INIT;
@@ -112,6 +117,21 @@ et_node *et_sinusoid(et_scope *scope, int64_t rows, int64_t dim)
     return et_node_add(scope->graph, ET_OP_POSITIONS, NULL, NULL, 0, &attributes);
 }
 
+/* A number that an op is told and the shape rules do not see: from least on, below or at most, or
+ * poison that names the op and says what it must be. A NaN fails every comparison. */
+static bool in_range(et_graph *graph, et_op op, const char *what, double x, double least,
+                     double most)
+{
+    if (x >= least && x <= most)
+        return true;
+    et_graph_poison(graph, "%s: %s %g: must be from %g to %g", et_op_name(op), what, x, least,
+                    most);
+    return false;
+}
+
+/* The largest float32 below 1: rates and smoothings are from 0 on and below 1. */
+#define BELOW_1 (1 - 0x1p-24)
+
 /* Nodes without a name of their own or attributes, of one and of two inputs. */
 static et_node *unary(et_op op, et_node *x)
 {
@@ -146,6 +166,8 @@ et_node *et_mul(et_node *a, et_node *b)
 et_node *et_scale(et_node *a, float factor)
 {
     et_attributes attributes = { .x = factor };
+    if (!in_range(a->graph, ET_OP_SCALE, "factor", factor, -FLT_MAX, FLT_MAX))
+        return &a->graph->poison;
     return et_node_add(a->graph, ET_OP_SCALE, NULL, &a, 1, &attributes);
 }
 
@@ -188,15 +210,15 @@ et_node *et_sum(et_node *x)
 }
 
 /* The graph of an evaluation has no dropout node at all, nor one whose rate is 0: nothing is
- * left to test for in a run. A NaN is refused by the form of the condition. */
+ * left to test for in a run. A rate that makes no sense is refused there too. */
 et_node *et_dropout(et_scope *scope, et_node *x, float rate)
 {
     et_graph *graph = scope->graph;
-    if (!graph->options.training || rate == 0)
-        return x;
-    if (!(rate > 0 && rate < 1))
+    if (!(rate >= 0 && rate < 1))
         return et_graph_poison(graph, "%sdropout: rate %g is not in [0, 1)", scope->prefix,
                                (double)rate);
+    if (!graph->options.training || rate == 0)
+        return x;
     /* One dropout in a scope: a second would have the same site and drop the same elements. */
     const char *name = full_name(scope, "dropout");
     et_attributes attributes = { .x = rate, .site = et_random_site(name) };
@@ -217,6 +239,9 @@ et_node *et_matmul(et_node *a, et_node *b, et_node *bias, const et_matmul_option
     et_attributes attributes = { 0 };
     if (options)
         attributes.matmul = *options;
+    if (!in_range(a->graph, ET_OP_MATMUL, "row_tile", (double)attributes.matmul.row_tile, 0,
+                  INT32_MAX))
+        return &a->graph->poison;
     return et_node_add(a->graph, ET_OP_MATMUL, NULL, inputs, bias ? 3 : 2, &attributes);
 }
 
@@ -226,6 +251,8 @@ et_node *et_layer_norm(et_node *x, et_node *gamma, et_node *beta, float epsilon)
 {
     et_node *inputs[] = { x, gamma, beta };
     et_attributes attributes = { .x = epsilon };
+    if (!in_range(x->graph, ET_OP_LAYER_NORM, "epsilon", epsilon, 0, FLT_MAX))
+        return &x->graph->poison;
     return et_node_add(x->graph, ET_OP_LAYER_NORM, NULL, inputs, 3, &attributes);
 }
 
@@ -235,7 +262,10 @@ et_node *et_embedding(et_node *ids, et_node *table, float scale, et_node *positi
 {
     et_node *inputs[] = { ids, table, position, positions };
     et_attributes attributes = { .x = scale };
-    et_assert(!position == !positions);
+    if (!position != !positions)
+        return et_graph_poison(ids->graph, "embedding: position without positions, or these alone");
+    if (!in_range(ids->graph, ET_OP_EMBEDDING, "scale", scale, -FLT_MAX, FLT_MAX))
+        return &ids->graph->poison;
     return et_node_add(ids->graph, ET_OP_EMBEDDING, NULL, inputs, position ? 4 : 2, &attributes);
 }
 
@@ -245,8 +275,12 @@ et_node *et_attention(et_scope *scope, et_node *q, et_node *kv, et_node *query_o
                       et_node *key_offsets, const et_attention_options *options)
 {
     const char *name = full_name(scope, "attention");
-    et_assert(options);
+    if (!options)
+        return et_graph_poison(scope->graph, "%s: no options: how many heads?", name);
     et_attributes attributes = { .attention = *options, .self = q == kv };
+    if (!in_range(scope->graph, ET_OP_ATTENTION, "rate", options->rate, 0, BELOW_1) ||
+        !in_range(scope->graph, ET_OP_ATTENTION, "longest_key", options->longest_key, 0, INT32_MAX))
+        return &scope->graph->poison;
     attributes.site = et_random_site(name);
     if (!scope->graph->options.training)
         attributes.attention.rate = 0;
@@ -258,7 +292,8 @@ et_node *et_attention(et_scope *scope, et_node *q, et_node *kv, et_node *query_o
 et_node *et_cached_attention(et_node *q, et_node *cache, et_node *slot, et_node *begin,
                              et_node *length, int heads)
 {
-    et_assert(!slot != !begin);
+    if (!slot == !begin)
+        return et_graph_poison(q->graph, "cached_attention: either slot or begin, not both");
     et_attributes attributes = { .attention = { .heads = heads }, .self = slot != NULL };
     et_node *inputs[] = { q, cache, slot ? slot : begin, length };
     return et_node_add(q->graph, ET_OP_CACHED_ATTENTION, NULL, inputs, 4, &attributes);
@@ -270,6 +305,8 @@ et_node *et_vocabulary_loss(et_node *h, et_node *table, et_node *labels, float s
 {
     et_node *inputs[] = { h, table, labels };
     et_attributes attributes = { .x = smoothing };
+    if (!in_range(h->graph, ET_OP_VOCABULARY_LOSS, "smoothing", smoothing, 0, BELOW_1))
+        return &h->graph->poison;
     return et_node_add(h->graph, ET_OP_VOCABULARY_LOSS, NULL, inputs, 3, &attributes);
 }
 
@@ -278,6 +315,8 @@ et_node *et_softmax_loss(et_node *logits, et_node *labels, float smoothing)
 {
     et_node *inputs[] = { logits, labels };
     et_attributes attributes = { .x = smoothing };
+    if (!in_range(logits->graph, ET_OP_SOFTMAX_LOSS, "smoothing", smoothing, 0, BELOW_1))
+        return &logits->graph->poison;
     return et_node_add(logits->graph, ET_OP_SOFTMAX_LOSS, NULL, inputs, 2, &attributes);
 }
 

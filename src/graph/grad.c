@@ -438,7 +438,8 @@ int et_graph_derive(et_graph *graph, const bool *derive, et_node *scale, et_erro
 {
     if (et_graph_finish(graph, error))
         return graph->error.status;
-    et_assert(!graph->gradients);
+    if (graph->gradients)
+        return et_fail(error, ET_EGRAPH, "the graph has derivatives already");
     size_t count = (size_t)graph->count;
     gradients g = { .graph = graph, .count = graph->count, .derive = derive, .scale = scale };
     g.of = et_alloc_zero(count, sizeof(et_node *));
@@ -460,7 +461,12 @@ int et_graph_differentiate(et_graph *graph, et_node *loss, et_error *error)
 {
     if (et_graph_finish(graph, error))
         return graph->error.status;
-    et_assert(loss->graph == graph && loss->id >= 0);
+    if (graph->gradients)
+        return et_fail(error, ET_EGRAPH, "%s: the graph has derivatives already", loss->name);
+    if (loss->graph != graph)
+        return et_fail(error, ET_EGRAPH, "%s: a node of another graph", loss->name);
+    if (!has_sums(loss) && (loss->type[0].shape.rank || loss->type[0].dtype != ET_F32))
+        return et_fail(error, ET_EGRAPH, "%s: no scalar and no loss; take its et_sum", loss->name);
     et_loss(et_graph_scope(graph), "loss", loss, 1);
     return et_graph_derive(graph, NULL, NULL, error);
 }

@@ -55,6 +55,13 @@ int et_graph_new(et_graph **out, et_params *params, const et_graph_options *opti
     /* NULL: a float32 graph for evaluation. */
     static const et_graph_options defaults = ET_GRAPH_OPTIONS_INIT;
     et_assert(params);
+    *out = NULL;
+    if (options && options->act != ET_F32 && options->act != ET_BF16)
+        return et_fail(error, ET_ECONFIG, "a graph's activations: type %d; float32 or bfloat16",
+                       (int)options->act);
+    if (options && (unsigned)options->recompute > ET_RECOMPUTE_MARKED)
+        return et_fail(error, ET_ECONFIG, "a graph's recompute: %d is none of its values",
+                       (int)options->recompute);
     et_graph *graph = et_alloc_zero(1, sizeof *graph);
     *out = graph;
     if (!graph)
@@ -148,14 +155,25 @@ static et_scope *scope_new(et_scope *parent, const char *prefix)
     return scope;
 }
 
+bool et_has_name(et_scope *scope, const char *name)
+{
+    if (!name || !*name)
+        et_graph_poison(scope->graph, "%sNULL or \"\": a name is missing", scope->prefix);
+    return name && *name;
+}
+
 /* Prefixes are whole paths, built once here: naming a node is then one concatenation. */
 et_scope *et_in(et_scope *scope, const char *name)
 {
+    if (!et_has_name(scope, name))
+        return scope;
     return scope_new(scope, et_arena_printf(&scope->graph->arena, "%s%s/", scope->prefix, name));
 }
 
 et_scope *et_at(et_scope *scope, const char *name, int index)
 {
+    if (!et_has_name(scope, name))
+        return scope;
     return scope_new(scope,
                      et_arena_printf(&scope->graph->arena, "%s%s_%d/", scope->prefix, name, index));
 }

@@ -124,6 +124,9 @@ et_node *et_graph_poison(et_graph *graph, const char *format, ...)
 /* The same for memory: ET_ENOMEM, which is nobody's fault. */
 et_node *et_graph_out_of_memory(et_graph *graph);
 
+/* False, and recorded: name is NULL or empty. */
+bool et_has_name(et_scope *scope, const char *name);
+
 bool et_node_is_poison(const et_node *node);
 
 /* Element-wise: exec fuses chains of these. */

@@ -32,7 +32,10 @@ et_node *et_node_add(et_graph *graph, et_op op, const char *name, et_node *const
 {
     et_assert(et_op_takes(op, input_count));
     for (int i = 0; i < input_count; i++) {
-        et_assert(inputs[i] && inputs[i]->graph == graph);
+        et_assert(inputs[i]);
+        if (inputs[i]->graph != graph)
+            return et_graph_poison(graph, "%s: %s is a node of another graph", et_op_name(op),
+                                   inputs[i]->name);
         if (et_node_is_poison(inputs[i]))
             return &graph->poison;
     }

@@ -36,6 +36,13 @@ static et_dtype act(const et_node *node)
 /* The node's own value, and after it further results in their order. */
 static bool set(et_node *node, et_dtype type, et_shape size)
 {
+    char text[ET_SHAPE_TEXT_MAX];
+    if (!et_shape_valid(size)) {
+        et_graph_poison(node->graph,
+                        "%s (%s): %s is not a shape: sizes are 0 or more, their product below 2^55",
+                        node->name, et_op_name(node->op), et_shape_print(size, text));
+        return false;
+    }
     node->type[0] = (et_result_type){ type, size };
     return true;
 }
@@ -71,7 +78,13 @@ static bool is_vector_of(et_shape s, int64_t size)
 /* What the builder was told: INPUT, PARAM, POSITIONS, and EMBEDDING_GRAD. */
 static bool leaf(et_node *node)
 {
-    return set(node, node->attributes.leaf.dtype, node->attributes.leaf.shape);
+    const et_result_type *type = &node->attributes.leaf;
+    if ((unsigned)type->dtype >= ET_DTYPE_COUNT) {
+        et_graph_poison(node->graph, "%s (%s): %d is no type of elements", node->name,
+                        et_op_name(node->op), (int)type->dtype);
+        return false;
+    }
+    return set(node, type->dtype, type->shape);
 }
 
 /* One or two inputs of one shape and type to a result of the same: nothing is broadcast, a
@@ -83,6 +96,8 @@ static bool same(et_node *node)
     if (node->inputs == 2 &&
         (!et_shape_equal(shape(node, 0), shape(node, 1)) || dtype(node, 0) != dtype(node, 1)))
         return refuse(node, "different shapes or types", 0, 1);
+    if (dtype(node, 0) == ET_I32)
+        return refuse(node, "int32, which nothing is computed of", 0, 0);
     return set(node, dtype(node, 0), shape(node, 0));
 }
 
@@ -254,6 +269,8 @@ static bool shape_ATTENTION(et_node *node)
     et_shape q = shape(node, 0), kv = shape(node, 1);
     if (!is_matrix(q) || !is_matrix(kv))
         return refuse(node, "not two matrices", 0, 1);
+    if (dtype(node, 0) != act(node) || dtype(node, 1) != act(node))
+        return refuse(node, "not of the graph's activation type", 0, 1);
     /* D. What is left over by the division is refused in the next line. */
     int64_t width = node->attributes.self ? q.size[1] / 3 : q.size[1];
     if (node->attributes.self ? q.size[1] % 3 : kv.size[1] != 2 * width)
@@ -299,8 +316,12 @@ static bool shape_CACHED_ATTENTION(et_node *node)
                         (long long)width, heads);
         return false;
     }
-    if (shape(node, 2).size[0] != q.size[0] || !is_vector_of(shape(node, 3), q.size[0]))
-        return refuse(node, "not one slot row or begin, and one length, for each row", 2, 3);
+    et_shape at = shape(node, 2);
+    if (at.rank != (self ? 2 : 1) || at.size[0] != q.size[0] || dtype(node, 2) != ET_I32 ||
+        !is_vector_of(shape(node, 3), q.size[0]) || dtype(node, 3) != ET_I32)
+        return refuse(node, "not one int32 slot row or begin, and length, for each row", 2, 3);
+    if (dtype(node, 0) != act(node) || dtype(node, 1) != act(node))
+        return refuse(node, "not of the graph's activation type", 0, 1);
     return set(node, act(node), et_shape_2(q.size[0], width));
 }
 

@@ -84,11 +84,12 @@ static void append_bar(et_strbuf *out, double fraction, int width, et_progress_s
 static void append_steps(et_strbuf *out, const et_progress_state *state)
 {
     const et_format total = et_format_count(state->steps);
+    const char *what = state->what ? state->what : "step";
     if (state->steps > 0)
-        et_strbuf_printf(out, "step  %*s/%s", (int)strlen(total.text),
+        et_strbuf_printf(out, "%s  %*s/%s", what, (int)strlen(total.text),
                          et_format_count(state->step).text, total.text);
     else
-        et_strbuf_printf(out, "step  %s", et_format_count(state->step).text);
+        et_strbuf_printf(out, "%s  %s", what, et_format_count(state->step).text);
 }
 
 /* Fields, rate, epoch, time left. */

@@ -47,6 +47,7 @@ typedef struct et_progress_field {
 
 /* What there is to show. Unknown: steps 0, epoch 0, rate and seconds_left NaN. */
 typedef struct et_progress_state {
+    const char *what;                /* is counted: "lines"; NULL: "step" */
     int64_t step, steps;             /* done, and in all */
     const et_progress_field *fields; /* borrowed during the call */
     size_t field_count;              /* ET_PROGRESS_FIELDS_MAX at most */

@@ -169,16 +169,6 @@ static int print_all(printer *p, const et_trace *trace, const char *process, et_
     return status ? status : flush(p, 0, error);
 }
 
-/* A run of hours should not end with a message about a directory that is not there. */
-int et_trace_file_check(const char *path, et_error *error)
-{
-    et_file_writer writer;
-    int status = et_file_writer_open(&writer, path, error);
-    if (!status)
-        et_file_writer_abandon(&writer);
-    return status;
-}
-
 /* A failure leaves no file and does not touch an old one. */
 int et_trace_file_write(const et_trace *trace, const char *process, const char *path,
                         et_error *error)

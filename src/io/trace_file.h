@@ -6,9 +6,6 @@
 
 #include "base/trace.h"
 
-/* Whether path can be written, found out before the work: makes and removes a file beside it. */
-int et_trace_file_check(const char *path, et_error *error);
-
 /* Writes a trace that is over, atomically. process: what the whole is called. */
 int et_trace_file_write(const et_trace *trace, const char *process, const char *path,
                         et_error *error);

@@ -32,8 +32,13 @@ struct et_bleu {
 /* Memory for lines comes with the first pair. */
 int et_bleu_new(et_bleu **out, const et_bleu_options *options, et_error *error)
 {
-    et_assert(options->tokens <= ET_BLEU_TOKENS_V14);
-    et_assert(options->smooth <= ET_BLEU_SMOOTH_MODEL_GARDEN);
+    static const et_bleu_options defaults = ET_BLEU_OPTIONS_INIT;
+    *out = NULL;
+    options = options ? options : &defaults;
+    if ((unsigned)options->tokens > ET_BLEU_TOKENS_V14 ||
+        (unsigned)options->smooth > ET_BLEU_SMOOTH_MODEL_GARDEN)
+        return et_fail(error, ET_ECONFIG, "BLEU: tokens %d or smooth %d is none of its values",
+                       (int)options->tokens, (int)options->smooth);
     /* Zeros are empty counts, and tokenizers and tables without memory. */
     et_bleu *bleu = et_alloc_zero(1, sizeof(*bleu));
     if (!bleu)
@@ -78,8 +83,9 @@ static int tokenize(const et_bleu *bleu, et_tokenizer *tokenizer, const char *te
 static int count_pair(et_bleu *bleu, et_bleu_counts *counts, int64_t line, const char *hypothesis,
                       const char *reference, et_error *error)
 {
-    et_assert(hypothesis && reference);
-    int status = tokenize(bleu, &bleu->hypothesis, hypothesis, "hypothesis", line, error);
+    int status = et_score_check_pair(hypothesis, reference, line, error);
+    if (!status)
+        status = tokenize(bleu, &bleu->hypothesis, hypothesis, "hypothesis", line, error);
     if (!status)
         status = tokenize(bleu, &bleu->reference, reference, "reference", line, error);
     if (!status)
@@ -104,12 +110,11 @@ int et_bleu_add(et_bleu *bleu, const char *hypothesis, const char *reference, et
 {
     et_bleu_counts counts;
     int status = count_pair(bleu, &counts, bleu->line + 1, hypothesis, reference, error);
-    if (status)
-        return status;
+    if (!status)
+        status = et_bleu_merge(bleu, &counts, error);
     /* Lines count from 1 in messages: the next one is line + 1. */
-    bleu->line++;
-    et_bleu_merge(bleu, &counts);
-    return 0;
+    bleu->line += !status;
+    return status;
 }
 
 /* Counts first: with different numbers of lines no pair is added. */
@@ -117,24 +122,22 @@ int et_bleu_add_corpus(et_bleu *bleu, const char *const *hypotheses, size_t hypo
                        const char *const *references, size_t reference_count, et_error *error)
 {
     int status = et_score_check_counts(hypothesis_count, reference_count, error);
+    if (!status)
+        status = et_score_check_pair((const char *)hypotheses, (const char *)references, 1, error);
     for (size_t i = 0; !status && i < reference_count; i++)
         status = et_bleu_add(bleu, hypotheses[i], references[i], error);
     return status;
 }
 
 /* Integers only, so the order of merging changes no bit. */
-void et_bleu_merge(et_bleu *bleu, const et_bleu_counts *counts)
+int et_bleu_merge(et_bleu *bleu, const et_bleu_counts *counts, et_error *error)
 {
-    et_bleu_counts *sum = &bleu->counts;
-    /* Every member is a sum over pairs. */
-    sum->pairs += counts->pairs;
-    sum->sys_len += counts->sys_len;
-    sum->ref_len += counts->ref_len;
-    for (int n = 0; n < ET_BLEU_ORDER; n++) {
-        et_assert(counts->correct[n] <= counts->total[n]);
-        sum->correct[n] += counts->correct[n];
-        sum->total[n] += counts->total[n];
-    }
+    for (int n = 0; n < ET_BLEU_ORDER; n++)
+        if (counts->correct[n] > counts->total[n])
+            return et_fail(error, ET_EDATA,
+                           "counts to merge: %" PRId64 " of %" PRId64 " n-grams match",
+                           counts->correct[n], counts->total[n]);
+    return et_score_add_counts(&bleu->counts, counts, sizeof *counts, error);
 }
 
 /* sacrebleu's: score 0 without any match; the first order without n-grams ends the list. The
@@ -259,14 +262,13 @@ char *et_bleu_signature(const et_bleu *bleu, char text[ET_SCORE_TEXT_MAX])
 char *et_bleu_print(const et_bleu_result *result, int width, const char *signature,
                     char text[ET_SCORE_TEXT_MAX])
 {
-    et_assert(width >= 0 && width <= 17);
     /* 0 where the references have no words: there is no ratio to show. */
     double ratio = result->ref_len ? (double)result->sys_len / (double)result->ref_len : 0;
     const double *p = result->precisions;
     snprintf(text, ET_SCORE_TEXT_MAX,
              "BLEU%s%s = %.*f %.1f/%.1f/%.1f/%.1f (BP = %.3f ratio = %.3f hyp_len = %" PRId64
              " ref_len = %" PRId64 ")",
-             signature ? "|" : "", signature ? signature : "", width, result->score, p[0], p[1],
-             p[2], p[3], result->bp, ratio, result->sys_len, result->ref_len);
+             signature ? "|" : "", signature ? signature : "", et_score_width(width), result->score,
+             p[0], p[1], p[2], p[3], result->bp, ratio, result->sys_len, result->ref_len);
     return text;
 }

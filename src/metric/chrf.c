@@ -29,11 +29,13 @@ struct et_chrf {
 /* Memory for lines comes with the first pair. */
 int et_chrf_new(et_chrf **out, const et_chrf_options *options, et_error *error)
 {
+    static const et_chrf_options defaults = ET_CHRF_OPTIONS_INIT;
+    *out = NULL;
     /* Zeros are empty counts, and tokenizers and tables without memory. */
     et_chrf *chrf = et_alloc_zero(1, sizeof(*chrf));
     if (!chrf)
         return et_alloc_failed(error, sizeof(*chrf), "chrF");
-    chrf->options = *options;
+    chrf->options = options ? *options : defaults;
     *out = chrf;
     return 0;
 }
@@ -86,7 +88,9 @@ static int64_t ngram_count(const et_codes *codes, int order)
 static int count_pair(et_chrf *chrf, et_chrf_counts *counts, int64_t line, const char *hypothesis,
                       const char *reference, et_error *error)
 {
-    int status = characters(chrf, &chrf->hypothesis, hypothesis, "hypothesis", line, error);
+    int status = et_score_check_pair(hypothesis, reference, line, error);
+    if (!status)
+        status = characters(chrf, &chrf->hypothesis, hypothesis, "hypothesis", line, error);
     if (!status)
         status = characters(chrf, &chrf->reference, reference, "reference", line, error);
     /* Codes are the characters themselves: no numbers for them are needed. */
@@ -108,12 +112,11 @@ int et_chrf_add(et_chrf *chrf, const char *hypothesis, const char *reference, et
 {
     et_chrf_counts counts;
     int status = count_pair(chrf, &counts, chrf->line + 1, hypothesis, reference, error);
-    if (status)
-        return status;
+    if (!status)
+        status = et_chrf_merge(chrf, &counts, error);
     /* Lines count from 1 in messages: the next one is line + 1. */
-    chrf->line++;
-    et_chrf_merge(chrf, &counts);
-    return 0;
+    chrf->line += !status;
+    return status;
 }
 
 /* Counts first: with different numbers of lines no pair is added. */
@@ -121,23 +124,23 @@ int et_chrf_add_corpus(et_chrf *chrf, const char *const *hypotheses, size_t hypo
                        const char *const *references, size_t reference_count, et_error *error)
 {
     int status = et_score_check_counts(hypothesis_count, reference_count, error);
+    if (!status)
+        status = et_score_check_pair((const char *)hypotheses, (const char *)references, 1, error);
     for (size_t i = 0; !status && i < reference_count; i++)
         status = et_chrf_add(chrf, hypotheses[i], references[i], error);
     return status;
 }
 
 /* Integers only, so the order of merging changes no bit. */
-void et_chrf_merge(et_chrf *chrf, const et_chrf_counts *counts)
+int et_chrf_merge(et_chrf *chrf, const et_chrf_counts *counts, et_error *error)
 {
-    et_chrf_counts *sum = &chrf->counts;
-    /* Every member is a sum over pairs. */
-    sum->pairs += counts->pairs;
-    for (int n = 0; n < ET_CHRF_ORDER; n++) {
-        et_assert(counts->match[n] <= counts->reference[n]);
-        sum->hypothesis[n] += counts->hypothesis[n];
-        sum->reference[n] += counts->reference[n];
-        sum->match[n] += counts->match[n];
-    }
+    for (int n = 0; n < ET_CHRF_ORDER; n++)
+        if (counts->match[n] > counts->reference[n] || counts->match[n] > counts->hypothesis[n])
+            return et_fail(error, ET_EDATA,
+                           "counts to merge: %" PRId64 " n-grams match, of %" PRId64
+                           " and %" PRId64,
+                           counts->match[n], counts->hypothesis[n], counts->reference[n]);
+    return et_score_add_counts(&chrf->counts, counts, sizeof *counts, error);
 }
 
 /* Means over the orders that both sides have n-grams of ("effective order"); 5 is 1 + beta^2, 4
@@ -202,8 +205,7 @@ char *et_chrf_signature(const et_chrf *chrf, char text[ET_SCORE_TEXT_MAX])
 /* "chrF2|nrefs:1|... = 62.31" */
 char *et_chrf_print(double score, int width, const char *signature, char text[ET_SCORE_TEXT_MAX])
 {
-    et_assert(width >= 0 && width <= 17);
     snprintf(text, ET_SCORE_TEXT_MAX, "chrF2%s%s = %.*f", signature ? "|" : "",
-             signature ? signature : "", width, score);
+             signature ? signature : "", et_score_width(width), score);
     return text;
 }

@@ -4,7 +4,9 @@
  * widths below become 0, and the node that is made of them is poison too. */
 #include <etude/nn.h>
 
-#include "base/assert.h"
+#include <math.h>
+
+#include "graph/graph.h"
 
 /* ORDER et_activation: an option's choice is an index into both. */
 const char *const et_activation_names[] = { "linear",  "relu",  "gelu", "tanh",
@@ -24,17 +26,16 @@ et_node *et_activate(et_node *x, et_activation activation)
         return et_sigmoid(x);
     case ET_ACTIVATION_SWISH:
         return et_swish(x);
-    default:
-        et_assert(activation == ET_ACTIVATION_LINEAR);
+    case ET_ACTIVATION_LINEAR:
         return x;
     }
+    return et_graph_poison(x->graph, "%s: %d is no activation", x->name, (int)activation);
 }
 
 /* The defaults: with a bias, linear, Glorot's limit. */
 et_node *et_dense(et_scope *scope, et_node *x, int64_t units)
 {
-    static const et_dense_options defaults = { 0 };
-    return et_dense_with(scope, x, units, &defaults);
+    return et_dense_with(scope, x, units, NULL);
 }
 
 /* y = f(x W + b), W [in, units] uniform in Glorot's limit sqrt(6 / (in + units)) unless
@@ -42,8 +43,16 @@ et_node *et_dense(et_scope *scope, et_node *x, int64_t units)
  * result; the other activations are nodes behind it, which exec fuses where it can. */
 et_node *et_dense_with(et_scope *scope, et_node *x, int64_t units, const et_dense_options *options)
 {
+    static const et_dense_options defaults = { 0 };
     et_shape in = et_node_shape(x);
     int64_t width = in.rank == 2 ? in.size[1] : 0;
+    options = options ? options : &defaults;
+    if (units < 1)
+        return et_graph_poison(x->graph, "%sdense: %lld units: at least 1", scope->prefix,
+                               (long long)units);
+    if (!(options->init_limit >= 0 && isfinite(options->init_limit)))
+        return et_graph_poison(x->graph, "%sdense: init_limit %g: must be finite, from 0 on",
+                               scope->prefix, (double)options->init_limit);
     /* Options can only narrow or widen the limit; the kind of draw stays. */
     et_init init = et_init_glorot_uniform(width, units);
     if (options->init_limit > 0)

@@ -32,6 +32,9 @@
  * begins where a kernel may load it aligned, and no line is shared by two of them. */
 #define FLAT_ALIGN 16
 
+/* Elements: with 10 bytes of each and all padding, no size of memory overflows. */
+#define FLAT_MAX (INT64_MAX / 64)
+
 typedef struct param {
     char *name;     /* owned */
     et_shape shape; /* fixed by the first declaration */
@@ -118,6 +121,30 @@ static int declared_again(const et_params *params, int index, et_shape shape, bo
                    et_shape_print(known->shape, was), et_shape_print(shape, now));
 }
 
+/* What no start value and no array can be made of. The name stands first, so that all else can be
+ * said of it. */
+static int check_declaration(const et_params *params, const char *name, et_shape shape,
+                             et_init init, et_error *error)
+{
+    char text[ET_SHAPE_TEXT_MAX];
+    if (!name || !*name)
+        return et_fail(error, ET_EGRAPH, "a parameter without a name: give it one");
+    if (!et_shape_valid(shape) || et_shape_count(shape) > FLAT_MAX - et_params_flat_size(params))
+        return et_fail(
+            error, ET_EGRAPH,
+            "parameter %s: %s is not a shape: sizes are 0 or more, their product below 2^55", name,
+            et_shape_print(shape, text));
+    if ((unsigned)init.kind > ET_INIT_NORMAL)
+        return et_fail(error, ET_EGRAPH, "parameter %s: %d is no kind of start values", name,
+                       (int)init.kind);
+    bool drawn = init.kind == ET_INIT_UNIFORM || init.kind == ET_INIT_NORMAL;
+    if (drawn && !(init.scale >= 0 && isfinite(init.scale)))
+        return et_fail(error, ET_EGRAPH,
+                       "parameter %s: start values with scale %g: must be finite, from 0 on", name,
+                       (double)init.scale);
+    return ET_OK;
+}
+
 /* The order of the checks is the contract: a known name is looked up first, so a graph built
  * after materialize may still declare what exists. The name is in the map before it is in
  * items: a failure of either leaves the store as it was. */
@@ -125,6 +152,9 @@ static int declare(et_params *params, const char *name, et_shape shape, et_init 
                    int *index, et_error *error)
 {
     int64_t known;
+    int status = check_declaration(params, name, shape, init, error);
+    if (status)
+        return status;
     if (et_map_get(&params->by_name, name, &known)) {
         *index = (int)known;
         return declared_again(params, *index, shape, trained, error);
@@ -186,7 +216,8 @@ static int place_all(et_params *params, et_error *error)
  * writes its elements only. After a failure the store can be freed and nothing else. */
 int et_params_materialize(et_params *params, bool shadow, et_error *error)
 {
-    et_assert(!params->values);
+    if (params->values)
+        return et_fail(error, ET_EGRAPH, "parameters: their arrays are there already");
     size_t size = (size_t)et_params_flat_size(params);
     if (place_all(params, error))
         return ET_ENOMEM;
@@ -227,34 +258,34 @@ int64_t et_params_trained_size(const et_params *params)
     return params->trained_size;
 }
 
+static bool has(const et_params *params, int index)
+{
+    return index >= 0 && index < params->count;
+}
+
 const char *et_params_name(const et_params *params, int index)
 {
-    et_assert(index >= 0 && index < params->count);
-    return params->items[index].name;
+    return has(params, index) ? params->items[index].name : NULL;
 }
 
 et_shape et_params_shape(const et_params *params, int index)
 {
-    et_assert(index >= 0 && index < params->count);
-    return params->items[index].shape;
+    return has(params, index) ? params->items[index].shape : et_shape_scalar();
 }
 
 et_init et_params_init(const et_params *params, int index)
 {
-    et_assert(index >= 0 && index < params->count);
-    return params->items[index].init;
+    return has(params, index) ? params->items[index].init : (et_init){ ET_INIT_ZEROS, 0 };
 }
 
 int64_t et_params_offset(const et_params *params, int index)
 {
-    et_assert(index >= 0 && index < params->count);
-    return params->items[index].offset;
+    return has(params, index) ? params->items[index].offset : -1;
 }
 
 bool et_params_is_trained(const et_params *params, int index)
 {
-    et_assert(index >= 0 && index < params->count);
-    return params->items[index].trained;
+    return has(params, index) && params->items[index].trained;
 }
 
 int et_params_placed(const et_params *params, int place)
@@ -267,7 +298,7 @@ int et_params_placed(const et_params *params, int place)
 int et_params_find(const et_params *params, const char *name)
 {
     int64_t index;
-    return et_map_get(&params->by_name, name, &index) ? (int)index : -1;
+    return name && et_map_get(&params->by_name, name, &index) ? (int)index : -1;
 }
 
 /* Values are those in use; gradients and shadow are the store's own, whatever is in use. */

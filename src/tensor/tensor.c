@@ -5,8 +5,6 @@
 
 #include <stdio.h>
 
-#include "base/assert.h"
-
 et_shape et_shape_scalar(void)
 {
     return (et_shape){ 0, { 0 } };
@@ -24,26 +22,37 @@ et_shape et_shape_2(int64_t rows, int64_t columns)
     return (et_shape){ 2, { rows, columns } };
 }
 
-/* The empty product is 1: a scalar has one element. */
+/* Elements, up to 16 bytes of each, and sums of a few such arrays fit 64 bits. */
+#define COUNT_MAX (INT64_MAX / 256)
+
+/* The empty product is 1: a scalar has one element. -1: not valid. */
 int64_t et_shape_count(et_shape shape)
 {
-    et_assert(shape.rank >= 0 && shape.rank <= ET_RANK_MAX);
     int64_t count = 1;
+    if (shape.rank < 0 || shape.rank > ET_RANK_MAX)
+        return -1;
     for (int i = 0; i < shape.rank; i++)
-        count *= shape.size[i];
-    return count;
+        if (shape.size[i] < 0 || __builtin_mul_overflow(count, shape.size[i], &count))
+            return -1;
+    return count <= COUNT_MAX ? count : -1;
+}
+
+bool et_shape_valid(et_shape shape)
+{
+    return et_shape_count(shape) >= 0;
 }
 
 /* Rows are dense, so bytes are elements times the size of one. */
 size_t et_tensor_bytes(et_tensor tensor)
 {
-    return (size_t)et_shape_count(tensor.shape) * et_dtype_size(tensor.dtype);
+    int64_t count = et_shape_count(tensor.shape);
+    return count < 0 ? 0 : (size_t)count * et_dtype_size(tensor.dtype);
 }
 
 /* [4] and [1, 4] are two shapes: nothing here broadcasts. */
 bool et_shape_equal(et_shape left, et_shape right)
 {
-    if (left.rank != right.rank)
+    if (left.rank != right.rank || left.rank < 0 || left.rank > ET_RANK_MAX)
         return false;
     /* Past the rank nothing is compared: a shape from elsewhere may hold anything there. */
     for (int i = 0; i < left.rank; i++)
@@ -56,8 +65,11 @@ bool et_shape_equal(et_shape left, et_shape right)
  * 64 bits with their commas, so nothing is ever cut. */
 char *et_shape_print(et_shape shape, char text[ET_SHAPE_TEXT_MAX])
 {
-    et_assert(shape.rank >= 0 && shape.rank <= ET_RANK_MAX);
     int length = snprintf(text, ET_SHAPE_TEXT_MAX, "[");
+    if (shape.rank < 0 || shape.rank > ET_RANK_MAX) {
+        snprintf(text, ET_SHAPE_TEXT_MAX, "[rank %d]", shape.rank);
+        return text;
+    }
     for (int i = 0; i < shape.rank; i++)
         length += snprintf(text + length, (size_t)(ET_SHAPE_TEXT_MAX - length), "%s%lld",
                            i ? ", " : "", (long long)shape.size[i]);

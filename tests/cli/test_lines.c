@@ -5,32 +5,48 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "data/text.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* Reads length bytes as a stream, most lines a time; all of them, joined by "|". */
+/* A file without a name that holds the bytes, to be read from its start. */
+static int file_of(const char *bytes, size_t length)
+{
+    FILE *file = tmpfile();
+    assert_non_null(file);
+    int fd = dup(fileno(file));
+    fclose(file);
+    assert_int_equal(write(fd, bytes, length), length);
+    assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
+    return fd;
+}
+
+/* Reads length bytes, most lines a time; all of them, joined by "|". */
 static int read_all(char **joined, const char *bytes, size_t length, size_t most, et_error *error)
 {
     et_lines lines = ET_LINES_INIT;
-    FILE *from = length ? fmemopen((void *)(uintptr_t)bytes, length, "r") : fopen("/dev/null", "r");
-    size_t first = 1, size;
+    et_line_reader reader;
+    int fd = file_of(bytes, length), status;
+    size_t size;
     FILE *to = open_memstream(joined, &size);
-    int status;
+    assert_int_equal(et_line_reader_open(&reader, fd, "stream", error), ET_OK);
     do {
         et_lines_clear(&lines);
-        status = et_lines_read(&lines, from, "stream", first, most, error);
+        status = et_line_reader_read(&reader, &lines, most, error);
         for (size_t i = 0; i < lines.count && !status; i++)
             fprintf(to, "%s|", lines.items[i]);
         assert_true(!most || lines.count <= most);
-        first += lines.count;
     } while (!status && most && lines.count);
     fclose(to);
-    fclose(from);
+    close(fd);
+    et_line_reader_close(&reader);
     et_lines_release(&lines);
     return status;
 }
@@ -114,16 +130,118 @@ static void test_lines__long(void **state)
     free(text);
 }
 
+/* Reads once from a pipe that part was written to; what came, joined by "|". */
+static void read_part(et_line_reader *reader, int to, const char *part, const char *joined)
+{
+    et_lines lines = ET_LINES_INIT;
+    char text[200] = "";
+    et_error error = ET_ERROR_INIT;
+    assert_int_equal(write(to, part, strlen(part)), strlen(part));
+    assert_int_equal(et_line_reader_read(reader, &lines, 100, &error), ET_OK);
+    for (size_t i = 0; i < lines.count; i++)
+        strcat(strcat(text, lines.items[i]), "|");
+    assert_string_equal(text, joined);
+    et_lines_release(&lines);
+}
+
+/* What is there is given out while the other end is still open: a call that waited would end by
+ * the alarm. */
+static void test_lines__as_they_come(void **state)
+{
+    (void)state;
+    int ends[2];
+    et_line_reader reader;
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(et_line_reader_open(&reader, ends[0], "pipe", NULL), ET_OK);
+    alarm(60);
+    read_part(&reader, ends[1], "one\n", "one|");
+    read_part(&reader, ends[1], "two\nthree\nfo", "two|three|");
+    read_part(&reader, ends[1], "ur\n\n", "four||");
+    assert_int_equal(reader.number, 6);
+    /* A descriptor that another program made not blocking. */
+    assert_int_equal(fcntl(ends[0], F_SETFL, O_NONBLOCK), 0);
+    pid_t child = fork();
+    if (!child) {
+        usleep(20000);
+        _exit(write(ends[1], "late\n", 5) != 5);
+    }
+    read_part(&reader, ends[1], "", "late|");
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    /* The last line without its end, then the end again and again. */
+    assert_int_equal(write(ends[1], "six", 3), 3);
+    close(ends[1]);
+    read_part(&reader, STDOUT_FILENO, "", "six|");
+    read_part(&reader, STDOUT_FILENO, "", "");
+    read_part(&reader, STDOUT_FILENO, "", "");
+    alarm(0);
+    et_line_reader_close(&reader);
+    close(ends[0]);
+}
+
+/* The lines before a bad one are given out, and the next call names it, whatever follows. */
+static void test_lines__before_a_bad_one(void **state)
+{
+    (void)state;
+    et_line_reader reader;
+    int fd = file_of("one\ntwo\nc \xff\nfour\n", 17);
+    assert_int_equal(et_line_reader_open(&reader, fd, "stream", NULL), ET_OK);
+    read_part(&reader, STDOUT_FILENO, "", "one|two|");
+    for (int again = 0; again < 2; again++) {
+        et_lines lines = ET_LINES_INIT;
+        et_error error = ET_ERROR_INIT;
+        assert_int_equal(et_line_reader_read(&reader, &lines, 100, &error), ET_EDATA);
+        assert_non_null(strstr(error.text, "stream:3: byte 3 of the line (0xFF) is not UTF-8"));
+        assert_int_equal(lines.count, 0);
+        et_lines_release(&lines);
+    }
+    et_line_reader_close(&reader);
+    close(fd);
+}
+
+/* Batches are full while input is there: in a file, and in a pipe that holds it all. */
+static void test_lines__full_batches(void **state)
+{
+    (void)state;
+    enum { MANY = 40000, BATCH = 2048, BYTES = MANY * 10 };
+    static char text[BYTES + 1];
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    for (size_t i = 0; i < MANY; i++)
+        sprintf(text + 10 * i, "%09zu\n", i);
+    bool large = fcntl(ends[1], F_SETPIPE_SZ, 1 << 20) >= BYTES;
+    if (large)
+        assert_int_equal(write(ends[1], text, BYTES), BYTES);
+    const int from[] = { file_of(text, BYTES), ends[0] };
+    for (int k = 0; k < 1 + large; k++) {
+        et_lines lines = ET_LINES_INIT;
+        et_line_reader reader;
+        assert_int_equal(et_line_reader_open(&reader, from[k], "stream", NULL), ET_OK);
+        for (size_t left = MANY; left > 0; left -= lines.count) {
+            et_lines_clear(&lines);
+            assert_int_equal(et_line_reader_read(&reader, &lines, BATCH, NULL), ET_OK);
+            assert_int_equal(lines.count, left < BATCH ? left : BATCH);
+            assert_int_equal(atoi(lines.items[0]), MANY - left);
+        }
+        et_line_reader_close(&reader);
+        et_lines_release(&lines);
+        close(from[k]);
+    }
+    close(ends[1]);
+}
+
 static void test_lines__unreadable(void **state)
 {
     (void)state;
     et_lines lines = ET_LINES_INIT;
+    et_line_reader reader;
     et_error error = ET_ERROR_INIT;
-    FILE *from = fopen(".", "r");
-    assert_non_null(from);
-    assert_int_equal(et_lines_read(&lines, from, "stream", 1, 0, &error), ET_EDENIED);
+    int fd = open(".", O_RDONLY);
+    assert_true(fd >= 0);
+    assert_int_equal(et_line_reader_open(&reader, fd, "stream", &error), ET_OK);
+    assert_int_equal(et_line_reader_read(&reader, &lines, 0, &error), ET_EDENIED);
     assert_string_equal(error.text, "stream: Is a directory");
-    fclose(from);
+    et_line_reader_close(&reader);
+    close(fd);
     assert_int_equal(et_lines_read_file(&lines, "none", &error), ET_ENOTFOUND);
     et_lines_release(&lines);
 }
@@ -162,9 +280,15 @@ static void test_lines__check_pairs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lines__read),      cmocka_unit_test(test_lines__wrong),
-        cmocka_unit_test(test_lines__long),      cmocka_unit_test(test_lines__unreadable),
-        cmocka_unit_test(test_lines__read_file), cmocka_unit_test(test_lines__check_pairs),
+        cmocka_unit_test(test_lines__read),
+        cmocka_unit_test(test_lines__wrong),
+        cmocka_unit_test(test_lines__long),
+        cmocka_unit_test(test_lines__as_they_come),
+        cmocka_unit_test(test_lines__before_a_bad_one),
+        cmocka_unit_test(test_lines__full_batches),
+        cmocka_unit_test(test_lines__unreadable),
+        cmocka_unit_test(test_lines__read_file),
+        cmocka_unit_test(test_lines__check_pairs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,10 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include <math.h>
+
+#include <etude/nn.h>
+
 #include "graph/graph.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -251,6 +255,152 @@ static et_node *wrong_again(et_scope *s)
     return et_param(s, "table", et_shape_2(D, V), ones) && table(s) ? table(s) : NULL;
 }
 
+/* ---- numbers, names and options that make no sense ---- */
+
+static et_node *wrong_name(et_scope *s)
+{
+    return et_input(s, NULL, ET_F32, et_shape_1(3));
+}
+
+static et_node *wrong_param_name(et_scope *s)
+{
+    return et_param(s, "", et_shape_1(3), ones);
+}
+
+static et_node *wrong_negative(et_scope *s)
+{
+    return et_input(s, "n", ET_F32, et_shape_2(4, -5));
+}
+
+static et_node *wrong_rank(et_scope *s)
+{
+    return et_input(s, "n", ET_F32, (et_shape){ 7, { 1, 1, 1, 1 } });
+}
+
+static et_node *wrong_dtype(et_scope *s)
+{
+    return et_input(s, "n", (et_dtype)9, et_shape_1(3));
+}
+
+static et_node *wrong_param_shape(et_scope *s)
+{
+    return vector(s, "n", -1);
+}
+
+static et_node *wrong_sinusoid(et_scope *s)
+{
+    return et_sinusoid(s, -2, 8);
+}
+
+static et_node *wrong_product(et_scope *s)
+{
+    return et_matmul(matrix(s, "a", (int64_t)1 << 50, 1), matrix(s, "b", 1, 1 << 20), NULL, NULL);
+}
+
+static et_node *wrong_row_tile(et_scope *s)
+{
+    return et_matmul(x(s), x(s), NULL, &(et_matmul_options){ .transpose_b = true, .row_tile = -1 });
+}
+
+static et_node *wrong_factor(et_scope *s)
+{
+    return et_scale(x(s), NAN);
+}
+
+static et_node *wrong_int(et_scope *s)
+{
+    return et_tanh(ids(s, T));
+}
+
+static et_node *wrong_rate(et_scope *s)
+{
+    return et_dropout(s, x(s), 1);
+}
+
+static et_node *wrong_epsilon(et_scope *s)
+{
+    return et_norm(s, x(s), -1);
+}
+
+static et_node *wrong_pair(et_scope *s)
+{
+    return et_embedding(ids(s, T), table(s), 1, ids(s, T), NULL);
+}
+
+static et_node *wrong_embedding_scale(et_scope *s)
+{
+    return et_embedding(ids(s, T), table(s), INFINITY, NULL, NULL);
+}
+
+static et_node *attention_with(et_scope *s, const et_attention_options *options)
+{
+    et_node *q = matrix(s, "q", T, 3 * D), *at = ids(s, S + 1);
+    return et_attention(s, q, q, at, at, options);
+}
+
+static et_node *wrong_no_options(et_scope *s)
+{
+    return attention_with(s, NULL);
+}
+
+static et_node *wrong_no_heads(et_scope *s)
+{
+    return attention_with(s, &(et_attention_options){ .heads = 0, .longest_key = T });
+}
+
+static et_node *wrong_attention_rate(et_scope *s)
+{
+    return attention_with(s, &(et_attention_options){ .heads = 2, .rate = NAN, .longest_key = T });
+}
+
+static et_node *wrong_longest(et_scope *s)
+{
+    return attention_with(s, &(et_attention_options){ .heads = 2, .longest_key = -1 });
+}
+
+static et_node *wrong_cache(et_scope *s)
+{
+    et_node *cache = matrix(s, "cache", 20, 2 * D);
+    return et_cached_attention(x(s), cache, NULL, NULL, ids(s, T), 2);
+}
+
+static et_node *wrong_begin(et_scope *s)
+{
+    et_node *cache = matrix(s, "cache", 20, 2 * D);
+    return et_cached_attention(x(s), cache, NULL, floats(s, "begin", T), ids(s, T), 2);
+}
+
+static et_node *wrong_smoothing(et_scope *s)
+{
+    return et_softmax_loss(x(s), ids(s, T), 1);
+}
+
+static et_node *wrong_vocabulary_smoothing(et_scope *s)
+{
+    return et_vocabulary_loss(x(s), table(s), ids(s, T), NAN);
+}
+
+static et_node *wrong_best(et_scope *s)
+{
+    et_node *piece;
+    return et_vocabulary_best(x(s), table(s), -1, &piece);
+}
+
+static et_node *wrong_units(et_scope *s)
+{
+    return et_dense(s, x(s), -512);
+}
+
+static et_node *wrong_limit(et_scope *s)
+{
+    return et_dense_with(s, x(s), 4, &(et_dense_options){ .init_limit = -1 });
+}
+
+static et_node *wrong_activation(et_scope *s)
+{
+    return et_dense_with(s, x(s), 4, &(et_dense_options){ .activation = (et_activation)77 });
+}
+
 /* The node, the op and both shapes are named; whatever is built on top says nothing more, and
  * asks for no derivative. */
 static void test_shape__refuses(void **state)
@@ -278,6 +428,33 @@ static void test_shape__refuses(void **state)
         { wrong_table, { "(vocabulary_loss): widths differ", "m/h [7, 8]", "m/table [5, 6]" } },
         { wrong_labels, { "(vocabulary_loss): not one int32 label", "m/f [7]" } },
         { wrong_label_count, { "(softmax_loss): ", "m/ids [6]" } },
+        { wrong_name, { "m/NULL or \"\": a name is missing" } },
+        { wrong_param_name, { "m/NULL or \"\": a name is missing" } },
+        { wrong_negative, { "m/n (input): [4, -5] is not a shape" } },
+        { wrong_rank, { "m/n (input): [rank 7] is not a shape" } },
+        { wrong_dtype, { "m/n (input): 9 is no type of elements" } },
+        { wrong_param_shape, { "parameter m/n: [-1] is not a shape" } },
+        { wrong_sinusoid, { "[-2, 8] is not a shape" } },
+        { wrong_product, { "(matmul): [1125899906842624, 1048576] is not a shape" } },
+        { wrong_row_tile, { "matmul: row_tile -1: must be from 0" } },
+        { wrong_factor, { "scale: factor nan: must be from" } },
+        { wrong_int, { "(tanh): int32, which nothing", "m/ids [7]" } },
+        { wrong_rate, { "m/dropout: rate 1 is not in [0, 1)" } },
+        { wrong_epsilon, { "layer_norm: epsilon -1: must be from 0" } },
+        { wrong_pair, { "embedding: position without positions" } },
+        { wrong_embedding_scale, { "embedding: scale inf" } },
+        { wrong_no_options, { "m/attention: no options" } },
+        { wrong_no_heads, { "m/attention: width 6 is not a multiple of 0 heads" } },
+        { wrong_attention_rate, { "attention: rate nan" } },
+        { wrong_longest, { "attention: longest_key -1" } },
+        { wrong_cache, { "cached_attention: either slot or begin" } },
+        { wrong_begin, { "(cached_attention): not one int32 slot row or begin", "m/begin [7]" } },
+        { wrong_smoothing, { "softmax_loss: smoothing 1: must be from 0 to 1" } },
+        { wrong_vocabulary_smoothing, { "vocabulary_loss: smoothing nan" } },
+        { wrong_best, { "not so many pieces" } },
+        { wrong_units, { "m/dense: -512 units" } },
+        { wrong_limit, { "m/dense: init_limit -1" } },
+        { wrong_activation, { "77 is no activation" } },
         { wrong_again, { "parameter m/table: declared as [6, 5] before, now as [5, 6]" } },
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
@@ -302,11 +479,52 @@ static void test_shape__refuses(void **state)
     }
 }
 
+/* Options of a graph, and what derivatives are asked of. */
+static void test_shape__graph_options(void **state)
+{
+    (void)state;
+    static const et_graph_options wrong[] = {
+        { .act = ET_I32 },
+        { .act = (et_dtype)-1 },
+        { .recompute = (et_recompute)3 },
+        { .recompute = (et_recompute)-1 },
+    };
+    et_error error = ET_ERROR_INIT;
+    et_params *params;
+    et_graph *graph, *other;
+    assert_int_equal(et_params_new(&params, &error), ET_OK);
+    for (size_t i = 0; i < COUNT(wrong); i++) {
+        assert_int_equal(et_graph_new(&graph, params, &wrong[i], &error), ET_ECONFIG);
+        assert_null(graph);
+    }
+    assert_int_equal(et_graph_new(&graph, params, NULL, &error), ET_OK);
+    assert_int_equal(et_graph_new(&other, params, NULL, &error), ET_OK);
+    et_node *ours = et_relu(et_param(et_graph_scope(graph), "w", et_shape_2(T, D), ones));
+    et_node *theirs = et_sum(et_param(et_graph_scope(other), "w", et_shape_2(T, D), ones));
+    assert_int_equal(et_graph_differentiate(graph, theirs, &error), ET_EGRAPH);
+    assert_non_null(strstr(error.text, "a node of another graph"));
+    assert_int_equal(et_graph_differentiate(graph, ours, &error), ET_EGRAPH);
+    assert_non_null(strstr(error.text, "no scalar and no loss"));
+    assert_int_equal(et_graph_differentiate(graph, et_sum(ours), &error), ET_OK);
+    assert_int_equal(et_graph_differentiate(graph, et_sum(ours), &error), ET_EGRAPH);
+    assert_non_null(strstr(error.text, "has derivatives already"));
+    assert_true(et_node_is_poison(et_matmul(ours, theirs, NULL, NULL)));
+    assert_int_equal(et_graph_finish(graph, &error), ET_EGRAPH);
+    assert_non_null(strstr(error.text, "sum_1 is a node of another graph"));
+    assert_ptr_equal(et_at(et_in(et_graph_scope(other), NULL), "", 3), et_graph_scope(other));
+    assert_int_equal(et_graph_finish(other, &error), ET_EGRAPH);
+    assert_non_null(strstr(error.text, "a name is missing"));
+    et_graph_free(graph);
+    et_graph_free(other);
+    et_params_free(params);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shape__fits),
         cmocka_unit_test(test_shape__refuses),
+        cmocka_unit_test(test_shape__graph_options),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

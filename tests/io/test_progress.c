@@ -105,6 +105,24 @@ static void test_progress__unknown(void **state)
     et_strbuf_release(&line);
 }
 
+/* Other things than steps are counted too. */
+static void test_progress__lines(void **state)
+{
+    (void)state;
+    et_strbuf line = ET_STRBUF_INIT;
+    const et_progress_style plain = { 0, false, true };
+    et_progress_state now = {
+        .what = "lines", .step = 1840, .rate = 52, .unit = "lines/s", .seconds_left = NAN
+    };
+    et_progress_line(&line, &now, plain);
+    assert_string_equal(et_strbuf_text(&line), "lines  1,840  52 lines/s");
+    et_strbuf_reset(&line);
+    now.steps = 6000;
+    et_progress_line(&line, &now, plain);
+    assert_string_equal(et_strbuf_text(&line), "lines  1,840/6,000  30%  52 lines/s");
+    et_strbuf_release(&line);
+}
+
 /* Where what goes to a terminal or file comes out again. */
 static size_t drain(int fd, char *out, size_t size)
 {
@@ -294,6 +312,7 @@ int main(void)
         cmocka_unit_test(test_progress__line),
         cmocka_unit_test(test_progress__fixed_decimals),
         cmocka_unit_test(test_progress__unknown),
+        cmocka_unit_test(test_progress__lines),
         cmocka_unit_test(test_progress__terminal),
         cmocka_unit_test(test_progress__colour_and_width),
         cmocka_unit_test(test_progress__plain),

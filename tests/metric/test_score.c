@@ -238,6 +238,66 @@ static void test_score__print_limits(void **state)
     et_bleu_free(bleu);
 }
 
+/* What no text gives and no caller can have meant is a status, and changes nothing. */
+static void test_score__refuses_values(void **state)
+{
+    (void)state;
+    static const et_bleu_options wrong[] = {
+        { .tokens = (et_bleu_tokens)4 },
+        { .tokens = (et_bleu_tokens)-1 },
+        { .smooth = (et_bleu_smooth)3 },
+        { .smooth = (et_bleu_smooth)-7 },
+    };
+    static const char *const holes[] = { "a b", NULL }, *const whole[] = { "a b", "c" };
+    static const et_bleu_counts bleu_counts[] = {
+        { .pairs = -1 },
+        { .sys_len = INT64_MIN },
+        { .correct = { 0, 2 }, .total = { 5, 1 } },
+        { .pairs = INT64_MAX },
+    };
+    static const et_chrf_counts chrf_counts[] = {
+        { .pairs = -1 },
+        { .match = { 2 }, .reference = { 1 }, .hypothesis = { 3 } },
+        { .match = { 2 }, .reference = { 3 }, .hypothesis = { 1 } },
+        { .hypothesis = { -1 }, .match = { -1 } },
+        { .pairs = INT64_MAX },
+    };
+    et_error error = ET_ERROR_INIT;
+    et_bleu *bleu;
+    et_chrf *chrf;
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        assert_int_equal(et_bleu_new(&bleu, &wrong[i], &error), ET_ECONFIG);
+        assert_null(bleu);
+    }
+    assert_int_equal(et_bleu_new(&bleu, NULL, &error), ET_OK);
+    assert_int_equal(et_chrf_new(&chrf, NULL, &error), ET_OK);
+    assert_int_equal(et_bleu_add(bleu, NULL, "a", &error), ET_EDATA);
+    assert_string_equal(error.text, "hypothesis line 1: NULL is no text; an empty line is \"\"");
+    assert_int_equal(et_chrf_add(chrf, "a", NULL, &error), ET_EDATA);
+    assert_string_equal(error.text, "reference line 1: NULL is no text; an empty line is \"\"");
+    assert_int_equal(et_bleu_add_corpus(bleu, NULL, 2, whole, 2, &error), ET_EDATA);
+    assert_int_equal(et_chrf_add_corpus(chrf, whole, 2, NULL, 2, &error), ET_EDATA);
+    assert_int_equal(et_bleu_total(bleu)->pairs + et_chrf_total(chrf)->pairs, 0);
+    assert_int_equal(et_bleu_add_corpus(bleu, holes, 2, whole, 2, &error), ET_EDATA);
+    assert_memory_equal(error.text, "hypothesis line 2: NULL", 23);
+    assert_int_equal(et_chrf_add_corpus(chrf, whole, 2, holes, 2, &error), ET_EDATA);
+    et_bleu_counts bleu_before = *et_bleu_total(bleu);
+    et_chrf_counts chrf_before = *et_chrf_total(chrf);
+    for (size_t i = 0; i < sizeof bleu_counts / sizeof bleu_counts[0]; i++)
+        assert_int_equal(et_bleu_merge(bleu, &bleu_counts[i], &error), ET_EDATA);
+    for (size_t i = 0; i < sizeof chrf_counts / sizeof chrf_counts[0]; i++)
+        assert_int_equal(et_chrf_merge(chrf, &chrf_counts[i], &error), ET_EDATA);
+    assert_memory_equal(et_bleu_total(bleu), &bleu_before, sizeof bleu_before);
+    assert_memory_equal(et_chrf_total(chrf), &chrf_before, sizeof chrf_before);
+    et_bleu_result result = { .score = 50.25 };
+    char one[ET_SCORE_TEXT_MAX], other[ET_SCORE_TEXT_MAX];
+    assert_string_equal(et_bleu_print(&result, 2000000000, NULL, one),
+                        et_bleu_print(&result, 17, NULL, other));
+    assert_string_equal(et_chrf_print(67.4, -5, NULL, one), "chrF2 = 67");
+    et_bleu_free(bleu);
+    et_chrf_free(chrf);
+}
+
 /* Any grouping of the pairs gives the same bits. */
 static void test_score__merge(void **state)
 {
@@ -258,8 +318,8 @@ static void test_score__merge(void **state)
         }
     }
     for (size_t k = 1; k < 3; k++) {
-        et_bleu_merge(bleu[0], et_bleu_total(bleu[k]));
-        et_chrf_merge(chrf[0], et_chrf_total(chrf[k]));
+        assert_int_equal(et_bleu_merge(bleu[0], et_bleu_total(bleu[k]), NULL), ET_OK);
+        assert_int_equal(et_chrf_merge(chrf[0], et_chrf_total(chrf[k]), NULL), ET_OK);
     }
     et_bleu_result merged, whole;
     double merged_chrf, whole_chrf;
@@ -427,6 +487,7 @@ int main(void)
         cmocka_unit_test(test_score__merge),
         cmocka_unit_test(test_score__refuses_counts),
         cmocka_unit_test(test_score__refuses_bad_text),
+        cmocka_unit_test(test_score__refuses_values),
         cmocka_unit_test(test_score__long_lines),
         cmocka_unit_test(test_score__allocation_fails),
     };

@@ -6,6 +6,8 @@
 #include <cmocka.h>
 
 #include <etude/etude.h>
+#include <limits.h>
+#include <math.h>
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,7 +86,23 @@ static void test_translator__refuses(void **state)
         { "none", ET_TRANSLATOR_OPTIONS_INIT, ET_ENOTFOUND, "none: no such directory" },
         { ".", ET_TRANSLATOR_OPTIONS_INIT, ET_ENOTFOUND, "params.yaml is missing" },
         { "run", { NULL, 0, -1, 0, 0, NULL, false }, ET_ECONFIG, "sentences: 0 decoded together" },
+        { "run", { NULL, 0, -1, 0, -1, NULL, false }, ET_ECONFIG, "sentences: -1 decoded" },
+        { "run", { NULL, 0, -1, 0, INT_MAX, NULL, false }, ET_ECONFIG, "must be from 1 to 65536" },
         { "run", { NULL, 65, -1, 0, 1, NULL, false }, ET_ECONFIG, "beam size 65: must be" },
+        { "run", { NULL, INT_MIN, -1, 0, 1, NULL, false }, ET_ECONFIG, "beam size -2147483648" },
+        { "run", { NULL, INT_MAX, -1, 0, 1, NULL, false }, ET_ECONFIG, "beam size 2147483647" },
+        { "run", { NULL, 40, -1, 0, 1, NULL, false }, ET_ECONFIG, "half the vocabulary" },
+        { "run", { NULL, 0, NAN, 0, 1, NULL, false }, ET_ECONFIG, "alpha nan: must be" },
+        { "run", { NULL, 0, -NAN, 0, 1, NULL, false }, ET_ECONFIG, "nan: must be" },
+        { "run", { NULL, 0, INFINITY, 0, 1, NULL, false }, ET_ECONFIG, "alpha inf: must be" },
+        { "run", { NULL, 0, -INFINITY, 0, 1, NULL, false }, ET_ECONFIG, "alpha -inf: must be" },
+        { "run", { NULL, 0, 1e308, 0, 1, NULL, false }, ET_ECONFIG, "alpha 1e+308: must be" },
+        { "run", { NULL, 0, 10.01, 0, 1, NULL, false }, ET_ECONFIG, "from 0 to 10; negative: " },
+        { "run", { NULL, 0, -1, -5, 1, NULL, false }, ET_ECONFIG, "max length -5: must be" },
+        { "run", { NULL, 0, -1, INT64_MIN, 1, NULL, false }, ET_ECONFIG, "max length -9223372" },
+        { "run", { NULL, 0, -1, (int64_t)1 << 62, 1, NULL, false }, ET_ECONFIG, "max length 4611" },
+        { "run", { NULL, 0, -1, 65536, 1, NULL, false }, ET_ECONFIG, "from 1 to 65535; 0: " },
+        { NULL, ET_TRANSLATOR_OPTIONS_INIT, ET_ECONFIG, "directory is NULL" },
         { "run", { NULL, -1, -1, 0, 1, NULL, false }, ET_ECONFIG, "beam size -1: must be" },
         { "run", { NULL, 0, -1, 0, 1, "float16", false }, ET_ECONFIG, "precision float16: choose" },
         { "run", { "none.st", 0, -1, 0, 1, NULL, false }, ET_ENOTFOUND, "none.st" },
@@ -196,6 +214,57 @@ static void test_translator__bad_line(void **state)
     et_translator_close(t);
 }
 
+/* What a program may have got from elsewhere: no line, or no lines. */
+static void test_translator__null_lines(void **state)
+{
+    (void)state;
+    static const char *const some[] = { "red", NULL, "blue" };
+    char *results[LINES] = { NULL };
+    et_error error = ET_ERROR_INIT;
+    et_translator *t = open_with(NULL);
+    assert_int_equal(et_translator_translate(t, some, 3, results, &error), ET_EDATA);
+    assert_memory_equal(error.text, "line 2: NULL is no line", 23);
+    for (size_t i = 0; i < 3; i++)
+        assert_null(results[i]);
+    assert_int_equal(et_translator_translate(t, NULL, 3, results, &error), ET_EDATA);
+    assert_int_equal(et_translator_translate(t, some, 3, NULL, &error), ET_EDATA);
+    et_translator_free_results(NULL, 3);
+    translate(t, LINES, results);
+    et_translator_free_results(results, LINES);
+    et_translator_close(t);
+}
+
+/* More than slots can number is said, not counted past its end. */
+static void test_translator__too_many_together(void **state)
+{
+    (void)state;
+    enum { MANY = 40000 };
+    static const char *many[MANY];
+    static char *results[MANY];
+    et_error error = ET_ERROR_INIT;
+    et_translator_options options = { NULL, 14, 10, 65535, 65536, NULL, false };
+    et_translator *t = open_with(&options);
+    for (size_t i = 0; i < MANY; i++)
+        many[i] = "dog";
+    assert_int_equal(et_translator_translate(t, many, MANY, results, &error), ET_ECONFIG);
+    assert_non_null(strstr(error.text, "decode fewer together"));
+    et_translator_close(t);
+}
+
+/* A text in parts: messages count on. */
+static void test_translator__first_line(void **state)
+{
+    (void)state;
+    static const char *const bad[] = { "red", "caf\xe9" };
+    char *results[2];
+    et_error error = ET_ERROR_INIT;
+    et_translator *t = open_with(NULL);
+    et_translator_set_first_line(t, 30001);
+    assert_int_equal(et_translator_translate(t, bad, 2, results, &error), ET_EDATA);
+    assert_memory_equal(error.text, "line 30002, byte 4: ", 20);
+    et_translator_close(t);
+}
+
 typedef struct asked {
     size_t last, count;
     int times, stop_at; /* 0: never */
@@ -293,6 +362,9 @@ int main(void)
         cmocka_unit_test(test_translator__max_length),
         cmocka_unit_test(test_translator__no_lines),
         cmocka_unit_test(test_translator__bad_line),
+        cmocka_unit_test(test_translator__null_lines),
+        cmocka_unit_test(test_translator__too_many_together),
+        cmocka_unit_test(test_translator__first_line),
         cmocka_unit_test(test_translator__progress),
         cmocka_unit_test(test_translator__long_line),
     };

@@ -1,6 +1,8 @@
 /* The parameter store: what is declared, where it lies, and who shares it. */
 #include <etude/params.h>
 
+#include <limits.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -85,6 +87,70 @@ static void test_params__shared(void **state)
     assert_fails(et_params_declare(params, "v", et_shape_1(3), normal, &index, error), ET_EGRAPH,
                  "parameter v: not part of this model");
     assert_int_equal(et_params_count(params), 1);
+    et_params_free(params);
+}
+
+/* What a caller may have got from elsewhere is refused, by name, and leaves nothing. */
+static void test_params__refuses(void **state)
+{
+    (void)state;
+    static const et_init uniform = { ET_INIT_UNIFORM, 1 };
+    const struct {
+        const char *name;
+        et_shape shape;
+        et_init init;
+        const char *says;
+    } cases[] = {
+        { NULL, { 1, { 3 } }, uniform, "a parameter without a name" },
+        { "", { 1, { 3 } }, uniform, "a parameter without a name" },
+        { "w", { 2, { 4, -3 } }, uniform, "parameter w: [4, -3] is not a shape" },
+        { "w", { 2, { INT64_MAX, 3 } }, uniform, "parameter w: [9223372036854775807, 3] is" },
+        { "w", { 5, { 1, 1, 1, 1 } }, uniform, "parameter w: [rank 5] is not a shape" },
+        { "w", { -1, { 0 } }, uniform, "parameter w: [rank -1] is not a shape" },
+        { "w", { 1, { 3 } }, { (et_init_kind)9, 1 }, "parameter w: 9 is no kind" },
+        { "w", { 1, { 3 } }, { ET_INIT_NORMAL, NAN }, "parameter w: start values with scale nan" },
+        { "w", { 1, { 3 } }, { ET_INIT_UNIFORM, -1 }, "parameter w: start values with scale -1" },
+        { "w", { 1, { 3 } }, et_init_glorot_uniform(0, 0), "with scale inf: must be finite" },
+    };
+    et_params *params = make();
+    int index;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        assert_fails(
+            et_params_declare(params, cases[i].name, cases[i].shape, cases[i].init, &index, error),
+            ET_EGRAPH, cases[i].says);
+    assert_int_equal(et_params_count(params), 0);
+    for (int i = 0; i < 300; i++) {
+        char name[16];
+        et_error error = ET_ERROR_INIT;
+        snprintf(name, sizeof name, "p%d", i);
+        /* Each is a shape; all of them are not. */
+        if (et_params_declare(params, name, et_shape_1((int64_t)1 << 54), uniform, &index, &error))
+            break;
+    }
+    assert_in_range(et_params_count(params), 1, 256);
+    assert_true(et_params_flat_size(params) > 0);
+    assert_fails(et_params_materialize(params, true, error), ET_ENOMEM, "out of memory");
+    et_params_free(params);
+}
+
+/* An index that nothing was declared under, as et_params_find gives for an unknown name. */
+static void test_params__no_index(void **state)
+{
+    (void)state;
+    static const int wrong[] = { -1, 1, INT_MAX, INT_MIN };
+    et_params *params = make();
+    declare(params, "w", et_shape_1(3));
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        assert_null(et_params_name(params, wrong[i]));
+        assert_int_equal(et_params_shape(params, wrong[i]).rank, 0);
+        assert_int_equal(et_params_init(params, wrong[i]).kind, ET_INIT_ZEROS);
+        assert_int_equal(et_params_offset(params, wrong[i]), -1);
+    }
+    assert_int_equal(et_params_find(params, NULL), -1);
+    assert_ok(et_params_materialize(params, false, error));
+    float *values = et_params_values(params);
+    assert_fails(et_params_materialize(params, true, error), ET_EGRAPH, "are there already");
+    assert_ptr_equal(et_params_values(params), values);
     et_params_free(params);
 }
 
@@ -230,6 +296,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_params__flat),         cmocka_unit_test(test_params__shared),
+        cmocka_unit_test(test_params__refuses),      cmocka_unit_test(test_params__no_index),
         cmocka_unit_test(test_params__other_values), cmocka_unit_test(test_params__variables),
         cmocka_unit_test(test_params__readers),      cmocka_unit_test(test_params__out_of_memory),
     };

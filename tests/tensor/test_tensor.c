@@ -46,11 +46,48 @@ static void test_tensor__equal(void **state)
     assert_false(et_shape_equal(et_shape_scalar(), et_shape_1(1)));
 }
 
+/* Shapes that no tensor has, as a file or a setting may say them: nothing is read past them, and no
+ * product overflows. */
+static void test_tensor__not_valid(void **state)
+{
+    (void)state;
+    static const et_shape shapes[] = {
+        { -1, { 0 } },
+        { 5, { 1, 1, 1, 1 } },
+        { 1 << 30, { 1 } },
+        { 1, { -1 } },
+        { 2, { 3, INT64_MIN } },
+        { 2, { 0, -3 } },
+        { 2, { INT64_MAX, 2 } },
+        { 4, { 1 << 16, 1 << 16, 1 << 16, 1 << 16 } },
+        { 1, { (int64_t)1 << 62 } },
+    };
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        char text[ET_SHAPE_TEXT_MAX];
+        et_tensor tensor = { NULL, ET_F32, shapes[i] };
+        assert_false(et_shape_valid(shapes[i]));
+        assert_int_equal(et_shape_count(shapes[i]), -1);
+        assert_int_equal(et_tensor_bytes(tensor), 0);
+        assert_true(strlen(et_shape_print(shapes[i], text)) < ET_SHAPE_TEXT_MAX);
+        if (shapes[i].rank < 0 || shapes[i].rank > ET_RANK_MAX) {
+            assert_memory_equal(text, "[rank ", 6);
+            assert_false(et_shape_equal(shapes[i], shapes[i]));
+        }
+    }
+    assert_true(et_shape_valid(et_shape_scalar()));
+    assert_true(et_shape_valid(et_shape_2(0, 7)));
+    assert_true(et_shape_valid(et_shape_2((int64_t)1 << 30, 1 << 20)));
+    et_tensor untyped = { NULL, (et_dtype)77, et_shape_1(3) };
+    assert_int_equal(et_tensor_bytes(untyped), 0);
+    assert_string_equal(et_dtype_name((et_dtype)-1), "no type");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tensor__shapes),
         cmocka_unit_test(test_tensor__equal),
+        cmocka_unit_test(test_tensor__not_valid),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

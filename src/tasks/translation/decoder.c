@@ -121,12 +121,27 @@ static int64_t grown(int64_t wanted, int64_t have, int64_t step)
     return (size + step - 1) / step * step;
 }
 
+/* Rows and slots are numbered in 32 bits. */
+static int check_size(const et_decoder *decoder, const et_search_size *wanted, et_error *error)
+{
+    const int beam = decoder->options.beam.size;
+    if (wanted->tokens <= INT32_MAX - TOKENS_STEP &&
+        wanted->positions <= INT32_MAX / beam - TOKENS_STEP)
+        return ET_OK;
+    return et_fail(error, ET_ECONFIG,
+                   "%d sentences together, the longest of %lld pieces with translations of up to "
+                   "%lld, and a beam of %d: too much for one batch; decode fewer together",
+                   decoder->options.sentences, (long long)wanted->source, (long long)wanted->target,
+                   beam);
+}
+
 /* Makes the sizes fit sentences that come longest first. tokens and positions are for all places
  * of a search together. Each place is taken first by its longest sentence, and the `places`
  * longest of all need at least as much as any that one search takes, so their sum is enough for
  * every search. Too small searches are freed; prepare makes new ones. The last two conditions
  * keep what et_search_new demands. */
-static void grow(et_decoder *decoder, et_decoder_sentence *const *order, int64_t count)
+static int grow(et_decoder *decoder, et_decoder_sentence *const *order, int64_t count,
+                et_error *error)
 {
     et_search_size *size = &decoder->size, wanted = { 0 };
     for (int64_t i = 0; i < count; i++) {
@@ -138,7 +153,10 @@ static void grow(et_decoder *decoder, et_decoder_sentence *const *order, int64_t
     wanted.source = order[0]->length;
     if (wanted.source <= size->source && wanted.target <= size->target &&
         wanted.tokens <= size->tokens && wanted.positions <= size->positions)
-        return;
+        return ET_OK;
+    int status = check_size(decoder, &wanted, error);
+    if (status)
+        return status;
     free_searches(decoder);
     size->source = grown(wanted.source, size->source, LENGTH_STEP);
     size->target = grown(wanted.target, size->target, LENGTH_STEP);
@@ -148,6 +166,7 @@ static void grow(et_decoder *decoder, et_decoder_sentence *const *order, int64_t
         size->tokens = size->source;
     if (size->positions < size->target)
         size->positions = size->target;
+    return ET_OK;
 }
 
 /* The device as thread i sees it: the first search may use all threads. The others are copies
@@ -351,8 +370,9 @@ static int run_queue(et_decoder *decoder, queue *q, et_error *error)
     int threads = omp_get_max_threads();
     threads = threads < decoder->device->threads ? threads : decoder->device->threads;
     q->searches = q->running = q->count < threads ? (int)q->count : threads;
-    grow(decoder, q->order, q->count);
-    int status = prepare(decoder, q->searches, error);
+    int status = grow(decoder, q->order, q->count, error);
+    if (!status)
+        status = prepare(decoder, q->searches, error);
     if (status)
         return status;
     run_searches(decoder, q);

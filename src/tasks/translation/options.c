@@ -50,12 +50,12 @@ static const et_field model_fields[] = {
                  "width of embeddings and of all layers; even"),
     ET_FIELD_FLOAT(et_translation_model, dropout_rate, 0.1, 0, 0.99, "dropout on embeddings"),
     /* From here to alpha: searching, in validation and as the translator's defaults. */
-    ET_FIELD_INT(et_translation_model, decode_max_length, 0, 0, 65535,
+    ET_FIELD_INT(et_translation_model, decode_max_length, 0, 0, ET_TRANSLATION_LENGTH_MAX,
                  "longest translation in pieces; 0: source length + extra_decode_length"),
-    ET_FIELD_INT(et_translation_model, extra_decode_length, 50, 0, 65535,
+    ET_FIELD_INT(et_translation_model, extra_decode_length, 50, 0, ET_TRANSLATION_LENGTH_MAX,
                  "pieces that a translation may be longer than its source"),
     ET_FIELD_INT(et_translation_model, beam_size, 4, 1, 64, "hypotheses kept; 1: greedy"),
-    ET_FIELD_FLOAT(et_translation_model, alpha, 0.6, 0, 10,
+    ET_FIELD_FLOAT(et_translation_model, alpha, 0.6, 0, ET_TRANSLATION_ALPHA_MAX,
                    "length penalty ((5 + length) / 6)^alpha"),
     /* Of the loss, in training and in validation. */
     ET_FIELD_FLOAT(et_translation_model, label_smoothing, 0.1, 0, 0.99,

@@ -7,6 +7,10 @@
 #include "data/vocabulary.h"
 #include "nn/transformer.h"
 
+/* The most that a translation has, in pieces, and the largest length penalty. */
+#define ET_TRANSLATION_LENGTH_MAX 65535
+#define ET_TRANSLATION_ALPHA_MAX  10.0
+
 /* task.model.encoder, task.model.decoder */
 typedef struct et_translation_stack {
     int64_t num_layers, num_attention_heads; /* heads divide the width */

@@ -18,6 +18,7 @@
  *       changes nothing here. */
 #include <etude/translator.h>
 
+#include <math.h>
 #include <string.h>
 
 #include <etude/log.h>
@@ -49,6 +50,7 @@ struct et_translator {
     int64_t step;                        /* of it */
     et_translator_progress_fn *progress; /* NULL: nobody asks */
     void *payload;                       /* what it gets */
+    size_t first_line;                   /* the number of a call's first in messages */
     size_t lines, empty_lines;           /* of the call in progress; empty: without a piece */
 };
 
@@ -164,12 +166,9 @@ static int make_decoder(et_translator *t, et_dtype act, et_error *error)
     /* 0 and negative alpha are "not given": neither makes sense as a value. */
     int64_t beam = o->beam_size ? o->beam_size : settings->beam_size;
     et_transformer model = model_of(t);
-    /* Options of a caller come here unchecked. */
-    if (beam < 1 || beam > ET_BEAM_SIZE_MAX || 2 * beam > et_vocabulary_size(t->vocabulary))
-        return et_fail(error, ET_ECONFIG,
-                       "beam size %lld: must be from 1 to %d, and at most half "
-                       "the vocabulary",
-                       (long long)beam, ET_BEAM_SIZE_MAX);
+    if (2 * beam > et_vocabulary_size(t->vocabulary))
+        return et_fail(error, ET_ECONFIG, "beam size %lld: must be at most half the vocabulary, %d",
+                       (long long)beam, et_vocabulary_size(t->vocabulary) / 2);
     /* Of the run's settings, unless the caller's options say otherwise. */
     et_decoder_options options = {
         .beam = { (int)beam, o->alpha < 0 ? settings->alpha : o->alpha,
@@ -202,21 +201,43 @@ static int open_all(et_translator *t, const char *model_dir, et_error *error)
     return status ? status : make_decoder(t, act, error);
 }
 
+/* What the run's settings have as limits holds for a caller's options as well. Comparisons are such
+ * that a NaN fails them. precision is looked at by resolve_act. */
+static int check_options(const char *model_dir, const et_translator_options *o, et_error *error)
+{
+    if (!model_dir)
+        return et_fail(error, ET_ECONFIG, "the run's directory is NULL: name one");
+    if (o->beam_size < 0 || o->beam_size > ET_BEAM_SIZE_MAX)
+        return et_fail(error, ET_ECONFIG, "beam size %d: must be from 1 to %d; 0: the run's",
+                       o->beam_size, ET_BEAM_SIZE_MAX);
+    if (!(o->alpha <= ET_TRANSLATION_ALPHA_MAX && isfinite(o->alpha)))
+        return et_fail(error, ET_ECONFIG, "alpha %g: must be from 0 to %g; negative: the run's",
+                       o->alpha, ET_TRANSLATION_ALPHA_MAX);
+    if (o->max_length < 0 || o->max_length > ET_TRANSLATION_LENGTH_MAX)
+        return et_fail(error, ET_ECONFIG,
+                       "max length %lld: must be from 1 to %d; 0: the run's rule",
+                       (long long)o->max_length, ET_TRANSLATION_LENGTH_MAX);
+    if (o->sentences < 1 || o->sentences > ET_TRANSLATOR_SENTENCES_MAX)
+        return et_fail(error, ET_ECONFIG, "sentences: %d decoded together; must be from 1 to %d",
+                       o->sentences, ET_TRANSLATOR_SENTENCES_MAX);
+    return ET_OK;
+}
+
 /* close takes a translator in any state of opening. */
 int et_translator_open(et_translator **out, const char *model_dir,
                        const et_translator_options *options, et_error *error)
 {
     static const et_translator_options defaults = ET_TRANSLATOR_OPTIONS_INIT;
-    et_translator *t = et_alloc_zero(1, sizeof *t);
     *out = NULL;
+    int status = check_options(model_dir, options ? options : &defaults, error);
+    if (status)
+        return status;
+    et_translator *t = et_alloc_zero(1, sizeof *t);
     if (!t)
         return et_alloc_failed(error, sizeof *t, "a translator");
     t->options = options ? *options : defaults;
-    int status = t->options.sentences < 1 ? et_fail(error, ET_ECONFIG,
-                                                    "sentences: %d decoded together; must be at "
-                                                    "least 1",
-                                                    t->options.sentences)
-                                          : open_all(t, model_dir, error);
+    t->first_line = 1;
+    status = open_all(t, model_dir, error);
     if (status)
         et_translator_close(t);
     else
@@ -244,6 +265,11 @@ void et_translator_set_progress(et_translator *t, et_translator_progress_fn *fn,
     t->payload = payload;
 }
 
+void et_translator_set_first_line(et_translator *t, size_t number)
+{
+    t->first_line = number;
+}
+
 /* Borrowed until close. */
 const char *et_translator_checkpoint(const et_translator *t)
 {
@@ -259,12 +285,12 @@ int64_t et_translator_step(const et_translator *t)
  *
  * Everything of one call lives in an arena of it but the results, which are the caller's. */
 
-/* A line's pieces and EOS, in arena. number: of the line, from 1, for messages. */
+/* A line's pieces and EOS, in arena. number: of the line, for messages. */
 static int encode(const et_translator *t, const char *line, size_t number,
                   et_decoder_sentence *sentence, et_pieces *pieces, et_arena *arena,
                   et_error *error)
 {
-    et_assert(line && number > 0);
+    et_assert(line);
     /* line is valid UTF-8 by now, of any length. */
     int status = et_vocabulary_encode(t->vocabulary, line, strlen(line), pieces, error);
     if (status)
@@ -290,17 +316,16 @@ static int encode(const et_translator *t, const char *line, size_t number,
 }
 
 /* The vocabulary would take any bytes and make unknowns of them. */
-static int check_utf8(const char *const *lines, size_t count, et_error *error)
+static int check_line(const char *line, size_t number, et_error *error)
 {
-    for (size_t i = 0; i < count; i++) {
-        size_t valid;
-        if (!et_utf8_valid(lines[i], strlen(lines[i]), &valid))
-            return et_fail(error, ET_EDATA,
-                           "line %zu, byte %zu: not UTF-8; convert the text, for example with "
-                           "iconv",
-                           i + 1, valid + 1);
-    }
-    return ET_OK;
+    size_t valid;
+    if (!line)
+        return et_fail(error, ET_EDATA, "line %zu: NULL is no line; an empty one is \"\"", number);
+    if (et_utf8_valid(line, strlen(line), &valid))
+        return ET_OK;
+    return et_fail(error, ET_EDATA,
+                   "line %zu, byte %zu: not UTF-8; convert the text, for example with iconv",
+                   number, valid + 1);
 }
 
 /* pieces is memory that is used again from line to line. */
@@ -308,9 +333,11 @@ static int encode_all(const et_translator *t, const char *const *lines, size_t c
                       et_decoder_sentence *sentences, et_arena *arena, et_error *error)
 {
     et_pieces pieces = ET_PIECES_INIT;
-    int status = check_utf8(lines, count, error);
+    int status = ET_OK;
     for (size_t i = 0; i < count && !status; i++)
-        status = encode(t, lines[i], i + 1, &sentences[i], &pieces, arena, error);
+        status = check_line(lines[i], t->first_line + i, error);
+    for (size_t i = 0; i < count && !status; i++)
+        status = encode(t, lines[i], t->first_line + i, &sentences[i], &pieces, arena, error);
     et_pieces_release(&pieces);
     return status;
 }
@@ -376,7 +403,9 @@ static const et_label detokenize_label = { .name = "pieces to text", .kind = "te
 int et_translator_translate(et_translator *t, const char *const *lines, size_t count,
                             char **results, et_error *error)
 {
-    et_assert(count == 0 || (lines && results));
+    if (count && (!lines || !results))
+        return et_fail(error, ET_EDATA, "%zu lines to translate, and no array of %s", count,
+                       lines ? "results" : "them");
     et_arena arena = ET_ARENA_INIT;
     et_decoder_sentence *sentences = et_arena_array(&arena, count, sizeof *sentences);
     int status = sentences ? ET_OK : et_alloc_failed(error, count * sizeof *sentences, "sentences");
@@ -403,7 +432,7 @@ int et_translator_translate(et_translator *t, const char *const *lines, size_t c
 /* NULL afterwards, so that freeing twice does no harm. */
 void et_translator_free_results(char **results, size_t count)
 {
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; results && i < count; i++) {
         et_free(results[i]);
         results[i] = NULL;
     }
