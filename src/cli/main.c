@@ -23,6 +23,7 @@
 #include "base/assert.h"
 #include "base/fields.h"
 #include "cli/command.h"
+#include "cli/uncaught.h"
 #include "cli/waiting.h"
 #include "io/progress.h"
 #include "kernel/kernels.h"
@@ -265,7 +266,7 @@ static void print_failure(int status, et_error *error)
 static void check_isa(void)
 {
     /* Unset, or a name that this CPU has: nothing to say. */
-    const char *wanted = getenv("ETUDE_ISA");
+    const char *wanted = et_kernels_wanted();
     char names[256] = "";
     if (!wanted || et_kernels_named(wanted))
         return;
@@ -288,6 +289,7 @@ int main(int argc, char **argv)
     et_shorten_waiting(argv);
     hold_standard_streams();
     et_show_log_on(NULL);
+    et_say_uncaught(exit_code(ET_ENOMEM));
     check_isa();
     int status = run(argc, argv, &error);
     if (!status && (fflush(stdout) || ferror(stdout)))
