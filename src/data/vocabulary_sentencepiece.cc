@@ -148,7 +148,7 @@ int check_memory(const std::vector<std::string> &lines, et_error *error)
 {
     size_t text = 0;
     for (const std::string &line : lines)
-        text += line.size() + sizeof line;
+        text += line.size() + sizeof(std::string);
     size_t threads = training_threads * (et_thread_size() + ((size_t)64 << 20));
     return et_memory_check(text * 32 + threads, "training a vocabulary", error);
 }
