@@ -4,32 +4,36 @@ PREFIX ?= /usr/local
 J ?= $(shell nproc 2>/dev/null || echo 2)
 BEGAN := $(shell date +%s)
 LIBRARIES = etude etude_shared
-PROGRAMS = $(if $(wildcard src/cli/CMakeLists.txt),etude_cli)
+PROGRAMS = etude_cli
 TREE = src include tests bench examples
 SOURCES = $(shell find $(TREE) -name '*.[ch]' -o -name '*.cc' -o -name '*.cpp')
 
-.PHONY: help setup setup-dev build demo test asan ubsan tsan valgrind guard-update kill-test lint \
-        format metrics bench bench-growth bench-peers check install clean
+.PHONY: help setup setup-build setup-dev build demo test asan ubsan tsan valgrind guard-update \
+        kill-test lint format metrics bench bench-growth bench-peers check install clean
 
 help:             ## this list
 	@awk -F ':|## +' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$NF }' Makefile
 
 setup:            ## install the Debian packages that building and testing need
+	@tools/setup build test
+
+setup-build:      ## only those that building needs
 	@tools/setup build
 
 setup-dev:        ## and those that lint and the sanitizers need
-	@tools/setup build develop
+	@tools/setup build test develop
 
-build: setup      ## the libraries and the command, build/etude
+build: setup-build ## the libraries and the command, build/etude
 	@cmake --preset release --log-level=WARNING >/dev/null
 	@cmake --build build -j $(J) --target $(LIBRARIES) $(PROGRAMS)
 
-demo: build       ## a translator trained on real help pages, in minutes; STEPS=N trains longer
+demo: setup build ## a translator trained on real help pages, in minutes; STEPS=N trains longer
+	@cmake --preset release --log-level=WARNING >/dev/null
 	@cmake --build build -j $(J) --target pair_pages
 	@DEMO_BEGAN=$(BEGAN) tools/demo $(STEPS)
 
 test: setup       ## build everything and run the tests
-	@cmake --preset release --log-level=WARNING >/dev/null
+	@cmake --preset release -DETUDE_TESTS=ON --log-level=WARNING >/dev/null
 	@cmake --build build -j $(J)
 	@tools/run-tests build $(TESTS)
 
@@ -38,23 +42,23 @@ asan: setup       ## the tests with AddressSanitizer and UBSan, assertions on
 ubsan: setup      ## the tests with UBSan alone, optimised
 tsan: setup-dev   ## the tests with ThreadSanitizer (clang, LLVM's OpenMP)
 asan ubsan tsan:
-	@cmake --preset $@ --log-level=WARNING >/dev/null
+	@cmake --preset $@ -DETUDE_TESTS=ON --log-level=WARNING >/dev/null
 	@cmake --build build-$@ -j $(J)
 	@tools/run-tests build-$@ $(TESTS)
 
 # memcheck runs each program some 30 times slower; what starts programs is not its matter.
 valgrind: setup-dev ## the quick tests under memcheck
-	@cmake --preset valgrind --log-level=WARNING >/dev/null
+	@cmake --preset valgrind -DETUDE_TESTS=ON --log-level=WARNING >/dev/null
 	@cmake --build build-valgrind -j $(J)
 	@OMP_NUM_THREADS=1 tools/run-tests build-valgrind --label-exclude 'slow|process' $(TESTS)
 
 guard-update: setup ## counts what workloads cost anew and writes tests/guard/counts
-	@cmake --preset release --log-level=WARNING >/dev/null
+	@cmake --preset release -DETUDE_TESTS=ON --log-level=WARNING >/dev/null
 	@cmake --build build -j $(J) --target guard
 	@tools/guard update build/tests/guard/guard
 
 kill-test: setup  ## a real run killed 200 times ends as an unbroken one, byte for byte
-	@cmake --preset release --log-level=WARNING >/dev/null
+	@cmake --preset release -DETUDE_TESTS=ON --log-level=WARNING >/dev/null
 	@cmake --build build -j $(J) --target kill-test
 
 lint: setup-dev   ## layers, symbols, sizes, format, clang-tidy, cppcheck; warnings are errors

@@ -1,24 +1,27 @@
 # The libraries that Etude stands on, each behind one file of src/. `make setup` installs the
 # Debian packages. To add one: a find line, a row in the list, its packages in tools/setup, its
 # header in tools/check-layers.
+#
+# All targets are global: who links the archive in another folder needs them there.
+set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL ON)
 add_library(etude_dependencies INTERFACE)
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
 find_package(OpenMP REQUIRED COMPONENTS C)
 find_package(ZLIB REQUIRED)
-pkg_check_modules(YAML REQUIRED IMPORTED_TARGET yaml-0.1)
-pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
-pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
-pkg_check_modules(PROTOBUF_C REQUIRED IMPORTED_TARGET libprotobuf-c)
-pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
-pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
+pkg_check_modules(YAML REQUIRED IMPORTED_TARGET GLOBAL yaml-0.1)
+pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET GLOBAL jansson)
+pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET GLOBAL libxxhash)
+pkg_check_modules(PROTOBUF_C REQUIRED IMPORTED_TARGET GLOBAL libprotobuf-c)
+pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET GLOBAL libutf8proc)
+pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET GLOBAL libpcre2-8)
 # Optional: AUTO takes SentencePiece where it is found. Without it no vocabulary is trained and no
 # text encoded or decoded; each command that wants to says so.
 set(ETUDE_SENTENCEPIECE AUTO CACHE STRING "Sub-words by SentencePiece: AUTO, ON or OFF")
 set_property(CACHE ETUDE_SENTENCEPIECE PROPERTY STRINGS AUTO ON OFF)
 set(sentencepiece_libraries)
 if(ETUDE_SENTENCEPIECE)
-    pkg_check_modules(SENTENCEPIECE QUIET IMPORTED_TARGET sentencepiece)
+    pkg_check_modules(SENTENCEPIECE QUIET IMPORTED_TARGET GLOBAL sentencepiece)
     if(SENTENCEPIECE_FOUND)
         set(sentencepiece_libraries -lsentencepiece -lsentencepiece_train)
     elseif(ETUDE_SENTENCEPIECE STREQUAL AUTO)
@@ -55,8 +58,18 @@ target_link_libraries(etude_dependencies INTERFACE
     m
 )
 
-# For programs beside the library (the demo reads HTML pages): link it by this name.
-pkg_check_modules(LIBXML2 REQUIRED IMPORTED_TARGET libxml-2.0)
+# What only tests stand on: with AUTO there are none without it.
+set(ETUDE_TESTING OFF)
+if(ETUDE_TESTS AND (BUILD_TESTING OR NOT PROJECT_IS_TOP_LEVEL))
+    pkg_check_modules(CMOCKA QUIET IMPORTED_TARGET GLOBAL cmocka)
+    if(CMOCKA_FOUND)
+        set(ETUDE_TESTING ON)
+    elseif(ETUDE_TESTS STREQUAL AUTO)
+        message(STATUS "cmocka not found: no tests (libcmocka-dev)")
+    else()
+        message(FATAL_ERROR "ETUDE_TESTS is ON, and cmocka is not there: install libcmocka-dev")
+    endif()
+endif()
 
 # What a program that links libetude.a names after it; goes into etude.pc.
 if(CMAKE_C_COMPILER_ID MATCHES Clang)

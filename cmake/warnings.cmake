@@ -1,5 +1,5 @@
 # Warnings, one a line, each with its reason; all are errors.
-option(ETUDE_WERROR "Treat warnings as errors" ON)
+option(ETUDE_WERROR "Treat warnings as errors" ${PROJECT_IS_TOP_LEVEL})
 add_library(etude_warnings INTERFACE)
 target_compile_options(etude_warnings INTERFACE
     -Wall

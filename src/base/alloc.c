@@ -205,6 +205,18 @@ char *et_strdup(const char *text)
     return et_strndup(text, strlen(text));
 }
 
+/* A mapping that is never touched: what can run out here is what the process is allowed (ulimit -v
+ * and, since it could be written to, -d), which is what makes malloc and mmap fail. */
+int et_memory_check(size_t bytes, const char *what, et_error *error)
+{
+    void *probe = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (probe == MAP_FAILED)
+        return et_alloc_failed(error, bytes, what);
+    (void)munmap(probe, bytes);
+    return ET_OK;
+}
+
 /* Other C libraries give back by themselves, or not at all. */
 void et_alloc_trim(void)
 {

@@ -37,6 +37,10 @@ char *et_strndup(const char *text, size_t length);
 /* Records "out of memory (N bytes for <what>)"; returns ET_ENOMEM. */
 int et_alloc_failed(et_error *error, size_t bytes, const char *what);
 
+/* Whether so much could be had now; nothing is kept. To be asked before a library is called that
+ * does not survive a failed allocation. ET_ENOMEM as et_alloc_failed. */
+int et_memory_check(size_t bytes, const char *what, et_error *error);
+
 /* After work that needed much memory for a while (training a vocabulary): gives back to the system
  * what the C library keeps of it for later. Takes milliseconds; nothing but memory changes. */
 void et_alloc_trim(void);

@@ -4,6 +4,7 @@
  * Nothing here can fail but by memory, which the buffer remembers. */
 #include <math.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/fields.h"
@@ -29,7 +30,18 @@ static bool is_open(const et_field *field, double limit)
     return isinf(limit);
 }
 
-/* %.15g: enough for every limit a person writes, and 0.1 stays 0.1. */
+/* Whole numbers exactly, however large: %.15g has no sixteenth digit. For others it is enough for
+ * every limit a person writes, and 0.1 stays 0.1. */
+static void append_limit(const char *before, double limit, const char *behind, et_strbuf *out)
+{
+    char text[ET_COUNT_TEXT_MAX];
+    if (limit == trunc(limit) && fabs(limit) < 0x1p63)
+        et_count_text(text, (int64_t)limit);
+    else
+        snprintf(text, sizeof text, "%.15g", limit);
+    et_strbuf_printf(out, "%s%s%s", before, text, behind);
+}
+
 void et_field_range(const et_field *field, et_strbuf *out)
 {
     if (field->kind == ET_FIELD_KIND_CHOICE)
@@ -40,12 +52,10 @@ void et_field_range(const et_field *field, et_strbuf *out)
         return;
     /* Whether there is a limit to speak of on either side. */
     bool low = !is_open(field, field->minimum), high = !is_open(field, field->maximum);
-    if (low && high)
-        et_strbuf_printf(out, "%.15g to %.15g", field->minimum, field->maximum);
-    else if (low)
-        et_strbuf_printf(out, "%.15g or more", field->minimum);
-    else if (high)
-        et_strbuf_printf(out, "%.15g or less", field->maximum);
+    if (low)
+        append_limit("", field->minimum, high ? "" : " or more", out);
+    if (high)
+        append_limit(low ? " to " : "", field->maximum, low ? "" : " or less", out);
 }
 
 /* The default as it would be written in a file. Lists have none but the empty one. */
@@ -63,6 +73,9 @@ static void append_default(const et_field *field, et_strbuf *out)
         break;
     case ET_FIELD_KIND_STRINGS:
         et_strbuf_append(out, "[]");
+        break;
+    case ET_FIELD_KIND_INT:
+        et_strbuf_printf(out, "%.0f", field->default_number);
         break;
     default:
         et_strbuf_printf(out, "%.15g", field->default_number);

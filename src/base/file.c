@@ -52,13 +52,16 @@ static int refuse_special(const struct stat *status, const char *path, et_error 
 /* Opens a regular file for reading. Not blocking: opening a pipe must not wait for its writer. */
 static int open_regular(int *out, struct stat *status, const char *path, et_error *error)
 {
+    int failure = et_path_check(path, error);
+    if (failure)
+        return failure;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
         return et_fail_errno(error, "cannot open %s", path);
     /* fstat of what was opened, not stat of the name: what the name stands for may have
      * changed. */
-    int failure = fstat(fd, status) ? et_fail_errno(error, "cannot read %s", path)
-                                    : refuse_special(status, path, error);
+    failure = fstat(fd, status) ? et_fail_errno(error, "cannot read %s", path)
+                                : refuse_special(status, path, error);
     if (failure) {
         close(fd);
         return failure;
@@ -543,6 +546,12 @@ void et_mapping_close(et_mapping *mapping)
     if (mapping->data)
         munmap((void *)mapping->data, mapping->length);
     *mapping = (et_mapping){ NULL, 0 };
+}
+
+/* Most often a variable of a script that is not set. */
+int et_path_check(const char *path, et_error *error)
+{
+    return *path ? ET_OK : et_fail(error, ET_ENOTFOUND, "the path of a file is empty: name one");
 }
 
 /* "" and "b" give "b", "a" and "a/" with "b" give "a/b". */

@@ -68,6 +68,9 @@ typedef struct et_mapping {
 int et_mapping_open(et_mapping *mapping, const char *path, et_error *error);
 void et_mapping_close(et_mapping *mapping);
 
+/* ET_ENOTFOUND for an empty path, which the system's message would show as nothing. */
+int et_path_check(const char *path, et_error *error);
+
 /* "directory/name" newly allocated (free with et_free); NULL if none left. */
 char *et_path_join(const char *directory, const char *name);
 

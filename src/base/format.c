@@ -3,29 +3,20 @@
  * that no number shows four digits where three are meant: 999.5 is "1.0k", not "1000". */
 #include "base/format.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/strbuf.h"
 
-/* 1234567 -> "1,234,567": a comma before every third digit from the right. */
+/* 1234567 -> "1,234,567". */
 et_format et_format_count(int64_t count)
 {
-    /* The magnitude in unsigned arithmetic: -INT64_MIN does not fit. */
-    char plain[24];
-    const uint64_t magnitude = count < 0 ? 0 - (uint64_t)count : (uint64_t)count;
-    const int digits = snprintf(plain, sizeof plain, "%llu", (unsigned long long)magnitude);
     et_format out;
-    int at = 0;
-    if (count < 0)
-        out.text[at++] = '-';
-    for (int i = 0; i < digits; i++) {
-        if (i > 0 && (digits - i) % 3 == 0)
-            out.text[at++] = ',';
-        out.text[at++] = plain[i];
-    }
-    out.text[at] = '\0';
+    static_assert(sizeof out.text >= ET_COUNT_TEXT_MAX, "a count fits");
+    et_count_text(out.text, count);
     return out;
 }
 

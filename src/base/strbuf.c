@@ -119,6 +119,24 @@ void et_strbuf_append_double(et_strbuf *buffer, double value)
     et_strbuf_append(buffer, text + mantissa);
 }
 
+/* A comma before every third digit from the right. */
+void et_count_text(char text[ET_COUNT_TEXT_MAX], int64_t count)
+{
+    /* The magnitude in unsigned arithmetic: -INT64_MIN does not fit. */
+    char plain[24];
+    const uint64_t magnitude = count < 0 ? 0 - (uint64_t)count : (uint64_t)count;
+    const int digits = snprintf(plain, sizeof plain, "%llu", (unsigned long long)magnitude);
+    int at = 0;
+    if (count < 0)
+        text[at++] = '-';
+    for (int i = 0; i < digits; i++) {
+        if (i > 0 && (digits - i) % 3 == 0)
+            text[at++] = ',';
+        text[at++] = plain[i];
+    }
+    text[at] = '\0';
+}
+
 /* Never NULL: an empty text may be printed. */
 const char *et_strbuf_text(const et_strbuf *buffer)
 {

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 typedef struct et_strbuf {
     char *data;      /* terminated by 0 once anything was appended; else NULL */
@@ -13,6 +14,9 @@ typedef struct et_strbuf {
     size_t capacity; /* with it */
     bool failed;     /* an allocation failed: data is not whole */
 } et_strbuf;
+
+/* Room for the longest of et_count_text, -9,223,372,036,854,775,808, and its 0. */
+#define ET_COUNT_TEXT_MAX 27
 
 #define ET_STRBUF_INIT                                                                             \
     {                                                                                              \
@@ -31,6 +35,9 @@ void et_strbuf_vprintf(et_strbuf *buffer, const char *format, va_list arguments)
 /* A finite number with the fewest digits that strtod reads back equal, always with a point:
  * 0.1, 4.0, 1.0e-08. Reads as a float in JSON, in YAML 1.1 and in YAML 1.2. */
 void et_strbuf_append_double(et_strbuf *buffer, double value);
+
+/* A whole number for people, digits in threes: "1,234,567", "-12". */
+void et_count_text(char text[ET_COUNT_TEXT_MAX], int64_t count);
 
 /* The text, "" when empty. Valid until the next append. */
 const char *et_strbuf_text(const et_strbuf *buffer);

@@ -30,6 +30,12 @@ int et_thread_start(pthread_t *thread, void *(*fn)(void *payload), void *payload
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (!failure)
         return ET_OK;
+    /* The system's word for it, "try again", would be no help. */
+    if (failure == EAGAIN)
+        return et_fail(error, ET_ENOMEM,
+                       "cannot start a thread: no memory for its stack of %zu bytes, or too many "
+                       "threads (ulimit -v, -s, -u)",
+                       et_thread_size());
     errno = failure;
     return et_fail_errno(error, "cannot start a thread");
 }
@@ -40,6 +46,47 @@ void et_thread_join(pthread_t thread)
     int failure = pthread_join(thread, NULL);
     et_assert_equal(failure, 0);
     (void)failure;
+}
+
+/* Lives until it is let go, so that all of them are there at once. */
+static void *wait_for(void *gate)
+{
+    pthread_mutex_lock(gate);
+    pthread_mutex_unlock(gate);
+    return NULL;
+}
+
+int et_threads_check(int count, et_error *error)
+{
+    pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+    pthread_t *threads = et_alloc((size_t)count, sizeof *threads);
+    if (!threads)
+        return et_alloc_failed(error, (size_t)count * sizeof *threads, "threads");
+    int started = 0, status = ET_OK;
+    pthread_mutex_lock(&gate);
+    while (started < count && !status) {
+        status = et_thread_start(&threads[started], wait_for, &gate, error);
+        started += !status;
+    }
+    pthread_mutex_unlock(&gate);
+    while (started > 0)
+        et_thread_join(threads[--started]);
+    et_free(threads);
+    return status;
+}
+
+/* A guess where the C library does not say: what it takes where the system sets no limit. */
+size_t et_thread_size(void)
+{
+    size_t size = (size_t)2 << 20;
+#ifdef __GLIBC__
+    pthread_attr_t attributes;
+    if (pthread_getattr_default_np(&attributes) == 0) {
+        pthread_attr_getstacksize(&attributes, &size);
+        pthread_attr_destroy(&attributes);
+    }
+#endif
+    return size;
 }
 
 /* One block: the head and its ring. */

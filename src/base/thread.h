@@ -14,6 +14,14 @@
 int et_thread_start(pthread_t *thread, void *(*fn)(void *payload), void *payload, et_error *error);
 void et_thread_join(pthread_t thread);
 
+/* Whether count threads can be started beside this one now, with the stack that threads have; none
+ * stays. To be asked before a library is called that ends the process where it can't start one.
+ * ET_ENOMEM if not. */
+int et_threads_check(int count, et_error *error);
+
+/* Bytes of address space that a thread takes by being there: its stack. */
+size_t et_thread_size(void);
+
 typedef struct et_queue et_queue;
 
 /* A queue of at most capacity pointers. Close with et_queue_close when no thread uses it. */

@@ -112,7 +112,7 @@ static int store_number(const et_arg *arg, const char *value, et_error *error)
 static int store(const et_arg *arg, const char *value, et_error *error)
 {
     et_assert(arg->target);
-    if (arg->kind == ET_ARG_TEXT && !*value)
+    if ((arg->kind == ET_ARG_TEXT || arg->kind == ET_ARG_LIST) && !*value)
         return et_fail(error, ET_EUSAGE, "--%s: the value is empty; it wants %s", arg->name,
                        arg->value);
     /* Flags set, texts point into argv, numbers are read, lists grow. */
@@ -165,6 +165,9 @@ static int parse_rest(const et_arg *table, const char *command, const char *word
     const et_arg *rest = table;
     while (rest->name && rest->kind != ET_ARG_REST)
         rest++;
+    if (rest->name && !*word)
+        return et_fail(error, ET_EUSAGE, "%s: an argument is empty; it wants %s", command,
+                       rest->name);
     if (rest->name)
         return add(rest->target, rest->name, word, error);
     return et_fail(error, ET_EUSAGE, "%s takes no argument, found %s; options begin with --",

@@ -157,6 +157,12 @@ static int claim_directory(training *t, const char *directory, et_error *error)
     /* auto is whatever the run began with, also on a CPU that would choose otherwise. */
     if (t->experiment.runtime.mixed_precision_dtype == ET_PRECISION_AUTO)
         t->experiment.runtime.mixed_precision_dtype = kept.runtime.mixed_precision_dtype;
+    /* And so is a vocabulary's size that was left open. */
+    et_translation_vocabulary *vocabulary = &t->experiment.task.vocabulary;
+    if (vocabulary->size == 0 && kept.task.vocabulary.size) {
+        vocabulary->size = kept.task.vocabulary.size;
+        vocabulary->max_size = kept.task.vocabulary.max_size;
+    }
     resolve_precision(&t->experiment);
     return et_experiment_check_same(&kept, &t->experiment, directory, t->accept_changes, error);
 }
@@ -319,6 +325,12 @@ static void say_data(training *t)
     say(t->progress, "vocabulary   %s %s pieces%s  (%s)",
         et_format_count(et_vocabulary_size(facts.vocabulary)).text,
         et_vocabulary_kind(facts.vocabulary), trained, facts.vocabulary_path);
+    int64_t interval = t->experiment.trainer.validation_interval;
+    if (!facts.validation && interval)
+        say(t->progress,
+            "validation   none: task.validation_data names no text (trainer.validation_interval: "
+            "%s)",
+            et_format_count(interval).text);
 }
 
 /* What will be in memory: what was planned, not what the system has given. */

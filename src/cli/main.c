@@ -17,6 +17,7 @@
 #include "base/assert.h"
 #include "base/fields.h"
 #include "cli/command.h"
+#include "cli/uncaught.h"
 #include "cli/waiting.h"
 #include "io/progress.h"
 #include "kernel/kernels.h"
@@ -176,7 +177,7 @@ static void print_failure(int status, et_error *error)
 static void check_isa(void)
 {
     /* Unset, or a name that this CPU has: nothing to say. */
-    const char *wanted = getenv("ETUDE_ISA");
+    const char *wanted = et_kernels_wanted();
     char names[256] = "";
     if (!wanted || et_kernels_named(wanted))
         return;
@@ -200,6 +201,7 @@ int main(int argc, char **argv)
     hold_standard_streams();
     signal(SIGXFSZ, SIG_IGN); /* a write past ulimit -f fails, and says so */
     et_show_log_on(NULL);
+    et_say_uncaught(exit_code(ET_ENOMEM));
     check_isa();
     int status = run(argc, argv, &error);
     if (!status && (fflush(stdout) || ferror(stdout)))

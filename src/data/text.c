@@ -10,11 +10,12 @@
  *
  *   line = { byte except LF } ( LF | CR LF | end of file )
  * A last line without LF counts; a file that ends in LF has no empty line behind it. A CR
- * elsewhere is text. A byte order mark is skipped at the start of a file only.
+ * elsewhere is text, but a file of CRs without any LF is refused: its lines would be one. A byte
+ * order mark is skipped at the start of a file only.
  *
  * Whether a file is packed its first two bytes say (RFC 1952: 1f 8b), not its name; but a name
  * in .gz without them is refused, as a download that failed. Several members in a row are one
- * text, as gzip -d has it.
+ * text, as gzip -d has it; zeros behind a member are the padding of a tape or a block device.
  *
  * Invariants:
  *   (1) begin <= end <= BUFFER_SIZE, raw_begin <= raw_end <= RAW_SIZE;
@@ -89,10 +90,12 @@ static void zlib_release(voidpf payload, voidpf memory)
 static int open_regular(int *fd, const char *path, et_error *error)
 {
     struct stat info;
-    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int status = et_path_check(path, error);
+    *fd = status ? -1 : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (status)
+        return status;
     if (*fd < 0)
         return et_fail_errno(error, "cannot open %s", path);
-    int status = ET_OK;
     if (fstat(*fd, &info))
         status = et_fail_errno(error, "cannot open %s", path);
     else if (S_ISDIR(info.st_mode))
@@ -129,13 +132,33 @@ static int read_raw(et_text *text, et_error *error)
  *
  * Both kinds of file end up as text in the buffer; what is above does not know which it was. */
 
-/* The line is the first that could not be read. */
+/* The line that unpacking has come to, far ahead of the one given last: text lies from the
+ * buffer's front to where zlib writes next. */
+static long long line_unpacked(const et_text *text)
+{
+    const char *at = text->buffer, *end = (const char *)text->stream.next_out;
+    long long line = text->number + 1;
+    et_assert(at <= end && text->begin == 0);
+    while ((at = memchr(at, '\n', (size_t)(end - at)))) {
+        at++;
+        line++;
+    }
+    return line;
+}
+
+/* zlib finds damage where it stands, but for what a member's end says of the whole member: its
+ * checksum and its length. */
 static int gzip_failed(const et_text *text, et_error *error)
 {
-    return et_fail(error, ET_EFORMAT,
-                   "%s:%lld: the gzip data is damaged from here on (%s): copy the file again",
-                   current_path(text), (long long)text->number + 1,
-                   text->stream.msg ? text->stream.msg : "unknown reason");
+    const char *reason = text->stream.msg ? text->stream.msg : "unknown reason";
+    const char *fault = "the gzip data is damaged from here on";
+    if (!strcmp(reason, "incorrect data check") || !strcmp(reason, "incorrect length check"))
+        fault = "the gzip data that ends here is damaged";
+    /* Of the first member these two bytes are known. */
+    else if (!strcmp(reason, "incorrect header check"))
+        fault = "what follows the gzip data is no gzip data";
+    return et_fail(error, ET_EFORMAT, "%s:%lld: %s (%s): copy the file again", current_path(text),
+                   line_unpacked(text), fault, reason);
 }
 
 /* A download that broke off looks like this. */
@@ -143,7 +166,14 @@ static int gzip_cut(const et_text *text, et_error *error)
 {
     return et_fail(error, ET_EFORMAT,
                    "%s:%lld: the gzip file ends in the middle of its data: copy it again",
-                   current_path(text), (long long)text->number + 1);
+                   current_path(text), line_unpacked(text));
+}
+
+/* Zeros before a member: none begins with one. */
+static void skip_padding(et_text *text)
+{
+    while (text->raw_begin < text->raw_end && !text->raw[text->raw_begin])
+        text->raw_begin++;
 }
 
 /* Unpacks into room bytes at out; *got of them. A file may hold several members in a row.
@@ -157,6 +187,8 @@ static int unpack(et_text *text, char *out, size_t room, size_t *got, et_error *
     stream->next_out = (Bytef *)out;
     stream->avail_out = (uInt)room;
     while (stream->avail_out == room) {
+        if (!text->member)
+            skip_padding(text);
         if (text->raw_begin == text->raw_end) {
             int status = read_raw(text, error);
             if (status)
@@ -166,6 +198,7 @@ static int unpack(et_text *text, char *out, size_t room, size_t *got, et_error *
                 text->drained = true;
                 return text->member ? gzip_cut(text, error) : ET_OK;
             }
+            continue;
         }
         /* From the first byte of a member to its end. */
         text->member = true;
@@ -356,6 +389,22 @@ static int check_line(const et_text_line *line, et_error *error)
     return ET_OK;
 }
 
+/* A file that has CRs and no LF up to its end, or up to what a line may have: written as old Macs
+ * and some exports do. A line behind others has an LF before it. */
+static bool ends_lines_in_cr(const et_text *text)
+{
+    const char *start = text->buffer + text->begin;
+    const char *cr = memchr(start, '\r', text->end - text->begin);
+    return text->number == 0 && cr && cr + 1 < text->buffer + text->end;
+}
+
+static int cr_alone(const et_text *text, et_error *error)
+{
+    return et_fail(error, ET_EDATA,
+                   "%s: its lines end in CR alone: make them end in LF (tr '\\r' '\\n')",
+                   current_path(text));
+}
+
 /* Makes [begin, begin + *length) a line and *next where the following begins; *length is
  * SIZE_MAX at the end of the file. searched: bytes from begin that hold no LF, so that a long
  * line is not searched again after each refill. A line may be one byte longer than allowed here,
@@ -367,6 +416,8 @@ static int find_line(et_text *text, size_t *length, size_t *next, et_error *erro
         char *start = text->buffer + text->begin;
         size_t have = text->end - text->begin;
         char *newline = have > searched ? memchr(start + searched, '\n', have - searched) : NULL;
+        if (!newline && (text->drained || have > ET_TEXT_LINE_MAX + 1) && ends_lines_in_cr(text))
+            return cr_alone(text, error);
         if (newline || text->drained) {
             *length = newline ? (size_t)(newline - start) : have;
             *next = text->begin + *length + (newline ? 1 : 0);

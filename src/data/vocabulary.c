@@ -260,9 +260,8 @@ static int check_options(const et_vocabulary_options *options, et_error *error)
         return et_fail(error, ET_ECONFIG,
                        "a vocabulary of %lld sub-words: its size must be 4 to 8,000,000",
                        (long long)options->size);
-    if (!(options->character_coverage > 0 && options->character_coverage <= 1))
-        return et_fail(error, ET_ECONFIG,
-                       "character_coverage is %g: it must be above 0 and at most 1",
+    if (!(options->character_coverage >= 0.98 && options->character_coverage <= 1))
+        return et_fail(error, ET_ECONFIG, "character_coverage is %g: it must be 0.98 to 1",
                        options->character_coverage);
     return ET_OK;
 }

@@ -14,6 +14,7 @@
 #ifndef ETUDE_DATA_VOCABULARY_H
 #define ETUDE_DATA_VOCABULARY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -87,14 +88,15 @@ enum et_vocabulary_kind { ET_VOCABULARY_UNIGRAM, ET_VOCABULARY_BPE };
 typedef struct et_vocabulary_options {
     int kind;                  /* et_vocabulary_kind */
     int64_t size;              /* sub-words, special symbols counted */
-    double character_coverage; /* share of the text's characters that get a piece, (0, 1] */
+    double character_coverage; /* share of the text's characters that get a piece, [0.98, 1] */
+    bool at_most;              /* size is a limit: text that is too small for it gives fewer */
 } et_vocabulary_options;
 
 /* Model Garden's choices but for kind and size, which it leaves to the user. Special symbols
  * are as it has them: pad 0, EOS 1, unk 2, no bos. */
 #define ET_VOCABULARY_OPTIONS_INIT                                                                 \
     {                                                                                              \
-        ET_VOCABULARY_BPE, 32000, 0.9995                                                           \
+        ET_VOCABULARY_BPE, 32000, 0.9995, false                                                    \
     }
 
 /* Gives one line after the other; *text NULL at the end. A line need not be terminated. */
@@ -103,8 +105,9 @@ typedef int et_vocabulary_lines_fn(void *payload, const char **text, size_t *len
 
 /* Trains a model. *bytes (free with et_free) is what et_vocabulary_parse takes and what a file
  * holds. The same lines give the same bytes, on any machine and for any number of processors.
- * Lines of more than 4,192 bytes are not looked at. ET_ECONFIG: size does not fit the text;
- * the message says the largest or smallest that does. */
+ * Lines of more than 4,192 bytes are not looked at. With at_most, text that is too small for
+ * size gives what asking for the largest size that it allows would give. ET_ECONFIG: size does not
+ * fit the text; the message says the largest or smallest that does. */
 int et_vocabulary_train(char **bytes, size_t *length, const et_vocabulary_options *options,
                         et_vocabulary_lines_fn *lines, void *payload, et_error *error);
 

@@ -16,7 +16,7 @@
 #include <exception>
 #include <new>
 #include <string>
-#include <unordered_map>
+#include <system_error>
 #include <vector>
 
 #include <sentencepiece_processor.h>
@@ -24,6 +24,7 @@
 
 extern "C" {
 #include "base/alloc.h"
+#include "base/thread.h"
 #include "data/vocabulary_sentencepiece.h"
 #include "base/format.h"
 }
@@ -44,6 +45,13 @@ template <typename Body> int guarded(et_error *error, const char *what, Body bod
         return body();
     } catch (const std::bad_alloc &) {
         return et_fail(error, ET_ENOMEM, "out of memory (%s)", what);
+    } catch (const std::system_error &problem) {
+        /* A thread that could not be started. */
+        bool memory = problem.code() == std::errc::resource_unavailable_try_again ||
+                      problem.code() == std::errc::not_enough_memory;
+        return et_fail(error, memory ? ET_ENOMEM : ET_EFAIL, "%s failed: %s", what,
+                       memory ? "no memory for its threads, or too many (ulimit -v, -s, -u)"
+                              : problem.what());
     } catch (const std::exception &problem) {
         return et_fail(error, ET_EFAIL, "%s failed: %s", what, problem.what());
     } catch (...) {
@@ -51,13 +59,18 @@ template <typename Body> int guarded(et_error *error, const char *what, Body bod
     }
 }
 
-/* What SentencePiece says, after the place in its own source that it begins with. "INTERNAL:
- * src/trainer.cc(12) [cond] text" -> "text" */
+/* What SentencePiece says, after the place in its own source that it begins with; without words,
+ * the condition that was not met. "INTERNAL: src/trainer.cc(12) [a > 0] text" -> "text", without
+ * text "a > 0" */
 std::string reason(const sentencepiece::util::Status &status)
 {
     std::string text = status.ToString();
-    size_t bracket = text.find("] ");
-    return bracket == std::string::npos ? text : text.substr(bracket + 2);
+    size_t begin = text.find('['), end = text.find("] ");
+    if (end == std::string::npos)
+        return text;
+    if (end + 2 < text.size())
+        return text.substr(end + 2);
+    return begin < end ? text.substr(begin + 1, end - begin - 1) : text;
 }
 
 /* ---- loading ----
@@ -121,9 +134,24 @@ int copy_ids(et_pieces *pieces, const std::vector<int> &ids, et_error *error)
  *
  * Settings that are not left to its defaults:
  *   pad 0, eos 1, unk 2, no bos       Model Garden's symbols
- *   num_threads 4                     part of the result: partial sums are added by thread
+ *   num_threads                       part of the result: partial sums are added by thread
  *   shuffle_input_sentence false      lines in the order they come
  *   minloglevel 3                     of its own log only what is fatal */
+
+constexpr int training_threads = 4;
+
+/* An exception of a thread that the library started ends the process: nobody can catch it. So what
+ * training takes is asked for before. Text of words takes up to 32 times its bytes (measured:
+ * suffix array, candidates, sums of each thread); a thread has its stack and a heap, of which the
+ * C library reserves 64 MiB. */
+int check_memory(const std::vector<std::string> &lines, et_error *error)
+{
+    size_t text = 0;
+    for (const std::string &line : lines)
+        text += line.size() + sizeof(std::string);
+    size_t threads = training_threads * (et_thread_size() + ((size_t)64 << 20));
+    return et_memory_check(text * 32 + threads, "training a vocabulary", error);
+}
 
 /* The library's iterator over lines that are in memory. Borrowed: they outlive it. */
 class Lines : public sentencepiece::SentenceIterator
@@ -187,7 +215,7 @@ sentencepiece::util::Status train_once(std::string *model, const et_vocabulary_o
           { "eos_id", "1" },
           { "unk_id", "2" },
           { "bos_id", "-1" },
-          { "num_threads", "4" },
+          { "num_threads", std::to_string(training_threads) },
           { "shuffle_input_sentence", "false" },
           { "minloglevel", "3" } },
         &iterator, model);
@@ -207,29 +235,26 @@ int64_t number_after(const std::string &text, const char *key)
 const char too_high[] = "Please set it to a value <= ";
 const char too_low[] = " vs ";
 
-/* SentencePiece names a largest size, but with another size it may find another: tries until
- * one works, so that what we say is true. */
-int size_is_too_large(const et_vocabulary_options *options, const std::vector<std::string> &lines,
-                      int64_t largest, et_error *error)
+/* Trains with the largest size that the text allows; 0: none was found. SentencePiece names one,
+ * but with another size it may find another: tries until one works, so that what we say is true. */
+int64_t train_largest(std::string *model, const et_vocabulary_options *options,
+                      const std::vector<std::string> &lines, int64_t largest)
 {
-    std::string model;
     /* Each try trains a vocabulary, so there are few. */
-    for (int tries = 0; tries < 16; tries++) {
-        auto trained = train_once(&model, options, largest, lines);
+    for (int tries = 0; tries < 16 && largest > 0; tries++) {
+        auto trained = train_once(model, options, largest, lines);
         if (trained.ok())
-            break;
+            return largest;
         int64_t next = number_after(reason(trained), too_high);
         largest = next > 0 && next < largest ? next : largest - 1;
     }
-    return et_fail(error, ET_ECONFIG,
-                   "a vocabulary of %s sub-words is larger than the text allows: set its size to "
-                   "%s or less",
-                   et_format_count(options->size).text, et_format_count(largest).text);
+    return 0;
 }
 
 /* Two failures have numbers that help: the size is above what the text has, or below its
- * characters. Others are passed on as the library says them. */
-int training_failed(const sentencepiece::util::Status &trained,
+ * characters. Others are passed on as the library says them. The first is none where size is a
+ * limit: model is the largest then. */
+int training_failed(std::string *model, const sentencepiece::util::Status &trained,
                     const et_vocabulary_options *options, const std::vector<std::string> &lines,
                     et_error *error)
 {
@@ -237,7 +262,14 @@ int training_failed(const sentencepiece::util::Status &trained,
     /* SentencePiece says both limits in its messages and nowhere else. */
     int64_t largest = number_after(text, too_high);
     if (largest > 0)
-        return size_is_too_large(options, lines, largest, error);
+        largest = train_largest(model, options, lines, largest);
+    if (largest > 0 && options->at_most)
+        return ET_OK;
+    if (largest > 0)
+        return et_fail(error, ET_ECONFIG,
+                       "a vocabulary of %s sub-words is larger than the text allows: set its size "
+                       "to %s or less",
+                       et_format_count(options->size).text, et_format_count(largest).text);
     if (text.find("smaller than required_chars") != std::string::npos)
         return et_fail(error, ET_ECONFIG,
                        "a vocabulary of %s sub-words is smaller than the text's characters need: "
@@ -266,10 +298,17 @@ int train(char **bytes, size_t *length, const et_vocabulary_options *options,
     if (status)
         return status;
     if (!has_text(lines))
-        return et_fail(error, ET_EDATA, "no text to train a vocabulary on: every line is empty");
+        return et_fail(error, ET_EDATA,
+                       "no text to train a vocabulary on: every line is empty or longer than "
+                       "4,192 bytes");
+    status = check_memory(lines, error);
+    if (status)
+        return status;
     auto trained = train_once(&model, options, options->size, lines);
     if (!trained.ok())
-        return training_failed(trained, options, lines, error);
+        status = training_failed(&model, trained, options, lines, error);
+    if (status)
+        return status;
     *bytes = et_strndup(model.data(), model.size());
     *length = model.size();
     return *bytes ? ET_OK : et_alloc_failed(error, model.size(), "a vocabulary");

@@ -15,6 +15,9 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/thread.h"
+
+#define THREADS_ROOM ((size_t)1 << 20) /* for what OpenMP keeps of its threads */
 
 /* One block: the struct and, behind it, a track for each thread. */
 static int make_watch(et_device *device, et_error *error)
@@ -28,6 +31,22 @@ static int make_watch(et_device *device, et_error *error)
     return ET_OK;
 }
 
+/* OpenMP ends the process where it can't start its threads. So it is known before that it can,
+ * and they are started now, where nothing can come in between; they stay. */
+static int start_threads(int threads, et_error *error)
+{
+    int status = threads > 1 ? et_threads_check(threads - 1, error) : ET_OK;
+    if (!status)
+        status = et_memory_check(THREADS_ROOM, "OpenMP's threads", error);
+    if (status)
+        return status;
+#pragma omp parallel num_threads(threads)
+    {
+        (void)omp_get_thread_num();
+    }
+    return ET_OK;
+}
+
 /* threads is read once: work space of plans is made for so many. */
 int et_device_open(et_device **out, et_error *error)
 {
@@ -38,6 +57,8 @@ int et_device_open(et_device **out, et_error *error)
     device->kernels = et_kernels_best();
     device->threads = omp_get_max_threads();
     int status = make_watch(device, error);
+    if (!status)
+        status = start_threads(device->threads, error);
     if (!status)
         status = et_gemm_cache_open(&device->gemms, device->threads, error);
     if (status) {

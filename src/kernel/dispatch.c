@@ -54,10 +54,17 @@ const char *const et_kernels_names[] = {
     "avx512vnni", "avx512", "avx2", "plain", "reference", NULL
 };
 
+/* Empty is what a script leaves that has nothing to say. */
+const char *et_kernels_wanted(void)
+{
+    const char *name = getenv("ETUDE_ISA");
+    return name && *name ? name : NULL;
+}
+
 /* A name that ETUDE_ISA gives and the CPU has not is passed over; the command warns of it. */
 const et_kernels *et_kernels_best(void)
 {
-    const char *wanted = getenv("ETUDE_ISA");
+    const char *wanted = et_kernels_wanted();
     const et_kernels *best = wanted ? et_kernels_named(wanted) : NULL;
     for (size_t i = 0; !best; i++) /* "plain" is always there */
         best = et_kernels_named(et_kernels_names[i]);

@@ -176,8 +176,11 @@ extern const char *const et_kernels_names[];
  * it not. */
 const et_kernels *et_kernels_named(const char *name);
 
-/* The best table for this CPU. The environment variable ETUDE_ISA may name a lower one; a name
- * that et_kernels_named does not know changes nothing. */
+/* What the environment variable ETUDE_ISA names; NULL where it is unset or empty. */
+const char *et_kernels_wanted(void);
+
+/* The best table for this CPU, or the lower one that ETUDE_ISA names; a name that
+ * et_kernels_named does not know changes nothing. */
 const et_kernels *et_kernels_best(void);
 
 /* Blocks of ET_ROW_BLOCK rows. */

@@ -99,7 +99,7 @@ static void configure_base(et_experiment *e)
     o->learning_rate.power.power = -0.5;
     o->warmup.type = ET_WARMUP_LINEAR;
     o->warmup.linear.warmup_steps = 16000;
-    e->task.vocabulary.size = 32000;
+    e->task.vocabulary.max_size = 32000;
     e->task.train_data.global_batch_size = 24576;
     e->trainer.train_steps = 300000;
     e->trainer.steps_per_loop = e->trainer.summary_interval = 1000;

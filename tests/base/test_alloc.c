@@ -110,12 +110,23 @@ static void test_alloc__failed(void **state)
     assert_string_equal(error.text, "out of memory (4096 bytes for a plan)");
 }
 
+/* No process has 2^62 bytes of addresses. */
+static void test_alloc__memory_check(void **state)
+{
+    (void)state;
+    et_error error = ET_ERROR_INIT;
+    assert_int_equal(et_memory_check(1 << 20, "a test", &error), ET_OK);
+    assert_int_equal(et_memory_check((size_t)1 << 62, "a test", &error), ET_ENOMEM);
+    assert_string_equal(error.text, "out of memory (4611686018427387904 bytes for a test)");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_alloc__kinds),   cmocka_unit_test(test_alloc__array),
-        cmocka_unit_test(test_alloc__strings), cmocka_unit_test(test_alloc__overflow),
-        cmocka_unit_test(test_alloc__hooks),   cmocka_unit_test(test_alloc__failed),
+        cmocka_unit_test(test_alloc__kinds),        cmocka_unit_test(test_alloc__array),
+        cmocka_unit_test(test_alloc__strings),      cmocka_unit_test(test_alloc__overflow),
+        cmocka_unit_test(test_alloc__hooks),        cmocka_unit_test(test_alloc__failed),
+        cmocka_unit_test(test_alloc__memory_check),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

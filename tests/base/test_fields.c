@@ -35,7 +35,7 @@ static const char *const activations[] = { "relu", "gelu", "swish", NULL };
 static const et_field encoder_members[] = {
     ET_FIELD_INT(encoder, num_layers, 6, 1, 100, "layers"),
     ET_FIELD_INT(encoder, num_attention_heads, 8, 1, INT64_MAX, "heads that share a layer's width"),
-    ET_FIELD_INT(encoder, intermediate_size, 2048, 1, INT64_MAX, "width inside a layer"),
+    ET_FIELD_INT(encoder, intermediate_size, 2048, 1, 4503599627370496.0, "width inside a layer"),
     ET_FIELD_CHOICE(encoder, activation, 1, activations, "of the inner layer"),
     ET_FIELD_FLOAT(encoder, dropout_rate, 0.1, 0, 1, "of each layer's output"),
     ET_FIELD_BOOL(encoder, use_bias, false, "whether dense layers add one"),
@@ -354,6 +354,8 @@ static void test_fields__help(void **state)
     et_fields_help(&table, &text, "task");
     static const char *const lines[] = {
         "task.model.encoder.num_layers             integer   6 (1 to 100)  layers\n",
+        "task.model.encoder.intermediate_size      integer   2048 (1 to 4,503,599,627,370,496)  "
+        "wid",
         "task.model.decoder.activation             choice    gelu (relu, gelu, swish)  of",
         "task.model.decoder.use_bias               bool      false  whether dense layers add one\n",
         "task.model.alpha                          number    0.6 (0 or more)  length penalty\n",

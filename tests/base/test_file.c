@@ -427,6 +427,19 @@ static void test_file__out_of_memory(void **state)
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, enter, leave)
 
+/* What a variable of a script leaves that is not set. */
+static void test_file__no_path(void **state)
+{
+    (void)state;
+    char *bytes;
+    size_t length;
+    et_mapping mapping;
+    et_error why = ET_ERROR_INIT;
+    assert_int_equal(et_file_read(&bytes, &length, "", 100, &why), ET_ENOTFOUND);
+    assert_string_equal(why.text, "the path of a file is empty: name one");
+    assert_int_equal(et_mapping_open(&mapping, "", &why), ET_ENOTFOUND);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -439,7 +452,7 @@ int main(void)
         CASE(test_file__disk_check),      CASE(test_file__directories),
         CASE(test_file__out_of_memory),   CASE(test_lock__conflict),
         CASE(test_lock__hostile_content), CASE(test_mapping__reads),
-        CASE(test_path__parts),
+        CASE(test_path__parts),           CASE(test_file__no_path),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,9 +2,23 @@
 
 #include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/main.h"
 #include "base/scarce.h"
+
+/* Sanitizers need addresses of their own. */
+#ifndef __has_feature
+#define __has_feature(name) 0
+#endif
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__ ||                                 \
+    __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SANITIZED 1
+#else
+#define SANITIZED 0
+#endif
 
 static int numbers[1000];
 
@@ -160,6 +174,29 @@ static void test_queue__out_of_memory(void **state)
     assert_contains(error.text, "a queue");
 }
 
+/* In a process of its own, which may have no more addresses than it has: a thread's stack is not to
+ * be had. The limit goes with the process. */
+static void test_thread__check(void **state)
+{
+    (void)state;
+    et_error error = ET_ERROR_INIT;
+    assert_int_equal(et_threads_check(0, &error), ET_OK);
+    assert_int_equal(et_threads_check(5, &error), ET_OK);
+    assert_true(et_thread_size() >= 16384);
+    if (!SANITIZED) {
+        pid_t child = fork();
+        if (child == 0) {
+            struct rlimit limit = { 1, 1 };
+            setrlimit(RLIMIT_AS, &limit);
+            int status = et_threads_check(100, &error);
+            _exit(status == ET_ENOMEM && strstr(error.text, "cannot start a thread") ? 0 : 1);
+        }
+        int status;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -169,6 +206,7 @@ int main(void)
         cmocka_unit_test(test_queue__stop),
         cmocka_unit_test(test_queue__stop_then_take),
         cmocka_unit_test(test_thread__blocks_signals),
+        cmocka_unit_test(test_thread__check),
         cmocka_unit_test(test_queue__out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -253,6 +253,75 @@ static void test_bad_text__vocabulary_size(void **state)
     bad_run(small, COUNT(small));
 }
 
+/* Trains into m; what stands on standard error, in full. Free it. */
+static char *train_and_say(const char *more)
+{
+    char line[512];
+    snprintf(line, sizeof line, TRAIN "%s", more);
+    bad_end end = bad_start(line, NULL, NULL);
+    if (end.code)
+        fail_msg("%s: exit code %d: %s", line, end.code, end.err);
+    char *said = strdup(end.err);
+    bad_release(&end);
+    return said;
+}
+
+/* Without a size of one's own: the model that asking for the largest gives, and the same command
+ * goes on. What went on before with a size that was asked for goes on without, too. */
+static void test_bad_text__vocabulary_size_open(void **state)
+{
+    (void)state;
+    static const char begin[] = "a vocabulary of ";
+    char *said = train_and_say("--set task.vocabulary.size=0"), asked[64];
+    const char *at = strstr(said, begin);
+    bad_assert_says("size 0", said, "the text allows no more (task.vocabulary.max_size: 8,000)");
+    assert_non_null(at);
+    int largest = atoi(at + sizeof begin - 1);
+    free(said);
+    size_t length, same_length;
+    char *model = bad_read("m/vocabulary.model", &length);
+    free(train_and_say("--set task.vocabulary.size=0 --set trainer.train_steps=4"));
+    bad_remove("m");
+    snprintf(asked, sizeof asked, "--set task.vocabulary.size=%d", largest);
+    free(train_and_say(asked));
+    char *same = bad_read("m/vocabulary.model", &same_length);
+    assert_int_equal(length, same_length);
+    assert_memory_equal(model, same, length);
+    free(train_and_say("--set task.vocabulary.size=0 --set trainer.train_steps=4"));
+    free(model);
+    free(same);
+    bad_remove("m");
+    said = train_and_say("--set task.vocabulary.size=0 --set task.vocabulary.max_size=30");
+    if (strstr(said, begin))
+        fail_msg("the limit was reached, and yet: %s", said);
+    free(said);
+    bad_remove("m");
+}
+
+/* An interval without text to validate on is said, and only then. */
+static void test_bad_text__no_validation(void **state)
+{
+    (void)state;
+    static const char word[] = "validation   none: task.validation_data names no text";
+    char *said = train_and_say("");
+    bad_assert_says("no validation", said, word);
+    bad_assert_says("no validation", said, "trainer.validation_interval: 1,000");
+    free(said);
+    bad_remove("m");
+    static const char *const quiet[] = {
+        "--set trainer.validation_interval=0",
+        "--set task.validation_data.source_path=two.en --set "
+        "task.validation_data.target_path=two.de",
+    };
+    for (size_t i = 0; i < COUNT(quiet); i++) {
+        said = train_and_say(quiet[i]);
+        if (strstr(said, word))
+            fail_msg("%s: %s", quiet[i], said);
+        free(said);
+        bad_remove("m");
+    }
+}
+
 static void test_bad_text__vocabulary_model(void **state)
 {
     (void)state;
@@ -315,6 +384,8 @@ int main(void)
         cmocka_unit_test(test_bad_text__giant_line),
         cmocka_unit_test(test_bad_text__not_allowed),
         cmocka_unit_test(test_bad_text__vocabulary_size),
+        cmocka_unit_test(test_bad_text__vocabulary_size_open),
+        cmocka_unit_test(test_bad_text__no_validation),
         cmocka_unit_test(test_bad_text__vocabulary_model),
         cmocka_unit_test(test_bad_text__standard_input),
     };

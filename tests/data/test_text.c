@@ -124,6 +124,57 @@ static void test_text__gzip_members(void **state)
     check_lines(both, "[one][two][three]");
 }
 
+/* A gzip file with bytes behind it. */
+static const char *write_padded(fixture *f, const char *name, const char *text, const void *padding,
+                                size_t length)
+{
+    const char *path = write_gzip(f, name, text);
+    FILE *file = fopen(path, "ab");
+    assert_non_null(file);
+    assert_int_equal(fwrite(padding, 1, length, file), length);
+    assert_int_equal(fclose(file), 0);
+    return path;
+}
+
+/* Tapes and block devices fill up with zeros; a member may follow them. What is neither is named,
+ * with the line that it stands behind. */
+static void test_text__gzip_padded(void **state)
+{
+    static const char zeros[200000];
+    static const size_t lengths[] = { 1, 2, 17, 512, 65536, sizeof zeros };
+    for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++)
+        check_lines(write_padded(*state, "z.gz", "one\ntwo\n", zeros, lengths[i]), "[one][two]");
+    const char *second = write_gzip(*state, "2.gz", "three\n");
+    const char *both = fixture_path(*state, "both.gz");
+    char command[512];
+    snprintf(command, sizeof command, "cat %s %s > %s", fixture_path(*state, "z.gz"), second, both);
+    assert_int_equal(system(command), 0);
+    check_lines(both, "[one][two][three]");
+    check_error(write_padded(*state, "x.gz", "one\ntwo\n", "\0\0more", 6), ET_EFORMAT,
+                "x.gz:3: what follows the gzip data is no gzip data");
+    check_error(write_padded(*state, "x.gz", "one\ntwo\n", "    ", 4), ET_EFORMAT,
+                "x.gz:3: what follows the gzip data is no gzip data");
+}
+
+/* Lines end in CR alone. With an LF anywhere a CR is text, and one at the end of a last line is
+ * that line's end. */
+static void test_text__cr_alone(void **state)
+{
+    static const char message[] = ": its lines end in CR alone";
+    check_error(write_text(*state, "old", "one\rtwo\rthree\r"), ET_EDATA, message);
+    check_error(write_text(*state, "old", "one\rtwo"), ET_EDATA, message);
+    check_error(write_gzip(*state, "old.gz", "one\rtwo\r"), ET_EDATA, message);
+    check_lines(write_text(*state, "one", "one\r"), "[one]");
+    check_lines(write_text(*state, "last", "one\ntw\ro"), "[one][tw\ro]");
+    et_strbuf many = ET_STRBUF_INIT;
+    while (many.length <= 2 * ET_TEXT_LINE_MAX)
+        et_strbuf_append(&many, "a line of an old file\r");
+    check_error(write_text(*state, "old", et_strbuf_text(&many)), ET_EDATA, message);
+    et_strbuf_append_char(&many, '\n');
+    check_error(write_text(*state, "old", et_strbuf_text(&many)), ET_EDATA, message);
+    et_strbuf_release(&many);
+}
+
 static const struct {
     const char *bytes;
     size_t length;
@@ -157,6 +208,7 @@ static void test_text__bad_files(void **state)
     check_error(pipe, ET_EDATA, "is not a regular file");
     check_error(f->directory, ET_EDATA, "is a directory");
     check_error(fixture_path(f, "none"), ET_ENOTFOUND, "No such file");
+    check_error("", ET_ENOTFOUND, "the path of a file is empty");
     check_error(write_text(f, "text.gz", "not gzip\n"), ET_EFORMAT, "is not gzip data");
     check_error(write_text(f, "empty.gz", ""), ET_EFORMAT, "is not gzip data");
 }
@@ -270,6 +322,30 @@ static void test_text__gzip_flipped(void **state)
                 "the gzip data is damaged");
 }
 
+/* The line that unpacking came to, however much of it was unpacked at once: for a checksum the
+ * member's last. */
+static void test_text__gzip_line(void **state)
+{
+    et_strbuf text = ET_STRBUF_INIT;
+    for (int i = 0; i < 30000; i++)
+        et_strbuf_printf(&text, "line %d of %d\n", i, i * 7919 % 30011);
+    const char *path = write_gzip(*state, "long.gz", et_strbuf_text(&text));
+    et_strbuf_release(&text);
+    char *bytes = malloc(1 << 20);
+    size_t length = read_whole(path, bytes, 1 << 20);
+    bytes[length - 8] ^= 1;
+    check_error(write_bytes(*state, "crc.gz", bytes, length), ET_EFORMAT,
+                "crc.gz:30001: the gzip data that ends here is damaged (incorrect data check)");
+    bytes[length - 8] ^= 1;
+    bytes[length - 4] ^= 1;
+    check_error(
+        write_bytes(*state, "length.gz", bytes, length), ET_EFORMAT,
+        "length.gz:30001: the gzip data that ends here is damaged (incorrect length check)");
+    check_error(write_bytes(*state, "cut.gz", bytes, length - 8), ET_EFORMAT, "cut.gz:30001: ");
+    check_error(write_bytes(*state, "half.gz", bytes, length / 2), ET_EFORMAT, "half.gz:1");
+    free(bytes);
+}
+
 static void test_text__checksum(void **state)
 {
     uint64_t first, second, length;
@@ -296,6 +372,9 @@ int main(void)
         cmocka_unit_test(test_text__unreadable),
         cmocka_unit_test(test_text__long_lines),
         cmocka_unit_test(test_text__line_of_a_gigabyte),
+        cmocka_unit_test(test_text__gzip_padded),
+        cmocka_unit_test(test_text__cr_alone),
+        cmocka_unit_test(test_text__gzip_line),
         cmocka_unit_test(test_text__gzip_cut),
         cmocka_unit_test(test_text__gzip_flipped),
         cmocka_unit_test(test_text__checksum),

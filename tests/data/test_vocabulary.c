@@ -25,7 +25,7 @@ static int next_of_list(void *payload, const char **text, size_t *length, et_err
 static int train_list(char **bytes, size_t *length, const char *const *list, int kind, int size,
                       et_error *error)
 {
-    et_vocabulary_options options = { kind, size, 1.0 };
+    et_vocabulary_options options = { kind, size, 1.0, false };
     return et_vocabulary_train(bytes, length, &options, next_of_list, &list, error);
 }
 
@@ -35,7 +35,7 @@ static char *train_bytes(fixture *f, int kind, int size, size_t *length)
     parallel p;
     et_corpus *corpus;
     et_error error = ET_ERROR_INIT;
-    et_vocabulary_options options = { kind, size, 0.9995 };
+    et_vocabulary_options options = { kind, size, 0.9995, false };
     char *bytes = NULL;
     parallel_write(&p, f, 800, 12);
     assert_int_equal(et_corpus_open(&corpus, &p.paths, &error), ET_OK);
@@ -167,15 +167,43 @@ static void test_vocabulary__size_and_text(void **state)
     }
 }
 
+/* A limit gives, byte for byte, what asking for the largest size would give; one that the text
+ * reaches gives itself. */
+static void test_vocabulary__at_most(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < 2; kind++) {
+        char *asked, *limited;
+        size_t asked_length, limited_length;
+        et_error error = ET_ERROR_INIT;
+        assert_int_equal(train_list(&asked, &asked_length, few_lines, kind, 10000, &error),
+                         ET_ECONFIG);
+        int largest = number_in(error.text, "set its size to ");
+        for (int size = 10000; size > largest - 2; size = size > largest ? largest : size - 1) {
+            const char *const *list = few_lines;
+            et_vocabulary_options options = { kind, size, 1.0, true };
+            int expected = size < largest ? size : largest;
+            assert_int_equal(train_list(&asked, &asked_length, few_lines, kind, expected, &error),
+                             ET_OK);
+            if (et_vocabulary_train(&limited, &limited_length, &options, next_of_list, &list,
+                                    &error))
+                fail_msg("%s", error.text);
+            assert_int_equal(limited_length, asked_length);
+            assert_memory_equal(limited, asked, asked_length);
+            et_free(limited);
+            et_free(asked);
+        }
+    }
+}
+
 static void test_vocabulary__options(void **state)
 {
     (void)state;
     const char *const blank[] = { "", "  ", NULL }, *const none[] = { NULL };
     const et_vocabulary_options bad[] = {
-        { ET_VOCABULARY_BPE, 3, 1.0 },
-        { ET_VOCABULARY_BPE, -1, 1.0 },
-        { ET_VOCABULARY_BPE, 100, 0.0 },
-        { ET_VOCABULARY_BPE, 100, 1.5 },
+        { ET_VOCABULARY_BPE, 3, 1.0, false },   { ET_VOCABULARY_BPE, -1, 1.0, false },
+        { ET_VOCABULARY_BPE, 100, 0.0, false }, { ET_VOCABULARY_BPE, 100, 1.5, false },
+        { ET_VOCABULARY_BPE, 100, 0.5, false },
     };
     char *bytes;
     size_t length;
@@ -184,6 +212,7 @@ static void test_vocabulary__options(void **state)
         const char *const *list = few_lines;
         assert_int_equal(et_vocabulary_train(&bytes, &length, &bad[i], next_of_list, &list, &error),
                          ET_ECONFIG);
+        assert_contains(error.text, i < 2 ? "its size must be 4" : "it must be 0.98 to 1");
     }
     assert_int_equal(train_list(&bytes, &length, blank, 0, 50, &error), ET_EDATA);
     assert_contains(error.text, "no text");
@@ -366,6 +395,7 @@ int main(void)
         cmocka_unit_test(test_vocabulary__same_bytes_again),
         cmocka_unit_test(test_vocabulary__unknown),
         cmocka_unit_test(test_vocabulary__size_and_text),
+        cmocka_unit_test(test_vocabulary__at_most),
         cmocka_unit_test(test_vocabulary__options),
         cmocka_unit_test(test_vocabulary__lines_fail),
         cmocka_unit_test(test_vocabulary__open),

@@ -46,7 +46,7 @@ static void write_lines(const char *path, int side)
 static void train_vocabulary(corpus *c)
 {
     et_error error = ET_ERROR_INIT;
-    et_vocabulary_options options = { ET_VOCABULARY_BPE, VOCABULARY, 1 };
+    et_vocabulary_options options = { ET_VOCABULARY_BPE, VOCABULARY, 1, false };
     et_corpus *reader;
     char *bytes;
     size_t length;

@@ -23,10 +23,15 @@ static void test_dispatch__environment(void **state)
 {
     (void)state;
     unsetenv("ETUDE_ISA");
+    assert_null(et_kernels_wanted());
     const et_kernels *best = et_kernels_best();
     setenv("ETUDE_ISA", "plain", 1);
     assert_string_equal(et_kernels_best()->name, "plain");
     setenv("ETUDE_ISA", "sse17", 1);
+    assert_ptr_equal(et_kernels_best(), best);
+    assert_string_equal(et_kernels_wanted(), "sse17");
+    setenv("ETUDE_ISA", "", 1);
+    assert_null(et_kernels_wanted());
     assert_ptr_equal(et_kernels_best(), best);
     unsetenv("ETUDE_ISA");
 }

@@ -55,13 +55,21 @@ touch lists
 run || fail "as root, all missing"
 grep -q 'install.* libdnnl-dev' calls || fail "libdnnl-dev not asked for"
 ! grep -q ' update' calls || fail "lists fetched without need"
-! grep -q 'clang-tidy' calls || fail "build group asks for the develop group"
+for other in clang-tidy libcmocka-dev libxml2-dev valgrind; do
+    ! grep -q "$other" calls || fail "the build group asks for $other"
+done
 
 rm calls
 run || fail "all there"
 [ ! -e calls ] || fail "apt-get called though all is there"
 grep -q 'all packages are installed' said || fail "does not say that all is there"
 
+run test || fail "test"
+grep -q 'libcmocka-dev' calls || fail "libcmocka-dev not asked for"
+! grep -q 'libdnnl-dev' calls || fail "asks again for what is there"
+! grep -q 'clang-tidy' calls || fail "test group asks for the develop group"
+
+rm calls
 run develop || fail "develop"
 grep -q 'clang-tidy' calls || fail "clang-tidy not asked for"
 ! grep -q 'libdnnl-dev' calls || fail "asks again for what is there"
@@ -92,4 +100,7 @@ if run nonsense; then fail "an unknown group passes"; fi
 rm bin/apt-get
 run || fail "elsewhere than Debian"
 grep -q 'no Debian' said || fail "does not say that this is no Debian"
+cd "$(dirname "$setup")/.."
+make -n build 2>/dev/null | grep -qx 'tools/setup build' || fail "make build asks for more"
+make -n test 2>/dev/null | grep -qx 'tools/setup build test' || fail "make test does not ask for its"
 echo "setup installs what is missing and nothing else"

@@ -109,6 +109,10 @@ static dnnl_status_t describe(dnnl_primitive_desc_t *out, dnnl_engine_t engine, 
 }
 #endif
 
+/* Address space that must be there when oneDNN (2.6) is asked for something: a generator of code
+ * has at most 256 KiB, and a product some generators, one at a time. */
+#define MAKING_ROOM ((size_t)8 << 20)
+
 /* What all blocks of a cache share. Index t of the arrays belongs to thread t: a stream and a
  * scratch are used by one thread at a time, so runs on different threads share nothing that is
  * written. */
@@ -159,13 +163,16 @@ int et_gemm_engine_open(et_gemm_engine **out, int threads, et_error *error)
 {
     et_assert(threads >= 1);
     size_t count = (size_t)threads;
+    *out = NULL;
+    int status = et_memory_check(MAKING_ROOM, "a product engine", error);
+    if (status)
+        return status;
     et_gemm_engine *engine = et_alloc_zero(1, sizeof *engine);
     if (!engine)
         return et_alloc_failed(error, sizeof *engine, "a product engine");
     engine->threads = threads;
     engine->streams = et_alloc_zero(count, sizeof(dnnl_stream_t));
     engine->scratch = et_alloc_zero(count, sizeof(void *));
-    int status = ET_OK;
     dnnl_status_t done = dnnl_success;
     if (!engine->streams || !engine->scratch)
         status = et_alloc_failed(error, count * sizeof(void *), "a product engine");
@@ -322,6 +329,10 @@ static size_t layout_size(const et_gemm_block *block, int which)
 /* Each thread runs blocks alone: oneDNN plans for as many threads as OpenMP would give it. */
 static int make(et_gemm_block *block, et_error *error)
 {
+    /* Its generator of code writes to where a failed allocation would have been. */
+    int status = et_memory_check(MAKING_ROOM, "making a matrix product", error);
+    if (status)
+        return status;
     /* The caller's setting is put back whatever happens in between. */
     int threads = omp_get_max_threads();
     omp_set_num_threads(1);

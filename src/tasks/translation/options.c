@@ -91,13 +91,20 @@ static const et_fields data_table = { "data", data_fields };
 /* ORDER et_vocabulary_kind. */
 static const char *const model_types[] = { "unigram", "bpe", NULL };
 
+/* Of a vocabulary: symbols and a few pieces; more than any text gives. */
+#define SIZE_LEAST 8
+#define SIZE_MOST  1000000
+
 static const et_field vocabulary_fields[] = {
     /* For training one; a given or kept vocabulary has its own. */
-    ET_FIELD_INT(et_translation_vocabulary, size, 8000, 8, 1000000,
-                 "pieces, when the vocabulary is trained on the data"),
+    ET_FIELD_INT(et_translation_vocabulary, size, 0, 0, SIZE_MOST,
+                 "pieces, when the vocabulary is trained on the data; 0: max_size, or as many as "
+                 "the text allows"),
+    ET_FIELD_INT(et_translation_vocabulary, max_size, 8000, SIZE_LEAST, SIZE_MOST,
+                 "most pieces where size is 0"),
     ET_FIELD_CHOICE(et_translation_vocabulary, model_type, ET_VOCABULARY_UNIGRAM, model_types,
                     "kind of SentencePiece model"),
-    ET_FIELD_FLOAT(et_translation_vocabulary, character_coverage, 1.0, 0.5, 1,
+    ET_FIELD_FLOAT(et_translation_vocabulary, character_coverage, 1.0, 0.98, 1,
                    "share of the text's characters that get pieces of their own"),
     ET_FIELD_END
 };
@@ -139,6 +146,17 @@ static int check_heads(const char *name, const et_translation_stack *stack, int6
                    name, (long long)stack->num_attention_heads, (long long)width);
 }
 
+/* name: of the setting, below task. */
+static int check_paths(const char *name, const char *member, const et_strings *paths,
+                       et_error *error)
+{
+    for (size_t i = 0; i < paths->count; i++)
+        if (!*paths->items[i])
+            return et_fail(error, ET_ECONFIG, "task.%s.%s: path %zu of %zu is empty; name a file",
+                           name, member, i + 1, paths->count);
+    return ET_OK;
+}
+
 /* required: a run without validation data is fine, one without training data is not. Files of
  * the two sides go in pairs here, although only their lines have to: a list that lacks a file is
  * found before it is read. */
@@ -147,6 +165,13 @@ static int check_data(const char *name, const et_translation_data *data, bool re
 {
     /* Either form of the corpus (data/corpus.h), not both. */
     bool lines = data->source_path.count || data->target_path.count;
+    int status = check_paths(name, "source_path", &data->source_path, error);
+    if (!status)
+        status = check_paths(name, "target_path", &data->target_path, error);
+    if (!status)
+        status = check_paths(name, "tsv_path", &data->tsv_path, error);
+    if (status)
+        return status;
     if (!lines && !data->tsv_path.count && required)
         return et_fail(error, ET_ECONFIG,
                        "task.%s: no data; set source_path and target_path, or tsv_path", name);
@@ -177,6 +202,14 @@ int et_translation_check(const et_translation_options *options, et_error *error)
     int status = check_heads("encoder", &model->encoder, model->embedding_width, error);
     if (!status)
         status = check_heads("decoder", &model->decoder, model->embedding_width, error);
+    if (!status && options->vocabulary.size && options->vocabulary.size < SIZE_LEAST)
+        status = et_fail(error, ET_ECONFIG,
+                         "task.vocabulary.size: %lld is too small; choose %d or more, or 0 for "
+                         "what the text allows",
+                         (long long)options->vocabulary.size, SIZE_LEAST);
+    if (!status && options->sentencepiece_model_path && !*options->sentencepiece_model_path)
+        status = et_fail(error, ET_ECONFIG,
+                         "task.sentencepiece_model_path: the path is empty; name a file, or null");
     if (!status)
         status = check_data("train_data", &options->train_data, true, error);
     if (!status)

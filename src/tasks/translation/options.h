@@ -48,7 +48,8 @@ typedef struct et_translation_data {
 
 /* task.vocabulary */
 typedef struct et_translation_vocabulary {
-    int64_t size;
+    int64_t size;              /* 0: max_size, or the largest that the text allows */
+    int64_t max_size;          /* where size is 0 */
     int model_type;            /* an et_vocabulary_kind */
     double character_coverage; /* share of characters that get pieces of their own */
 } et_translation_vocabulary;

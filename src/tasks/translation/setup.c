@@ -7,6 +7,7 @@
  *
  * A run has one vocabulary for life: ids mean nothing without it, and every weight of the
  * embedding is about an id. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -14,6 +15,7 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/format.h"
 #include "data/source.h"
 #include "tasks/translation/task_private.h"
 
@@ -64,14 +66,30 @@ static int check_validation(const et_translation_task *task, et_error *error)
     return status;
 }
 
+/* A limit that was not reached is no failure, but worth a word: results of other runs may have
+ * been made with another size. */
+static void say_smaller(const et_translation_task *task, int64_t limit)
+{
+    int32_t size = et_vocabulary_size(task->vocabulary);
+    char text[160];
+    if (size >= limit || !task->context.progress)
+        return;
+    snprintf(text, sizeof text,
+             "a vocabulary of %s sub-words: the text allows no more (task.vocabulary.max_size: %s)",
+             et_format_count(size).text, et_format_count(limit).text);
+    et_progress_message(task->context.progress, text);
+}
+
 /* Written before it is used, so that the run never has an id whose model is not on the disk. The
  * bytes are parsed as a file's would be. */
 static int train_vocabulary(et_translation_task *task, et_error *error)
 {
     const et_translation_vocabulary *settings = &task->options.vocabulary;
     /* Choices are in the vocabulary's own numbering: ORDER et_vocabulary_kind. */
-    et_vocabulary_options options = { settings->model_type, settings->size,
-                                      settings->character_coverage };
+    et_vocabulary_options options = { .kind = settings->model_type,
+                                      .size = settings->size ? settings->size : settings->max_size,
+                                      .at_most = settings->size == 0,
+                                      .character_coverage = settings->character_coverage };
     et_corpus *corpus;
     char *bytes;
     size_t length;
@@ -91,6 +109,8 @@ static int train_vocabulary(et_translation_task *task, et_error *error)
         status =
             et_vocabulary_parse(&task->vocabulary, bytes, length, task->vocabulary_path, error);
     et_free(bytes);
+    if (!status)
+        say_smaller(task, options.size);
     task->vocabulary_seconds = et_clock_monotonic() - start;
     return status;
 }

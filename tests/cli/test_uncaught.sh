@@ -1,0 +1,26 @@
+#!/bin/sh
+# test_uncaught.sh THROWER: memory that ends in a library's thread has its exit code and a line;
+# any other end of C++ stays what it is.
+set -eu
+thrower=$1
+
+expect() {
+    code=0
+    said=$("$thrower" "$1" 2>&1) || code=$?
+    [ "$code" = "$2" ] || {
+        echo "test_uncaught: $1: exit code $code, not $2: $said"
+        exit 1
+    }
+    case $said in
+    *"$3"*) ;;
+    *)
+        echo "test_uncaught: $1: says '$said'"
+        exit 1
+        ;;
+    esac
+}
+
+expect nothing 0 ""
+expect memory 4 "etude: out of memory (in a thread of a library)"
+expect threads 4 "etude: out of memory"
+expect other 134 "something else"
