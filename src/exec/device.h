@@ -23,7 +23,9 @@ typedef struct et_device {
     et_device_watch *watch; /* copies of the device share it */
 } et_device;
 
-/* The CPU with as many threads as OpenMP has (OMP_NUM_THREADS). */
+/* The CPU with as many threads as OpenMP has (OMP_NUM_THREADS), but for a number that no machine
+ * has: then OpenMP is told a smaller one, for the calling thread, with a warning in the log.
+ * ET_EUSAGE: this thread or one of OpenMP's has too small a stack (et_thread_check_stack). */
 int et_device_open(et_device **out, et_error *error);
 void et_device_close(et_device *device);
 

@@ -25,6 +25,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/file.h"
+#include "base/thread.h"
 #include "base/unicode.h"
 #include "data/vocabulary.h"
 #include "tasks/experiment.h"
@@ -206,8 +207,10 @@ int et_translator_open(et_translator **out, const char *model_dir,
                        const et_translator_options *options, et_error *error)
 {
     static const et_translator_options defaults = ET_TRANSLATOR_OPTIONS_INIT;
-    et_translator *t = et_alloc_zero(1, sizeof *t);
     *out = NULL;
+    if (et_thread_check_stack(error))
+        return ET_EUSAGE;
+    et_translator *t = et_alloc_zero(1, sizeof *t);
     if (!t)
         return et_alloc_failed(error, sizeof *t, "a translator");
     t->options = options ? *options : defaults;
@@ -382,6 +385,8 @@ int et_translator_translate(et_translator *t, const char *const *lines, size_t c
     if (count)
         memset(results, 0, count * sizeof *results);
     t->lines = count;
+    if (!status)
+        status = et_thread_check_stack(error);
     et_track *track = et_device_track(t->device);
     et_track_begin(track, &encode_label, -1);
     if (!status)
