@@ -52,18 +52,22 @@ static int bounded_threads(void)
  * told. */
 static int check_stacks(int threads, et_error *error)
 {
-    int status = et_thread_check_stack(error);
+    int status = et_thread_check_stack(error), told = 0;
     if (status || threads == 1)
         return status;
+    et_error first = ET_ERROR_INIT;
 #pragma omp parallel num_threads(threads)
     {
         et_error own = ET_ERROR_INIT;
         if (et_thread_check_stack(&own)) {
-#pragma omp critical(et_device_stacks)
-            status = et_fail(error, own.status, "%s", own.text);
+            int before;
+#pragma omp atomic capture
+            before = told++;
+            if (before == 0)
+                first = own;
         }
     }
-    return status;
+    return first.status ? et_fail(error, first.status, "%s", first.text) : ET_OK;
 }
 
 /* threads is read once: work space of plans is made for so many. */

@@ -592,6 +592,8 @@ int et_checkpoints_check_room(const et_checkpoints *checkpoints, et_error *error
     for (size_t i = 0; i < checkpoints->item_count; i++)
         bytes += et_tensor_bytes(checkpoints->items[i].tensor);
     int status = et_disk_check(checkpoints->directory, bytes, error);
+    if (!status)
+        status = et_file_limit_check(checkpoints->directory, bytes, error);
     return status ? et_fail_while(error, status, "room for a checkpoint") : ET_OK;
 }
 

@@ -448,8 +448,7 @@ static int save_and_stop(et_run *run, et_error *error)
                            : et_fail(error, ET_EINTERRUPTED, "%s", ET_RUN_NOT_BEGUN);
 }
 
-/* An error leaves the newest checkpoint
- * as the place to go on from. */
+/* An error leaves the newest checkpoint as the place to go on from. */
 int et_run_train(et_run *run, et_error *error)
 {
     et_hook hooks[ET_RUN_HOOKS];

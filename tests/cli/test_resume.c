@@ -11,6 +11,16 @@
 #include "base/strbuf.h"
 #include "io/files.h"
 #include "io/format.h"
+#include "skip.h"
+
+/* Sanitizers want stacks of their own, and ThreadSanitizer is given another OpenMP. */
+#if defined __has_feature
+#define SANITIZED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
+#elif defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+#define SANITIZED 1
+#else
+#define SANITIZED 0
+#endif
 
 /* Kills of test_resume__killed_at_random; make kill-test asks for more by ET_TEST_KILLS. */
 enum { KILLS = 10 };
@@ -111,6 +121,8 @@ static void test_resume__one_thread_or_two_float32(void **state)
 static void test_resume__small_stacks(void **state)
 {
     (void)state;
+    if (SANITIZED)
+        test_skip("not under a sanitizer");
     run_command small = { .directory = "small",
                           .before = { "sh", "-c", "ulimit -s 64 && exec \"$0\" \"$@\"" } };
     finish_and_compare(&small);
@@ -125,6 +137,8 @@ static void test_resume__small_stacks(void **state)
 static void test_resume__too_many_threads(void **state)
 {
     (void)state;
+    if (SANITIZED)
+        test_skip("not under a sanitizer");
     static const int threads[] = { 2, 100000 };
     static const char *const names[] = { "two", "many" };
     for (int i = 0; i < 2; i++) {
