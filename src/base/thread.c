@@ -28,7 +28,6 @@
 /* Bytes below the caller's frame. SIZE_MAX: the system does not say. */
 static size_t stack_left(void)
 {
-    char here;
     void *lowest;
     size_t size;
     pthread_attr_t attributes;
@@ -40,7 +39,7 @@ static size_t stack_left(void)
         return SIZE_MAX;
     int failure = pthread_attr_getstack(&attributes, &lowest, &size);
     pthread_attr_destroy(&attributes);
-    uintptr_t at = (uintptr_t)&here, from = (uintptr_t)lowest;
+    uintptr_t at = (uintptr_t)__builtin_frame_address(0), from = (uintptr_t)lowest;
     /* A thread that runs on a stack of somebody's own, such as a coroutine's. */
     return failure || at < from || at > from + size ? SIZE_MAX : at - from;
 }
