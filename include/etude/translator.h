@@ -9,7 +9,8 @@
  *     et_translator_close(t);
  *
  * A line's translation is the same in any call, beside any other lines and for any number of
- * threads. A translator is used by one thread at a time. */
+ * threads. A translator is used by one thread at a time; that thread, and OpenMP's (OMP_STACKSIZE),
+ * have stacks of 256 KB or more: else ET_EUSAGE. */
 #ifndef ETUDE_TRANSLATOR_H
 #define ETUDE_TRANSLATOR_H
 

@@ -394,8 +394,7 @@ static int space_of(struct statvfs *space, const char *path)
     return 0;
 }
 
-/* A limit of the process, whatever the disk has. */
-static int check_file_limit(const char *path, uint64_t need, et_error *error)
+int et_file_limit_check(const char *path, uint64_t need, et_error *error)
 {
     struct rlimit limit;
     if (getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur == RLIM_INFINITY ||
@@ -409,8 +408,6 @@ static int check_file_limit(const char *path, uint64_t need, et_error *error)
 
 int et_disk_check(const char *path, uint64_t need, et_error *error)
 {
-    if (check_file_limit(path, need, error))
-        return ET_ENOSPACE;
     /* f_bavail and not f_bfree: what root keeps for itself is not ours. */
     struct statvfs space;
     if (space_of(&space, path))

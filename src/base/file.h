@@ -45,9 +45,12 @@ int et_directory_make(const char *path, et_error *error);
 /* fsync of a directory. */
 int et_directory_sync(const char *path, et_error *error);
 
-/* Whether a file of need bytes has room at path: on its file system, for this user, and within the
- * process's limit on the size of a file. ET_ENOSPACE naming both if not. */
+/* Bytes free to this user on the file system of path; checks that need fit: ET_ENOSPACE
+ * naming both if not. */
 int et_disk_check(const char *path, uint64_t need, et_error *error);
+
+/* The same of what the process may write into one file (ulimit -f), wherever it is. */
+int et_file_limit_check(const char *path, uint64_t need, et_error *error);
 
 /* Takes a lock file that ends with the process (flock); *out is for et_lock_drop. ET_EBUSY:
  * another process has it, the message names its process number. */

@@ -15,19 +15,59 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdint.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
+
+/* Much more than is needed: it costs addresses, not memory. */
+#define OWN_STACK ((size_t)1 << 20)
+
+/* Bytes below the caller's frame. SIZE_MAX: the system does not say. */
+static size_t stack_left(void)
+{
+    void *lowest;
+    size_t size;
+    pthread_attr_t attributes;
+    struct rlimit limit;
+    /* Of the first thread the system would read a file to tell. */
+    if (gettid() == getpid())
+        return getrlimit(RLIMIT_STACK, &limit) ? SIZE_MAX : (size_t)limit.rlim_cur;
+    if (pthread_getattr_np(pthread_self(), &attributes))
+        return SIZE_MAX;
+    int failure = pthread_attr_getstack(&attributes, &lowest, &size);
+    pthread_attr_destroy(&attributes);
+    uintptr_t at = (uintptr_t)__builtin_frame_address(0), from = (uintptr_t)lowest;
+    /* A thread that runs on a stack of somebody's own, such as a coroutine's. */
+    return failure || at < from || at > from + size ? SIZE_MAX : at - from;
+}
+
+int et_thread_check_stack(et_error *error)
+{
+    size_t left = stack_left();
+    return left >= ET_THREAD_STACK
+               ? ET_OK
+               : et_fail(error, ET_EUSAGE,
+                         "a thread with %zu bytes of stack left; %zu are needed: raise ulimit -s, "
+                         "OMP_STACKSIZE or what pthread_attr_setstacksize was given",
+                         left, ET_THREAD_STACK);
+}
 
 /* pthread_create tells its failure by its result, not by errno, which et_fail_errno reads. */
 int et_thread_start(pthread_t *thread, void *(*fn)(void *payload), void *payload, et_error *error)
 {
     /* A new thread takes its creator's mask, so the mask is set before and put back after. */
     sigset_t all, before;
+    pthread_attr_t attributes;
     sigfillset(&all);
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, OWN_STACK);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failure = pthread_create(thread, NULL, fn, payload);
+    int failure = pthread_create(thread, &attributes, fn, payload);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
     if (!failure)
         return ET_OK;
     /* The system's word for it, "try again", would be no help. */

@@ -10,7 +10,16 @@
 
 #include <etude/error.h>
 
-/* Starts fn(payload) with all signals blocked in the new thread. Join with et_thread_join. */
+/* What the library needs of the stack of a thread that calls it, in bytes: a stack of 256 KB has
+ * that left. */
+#define ET_THREAD_STACK ((size_t)192 << 10)
+
+/* Whether the calling thread has that left: ET_EUSAGE with both sizes. Of a process's first thread
+ * the limit (ulimit -s) is taken, not what is left. */
+int et_thread_check_stack(et_error *error);
+
+/* Starts fn(payload) with all signals blocked in the new thread, and with a stack of its own size,
+ * whatever the process's limit is. Join with et_thread_join. */
 int et_thread_start(pthread_t *thread, void *(*fn)(void *payload), void *payload, et_error *error);
 void et_thread_join(pthread_t thread);
 

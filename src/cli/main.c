@@ -17,6 +17,7 @@
 #include "base/assert.h"
 #include "base/fields.h"
 #include "cli/command.h"
+#include "cli/stack.h"
 #include "cli/uncaught.h"
 #include "cli/waiting.h"
 #include "io/progress.h"
@@ -193,11 +194,9 @@ static void check_isa(void)
 
 /* Standard output is flushed and looked at before the exit code is made: a full disk behind a
  * pipe is a failure of the command, though nothing in it noticed. */
-int main(int argc, char **argv)
+static int begin(int argc, char **argv)
 {
     et_error error = ET_ERROR_INIT;
-    /* First, since it may begin the program anew. */
-    et_shorten_waiting(argv);
     hold_standard_streams();
     signal(SIGXFSZ, SIG_IGN); /* a write past ulimit -f fails, and says so */
     et_show_log_on(NULL);
@@ -209,4 +208,11 @@ int main(int argc, char **argv)
     if (status)
         print_failure(status, &error);
     return exit_code(status);
+}
+
+int main(int argc, char **argv)
+{
+    /* First, since it may begin the program anew. */
+    et_shorten_waiting(argv);
+    return et_with_stack(begin, argc, argv);
 }

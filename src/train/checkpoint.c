@@ -72,6 +72,7 @@ struct et_checkpoints {
     et_checkpoint_options options;
     et_track *writer_track;                       /* of the thread */
     char *model_dir, *directory, *best_directory; /* owned: RUN, RUN/checkpoints, RUN/best */
+    char *lock_path;                              /* owned, in directory */
     int lock;             /* -1: not held, or held by the caller (options.lock) */
     et_manifest manifest; /* what the one on disk says, plus what was taken up */
     size_t taken_up;      /* how many of its newest no manifest on disk named when it was opened */
@@ -113,31 +114,27 @@ static int make_paths(et_checkpoints *self, const char *model_dir, et_error *err
     self->model_dir = et_strdup(model_dir);
     self->directory = et_path_join(model_dir, ET_CHECKPOINT_FOLDER);
     self->best_directory = et_path_join(model_dir, ET_CHECKPOINT_BEST);
-    if (!self->model_dir || !self->directory || !self->best_directory)
+    if (self->directory)
+        self->lock_path = et_path_join(self->directory, ET_CHECKPOINT_LOCK);
+    if (!self->model_dir || !self->lock_path || !self->best_directory)
         return et_alloc_failed(error, strlen(model_dir), "a path");
     return ET_OK;
 }
 
 /* The lock is a file in the checkpoints' folder, so the folder is made first. It is the kernel's
  * lock on an open file, so a killed run leaves none behind. */
-static int lock_with(int (*take)(int *lock, const char *path, et_error *error), int *lock,
-                     const char *model_dir, et_error *error)
+int et_checkpoints_lock(int *lock, const char *model_dir, et_error *error)
 {
+    *lock = -1;
     char *directory = et_path_join(model_dir, ET_CHECKPOINT_FOLDER);
     char *path = directory ? et_path_join(directory, ET_CHECKPOINT_LOCK) : NULL;
     int status = path ? et_directory_make(directory, error)
                       : et_alloc_failed(error, strlen(model_dir), "a path");
     if (!status)
-        status = take(lock, path, error);
+        status = et_lock_take(lock, path, error);
     et_free(directory);
     et_free(path);
     return status;
-}
-
-int et_checkpoints_lock(int *lock, const char *model_dir, et_error *error)
-{
-    *lock = -1;
-    return lock_with(et_lock_take, lock, model_dir, error);
 }
 
 /* With the folder, if that is gone too: what is in memory is still a run. */
@@ -145,7 +142,12 @@ int et_checkpoints_check_lock(et_checkpoints *checkpoints, et_error *error)
 {
     int *lock = checkpoints->options.lock ? checkpoints->options.lock : &checkpoints->lock;
     pthread_mutex_lock(&checkpoints->mutex);
-    int status = lock_with(et_lock_check, lock, checkpoints->model_dir, error);
+    int status = et_lock_check(lock, checkpoints->lock_path, error);
+    if (status == ET_ENOTFOUND) {
+        status = et_directory_make(checkpoints->directory, error);
+        if (!status)
+            status = et_lock_check(lock, checkpoints->lock_path, error);
+    }
     pthread_mutex_unlock(&checkpoints->mutex);
     return status;
 }
@@ -193,6 +195,7 @@ static void release(et_checkpoints *self)
     et_free(self->model_dir);
     et_free(self->directory);
     et_free(self->best_directory);
+    et_free(self->lock_path);
     et_free(self);
 }
 
@@ -610,6 +613,8 @@ int et_checkpoints_check_room(const et_checkpoints *checkpoints, et_error *error
     for (size_t i = 0; i < checkpoints->item_count; i++)
         bytes += et_tensor_bytes(checkpoints->items[i].tensor);
     int status = et_disk_check(checkpoints->directory, bytes, error);
+    if (!status)
+        status = et_file_limit_check(checkpoints->directory, bytes, error);
     return status ? et_fail_while(error, status, "room for a checkpoint") : ET_OK;
 }
 

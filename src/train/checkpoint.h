@@ -101,8 +101,8 @@ int et_checkpoints_wait(et_checkpoints *checkpoints, et_error *error);
  * is named, and nothing was changed). */
 int et_checkpoints_restore(et_checkpoints *checkpoints, int64_t *step, et_error *error);
 
-/* Whether the disk has room for one more checkpoint now, so that a run which could never save
- * does not begin: ET_ENOSPACE. A save checks again. */
+/* Whether the disk, and the limit on the size of a file, have room for one more checkpoint now, so
+ * that a run which could never save does not begin: ET_ENOSPACE. A save checks the disk again. */
 int et_checkpoints_check_room(const et_checkpoints *checkpoints, et_error *error);
 
 /* The step of the newest checkpoint saved or restored, -1 if none. */

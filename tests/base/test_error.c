@@ -48,7 +48,8 @@ static void test_error__errno(void **state)
         int number, status;
     } rows[] = { { ENOSPC, ET_ENOSPACE },  { EDQUOT, ET_ENOSPACE },   { ENOMEM, ET_ENOMEM },
                  { ENOENT, ET_ENOTFOUND }, { ENOTDIR, ET_ENOTFOUND }, { EACCES, ET_EDENIED },
-                 { EROFS, ET_EDENIED },    { EISDIR, ET_EDENIED },    { EIO, ET_EIO } };
+                 { EROFS, ET_EDENIED },    { EISDIR, ET_EDENIED },    { EIO, ET_EIO },
+                 { EFBIG, ET_ENOSPACE } };
     for (size_t i = 0; i < COUNT(rows); i++) {
         et_error error = ET_ERROR_INIT;
         errno = rows[i].number;

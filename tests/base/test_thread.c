@@ -197,6 +197,50 @@ static void test_thread__check(void **state)
     }
 }
 
+static void *check_stack(void *payload)
+{
+    *(int *)payload = et_thread_check_stack(NULL);
+    return NULL;
+}
+
+/* By what a thread of the user's was given. */
+static void test_thread__checks_stacks(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t bytes;
+        int status;
+    } cases[] = { { 32 << 10, ET_EUSAGE }, { 128 << 10, ET_EUSAGE }, { 256 << 10, ET_OK } };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        pthread_t thread;
+        pthread_attr_t attributes;
+        int status = -1;
+        pthread_attr_init(&attributes);
+        assert_int_equal(pthread_attr_setstacksize(&attributes, cases[i].bytes), 0);
+        assert_int_equal(pthread_create(&thread, &attributes, check_stack, &status), 0);
+        pthread_join(thread, NULL);
+        pthread_attr_destroy(&attributes);
+        assert_int_equal(status, cases[i].status);
+    }
+}
+
+/* The library's own have what they need under any limit. */
+static void test_thread__own_stack(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    pthread_attr_t before, small;
+    int status = -1;
+    assert_int_equal(pthread_getattr_default_np(&before), 0);
+    pthread_attr_init(&small);
+    pthread_attr_setstacksize(&small, 64 << 10);
+    assert_int_equal(pthread_setattr_default_np(&small), 0);
+    assert_int_equal(et_thread_start(&thread, check_stack, &status, NULL), ET_OK);
+    et_thread_join(thread);
+    assert_int_equal(pthread_setattr_default_np(&before), 0);
+    assert_int_equal(status, ET_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -208,6 +252,8 @@ int main(void)
         cmocka_unit_test(test_thread__blocks_signals),
         cmocka_unit_test(test_thread__check),
         cmocka_unit_test(test_queue__out_of_memory),
+        cmocka_unit_test(test_thread__checks_stacks),
+        cmocka_unit_test(test_thread__own_stack),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

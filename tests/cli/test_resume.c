@@ -8,9 +8,19 @@
 
 #include "cli/test_resume_run.h"
 
+#include "base/format.h"
 #include "base/strbuf.h"
 #include "io/files.h"
-#include "base/format.h"
+#include "skip.h"
+
+/* Sanitizers want stacks of their own, and ThreadSanitizer is given another OpenMP. */
+#if defined __has_feature
+#define SANITIZED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
+#elif defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+#define SANITIZED 1
+#else
+#define SANITIZED 0
+#endif
 
 /* Kills of test_resume__killed_at_random; make kill-test asks for more by ET_TEST_KILLS. */
 enum { KILLS = 10 };
@@ -105,6 +115,40 @@ static void test_resume__one_thread_or_two_float32(void **state)
         assert_ends(run(&command), NULL, 0, command.directory);
     }
     run_assert_same("float32-1", "float32-2");
+}
+
+/* Stacks of 64 KB, in which a matrix product does not fit. */
+static void test_resume__small_stacks(void **state)
+{
+    (void)state;
+    if (SANITIZED)
+        test_skip("not under a sanitizer");
+    run_command small = { .directory = "small",
+                          .before = { "sh", "-c", "ulimit -s 64 && exec \"$0\" \"$@\"" } };
+    finish_and_compare(&small);
+    run_command asked = { .directory = "asked",
+                          .threads = 2,
+                          .before = { "env", "OMP_STACKSIZE=64k" } };
+    assert_ends(run(&asked), "OMP_STACKSIZE", 2, "asked");
+    assert_true(access("asked", F_OK));
+}
+
+/* A mistyped number makes OpenMP fall over; one bounded changes no result. */
+static void test_resume__too_many_threads(void **state)
+{
+    (void)state;
+    if (SANITIZED)
+        test_skip("not under a sanitizer");
+    static const int threads[] = { 2, 100000 };
+    static const char *const names[] = { "two", "many" };
+    for (int i = 0; i < 2; i++) {
+        run_command command = { .directory = names[i],
+                                .settings = { "trainer.train_steps=8" },
+                                .threads = threads[i] };
+        assert_ends(run(&command), i ? "warning: OMP_NUM_THREADS: 100000 threads are" : NULL, 0,
+                    names[i]);
+    }
+    run_assert_same("two", "many");
 }
 
 /* What is recomputed and not kept is a matter of memory alone; a run may go on with another choice.
@@ -439,6 +483,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_resume__everything_is_there),
         cmocka_unit_test(test_resume__one_thread_or_two),
         cmocka_unit_test(test_resume__one_thread_or_two_float32),
+        cmocka_unit_test(test_resume__small_stacks),
+        cmocka_unit_test(test_resume__too_many_threads),
         cmocka_unit_test(test_resume__recomputing),
         cmocka_unit_test(test_resume__finished_already),
         cmocka_unit_test(test_resume__past_the_end),

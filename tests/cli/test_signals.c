@@ -211,8 +211,8 @@ static void test_signals__a_failed_save_ends_the_run(void **state)
     pid_t pid = start_and_await_step_16(&command);
     limit_files_of(pid, 100000);
     kill(pid, SIGUSR1);
-    assert_ends(run_wait(pid), "are the limit on the size of a file; raise it (ulimit -f)", 4,
-                "full");
+    assert_ends(run_wait(pid), "File too large; raise the limit on the size of a file (ulimit -f)",
+                4, "full");
     assert_ends(4, "; trying once more\n", 4, "full");
     assert_ends(4, "\netude: saving step ", 4, "full");
     run_remove("full");

@@ -153,7 +153,7 @@ static void test_event__no_room(void **state)
     limit_files(10);
     const int status = et_events_open(&events, in(state, "full"), 0, NULL);
     unlimit_files();
-    assert_int_equal(status, ET_EIO);
+    assert_int_equal(status, ET_ENOSPACE);
     assert_null(events);
 }
 

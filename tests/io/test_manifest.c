@@ -115,7 +115,7 @@ static void test_manifest__no_room(void **state)
         limit_files(room);
         const int status = et_manifest_commit(&m, *state, NULL);
         unlimit_files();
-        assert_int_equal(status, ET_EIO);
+        assert_int_equal(status, ET_ENOSPACE);
         assert_true(checkpoint_is_there(state, 100));
         assert_ok(et_manifest_load(&loaded, *state, error));
         assert_int_equal(loaded.count, 3);

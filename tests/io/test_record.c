@@ -207,7 +207,7 @@ static void test_record__no_room(void **state)
         const int second = first ? first : et_record_write(&writer, bytes, 0, NULL);
         unlimit_files();
         assert_int_equal(first != ET_OK, room < 21);
-        assert_int_equal(second, ET_EIO);
+        assert_int_equal(second, ET_ENOSPACE);
         assert_int_equal(writer.file.offset, first ? 0 : 21);
         if (first)
             assert_ok(et_record_write(&writer, bytes, 5, error));

@@ -259,7 +259,7 @@ static void test_sink__no_room(void **state)
             et_arena_release(&arena);
         }
         unlimit_files();
-        assert_int_equal(status, ET_EIO);
+        assert_int_equal(status, ET_ENOSPACE);
         assert_ok(et_sink_close(sink, error));
         char *text = get_file(in(state, "full.jsonl"), &length);
         assert_true(length == 0 || text[length - 1] == '\n');

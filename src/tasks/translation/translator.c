@@ -27,6 +27,7 @@
 #include "base/arena.h"
 #include "base/assert.h"
 #include "base/file.h"
+#include "base/thread.h"
 #include "base/unicode.h"
 #include "data/vocabulary.h"
 #include "tasks/experiment.h"
@@ -229,7 +230,9 @@ int et_translator_open(et_translator **out, const char *model_dir,
 {
     static const et_translator_options defaults = ET_TRANSLATOR_OPTIONS_INIT;
     *out = NULL;
-    int status = check_options(model_dir, options ? options : &defaults, error);
+    int status = et_thread_check_stack(error);
+    if (!status)
+        status = check_options(model_dir, options ? options : &defaults, error);
     if (status)
         return status;
     et_translator *t = et_alloc_zero(1, sizeof *t);
@@ -412,6 +415,8 @@ int et_translator_translate(et_translator *t, const char *const *lines, size_t c
     if (count)
         memset(results, 0, count * sizeof *results);
     t->lines = count;
+    if (!status)
+        status = et_thread_check_stack(error);
     et_track *track = et_device_track(t->device);
     et_track_begin(track, &encode_label, -1);
     if (!status)
