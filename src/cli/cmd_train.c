@@ -40,6 +40,7 @@ typedef struct training {
     bool set_up; /* everything is open: there is a run to keep */
     bool accept_changes, verbose;
     et_experiment experiment; /* all settings; refers to texts in arena */
+    et_identity kept;         /* of the newest checkpoint that is there */
     et_progress *progress;    /* on standard error */
     et_device *device;
     et_params *params; /* of task and run, which borrow it */
@@ -63,8 +64,9 @@ static int parse(train_args *args, int argc, char **argv, et_error *error)
         { "set", "KEY=VALUE", "one setting, on top of all files; may be given again", ET_ARG_LIST,
           &args->set, "params-override" },
         { "accept-changes", NULL,
-          "go on although optimizer, learning rate or dropout are not the run's", ET_ARG_FLAG,
-          &args->accept_changes, NULL },
+          "go on although optimizer, learning rate, dropout or label smoothing are not the run's; "
+          "what another optimizer keeps begins anew",
+          ET_ARG_FLAG, &args->accept_changes, NULL },
         { "verbose", NULL, "show every summary and save, and what computes", ET_ARG_FLAG,
           &args->verbose, NULL },
         ET_PROFILING_ARGS(args->profiling),
@@ -152,7 +154,10 @@ static int claim_directory(training *t, const char *directory, et_error *error)
     if (t->experiment.runtime.mixed_precision_dtype == ET_PRECISION_AUTO)
         t->experiment.runtime.mixed_precision_dtype = kept.runtime.mixed_precision_dtype;
     resolve_precision(&t->experiment);
-    return et_experiment_check_same(&kept, &t->experiment, directory, t->accept_changes, error);
+    status = et_identity_of_newest(&t->kept, directory, &t->arena, error);
+    return status ? status
+                  : et_experiment_check_same(&kept, &t->experiment, &t->kept, directory,
+                                             t->accept_changes, error);
 }
 
 /* Device, profiling, parameters, task, run: each needs those before it. What is open when one
@@ -174,10 +179,16 @@ static int open_training(training *t, const char *directory, et_error *error)
                                        act,
                                        (uint64_t)e->runtime.seed,
                                        (int)e->runtime.prefetch,
+                                       &t->kept,
                                        t->progress,
                                        &et_stop_requested };
     if (!status)
         status = et_translation_task_open(&t->task, &e->task, &context, error);
+    et_value *identity = NULL;
+    if (!status)
+        status = et_experiment_identity(
+            &identity, e, et_vocabulary_checksum(et_translation_task_facts(t->task).vocabulary),
+            &t->arena, error);
     /* stop and save are flags that signal handlers set; locked: the directory's lock is ours
      * already. */
     et_run_options options = { .model_dir = directory,
@@ -191,7 +202,9 @@ static int open_training(training *t, const char *directory, et_error *error)
                                .verbose = t->verbose,
                                .stop = &et_stop_requested,
                                .save = &et_save_requested,
-                               .locked = true };
+                               .locked = true,
+                               .other_optimizer = t->accept_changes,
+                               .identity = identity };
     if (!status)
         status = et_run_open(&t->run, t->task, &options, error);
     if (status)

@@ -51,6 +51,7 @@ struct et_optimizer {
     float *weights;            /* the store's own */
     int64_t size;              /* of the flat arrays */
     int64_t iterations;        /* updates done, 0 before the first */
+    int64_t slots_from;        /* iterations when the rule's slots began */
     chunk *chunks;             /* [chunk_count], owned, ascending */
     size_t chunk_count;
     double *partial; /* sums of squares of blocks of CHUNK elements */
@@ -336,6 +337,7 @@ et_update et_optimizer_apply(et_optimizer *optimizer, const float *gradients, do
         gradient_scale *= clip / result.gradient_norm;
     et_rule_step step = {
         .iterations = optimizer->iterations,
+        .slot_updates = optimizer->iterations - optimizer->slots_from,
         .rate = result.learning_rate,
         .gradient_scale = (float)gradient_scale,
         .average_decay = (float)average_decay(&optimizer->ema, optimizer->iterations + 1),
@@ -365,6 +367,25 @@ void et_optimizer_set_iterations(et_optimizer *optimizer, int64_t iterations)
 {
     et_assert(iterations >= 0);
     optimizer->iterations = iterations;
+    optimizer->slots_from = 0;
+}
+
+void et_optimizer_set_slots_from(et_optimizer *optimizer, int64_t iterations)
+{
+    et_assert(iterations >= 0 && iterations <= optimizer->iterations);
+    optimizer->slots_from = iterations;
+}
+
+int64_t et_optimizer_slots_from(const et_optimizer *optimizer)
+{
+    return optimizer->slots_from;
+}
+
+void et_optimizer_restart(et_optimizer *optimizer)
+{
+    for (int i = 0; i < optimizer->rule_slots; i++)
+        memset(optimizer->slots[i].data, 0, (size_t)optimizer->size * sizeof(float));
+    optimizer->slots_from = optimizer->iterations;
 }
 
 double et_optimizer_learning_rate(const et_optimizer *optimizer)

@@ -15,6 +15,7 @@
 /* Numbers of one update, the same for all chunks. */
 typedef struct et_rule_step {
     int64_t iterations;   /* updates done before this one */
+    int64_t slot_updates; /* of them, those since the slots began */
     double rate;          /* of the schedule */
     float gradient_scale; /* caller's scale times clipping */
     float average_decay;

@@ -31,6 +31,7 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "io/format.h"
+#include "train/identity.h"
 #include "train/run_parts.h"
 
 /* ---- what of the run itself resumes ----------------------------------------------------- */
@@ -195,6 +196,8 @@ static int attach(et_run *run, et_error *error)
         status = et_state_add(run->state, "logs", &logs_state, run, error);
     if (!status)
         status = run->task->class->attach(run->task, run->state, error);
+    if (!status && run->options.identity)
+        status = et_state_add_identity(run->state, run->options.identity, error);
     return status;
 }
 
@@ -213,6 +216,7 @@ static int restore(et_run *run, et_error *error)
     et_checkpoint_options options = ET_CHECKPOINT_OPTIONS_INIT;
     options.max_to_keep = trainer->max_to_keep;
     options.locked = run->options.locked;
+    options.other_optimizer = run->options.other_optimizer;
     options.track = et_device_track(run->options.device);
     int64_t step = -1;
     int status =
@@ -220,6 +224,8 @@ static int restore(et_run *run, et_error *error)
     run->step.checkpoints = run->checkpoints;
     if (!status)
         status = et_checkpoints_restore(run->checkpoints, &step, error);
+    if (!status)
+        et_state_start_slots(run->state, run->optimizer);
     /* Before the first step: a run that cannot save would be lost, hours later. */
     if (!status && run->step.count < trainer->train_steps)
         status = et_checkpoints_check_room(run->checkpoints, error);

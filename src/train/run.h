@@ -35,6 +35,8 @@ typedef struct et_run_options {
     const volatile sig_atomic_t *stop; /* not 0: save at the next step boundary and end */
     volatile sig_atomic_t *save;       /* not 0: save there and go on; becomes 0. NULL: never */
     bool locked; /* the caller holds model_dir's lock (et_checkpoints_lock) until after close */
+    bool other_optimizer;     /* what is restored may be of another one: et_checkpoint_options */
+    const et_value *identity; /* what checkpoints belong to (train/identity.h); NULL: not said */
 } et_run_options;
 
 /* Options are copied, what they point to must outlive the run. */

@@ -16,6 +16,8 @@
 #include "data/pair_iterator.h"
 #include "data/pair_watch.h"
 #include "data/prefetch.h"
+#include "io/checksum.h"
+#include "tasks/experiment.h"
 #include "tasks/translation/task_parts.h"
 
 /* Lists are borrowed from the settings. */
@@ -65,6 +67,22 @@ static int check_validation(const et_translation_task *task, et_error *error)
     return status;
 }
 
+/* Whether a vocabulary is the one that the run's checkpoints were trained with, before anything
+ * is encoded with it, and before one that is not gets the run's name. */
+static int check_belongs(const et_translation_task *task, uint64_t checksum, const char *path,
+                         et_error *error)
+{
+    return et_experiment_check_vocabulary(checksum, task->context.identity, path, error);
+}
+
+/* Gives the bytes of a model the run's name. */
+static int keep_vocabulary(const et_translation_task *task, const char *bytes, size_t length,
+                           const char *from, et_error *error)
+{
+    int status = check_belongs(task, et_checksum(bytes, length), from, error);
+    return status ? status : et_file_write(task->vocabulary_path, bytes, length, error);
+}
+
 /* Written before it is used, so that the run never has an id whose model is not on the disk. The
  * bytes are parsed as a file's would be. */
 static int train_vocabulary(et_translation_task *task, et_error *error)
@@ -87,7 +105,7 @@ static int train_vocabulary(et_translation_task *task, et_error *error)
         return et_fail_while(error, status, "task.vocabulary.size");
     if (status)
         return status;
-    status = et_file_write(task->vocabulary_path, bytes, length, error);
+    status = keep_vocabulary(task, bytes, length, "a vocabulary trained anew", error);
     if (!status)
         status =
             et_vocabulary_parse(&task->vocabulary, bytes, length, task->vocabulary_path, error);
@@ -112,7 +130,7 @@ static int copy_vocabulary(et_translation_task *task, et_error *error)
         status = et_file_read(&bytes, &length, from, ET_VOCABULARY_BYTES_MAX, error);
     if (status)
         return status;
-    status = et_file_write(task->vocabulary_path, bytes, length, error);
+    status = keep_vocabulary(task, bytes, length, from, error);
     et_free(bytes);
     return status;
 }
@@ -152,6 +170,9 @@ int et_translation_open_vocabulary(et_translation_task *task, et_error *error)
         return given ? copy_vocabulary(task, error) : train_vocabulary(task, error);
     }
     status = et_vocabulary_open(&task->vocabulary, task->vocabulary_path, error);
+    if (!status)
+        status = check_belongs(task, et_vocabulary_checksum(task->vocabulary),
+                               task->vocabulary_path, error);
     if (!status && given)
         status = check_same_vocabulary(task, error);
     return status;
