@@ -115,6 +115,8 @@ static int keep_best(et_run *run, et_value *logs, et_error *error)
 {
     const char *name = run->options.trainer->best_checkpoint_eval_metric;
     double value;
+    if (name && !strcmp(name, ET_BEST_AUTO))
+        name = run->task->class->best_metric;
     if (!name)
         return ET_OK;
     if (et_value_read_float(logs, name, &value, NULL))

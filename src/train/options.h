@@ -18,9 +18,11 @@ typedef struct et_trainer_options {
     int64_t validation_interval;   /* updates between validations; 0: none */
     int64_t max_to_keep;           /* checkpoints kept, the newest; the best one is beside them */
     int64_t gradient_accumulation; /* batches of one update */
-    const char *best_checkpoint_eval_metric; /* NULL: keep no best */
+    const char *best_checkpoint_eval_metric; /* NULL: keep no best; ET_BEST_AUTO: the task's */
     int best_checkpoint_metric_comp;         /* ET_COMPARE_*: which values are better */
 } et_trainer_options;
+
+#define ET_BEST_AUTO "auto"
 
 enum { ET_COMPARE_HIGHER, ET_COMPARE_LOWER };
 

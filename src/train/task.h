@@ -28,6 +28,9 @@ typedef struct et_task_class {
     void (*describe_batch)(const et_task *self, et_strbuf *out);
     /* Scores the store's weights on validation data: fills logs. Optional. */
     int (*validate)(et_task *self, int64_t step, et_value *logs, et_error *error);
+    /* Which of its values says what checkpoint is best (higher is better), where the settings do
+     * not. NULL: none does. */
+    const char *best_metric;
 } et_task_class;
 
 struct et_task {

@@ -150,6 +150,7 @@ static const et_task_class validated_class = {
     .epoch = epoch,
     .describe_batch = describe_batch,
     .validate = et_translation_validate,
+    .best_metric = "sacrebleu_score",
 };
 
 /* ---- opening and closing ----------------------------------------------------------------
