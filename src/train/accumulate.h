@@ -1,11 +1,11 @@
 /* Gradient accumulation: how many batches make one update, and where their gradients add up.
  * With one batch the store's own gradients are the sum and nothing is copied.
  *
- *   for (int i = 0; i < accumulator.batches; i++) {
- *       ... a forward and backward pass fills the store's gradients ...
- *       if (!et_accumulator_add(&accumulator, i)) ... this batch's gradient is not finite
- *   }
- *   et_optimizer_apply(optimizer, et_accumulator_sum(&accumulator), scale); */
+ *     for (int i = 0; i < accumulator.batches; i++) {
+ *         ... a forward and backward pass fills the store's gradients ...
+ *         if (!et_accumulator_add(&accumulator, i)) ... this batch's gradient is not finite
+ *     }
+ *     et_optimizer_apply(optimizer, et_accumulator_sum(&accumulator), scale); */
 #ifndef ETUDE_TRAIN_ACCUMULATE_H
 #define ETUDE_TRAIN_ACCUMULATE_H
 

@@ -4,7 +4,7 @@
  *
  *     et_metrics_define(metrics, "loss", &et_metric_mean, &error);
  *     et_metrics_add(metrics, "loss", sum_of_losses / tokens, tokens);
- *     et_metrics_results(metrics, dict);                               {"loss": 2.31}
+ *     et_metrics_results(metrics, dict, &error);                       {"loss": 2.31}
  *
  * Adding allocates nothing. One thread at a time. To add a kind: see README.md. */
 #ifndef ETUDE_TRAIN_METRICS_H
