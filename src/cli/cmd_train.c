@@ -185,10 +185,11 @@ static int open_training(training *t, const char *directory, et_error *error)
     if (!status)
         status = et_translation_task_open(&t->task, &e->task, &context, error);
     et_value *identity = NULL;
-    if (!status)
-        status = et_experiment_identity(
-            &identity, e, et_vocabulary_checksum(et_translation_task_facts(t->task).vocabulary),
-            &t->arena, error);
+    if (!status) {
+        et_translation_facts facts = et_translation_task_facts(t->task);
+        status = et_experiment_identity(&identity, e, et_vocabulary_checksum(facts.vocabulary),
+                                        facts.train->key, &t->arena, error);
+    }
     /* stop and save are flags that signal handlers set; locked: the directory's lock is ours
      * already. */
     et_run_options options = { .model_dir = directory,

@@ -61,9 +61,9 @@ int et_experiment_open_run(et_experiment *experiment, const char *model_dir, et_
                            et_error *error);
 
 /* What a checkpoint keeps of a run to know it by (train/identity.h): the settings that may not
- * change and the vocabulary's checksum. *out lives in arena. */
+ * change, and the checksums of vocabulary and encoded text. *out lives in arena. */
 int et_experiment_identity(et_value **out, const et_experiment *experiment, uint64_t vocabulary,
-                           et_arena *arena, et_error *error);
+                           uint64_t text, et_arena *arena, et_error *error);
 
 /* Whether a run's settings may go on under these: the model, its data's filter, vocabulary,
  * optimizer, seed and precision must be the same (the text itself is compared by its content, when

@@ -6,7 +6,7 @@
  *   in `fixed`          must be the same: ET_ECONFIG, with both values
  *   and `acceptable`    may change with --accept-changes, which makes it a warning
  *   and `is_path`       where files lie: may change, since their contents are compared elsewhere
- *                       (the position in the data has a fingerprint of them)
+ *                       (data/encoded.h)
  *
  * The leaves of `fixed` are also what a checkpoint keeps of the settings it was made with
  * (train/identity.h). What it says goes before params.yaml, which lies beside it unprotected: a
@@ -149,11 +149,12 @@ static int keep_leaf(walk *w, const et_value *leaf)
 }
 
 int et_experiment_identity(et_value **out, const et_experiment *experiment, uint64_t vocabulary,
-                           et_arena *arena, et_error *error)
+                           uint64_t text, et_arena *arena, et_error *error)
 {
     walk w = { .visit = keep_leaf, .path = ET_STRBUF_INIT, .error = error };
     *out = w.values = et_value_dict(arena);
     et_value_set_string(*out, ET_IDENTITY_VOCABULARY, et_checksum_print(vocabulary).digits);
+    et_value_set_string(*out, ET_IDENTITY_TEXT, et_checksum_print(text).digits);
     et_value_set_dict(*out, ET_IDENTITY_MODEL);
     if (!et_value_set_dict(*out, ET_IDENTITY_TRAINING))
         return et_alloc_failed(error, 0, "settings");

@@ -18,9 +18,11 @@
 
 #define ET_IDENTITY "identity" /* the part's name */
 
-/* Keys of the dict: the vocabulary's checksum in hexadecimal; the settings that what a model
+/* Keys of the dict: checksums in hexadecimal of the vocabulary, and of the training text as it is
+ * encoded (data/encoded.h); the settings that what a model
  * computes depends on; those that training depends on. Both as trees from the root of settings. */
 #define ET_IDENTITY_VOCABULARY "vocabulary"
+#define ET_IDENTITY_TEXT       "text"
 #define ET_IDENTITY_MODEL      "model"
 #define ET_IDENTITY_TRAINING   "training"
 

@@ -240,16 +240,21 @@ static void test_bad_belongs__moved_text(void **state)
     bad_remove("moved");
 }
 
+/* And the cache of the run's own text stays. */
 static void test_bad_belongs__other_text(void **state)
 {
     (void)state;
     static const bad_case cases[] = {
-        { AGAIN SOURCE "a.de" TARGET "a.en", .code = 3,
-          .words = { NEWEST, "other data", "another directory" } },
-        { AGAIN "--accept-changes" SOURCE "a.de" TARGET "a.en", .code = 3,
-          .words = { NEWEST, "other data", "another directory" } },
+        { AGAIN SOURCE "two.en" TARGET "two.de", .code = 3,
+          .words = { "two.en: not the text that the run was trained on", "another --model-dir" } },
+        { AGAIN "--accept-changes" SOURCE "two.en" TARGET "two.de", .code = 3,
+          .words = { "two.en: not the text that the run was trained on" } },
     };
     bad_run(cases, COUNT(cases));
+    bad_end end = bad_start(AGAIN, NULL, NULL);
+    assert_int_equal(end.code, 0);
+    bad_assert_says(AGAIN, end.err, "(cached)");
+    bad_release(&end);
 }
 
 /* ---- another optimizer ------------------------------------------------------------------- */

@@ -211,6 +211,18 @@ static int open_encoded(et_translation_task *task, et_encoded **out, const char 
     return status;
 }
 
+/* The key that the training text had when the newest checkpoint was made; 0: not known. */
+static uint64_t expected_text(const et_translation_task *task)
+{
+    const et_identity *identity = task->context.identity;
+    const char *digits;
+    uint64_t key;
+    bool known = identity && identity->values &&
+                 !et_value_read_string(identity->values, ET_IDENTITY_TEXT, &digits, NULL) &&
+                 et_checksum_parse(&key, digits);
+    return known ? key : 0;
+}
+
 /* Each decorator takes over the source within. The watch is inside the prefetch, on that
  * thread's own track, so that a trace shows when batches are made and not when they are taken. */
 int et_translation_open_training(et_translation_task *task, et_error *error)
@@ -221,6 +233,7 @@ int et_translation_open_training(et_translation_task *task, et_error *error)
     filter.max_seq_length = data->max_seq_length;
     filter.max_ratio = data->max_length_ratio;
     filter.deduplicate = data->deduplicate;
+    filter.expected = expected_text(task);
     int status = open_encoded(task, &task->encoded, "train.pairs", &task->paths, &filter, error);
     if (status)
         return status;
