@@ -12,6 +12,13 @@
 #include <unistd.h>
 
 #include "bad_case.h"
+#include "base/arena.h"
+#include "base/json.h"
+#include "base/strbuf.h"
+#include "calls.h"
+#include "io/safetensors.h"
+#include "train/checkpoint_file.h"
+#include "train/identity.h"
 
 #define NEWEST    "run/checkpoints/ckpt-5.safetensors"
 #define AGAIN     "train --model-dir run --set trainer.train_steps=8 "
@@ -296,6 +303,67 @@ static void test_bad_belongs__other_optimizer(void **state)
     check_accepted("ema.enabled=true", "the average begins anew, from the weights");
 }
 
+/* ---- runs of before ---------------------------------------------------------------------- */
+
+/* Writes the newest checkpoint again as versions did that kept no identity. */
+static void take_identity_away(void)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_safetensors *file;
+    assert_ok(et_safetensors_open(&file, NEWEST, error));
+    const char *text = et_safetensors_metadata(file, ET_CHECKPOINT_KEY_STATE);
+    et_value *tree;
+    assert_ok(et_json_parse(&tree, &arena, text, strlen(text), NEWEST, error));
+    et_value *rest = et_value_dict(&arena);
+    for (const et_value *part = tree->first; part; part = part->next)
+        if (strcmp(part->key, ET_IDENTITY))
+            assert_ok(et_value_merge(et_value_set_dict(rest, part->key), part, error));
+    et_strbuf state = ET_STRBUF_INIT;
+    et_json_print(&state, rest, 0);
+    size_t count = et_safetensors_count(file);
+    et_safetensors_item *items = et_arena_array(&arena, count, sizeof *items);
+    for (size_t i = 0; i < count; i++) {
+        const et_safetensors_tensor *tensor = et_safetensors_at(file, i);
+        void *data = et_arena_alloc(&arena, (size_t)tensor->bytes);
+        memcpy(data, tensor->data, (size_t)tensor->bytes);
+        items[i] = (et_safetensors_item){ tensor->name, { data, tensor->dtype, tensor->shape } };
+    }
+    et_file_writer writer;
+    et_safetensors_written written;
+    assert_ok(et_checkpoint_file_draft(&writer, &written, NEWEST, items, count, 5,
+                                       et_strbuf_text(&state), error));
+    assert_ok(et_file_writer_commit(&writer, error));
+    et_strbuf_release(&state);
+    et_safetensors_close(file);
+    et_arena_release(&arena);
+}
+
+/* They open without a word, and their next checkpoint is tied. */
+static void test_bad_belongs__run_of_before(void **state)
+{
+    (void)state;
+    take_identity_away();
+    static const bad_case reads[] = {
+        { TRANSLATE, .input = "two.en" },
+    };
+    bad_run(reads, COUNT(reads));
+    bad_end end = bad_start("inspect --model-dir run", NULL, NULL);
+    assert_int_equal(end.code, 0);
+    bad_assert_says("inspect", end.out, "not compared: params.yaml and vocabulary.model");
+    bad_assert_says("inspect", end.out, "sound: " NEWEST);
+    bad_release(&end);
+    static const bad_case refused[] = {
+        { AGAIN "--set task.model.embedding_width=32", .code = 3,
+          .words = { "run belongs to a run with task.model.embedding_width: 16, now it is 32" } },
+    };
+    bad_run(refused, COUNT(refused));
+    check_goes_on(AGAIN);
+    end = bad_start("inspect --model-dir run", NULL, NULL);
+    assert_int_equal(end.code, 0);
+    bad_assert_says("inspect", end.out, "its own: run/params.yaml, run/vocabulary.model");
+    bad_release(&end);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up_run, tear_down_run)
 
 int main(void)
@@ -310,6 +378,7 @@ int main(void)
         TEST(test_bad_belongs__moved_text),
         TEST(test_bad_belongs__other_text),
         TEST(test_bad_belongs__other_optimizer),
+        TEST(test_bad_belongs__run_of_before),
     };
     return cmocka_run_group_tests(tests, bad_set_up, bad_tear_down);
 }
