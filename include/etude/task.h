@@ -34,6 +34,9 @@ typedef struct et_task_class {
     /* What is measured beside the losses of the validation data, which logs holds already: adds to
      * logs. ET_EINTERRUPTED: asked to stop, nothing was done. Optional. */
     int (*validate)(et_task *self, int64_t step, et_value *logs, et_error *error);
+    /* Which value of validation says what checkpoint is best (higher is better), where the settings
+     * do not. NULL: none does. */
+    const char *best_metric;
 } et_task_class;
 
 struct et_task {

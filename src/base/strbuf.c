@@ -153,6 +153,15 @@ void et_strbuf_reset(et_strbuf *buffer)
         buffer->data[0] = 0;
 }
 
+void et_strbuf_cut(et_strbuf *buffer, size_t length)
+{
+    et_assert(buffer->failed || length <= buffer->length);
+    if (buffer->failed || !buffer->data)
+        return;
+    buffer->length = length;
+    buffer->data[length] = 0;
+}
+
 /* An empty buffer has no memory to hand over, so one byte is made: NULL means failure only. */
 char *et_strbuf_detach(et_strbuf *buffer)
 {

@@ -45,6 +45,9 @@ const char *et_strbuf_text(const et_strbuf *buffer);
 /* Empties but keeps the memory. */
 void et_strbuf_reset(et_strbuf *buffer);
 
+/* Cuts to length bytes, no more than there are; one that failed stays empty. */
+void et_strbuf_cut(et_strbuf *buffer, size_t length);
+
 /* Hands the text to the caller (free with et_free), NULL on failure; empties the buffer. */
 char *et_strbuf_detach(et_strbuf *buffer);
 

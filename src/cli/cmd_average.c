@@ -17,10 +17,14 @@ int et_cmd_average(int argc, char **argv, et_error *error)
     const char *output = NULL;
     /* Static because of its size, and one command runs in a process. */
     static et_arg_list paths;
-    const et_arg table[] = { { "output", "FILE", "where the averaged weights go", ET_ARG_TEXT,
-                               &output, NULL },
-                             { "CHECKPOINT...", NULL, NULL, ET_ARG_REST, &paths, NULL },
-                             ET_ARG_END };
+    bool live_weights = false, averages;
+    const et_arg table[] = {
+        { "output", "FILE", "where the averaged weights go", ET_ARG_TEXT, &output, NULL },
+        { "live-weights", NULL, "average the weights, not the averages that a run kept of them",
+          ET_ARG_FLAG, &live_weights, NULL },
+        { "CHECKPOINT...", NULL, NULL, ET_ARG_REST, &paths, NULL },
+        ET_ARG_END
+    };
     bool help;
     int status = et_args_parse(table, "average", argc, argv, &help, error);
     if (status)
@@ -44,9 +48,10 @@ int et_cmd_average(int argc, char **argv, et_error *error)
     status = et_outputs_check(&outputs, "--output", output, error);
     et_outputs_release(&outputs);
     if (!status)
-        status = et_checkpoint_average(paths.items, (size_t)paths.count, output, error);
+        status = et_checkpoint_average(paths.items, (size_t)paths.count, live_weights, output,
+                                       &averages, error);
     if (!status)
-        fprintf(stderr, "averaged %d checkpoint%s: %s\n", paths.count, paths.count == 1 ? "" : "s",
-                output);
+        fprintf(stderr, "averaged %d checkpoint%s%s: %s\n", paths.count,
+                paths.count == 1 ? "" : "s", averages ? ", their averaged weights" : "", output);
     return status;
 }

@@ -4,9 +4,11 @@
  *
  * The verdict is the exit code too: 3 if a checksum differs, after all tensors were shown.
  *
- *   etude inspect FILE   a line for each tensor (name, type, shape, verdict), the state, the
- *                        verdict of the whole
- *   etude inspect RUN    the run's checkpoints, then the same for the newest */
+ *   etude inspect FILE             a line for each tensor (name, type, shape, verdict), the state,
+ *                                  the verdict of the whole
+ *   etude inspect --model-dir RUN  the run's checkpoints, then the same for the newest, and
+ *                                  whether the run's settings and vocabulary are those it was
+ *                                  made with */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -22,6 +24,8 @@
 #include "cli/outputs.h"
 #include "io/manifest.h"
 #include "io/safetensors.h"
+#include "tasks/experiment.h"
+#include "tasks/translation/task.h"
 #include "train/checkpoint.h"
 
 /* Prints each tensor with its verdict; how many are damaged. *first: the error of the first of
@@ -62,14 +66,54 @@ static void print_state(const et_safetensors *file, const char *path)
     et_arena_release(&arena);
 }
 
-/* One file: tensors, state, sums, verdict. */
-static int inspect(const char *path, et_error *error)
+/* Whether settings and vocabulary of a run are those that its checkpoint was made with. */
+static int check_run(const et_identity *identity, const char *model_dir, et_arena *arena,
+                     et_error *error)
 {
-    et_safetensors *file;
-    int64_t elements = 0;
-    int status = et_safetensors_open_foreign(&file, path, error);
+    et_experiment experiment;
+    et_vocabulary *vocabulary;
+    const char *path = et_arena_printf(arena, "%s/" ET_TRANSLATION_VOCABULARY, model_dir);
+    if (!path)
+        return et_alloc_failed(error, strlen(model_dir), "a path");
+    int status = et_experiment_open_run(&experiment, model_dir, arena, error);
+    if (!status)
+        status =
+            et_experiment_check_same(&experiment, &experiment, identity, model_dir, false, error);
+    if (!status)
+        status = et_vocabulary_open(&vocabulary, path, error);
     if (status)
         return status;
+    uint64_t checksum = et_vocabulary_checksum(vocabulary);
+    et_vocabulary_close(vocabulary);
+    return et_experiment_check_vocabulary(checksum, identity, path, error);
+}
+
+/* What lies beside a run's checkpoint: its own or not, or not known. */
+static int inspect_identity(const et_safetensors *file, const char *path, const char *model_dir,
+                            et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_identity identity = { path, NULL };
+    const char *text = et_safetensors_metadata(file, ET_CHECKPOINT_KEY_STATE);
+    int status = et_identity_parse(&identity.values, text, path, &arena, error);
+    if (!status && identity.values)
+        status = check_run(&identity, model_dir, &arena, error);
+    if (!status && identity.values)
+        printf("its own: %s/" ET_EXPERIMENT_FILE ", %s/" ET_TRANSLATION_VOCABULARY "\n", model_dir,
+               model_dir);
+    else if (!status)
+        printf("not compared: " ET_EXPERIMENT_FILE " and " ET_TRANSLATION_VOCABULARY
+               ", of which this checkpoint holds no checksums\n");
+    et_arena_release(&arena);
+    return status;
+}
+
+/* One file, which is closed: tensors, state, sums, verdict. model_dir: of the run that it was
+ * looked up in, NULL: none. */
+static int inspect(et_safetensors *file, const char *path, const char *model_dir, et_error *error)
+{
+    int64_t elements = 0;
+    int status = ET_OK;
     for (size_t i = 0; i < et_safetensors_count(file); i++)
         elements += et_shape_count(et_safetensors_at(file, i)->shape);
     /* Every tensor is shown before the verdict; the first error is the command's. */
@@ -81,10 +125,19 @@ static int inspect(const char *path, et_error *error)
            et_safetensors_sealed(file) ? "" : "; no checksums: written by another program");
     if (damaged)
         status = et_fail(error, ET_EFORMAT, "%s", first.text);
-    else
+    else if (model_dir)
+        status = inspect_identity(file, path, model_dir, error);
+    if (!status)
         printf("sound: %s\n", path);
     et_safetensors_close(file);
     return status;
+}
+
+static int inspect_file(const char *path, et_error *error)
+{
+    et_safetensors *file;
+    int status = et_safetensors_open_foreign(&file, path, error);
+    return status ? status : inspect(file, path, NULL, error);
 }
 
 /* The usual cause is a path one level too high or too low. */
@@ -98,29 +151,52 @@ static int no_checkpoint(const char *directory, et_error *error)
 
 #define PREFIX "ckpt-" /* of checkpoints' names */
 
+/* The checkpoints of a run, and the newest of them opened: by its step, sound or not, since that
+ * is the question here. *path is the caller's, also on failure. A run at work may let go what was
+ * just listed: then it has a newer one. */
+static int open_newest(et_safetensors **file, char **path, et_manifest *manifest,
+                       const char *directory, et_error *error)
+{
+    int64_t last = -1;
+    for (;;) {
+        et_error reason = ET_ERROR_INIT;
+        int status = et_manifest_rebuild(manifest, directory, PREFIX, error);
+        if (status)
+            return status;
+        if (!manifest->count)
+            return no_checkpoint(directory, error);
+        const et_manifest_entry *newest = &manifest->entries[manifest->count - 1];
+        et_free(*path);
+        if (!(*path = et_path_join(directory, newest->file)))
+            return et_alloc_failed(error, strlen(directory), "a path");
+        status = et_safetensors_open_foreign(file, *path, &reason);
+        if (!status)
+            return ET_OK;
+        if (status != ET_ENOTFOUND || newest->step == last)
+            return et_fail(error, status, "%s", reason.text);
+        last = newest->step;
+        et_manifest_release(manifest);
+    }
+}
+
 /* The checkpoints of a run, then the newest one. Found by their names: reading the manifest would
  * also clear away what a run, which may be at work, has left over. */
 static int inspect_run(const char *model_dir, et_error *error)
 {
-    char *directory = et_path_join(model_dir, ET_CHECKPOINT_FOLDER);
+    char *directory = et_path_join(model_dir, ET_CHECKPOINT_FOLDER), *newest = NULL;
     et_manifest manifest = { 0 };
+    et_safetensors *file;
     if (!directory)
         return et_alloc_failed(error, strlen(model_dir), "a path");
     int status = et_file_exists(directory)
-                     ? et_manifest_rebuild(&manifest, directory, PREFIX, error)
+                     ? open_newest(&file, &newest, &manifest, directory, error)
                      : no_checkpoint(model_dir, error);
-    if (!status && !manifest.count)
-        status = no_checkpoint(model_dir, error);
     /* Oldest first; the newest is looked into below. */
     for (size_t i = 0; i < manifest.count; i++)
         printf("step %-12s %s/%s\n", et_format_count(manifest.entries[i].step).text, directory,
                manifest.entries[i].file);
-    /* The newest by its step, sound or not: that is the question here. */
-    char *newest = NULL;
-    if (!status && !(newest = et_path_join(directory, manifest.entries[manifest.count - 1].file)))
-        status = et_alloc_failed(error, strlen(directory), "a path");
     if (!status)
-        status = inspect(newest, error);
+        status = inspect(file, newest, model_dir, error);
     et_free(newest);
     et_free(directory);
     et_manifest_release(&manifest);
@@ -139,7 +215,12 @@ int et_cmd_inspect(int argc, char **argv, et_error *error)
 {
     /* Static because of its size, and one command runs in a process. */
     static et_arg_list paths;
-    const et_arg table[] = { { "CHECKPOINT|RUN...", NULL, NULL, ET_ARG_REST, &paths, NULL },
+    const char *model_dir = NULL;
+    const et_arg table[] = { { "model-dir", "DIR",
+                               "a run: its newest checkpoint, settings and "
+                               "vocabulary",
+                               ET_ARG_TEXT, &model_dir, NULL },
+                             { "CHECKPOINT|RUN...", NULL, NULL, ET_ARG_REST, &paths, NULL },
                              ET_ARG_END };
     bool help;
     int status = et_args_parse(table, "inspect", argc, argv, &help, error);
@@ -148,20 +229,23 @@ int et_cmd_inspect(int argc, char **argv, et_error *error)
     if (help) {
         et_args_help(stdout, table, "inspect",
                      "Shows a checkpoint's tensors and state, checks every checksum, and says "
-                     "whether\nit is sound. Of a run, the newest.",
-                     "etude inspect runs/a/checkpoints/ckpt-2000.safetensors");
+                     "whether\nit is sound; of a run, the newest, and whether settings and "
+                     "vocabulary are its own.",
+                     "etude inspect --model-dir runs/a");
         return ET_OK;
     }
     et_assert(paths.count <= ET_ARG_LIST_MAX);
-    if (!paths.count)
+    if (!paths.count && !model_dir)
         return et_fail(error, ET_EUSAGE, "inspect: name a checkpoint, or the directory of a run");
     et_outputs outputs = ET_OUTPUTS_INIT;
     for (int i = 0; i < paths.count; i++)
         et_outputs_read(&outputs, paths.items[i]);
     status = et_outputs_check_standard(&outputs, error);
     et_outputs_release(&outputs);
+    if (!status && model_dir)
+        status = inspect_run(model_dir, error);
     for (int i = 0; i < paths.count && !status; i++)
         status = is_directory(paths.items[i]) ? inspect_run(paths.items[i], error)
-                                              : inspect(paths.items[i], error);
+                                              : inspect_file(paths.items[i], error);
     return status;
 }

@@ -45,6 +45,8 @@ typedef struct training {
     bool set_up; /* everything is open: there is a run to keep */
     bool accept_changes, verbose;
     et_experiment experiment; /* all settings; refers to texts in arena */
+    et_identity kept;         /* of the newest checkpoint that is there */
+    et_value *identity;       /* of those that this training makes */
     et_progress *progress;    /* on standard error */
     et_device *device;
     et_params *params; /* of task and run, which borrow it */
@@ -69,8 +71,9 @@ static int parse(train_args *args, int argc, char **argv, et_error *error)
         { "set", "KEY=VALUE", "one setting, on top of all files; may be given again", ET_ARG_LIST,
           &args->set, "params-override" },
         { "accept-changes", NULL,
-          "go on although optimizer, learning rate or dropout are not the run's", ET_ARG_FLAG,
-          &args->accept_changes, NULL },
+          "go on although optimizer, learning rate, dropout or label smoothing are not the run's; "
+          "what another optimizer keeps begins anew",
+          ET_ARG_FLAG, &args->accept_changes, NULL },
         { "verbose", NULL, "show every summary and save, and what computes", ET_ARG_FLAG,
           &args->verbose, NULL },
         ET_PROFILING_ARGS(args->profiling),
@@ -164,7 +167,10 @@ static int claim_directory(training *t, const char *directory, et_error *error)
         vocabulary->max_size = kept.task.vocabulary.max_size;
     }
     resolve_precision(&t->experiment);
-    return et_experiment_check_same(&kept, &t->experiment, directory, t->accept_changes, error);
+    status = et_identity_of_newest(&t->kept, directory, &t->arena, error);
+    return status ? status
+                  : et_experiment_check_same(&kept, &t->experiment, &t->kept, directory,
+                                             t->accept_changes, error);
 }
 
 /* What the bar shows of a step. */
@@ -188,6 +194,13 @@ static void tell(void *self, const char *text)
     et_progress_message(self, text);
 }
 
+/* By the settings, or else by the task. */
+static const char *best_metric(const training *t)
+{
+    const char *name = t->experiment.trainer.best_checkpoint_eval_metric;
+    return name && !strcmp(name, ET_BEST_AUTO) ? t->task->class->best_metric : name;
+}
+
 /* stop and save are flags that signal handlers set; the directory's lock is ours already. */
 static et_controller_options controller_options(training *t, const char *directory)
 {
@@ -198,12 +211,14 @@ static et_controller_options controller_options(training *t, const char *directo
         .run = { .model_dir = directory,
                  .max_to_keep = o->max_to_keep,
                  .on_failed_save = o->on_failed_save,
-                 .best_metric = o->best_checkpoint_eval_metric,
+                 .best_metric = best_metric(t),
                  .best_comparison = o->best_checkpoint_metric_comp,
                  .observer = { t->progress, show, tell },
                  .verbose = t->verbose,
                  .track = et_device_track(t->device),
                  .lock = &t->directory.lock,
+                 .other_optimizer = t->accept_changes,
+                 .identity = t->identity,
                  .stop = &et_stop_requested,
                  .save = &et_save_requested },
         .train_steps = o->train_steps,
@@ -242,6 +257,15 @@ static int64_t step_of(const training *t)
     return t->trainer ? et_task_trainer_trainer(t->trainer)->step : 0;
 }
 
+/* What checkpoints will belong to. */
+static int make_identity(training *t, et_error *error)
+{
+    et_translation_facts facts = et_translation_task_facts(t->task);
+    return et_experiment_identity(&t->identity, &t->experiment,
+                                  et_vocabulary_checksum(facts.vocabulary), facts.train->key,
+                                  &t->arena, error);
+}
+
 /* Device, profiling, parameters, task, trainer, controller: each needs those before it. What is open
  * when one fails is closed by close_training and train. */
 static int open_training(training *t, const char *directory, et_error *error)
@@ -261,10 +285,13 @@ static int open_training(training *t, const char *directory, et_error *error)
                                        act,
                                        (uint64_t)e->runtime.seed,
                                        (int)e->runtime.prefetch,
+                                       &t->kept,
                                        t->progress,
                                        &et_stop_requested };
     if (!status)
         status = et_translation_task_open(&t->task, &e->task, &context, error);
+    if (!status)
+        status = make_identity(t, error);
     if (!status)
         status = open_trainer(t, error);
     if (!status)

@@ -188,12 +188,27 @@ static int read_text(whole *self, const et_vocabulary *vocabulary,
     return status;
 }
 
+/* Both keys stand for all bytes of the files: paths are the caller's to change. */
+static int check_expected(const whole *self, const et_encoded_options *options, uint64_t key,
+                          et_error *error)
+{
+    if (!options->expected || options->expected == key)
+        return ET_OK;
+    return et_fail(error, ET_EDATA,
+                   "%s: not the text that the run was trained on: the checksum of all its files is "
+                   "%s, that of the run's %s; name the files it began with, or another --model-dir",
+                   et_corpus_files(&self->paths, false)->items[0], et_checksum_print(key).digits,
+                   et_checksum_print(options->expected).digits);
+}
+
 /* By content: the cache if it has this text, else the text. */
 static int open_content(whole *self, const et_vocabulary *vocabulary,
                         const et_encoded_options *options, const char *cache_path, uint64_t *key,
                         et_error *error)
 {
     int status = content_key(key, &self->paths, facts_of(vocabulary, options), error);
+    if (!status)
+        status = check_expected(self, options, *key, error);
     if (status || map_cache(self, cache_path, *key, (uint32_t)et_vocabulary_size(vocabulary)))
         return status;
     status = read_text(self, vocabulary, options, *key, error);
@@ -213,7 +228,7 @@ static int open_any(whole *self, const et_vocabulary *vocabulary, const et_encod
     et_encoded_seen before, after;
     bool seen = cache_path && et_encoded_look(&before, facts, &self->paths, cache_path);
     if (seen && map_seen(self, &before, cache_path, key))
-        return ET_OK;
+        return check_expected(self, options, *key, error);
     int status = open_content(self, vocabulary, options, cache_path, key, error);
     if (!status && seen && self->mapping.data &&
         et_encoded_look(&after, facts, &self->paths, cache_path) && after.stamp == before.stamp)

@@ -24,12 +24,13 @@ typedef struct et_encoded_options {
     double max_ratio;       /* of the longer to the shorter side, EOS counted; 0: any */
     bool deduplicate;       /* keep the first of equal pairs only */
     bool keep_all;          /* evaluation: nothing is left out, what is too long is cut */
+    uint64_t expected;      /* the key that text, vocabulary and filter must have; 0: any */
 } et_encoded_options;
 
 /* max_seq_length as in Model Garden. */
 #define ET_ENCODED_OPTIONS_INIT                                                                    \
     {                                                                                              \
-        64, 0, false, false                                                                        \
+        64, 0, false, false, 0                                                                     \
     }
 
 /* Tokens of all pairs, and of the longest sentences; EOS counted. */
@@ -55,7 +56,8 @@ typedef struct et_encoded {
 } et_encoded;
 
 /* Encodes the corpus, or maps cache_path if that holds it (NULL: no cache). paths must outlive
- * the result. ET_EDATA: see text.h and corpus.h, and a filter that leaves nothing. */
+ * the result. ET_EDATA: see text.h and corpus.h, a filter that leaves nothing, and another key
+ * than the expected one, which is said before a cache is replaced. */
 int et_encoded_open(et_encoded **out, const et_corpus_paths *paths, const et_vocabulary *vocabulary,
                     const et_encoded_options *options, const char *cache_path, et_error *error);
 void et_encoded_close(et_encoded *encoded); /* NULL allowed */

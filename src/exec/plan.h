@@ -7,7 +7,7 @@
  *     if (et_plan_new(&plan, graph, device, outputs, count, &options, &error)) ...
  *     et_plan_bind(plan, "source_ids", batch.source_ids);
  *     et_plan_run(plan, random);
- *     const float *sums = et_plan_output(plan, 0);
+ *     const float *sums = et_plan_output(plan, 0).data;
  *
  * The gradients of a differentiated graph are outputs as well: they are written straight into
  * the store's flat gradient array (overwritten at every run; padding and parameters that the

@@ -4,7 +4,8 @@
  *     et_rooms_init(&rooms, steps, &error);
  *     et_rooms_take(&rooms, 0, 4096, 7, &error);          what has its place already, from step 7
  *     et_rooms_place(&rooms, tenants, count, true, &error);
- *     ... rooms.end ...                et_rooms_release(&rooms);
+ *     size_t bytes = rooms.end;
+ *     et_rooms_release(&rooms);
  *
  * Tenants are placed largest first, each at the lowest offset where nobody of the same time lies
  * (greedy by size: Pisarchyk and Lee 2020, "Efficient memory management for deep neural net

@@ -484,10 +484,9 @@ static int read_file(et_manifest *manifest, const char *path, et_error *error)
 }
 
 /* On failure out is empty, as for a directory that has none. */
-int et_manifest_load(et_manifest *out, const char *directory, et_error *error)
+int et_manifest_read(et_manifest *out, const char *directory, et_error *error)
 {
     *out = (et_manifest){ 0 };
-    et_manifest_sweep(directory);
     char *path = et_path_join(directory, ET_MANIFEST_NAME);
     if (path == NULL)
         return et_alloc_failed(error, strlen(directory), "a path");
@@ -495,7 +494,14 @@ int et_manifest_load(et_manifest *out, const char *directory, et_error *error)
     et_free(path);
     if (status)
         et_manifest_release(out);
-    else
+    return status;
+}
+
+int et_manifest_load(et_manifest *out, const char *directory, et_error *error)
+{
+    et_manifest_sweep(directory);
+    const int status = et_manifest_read(out, directory, error);
+    if (!status)
         delete_leaving(out, directory);
     return status;
 }
@@ -559,9 +565,14 @@ int et_manifest_rebuild(et_manifest *out, const char *directory, const char *pre
         const int64_t step = step_of(item->d_name, prefix);
         if (step < 0)
             continue;
-        status = entry_of(&entry, directory, item->d_name, step, error);
-        if (!status)
-            status = append_entry(out, &entry, error);
+        et_error reason = ET_ERROR_INIT;
+        status = entry_of(&entry, directory, item->d_name, step, &reason);
+        if (status == ET_ENOTFOUND) { /* a run at work has let it go since */
+            status = ET_OK;
+            continue;
+        }
+        status =
+            status ? et_fail(error, status, "%s", reason.text) : append_entry(out, &entry, error);
     }
     closedir(stream);
     if (out->count > 0)

@@ -47,7 +47,11 @@ typedef struct et_manifest {
     double best_value;
 } et_manifest;
 
-/* Reads the manifest; a missing one is empty. Also removes what a killed run left: temporary
+/* Reads the manifest; a missing one is empty. A damaged one is ET_EFORMAT. Changes nothing: for
+ * those who only look, beside a run that may be at work. */
+int et_manifest_read(et_manifest *out, const char *directory, et_error *error);
+
+/* The same for the writer. Also removes what a killed run left: temporary
  * files "*.tmp.PID" whose process is gone (or has our number), and files that were leaving;
  * what cannot be removed is logged and does not block. A damaged manifest is ET_EFORMAT; then
  * et_manifest_rebuild is the cure. */

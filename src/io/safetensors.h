@@ -1,7 +1,7 @@
 /* Named arrays in a file: the safetensors format, with checksums in its metadata. Any reader
  * of the public format opens what is written here.
  *
- *     u64 N, little-endian | JSON header, N bytes, padded with spaces | data
+ *    u64 N, little-endian | JSON header, N bytes, padded with spaces | data
  *
  * The header maps a name to dtype, shape and data_offsets; `__metadata__` maps strings to
  * strings. Files of ours are *sealed*: `__metadata__` holds "format", for each tensor

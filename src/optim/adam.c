@@ -22,9 +22,9 @@ static int slots(const et_optimizer_options *options, et_rule_slot slot[ET_RULE_
 static void update_with(const et_kernels *kernels, double beta_1, double beta_2, double epsilon,
                         double decay, const et_rule_step *step, const et_rule_chunk *chunk)
 {
-    et_assert(step->iterations >= 0);
+    et_assert(step->slot_updates >= 0);
     et_assert(chunk->slot[0] && chunk->slot[1]);
-    double t = (double)step->iterations + 1;
+    double t = (double)step->slot_updates + 1;
     double rate_t = chunk->rate * sqrt(1 - pow(beta_2, t)) / (1 - pow(beta_1, t));
     kernels->adam(chunk->weight, chunk->slot[0], chunk->slot[1], chunk->gradient, chunk->shadow,
                   chunk->average, (float)rate_t, (float)beta_1, (float)beta_2, (float)epsilon,

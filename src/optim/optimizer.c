@@ -49,6 +49,7 @@ struct et_optimizer {
     et_params *params;         /* borrowed */
     float *weights;            /* the store's own */
     int64_t iterations;        /* updates done, 0 before the first */
+    int64_t slots_from; /* iterations when the rule's slots began */
     et_optim_layout layout;
     et_clip clips[ET_CLIPS_MAX];
     int clip_count;
@@ -517,6 +518,7 @@ et_update et_optimizer_apply(et_optimizer *optimizer, float *gradients, double g
         .scale = gradient_scale,
         .rate = et_optimizer_learning_rate(optimizer),
         .step = { .iterations = optimizer->iterations,
+                  .slot_updates = optimizer->iterations - optimizer->slots_from,
                   .average_decay =
                       (float)average_decay(&optimizer->ema, optimizer->iterations + 1) },
         .shadow = et_params_shadow(optimizer->params),
@@ -555,6 +557,26 @@ void et_optimizer_set_iterations(et_optimizer *optimizer, int64_t iterations)
 {
     et_assert(iterations >= 0);
     optimizer->iterations = iterations;
+    optimizer->slots_from = 0;
+}
+
+void et_optimizer_set_slots_from(et_optimizer *optimizer, int64_t iterations)
+{
+    et_assert(iterations >= 0 && iterations <= optimizer->iterations);
+    optimizer->slots_from = iterations;
+}
+
+int64_t et_optimizer_slots_from(const et_optimizer *optimizer)
+{
+    return optimizer->slots_from;
+}
+
+void et_optimizer_restart(et_optimizer *optimizer)
+{
+    for (int i = 0; i < optimizer->rule_slots; i++)
+        memset(optimizer->slots[i].data, 0,
+               (size_t)optimizer->slots[i].size * sizeof(float));
+    optimizer->slots_from = optimizer->iterations;
 }
 
 double et_optimizer_learning_rate(const et_optimizer *optimizer)

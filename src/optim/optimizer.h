@@ -54,7 +54,14 @@ et_update et_optimizer_apply(et_optimizer *optimizer, float *gradients, double g
  * in and out; the shadow out. */
 et_cost et_optimizer_cost(const et_optimizer *optimizer);
 
+/* How many updates had been done when the rule's slots began (0 unless they began anew): the bias
+ * correction counts from there. */
+int64_t et_optimizer_slots_from(const et_optimizer *optimizer);
 void et_optimizer_set_iterations(et_optimizer *optimizer, int64_t iterations);
+void et_optimizer_set_slots_from(et_optimizer *optimizer, int64_t iterations);
+
+/* The rule's slots begin anew, from zero, after the updates done so far. */
+void et_optimizer_restart(et_optimizer *optimizer);
 
 et_params *et_optimizer_params(const et_optimizer *optimizer);
 

@@ -36,7 +36,8 @@ typedef struct et_rule_slot {
 
 /* Numbers of one update, the same for all chunks. */
 typedef struct et_rule_step {
-    int64_t iterations; /* updates done before this one */
+    int64_t iterations;   /* updates done before this one */
+    int64_t slot_updates; /* of them, those since the slots began */
     float average_decay;
 } et_rule_step;
 

@@ -248,6 +248,8 @@ int et_experiment_check(const et_experiment *experiment, et_error *error)
 {
     const et_trainer_options *trainer = &experiment->trainer;
     const char *metric = trainer->best_checkpoint_eval_metric;
+    if (metric && !strcmp(metric, ET_BEST_AUTO))
+        metric = NULL; /* there where validation is */
     int status = et_translation_check(&experiment->task, error);
     if (!status)
         status = et_trainer_check(trainer, error);

@@ -12,6 +12,7 @@
 #define ETUDE_TASKS_EXPERIMENT_H
 
 #include "tasks/translation/options.h"
+#include "train/identity.h"
 #include "train/options.h"
 
 /* All settings of a run: what params.yaml holds. */
@@ -59,12 +60,29 @@ int et_experiment_write(const et_experiment *experiment, const char *path, et_er
 int et_experiment_open_run(et_experiment *experiment, const char *model_dir, et_arena *arena,
                            et_error *error);
 
-/* Whether a run's settings may go on under these: the model, its data, vocabulary, optimizer,
- * seed and precision must be the same. ET_ECONFIG names the first that differs, with both values
- * and the cure. accept: what a person may want to change in mid-run (optimizer, learning rate,
- * dropout, label smoothing) is a warning only. */
+/* What a checkpoint keeps of a run to know it by (train/identity.h): the settings that may not
+ * change, and the checksums of vocabulary and encoded text. *out lives in arena. */
+int et_experiment_identity(et_value **out, const et_experiment *experiment, uint64_t vocabulary,
+                           uint64_t text, et_arena *arena, et_error *error);
+
+/* Whether a run's settings may go on under these: the model, its data's filter, vocabulary,
+ * optimizer, seed and precision must be the same (the text itself is compared by its content, when
+ * a position in it is restored). identity: of the newest checkpoint, which is believed before
+ * kept; NULL: none. ET_ECONFIG names the first that differs, with both values and the cure.
+ * accept: what a person may want to change in mid-run (optimizer, learning rate, dropout, label
+ * smoothing) is a warning only. */
 int et_experiment_check_same(const et_experiment *kept, const et_experiment *now,
-                             const char *model_dir, bool accept, et_error *error);
+                             const et_identity *identity, const char *model_dir, bool accept,
+                             et_error *error);
+
+/* Whether the settings beside a checkpoint describe its model. ET_ECONFIG as above. One without an
+ * identity fits all; so it does for the next. */
+int et_experiment_check_model(const et_experiment *experiment, const et_identity *identity,
+                              const char *model_dir, et_error *error);
+
+/* Whether a vocabulary of this checksum, which is path, is the checkpoint's. */
+int et_experiment_check_vocabulary(uint64_t vocabulary, const et_identity *identity,
+                                   const char *path, et_error *error);
 
 #define ET_EXPERIMENT_FILE "params.yaml"
 

@@ -162,7 +162,7 @@ static int prepare(et_checkpoints *self, const char *model_dir, et_error *error)
     if (!status)
         status = self->options.lock ? ET_OK : et_checkpoints_lock(&self->lock, model_dir, error);
     if (!status)
-        status = et_checkpoint_list(&self->manifest, &self->taken_up, self->directory, error);
+        status = et_checkpoint_list(&self->manifest, &self->taken_up, self->directory, true, error);
     if (!status)
         status = list_tensors(self, error);
     if (!status)
@@ -661,7 +661,8 @@ int et_checkpoints_restore(et_checkpoints *checkpoints, int64_t *step, et_error 
     if (index < 0)
         return ET_OK;
     char *path = et_path_join(checkpoints->directory, checkpoints->manifest.entries[index].file);
-    status = path ? et_checkpoint_file_restore(checkpoints->state, file, path, error)
+    status = path ? et_checkpoint_file_restore(checkpoints->state, file, path,
+                                               checkpoints->options.other_optimizer, error)
                   : et_alloc_failed(error, strlen(checkpoints->directory), "a path");
     et_free(path);
     et_safetensors_close(file);

@@ -39,11 +39,14 @@
 #define ET_CHECKPOINT_KEY_STEP  "step"
 
 typedef struct et_checkpoint_options {
-    int64_t max_to_keep; /* the newest N; at least 1 */
-    int *lock;           /* the caller's (et_checkpoints_lock), held until after close; NULL: one of
-                            the manager's own */
-    et_track *track;     /* of the caller; the thread that writes gets one beside it. NULL: nobody
-                            watches */
+    int64_t max_to_keep;  /* the newest N; at least 1 */
+    int *lock;            /* the caller's (et_checkpoints_lock), held until after close; NULL: one
+                             of the manager's own */
+    bool other_optimizer; /* a restore takes the file of another optimizer: weights must fit, slots
+                             that it lacks are left as they are (et_state_start_slots), those
+                             that it has beyond ours are dropped, with a warning */
+    et_track *track;      /* of the caller; the thread that writes gets one beside it. NULL: nobody
+                             watches */
 } et_checkpoint_options;
 
 #define ET_CHECKPOINT_OPTIONS_INIT                                                                 \
@@ -108,8 +111,7 @@ int et_checkpoints_check_room(const et_checkpoints *checkpoints, et_error *error
 /* The step of the newest checkpoint saved or restored, -1 if none. */
 int64_t et_checkpoints_newest_step(const et_checkpoints *checkpoints);
 
-/* Files, without a manager. Reading needs no lock; but in the process that saves, wait first:
- * looking for checkpoints clears away left-over temporary files of one's own number. */
+/* Files, without a manager. Reading needs no lock and changes nothing in the directory. */
 
 /* Restores the whole state from one file, after checking all of it. */
 int et_checkpoint_restore_file(et_state *state, const char *path, int64_t *step, et_error *error);
@@ -125,16 +127,32 @@ int et_checkpoint_best(char **path, const char *model_dir, et_error *error);
 int et_checkpoint_best_info(et_value **info, const char *model_dir, et_arena *arena,
                             et_error *error);
 
-/* Loads weights only, into a materialized store, after checking them. prefer_average: takes
- * "average/<name>" where the file has averages. *step (NULL allowed) becomes the file's step.
- * Tensors that the model does not know are passed over; a missing one or another shape is
- * ET_ECONFIG. */
-int et_checkpoint_load_weights(et_params *params, const char *path, bool prefer_average,
-                               int64_t *step, et_error *error);
+/* What is known of a file whose weights were loaded. */
+typedef struct et_checkpoint_facts {
+    et_arena *arena; /* the caller's, for identity; NULL: not asked for */
+    int64_t step;
+    const et_value *identity; /* train/identity.h; NULL: the file has none */
+} et_checkpoint_facts;
 
-/* Writes the mean of the weights of count files (by name, in double) as a file with weights
- * only. All must have the same names and shapes. */
-int et_checkpoint_average(const char *const *paths, size_t count, const char *out_path,
-                          et_error *error);
+/* Loads weights only, into a materialized store, after checking them. prefer_average: takes
+ * "average/<name>" where the file has averages. facts: filled in; NULL allowed. Tensors that the
+ * model does not know are passed over; a missing one or another shape is ET_ECONFIG. */
+int et_checkpoint_load_weights(et_params *params, const char *path, bool prefer_average,
+                               et_checkpoint_facts *facts, et_error *error);
+
+/* The same from the newest sound one of a run, or the best, which a run may be replacing
+ * meanwhile: what is gone when it is opened is looked up again. *path (free with et_free) is set
+ * as soon as it is known, also on failure; else NULL. */
+int et_checkpoint_load_newest(char **path, et_params *params, const char *model_dir,
+                              bool prefer_average, et_checkpoint_facts *facts, et_error *error);
+int et_checkpoint_load_best(char **path, et_params *params, const char *model_dir,
+                            bool prefer_average, et_checkpoint_facts *facts, et_error *error);
+
+/* Writes the mean of the weights of count files (by name, in double) as a file with weights only
+ * and the identity of the first. All must have the same names and shapes, and model and
+ * vocabulary where they say so. Averages are taken where all have them, unless live_weights;
+ * *averages says which (NULL allowed). ET_ECONFIG: some have averages and some have not. */
+int et_checkpoint_average(const char *const *paths, size_t count, bool live_weights,
+                          const char *out_path, bool *averages, et_error *error);
 
 #endif

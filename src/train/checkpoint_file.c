@@ -17,6 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <etude/log.h>
+
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
@@ -91,11 +93,13 @@ static int other_shape(const et_safetensors_tensor *there, et_shape here, const 
 /* The same names with the same shapes on both sides. Unknown tensors are refused too: a model
  * that lost a layer is another model. */
 static int match_tensors(const et_state *state, const et_safetensors *file, const char *path,
-                         et_error *error)
+                         bool other_optimizer, et_error *error)
 {
     for (size_t i = 0; i < et_state_tensor_count(state); i++) {
         const et_state_tensor *here = et_state_tensor_at(state, i);
         const et_safetensors_tensor *there = et_safetensors_find(file, here->name);
+        if (!there && other_optimizer && !et_state_is_weight(here->name))
+            continue;
         if (!there)
             return et_fail(error, ET_ECONFIG,
                            "%s: belongs to another model: it has no %s; use the configuration it "
@@ -104,34 +108,44 @@ static int match_tensors(const et_state *state, const et_safetensors *file, cons
         if (there->dtype != ET_F32 || !et_shape_equal(there->shape, here->shape))
             return other_shape(there, here->shape, path, error);
     }
-    for (size_t i = 0; i < et_safetensors_count(file); i++)
-        if (!et_state_tensor_find(state, et_safetensors_at(file, i)->name))
+    for (size_t i = 0; i < et_safetensors_count(file); i++) {
+        const char *name = et_safetensors_at(file, i)->name;
+        if (!et_state_tensor_find(state, name) && !(other_optimizer && !et_state_is_weight(name)))
             return et_fail(error, ET_ECONFIG,
                            "%s: belongs to another model: it has %s, which this one has not; use "
                            "the configuration it was made with",
-                           path, et_safetensors_at(file, i)->name);
+                           path, name);
+    }
     return ET_OK;
 }
 
-/* match_tensors has found every name and shape; what is left cannot fail. */
-static void copy_tensors(et_state *state, const et_safetensors *file)
+/* match_tensors has found every name and shape that must be there; what is left cannot fail. */
+static void copy_tensors(et_state *state, const et_safetensors *file, const char *path)
 {
+    const char *dropped = NULL;
     for (size_t i = 0; i < et_state_tensor_count(state); i++) {
-        const et_state_tensor *here = et_state_tensor_at(state, i);
-        const et_safetensors_tensor *there = et_safetensors_find(file, here->name);
-        et_assert(there && there->dtype == ET_F32);
-        memcpy(here->data, there->data, there->bytes);
+        const et_safetensors_tensor *there =
+            et_safetensors_find(file, et_state_tensor_at(state, i)->name);
+        et_assert(!there || there->dtype == ET_F32);
+        et_state_tensor_fill(state, i, there ? there->data : NULL);
     }
+    for (size_t i = 0; i < et_safetensors_count(file) && !dropped; i++)
+        if (!et_state_tensor_find(state, et_safetensors_at(file, i)->name))
+            dropped = et_safetensors_at(file, i)->name;
+    if (dropped)
+        et_log(ET_LOG_WARNING,
+               "%s: what this optimizer has not is dropped with the next save: %s and others", path,
+               dropped);
 }
 
 /* et_json_parse names path itself; the rest of what may go wrong with the tree gets it here. */
 int et_checkpoint_file_restore(et_state *state, const et_safetensors *file, const char *path,
-                               et_error *error)
+                               bool other_optimizer, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
     const char *text = et_safetensors_metadata(file, ET_CHECKPOINT_KEY_STATE);
     et_value *tree;
-    int status = match_tensors(state, file, path, error);
+    int status = match_tensors(state, file, path, other_optimizer, error);
     if (!status)
         status = et_json_parse(&tree, &arena, text, strlen(text), path, error);
     if (!status) {
@@ -139,7 +153,7 @@ int et_checkpoint_file_restore(et_state *state, const et_safetensors *file, cons
         if (!status) {
             if (et_state_params(state))
                 et_params_begin_change(et_state_params(state));
-            copy_tensors(state, file);
+            copy_tensors(state, file, path);
             status = et_state_restore(state, tree, error);
         }
         if (status)
@@ -155,7 +169,7 @@ int et_checkpoint_restore_file(et_state *state, const char *path, int64_t *step,
     int status = et_checkpoint_file_open(&file, path, step, error);
     if (status)
         return status;
-    status = et_checkpoint_file_restore(state, file, path, error);
+    status = et_checkpoint_file_restore(state, file, path, false, error);
     et_safetensors_close(file);
     return status;
 }

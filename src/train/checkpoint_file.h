@@ -9,6 +9,7 @@
 
 #include "io/manifest.h"
 #include "io/safetensors.h"
+#include "train/checkpoint.h"
 #include "train/state.h"
 
 #define ET_CHECKPOINT_PREFIX      "ckpt-" /* of the last ones */
@@ -25,19 +26,27 @@ int et_checkpoint_file_draft(et_file_writer *writer, et_safetensors_written *wri
  * damaged. */
 int et_checkpoint_file_open(et_safetensors **out, const char *path, int64_t *step, et_error *error);
 
-/* Restores the state from an open file, which is path; nothing was changed on ET_ECONFIG. */
+/* Restores the state from an open file, which is path; nothing was changed on ET_ECONFIG.
+ * other_optimizer: see et_checkpoint_options. */
 int et_checkpoint_file_restore(et_state *state, const et_safetensors *file, const char *path,
-                               et_error *error);
+                               bool other_optimizer, et_error *error);
+
+/* Loads weights from an open file, which is path: et_checkpoint_load_weights. */
+int et_checkpoint_file_load(et_params *params, const et_safetensors *file, const char *path,
+                            bool prefer_average, et_checkpoint_facts *facts, et_error *error);
 
 /* The manifest of a directory of checkpoints: a damaged one is named in a warning and made
  * anew from the files; complete files newer than all it names (a kill came before the commit)
- * are taken up. *taken_up: how many of the newest the one on disk does not name. */
-int et_checkpoint_list(et_manifest *out, size_t *taken_up, const char *directory, et_error *error);
+ * are taken up. *taken_up: how many of the newest the one on disk does not name. locked: the
+ * caller holds the lock, and what a killed run left is cleared away; else nothing is changed. */
+int et_checkpoint_list(et_manifest *out, size_t *taken_up, const char *directory, bool locked,
+                       et_error *error);
 
 /* The newest entry of the manifest whose file is sound, opened. *index is its place, or -1
  * when the manifest is empty (then *file is NULL). Damaged and missing ones are named in
- * warnings; ET_EFORMAT: none of several is sound. */
+ * warnings; ET_EFORMAT: none of several is sound. A file that is gone because a run at work has
+ * newer ones by now: *manifest is read again, and the search begins anew. */
 int et_checkpoint_open_newest(et_safetensors **file, int64_t *step, int64_t *index,
-                              const et_manifest *manifest, const char *directory, et_error *error);
+                              et_manifest *manifest, const char *directory, et_error *error);
 
 #endif

@@ -57,11 +57,13 @@ static int take_up(et_manifest *manifest, const char *directory, et_error *error
 /* A manifest that is missing is empty, and everything in the directory is taken up: the same way
  * as for one that is damaged, without the warning. Errors of other kinds (no permission) are not
  * cured by guessing. */
-int et_checkpoint_list(et_manifest *out, size_t *taken_up, const char *directory, et_error *error)
+int et_checkpoint_list(et_manifest *out, size_t *taken_up, const char *directory, bool locked,
+                       et_error *error)
 {
     *taken_up = 0;
     et_error reason = ET_ERROR_INIT;
-    int status = et_manifest_load(out, directory, &reason);
+    int status = locked ? et_manifest_load(out, directory, &reason)
+                        : et_manifest_read(out, directory, &reason);
     if (status == ET_EFORMAT) {
         et_log(ET_LOG_WARNING, "%s; taking what checkpoints are in %s", reason.text, directory);
         *out = (et_manifest){ 0 };
@@ -76,10 +78,28 @@ int et_checkpoint_list(et_manifest *out, size_t *taken_up, const char *directory
     return status;
 }
 
+/* Whether another checkpoint is the newest by now; then *manifest is what there is now. What is
+ * wrong with a second reading was said of the first. */
+static bool has_moved_on(et_manifest *manifest, const char *directory)
+{
+    et_manifest now;
+    size_t taken_up;
+    if (et_checkpoint_list(&now, &taken_up, directory, false, NULL))
+        return false;
+    et_assert(manifest->count);
+    bool moved =
+        now.count && now.entries[now.count - 1].step != manifest->entries[manifest->count - 1].step;
+    et_manifest_release(moved ? manifest : &now);
+    if (moved)
+        *manifest = now;
+    return moved;
+}
+
 /* From the newest to the oldest. Each file is read whole for its checksums, so a sound newest
- * costs one reading and a damaged one another. */
+ * costs one reading and a damaged one another. A run that saves removes what is listed here:
+ * each new beginning is another save of it, so this ends. */
 int et_checkpoint_open_newest(et_safetensors **file, int64_t *step, int64_t *index,
-                              const et_manifest *manifest, const char *directory, et_error *error)
+                              et_manifest *manifest, const char *directory, et_error *error)
 {
     et_error reason = ET_ERROR_INIT;
     *file = NULL;
@@ -95,6 +115,10 @@ int et_checkpoint_open_newest(et_safetensors **file, int64_t *step, int64_t *ind
         /* Trouble that may pass (no permission, no memory) must not cost the newest. */
         if (status != ET_EFORMAT && status != ET_ENOTFOUND)
             return et_fail(error, status, "%s", reason.text);
+        if (status == ET_ENOTFOUND && has_moved_on(manifest, directory)) {
+            *index = (int64_t)manifest->count;
+            continue;
+        }
         et_log(ET_LOG_WARNING, "%s; trying the checkpoint before step %" PRId64, reason.text,
                entry->step);
     }
@@ -107,17 +131,17 @@ int et_checkpoint_open_newest(et_safetensors **file, int64_t *step, int64_t *ind
                    directory, manifest->count, reason.text);
 }
 
-/* Opened to know that it is sound, then closed: the caller opens it again by its path. */
-static int newest_in(char **path, const char *directory, et_error *error)
+/* *file stays open: its values are there although a run removes its name. */
+static int newest_in(et_safetensors **file, int64_t *step, char **path, const char *directory,
+                     et_error *error)
 {
     et_manifest manifest;
     size_t taken_up;
-    int status = et_checkpoint_list(&manifest, &taken_up, directory, error);
+    int status = et_checkpoint_list(&manifest, &taken_up, directory, false, error);
     if (status)
         return status;
-    et_safetensors *file = NULL;
-    int64_t step, index = -1;
-    status = et_checkpoint_open_newest(&file, &step, &index, &manifest, directory, error);
+    int64_t index = -1;
+    status = et_checkpoint_open_newest(file, step, &index, &manifest, directory, error);
     if (!status && index < 0)
         status = et_fail(error, ET_ENOTFOUND, "%s: no checkpoint there", directory);
     if (!status) {
@@ -125,25 +149,49 @@ static int newest_in(char **path, const char *directory, et_error *error)
         if (!*path)
             status = et_alloc_failed(error, strlen(directory), "a path");
     }
-    et_safetensors_close(file);
     et_manifest_release(&manifest);
     return status;
 }
 
 /* A directory that is not there gets a message of its own: the usual cause is a mistyped path. */
-int et_checkpoint_newest(char **path, const char *model_dir, et_error *error)
+static int open_newest(et_safetensors **file, int64_t *step, char **path, const char *model_dir,
+                       et_error *error)
 {
     *path = NULL;
+    *file = NULL;
     char *directory = et_path_join(model_dir, ET_CHECKPOINT_FOLDER);
     if (!directory)
         return et_alloc_failed(error, strlen(model_dir), "a path");
     int status = et_file_exists(directory)
-                     ? newest_in(path, directory, error)
+                     ? newest_in(file, step, path, directory, error)
                      : et_fail(error, ET_ENOTFOUND,
                                "%s: no such directory; train there first, or name another "
                                "--model-dir",
                                directory);
     et_free(directory);
+    return status;
+}
+
+int et_checkpoint_newest(char **path, const char *model_dir, et_error *error)
+{
+    et_safetensors *file;
+    int64_t step;
+    int status = open_newest(&file, &step, path, model_dir, error);
+    et_safetensors_close(file);
+    return status;
+}
+
+int et_checkpoint_load_newest(char **path, et_params *params, const char *model_dir,
+                              bool prefer_average, et_checkpoint_facts *facts, et_error *error)
+{
+    et_safetensors *file;
+    int64_t step;
+    int status = open_newest(&file, &step, path, model_dir, error);
+    if (!status)
+        status = et_checkpoint_file_load(params, file, *path, prefer_average, facts, error);
+    if (!status && facts)
+        facts->step = step;
+    et_safetensors_close(file);
     return status;
 }
 
@@ -201,4 +249,28 @@ int et_checkpoint_best(char **path, const char *model_dir, et_error *error)
     }
     et_arena_release(&arena);
     return status;
+}
+
+/* info.json is replaced before the file that it named is removed, so a file that is gone is
+ * looked for under another name. */
+int et_checkpoint_load_best(char **path, et_params *params, const char *model_dir,
+                            bool prefer_average, et_checkpoint_facts *facts, et_error *error)
+{
+    et_error reason = ET_ERROR_INIT;
+    int status = et_checkpoint_best(path, model_dir, &reason);
+    while (!status) {
+        status = et_checkpoint_load_weights(params, *path, prefer_average, facts, &reason);
+        if (status != ET_ENOTFOUND)
+            break;
+        char *now;
+        if (et_checkpoint_best(&now, model_dir, NULL))
+            break;
+        bool same = !strcmp(now, *path);
+        et_free(*path);
+        *path = now;
+        if (same)
+            break;
+        status = ET_OK;
+    }
+    return status ? et_fail(error, status, "%s", reason.text) : ET_OK;
 }

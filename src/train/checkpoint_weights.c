@@ -9,15 +9,18 @@
  * is all you need", section 6.1, averages the last 5 or 20) usually scores better than any one
  * of them:
  *   w = (w[1] + ... + w[n]) / n
+ * Where all files have averages, w[i] are those: they are what a run is validated and used with.
  * The result has no slots and no averages: it can be loaded, not trained on. */
-#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
+#include "base/json.h"
+#include "base/strbuf.h"
 #include "train/checkpoint.h"
 #include "train/checkpoint_file.h"
+#include "train/identity.h"
 
 /* Loading -----------------------------------------------------------------------------
  *
@@ -87,9 +90,20 @@ static int load(et_params *params, const et_safetensors *file, const char *path,
     return status;
 }
 
-/* *step is written only when the weights are there. */
+int et_checkpoint_file_load(et_params *params, const et_safetensors *file, const char *path,
+                            bool prefer_average, et_checkpoint_facts *facts, et_error *error)
+{
+    int status = load(params, file, path, prefer_average, error);
+    if (!status && facts && facts->arena)
+        status = et_identity_parse(&facts->identity,
+                                   et_safetensors_metadata(file, ET_CHECKPOINT_KEY_STATE), path,
+                                   facts->arena, error);
+    return status;
+}
+
+/* The step is written only when the weights are there. */
 int et_checkpoint_load_weights(et_params *params, const char *path, bool prefer_average,
-                               int64_t *step, et_error *error)
+                               et_checkpoint_facts *facts, et_error *error)
 {
     et_safetensors *file;
     int64_t found;
@@ -97,10 +111,10 @@ int et_checkpoint_load_weights(et_params *params, const char *path, bool prefer_
     int status = et_checkpoint_file_open(&file, path, &found, error);
     if (status)
         return status;
-    status = load(params, file, path, prefer_average, error);
+    status = et_checkpoint_file_load(params, file, path, prefer_average, facts, error);
     et_safetensors_close(file);
-    if (!status && step)
-        *step = found;
+    if (!status && facts)
+        facts->step = found;
     return status;
 }
 
@@ -117,9 +131,12 @@ typedef struct average {
     const char *const *paths; /* [count], borrowed */
     et_safetensors **files;   /* [count] open; NULL: not yet */
     size_t count;
-    et_safetensors_item *items; /* the result; names of the first file's */
-    size_t item_count;          /* weights of the first file */
-    int64_t step;               /* the latest of all */
+    bool averages;                      /* of the files' averages, not of their weights */
+    et_safetensors_item *items;         /* the result; names of the first file's */
+    size_t item_count;                  /* weights of the first file */
+    const et_safetensors_tensor **from; /* [item_count][count]: what each item is the mean of */
+    const et_value *identity;           /* of the first file that has one; NULL: none has */
+    int64_t step;                       /* the latest of all */
 } average;
 
 /* Every file is verified as it is opened; a damaged one stops all. */
@@ -136,6 +153,46 @@ static int open_all(average *all, et_error *error)
     return ET_OK;
 }
 
+/* Vocabulary and model must be the same as far as the files say; the first that says is kept. */
+static int compare_identities(average *all, et_arena *arena, et_error *error)
+{
+    et_identity first = { 0 };
+    int status = ET_OK;
+    for (size_t i = 0; i < all->count && !status; i++) {
+        et_identity one = { all->paths[i], NULL };
+        const char *text = et_safetensors_metadata(all->files[i], ET_CHECKPOINT_KEY_STATE);
+        status = et_identity_parse(&one.values, text, one.checkpoint, arena, error);
+        if (!status && first.values && one.values)
+            status = et_identity_compare(&first, &one, error);
+        if (!first.values)
+            first = one;
+    }
+    all->identity = first.values;
+    return status;
+}
+
+/* Whether a file has an average of anything. */
+static bool has_averages(const et_safetensors *file)
+{
+    for (size_t i = 0; i < et_safetensors_count(file); i++)
+        if (!strncmp(et_safetensors_at(file, i)->name, ET_STATE_AVERAGE, strlen(ET_STATE_AVERAGE)))
+            return true;
+    return false;
+}
+
+/* All files or none: a mean of both kinds would be neither. */
+static int choose(average *all, bool live_weights, et_error *error)
+{
+    all->averages = !live_weights && has_averages(all->files[0]);
+    for (size_t i = 1; i < all->count && !live_weights; i++)
+        if (has_averages(all->files[i]) != all->averages)
+            return et_fail(error, ET_ECONFIG,
+                           "%s has averaged weights and %s has none; name files of one kind, or "
+                           "take the weights of all with --live-weights",
+                           all->paths[all->averages ? 0 : i], all->paths[all->averages ? i : 0]);
+    return ET_OK;
+}
+
 /* Without slots and averages: files with and without them may be averaged together. */
 static size_t count_weights(const et_safetensors *file)
 {
@@ -146,18 +203,25 @@ static size_t count_weights(const et_safetensors *file)
 }
 
 /* The same weights in every file. The same number and every name found makes the same set, since
- * names are unique in a file. */
-static int compare(const average *all, et_error *error)
+ * names are unique in a file. What each item is the mean of is found on the way. */
+static int compare(average *all, et_arena *arena, et_error *error)
 {
-    for (size_t f = 1; f < all->count; f++) {
+    all->from =
+        et_arena_array(arena, all->item_count * all->count, sizeof(et_safetensors_tensor *));
+    if (!all->from)
+        return et_alloc_failed(error, all->item_count, "an average");
+    for (size_t f = 0; f < all->count; f++) {
         if (count_weights(all->files[f]) != all->item_count)
             return et_fail(error, ET_ECONFIG, "%s has %zu weights, %s has %zu: not of one model",
                            all->paths[0], all->item_count, all->paths[f],
                            count_weights(all->files[f]));
         for (size_t i = 0; i < all->item_count; i++) {
             const char *name = all->items[i].name;
-            int status = check_weight(et_safetensors_find(all->files[f], name), name,
-                                      all->items[i].tensor.shape, all->paths[f], error);
+            const et_safetensors_tensor *there =
+                find_weight(all->files[f], name, all->averages, arena);
+            int status =
+                check_weight(there, name, all->items[i].tensor.shape, all->paths[f], error);
+            all->from[i * all->count + f] = there;
             if (status)
                 return status;
         }
@@ -165,16 +229,15 @@ static int compare(const average *all, et_error *error)
     return ET_OK;
 }
 
-/* Elements begin .. begin + count - 1 of one weight. Sums in double, in the order of the files;
+/* Elements begin .. begin + count - 1 of item i. Sums in double, in the order of the files;
  * a block at a time, so that it needs no memory beside the result. */
-static void average_block(const average *all, const et_safetensors_item *item, int64_t begin,
-                          int64_t count)
+static void average_block(const average *all, size_t item, int64_t begin, int64_t count)
 {
     et_assert(count > 0 && count <= AVERAGE_BLOCK);
     double sum[AVERAGE_BLOCK] = { 0 };
-    float *to = item->tensor.data;
+    float *to = all->items[item].tensor.data;
     for (size_t f = 0; f < all->count; f++) {
-        const float *from = et_safetensors_find(all->files[f], item->name)->data;
+        const float *from = all->from[item * all->count + f]->data;
         for (int64_t i = 0; i < count; i++)
             sum[i] += from[begin + i];
     }
@@ -189,7 +252,7 @@ static void average_all(const average *all)
         int64_t size = et_shape_count(all->items[i].tensor.shape);
         for (int64_t begin = 0; begin < size; begin += AVERAGE_BLOCK) {
             int64_t left = size - begin;
-            average_block(all, &all->items[i], begin, left < AVERAGE_BLOCK ? left : AVERAGE_BLOCK);
+            average_block(all, i, begin, left < AVERAGE_BLOCK ? left : AVERAGE_BLOCK);
         }
     }
 }
@@ -216,22 +279,39 @@ static int make_items(average *all, et_arena *arena, et_error *error)
     return all->items ? ET_OK : et_alloc_failed(error, 0, "an average");
 }
 
+/* {"average":{"files":3,"of":"averages"},"identity":{...}} */
+static int print_average(const average *all, et_strbuf *out, et_arena *arena, et_error *error)
+{
+    et_value *tree = et_value_dict(arena), *dict = et_value_set_dict(tree, "average");
+    et_value_set_int(dict, "files", (int64_t)all->count);
+    et_value_set_string(dict, "of", all->averages ? "averages" : "weights");
+    et_value *identity = all->identity ? et_value_set_dict(tree, ET_IDENTITY) : NULL;
+    int status = identity ? et_value_merge(identity, all->identity, error) : ET_OK;
+    if (!status && et_value_failed(tree))
+        status = et_alloc_failed(error, 0, "an average");
+    if (!status)
+        et_json_print(out, tree, 0);
+    return status || !out->failed ? status : et_alloc_failed(error, out->length, "an average");
+}
+
 /* Written as every file is: under a temporary name, then renamed. The state is no tree of a run,
  * so a restore from it is refused with a message. */
-static int write_average(const average *all, const char *path, et_error *error)
+static int write_average(const average *all, const char *path, et_arena *arena, et_error *error)
 {
     et_file_writer writer;
     et_safetensors_written written;
-    char state[64];
-    snprintf(state, sizeof state, "{\"average\":{\"files\":%zu}}", all->count);
-    int status = et_checkpoint_file_draft(&writer, &written, path, all->items, all->item_count,
-                                          all->step, state, error);
+    et_strbuf state = ET_STRBUF_INIT;
+    int status = print_average(all, &state, arena, error);
+    if (!status)
+        status = et_checkpoint_file_draft(&writer, &written, path, all->items, all->item_count,
+                                          all->step, et_strbuf_text(&state), error);
+    et_strbuf_release(&state);
     return status ? status : et_file_writer_commit(&writer, error);
 }
 
 /* All files are mapped at once: address space, not memory. */
-int et_checkpoint_average(const char *const *paths, size_t count, const char *out_path,
-                          et_error *error)
+int et_checkpoint_average(const char *const *paths, size_t count, bool live_weights,
+                          const char *out_path, bool *averages, et_error *error)
 {
     et_assert(count > 0);
     et_arena arena = ET_ARENA_INIT;
@@ -239,12 +319,18 @@ int et_checkpoint_average(const char *const *paths, size_t count, const char *ou
     all.files = et_arena_array(&arena, count, sizeof *all.files);
     int status = all.files ? open_all(&all, error) : et_alloc_failed(error, count, "an average");
     if (!status)
+        status = compare_identities(&all, &arena, error);
+    if (!status)
+        status = choose(&all, live_weights, error);
+    if (!status)
         status = make_items(&all, &arena, error);
     if (!status)
-        status = compare(&all, error);
+        status = compare(&all, &arena, error);
+    if (averages)
+        *averages = all.averages;
     if (!status) {
         average_all(&all);
-        status = write_average(&all, out_path, error);
+        status = write_average(&all, out_path, &arena, error);
     }
     for (size_t i = 0; all.files && i < count; i++)
         et_safetensors_close(all.files[i]);

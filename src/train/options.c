@@ -6,6 +6,8 @@
  * list, in the order of the enum. Defaults are Model Garden's where it has the setting. */
 #include "train/options.h"
 
+#include <string.h>
+
 /* A count of steps nobody reaches, small enough that doubles hold it exactly, and so many steps
  * of 65536 batches each are still an int64_t. */
 #define STEPS_MAX 1000000000000.0
@@ -37,8 +39,10 @@ static const et_field trainer_fields[] = {
                     "too; go_on: train until the next one is due"),
     ET_FIELD_INT(et_trainer_options, gradient_accumulation, 1, 1, 65536,
                  "batches whose gradients make one update"),
-    ET_FIELD_STRING(et_trainer_options, best_checkpoint_eval_metric, NULL,
-                    "value of validation that decides which checkpoint is best; null: none"),
+    ET_FIELD_STRING(et_trainer_options, best_checkpoint_eval_metric, ET_BEST_AUTO,
+                    "value of validation that decides which checkpoint is best; auto: the task's "
+                    "own (sacrebleu_score of translation), the higher the better, where there is "
+                    "validation data; null: none"),
     ET_FIELD_CHOICE(et_trainer_options, best_checkpoint_metric_comp, ET_COMPARE_HIGHER, comparisons,
                     "which values of it are better"),
     ET_FIELD_END
@@ -68,5 +72,11 @@ int et_trainer_check(const et_trainer_options *options, et_error *error)
     if (options->train_steps == 0)
         return et_fail(error, ET_ECONFIG,
                        "trainer.train_steps: 0; say how many updates to train, such as 2000");
+    const char *metric = options->best_checkpoint_eval_metric;
+    if (metric && !strcmp(metric, ET_BEST_AUTO) &&
+        options->best_checkpoint_metric_comp != ET_COMPARE_HIGHER)
+        return et_fail(error, ET_ECONFIG,
+                       "trainer.best_checkpoint_metric_comp: lower goes with a metric of your own; "
+                       "set trainer.best_checkpoint_eval_metric, such as validation_loss");
     return et_optimization_check(&options->optimizer_config, error);
 }

@@ -21,6 +21,7 @@
 #include "base/assert.h"
 #include "base/file.h"
 #include "base/format.h"
+#include "train/identity.h"
 #include "train/run_private.h"
 
 /* ---- what of the run itself resumes ----------------------------------------------------- */
@@ -82,12 +83,15 @@ int et_run_open(et_run **out, const et_run_options *options, et_error *error)
     et_checkpoint_options checkpoints = ET_CHECKPOINT_OPTIONS_INIT;
     checkpoints.max_to_keep = options->max_to_keep;
     checkpoints.lock = options->lock;
+    checkpoints.other_optimizer = options->other_optimizer;
     checkpoints.track = options->track;
     int status = run->options.model_dir ? ET_OK : et_alloc_failed(error, 0, "a run");
     if (!status)
         status = et_state_add(options->state, "best", &best_part, run, error);
     if (!status)
         status = et_state_add(options->state, "logs", &logs_part, run, error);
+    if (!status && options->identity)
+        status = et_state_add_identity(options->state, options->identity, error);
     if (!status)
         status = et_checkpoints_open(&run->checkpoints, options->model_dir, options->state,
                                      &checkpoints, error);
@@ -115,7 +119,10 @@ int et_run_close(et_run *run, et_error *error)
 int et_run_restore(et_run *run, int64_t *step, et_error *error)
 {
     *step = -1;
-    return et_checkpoints_restore(run->checkpoints, step, error);
+    int status = et_checkpoints_restore(run->checkpoints, step, error);
+    if (!status && *step >= 0)
+        et_state_start_slots(run->options.state);
+    return status;
 }
 
 /* metrics.jsonl for programs, event files for TensorBoard, the console for people. Without positions

@@ -55,6 +55,8 @@ typedef struct et_run_options {
     et_track *track;         /* for a trace; NULL: nobody watches */
     int *lock;               /* the caller's of model_dir (et_checkpoints_lock), until after close;
                                 NULL: the run takes one */
+    bool other_optimizer;     /* what is restored may be of another one: et_checkpoint_options */
+    const et_value *identity; /* what checkpoints belong to (identity.h); NULL: not said */
     const volatile sig_atomic_t *stop; /* not 0: asked to stop; NULL: never */
     volatile sig_atomic_t *save;       /* not 0: asked to save and go on; becomes 0; NULL: never */
 } et_run_options;

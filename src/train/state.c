@@ -12,11 +12,14 @@
  *   (2) tensors keep their order, which is the order in the list that a save writes;
  *   (3) what is saved depends on the attached objects only: no time, no address, no thread.
  *
- * The tree is matched before anything is restored: its parts must be exactly those of this run. */
+ * The tree is matched before anything is restored: its parts must be exactly those of this run,
+ * but for optional ones, which files of earlier versions lack. */
 #include "train/state.h"
 
 #include <stdio.h>
 #include <string.h>
+
+#include <etude/log.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
@@ -26,6 +29,7 @@ typedef struct part {
     char *name;                 /* owned; its key in the tree */
     const et_part_class *class; /* static */
     void *self;                 /* borrowed; what the class's functions get */
+    bool optional;              /* a tree without it matches */
 } part;
 
 struct et_state {
@@ -88,8 +92,17 @@ int et_state_add(et_state *state, const char *name, const et_part_class *class, 
     char *copy = et_strdup(name);
     if (!copy)
         return et_alloc_failed(error, strlen(name) + 1, "a state's name");
-    state->parts[state->part_count++] = (part){ copy, class, self };
+    state->parts[state->part_count++] = (part){ copy, class, self, false };
     return ET_OK;
+}
+
+int et_state_add_optional(et_state *state, const char *name, const et_part_class *class,
+                          void *self, et_error *error)
+{
+    int status = et_state_add(state, name, class, self, error);
+    if (!status)
+        state->parts[state->part_count - 1].optional = true;
+    return status;
 }
 
 /* Takes over name, on failure too; NULL is a name for which there was no memory, so that a
@@ -114,7 +127,7 @@ static int add_owned(et_state *state, char *name, float *data, et_shape shape, e
         et_free(name);
         return et_alloc_failed(error, 0, "a state's name");
     }
-    state->tensors[state->tensor_count++] = (et_state_tensor){ name, data, shape };
+    state->tensors[state->tensor_count++] = (et_state_tensor){ name, data, shape, false };
     return ET_OK;
 }
 
@@ -173,23 +186,33 @@ et_params *et_state_params(const et_state *state)
     return state->params;
 }
 
-/* Slots are tensors; what is left of an optimizer is one number. */
+#define SLOTS_FROM "slots_from" /* only where slots began anew */
+
+/* Slots are tensors; what is left of an optimizer is how far it came, and since when. */
 static int save_optimizer(const void *self, et_value *dict, et_error *error)
 {
     const et_optimizer *optimizer = self;
-    if (et_value_set_int(dict, "iterations", et_optimizer_iterations(optimizer)))
-        return ET_OK;
-    return et_alloc_failed(error, 0, "a state tree");
+    int64_t from = et_optimizer_slots_from(optimizer);
+    bool ok = et_value_set_int(dict, "iterations", et_optimizer_iterations(optimizer)) &&
+              (!from || et_value_set_int(dict, SLOTS_FROM, from));
+    return ok ? ET_OK : et_alloc_failed(error, 0, "a state tree");
 }
 
 static int restore_optimizer(void *self, const et_value *dict, et_error *error)
 {
-    int64_t iterations;
+    int64_t iterations, from = 0;
     int status = et_value_read_int(dict, "iterations", &iterations, error);
+    if (!status && et_value_get(dict, SLOTS_FROM))
+        status = et_value_read_int(dict, SLOTS_FROM, &from, error);
     if (!status && iterations < 0)
         status = et_fail(error, ET_EFORMAT, "iterations: %lld is negative", (long long)iterations);
+    if (!status && (from < 0 || from > iterations))
+        status = et_fail(error, ET_EFORMAT, SLOTS_FROM ": %lld is not within %lld iterations",
+                         (long long)from, (long long)iterations);
     if (!status)
         et_optimizer_set_iterations(self, iterations);
+    if (!status)
+        et_optimizer_set_slots_from(self, from);
     return status;
 }
 
@@ -225,6 +248,46 @@ int et_state_add_optimizer(et_state *state, const char *name, et_optimizer *opti
     return status;
 }
 
+/* Whether any tensor of the slot was missing in what was restored. name: of the optimizer. */
+static bool lacks(const et_state *state, const char *name, const char *slot)
+{
+    char *prefix = slot_name(name, slot, "");
+    bool missing = false;
+    for (size_t i = 0; prefix && i < state->tensor_count; i++)
+        missing = missing || (state->tensors[i].missing &&
+                              !strncmp(state->tensors[i].name, prefix, strlen(prefix)));
+    et_free(prefix);
+    return missing;
+}
+
+static void start_slots(const et_state *state, const char *name, et_optimizer *optimizer)
+{
+    const et_slot *slots;
+    int count = et_optimizer_slots(optimizer, &slots);
+    bool restart = false;
+    for (int i = 0; i < count; i++) {
+        if (!lacks(state, name, slots[i].name))
+            continue;
+        bool average = slots[i].data == et_optimizer_average(optimizer);
+        if (average) {
+            et_optimizer_start(optimizer);
+            et_log(ET_LOG_WARNING, "the average begins anew, from the weights");
+        }
+        restart |= !average;
+    }
+    if (restart) {
+        et_optimizer_restart(optimizer);
+        et_log(ET_LOG_WARNING, "the optimizer's moments begin anew, from zero");
+    }
+}
+
+void et_state_start_slots(const et_state *state)
+{
+    for (size_t i = 0; i < state->part_count; i++)
+        if (state->parts[i].class == &optimizer_class)
+            start_slots(state, state->parts[i].name, state->parts[i].self);
+}
+
 /* Plain values ------------------------------------------------------------------------
  *
  * What is small: counters, positions, sums. One dict for each part, under its name. */
@@ -253,6 +316,8 @@ int et_state_match(const et_state *state, const et_value *tree, et_error *error)
         return et_fail(error, ET_EFORMAT, "the state is not a group of values");
     for (size_t i = 0; i < state->part_count; i++) {
         const et_value *dict = et_value_get(tree, state->parts[i].name);
+        if (!dict && state->parts[i].optional)
+            continue;
         if (!dict || dict->kind != ET_VALUE_DICT)
             return et_fail(error, ET_ECONFIG, "holds no state of %s, which this run has",
                            state->parts[i].name);
@@ -270,8 +335,8 @@ int et_state_restore(et_state *state, const et_value *tree, et_error *error)
     for (size_t i = 0; i < state->part_count; i++) {
         const part *one = &state->parts[i];
         const et_value *dict = et_value_get(tree, one->name);
-        et_assert(dict);
-        int status = one->class->restore(one->self, dict, error);
+        et_assert(dict || one->optional);
+        int status = dict ? one->class->restore(one->self, dict, error) : ET_OK;
         if (status)
             return et_fail_while(error, status, "restoring %s", one->name);
     }
@@ -289,6 +354,15 @@ const et_state_tensor *et_state_tensor_at(const et_state *state, size_t index)
 {
     et_assert(index < state->tensor_count);
     return &state->tensors[index];
+}
+
+void et_state_tensor_fill(et_state *state, size_t index, const float *values)
+{
+    et_assert(index < state->tensor_count);
+    et_state_tensor *tensor = &state->tensors[index];
+    tensor->missing = !values;
+    if (values)
+        memcpy(tensor->data, values, (size_t)et_shape_count(tensor->shape) * sizeof *values);
 }
 
 /* One look-up in a map: restoring asks for every tensor of a file. */

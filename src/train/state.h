@@ -21,6 +21,7 @@ typedef struct et_state_tensor {
     const char *name; /* owned by the tree */
     float *data;      /* borrowed, et_shape_count elements */
     et_shape shape;
+    bool missing; /* what was restored last had no such tensor: its values are as before */
 } et_state_tensor;
 
 int et_state_new(et_state **out, et_error *error);
@@ -29,14 +30,23 @@ void et_state_free(et_state *state); /* NULL allowed */
 /* The store that was attached; NULL: none. */
 et_params *et_state_params(const et_state *state);
 
+/* A part that what is restored may lack: its restore is not called then. */
+int et_state_add_optional(et_state *state, const char *name, const et_part_class *class, void *self,
+                          et_error *error);
+
+/* After a restore from the file of another optimizer: what it had not (et_state_tensor.missing)
+ * begins anew, the average from the weights, the rule's slots (all, if one is missing) from zero.
+ * Warnings say so. */
+void et_state_start_slots(const et_state *state);
+
 /* Whether a tensor of this name is a weight: neither a slot nor an average. */
 bool et_state_is_weight(const char *name);
 
 /* All parts as a new dict in arena: name to the part's dict. */
 int et_state_save(const et_state *state, et_value **out, et_arena *arena, et_error *error);
 
-/* Whether such a dict has exactly the parts of this tree. ET_ECONFIG names the first that is
- * missing or unknown. */
+/* Whether such a dict has exactly the parts of this tree, optional ones aside. ET_ECONFIG names
+ * the first that is missing or unknown. */
 int et_state_match(const et_state *state, const et_value *tree, et_error *error);
 
 /* Restores parts from a dict that matches. If a part refuses its values, its error; parts
@@ -45,6 +55,10 @@ int et_state_restore(et_state *state, const et_value *tree, et_error *error);
 
 size_t et_state_tensor_count(const et_state *state);
 const et_state_tensor *et_state_tensor_at(const et_state *state, size_t index);
+
+/* Copies a tensor's values, NULL: there are none, it is missing. */
+void et_state_tensor_fill(et_state *state, size_t index, const float *values);
+
 /* NULL: there is none of that name. */
 const et_state_tensor *et_state_tensor_find(const et_state *state, const char *name);
 

@@ -129,6 +129,46 @@ static void test_bad_settings__metrics_exist(void **state)
     bad_remove("m");
 }
 
+/* With validation data one is kept without being asked for, and translate takes it. */
+static void test_bad_settings__best_by_default(void **state)
+{
+    (void)state;
+    static const char plain[] = TRAIN "--set trainer.train_steps=2";
+    bad_end end = bad_start(plain, NULL, NULL);
+    assert_int_equal(end.code, 0);
+    bad_release(&end);
+    assert_int_equal(access("m/best", F_OK), -1);
+    bad_remove("m");
+    static const char validated[] = TRAIN "--set trainer.train_steps=2 "
+                                          "--set task.validation_data.source_path=two.en "
+                                          "--set task.validation_data.target_path=two.de";
+    static const char *const lines[] = {
+        validated,
+        TRAIN "--set trainer.train_steps=2 --set task.validation_data.source_path=two.en "
+              "--set task.validation_data.target_path=two.de "
+              "--set trainer.best_checkpoint_eval_metric=null",
+    };
+    for (int i = 0; i < 2; i++) {
+        end = bad_start(lines[i], NULL, NULL);
+        if (end.code)
+            fail_msg("etude %s\n    exit code %d: %s", lines[i], end.code, end.err);
+        bad_release(&end);
+        assert_int_equal(access("m/best/best-2.safetensors", F_OK), i ? -1 : 0);
+        if (!i) {
+            end =
+                bad_start("evaluate --model-dir m --source two.en --reference two.de", NULL, NULL);
+            bad_assert_says("evaluate", end.out, "checkpoint m/best/best-2.safetensors");
+            bad_release(&end);
+        }
+        bad_remove("m");
+    }
+    static const bad_case cases[] = {
+        { TRAIN "--set trainer.best_checkpoint_metric_comp=lower", .code = 3,
+          .words = { "best_checkpoint_metric_comp: lower goes with a metric of your own" } },
+    };
+    bad_run(cases, 1);
+}
+
 static void test_bad_settings__files(void **state)
 {
     (void)state;
@@ -197,6 +237,7 @@ int main(void)
         cmocka_unit_test(test_bad_settings__values),
         cmocka_unit_test(test_bad_settings__together),
         cmocka_unit_test(test_bad_settings__metrics_exist),
+        cmocka_unit_test(test_bad_settings__best_by_default),
         cmocka_unit_test(test_bad_settings__files),
         cmocka_unit_test(test_bad_settings__name_in_file),
     };

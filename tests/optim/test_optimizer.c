@@ -393,6 +393,44 @@ static void test_optimizer__follows_the_schedule(void **state)
     et_params_free(params);
 }
 
+/* Slots that begin anew in mid-run are corrected as those of a first step are: with a constant
+ * rate the updates are those of a new optimizer, and the schedule goes on. */
+static void test_optimizer__restart(void **state)
+{
+    (void)state;
+    et_optimization_options o = options_of(ET_OPTIMIZER_ADAM, 0.1);
+    et_params *params = make_params(false);
+    size_t bytes = (size_t)et_params_flat_size(params) * sizeof(float);
+    float *begin = malloc(bytes), *expected = malloc(bytes);
+    assert_true(begin && expected);
+    memcpy(begin, et_params_values(params), bytes);
+    et_optimizer *fresh = make_optimizer(params, &o);
+    for (int step = 0; step < STEPS; step++) {
+        make_gradients(params, step);
+        et_optimizer_apply(fresh, et_params_gradients(params), 1);
+    }
+    memcpy(expected, et_params_values(params), bytes);
+    et_optimizer *optimizer = make_optimizer(params, &o);
+    for (int step = 0; step < 3 * STEPS; step++) {
+        make_gradients(params, step + 7);
+        et_optimizer_apply(optimizer, et_params_gradients(params), 1);
+    }
+    et_optimizer_restart(optimizer);
+    assert_int_equal(et_optimizer_slots_from(optimizer), 3 * STEPS);
+    memcpy(et_params_values(params), begin, bytes);
+    for (int step = 0; step < STEPS; step++) {
+        make_gradients(params, step);
+        et_optimizer_apply(optimizer, et_params_gradients(params), 1);
+    }
+    assert_memory_equal(et_params_values(params), expected, bytes);
+    assert_int_equal(et_optimizer_iterations(optimizer), 4 * STEPS);
+    et_optimizer_free(fresh);
+    et_optimizer_free(optimizer);
+    et_params_free(params);
+    free(begin);
+    free(expected);
+}
+
 static void test_optimizer__wrong_options(void **state)
 {
     (void)state;
@@ -417,6 +455,7 @@ int main(void)
         cmocka_unit_test(test_optimizer__not_finite_changes_nothing),
         cmocka_unit_test(test_optimizer__same_bits_for_any_threads),
         cmocka_unit_test(test_optimizer__follows_the_schedule),
+        cmocka_unit_test(test_optimizer__restart),
         cmocka_unit_test(test_optimizer__wrong_options),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -143,7 +143,7 @@ static void test_experiment__written_and_read(void **state)
     assert_int_equal(again.task.train_data.source_path.count, 6);
     assert_string_equal(again.task.train_data.source_path.items[1], "q\"uo: te\n#");
     assert_true(again.trainer.optimizer_config.ema.average_decay == 0.99999999);
-    assert_ok(et_experiment_check_same(&e, &again, "run", false, error));
+    assert_ok(et_experiment_check_same(&e, &again, NULL, "run", false, error));
     assert_ok(et_experiment_write(&again, in(state, "again.yaml"), error));
     size_t length, length_again;
     char *text = get_file(in(state, ET_EXPERIMENT_FILE), &length);
@@ -174,7 +174,7 @@ static void test_experiment__same(void **state)
         { "task.model.dropout_rate=0.2", ASKED },
         { "task.model.label_smoothing=0", ASKED },
         { "task.model.encoder.num_layers=3", NEVER },
-        { "task.train_data.tsv_path=t.tsv", NEVER },
+        { "task.train_data.tsv_path=t.tsv", FREE }, /* its content counts */
         { "task.train_data.shuffle_pool=9", NEVER },
         { "task.vocabulary.size=9", NEVER },
         { "trainer.gradient_accumulation=2", NEVER },
@@ -186,7 +186,7 @@ static void test_experiment__same(void **state)
         assert_ok(et_experiment_set(&now, cases[i].set, &arena, error));
         for (int accept = 0; accept < 2; accept++) {
             bool allowed = cases[i].allowed <= (accept ? ASKED : FREE);
-            int status = et_experiment_check_same(&kept, &now, "run", accept, NULL);
+            int status = et_experiment_check_same(&kept, &now, NULL, "run", accept, NULL);
             if (status != (allowed ? ET_OK : ET_ECONFIG))
                 fail_msg("%s, accept %d: status %d", cases[i].set, accept, status);
         }

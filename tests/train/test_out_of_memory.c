@@ -110,8 +110,8 @@ static int checkpoints_with(toy *t, const char *directory, et_error *error)
     if (!status)
         status = et_checkpoint_newest(&path, directory, error);
     if (!status)
-        status = et_checkpoint_average((const char *const[]){ path, path }, 2,
-                                       below(directory, "average.safetensors"), error);
+        status = et_checkpoint_average((const char *const[]){ path, path }, 2, false,
+                                       below(directory, "average.safetensors"), NULL, error);
     et_free(path);
     et_arena_release(&arena);
     return status;

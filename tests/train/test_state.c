@@ -77,9 +77,46 @@ static void test_state__params_and_optimizer(void **unused)
     assert_ok(et_state_restore(state, tree, error));
     assert_int_equal(et_optimizer_iterations(optimizer), 41);
     assert_int_equal(et_params_version(params), version + 1);
+    /* A slot that was not in the file: all of the rule's begin anew, which resumes too. */
+    et_state_tensor_fill(state, 5, NULL);
+    assert_true(et_state_tensor_at(state, 5)->missing);
+    const et_slot *slots;
+    et_optimizer_slots(optimizer, &slots);
+    slots[0].data[0] = 5;
+    et_state_start_slots(state, optimizer);
+    assert_true(slots[0].data[0] == 0);
+    assert_int_equal(et_optimizer_slots_from(optimizer), 41);
+    assert_ok(et_state_save(state, &tree, &arena, error));
+    et_optimizer_set_iterations(optimizer, 41);
+    assert_int_equal(et_optimizer_slots_from(optimizer), 0);
+    assert_ok(et_state_restore(state, tree, error));
+    assert_int_equal(et_optimizer_slots_from(optimizer), 41);
+    et_value_set_int(et_value_get(tree, "optimizer"), "slots_from", 42);
+    assert_fails(et_state_restore(state, tree, error), ET_EFORMAT, "slots_from: 42");
     et_state_free(state);
     et_optimizer_free(optimizer);
     et_params_free(params);
+    et_arena_release(&arena);
+}
+
+/* A part that files of an earlier version lack; those that have it restore it. */
+static void test_state__optional_part(void **unused)
+{
+    (void)unused;
+    et_arena arena = ET_ARENA_INIT;
+    toy t = toy_new(3);
+    toy_attach(&t);
+    et_value *before, *after;
+    assert_ok(et_state_save(t.state, &before, &arena, error));
+    assert_ok(et_state_add_optional(t.state, "new", &toy_class, &t, error));
+    assert_ok(et_state_save(t.state, &after, &arena, error));
+    assert_ok(et_state_match(t.state, before, error));
+    assert_ok(et_state_restore(t.state, before, error));
+    assert_int_equal(t.restored, 1);
+    assert_ok(et_state_match(t.state, after, error));
+    assert_ok(et_state_restore(t.state, after, error));
+    assert_int_equal(t.restored, 3);
+    toy_free(&t);
     et_arena_release(&arena);
 }
 
@@ -133,6 +170,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_state__params_and_optimizer),
+        cmocka_unit_test(test_state__optional_part),
         cmocka_unit_test(test_state__text_is_stable),
         cmocka_unit_test(test_state__mismatch),
     };

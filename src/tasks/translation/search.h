@@ -8,9 +8,9 @@
  *
  *     et_search_clear(search);
  *     do {
- *         if (some are left) et_search_enter(search, sentences, how_many);
+ *         et_search_enter(search, sentences, next_ones);     as long as some are left
  *         for (count = et_search_step(search, over), i = 0; i < count; i++)
- *             ... et_search_leave(search, over[i], &ids, &length, &score) ...
+ *             et_search_leave(search, over[i], &ids, &length, &score);
  *     } while (et_search_in_use(search) > 0);
  *
  * Used by one thread at a time; runs on one thread inside a parallel region, else on all. */

@@ -15,8 +15,10 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/checksum.h"
 #include "base/format.h"
 #include "data/source.h"
+#include "tasks/experiment.h"
 #include "tasks/translation/task_private.h"
 
 /* Lists are borrowed from the settings. */
@@ -80,6 +82,22 @@ static void say_smaller(const et_translation_task *task, int64_t limit)
     et_progress_message(task->context.progress, text);
 }
 
+/* Whether a vocabulary is the one that the run's checkpoints were trained with, before anything
+ * is encoded with it, and before one that is not gets the run's name. */
+static int check_belongs(const et_translation_task *task, uint64_t checksum, const char *path,
+                         et_error *error)
+{
+    return et_experiment_check_vocabulary(checksum, task->context.identity, path, error);
+}
+
+/* Gives the bytes of a model the run's name. */
+static int keep_vocabulary(const et_translation_task *task, const char *bytes, size_t length,
+                           const char *from, et_error *error)
+{
+    int status = check_belongs(task, et_checksum(bytes, length), from, error);
+    return status ? status : et_file_write(task->vocabulary_path, bytes, length, error);
+}
+
 /* Written before it is used, so that the run never has an id whose model is not on the disk. The
  * bytes are parsed as a file's would be. */
 static int train_vocabulary(et_translation_task *task, et_error *error)
@@ -104,7 +122,7 @@ static int train_vocabulary(et_translation_task *task, et_error *error)
         return et_fail_while(error, status, "task.vocabulary.size");
     if (status)
         return status;
-    status = et_file_write(task->vocabulary_path, bytes, length, error);
+    status = keep_vocabulary(task, bytes, length, "a vocabulary trained anew", error);
     if (!status)
         status =
             et_vocabulary_parse(&task->vocabulary, bytes, length, task->vocabulary_path, error);
@@ -131,7 +149,7 @@ static int copy_vocabulary(et_translation_task *task, et_error *error)
         status = et_file_read(&bytes, &length, from, ET_VOCABULARY_BYTES_MAX, error);
     if (status)
         return status;
-    status = et_file_write(task->vocabulary_path, bytes, length, error);
+    status = keep_vocabulary(task, bytes, length, from, error);
     et_free(bytes);
     return status;
 }
@@ -171,6 +189,9 @@ int et_translation_open_vocabulary(et_translation_task *task, et_error *error)
         return given ? copy_vocabulary(task, error) : train_vocabulary(task, error);
     }
     status = et_vocabulary_open(&task->vocabulary, task->vocabulary_path, error);
+    if (!status)
+        status = check_belongs(task, et_vocabulary_checksum(task->vocabulary),
+                               task->vocabulary_path, error);
     if (!status && given)
         status = check_same_vocabulary(task, error);
     return status;
@@ -213,6 +234,18 @@ static int open_encoded(et_translation_task *task, et_encoded **out, const char 
     return status;
 }
 
+/* The key that the training text had when the newest checkpoint was made; 0: not known. */
+static uint64_t expected_text(const et_translation_task *task)
+{
+    const et_identity *identity = task->context.identity;
+    const char *digits;
+    uint64_t key;
+    bool known = identity && identity->values &&
+                 !et_value_read_string(identity->values, ET_IDENTITY_TEXT, &digits, NULL) &&
+                 et_checksum_parse(&key, digits);
+    return known ? key : 0;
+}
+
 int et_translation_open_training(et_translation_task *task, et_error *error)
 {
     const et_translation_data *data = &task->options.train_data;
@@ -221,6 +254,7 @@ int et_translation_open_training(et_translation_task *task, et_error *error)
     filter.max_seq_length = data->max_seq_length;
     filter.max_ratio = data->max_length_ratio;
     filter.deduplicate = data->deduplicate;
+    filter.expected = expected_text(task);
     return open_encoded(task, &task->encoded, "train.pairs", &task->paths, &filter, error);
 }
 

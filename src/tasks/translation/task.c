@@ -38,6 +38,7 @@ static const et_task_class translation_class = {
     .build = build,
     .data = data,
     .validate = et_translation_validate,
+    .best_metric = "sacrebleu_score",
 };
 
 /* ---- opening and closing ----------------------------------------------------------------

@@ -15,6 +15,7 @@
 #include "exec/device.h"
 #include "io/progress.h"
 #include "tasks/translation/options.h"
+#include "train/identity.h"
 
 /* Files of a run that this task keeps. */
 #define ET_TRANSLATION_VOCABULARY "vocabulary.model"
@@ -28,6 +29,7 @@ typedef struct et_translation_context {
     et_dtype act;                      /* type of activations: ET_F32 or ET_BF16 */
     uint64_t seed;                     /* of the order of the data */
     int prefetch;                      /* batches ahead; 0: none */
+    const et_identity *identity;       /* of the run's newest checkpoint; NULL: not known */
     et_progress *progress;             /* where people look; may be NULL */
     const volatile sig_atomic_t *stop; /* not 0: validation ends with ET_EINTERRUPTED; or NULL */
 } et_translation_context;

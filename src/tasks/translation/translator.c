@@ -55,11 +55,20 @@ struct et_translator {
     size_t lines, empty_lines;           /* of the call in progress; empty: without a piece */
 };
 
-/* Averaged weights where the file has them, unless live_weights. */
-static int load(et_translator *t, et_error *error)
+/* Whether what lies beside the weights, settings and vocabulary, is theirs. */
+static int check_belongs(et_translator *t, const char *model_dir, const et_checkpoint_facts *facts,
+                         et_error *error)
 {
-    return et_checkpoint_load_weights(t->params, t->checkpoint, !t->options.live_weights, &t->step,
-                                      error);
+    et_identity identity = { t->checkpoint, facts->identity };
+    char *path = et_path_join(model_dir, ET_TRANSLATION_VOCABULARY);
+    int status = path ? et_experiment_check_model(&t->experiment, &identity, model_dir, error)
+                      : et_alloc_failed(error, strlen(model_dir), "a path");
+    if (!status)
+        status = et_experiment_check_vocabulary(et_vocabulary_checksum(t->vocabulary), &identity,
+                                                path, error);
+    et_free(path);
+    t->step = facts->step;
+    return status;
 }
 
 /* The best one; ET_ENOTFOUND without a warning: the run keeps none. Any other trouble with the
@@ -67,11 +76,13 @@ static int load(et_translator *t, et_error *error)
 static int load_best(et_translator *t, const char *model_dir)
 {
     et_error reason = ET_ERROR_INIT;
-    int status = et_checkpoint_best(&t->checkpoint, model_dir, &reason);
-    if (status == ET_ENOTFOUND)
+    et_checkpoint_facts facts = { .arena = &t->arena };
+    int status = et_checkpoint_load_best(&t->checkpoint, t->params, model_dir,
+                                         !t->options.live_weights, &facts, &reason);
+    if (status == ET_ENOTFOUND && !t->checkpoint)
         return status;
     if (!status)
-        status = load(t, &reason);
+        status = check_belongs(t, model_dir, &facts, &reason);
     if (status)
         et_log(ET_LOG_WARNING, "%s; taking the newest checkpoint, not the best", reason.text);
     return status;
@@ -81,13 +92,16 @@ static int load_best(et_translator *t, const char *model_dir)
 static int load_newest(et_translator *t, const char *model_dir, et_error *error)
 {
     et_error reason = ET_ERROR_INIT;
+    et_checkpoint_facts facts = { .arena = &t->arena };
     et_free(t->checkpoint);
-    int status = et_checkpoint_newest(&t->checkpoint, model_dir, &reason);
+    int status = et_checkpoint_load_newest(&t->checkpoint, t->params, model_dir,
+                                           !t->options.live_weights, &facts, &reason);
     if (status == ET_ENOTFOUND)
         return et_fail(error, status,
                        "%s: no checkpoint yet; train there first, or wait until the run saves",
                        model_dir);
-    return status ? et_fail(error, status, "%s", reason.text) : load(t, error);
+    return status ? et_fail(error, status, "%s", reason.text)
+                  : check_belongs(t, model_dir, &facts, error);
 }
 
 /* One that is named is taken or refused; otherwise the best, else the newest. */
@@ -95,8 +109,13 @@ static int load_checkpoint(et_translator *t, const char *model_dir, et_error *er
 {
     /* One that the caller names may be from anywhere, also an average. */
     if (t->options.checkpoint) {
+        et_checkpoint_facts facts = { .arena = &t->arena };
         t->checkpoint = et_strdup(t->options.checkpoint);
-        return t->checkpoint ? load(t, error) : et_alloc_failed(error, 0, "a path");
+        int status = t->checkpoint
+                         ? et_checkpoint_load_weights(t->params, t->checkpoint,
+                                                      !t->options.live_weights, &facts, error)
+                         : et_alloc_failed(error, 0, "a path");
+        return status ? status : check_belongs(t, model_dir, &facts, error);
     }
     return load_best(t, model_dir) ? load_newest(t, model_dir, error) : ET_OK;
 }
