@@ -70,8 +70,19 @@ static void bench_norm(const et_kernels *k, problem *p)
 
 static void bench_norm_grad(const et_kernels *k, problem *p)
 {
-    k->layer_norm_grad(p->out, p->c, p->d, NULL, p->scratch, p->y, p->x, p->lse, p->a, p->b,
-                       p->rows, p->width, p->dtype);
+    const et_layer_norm_grad norm = { .dx = p->out,
+                                      .dgamma = p->c,
+                                      .dbeta = p->d,
+                                      .scratch = p->scratch,
+                                      .dy = p->y,
+                                      .x = p->x,
+                                      .stats = p->lse,
+                                      .gamma = p->a,
+                                      .beta = p->b,
+                                      .rows = p->rows,
+                                      .width = p->width,
+                                      .dtype = p->dtype };
+    k->layer_norm_grad(&norm);
 }
 
 static void bench_column_sum(const et_kernels *k, problem *p)
@@ -341,7 +352,7 @@ static void bench_staging_relu(const et_kernels *k, problem *p)
 
 static void bench_log_softmax(const et_kernels *k, problem *p)
 {
-    k->log_softmax(p->z, p->rows / 16, VOCABULARY);
+    k->log_softmax(p->z, p->z, p->rows / 16, VOCABULARY, ET_F32);
 }
 
 static void bench_top_k(const et_kernels *k, problem *p)
@@ -351,13 +362,14 @@ static void bench_top_k(const et_kernels *k, problem *p)
 
 static void bench_adam(const et_kernels *k, problem *p)
 {
-    k->adam(p->a, p->b, p->c, p->d, p->z, NULL, 1e-6f, 0.9f, 0.98f, 1e-9f, 0, 1, 0,
-            p->rows * PARAMETERS / ROWS);
+    const et_slice_update update = { p->a, p->d, p->z, NULL, 0, 1, 0, p->rows * PARAMETERS / ROWS };
+    k->adam(&update, &(et_adam_moments){ p->b, p->c, 1e-6f, 0.9f, 0.98f, 1e-9f });
 }
 
 static void bench_sgd(const et_kernels *k, problem *p)
 {
-    k->sgd(p->a, p->b, p->d, NULL, NULL, 1e-6f, 0.9f, false, 0, 1, 0, p->rows * PARAMETERS / ROWS);
+    const et_slice_update update = { p->a, p->d, NULL, NULL, 0, 1, 0, p->rows * PARAMETERS / ROWS };
+    k->sgd(&update, &(et_momentum){ p->b, 1e-6f, 0.9f, false });
 }
 
 static void bench_accumulate(const et_kernels *k, problem *p)

@@ -11,6 +11,8 @@
 #include <etude/log.h>
 #include <etude/nn.h>
 #include <etude/ops.h>
+#include <etude/ops_elementwise.h>
+#include <etude/ops_loss.h>
 #include <etude/params.h>
 #include <etude/score.h>
 #include <etude/tensor.h>
