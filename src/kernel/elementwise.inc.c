@@ -8,6 +8,21 @@
  *
  * Blocks end where the array ends, in a part of a vector: registers are whole vectors, whatever
  * stands behind the end, and only stores look at it. */
+#ifndef ETUDE_KERNEL_ELEMENTWISE_INC_C
+#define ETUDE_KERNEL_ELEMENTWISE_INC_C
+
+#include <float.h>
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/philox.h"
+#include "kernel/elementwise.h"
+#include "kernel/share.h"
+#include "kernel/simd.h"
+#include "kernel/simd_math.h"
+#include "kernel/simd_random.h"
 
 #define EW_BLOCK     512
 #define EW_REGISTERS (ET_EW_INPUTS_MAX + ET_EW_STEPS_MAX)
@@ -250,3 +265,5 @@ static void elementwise(const et_ew_program *program, void *const *out, const vo
     et_assert(program->inputs <= ET_EW_INPUTS_MAX && program->steps <= ET_EW_STEPS_MAX);
     ET_SHARE(count >= ET_GRAIN, count, EW_BLOCK, elementwise_part, program, out, in, width, random);
 }
+
+#endif

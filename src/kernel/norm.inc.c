@@ -11,6 +11,16 @@
  *
  * Partial sums are what makes sums over rows the same for any number of threads: block b is rows
  * 128 b .. 128 b + 127 whoever adds them up, and blocks are added from the first to the last. */
+#ifndef ETUDE_KERNEL_NORM_INC_C
+#define ETUDE_KERNEL_NORM_INC_C
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "kernel/kernels.h"
+#include "kernel/share.h"
+#include "kernel/simd.h"
 
 /* stats becomes (mean, rstd). Lanes beyond the end read as 0: that is right for the sum, but as
  * deviations they would be -mean, so there they are taken out. */
@@ -251,3 +261,5 @@ static void fill(void *y, float value, int64_t count, et_dtype dtype)
 {
     ET_SHARE(count >= ET_GRAIN, count, SUM_RUN, fill_part, y, value, dtype);
 }
+
+#endif

@@ -18,6 +18,16 @@
  * Memory bound: adam moves 28 bytes for a parameter (w, m and v in and out, the gradient in), the
  * bfloat16 copy 2 more and the moving average 8. Elements are independent, so cuts change no bit;
  * of sums (sum_of_squares) the cut is fixed by the count. */
+#ifndef ETUDE_KERNEL_OPTIMIZER_INC_C
+#define ETUDE_KERNEL_OPTIMIZER_INC_C
+
+#include <float.h>
+#include <stdint.h>
+
+#include "base/assert.h"
+#include "kernel/share.h"
+#include "kernel/simd.h"
+#include "kernel/update.h"
 
 /* Elements of a thread's unit of work. 16 KiB of a float32 array: whole vectors of every table, and
  * no line is shared by two threads if arrays begin at one. */
@@ -177,3 +187,5 @@ static void sgd(const et_slice_update *update, const et_momentum *momentum)
     et_assert(count >= 0);
     ET_SHARE(count >= ET_GRAIN, count, FLAT_BLOCK, sgd_part, update, momentum);
 }
+
+#endif

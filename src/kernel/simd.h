@@ -32,6 +32,7 @@
 #ifndef ETUDE_KERNEL_SIMD_H
 #define ETUDE_KERNEL_SIMD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 

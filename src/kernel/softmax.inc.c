@@ -15,6 +15,19 @@
  *
  * With derivatives a float32 row is read three times and written twice, the exponentials being kept
  * in its place; a bfloat16 row would round them, so there they are computed twice. */
+#ifndef ETUDE_KERNEL_SOFTMAX_INC_C
+#define ETUDE_KERNEL_SOFTMAX_INC_C
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/dtype.h"
+#include "kernel/share.h"
+#include "kernel/simd.h"
+#include "kernel/simd_math.h"
 
 /* The largest of a row; four running maxima hide the latency. A NaN may be lost here: the sum
  * of exponentials finds it again. */
@@ -391,3 +404,5 @@ static void top_k(float *value, int32_t *index, const float *x, int k, int64_t r
     et_assert(k >= 1 && k <= width);
     ET_SHARE(rows * width >= ET_GRAIN, rows, 1, top_k_part, value, index, x, k, width);
 }
+
+#endif

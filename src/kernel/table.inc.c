@@ -4,43 +4,26 @@
  * A file that includes this has flags of its own (CMakeLists.txt). Everything but the table is
  * static, so that no function that needs AVX-512 can stand in for one of the same name elsewhere.
  *
- * The pieces are one translation unit, and their order counts: attention takes products and rows of
- * scores from the two before it; softmax_parts takes row_largest and the smoothed target from
- * softmax; float_product brings operands across with staging; best_pieces takes bytes and panels
- * from row_product, and log_softmax_row and top_row from softmax. */
+ * The pieces are one translation unit; each includes what it uses, other pieces too, so their order
+ * does not count. */
 
-#include <float.h>
-#include <math.h>
-#include <omp.h>
-#include <stdbool.h>
-#include <string.h>
-
-#include "base/assert.h"
-#include "base/dtype.h"
-#include "base/normal.h"
-#include "kernel/attention_cut.h"
 #include "kernel/kernels.h"
-#include "kernel/share.h"
 #include "kernel/simd.h"
-#include "kernel/simd_math.h"
-#include "kernel/simd_random.h"
 #include "kernel/tables.h"
 
+#include "kernel/attention.inc.c"
+#include "kernel/best_pieces.inc.c"
+#include "kernel/cached_attention.inc.c"
+#include "kernel/draw.inc.c"
 #include "kernel/elementwise.inc.c"
-#include "kernel/norm.inc.c"
 #include "kernel/embedding.inc.c"
+#include "kernel/float_product.inc.c"
+#include "kernel/norm.inc.c"
+#include "kernel/optimizer.inc.c"
+#include "kernel/row_product.inc.c"
 #include "kernel/softmax.inc.c"
 #include "kernel/softmax_parts.inc.c"
-#include "kernel/attention_product.inc.c"
-#include "kernel/attention_rows.inc.c"
-#include "kernel/attention.inc.c"
-#include "kernel/cached_attention.inc.c"
-#include "kernel/optimizer.inc.c"
-#include "kernel/draw.inc.c"
-#include "kernel/row_product.inc.c"
-#include "kernel/best_pieces.inc.c"
 #include "kernel/staging.inc.c"
-#include "kernel/float_product.inc.c"
 
 const et_kernels ET_TABLE = {
     .name = ET_TABLE_NAME,
