@@ -85,6 +85,11 @@ static void bench_norm_grad(const et_kernels *k, problem *p)
     k->layer_norm_grad(&norm);
 }
 
+static void bench_row_sum(const et_kernels *k, problem *p)
+{
+    k->row_sum(p->lse, p->x, p->rows, p->width, p->dtype);
+}
+
 static void bench_column_sum(const et_kernels *k, problem *p)
 {
     k->column_sum(p->c, p->scratch, p->x, p->rows, p->width, p->dtype);
@@ -350,6 +355,11 @@ static void bench_staging_relu(const et_kernels *k, problem *p)
     k->staging->relu(p->out, p->rows, p->width, p->width, p->dtype);
 }
 
+static void bench_softmax(const et_kernels *k, problem *p)
+{
+    k->softmax(p->z, p->z, p->rows / 16, VOCABULARY, ET_F32);
+}
+
 static void bench_log_softmax(const et_kernels *k, problem *p)
 {
     k->log_softmax(p->z, p->z, p->rows / 16, VOCABULARY, ET_F32);
@@ -423,6 +433,7 @@ static const bench benches[] = {
     { "layer_norm", bench_norm, 2, 0, 0, WIDTH, NONE, 0 },
     { "layer_norm_grad", bench_norm_grad, 3, 0, 0, WIDTH, NONE, 0 },
     { "column_sum", bench_column_sum, 1, 0, 0, WIDTH, NONE, 0 },
+    { "row_sum", bench_row_sum, 1, 0, 0, WIDTH, NONE, 0 },
     { "sum", bench_sum, 1, 0, 0, WIDTH, NONE, 0 },
     { "fill", bench_fill, 1, 0, 0, WIDTH, NONE, 0 },
     { "add", bench_add, 3, 0, 0, WIDTH, NONE, 0 },
@@ -448,6 +459,7 @@ static const bench benches[] = {
     { "staging pairs_across", bench_staging_pairs_across, 2, 0, 0, WIDTH, NONE, BF16 },
     { "staging finish", bench_staging_finish, 1, 4, 0, WIDTH, NONE, 0 },
     { "staging relu", bench_staging_relu, 2, 0, 0, WIDTH, NONE, 0 },
+    { "softmax", bench_softmax, 0, 0.5, 0, PIECES, NONE, ONCE },
     { "log_softmax", bench_log_softmax, 0, 0.5, 0, PIECES, NONE, ONCE },
     { "top_k", bench_top_k, 0, 0.25, 0, PIECES, NONE, ONCE },
     { "adam", bench_adam, 0, 30, 0, FLAT, NONE, ONCE },
