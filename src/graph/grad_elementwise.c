@@ -51,7 +51,7 @@ static et_node *derivative(gradients *g, et_node *node, et_node *dy, int i)
     switch (et_op_elementwise(node->op)) {
 #define ELEMENTWISE(id, name, inputs, reads, formula, da, db)                                      \
     case ET_EW_##id:                                                                               \
-        return i == 0 ? da : db;
+        return i == 0 ? (da) : (db);
 #include "kernel/elementwise.def"
 #undef ELEMENTWISE
     case ET_EW_OP_COUNT:

@@ -50,7 +50,7 @@ typedef struct et_kernels {
     const char *name; /* "reference", "plain", "avx2", "avx512", "avx512vnni" */
     int64_t panel;    /* columns of a panel of an et_row_weight */
 
-#define KERNEL(type, name, arguments) type(*name) arguments;
+#define KERNEL(type, name, ...) type (*(name))(__VA_ARGS__);
 #include "kernel/kernels.def"
 #undef KERNEL
 

@@ -130,7 +130,7 @@ void et_reference_draw_normal(float *to, int64_t first, int64_t count, float sca
 const et_kernels et_kernels_reference = {
     .name = "reference",
     .panel = 1,
-#define KERNEL(type, name, arguments) .name = et_reference_##name,
+#define KERNEL(type, name, ...) .name = et_reference_##name,
 #include "kernel/kernels.def"
 #undef KERNEL
     .staging = &et_reference_staging,

@@ -40,7 +40,7 @@ static inline double et_reference_relu(double x)
     return x > 0 || isnan(x) ? x : 0;
 }
 
-#define KERNEL(type, name, arguments) type et_reference_##name arguments;
+#define KERNEL(type, name, ...) type et_reference_##name(__VA_ARGS__);
 #include "kernel/kernels.def"
 #undef KERNEL
 

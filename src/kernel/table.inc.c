@@ -28,7 +28,7 @@
 const et_kernels ET_TABLE = {
     .name = ET_TABLE_NAME,
     .panel = PANEL,
-#define KERNEL(type, name, arguments) .name = name,
+#define KERNEL(type, name, ...) .name = (name),
 #include "kernel/kernels.def"
 #undef KERNEL
     .staging = &staging,
