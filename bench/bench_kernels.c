@@ -70,8 +70,24 @@ static void bench_norm(const et_kernels *k, problem *p)
 
 static void bench_norm_grad(const et_kernels *k, problem *p)
 {
-    k->layer_norm_grad(p->out, p->c, p->d, NULL, p->scratch, p->y, p->x, p->lse, p->a, p->b,
-                       p->rows, p->width, p->dtype);
+    const et_layer_norm_grad norm = { .dx = p->out,
+                                      .dgamma = p->c,
+                                      .dbeta = p->d,
+                                      .scratch = p->scratch,
+                                      .dy = p->y,
+                                      .x = p->x,
+                                      .stats = p->lse,
+                                      .gamma = p->a,
+                                      .beta = p->b,
+                                      .rows = p->rows,
+                                      .width = p->width,
+                                      .dtype = p->dtype };
+    k->layer_norm_grad(&norm);
+}
+
+static void bench_row_sum(const et_kernels *k, problem *p)
+{
+    k->row_sum(p->lse, p->x, p->rows, p->width, p->dtype);
 }
 
 static void bench_column_sum(const et_kernels *k, problem *p)
@@ -339,9 +355,14 @@ static void bench_staging_relu(const et_kernels *k, problem *p)
     k->staging->relu(p->out, p->rows, p->width, p->width, p->dtype);
 }
 
+static void bench_softmax(const et_kernels *k, problem *p)
+{
+    k->softmax(p->z, p->z, p->rows / 16, VOCABULARY, ET_F32);
+}
+
 static void bench_log_softmax(const et_kernels *k, problem *p)
 {
-    k->log_softmax(p->z, p->rows / 16, VOCABULARY);
+    k->log_softmax(p->z, p->z, p->rows / 16, VOCABULARY, ET_F32);
 }
 
 static void bench_top_k(const et_kernels *k, problem *p)
@@ -351,13 +372,14 @@ static void bench_top_k(const et_kernels *k, problem *p)
 
 static void bench_adam(const et_kernels *k, problem *p)
 {
-    k->adam(p->a, p->b, p->c, p->d, p->z, NULL, 1e-6f, 0.9f, 0.98f, 1e-9f, 0, 1, 0,
-            p->rows * PARAMETERS / ROWS);
+    const et_slice_update update = { p->a, p->d, p->z, NULL, 0, 1, 0, p->rows * PARAMETERS / ROWS };
+    k->adam(&update, &(et_adam_moments){ p->b, p->c, 1e-6f, 0.9f, 0.98f, 1e-9f });
 }
 
 static void bench_sgd(const et_kernels *k, problem *p)
 {
-    k->sgd(p->a, p->b, p->d, NULL, NULL, 1e-6f, 0.9f, false, 0, 1, 0, p->rows * PARAMETERS / ROWS);
+    const et_slice_update update = { p->a, p->d, NULL, NULL, 0, 1, 0, p->rows * PARAMETERS / ROWS };
+    k->sgd(&update, &(et_momentum){ p->b, 1e-6f, 0.9f, false });
 }
 
 static void bench_accumulate(const et_kernels *k, problem *p)
@@ -411,6 +433,7 @@ static const bench benches[] = {
     { "layer_norm", bench_norm, 2, 0, 0, WIDTH, NONE, 0 },
     { "layer_norm_grad", bench_norm_grad, 3, 0, 0, WIDTH, NONE, 0 },
     { "column_sum", bench_column_sum, 1, 0, 0, WIDTH, NONE, 0 },
+    { "row_sum", bench_row_sum, 1, 0, 0, WIDTH, NONE, 0 },
     { "sum", bench_sum, 1, 0, 0, WIDTH, NONE, 0 },
     { "fill", bench_fill, 1, 0, 0, WIDTH, NONE, 0 },
     { "add", bench_add, 3, 0, 0, WIDTH, NONE, 0 },
@@ -436,6 +459,7 @@ static const bench benches[] = {
     { "staging pairs_across", bench_staging_pairs_across, 2, 0, 0, WIDTH, NONE, BF16 },
     { "staging finish", bench_staging_finish, 1, 4, 0, WIDTH, NONE, 0 },
     { "staging relu", bench_staging_relu, 2, 0, 0, WIDTH, NONE, 0 },
+    { "softmax", bench_softmax, 0, 0.5, 0, PIECES, NONE, ONCE },
     { "log_softmax", bench_log_softmax, 0, 0.5, 0, PIECES, NONE, ONCE },
     { "top_k", bench_top_k, 0, 0.25, 0, PIECES, NONE, ONCE },
     { "adam", bench_adam, 0, 30, 0, FLAT, NONE, ONCE },

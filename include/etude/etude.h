@@ -16,6 +16,8 @@
 #include <etude/nn.h>
 #include <etude/ops.h>
 #include <etude/optimizer.h>
+#include <etude/ops_elementwise.h>
+#include <etude/ops_loss.h>
 #include <etude/params.h>
 #include <etude/pass.h>
 #include <etude/score.h>

@@ -1,5 +1,6 @@
-/* The ops of a graph (graph.h): each function adds one node and returns it, or a poison node where
- * its inputs do not fit. Nodes belong to their graph.
+/* The ops of a graph (graph.h; here leaves, products, norms, look-ups and attention, in
+ * ops_elementwise.h and ops_loss.h what they are called after): each function adds one node and
+ * returns it, or a poison node where its inputs do not fit. Nodes belong to their graph.
  *
  *     et_node *h = et_matmul(x, et_param(s, "weight", et_shape_2(784, 512), init), NULL, NULL);
  *     et_node *loss = et_softmax_loss(et_relu(h), labels, 0);
@@ -9,6 +10,8 @@
 #define ETUDE_OPS_H
 
 #include <etude/graph.h>
+#include <etude/ops_elementwise.h>
+#include <etude/ops_loss.h>
 
 /* ---- leaves ---- */
 
@@ -23,26 +26,11 @@ ET_API et_node *et_variable(et_scope *scope, const char *name, et_shape shape, e
  * Garden: all sines, then all cosines). dim is even. */
 ET_API et_node *et_sinusoid(et_scope *scope, int64_t rows, int64_t dim);
 
-/* ---- element-wise, [T, D] each, of one type ---- */
-
-ET_API et_node *et_add(et_node *a, et_node *b);
-ET_API et_node *et_sub(et_node *a, et_node *b);
-ET_API et_node *et_mul(et_node *a, et_node *b);
-ET_API et_node *et_scale(et_node *a, float factor);
-ET_API et_node *et_bias(et_node *x, et_node *bias); /* bias [D] float32 */
-ET_API et_node *et_relu(et_node *x);
-ET_API et_node *et_gelu(et_node *x); /* x Phi(x), with erf */
-ET_API et_node *et_tanh(et_node *x);
-ET_API et_node *et_sigmoid(et_node *x);
-ET_API et_node *et_swish(et_node *x); /* x sigmoid(x) */
 /* In training, zeroes elements with probability rate and scales the others by what keeps the
  * mean; the mask is a function of (seed, step, node's name, element). Else x itself. */
 ET_API et_node *et_dropout(et_scope *scope, et_node *x, float rate);
 
-/* ---- others ---- */
-
-/* The sum of all elements, a float32 scalar. */
-ET_API et_node *et_sum(et_node *x);
+/* ---- products, norms, look-ups ---- */
 
 typedef struct et_matmul_options {
     bool transpose_a, transpose_b; /* of the stored operand */

@@ -208,7 +208,7 @@ static et_cost cost_VOCABULARY_BEST(const et_plan *plan, const et_plan_step *ste
 }
 
 /* largest, difference, exponential, sum, quotient */
-static et_cost cost_SOFTMAX_LOSS(const et_plan *plan, const et_plan_step *step)
+static et_cost cost_exponentials(const et_plan *plan, const et_plan_step *step)
 {
     return (et_cost){ 5 * count(input(plan, step, 0)), touched(plan, step) };
 }
@@ -221,32 +221,23 @@ static et_cost cost_SOFTMAX_LOSS(const et_plan *plan, const et_plan_step *step)
 #define cost_POSITIONS NULL
 #define cost_RESULT    NULL
 
-/* All element-wise ops run as programs and are counted alike. */
-#define cost_ADD          cost_elementwise
-#define cost_SUB          cost_elementwise
-#define cost_MUL          cost_elementwise
-#define cost_SCALE        cost_elementwise
-#define cost_BIAS         cost_elementwise
-#define cost_RELU         cost_elementwise
-#define cost_GELU         cost_elementwise
-#define cost_TANH         cost_elementwise
-#define cost_SIGMOID      cost_elementwise
-#define cost_SWISH        cost_elementwise
-#define cost_DROPOUT      cost_elementwise
-#define cost_RELU_GRAD    cost_elementwise
-#define cost_GELU_GRAD    cost_elementwise
-#define cost_TANH_GRAD    cost_elementwise
-#define cost_SIGMOID_GRAD cost_elementwise
-#define cost_SWISH_GRAD   cost_elementwise
-
 #define cost_SUM        cost_addition
 #define cost_COLUMN_SUM cost_addition
+#define cost_ROW_SUM    cost_addition
+#define cost_LABELLED   cost_addition
+
+#define cost_SOFTMAX       cost_exponentials
+#define cost_LOG_SOFTMAX   cost_exponentials
+#define cost_SOFTMAX_LOSS  cost_exponentials
+#define cost_CROSS_ENTROPY cost_exponentials
 
 /* Pasted from the op table, as in ops.c. */
 et_cost et_plan_step_cost(const et_plan *plan, const et_plan_step *step)
 {
     static cost_fn *const functions[ET_OP_COUNT] = {
-#define X(id, name, fewest, most) [ET_OP_##id] = cost_##id,
+/* All element-wise ops run as programs and are counted alike. */
+#define ELEMENTWISE(id, name, inputs, reads, formula, da, db) [ET_OP_##id] = cost_elementwise,
+#define X(id, name, fewest, most)                             [ET_OP_##id] = cost_##id,
 #include "graph/ops.def"
 #undef X
     };

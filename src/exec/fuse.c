@@ -147,8 +147,8 @@ static bool may_join(chains *c, int chain, const et_node *node)
     return ok;
 }
 
-/* Only values of the same shape: a program runs over elements. A row that is added to a matrix
- * (a bias) is an input, never a member. A node may join the chain of any of its inputs, and
+/* Only values of the same shape: a program runs over elements. What is repeated (a bias) is an
+ * input, never a member. A node may join the chain of any of its inputs, and
  * brings its others along as inputs of the chain; two chains are never joined by a node that
  * reads both. */
 static void find_chain(chains *c, const et_node *node)
@@ -185,43 +185,12 @@ static et_plan_step *add_step(et_plan *plan, const et_node *node)
     return step;
 }
 
-/* Graph's ops to the kernels' ones: a bias is an addition whose second operand is a row. */
-static et_ew_op elementwise_op(et_op op)
+/* How a program reads an input of that shape: as it is, or repeated. */
+static et_ew_broadcast broadcast_of(et_shape input, et_shape full)
 {
-    switch (op) {
-    case ET_OP_ADD:
-    case ET_OP_BIAS:
-        return ET_EW_ADD;
-    case ET_OP_SUB:
-        return ET_EW_SUB;
-    case ET_OP_MUL:
-        return ET_EW_MUL;
-    case ET_OP_SCALE:
-        return ET_EW_SCALE;
-    case ET_OP_RELU:
-        return ET_EW_RELU;
-    case ET_OP_GELU:
-        return ET_EW_GELU;
-    case ET_OP_TANH:
-        return ET_EW_TANH;
-    case ET_OP_SIGMOID:
-        return ET_EW_SIGMOID;
-    case ET_OP_SWISH:
-        return ET_EW_SWISH;
-    case ET_OP_DROPOUT:
-        return ET_EW_DROPOUT;
-    case ET_OP_RELU_GRAD:
-        return ET_EW_RELU_GRAD;
-    case ET_OP_GELU_GRAD:
-        return ET_EW_GELU_GRAD;
-    case ET_OP_TANH_GRAD:
-        return ET_EW_TANH_GRAD;
-    case ET_OP_SIGMOID_GRAD:
-        return ET_EW_SIGMOID_GRAD;
-    default:
-        et_assert(op == ET_OP_SWISH_GRAD);
-        return ET_EW_SWISH_GRAD;
-    }
+    if (et_shape_equal(input, full))
+        return ET_EW_FULL;
+    return input.rank == 0 ? ET_EW_ONE : input.rank == 1 ? ET_EW_ROW : ET_EW_COLUMN;
 }
 
 /* The values that a chain reads from outside become its program's first registers. The order of
@@ -241,9 +210,7 @@ static void add_program_inputs(const chains *c, et_plan_step *step, int chain)
                 continue;
             int at = add_once(step->in, &step->in_count, ET_EW_INPUTS_MAX,
                               et_plan_value_of(plan, input));
-            /* An input of another shape is a row, which the program repeats. */
-            bool full = et_shape_equal(et_node_shape(input), et_node_shape(node));
-            program->broadcast[at] = full ? ET_EW_FULL : ET_EW_ROW;
+            program->broadcast[at] = broadcast_of(et_node_shape(input), et_node_shape(node));
             program->input_dtype[at] = et_node_dtype(input);
         }
     }
@@ -274,7 +241,7 @@ static void add_program_step(const chains *c, et_plan_step *step, const et_node 
 {
     et_ew_program *program = &step->program;
     et_ew_step *op = &program->step[program->steps];
-    *op = (et_ew_step){ .op = elementwise_op(node->op), .x = node->attributes.x };
+    *op = (et_ew_step){ .op = et_op_elementwise(node->op), .x = node->attributes.x };
     op->site = node->attributes.site;
     op->a = register_of(c, step, chain, node->input[0], registers);
     if (node->inputs > 1)

@@ -279,11 +279,20 @@ static void run_LAYER_NORM_GRAD(const et_plan *plan, const et_plan_step *step)
 {
     const et_tensor *x = in_tensor(plan, step, 1);
     bool again = step->node->results > 3;
-    kernels(plan)->layer_norm_grad(out(plan, step, 0), out(plan, step, 1), out(plan, step, 2),
-                                   again ? out(plan, step, 3) : NULL, scratch(plan),
-                                   in(plan, step, 0), x->data, in(plan, step, 2), in(plan, step, 3),
-                                   again ? in(plan, step, 4) : NULL, rows_of(x), width_of(x),
-                                   x->dtype);
+    const et_layer_norm_grad norm = { .dx = out(plan, step, 0),
+                                      .y = again ? out(plan, step, 3) : NULL,
+                                      .dgamma = out(plan, step, 1),
+                                      .dbeta = out(plan, step, 2),
+                                      .scratch = scratch(plan),
+                                      .dy = in(plan, step, 0),
+                                      .x = x->data,
+                                      .stats = in(plan, step, 2),
+                                      .gamma = in(plan, step, 3),
+                                      .beta = again ? in(plan, step, 4) : NULL,
+                                      .rows = rows_of(x),
+                                      .width = width_of(x),
+                                      .dtype = x->dtype };
+    kernels(plan)->layer_norm_grad(&norm);
 }
 
 /* ---- embedding -------------------------------------------------------------------------- */
@@ -443,40 +452,6 @@ typedef struct op_functions {
 #define prepare_RESULT    NULL
 #define run_RESULT        NULL
 
-/* Element-wise steps need nothing but their program, which fuse.c made with the step. */
-#define prepare_ADD          prepare_nothing
-#define run_ADD              run_elementwise
-#define prepare_SUB          prepare_nothing
-#define run_SUB              run_elementwise
-#define prepare_MUL          prepare_nothing
-#define run_MUL              run_elementwise
-#define prepare_SCALE        prepare_nothing
-#define run_SCALE            run_elementwise
-#define prepare_BIAS         prepare_nothing
-#define run_BIAS             run_elementwise
-#define prepare_RELU         prepare_nothing
-#define run_RELU             run_elementwise
-#define prepare_GELU         prepare_nothing
-#define run_GELU             run_elementwise
-#define prepare_TANH         prepare_nothing
-#define run_TANH             run_elementwise
-#define prepare_SIGMOID      prepare_nothing
-#define run_SIGMOID          run_elementwise
-#define prepare_SWISH        prepare_nothing
-#define run_SWISH            run_elementwise
-#define prepare_DROPOUT      prepare_nothing
-#define run_DROPOUT          run_elementwise
-#define prepare_RELU_GRAD    prepare_nothing
-#define run_RELU_GRAD        run_elementwise
-#define prepare_GELU_GRAD    prepare_nothing
-#define run_GELU_GRAD        run_elementwise
-#define prepare_TANH_GRAD    prepare_nothing
-#define run_TANH_GRAD        run_elementwise
-#define prepare_SIGMOID_GRAD prepare_nothing
-#define run_SIGMOID_GRAD     run_elementwise
-#define prepare_SWISH_GRAD   prepare_nothing
-#define run_SWISH_GRAD       run_elementwise
-
 #define prepare_SUM              prepare_nothing
 #define prepare_FILL             prepare_nothing
 #define prepare_LAYER_NORM       prepare_nothing
@@ -486,6 +461,16 @@ typedef struct op_functions {
 #define run_CACHED_ATTENTION     et_run_cached_attention
 #define prepare_VOCABULARY_BEST  et_prepare_vocabulary_best
 #define run_VOCABULARY_BEST      et_run_vocabulary_best
+#define prepare_ROW_SUM          prepare_nothing
+#define run_ROW_SUM              et_run_row_sum
+#define prepare_SOFTMAX          prepare_nothing
+#define run_SOFTMAX              et_run_softmax
+#define prepare_LOG_SOFTMAX      prepare_nothing
+#define run_LOG_SOFTMAX          et_run_log_softmax
+#define prepare_CROSS_ENTROPY    et_prepare_cross_entropy
+#define run_CROSS_ENTROPY        et_run_cross_entropy
+#define prepare_LABELLED         prepare_nothing
+#define run_LABELLED             et_run_labelled
 #define prepare_VOCABULARY_LOSS  et_prepare_vocabulary_loss
 #define run_VOCABULARY_LOSS      et_run_vocabulary_loss
 #define prepare_SOFTMAX_LOSS     et_prepare_softmax_loss
@@ -496,6 +481,9 @@ typedef struct op_functions {
 int et_plan_prepare(et_plan *plan, et_plan_step *step, et_error *error)
 {
     static const op_functions functions[ET_OP_COUNT] = {
+/* An element-wise step needs nothing but its program, which fuse.c made with the step. */
+#define ELEMENTWISE(id, name, inputs, reads, formula, da, db)                                      \
+    [ET_OP_##id] = { prepare_nothing, run_elementwise },
 #define X(id, name, fewest, most) [ET_OP_##id] = { prepare_##id, run_##id },
 #include "graph/ops.def"
 #undef X

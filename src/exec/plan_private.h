@@ -185,5 +185,11 @@ int et_prepare_cached_attention(et_plan *plan, et_plan_step *step, et_error *err
 void et_run_cached_attention(const et_plan *plan, const et_plan_step *step);
 int et_prepare_vocabulary_best(et_plan *plan, et_plan_step *step, et_error *error);
 void et_run_vocabulary_best(const et_plan *plan, const et_plan_step *step);
+void et_run_row_sum(const et_plan *plan, const et_plan_step *step);
+void et_run_softmax(const et_plan *plan, const et_plan_step *step);
+void et_run_log_softmax(const et_plan *plan, const et_plan_step *step);
+int et_prepare_cross_entropy(et_plan *plan, et_plan_step *step, et_error *error);
+void et_run_cross_entropy(const et_plan *plan, const et_plan_step *step);
+void et_run_labelled(const et_plan *plan, const et_plan_step *step);
 
 #endif

@@ -16,23 +16,10 @@
 #include "base/alloc.h"
 #include "exec/cost.h"
 
-/* Element-wise operations in the order of et_ew_op. */
 static const char *const ew_names[ET_EW_OP_COUNT] = {
-    [ET_EW_ADD] = "add",
-    [ET_EW_SUB] = "sub",
-    [ET_EW_MUL] = "mul",
-    [ET_EW_SCALE] = "scale",
-    [ET_EW_RELU] = "relu",
-    [ET_EW_GELU] = "gelu",
-    [ET_EW_TANH] = "tanh",
-    [ET_EW_SIGMOID] = "sigmoid",
-    [ET_EW_SWISH] = "swish",
-    [ET_EW_RELU_GRAD] = "relu_grad",
-    [ET_EW_GELU_GRAD] = "gelu_grad",
-    [ET_EW_TANH_GRAD] = "tanh_grad",
-    [ET_EW_SIGMOID_GRAD] = "sigmoid_grad",
-    [ET_EW_SWISH_GRAD] = "swish_grad",
-    [ET_EW_DROPOUT] = "dropout",
+#define ELEMENTWISE(id, name, inputs, reads, formula, da, db) [ET_EW_##id] = name,
+#include "kernel/elementwise.def"
+#undef ELEMENTWISE
 };
 
 /* A product: oneDNN's word for it, or our kernel. NULL: one of rows by themselves. */

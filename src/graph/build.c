@@ -119,8 +119,7 @@ et_node *et_sinusoid(et_scope *scope, int64_t rows, int64_t dim)
 
 /* A number that an op is told and the shape rules do not see: from least on, below or at most, or
  * poison that names the op and says what it must be. A NaN fails every comparison. */
-static bool in_range(et_graph *graph, et_op op, const char *what, double x, double least,
-                     double most)
+bool et_in_range(et_graph *graph, et_op op, const char *what, double x, double least, double most)
 {
     if (x >= least && x <= most)
         return true;
@@ -131,83 +130,6 @@ static bool in_range(et_graph *graph, et_op op, const char *what, double x, doub
 
 /* The largest float32 below 1: rates and smoothings are from 0 on and below 1. */
 #define BELOW_1 (1 - 0x1p-24)
-
-/* Nodes without a name of their own or attributes, of one and of two inputs. */
-static et_node *unary(et_op op, et_node *x)
-{
-    return et_node_add(x->graph, op, NULL, &x, 1, NULL);
-}
-
-/* Graph and type come from the operands; the shape rule compares them. */
-static et_node *binary(et_op op, et_node *a, et_node *b)
-{
-    et_node *inputs[] = { a, b };
-    return et_node_add(a->graph, op, NULL, inputs, 2, NULL);
-}
-
-/* Element by element. et_sub is an op of its own and not et_add of et_scale: one pass, and no
- * rounding of a product in between. */
-et_node *et_add(et_node *a, et_node *b)
-{
-    return binary(ET_OP_ADD, a, b);
-}
-
-et_node *et_sub(et_node *a, et_node *b)
-{
-    return binary(ET_OP_SUB, a, b);
-}
-
-et_node *et_mul(et_node *a, et_node *b)
-{
-    return binary(ET_OP_MUL, a, b);
-}
-
-/* A constant of the graph. A factor that changes from step to step would be an input. */
-et_node *et_scale(et_node *a, float factor)
-{
-    et_attributes attributes = { .x = factor };
-    if (!in_range(a->graph, ET_OP_SCALE, "factor", factor, -FLT_MAX, FLT_MAX))
-        return &a->graph->poison;
-    return et_node_add(a->graph, ET_OP_SCALE, NULL, &a, 1, &attributes);
-}
-
-et_node *et_bias(et_node *x, et_node *bias)
-{
-    return binary(ET_OP_BIAS, x, bias);
-}
-
-/* Activations. Each is a node, so that exec may fuse it with its neighbours; et_matmul's relu
- * option is the one that needs no node. */
-et_node *et_relu(et_node *x)
-{
-    return unary(ET_OP_RELU, x);
-}
-
-et_node *et_gelu(et_node *x)
-{
-    return unary(ET_OP_GELU, x);
-}
-
-et_node *et_tanh(et_node *x)
-{
-    return unary(ET_OP_TANH, x);
-}
-
-et_node *et_sigmoid(et_node *x)
-{
-    return unary(ET_OP_SIGMOID, x);
-}
-
-et_node *et_swish(et_node *x)
-{
-    return unary(ET_OP_SWISH, x);
-}
-
-/* The way from any tensor to a loss that can be differentiated. */
-et_node *et_sum(et_node *x)
-{
-    return unary(ET_OP_SUM, x);
-}
 
 /* The graph of an evaluation has no dropout node at all, nor one whose rate is 0: nothing is
  * left to test for in a run. A rate that makes no sense is refused there too. */
@@ -239,7 +161,7 @@ et_node *et_matmul(et_node *a, et_node *b, et_node *bias, const et_matmul_option
     et_attributes attributes = { 0 };
     if (options)
         attributes.matmul = *options;
-    if (!in_range(a->graph, ET_OP_MATMUL, "row_tile", (double)attributes.matmul.row_tile, 0,
+    if (!et_in_range(a->graph, ET_OP_MATMUL, "row_tile", (double)attributes.matmul.row_tile, 0,
                   INT32_MAX))
         return &a->graph->poison;
     return et_node_add(a->graph, ET_OP_MATMUL, NULL, inputs, bias ? 3 : 2, &attributes);
@@ -251,7 +173,7 @@ et_node *et_layer_norm(et_node *x, et_node *gamma, et_node *beta, float epsilon)
 {
     et_node *inputs[] = { x, gamma, beta };
     et_attributes attributes = { .x = epsilon };
-    if (!in_range(x->graph, ET_OP_LAYER_NORM, "epsilon", epsilon, 0, FLT_MAX))
+    if (!et_in_range(x->graph, ET_OP_LAYER_NORM, "epsilon", epsilon, 0, FLT_MAX))
         return &x->graph->poison;
     return et_node_add(x->graph, ET_OP_LAYER_NORM, NULL, inputs, 3, &attributes);
 }
@@ -264,7 +186,7 @@ et_node *et_embedding(et_node *ids, et_node *table, float scale, et_node *positi
     et_attributes attributes = { .x = scale };
     if (!position != !positions)
         return et_graph_poison(ids->graph, "embedding: position without positions, or these alone");
-    if (!in_range(ids->graph, ET_OP_EMBEDDING, "scale", scale, -FLT_MAX, FLT_MAX))
+    if (!et_in_range(ids->graph, ET_OP_EMBEDDING, "scale", scale, -FLT_MAX, FLT_MAX))
         return &ids->graph->poison;
     return et_node_add(ids->graph, ET_OP_EMBEDDING, NULL, inputs, position ? 4 : 2, &attributes);
 }
@@ -278,8 +200,8 @@ et_node *et_attention(et_scope *scope, et_node *q, et_node *kv, et_node *query_o
     if (!options)
         return et_graph_poison(scope->graph, "%s: no options: how many heads?", name);
     et_attributes attributes = { .attention = *options, .self = q == kv };
-    if (!in_range(scope->graph, ET_OP_ATTENTION, "rate", options->rate, 0, BELOW_1) ||
-        !in_range(scope->graph, ET_OP_ATTENTION, "longest_key", options->longest_key, 0, INT32_MAX))
+    if (!et_in_range(scope->graph, ET_OP_ATTENTION, "rate", options->rate, 0, BELOW_1) ||
+        !et_in_range(scope->graph, ET_OP_ATTENTION, "longest_key", options->longest_key, 0, INT32_MAX))
         return &scope->graph->poison;
     attributes.site = et_random_site(name);
     if (!scope->graph->options.training)
@@ -305,7 +227,7 @@ et_node *et_vocabulary_loss(et_node *h, et_node *table, et_node *labels, float s
 {
     et_node *inputs[] = { h, table, labels };
     et_attributes attributes = { .x = smoothing };
-    if (!in_range(h->graph, ET_OP_VOCABULARY_LOSS, "smoothing", smoothing, 0, BELOW_1))
+    if (!et_in_range(h->graph, ET_OP_VOCABULARY_LOSS, "smoothing", smoothing, 0, BELOW_1))
         return &h->graph->poison;
     return et_node_add(h->graph, ET_OP_VOCABULARY_LOSS, NULL, inputs, 3, &attributes);
 }
@@ -315,7 +237,7 @@ et_node *et_softmax_loss(et_node *logits, et_node *labels, float smoothing)
 {
     et_node *inputs[] = { logits, labels };
     et_attributes attributes = { .x = smoothing };
-    if (!in_range(logits->graph, ET_OP_SOFTMAX_LOSS, "smoothing", smoothing, 0, BELOW_1))
+    if (!et_in_range(logits->graph, ET_OP_SOFTMAX_LOSS, "smoothing", smoothing, 0, BELOW_1))
         return &logits->graph->poison;
     return et_node_add(logits->graph, ET_OP_SOFTMAX_LOSS, NULL, inputs, 2, &attributes);
 }

@@ -21,63 +21,13 @@
  *
  * To write a rule: give() every input its share; ask is_needed() first where making it adds a
  * node; end in not_differentiable() where there is none. */
+#include "graph/grad_private.h"
+
 #include <etude/pass.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
-#include "graph/node.h"
-#include "graph/remake.h"
-
-/* A product whose weight gradient waits until the norm that it reads is made again. */
-typedef struct waiting {
-    et_node *product, *dy;
-} waiting;
-
-typedef struct gradients {
-    et_graph *graph;
-    const bool *derive;    /* [parameters]; NULL: by all */
-    et_node *scale;        /* a scalar, NULL: 1 */
-    const et_mark *root;   /* the loss whose rule is called; NULL: another node's */
-    et_node **of;     /* [count]: d(loss)/d(node), NULL: none yet */
-    bool *needed;     /* [count]: whether a parameter stands behind the node */
-    waiting *waiting; /* [count]: by norm */
-    int count;        /* nodes of the forward graph */
-    et_remake remake;
-} gradients;
-
-/* Nodes made here (id from count on) are never differentiated again. */
-static bool is_needed(const gradients *g, const et_node *node)
-{
-    return node->id < g->count && g->needed[node->id];
-}
-
-/* Adds gradient to what is known of d(loss)/d(node). The first one is kept as it is, without
- * a zero to add it to; the order of later ones is that of the visit and so always the same. */
-static void give(gradients *g, et_node *node, et_node *gradient)
-{
-    if (!is_needed(g, node))
-        return;
-    et_assert(et_node_is_poison(gradient) ||
-              et_shape_equal(node->type[0].shape, gradient->type[0].shape));
-    et_node **known = &g->of[node->id];
-    if (!*known)
-        *known = gradient;
-    else
-        *known = et_add(*known, gradient);
-}
-
-/* The value of a forward node, for a derivative. */
-static et_node *value(gradients *g, et_node *node)
-{
-    return et_remake_value(&g->remake, node);
-}
-
-static et_node *binary(et_op op, et_node *a, et_node *b)
-{
-    et_node *inputs[] = { a, b };
-    return et_node_add(a->graph, op, NULL, inputs, 2, NULL);
-}
 
 /* Leaves have no inputs to pass anything on to. */
 static void grad_INPUT(gradients *g, et_node *node, et_node *dy)
@@ -95,13 +45,6 @@ static void grad_POSITIONS(gradients *g, et_node *node, et_node *dy)
     (void)g, (void)node, (void)dy;
 }
 
-/* For ops that are made by derivatives, and for decoding. The graph is poisoned, not the program
- * stopped: a model that uses one of them in its loss is the world's fault, found when built. */
-static void not_differentiable(gradients *g, et_node *node)
-{
-    et_graph_poison(g->graph, "%s: %s has no derivative", node->name, et_op_name(node->op));
-}
-
 /* A rule for the table that refuses: grad_<id>, as a row of ops.def asks for. */
 #define NO_DERIVATIVE(id)                                                                          \
     static void grad_##id(gradients *g, et_node *node, et_node *dy)                                \
@@ -110,100 +53,19 @@ static void not_differentiable(gradients *g, et_node *node)
         not_differentiable(g, node);                                                               \
     }
 NO_DERIVATIVE(RESULT)
-NO_DERIVATIVE(RELU_GRAD)
-NO_DERIVATIVE(GELU_GRAD)
-NO_DERIVATIVE(TANH_GRAD)
-NO_DERIVATIVE(SIGMOID_GRAD)
-NO_DERIVATIVE(SWISH_GRAD)
 NO_DERIVATIVE(FILL)
-NO_DERIVATIVE(COLUMN_SUM)
 NO_DERIVATIVE(LAYER_NORM_GRAD)
 NO_DERIVATIVE(EMBEDDING_GRAD)
 NO_DERIVATIVE(ATTENTION_GRAD)
 NO_DERIVATIVE(CACHED_ATTENTION)
 NO_DERIVATIVE(VOCABULARY_BEST)
+NO_DERIVATIVE(LABELLED)
 #undef NO_DERIVATIVE
-
-/* y = a + b: da = db = dy, and a + a gets it twice, by give. */
-static void grad_ADD(gradients *g, et_node *node, et_node *dy)
-{
-    give(g, node->input[0], dy);
-    give(g, node->input[1], dy);
-}
-
-/* y = a - b: da = dy, db = -dy. */
-static void grad_SUB(gradients *g, et_node *node, et_node *dy)
-{
-    give(g, node->input[0], dy);
-    if (is_needed(g, node->input[1]))
-        give(g, node->input[1], et_scale(dy, -1));
-}
-
-/* y = a b: da = dy b, db = dy a, element by element. */
-static void grad_MUL(gradients *g, et_node *node, et_node *dy)
-{
-    if (is_needed(g, node->input[0]))
-        give(g, node->input[0], et_mul(dy, value(g, node->input[1])));
-    if (is_needed(g, node->input[1]))
-        give(g, node->input[1], et_mul(dy, value(g, node->input[0])));
-}
-
-/* y = c x: dx = c dy. */
-static void grad_SCALE(gradients *g, et_node *node, et_node *dy)
-{
-    give(g, node->input[0], et_scale(dy, node->attributes.x));
-}
-
-/* y[t] = x[t] + b: dx = dy, db = the sum of dy over rows, in float32 as b is. */
-static void grad_BIAS(gradients *g, et_node *node, et_node *dy)
-{
-    give(g, node->input[0], dy);
-    if (is_needed(g, node->input[1]))
-        give(g, node->input[1], et_node_add(g->graph, ET_OP_COLUMN_SUM, NULL, &dy, 1, NULL));
-}
-
-/* y = max(x, 0): dx = dy where y > 0. From y rather than x, so x need not be kept. */
-static void grad_RELU(gradients *g, et_node *node, et_node *dy)
-{
-    give(g, node->input[0], binary(ET_OP_RELU_GRAD, dy, et_remake_sign(&g->remake, node)));
-}
-
-/* y = x Phi(x): dx = dy (Phi(x) + x phi(x)), phi the normal density. y does not tell x: gelu
- * is not monotonic. */
-static void grad_GELU(gradients *g, et_node *node, et_node *dy)
-{
-    give(g, node->input[0], binary(ET_OP_GELU_GRAD, dy, value(g, node->input[0])));
-}
-
-/* y = tanh x: dx = dy (1 - y^2). */
-static void grad_TANH(gradients *g, et_node *node, et_node *dy)
-{
-    give(g, node->input[0], binary(ET_OP_TANH_GRAD, dy, value(g, node)));
-}
-
-/* y = 1 / (1 + e^-x): dx = dy y (1 - y). */
-static void grad_SIGMOID(gradients *g, et_node *node, et_node *dy)
-{
-    give(g, node->input[0], binary(ET_OP_SIGMOID_GRAD, dy, value(g, node)));
-}
-
-/* y = x s(x), s the sigmoid: dx = dy (s + x s (1 - s)); from x, as gelu. */
-static void grad_SWISH(gradients *g, et_node *node, et_node *dy)
-{
-    give(g, node->input[0], binary(ET_OP_SWISH_GRAD, dy, value(g, node->input[0])));
-}
-
-/* y = mask x / (1 - rate): dx = mask dy / (1 - rate), which is dropout of dy. Same site, same
- * elements, so the same mask: none is kept between the passes. */
-static void grad_DROPOUT(gradients *g, et_node *node, et_node *dy)
-{
-    give(g, node->input[0], et_node_add(g->graph, ET_OP_DROPOUT, NULL, &dy, 1, &node->attributes));
-}
 
 /* y = sum of x: every element of dx is dy. */
 static void grad_SUM(gradients *g, et_node *node, et_node *dy)
 {
-    give(g, node->input[0], binary(ET_OP_FILL, dy, node->input[0]));
+    give(g, node->input[0], et_node_binary(ET_OP_FILL, dy, node->input[0]));
 }
 
 /* A product of stored matrices, with transposes as flags: nothing is moved. f32: the result's
@@ -240,7 +102,7 @@ static void grad_MATMUL(gradients *g, et_node *node, et_node *dy)
 {
     et_node *a = node->input[0], *b = node->input[1];
     if (node->attributes.matmul.relu)
-        dy = binary(ET_OP_RELU_GRAD, dy, et_remake_sign(&g->remake, node));
+        dy = et_node_binary(ET_OP_RELU_GRAD, dy, et_remake_sign(&g->remake, node));
     if (node->inputs == 3 && is_needed(g, node->input[2]))
         give(g, node->input[2], et_node_add(g->graph, ET_OP_COLUMN_SUM, NULL, &dy, 1, NULL));
     if (is_needed(g, b) && is_needed(g, a) && et_remake_waits(&g->remake, a))
@@ -320,7 +182,7 @@ static et_node *made(const gradients *g, et_node *gradient)
 {
     if (g->root->factor != 1)
         gradient = et_scale(gradient, g->root->factor);
-    return g->scale ? et_mul(gradient, binary(ET_OP_FILL, g->scale, gradient)) : gradient;
+    return g->scale ? et_mul(gradient, et_node_binary(ET_OP_FILL, g->scale, gradient)) : gradient;
 }
 
 /* The loss node has made dh and dtable already, as its results 1 and 2. */
@@ -341,9 +203,17 @@ static void grad_SOFTMAX_LOSS(gradients *g, et_node *node, et_node *dy)
         give(g, node->input[0], made(g, et_node_result(node, 1)));
 }
 
+/* Rules that stand in files of their own. */
+#define grad_COLUMN_SUM    et_grad_COLUMN_SUM
+#define grad_ROW_SUM       et_grad_ROW_SUM
+#define grad_SOFTMAX       et_grad_SOFTMAX
+#define grad_LOG_SOFTMAX   et_grad_LOG_SOFTMAX
+#define grad_CROSS_ENTROPY et_grad_CROSS_ENTROPY
+
 /* One rule for each row of ops.def; a row without its function does not compile. */
 static void (*const rules[ET_OP_COUNT])(gradients *, et_node *, et_node *) = {
-#define X(id, name, fewest, most) [ET_OP_##id] = grad_##id,
+#define ELEMENTWISE(id, name, inputs, reads, formula, da, db) [ET_OP_##id] = et_grad_elementwise,
+#define X(id, name, fewest, most)                             [ET_OP_##id] = grad_##id,
 #include "graph/ops.def"
 #undef X
 };

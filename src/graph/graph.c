@@ -9,6 +9,7 @@
  * are its consequences. A builder that meets poison gives poison without another word. */
 #include "graph/graph.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -39,11 +40,36 @@ bool et_op_takes(et_op op, int inputs)
     return inputs >= ops[op].fewest && inputs <= ops[op].most;
 }
 
-/* A range of the enum: ops.def keeps the element-wise ops together, ADD first, SWISH_GRAD
- * last. */
+#define FIRST_ELEMENTWISE ET_OP_ADD
+
+/* Both enums are made from elementwise.def, one behind another. */
+#define ELEMENTWISE(id, name, inputs, reads, formula, da, db)                                      \
+    static_assert((int)ET_OP_##id - (int)FIRST_ELEMENTWISE == (int)ET_EW_##id, "order");
+#include "kernel/elementwise.def"
+#undef ELEMENTWISE
+
 bool et_op_is_elementwise(et_op op)
 {
-    return op >= ET_OP_ADD && op <= ET_OP_SWISH_GRAD;
+    return op >= FIRST_ELEMENTWISE && (int)op < (int)FIRST_ELEMENTWISE + (int)ET_EW_OP_COUNT;
+}
+
+et_ew_op et_op_elementwise(et_op op)
+{
+    et_assert(et_op_is_elementwise(op));
+    return (et_ew_op)((int)op - (int)FIRST_ELEMENTWISE);
+}
+
+et_op_reads et_op_derivative_reads(et_op op)
+{
+    static const et_op_reads reads_of[ET_OP_COUNT] = {
+#define ELEMENTWISE(id, name, inputs, reads, formula, da, db) [ET_OP_##id] = ET_READS_##reads,
+#define X(id, name, fewest, most)                             [ET_OP_##id] = ET_READS_INPUTS,
+#include "graph/ops.def"
+#undef X
+    };
+    et_assert((unsigned)op < ET_OP_COUNT);
+    bool sums = op == ET_OP_SUM || op == ET_OP_COLUMN_SUM || op == ET_OP_ROW_SUM;
+    return sums ? ET_READS_NOTHING : reads_of[op];
 }
 
 /* The poison node is a member of the graph, so that giving it out cannot fail. Its id -1 is

@@ -11,8 +11,10 @@
 #include <etude/ops.h>
 
 #include "base/arena.h"
+#include "kernel/elementwise.h"
 
-/* ET_OP_INPUT and so on, in the table's order; a range of them is element-wise. */
+/* ET_OP_INPUT and so on, in the table's order; those of elementwise.def are a range, in the order
+ * of et_ew_op. */
 typedef enum et_op {
 #define X(id, name, fewest, most) ET_OP_##id,
 #include "graph/ops.def"
@@ -32,11 +34,11 @@ typedef struct et_result_type {
 
 /* What an op knows besides its inputs; which member counts follows from the op. */
 typedef struct et_attributes {
-    et_result_type leaf; /* INPUT, PARAM, POSITIONS: the type */
+    et_result_type leaf; /* INPUT, PARAM, POSITIONS, COPY: the type */
     int param;           /* PARAM: index in the store */
     int result;          /* RESULT: which one, from 1 */
-    float x;             /* SCALE: factor; DROPOUT: rate; LAYER_NORM: epsilon;
-                            EMBEDDING: scale; losses: smoothing */
+    float x;             /* element-wise: the formula's constant; DROPOUT: rate;
+                            LAYER_NORM: epsilon; EMBEDDING: scale; losses: smoothing */
     uint32_t site;       /* DROPOUT, ATTENTION: names the random numbers */
     et_matmul_options matmul;
     et_attention_options attention;
@@ -127,10 +129,19 @@ et_node *et_graph_out_of_memory(et_graph *graph);
 /* False, and recorded: name is NULL or empty. */
 bool et_has_name(et_scope *scope, const char *name);
 
+/* False, and recorded: x is not from least to most; op and what name it. */
+bool et_in_range(et_graph *graph, et_op op, const char *what, double x, double least, double most);
+
 bool et_node_is_poison(const et_node *node);
 
-/* Element-wise: exec fuses chains of these. */
+/* Element-wise: exec fuses chains of these. The kernels' name of one. */
 bool et_op_is_elementwise(et_op op);
+et_ew_op et_op_elementwise(et_op op);
+
+/* What the derivative of an op reads of the forward pass; of other ops INPUTS, which is true of
+ * most. */
+typedef enum et_op_reads { ET_READS_NOTHING, ET_READS_INPUTS, ET_READS_RESULT } et_op_reads;
+et_op_reads et_op_derivative_reads(et_op op);
 
 /* "layer_norm". Static. */
 const char *et_op_name(et_op op);

@@ -61,6 +61,17 @@ et_node *et_node_add(et_graph *graph, et_op op, const char *name, et_node *const
     return node;
 }
 
+et_node *et_node_unary(et_op op, et_node *x)
+{
+    return et_node_add(x->graph, op, NULL, &x, 1, NULL);
+}
+
+et_node *et_node_binary(et_op op, et_node *a, et_node *b)
+{
+    et_node *inputs[] = { a, b };
+    return et_node_add(a->graph, op, NULL, inputs, 2, NULL);
+}
+
 /* A node is its own first value; its further results are nodes of their own that read it. So
  * whatever follows has one kind of input, a node with one shape. */
 et_node *et_node_result(et_node *node, int k)

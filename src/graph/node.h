@@ -10,6 +10,10 @@
 et_node *et_node_add(et_graph *graph, et_op op, const char *name, et_node *const *inputs,
                      int input_count, const et_attributes *attributes);
 
+/* The same without name or attributes; the graph is the input's. */
+et_node *et_node_unary(et_op op, et_node *x);
+et_node *et_node_binary(et_op op, et_node *a, et_node *b);
+
 /* Result k (from 1) of a node with several. */
 et_node *et_node_result(et_node *node, int k);
 

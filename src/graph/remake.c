@@ -4,13 +4,6 @@
 #include "base/assert.h"
 #include "graph/node.h"
 
-/* Derivatives of these read none of their inputs' values. */
-static bool is_linear(et_op op)
-{
-    return op == ET_OP_ADD || op == ET_OP_SUB || op == ET_OP_SCALE || op == ET_OP_BIAS ||
-           op == ET_OP_DROPOUT || op == ET_OP_SUM;
-}
-
 static void count_uses(et_remake *r)
 {
     for (int i = 0; i < r->count; i++) {
@@ -19,7 +12,7 @@ static void count_uses(et_remake *r)
             et_remake_use *use = &r->use[node->input[k]->id];
             use->readers++;
             use->reader = node;
-            if (is_linear(node->op))
+            if (et_op_derivative_reads(node->op) == ET_READS_NOTHING)
                 continue;
             use->values++;
             use->user = node;
@@ -57,7 +50,7 @@ bool et_remake_waits(const et_remake *r, const et_node *node)
 }
 
 /* Whether node may be made again by its own op: because it was marked, or because its input is
- * there anyway (derivatives of gelu and swish read it) and a pass over memory is cheap.
+ * there anyway (the derivative reads it) and a pass over memory is cheap.
  *
  * exec runs chains of element-wise nodes without rounding in between. So that the same chain
  * runs again, an element-wise node is made again only together with all that it follows. */
@@ -66,18 +59,11 @@ static bool is_remade(const et_remake *r, const et_node *node)
     et_recompute mode = r->graph->options.recompute;
     if (mode == ET_RECOMPUTE_NONE || node->id >= r->count)
         return false;
-    switch (node->op) {
-    case ET_OP_GELU:
-    case ET_OP_SWISH:
-        return !et_op_is_elementwise(node->input[0]->op) || is_remade(r, node->input[0]);
-    case ET_OP_RELU:
-    case ET_OP_TANH:
-    case ET_OP_SIGMOID:
-    case ET_OP_DROPOUT:
-        return is_remade(r, node->input[0]);
-    default:
+    if (!et_op_is_elementwise(node->op) || node->inputs > 1)
         return mode == ET_RECOMPUTE_MARKED && node->attributes.recomputable;
-    }
+    const et_node *input = node->input[0];
+    bool input_stays = et_op_derivative_reads(node->op) == ET_READS_INPUTS;
+    return (input_stays && !et_op_is_elementwise(input->op)) || is_remade(r, input);
 }
 
 /* Adds node once more. A norm that it reads is made again as well: its derivative comes too late

@@ -7,73 +7,9 @@
  * Rules of ops that only derivatives make (..._GRAD, FILL, COLUMN_SUM) copy what the forward
  * op's rule has checked. Types: products and look-ups give the graph's activation type,
  * element-wise ops that of their inputs, sums and per-column results float32. */
-#include "graph/shape.h"
-
-#include <stdio.h>
+#include "graph/shape_private.h"
 
 #include "base/assert.h"
-
-/* Room for the two shapes of a message. */
-#define TEXTS char left[ET_SHAPE_TEXT_MAX], right[ET_SHAPE_TEXT_MAX]
-
-/* Type of input number `input`. Every input is one value: further results are nodes of their
- * own. */
-static et_shape shape(const et_node *node, int input)
-{
-    return node->input[input]->type[0].shape;
-}
-
-static et_dtype dtype(const et_node *node, int input)
-{
-    return node->input[input]->type[0].dtype;
-}
-
-static et_dtype act(const et_node *node)
-{
-    return node->graph->options.act;
-}
-
-/* The node's own value, and after it further results in their order. */
-static bool set(et_node *node, et_dtype type, et_shape size)
-{
-    char text[ET_SHAPE_TEXT_MAX];
-    if (!et_shape_valid(size)) {
-        et_graph_poison(node->graph,
-                        "%s (%s): %s is not a shape: sizes are 0 or more, their product below 2^55",
-                        node->name, et_op_name(node->op), et_shape_print(size, text));
-        return false;
-    }
-    node->type[0] = (et_result_type){ type, size };
-    return true;
-}
-
-static void add_result(et_node *node, et_dtype type, et_shape size)
-{
-    et_assert(node->results < ET_NODE_RESULTS_MAX);
-    node->type[node->results++] = (et_result_type){ type, size };
-}
-
-/* Names the node, the op and inputs a and b with their shapes, which may be the same one.
- * Returns false, so that a rule ends in `return refuse(...)`. */
-static bool refuse(et_node *node, const char *reason, int a, int b)
-{
-    TEXTS;
-    et_graph_poison(node->graph, "%s (%s): %s: %s %s and %s %s", node->name, et_op_name(node->op),
-                    reason, node->input[a]->name, et_shape_print(shape(node, a), left),
-                    node->input[b]->name, et_shape_print(shape(node, b), right));
-    return false;
-}
-
-static bool is_matrix(et_shape s)
-{
-    return s.rank == 2;
-}
-
-/* A bias, scale or offset of `size` columns, or one number for each of `size` rows. */
-static bool is_vector_of(et_shape s, int64_t size)
-{
-    return s.rank == 1 && s.size[0] == size;
-}
 
 /* What the builder was told: INPUT, PARAM, POSITIONS, and EMBEDDING_GRAD. */
 static bool leaf(et_node *node)
@@ -85,20 +21,6 @@ static bool leaf(et_node *node)
         return false;
     }
     return set(node, type->dtype, type->shape);
-}
-
-/* One or two inputs of one shape and type to a result of the same: nothing is broadcast, a
- * bias has an op of its own. */
-static bool same(et_node *node)
-{
-    /* Types too: two activations never differ, but a parameter (float32) may meet one
-     * (bfloat16), and there is no silent conversion. */
-    if (node->inputs == 2 &&
-        (!et_shape_equal(shape(node, 0), shape(node, 1)) || dtype(node, 0) != dtype(node, 1)))
-        return refuse(node, "different shapes or types", 0, 1);
-    if (dtype(node, 0) == ET_I32)
-        return refuse(node, "int32, which nothing is computed of", 0, 0);
-    return set(node, dtype(node, 0), shape(node, 0));
 }
 
 static bool shape_INPUT(et_node *node)
@@ -124,38 +46,6 @@ static bool shape_RESULT(et_node *node)
     return set(node, type->dtype, type->shape);
 }
 
-/* shape_<id> for every op that maps elements; also the ..._GRAD ones, dy with x or y. */
-#define SAME(id)                                                                                   \
-    static bool shape_##id(et_node *node)                                                          \
-    {                                                                                              \
-        return same(node);                                                                         \
-    }
-SAME(ADD)
-SAME(SUB)
-SAME(MUL)
-SAME(SCALE)
-SAME(RELU)
-SAME(GELU)
-SAME(TANH)
-SAME(SIGMOID)
-SAME(SWISH)
-SAME(DROPOUT)
-SAME(RELU_GRAD)
-SAME(GELU_GRAD)
-SAME(TANH_GRAD)
-SAME(SIGMOID_GRAD)
-SAME(SWISH_GRAD)
-#undef SAME
-
-/* x [T, D], b [D] to [T, D] of x's type. */
-static bool shape_BIAS(et_node *node)
-{
-    et_shape x = shape(node, 0);
-    if (!is_matrix(x) || !is_vector_of(shape(node, 1), x.size[1]))
-        return refuse(node, "not a matrix and a vector as wide", 0, 1);
-    return set(node, dtype(node, 0), x);
-}
-
 /* Any shape to a scalar. float32 whatever x is: it is a loss, not an activation. */
 static bool shape_SUM(et_node *node)
 {
@@ -166,15 +56,6 @@ static bool shape_SUM(et_node *node)
 static bool shape_FILL(et_node *node)
 {
     return set(node, dtype(node, 1), shape(node, 1));
-}
-
-/* [T, D] to [D], float32 as every bias is. */
-static bool shape_COLUMN_SUM(et_node *node)
-{
-    et_shape x = shape(node, 0);
-    if (!is_matrix(x))
-        return refuse(node, "not a matrix", 0, 0);
-    return set(node, ET_F32, et_shape_1(x.size[1]));
 }
 
 /* Products read activations, or parameters, whose bfloat16 copy the plan keeps. */
@@ -368,11 +249,20 @@ static bool shape_SOFTMAX_LOSS(et_node *node)
     return true;
 }
 
+/* Rules that stand in files of their own. */
+#define shape_COLUMN_SUM    et_shape_COLUMN_SUM
+#define shape_ROW_SUM       et_shape_ROW_SUM
+#define shape_SOFTMAX       et_shape_SOFTMAX
+#define shape_LOG_SOFTMAX   et_shape_LOG_SOFTMAX
+#define shape_CROSS_ENTROPY et_shape_CROSS_ENTROPY
+#define shape_LABELLED      et_shape_LABELLED
+
 bool et_shape_rule(et_node *node)
 {
     /* One rule for each row of ops.def; a row without its function does not compile. */
     static bool (*const rules[ET_OP_COUNT])(et_node *) = {
-#define X(id, name, fewest, most) [ET_OP_##id] = shape_##id,
+#define ELEMENTWISE(id, name, inputs, reads, formula, da, db) [ET_OP_##id] = et_shape_elementwise,
+#define X(id, name, fewest, most)                             [ET_OP_##id] = shape_##id,
 #include "graph/ops.def"
 #undef X
     };

@@ -12,29 +12,20 @@
 
 #include <etude/dtype.h>
 
-/* What a step computes of registers a and b. */
+/* What a step computes of registers a and b: the formulas of elementwise.def. Those of one input
+ * ignore b, which is the number of any register. */
 typedef enum et_ew_op {
-    ET_EW_ADD,   /* a + b */
-    ET_EW_SUB,   /* a - b */
-    ET_EW_MUL,   /* a * b */
-    ET_EW_SCALE, /* a * x */
-    ET_EW_RELU,  /* max(a, 0); a NaN stays, as in every relu of this folder */
-    ET_EW_GELU,  /* a * Phi(a), exact (erf) */
-    ET_EW_TANH,
-    ET_EW_SIGMOID,
-    ET_EW_SWISH,        /* a * sigmoid(a) */
-    ET_EW_RELU_GRAD,    /* a where b > 0 else 0: b is relu's output */
-    ET_EW_GELU_GRAD,    /* a * gelu'(b): b is gelu's input */
-    ET_EW_TANH_GRAD,    /* a * (1 - b^2): b is tanh's output */
-    ET_EW_SIGMOID_GRAD, /* a * b (1 - b): b is sigmoid's output */
-    ET_EW_SWISH_GRAD,   /* a * swish'(b): b is swish's input */
-    ET_EW_DROPOUT,      /* a * keep / (1 - rate), keep by counter; see below */
+#define ELEMENTWISE(id, name, inputs, reads, formula, da, db) ET_EW_##id,
+#include "kernel/elementwise.def"
+#undef ELEMENTWISE
     ET_EW_OP_COUNT,
 } et_ew_op;
 
 typedef enum et_ew_broadcast {
-    ET_EW_FULL, /* [T, D] of act type */
-    ET_EW_ROW,  /* [D] float32, the same for every row (a bias) */
+    ET_EW_FULL,   /* [T, D] of act type */
+    ET_EW_ROW,    /* [D], the same for every row (a bias) */
+    ET_EW_COLUMN, /* [T, 1], the same for every column (a statistic of rows) */
+    ET_EW_ONE,    /* a scalar */
 } et_ew_broadcast;
 
 /* A longer chain is two programs. Registers are numbered below ET_EW_INPUTS_MAX + ET_EW_STEPS_MAX.
@@ -45,9 +36,9 @@ typedef enum et_ew_broadcast {
 
 typedef struct et_ew_step {
     et_ew_op op;
-    int a, b;      /* registers read; b unused by unary operations */
+    int a, b;      /* registers read */
     int to;        /* register written; may be a or b */
-    float x;       /* SCALE: the factor; DROPOUT: the rate */
+    float x;       /* the constant of the formula; DROPOUT: the rate */
     uint32_t site; /* DROPOUT: names the use */
 } et_ew_step;
 

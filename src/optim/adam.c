@@ -26,9 +26,14 @@ static void update_with(const et_kernels *kernels, double beta_1, double beta_2,
     et_assert(chunk->slot[0] && chunk->slot[1]);
     double t = (double)step->slot_updates + 1;
     double rate_t = chunk->rate * sqrt(1 - pow(beta_2, t)) / (1 - pow(beta_1, t));
-    kernels->adam(chunk->weight, chunk->slot[0], chunk->slot[1], chunk->gradient, chunk->shadow,
-                  chunk->average, (float)rate_t, (float)beta_1, (float)beta_2, (float)epsilon,
-                  (float)decay, chunk->gradient_scale, step->average_decay, chunk->count);
+    const et_slice_update update = et_rule_update(step, chunk, (float)decay);
+    const et_adam_moments moments = { .m = chunk->slot[0],
+                                      .v = chunk->slot[1],
+                                      .rate_t = (float)rate_t,
+                                      .beta_1 = (float)beta_1,
+                                      .beta_2 = (float)beta_2,
+                                      .epsilon = (float)epsilon };
+    kernels->adam(&update, &moments);
 }
 
 static int adam_clips(const et_optimizer_options *options, et_clip clips[ET_CLIPS_MAX])

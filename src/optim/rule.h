@@ -58,6 +58,20 @@ typedef struct et_rule_chunk {
     const double *sums;   /* [ET_RULE_SUMS_MAX]: what `before` added up for the tensor */
 } et_rule_chunk;
 
+/* What the kernels are told of a chunk, whatever the rule; decay: what a weight loses of itself. */
+static inline et_slice_update et_rule_update(const et_rule_step *step, const et_rule_chunk *chunk,
+                                             float decay)
+{
+    return (et_slice_update){ .weight = chunk->weight,
+                              .gradient = chunk->gradient,
+                              .shadow = chunk->shadow,
+                              .average = chunk->average,
+                              .decay = decay,
+                              .gradient_scale = chunk->gradient_scale,
+                              .average_decay = step->average_decay,
+                              .count = chunk->count };
+}
+
 /* A rule is a row: what it keeps, how it clips, what it does to a chunk. Methods take all the
  * options and look at their own struct. before and update are called from several threads. */
 typedef struct et_rule_class {

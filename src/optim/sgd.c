@@ -26,9 +26,9 @@ static void update(const et_kernels *kernels, const et_optimizer_options *option
     const et_sgd_options *o = &options->sgd;
     et_assert(o->momentum == 0 || chunk->slot[0]);
     double rate = chunk->rate / (1 + o->decay * (double)step->iterations);
-    kernels->sgd(chunk->weight, chunk->slot[0], chunk->gradient, chunk->shadow, chunk->average,
-                 (float)rate, (float)o->momentum, o->nesterov, 0, chunk->gradient_scale,
-                 step->average_decay, chunk->count);
+    const et_slice_update update = et_rule_update(step, chunk, 0);
+    const et_momentum momentum = { chunk->slot[0], (float)rate, (float)o->momentum, o->nesterov };
+    kernels->sgd(&update, &momentum);
 }
 
 /* Its row of `rules` in optimizer.c. */

@@ -116,6 +116,56 @@ static et_node *fits_softmax_loss(et_scope *s)
     return et_softmax_loss(x(s), ids(s, T), 0);
 }
 
+static et_node *column(et_scope *s, const char *name, int64_t rows)
+{
+    return et_input(s, name, ET_F32, et_shape_2(rows, 1));
+}
+
+/* Scaled as RMS norm does it: a column, then a row, over a matrix of act. */
+static et_node *fits_repeated(et_scope *s)
+{
+    et_node *size = et_sqrt(et_offset(et_row_mean(et_square(x(s))), 1e-6f));
+    return et_mul(et_div(x(s), size), vector(s, "g", D));
+}
+
+/* Either operand may be the one that is repeated. */
+static et_node *fits_repeated_first(et_scope *s)
+{
+    return et_sub(et_mean(x(s)), et_sub(column(s, "c", T), x(s)));
+}
+
+static et_node *fits_copy(et_scope *s)
+{
+    return et_copy(et_copy(et_column_mean(x(s)), ET_F32, et_shape_2(T, D)), ET_BF16,
+                   et_shape_2(T, D));
+}
+
+static et_node *fits_row_sum(et_scope *s)
+{
+    return et_row_sum(x(s));
+}
+
+static et_node *fits_log_softmax(et_scope *s)
+{
+    return et_log_softmax(et_softmax(x(s)));
+}
+
+static et_node *fits_huber(et_scope *s)
+{
+    return et_huber_error(x(s), et_input(s, "t", ET_F32, et_shape_2(T, D)), 1);
+}
+
+static et_node *fits_cross_entropy(et_scope *s)
+{
+    et_node *nll, *correct, *loss = et_cross_entropy(x(s), ids(s, T), 0.1f, &nll, &correct);
+    return et_add(et_add(loss, nll), et_add(correct, et_labelled(ids(s, T))));
+}
+
+static et_node *fits_weighted_sum(et_scope *s)
+{
+    return et_weighted_sum(et_row_sum(x(s)), column(s, "w", T));
+}
+
 static void test_shape__fits(void **state)
 {
     (void)state;
@@ -136,6 +186,14 @@ static void test_shape__fits(void **state)
         { fits_attention_cross, ACT, { 2, { T, D } } },
         { fits_vocabulary_loss, ET_F32, { 1, { ET_LOSS_SUM_COUNT } } },
         { fits_softmax_loss, ET_F32, { 1, { ET_LOSS_SUM_COUNT } } },
+        { fits_repeated, ACT, { 2, { T, D } } },
+        { fits_repeated_first, ACT, { 2, { T, D } } },
+        { fits_copy, ET_BF16, { 2, { T, D } } },
+        { fits_row_sum, ET_F32, { 2, { T, 1 } } },
+        { fits_log_softmax, ACT, { 2, { T, D } } },
+        { fits_huber, ET_F32, { 2, { T, 1 } } },
+        { fits_cross_entropy, ET_F32, { 2, { T, 1 } } },
+        { fits_weighted_sum, ET_F32, { 0, { 0 } } },
     };
     for (size_t i = 0; i < 2 * COUNT(cases); i++) {
         et_error error = ET_ERROR_INIT;
@@ -248,6 +306,64 @@ static et_node *wrong_labels(et_scope *s)
 static et_node *wrong_label_count(et_scope *s)
 {
     return et_softmax_loss(x(s), ids(s, T - 1), 0);
+}
+
+static et_node *wrong_column(et_scope *s)
+{
+    return et_mul(x(s), column(s, "c", T - 1));
+}
+
+/* A column of the other type than its matrix, and not float32. */
+static et_node *wrong_column_type(et_scope *s)
+{
+    return et_div(column(s, "c", T), et_input(s, "b", ET_BF16, et_shape_2(1, 1)));
+}
+
+static et_node *wrong_whole_numbers(et_scope *s)
+{
+    return et_exp(ids(s, T));
+}
+
+static et_node *wrong_copy(et_scope *s)
+{
+    return et_copy(x(s), ET_F32, et_shape_2(D, T));
+}
+
+static et_node *wrong_row_sum(et_scope *s)
+{
+    return et_row_sum(vector(s, "v", D));
+}
+
+static et_node *wrong_power(et_scope *s)
+{
+    return et_power(x(s), 0);
+}
+
+static et_node *wrong_clamp(et_scope *s)
+{
+    return et_clamp(x(s), 1, -1);
+}
+
+static et_node *wrong_huber(et_scope *s)
+{
+    return et_huber_error(x(s), x(s), 0);
+}
+
+static et_node *wrong_smoothing(et_scope *s)
+{
+    et_node *nll, *correct;
+    et_cross_entropy(x(s), ids(s, T), 1, &nll, &correct);
+    return et_add(nll, correct);
+}
+
+static et_node *wrong_class_labels(et_scope *s)
+{
+    return et_cross_entropy(x(s), ids(s, T + 1), 0, NULL, NULL);
+}
+
+static et_node *wrong_labelled(et_scope *s)
+{
+    return et_labelled(floats(s, "f", T));
 }
 
 static et_node *wrong_again(et_scope *s)
@@ -412,7 +528,7 @@ static void test_shape__refuses(void **state)
     } cases[] = {
         { wrong_add, { "(add): different shapes or types", "m/x [7, 6]", "m/y [7, 7]" } },
         { wrong_types, { "(mul): different shapes or types", "m/x", "m/w" } },
-        { wrong_bias, { "(bias): not a matrix and a vector as wide", "[7, 6]", "m/b [7]" } },
+        { wrong_bias, { "(add): different shapes or types", "[7, 6]", "m/b [7]" } },
         { wrong_matmul, { "(matmul): inner sizes differ", "m/x [7, 6]", "m/w [7, 4]" } },
         { wrong_matmul_bias, { "(matmul): bias is not a vector as wide", "[6, 4]", "m/b [6]" } },
         { wrong_matmul_vector, { "(matmul): not two matrices", "[7, 6]", "m/w [6]" } },
@@ -455,6 +571,17 @@ static void test_shape__refuses(void **state)
         { wrong_units, { "m/dense: -512 units" } },
         { wrong_limit, { "m/dense: init_limit -1" } },
         { wrong_activation, { "77 is no activation" } },
+        { wrong_column, { "(mul): different shapes or types", "m/x [7, 6]", "m/c [6, 1]" } },
+        { wrong_column_type, { "(div): different shapes or types", "m/c [7, 1]", "m/b [1, 1]" } },
+        { wrong_whole_numbers, { "(exp): no floating-point numbers", "m/ids [7]" } },
+        { wrong_copy, { "(copy): does not fit that shape", "m/x [7, 6]" } },
+        { wrong_row_sum, { "(row_sum): not a matrix of numbers", "m/v [6]" } },
+        { wrong_power, { "m/x: to the power of 0: the exponent is 0 or no number" } },
+        { wrong_clamp, { "m/x: clamped to [1, -1], which is empty" } },
+        { wrong_huber, { "m/x: a Huber loss needs a delta above 0, not 0" } },
+        { wrong_smoothing, { "m/x: label smoothing 1 is not in [0, 1)" } },
+        { wrong_class_labels, { "(cross_entropy): not one int32 label", "m/ids [8]" } },
+        { wrong_labelled, { "(labelled): labels are not int32", "m/f [7]" } },
         { wrong_again, { "parameter m/table: declared as [6, 5] before, now as [5, 6]" } },
     };
     for (size_t i = 0; i < COUNT(cases); i++) {

@@ -137,7 +137,7 @@ static void run_loss(void *work)
     }
     float *logits = b->of[0].kept;
     int32_t best[8 * WORDS];
-    k->log_softmax(logits, WORDS, VOCABULARY);
+    k->log_softmax(logits, logits, WORDS, VOCABULARY, ET_F32);
     k->top_k(b->of[0].row[0], best, logits, 8, WORDS, VOCABULARY);
 }
 
@@ -151,8 +151,19 @@ static void run_norm(void *work)
         buffers *of = &b->of[i];
         float **p = of->parameter;
         k->layer_norm(of->y, of->row[0], of->x, p[0], p[1], 1e-5f, ROWS, WIDTH, of->dtype);
-        k->layer_norm_grad(of->z, p[2], p[3], NULL, of->scratch, of->y, of->x, of->row[0], p[0],
-                           p[1], ROWS, WIDTH, of->dtype);
+        const et_layer_norm_grad norm = { .dx = of->z,
+                                          .dgamma = p[2],
+                                          .dbeta = p[3],
+                                          .scratch = of->scratch,
+                                          .dy = of->y,
+                                          .x = of->x,
+                                          .stats = of->row[0],
+                                          .gamma = p[0],
+                                          .beta = p[1],
+                                          .rows = ROWS,
+                                          .width = WIDTH,
+                                          .dtype = of->dtype };
+        k->layer_norm_grad(&norm);
         k->column_sum(p[2], of->scratch, of->y, ROWS, WIDTH, of->dtype);
         k->embedding(of->y, of->ids, NULL, p[0], NULL, 11.3f, ROWS, WIDTH, of->dtype);
         k->embedding_grad(p[3], of->ids, of->y, 11.3f, ROWS, WIDTH, VOCABULARY, of->dtype);
@@ -209,9 +220,11 @@ static void run_flat(void *work)
     const int64_t shadowed = (int64_t)WORDS * VOCABULARY;
     b->of[0].row[0][0] = (float)k->sum_of_squares(p[3], count);
     k->accumulate(p[2], p[3], count);
-    k->adam(p[0], p[1], p[2], p[3], shadow, b->of[1].parameter[0], 1e-3f, 0.9f, 0.98f, 1e-7f, 1e-4f,
-            0.5f, 0.99f, shadowed);
-    k->sgd(p[0], p[1], p[3], NULL, NULL, 1e-3f, 0.9f, true, 0, 0.5f, 0, count);
+    const et_slice_update all = { p[0],  p[3], shadow, b->of[1].parameter[0],
+                                  1e-4f, 0.5f, 0.99f,  shadowed };
+    const et_slice_update plain = { p[0], p[3], NULL, NULL, 0, 0.5f, 0, count };
+    k->adam(&all, &(et_adam_moments){ p[1], p[2], 1e-3f, 0.9f, 0.98f, 1e-7f });
+    k->sgd(&plain, &(et_momentum){ p[1], 1e-3f, 0.9f, true });
     k->to_bf16(shadow, p[0], shadowed);
     k->from_bf16(p[3], shadow, shadowed);
 }

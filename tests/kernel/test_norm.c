@@ -41,8 +41,18 @@ static void run_norm_grad(const et_kernels *table, const void *with, float *resu
     et_kernels_reference.layer_norm(y, stats, x, gamma, gamma, 1e-3f, s->rows, s->width, s->dtype);
     /* dx in dy's place, as the header allows; the reference's own reads stay clear of it */
     void *dx = table == &et_kernels_reference ? y : dy;
-    table->layer_norm_grad(dx, result + count, result + count + width, NULL, scratch, dy, x, stats,
-                           gamma, NULL, s->rows, s->width, s->dtype);
+    const et_layer_norm_grad norm = { .dx = dx,
+                                      .dgamma = result + count,
+                                      .dbeta = result + count + width,
+                                      .scratch = scratch,
+                                      .dy = dy,
+                                      .x = x,
+                                      .stats = stats,
+                                      .gamma = gamma,
+                                      .rows = s->rows,
+                                      .width = s->width,
+                                      .dtype = s->dtype };
+    table->layer_norm_grad(&norm);
     widen(result, dx, count, s->dtype);
     free(x);
     free(dy);
@@ -97,8 +107,20 @@ static void check_same_y(const et_kernels *table, const setting *s)
     float *stats = make(2 * (size_t)s->rows, 4), *sums = make(2 * width, 4);
     float *scratch = make((size_t)et_row_blocks(s->rows) * 2 * width, 4);
     table->layer_norm(y, stats, x, gamma, beta, 1e-3f, s->rows, s->width, s->dtype);
-    table->layer_norm_grad(dy, sums, sums + width, x, scratch, dy, x, stats, gamma, beta, s->rows,
-                           s->width, s->dtype);
+    const et_layer_norm_grad norm = { .dx = dy,
+                                      .y = x,
+                                      .dgamma = sums,
+                                      .dbeta = sums + width,
+                                      .scratch = scratch,
+                                      .dy = dy,
+                                      .x = x,
+                                      .stats = stats,
+                                      .gamma = gamma,
+                                      .beta = beta,
+                                      .rows = s->rows,
+                                      .width = s->width,
+                                      .dtype = s->dtype };
+    table->layer_norm_grad(&norm);
     if (memcmp(x, y, count * et_dtype_size(s->dtype)))
         fail_msg("%s: %lld x %lld %s", table->name, (long long)s->rows, (long long)s->width,
                  et_dtype_name(s->dtype));
@@ -125,6 +147,30 @@ static void test_norm__column_sum(void **state)
 {
     (void)state;
     each_size("column_sum", run_column_sum, 0, 1, 1e-4);
+}
+
+static void run_row_sum(const et_kernels *table, const void *with, float *result)
+{
+    const setting *s = with;
+    void *x = make_act((size_t)(s->rows * s->width), 1, 1, s->dtype);
+    table->row_sum(result, x, s->rows, s->width, s->dtype);
+    free(x);
+}
+
+static void test_norm__row_sum(void **state)
+{
+    (void)state;
+    for (size_t r = 0; r < COUNT(some_rows); r++)
+        for (size_t w = 0; w < COUNT(some_widths); w++)
+            for (int dtype = ET_F32; dtype <= ET_BF16; dtype++) {
+                setting s = { .rows = some_rows[r],
+                              .width = some_widths[w],
+                              .dtype = (et_dtype)dtype };
+                check_tables("row_sum", run_row_sum, &s, (size_t)s.rows, 1e-4, 1e-6);
+            }
+    float x[6] = { 1, 2, 3, -1, 0.5f, 0 }, sum[2];
+    et_kernels_reference.row_sum(sum, x, 2, 3, ET_F32);
+    assert_true(sum[0] == 6 && sum[1] == -0.5f);
 }
 
 /* The sum of the first `rows` elements. */
@@ -221,8 +267,17 @@ static void test_norm__finite_difference(void **state)
     float *x = all, *gamma = all + ROWS * WIDTH, *beta = gamma + WIDTH, *w = beta + WIDTH;
     float grad[ROWS * WIDTH + 2 * WIDTH], stats[2 * ROWS], y[ROWS * WIDTH];
     et_kernels_reference.layer_norm(y, stats, x, gamma, beta, 1e-3f, ROWS, WIDTH, ET_F32);
-    et_kernels_reference.layer_norm_grad(grad, grad + ROWS * WIDTH, grad + ROWS * WIDTH + WIDTH,
-                                         NULL, NULL, w, x, stats, gamma, NULL, ROWS, WIDTH, ET_F32);
+    const et_layer_norm_grad norm = { .dx = grad,
+                                      .dgamma = grad + ROWS * WIDTH,
+                                      .dbeta = grad + ROWS * WIDTH + WIDTH,
+                                      .dy = w,
+                                      .x = x,
+                                      .stats = stats,
+                                      .gamma = gamma,
+                                      .rows = ROWS,
+                                      .width = WIDTH,
+                                      .dtype = ET_F32 };
+    et_kernels_reference.layer_norm_grad(&norm);
     for (int i = 0; i < ROWS * WIDTH + 2 * WIDTH; i++) {
         const float saved = all[i];
         all[i] = saved + h;
@@ -242,6 +297,7 @@ int main(void)
         cmocka_unit_test(test_norm__layer_norm_grad),
         cmocka_unit_test(test_norm__derivative_gives_y_again),
         cmocka_unit_test(test_norm__column_sum),
+        cmocka_unit_test(test_norm__row_sum),
         cmocka_unit_test(test_norm__sum_and_fill),
         cmocka_unit_test(test_norm__sum_keeps),
         cmocka_unit_test(test_norm__large_mean),

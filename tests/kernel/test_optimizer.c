@@ -14,6 +14,20 @@ typedef struct setting {
     int way; /* which options are on */
 } setting;
 
+/* Optional parts by way's bits. */
+static et_slice_update update_of(const setting *s, float *weight, const float *gradient,
+                                 et_bf16 *shadow, float *average)
+{
+    return (et_slice_update){ .weight = weight,
+                              .gradient = gradient,
+                              .shadow = s->way & 1 ? shadow : NULL,
+                              .average = s->way & 2 ? average : NULL,
+                              .decay = s->way & 4 ? 1e-3f : 0.0f,
+                              .gradient_scale = 0.25f,
+                              .average_decay = 0.99f,
+                              .count = s->count };
+}
+
 /* Two updates of weight, m, v, shadow, average (five arrays), optional parts by way's bits. */
 static void run_adam(const et_kernels *table, const void *with, float *result)
 {
@@ -24,9 +38,10 @@ static void run_adam(const et_kernels *table, const void *with, float *result)
     et_bf16 *shadow = make_act(n, 1, 6, ET_BF16);
     for (size_t i = 0; i < n; i++)
         v[i] = fabsf(v[i]);
+    const et_slice_update update = update_of(s, weight, g, shadow, average);
+    const et_adam_moments moments = { m, v, 0.01f, 0.9f, 0.98f, 1e-9f };
     for (int step = 0; step < 2; step++)
-        table->adam(weight, m, v, g, s->way & 1 ? shadow : NULL, s->way & 2 ? average : NULL, 0.01f,
-                    0.9f, 0.98f, 1e-9f, s->way & 4 ? 1e-3f : 0.0f, 0.25f, 0.99f, s->count);
+        table->adam(&update, &moments);
     memcpy(result, weight, n * 4);
     memcpy(result + n, m, n * 4);
     memcpy(result + 2 * n, v, n * 4);
@@ -42,10 +57,10 @@ static void run_sgd(const et_kernels *table, const void *with, float *result)
     float *weight = make_floats(n, 1, 1), *a = make_floats(n, 0.1f, 2);
     float *g = make_floats(n, 1, 4), *average = make_floats(n, 1, 5);
     et_bf16 *shadow = make_act(n, 1, 6, ET_BF16);
+    const et_slice_update update = update_of(s, weight, g, shadow, average);
+    const et_momentum momentum = { s->way & 8 ? a : NULL, 0.1f, 0.9f, s->way & 16 };
     for (int step = 0; step < 2; step++)
-        table->sgd(weight, s->way & 8 ? a : NULL, g, s->way & 1 ? shadow : NULL,
-                   s->way & 2 ? average : NULL, 0.1f, 0.9f, s->way & 16, s->way & 4 ? 1e-3f : 0.0f,
-                   0.25f, 0.99f, s->count);
+        table->sgd(&update, &momentum);
     memcpy(result, weight, n * 4);
     memcpy(result + n, a, n * 4);
     memcpy(result + 2 * n, average, n * 4);
@@ -87,15 +102,17 @@ static void test_optimizer__known_steps(void **state)
         et_bf16 shadow = 0;
         if (!k)
             continue;
-        k->adam(&w, &m, &v, &g, &shadow, &average, 0.1f, 0.9f, 0.98f, 0, 0, 1, 0.75f, 1);
+        et_slice_update update = { &w, &g, &shadow, &average, 0, 1, 0.75f, 1 };
+        k->adam(&update, &(et_adam_moments){ &m, &v, 0.1f, 0.9f, 0.98f, 0 });
         assert_true(fabsf(w - (float)(1 - 0.1 * 0.1 / sqrt(0.02))) < 1e-6f);
         assert_int_equal(shadow, et_bf16_from_float(w));
         assert_true(fabsf(average - (2 + 0.25f * (w - 2))) < 1e-6f);
         w = 1;
-        k->sgd(&w, &a, &g, NULL, NULL, 0.1f, 0.9f, false, 0, 1, 0, 1);
+        update.shadow = NULL, update.average = NULL;
+        k->sgd(&update, &(et_momentum){ &a, 0.1f, 0.9f, false });
         assert_true(fabsf(a - 0.8f) < 1e-6f && fabsf(w - 1.8f) < 1e-6f);
         w = 1, a = 1;
-        k->sgd(&w, &a, &g, NULL, NULL, 0.1f, 0.9f, true, 0, 1, 0, 1);
+        k->sgd(&update, &(et_momentum){ &a, 0.1f, 0.9f, true });
         assert_true(fabsf(w - 1.62f) < 1e-6f);
     }
 }
@@ -117,8 +134,11 @@ static void test_optimizer__moments_settle(void **state)
             w[i] = 1, m[i] = a[i] = small[i % 5], v[i] = 1e-40f;
         m[MANY - 1] = a[MANY - 1] = NAN;
         m[0] = a[0] = 1e-37f;
-        k->adam(w, m, v, g, NULL, NULL, 0.1f, 0.9f, 0.999f, 1e-7f, 0, 1, 0, MANY);
-        k->sgd(w, a, g, NULL, NULL, 0.1f, 0.9f, false, 0, 1, 0, MANY);
+        const et_slice_update update = {
+            .weight = w, .gradient = g, .gradient_scale = 1, .count = MANY
+        };
+        k->adam(&update, &(et_adam_moments){ m, v, 0.1f, 0.9f, 0.999f, 1e-7f });
+        k->sgd(&update, &(et_momentum){ a, 0.1f, 0.9f, false });
         assert_true(m[0] > 0.8e-37f && a[0] > 0.8e-37f);
         assert_true(isnan(m[MANY - 1]) && isnan(a[MANY - 1]) && v[1] > 0);
         for (int i = 1; i < MANY - 1; i++)

@@ -98,10 +98,34 @@ static void run_log_softmax(const et_kernels *table, const void *with, float *re
 {
     const setting *s = with;
     const size_t count = (size_t)(s->rows * s->width);
-    float *x = make_floats(count, 5, 1);
-    table->log_softmax(x, s->rows, s->width);
-    memcpy(result, x, count * sizeof *x);
+    void *x = make_act(count, 5, 1, s->dtype);
+    table->log_softmax(x, x, s->rows, s->width, s->dtype);
+    widen(result, x, count, s->dtype);
     free(x);
+}
+
+static void run_softmax(const et_kernels *table, const void *with, float *result)
+{
+    const setting *s = with;
+    const size_t count = (size_t)(s->rows * s->width);
+    void *x = make_act(count, 5, 1, s->dtype), *y = make(count, et_dtype_size(s->dtype));
+    table->softmax(y, x, s->rows, s->width, s->dtype);
+    widen(result, y, count, s->dtype);
+    table->softmax(x, x, s->rows, s->width, s->dtype);
+    if (memcmp(x, y, count * et_dtype_size(s->dtype)))
+        fail_msg("%s: other bits in place", table->name);
+    free(x);
+    free(y);
+}
+
+static void run_labelled(const et_kernels *table, const void *with, float *result)
+{
+    const setting *s = with;
+    int32_t labels[1024];
+    assert_true(s->rows <= (int64_t)COUNT(labels));
+    for (int64_t t = 0; t < s->rows; t++)
+        labels[t] = (int32_t)(t * 7 % 5) - 2;
+    table->labelled(result, labels, s->rows);
 }
 
 /* value, then index as float; ties and NaNs are frequent. */
@@ -125,10 +149,47 @@ static void test_softmax__log_softmax(void **state)
     (void)state;
     for (size_t r = 0; r < COUNT(some_rows); r++)
         for (size_t w = 0; w < COUNT(some_widths); w++) {
-            setting s = { .rows = some_rows[r], .width = some_widths[w] };
-            check_tables("log_softmax", run_log_softmax, &s, (size_t)(s.rows * s.width), 5e-6,
-                         1e-6);
+            const size_t count = (size_t)(some_rows[r] * some_widths[w]);
+            for (int dtype = ET_F32; dtype <= ET_BF16; dtype++) {
+                setting s = { .rows = some_rows[r],
+                              .width = some_widths[w],
+                              .dtype = (et_dtype)dtype };
+                double unit = dtype == ET_BF16 ? unit_of(ET_BF16) : 0;
+                check_tables("log_softmax", run_log_softmax, &s, count, 5e-6, 1e-6 + unit);
+                check_tables("softmax", run_softmax, &s, count, 1e-7, 5e-6 + unit);
+            }
         }
+}
+
+/* By hand: e^0 : e^log 3 is 1 : 3, however large what is common to both. */
+static void test_softmax__known_rows(void **state)
+{
+    (void)state;
+    for (size_t t = 0; t <= COUNT(table_names); t++) {
+        const et_kernels *k =
+            t < COUNT(table_names) ? et_kernels_named(table_names[t]) : &et_kernels_reference;
+        float x[4] = { 0, 1.0986123f, 80, 81.0986123f }, y[4];
+        if (!k)
+            continue;
+        k->softmax(y, x, 2, 2, ET_F32);
+        for (int i = 0; i < 4; i++)
+            assert_true(fabsf(y[i] - (i % 2 ? 0.75f : 0.25f)) < 2e-6f);
+        k->log_softmax(y, x, 2, 2, ET_F32);
+        for (int i = 0; i < 4; i++)
+            assert_true(fabsf(y[i] - (i % 2 ? -0.2876821f : -1.3862944f)) < 2e-6f);
+    }
+}
+
+static void test_softmax__labelled(void **state)
+{
+    (void)state;
+    for (size_t r = 0; r < COUNT(some_rows); r++) {
+        setting s = { .rows = some_rows[r] };
+        check_tables("labelled", run_labelled, &s, (size_t)s.rows, 0, 0);
+    }
+    float y[3];
+    et_kernels_reference.labelled(y, (int32_t[]){ -1, 0, 7 }, 3);
+    assert_true(y[0] == 0 && y[1] == 1 && y[2] == 1);
 }
 
 static void test_softmax__top_k(void **state)
@@ -241,6 +302,8 @@ int main(void)
         cmocka_unit_test(test_softmax__large_vocabulary),
         cmocka_unit_test(test_softmax__far_logits),
         cmocka_unit_test(test_softmax__log_softmax),
+        cmocka_unit_test(test_softmax__known_rows),
+        cmocka_unit_test(test_softmax__labelled),
         cmocka_unit_test(test_softmax__top_k),
         cmocka_unit_test(test_softmax__top_k_order),
         cmocka_unit_test(test_softmax__nan_is_seen),

@@ -41,12 +41,12 @@ void et_reference_layer_norm(void *y, float *stats, const void *x, const float *
 
 /* By columns for the parameters, then by rows for x: every sum is one plain loop. dx comes last as
  * it may overwrite dy. */
-void et_reference_layer_norm_grad(void *dx, float *dgamma, float *dbeta, void *y, float *scratch,
-                                  const void *dy, const void *x, const float *stats,
-                                  const float *gamma, const float *beta, int64_t rows,
-                                  int64_t width, et_dtype dtype)
+void et_reference_layer_norm_grad(const et_layer_norm_grad *norm)
 {
-    (void)scratch;
+    const void *dy = norm->dy, *x = norm->x;
+    const float *stats = norm->stats, *gamma = norm->gamma;
+    const int64_t rows = norm->rows, width = norm->width;
+    const et_dtype dtype = norm->dtype;
     for (int64_t d = 0; d < width; d++) {
         double gamma_sum = 0, beta_sum = 0;
         for (int64_t t = 0; t < rows; t++) {
@@ -55,8 +55,8 @@ void et_reference_layer_norm_grad(void *dx, float *dgamma, float *dbeta, void *y
             gamma_sum += et_reference_load(dy, t * width + d, dtype) * n;
             beta_sum += et_reference_load(dy, t * width + d, dtype);
         }
-        dgamma[d] = (float)gamma_sum;
-        dbeta[d] = (float)beta_sum;
+        norm->dgamma[d] = (float)gamma_sum;
+        norm->dbeta[d] = (float)beta_sum;
     }
     for (int64_t t = 0; t < rows; t++) {
         double mean = stats[2 * t], rstd = stats[2 * t + 1], mean_g = 0, mean_gn = 0;
@@ -69,9 +69,9 @@ void et_reference_layer_norm_grad(void *dx, float *dgamma, float *dbeta, void *y
         for (int64_t d = 0; d < width; d++) {
             double n = (et_reference_load(x, t * width + d, dtype) - mean) * rstd;
             double g = et_reference_load(dy, t * width + d, dtype) * gamma[d];
-            et_reference_store(dx, t * width + d, rstd * (g - mean_g - n * mean_gn), dtype);
-            if (y)
-                et_reference_store(y, t * width + d, n * gamma[d] + beta[d], dtype);
+            et_reference_store(norm->dx, t * width + d, rstd * (g - mean_g - n * mean_gn), dtype);
+            if (norm->y)
+                et_reference_store(norm->y, t * width + d, n * gamma[d] + norm->beta[d], dtype);
         }
     }
 }
@@ -89,12 +89,24 @@ void et_reference_column_sum(float *sum, float *scratch, const void *x, int64_t 
     }
 }
 
-double et_reference_sum(const void *x, int64_t count, et_dtype dtype)
+static double sum_of(const void *x, int64_t first, int64_t count, et_dtype dtype)
 {
     double total = 0;
-    for (int64_t i = 0; i < count; i++)
+    for (int64_t i = first; i < first + count; i++)
         total += et_reference_load(x, i, dtype);
     return total;
+}
+
+/* sum[t] = sum over d of x[t, d] */
+void et_reference_row_sum(float *sum, const void *x, int64_t rows, int64_t width, et_dtype dtype)
+{
+    for (int64_t t = 0; t < rows; t++)
+        sum[t] = (float)sum_of(x, t * width, width, dtype);
+}
+
+double et_reference_sum(const void *x, int64_t count, et_dtype dtype)
+{
+    return sum_of(x, 0, count, dtype);
 }
 
 void et_reference_fill(void *y, float value, int64_t count, et_dtype dtype)

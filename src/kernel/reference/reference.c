@@ -11,9 +11,9 @@
 #include <math.h>
 
 /* y[t] = scale table[ids[t]] + positions[position[t]], rounded once. */
-static void embedding(void *y, const int32_t *ids, const int32_t *position, const float *table,
-                      const float *positions, float scale, int64_t rows, int64_t width,
-                      et_dtype dtype)
+void et_reference_embedding(void *y, const int32_t *ids, const int32_t *position,
+                            const float *table, const float *positions, float scale, int64_t rows,
+                            int64_t width, et_dtype dtype)
 {
     for (int64_t t = 0; t < rows; t++) {
         for (int64_t d = 0; d < width; d++) {
@@ -29,8 +29,8 @@ static void embedding(void *y, const int32_t *ids, const int32_t *position, cons
 }
 
 /* dtable[ids[t]] += scale dy[t], in the order of t: onto what is there, which is float32. */
-static void embedding_grad(float *dtable, const int32_t *ids, const void *dy, float scale,
-                           int64_t rows, int64_t width, int64_t vocabulary, et_dtype dtype)
+void et_reference_embedding_grad(float *dtable, const int32_t *ids, const void *dy, float scale,
+                                 int64_t rows, int64_t width, int64_t vocabulary, et_dtype dtype)
 {
     (void)vocabulary;
     for (int64_t t = 0; t < rows; t++)
@@ -39,19 +39,19 @@ static void embedding_grad(float *dtable, const int32_t *ids, const void *dy, fl
                 (float)(et_reference_load(dy, t * width + d, dtype) * scale);
 }
 
-static void to_bf16(et_bf16 *to, const float *from, int64_t count)
+void et_reference_to_bf16(et_bf16 *to, const float *from, int64_t count)
 {
     for (int64_t i = 0; i < count; i++)
         to[i] = et_bf16_from_float(from[i]);
 }
 
-static void from_bf16(float *to, const et_bf16 *from, int64_t count)
+void et_reference_from_bf16(float *to, const et_bf16 *from, int64_t count)
 {
     for (int64_t i = 0; i < count; i++)
         to[i] = et_bf16_to_float(from[i]);
 }
 
-static double sum_of_squares(const float *x, int64_t count)
+double et_reference_sum_of_squares(const float *x, int64_t count)
 {
     double sum = 0;
     for (int64_t i = 0; i < count; i++)
@@ -60,12 +60,13 @@ static double sum_of_squares(const float *x, int64_t count)
 }
 
 /* What follows every update: the bfloat16 copy and the moving average. */
-static void follow(float w, et_bf16 *shadow, float *average, float average_decay, int64_t i)
+static void follow(const et_slice_update *u, int64_t i)
 {
-    if (shadow)
-        shadow[i] = et_bf16_from_float(w);
-    if (average)
-        average[i] += (1.0f - average_decay) * (w - average[i]);
+    const float w = u->weight[i];
+    if (u->shadow)
+        u->shadow[i] = et_bf16_from_float(w);
+    if (u->average)
+        u->average[i] += (1.0f - u->average_decay) * (w - u->average[i]);
 }
 
 /* A moment or momentum that no longer moves a weight is 0. */
@@ -76,51 +77,50 @@ static float settled(float x)
 
 /* m = b1 m + (1 - b1) g, v = b2 v + (1 - b2) g^2, w -= decay w, w -= rate_t m / (sqrt v + epsilon);
  * g is the gradient, scaled. */
-static void adam(float *weight, float *m, float *v, const float *gradient, et_bf16 *shadow,
-                 float *average, float rate_t, float beta_1, float beta_2, float epsilon,
-                 float decay, float gradient_scale, float average_decay, int64_t count)
+void et_reference_adam(const et_slice_update *u, const et_adam_moments *a)
 {
-    for (int64_t i = 0; i < count; i++) {
-        float g = gradient[i] * gradient_scale;
-        m[i] = settled(beta_1 * m[i] + (1.0f - beta_1) * g);
-        v[i] = beta_2 * v[i] + (1.0f - beta_2) * g * g;
-        weight[i] -= decay * weight[i];
-        weight[i] -= rate_t * m[i] / (sqrtf(v[i]) + epsilon);
-        follow(weight[i], shadow, average, average_decay, i);
+    for (int64_t i = 0; i < u->count; i++) {
+        float g = u->gradient[i] * u->gradient_scale;
+        a->m[i] = settled(a->beta_1 * a->m[i] + (1.0f - a->beta_1) * g);
+        a->v[i] = a->beta_2 * a->v[i] + (1.0f - a->beta_2) * g * g;
+        u->weight[i] -= u->decay * u->weight[i];
+        u->weight[i] -= a->rate_t * a->m[i] / (sqrtf(a->v[i]) + a->epsilon);
+        follow(u, i);
     }
 }
 
 /* a = momentum a - rate g; w += a, with nesterov w += momentum a - rate g. */
-static void sgd(float *weight, float *accumulator, const float *gradient, et_bf16 *shadow,
-                float *average, float rate, float momentum, bool nesterov, float decay,
-                float gradient_scale, float average_decay, int64_t count)
+void et_reference_sgd(const et_slice_update *u, const et_momentum *m)
 {
-    for (int64_t i = 0; i < count; i++) {
-        float step = -rate * (gradient[i] * gradient_scale);
-        if (accumulator) {
-            accumulator[i] = settled(momentum * accumulator[i] + step);
-            step = nesterov ? momentum * accumulator[i] + step : accumulator[i];
+    float *a = m->accumulator;
+    for (int64_t i = 0; i < u->count; i++) {
+        float step = -m->rate * (u->gradient[i] * u->gradient_scale);
+        if (a) {
+            a[i] = settled(m->momentum * a[i] + step);
+            step = m->nesterov ? m->momentum * a[i] + step : a[i];
         }
-        weight[i] -= decay * weight[i];
-        weight[i] += step;
-        follow(weight[i], shadow, average, average_decay, i);
+        u->weight[i] -= u->decay * u->weight[i];
+        u->weight[i] += step;
+        follow(u, i);
     }
 }
 
-static void accumulate(float *y, const float *x, int64_t count)
+void et_reference_accumulate(float *y, const float *x, int64_t count)
 {
     for (int64_t i = 0; i < count; i++)
         y[i] += x[i];
 }
 
 /* By the functions of base that define these numbers, one at a time. */
-static void draw_uniform(float *to, int64_t first, int64_t count, float scale, et_random random)
+void et_reference_draw_uniform(float *to, int64_t first, int64_t count, float scale,
+                               et_random random)
 {
     for (int64_t i = 0; i < count; i++)
         to[i] = scale * (2 * et_random_uniform(random, (uint64_t)(first + i)) - 1);
 }
 
-static void draw_normal(float *to, int64_t first, int64_t count, float scale, et_random random)
+void et_reference_draw_normal(float *to, int64_t first, int64_t count, float scale,
+                              et_random random)
 {
     for (int64_t i = 0; i < count; i++)
         to[i] = scale * et_random_normal(random, (uint64_t)(first + i));
@@ -130,31 +130,9 @@ static void draw_normal(float *to, int64_t first, int64_t count, float scale, et
 const et_kernels et_kernels_reference = {
     .name = "reference",
     .panel = 1,
-    .elementwise = et_reference_elementwise,
-    .layer_norm = et_reference_layer_norm,
-    .layer_norm_grad = et_reference_layer_norm_grad,
-    .column_sum = et_reference_column_sum,
-    .sum = et_reference_sum,
-    .fill = et_reference_fill,
-    .embedding = embedding,
-    .embedding_grad = embedding_grad,
-    .attention = et_reference_attention,
-    .attention_grad = et_reference_attention_grad,
-    .cached_attention = et_reference_cached_attention,
-    .row_product = et_reference_row_product,
-    .best_pieces = et_reference_best_pieces,
-    .softmax_cross_entropy = et_reference_softmax_cross_entropy,
-    .log_softmax = et_reference_log_softmax,
-    .top_k = et_reference_top_k,
-    .to_bf16 = to_bf16,
-    .from_bf16 = from_bf16,
-    .sum_of_squares = sum_of_squares,
-    .adam = adam,
-    .sgd = sgd,
-    .accumulate = accumulate,
-    .draw_uniform = draw_uniform,
-    .draw_normal = draw_normal,
+#define KERNEL(type, name, ...) .name = et_reference_##name,
+#include "kernel/kernels.def"
+#undef KERNEL
     .staging = &et_reference_staging,
     .softmax_parts = &et_reference_softmax_parts,
-    .float_product = et_reference_float_product,
 };

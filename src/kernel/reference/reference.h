@@ -40,41 +40,9 @@ static inline double et_reference_relu(double x)
     return x > 0 || isnan(x) ? x : 0;
 }
 
-void et_reference_elementwise(const et_ew_program *program, void *const *out, const void *const *in,
-                              int64_t rows, int64_t width, et_random random);
-
-void et_reference_layer_norm(void *y, float *stats, const void *x, const float *gamma,
-                             const float *beta, float epsilon, int64_t rows, int64_t width,
-                             et_dtype dtype);
-void et_reference_layer_norm_grad(void *dx, float *dgamma, float *dbeta, void *y, float *scratch,
-                                  const void *dy, const void *x, const float *stats,
-                                  const float *gamma, const float *beta, int64_t rows,
-                                  int64_t width, et_dtype dtype);
-void et_reference_column_sum(float *sum, float *scratch, const void *x, int64_t rows, int64_t width,
-                             et_dtype dtype);
-
-double et_reference_sum(const void *x, int64_t count, et_dtype dtype);
-void et_reference_fill(void *y, float value, int64_t count, et_dtype dtype);
-
-void et_reference_attention(void *out, float *lse, const void *q, const void *k, const void *v,
-                            const et_attention_shape *shape, float *scratch);
-void et_reference_attention_grad(void *dq, void *dk, void *dv, const void *dout, const float *lse,
-                                 const void *q, const void *k, const void *v,
-                                 const et_attention_shape *shape, float *scratch);
-void et_reference_cached_attention(void *out, const void *q, const void *keys, const void *values,
-                                   const et_cached_attention_shape *shape);
-
-void et_reference_float_product(const et_float_product *p);
-void et_reference_row_product(float *y, const float *x, const et_row_product *shape);
-void et_reference_best_pieces(float *log_p, int32_t *piece, const void *h,
-                              const et_best_pieces *shape);
-
-void et_reference_softmax_cross_entropy(void *logits, float *loss, float *nll, float *correct,
-                                        const int32_t *labels, float smoothing, bool gradient,
-                                        int64_t rows, int64_t vocabulary, et_dtype dtype);
-void et_reference_log_softmax(float *logits, int64_t rows, int64_t vocabulary);
-void et_reference_top_k(float *value, int32_t *index, const float *x, int k, int64_t rows,
-                        int64_t width);
+#define KERNEL(type, name, ...) type et_reference_##name(__VA_ARGS__);
+#include "kernel/kernels.def"
+#undef KERNEL
 
 extern const et_staging et_reference_staging;
 extern const et_softmax_parts et_reference_softmax_parts;

@@ -78,7 +78,7 @@ void et_reference_best_pieces(float *log_p, int32_t *piece, const void *h,
                     et_reference_load(h, r * w->k + i, shape->dtype) * shape->table[j * w->k + i];
             z[j] = (float)sum;
         }
-        et_reference_log_softmax(z, 1, w->n);
+        et_reference_log_softmax(z, z, 1, w->n, ET_F32);
         et_reference_top_k(log_p + r * shape->count, piece + r * shape->count, z, shape->count, 1,
                            w->n);
     }

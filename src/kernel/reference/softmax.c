@@ -91,14 +91,30 @@ void et_reference_softmax_cross_entropy(void *logits, float *loss, float *nll, f
     }
 }
 
-/* z - lse, in place. */
-void et_reference_log_softmax(float *logits, int64_t rows, int64_t vocabulary)
+/* x - lse. */
+void et_reference_log_softmax(void *y, const void *x, int64_t rows, int64_t width, et_dtype dtype)
 {
     for (int64_t t = 0; t < rows; t++) {
-        double lse = log_sum_exp(logits, t * vocabulary, vocabulary, ET_F32);
-        for (int64_t i = 0; i < vocabulary; i++)
-            logits[t * vocabulary + i] = (float)(logits[t * vocabulary + i] - lse);
+        double lse = log_sum_exp(x, t * width, width, dtype);
+        for (int64_t i = t * width; i < (t + 1) * width; i++)
+            et_reference_store(y, i, et_reference_load(x, i, dtype) - lse, dtype);
     }
+}
+
+/* e^(x - lse) */
+void et_reference_softmax(void *y, const void *x, int64_t rows, int64_t width, et_dtype dtype)
+{
+    for (int64_t t = 0; t < rows; t++) {
+        double lse = log_sum_exp(x, t * width, width, dtype);
+        for (int64_t i = t * width; i < (t + 1) * width; i++)
+            et_reference_store(y, i, exp(et_reference_load(x, i, dtype) - lse), dtype);
+    }
+}
+
+void et_reference_labelled(float *y, const int32_t *labels, int64_t rows)
+{
+    for (int64_t t = 0; t < rows; t++)
+        y[t] = labels[t] >= 0;
 }
 
 /* Whether x[i] comes before x[j]: larger first, then the smaller index, NaN last. */

@@ -17,6 +17,23 @@
  *
  * Memory: q, k, v and out (and dout and the derivatives) of a tile come from memory or go there
  * once; all else is scratch, which one thread uses for tile after tile. */
+#ifndef ETUDE_KERNEL_ATTENTION_INC_C
+#define ETUDE_KERNEL_ATTENTION_INC_C
+
+#include <omp.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "kernel/attention.h"
+#include "kernel/attention_cut.h"
+#include "kernel/simd/attention_product.inc.c"
+#include "kernel/simd/attention_rows.inc.c"
+#include "kernel/elementwise.h"
+#include "kernel/share.h"
+#include "kernel/simd/simd.h"
+#include "kernel/simd/random.h"
 
 /* A call: its operands and what all tiles share. Forward, `out` is written, and `lse_out` unless
  * it is NULL; backward, `dout` and `lse` are read. */
@@ -472,3 +489,5 @@ static void attention_grad(void *dq, void *dk, void *dv, const void *dout, const
                                   .kept_scale = et_dropout_scale(shape->rate) };
     attend(&call);
 }
+
+#endif

@@ -1,6 +1,13 @@
 /* Products of attention, on scratch: small matrices, all in cache. Sums of a block stay in
  * registers from the first step of k to the last, and every width is whole vectors, so loops have
  * no tails. */
+#ifndef ETUDE_KERNEL_ATTENTION_PRODUCT_INC_C
+#define ETUDE_KERNEL_ATTENTION_PRODUCT_INC_C
+
+#include <stdbool.h>
+
+#include "base/assert.h"
+#include "kernel/simd/simd.h"
 
 /* c [m, n] = a [m, k] b [k, n]; n is whole vectors. Rows of c beyond m, up to a multiple of 8, are
  * computed from what is there and mean nothing: scratch has room for them. Distances are in floats;
@@ -90,3 +97,5 @@ static void product_across(const operands *at, int m, int n, int begun)
     if (begun < m)
         product_of(&rest, m - begun, n, true, false);
 }
+
+#endif

@@ -7,6 +7,18 @@
  *
  * kept: 0 where dropout drops, else 1; the scale of what is kept is left to the caller, who has
  * cheaper places for it. Exponentials are powers of two, of scores times log2 e. */
+#ifndef ETUDE_KERNEL_ATTENTION_ROWS_INC_C
+#define ETUDE_KERNEL_ATTENTION_ROWS_INC_C
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/assert.h"
+#include "kernel/attention_cut.h"
+#include "kernel/simd/simd.h"
+#include "kernel/simd/math.h"
+#include "kernel/simd/random.h"
 
 #define LOG2_E 1.44269504f
 
@@ -169,3 +181,5 @@ ET_INLINE void grad_rows(const score_rows *of, const float *shift, const bool dr
     for (int r = 0; r < ROWS_ABREAST; r++)
         score_step(of, mean[i + r], i + r, j, drop);
 }
+
+#endif

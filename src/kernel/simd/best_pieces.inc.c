@@ -18,6 +18,20 @@
  *
  * Every comparison that rules a piece out is of bounds, which hold with rounding included; what is
  * not ruled out is compared in float32. So no piece is lost to bytes, only time. */
+#ifndef ETUDE_KERNEL_BEST_PIECES_INC_C
+#define ETUDE_KERNEL_BEST_PIECES_INC_C
+
+#include <math.h>
+#include <omp.h>
+#include <stdint.h>
+
+#include "base/assert.h"
+#include "kernel/best_pieces.h"
+#include "kernel/row_product.h"
+#include "kernel/simd/row_product.inc.c"
+#include "kernel/simd/simd.h"
+#include "kernel/simd/math.h"
+#include "kernel/simd/softmax.inc.c"
 
 /* The logit of a column past the last piece: below all, and finite. */
 #define NO_PIECE (-1e30f)
@@ -283,3 +297,5 @@ static void best_pieces(float *log_p, int32_t *piece, const void *h, const et_be
     for (int64_t first = 0; first < shape->rows; first += ET_BEST_ROWS)
         best_block(log_p, piece, h, shape, first);
 }
+
+#endif

@@ -17,6 +17,18 @@
  * Memory: keys and values are read once, from rows that a table of slots may scatter anywhere;
  * scores, weights and outputs stay on the stack: 2 KiB of weights and 4 KiB each of queries and
  * outputs. */
+#ifndef ETUDE_KERNEL_CACHED_ATTENTION_INC_C
+#define ETUDE_KERNEL_CACHED_ATTENTION_INC_C
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/assert.h"
+#include "kernel/attention.h"
+#include "kernel/share.h"
+#include "kernel/simd/simd.h"
+#include "kernel/simd/math.h"
 
 /* Positions of a block, whole vectors of every table; heads that go together. */
 #define CACHED_BLOCK 64
@@ -235,3 +247,5 @@ static void cached_attention(void *out, const void *q, const void *keys, const v
     ET_SHARE(work >= ET_GRAIN / 16, shape->rows, 1, cached_attention_part, out, q, keys, values,
              shape);
 }
+
+#endif

@@ -8,6 +8,15 @@
  *
  * Any part of an array can be drawn by itself: the number of an element depends on the seed and
  * its place only. */
+#ifndef ETUDE_KERNEL_DRAW_INC_C
+#define ETUDE_KERNEL_DRAW_INC_C
+
+#include <stdint.h>
+
+#include "base/assert.h"
+#include "base/normal.h"
+#include "base/philox.h"
+#include "kernel/simd/simd.h"
 
 #define DRAW_BLOCKS 64 /* enough that loops over them become vectors */
 #define DRAW_RUN    (4 * DRAW_BLOCKS)
@@ -133,3 +142,5 @@ static void draw_normal(float *to, int64_t first, int64_t count, float scale, et
 {
     draw(to, first, count, scale, random, draw_run_normal);
 }
+
+#endif

@@ -8,79 +8,129 @@
  *
  * Blocks end where the array ends, in a part of a vector: registers are whole vectors, whatever
  * stands behind the end, and only stores look at it. */
+#ifndef ETUDE_KERNEL_ELEMENTWISE_INC_C
+#define ETUDE_KERNEL_ELEMENTWISE_INC_C
+
+#include <float.h>
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/philox.h"
+#include "kernel/elementwise.h"
+#include "kernel/share.h"
+#include "kernel/simd/simd.h"
+#include "kernel/simd/math.h"
+#include "kernel/simd/random.h"
 
 #define EW_BLOCK     512
 #define EW_REGISTERS (ET_EW_INPUTS_MAX + ET_EW_STEPS_MAX)
 
-/* n is a multiple of V_LANES. A unary operation ignores b. */
+/* n is a multiple of V_LANES. */
 typedef void ew_fn(float *to, const float *a, const float *b, float x, int64_t n);
 
-/* A loop over a block for one operation. a, b and x are vectors in the expression: the operands and
- * the step's number. EW_OP(add, a + b) is the function ew_add: to[i] = a_at[i] + b_at[i], a vector
- * at a time. */
-#define EW_OP(name, expression)                                                                    \
-    static void ew_##name(float *to, const float *a_at, const float *b_at, float x_value,          \
-                          int64_t n)                                                               \
-    {                                                                                              \
-        for (int64_t i = 0; i < n; i += V_LANES) {                                                 \
-            const vf a = v_load(a_at + i), b = v_load(b_at + i), x = v_set(x_value);               \
-            (void)b, (void)x;                                                                      \
-            v_store(to + i, expression);                                                           \
-        }                                                                                          \
-    }
+/* ---- the functions of elementwise.def ---------------------------------------------------- */
 
-/* dy (Phi(x) + x phi(x)), with 0.3989 = 1 / sqrt(2 pi). */
-static inline vf gelu_grad(vf a, vf b)
+#define f_set(number) v_set(number)
+#define f_exp         v_exp
+#define f_tanh        v_tanh
+#define f_sigmoid     v_sigmoid
+#define f_sqrt        v_sqrt
+/* Never run: ew_dropout is in its place. */
+#define f_dropout(a) (a)
+
+/* The order of operands lets a NaN of a through. */
+#define f_at_least(a, bound) v_max(bound, a)
+#define f_at_most(a, bound)  v_min(bound, a)
+
+/* a where b > 0, else 0 */
+ET_INLINE vf f_where_positive(vf b, vf a)
 {
-    vf exponential, phi = v_phi(b, &exponential);
-    return a * v_fma(b * v_set(0.39894228f), exponential, phi);
+    return v_select(v_gt(b, v_set(0.0f)), a, v_set(0.0f));
+}
+
+ET_INLINE vf f_abs(vf a)
+{
+    return v_max(a, v_set(0.0f) - a);
 }
 
 /* x Phi(x); v_phi also gives the density's exponential, which only the derivative needs. */
-static inline vf gelu(vf a)
+ET_INLINE vf f_gelu(vf a)
 {
     vf exponential;
     return a * v_phi(a, &exponential);
 }
 
+/* Phi(x) + x phi(x), with 0.3989 = 1 / sqrt(2 pi). */
+ET_INLINE vf f_gelu_slope(vf b)
+{
+    vf exponential, phi = v_phi(b, &exponential);
+    return v_fma(b * v_set(0.39894228f), exponential, phi);
+}
+
 /* dy s (1 + x (1 - s)), s the logistic function of x. */
-static inline vf swish_grad(vf a, vf b)
+ET_INLINE vf f_swish_grad(vf a, vf b)
 {
     vf s = v_sigmoid(b);
     return a * s * v_fma(b, v_set(1.0f) - s, v_set(1.0f));
 }
 
-EW_OP(add, a + b)
-EW_OP(sub, a - b)
-EW_OP(mul, (a)*b)
-EW_OP(scale, (a)*x)
-EW_OP(relu, v_max(v_set(0.0f), a))
-EW_OP(gelu, gelu(a))
-EW_OP(tanh, v_tanh(a))
-EW_OP(sigmoid, v_sigmoid(a))
-EW_OP(swish, (a)*v_sigmoid(a))
-EW_OP(relu_grad, v_select(v_gt(b, v_set(0.0f)), a, v_set(0.0f)))
-EW_OP(gelu_grad, gelu_grad(a, b))
-EW_OP(tanh_grad, (a) * (v_set(1.0f) - b * b))
-EW_OP(sigmoid_grad, (a)*b *(v_set(1.0f) - b))
-EW_OP(swish_grad, swish_grad(a, b))
+/* v_log where its argument is one that it takes: a denormal is brought up by 2^25 first. 0 gives
+ * -infinity, what is negative a NaN. */
+ET_INLINE vf f_log(vf a)
+{
+    const vm tiny = v_gt(v_set(FLT_MIN), a);
+    vf y = v_log(v_select(tiny, a * v_set(0x1p25f), a));
+    y = y - v_select(tiny, v_set(17.3286795f), v_set(0.0f));
+    y = v_select(v_gt(a, v_set(FLT_MAX)), a, y);
+    const vf none = v_select(v_gt(v_set(0.0f), a), v_set(NAN), v_set(-INFINITY) + a);
+    return v_select(v_gt(a, v_set(0.0f)), y, none);
+}
 
-/* ORDER et_ew_op. Dropout is no row: it needs the element's number. */
+/* Within 2e-7: max(a, 0) + log(1 + e^-|a|), whose exponential is at most 1. */
+ET_INLINE vf f_softplus(vf a)
+{
+    const vf e = v_exp(v_set(0.0f) - f_abs(a));
+    return v_max(v_set(0.0f), a) + v_log(v_set(1.0f) + e);
+}
+
+/* How far from the nearest whole number. */
+ET_INLINE vf f_fraction(vf x)
+{
+    return f_abs(x - v_round(x));
+}
+
+/* e^(x log |a|), negative where a is and x is odd; a NaN where a is negative and x not whole. */
+ET_INLINE vf f_power(vf a, vf x)
+{
+    const vf size = v_exp(x * f_log(f_abs(a)));
+    const vm broken = v_gt(f_fraction(x), v_set(0.0f));
+    const vm odd = v_gt(f_fraction(x * v_set(0.5f)), v_set(0.25f));
+    const vf mirrored = v_select(odd, v_set(0.0f) - size, size);
+    return v_select(v_gt(v_set(0.0f), a), v_select(broken, v_set(NAN), mirrored), size);
+}
+
+/* ---- loops ------------------------------------------------------------------------------ */
+
+/* A loop over a block for one row of the table. a, b and x are vectors in the formula: the operands
+ * and the step's number. */
+#define ELEMENTWISE(id, name, inputs, reads, formula, da, db)                                      \
+    static void ew_##id(float *to, const float *a_at, const float *b_at, float x_value, int64_t n) \
+    {                                                                                              \
+        for (int64_t i = 0; i < n; i += V_LANES) {                                                 \
+            const vf a = v_load(a_at + i), b = v_load(b_at + i), x = v_set(x_value);               \
+            (void)b, (void)x;                                                                      \
+            v_store(to + i, formula);                                                              \
+        }                                                                                          \
+    }
+#include "kernel/elementwise.def"
+#undef ELEMENTWISE
+
 static ew_fn *const ew_table[ET_EW_OP_COUNT] = {
-    [ET_EW_ADD] = ew_add,
-    [ET_EW_SUB] = ew_sub,
-    [ET_EW_MUL] = ew_mul,
-    [ET_EW_SCALE] = ew_scale,
-    [ET_EW_RELU] = ew_relu,
-    [ET_EW_GELU] = ew_gelu,
-    [ET_EW_TANH] = ew_tanh,
-    [ET_EW_SIGMOID] = ew_sigmoid,
-    [ET_EW_SWISH] = ew_swish,
-    [ET_EW_RELU_GRAD] = ew_relu_grad,
-    [ET_EW_GELU_GRAD] = ew_gelu_grad,
-    [ET_EW_TANH_GRAD] = ew_tanh_grad,
-    [ET_EW_SIGMOID_GRAD] = ew_sigmoid_grad,
-    [ET_EW_SWISH_GRAD] = ew_swish_grad,
+#define ELEMENTWISE(id, name, inputs, reads, formula, da, db) [ET_EW_##id] = ew_##id,
+#include "kernel/elementwise.def"
+#undef ELEMENTWISE
 };
 
 /* first is a multiple of EW_BLOCK, so of 8: decisions begin at a byte. */
@@ -125,18 +175,48 @@ static void ew_load_row(float *to, const void *row, int64_t first, int64_t n, in
     }
 }
 
+/* One element repeated. */
+ET_INLINE void ew_fill(float *to, const void *from, int64_t at, int64_t n, et_dtype dtype)
+{
+    const vf value = v_set(row_value(from, at, dtype));
+    for (int64_t i = 0; i < n; i += V_LANES)
+        v_write_n(to, i, value, n - i, ET_F32);
+}
+
+/* A number for each row: elements first .. first + n of the whole buffer. */
+ET_INLINE void ew_load_column(float *to, const void *column, int64_t first, int64_t n,
+                              int64_t width, et_dtype dtype)
+{
+    for (int64_t done = 0; done < n;) {
+        const int64_t row = (first + done) / width, end = (row + 1) * width - first;
+        const int64_t run = end < n ? end - done : n - done;
+        ew_fill(to + done, column, row, run, dtype);
+        done += run;
+    }
+}
+
 /* Register contents: whole float32 blocks are read where they are, others become float32 in
  * the register's own buffer. */
 static const float *ew_input(const et_ew_program *program, int input, const void *in, float *buffer,
                              int64_t first, int64_t n, int64_t width)
 {
     et_dtype dtype = program->input_dtype[input];
-    if (program->broadcast[input] == ET_EW_ROW)
-        ew_load_row(buffer, in, first, n, width, dtype);
-    else if (dtype == ET_F32 && n % V_LANES == 0)
-        return (const float *)in + first;
-    else
+    switch (program->broadcast[input]) {
+    case ET_EW_FULL:
+        if (dtype == ET_F32 && n % V_LANES == 0)
+            return (const float *)in + first;
         ET_BY_DTYPE(dtype, ew_load, buffer, in, first, n);
+        break;
+    case ET_EW_ROW:
+        ew_load_row(buffer, in, first, n, width, dtype);
+        break;
+    case ET_EW_COLUMN:
+        ET_BY_DTYPE(dtype, ew_load_column, buffer, in, first, n, width);
+        break;
+    case ET_EW_ONE:
+        ew_fill(buffer, in, 0, n, dtype);
+        break;
+    }
     return buffer;
 }
 
@@ -156,9 +236,7 @@ static void ew_block(const et_ew_program *program, void *const *out, const void 
     }
     for (int i = 0; i < program->steps; i++) {
         const et_ew_step *step = &program->step[i];
-        bool binary =
-            step->op <= ET_EW_MUL || (step->op >= ET_EW_RELU_GRAD && step->op <= ET_EW_SWISH_GRAD);
-        const float *a = reg[step->a], *b = binary ? reg[step->b] : a;
+        const float *a = reg[step->a], *b = reg[step->b];
         if (step->op == ET_EW_DROPOUT)
             ew_dropout(buffer[step->to], a, step, random, first, padded);
         else
@@ -187,3 +265,5 @@ static void elementwise(const et_ew_program *program, void *const *out, const vo
     et_assert(program->inputs <= ET_EW_INPUTS_MAX && program->steps <= ET_EW_STEPS_MAX);
     ET_SHARE(count >= ET_GRAIN, count, EW_BLOCK, elementwise_part, program, out, in, width, random);
 }
+
+#endif

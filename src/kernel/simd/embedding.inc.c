@@ -6,6 +6,14 @@
  * The derivative adds into rows that several t may share. Threads split columns and ids among
  * them, so every element of dtable has one owner, who adds its rows in ascending order: no
  * atomics, and the same bits for any number of threads. */
+#ifndef ETUDE_KERNEL_EMBEDDING_INC_C
+#define ETUDE_KERNEL_EMBEDDING_INC_C
+
+#include <stdint.h>
+
+#include "base/assert.h"
+#include "kernel/share.h"
+#include "kernel/simd/simd.h"
 
 /* row NULL: an empty place, and then place is NULL as well. */
 ET_INLINE void embed_row(void *y, const float *row, const float *place, float scale, int64_t at,
@@ -86,3 +94,5 @@ static void embedding_grad(float *dtable, const int32_t *ids, const void *dy, fl
     ET_SHARE(rows * width >= ET_GRAIN, chunks * EMBED_CLASSES, 1, embedding_grad_part, dtable, ids,
              dy, scale, rows, width, vocabulary, dtype);
 }
+
+#endif

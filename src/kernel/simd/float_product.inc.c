@@ -18,6 +18,17 @@
  *
  * Whatever the size of a block, each element is k multiply-adds from 0, and then added to what C
  * has: so blocks of any size, at an edge or inside, give the same bits. */
+#ifndef ETUDE_KERNEL_FLOAT_PRODUCT_INC_C
+#define ETUDE_KERNEL_FLOAT_PRODUCT_INC_C
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/assert.h"
+#include "kernel/float_product.h"
+#include "kernel/simd/simd.h"
+#include "kernel/staging.h"
+#include "kernel/simd/staging.inc.c"
 
 /* Vectors of a block, at most. */
 #define PRODUCT_VECTORS 3
@@ -199,3 +210,5 @@ static void float_product(const et_float_product *p)
     if (j < p->n)
         product_panel(p, panel, j, p->n - j, 1, false);
 }
+
+#endif

@@ -11,6 +11,16 @@
  *
  * Partial sums are what makes sums over rows the same for any number of threads: block b is rows
  * 128 b .. 128 b + 127 whoever adds them up, and blocks are added from the first to the last. */
+#ifndef ETUDE_KERNEL_NORM_INC_C
+#define ETUDE_KERNEL_NORM_INC_C
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "kernel/kernels.h"
+#include "kernel/share.h"
+#include "kernel/simd/simd.h"
 
 /* stats becomes (mean, rstd). Lanes beyond the end read as 0: that is right for the sum, but as
  * deviations they would be -mean, so there they are taken out. */
@@ -55,19 +65,20 @@ static void layer_norm(void *y, float *stats, const void *x, const float *gamma,
              dtype);
 }
 
-/* One row: first the two means, then dx, y and this row's share of dgamma and dbeta. dgamma and
- * dbeta are the block's partial sums, added to. y may be x and dx may be dy: a vector is read
- * before it is written. */
-ET_INLINE void norm_grad_row(void *dx, float *dgamma, float *dbeta, void *y, const void *dy,
-                             const void *x, const float *stats, const float *gamma,
-                             const float *beta, int64_t at, int64_t width, et_dtype dtype)
+/* One row, which begins at element `at`: first the two means, then dx, y and this row's share of
+ * dgamma and dbeta, the block's partial sums, added to. y may be x and dx may be dy: a vector is
+ * read before it is written. */
+ET_INLINE void norm_grad_row(const et_layer_norm_grad *norm, float *dgamma, float *dbeta,
+                             const float *stats, int64_t at, et_dtype dtype)
 {
+    const et_layer_norm_grad of = *norm;
+    const int64_t width = of.width;
     const vf mean = v_set(stats[0]), rstd = v_set(stats[1]);
     vf sum_g = v_set(0.0f), sum_gn = v_set(0.0f);
     for (int64_t d = 0; d < width; d += V_LANES) {
         const int64_t n = width - d;
-        vf normal = (v_read_n(x, at + d, n, dtype) - mean) * rstd;
-        vf g = v_read_n(dy, at + d, n, dtype) * v_read_n(gamma, d, n, ET_F32);
+        vf normal = (v_read_n(of.x, at + d, n, dtype) - mean) * rstd;
+        vf g = v_read_n(of.dy, at + d, n, dtype) * v_read_n(of.gamma, d, n, ET_F32);
         sum_g = sum_g + g;
         sum_gn = v_fma(g, normal, sum_gn); /* g is 0 beyond the row's end */
     }
@@ -75,15 +86,17 @@ ET_INLINE void norm_grad_row(void *dx, float *dgamma, float *dbeta, void *y, con
     const vf mean_gn = v_set(v_sum(sum_gn) / (float)width);
     for (int64_t d = 0; d < width; d += V_LANES) {
         const int64_t n = width - d;
-        vf normal = (v_read_n(x, at + d, n, dtype) - mean) * rstd;
-        vf dy_here = v_read_n(dy, at + d, n, dtype);
-        vf scale = v_read_n(gamma, d, n, ET_F32), g = dy_here * scale;
+        vf normal = (v_read_n(of.x, at + d, n, dtype) - mean) * rstd;
+        vf dy_here = v_read_n(of.dy, at + d, n, dtype);
+        vf scale = v_read_n(of.gamma, d, n, ET_F32), g = dy_here * scale;
         vf gamma_here = v_read_n(dgamma, d, n, ET_F32), beta_here = v_read_n(dbeta, d, n, ET_F32);
         v_write_n(dgamma, d, v_fma(dy_here, normal, gamma_here), n, ET_F32);
         v_write_n(dbeta, d, beta_here + dy_here, n, ET_F32);
-        v_write_n(dx, at + d, rstd * (g - mean_g - normal * mean_gn), n, dtype);
-        if (y)
-            v_write_n(y, at + d, v_fma(normal, scale, v_read_n(beta, d, n, ET_F32)), n, dtype);
+        v_write_n(of.dx, at + d, rstd * (g - mean_g - normal * mean_gn), n, dtype);
+        if (of.y) {
+            vf beta = v_read_n(of.beta, d, n, ET_F32);
+            v_write_n(of.y, at + d, v_fma(normal, scale, beta), n, dtype);
+        }
     }
 }
 
@@ -107,31 +120,27 @@ static void add_partials(float *sum, const float *partial, int64_t blocks, int64
 }
 
 /* Rows begin .. end - 1, whole blocks of them; a block's partial sums lie at its place. */
-static void norm_grad_part(void *dx, float *scratch, void *y, const void *dy, const void *x,
-                           const float *stats, const float *gamma, const float *beta, int64_t width,
-                           et_dtype dtype, int64_t begin, int64_t end)
+static void norm_grad_part(const et_layer_norm_grad *norm, int64_t begin, int64_t end)
 {
-    float *partial = scratch + begin / ET_ROW_BLOCK * 2 * width;
+    const int64_t width = norm->width;
+    float *partial = norm->scratch + begin / ET_ROW_BLOCK * 2 * width;
     for (int64_t t = begin; t < end; t++) {
         if (t > begin && t % ET_ROW_BLOCK == 0)
             partial += 2 * width;
         if (t % ET_ROW_BLOCK == 0)
             memset(partial, 0, (size_t)(2 * width) * sizeof *partial);
-        ET_BY_DTYPE(dtype, norm_grad_row, dx, partial, partial + width, y, dy, x, stats + 2 * t,
-                    gamma, beta, (t * width), width);
+        ET_BY_DTYPE(norm->dtype, norm_grad_row, norm, partial, partial + width, norm->stats + 2 * t,
+                    (t * width));
     }
 }
 
 /* scratch [blocks][2][width]: partial dgamma, then dbeta, of each block. */
-static void layer_norm_grad(void *dx, float *dgamma, float *dbeta, void *y, float *scratch,
-                            const void *dy, const void *x, const float *stats, const float *gamma,
-                            const float *beta, int64_t rows, int64_t width, et_dtype dtype)
+static void layer_norm_grad(const et_layer_norm_grad *norm)
 {
-    const int64_t blocks = et_row_blocks(rows);
-    ET_SHARE(rows * width >= ET_GRAIN, rows, ET_ROW_BLOCK, norm_grad_part, dx, scratch, y, dy, x,
-             stats, gamma, beta, width, dtype);
-    add_partials(dgamma, scratch, blocks, 2 * width, width);
-    add_partials(dbeta, scratch + width, blocks, 2 * width, width);
+    const int64_t width = norm->width, blocks = et_row_blocks(norm->rows);
+    ET_SHARE(norm->rows * width >= ET_GRAIN, norm->rows, ET_ROW_BLOCK, norm_grad_part, norm);
+    add_partials(norm->dgamma, norm->scratch, blocks, 2 * width, width);
+    add_partials(norm->dbeta, norm->scratch + width, blocks, 2 * width, width);
 }
 
 /* sum[d] = sum over rows begin .. end - 1 of x[t, d]; a vector of columns at a time, so that its
@@ -168,6 +177,29 @@ static void column_sum(float *sum, float *scratch, const void *x, int64_t rows, 
              x, width, dtype);
     if (blocks != 1)
         add_partials(sum, scratch, blocks, width, width);
+}
+
+/* sum[t] of rows begin .. end - 1; a row is one thread's. */
+ET_INLINE void add_columns(float *sum, const void *x, int64_t begin, int64_t end, int64_t width,
+                           et_dtype dtype)
+{
+    for (int64_t t = begin; t < end; t++) {
+        vf total = v_set(0.0f);
+        for (int64_t d = 0; d < width; d += V_LANES)
+            total = total + v_read_n(x, t * width + d, width - d, dtype);
+        sum[t] = v_sum(total);
+    }
+}
+
+static void row_sum_part(float *sum, const void *x, int64_t width, et_dtype dtype, int64_t begin,
+                         int64_t end)
+{
+    ET_BY_DTYPE(dtype, add_columns, sum, x, begin, end, width);
+}
+
+static void row_sum(float *sum, const void *x, int64_t rows, int64_t width, et_dtype dtype)
+{
+    ET_SHARE(rows * width >= ET_GRAIN, rows, 1, row_sum_part, sum, x, width, dtype);
 }
 
 /* ---- all elements ----------------------------------------------------------------------- */
@@ -229,3 +261,5 @@ static void fill(void *y, float value, int64_t count, et_dtype dtype)
 {
     ET_SHARE(count >= ET_GRAIN, count, SUM_RUN, fill_part, y, value, dtype);
 }
+
+#endif

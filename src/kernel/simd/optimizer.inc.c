@@ -18,6 +18,16 @@
  * Memory bound: adam moves 28 bytes for a parameter (w, m and v in and out, the gradient in), the
  * bfloat16 copy 2 more and the moving average 8. Elements are independent, so cuts change no bit;
  * of sums (sum_of_squares) the cut is fixed by the count. */
+#ifndef ETUDE_KERNEL_OPTIMIZER_INC_C
+#define ETUDE_KERNEL_OPTIMIZER_INC_C
+
+#include <float.h>
+#include <stdint.h>
+
+#include "base/assert.h"
+#include "kernel/share.h"
+#include "kernel/simd/simd.h"
+#include "kernel/update.h"
 
 /* Elements of a thread's unit of work. 16 KiB of a float32 array: whole vectors of every table, and
  * no line is shared by two threads if arrays begin at one. */
@@ -95,16 +105,14 @@ static double sum_of_squares(const float *x, int64_t count)
 }
 
 /* What follows every update: the bfloat16 copy and the moving average. average += (1 - decay) (w -
- * average): the same as decay average + (1 - decay) w, with one rounding less. shadow, average
- * NULL: there is none. */
-ET_INLINE void follow(vf w, et_bf16 *shadow, float *average, float average_decay, int64_t i,
-                      int64_t n)
+ * average): the same as decay average + (1 - decay) w, with one rounding less. */
+ET_INLINE void follow(vf w, const et_slice_update *u, int64_t i, int64_t n)
 {
-    if (shadow)
-        v_write_n(shadow, i, w, n, ET_BF16);
-    if (average) {
-        vf before = v_read_n(average, i, n, ET_F32);
-        v_write_n(average, i, v_fma(v_set(1.0f - average_decay), w - before, before), n, ET_F32);
+    if (u->shadow)
+        v_write_n(u->shadow, i, w, n, ET_BF16);
+    if (u->average) {
+        const vf before = v_read_n(u->average, i, n, ET_F32), part = v_set(1.0f - u->average_decay);
+        v_write_n(u->average, i, v_fma(part, w - before, before), n, ET_F32);
     }
 }
 
@@ -118,66 +126,66 @@ ET_INLINE vf settle(vf x)
 
 /* g is scaled first (tokens, clipping); decay is of the weight as it was before the step. epsilon
  * is added to the root, outside the bias correction, as in Keras. Where m and v are 0 the step is 0
- * as long as epsilon is not. */
-static void adam_part(float *weight, float *m, float *v, const float *gradient, et_bf16 *shadow,
-                      float *average, float rate_t, float beta_1, float beta_2, float epsilon,
-                      float decay, float gradient_scale, float average_decay, int64_t begin,
+ * as long as epsilon is not. Copies of what is told stay in registers: nobody else can change
+ * them. */
+static void adam_part(const et_slice_update *update, const et_adam_moments *moments, int64_t begin,
                       int64_t end)
 {
+    const et_slice_update u = *update;
+    const et_adam_moments a = *moments;
     for (int64_t i = begin; i < end; i += V_LANES) {
         const int64_t n = end - i;
-        vf g = v_read_n(gradient, i, n, ET_F32) * v_set(gradient_scale);
-        vf first = v_set(beta_1) * v_read_n(m, i, n, ET_F32);
-        vf second = v_set(beta_2) * v_read_n(v, i, n, ET_F32);
-        vf w = v_read_n(weight, i, n, ET_F32);
-        first = settle(v_fma(v_set(1.0f - beta_1), g, first));
-        second = v_fma(v_set(1.0f - beta_2) * g, g, second);
-        w = w - v_set(decay) * w;
-        w = w - v_set(rate_t) * first / (v_sqrt(second) + v_set(epsilon));
-        v_write_n(m, i, first, n, ET_F32);
-        v_write_n(v, i, second, n, ET_F32);
-        v_write_n(weight, i, w, n, ET_F32);
-        follow(w, shadow, average, average_decay, i, n);
+        vf g = v_read_n(u.gradient, i, n, ET_F32) * v_set(u.gradient_scale);
+        vf first = v_set(a.beta_1) * v_read_n(a.m, i, n, ET_F32);
+        vf second = v_set(a.beta_2) * v_read_n(a.v, i, n, ET_F32);
+        vf w = v_read_n(u.weight, i, n, ET_F32);
+        first = settle(v_fma(v_set(1.0f - a.beta_1), g, first));
+        second = v_fma(v_set(1.0f - a.beta_2) * g, g, second);
+        w = w - v_set(u.decay) * w;
+        w = w - v_set(a.rate_t) * first / (v_sqrt(second) + v_set(a.epsilon));
+        v_write_n(a.m, i, first, n, ET_F32);
+        v_write_n(a.v, i, second, n, ET_F32);
+        v_write_n(u.weight, i, w, n, ET_F32);
+        follow(w, &u, i, n);
     }
 }
 
 /* rate_t has the bias correction in it (optim/adam.c). */
-static void adam(float *weight, float *m, float *v, const float *gradient, et_bf16 *shadow,
-                 float *average, float rate_t, float beta_1, float beta_2, float epsilon,
-                 float decay, float gradient_scale, float average_decay, int64_t count)
+static void adam(const et_slice_update *update, const et_adam_moments *moments)
 {
-    et_assert(count >= 0 && beta_1 < 1 && beta_2 < 1);
-    ET_SHARE(count >= ET_GRAIN, count, FLAT_BLOCK, adam_part, weight, m, v, gradient, shadow,
-             average, rate_t, beta_1, beta_2, epsilon, decay, gradient_scale, average_decay);
+    const int64_t count = update->count;
+    et_assert(count >= 0 && moments->beta_1 < 1 && moments->beta_2 < 1);
+    ET_SHARE(count >= ET_GRAIN, count, FLAT_BLOCK, adam_part, update, moments);
 }
 
-/* accumulator NULL: no momentum. a = momentum a - rate g; nesterov looks ahead by momentum a. All
- * of it is taken from w as it was: decay and step do not act on each other. */
-static void sgd_part(float *weight, float *accumulator, const float *gradient, et_bf16 *shadow,
-                     float *average, float rate, float momentum, bool nesterov, float decay,
-                     float gradient_scale, float average_decay, int64_t begin, int64_t end)
+/* a = momentum a - rate g; nesterov looks ahead by momentum a. All of it is taken from w as it was:
+ * decay and step do not act on each other. */
+static void sgd_part(const et_slice_update *update, const et_momentum *momentum, int64_t begin,
+                     int64_t end)
 {
+    const et_slice_update u = *update;
+    const et_momentum m = *momentum;
     for (int64_t i = begin; i < end; i += V_LANES) {
         const int64_t n = end - i;
-        vf g = v_read_n(gradient, i, n, ET_F32) * v_set(gradient_scale);
-        vf step = v_set(-rate) * g, w = v_read_n(weight, i, n, ET_F32);
-        if (accumulator) {
-            vf a = v_read_n(accumulator, i, n, ET_F32);
-            a = settle(v_fma(v_set(momentum), a, step));
-            v_write_n(accumulator, i, a, n, ET_F32);
-            step = nesterov ? v_fma(v_set(momentum), a, step) : a;
+        vf g = v_read_n(u.gradient, i, n, ET_F32) * v_set(u.gradient_scale);
+        vf step = v_set(-m.rate) * g, w = v_read_n(u.weight, i, n, ET_F32);
+        if (m.accumulator) {
+            vf a = v_read_n(m.accumulator, i, n, ET_F32);
+            a = settle(v_fma(v_set(m.momentum), a, step));
+            v_write_n(m.accumulator, i, a, n, ET_F32);
+            step = m.nesterov ? v_fma(v_set(m.momentum), a, step) : a;
         }
-        w = w - v_set(decay) * w + step;
-        v_write_n(weight, i, w, n, ET_F32);
-        follow(w, shadow, average, average_decay, i, n);
+        w = w - v_set(u.decay) * w + step;
+        v_write_n(u.weight, i, w, n, ET_F32);
+        follow(w, &u, i, n);
     }
 }
 
-static void sgd(float *weight, float *accumulator, const float *gradient, et_bf16 *shadow,
-                float *average, float rate, float momentum, bool nesterov, float decay,
-                float gradient_scale, float average_decay, int64_t count)
+static void sgd(const et_slice_update *update, const et_momentum *momentum)
 {
+    const int64_t count = update->count;
     et_assert(count >= 0);
-    ET_SHARE(count >= ET_GRAIN, count, FLAT_BLOCK, sgd_part, weight, accumulator, gradient, shadow,
-             average, rate, momentum, nesterov, decay, gradient_scale, average_decay);
+    ET_SHARE(count >= ET_GRAIN, count, FLAT_BLOCK, sgd_part, update, momentum);
 }
+
+#endif

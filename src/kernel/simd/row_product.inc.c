@@ -9,6 +9,16 @@
  * rows reading the weight is most of the work, which is why bytes, a quarter of it, pay. An element
  * is k multiply-adds from 0 (bytes: from `offset`) in order of k, in blocks of any number of rows:
  * hence equal bits for a row in any company. */
+#ifndef ETUDE_KERNEL_ROW_PRODUCT_INC_C
+#define ETUDE_KERNEL_ROW_PRODUCT_INC_C
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/assert.h"
+#include "kernel/row_product.h"
+#include "kernel/share.h"
+#include "kernel/simd/simd.h"
 
 /* Vectors of a panel. The width of a panel follows the vectors: a packed weight fits tables of that
  * width only. */
@@ -241,3 +251,5 @@ static void row_product(float *y, const float *x, const et_row_product *shape)
     }
     ET_SHARE(rows * weight->n * k >= ROW_GRAIN, panels, 1, run_panels, &b, weight, rows);
 }
+
+#endif

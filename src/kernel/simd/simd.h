@@ -32,10 +32,11 @@
 #ifndef ETUDE_KERNEL_SIMD_SIMD_H
 #define ETUDE_KERNEL_SIMD_SIMD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
-#include <etude/dtype.h>
+#include "base/dtype.h"
 
 /* Bodies that are specialised by constant arguments, an element type most often. */
 #define ET_INLINE static inline __attribute__((always_inline))
@@ -108,6 +109,12 @@ ET_INLINE void v_write_n(void *y, int64_t i, vf value, int64_t n, et_dtype dtype
         else
             v_store_n((float *)y + i, value, n);
     }
+}
+
+/* One element as float32. */
+ET_INLINE float row_value(const void *x, int64_t i, et_dtype dtype)
+{
+    return dtype == ET_BF16 ? et_bf16_to_float(((const et_bf16 *)x)[i]) : ((const float *)x)[i];
 }
 
 ET_INLINE vf v_plus(vf a, vf b)

@@ -15,6 +15,19 @@
  *
  * With derivatives a float32 row is read three times and written twice, the exponentials being kept
  * in its place; a bfloat16 row would round them, so there they are computed twice. */
+#ifndef ETUDE_KERNEL_SOFTMAX_INC_C
+#define ETUDE_KERNEL_SOFTMAX_INC_C
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/dtype.h"
+#include "kernel/share.h"
+#include "kernel/simd/simd.h"
+#include "kernel/simd/math.h"
 
 /* The largest of a row; four running maxima hide the latency. A NaN may be lost here: the sum
  * of exponentials finds it again. */
@@ -58,12 +71,6 @@ ET_INLINE float row_exp_sum(const void *x, int64_t at, int64_t count, et_dtype d
     }
     *shifted = v_sum(shift);
     return v_sum(sum);
-}
-
-/* One element as float32. */
-ET_INLINE float row_value(const void *x, int64_t i, et_dtype dtype)
-{
-    return dtype == ET_BF16 ? et_bf16_to_float(((const et_bf16 *)x)[i]) : ((const float *)x)[i];
 }
 
 /* Whether element y holds the row's largest value first. Only a label that has the largest value
@@ -275,28 +282,73 @@ static void softmax_cross_entropy(void *logits, float *loss, float *nll, float *
              labels, &target, gradient, vocabulary, dtype);
 }
 
-/* z - largest - log sum, in this order: the difference is small where the result is. */
-static void log_softmax_row(float *x, int64_t count)
+/* ---- the distribution itself ------------------------------------------------------------ */
+
+/* x - largest - log sum, in this order: the difference is small where the result is. */
+ET_INLINE void log_softmax_at(void *y, const void *x, int64_t at, int64_t count, et_dtype dtype)
 {
     float shifted;
-    const float largest = row_largest(x, 0, count, ET_F32);
-    const float sum = row_exp_sum(x, 0, count, ET_F32, largest, &shifted, NULL, 0, ET_F32);
+    const float largest = row_largest(x, at, count, dtype);
+    const float sum = row_exp_sum(x, at, count, dtype, largest, &shifted, NULL, 0, dtype);
     const vf lse = v_set((float)log((double)sum)), most = v_set(largest);
     for (int64_t i = 0; i < count; i += V_LANES)
-        v_write_n(x, i, v_read_n(x, i, count - i, ET_F32) - most - lse, count - i, ET_F32);
+        v_write_n(y, at + i, v_read_n(x, at + i, count - i, dtype) - most - lse, count - i, dtype);
 }
 
-static void log_softmax_part(float *logits, int64_t vocabulary, int64_t begin, int64_t end)
+/* A row of float32 in place. */
+static void log_softmax_row(float *x, int64_t count)
+{
+    log_softmax_at(x, x, 0, count, ET_F32);
+}
+
+static void log_softmax_part(void *y, const void *x, int64_t width, et_dtype dtype, int64_t begin,
+                             int64_t end)
 {
     for (int64_t t = begin; t < end; t++)
-        log_softmax_row(logits + t * vocabulary, vocabulary);
+        ET_BY_DTYPE(dtype, log_softmax_at, y, x, (t * width), width);
 }
 
 /* Rows to threads. */
-static void log_softmax(float *logits, int64_t rows, int64_t vocabulary)
+static void log_softmax(void *y, const void *x, int64_t rows, int64_t width, et_dtype dtype)
 {
-    et_assert(vocabulary >= 1);
-    ET_SHARE(rows * vocabulary >= ET_GRAIN, rows, 1, log_softmax_part, logits, vocabulary);
+    et_assert(width >= 1);
+    ET_SHARE(rows * width >= ET_GRAIN, rows, 1, log_softmax_part, y, x, width, dtype);
+}
+
+/* The exponentials are computed twice where keeping them would round them. */
+ET_INLINE void softmax_at(void *y, const void *x, int64_t at, int64_t count, et_dtype dtype)
+{
+    const bool kept = dtype == ET_F32;
+    float shifted;
+    const float largest = row_largest(x, at, count, dtype);
+    const float sum =
+        row_exp_sum(x, at, count, dtype, largest, &shifted, kept ? y : NULL, at, dtype);
+    const vf inverse = v_set(1.0f / sum);
+    for (int64_t i = 0; i < count; i += V_LANES) {
+        vf e = v_read_n(kept ? y : x, at + i, count - i, dtype);
+        if (!kept)
+            e = v_exp(e - v_set(largest));
+        v_write_n(y, at + i, e * inverse, count - i, dtype);
+    }
+}
+
+static void softmax_rows_part(void *y, const void *x, int64_t width, et_dtype dtype, int64_t begin,
+                              int64_t end)
+{
+    for (int64_t t = begin; t < end; t++)
+        ET_BY_DTYPE(dtype, softmax_at, y, x, (t * width), width);
+}
+
+static void softmax(void *y, const void *x, int64_t rows, int64_t width, et_dtype dtype)
+{
+    et_assert(width >= 1);
+    ET_SHARE(rows * width >= ET_GRAIN, rows, 1, softmax_rows_part, y, x, width, dtype);
+}
+
+static void labelled(float *y, const int32_t *labels, int64_t rows)
+{
+    for (int64_t t = 0; t < rows; t++)
+        y[t] = labels[t] >= 0 ? 1.0f : 0.0f;
 }
 
 /* Whether value comes before one that stands earlier in the row: only if it is larger. A NaN is
@@ -352,3 +404,5 @@ static void top_k(float *value, int32_t *index, const float *x, int k, int64_t r
     et_assert(k >= 1 && k <= width);
     ET_SHARE(rows * width >= ET_GRAIN, rows, 1, top_k_part, value, index, x, k, width);
 }
+
+#endif

@@ -8,6 +8,19 @@
  *   part    m, s and sum of x - m of each row, and e^(x - m)
  *   join    M, S, the loss; s becomes f = e^(m - M) / S
  *   grad    p - t = f e^(x - m) - t */
+#ifndef ETUDE_KERNEL_SOFTMAX_PARTS_INC_C
+#define ETUDE_KERNEL_SOFTMAX_PARTS_INC_C
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "kernel/simd/simd.h"
+#include "kernel/simd/math.h"
+#include "kernel/simd/softmax.inc.c"
+#include "kernel/softmax_parts.h"
 
 /* A row without a label says 0 of everything; what join makes of that is not used. The part that
  * holds the label also keeps its logit. */
@@ -156,3 +169,5 @@ static const et_softmax_parts softmax_parts = {
     .join = softmax_join,
     .grad = softmax_part_grad,
 };
+
+#endif

@@ -7,6 +7,14 @@
  *
  * Targets are dense, [to_rows, to_columns]. Whole vectors and squares take a path without masks;
  * only those at an edge look where the source ends. */
+#ifndef ETUDE_KERNEL_STAGING_INC_C
+#define ETUDE_KERNEL_STAGING_INC_C
+
+#include <stdint.h>
+
+#include "base/assert.h"
+#include "kernel/simd/simd.h"
+#include "kernel/staging.h"
 
 /* The address of element (row, column). */
 ET_INLINE const void *stored_at(const et_stored *from, int64_t row, int64_t column)
@@ -247,3 +255,5 @@ static const et_staging staging = {
     .finish = stage_finish,
     .relu = stage_relu,
 };
+
+#endif

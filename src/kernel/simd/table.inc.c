@@ -4,72 +4,33 @@
  * A file that includes this has flags of its own (CMakeLists.txt). Everything but the table is
  * static, so that no function that needs AVX-512 can stand in for one of the same name elsewhere.
  *
- * The pieces are one translation unit, and their order counts: attention takes products and rows of
- * scores from the two before it; softmax_parts takes row_largest and the smoothed target from
- * softmax; float_product brings operands across with staging; best_pieces takes bytes and panels
- * from row_product, and log_softmax_row and top_row from softmax. */
+ * The pieces are one translation unit; each includes what it uses, other pieces too, so their order
+ * does not count. */
 
-#include <float.h>
-#include <math.h>
-#include <omp.h>
-#include <stdbool.h>
-#include <string.h>
-
-#include "base/assert.h"
-#include "base/dtype.h"
-#include "base/normal.h"
-#include "kernel/attention_cut.h"
 #include "kernel/kernels.h"
-#include "kernel/share.h"
 #include "kernel/simd/simd.h"
-#include "kernel/simd/math.h"
-#include "kernel/simd/random.h"
 #include "kernel/tables.h"
 
+#include "kernel/simd/attention.inc.c"
+#include "kernel/simd/best_pieces.inc.c"
+#include "kernel/simd/cached_attention.inc.c"
+#include "kernel/simd/draw.inc.c"
 #include "kernel/simd/elementwise.inc.c"
-#include "kernel/simd/norm.inc.c"
 #include "kernel/simd/embedding.inc.c"
+#include "kernel/simd/float_product.inc.c"
+#include "kernel/simd/norm.inc.c"
+#include "kernel/simd/optimizer.inc.c"
+#include "kernel/simd/row_product.inc.c"
 #include "kernel/simd/softmax.inc.c"
 #include "kernel/simd/softmax_parts.inc.c"
-#include "kernel/simd/attention_product.inc.c"
-#include "kernel/simd/attention_rows.inc.c"
-#include "kernel/simd/attention.inc.c"
-#include "kernel/simd/cached_attention.inc.c"
-#include "kernel/simd/optimizer.inc.c"
-#include "kernel/simd/draw.inc.c"
-#include "kernel/simd/row_product.inc.c"
-#include "kernel/simd/best_pieces.inc.c"
 #include "kernel/simd/staging.inc.c"
-#include "kernel/simd/float_product.inc.c"
 
 const et_kernels ET_TABLE = {
     .name = ET_TABLE_NAME,
     .panel = PANEL,
-    .elementwise = elementwise,
-    .layer_norm = layer_norm,
-    .layer_norm_grad = layer_norm_grad,
-    .column_sum = column_sum,
-    .sum = sum,
-    .fill = fill,
-    .embedding = embedding,
-    .embedding_grad = embedding_grad,
-    .attention = attention,
-    .attention_grad = attention_grad,
-    .cached_attention = cached_attention,
-    .row_product = row_product,
-    .best_pieces = best_pieces,
-    .softmax_cross_entropy = softmax_cross_entropy,
-    .log_softmax = log_softmax,
-    .top_k = top_k,
-    .to_bf16 = to_bf16,
-    .from_bf16 = from_bf16,
-    .sum_of_squares = sum_of_squares,
-    .adam = adam,
-    .sgd = sgd,
-    .accumulate = accumulate,
-    .draw_uniform = draw_uniform,
-    .draw_normal = draw_normal,
+#define KERNEL(type, name, ...) .name = (name),
+#include "kernel/kernels.def"
+#undef KERNEL
     .staging = &staging,
     .softmax_parts = &softmax_parts,
-    .float_product = float_product,
 };

@@ -1,0 +1,51 @@
+/* Ops that compute each element by itself (ops.h). A chain of them is one pass over memory.
+ *
+ *     et_node *scaled = et_div(x, et_sqrt(et_offset(et_row_mean(et_square(x)), 1e-6f)));
+ *
+ * x, a and b are float32 or bfloat16, and so is the result. Of two operands one may be repeated, if
+ * it is float32 or of the other's type: a vector [D] over the rows of [T, D], a column [T, 1] over
+ * its columns, a scalar over both. Its derivative is the sum over what it was repeated for. */
+#ifndef ETUDE_OPS_ELEMENTWISE_H
+#define ETUDE_OPS_ELEMENTWISE_H
+
+#include <etude/graph.h>
+
+/* ---- arithmetic ---- */
+
+ET_API et_node *et_add(et_node *a, et_node *b);      /* a + b */
+ET_API et_node *et_sub(et_node *a, et_node *b);      /* a - b */
+ET_API et_node *et_mul(et_node *a, et_node *b);      /* a b */
+ET_API et_node *et_div(et_node *a, et_node *b);      /* a / b */
+ET_API et_node *et_scale(et_node *a, float factor);  /* factor a */
+ET_API et_node *et_offset(et_node *a, float number); /* a + number */
+ET_API et_node *et_bias(et_node *x, et_node *bias);  /* x + bias; bias [D] */
+
+/* x in another type, or repeated to another shape as above; x itself where it has both. */
+ET_API et_node *et_copy(et_node *x, et_dtype dtype, et_shape shape);
+
+/* ---- activations ---- */
+
+ET_API et_node *et_relu(et_node *x); /* max(x, 0) */
+ET_API et_node *et_gelu(et_node *x); /* x Phi(x), with erf */
+ET_API et_node *et_tanh(et_node *x);
+ET_API et_node *et_sigmoid(et_node *x);  /* 1 / (1 + e^-x) */
+ET_API et_node *et_swish(et_node *x);    /* x sigmoid(x) */
+ET_API et_node *et_softplus(et_node *x); /* log(1 + e^x), without overflow */
+
+/* ---- functions ---- */
+
+ET_API et_node *et_exp(et_node *x);        /* e^x */
+ET_API et_node *et_ln(et_node *x);         /* natural logarithm; a NaN below 0 */
+ET_API et_node *et_sqrt(et_node *x);       /* a NaN below 0 */
+ET_API et_node *et_square(et_node *x);     /* x^2 */
+ET_API et_node *et_reciprocal(et_node *x); /* 1 / x */
+ET_API et_node *et_abs(et_node *x);        /* |x|; its derivative at 0 is 0 */
+
+/* x^exponent, which is finite and not 0; a NaN where x is below 0 and the exponent not whole. */
+ET_API et_node *et_power(et_node *x, float exponent);
+
+/* x brought into [low, high], low <= high, either of them infinite for no bound. The derivative is
+ * that of x inside and 0 at the bounds and beyond. */
+ET_API et_node *et_clamp(et_node *x, float low, float high);
+
+#endif

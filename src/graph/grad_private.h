@@ -1,0 +1,71 @@
+/* What the files of derivative rules share (grad.c: how they are called, and its invariants), and
+ * the rules that stand outside grad.c:
+ *
+ *   grad_elementwise.c   one rule for all rows of elementwise.def
+ *   grad_reduce.c        sums over rows and columns, softmax, losses by rows */
+#ifndef ETUDE_GRAPH_GRAD_PRIVATE_H
+#define ETUDE_GRAPH_GRAD_PRIVATE_H
+
+#include "base/assert.h"
+#include "graph/node.h"
+#include "graph/remake.h"
+
+/* A product whose weight gradient waits until the norm that it reads is made again. */
+typedef struct waiting {
+    et_node *product, *dy;
+} waiting;
+
+typedef struct gradients {
+    et_graph *graph;
+    const bool *derive;  /* [parameters]; NULL: by all */
+    et_node *scale;      /* a scalar, NULL: 1 */
+    const et_mark *root; /* the loss whose rule is called; NULL: another node's */
+    et_node **of;     /* [count]: d(loss)/d(node), NULL: none yet */
+    bool *needed;     /* [count]: whether a parameter stands behind the node */
+    waiting *waiting; /* [count]: by norm */
+    int count;        /* nodes of the forward graph */
+    et_remake remake;
+} gradients;
+
+/* Nodes made here (id from count on) are never differentiated again. */
+static inline bool is_needed(const gradients *g, const et_node *node)
+{
+    return node->id < g->count && g->needed[node->id];
+}
+
+/* Adds gradient to what is known of d(loss)/d(node). The first one is kept as it is, without
+ * a zero to add it to; the order of later ones is that of the visit and so always the same. */
+static inline void give(gradients *g, et_node *node, et_node *gradient)
+{
+    if (!is_needed(g, node))
+        return;
+    et_assert(et_node_is_poison(gradient) ||
+              et_shape_equal(node->type[0].shape, gradient->type[0].shape));
+    et_node **known = &g->of[node->id];
+    if (!*known)
+        *known = gradient;
+    else
+        *known = et_add(*known, gradient);
+}
+
+/* The value of a forward node, for a derivative. */
+static inline et_node *value(gradients *g, et_node *node)
+{
+    return et_remake_value(&g->remake, node);
+}
+
+/* For ops that are made by derivatives, and for decoding. The graph is poisoned, not the program
+ * stopped: a model that uses one of them in its loss is the world's fault, found when built. */
+static inline void not_differentiable(gradients *g, et_node *node)
+{
+    et_graph_poison(g->graph, "%s: %s has no derivative", node->name, et_op_name(node->op));
+}
+
+void et_grad_elementwise(gradients *g, et_node *node, et_node *dy);
+void et_grad_COLUMN_SUM(gradients *g, et_node *node, et_node *dy);
+void et_grad_ROW_SUM(gradients *g, et_node *node, et_node *dy);
+void et_grad_SOFTMAX(gradients *g, et_node *node, et_node *dy);
+void et_grad_LOG_SOFTMAX(gradients *g, et_node *node, et_node *dy);
+void et_grad_CROSS_ENTROPY(gradients *g, et_node *node, et_node *dy);
+
+#endif

@@ -1,0 +1,90 @@
+/* What the files of shape rules share, and the rules that stand outside shape.c:
+ *
+ *   shape_elementwise.c   one rule for all rows of elementwise.def
+ *   shape_reduce.c        sums over rows and columns, softmax, losses by rows */
+#ifndef ETUDE_GRAPH_SHAPE_PRIVATE_H
+#define ETUDE_GRAPH_SHAPE_PRIVATE_H
+
+#include "base/assert.h"
+#include "graph/shape.h"
+
+/* Type of input number `input`. Every input is one value: further results are nodes of their
+ * own. */
+static inline et_shape shape(const et_node *node, int input)
+{
+    return node->input[input]->type[0].shape;
+}
+
+static inline et_dtype dtype(const et_node *node, int input)
+{
+    return node->input[input]->type[0].dtype;
+}
+
+static inline et_dtype act(const et_node *node)
+{
+    return node->graph->options.act;
+}
+
+/* The node's own value, and after it further results in their order. */
+static inline bool set(et_node *node, et_dtype type, et_shape size)
+{
+    char text[ET_SHAPE_TEXT_MAX];
+    if (!et_shape_valid(size)) {
+        et_graph_poison(node->graph,
+                        "%s (%s): %s is not a shape: sizes are 0 or more, their product below 2^55",
+                        node->name, et_op_name(node->op), et_shape_print(size, text));
+        return false;
+    }
+    node->type[0] = (et_result_type){ type, size };
+    return true;
+}
+
+static inline void add_result(et_node *node, et_dtype type, et_shape size)
+{
+    et_assert(node->results < ET_NODE_RESULTS_MAX);
+    node->type[node->results++] = (et_result_type){ type, size };
+}
+
+/* Names the node, the op and inputs a and b with their shapes, which may be the same one.
+ * Returns false, so that a rule ends in `return refuse(...)`. */
+static inline bool refuse(et_node *node, const char *reason, int a, int b)
+{
+    char left[ET_SHAPE_TEXT_MAX], right[ET_SHAPE_TEXT_MAX];
+    et_graph_poison(node->graph, "%s (%s): %s: %s %s and %s %s", node->name, et_op_name(node->op),
+                    reason, node->input[a]->name, et_shape_print(shape(node, a), left),
+                    node->input[b]->name, et_shape_print(shape(node, b), right));
+    return false;
+}
+
+static inline bool is_matrix(et_shape s)
+{
+    return s.rank == 2;
+}
+
+/* A bias, scale or offset of `size` columns, or one number for each of `size` rows. */
+static inline bool is_vector_of(et_shape s, int64_t size)
+{
+    return s.rank == 1 && s.size[0] == size;
+}
+
+/* Whether an element-wise op repeats `small` over the rows or columns of `full`: [D] for every row,
+ * [T, 1] for every column, a scalar for both. */
+static inline bool is_repeated(et_shape small, et_shape full)
+{
+    if (small.rank == 0)
+        return true;
+    if (full.rank != 2)
+        return false;
+    return small.rank == 1 ? small.size[0] == full.size[1]
+                           : small.size[0] == full.size[0] && small.size[1] == 1;
+}
+
+bool et_shape_elementwise(et_node *node);
+bool et_shape_COLUMN_SUM(et_node *node);
+bool et_shape_ROW_SUM(et_node *node);
+bool et_shape_SOFTMAX(et_node *node);
+bool et_shape_LOG_SOFTMAX(et_node *node);
+bool et_shape_CROSS_ENTROPY(et_node *node);
+bool et_shape_LABELLED(et_node *node);
+
+#endif

@@ -1,0 +1,34 @@
+/* What the optimizer's loops are told (et_kernels.adam, et_kernels.sgd): flat slices of float32,
+ * and what follows every update, whatever its rule. */
+#ifndef ETUDE_KERNEL_UPDATE_H
+#define ETUDE_KERNEL_UPDATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <etude/dtype.h>
+
+typedef struct et_slice_update {
+    float *weight; /* [count], as all arrays */
+    const float *gradient;
+    et_bf16 *shadow; /* becomes bfloat16(weight); NULL: there is none */
+    float *average;  /* moves towards weight; NULL: there is none */
+    float decay;     /* rate * weight decay; 0: none */
+    float gradient_scale;
+    float average_decay;
+    int64_t count;
+} et_slice_update;
+
+typedef struct et_adam_moments {
+    float *m, *v;
+    float rate_t; /* with the bias correction */
+    float beta_1, beta_2, epsilon;
+} et_adam_moments;
+
+typedef struct et_momentum {
+    float *accumulator; /* NULL: no momentum */
+    float rate, momentum;
+    bool nesterov;
+} et_momentum;
+
+#endif
