@@ -110,11 +110,10 @@ static int unknown(const struct place *place, const et_fields *table, const char
     const char *where = whole ? locate(place, whole, line) : NULL;
     et_strbuf list = ET_STRBUF_INIT;
     append_names(&list, names);
-    const char *nearest = et_nearest(key, names);
     int failure = !where || list.failed
                       ? no_memory(place)
-                      : et_fail(place->error, ET_ECONFIG, "%s: no such setting%s%s (%s has: %s)",
-                                where, nearest ? ". Nearest: " : "", nearest ? nearest : "",
+                      : et_fail(place->error, ET_ECONFIG, "%s: no such setting%s (%s has: %s)",
+                                where, et_nearest_hint(key, names, "").text,
                                 *path ? path : table->name, et_strbuf_text(&list));
     et_strbuf_release(&list);
     return failure;

@@ -125,4 +125,11 @@ void et_fields_help(const et_fields *table, et_strbuf *out, const char *path);
  * learning_rate). NULL if none is near. */
 const char *et_nearest(const char *word, const char *const *names);
 
+/* What a message about an unknown word ends its first sentence with: ". Nearest: --lr", where mark
+ * is "--", or "" if none is near. By value, so that it can stand in a call of et_fail. */
+typedef struct et_hint {
+    char text[96];
+} et_hint;
+et_hint et_nearest_hint(const char *word, const char *const *names, const char *mark);
+
 #endif

@@ -223,9 +223,8 @@ static int read_choice(const et_field *field, int *member, const et_value *value
      * message only. */
     et_strbuf allowed = ET_STRBUF_INIT;
     et_field_range(field, &allowed);
-    const char *nearest = et_nearest(text, field->choices);
-    et_fail(error, ET_ECONFIG, "%s: no such choice as %.*s.%s%s (allowed: %s)", where, QUOTED_MAX,
-            *text ? text : "\"\"", nearest ? " Nearest: " : "", nearest ? nearest : "",
+    et_fail(error, ET_ECONFIG, "%s: no such choice as %.*s%s (allowed: %s)", where, QUOTED_MAX,
+            *text ? text : "\"\"", et_nearest_hint(text, field->choices, "").text,
             et_strbuf_text(&allowed));
     et_strbuf_release(&allowed);
     return ET_ECONFIG;

@@ -10,6 +10,7 @@
  * The nearest wins, the first of equals. */
 #include "base/fields.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define LENGTH_MAX  64 /* of a name; a longer one is compared by its start */
@@ -187,4 +188,13 @@ const char *et_nearest(const char *word, const char *const *names)
         }
     }
     return nearest;
+}
+
+et_hint et_nearest_hint(const char *word, const char *const *names, const char *mark)
+{
+    et_hint hint = { "" };
+    const char *nearest = et_nearest(word, names);
+    if (nearest)
+        snprintf(hint.text, sizeof hint.text, ". Nearest: %s%s", mark, nearest);
+    return hint;
 }

@@ -68,9 +68,8 @@ static int unknown(const et_arg *table, const char *command, const char *word, e
     names[count++] = "help";
     names[count] = NULL;
     snprintf(plain, sizeof plain, "%.*s", (int)strcspn(word, "="), word);
-    const char *nearest = et_nearest(plain, names);
-    return et_fail(error, ET_EUSAGE, "%s: no option --%s%s%s; `etude %s --help` shows all", command,
-                   plain, nearest ? ". Nearest: --" : "", nearest ? nearest : "", command);
+    return et_fail(error, ET_EUSAGE, "%s: no option --%s%s; `etude %s --help` shows all", command,
+                   plain, et_nearest_hint(plain, names, "--").text, command);
 }
 
 /* The list is the caller's and of fixed size: nothing to free. */

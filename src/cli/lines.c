@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/format.h"
 #include "base/unicode.h"
+#include "base/vector.h"
 #include "data/text.h"
 #include "io/progress.h"
 
@@ -25,15 +26,12 @@
 static int add(et_lines *lines, const char *text, size_t length, et_error *error)
 {
     et_assert(lines->count <= lines->capacity);
-    if (lines->count == lines->capacity) {
-        /* Only the list grows by copying; the lines themselves stay where they are in the arena. */
-        size_t capacity = lines->capacity ? lines->capacity * 2 : 256;
-        char **items = et_realloc(lines->items, capacity, sizeof *items);
-        if (!items)
-            return et_alloc_failed(error, capacity * sizeof *items, "lines");
-        lines->items = items;
-        lines->capacity = capacity;
-    }
+    /* Only the list grows by copying; the lines themselves stay where they are in the arena. */
+    char **items =
+        et_vector_grow(lines->items, &lines->capacity, lines->count + 1, sizeof *items, 256);
+    if (!items)
+        return et_alloc_failed(error, (lines->count + 1) * sizeof *items, "lines");
+    lines->items = items;
     /* The arena's memory is zeroed, so the final 0 is there. */
     char *copy = et_arena_alloc(&lines->arena, length + 1);
     if (!copy)

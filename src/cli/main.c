@@ -83,9 +83,8 @@ static int unknown_command(const char *name, et_error *error)
     const char *names[COMMAND_COUNT + 1] = { NULL };
     for (size_t i = 0; i < COMMAND_COUNT; i++)
         names[i] = commands[i].name;
-    const char *nearest = et_nearest(name, names);
-    return et_fail(error, ET_EUSAGE, "no command %s%s%s; `etude --help` shows all", name,
-                   nearest ? ". Nearest: " : "", nearest ? nearest : "");
+    return et_fail(error, ET_EUSAGE, "no command %s%s; `etude --help` shows all", name,
+                   et_nearest_hint(name, names, "").text);
 }
 
 /* argv: what stands behind the command's name. */

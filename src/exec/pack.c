@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/vector.h"
 #include "exec/plan_private.h"
 
 /* Bytes. Packed operands are aligned to ALIGN. GROUP_BYTES bounds what copies add to the arena
@@ -64,14 +65,12 @@ static int find_kept(const et_plan *plan, const et_plan_pack *wanted)
 
 static int grow(et_plan *plan, et_error *error)
 {
-    if (plan->pack_count < plan->pack_capacity)
-        return ET_OK;
-    int capacity = plan->pack_capacity ? plan->pack_capacity * 2 : 32;
-    et_plan_pack *packs = et_realloc(plan->packs, (size_t)capacity, sizeof *packs);
+    size_t wanted = (size_t)plan->pack_count + 1;
+    et_plan_pack *packs =
+        et_vector_grow(plan->packs, &plan->pack_capacity, wanted, sizeof *packs, 32);
     if (!packs)
-        return et_alloc_failed(error, (size_t)capacity * sizeof *packs, "a plan");
+        return et_alloc_failed(error, wanted * sizeof *packs, "a plan");
     plan->packs = packs;
-    plan->pack_capacity = capacity;
     return ET_OK;
 }
 

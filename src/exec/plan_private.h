@@ -97,11 +97,12 @@ struct et_plan {
     et_plan_value *values;
     int value_count;
     et_plan_step *steps;
-    int step_count, step_capacity;
+    int step_count;
     int *outputs; /* values */
     int output_count;
     et_plan_pack *packs; /* in the order of the steps that read them */
-    int pack_count, pack_capacity;
+    int pack_count;
+    size_t pack_capacity;
     int *pack_of_param;    /* [parameters]: the last of each, -1: none; for those that are kept */
     unsigned char *packed; /* with keep_packed: all of them */
     et_plan_pack_group *pack_groups;

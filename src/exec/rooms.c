@@ -34,6 +34,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/vector.h"
 
 /* Of a level of the tree a time has at most two parts inside, one at either end, and two across:
  * those that its ends are in. Levels are as many as an int has bits. */
@@ -62,14 +63,12 @@ void et_rooms_release(et_rooms *rooms)
 /* Room for a span in each list that a room may join, so that joining cannot fail half-way. */
 static int reserve(et_rooms *rooms, et_error *error)
 {
-    if (rooms->used + 2 * PARTS_MAX <= rooms->capacity)
-        return ET_OK;
-    int capacity = rooms->capacity ? 2 * rooms->capacity : 1024;
-    et_room_span *spans = et_realloc(rooms->spans, (size_t)capacity, sizeof *spans);
+    size_t wanted = (size_t)rooms->used + 2 * PARTS_MAX;
+    et_room_span *spans =
+        et_vector_grow(rooms->spans, &rooms->capacity, wanted, sizeof *spans, 1024);
     if (!spans)
-        return et_alloc_failed(error, (size_t)capacity * sizeof *spans, "a plan");
+        return et_alloc_failed(error, wanted * sizeof *spans, "a plan");
     rooms->spans = spans;
-    rooms->capacity = capacity;
     return ET_OK;
 }
 
@@ -89,7 +88,7 @@ static void link_span(et_rooms *rooms, int *link, size_t begin, size_t end)
     int index = rooms->unused ? rooms->unused : rooms->used++;
     if (rooms->unused)
         rooms->unused = rooms->spans[index].next;
-    et_assert(index > 0 && index < rooms->capacity);
+    et_assert(index > 0 && (size_t)index < rooms->capacity);
     rooms->spans[index] = (et_room_span){ begin, end, *link };
     *link = index;
 }

@@ -50,7 +50,8 @@ typedef struct et_rooms {
     et_room_steps *tree; /* owned; [2 leaves]: 1 is all steps, 2 i and 2 i + 1 the halves of i */
     int leaves;          /* a power of two; leaf i is step i */
     et_room_span *spans; /* owned; [capacity], the first `used` have been in a list */
-    int used, capacity;
+    int used;
+    size_t capacity;
     int unused;     /* list of those that are in no other list any more */
     size_t end;     /* of the highest room */
     int64_t looked; /* how many spans have been looked at: what placing costs */

@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/philox.h"
+#include "base/vector.h"
 #include "graph/node.h"
 
 /* Without memory the bare name stands in, and no node is made with it: the arena remembers
@@ -47,20 +48,17 @@ et_node *et_input(et_scope *scope, const char *name, et_dtype dtype, et_shape sh
  * array. Without memory: NULL, and the error is the graph's. */
 static et_node **param_place(et_graph *graph, int index)
 {
-    if (index >= graph->param_capacity) {
-        int capacity = index < 32 ? 64 : 2 * index;
-        et_node **params = et_realloc(graph->param_nodes, (size_t)capacity, sizeof(et_node *));
-        if (!params) {
-            if (!graph->error.status)
-                et_alloc_failed(&graph->error, (size_t)capacity * sizeof(et_node *), "a graph");
-            return NULL;
-        }
-        memset(params + graph->param_capacity, 0,
-               (size_t)(capacity - graph->param_capacity) * sizeof(et_node *));
-        graph->param_nodes = params;
-        graph->param_capacity = capacity;
+    size_t known = graph->param_capacity;
+    et_node **params = et_vector_grow(graph->param_nodes, &graph->param_capacity, (size_t)index + 1,
+                                      sizeof(et_node *), 64);
+    if (!params) {
+        et_graph_out_of_memory(graph);
+        return NULL;
     }
-    return &graph->param_nodes[index];
+    if (known < graph->param_capacity)
+        memset(params + known, 0, (graph->param_capacity - known) * sizeof(et_node *));
+    graph->param_nodes = params;
+    return &params[index];
 }
 
 /* Declared in the store first, which also compares shapes over several graphs; the store's

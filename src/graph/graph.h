@@ -98,9 +98,10 @@ struct et_graph {
     et_graph_options options;
     et_scope *root;  /* prefix "" */
     et_node **nodes; /* [count] in use of [capacity], by id; forward nodes first */
-    int count, capacity;
+    int count;
+    size_t capacity;
     et_node **param_nodes; /* [param_capacity], by index in the store; NULL: not used here */
-    int param_capacity;
+    size_t param_capacity;
     et_param_gradient *gradients; /* [gradient_count]; NULL before et_graph_differentiate */
     int gradient_count;
     const et_layout *layout; /* of the batches it is for; NULL: inputs are bound by hand */

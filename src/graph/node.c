@@ -4,23 +4,19 @@
 
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
+#include "base/vector.h"
 #include "graph/shape.h"
 
-/* Room for one more node; doubling keeps adding n of them at O(n). */
+/* Room for one more node. */
 static bool grow(et_graph *graph)
 {
-    if (graph->count < graph->capacity)
-        return true;
-    int capacity = graph->capacity ? graph->capacity * 2 : 128;
-    et_node **nodes = et_realloc(graph->nodes, (size_t)capacity, sizeof(et_node *));
-    if (!nodes)
-        return false;
-    graph->nodes = nodes;
-    graph->capacity = capacity;
-    return true;
+    et_node **nodes = et_vector_grow(graph->nodes, &graph->capacity, (size_t)graph->count + 1,
+                                     sizeof(et_node *), 128);
+    if (nodes)
+        graph->nodes = nodes;
+    return nodes != NULL;
 }
 
 /* In this order: arity, which is a bug in a builder; poison, which makes everything below it

@@ -43,6 +43,7 @@
 #include "base/json.h"
 #include "base/strbuf.h"
 #include "base/checksum.h"
+#include "base/vector.h"
 
 /* Another layout gets another number; what does not read it calls the file damaged and rebuilds. */
 #define FORMAT   "etude-checkpoints-1"
@@ -75,7 +76,7 @@ static bool steps_ascend(const et_manifest *manifest)
 
 /* Memory ------------------------------------------------------------------------------
  *
- * Lists grow by doubling and never shrink: they have tens of entries. */
+ * Lists never shrink: they have tens of entries. */
 
 /* Room for one more of size bytes each. array: the address of the pointer to the list, copied by
  * memcpy since lists have different types. */
@@ -83,14 +84,10 @@ static int reserve(void *array, size_t count, size_t *capacity, size_t size, et_
 {
     void *old;
     memcpy(&old, array, sizeof old);
-    if (count < *capacity)
-        return ET_OK;
-    const size_t larger = *capacity == 0 ? 8 : 2 * *capacity;
-    void *grown = et_realloc(old, larger, size);
+    void *grown = et_vector_grow(old, capacity, count + 1, size, 8);
     if (grown == NULL)
-        return et_alloc_failed(error, larger * size, "the list of checkpoints");
+        return et_alloc_failed(error, (count + 1) * size, "the list of checkpoints");
     memcpy(array, &grown, sizeof grown);
-    *capacity = larger;
     return ET_OK;
 }
 

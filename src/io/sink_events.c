@@ -23,6 +23,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/strbuf.h"
+#include "base/vector.h"
 #include "io/event.h"
 #include "io/sink.h"
 
@@ -46,14 +47,11 @@ static const et_sink_class events_class;
 /* Room for one more. */
 static int reserve_branch(events_sink *sink, et_error *error)
 {
-    if (sink->count < sink->capacity)
-        return ET_OK;
-    const size_t larger = sink->capacity == 0 ? 4 : 2 * sink->capacity;
-    branch *grown = et_realloc(sink->branches, larger, sizeof *grown);
+    branch *grown =
+        et_vector_grow(sink->branches, &sink->capacity, sink->count + 1, sizeof *grown, 4);
     if (grown == NULL)
-        return et_alloc_failed(error, larger * sizeof *grown, "a list of event files");
+        return et_alloc_failed(error, (sink->count + 1) * sizeof *grown, "a list of event files");
     sink->branches = grown;
-    sink->capacity = larger;
     return ET_OK;
 }
 

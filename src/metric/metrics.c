@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
+#include "base/vector.h"
 
 typedef struct item {
     char *name;              /* owned */
@@ -57,14 +58,11 @@ static void *state_of(const et_metrics *metrics, const item *one)
 
 static int grow(et_metrics *metrics, size_t more, et_error *error)
 {
-    if (metrics->count == metrics->capacity) {
-        size_t capacity = metrics->capacity ? 2 * metrics->capacity : 8;
-        item *items = et_realloc(metrics->items, capacity, sizeof *items);
-        if (!items)
-            return et_alloc_failed(error, capacity * sizeof *items, "metrics");
-        metrics->items = items;
-        metrics->capacity = capacity;
-    }
+    item *items =
+        et_vector_grow(metrics->items, &metrics->capacity, metrics->count + 1, sizeof *items, 8);
+    if (!items)
+        return et_alloc_failed(error, (metrics->count + 1) * sizeof *items, "metrics");
+    metrics->items = items;
     unsigned char *bytes = et_realloc(metrics->bytes, metrics->size + more, 1);
     if (!bytes)
         return et_alloc_failed(error, metrics->size + more, "metrics");

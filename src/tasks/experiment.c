@@ -128,9 +128,8 @@ static int unknown_name(const char *name, et_error *error)
     const char *names[KIND_COUNT + 1] = { NULL };
     for (size_t i = 0; i < KIND_COUNT; i++)
         names[i] = kinds[i].name;
-    const char *nearest = et_nearest(name, names);
-    return et_fail(error, ET_ECONFIG, "no experiment named %s%s%s; `etude list` shows all", name,
-                   nearest ? ". Nearest: " : "", nearest ? nearest : "");
+    return et_fail(error, ET_ECONFIG, "no experiment named %s%s; `etude list` shows all", name,
+                   et_nearest_hint(name, names, "").text);
 }
 
 /* All members are written: defaults first, so that a row need say only what differs. */

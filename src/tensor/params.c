@@ -27,6 +27,7 @@
 #include "base/assert.h"
 #include "base/dtype.h"
 #include "base/map.h"
+#include "base/vector.h"
 
 /* Elements: 64 bytes of float32, a cache line and an AVX-512 register, so every parameter
  * begins where a kernel may load it aligned, and no line is shared by two of them. */
@@ -45,8 +46,8 @@ typedef struct param {
 
 struct et_params {
     param *items; /* owned; [count], in order of first declaration */
-    /* Of items: in use, and room for. */
-    int count, capacity;
+    int count;
+    size_t capacity;                     /* of items */
     et_map by_name;                      /* name to index */
     int64_t elements;                    /* of all, without padding */
     int64_t trained_size, variable_size; /* with padding */
@@ -89,18 +90,15 @@ void et_params_free(et_params *params)
     et_free(params);
 }
 
-/* Room for one more declaration. Doubling; items may move, which is why nothing outside holds
+/* Room for one more declaration. Items may move, which is why nothing outside holds
  * a pointer to one. */
 static int grow(et_params *params, et_error *error)
 {
-    if (params->count < params->capacity)
-        return ET_OK;
-    int capacity = params->capacity ? params->capacity * 2 : 32;
-    param *items = et_realloc(params->items, (size_t)capacity, sizeof *items);
+    size_t wanted = (size_t)params->count + 1;
+    param *items = et_vector_grow(params->items, &params->capacity, wanted, sizeof *items, 32);
     if (!items)
-        return et_alloc_failed(error, (size_t)capacity * sizeof *items, "parameters");
+        return et_alloc_failed(error, wanted * sizeof *items, "parameters");
     params->items = items;
-    params->capacity = capacity;
     return ET_OK;
 }
 

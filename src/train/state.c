@@ -24,6 +24,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/map.h"
+#include "base/vector.h"
 
 typedef struct part {
     char *name;                 /* owned; its key in the tree */
@@ -81,14 +82,11 @@ int et_state_add(et_state *state, const char *name, const et_part_class *class, 
 {
     et_assert(class->save && class->restore);
     et_assert(!find_part(state, name));
-    if (state->part_count == state->part_capacity) {
-        size_t capacity = state->part_capacity ? 2 * state->part_capacity : 8;
-        part *parts = et_realloc(state->parts, capacity, sizeof *parts);
-        if (!parts)
-            return et_alloc_failed(error, capacity * sizeof *parts, "a state tree");
-        state->parts = parts;
-        state->part_capacity = capacity;
-    }
+    size_t wanted = state->part_count + 1;
+    part *parts = et_vector_grow(state->parts, &state->part_capacity, wanted, sizeof *parts, 8);
+    if (!parts)
+        return et_alloc_failed(error, wanted * sizeof *parts, "a state tree");
+    state->parts = parts;
     char *copy = et_strdup(name);
     if (!copy)
         return et_alloc_failed(error, strlen(name) + 1, "a state's name");
@@ -113,16 +111,14 @@ static int add_owned(et_state *state, char *name, float *data, et_shape shape, e
         return et_alloc_failed(error, 0, "a state's name");
     et_assert(data);
     et_assert(!et_state_tensor_find(state, name));
-    if (state->tensor_count == state->tensor_capacity) {
-        size_t capacity = state->tensor_capacity ? 2 * state->tensor_capacity : 64;
-        et_state_tensor *tensors = et_realloc(state->tensors, capacity, sizeof *tensors);
-        if (!tensors) {
-            et_free(name);
-            return et_alloc_failed(error, capacity * sizeof *tensors, "a state tree");
-        }
-        state->tensors = tensors;
-        state->tensor_capacity = capacity;
+    size_t wanted = state->tensor_count + 1;
+    et_state_tensor *tensors =
+        et_vector_grow(state->tensors, &state->tensor_capacity, wanted, sizeof *tensors, 64);
+    if (!tensors) {
+        et_free(name);
+        return et_alloc_failed(error, wanted * sizeof *tensors, "a state tree");
     }
+    state->tensors = tensors;
     if (!et_map_put(&state->by_name, name, (int64_t)state->tensor_count)) {
         et_free(name);
         return et_alloc_failed(error, 0, "a state's name");

@@ -238,7 +238,7 @@ static void test_fields__set_messages(void **state)
           "--set model.encoder.activation: no such choice as gleu. Nearest: gelu (allowed: relu, "
           "gelu, swish)" },
         { "model.encoder.activation", "7",
-          "--set model.encoder.activation: no such choice as 7. (allowed: relu, gelu, swish)" },
+          "--set model.encoder.activation: no such choice as 7 (allowed: relu, gelu, swish)" },
         { "model.encoder.activation", "{a: b}",
           "--set model.encoder.activation: needs one name, not a group of settings" },
         { "model.encoder", "4",

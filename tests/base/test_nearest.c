@@ -63,6 +63,15 @@ static void test_nearest__none(void **state)
     assert_null(et_nearest("num_layers", nothing));
 }
 
+static void test_nearest__hint(void **state)
+{
+    (void)state;
+    static const char *const options[] = { "model-dir", "learning_rate", NULL };
+    assert_string_equal(et_nearest_hint("lr", options, "").text, ". Nearest: learning_rate");
+    assert_string_equal(et_nearest_hint("modeldir", options, "--").text, ". Nearest: --model-dir");
+    assert_string_equal(et_nearest_hint("zzz", options, "--").text, "");
+}
+
 /* Hostile lengths: a word of 10,000 letters, one of 10,000 parts, bytes that are no letters. */
 static void test_nearest__long(void **state)
 {
@@ -84,6 +93,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nearest__found),
         cmocka_unit_test(test_nearest__none),
+        cmocka_unit_test(test_nearest__hint),
         cmocka_unit_test(test_nearest__long),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

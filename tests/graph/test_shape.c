@@ -349,7 +349,7 @@ static et_node *wrong_huber(et_scope *s)
     return et_huber_error(x(s), x(s), 0);
 }
 
-static et_node *wrong_smoothing(et_scope *s)
+static et_node *wrong_class_smoothing(et_scope *s)
 {
     et_node *nll, *correct;
     et_cross_entropy(x(s), ids(s, T), 1, &nll, &correct);
@@ -554,7 +554,7 @@ static void test_shape__refuses(void **state)
         { wrong_product, { "(matmul): [1125899906842624, 1048576] is not a shape" } },
         { wrong_row_tile, { "matmul: row_tile -1: must be from 0" } },
         { wrong_factor, { "scale: factor nan: must be from" } },
-        { wrong_int, { "(tanh): int32, which nothing", "m/ids [7]" } },
+        { wrong_int, { "(tanh): no floating-point numbers", "m/ids [7]" } },
         { wrong_rate, { "m/dropout: rate 1 is not in [0, 1)" } },
         { wrong_epsilon, { "layer_norm: epsilon -1: must be from 0" } },
         { wrong_pair, { "embedding: position without positions" } },
@@ -579,7 +579,7 @@ static void test_shape__refuses(void **state)
         { wrong_power, { "m/x: to the power of 0: the exponent is 0 or no number" } },
         { wrong_clamp, { "m/x: clamped to [1, -1], which is empty" } },
         { wrong_huber, { "m/x: a Huber loss needs a delta above 0, not 0" } },
-        { wrong_smoothing, { "m/x: label smoothing 1 is not in [0, 1)" } },
+        { wrong_class_smoothing, { "m/x: label smoothing 1 is not in [0, 1)" } },
         { wrong_class_labels, { "(cross_entropy): not one int32 label", "m/ids [8]" } },
         { wrong_labelled, { "(labelled): labels are not int32", "m/f [7]" } },
         { wrong_again, { "parameter m/table: declared as [6, 5] before, now as [5, 6]" } },

@@ -21,6 +21,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/vector.h"
 #include "kernel/gemm/gemm_private.h"
 #include "kernel/kernels.h"
 
@@ -115,14 +116,9 @@ static void *grow(void *memory, size_t size, et_error *error)
 /* The array with room for one more; NULL if there is no memory, and the old one stays. */
 static void *reserve(void *array, size_t *room, size_t count, size_t element, et_error *error)
 {
-    if (count < *room)
-        return array;
-    size_t wanted = *room ? 2 * *room : 16;
-    void *grown = array ? et_realloc(array, wanted, element) : et_alloc(wanted, element);
-    if (grown)
-        *room = wanted;
-    else
-        et_alloc_failed(error, wanted * element, "a cache of products");
+    void *grown = et_vector_grow(array, room, count + 1, element, 16);
+    if (!grown)
+        et_alloc_failed(error, (count + 1) * element, "a cache of products");
     return grown;
 }
 

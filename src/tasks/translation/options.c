@@ -243,12 +243,11 @@ int et_translation_check_metric(const et_translation_options *options, const cha
     for (int i = 0; metrics[i]; i++)
         if (!strcmp(metrics[i], name))
             return ET_OK;
-    const char *nearest = et_nearest(name, metrics);
     return et_fail(error, ET_ECONFIG,
-                   "trainer.best_checkpoint_eval_metric: validation gives no %s%s%s (it gives: %s, "
+                   "trainer.best_checkpoint_eval_metric: validation gives no %s%s (it gives: %s, "
                    "%s, %s, %s, %s, %s)",
-                   name, nearest ? ". Nearest: " : "", nearest ? nearest : "", metrics[0],
-                   metrics[1], metrics[2], metrics[3], metrics[4], metrics[5]);
+                   name, et_nearest_hint(name, metrics, "").text, metrics[0], metrics[1],
+                   metrics[2], metrics[3], metrics[4], metrics[5]);
 }
 
 /* From settings (double, int64_t) to what layers take (float, int). */
