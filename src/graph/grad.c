@@ -167,14 +167,16 @@ static void grad_ATTENTION(gradients *g, et_node *node, et_node *dy)
         give(g, node->input[1], et_node_result(dq, 1));
 }
 
-/* A loss's derivatives are made together with it, for dy = 1: it must be a root. */
-static bool is_root(gradients *g, et_node *node)
+/* A loss's derivatives are made together with it, for dy = 1: it must be a root, and nothing but a
+ * root, as another dy would have to be added. */
+static bool is_root(gradients *g, et_node *node, et_node *dy)
 {
-    if (!g->root)
-        et_graph_poison(g->graph, "%s: a %s must be a loss itself", node->name,
+    bool root = g->root && !dy;
+    if (!root)
+        et_graph_poison(g->graph, "%s: a %s must be the loss itself", node->name,
                         et_op_name(node->op));
-    node->attributes.gradient = g->root != NULL;
-    return g->root != NULL;
+    node->attributes.gradient = root;
+    return root;
 }
 
 /* Derivatives that a loss has made, times its factor and the scale. */
@@ -188,8 +190,7 @@ static et_node *made(const gradients *g, et_node *gradient)
 /* The loss node has made dh and dtable already, as its results 1 and 2. */
 static void grad_VOCABULARY_LOSS(gradients *g, et_node *node, et_node *dy)
 {
-    (void)dy;
-    if (!is_root(g, node))
+    if (!is_root(g, node, dy))
         return;
     give(g, node->input[0], made(g, et_node_result(node, 1)));
     give(g, node->input[1], made(g, et_node_result(node, 2)));
@@ -198,8 +199,7 @@ static void grad_VOCABULARY_LOSS(gradients *g, et_node *node, et_node *dy)
 /* And here dlogits, as result 1. */
 static void grad_SOFTMAX_LOSS(gradients *g, et_node *node, et_node *dy)
 {
-    (void)dy;
-    if (is_root(g, node))
+    if (is_root(g, node, dy))
         give(g, node->input[0], made(g, et_node_result(node, 1)));
 }
 

@@ -307,6 +307,15 @@ static void build_inner(et_scope *s, void *payload)
     et_loss(s, "loss", et_scale(classes_loss(s, hidden(s)), 2), 1);
 }
 
+/* Also where it is a loss as well: its other derivative would be lost. */
+static void build_twice_used(et_scope *s, void *payload)
+{
+    (void)payload;
+    et_node *sums = classes_loss(s, hidden(s));
+    et_loss(s, "loss", sums, 1);
+    et_loss(s, "more", et_scale(sums, 2), 1);
+}
+
 static void test_pass__mistakes(void **state)
 {
     (void)state;
@@ -318,7 +327,8 @@ static void test_pass__mistakes(void **state)
         { build_nothing, "the model has no loss" },
         { build_constant, "depends on no parameter" },
         { build_twice, "loss: two losses, measures or outputs of this name" },
-        { build_inner, "must be a loss itself" },
+        { build_inner, "must be the loss itself" },
+        { build_twice_used, "must be the loss itself" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         model m;
