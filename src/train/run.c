@@ -108,9 +108,13 @@ static const et_state_class logs_state = { "logs", save_logs, restore_logs };
 
 /* ---- set-up ----------------------------------------------------------------------------- */
 
-/* With auto: where the values of a batch need more memory than this, feed-forward layers are
- * computed twice. On sizes where time counts most (a small model) nothing changes. */
+/* On sizes where time counts most (a small model) nothing changes. */
 #define MUCH_MEMORY ((size_t)1 << 30)
+
+et_recompute et_run_recompute(size_t activations)
+{
+    return activations > MUCH_MEMORY ? ET_RECOMPUTE_MARKED : ET_RECOMPUTE_CHEAP;
+}
 
 /* Task to graph, derivatives, parameters. The store has no arrays until the model has declared
  * its parameters (once, however often the graph is made); the plan needs their addresses, so it
@@ -145,13 +149,15 @@ static int build(et_run *run, et_error *error)
     bool automatic = run->options.recompute == ET_RECOMPUTE_AUTO;
     run->recompute = automatic ? ET_RECOMPUTE_CHEAP : (et_recompute)run->options.recompute;
     int status = build_with(run, run->recompute, error);
-    if (status || !automatic || et_plan_memory_needed(run->plan).activations <= MUCH_MEMORY)
+    if (status || !automatic)
         return status;
+    run->recompute = et_run_recompute(et_plan_memory_needed(run->plan).activations);
+    if (run->recompute == ET_RECOMPUTE_CHEAP)
+        return ET_OK;
     et_plan_free(run->plan);
     et_graph_free(run->graph);
     run->plan = NULL;
     run->graph = NULL;
-    run->recompute = ET_RECOMPUTE_MARKED;
     return build_with(run, run->recompute, error);
 }
 

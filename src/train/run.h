@@ -66,6 +66,10 @@ int et_run_train(et_run *run, et_error *error);
     "interrupted before the first step: nothing to save. "                                         \
     "The same command starts again."
 
+/* What ET_RECOMPUTE_AUTO comes to where a batch planned with ET_RECOMPUTE_CHEAP has so many bytes
+ * of activations: above 1 GiB feed-forward layers are computed twice. */
+et_recompute et_run_recompute(size_t activations);
+
 /* Waits for the last save. NULL allowed. */
 int et_run_close(et_run *run, et_error *error);
 
