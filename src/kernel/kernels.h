@@ -34,7 +34,7 @@
 /* ---- one table per instruction set ------------------------------------------------------- */
 
 typedef struct et_kernels {
-    const char *name; /* "reference", "plain", "avx2", "avx512", "avx512vnni" */
+    const char *name; /* "reference" or one of et_kernels_names */
     int64_t panel;    /* columns of a panel of an et_row_weight */
 
     /* Runs program over [rows, width]. in[i] is [rows, width] or [width] by its broadcast. An
