@@ -70,6 +70,14 @@ typedef struct bench_case {
     }
 #define ALL(text, M, N, K) FORWARD(text, M, N, K), DX(text, M, N, K), DW(text, M, N, K)
 
+/* Of a batch of few rows: nothing is packed. */
+#define FEW(text, M, N, K)                                                                         \
+    { .name = text " forward", .shape = { .m = M, .n = N, .k = K, .bias = true }, .uses = EACH },  \
+        { .name = text " dX",                                                                      \
+          .shape = { .m = M, .n = K, .k = N, .transpose_b = true },                                \
+          .uses = EACH },                                                                          \
+        DW(text, M, N, K)
+
 /* Of a block of 256 rows and a part of P columns (op_vocabulary_loss.c). */
 #define LOSS(text, P, D)                                                                           \
     { .name = text " logits",                                                                      \
@@ -106,6 +114,7 @@ static const bench_case cases[] = {
     ALL("base ffn out", 4096, 512, 2048),
     ALL("base out 3600", 3600, 512, 512),
     LOSS("base loss", 192, 512),
+    FEW("mlp", 128, 512, 512),
     DECODE("1", 1, 512, 512),
     DECODE("32", 32, 512, 512),
     DECODE("128", 128, 512, 512),
