@@ -259,7 +259,8 @@ static void run_panels(const row_block *b, const et_row_weight *weight, int64_t 
                        int64_t end)
 {
     int64_t p = begin;
-    const int64_t wide = weight->kind == ET_ROW_F32 && rows <= 2 ? 4 / rows : 0;
+    const int64_t few = rows == 1 ? 4 : rows == 2 ? 2 : 0;
+    const int64_t wide = weight->kind == ET_ROW_F32 ? few : 0;
     for (; wide && p + wide <= end; p += wide)
         run_few(*b, weight, rows, p);
     for (; p < end; p++)
