@@ -1,80 +1,127 @@
-/* Rates of the matrix products of the translation models, in GFLOP/s.
+/* The matrix products of a step of the translation models, and of decoding, beside every other way
+ * that could be taken in their place.
  *
- *     bench_gemm [FILTER] [SECONDS]
+ *     bench_gemm [FILTER] [SECONDS [ROUNDS]]
  *
- * One line per product: ours with one thread and with all; one oneDNN primitive that uses all
- * threads, with operands as they lie in memory (plain) and in the layouts that it likes best,
- * prepared outside the clock (any). share = ours / best of all. dX and dW are the gradients of a
- * layer's input and of its weight. FILTER is part of a name, such as "base" or "dW"; SECONDS (0.2)
- * is the time given to each number. */
-#include <oneapi/dnnl/dnnl.h>
+ * FILTER is part of a name, such as "base" or "dW"; SECONDS (0.03) is given to each way in each of
+ * ROUNDS (7). In a round the ways are run in turn, each for its best time; the share of a round is
+ * ours by the best of all ways that can be had, the share that is printed the median of the rounds.
+ * '<' marks a product below 0.9. Rates are medians too, GFLOP/s. With one thread (OMP_NUM_THREADS)
+ * processor time is measured, else the time that passes.
+ *
+ * Operands lie as in a step, and a way pays for whatever brings them to where it reads them, as
+ * often as a step does: for each product of a layer; once in 16 for the vocabulary's, whose table
+ * serves that many blocks of rows; never in decoding, where weights stay as they are.
+ *
+ *     ours     what a step does, packing included
+ *     other    the same by our other way, if there is one: our kernel in place of oneDNN's blocks,
+ *              or blocks in place of our kernel; packing included
+ *     stored   one oneDNN primitive for operands as they are stored; what it copies is inside
+ *     packed   one oneDNN primitive for operands in the layouts that it likes best, and its own
+ *              reorders to these
+ *     share    ours / best of these four
+ *     roof     one oneDNN primitive, all operands and the result in its own layouts, nothing that
+ *              brings them there: no way that a step could take, and not in the share
+ *
+ * dX and dW are the gradients of a layer's input and of its weight. */
+#include <math.h>
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/dtype.h"
 #include "bench.h"
 #include "kernel/gemm/gemm.h"
+#include "kernel/kernels.h"
+#include "kernel/row_product.h"
+#include "onednn.h"
+
+#define ROUNDS_MAX 99
+
+/* Blocks of rows that a packed table serves in a step of 4,096 tokens. */
+#define BLOCKS 16
+
+/* How often what is packed is used. */
+enum { EACH = 1, KEPT = 0 };
 
 typedef struct bench_case {
     const char *name;
     et_gemm_shape shape;
+    int uses;  /* of what was packed, or KEPT: packed long ago */
+    bool half; /* bfloat16 alone */
 } bench_case;
 
 #define FORWARD(text, M, N, K)                                                                     \
     {                                                                                              \
-        text " forward",                                                                           \
-        {                                                                                          \
-            .m = M, .n = N, .k = K, .pack_b = true, .bias = true                                   \
-        }                                                                                          \
+        .name = text " forward",                                                                   \
+        .shape = { .m = M, .n = N, .k = K, .pack_b = true, .bias = true }, .uses = EACH            \
     }
 #define DX(text, M, N, K)                                                                          \
     {                                                                                              \
-        text " dX",                                                                                \
-        {                                                                                          \
-            .m = M, .n = K, .k = N, .pack_b = true, .transpose_b = true                            \
-        }                                                                                          \
+        .name = text " dX",                                                                        \
+        .shape = { .m = M, .n = K, .k = N, .pack_b = true, .transpose_b = true }, .uses = EACH     \
     }
 #define DW(text, M, N, K)                                                                          \
     {                                                                                              \
-        text " dW",                                                                                \
-        {                                                                                          \
-            .m = K, .n = N, .k = M, .transpose_a = true, .accumulate = true                        \
-        }                                                                                          \
+        .name = text " dW", .shape = { .m = K, .n = N, .k = M, .transpose_a = true, .c = ET_F32 }, \
+        .uses = EACH                                                                               \
     }
 #define ALL(text, M, N, K) FORWARD(text, M, N, K), DX(text, M, N, K), DW(text, M, N, K)
 
+/* Of a batch of few rows: nothing is packed. */
+#define FEW(text, M, N, K)                                                                         \
+    { .name = text " forward", .shape = { .m = M, .n = N, .k = K, .bias = true }, .uses = EACH },  \
+        { .name = text " dX",                                                                      \
+          .shape = { .m = M, .n = K, .k = N, .transpose_b = true },                                \
+          .uses = EACH },                                                                          \
+        DW(text, M, N, K)
+
+/* Of a block of 256 rows and a part of P columns (op_vocabulary_loss.c). */
+#define LOSS(text, P, D)                                                                           \
+    { .name = text " logits",                                                                      \
+      .shape = { .m = 256, .n = P, .k = D, .pack_b = true, .transpose_b = true },                  \
+      .uses = BLOCKS },                                                                            \
+        { .name = text " dh",                                                                      \
+          .shape = { .m = 256, .n = D, .k = P, .pack_b = true, .accumulate = true },               \
+          .uses = BLOCKS },                                                                        \
+    {                                                                                              \
+        .name = text " dtable",                                                                    \
+        .shape = { .m = P, .n = D, .k = 256, .transpose_a = true, .accumulate = true },            \
+        .uses = EACH                                                                               \
+    }
+
+/* float32 goes by rows (row_product.h), bfloat16 by tiles. */
+#define DECODE(text, M, N, K)                                                                      \
+    {                                                                                              \
+        .name = "decode " text,                                                                    \
+        .shape = { .m = M, .n = N, .k = K, .pack_b = true, .row_tile = 32 }, .uses = KEPT          \
+    }
+
 static const bench_case cases[] = {
     ALL("tiny qkv", 4096, 384, 128),
+    ALL("tiny kv", 4096, 256, 128),
     ALL("tiny out", 4096, 128, 128),
-    ALL("tiny ffn in", 4096, 256, 128),
     ALL("tiny ffn out", 4096, 128, 256),
-    ALL("tiny vocabulary", 256, 10000, 128),
     ALL("tiny out 3600", 3600, 128, 128),
     ALL("tiny out odd", 4097, 128, 128),
+    LOSS("tiny loss", 384, 128),
     ALL("base qkv", 4096, 1536, 512),
+    ALL("base kv", 4096, 1024, 512),
     ALL("base out", 4096, 512, 512),
     ALL("base ffn in", 4096, 2048, 512),
     ALL("base ffn out", 4096, 512, 2048),
-    ALL("base vocabulary", 512, 10000, 512),
-    DW("tiny tied vocabulary", 256, 128, 10000),
-    DW("base tied vocabulary", 512, 512, 10000),
     ALL("base out 3600", 3600, 512, 512),
-    { "decode 1", { .m = 1, .n = 512, .k = 512, .pack_b = true, .row_tile = 32 } },
-    { "decode 64", { .m = 64, .n = 512, .k = 512, .pack_b = true, .row_tile = 32 } },
-    { "decode 320", { .m = 320, .n = 512, .k = 512, .pack_b = true, .row_tile = 32 } },
-    { "decode vocabulary 64", { .m = 64, .n = 10000, .k = 512, .pack_b = true, .row_tile = 32 } },
-    { "long sum", { .m = 16, .n = 16, .k = 20000 } },
+    LOSS("base loss", 192, 512),
+    FEW("mlp", 128, 512, 512),
+    DECODE("1", 1, 512, 512),
+    DECODE("32", 32, 512, 512),
+    DECODE("128", 128, 512, 512),
+    DECODE("tiny 32", 32, 384, 128),
+    DECODE("tiny 128", 128, 384, 128),
+    DECODE("ffn 32", 32, 2048, 512),
 };
-
-typedef struct work {
-    void *a, *b, *packed, *c, *c2;
-    float *bias;
-    size_t c_bytes;
-} work;
 
 static _Noreturn void die(const char *what)
 {
@@ -99,139 +146,254 @@ static void *filled(int64_t count, et_dtype dtype)
     return memory;
 }
 
-/* Best rate of a few seconds' runs. */
-static double rate(const et_gemm_shape *s, double seconds, void (*run)(void *), void *payload)
-{
-    double best = 1e30, begin = et_clock_monotonic(), now = begin;
-    for (int i = 0; i < 3 || now - begin < seconds; i++) {
-        double start = et_clock_monotonic();
-        run(payload);
-        now = et_clock_monotonic();
-        best = now - start < best ? now - start : best;
-    }
-    return 2e-9 * (double)s->m * (double)s->n * (double)s->k / best;
-}
+/* ---- ways ------------------------------------------------------------------------------- */
 
-typedef struct ours {
-    const et_gemm *gemm;
+/* Operands of ours, as stored. */
+typedef struct work {
+    void *a, *b, *c, *c2;
+    float *bias;
+    size_t c_bytes;
+} work;
+
+enum { OURS, OTHER, STORED, PACKED, ROOF, WAYS };
+
+/* One way to do a case. missing: there is none. */
+typedef struct way {
+    const bench_case *one;
     const work *at;
-    const void *b;
-} ours;
+    bool missing;
+    et_gemm_cache *cache;
+    et_gemm *gemm;
+    void *packed;
+    et_row_weight rows; /* panels NULL: no product of rows */
+    bench_primitive primitive;
+    void (*pack)(struct way *);
+    void (*run)(struct way *);
+} way;
 
-static void run_ours(void *payload)
+static void pack_nothing(way *w)
 {
-    ours *run = payload;
-    et_gemm_run(run->gemm, run->at->c, run->at->a, run->b, run->at->bias);
+    (void)w;
 }
 
-/* One primitive for all threads. Version 3 of oneDNN has another API: compared with 2 only. */
-#if DNNL_VERSION_MAJOR < 3
-typedef struct theirs {
-    dnnl_primitive_t primitive;
-    dnnl_stream_t stream;
-    dnnl_exec_arg_t arguments[4];
-    void *memory[4];
-} theirs;
-
-static void check(dnnl_status_t status)
+static void pack_ours(way *w)
 {
-    if (status != dnnl_success)
-        die("oneDNN failed");
+    et_gemm_pack(w->gemm, w->packed, w->at->b);
 }
 
-static void run_theirs(void *payload)
+static void run_ours(way *w)
 {
-    theirs *run = payload;
-    check(dnnl_primitive_execute(run->primitive, run->stream, 4, run->arguments));
+    et_gemm_run(w->gemm, w->at->c, w->at->a, w->packed ? w->packed : w->at->b, w->at->bias);
 }
 
-static void layout(dnnl_memory_desc_t *out, int64_t rows, int64_t columns, et_dtype dtype,
-                   bool transposed, bool any)
+static void run_rows(way *w)
 {
-    dnnl_dims_t dims = { rows, columns };
-    dnnl_format_tag_t tag = any ? dnnl_format_tag_any : transposed ? dnnl_ba : dnnl_ab;
-    check(dnnl_memory_desc_init_by_tag(out, 2, dims, dtype == ET_BF16 ? dnnl_bf16 : dnnl_f32, tag));
+    const et_row_product shape = { .rows = w->one->shape.m, .weight = &w->rows };
+    et_kernels_best()->row_product(w->at->c, w->at->a, &shape);
 }
 
-static double rate_theirs(const et_gemm_shape *s, bool any, double seconds)
+static void pack_theirs(way *w)
 {
-    dnnl_engine_t engine;
-    dnnl_memory_desc_t a, b, c;
-    dnnl_matmul_desc_t product;
-    dnnl_primitive_attr_t attributes;
-    dnnl_primitive_desc_t description;
-    theirs run = { 0 };
-    check(dnnl_engine_create(&engine, dnnl_cpu, 0));
-    check(dnnl_stream_create(&run.stream, engine, dnnl_stream_default_flags));
-    layout(&a, s->m, s->k, s->a, s->transpose_a, any && s->transpose_a);
-    layout(&b, s->k, s->n, s->b, s->transpose_b, any);
-    layout(&c, s->m, s->n, s->c, false, false);
-    check(dnnl_matmul_desc_init(&product, &a, &b, NULL, &c));
-    check(dnnl_primitive_attr_create(&attributes));
-    check(dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user));
-    if (dnnl_primitive_desc_create(&description, &product, attributes, engine, NULL))
-        return 0.0;
-    check(dnnl_primitive_create(&run.primitive, description));
-    const struct {
-        dnnl_query_t what;
-        int name;
-    } parts[] = { { dnnl_query_src_md, DNNL_ARG_SRC },
-                  { dnnl_query_weights_md, DNNL_ARG_WEIGHTS },
-                  { dnnl_query_dst_md, DNNL_ARG_DST },
-                  { dnnl_query_scratchpad_md, DNNL_ARG_SCRATCHPAD } };
-    for (int i = 0; i < 4; i++) {
-        const dnnl_memory_desc_t *md = dnnl_primitive_desc_query_md(description, parts[i].what, 0);
-        run.memory[i] = et_alloc_aligned(dnnl_memory_desc_get_size(md) + 64, 64);
-        if (!run.memory[i])
-            die("out of memory");
-        memset(run.memory[i], 0, dnnl_memory_desc_get_size(md));
-        run.arguments[i].arg = parts[i].name;
-        check(dnnl_memory_create(&run.arguments[i].memory, md, engine, run.memory[i]));
+    bench_primitive_reorder(&w->primitive, 1);
+}
+
+/* What has to be brought across is A only where it is a step's own, and new each time. */
+static void run_theirs(way *w)
+{
+    bench_primitive_reorder(&w->primitive, 0);
+    bench_primitive_run(&w->primitive);
+}
+
+static void open_ours(way *w, const et_gemm_shape *s, et_gemm_way preferred)
+{
+    et_error error = ET_ERROR_INIT;
+    int status = et_gemm_cache_open(&w->cache, omp_get_max_threads(), &error);
+    if (!status) {
+        et_gemm_cache_prefer(w->cache, preferred);
+        status = et_gemm_get(&w->gemm, w->cache, s, &error);
     }
-    double result = rate(s, seconds, run_theirs, &run);
-    for (int i = 0; i < 4; i++) {
-        dnnl_memory_destroy(run.arguments[i].memory);
-        et_free(run.memory[i]);
-    }
-    dnnl_primitive_destroy(run.primitive);
-    dnnl_primitive_desc_destroy(description);
-    dnnl_primitive_attr_destroy(attributes);
-    dnnl_stream_destroy(run.stream);
-    dnnl_engine_destroy(engine);
-    return result;
+    if (status)
+        die(error.text);
+    w->run = run_ours;
+    if (!s->pack_b)
+        return;
+    w->packed = et_alloc_aligned(et_gemm_packed_size(w->gemm), 64);
+    if (!w->packed)
+        die("out of memory");
+    w->pack = pack_ours;
+    pack_ours(w);
 }
-#else
-static double rate_theirs(const et_gemm_shape *s, bool any, double seconds)
-{
-    (void)s, (void)any, (void)seconds;
-    return 0.0;
-}
-#endif
 
-static bool equal_bits(ours *run, const void *start, int threads)
+static void open_rows(way *w, const et_gemm_shape *s)
 {
-    const work *at = run->at;
+    const int64_t panel = et_kernels_best()->panel;
+    w->packed = et_alloc_aligned(et_row_weight_size(panel, s->n, s->k, ET_ROW_F32), 64);
+    if (!w->packed)
+        die("out of memory");
+    w->rows = et_row_weight_at(w->packed, panel, s->n, s->k, ET_ROW_F32);
+    et_row_weight_pack(&w->rows, w->at->b, false);
+    w->run = run_rows;
+}
+
+static void open_theirs(way *w, const et_gemm_shape *s, int which)
+{
+    static const dnnl_format_tag_t any = dnnl_format_tag_any;
+    const dnnl_format_tag_t a = s->transpose_a ? dnnl_ba : dnnl_ab;
+    const dnnl_format_tag_t b = s->transpose_b ? dnnl_ba : dnnl_ab;
+    const dnnl_format_tag_t layouts[WAYS][3] = { [STORED] = { a, b, dnnl_ab },
+                                                 [PACKED] = { s->transpose_a ? any : a, any,
+                                                              dnnl_ab },
+                                                 [ROOF] = { any, any, any } };
+    const bench_problem problem = bench_problem_of(s, 0, layouts[which]);
+    w->missing = !bench_primitive_open(&w->primitive, &problem);
+    if (w->missing)
+        return;
+    if (which == PACKED) {
+        bench_primitive_store(&w->primitive, &problem, 0, a);
+        bench_primitive_store(&w->primitive, &problem, 1, b);
+        w->pack = pack_theirs;
+    }
+    w->run = run_theirs;
+}
+
+static bool by_rows(const et_gemm_shape *s)
+{
+    return s->row_tile && s->a == ET_F32;
+}
+
+static void open_way(way *w, const bench_case *one, const et_gemm_shape *s, const work *at,
+                     int which)
+{
+    *w = (way){ .one = one, .at = at, .pack = pack_nothing };
+    if (which >= STORED)
+        open_theirs(w, s, which);
+    else if (which == OURS && by_rows(s))
+        open_rows(w, s);
+    else
+        open_ours(w, s, which == OURS ? ET_GEMM_BEST : ET_GEMM_BLOCKS);
+}
+
+/* Blocks unless that is what we do; our own kernel then, if it has this product. */
+static void open_other(way *w, const bench_case *one, const et_gemm_shape *s, const work *at,
+                       const way *ours)
+{
+    open_way(w, one, s, at, OTHER);
+    if (by_rows(s) || strcmp(et_gemm_implementation(ours->gemm), "own") == 0)
+        return;
+    et_free(w->packed);
+    et_gemm_cache_close(w->cache);
+    *w = (way){ .one = one, .at = at, .pack = pack_nothing };
+    open_ours(w, s, ET_GEMM_OWN);
+    w->missing = strcmp(et_gemm_implementation(w->gemm), "own") != 0;
+}
+
+static void close_way(way *w, int which)
+{
+    et_free(w->packed);
+    if (w->cache)
+        et_gemm_cache_close(w->cache);
+    if (which >= STORED && !w->missing)
+        bench_primitive_close(&w->primitive);
+}
+
+/* ---- rounds ----------------------------------------------------------------------------- */
+
+/* The best time that a use took, with its share of the packing; INFINITY where there is no way. */
+static double time_way(way *w, double seconds, int which)
+{
+    const int uses = w->one->uses == KEPT || which == ROOF ? 1 : w->one->uses;
+    double best = INFINITY, begin = bench_work_clock(), now = begin;
+    for (int i = 0; !w->missing && (i < 2 || now - begin < seconds); i++) {
+        double start = bench_work_clock();
+        if (w->one->uses != KEPT && which != ROOF)
+            w->pack(w);
+        for (int use = 0; use < uses; use++)
+            w->run(w);
+        now = bench_work_clock();
+        best = fmin(best, (now - start) / uses);
+    }
+    return best;
+}
+
+typedef struct figures {
+    double rate[WAYS][ROUNDS_MAX], share[ROUNDS_MAX];
+} figures;
+
+static void do_rounds(figures *f, way ways[WAYS], const et_gemm_shape *s, double seconds,
+                      int rounds)
+{
+    const double operations = 2e-9 * (double)s->m * (double)s->n * (double)s->k;
+    for (int i = 0; i < WAYS; i++)
+        time_way(&ways[i], 0, i); /* caches and pages */
+    for (int round = 0; round < rounds; round++) {
+        double best = 0;
+        for (int i = 0; i < WAYS; i++) {
+            f->rate[i][round] = operations / time_way(&ways[i], seconds, i);
+            best = i == ROOF ? best : fmax(best, f->rate[i][round]);
+        }
+        f->share[round] = f->rate[OURS][round] / best;
+    }
+}
+
+/* C after one run with one thread and one with all. */
+static bool equal_bits(way *w, const void *start, int threads)
+{
+    const work *at = w->at;
     memcpy(at->c, start, at->c_bytes);
     omp_set_num_threads(1);
-    run_ours(run);
+    w->run(w);
     memcpy(at->c2, at->c, at->c_bytes);
     memcpy(at->c, start, at->c_bytes);
     omp_set_num_threads(threads);
-    run_ours(run);
+    w->run(w);
     return memcmp(at->c, at->c2, at->c_bytes) == 0;
 }
 
-static void bench(const bench_case *one, et_dtype dtype, double seconds)
+static void print_rate(double rate)
+{
+    if (rate > 0)
+        printf(" %8.1f", rate);
+    else
+        printf(" %8s", "-");
+}
+
+static void print_figures(const bench_case *one, const et_gemm_shape *s, figures *f, int rounds,
+                          const way *ours, bool equal)
+{
+    double rate[WAYS], share = bench_median(f->share, rounds), best = 0;
+    printf("%-21s %5lld %5lld %5lld %-8s", one->name, (long long)s->m, (long long)s->n,
+           (long long)s->k, et_dtype_name(s->a));
+    for (int i = 0; i < WAYS; i++) {
+        rate[i] = bench_median(f->rate[i], rounds);
+        best = i == ROOF ? best : fmax(best, rate[i]);
+        if (i == ROOF)
+            printf(" %6.2f %c", share, share < 0.9 ? '<' : ' ');
+        print_rate(rate[i]);
+    }
+    printf("  %-6s %s\n", equal ? "equal" : "DIFFER",
+           ours->gemm ? et_gemm_implementation(ours->gemm) : "rows");
+    fflush(stdout);
+    bench_figure(rate[OURS], "GFLOP/s", best, "gemm.%s.%s.gflops", one->name,
+                 bench_dtype_short(s->a));
+    bench_figure(share, "share", 1, "gemm.%s.%s.share", one->name, bench_dtype_short(s->a));
+}
+
+/* Results of weights' gradients and of the vocabulary's products are float32. In bfloat16 the block
+ * of rows is packed for all parts at once. */
+static et_gemm_shape shape_of(const bench_case *one, et_dtype dtype)
 {
     et_gemm_shape s = one->shape;
+    bool sums = s.transpose_a || one->uses == BLOCKS;
     s.a = s.b = dtype;
-    s.c = s.accumulate ? ET_F32 : dtype;
-    int threads = omp_get_max_threads();
-    et_error error = ET_ERROR_INIT;
-    et_gemm_cache *cache;
-    et_gemm *gemm = NULL;
-    if (et_gemm_cache_open(&cache, threads, &error) || et_gemm_get(&gemm, cache, &s, &error))
-        die(error.text);
+    s.c = sums ? ET_F32 : dtype;
+    return s;
+}
+
+static void bench(const bench_case *one, et_dtype dtype, double seconds, int rounds)
+{
+    static figures f;
+    static way ways[WAYS];
+    const et_gemm_shape s = shape_of(one, dtype);
     work at = { .a = filled(s.m * s.k, dtype),
                 .b = filled(s.n * s.k, dtype),
                 .c = filled(s.m * s.n, s.c),
@@ -239,43 +401,34 @@ static void bench(const bench_case *one, et_dtype dtype, double seconds)
                 .bias = s.bias ? filled(s.n, ET_F32) : NULL,
                 .c_bytes = (size_t)(s.m * s.n) * et_dtype_size(s.c) };
     void *start = filled(s.m * s.n, s.c);
-    if (s.pack_b) {
-        at.packed = et_alloc_aligned(et_gemm_packed_size(gemm), 64);
-        if (!at.packed)
-            die("out of memory");
-        et_gemm_pack(gemm, at.packed, at.b);
-    }
-    ours run = { gemm, &at, s.pack_b ? at.packed : at.b };
-    bool equal = equal_bits(&run, start, threads);
-    omp_set_num_threads(1);
-    double one_thread = rate(&s, seconds, run_ours, &run);
-    omp_set_num_threads(threads);
-    double all = rate(&s, seconds, run_ours, &run);
-    double plain = rate_theirs(&s, false, seconds), any = rate_theirs(&s, true, seconds);
-    double best = all > any ? all : any;
-    best = best > plain ? best : plain;
-    printf("%-24s %5lld %5lld %5lld %-8s %8.1f %8.1f %8.1f %8.1f %6.2f  %-5s %4lld %s\n", one->name,
-           (long long)s.m, (long long)s.n, (long long)s.k, et_dtype_name(dtype), one_thread, all,
-           plain, any, all / best, equal ? "equal" : "DIFFER", (long long)et_gemm_tiles(gemm),
-           et_gemm_implementation(gemm));
-    fflush(stdout);
-    bench_figure(all, "GFLOP/s", best, "gemm.%s.%s.gflops", one->name, bench_dtype_short(dtype));
-    void *owned[] = { at.a, at.b, at.packed, at.c, at.c2, at.bias, start };
+    for (int i = 0; i < WAYS; i++)
+        if (i == OTHER)
+            open_other(&ways[i], one, &s, &at, &ways[OURS]);
+        else
+            open_way(&ways[i], one, &s, &at, i);
+    bool equal = equal_bits(&ways[OURS], start, omp_get_max_threads());
+    do_rounds(&f, ways, &s, seconds, rounds);
+    print_figures(one, &s, &f, rounds, &ways[OURS], equal);
+    for (int i = 0; i < WAYS; i++)
+        close_way(&ways[i], i);
+    void *owned[] = { at.a, at.b, at.c, at.c2, at.bias, start };
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
         et_free(owned[i]);
-    et_gemm_cache_close(cache);
 }
 
 int main(int argc, char **argv)
 {
     const char *filter = argc > 1 ? argv[1] : "";
-    double seconds = argc > 2 ? strtod(argv[2], NULL) : 0.2;
-    printf("%s, %d threads\n", et_gemm_isa(), omp_get_max_threads());
-    printf("%-24s %5s %5s %5s %-8s %8s %8s %8s %8s %6s  %-5s %4s\n", "product", "m", "n", "k",
-           "type", "1 thread", "all", "plain", "any", "share", "bits", "tiles");
+    double seconds = argc > 2 ? strtod(argv[2], NULL) : 0.03;
+    int rounds = argc > 3 ? atoi(argv[3]) : 7;
+    if (rounds < 1 || rounds > ROUNDS_MAX)
+        die("rounds are 1 to 99");
+    bench_print_machine();
+    printf("%-21s %5s %5s %5s %-8s %8s %8s %8s %8s %6s   %8s  %-6s\n", "product", "m", "n", "k",
+           "type", "ours", "other", "stored", "packed", "share", "roof", "bits");
     for (int half = et_gemm_has_bf16(); half >= 0; half--)
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
             if (strstr(cases[i].name, filter))
-                bench(&cases[i], half ? ET_BF16 : ET_F32, seconds);
+                bench(&cases[i], half ? ET_BF16 : ET_F32, seconds, rounds);
     return 0;
 }

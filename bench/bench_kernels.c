@@ -669,8 +669,10 @@ int main(int argc, char **argv)
     const et_kernels *k = argc > 1 ? et_kernels_named(argv[1]) : et_kernels_best();
     const int64_t segment = argc > 2 ? atol(argv[2]) : 14;
     if (!k || segment < 1 || segment > ROWS) {
-        fprintf(stderr, "usage: bench_kernels [reference|plain|avx2|avx512|avx512vnni [1..%d]]\n",
-                ROWS);
+        fprintf(
+            stderr,
+            "usage: bench_kernels [reference|plain|avx2|avx512|avx512vnni|avx512bf16 [1..%d]]\n",
+            ROWS);
         return 2;
     }
     bench_print_machine();

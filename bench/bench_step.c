@@ -7,11 +7,11 @@
  *
  *     vocabulary=32000         pieces
  *     length=200               tokens of every sentence
- *     recompute=feed_forward   none, cheap (as the trainer has it) or feed_forward
+ *     recompute=feed_forward   none, cheap, feed_forward or auto (as the trainer has it)
  *     layers=3                 of encoder and of decoder; likewise width, feed_forward, heads
  *     roof=no                  steps are timed, nothing else
- *     plan=yes                 nothing is timed: the plan is printed, a line a step
- *     a.b.c=value              any other setting of an experiment
+ *     plan=yes                 nothing is timed: the plan is printed, a line a step, and what it
+ * needs a.b.c=value              any other setting of an experiment
  *
  * The roof is the time of the model's matrix products alone, each at the best rate measured in this
  * process (roof.h). Two are printed: of products with weights, the stricter, and of all products,
@@ -144,14 +144,16 @@ static _Noreturn void refuse(const char *what)
     exit(2);
 }
 
-static et_recompute recompute_named(const char *name)
+static int recompute_named(const char *name)
 {
+    if (!strcmp(name, "auto"))
+        return ET_RECOMPUTE_AUTO;
     if (!strcmp(name, "none"))
         return ET_RECOMPUTE_NONE;
     if (!strcmp(name, "feed_forward"))
         return ET_RECOMPUTE_MARKED;
     if (strcmp(name, "cheap") != 0)
-        refuse("that recompute: none, cheap or feed_forward");
+        refuse("that recompute: none, cheap, feed_forward or auto");
     return ET_RECOMPUTE_CHEAP;
 }
 
@@ -237,6 +239,7 @@ static void print_plan(const bench_model *model)
         bench_check(et_alloc_failed(&error, text.length, "the text of a plan"), &error);
     fputs(et_strbuf_text(&text), stdout);
     et_strbuf_release(&text);
+    printf("%.1f MB planned\n", 1e-6 * (double)bench_model_planned(model));
 }
 
 /* name: of figures. */

@@ -7,6 +7,7 @@
 #include "base/arena.h"
 #include "bench.h"
 #include "pairs.h"
+#include "train/run.h"
 
 #define PAIRS 29000 /* as Multi30k */
 #define SEED  1
@@ -42,11 +43,10 @@ static et_node *add_loss(bench_model *model, et_scope *scope)
                               (float)options->model.label_smoothing);
 }
 
-static void make_plan(bench_model *model, et_error *error)
+/* Parameters are made with the first graph. */
+static void plan_with(bench_model *model, et_recompute recompute, et_error *error)
 {
-    et_graph_options options = { .training = true,
-                                 .act = model->act,
-                                 .recompute = model->recompute };
+    et_graph_options options = { .training = true, .act = model->act, .recompute = recompute };
     double since = 0;
     bench_lap(&since);
     bench_check(et_graph_new(&model->graph, model->params, &options, error), error);
@@ -54,14 +54,29 @@ static void make_plan(bench_model *model, et_error *error)
     bench_check(et_graph_finish(model->graph, error), error);
     bench_check(et_graph_differentiate(model->graph, loss, error), error);
     model->plan_seconds = bench_lap(&since);
-    bench_check(et_params_materialize(model->params, model->act == ET_BF16, error), error);
-    et_init_draw(model->params, SEED);
+    if (!et_params_ready(model->params)) {
+        bench_check(et_params_materialize(model->params, model->act == ET_BF16, error), error);
+        et_init_draw(model->params, SEED);
+    }
     bench_lap(&since);
     et_plan_options plan = ET_PLAN_OPTIONS_INIT;
     plan.keep_packed = false;
     bench_check(et_plan_new(&model->plan, model->graph, model->device, &loss, 1, &plan, error),
                 error);
     model->plan_seconds += bench_lap(&since);
+}
+
+/* As the trainer does it. */
+static void make_plan(bench_model *model, et_error *error)
+{
+    bool automatic = model->recompute == ET_RECOMPUTE_AUTO;
+    plan_with(model, automatic ? ET_RECOMPUTE_CHEAP : (et_recompute)model->recompute, error);
+    et_recompute chosen = et_run_recompute(et_plan_memory_needed(model->plan).activations);
+    if (!automatic || chosen == ET_RECOMPUTE_CHEAP)
+        return;
+    et_plan_free(model->plan);
+    et_graph_free(model->graph);
+    plan_with(model, chosen, error);
 }
 
 static void make_batches(bench_model *model, int64_t length, et_error *error)

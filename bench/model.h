@@ -7,6 +7,7 @@
 #include "data/encoded.h"
 #include "data/pairs.h"
 #include "tasks/experiment.h"
+#include "train/options.h"
 #include "train/step.h"
 
 #define BENCH_VOCABULARY 10000
@@ -18,7 +19,7 @@ typedef struct bench_model {
     et_arena arena; /* of the experiment's settings */
     int32_t vocabulary;
     et_dtype act;
-    et_recompute recompute;
+    int recompute; /* an et_recompute or ET_RECOMPUTE_AUTO */
     et_params *params;
     et_device *device;
     et_graph *graph;
@@ -36,7 +37,7 @@ typedef struct bench_model {
 typedef struct bench_model_options {
     const char *name; /* "tiny" or "base", the experiments translation/tiny and translation/base */
     et_dtype act;
-    et_recompute recompute;
+    int recompute; /* an et_recompute, or ET_RECOMPUTE_AUTO: as the trainer has it */
     int32_t vocabulary;
     int64_t length;              /* tokens of every sentence; 0: as in bench_pairs_new */
     const char *const *settings; /* [setting_count] "a.b.c=value" on top of the experiment's */
@@ -45,7 +46,7 @@ typedef struct bench_model_options {
 
 #define BENCH_MODEL_OPTIONS_INIT                                                                   \
     {                                                                                              \
-        .name = "tiny", .recompute = ET_RECOMPUTE_CHEAP, .vocabulary = BENCH_VOCABULARY            \
+        .name = "tiny", .recompute = ET_RECOMPUTE_AUTO, .vocabulary = BENCH_VOCABULARY             \
     }
 
 void bench_model_open(bench_model *model, const bench_model_options *options);

@@ -1,11 +1,8 @@
 #include "roof.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include <oneapi/dnnl/dnnl.h>
 #include <omp.h>
 
 #include "base/alloc.h"
@@ -13,6 +10,7 @@
 #include "base/clock.h"
 #include "base/dtype.h"
 #include "bench.h"
+#include "onednn.h"
 
 /* Each way is run this often at least, and for this long. */
 #define RUNS_MIN 5
@@ -44,137 +42,19 @@ static double best_time(void (*run)(void *), void *payload)
 
 /* ---- oneDNN ----------------------------------------------------------------------------- */
 
-/* A product for oneDNN: A, B and C in this order, matrices or runs of them. */
-typedef struct problem {
-    int rank; /* 2, or 3 with the number of products in front */
-    dnnl_dims_t size[3];
-    dnnl_data_type_t type[3];
-    dnnl_format_tag_t layout[3];
-} problem;
-
-typedef struct primitive {
-    dnnl_engine_t engine;
-    dnnl_stream_t stream;
-    dnnl_primitive_desc_t description;
-    dnnl_primitive_t product;
-    dnnl_exec_arg_t arguments[3];
-    void *memory[3];
-} primitive;
-
-static void check(dnnl_status_t status)
-{
-    if (status == dnnl_success)
-        return;
-    fprintf(stderr, "bench: oneDNN failed with status %d\n", (int)status);
-    exit(1);
-}
-
-static dnnl_data_type_t type_of(et_dtype dtype)
-{
-    return dtype == ET_BF16 ? dnnl_bf16 : dnnl_f32;
-}
-
-/* batch 0: matrices, without a dimension in front. */
-static problem problem_of(const et_gemm_shape *s, int64_t batch, const dnnl_format_tag_t layout[3])
-{
-    const int64_t size[3][2] = { { s->m, s->k }, { s->k, s->n }, { s->m, s->n } };
-    const et_dtype type[3] = { s->a, s->b, s->c };
-    problem p = { .rank = batch ? 3 : 2 };
-    for (int i = 0; i < 3; i++) {
-        p.size[i][0] = batch;
-        memcpy(p.size[i] + p.rank - 2, size[i], sizeof size[i]);
-        p.type[i] = type_of(type[i]);
-        p.layout[i] = layout[i];
-    }
-    return p;
-}
-
-/* Versions 2 and 3 differ in what a memory descriptor is. */
-#if DNNL_VERSION_MAJOR >= 3
-typedef const_dnnl_memory_desc_t layout;
-
-static dnnl_status_t describe(primitive *p, const problem *of)
-{
-    dnnl_memory_desc_t part[3];
-    for (int i = 0; i < 3; i++)
-        check(dnnl_memory_desc_create_with_tag(&part[i], of->rank, of->size[i], of->type[i],
-                                               of->layout[i]));
-    dnnl_status_t status = dnnl_matmul_primitive_desc_create(&p->description, p->engine, part[0],
-                                                             part[1], NULL, part[2], NULL);
-    for (int i = 0; i < 3; i++)
-        dnnl_memory_desc_destroy(part[i]);
-    return status;
-}
-#else
-typedef const dnnl_memory_desc_t *layout;
-
-static dnnl_status_t describe(primitive *p, const problem *of)
-{
-    dnnl_memory_desc_t part[3];
-    dnnl_matmul_desc_t product;
-    for (int i = 0; i < 3; i++)
-        check(dnnl_memory_desc_init_by_tag(&part[i], of->rank, of->size[i], of->type[i],
-                                           of->layout[i]));
-    check(dnnl_matmul_desc_init(&product, &part[0], &part[1], NULL, &part[2]));
-    return dnnl_primitive_desc_create(&p->description, &product, NULL, p->engine, NULL);
-}
-#endif
-
-/* Whether this oneDNN has a product in those layouts; if not, nothing is left open. */
-static bool open_primitive(primitive *p, const problem *of)
-{
-    static const struct {
-        dnnl_query_t what;
-        int name;
-    } parts[3] = { { dnnl_query_src_md, DNNL_ARG_SRC },
-                   { dnnl_query_weights_md, DNNL_ARG_WEIGHTS },
-                   { dnnl_query_dst_md, DNNL_ARG_DST } };
-    check(dnnl_engine_create(&p->engine, dnnl_cpu, 0));
-    check(dnnl_stream_create(&p->stream, p->engine, dnnl_stream_default_flags));
-    dnnl_status_t status = describe(p, of);
-    if (status == dnnl_unimplemented) {
-        dnnl_stream_destroy(p->stream);
-        dnnl_engine_destroy(p->engine);
-        return false;
-    }
-    check(status);
-    check(dnnl_primitive_create(&p->product, p->description));
-    for (int i = 0; i < 3; i++) {
-        layout found = dnnl_primitive_desc_query_md(p->description, parts[i].what, 0);
-        p->memory[i] = zeros(dnnl_memory_desc_get_size(found));
-        p->arguments[i].arg = parts[i].name;
-        check(dnnl_memory_create(&p->arguments[i].memory, found, p->engine, p->memory[i]));
-    }
-    return true;
-}
-
-static void close_primitive(primitive *p)
-{
-    for (int i = 0; i < 3; i++) {
-        dnnl_memory_destroy(p->arguments[i].memory);
-        et_free(p->memory[i]);
-    }
-    dnnl_primitive_destroy(p->product);
-    dnnl_primitive_desc_destroy(p->description);
-    dnnl_stream_destroy(p->stream);
-    dnnl_engine_destroy(p->engine);
-}
-
 static void run_primitive(void *payload)
 {
-    primitive *p = payload;
-    check(dnnl_primitive_execute(p->product, p->stream, 3, p->arguments));
-    check(dnnl_stream_wait(p->stream));
+    bench_primitive_run(payload);
 }
 
 /* One primitive, all threads working in it. */
-static double time_onednn(const problem *of)
+static double time_onednn(const bench_problem *of)
 {
-    primitive p;
-    if (!open_primitive(&p, of))
+    bench_primitive p;
+    if (!bench_primitive_open(&p, of))
         return INFINITY;
     double seconds = best_time(run_primitive, &p);
-    close_primitive(&p);
+    bench_primitive_close(&p);
     return seconds;
 }
 
@@ -184,7 +64,7 @@ static double time_onednn(const problem *of)
 
 /* Single-threaded primitives side by side: oneDNN takes the threads it finds when it makes one. */
 typedef struct team {
-    primitive member[TEAM_MAX];
+    bench_primitive member[TEAM_MAX];
     int count;
 } team;
 
@@ -199,16 +79,16 @@ static void run_team(void *payload)
 }
 
 /* of: what one of `threads` does. */
-static double time_team(const problem *of, int threads)
+static double time_team(const bench_problem *of, int threads)
 {
     static team t;
     omp_set_num_threads(1);
-    for (t.count = 0; t.count < threads && open_primitive(&t.member[t.count], of); t.count++)
+    for (t.count = 0; t.count < threads && bench_primitive_open(&t.member[t.count], of); t.count++)
         continue;
     omp_set_num_threads(threads);
     double seconds = t.count == threads ? best_time(run_team, &t) : INFINITY;
     while (t.count > 0)
-        close_primitive(&t.member[--t.count]);
+        bench_primitive_close(&t.member[--t.count]);
     return seconds;
 }
 
@@ -226,8 +106,8 @@ double bench_roof_run(const et_gemm_shape *shape, int64_t count)
     const int64_t share = (count + threads - 1) / threads;
     double best = INFINITY;
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
-        const problem own = problem_of(shape, share, ways[i]);
-        const problem whole = problem_of(shape, share * threads, ways[i]);
+        const bench_problem own = bench_problem_of(shape, share, ways[i]);
+        const bench_problem whole = bench_problem_of(shape, share * threads, ways[i]);
         best = fmin(best, fmin(time_team(&own, threads), time_onednn(&whole)));
     }
     return best / (double)(share * threads);
@@ -276,7 +156,7 @@ double bench_roof(const et_gemm_shape *shape)
     bare.activation = ET_GEMM_LINEAR;
     double best = time_own(&bare);
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
-        const problem p = problem_of(&bare, 0, ways[i]);
+        const bench_problem p = bench_problem_of(&bare, 0, ways[i]);
         best = fmin(best, time_onednn(&p));
     }
     return best;

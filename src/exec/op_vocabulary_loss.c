@@ -54,6 +54,7 @@ typedef struct loss_sizes {
     et_dtype act;
     et_dtype work; /* of h and g as the products read them */
     bool gradient;
+    bool packs_h; /* once for all parts: g^T h does not take h as it is */
 } loss_sizes;
 
 /* Where things lie in the work space, bytes. largest, sum and shifted are [parts, block]
@@ -131,6 +132,7 @@ static loss_sizes sizes_of(const et_plan *plan, const et_plan_step *step)
                         .act = plan->graph->options.act,
                         .gradient = step->node->attributes.gradient };
     size.work = et_gemm_multiplied_as(plan->device->gemms, size.act);
+    size.packs_h = !et_gemm_own_gradients(plan->device->gemms, size.work);
     size.block = choose_block(&size);
     size.columns = choose_columns(&size);
     size.parts = parts_of(size.vocabulary, size.columns);
@@ -153,15 +155,9 @@ static et_gemm *product(const et_plan_step *step, const loss_sizes *size, int wh
     return step->gemm[part == size->parts - 1 ? PRODUCTS + which : which];
 }
 
-/* Where g^T h is float32 it takes h as it is; else h is packed once for all parts. */
-static bool packs_h(const loss_sizes *size)
-{
-    return size->work == ET_BF16;
-}
-
 /* A vocabulary that is no multiple of the columns has a last part of another shape, which needs
- * products of its own. h and g are of type work, sums and results float32. Only A^T B of float32
- * reads its B as it lies. Sizes are m, n, k:
+ * products of its own. h and g are of type work, sums and results float32. Only A^T B
+ * by our own kernel reads its B as it lies. Sizes are m, n, k:
  *
  *     LOGITS [block, part], D     DH [block, D], part     DTABLE [part, D], block */
 static int get_products(et_plan *plan, et_plan_step *step, const loss_sizes *size, int64_t part,
@@ -178,7 +174,7 @@ static int get_products(et_plan *plan, et_plan_step *step, const loss_sizes *siz
     int status = ET_OK;
     for (int i = 0; !status && i < (size->gradient ? PRODUCTS : 1); i++) {
         shapes[i].a = a;
-        shapes[i].pack_b = i != DTABLE || packs_h(size);
+        shapes[i].pack_b = i != DTABLE || size->packs_h;
         int slot = part == size->parts - 1 ? PRODUCTS + i : i;
         status = et_gemm_get(&step->gemm[slot], plan->device->gemms, &shapes[i], error);
     }
@@ -232,7 +228,7 @@ static loss_room room_of(const et_plan *plan, const et_plan_step *step, const lo
     if (!size->gradient)
         return room;
     room.kept = take(end, block * (size_t)size->vocabulary * et_dtype_size(size->act));
-    if (packs_h(size))
+    if (size->packs_h)
         room.packed_h =
             take(end, et_gemm_packed_size(product(step, size, DTABLE, size->parts - 1)));
     room.dh = take(end, (size_t)size->pieces * block * width * real);
@@ -305,7 +301,7 @@ static void run_gradients(const loss_block *block, int64_t piece, int thread)
     const loss_sizes *size = &block->size;
     et_assert(piece >= 0 && piece < size->pieces);
     void *g = tile_of(block, thread);
-    const void *h = packs_h(size) ? room_at(block, block->room.packed_h) : block->h;
+    const void *h = size->packs_h ? room_at(block, block->room.packed_h) : block->h;
     float *dh = (float *)room_at(block, block->room.dh) + piece * size->block * size->width;
     float *dtable = et_plan_data(block->plan, block->step->out[2]);
     const int64_t begin = piece * size->parts / size->pieces;
@@ -404,7 +400,7 @@ static void open_block(loss_block *block, int64_t at)
         kernels(block)->staging->rows(copy, size->block, size->width, size->work, &stored);
         block->h = copy;
     }
-    if (size->gradient && packs_h(size))
+    if (size->gradient && size->packs_h)
         et_gemm_pack(product(block->step, size, DTABLE, size->parts - 1),
                      room_at(block, block->room.packed_h), block->h);
 }

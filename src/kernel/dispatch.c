@@ -45,14 +45,16 @@ const et_kernels *et_kernels_named(const char *name)
         return &et_kernels_avx512;
     if (strcmp(name, "avx512vnni") == 0 && has_avx512() && __builtin_cpu_supports("avx512vnni"))
         return &et_kernels_avx512vnni;
+    if (strcmp(name, "avx512bf16") == 0 && has_avx512() && __builtin_cpu_supports("avx512vnni") &&
+        __builtin_cpu_supports("avx512bf16"))
+        return &et_kernels_avx512bf16;
 #endif
     return NULL;
 }
 
 /* Best first; ends in NULL. The reference is last: it is always there and never the best. */
-const char *const et_kernels_names[] = {
-    "avx512vnni", "avx512", "avx2", "plain", "reference", NULL
-};
+const char *const et_kernels_names[] = { "avx512bf16", "avx512vnni", "avx512", "avx2",
+                                         "plain",      "reference",  NULL };
 
 /* Empty is what a script leaves that has nothing to say. */
 const char *et_kernels_wanted(void)

@@ -47,7 +47,7 @@ typedef struct et_layer_norm_grad {
 /* ---- one table per instruction set ------------------------------------------------------- */
 
 typedef struct et_kernels {
-    const char *name; /* "reference", "plain", "avx2", "avx512", "avx512vnni" */
+    const char *name; /* "reference" or one of et_kernels_names */
     int64_t panel;    /* columns of a panel of an et_row_weight */
 
 #define KERNEL(type, name, ...) type (*(name))(__VA_ARGS__);

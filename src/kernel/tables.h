@@ -10,6 +10,7 @@ extern const et_kernels et_kernels_plain;
 extern const et_kernels et_kernels_avx2;       /* AVX2, FMA, BMI2 */
 extern const et_kernels et_kernels_avx512;     /* AVX-512 F, BW, VL, DQ; FMA, BMI2 */
 extern const et_kernels et_kernels_avx512vnni; /* the same and VNNI */
+extern const et_kernels et_kernels_avx512bf16; /* the same and BF16 */
 #endif
 
 #endif

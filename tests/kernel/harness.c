@@ -7,7 +7,7 @@
 
 #include "base/dtype.h"
 
-const char *const table_names[4] = { "plain", "avx2", "avx512", "avx512vnni" };
+const char *const table_names[5] = { "plain", "avx2", "avx512", "avx512vnni", "avx512bf16" };
 const int64_t some_rows[4] = { 1, 3, 129, 1000 };
 const int64_t some_widths[6] = { 1, 7, 16, 33, 128, 514 };
 

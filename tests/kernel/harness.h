@@ -15,7 +15,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-extern const char *const table_names[4]; /* "plain", "avx2", "avx512", "avx512vnni" */
+extern const char *const table_names[5]; /* all but the reference */
 
 /* The sizes that every kernel is tried on. */
 extern const int64_t some_rows[4], some_widths[6];

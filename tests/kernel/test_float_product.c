@@ -6,12 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "kernel/harness.h"
 
 typedef struct setting {
     int64_t m, n, k, more; /* more: elements between stored rows, of A, B and C */
     bool transposed, across;
-    bool accumulate, bias, relu, ahead;
+    bool accumulate, bias, relu, ahead, room;
+    et_dtype ab;
 } setting;
 
 static const struct {
@@ -45,15 +47,19 @@ static void run(const et_kernels *table, const void *with, float *result)
 {
     const setting *s = with;
     int64_t a_stride = stride(s->m, s->k, s->transposed, s->more);
-    float *a = make_floats(stored(s->m, s->k, s->transposed, s->more), 1, 1);
-    float *b = make_floats(stored(s->k, s->n, s->across, s->more), 1, 2);
+    void *a = make_act(stored(s->m, s->k, s->transposed, s->more), 1, 1, s->ab);
+    void *b = make_act(stored(s->k, s->n, s->across, s->more), 1, 2, s->ab);
+    void *room = et_alloc_aligned(et_float_product_room(s->m, s->k, s->ab), 64);
+    assert_non_null(room);
     float *c = make_floats(result_size(s), 1, 3), *bias = make_floats((size_t)s->n, 1, 4);
     et_float_product p = { .m = s->m,
                            .n = s->n,
                            .k = s->k,
+                           .ab = s->ab,
                            .a = a,
                            .b = b,
                            .c = c,
+                           .room = s->room ? room : NULL,
                            .a_row = s->transposed ? 1 : a_stride,
                            .a_step = s->transposed ? a_stride : 1,
                            .ldb = stride(s->k, s->n, s->across, s->more),
@@ -65,7 +71,7 @@ static void run(const et_kernels *table, const void *with, float *result)
                            .ahead = s->ahead };
     table->float_product(&p);
     memcpy(result, c, result_size(s) * sizeof *c);
-    free(a), free(b), free(c), free(bias);
+    free(a), free(b), free(c), free(bias), et_free(room);
 }
 
 /* Size `size` with the options that way's bits say. */
@@ -90,6 +96,39 @@ static void test_float_product__equals_the_reference(void **state)
             setting s = setting_of(i, way);
             check_tables("float product", run, &s, result_size(&s), 2e-5, 2e-6);
         }
+}
+
+/* Gradients of weights: A's rows copied on the way, float32 and pairs of bfloat16, which has sums
+ * twice as long. Products of bfloat16 are exact in float32, so sums are as good. */
+static void test_float_product__gradients_equal_the_reference(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(sizes); i++)
+        for (int way = 0; way < 8; way++) {
+            setting s = setting_of(i, 1 | (way & 3) << 2);
+            s.room = true;
+            s.ab = way & 4 ? ET_BF16 : ET_F32;
+            s.k *= s.ab == ET_BF16 && way & 1 ? 2 : 1;
+            check_tables("gradient", run, &s, result_size(&s), 2e-5, 2e-6);
+        }
+}
+
+/* Neither does where A is read from. */
+static void test_float_product__room_changes_nothing(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(sizes); i++) {
+        setting s = setting_of(i, 1);
+        size_t bytes = result_size(&s) * sizeof(float);
+        float *with = make(1, bytes), *without = make(1, bytes);
+        s.room = true;
+        run(et_kernels_best(), &s, with);
+        s.room = false;
+        run(et_kernels_best(), &s, without);
+        assert_memory_equal(with, without, bytes);
+        free(with);
+        free(without);
+    }
 }
 
 /* Looking ahead moves no bit. */
@@ -167,6 +206,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_float_product__equals_the_reference),
+        cmocka_unit_test(test_float_product__gradients_equal_the_reference),
+        cmocka_unit_test(test_float_product__room_changes_nothing),
         cmocka_unit_test(test_float_product__ahead_changes_nothing),
         cmocka_unit_test(test_float_product__cuts_change_nothing),
         cmocka_unit_test(test_float_product__relu_keeps_nan),

@@ -52,10 +52,10 @@ static void run_product(const et_kernels *table, const void *with, float *result
 static void test_row_product__tables(void **state)
 {
     (void)state;
-    static const int64_t rows[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 31 };
+    static const int64_t rows[] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 31 };
     static const struct {
         int64_t n, k;
-    } sizes[] = { { 1, 1 }, { 33, 5 }, { 64, 128 }, { 70, 131 }, { 257, 64 } };
+    } sizes[] = { { 1, 1 }, { 33, 5 }, { 64, 128 }, { 70, 131 }, { 257, 64 }, { 127, 30 } };
     char name[64];
     for (size_t i = 0; i < COUNT(rows); i++)
         for (size_t j = 0; j < COUNT(sizes); j++) {

@@ -21,6 +21,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/cpu.h"
 #include "base/vector.h"
 #include "kernel/gemm/gemm_private.h"
 #include "kernel/kernels.h"
@@ -36,6 +37,13 @@ static et_dtype multiply_bf16_as(const et_gemm_engine *engine)
         return ET_F32;
     bool native = et_gemm_fast_bf16() || (wanted && strcmp(wanted, "native") == 0);
     return native ? ET_BF16 : ET_F32;
+}
+
+/* Where oneDNN multiplies bfloat16 by the same instructions as our kernel, which copies less. AMX
+ * is several times as fast as these. */
+static bool has_fast_pairs(void)
+{
+    return strcmp(et_kernels_best()->name, "avx512bf16") == 0 && !et_gemm_has_amx();
 }
 
 /* The cache. */
@@ -59,6 +67,9 @@ int et_gemm_cache_open(et_gemm_cache **out, int max_threads, et_error *error)
         return status;
     }
     cache->bf16 = multiply_bf16_as(cache->engine);
+    cache->own_pairs = has_fast_pairs();
+    cache->pads = et_gemm_row_unit() > 1 || et_gemm_has_amx();
+    cache->l2 = et_cpu_l2();
     *out = cache;
     return ET_OK;
 }
@@ -85,6 +96,18 @@ void et_gemm_cache_close(et_gemm_cache *cache)
     et_free(cache);
 }
 
+void et_gemm_cache_prefer(et_gemm_cache *cache, et_gemm_way way)
+{
+    et_assert_equal(cache->gemm_count, 0);
+    cache->way = way;
+}
+
+void et_gemm_cache_assume_l2(et_gemm_cache *cache, size_t bytes)
+{
+    et_assert_equal(cache->gemm_count, 0);
+    cache->l2 = bytes;
+}
+
 void et_gemm_cache_watch(et_gemm_cache *cache, int thread, et_track *track)
 {
     et_assert(thread >= 0 && thread < cache->threads);
@@ -94,6 +117,14 @@ void et_gemm_cache_watch(et_gemm_cache *cache, int thread, et_track *track)
 et_dtype et_gemm_multiplied_as(const et_gemm_cache *cache, et_dtype dtype)
 {
     return dtype == ET_BF16 ? cache->bf16 : dtype;
+}
+
+bool et_gemm_own_gradients(const et_gemm_cache *cache, et_dtype dtype)
+{
+    if (dtype == ET_BF16 && cache->bf16 != ET_BF16)
+        return false;
+    bool own = dtype == ET_F32 || cache->own_pairs || cache->way == ET_GEMM_OWN;
+    return own && cache->way != ET_GEMM_BLOCKS;
 }
 
 size_t et_gemm_cache_primitives(const et_gemm_cache *cache)
@@ -224,8 +255,8 @@ static bool dense(int64_t stride, int64_t width, bool whole)
     return whole && stride == width;
 }
 
-/* Whether the product is a float32 gradient of a weight, of which a block would want A transposed
- * and B in panels, or one of few rows, for which B in panels would be read too seldom. Operands
+/* Whether the product is a gradient of a weight, of which a block would want A transposed and B in
+ * panels, or one of few rows of float32, for which B in panels would be read too seldom. Operands
  * that are widened are copied anyway, and blocks multiply the copies. */
 static bool is_direct(const et_gemm *gemm)
 {
@@ -233,8 +264,11 @@ static bool is_direct(const et_gemm *gemm)
     bool plain = !shape->bias && shape->activation == ET_GEMM_LINEAR;
     bool gradient = shape->transpose_a && !shape->transpose_b && plain;
     bool few = !shape->transpose_a && shape->m <= ET_GEMM_FEW_ROWS;
-    return shape->a == ET_F32 && shape->b == ET_F32 && !shape->pack_b && !shape->row_tile &&
-           (gradient || few);
+    if (shape->pack_b || shape->row_tile || shape->a != shape->b)
+        return false;
+    if (shape->a == ET_BF16)
+        return gradient && et_gemm_own_gradients(gemm->cache, ET_BF16);
+    return gemm->cache->way != ET_GEMM_BLOCKS && (gradient || few);
 }
 
 /* What is copied, and what is done after the blocks. Blocks give raw sums where
@@ -249,16 +283,36 @@ static void choose_staging(et_gemm *gemm)
     const et_gemm_grid *grid = &gemm->grid;
     bool one_chunk = grid->chunk_k == shape->k;
     bool other_a = gemm->type != shape->a, other_b = gemm->type != shape->b;
+    gemm->pad_rows = shape->row_tile > 0 && (gemm->cache->pads || !gemm->panels);
     bool late = shape->bias || shape->activation != ET_GEMM_LINEAR || shape->c != ET_F32;
     gemm->raw = grid->pieces > 1 || (late && grid->chunk_k < grid->piece_k) ||
                 (gemm->type == ET_F32 && shape->c != ET_F32) ||
-                (shape->row_tile && shape->accumulate);
+                (gemm->pad_rows && shape->accumulate);
     gemm->stage_a = shape->transpose_a || other_a || !dense(shape->lda, shape->k, one_chunk);
     gemm->stage_b =
         !shape->pack_b && (gemm->panels || shape->transpose_b || other_b || !one_chunk ||
                            !dense(shape->ldb, shape->n, grid->columns <= 1));
     gemm->stage_c = gemm->raw || !dense(shape->ldc, shape->n, grid->columns <= 1);
-    gemm->pad_rows = shape->row_tile > 0;
+}
+
+/* Bytes from the first row of a chunk to its last from which on its rows are read once and copied:
+ * they are on more pages than the first-level buffer of page addresses holds (64 of 4 KiB), and
+ * lines of few sets of the first-level cache. */
+#define SPREAD ((size_t)1 << 18)
+
+/* A direct product's transposed A goes to panels on the desk where its rows lie far apart, or have
+ * to be made pairs. C goes to the desk where sums are no C yet, or where chunks add to rows that
+ * lie apart, and would get in each other's way in the caches. */
+static void stage_direct(et_gemm *gemm)
+{
+    const et_gemm_shape *shape = &gemm->shape;
+    const et_gemm_grid *grid = &gemm->grid;
+    bool many = grid->piece_k >= ET_GEMM_MANY_CHUNKS * grid->chunk_k;
+    bool apart = many && !dense(shape->ldc, shape->n, grid->columns <= 1);
+    bool spread = (size_t)(grid->chunk_k * shape->lda) * sizeof(float) >= SPREAD;
+    gemm->raw = grid->pieces > 1 || shape->c != ET_F32;
+    gemm->stage_a = shape->transpose_a && (spread || gemm->type == ET_BF16);
+    gemm->stage_c = gemm->raw || apart;
 }
 
 /* Copies of one full tile for each thread: A [tile_m, chunk_k], a slab of B, C [tile_m, tile_n] as
@@ -272,6 +326,8 @@ static int make_room(const et_gemm *gemm, et_error *error)
     size_t m = (size_t)grid->tile_m, n = (size_t)grid->tile_n, k = (size_t)grid->chunk_k;
     et_gemm_slab slab = et_gemm_slab_of(gemm, 0, 0);
     size_t a = gemm->stage_a || gemm->pad_rows ? m * k * et_dtype_size(gemm->type) : 0;
+    if (gemm->direct)
+        a = gemm->stage_a ? et_float_product_room(grid->tile_m, grid->chunk_k, gemm->type) : 0;
     size_t b = gemm->stage_b ? et_gemm_slab_size(&slab) : 0;
     size_t c = gemm->stage_c || gemm->pad_rows ? m * n * sizeof(float) : 0;
     int status = grow_parts(cache, offsetof(et_gemm_desk, a), &cache->a, a, error);
@@ -308,10 +364,14 @@ static int make(et_gemm *gemm, et_error *error)
     gemm->type = et_gemm_multiplied_as(gemm->cache, gemm->shape.a);
     gemm->direct = is_direct(gemm);
     gemm->panels = !gemm->direct && et_gemm_engine_panels(gemm->cache->engine, gemm->type);
-    gemm->grid = et_gemm_grid_of(&gemm->shape, gemm->type != gemm->shape.a);
+    const et_gemm_means means = { .widened = gemm->type != gemm->shape.a,
+                                  .direct = gemm->direct,
+                                  .pads = gemm->cache->pads || !gemm->panels,
+                                  .l2 = gemm->cache->l2 };
+    gemm->grid = et_gemm_grid_of(&gemm->shape, &means);
     gemm->sum_rows = 1 + 8192 / (gemm->shape.n + 1);
     if (gemm->direct)
-        gemm->raw = gemm->stage_c = gemm->grid.pieces > 1 || gemm->shape.c != ET_F32;
+        stage_direct(gemm);
     else
         choose_staging(gemm);
     if (gemm->grid.rows == 0 || gemm->grid.columns == 0)

@@ -1,12 +1,12 @@
 /* Matrix products through oneDNN: C = A B, with A [m, k], B [k, n], row-major, float32 sums.
- * float32 gradients of weights, A^T B, and float32 products of few rows go by a kernel of our own
- * instead (float_product.h).
+ * Gradients of weights, A^T B, and float32 products of few rows go by a kernel of our own instead
+ * (float_product.h), the former in bfloat16 where that is as fast as blocks.
  * The only place that knows oneDNN; gemm/onednn.c builds with its version 2 and 3.
  *
  * Equal bits for any number of threads, by construction: a product is cut into a fixed grid
- * of tiles that depends on its shape alone; each tile is done by single-threaded primitives, and
- * threads share out the tiles. Sums over a long k with a small result are cut into fixed
- * pieces whose partial results are added in order.
+ * of tiles that depends on its shape and the CPU alone; each tile is done by single-threaded
+ * primitives, and threads share out the tiles. Sums over a long k with a small result are cut into
+ * fixed pieces whose partial results are added in order.
  *
  * A constant B (a weight) is packed once per update into the layout that the primitive likes;
  * other operands are brought into it tile by tile. Where the CPU's bfloat16 products are no
@@ -49,12 +49,15 @@ typedef struct et_gemm_shape {
     et_gemm_activation activation;
     int64_t row_tile; /* about how many rows a tile has; 0: chosen from the shape. With equal
                          row_tile, n, k and the rest a row has the same bits at any m and any
-                         place: decoding relies on it. The last tile costs as much as a full
-                         one. */
+                         place: decoding relies on it. On some CPUs the
+                         last tile costs as much as a full one. */
 } et_gemm_shape;
 
 /* Whether this CPU has bfloat16 products of its own (AVX-512 BF16 or AMX). */
 bool et_gemm_has_bf16(void);
+
+/* Whether it has AMX, whose products of bfloat16 are several times as fast as those. */
+bool et_gemm_has_amx(void);
 
 /* "AMX", "AVX-512 BF16", "AVX-512", "AVX2" or "SSE": what oneDNN will use here. Static. */
 const char *et_gemm_isa(void);
@@ -63,6 +66,20 @@ const char *et_gemm_isa(void);
 int et_gemm_cache_open(et_gemm_cache **out, int max_threads, et_error *error);
 void et_gemm_cache_close(et_gemm_cache *cache);
 
+/* How products are done that can be done in two ways: by blocks, which are oneDNN's, or by kernels
+ * of our own. */
+typedef enum et_gemm_way {
+    ET_GEMM_BEST, /* as this CPU does it faster */
+    ET_GEMM_BLOCKS,
+    ET_GEMM_OWN
+} et_gemm_way;
+
+/* For tests and comparisons: all products of the cache are made so. Before the first of them. */
+void et_gemm_cache_prefer(et_gemm_cache *cache, et_gemm_way way);
+
+/* Alike: as on a CPU whose cores have a second-level cache of so many bytes. */
+void et_gemm_cache_assume_l2(et_gemm_cache *cache, size_t bytes);
+
 /* Each tile that thread `thread` of a team does becomes a span of track. Not while products of
  * the cache run. */
 void et_gemm_cache_watch(et_gemm_cache *cache, int thread, et_track *track);
@@ -70,6 +87,10 @@ void et_gemm_cache_watch(et_gemm_cache *cache, int thread, et_track *track);
 /* The type that operands are multiplied in where both are of the given type: what an operand
  * that is made for one product only is best made as. */
 et_dtype et_gemm_multiplied_as(const et_gemm_cache *cache, et_dtype dtype);
+
+/* Whether gradients of weights, A^T B of that type, are done by a kernel of our own, which reads B
+ * as it lies: packing it would be in vain. */
+bool et_gemm_own_gradients(const et_gemm_cache *cache, et_dtype dtype);
 
 /* The product of that shape, made at the first call. Valid until the cache is closed. Not
  * while products of the cache run. k is at least 1; accumulate excludes an activation. */

@@ -30,7 +30,11 @@ struct et_gemm_cache {
     et_gemm_engine *engine;
     const et_staging *staging;
     void (*float_product)(const et_float_product *product);
+    bool own_pairs; /* gradients of weights of bfloat16 are done by it */
+    et_gemm_way way;
     et_dtype bf16; /* type that bfloat16 operands are multiplied in */
+    bool pads;     /* tiles of a row_tile are filled up (gemm_grid.h) */
+    size_t l2;     /* bytes of the second-level cache */
     int threads;
     et_gemm_desk *desks; /* [threads] */
     size_t a, b, c;      /* bytes of each desk's parts */
@@ -53,10 +57,11 @@ struct et_gemm {
     et_gemm_shape asked; /* as given to et_gemm_get */
     et_gemm_grid grid;
     et_dtype type;    /* of the blocks' A and B */
-    bool direct;      /* no blocks: float32 by our own kernel, from operands as they lie */
+    bool direct;      /* no blocks: our own kernel, from operands as they lie */
     bool panels;      /* how blocks' B lies */
     bool raw;         /* blocks give float32 sums; bias, activation and type come after */
-    bool stage_a;     /* A is not dense per chunk, transposed, or of another type */
+    bool stage_a;     /* A is not dense per chunk, transposed, or of another type; of a direct
+                         product: transposed */
     bool stage_b;     /* the same of B; false if it comes packed */
     bool stage_c;     /* C is not dense per tile: blocks write to the desk */
     bool pad_rows;    /* the last rows are filled up to a full tile */

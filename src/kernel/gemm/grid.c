@@ -8,8 +8,8 @@
  *
  * A tile is small enough that its copies stay in the second-level cache, large enough that starting
  * it does not show, and there are enough of them for machines of many cores. Since sums must have
- * one order everywhere, the number of threads is not asked for: a machine of two cores runs the
- * tiles of one of thirty.
+ * one order for any number of threads, it is not asked for: a machine of two cores runs the tiles
+ * of one of thirty. The size of that cache is, where the columns of a tile follow it.
  *
  * Example: m = 512, n = 2048, k = 512, B packed. 1.07e9 operations are worth more than 32 tiles of
  * 8e6, so 32 it would be, of 16 rows; B has 2^20 elements, so rows come in units of 64: 8 tiles of
@@ -19,13 +19,14 @@
 #include "base/assert.h"
 #include "kernel/gemm/onednn.h"
 
-/* Chosen by measuring (bench/bench_gemm.c) on 2 cores of an Intel Xeon,
- * with AVX-512 BF16. */
+/* Chosen by measuring (bench/bench_gemm.c) on 2 cores of an Intel Xeon with AVX-512 BF16, and
+ * looked at again on an AMD EPYC (family 26) with 1 MB of second-level cache. */
 enum {
     SMALL_RESULT = 128 * 512, /* elements of C up to which sums of pieces cost little */
     /* 256 x 128 float32 of A are 128 KiB, 128 x 512 of B are 256 KiB; of bfloat16 twice as deep. */
-    SLAB_ROWS = 256, /* of a tile that copies its slabs of A and B ... */
-    SLAB_COLUMNS = 512,
+    SLAB_ROWS = 256,              /* of a tile that copies its slabs of A and B ... */
+    SLAB_COLUMNS = 512,           /* at most; */
+    SLAB_COLUMNS_LEAST = 128,     /* fewer where these would be too much for the cache */
     SLAB_DEPTH = 128,             /* ... a chunk at a time, so that copies stay in the L2 cache; */
     SLAB_DEPTH_BF16 = 256,        /* the same bytes */
     WIDE_DEPTH = 256,             /* of a chunk whose A alone is copied */
@@ -33,6 +34,7 @@ enum {
     ROWS_MAX = 256,               /* rows of such a tile */
     BIG_B = 1 << 20,              /* elements of B that make tiles of less than 64 rows slow */
     TILE_FLOPS = 8 * 1000 * 1000, /* below, starting a tile shows */
+    ROW_TILE_FLOPS = 2 * 1000 * 1000, /* the same of decoding's, that wait for each other */
 };
 
 static int64_t smaller(int64_t left, int64_t right)
@@ -58,6 +60,17 @@ static int64_t cut(int64_t whole, int64_t count, int64_t unit)
     return round_up(parts(whole, count > 0 ? count : 1), unit);
 }
 
+/* Columns of a tile that copies its slabs. Its C, SLAB_ROWS of these in float32, is a quarter of
+ * the cache at most where many chunks go through all of it, beside slabs of A and B and what comes
+ * next of both. 1 MB: 256 columns. */
+static int64_t slab_columns(const et_gemm_shape *shape, const et_gemm_means *means, int64_t depth)
+{
+    int64_t columns = (int64_t)(means->l2 / 4 / (SLAB_ROWS * sizeof(float))) / 64 * 64;
+    if (columns > SLAB_COLUMNS || shape->k < ET_GEMM_MANY_CHUNKS * depth)
+        return SLAB_COLUMNS;
+    return columns < SLAB_COLUMNS_LEAST ? SLAB_COLUMNS_LEAST : columns;
+}
+
 /* Chunks of a piece, about equal and at most depth long. In units of 32, which fill up panels of
  * both types (gemm/slab.h). 300 at a depth of 128: 3 chunks, of 128, 128 and 44. */
 static void cut_chunks(et_gemm_grid *grid, int64_t depth)
@@ -67,8 +80,10 @@ static void cut_chunks(et_gemm_grid *grid, int64_t depth)
 
 /* Rows of A are independent: cut them alone, so that A, C and a packed B are used in place. If A
  * is widened, neither A nor C is: then a tile's copies are to stay in the L2 cache. */
-static void cut_rows(et_gemm_grid *grid, const et_gemm_shape *shape, bool widened, int64_t depth)
+static void cut_rows(et_gemm_grid *grid, const et_gemm_shape *shape, const et_gemm_means *means,
+                     int64_t depth)
 {
+    const bool widened = means->widened;
     double flops = 2.0 * (double)shape->m * (double)shape->n * (double)shape->k;
     double count = flops / TILE_FLOPS;
     int64_t unit = shape->n * shape->k >= BIG_B ? 64 : 32;
@@ -84,9 +99,10 @@ static void cut_rows(et_gemm_grid *grid, const et_gemm_shape *shape, bool widene
 /* Few rows, and a B that each tile reads for itself: columns, so that each of B is read once. In
  * units of 64, the width of a block's panel, or two of these for our own kernel, whose panels fit
  * them better. It takes k in chunks. */
-static void cut_columns(et_gemm_grid *grid, const et_gemm_shape *shape, int64_t depth)
+static void cut_columns(et_gemm_grid *grid, const et_gemm_shape *shape, const et_gemm_means *means,
+                        int64_t depth)
 {
-    bool own = shape->a == ET_F32 && shape->b == ET_F32;
+    const bool own = means->direct;
     double flops = 2.0 * (double)shape->m * (double)shape->n * (double)shape->k;
     double count = flops / TILE_FLOPS;
     grid->tile_m = shape->m;
@@ -97,9 +113,10 @@ static void cut_columns(et_gemm_grid *grid, const et_gemm_shape *shape, int64_t 
 
 /* A comes transposed, mostly with a long k: a sum over tokens. Where tiles of 256 rows would be
  * fewer than 6, they are halved. */
-static void cut_both(et_gemm_grid *grid, const et_gemm_shape *shape, int64_t depth)
+static void cut_both(et_gemm_grid *grid, const et_gemm_shape *shape, const et_gemm_means *means,
+                     int64_t depth)
 {
-    int64_t columns = parts(shape->n, SLAB_COLUMNS);
+    int64_t columns = parts(shape->n, slab_columns(shape, means, depth));
     bool few = columns * parts(shape->m, SLAB_ROWS) < 6;
     grid->tile_m = few ? SLAB_ROWS / 2 : SLAB_ROWS;
     grid->tile_n = cut(shape->n, columns, 64);
@@ -118,39 +135,43 @@ static void cut_long_sum(et_gemm_grid *grid, const et_gemm_shape *shape, int64_t
     grid->piece_k = round_up(grid->piece_k, grid->chunk_k);
 }
 
-/* Decoding: rows as told, columns so that few rows still make tiles for several threads. row_tile
- * is taken to the nearest multiple, at least 1, of et_gemm_row_unit, so that no rows are left over
- * that would be summed in another order. About 8 tiles across, of 128 columns or more. */
-static void cut_as_told(et_gemm_grid *grid, const et_gemm_shape *shape)
+/* Decoding: rows as told, columns so that few rows still make tiles for several threads, at most
+ * about 8 across, of 128 columns or more, if that is worth starting them. Where tiles are padded
+ * row_tile is taken to the nearest multiple, at least 1, of et_gemm_row_unit, so that no rows are
+ * left over that would be summed in another order; then columns do not depend on m either. */
+static void cut_as_told(et_gemm_grid *grid, const et_gemm_shape *shape, const et_gemm_means *means)
 {
-    int64_t unit = et_gemm_row_unit();
-    grid->tile_m = round_up(shape->row_tile - unit / 2 > 0 ? shape->row_tile - unit / 2 : 1, unit);
-    int64_t columns = cut(shape->n, 8, 64);
+    int64_t unit = means->pads ? et_gemm_row_unit() : 1, rows = shape->row_tile;
+    rows = round_up(rows - unit / 2 > 0 ? rows - unit / 2 : 1, unit);
+    grid->tile_m = means->pads ? rows : smaller(rows, shape->m);
+    double flops = 2.0 * (double)grid->tile_m * (double)shape->n * (double)shape->k;
+    double count = flops / ROW_TILE_FLOPS;
+    int64_t columns = cut(shape->n, count < 8 ? (int64_t)count : 8, 64);
     grid->tile_n = columns < 128 ? 128 : columns;
 }
 
-et_gemm_grid et_gemm_grid_of(const et_gemm_shape *shape, bool widened)
+et_gemm_grid et_gemm_grid_of(const et_gemm_shape *shape, const et_gemm_means *means)
 {
     et_assert(shape->m >= 0 && shape->n >= 0 && shape->k >= 1 && shape->row_tile >= 0);
     int64_t m = shape->m, n = shape->n, k = shape->k;
     et_gemm_grid grid = { .piece_k = k, .chunk_k = k };
-    int64_t depth = shape->a == ET_BF16 && !widened ? SLAB_DEPTH_BF16 : SLAB_DEPTH;
+    int64_t depth = shape->a == ET_BF16 && !means->widened ? SLAB_DEPTH_BF16 : SLAB_DEPTH;
     /* Sums of pieces cost a write and a read of C for each; a long k pays for that. */
     bool small = m * n <= SMALL_RESULT && m <= 2 * SLAB_ROWS && n <= 2 * SLAB_COLUMNS && k >= 1024;
     if (shape->row_tile)
-        cut_as_told(&grid, shape);
+        cut_as_told(&grid, shape, means);
     else if (small && (shape->transpose_a || m <= 128) && !shape->pack_b)
         cut_long_sum(&grid, shape, depth);
     else if (shape->transpose_a && !shape->pack_b)
-        cut_both(&grid, shape, depth);
+        cut_both(&grid, shape, means, depth);
     else if (m <= ET_GEMM_FEW_ROWS && !shape->pack_b)
-        cut_columns(&grid, shape, depth);
+        cut_columns(&grid, shape, means, depth);
     else
-        cut_rows(&grid, shape, widened, depth);
+        cut_rows(&grid, shape, means, depth);
     grid.tile_n = smaller(grid.tile_n, n);
-    /* With row_tile a tile keeps its rows even if there are fewer: they are filled up, and so a
+    /* A tile that is padded keeps its rows even if there are fewer: they are filled up, and so a
      * row's bits do not depend on m. */
-    grid.tile_m = shape->row_tile ? grid.tile_m : smaller(grid.tile_m, m);
+    grid.tile_m = shape->row_tile && means->pads ? grid.tile_m : smaller(grid.tile_m, m);
     grid.piece_k = smaller(grid.piece_k, k);
     grid.chunk_k = smaller(grid.chunk_k, grid.piece_k);
     et_assert(grid.piece_k == k || grid.piece_k % grid.chunk_k == 0);

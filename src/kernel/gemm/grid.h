@@ -1,5 +1,5 @@
-/* How a product is cut into tiles: a function of its shape alone, never of the number of
- * threads, so that sums have one order on every machine.
+/* How a product is cut into tiles: a function of its shape and of what the CPU is, never of the
+ * number of threads. How k is cut, and so the order of sums, does not depend on caches.
  *
  *   tile    rows x columns of C, or, if k is cut into pieces, of one piece's part of C
  *   piece   a part of k that is a tile of its own; the parts of C are added in order
@@ -10,6 +10,9 @@
 
 #include "kernel/gemm/gemm.h"
 
+/* From so many chunks on it counts where the C lies that they are added to. */
+#define ET_GEMM_MANY_CHUNKS 8
+
 typedef struct et_gemm_grid {
     /* At most m and n, but for a row_tile, which may be more than there are rows. */
     int64_t tile_m, tile_n;   /* of a full tile */
@@ -19,8 +22,15 @@ typedef struct et_gemm_grid {
     int64_t rows, columns, pieces;
 } et_gemm_grid;
 
-/* Any m, n >= 0 and k >= 1. No tiles if m or n is 0. widened: operands are bfloat16, but
- * multiplied as float32. */
-et_gemm_grid et_gemm_grid_of(const et_gemm_shape *shape, bool widened);
+/* How the product is done, and on what. */
+typedef struct et_gemm_means {
+    bool widened; /* operands are bfloat16, but multiplied as float32 */
+    bool direct;  /* by our own kernel */
+    bool pads;    /* tiles of a row_tile are filled up: a row's sum is the same in these alone */
+    size_t l2;    /* bytes of a core's second-level cache */
+} et_gemm_means;
+
+/* Any m, n >= 0 and k >= 1. No tiles if m or n is 0. */
+et_gemm_grid et_gemm_grid_of(const et_gemm_shape *shape, const et_gemm_means *means);
 
 #endif

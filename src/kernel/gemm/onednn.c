@@ -491,10 +491,15 @@ bool et_gemm_has_bf16(void)
     return isa_has(dnnl_cpu_isa_avx512_core_bf16);
 }
 
+bool et_gemm_has_amx(void)
+{
+    return isa_has(dnnl_cpu_isa_avx512_core_amx);
+}
+
 /* With AMX always; without it on CPUs that have the instructions and are no Intel. */
 bool et_gemm_fast_bf16(void)
 {
-    if (isa_has(dnnl_cpu_isa_avx512_core_amx))
+    if (et_gemm_has_amx())
         return true;
 #ifdef __x86_64__
     return et_gemm_has_bf16() && !__builtin_cpu_is("intel");
@@ -506,7 +511,7 @@ bool et_gemm_fast_bf16(void)
 /* For people: what the lines of a start say. */
 const char *et_gemm_isa(void)
 {
-    if (isa_has(dnnl_cpu_isa_avx512_core_amx))
+    if (et_gemm_has_amx())
         return "AMX";
     if (isa_has(dnnl_cpu_isa_avx512_core_bf16))
         return "AVX-512 BF16";

@@ -153,21 +153,25 @@ static void clear_desk(const et_gemm *gemm, int thread)
 /* A chunk of a direct product, its operands read where they are; bias and relu come with the last
  * chunk, unless they come after all. The next chunk is brought nearer only if it is as long as this
  * one, since as many of its rows are touched. */
-static void run_direct(const et_gemm *gemm, const place *at, float *to, int64_t to_stride,
-                       const float *a, const float *b, const float *bias, int64_t k, int64_t depth,
-                       bool adds)
+static void run_direct(const et_gemm *gemm, const place *at, const et_gemm_desk *own, float *to,
+                       int64_t to_stride, const void *a, const void *b, const float *bias,
+                       int64_t k, int64_t depth, bool adds)
 {
     const et_gemm_part *part = &at->part;
     const et_gemm_shape *shape = &gemm->shape;
     const int64_t a_row = shape->transpose_a ? 1 : shape->lda, b_step = shape->ldb;
     const int64_t a_step = shape->transpose_a ? shape->lda : 1;
     const bool last = k + depth == at->k_end, across = shape->transpose_b;
+    const int64_t a_first = k * a_step + part->row * a_row;
+    const int64_t b_first = across ? part->column * b_step + k : k * b_step + part->column;
+    const size_t size = et_dtype_size(shape->a);
     et_float_product product = {
         .m = part->rows,
         .n = part->columns,
         .k = depth,
-        .a = a + k * a_step + part->row * a_row,
-        .b = b + (across ? part->column * b_step + k : k * b_step + part->column),
+        .ab = shape->a,
+        .a = (const char *)a + (size_t)a_first * size,
+        .b = (const char *)b + (size_t)b_first * size,
         .c = to,
         .a_row = a_row,
         .a_step = a_step,
@@ -178,6 +182,7 @@ static void run_direct(const et_gemm *gemm, const place *at, float *to, int64_t 
         .bias = last ? bias : NULL,
         .relu = last && !gemm->raw && shape->activation == ET_GEMM_RELU,
         .ahead = k + 2 * depth <= at->k_end,
+        .room = gemm->stage_a ? own->a : NULL,
     };
     gemm->cache->float_product(&product);
 }
@@ -208,8 +213,8 @@ static void run_tile(const et_gemm *gemm, int64_t tile, int thread, void *c, con
         int chunk = at.k_end == shape->k && k + depth == at.k_end ? LAST : FULL;
         bool adds = k > at.k_begin || direct_sum;
         if (gemm->direct) {
-            run_direct(gemm, &at, to, staged ? at.part.columns : shape->ldc, a, b, block_bias, k,
-                       depth, adds);
+            run_direct(gemm, &at, own, to, staged ? at.part.columns : shape->ldc, a, b, block_bias,
+                       k, depth, adds);
             continue;
         }
         et_gemm_block_run(gemm->blocks[at.row][at.column][chunk][adds], thread, to,
@@ -383,12 +388,21 @@ size_t et_gemm_slab_offset(const et_gemm *gemm, int64_t k, int64_t column)
            (size_t)(k / grid->chunk_k) * et_gemm_slab_size(&here);
 }
 
+/* Panels lie one behind another however many of them are a slab. */
+static bool any_columns(const et_gemm *gemm)
+{
+    const et_gemm_grid *grid = &gemm->grid;
+    return gemm->panels && grid->chunk_k == gemm->shape.k &&
+           (grid->columns <= 1 || grid->tile_n % ET_GEMM_PANEL == 0);
+}
+
 /* What the bytes of a packed B depend on, m not among it as such. */
 bool et_gemm_same_packing(const et_gemm *left, const et_gemm *right)
 {
     return left->shape.k == right->shape.k && left->shape.n == right->shape.n &&
-           left->grid.tile_n == right->grid.tile_n && left->grid.chunk_k == right->grid.chunk_k &&
-           left->type == right->type && left->panels == right->panels;
+           left->type == right->type && left->panels == right->panels &&
+           left->grid.chunk_k == right->grid.chunk_k &&
+           (left->grid.tile_n == right->grid.tile_n || (any_columns(left) && any_columns(right)));
 }
 
 /* To the end of the last slab of the last column. */

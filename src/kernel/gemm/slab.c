@@ -8,7 +8,7 @@
 #include "base/assert.h"
 
 /* Both are those of oneDNN's tags, BA16a64b and BA16a64b2a. */
-enum { PANEL = 64, UNIT = 16 }; /* columns of a panel; rows of k come in such units */
+enum { PANEL = ET_GEMM_PANEL, UNIT = 16 }; /* rows of k come in such units */
 
 /* To a multiple, which need not be a power of two. */
 static int64_t round_up(int64_t value, int64_t multiple)

@@ -13,6 +13,9 @@
 
 #include "kernel/staging.h"
 
+/* Columns of a panel. */
+#define ET_GEMM_PANEL 64
+
 /* k rows of n columns of B: all of it, or what a block of a product reads. */
 typedef struct et_gemm_slab {
     /* false: [k, n] dense, and nothing is filled up. */

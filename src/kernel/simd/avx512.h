@@ -119,6 +119,14 @@ ET_INLINE vf v_fma(vf a, vf b, vf c)
     return _mm512_fmadd_ps(a, b, c);
 }
 
+#ifdef __AVX512BF16__
+#define V_DOT_PAIRS
+ET_INLINE vf v_dot_pairs(vf sum, vf a, vf b)
+{
+    return _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)b);
+}
+#endif
+
 /* The instruction takes the second operand where either is a NaN, which is what simd.h asks for. */
 ET_INLINE vf v_max(vf a, vf b)
 {

@@ -4,20 +4,24 @@
  *
  * V_PRODUCT_ROWS elements of a column of A times up to three vectors of a row of B are as many sums
  * as there are registers for; a load for each vector and a broadcast for each element feed them.
- * The sum of an element runs over l in order, whatever block it is in.
+ * The sum of an element runs over l in order, whatever block it is in. A lane is a unit: a float32,
+ * or two bfloat16 of neighbouring l, which an instruction multiplies and adds to one sum.
  *
  * With 16 lanes: 8 x 3 sums, 3 vectors of B and 1 element of A are 28 of 32 registers, and a step
  * of l is 3 loads and 8 broadcasts for 24 multiply-adds. With 8 lanes: 4 x 3, all 16 registers.
  *
- * B's columns of a block, all k of them, are a panel: [k][vectors]. Where they lie, their rows are
- * far apart, and lines at such distances push each other out of the first-level cache. So the first
- * block, which reads them there, stores them side by side for the others. A transposed B is brought
- * across first. Lines of the next k are asked for one by one while the multiply-adds of this one
- * run: those of a weight come from far, memory or another core's cache. A block that
- * is added to C asks for its lines of C before it begins.
+ * B's columns of a block, all k of them, are a panel: [units][vectors]. Where they lie, their rows
+ * are far apart, and lines at such distances push each other out of the first-level cache. So the
+ * first block, which reads them there, stores them side by side for the others. A transposed B is
+ * brought across first. A transposed A, whose columns lie as far apart, goes to the room first, in
+ * panels of its rows, [m / V_LANES][units][V_LANES], of which a block has a half (the packing of
+ * Goto, van de Geijn 2008, "Anatomy of High-Performance Matrix Multiplication"). Lines of the next
+ * k are asked for one by one while the multiply-adds of this one run: those of a weight come from
+ * far, memory or another core's cache. A block that is added to C asks for its lines of C before it
+ * begins.
  *
- * Whatever the size of a block, each element is k multiply-adds from 0, and then added to what C
- * has: so blocks of any size, at an edge or inside, give the same bits. */
+ * Whatever the size of a block, each element is its units' multiply-adds from 0, and then added to
+ * what C has: so blocks of any size, at an edge or inside, give the same bits. */
 #ifndef ETUDE_KERNEL_FLOAT_PRODUCT_INC_C
 #define ETUDE_KERNEL_FLOAT_PRODUCT_INC_C
 
@@ -35,16 +39,18 @@
 
 /* What is asked for at each step of a block: a line, and the same of a row further down. */
 typedef struct product_walk {
-    const float *line;
-    int64_t step; /* elements */
+    const char *line;
+    int64_t step; /* bytes */
 } product_walk;
 
 /* What a block reads and writes, at its first row and column. */
 typedef struct product_part {
-    const float *a, *b;
+    const float *a; /* units */
+    float *room;    /* where these are, or are to be, in the room */
+    const void *b;  /* elements where it lies, else units */
     float *c;
-    int64_t b_step;    /* from row to row of B, where the block reads it */
-    float *panel;      /* [k][vectors] */
+    int64_t b_step;    /* bytes from row to row of B, where the block reads it */
+    float *panel;      /* [units][vectors] */
     const float *bias; /* NULL: none */
     int64_t lanes;     /* of the last vector */
     product_walk next_a, next_b;
@@ -53,9 +59,12 @@ typedef struct product_part {
 /* How a block is compiled: all of it is constant. */
 typedef struct product_kind {
     int rows, vectors;
-    bool whole; /* the last vector is a full one */
-    bool keeps; /* B comes from where it lies, and the panel is filled */
-    bool ahead; /* next_a and next_b are gone along */
+    bool whole;  /* the last vector is a full one */
+    bool keeps;  /* B comes from where it lies, and the panel is filled */
+    bool ahead;  /* next_a and next_b are gone along */
+    bool stores; /* A comes from where it lies, and the room is filled */
+    bool packed; /* A comes from the room */
+    bool pairs;  /* units are of two bfloat16 */
 } product_kind;
 
 /* Sums to C, in the order that float_product.h says. */
@@ -79,17 +88,30 @@ ET_INLINE void finish_product(const et_float_product *p, const product_part *at,
     }
 }
 
-/* A row of B: a panel's is in whole vectors. */
-ET_INLINE void take_row(vf right[PRODUCT_VECTORS], const float *b, float *panel, int64_t lanes,
-                        const product_kind kind)
+/* Units of B: row l, of bfloat16 with the one after it, which is zeros behind the last. A panel's
+ * is in whole vectors. */
+ET_INLINE void take_row(vf right[PRODUCT_VECTORS], const void *b, const void *next, float *panel,
+                        int64_t lanes, const product_kind kind)
 {
     ET_UNROLL
     for (int s = 0; s < kind.vectors; s++) {
         const bool full = kind.whole || !kind.keeps || s < kind.vectors - 1;
-        right[s] = full ? v_load(b + s * V_LANES) : v_load_n(b + s * V_LANES, lanes);
+        const int64_t at = s * V_LANES;
+        if (kind.keeps && kind.pairs)
+            right[s] = v_load_pairs_n((const et_bf16 *)b + at, (const et_bf16 *)next + at,
+                                      full ? V_LANES : lanes);
+        else
+            right[s] =
+                full ? v_load((const float *)b + at) : v_load_n((const float *)b + at, lanes);
         if (kind.keeps)
-            v_store(panel + s * V_LANES, right[s]);
+            v_store(panel + at, right[s]);
     }
+}
+
+/* Of two bfloat16 a unit, the last one may be half empty. */
+ET_INLINE int64_t units_of(const et_float_product *p, const bool pairs)
+{
+    return pairs ? (p->k + 1) / 2 : p->k;
 }
 
 /* Loops over rows and vectors unroll: `sum` is registers. A's rows are reached from two of them, so
@@ -97,10 +119,14 @@ ET_INLINE void take_row(vf right[PRODUCT_VECTORS], const float *b, float *panel,
 ET_INLINE void product_rows(const et_float_product *p, const product_part *at,
                             const product_kind kind)
 {
+    static const et_bf16 zeros[PRODUCT_VECTORS * V_LANES] = { 0 };
     vf sum[V_PRODUCT_ROWS][PRODUCT_VECTORS];
     const int half = kind.rows / 2;
-    const float *a = at->a, *lower = at->a + half * p->a_row, *b = at->b;
-    float *panel = at->panel;
+    const int64_t a_row = kind.packed ? 1 : p->a_row, a_step = kind.packed ? V_LANES : p->a_step;
+    const int64_t units = units_of(p, kind.pairs), b_step = at->b_step;
+    const float *a = at->a, *lower = at->a + half * a_row;
+    const char *b = at->b;
+    float *panel = at->panel, *to = at->room;
     product_walk next_a = at->next_a, next_b = at->next_b;
     for (int r = 0; r < (p->accumulate ? kind.rows : 0); r++)
         for (int s = 0; s < kind.vectors; s++)
@@ -110,9 +136,11 @@ ET_INLINE void product_rows(const et_float_product *p, const product_part *at,
         ET_UNROLL
     for (int s = 0; s < kind.vectors; s++)
         sum[r][s] = v_set(0.0f);
-    for (int64_t l = 0; l < p->k; l++, b += at->b_step) {
+    for (int64_t l = 0; l < units; l++) {
         vf right[PRODUCT_VECTORS];
-        take_row(right, b, panel, at->lanes, kind);
+        const bool pair = 2 * l + 1 < p->k;
+        take_row(right, b, pair ? b + b_step : (const char *)zeros, panel, at->lanes, kind);
+        b += kind.keeps && kind.pairs ? 2 * b_step : b_step;
         panel += kind.vectors * V_LANES;
         if (kind.ahead) {
             __builtin_prefetch(next_a.line, 0, 2);
@@ -120,15 +148,20 @@ ET_INLINE void product_rows(const et_float_product *p, const product_part *at,
             next_a.line += next_a.step;
             next_b.line += next_b.step;
         }
+        if (kind.stores) {
+            memcpy(to, a, (size_t)kind.rows * sizeof *a);
+            to += V_LANES;
+        }
         ET_UNROLL
         for (int r = 0; r < kind.rows; r++) {
-            const vf left = v_set(r < half ? a[r * p->a_row] : lower[(r - half) * p->a_row]);
+            const vf left = v_set(r < half ? a[r * a_row] : lower[(r - half) * a_row]);
             ET_UNROLL
             for (int s = 0; s < kind.vectors; s++)
-                sum[r][s] = v_fma(left, right[s], sum[r][s]);
+                sum[r][s] = kind.pairs ? v_dot_pairs(sum[r][s], left, right[s])
+                                       : v_fma(left, right[s], sum[r][s]);
         }
-        a += p->a_step;
-        lower += p->a_step;
+        a += a_step;
+        lower += a_step;
     }
     finish_product(p, at, sum, kind);
 }
@@ -136,79 +169,174 @@ ET_INLINE void product_rows(const et_float_product *p, const product_part *at,
 /* What the block of rows i and columns j asks for; false: nothing. The next k rows of B, down a
  * vector's column for each of a panel's first blocks; across, where they are rows that go on, along
  * the first k columns of them, a line's for each block, in the first panel. Of A, where the next k
- * are other rows, what the block itself will read, in the first panel. */
+ * are other rows, what the block itself will read, in the first panel. bfloat16 has twice as many
+ * rows as a block has units: one of two neighbouring blocks, whose lines are the same, asks for
+ * each half of them. */
 static bool look_ahead(product_part *at, const et_float_product *p, int64_t i, int64_t j,
                        int vectors)
 {
-    const int64_t block = i / V_PRODUCT_ROWS, line = 64 / sizeof(float);
+    const bool pairs = p->ab == ET_BF16;
+    const int64_t size = pairs ? 2 : 4, units = units_of(p, pairs);
+    const int64_t block = i / V_PRODUCT_ROWS, line = 64 / size;
+    const int64_t down = p->k + (pairs ? block % 2 * units : 0), across = pairs ? block / 2 : block;
     const bool a_comes = p->a_step != 1 && j == 0;
-    const bool b_comes = p->across ? j == 0 && block * line < p->k : block < vectors;
-    at->next_a = a_comes ? (product_walk){ at->a + p->k * p->a_step, p->a_step }
-                         : (product_walk){ at->a, 0 };
-    at->next_b = (product_walk){ at->a, 0 };
+    const bool b_comes =
+        p->across ? j == 0 && block * line < p->k : across * line < vectors * V_LANES;
+    const char *a = p->a, *b = p->b;
+    at->next_a =
+        a_comes ? (product_walk){ a + (i * p->a_row + down * p->a_step) * size, p->a_step * size }
+                : (product_walk){ b, 0 };
+    at->next_b = (product_walk){ b, 0 };
     if (b_comes && p->across)
-        at->next_b = (product_walk){ p->b + p->k + block * line, p->ldb };
+        at->next_b = (product_walk){ b + (p->k + block * line) * size, p->ldb * size };
     else if (b_comes)
-        at->next_b = (product_walk){ p->b + p->k * p->ldb + j + block * V_LANES, p->ldb };
+        at->next_b =
+            (product_walk){ b + (down * p->ldb + j + across * line) * size, p->ldb * size };
     return p->ahead && (a_comes || b_comes);
+}
+
+/* keeps and ahead become constants. */
+ET_INLINE void rows_of_block(const et_float_product *p, const product_part *at, product_kind kind,
+                             bool keeps, bool ahead)
+{
+    if (keeps && ahead)
+        kind.keeps = kind.ahead = true, product_rows(p, at, kind);
+    else if (keeps)
+        kind.keeps = true, product_rows(p, at, kind);
+    else if (ahead)
+        kind.ahead = true, product_rows(p, at, kind);
+    else
+        product_rows(p, at, kind);
+}
+
+ET_INLINE void lone_row(const et_float_product *p, const product_part *at, product_kind kind,
+                        bool keeps)
+{
+    kind.rows = 1;
+    if (keeps)
+        kind.keeps = true, product_rows(p, at, kind);
+    else
+        product_rows(p, at, kind);
 }
 
 /* All rows of C, columns j .. j + columns. Rows that are no block come one by one. */
 ET_INLINE void product_panel(const et_float_product *p, float *panel, int64_t j, int64_t columns,
-                             const int vectors, const bool whole)
+                             const product_kind kind)
 {
-    const int64_t width = vectors * V_LANES;
-    product_part at = { .b = p->across ? panel : p->b + j,
-                        .b_step = p->across ? width : p->ldb,
+    const int64_t width = kind.vectors * V_LANES, size = kind.pairs ? 2 : 4;
+    const int64_t units = units_of(p, kind.pairs);
+    product_part at = { .b = p->across ? (const char *)panel : (const char *)p->b + j * size,
+                        .b_step = p->across ? width * 4 : p->ldb * size,
                         .panel = panel,
                         .bias = p->bias ? p->bias + j : NULL,
-                        .lanes = columns - (vectors - 1) * V_LANES };
+                        .lanes = columns - (kind.vectors - 1) * V_LANES };
     if (p->across) {
-        const et_stored from = { p->b + j * p->ldb, columns, p->k, p->ldb, ET_F32 };
+        const et_stored from = { (const float *)p->b + j * p->ldb, columns, p->k, p->ldb, ET_F32 };
         stage_across(panel, p->k, width, ET_F32, &from);
     }
     for (int64_t i = 0; i < p->m;) {
         const bool block = i + V_PRODUCT_ROWS <= p->m, keeps = at.b != panel;
-        at.a = p->a + i * p->a_row;
+        if (kind.stores || kind.packed)
+            at.room = (float *)p->room + i / V_LANES * V_LANES * units + i % V_LANES;
+        at.a = kind.packed ? at.room : (const float *)p->a + i * p->a_row;
         at.c = p->c + i * p->ldc + j;
-        const bool ahead = block && look_ahead(&at, p, i, j, vectors);
-        if (!block && keeps)
-            product_rows(p, &at, (product_kind){ 1, vectors, whole, true, false });
-        else if (!block)
-            product_rows(p, &at, (product_kind){ 1, vectors, whole, false, false });
-        else if (keeps && ahead)
-            product_rows(p, &at, (product_kind){ V_PRODUCT_ROWS, vectors, whole, true, true });
-        else if (keeps)
-            product_rows(p, &at, (product_kind){ V_PRODUCT_ROWS, vectors, whole, true, false });
-        else if (ahead)
-            product_rows(p, &at, (product_kind){ V_PRODUCT_ROWS, vectors, whole, false, true });
+        const bool ahead = block && look_ahead(&at, p, i, j, kind.vectors);
+        if (block)
+            rows_of_block(p, &at, kind, keeps, ahead);
         else
-            product_rows(p, &at, (product_kind){ V_PRODUCT_ROWS, vectors, whole, false, false });
+            lone_row(p, &at, kind, keeps);
         at.b = panel;
-        at.b_step = width;
+        at.b_step = width * 4;
         i += block ? V_PRODUCT_ROWS : 1;
     }
 }
 
-/* Panels of three vectors; where one would be left over, two of two. Vectors 4 = 2 + 2, 5 = 3 + 2,
- * 7 = 3 + 2 + 2, 8 = 3 + 3 + 2: one vector alone would leave the units of multiply-add waiting for
- * loads, and comes only where n has a single one. What is less than a vector comes last, masked. */
+/* Columns from j on that are a panel of so many vectors; lanes: less than one. */
+ET_INLINE void panel_of(const et_float_product *p, float *panel, int64_t j, const int vectors,
+                        const int64_t lanes, product_kind kind)
+{
+    kind.rows = V_PRODUCT_ROWS;
+    kind.vectors = vectors;
+    kind.whole = lanes == 0;
+    product_panel(p, panel, j, lanes ? lanes : vectors * V_LANES, kind);
+}
+
+/* The next panel's vectors; 0: less than one is left. Panels of three; where one would be left
+ * over, two of two. Vectors 4 = 2 + 2, 5 = 3 + 2, 7 = 3 + 2 + 2, 8 = 3 + 3 + 2: one vector alone
+ * would leave the units of multiply-add waiting for loads, and comes only where n has a single one.
+ * What is less than a vector comes last, masked. */
+static int next_vectors(const et_float_product *p, int64_t j)
+{
+    const int64_t left = (p->n - j) / V_LANES;
+    return left == 3 || left > 4 ? 3 : left >= 2 ? 2 : (int)left;
+}
+
+/* Which panel comes next is no constant, what it is compiled for is. */
+ET_INLINE int64_t any_panel(const et_float_product *p, float *panel, int64_t j,
+                            const product_kind kind)
+{
+    switch (next_vectors(p, j)) {
+    case 3:
+        panel_of(p, panel, j, 3, 0, kind);
+        return j + 3 * V_LANES;
+    case 2:
+        panel_of(p, panel, j, 2, 0, kind);
+        return j + 2 * V_LANES;
+    case 1:
+        panel_of(p, panel, j, 1, 0, kind);
+        return j + V_LANES;
+    default:
+        panel_of(p, panel, j, 1, p->n - j, kind);
+        return p->n;
+    }
+}
+
+/* Columns of A that go to the room together: some lines of each row, so that they come in a row. */
+#define ROOM_PANELS 4
+
+/* A of bfloat16 as stored, [k, m], to the room: units of rows l and l + 1, by panels of V_LANES
+ * columns. */
+static void fill_room(const et_float_product *p)
+{
+    static const et_bf16 zeros[ROOM_PANELS * V_LANES] = { 0 };
+    const int64_t units = units_of(p, true);
+    for (int64_t first = 0; first < p->m; first += ROOM_PANELS * V_LANES) {
+        const int64_t left = p->m - first;
+        const int64_t columns = left < ROOM_PANELS * V_LANES ? left : ROOM_PANELS * V_LANES;
+        const et_bf16 *row = (const et_bf16 *)p->a + first;
+        float *to = (float *)p->room + first * units;
+        for (int64_t l = 0; l < units; l++, to += V_LANES, row += 2 * p->a_step) {
+            const et_bf16 *next = 2 * l + 1 < p->k ? row + p->a_step : zeros;
+            for (int64_t i = 0; i < columns; i += V_LANES)
+                v_store(to + i * units, v_load_pairs_n(row + i, next + i, columns - i));
+        }
+    }
+}
+
+/* A float32 that goes to the room is stored there by the first panel's blocks, which read it as it
+ * lies. */
 static void float_product(const et_float_product *p)
 {
     _Alignas(64) float panel[ET_FLOAT_PRODUCT_DEPTH * PRODUCT_VECTORS * V_LANES];
-    const int64_t vectors = p->n / V_LANES;
-    et_assert(p->m >= 0 && p->n >= 0 && p->k >= 1 && p->k <= ET_FLOAT_PRODUCT_DEPTH);
+    int64_t j = 0;
+    et_assert(p->m >= 0 && p->n >= 0 && p->k >= 1 && p->k <= et_float_product_depth(p->ab));
     et_assert(p->a_row == 1 || p->a_step == 1);
     et_assert(p->ldb >= (p->across ? p->k : p->n) && p->ldc >= p->n);
-    int64_t j = 0, left = vectors;
-    for (; left == 3 || left > 4; left -= 3, j += 3 * V_LANES)
-        product_panel(p, panel, j, 3 * V_LANES, 3, true);
-    for (; left >= 2; left -= 2, j += 2 * V_LANES)
-        product_panel(p, panel, j, 2 * V_LANES, 2, true);
-    if (left)
-        product_panel(p, panel, j, V_LANES, 1, true), j += V_LANES;
-    if (j < p->n)
-        product_panel(p, panel, j, p->n - j, 1, false);
+    et_assert(!p->room || (p->a_row == 1 && !p->across));
+    if (p->ab == ET_BF16) {
+        et_assert(p->room);
+        fill_room(p);
+        while (j < p->n)
+            j = any_panel(p, panel, j, (product_kind){ .packed = true, .pairs = true });
+    } else if (p->room) {
+        if (p->n > 0)
+            j = any_panel(p, panel, j, (product_kind){ .stores = true });
+        while (j < p->n)
+            j = any_panel(p, panel, j, (product_kind){ .packed = true });
+    } else {
+        while (j < p->n)
+            j = any_panel(p, panel, j, (product_kind){ 0 });
+    }
 }
 
 #endif

@@ -104,6 +104,38 @@ ET_INLINE void float_block(const row_block *b, const int rows)
         finish_floats(b, sum, rows, false);
 }
 
+/* One or two rows of few sums would leave the units of multiply-add waiting for each other: so many
+ * panels side by side. Each has its own sums, in the order of float_block. */
+ET_INLINE void float_panels(const row_block *b, const int rows, const int panels)
+{
+    vf sum[4][2][V_PANEL];
+    const float *x = b->x, *w = b->w;
+    const int64_t panel = b->k * PANEL;
+    ET_UNROLL
+    for (int p = 0; p < panels; p++)
+        ET_UNROLL
+    for (int r = 0; r < rows; r++)
+        sum[p][r][0] = sum[p][r][1] = v_set(0.0f);
+    for (int64_t i = 0; i < b->k; i++, w += PANEL)
+        ET_UNROLL
+    for (int p = 0; p < panels; p++) {
+        const vf left = v_load(w + p * panel), right = v_load(w + p * panel + V_LANES);
+        ET_UNROLL
+        for (int r = 0; r < rows; r++) {
+            const vf value = v_set(x[r * b->x_stride + i]);
+            sum[p][r][0] = v_fma(value, left, sum[p][r][0]);
+            sum[p][r][1] = v_fma(value, right, sum[p][r][1]);
+        }
+    }
+    for (int p = 0; p < panels; p++) {
+        row_block at = *b;
+        at.y += p * PANEL;
+        at.bias = b->bias ? b->bias + p * PANEL : NULL;
+        at.columns -= p * PANEL;
+        finish_floats(&at, sum[p], rows, false);
+    }
+}
+
 /* Four k at a time; sums begin with the offset, which undoes the 128 that x has too much. */
 ET_INLINE void byte_block(const row_block *b, const int rows)
 {
@@ -219,11 +251,29 @@ static void take_bytes_part(uint8_t *q, float *unit, const float *x, int64_t k, 
         unit[r] = take_bytes(q + r * stride, x + r * k, k).unit;
 }
 
+/* Panels p to p + 3 of one row, p and p + 1 of two. */
+static void run_few(row_block b, const et_row_weight *weight, int64_t rows, int64_t p)
+{
+    b.w = (const float *)weight->panels + p * PANEL * weight->k;
+    b.y += p * PANEL;
+    b.columns = weight->n - p * PANEL;
+    b.bias = b.bias ? b.bias + p * PANEL : NULL;
+    if (rows == 1)
+        float_panels(&b, 1, 4);
+    else
+        float_panels(&b, 2, 2);
+}
+
 /* Panels begin .. end - 1; b is that of the whole product. */
 static void run_panels(const row_block *b, const et_row_weight *weight, int64_t rows, int64_t begin,
                        int64_t end)
 {
-    for (int64_t p = begin; p < end; p++)
+    int64_t p = begin;
+    const int64_t few = rows == 1 ? 4 : rows == 2 ? 2 : 0;
+    const int64_t wide = weight->kind == ET_ROW_F32 ? few : 0;
+    for (; wide && p + wide <= end; p += wide)
+        run_few(*b, weight, rows, p);
+    for (; p < end; p++)
         run_panel(*b, weight, rows, p);
 }
 

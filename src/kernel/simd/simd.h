@@ -22,6 +22,7 @@
  *   vi               32-bit whole numbers, + on them directly; v_load_int; v_float to float
  *   v_quad           the same four bytes in each lane
  *   v_dot            sum + the four products of bytes of each lane, a's unsigned, b's signed; exact
+ *   v_dot_pairs      sum + the two products of bfloat16 of each lane
  *   v_store_bytes    to the nearest of 0 .. 255, which the value must be near
  *   vd               sums in double: v_add_squares, v_total
  *   v_keep           dropout's decisions for V_BLOCKS Philox blocks, base + offset[i]; see
@@ -76,6 +77,16 @@ typedef struct keep_stream {
 #include "kernel/simd/avx2.h"
 #else
 #include "kernel/simd/plain.h"
+#endif
+
+/* The upper half first, as the instruction has it, which also takes subnormal numbers for 0. */
+#ifndef V_DOT_PAIRS
+ET_INLINE vf v_dot_pairs(vf sum, vf a, vf b)
+{
+    const vf a_low = (vf)((vi)a << 16), a_high = (vf)((vi)a & (int32_t)0xffff0000);
+    const vf b_low = (vf)((vi)b << 16), b_high = (vf)((vi)b & (int32_t)0xffff0000);
+    return v_fma(a_low, b_low, v_fma(a_high, b_high, sum));
+}
 #endif
 
 /* A vector from an array of act type; dtype is a constant wherever speed matters. */

@@ -336,6 +336,118 @@ static void test_gemm__equal_bits_for_any_threads(void **state)
     for_cut_shapes(check_threads);
 }
 
+/* Does something with a cache of its own in the place of the common one. */
+static void with_cache(et_gemm_way way, size_t l2, void (*look)(const et_gemm_shape *shape))
+{
+    et_gemm_cache *common = cache;
+    assert_int_equal(et_gemm_cache_open(&cache, THREADS, NULL), ET_OK);
+    et_gemm_cache_prefer(cache, way);
+    if (l2)
+        et_gemm_cache_assume_l2(cache, l2);
+    for_cut_shapes(look);
+    et_gemm_cache_close(cache);
+    cache = common;
+}
+
+/* Whichever way this CPU does faster, each is right and has equal bits for any number of threads.
+ */
+static void test_gemm__both_ways(void **state)
+{
+    (void)state;
+    static const et_gemm_way ways[] = { ET_GEMM_BLOCKS, ET_GEMM_OWN };
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        with_cache(ways[i], 0, check);
+        with_cache(ways[i], 0, check_threads);
+    }
+}
+
+/* Gradients of weights of the type that they are multiplied in, and only those that both agree on.
+ */
+static void test_gemm__ways_are_taken(void **state)
+{
+    (void)state;
+    for (int half = 0; half <= 1; half++)
+        for (int way = ET_GEMM_BEST; way <= ET_GEMM_OWN; way++) {
+            et_gemm_shape shape = { .m = 513, .n = 517, .k = 2100, .transpose_a = true };
+            et_gemm_cache *other;
+            et_gemm *gemm;
+            shape.a = shape.b = half ? ET_BF16 : ET_F32;
+            assert_int_equal(et_gemm_cache_open(&other, 1, NULL), ET_OK);
+            et_gemm_cache_prefer(other, (et_gemm_way)way);
+            assert_int_equal(et_gemm_get(&gemm, other, &shape, NULL), ET_OK);
+            bool own = strcmp(et_gemm_implementation(gemm), "own") == 0;
+            bool widened = et_gemm_multiplied_as(other, shape.a) != shape.a;
+            assert_int_equal(own, et_gemm_own_gradients(other, shape.a));
+            if (way == ET_GEMM_BLOCKS || widened)
+                assert_false(own);
+            else if (way == ET_GEMM_OWN || !half)
+                assert_true(own);
+            et_gemm_cache_close(other);
+        }
+}
+
+/* One shape's bits under the first size of cache, for those of the others. */
+static struct {
+    void *c;
+    int64_t tiles;
+} seen[2 * sizeof cut_shapes / sizeof *cut_shapes * sizeof types / sizeof *types];
+static size_t seen_count, seen_at;
+
+static void compare_with_seen(const et_gemm_shape *shape)
+{
+    const et_gemm *gemm = product(shape);
+    if (strcmp(et_gemm_implementation(gemm), "own") != 0)
+        return;
+    operands o = operands_of(shape);
+    et_gemm_run(gemm, o.c, o.a, o.b, o.bias);
+    assert_true(seen_at < sizeof seen / sizeof *seen);
+    if (seen_at == seen_count) {
+        seen[seen_count].c = malloc(o.bytes);
+        assert_non_null(seen[seen_count].c);
+        seen[seen_count].tiles = et_gemm_tiles(gemm);
+        memcpy(seen[seen_count++].c, o.c, o.bytes);
+    }
+    assert_memory_equal(seen[seen_at].c, o.c, o.bytes);
+    assert_true(et_gemm_tiles(gemm) >= seen[seen_at++].tiles); /* caches get smaller */
+    release(&o);
+}
+
+/* Tiles follow the second-level cache, and sums do not: bits are those of our own kernel, whose
+ * blocks have one order whatever their size. */
+static void test_gemm__equal_bits_for_any_cache(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = { (size_t)4 << 20, (size_t)1 << 20, (size_t)256 << 10 };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        seen_at = 0;
+        with_cache(ET_GEMM_OWN, sizes[i], compare_with_seen);
+    }
+    assert_true(seen_count > 0);
+    for (size_t i = 0; i < seen_count; i++)
+        free(seen[i].c);
+    seen_count = 0;
+}
+
+/* The smaller cache has the narrower tiles. */
+static void test_gemm__tiles_follow_the_cache(void **state)
+{
+    (void)state;
+    const et_gemm_shape shape = { .m = 512, .n = 2048, .k = 4096, .transpose_a = true };
+    int64_t before = 0;
+    for (size_t l2 = (size_t)2 << 20; l2 >= (size_t)512 << 10; l2 /= 2) {
+        et_gemm_cache *other;
+        et_gemm *gemm;
+        assert_int_equal(et_gemm_cache_open(&other, 1, NULL), ET_OK);
+        et_gemm_cache_assume_l2(other, l2);
+        assert_int_equal(et_gemm_get(&gemm, other, &shape, NULL), ET_OK);
+        et_gemm_part part = et_gemm_tile_part(gemm, 0);
+        assert_true((size_t)(part.rows * part.columns) * sizeof(float) <= l2 / 4);
+        assert_true(et_gemm_tiles(gemm) > before);
+        before = et_gemm_tiles(gemm);
+        et_gemm_cache_close(other);
+    }
+}
+
 /* Decoding: a row has the same bits alone, in 5, 64 and 320 rows, with one packed B. */
 static void check_rows(et_gemm_shape shape)
 {
@@ -455,7 +567,7 @@ static void test_gemm__made_once(void **state)
     const et_gemm *first = product(&shape);
     size_t made = et_gemm_cache_primitives(cache);
     assert_ptr_equal(product(&shape), first);
-    shape.m = 77; /* other rows in the same tiles: no primitive is made */
+    shape.m = 104; /* more of the same tiles: no primitive is made */
     assert_ptr_not_equal(product(&shape), first);
     assert_int_equal(et_gemm_cache_primitives(cache), made);
 }
@@ -623,6 +735,10 @@ int main(void)
         cmocka_unit_test(test_gemm__relu_keeps_nan),
         cmocka_unit_test(test_gemm__another_b),
         cmocka_unit_test(test_gemm__equal_bits_for_any_threads),
+        cmocka_unit_test(test_gemm__both_ways),
+        cmocka_unit_test(test_gemm__ways_are_taken),
+        cmocka_unit_test(test_gemm__equal_bits_for_any_cache),
+        cmocka_unit_test(test_gemm__tiles_follow_the_cache),
         cmocka_unit_test(test_gemm__equal_bits_for_any_rows),
         cmocka_unit_test(test_gemm__inside_a_parallel_region),
         cmocka_unit_test(test_gemm__tiles_cover_the_result_once),

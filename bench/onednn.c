@@ -1,0 +1,192 @@
+#include "onednn.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "bench.h"
+
+static void check(dnnl_status_t status)
+{
+    if (status == dnnl_success)
+        return;
+    fprintf(stderr, "bench: oneDNN failed with status %d\n", (int)status);
+    exit(1);
+}
+
+static void *zeros(size_t bytes)
+{
+    et_error error = ET_ERROR_INIT;
+    void *memory = et_alloc_aligned(bytes + 64, 64);
+    if (!memory)
+        bench_check(et_alloc_failed(&error, bytes, "a matrix"), &error);
+    memset(memory, 0, bytes + 64);
+    return memory;
+}
+
+static dnnl_data_type_t type_of(et_dtype dtype)
+{
+    return dtype == ET_BF16 ? dnnl_bf16 : dnnl_f32;
+}
+
+bench_problem bench_problem_of(const et_gemm_shape *s, int64_t batch,
+                               const dnnl_format_tag_t layout[3])
+{
+    const int64_t size[3][2] = { { s->m, s->k }, { s->k, s->n }, { s->m, s->n } };
+    const et_dtype type[3] = { s->a, s->b, s->c };
+    bench_problem p = { .rank = batch ? 3 : 2 };
+    for (int i = 0; i < 3; i++) {
+        p.size[i][0] = batch;
+        memcpy(p.size[i] + p.rank - 2, size[i], sizeof size[i]);
+        p.type[i] = type_of(type[i]);
+        p.layout[i] = layout[i];
+    }
+    return p;
+}
+
+/* Versions 2 and 3 differ in what a memory descriptor is. */
+#if DNNL_VERSION_MAJOR >= 3
+typedef const_dnnl_memory_desc_t layout;
+typedef dnnl_memory_desc_t own_layout;
+
+static layout lent(const own_layout *from)
+{
+    return *from;
+}
+
+static dnnl_status_t tagged(own_layout *out, const bench_problem *of, int operand,
+                            dnnl_format_tag_t tag)
+{
+    return dnnl_memory_desc_create_with_tag(out, of->rank, of->size[operand], of->type[operand],
+                                            tag);
+}
+
+static void release(own_layout *of)
+{
+    dnnl_memory_desc_destroy(*of);
+}
+
+static dnnl_status_t describe(bench_primitive *p, const own_layout part[3])
+{
+    return dnnl_matmul_primitive_desc_create(&p->description, p->engine, part[0], part[1], NULL,
+                                             part[2], NULL);
+}
+#else
+typedef const dnnl_memory_desc_t *layout;
+typedef dnnl_memory_desc_t own_layout;
+
+static layout lent(const own_layout *from)
+{
+    return from;
+}
+
+static dnnl_status_t tagged(own_layout *out, const bench_problem *of, int operand,
+                            dnnl_format_tag_t tag)
+{
+    return dnnl_memory_desc_init_by_tag(out, of->rank, of->size[operand], of->type[operand], tag);
+}
+
+static void release(own_layout *of)
+{
+    (void)of;
+}
+
+static dnnl_status_t describe(bench_primitive *p, const own_layout part[3])
+{
+    dnnl_matmul_desc_t product;
+    check(dnnl_matmul_desc_init(&product, &part[0], &part[1], NULL, &part[2]));
+    return dnnl_primitive_desc_create(&p->description, &product, NULL, p->engine, NULL);
+}
+#endif
+
+static const struct {
+    dnnl_query_t what;
+    int name;
+} parts[3] = { { dnnl_query_src_md, DNNL_ARG_SRC },
+               { dnnl_query_weights_md, DNNL_ARG_WEIGHTS },
+               { dnnl_query_dst_md, DNNL_ARG_DST } };
+
+static layout found(const bench_primitive *p, int operand)
+{
+    return dnnl_primitive_desc_query_md(p->description, parts[operand].what, 0);
+}
+
+bool bench_primitive_open(bench_primitive *p, const bench_problem *of)
+{
+    own_layout part[3];
+    *p = (bench_primitive){ 0 };
+    check(dnnl_engine_create(&p->engine, dnnl_cpu, 0));
+    check(dnnl_stream_create(&p->stream, p->engine, dnnl_stream_default_flags));
+    for (int i = 0; i < 3; i++)
+        check(tagged(&part[i], of, i, of->layout[i]));
+    dnnl_status_t status = describe(p, part);
+    for (int i = 0; i < 3; i++)
+        release(&part[i]);
+    if (status == dnnl_unimplemented) {
+        dnnl_stream_destroy(p->stream);
+        dnnl_engine_destroy(p->engine);
+        return false;
+    }
+    check(status);
+    check(dnnl_primitive_create(&p->product, p->description));
+    for (int i = 0; i < 3; i++) {
+        p->memory[i] = zeros(dnnl_memory_desc_get_size(found(p, i)));
+        p->arguments[i].arg = parts[i].name;
+        check(dnnl_memory_create(&p->arguments[i].memory, found(p, i), p->engine, p->memory[i]));
+    }
+    return true;
+}
+
+void bench_primitive_store(bench_primitive *p, const bench_problem *of, int operand,
+                           dnnl_format_tag_t stored)
+{
+    own_layout from;
+    dnnl_primitive_desc_t description;
+    check(tagged(&from, of, operand, stored));
+    if (!dnnl_memory_desc_equal(lent(&from), found(p, operand))) {
+        check(dnnl_reorder_primitive_desc_create(&description, lent(&from), p->engine,
+                                                 found(p, operand), p->engine, NULL));
+        check(dnnl_primitive_create(&p->reorder[operand], description));
+        dnnl_primitive_desc_destroy(description);
+        p->stored[operand] = zeros(dnnl_memory_desc_get_size(lent(&from)));
+        dnnl_exec_arg_t *moved = p->moved[operand];
+        moved[0].arg = DNNL_ARG_FROM;
+        moved[1].arg = DNNL_ARG_TO;
+        check(dnnl_memory_create(&moved[0].memory, lent(&from), p->engine, p->stored[operand]));
+        moved[1].memory = p->arguments[operand].memory;
+    }
+    release(&from);
+}
+
+void bench_primitive_close(bench_primitive *p)
+{
+    for (int i = 0; i < 2; i++)
+        if (p->reorder[i]) {
+            dnnl_primitive_destroy(p->reorder[i]);
+            dnnl_memory_destroy(p->moved[i][0].memory);
+            et_free(p->stored[i]);
+        }
+    for (int i = 0; i < 3; i++) {
+        dnnl_memory_destroy(p->arguments[i].memory);
+        et_free(p->memory[i]);
+    }
+    dnnl_primitive_destroy(p->product);
+    dnnl_primitive_desc_destroy(p->description);
+    dnnl_stream_destroy(p->stream);
+    dnnl_engine_destroy(p->engine);
+}
+
+void bench_primitive_run(bench_primitive *p)
+{
+    check(dnnl_primitive_execute(p->product, p->stream, 3, p->arguments));
+    check(dnnl_stream_wait(p->stream));
+}
+
+void bench_primitive_reorder(bench_primitive *p, int operand)
+{
+    if (!p->reorder[operand])
+        return;
+    check(dnnl_primitive_execute(p->reorder[operand], p->stream, 2, p->moved[operand]));
+    check(dnnl_stream_wait(p->stream));
+}

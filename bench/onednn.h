@@ -1,0 +1,48 @@
+/* A product of oneDNN's own, for comparison: one primitive in given layouts, all threads working
+ * in it. Operands are zeros: time does not depend on values, as long as none is subnormal. */
+#ifndef ETUDE_BENCH_ONEDNN_H
+#define ETUDE_BENCH_ONEDNN_H
+
+#include <oneapi/dnnl/dnnl.h>
+#include <stdbool.h>
+
+#include "kernel/gemm/gemm.h"
+
+/* A, B and C in this order, matrices or runs of them. */
+typedef struct bench_problem {
+    int rank; /* 2, or 3 with the number of products in front */
+    dnnl_dims_t size[3];
+    dnnl_data_type_t type[3];
+    dnnl_format_tag_t layout[3];
+} bench_problem;
+
+/* batch 0: matrices, without a dimension in front. */
+bench_problem bench_problem_of(const et_gemm_shape *shape, int64_t batch,
+                               const dnnl_format_tag_t layout[3]);
+
+typedef struct bench_primitive {
+    dnnl_engine_t engine;
+    dnnl_stream_t stream;
+    dnnl_primitive_desc_t description;
+    dnnl_primitive_t product;
+    dnnl_exec_arg_t arguments[3];
+    void *memory[3];
+    /* NULL where an operand lies as the product reads it: else what brings it there. */
+    dnnl_primitive_t reorder[2];
+    dnnl_exec_arg_t moved[2][2];
+    void *stored[2];
+} bench_primitive;
+
+/* False: this oneDNN has no product in those layouts, and nothing is left open. */
+bool bench_primitive_open(bench_primitive *p, const bench_problem *of);
+void bench_primitive_close(bench_primitive *p);
+
+/* Operand 0 (A) or 1 (B) is stored in that layout: oneDNN's own reorder brings it to where and how
+ * the product reads it. Nothing is to be done where that is the same. */
+void bench_primitive_store(bench_primitive *p, const bench_problem *of, int operand,
+                           dnnl_format_tag_t stored);
+
+void bench_primitive_run(bench_primitive *p);
+void bench_primitive_reorder(bench_primitive *p, int operand);
+
+#endif

@@ -1,0 +1,17 @@
+#include "base/cpu.h"
+
+#include <unistd.h>
+
+/* What a second-level cache of a core may be: from old laptops to what is not yet built. */
+#define LEAST (128 * 1024L)
+#define MOST  (64 * 1024 * 1024L)
+
+size_t et_cpu_l2(void)
+{
+#ifdef _SC_LEVEL2_CACHE_SIZE
+    long told = sysconf(_SC_LEVEL2_CACHE_SIZE);
+    if (told >= LEAST && told <= MOST)
+        return (size_t)told;
+#endif
+    return ET_CPU_L2_USUAL;
+}

@@ -1,0 +1,30 @@
+#!/bin/sh
+# test_gemm_rounds.sh BENCH_GEMM: the processor's name, a line for each product in each type, bits that
+# are equal for one thread and two, a share of at most 1, and a mark where it is below 0.9. Rates are
+# not looked at.
+set -eu
+work=$(mktemp -d "$PWD/gemm.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+fail() {
+    echo "$*: $(cat said)" >&2
+    exit 1
+}
+
+OMP_NUM_THREADS=2 BENCH_JSON=figures "$1" "tiny out" 0 2 >said
+name=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
+grep -qF "${name:-,}" said || fail "no name of the processor"
+grep -q '^tiny out dW .* float32 ' said || fail "no float32 gradient of a weight"
+grep -q DIFFER said && fail "bits differ"
+# Of the type on, five further is the share. It is printed with two digits, so 0.90 may be either.
+awk 'NR > 2 {
+    for (type = 1; $type !~ /float/; type++)
+        if (type > NF) exit 1
+    share = $(type + 5)
+    marked = $(type + 6) == "<"
+    if (!(share > 0 && share <= 1) || (share < 0.9 && !marked) || (share > 0.9 && marked)) exit 1
+    lines++
+} END { exit lines < 9 }' said || fail "no shares, or wrong marks"
+grep -q '"name": "gemm.tiny.out.dW.f32.share"' figures || fail "no figure"
+echo "bench_gemm: rounds and marks as they should be"
