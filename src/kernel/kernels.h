@@ -24,6 +24,7 @@
 #include "kernel/best_pieces.h"
 #include "kernel/elementwise.h"
 #include "kernel/float_product.h"
+#include "kernel/layers.h"
 #include "kernel/softmax_parts.h"
 #include "kernel/staging.h"
 
@@ -164,6 +165,9 @@ typedef struct et_kernels {
 
     /* C = A B as in float_product.h. Single-threaded. */
     void (*float_product)(const et_float_product *product);
+
+    /* Layers beside the Transformer's. */
+    const et_layer_kernels *layers;
 } et_kernels;
 
 /* The readable reference: one thread, no tricks. Tests compare every table with it. */

@@ -157,4 +157,5 @@ const et_kernels et_kernels_reference = {
     .staging = &et_reference_staging,
     .softmax_parts = &et_reference_softmax_parts,
     .float_product = et_reference_float_product,
+    .layers = &et_reference_layers,
 };

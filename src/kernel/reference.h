@@ -79,4 +79,6 @@ void et_reference_top_k(float *value, int32_t *index, const float *x, int k, int
 extern const et_staging et_reference_staging;
 extern const et_softmax_parts et_reference_softmax_parts;
 
+extern const et_layer_kernels et_reference_layers;
+
 #endif

@@ -7,7 +7,8 @@
  * The pieces are one translation unit, and their order counts: attention takes products and rows of
  * scores from the two before it; softmax_parts takes row_largest and the smoothed target from
  * softmax; float_product brings operands across with staging; best_pieces takes bytes and panels
- * from row_product, and log_softmax_row and top_row from softmax. */
+ * from row_product, and log_softmax_row and top_row from softmax; layer_norms takes sums over blocks
+ * of rows from norm, embed_columns takes rows from embedding, sample takes numbers from draw. */
 
 #include <float.h>
 #include <math.h>
@@ -41,6 +42,24 @@
 #include "kernel/best_pieces.inc.c"
 #include "kernel/staging.inc.c"
 #include "kernel/float_product.inc.c"
+#include "kernel/layer_norms.inc.c"
+#include "kernel/embed_columns.inc.c"
+#include "kernel/pool.inc.c"
+#include "kernel/sample.inc.c"
+
+static const et_layer_kernels layers = {
+    .rms_norm = rms_norm,
+    .rms_norm_grad = rms_norm_grad,
+    .column_moments = column_moments,
+    .batch_norm = batch_norm,
+    .batch_norm_grad = batch_norm_grad,
+    .embed_columns = embed_columns,
+    .embed_columns_grad = embed_columns_grad,
+    .pool = pool,
+    .pool_grad = pool_grad,
+    .noise = noise,
+    .bernoulli = bernoulli,
+};
 
 const et_kernels ET_TABLE = {
     .name = ET_TABLE_NAME,
@@ -72,4 +91,5 @@ const et_kernels ET_TABLE = {
     .staging = &staging,
     .softmax_parts = &softmax_parts,
     .float_product = float_product,
+    .layers = &layers,
 };
