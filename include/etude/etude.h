@@ -11,6 +11,9 @@
 #include <etude/log.h>
 #include <etude/nn.h>
 #include <etude/ops.h>
+#include <etude/ops_image.h>
+#include <etude/ops_layout.h>
+#include <etude/ops_random.h>
 #include <etude/params.h>
 #include <etude/score.h>
 #include <etude/tensor.h>

@@ -24,6 +24,7 @@
 #include "base/assert.h"
 #include "base/dtype.h"
 #include "exec/parts.h"
+#include "kernel/conv.h"
 
 /* A RESULT node has no step: it names result k of its input, whose values stand side by side. */
 int et_plan_value_of(const et_plan *plan, const et_node *node)
@@ -211,6 +212,8 @@ void et_plan_free(et_plan *plan)
     for (int i = 0; i < plan->value_count; i++)
         if (plan->values[i].place == PLACE_CONSTANT)
             et_free(plan->values[i].tensor.data);
+    for (int i = 0; i < plan->step_count; i++)
+        et_conv_free(plan->steps[i].conv);
     et_free(plan->packs);
     et_free(plan->pack_of_param);
     et_free(plan->pack_groups);

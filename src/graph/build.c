@@ -13,9 +13,7 @@
 #include "base/philox.h"
 #include "graph/graph.h"
 
-/* Without memory the bare name stands in, and no node is made with it: the arena remembers
- * the failure, and et_node_add looks. */
-static const char *full_name(et_scope *scope, const char *name)
+const char *et_scope_name(et_scope *scope, const char *name)
 {
     const char *full = et_arena_printf(&scope->graph->arena, "%s%s", scope->prefix, name);
     return full ? full : name;
@@ -25,7 +23,7 @@ static const char *full_name(et_scope *scope, const char *name)
 et_node *et_input(et_scope *scope, const char *name, et_dtype dtype, et_shape shape)
 {
     et_attributes attributes = { .leaf = { dtype, shape } };
-    return et_node_add(scope->graph, ET_OP_INPUT, full_name(scope, name), NULL, 0, &attributes);
+    return et_node_add(scope->graph, ET_OP_INPUT, et_scope_name(scope, name), NULL, 0, &attributes);
 }
 
 /* Where the graph keeps its node of a parameter, NULL before there is one. One node for each
@@ -54,7 +52,7 @@ static et_node **param_place(et_graph *graph, int index)
 et_node *et_param(et_scope *scope, const char *name, et_shape shape, et_init init)
 {
     et_graph *graph = scope->graph;
-    const char *full = full_name(scope, name);
+    const char *full = et_scope_name(scope, name);
     et_attributes attributes = { .leaf = { ET_F32, shape } };
     et_error error = ET_ERROR_INIT;
     /* The index is the same in every graph over this store: what a checkpoint, the optimizer
@@ -173,7 +171,7 @@ et_node *et_dropout(et_scope *scope, et_node *x, float rate)
         return et_graph_poison(graph, "%sdropout: rate %g is not in [0, 1)", scope->prefix,
                                (double)rate);
     /* One dropout in a scope: a second would have the same site and drop the same elements. */
-    const char *name = full_name(scope, "dropout");
+    const char *name = et_scope_name(scope, "dropout");
     et_attributes attributes = { .x = rate, .site = et_random_site(name) };
     return et_node_add(graph, ET_OP_DROPOUT, name, &x, 1, &attributes);
 }
@@ -219,7 +217,7 @@ et_node *et_embedding(et_node *ids, et_node *table, float scale, et_node *positi
 et_node *et_attention(et_scope *scope, et_node *q, et_node *kv, et_node *query_offsets,
                       et_node *key_offsets, const et_attention_options *options)
 {
-    const char *name = full_name(scope, "attention");
+    const char *name = et_scope_name(scope, "attention");
     et_assert(options);
     et_attributes attributes = { .attention = *options, .self = q == kv };
     attributes.site = et_random_site(name);

@@ -19,36 +19,13 @@
  * Example, loss = sum(w x + b): SUM gives FILL(one), the shape of the product; MATMUL with
  * its bias gives x^T FILL to w and COLUMN_SUM(FILL) to b, and nothing to x, an input.
  *
- * To write a rule: give() every input its share; ask is_needed() first where making it adds a
- * node; end in not_differentiable() where there is none. */
+ * To write a rule: et_grad_give() every input its share; ask is_needed() first where making it
+ * adds a node; end in et_grad_refuse() where there is none. */
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "graph/graph.h"
-#include "graph/remake.h"
+#include "graph/grad_private.h"
 
-/* A product whose weight gradient waits until the norm that it reads is made again. */
-typedef struct waiting {
-    et_node *product, *dy;
-} waiting;
-
-typedef struct gradients {
-    et_graph *graph;
-    et_node **of;     /* [count]: d(loss)/d(node), NULL: none yet */
-    bool *needed;     /* [count]: whether a parameter stands behind the node */
-    waiting *waiting; /* [count]: by norm */
-    int count;        /* nodes of the forward graph */
-    et_remake remake;
-} gradients;
-
-/* Nodes made here (id from count on) are never differentiated again. */
-static bool is_needed(const gradients *g, const et_node *node)
-{
-    return node->id < g->count && g->needed[node->id];
-}
-
-/* Adds gradient to what is known of d(loss)/d(node). The first one is kept as it is, without
- * a zero to add it to; the order of later ones is that of the visit and so always the same. */
-static void give(gradients *g, et_node *node, et_node *gradient)
+void et_grad_give(gradients *g, et_node *node, et_node *gradient)
 {
     if (!is_needed(g, node))
         return;
@@ -61,37 +38,38 @@ static void give(gradients *g, et_node *node, et_node *gradient)
         *known = et_add(*known, gradient);
 }
 
-/* The value of a forward node, for a derivative. */
-static et_node *value(gradients *g, et_node *node)
-{
-    return et_remake_value(&g->remake, node);
-}
-
 static et_node *binary(et_op op, et_node *a, et_node *b)
 {
     et_node *inputs[] = { a, b };
     return et_node_add(a->graph, op, NULL, inputs, 2, NULL);
 }
 
-/* Leaves have no inputs to pass anything on to. */
-static void grad_INPUT(gradients *g, et_node *node, et_node *dy)
+/* Leaves have no inputs to pass anything on to; a sample passes nothing on. */
+static void grad_nothing(gradients *g, et_node *node, et_node *dy)
 {
     (void)g, (void)node, (void)dy;
 }
 
-static void grad_PARAM(gradients *g, et_node *node, et_node *dy)
-{
-    (void)g, (void)node, (void)dy;
-}
+#define grad_INPUT     grad_nothing
+#define grad_PARAM     grad_nothing
+#define grad_POSITIONS grad_nothing
+#define grad_ONE_HOT   grad_nothing
+#define grad_NOISE     grad_nothing
+#define grad_BERNOULLI grad_nothing
 
-static void grad_POSITIONS(gradients *g, et_node *node, et_node *dy)
-{
-    (void)g, (void)node, (void)dy;
-}
+/* Rules that stand in files of their own. */
+#define grad_RESHAPE       et_grad_reshape
+#define grad_CONCATENATE   et_grad_concatenate
+#define grad_SLICE         et_grad_slice
+#define grad_GATHER        et_grad_gather
+#define grad_EMBED_COLUMNS et_grad_embed_columns
+#define grad_RMS_NORM      et_grad_rms_norm
+#define grad_BATCH_NORM    et_grad_batch_norm
+#define grad_CONVOLUTION   et_grad_convolution
+#define grad_MAX_POOL      et_grad_max_pool
+#define grad_MEAN_POOL     et_grad_mean_pool
 
-/* For ops that are made by derivatives, and for decoding. The graph is poisoned, not the program
- * stopped: a model that uses one of them in its loss is the world's fault, found when built. */
-static void not_differentiable(gradients *g, et_node *node)
+void et_grad_refuse(gradients *g, et_node *node)
 {
     et_graph_poison(g->graph, "%s: %s has no derivative", node->name, et_op_name(node->op));
 }
@@ -101,7 +79,7 @@ static void not_differentiable(gradients *g, et_node *node)
     static void grad_##id(gradients *g, et_node *node, et_node *dy)                                \
     {                                                                                              \
         (void)dy;                                                                                  \
-        not_differentiable(g, node);                                                               \
+        et_grad_refuse(g, node);                                                                   \
     }
 NO_DERIVATIVE(RESULT)
 NO_DERIVATIVE(RELU_GRAD)
@@ -116,88 +94,98 @@ NO_DERIVATIVE(EMBEDDING_GRAD)
 NO_DERIVATIVE(ATTENTION_GRAD)
 NO_DERIVATIVE(CACHED_ATTENTION)
 NO_DERIVATIVE(VOCABULARY_BEST)
+NO_DERIVATIVE(SLICE_GRAD)
+NO_DERIVATIVE(GATHER_GRAD)
+NO_DERIVATIVE(EMBED_COLUMNS_GRAD)
+NO_DERIVATIVE(RMS_NORM_GRAD)
+NO_DERIVATIVE(BATCH_NORM_GRAD)
+NO_DERIVATIVE(CONVOLUTION_GRAD)
+NO_DERIVATIVE(CONVOLUTION_WEIGHT_GRAD)
+NO_DERIVATIVE(POOL_GRAD)
 #undef NO_DERIVATIVE
 
-/* y = a + b: da = db = dy, and a + a gets it twice, by give. */
+/* y = a + b: da = db = dy, and a + a gets it twice. */
 static void grad_ADD(gradients *g, et_node *node, et_node *dy)
 {
-    give(g, node->input[0], dy);
-    give(g, node->input[1], dy);
+    et_grad_give(g, node->input[0], dy);
+    et_grad_give(g, node->input[1], dy);
 }
 
 /* y = a - b: da = dy, db = -dy. */
 static void grad_SUB(gradients *g, et_node *node, et_node *dy)
 {
-    give(g, node->input[0], dy);
+    et_grad_give(g, node->input[0], dy);
     if (is_needed(g, node->input[1]))
-        give(g, node->input[1], et_scale(dy, -1));
+        et_grad_give(g, node->input[1], et_scale(dy, -1));
 }
 
 /* y = a b: da = dy b, db = dy a, element by element. */
 static void grad_MUL(gradients *g, et_node *node, et_node *dy)
 {
     if (is_needed(g, node->input[0]))
-        give(g, node->input[0], et_mul(dy, value(g, node->input[1])));
+        et_grad_give(g, node->input[0], et_mul(dy, value(g, node->input[1])));
     if (is_needed(g, node->input[1]))
-        give(g, node->input[1], et_mul(dy, value(g, node->input[0])));
+        et_grad_give(g, node->input[1], et_mul(dy, value(g, node->input[0])));
 }
 
 /* y = c x: dx = c dy. */
 static void grad_SCALE(gradients *g, et_node *node, et_node *dy)
 {
-    give(g, node->input[0], et_scale(dy, node->attributes.x));
+    et_grad_give(g, node->input[0], et_scale(dy, node->attributes.x));
 }
 
 /* y[t] = x[t] + b: dx = dy, db = the sum of dy over rows, in float32 as b is. */
 static void grad_BIAS(gradients *g, et_node *node, et_node *dy)
 {
-    give(g, node->input[0], dy);
+    et_grad_give(g, node->input[0], dy);
     if (is_needed(g, node->input[1]))
-        give(g, node->input[1], et_node_add(g->graph, ET_OP_COLUMN_SUM, NULL, &dy, 1, NULL));
+        et_grad_give(g, node->input[1],
+                     et_node_add(g->graph, ET_OP_COLUMN_SUM, NULL, &dy, 1, NULL));
 }
 
 /* y = max(x, 0): dx = dy where y > 0. From y rather than x, so x need not be kept. */
 static void grad_RELU(gradients *g, et_node *node, et_node *dy)
 {
-    give(g, node->input[0], binary(ET_OP_RELU_GRAD, dy, et_remake_sign(&g->remake, node)));
+    et_grad_give(g, node->input[0], binary(ET_OP_RELU_GRAD, dy, et_remake_sign(&g->remake, node)));
 }
 
 /* y = x Phi(x): dx = dy (Phi(x) + x phi(x)), phi the normal density. y does not tell x: gelu
  * is not monotonic. */
 static void grad_GELU(gradients *g, et_node *node, et_node *dy)
 {
-    give(g, node->input[0], binary(ET_OP_GELU_GRAD, dy, value(g, node->input[0])));
+    et_grad_give(g, node->input[0], binary(ET_OP_GELU_GRAD, dy, value(g, node->input[0])));
 }
 
 /* y = tanh x: dx = dy (1 - y^2). */
 static void grad_TANH(gradients *g, et_node *node, et_node *dy)
 {
-    give(g, node->input[0], binary(ET_OP_TANH_GRAD, dy, value(g, node)));
+    et_grad_give(g, node->input[0], binary(ET_OP_TANH_GRAD, dy, value(g, node)));
 }
 
 /* y = 1 / (1 + e^-x): dx = dy y (1 - y). */
 static void grad_SIGMOID(gradients *g, et_node *node, et_node *dy)
 {
-    give(g, node->input[0], binary(ET_OP_SIGMOID_GRAD, dy, value(g, node)));
+    et_grad_give(g, node->input[0], binary(ET_OP_SIGMOID_GRAD, dy, value(g, node)));
 }
 
 /* y = x s(x), s the sigmoid: dx = dy (s + x s (1 - s)); from x, as gelu. */
 static void grad_SWISH(gradients *g, et_node *node, et_node *dy)
 {
-    give(g, node->input[0], binary(ET_OP_SWISH_GRAD, dy, value(g, node->input[0])));
+    et_grad_give(g, node->input[0], binary(ET_OP_SWISH_GRAD, dy, value(g, node->input[0])));
 }
 
 /* y = mask x / (1 - rate): dx = mask dy / (1 - rate), which is dropout of dy. Same site, same
  * elements, so the same mask: none is kept between the passes. */
 static void grad_DROPOUT(gradients *g, et_node *node, et_node *dy)
 {
-    give(g, node->input[0], et_node_add(g->graph, ET_OP_DROPOUT, NULL, &dy, 1, &node->attributes));
+    et_grad_give(g, node->input[0],
+                 et_node_add(g->graph, ET_OP_DROPOUT, NULL, &dy, 1, &node->attributes));
 }
 
 /* y = sum of x: every element of dx is dy. */
 static void grad_SUM(gradients *g, et_node *node, et_node *dy)
 {
-    give(g, node->input[0], binary(ET_OP_FILL, dy, node->input[0]));
+    et_grad_give(g, node->input[0], binary(ET_OP_FILL, dy, node->input[0]));
 }
 
 /* A product of stored matrices, with transposes as flags: nothing is moved. f32: the result's
@@ -236,13 +224,14 @@ static void grad_MATMUL(gradients *g, et_node *node, et_node *dy)
     if (node->attributes.matmul.relu)
         dy = binary(ET_OP_RELU_GRAD, dy, et_remake_sign(&g->remake, node));
     if (node->inputs == 3 && is_needed(g, node->input[2]))
-        give(g, node->input[2], et_node_add(g->graph, ET_OP_COLUMN_SUM, NULL, &dy, 1, NULL));
+        et_grad_give(g, node->input[2],
+                     et_node_add(g->graph, ET_OP_COLUMN_SUM, NULL, &dy, 1, NULL));
     if (is_needed(g, b) && is_needed(g, a) && et_remake_waits(&g->remake, a))
         g->waiting[a->id] = (waiting){ node, dy };
     else if (is_needed(g, b))
-        give(g, b, right_gradient(node, value(g, a), dy));
+        et_grad_give(g, b, right_gradient(node, value(g, a), dy));
     if (is_needed(g, a))
-        give(g, a, left_gradient(node, value(g, b), dy));
+        et_grad_give(g, a, left_gradient(node, value(g, b), dy));
 }
 
 /* With n = (x - mean) r, r the reciprocal deviation, y = gamma n + beta and g = gamma dy:
@@ -257,11 +246,12 @@ static void grad_LAYER_NORM(gradients *g, et_node *node, et_node *dy)
                           node->input[2] };
     et_node *dx =
         et_node_add(g->graph, ET_OP_LAYER_NORM_GRAD, NULL, inputs, w->product ? 5 : 4, NULL);
-    give(g, node->input[0], dx);
-    give(g, node->input[1], et_node_result(dx, 1));
-    give(g, node->input[2], et_node_result(dx, 2));
+    et_grad_give(g, node->input[0], dx);
+    et_grad_give(g, node->input[1], et_node_result(dx, 1));
+    et_grad_give(g, node->input[2], et_node_result(dx, 2));
     if (w->product)
-        give(g, w->product->input[1], right_gradient(w->product, et_node_result(dx, 3), w->dy));
+        et_grad_give(g, w->product->input[1],
+                     right_gradient(w->product, et_node_result(dx, 3), w->dy));
 }
 
 /* dtable[ids[t]] += scale dy[t], into what other uses of the table have given so far: ids are
@@ -294,9 +284,9 @@ static void grad_ATTENTION(gradients *g, et_node *node, et_node *dy)
                           node->input[2],
                           node->input[3] };
     et_node *dq = et_node_add(g->graph, ET_OP_ATTENTION_GRAD, NULL, inputs, 6, &node->attributes);
-    give(g, node->input[0], dq);
+    et_grad_give(g, node->input[0], dq);
     if (!node->attributes.self)
-        give(g, node->input[1], et_node_result(dq, 1));
+        et_grad_give(g, node->input[1], et_node_result(dq, 1));
 }
 
 /* A loss's derivatives are made together with it, for dy = 1. Another dy would have to scale
@@ -315,15 +305,15 @@ static void grad_VOCABULARY_LOSS(gradients *g, et_node *node, et_node *dy)
 {
     if (!is_root(g, node, dy))
         return;
-    give(g, node->input[0], et_node_result(node, 1));
-    give(g, node->input[1], et_node_result(node, 2));
+    et_grad_give(g, node->input[0], et_node_result(node, 1));
+    et_grad_give(g, node->input[1], et_node_result(node, 2));
 }
 
 /* And here dlogits, as result 1. */
 static void grad_SOFTMAX_LOSS(gradients *g, et_node *node, et_node *dy)
 {
     if (is_root(g, node, dy))
-        give(g, node->input[0], et_node_result(node, 1));
+        et_grad_give(g, node->input[0], et_node_result(node, 1));
 }
 
 /* One rule for each row of ops.def; a row without its function does not compile. */

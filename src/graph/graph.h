@@ -8,6 +8,9 @@
 #define ETUDE_GRAPH_GRAPH_H
 
 #include <etude/ops.h>
+#include <etude/ops_image.h>
+#include <etude/ops_layout.h>
+#include <etude/ops_random.h>
 
 #include "base/arena.h"
 
@@ -19,9 +22,9 @@ typedef enum et_op {
     ET_OP_COUNT,
 } et_op;
 
-/* The most that a row of ops.def has: ATTENTION_GRAD's inputs; a loss or a norm's derivative
+/* The most that a row of ops.def has: CONCATENATE's inputs; a loss or a norm's derivative
  * with three results. */
-#define ET_NODE_INPUTS_MAX  6
+#define ET_NODE_INPUTS_MAX  8
 #define ET_NODE_RESULTS_MAX 4
 
 typedef struct et_result_type {
@@ -29,21 +32,35 @@ typedef struct et_result_type {
     et_shape shape;
 } et_result_type;
 
+/* Part of the sizes along one dimension: from first on, count of them. */
+typedef struct et_piece {
+    int axis;
+    int64_t first, count;
+} et_piece;
+
 /* What an op knows besides its inputs; which member counts follows from the op. */
 typedef struct et_attributes {
-    et_result_type leaf; /* INPUT, PARAM, POSITIONS: the type */
+    et_result_type leaf; /* INPUT, PARAM, POSITIONS, NOISE, RESHAPE, and derivatives whose result
+                            has the type of no input: the type */
     int param;           /* PARAM: index in the store */
     int result;          /* RESULT: which one, from 1 */
-    float x;             /* SCALE: factor; DROPOUT: rate; LAYER_NORM: epsilon;
+    float x;             /* SCALE: factor; DROPOUT: rate; norms: epsilon;
                             EMBEDDING: scale; losses: smoothing */
-    uint32_t site;       /* DROPOUT, ATTENTION: names the random numbers */
-    et_matmul_options matmul;
-    et_attention_options attention;
-    int count;         /* VOCABULARY_BEST: pieces of each row */
+    uint32_t site;       /* DROPOUT, ATTENTION, NOISE, BERNOULLI: names the random numbers */
+    union {
+        et_matmul_options matmul;
+        et_attention_options attention;
+        et_convolution_options convolution; /* and its derivatives; relu: of the op alone */
+        et_pool_options pool;               /* and its derivative */
+        et_piece piece;                     /* CONCATENATE, SLICE, SLICE_GRAD */
+        const et_column *columns;           /* EMBED_COLUMNS: [count], in the arena */
+    };
+    int count;         /* VOCABULARY_BEST: pieces of each row; ONE_HOT: depth */
     bool self;         /* ATTENTION: q and kv are one matrix */
     bool recomputable; /* see et_recomputable */
     bool again;        /* made again for the backward pass; such chains keep to themselves */
     bool gradient;     /* losses: their derivatives are wanted */
+    bool given;        /* BATCH_NORM_GRAD: statistics are not the batch's own */
 } et_attributes;
 
 struct et_node {
@@ -90,6 +107,10 @@ et_node *et_node_add(et_graph *graph, et_op op, const char *name, et_node *const
 
 /* Result k (from 1) of a node with several. */
 et_node *et_node_result(et_node *node, int k);
+
+/* "scope/name" in the graph's arena. Without memory the bare name stands in, and no node is made
+ * with it: the arena remembers the failure, and et_node_add looks. */
+const char *et_scope_name(et_scope *scope, const char *name);
 
 /* Records the first error of a graph (printf format); returns its poison node. */
 et_node *et_graph_poison(et_graph *graph, const char *format, ...)

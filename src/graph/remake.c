@@ -7,7 +7,9 @@
 static bool is_linear(et_op op)
 {
     return op == ET_OP_ADD || op == ET_OP_SUB || op == ET_OP_SCALE || op == ET_OP_BIAS ||
-           op == ET_OP_DROPOUT || op == ET_OP_SUM;
+           op == ET_OP_DROPOUT || op == ET_OP_SUM || op == ET_OP_RESHAPE ||
+           op == ET_OP_CONCATENATE || op == ET_OP_SLICE || op == ET_OP_GATHER ||
+           op == ET_OP_MEAN_POOL;
 }
 
 static void count_uses(et_remake *r)

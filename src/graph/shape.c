@@ -10,67 +10,18 @@
 #include <stdio.h>
 
 #include "base/assert.h"
-#include "graph/graph.h"
+#include "graph/shape_private.h"
 
 /* Room for the two shapes of a message. */
 #define TEXTS char left[ET_SHAPE_TEXT_MAX], right[ET_SHAPE_TEXT_MAX]
 
-/* Type of input number `input`. Every input is one value: further results are nodes of their
- * own. */
-static et_shape shape(const et_node *node, int input)
-{
-    return node->input[input]->type[0].shape;
-}
-
-static et_dtype dtype(const et_node *node, int input)
-{
-    return node->input[input]->type[0].dtype;
-}
-
-static et_dtype act(const et_node *node)
-{
-    return node->graph->options.act;
-}
-
-/* The node's own value, and after it further results in their order. */
-static bool set(et_node *node, et_dtype type, et_shape size)
-{
-    node->type[0] = (et_result_type){ type, size };
-    return true;
-}
-
-static void add_result(et_node *node, et_dtype type, et_shape size)
-{
-    et_assert(node->results < ET_NODE_RESULTS_MAX);
-    node->type[node->results++] = (et_result_type){ type, size };
-}
-
-/* Names the node, the op and inputs a and b with their shapes, which may be the same one.
- * Returns false, so that a rule ends in `return refuse(...)`. */
-static bool refuse(et_node *node, const char *reason, int a, int b)
+bool et_shape_refuse(et_node *node, const char *reason, int a, int b)
 {
     TEXTS;
     et_graph_poison(node->graph, "%s (%s): %s: %s %s and %s %s", node->name, et_op_name(node->op),
                     reason, node->input[a]->name, et_shape_print(shape(node, a), left),
                     node->input[b]->name, et_shape_print(shape(node, b), right));
     return false;
-}
-
-static bool is_matrix(et_shape s)
-{
-    return s.rank == 2;
-}
-
-/* A bias, scale or offset of `size` columns, or one number for each of `size` rows. */
-static bool is_vector_of(et_shape s, int64_t size)
-{
-    return s.rank == 1 && s.size[0] == size;
-}
-
-/* What the builder was told: INPUT, PARAM, POSITIONS, and EMBEDDING_GRAD. */
-static bool leaf(et_node *node)
-{
-    return set(node, node->attributes.leaf.dtype, node->attributes.leaf.shape);
 }
 
 /* One or two inputs of one shape and type to a result of the same: nothing is broadcast, a
@@ -81,7 +32,7 @@ static bool same(et_node *node)
      * (bfloat16), and there is no silent conversion. */
     if (node->inputs == 2 &&
         (!et_shape_equal(shape(node, 0), shape(node, 1)) || dtype(node, 0) != dtype(node, 1)))
-        return refuse(node, "different shapes or types", 0, 1);
+        return et_shape_refuse(node, "different shapes or types", 0, 1);
     return set(node, dtype(node, 0), shape(node, 0));
 }
 
@@ -136,7 +87,7 @@ static bool shape_BIAS(et_node *node)
 {
     et_shape x = shape(node, 0);
     if (!is_matrix(x) || !is_vector_of(shape(node, 1), x.size[1]))
-        return refuse(node, "not a matrix and a vector as wide", 0, 1);
+        return et_shape_refuse(node, "not a matrix and a vector as wide", 0, 1);
     return set(node, dtype(node, 0), x);
 }
 
@@ -157,7 +108,7 @@ static bool shape_COLUMN_SUM(et_node *node)
 {
     et_shape x = shape(node, 0);
     if (!is_matrix(x))
-        return refuse(node, "not a matrix", 0, 0);
+        return et_shape_refuse(node, "not a matrix", 0, 0);
     return set(node, ET_F32, et_shape_1(x.size[1]));
 }
 
@@ -175,16 +126,17 @@ static bool shape_MATMUL(et_node *node)
     const et_matmul_options *options = &node->attributes.matmul;
     et_shape a = shape(node, 0), b = shape(node, 1);
     if (!is_matrix(a) || !is_matrix(b))
-        return refuse(node, "not two matrices", 0, 1);
+        return et_shape_refuse(node, "not two matrices", 0, 1);
     if (!is_operand(node, 0) || !is_operand(node, 1))
-        return refuse(node, "neither of the graph's activation type nor a parameter", 0, 1);
+        return et_shape_refuse(node, "neither of the graph's activation type nor a parameter", 0,
+                               1);
     int64_t m = a.size[options->transpose_a], k = a.size[!options->transpose_a];
     int64_t n = b.size[!options->transpose_b], k_b = b.size[options->transpose_b];
     /* K of both; everything else about the operands is free. */
     if (k != k_b)
-        return refuse(node, "inner sizes differ", 0, 1);
+        return et_shape_refuse(node, "inner sizes differ", 0, 1);
     if (node->inputs == 3 && !is_vector_of(shape(node, 2), n))
-        return refuse(node, "bias is not a vector as wide as the result", 1, 2);
+        return et_shape_refuse(node, "bias is not a vector as wide as the result", 1, 2);
     return set(node, options->f32 ? ET_F32 : act(node), et_shape_2(m, n));
 }
 
@@ -194,7 +146,7 @@ static bool shape_LAYER_NORM(et_node *node)
     et_shape x = shape(node, 0);
     if (!is_matrix(x) || !is_vector_of(shape(node, 1), x.size[1]) ||
         !is_vector_of(shape(node, 2), x.size[1]))
-        return refuse(node, "scale or offset is not a vector as wide as the input", 0, 1);
+        return et_shape_refuse(node, "scale or offset is not a vector as wide as the input", 0, 1);
     set(node, dtype(node, 0), x);
     add_result(node, ET_F32, et_shape_2(x.size[0], 2));
     return true;
@@ -219,14 +171,14 @@ static bool shape_EMBEDDING(et_node *node)
 {
     et_shape ids = shape(node, 0), table = shape(node, 1);
     if (ids.rank != 1 || dtype(node, 0) != ET_I32 || !is_matrix(table))
-        return refuse(node, "not int32 ids and a table", 0, 1);
+        return et_shape_refuse(node, "not int32 ids and a table", 0, 1);
     /* positions may have more rows than any id needs; only its width must fit. */
     if (node->inputs == 4) {
         et_shape positions = shape(node, 3);
         if (!is_vector_of(shape(node, 2), ids.size[0]) || dtype(node, 2) != ET_I32)
-            return refuse(node, "not one int32 position for each id", 0, 2);
+            return et_shape_refuse(node, "not one int32 position for each id", 0, 2);
         if (!is_matrix(positions) || positions.size[1] != table.size[1])
-            return refuse(node, "positions are not as wide as the table", 1, 3);
+            return et_shape_refuse(node, "positions are not as wide as the table", 1, 3);
     }
     return set(node, act(node), et_shape_2(ids.size[0], table.size[1]));
 }
@@ -252,11 +204,11 @@ static bool shape_ATTENTION(et_node *node)
     const et_attention_options *options = &node->attributes.attention;
     et_shape q = shape(node, 0), kv = shape(node, 1);
     if (!is_matrix(q) || !is_matrix(kv))
-        return refuse(node, "not two matrices", 0, 1);
+        return et_shape_refuse(node, "not two matrices", 0, 1);
     /* D. What is left over by the division is refused in the next line. */
     int64_t width = node->attributes.self ? q.size[1] / 3 : q.size[1];
     if (node->attributes.self ? q.size[1] % 3 : kv.size[1] != 2 * width)
-        return refuse(node, "widths are not 3 D (self) or D and 2 D (cross)", 0, 1);
+        return et_shape_refuse(node, "widths are not 3 D (self) or D and 2 D (cross)", 0, 1);
     if (options->heads < 1 || width % options->heads) {
         et_graph_poison(node->graph, "%s: width %lld is not a multiple of %d heads", node->name,
                         (long long)width, options->heads);
@@ -264,7 +216,7 @@ static bool shape_ATTENTION(et_node *node)
     }
     if (!is_offsets(node, 2) || !is_offsets(node, 3) ||
         !et_shape_equal(shape(node, 2), shape(node, 3)))
-        return refuse(node, "offsets are not int32 [segments + 1] each", 2, 3);
+        return et_shape_refuse(node, "offsets are not int32 [segments + 1] each", 2, 3);
     /* lse is float32: what the derivative takes an exponential of is not rounded to bfloat16. */
     set(node, act(node), et_shape_2(q.size[0], width));
     add_result(node, ET_F32, et_shape_2(q.size[0], options->heads));
@@ -290,7 +242,7 @@ static bool shape_CACHED_ATTENTION(et_node *node)
     int heads = node->attributes.attention.heads;
     if (!is_matrix(q) || !is_matrix(cache) || cache.size[1] % 2 ||
         q.size[1] != (self ? 3 : 1) * cache.size[1] / 2)
-        return refuse(node, "widths are not 3 D (self) or D, and 2 D", 0, 1);
+        return et_shape_refuse(node, "widths are not 3 D (self) or D, and 2 D", 0, 1);
     /* Even, as was just checked. */
     int64_t width = cache.size[1] / 2;
     if (heads < 1 || width % heads) {
@@ -299,7 +251,8 @@ static bool shape_CACHED_ATTENTION(et_node *node)
         return false;
     }
     if (shape(node, 2).size[0] != q.size[0] || !is_vector_of(shape(node, 3), q.size[0]))
-        return refuse(node, "not one slot row or begin, and one length, for each row", 2, 3);
+        return et_shape_refuse(node, "not one slot row or begin, and one length, for each row", 2,
+                               3);
     return set(node, act(node), et_shape_2(q.size[0], width));
 }
 
@@ -309,9 +262,9 @@ static bool shape_VOCABULARY_LOSS(et_node *node)
 {
     et_shape h = shape(node, 0), table = shape(node, 1);
     if (!is_matrix(h) || !is_matrix(table) || h.size[1] != table.size[1])
-        return refuse(node, "widths differ", 0, 1);
+        return et_shape_refuse(node, "widths differ", 0, 1);
     if (!is_vector_of(shape(node, 2), h.size[0]) || dtype(node, 2) != ET_I32)
-        return refuse(node, "not one int32 label for each row", 0, 2);
+        return et_shape_refuse(node, "not one int32 label for each row", 0, 2);
     set(node, ET_F32, et_shape_1(ET_LOSS_SUM_COUNT));
     add_result(node, act(node), h);
     add_result(node, ET_F32, table);
@@ -324,9 +277,9 @@ static bool shape_VOCABULARY_BEST(et_node *node)
     et_shape h = shape(node, 0), table = shape(node, 1);
     int64_t count = node->attributes.count;
     if (!is_matrix(h) || !is_matrix(table) || h.size[1] != table.size[1])
-        return refuse(node, "widths differ", 0, 1);
+        return et_shape_refuse(node, "widths differ", 0, 1);
     if (count < 1 || count > table.size[0])
-        return refuse(node, "not so many pieces", 0, 1);
+        return et_shape_refuse(node, "not so many pieces", 0, 1);
     set(node, ET_F32, et_shape_2(h.size[0], count));
     add_result(node, ET_I32, et_shape_2(h.size[0], count));
     return true;
@@ -338,13 +291,36 @@ static bool shape_SOFTMAX_LOSS(et_node *node)
     et_shape logits = shape(node, 0);
     /* Any float type: logits are not always of activation type. */
     if (!is_matrix(logits) || dtype(node, 0) == ET_I32)
-        return refuse(node, "logits are no matrix of numbers", 0, 1);
+        return et_shape_refuse(node, "logits are no matrix of numbers", 0, 1);
     if (!is_vector_of(shape(node, 1), logits.size[0]) || dtype(node, 1) != ET_I32)
-        return refuse(node, "not one int32 label for each row", 0, 1);
+        return et_shape_refuse(node, "not one int32 label for each row", 0, 1);
     set(node, ET_F32, et_shape_1(ET_LOSS_SUM_COUNT));
     add_result(node, dtype(node, 0), logits);
     return true;
 }
+
+/* Rules that stand in files of their own. */
+#define shape_RESHAPE                 et_shape_reshape
+#define shape_CONCATENATE             et_shape_concatenate
+#define shape_SLICE                   et_shape_slice
+#define shape_SLICE_GRAD              leaf
+#define shape_GATHER                  et_shape_gather
+#define shape_GATHER_GRAD             leaf
+#define shape_ONE_HOT                 et_shape_one_hot
+#define shape_EMBED_COLUMNS           et_shape_embed_columns
+#define shape_EMBED_COLUMNS_GRAD      leaf
+#define shape_RMS_NORM                et_shape_rms_norm
+#define shape_RMS_NORM_GRAD           et_shape_rms_norm_grad
+#define shape_BATCH_NORM              et_shape_batch_norm
+#define shape_BATCH_NORM_GRAD         et_shape_batch_norm_grad
+#define shape_CONVOLUTION             et_shape_convolution
+#define shape_CONVOLUTION_GRAD        leaf
+#define shape_CONVOLUTION_WEIGHT_GRAD leaf
+#define shape_MAX_POOL                et_shape_max_pool
+#define shape_MEAN_POOL               et_shape_mean_pool
+#define shape_POOL_GRAD               leaf
+#define shape_NOISE                   leaf
+#define shape_BERNOULLI               et_shape_bernoulli
 
 bool et_shape_rule(et_node *node)
 {

@@ -70,3 +70,40 @@ et_node *et_norm(et_scope *scope, et_node *x, float epsilon)
     et_node *beta = et_param(scope, "offset", width, (et_init){ ET_INIT_ZEROS, 0 });
     return et_layer_norm(x, gamma, beta, epsilon);
 }
+
+/* y = x / sqrt(mean of x^2 + epsilon) * scale, over each row's columns (Zhang and Sennrich 2019).
+ */
+et_node *et_norm_rms(et_scope *scope, et_node *x, float epsilon)
+{
+    et_shape in = et_node_shape(x);
+    et_shape width = et_shape_1(in.rank == 2 ? in.size[1] : 0);
+    et_node *gamma = et_param(scope, "scale", width, (et_init){ ET_INIT_ONES, 0 });
+    return et_rms_norm(x, gamma, epsilon);
+}
+
+/* A filter's inputs and outputs are those of its whole window, as Keras counts them. Relu is part
+ * of the convolution, as of a product. */
+et_node *et_conv2d(et_scope *scope, et_node *x, int64_t filters, int64_t height, int64_t width,
+                   const et_conv2d_options *options)
+{
+    static const et_conv2d_options defaults = { 0 };
+    const et_conv2d_options *o = options ? options : &defaults;
+    et_shape in = et_node_shape(x);
+    int64_t channels = in.rank == 4 ? in.size[3] : 0, area = height * width;
+    et_convolution_options window = o->window;
+    window.relu |= o->activation == ET_ACTIVATION_RELU;
+    et_node *weight = et_param(scope, "weight", et_shape_4(height, width, channels, filters),
+                               et_init_glorot_uniform(area * channels, area * filters));
+    et_node *bias = NULL;
+    if (!o->no_bias)
+        bias = et_param(scope, "bias", et_shape_1(filters), (et_init){ ET_INIT_ZEROS, 0 });
+    et_node *y = et_convolution(x, weight, bias, &window);
+    return o->activation == ET_ACTIVATION_RELU ? y : et_activate(y, o->activation);
+}
+
+et_node *et_embedding_columns(et_scope *scope, et_node *ids, const et_column *columns, int count)
+{
+    et_shape size = et_shape_1(et_columns_size(columns, count));
+    et_node *table = et_param(scope, "table", size, (et_init){ ET_INIT_UNIFORM, 0.05f });
+    return et_embed_columns(ids, table, columns, count);
+}

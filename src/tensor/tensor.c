@@ -24,6 +24,11 @@ et_shape et_shape_2(int64_t rows, int64_t columns)
     return (et_shape){ 2, { rows, columns } };
 }
 
+et_shape et_shape_4(int64_t samples, int64_t height, int64_t width, int64_t channels)
+{
+    return (et_shape){ 4, { samples, height, width, channels } };
+}
+
 /* The empty product is 1: a scalar has one element. */
 int64_t et_shape_count(et_shape shape)
 {

@@ -1,0 +1,58 @@
+/* What the files of derivative rules share. grad.c has the visit, the table and the rules of the
+ * Transformer's ops, grad_layout.c and grad_layers.c those of others. How to write a rule stands
+ * in grad.c. */
+#ifndef ETUDE_GRAPH_GRAD_PRIVATE_H
+#define ETUDE_GRAPH_GRAD_PRIVATE_H
+
+#include "graph/graph.h"
+#include "graph/remake.h"
+
+/* A product whose weight gradient waits until the norm that it reads is made again. */
+typedef struct waiting {
+    et_node *product, *dy;
+} waiting;
+
+typedef struct gradients {
+    et_graph *graph;
+    et_node **of;     /* [count]: d(loss)/d(node), NULL: none yet */
+    bool *needed;     /* [count]: whether a parameter stands behind the node */
+    waiting *waiting; /* [count]: by norm */
+    int count;        /* nodes of the forward graph */
+    et_remake remake;
+} gradients;
+
+/* Nodes made by rules (id from count on) are never differentiated again. */
+static inline bool is_needed(const gradients *g, const et_node *node)
+{
+    return node->id < g->count && g->needed[node->id];
+}
+
+/* The value of a forward node, for a derivative. */
+static inline et_node *value(gradients *g, et_node *node)
+{
+    return et_remake_value(&g->remake, node);
+}
+
+/* Adds gradient to what is known of d(loss)/d(node). The first one is kept as it is, without
+ * a zero to add it to; the order of later ones is that of the visit and so always the same. */
+void et_grad_give(gradients *g, et_node *node, et_node *gradient);
+
+/* For ops that are made by derivatives, and for decoding. The graph is poisoned, not the program
+ * stopped: a model that uses one of them in its loss is the world's fault, found when built. */
+void et_grad_refuse(gradients *g, et_node *node);
+
+/* grad_layout.c */
+void et_grad_reshape(gradients *g, et_node *node, et_node *dy);
+void et_grad_concatenate(gradients *g, et_node *node, et_node *dy);
+void et_grad_slice(gradients *g, et_node *node, et_node *dy);
+void et_grad_gather(gradients *g, et_node *node, et_node *dy);
+void et_grad_embed_columns(gradients *g, et_node *node, et_node *dy);
+
+/* grad_layers.c */
+void et_grad_rms_norm(gradients *g, et_node *node, et_node *dy);
+void et_grad_batch_norm(gradients *g, et_node *node, et_node *dy);
+void et_grad_convolution(gradients *g, et_node *node, et_node *dy);
+void et_grad_max_pool(gradients *g, et_node *node, et_node *dy);
+void et_grad_mean_pool(gradients *g, et_node *node, et_node *dy);
+
+#endif

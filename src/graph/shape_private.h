@@ -1,0 +1,79 @@
+/* What the files of shape rules share: looking at a node's inputs, setting its results, refusing.
+ * shape.c has the table and the rules of the Transformer's ops, shape_layout.c and shape_layers.c
+ * those of the others. A rule sets node->type[], or refuses and returns false. */
+#ifndef ETUDE_GRAPH_SHAPE_PRIVATE_H
+#define ETUDE_GRAPH_SHAPE_PRIVATE_H
+
+#include "base/assert.h"
+#include "graph/graph.h"
+
+/* Type of input number `input`. Every input is one value: further results are nodes of their
+ * own. */
+static inline et_shape shape(const et_node *node, int input)
+{
+    return node->input[input]->type[0].shape;
+}
+
+static inline et_dtype dtype(const et_node *node, int input)
+{
+    return node->input[input]->type[0].dtype;
+}
+
+static inline et_dtype act(const et_node *node)
+{
+    return node->graph->options.act;
+}
+
+/* The node's own value, and after it further results in their order. */
+static inline bool set(et_node *node, et_dtype type, et_shape size)
+{
+    node->type[0] = (et_result_type){ type, size };
+    return true;
+}
+
+static inline void add_result(et_node *node, et_dtype type, et_shape size)
+{
+    et_assert(node->results < ET_NODE_RESULTS_MAX);
+    node->type[node->results++] = (et_result_type){ type, size };
+}
+
+static inline bool is_matrix(et_shape s)
+{
+    return s.rank == 2;
+}
+
+/* A bias, scale or offset of `size` columns, or one number for each of `size` rows. */
+static inline bool is_vector_of(et_shape s, int64_t size)
+{
+    return s.rank == 1 && s.size[0] == size;
+}
+
+/* What the builder, or a derivative rule, was told. */
+static inline bool leaf(et_node *node)
+{
+    return set(node, node->attributes.leaf.dtype, node->attributes.leaf.shape);
+}
+
+/* Names the node, the op and inputs a and b with their shapes, which may be the same one.
+ * Returns false, so that a rule ends in `return et_shape_refuse(...)`. */
+bool et_shape_refuse(et_node *node, const char *reason, int a, int b);
+
+/* shape_layout.c */
+bool et_shape_reshape(et_node *node);
+bool et_shape_concatenate(et_node *node);
+bool et_shape_slice(et_node *node);
+bool et_shape_gather(et_node *node);
+bool et_shape_one_hot(et_node *node);
+bool et_shape_embed_columns(et_node *node);
+bool et_shape_bernoulli(et_node *node);
+
+/* shape_layers.c */
+bool et_shape_rms_norm(et_node *node);
+bool et_shape_rms_norm_grad(et_node *node);
+bool et_shape_batch_norm(et_node *node);
+bool et_shape_batch_norm_grad(et_node *node);
+bool et_shape_convolution(et_node *node);
+bool et_shape_max_pool(et_node *node);
+bool et_shape_mean_pool(et_node *node);
+
+#endif
