@@ -7,8 +7,9 @@
  * The pieces are one translation unit, and their order counts: attention takes products and rows of
  * scores from the two before it; softmax_parts takes row_largest and the smoothed target from
  * softmax; float_product brings operands across with staging; best_pieces takes bytes and panels
- * from row_product, and log_softmax_row and top_row from softmax; layer_norms takes sums over blocks
- * of rows from norm, embed_columns takes rows from embedding, sample takes numbers from draw. */
+ * from row_product, and log_softmax_row and top_row from softmax; layer_norms takes sums over
+ * blocks of rows from norm, embed_columns takes rows from embedding, sample takes numbers from
+ * draw. */
 
 #include <float.h>
 #include <math.h>
