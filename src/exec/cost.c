@@ -220,6 +220,12 @@ static et_cost cost_moved(const et_plan *plan, const et_plan_step *step)
     return (et_cost){ 0, touched(plan, step) };
 }
 
+/* Of x only the piece is read. */
+static et_cost cost_SLICE(const et_plan *plan, const et_plan_step *step)
+{
+    return (et_cost){ 0, 2 * bytes(output(plan, step, 0)) };
+}
+
 /* A view costs nothing. */
 static et_cost cost_RESHAPE(const et_plan *plan, const et_plan_step *step)
 {
@@ -337,7 +343,6 @@ static et_cost cost_sample(const et_plan *plan, const et_plan_step *step)
 #define cost_SWISH_GRAD   cost_elementwise
 
 #define cost_CONCATENATE        cost_moved
-#define cost_SLICE              cost_moved
 #define cost_SLICE_GRAD         cost_moved
 #define cost_GATHER             cost_rows
 #define cost_GATHER_GRAD        cost_scatter

@@ -10,6 +10,7 @@
 #include "base/dtype.h"
 #include "kernel/gemm.h"
 #include "kernel/harness.h"
+#include "skip.h"
 
 /* Batches that divide into blocks and such that do not; one channel, few, and whole vectors. */
 static const struct {
@@ -156,7 +157,7 @@ static void test_conv__bfloat16(void **state)
 {
     (void)state;
     if (!et_gemm_has_bf16())
-        skip();
+        test_skip("this CPU multiplies no bfloat16");
     check_all(ET_BF16, ET_BF16);
 }
 
