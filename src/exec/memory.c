@@ -105,9 +105,16 @@ static void alias_bases(et_plan *plan)
     }
 }
 
-/* A view is its input's memory, which must be nobody's to write later: an input whose memory became
- * another value's own is copied. Where the view is a gradient, which has its place, the input takes
- * that, if the view is its last reader. */
+/* A value with memory of its own, or a view of such a one. */
+static bool is_own(const et_plan *plan, const et_plan_value *value)
+{
+    return value->alias < 0 || (value->node->op == ET_OP_RESHAPE &&
+                                value->alias == et_plan_value_of(plan, value->node->input[0]));
+}
+
+/* A view is its input's memory, which must be nobody's to write later: where one of the two has
+ * become another value's memory, which is added to, it is copied. Where the view is a gradient,
+ * which has its place, the input takes that, if the view is its last reader. */
 static void alias_views(et_plan *plan)
 {
     for (int s = 0; s < plan->step_count; s++) {
@@ -115,10 +122,9 @@ static void alias_views(et_plan *plan)
         if (step->node->op != ET_OP_RESHAPE)
             continue;
         et_plan_value *from = &plan->values[step->in[0]], *view = &plan->values[step->out[0]];
-        const bool is_own = from->alias < 0 || from->node->op == ET_OP_RESHAPE;
-        if (from->place != PLACE_ARENA || !is_own)
+        if (from->place != PLACE_ARENA || !is_own(plan, from) || view->alias >= 0)
             continue;
-        if (view->place == PLACE_ARENA && view->alias < 0) {
+        if (view->place == PLACE_ARENA) {
             view->alias = step->in[0];
         } else if (view->place == PLACE_GRADIENT && from->alias < 0 && from->last_read == s) {
             from->alias = step->out[0];

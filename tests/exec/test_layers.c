@@ -281,6 +281,69 @@ static void test_layers__values(void **state)
     }
 }
 
+/* A table that is looked up, multiplied as a view and summed: gradients of all three are one array,
+ * and each adds to what is there. */
+static et_node *one_table(et_scope *s)
+{
+    static const et_column tables[] = { { 6, 3 }, { 4, 1 } };
+    et_node *table = et_param(s, "table", et_shape_1(22), (et_init){ ET_INIT_NORMAL, 1 });
+    et_node *other = et_param(s, "other", et_shape_2(2, 11), (et_init){ ET_INIT_NORMAL, 1 });
+    et_node *ids = et_input(s, "pairs", ET_I32, et_shape_2(5, 2));
+    et_node *both =
+        et_add(et_reshape(table, et_shape_2(2, 11)), et_reshape(other, et_shape_2(2, 11)));
+    et_node *looked = et_sum(et_embed_columns(ids, table, tables, 2));
+    et_node *again = et_sum(et_mul(et_reshape(other, et_shape_2(2, 11)), et_tanh(both)));
+    return et_add(et_add(et_sum(et_reshape(et_tanh(both), et_shape_1(22))), again), looked);
+}
+
+static void run_table(float gradients[64], bool reuse)
+{
+    static const int32_t pairs[] = { 0, 3, 5, -1, 5, 0, 2, 2, -1, 3 };
+    static const float seed = 1;
+    et_plan_options options = { .fuse = true, .reuse = reuse };
+    test_model model;
+    test_model_open_with(&model, one_table, ET_F32, true, &options);
+    assert_true(et_params_flat_size(model.params) <= 64);
+    et_plan_bind(model.plan, "pairs", pairs);
+    et_plan_bind(model.plan, "one", &seed);
+    for (int i = 0; i < 2; i++)
+        et_plan_run(model.plan, (et_random){ 0 });
+    memcpy(gradients, et_params_gradients(model.params),
+           (size_t)et_params_flat_size(model.params) * sizeof(float));
+    test_model_close(&model);
+}
+
+/* d/dtable = (1 + other) (1 - tanh^2) + how often each element was looked up; the part before the
+ * look-ups is the other's too. */
+static void test_layers__views_of_gradients(void **state)
+{
+    (void)state;
+    static const int looked[22] = { [0] = 1,  [1] = 1,  [2] = 1,  [6] = 1,  [7] = 1,  [8] = 1,
+                                    [15] = 2, [16] = 2, [17] = 2, [18] = 1, [20] = 1, [21] = 2 };
+    float reused[64], plain[64];
+    et_error error = ET_ERROR_INIT;
+    et_params *params;
+    et_graph *graph;
+    run_table(reused, true);
+    run_table(plain, false);
+    assert_memory_equal(reused, plain, 54 * sizeof(float));
+    assert_int_equal(et_params_new(&params, &error), ET_OK);
+    assert_int_equal(et_graph_new(&graph, params, NULL, &error), ET_OK);
+    one_table(et_graph_scope(graph));
+    assert_int_equal(et_params_materialize(params, false, &error), ET_OK);
+    et_init_draw(params, 7);
+    const float *table = et_params_values(params) + et_params_offset(params, 0);
+    const float *other = et_params_values(params) + et_params_offset(params, 1);
+    for (int i = 0; i < 22; i++) {
+        double t = tanh((double)table[i] + (double)other[i]);
+        double shared = (1 + (double)other[i]) * (1 - t * t);
+        assert_true(fabs((double)reused[i] - shared - looked[i]) < 1e-5);
+        assert_true(fabs((double)reused[et_params_offset(params, 1) + i] - shared - t) < 1e-5);
+    }
+    et_graph_free(graph);
+    et_params_free(params);
+}
+
 static et_node *noise(et_scope *s)
 {
     return et_noise(et_in(s, "vae"), "noise", et_shape_2(30, 7));
@@ -353,6 +416,7 @@ int main(void)
         cmocka_unit_test(test_layers__bfloat16_agrees),
         cmocka_unit_test(test_layers__allocates_nothing),
         cmocka_unit_test(test_layers__values),
+        cmocka_unit_test(test_layers__views_of_gradients),
         cmocka_unit_test(test_layers__noise_is_counted),
         cmocka_unit_test(test_layers__views_take_no_memory),
         cmocka_unit_test(test_layers__fewer_rows),
