@@ -19,24 +19,11 @@
  * Example, loss = sum(w x + b): SUM gives FILL(one), the shape of the product; MATMUL with
  * its bias gives x^T FILL to w and COLUMN_SUM(FILL) to b, and nothing to x, an input.
  *
- * To write a rule: et_grad_give() every input its share; ask is_needed() first where making it
- * adds a node; end in et_grad_refuse() where there is none. */
+ * To write a rule: give() every input its share; ask is_needed() first where making it adds a
+ * node; end in not_differentiable() where there is none. */
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "graph/grad_private.h"
-
-void et_grad_give(gradients *g, et_node *node, et_node *gradient)
-{
-    if (!is_needed(g, node))
-        return;
-    et_assert(et_node_is_poison(gradient) ||
-              et_shape_equal(node->type[0].shape, gradient->type[0].shape));
-    et_node **known = &g->of[node->id];
-    if (!*known)
-        *known = gradient;
-    else
-        *known = et_add(*known, gradient);
-}
 
 static et_node *binary(et_op op, et_node *a, et_node *b)
 {
@@ -58,28 +45,23 @@ static void grad_nothing(gradients *g, et_node *node, et_node *dy)
 #define grad_BERNOULLI grad_nothing
 
 /* Rules that stand in files of their own. */
-#define grad_RESHAPE       et_grad_reshape
-#define grad_CONCATENATE   et_grad_concatenate
-#define grad_SLICE         et_grad_slice
-#define grad_GATHER        et_grad_gather
-#define grad_EMBED_COLUMNS et_grad_embed_columns
-#define grad_RMS_NORM      et_grad_rms_norm
-#define grad_BATCH_NORM    et_grad_batch_norm
-#define grad_CONVOLUTION   et_grad_convolution
-#define grad_MAX_POOL      et_grad_max_pool
-#define grad_MEAN_POOL     et_grad_mean_pool
-
-void et_grad_refuse(gradients *g, et_node *node)
-{
-    et_graph_poison(g->graph, "%s: %s has no derivative", node->name, et_op_name(node->op));
-}
+#define grad_RESHAPE       et_grad_RESHAPE
+#define grad_CONCATENATE   et_grad_CONCATENATE
+#define grad_SLICE         et_grad_SLICE
+#define grad_GATHER        et_grad_GATHER
+#define grad_EMBED_COLUMNS et_grad_EMBED_COLUMNS
+#define grad_RMS_NORM      et_grad_RMS_NORM
+#define grad_BATCH_NORM    et_grad_BATCH_NORM
+#define grad_CONVOLUTION   et_grad_CONVOLUTION
+#define grad_MAX_POOL      et_grad_MAX_POOL
+#define grad_MEAN_POOL     et_grad_MEAN_POOL
 
 /* A rule for the table that refuses: grad_<id>, as a row of ops.def asks for. */
 #define NO_DERIVATIVE(id)                                                                          \
     static void grad_##id(gradients *g, et_node *node, et_node *dy)                                \
     {                                                                                              \
         (void)dy;                                                                                  \
-        et_grad_refuse(g, node);                                                                   \
+        not_differentiable(g, node);                                                               \
     }
 NO_DERIVATIVE(RESULT)
 NO_DERIVATIVE(RELU_GRAD)
@@ -107,85 +89,83 @@ NO_DERIVATIVE(POOL_GRAD)
 /* y = a + b: da = db = dy, and a + a gets it twice. */
 static void grad_ADD(gradients *g, et_node *node, et_node *dy)
 {
-    et_grad_give(g, node->input[0], dy);
-    et_grad_give(g, node->input[1], dy);
+    give(g, node->input[0], dy);
+    give(g, node->input[1], dy);
 }
 
 /* y = a - b: da = dy, db = -dy. */
 static void grad_SUB(gradients *g, et_node *node, et_node *dy)
 {
-    et_grad_give(g, node->input[0], dy);
+    give(g, node->input[0], dy);
     if (is_needed(g, node->input[1]))
-        et_grad_give(g, node->input[1], et_scale(dy, -1));
+        give(g, node->input[1], et_scale(dy, -1));
 }
 
 /* y = a b: da = dy b, db = dy a, element by element. */
 static void grad_MUL(gradients *g, et_node *node, et_node *dy)
 {
     if (is_needed(g, node->input[0]))
-        et_grad_give(g, node->input[0], et_mul(dy, value(g, node->input[1])));
+        give(g, node->input[0], et_mul(dy, value(g, node->input[1])));
     if (is_needed(g, node->input[1]))
-        et_grad_give(g, node->input[1], et_mul(dy, value(g, node->input[0])));
+        give(g, node->input[1], et_mul(dy, value(g, node->input[0])));
 }
 
 /* y = c x: dx = c dy. */
 static void grad_SCALE(gradients *g, et_node *node, et_node *dy)
 {
-    et_grad_give(g, node->input[0], et_scale(dy, node->attributes.x));
+    give(g, node->input[0], et_scale(dy, node->attributes.x));
 }
 
 /* y[t] = x[t] + b: dx = dy, db = the sum of dy over rows, in float32 as b is. */
 static void grad_BIAS(gradients *g, et_node *node, et_node *dy)
 {
-    et_grad_give(g, node->input[0], dy);
+    give(g, node->input[0], dy);
     if (is_needed(g, node->input[1]))
-        et_grad_give(g, node->input[1],
-                     et_node_add(g->graph, ET_OP_COLUMN_SUM, NULL, &dy, 1, NULL));
+        give(g, node->input[1], et_node_add(g->graph, ET_OP_COLUMN_SUM, NULL, &dy, 1, NULL));
 }
 
 /* y = max(x, 0): dx = dy where y > 0. From y rather than x, so x need not be kept. */
 static void grad_RELU(gradients *g, et_node *node, et_node *dy)
 {
-    et_grad_give(g, node->input[0], binary(ET_OP_RELU_GRAD, dy, et_remake_sign(&g->remake, node)));
+    give(g, node->input[0], binary(ET_OP_RELU_GRAD, dy, et_remake_sign(&g->remake, node)));
 }
 
 /* y = x Phi(x): dx = dy (Phi(x) + x phi(x)), phi the normal density. y does not tell x: gelu
  * is not monotonic. */
 static void grad_GELU(gradients *g, et_node *node, et_node *dy)
 {
-    et_grad_give(g, node->input[0], binary(ET_OP_GELU_GRAD, dy, value(g, node->input[0])));
+    give(g, node->input[0], binary(ET_OP_GELU_GRAD, dy, value(g, node->input[0])));
 }
 
 /* y = tanh x: dx = dy (1 - y^2). */
 static void grad_TANH(gradients *g, et_node *node, et_node *dy)
 {
-    et_grad_give(g, node->input[0], binary(ET_OP_TANH_GRAD, dy, value(g, node)));
+    give(g, node->input[0], binary(ET_OP_TANH_GRAD, dy, value(g, node)));
 }
 
 /* y = 1 / (1 + e^-x): dx = dy y (1 - y). */
 static void grad_SIGMOID(gradients *g, et_node *node, et_node *dy)
 {
-    et_grad_give(g, node->input[0], binary(ET_OP_SIGMOID_GRAD, dy, value(g, node)));
+    give(g, node->input[0], binary(ET_OP_SIGMOID_GRAD, dy, value(g, node)));
 }
 
 /* y = x s(x), s the sigmoid: dx = dy (s + x s (1 - s)); from x, as gelu. */
 static void grad_SWISH(gradients *g, et_node *node, et_node *dy)
 {
-    et_grad_give(g, node->input[0], binary(ET_OP_SWISH_GRAD, dy, value(g, node->input[0])));
+    give(g, node->input[0], binary(ET_OP_SWISH_GRAD, dy, value(g, node->input[0])));
 }
 
 /* y = mask x / (1 - rate): dx = mask dy / (1 - rate), which is dropout of dy. Same site, same
  * elements, so the same mask: none is kept between the passes. */
 static void grad_DROPOUT(gradients *g, et_node *node, et_node *dy)
 {
-    et_grad_give(g, node->input[0],
-                 et_node_add(g->graph, ET_OP_DROPOUT, NULL, &dy, 1, &node->attributes));
+    give(g, node->input[0], et_node_add(g->graph, ET_OP_DROPOUT, NULL, &dy, 1, &node->attributes));
 }
 
 /* y = sum of x: every element of dx is dy. */
 static void grad_SUM(gradients *g, et_node *node, et_node *dy)
 {
-    et_grad_give(g, node->input[0], binary(ET_OP_FILL, dy, node->input[0]));
+    give(g, node->input[0], binary(ET_OP_FILL, dy, node->input[0]));
 }
 
 /* A product of stored matrices, with transposes as flags: nothing is moved. f32: the result's
@@ -224,14 +204,13 @@ static void grad_MATMUL(gradients *g, et_node *node, et_node *dy)
     if (node->attributes.matmul.relu)
         dy = binary(ET_OP_RELU_GRAD, dy, et_remake_sign(&g->remake, node));
     if (node->inputs == 3 && is_needed(g, node->input[2]))
-        et_grad_give(g, node->input[2],
-                     et_node_add(g->graph, ET_OP_COLUMN_SUM, NULL, &dy, 1, NULL));
+        give(g, node->input[2], et_node_add(g->graph, ET_OP_COLUMN_SUM, NULL, &dy, 1, NULL));
     if (is_needed(g, b) && is_needed(g, a) && et_remake_waits(&g->remake, a))
         g->waiting[a->id] = (waiting){ node, dy };
     else if (is_needed(g, b))
-        et_grad_give(g, b, right_gradient(node, value(g, a), dy));
+        give(g, b, right_gradient(node, value(g, a), dy));
     if (is_needed(g, a))
-        et_grad_give(g, a, left_gradient(node, value(g, b), dy));
+        give(g, a, left_gradient(node, value(g, b), dy));
 }
 
 /* With n = (x - mean) r, r the reciprocal deviation, y = gamma n + beta and g = gamma dy:
@@ -246,12 +225,11 @@ static void grad_LAYER_NORM(gradients *g, et_node *node, et_node *dy)
                           node->input[2] };
     et_node *dx =
         et_node_add(g->graph, ET_OP_LAYER_NORM_GRAD, NULL, inputs, w->product ? 5 : 4, NULL);
-    et_grad_give(g, node->input[0], dx);
-    et_grad_give(g, node->input[1], et_node_result(dx, 1));
-    et_grad_give(g, node->input[2], et_node_result(dx, 2));
+    give(g, node->input[0], dx);
+    give(g, node->input[1], et_node_result(dx, 1));
+    give(g, node->input[2], et_node_result(dx, 2));
     if (w->product)
-        et_grad_give(g, w->product->input[1],
-                     right_gradient(w->product, et_node_result(dx, 3), w->dy));
+        give(g, w->product->input[1], right_gradient(w->product, et_node_result(dx, 3), w->dy));
 }
 
 /* dtable[ids[t]] += scale dy[t], into what other uses of the table have given so far: ids are
@@ -284,9 +262,9 @@ static void grad_ATTENTION(gradients *g, et_node *node, et_node *dy)
                           node->input[2],
                           node->input[3] };
     et_node *dq = et_node_add(g->graph, ET_OP_ATTENTION_GRAD, NULL, inputs, 6, &node->attributes);
-    et_grad_give(g, node->input[0], dq);
+    give(g, node->input[0], dq);
     if (!node->attributes.self)
-        et_grad_give(g, node->input[1], et_node_result(dq, 1));
+        give(g, node->input[1], et_node_result(dq, 1));
 }
 
 /* A loss's derivatives are made together with it, for dy = 1. Another dy would have to scale
@@ -305,15 +283,15 @@ static void grad_VOCABULARY_LOSS(gradients *g, et_node *node, et_node *dy)
 {
     if (!is_root(g, node, dy))
         return;
-    et_grad_give(g, node->input[0], et_node_result(node, 1));
-    et_grad_give(g, node->input[1], et_node_result(node, 2));
+    give(g, node->input[0], et_node_result(node, 1));
+    give(g, node->input[1], et_node_result(node, 2));
 }
 
 /* And here dlogits, as result 1. */
 static void grad_SOFTMAX_LOSS(gradients *g, et_node *node, et_node *dy)
 {
     if (is_root(g, node, dy))
-        et_grad_give(g, node->input[0], et_node_result(node, 1));
+        give(g, node->input[0], et_node_result(node, 1));
 }
 
 /* One rule for each row of ops.def; a row without its function does not compile. */

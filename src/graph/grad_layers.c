@@ -3,20 +3,20 @@
 
 /* With n = x r, r the reciprocal of the root mean square, y = gamma n and g = gamma dy:
  *   dx = r (g - n mean(g n)),  dgamma = sum over rows of dy n. */
-void et_grad_rms_norm(gradients *g, et_node *node, et_node *dy)
+void et_grad_RMS_NORM(gradients *g, et_node *node, et_node *dy)
 {
     et_node *inputs[] = { dy, value(g, node->input[0]), et_node_result(node, 1), node->input[1] };
     et_node *dx = et_node_add(g->graph, ET_OP_RMS_NORM_GRAD, NULL, inputs, 4, NULL);
-    et_grad_give(g, node->input[0], dx);
+    give(g, node->input[0], dx);
     if (is_needed(g, node->input[1]))
-        et_grad_give(g, node->input[1], et_node_result(dx, 1));
+        give(g, node->input[1], et_node_result(dx, 1));
 }
 
 /* With n = (x - mean) r by columns, y = gamma n + beta:
  *   dgamma = sum over rows of dy n,  dbeta = sum of dy,
  *   dx = gamma r (dy - dbeta / T - n dgamma / T),  or gamma r dy where mean and variance were
  * given: they do not depend on x then, and have no derivative of their own. */
-void et_grad_batch_norm(gradients *g, et_node *node, et_node *dy)
+void et_grad_BATCH_NORM(gradients *g, et_node *node, et_node *dy)
 {
     bool given = node->inputs == 5;
     et_node *inputs[] = { dy, value(g, node->input[0]),
@@ -24,10 +24,10 @@ void et_grad_batch_norm(gradients *g, et_node *node, et_node *dy)
                           given ? node->input[4] : et_node_result(node, 2), node->input[1] };
     et_attributes attributes = { .x = node->attributes.x, .given = given };
     et_node *dx = et_node_add(g->graph, ET_OP_BATCH_NORM_GRAD, NULL, inputs, 5, &attributes);
-    et_grad_give(g, node->input[0], dx);
+    give(g, node->input[0], dx);
     for (int i = 1; i <= 2; i++)
         if (is_needed(g, node->input[i]))
-            et_grad_give(g, node->input[i], et_node_result(dx, i));
+            give(g, node->input[i], et_node_result(dx, i));
 }
 
 /* The sum of dy over samples and places, a bias's. */
@@ -40,7 +40,7 @@ static et_node *channel_sum(et_node *dy)
 
 /* y = x * w + b, as a product: dw is the convolution of x with dy, dx that of dy with w turned
  * round; each is an op of its own. A relu is undone first, as a product's. */
-void et_grad_convolution(gradients *g, et_node *node, et_node *dy)
+void et_grad_CONVOLUTION(gradients *g, et_node *node, et_node *dy)
 {
     et_node *x = node->input[0], *weight = node->input[1];
     et_attributes attributes = { .convolution = node->attributes.convolution };
@@ -50,19 +50,17 @@ void et_grad_convolution(gradients *g, et_node *node, et_node *dy)
         dy = et_node_add(g->graph, ET_OP_RELU_GRAD, NULL, inputs, 2, NULL);
     }
     if (node->inputs == 3 && is_needed(g, node->input[2]) && !et_node_is_poison(dy))
-        et_grad_give(g, node->input[2], channel_sum(dy));
+        give(g, node->input[2], channel_sum(dy));
     if (is_needed(g, weight)) {
         et_node *inputs[] = { dy, value(g, x) };
         attributes.leaf = weight->type[0];
-        et_grad_give(
-            g, weight,
-            et_node_add(g->graph, ET_OP_CONVOLUTION_WEIGHT_GRAD, NULL, inputs, 2, &attributes));
+        give(g, weight,
+             et_node_add(g->graph, ET_OP_CONVOLUTION_WEIGHT_GRAD, NULL, inputs, 2, &attributes));
     }
     if (is_needed(g, x)) {
         et_node *inputs[] = { dy, weight };
         attributes.leaf = x->type[0];
-        et_grad_give(g, x,
-                     et_node_add(g->graph, ET_OP_CONVOLUTION_GRAD, NULL, inputs, 2, &attributes));
+        give(g, x, et_node_add(g->graph, ET_OP_CONVOLUTION_GRAD, NULL, inputs, 2, &attributes));
     }
 }
 
@@ -71,16 +69,16 @@ static void grad_pool(gradients *g, et_node *node, et_node *dy, et_node *place)
 {
     et_node *inputs[] = { dy, place };
     et_attributes attributes = { .pool = node->attributes.pool, .leaf = node->input[0]->type[0] };
-    et_grad_give(g, node->input[0],
-                 et_node_add(g->graph, ET_OP_POOL_GRAD, NULL, inputs, place ? 2 : 1, &attributes));
+    give(g, node->input[0],
+         et_node_add(g->graph, ET_OP_POOL_GRAD, NULL, inputs, place ? 2 : 1, &attributes));
 }
 
-void et_grad_max_pool(gradients *g, et_node *node, et_node *dy)
+void et_grad_MAX_POOL(gradients *g, et_node *node, et_node *dy)
 {
     grad_pool(g, node, dy, et_node_result(node, 1));
 }
 
-void et_grad_mean_pool(gradients *g, et_node *node, et_node *dy)
+void et_grad_MEAN_POOL(gradients *g, et_node *node, et_node *dy)
 {
     grad_pool(g, node, dy, NULL);
 }

@@ -4,6 +4,7 @@
 #ifndef ETUDE_GRAPH_GRAD_PRIVATE_H
 #define ETUDE_GRAPH_GRAD_PRIVATE_H
 
+#include "base/assert.h"
 #include "graph/graph.h"
 #include "graph/remake.h"
 
@@ -35,24 +36,38 @@ static inline et_node *value(gradients *g, et_node *node)
 
 /* Adds gradient to what is known of d(loss)/d(node). The first one is kept as it is, without
  * a zero to add it to; the order of later ones is that of the visit and so always the same. */
-void et_grad_give(gradients *g, et_node *node, et_node *gradient);
+static inline void give(gradients *g, et_node *node, et_node *gradient)
+{
+    if (!is_needed(g, node))
+        return;
+    et_assert(et_node_is_poison(gradient) ||
+              et_shape_equal(node->type[0].shape, gradient->type[0].shape));
+    et_node **known = &g->of[node->id];
+    if (!*known)
+        *known = gradient;
+    else
+        *known = et_add(*known, gradient);
+}
 
 /* For ops that are made by derivatives, and for decoding. The graph is poisoned, not the program
  * stopped: a model that uses one of them in its loss is the world's fault, found when built. */
-void et_grad_refuse(gradients *g, et_node *node);
+static inline void not_differentiable(gradients *g, et_node *node)
+{
+    et_graph_poison(g->graph, "%s: %s has no derivative", node->name, et_op_name(node->op));
+}
 
 /* grad_layout.c */
-void et_grad_reshape(gradients *g, et_node *node, et_node *dy);
-void et_grad_concatenate(gradients *g, et_node *node, et_node *dy);
-void et_grad_slice(gradients *g, et_node *node, et_node *dy);
-void et_grad_gather(gradients *g, et_node *node, et_node *dy);
-void et_grad_embed_columns(gradients *g, et_node *node, et_node *dy);
+void et_grad_RESHAPE(gradients *g, et_node *node, et_node *dy);
+void et_grad_CONCATENATE(gradients *g, et_node *node, et_node *dy);
+void et_grad_SLICE(gradients *g, et_node *node, et_node *dy);
+void et_grad_GATHER(gradients *g, et_node *node, et_node *dy);
+void et_grad_EMBED_COLUMNS(gradients *g, et_node *node, et_node *dy);
 
 /* grad_layers.c */
-void et_grad_rms_norm(gradients *g, et_node *node, et_node *dy);
-void et_grad_batch_norm(gradients *g, et_node *node, et_node *dy);
-void et_grad_convolution(gradients *g, et_node *node, et_node *dy);
-void et_grad_max_pool(gradients *g, et_node *node, et_node *dy);
-void et_grad_mean_pool(gradients *g, et_node *node, et_node *dy);
+void et_grad_RMS_NORM(gradients *g, et_node *node, et_node *dy);
+void et_grad_BATCH_NORM(gradients *g, et_node *node, et_node *dy);
+void et_grad_CONVOLUTION(gradients *g, et_node *node, et_node *dy);
+void et_grad_MAX_POOL(gradients *g, et_node *node, et_node *dy);
+void et_grad_MEAN_POOL(gradients *g, et_node *node, et_node *dy);
 
 #endif

@@ -12,18 +12,6 @@
 #include "base/assert.h"
 #include "graph/shape_private.h"
 
-/* Room for the two shapes of a message. */
-#define TEXTS char left[ET_SHAPE_TEXT_MAX], right[ET_SHAPE_TEXT_MAX]
-
-bool et_shape_refuse(et_node *node, const char *reason, int a, int b)
-{
-    TEXTS;
-    et_graph_poison(node->graph, "%s (%s): %s: %s %s and %s %s", node->name, et_op_name(node->op),
-                    reason, node->input[a]->name, et_shape_print(shape(node, a), left),
-                    node->input[b]->name, et_shape_print(shape(node, b), right));
-    return false;
-}
-
 /* One or two inputs of one shape and type to a result of the same: nothing is broadcast, a
  * bias has an op of its own. */
 static bool same(et_node *node)
@@ -32,7 +20,7 @@ static bool same(et_node *node)
      * (bfloat16), and there is no silent conversion. */
     if (node->inputs == 2 &&
         (!et_shape_equal(shape(node, 0), shape(node, 1)) || dtype(node, 0) != dtype(node, 1)))
-        return et_shape_refuse(node, "different shapes or types", 0, 1);
+        return refuse(node, "different shapes or types", 0, 1);
     return set(node, dtype(node, 0), shape(node, 0));
 }
 
@@ -87,7 +75,7 @@ static bool shape_BIAS(et_node *node)
 {
     et_shape x = shape(node, 0);
     if (!is_matrix(x) || !is_vector_of(shape(node, 1), x.size[1]))
-        return et_shape_refuse(node, "not a matrix and a vector as wide", 0, 1);
+        return refuse(node, "not a matrix and a vector as wide", 0, 1);
     return set(node, dtype(node, 0), x);
 }
 
@@ -108,7 +96,7 @@ static bool shape_COLUMN_SUM(et_node *node)
 {
     et_shape x = shape(node, 0);
     if (!is_matrix(x))
-        return et_shape_refuse(node, "not a matrix", 0, 0);
+        return refuse(node, "not a matrix", 0, 0);
     return set(node, ET_F32, et_shape_1(x.size[1]));
 }
 
@@ -126,17 +114,16 @@ static bool shape_MATMUL(et_node *node)
     const et_matmul_options *options = &node->attributes.matmul;
     et_shape a = shape(node, 0), b = shape(node, 1);
     if (!is_matrix(a) || !is_matrix(b))
-        return et_shape_refuse(node, "not two matrices", 0, 1);
+        return refuse(node, "not two matrices", 0, 1);
     if (!is_operand(node, 0) || !is_operand(node, 1))
-        return et_shape_refuse(node, "neither of the graph's activation type nor a parameter", 0,
-                               1);
+        return refuse(node, "neither of the graph's activation type nor a parameter", 0, 1);
     int64_t m = a.size[options->transpose_a], k = a.size[!options->transpose_a];
     int64_t n = b.size[!options->transpose_b], k_b = b.size[options->transpose_b];
     /* K of both; everything else about the operands is free. */
     if (k != k_b)
-        return et_shape_refuse(node, "inner sizes differ", 0, 1);
+        return refuse(node, "inner sizes differ", 0, 1);
     if (node->inputs == 3 && !is_vector_of(shape(node, 2), n))
-        return et_shape_refuse(node, "bias is not a vector as wide as the result", 1, 2);
+        return refuse(node, "bias is not a vector as wide as the result", 1, 2);
     return set(node, options->f32 ? ET_F32 : act(node), et_shape_2(m, n));
 }
 
@@ -146,7 +133,7 @@ static bool shape_LAYER_NORM(et_node *node)
     et_shape x = shape(node, 0);
     if (!is_matrix(x) || !is_vector_of(shape(node, 1), x.size[1]) ||
         !is_vector_of(shape(node, 2), x.size[1]))
-        return et_shape_refuse(node, "scale or offset is not a vector as wide as the input", 0, 1);
+        return refuse(node, "scale or offset is not a vector as wide as the input", 0, 1);
     set(node, dtype(node, 0), x);
     add_result(node, ET_F32, et_shape_2(x.size[0], 2));
     return true;
@@ -171,14 +158,14 @@ static bool shape_EMBEDDING(et_node *node)
 {
     et_shape ids = shape(node, 0), table = shape(node, 1);
     if (ids.rank != 1 || dtype(node, 0) != ET_I32 || !is_matrix(table))
-        return et_shape_refuse(node, "not int32 ids and a table", 0, 1);
+        return refuse(node, "not int32 ids and a table", 0, 1);
     /* positions may have more rows than any id needs; only its width must fit. */
     if (node->inputs == 4) {
         et_shape positions = shape(node, 3);
         if (!is_vector_of(shape(node, 2), ids.size[0]) || dtype(node, 2) != ET_I32)
-            return et_shape_refuse(node, "not one int32 position for each id", 0, 2);
+            return refuse(node, "not one int32 position for each id", 0, 2);
         if (!is_matrix(positions) || positions.size[1] != table.size[1])
-            return et_shape_refuse(node, "positions are not as wide as the table", 1, 3);
+            return refuse(node, "positions are not as wide as the table", 1, 3);
     }
     return set(node, act(node), et_shape_2(ids.size[0], table.size[1]));
 }
@@ -204,11 +191,11 @@ static bool shape_ATTENTION(et_node *node)
     const et_attention_options *options = &node->attributes.attention;
     et_shape q = shape(node, 0), kv = shape(node, 1);
     if (!is_matrix(q) || !is_matrix(kv))
-        return et_shape_refuse(node, "not two matrices", 0, 1);
+        return refuse(node, "not two matrices", 0, 1);
     /* D. What is left over by the division is refused in the next line. */
     int64_t width = node->attributes.self ? q.size[1] / 3 : q.size[1];
     if (node->attributes.self ? q.size[1] % 3 : kv.size[1] != 2 * width)
-        return et_shape_refuse(node, "widths are not 3 D (self) or D and 2 D (cross)", 0, 1);
+        return refuse(node, "widths are not 3 D (self) or D and 2 D (cross)", 0, 1);
     if (options->heads < 1 || width % options->heads) {
         et_graph_poison(node->graph, "%s: width %lld is not a multiple of %d heads", node->name,
                         (long long)width, options->heads);
@@ -216,7 +203,7 @@ static bool shape_ATTENTION(et_node *node)
     }
     if (!is_offsets(node, 2) || !is_offsets(node, 3) ||
         !et_shape_equal(shape(node, 2), shape(node, 3)))
-        return et_shape_refuse(node, "offsets are not int32 [segments + 1] each", 2, 3);
+        return refuse(node, "offsets are not int32 [segments + 1] each", 2, 3);
     /* lse is float32: what the derivative takes an exponential of is not rounded to bfloat16. */
     set(node, act(node), et_shape_2(q.size[0], width));
     add_result(node, ET_F32, et_shape_2(q.size[0], options->heads));
@@ -242,7 +229,7 @@ static bool shape_CACHED_ATTENTION(et_node *node)
     int heads = node->attributes.attention.heads;
     if (!is_matrix(q) || !is_matrix(cache) || cache.size[1] % 2 ||
         q.size[1] != (self ? 3 : 1) * cache.size[1] / 2)
-        return et_shape_refuse(node, "widths are not 3 D (self) or D, and 2 D", 0, 1);
+        return refuse(node, "widths are not 3 D (self) or D, and 2 D", 0, 1);
     /* Even, as was just checked. */
     int64_t width = cache.size[1] / 2;
     if (heads < 1 || width % heads) {
@@ -251,8 +238,7 @@ static bool shape_CACHED_ATTENTION(et_node *node)
         return false;
     }
     if (shape(node, 2).size[0] != q.size[0] || !is_vector_of(shape(node, 3), q.size[0]))
-        return et_shape_refuse(node, "not one slot row or begin, and one length, for each row", 2,
-                               3);
+        return refuse(node, "not one slot row or begin, and one length, for each row", 2, 3);
     return set(node, act(node), et_shape_2(q.size[0], width));
 }
 
@@ -262,9 +248,9 @@ static bool shape_VOCABULARY_LOSS(et_node *node)
 {
     et_shape h = shape(node, 0), table = shape(node, 1);
     if (!is_matrix(h) || !is_matrix(table) || h.size[1] != table.size[1])
-        return et_shape_refuse(node, "widths differ", 0, 1);
+        return refuse(node, "widths differ", 0, 1);
     if (!is_vector_of(shape(node, 2), h.size[0]) || dtype(node, 2) != ET_I32)
-        return et_shape_refuse(node, "not one int32 label for each row", 0, 2);
+        return refuse(node, "not one int32 label for each row", 0, 2);
     set(node, ET_F32, et_shape_1(ET_LOSS_SUM_COUNT));
     add_result(node, act(node), h);
     add_result(node, ET_F32, table);
@@ -277,9 +263,9 @@ static bool shape_VOCABULARY_BEST(et_node *node)
     et_shape h = shape(node, 0), table = shape(node, 1);
     int64_t count = node->attributes.count;
     if (!is_matrix(h) || !is_matrix(table) || h.size[1] != table.size[1])
-        return et_shape_refuse(node, "widths differ", 0, 1);
+        return refuse(node, "widths differ", 0, 1);
     if (count < 1 || count > table.size[0])
-        return et_shape_refuse(node, "not so many pieces", 0, 1);
+        return refuse(node, "not so many pieces", 0, 1);
     set(node, ET_F32, et_shape_2(h.size[0], count));
     add_result(node, ET_I32, et_shape_2(h.size[0], count));
     return true;
@@ -291,36 +277,36 @@ static bool shape_SOFTMAX_LOSS(et_node *node)
     et_shape logits = shape(node, 0);
     /* Any float type: logits are not always of activation type. */
     if (!is_matrix(logits) || dtype(node, 0) == ET_I32)
-        return et_shape_refuse(node, "logits are no matrix of numbers", 0, 1);
+        return refuse(node, "logits are no matrix of numbers", 0, 1);
     if (!is_vector_of(shape(node, 1), logits.size[0]) || dtype(node, 1) != ET_I32)
-        return et_shape_refuse(node, "not one int32 label for each row", 0, 1);
+        return refuse(node, "not one int32 label for each row", 0, 1);
     set(node, ET_F32, et_shape_1(ET_LOSS_SUM_COUNT));
     add_result(node, dtype(node, 0), logits);
     return true;
 }
 
 /* Rules that stand in files of their own. */
-#define shape_RESHAPE                 et_shape_reshape
-#define shape_CONCATENATE             et_shape_concatenate
-#define shape_SLICE                   et_shape_slice
+#define shape_RESHAPE                 et_shape_RESHAPE
+#define shape_CONCATENATE             et_shape_CONCATENATE
+#define shape_SLICE                   et_shape_SLICE
 #define shape_SLICE_GRAD              leaf
-#define shape_GATHER                  et_shape_gather
+#define shape_GATHER                  et_shape_GATHER
 #define shape_GATHER_GRAD             leaf
-#define shape_ONE_HOT                 et_shape_one_hot
-#define shape_EMBED_COLUMNS           et_shape_embed_columns
+#define shape_ONE_HOT                 et_shape_ONE_HOT
+#define shape_EMBED_COLUMNS           et_shape_EMBED_COLUMNS
 #define shape_EMBED_COLUMNS_GRAD      leaf
-#define shape_RMS_NORM                et_shape_rms_norm
-#define shape_RMS_NORM_GRAD           et_shape_rms_norm_grad
-#define shape_BATCH_NORM              et_shape_batch_norm
-#define shape_BATCH_NORM_GRAD         et_shape_batch_norm_grad
-#define shape_CONVOLUTION             et_shape_convolution
+#define shape_RMS_NORM                et_shape_RMS_NORM
+#define shape_RMS_NORM_GRAD           et_shape_RMS_NORM_GRAD
+#define shape_BATCH_NORM              et_shape_BATCH_NORM
+#define shape_BATCH_NORM_GRAD         et_shape_BATCH_NORM_GRAD
+#define shape_CONVOLUTION             et_shape_CONVOLUTION
 #define shape_CONVOLUTION_GRAD        leaf
 #define shape_CONVOLUTION_WEIGHT_GRAD leaf
-#define shape_MAX_POOL                et_shape_max_pool
-#define shape_MEAN_POOL               et_shape_mean_pool
+#define shape_MAX_POOL                et_shape_MAX_POOL
+#define shape_MEAN_POOL               et_shape_MEAN_POOL
 #define shape_POOL_GRAD               leaf
 #define shape_NOISE                   leaf
-#define shape_BERNOULLI               et_shape_bernoulli
+#define shape_BERNOULLI               et_shape_BERNOULLI
 
 bool et_shape_rule(et_node *node)
 {

@@ -6,18 +6,18 @@
 #include "graph/windows.h"
 
 /* x [T, D], gamma [D]. Results: y as x; 1 / root mean square [T] for the derivative. */
-bool et_shape_rms_norm(et_node *node)
+bool et_shape_RMS_NORM(et_node *node)
 {
     et_shape x = shape(node, 0);
     if (!is_matrix(x) || !is_vector_of(shape(node, 1), x.size[1]))
-        return et_shape_refuse(node, "scale is not a vector as wide as the input", 0, 1);
+        return refuse(node, "scale is not a vector as wide as the input", 0, 1);
     set(node, dtype(node, 0), x);
     add_result(node, ET_F32, et_shape_1(x.size[0]));
     return true;
 }
 
 /* dy, x, stats, gamma. Results: dx as x; dgamma. */
-bool et_shape_rms_norm_grad(et_node *node)
+bool et_shape_RMS_NORM_GRAD(et_node *node)
 {
     set(node, dtype(node, 1), shape(node, 1));
     add_result(node, ET_F32, shape(node, 3));
@@ -25,16 +25,16 @@ bool et_shape_rms_norm_grad(et_node *node)
 }
 
 /* x [..., D], all else [D] float32. Results: y as x; mean and variance, unless given. */
-bool et_shape_batch_norm(et_node *node)
+bool et_shape_BATCH_NORM(et_node *node)
 {
     et_shape x = shape(node, 0);
     if (x.rank < 2)
-        return et_shape_refuse(node, "neither rows nor an image", 0, 0);
+        return refuse(node, "neither rows nor an image", 0, 0);
     for (int i = 1; i < node->inputs; i++)
         if (!is_vector_of(shape(node, i), x.size[x.rank - 1]) || dtype(node, i) != ET_F32)
-            return et_shape_refuse(node, "not float32, one number for each column", 0, i);
+            return refuse(node, "not float32, one number for each column", 0, i);
     if (node->inputs != 3 && node->inputs != 5)
-        return et_shape_refuse(node, "a mean without a variance", 0, 3);
+        return refuse(node, "a mean without a variance", 0, 3);
     set(node, dtype(node, 0), x);
     for (int i = 0; i < 2 && node->inputs == 3; i++)
         add_result(node, ET_F32, shape(node, 1));
@@ -42,7 +42,7 @@ bool et_shape_batch_norm(et_node *node)
 }
 
 /* dy, x, mean, variance, gamma. Results: dx as x; dgamma; dbeta. */
-bool et_shape_batch_norm_grad(et_node *node)
+bool et_shape_BATCH_NORM_GRAD(et_node *node)
 {
     set(node, dtype(node, 1), shape(node, 1));
     add_result(node, ET_F32, shape(node, 4));
@@ -81,23 +81,23 @@ static bool is_positive(const int pair[2])
 }
 
 /* x [N, H, W, C] and weight [KH, KW, C, F] to [N, OH, OW, F]; bias [F]. */
-bool et_shape_convolution(et_node *node)
+bool et_shape_CONVOLUTION(et_node *node)
 {
     const et_convolution_options *options = &node->attributes.convolution;
     et_shape x = shape(node, 0), weight = shape(node, 1);
     et_window windows[2];
     if (x.rank != 4 || weight.rank != 4 || x.size[3] != weight.size[2])
-        return et_shape_refuse(node, "not an image and a weight for its channels", 0, 1);
+        return refuse(node, "not an image and a weight for its channels", 0, 1);
     if (dtype(node, 0) != act(node) || node->input[1]->op != ET_OP_PARAM)
-        return et_shape_refuse(node, "not of the graph's activation type and a parameter", 0, 1);
+        return refuse(node, "not of the graph's activation type and a parameter", 0, 1);
     if (node->inputs == 3 &&
         (!is_vector_of(shape(node, 2), weight.size[3]) || dtype(node, 2) != ET_F32))
-        return et_shape_refuse(node, "bias is not one float32 number for each filter", 1, 2);
+        return refuse(node, "bias is not one float32 number for each filter", 1, 2);
     if (!is_positive(options->stride) || !is_positive(options->dilation))
-        return et_shape_refuse(node, "a stride or dilation is negative", 0, 1);
+        return refuse(node, "a stride or dilation is negative", 0, 1);
     et_convolution_windows(windows, x, weight, options);
     if (!fits(windows))
-        return et_shape_refuse(node, "the window is larger than the image", 0, 1);
+        return refuse(node, "the window is larger than the image", 0, 1);
     return set(node, act(node),
                et_shape_4(x.size[0], windows[0].out, windows[1].out, weight.size[3]));
 }
@@ -108,18 +108,18 @@ static bool pool(et_node *node)
     et_shape x = shape(node, 0);
     et_window windows[2];
     if (x.rank != 4 || dtype(node, 0) == ET_I32)
-        return et_shape_refuse(node, "not an image of numbers", 0, 0);
+        return refuse(node, "not an image of numbers", 0, 0);
     if (!is_positive(options->window) || !is_positive(options->stride))
-        return et_shape_refuse(node, "a window or stride is negative", 0, 0);
+        return refuse(node, "a window or stride is negative", 0, 0);
     et_pool_windows(windows, x, options);
     if (!fits(windows))
-        return et_shape_refuse(node, "the window is larger than the image", 0, 0);
+        return refuse(node, "the window is larger than the image", 0, 0);
     return set(node, dtype(node, 0),
                et_shape_4(x.size[0], windows[0].out, windows[1].out, x.size[3]));
 }
 
 /* Results: y; which element of its window each is, for the derivative. */
-bool et_shape_max_pool(et_node *node)
+bool et_shape_MAX_POOL(et_node *node)
 {
     if (!pool(node))
         return false;
@@ -127,7 +127,7 @@ bool et_shape_max_pool(et_node *node)
     return true;
 }
 
-bool et_shape_mean_pool(et_node *node)
+bool et_shape_MEAN_POOL(et_node *node)
 {
     return pool(node);
 }

@@ -37,6 +37,17 @@ static inline void add_result(et_node *node, et_dtype type, et_shape size)
     node->type[node->results++] = (et_result_type){ type, size };
 }
 
+/* Names the node, the op and inputs a and b with their shapes, which may be the same one.
+ * Returns false, so that a rule ends in `return refuse(...)`. */
+static inline bool refuse(et_node *node, const char *reason, int a, int b)
+{
+    char left[ET_SHAPE_TEXT_MAX], right[ET_SHAPE_TEXT_MAX];
+    et_graph_poison(node->graph, "%s (%s): %s: %s %s and %s %s", node->name, et_op_name(node->op),
+                    reason, node->input[a]->name, et_shape_print(shape(node, a), left),
+                    node->input[b]->name, et_shape_print(shape(node, b), right));
+    return false;
+}
+
 static inline bool is_matrix(et_shape s)
 {
     return s.rank == 2;
@@ -54,26 +65,22 @@ static inline bool leaf(et_node *node)
     return set(node, node->attributes.leaf.dtype, node->attributes.leaf.shape);
 }
 
-/* Names the node, the op and inputs a and b with their shapes, which may be the same one.
- * Returns false, so that a rule ends in `return et_shape_refuse(...)`. */
-bool et_shape_refuse(et_node *node, const char *reason, int a, int b);
-
 /* shape_layout.c */
-bool et_shape_reshape(et_node *node);
-bool et_shape_concatenate(et_node *node);
-bool et_shape_slice(et_node *node);
-bool et_shape_gather(et_node *node);
-bool et_shape_one_hot(et_node *node);
-bool et_shape_embed_columns(et_node *node);
-bool et_shape_bernoulli(et_node *node);
+bool et_shape_RESHAPE(et_node *node);
+bool et_shape_CONCATENATE(et_node *node);
+bool et_shape_SLICE(et_node *node);
+bool et_shape_GATHER(et_node *node);
+bool et_shape_ONE_HOT(et_node *node);
+bool et_shape_EMBED_COLUMNS(et_node *node);
+bool et_shape_BERNOULLI(et_node *node);
 
 /* shape_layers.c */
-bool et_shape_rms_norm(et_node *node);
-bool et_shape_rms_norm_grad(et_node *node);
-bool et_shape_batch_norm(et_node *node);
-bool et_shape_batch_norm_grad(et_node *node);
-bool et_shape_convolution(et_node *node);
-bool et_shape_max_pool(et_node *node);
-bool et_shape_mean_pool(et_node *node);
+bool et_shape_RMS_NORM(et_node *node);
+bool et_shape_RMS_NORM_GRAD(et_node *node);
+bool et_shape_BATCH_NORM(et_node *node);
+bool et_shape_BATCH_NORM_GRAD(et_node *node);
+bool et_shape_CONVOLUTION(et_node *node);
+bool et_shape_MAX_POOL(et_node *node);
+bool et_shape_MEAN_POOL(et_node *node);
 
 #endif

@@ -1,6 +1,15 @@
 /* Look-ups of several columns in tables that lie one behind another, and their derivative. As in
  * embedding.inc.c: threads split columns and ids, never rows, so an element of dtable has one
  * owner, who adds its rows in ascending order. */
+#ifndef ETUDE_KERNEL_EMBED_COLUMNS_INC_C
+#define ETUDE_KERNEL_EMBED_COLUMNS_INC_C
+
+#include <stdint.h>
+
+#include "base/assert.h"
+#include "kernel/layers.h"
+#include "kernel/share.h"
+#include "kernel/simd.h"
 
 static void embed_columns_part(void *y, const int32_t *ids, const float *table,
                                const et_column_embedding *s, int64_t begin, int64_t end)
@@ -55,3 +64,5 @@ static void embed_columns_grad(float *dtable, const int32_t *ids, const void *dy
     const int64_t items = (int64_t)s->count * EMBED_CLASSES;
     ET_SHARE(s->rows * s->width >= ET_GRAIN, items, 1, embed_columns_grad_part, dtable, ids, dy, s);
 }
+
+#endif

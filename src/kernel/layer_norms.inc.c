@@ -7,6 +7,17 @@
  *
  * The batch's kernels take a vector of columns down a block of rows, so that what belongs to the
  * columns is in registers. Sums over rows: partial sums of blocks, added in order. */
+#ifndef ETUDE_KERNEL_LAYER_NORMS_INC_C
+#define ETUDE_KERNEL_LAYER_NORMS_INC_C
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "kernel/kernels.h"
+#include "kernel/share.h"
+#include "kernel/simd.h"
 
 ET_INLINE void rms_row(void *y, float *rstd, const void *x, const float *gamma, float epsilon,
                        int64_t at, int64_t width, et_dtype dtype)
@@ -239,3 +250,5 @@ static void batch_norm_grad(void *dx, float *dgamma, float *dbeta, float *scratc
     ET_SHARE(much, rows, ET_ROW_BLOCK, batch_grad_part, dx, dgamma, dbeta, dy, x, norm, share,
              width, dtype);
 }
+
+#endif

@@ -5,6 +5,15 @@
  *
  * The derivative asks each element of x which windows it lies in, so an element of dx is written
  * once, by one thread, however windows overlap. */
+#ifndef ETUDE_KERNEL_POOL_INC_C
+#define ETUDE_KERNEL_POOL_INC_C
+
+#include <math.h>
+#include <stdint.h>
+
+#include "kernel/layers.h"
+#include "kernel/share.h"
+#include "kernel/simd.h"
 
 /* One output: rows and columns of x that its window covers, and its elements in all. */
 typedef struct pool_view {
@@ -141,3 +150,5 @@ static void pool_grad(void *dx, const void *dy, const float *place, const et_poo
     ET_SHARE(rows * s->across.in * s->channels >= ET_GRAIN, rows, 1, pool_grad_part, dx, dy, place,
              s);
 }
+
+#endif

@@ -1,5 +1,13 @@
 /* Samples by counter: those of base/philox.h, bit for bit, from the words of draw.inc.c. Element e
  * is a function of the seed and its place alone, so threads may begin anywhere. */
+#ifndef ETUDE_KERNEL_SAMPLE_INC_C
+#define ETUDE_KERNEL_SAMPLE_INC_C
+
+#include <stdint.h>
+
+#include "base/philox.h"
+#include "kernel/share.h"
+#include "kernel/simd.h"
 
 ET_INLINE void noise_run(void *y, const float *number, int64_t at, int64_t count, et_dtype dtype)
 {
@@ -53,3 +61,5 @@ static void bernoulli(void *y, const void *p, int64_t count, et_random random, e
 {
     ET_SHARE(count >= ET_GRAIN, count, DRAW_RUN, bernoulli_part, y, p, random, dtype);
 }
+
+#endif
