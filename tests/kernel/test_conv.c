@@ -5,12 +5,23 @@
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/dtype.h"
 #include "kernel/gemm/gemm.h"
 #include "kernel/harness.h"
 #include "skip.h"
+
+#if defined __has_feature
+#define SANITIZED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
+#elif defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+#define SANITIZED 1
+#else
+#define SANITIZED 0
+#endif
 
 /* Batches that divide into blocks and such that do not; one channel, few, and whole vectors. */
 static const struct {
@@ -197,6 +208,28 @@ static void test_conv__is_fast(void **state)
     }
 }
 
+/* In a process of its own, which may have no more addresses than it has: oneDNN is not asked for
+ * what it would crash for the lack of. */
+static void test_conv__out_of_memory(void **state)
+{
+    (void)state;
+    if (SANITIZED)
+        test_skip("a sanitizer needs addresses of its own");
+    pid_t child = fork();
+    if (child == 0) {
+        const et_conv_shape s = shape_of(8, ET_CONV_FORWARD, ET_F32, false);
+        struct rlimit limit = { 1, 1 };
+        et_error error = ET_ERROR_INIT;
+        et_conv *conv;
+        setrlimit(RLIMIT_AS, &limit);
+        int status = et_conv_new(&conv, ET_CONV_FORWARD, &s, ET_F32, 1, et_kernels_best(), &error);
+        _exit(status == ET_ENOMEM && strstr(error.text, "making a convolution") ? 0 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -205,6 +238,7 @@ int main(void)
         cmocka_unit_test(test_conv__bfloat16_widened),
         cmocka_unit_test(test_conv__nan_stays),
         cmocka_unit_test(test_conv__is_fast),
+        cmocka_unit_test(test_conv__out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
