@@ -15,9 +15,12 @@
 #include <etude/log.h>
 #include <etude/nn.h>
 #include <etude/ops.h>
-#include <etude/optimizer.h>
 #include <etude/ops_elementwise.h>
+#include <etude/ops_image.h>
+#include <etude/ops_layout.h>
 #include <etude/ops_loss.h>
+#include <etude/ops_random.h>
+#include <etude/optimizer.h>
 #include <etude/params.h>
 #include <etude/pass.h>
 #include <etude/score.h>

@@ -59,7 +59,8 @@ ET_API et_scope *et_graph_scope(et_graph *graph);                     /* the roo
 ET_API et_scope *et_in(et_scope *scope, const char *name);            /* scope/name */
 ET_API et_scope *et_at(et_scope *scope, const char *name, int index); /* scope/name_index */
 ET_API et_graph *et_scope_graph(const et_scope *scope);
-ET_API et_dtype et_graph_act(const et_graph *graph); /* type of activations */
+ET_API bool et_scope_training(const et_scope *scope); /* of the graph's options */
+ET_API et_dtype et_graph_act(const et_graph *graph);  /* type of activations */
 
 /* ---- derivatives ---- */
 

@@ -4,6 +4,8 @@
 #define ETUDE_NN_H
 
 #include <etude/ops.h>
+#include <etude/ops_image.h>
+#include <etude/ops_layout.h>
 
 typedef enum et_activation {
     ET_ACTIVATION_LINEAR,
@@ -34,6 +36,33 @@ ET_API et_node *et_dense_with(et_scope *scope, et_node *x, int64_t units,
 
 /* Layer norm with scope/scale (ones) and scope/offset (zeros). */
 ET_API et_node *et_norm(et_scope *scope, et_node *x, float epsilon);
+
+/* RMS norm with scope/scale (ones). */
+ET_API et_node *et_norm_rms(et_scope *scope, et_node *x, float epsilon);
+
+/* Batch norm of x [T, D] or [N, H, W, D] with scope/scale (ones) and scope/offset (zeros). In
+ * training by the statistics of the batch, of which scope/mean and scope/variance (variables, zeros
+ * and ones) become moving means; else by these. Samples that a short batch has not (mask 0, where
+ * batches have the field "mask" and x has a row or image for each sample) are not counted. Keras:
+ * momentum 0.99, epsilon 1e-3. */
+ET_API et_node *et_norm_batch(et_scope *scope, et_node *x, float momentum, float epsilon);
+
+typedef struct et_conv2d_options {
+    et_convolution_options window; /* stride, dilation, padding */
+    bool no_bias;
+    et_activation activation;
+} et_conv2d_options;
+
+/* act(x * W + b), x [N, H, W, C]: scope/weight [height, width, C, filters], Glorot uniform over the
+ * receptive field (fans height width C and height width filters), and scope/bias [filters].
+ * options NULL: none. */
+ET_API et_node *et_conv2d(et_scope *scope, et_node *x, int64_t filters, int64_t height,
+                          int64_t width, const et_conv2d_options *options);
+
+/* The embeddings of several columns side by side: see et_embed_columns. scope/table holds all
+ * tables, uniform in [-0.05, 0.05). */
+ET_API et_node *et_embedding_columns(et_scope *scope, et_node *ids, const et_column *columns,
+                                     int count);
 
 /* Draws every parameter's start value, as its declaration says, and tells the store. The
  * numbers are counted (seed, the parameter's name, element): they depend neither on what else

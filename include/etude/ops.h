@@ -1,6 +1,8 @@
-/* The ops of a graph (graph.h; here leaves, products, norms, look-ups and attention, in
- * ops_elementwise.h and ops_loss.h what they are called after): each function adds one node and
- * returns it, or a poison node where its inputs do not fit. Nodes belong to their graph.
+/* The ops of a graph (graph.h): each function adds one node and returns it, or a poison node where
+ * its inputs do not fit. Nodes belong to their graph. Here are leaves, products, norms, look-ups
+ * and attention; what ops_elementwise.h and ops_loss.h hold they are called after; ops_layout.h has
+ * views, pieces and tables by column, ops_image.h convolution, pooling and batch norm, ops_random.h
+ * samples.
  *
  *     et_node *h = et_matmul(x, et_param(s, "weight", et_shape_2(784, 512), init), NULL, NULL);
  *     et_node *loss = et_softmax_loss(et_relu(h), labels, 0);
@@ -46,6 +48,9 @@ ET_API et_node *et_matmul(et_node *a, et_node *b, et_node *bias, const et_matmul
 
 /* Rows to mean 0 and variance 1, times gamma, plus beta ([D] float32 each). */
 ET_API et_node *et_layer_norm(et_node *x, et_node *gamma, et_node *beta, float epsilon);
+
+/* Rows to a mean square of 1, times gamma [D] float32 (Zhang and Sennrich 2019). */
+ET_API et_node *et_rms_norm(et_node *x, et_node *gamma, float epsilon);
 
 /* y[t] = table[ids[t]] * scale (+ positions[position[t]]). ids, position int32 [T]; table
  * [V, D] a parameter; position and positions NULL: none. A negative id gives a zero row. */

@@ -11,10 +11,9 @@
  *     }
  *
  *     et_pass_options options = { .training = true };
- *     if (et_pass_open(&pass, device, params, &source->layout, classifier, NULL, &options, &error) ||
- *         et_params_materialize(params, false, &error)) ...
- *     et_init_draw(params, 1);
- *     while (!et_source_next(source, batch, &error) && !et_pass_run(pass, batch, 1, n++, &error)) ...
+ *     if (et_pass_open(&pass, device, params, &source->layout, classifier, NULL, &options, &error)
+ * || et_params_materialize(params, false, &error)) ... et_init_draw(params, 1); while
+ * (!et_source_next(source, batch, &error) && !et_pass_run(pass, batch, 1, n++, &error)) ...
  *
  * The loss of a batch is a sum, over rows or tokens; its gradient is that of the sum. Whoever
  * updates divides by the divisor of all batches of the update (et_pass_divisor): several batches
@@ -48,7 +47,8 @@ ET_API void et_measure(et_scope *scope, const char *name, et_node *total, et_nod
 ET_API void et_output(et_scope *scope, const char *name, et_node *node);
 
 /* In training: variable, which is not trained, becomes momentum variable + (1 - momentum) node at
- * the next update; of several batches, their mean. variable is an et_variable node. */
+ * the next update; of several batches, their mean. variable is an et_variable node, momentum
+ * from 0 to 1. */
 ET_API void et_moving_mean(et_scope *scope, et_node *variable, et_node *node, float momentum);
 
 /* ---- a pass ---- */
@@ -58,12 +58,12 @@ typedef void et_build_fn(et_scope *scope, void *payload);
 typedef struct et_pass et_pass;
 
 typedef struct et_pass_options {
-    bool training;          /* dropout acts, derivatives are made */
-    bool scaled;            /* gradients are times et_pass_set_scale's factor */
-    bool bfloat16;          /* activations; the store keeps a shadow */
-    int recompute;          /* an et_recompute, or ET_RECOMPUTE_AUTO */
-    const char *trains;     /* training: derive by what has names that begin so; NULL: by all */
-    const char *name;       /* in traces, static; NULL: "pass" */
+    bool training;      /* dropout acts, derivatives are made */
+    bool scaled;        /* gradients are times et_pass_set_scale's factor */
+    bool bfloat16;      /* activations; the store keeps a shadow */
+    int recompute;      /* an et_recompute, or ET_RECOMPUTE_AUTO */
+    const char *trains; /* training: derive by what has names that begin so; NULL: by all */
+    const char *name;   /* in traces, static; NULL: "pass" */
 } et_pass_options;
 
 /* Builds and derives; plans come with the first run, when the store has been materialized. payload

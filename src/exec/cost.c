@@ -213,6 +213,109 @@ static et_cost cost_exponentials(const et_plan *plan, const et_plan_step *step)
     return (et_cost){ 5 * count(input(plan, step, 0)), touched(plan, step) };
 }
 
+/* ---- layout and layers beside the Transformer's ------------------------------------------ */
+
+static et_cost cost_moved(const et_plan *plan, const et_plan_step *step)
+{
+    return (et_cost){ 0, touched(plan, step) };
+}
+
+/* Of x only the piece is read. */
+static et_cost cost_SLICE(const et_plan *plan, const et_plan_step *step)
+{
+    return (et_cost){ 0, 2 * bytes(output(plan, step, 0)) };
+}
+
+/* A view costs nothing. */
+static et_cost cost_RESHAPE(const et_plan *plan, const et_plan_step *step)
+{
+    const bool moved = input(plan, step, 0)->data != output(plan, step, 0)->data;
+    return (et_cost){ 0, moved ? touched(plan, step) : 0 };
+}
+
+/* Of x only the rows that are taken; of a table likewise. */
+static et_cost cost_rows(const et_plan *plan, const et_plan_step *step)
+{
+    const et_tensor *y = output(plan, step, 0);
+    bool table = step->node->op == ET_OP_EMBED_COLUMNS;
+    const et_tensor *ids = input(plan, step, table ? 0 : 1);
+    double from = table ? 4 * count(y) : bytes(y);
+    return (et_cost){ 0, bytes(ids) + from + bytes(y) };
+}
+
+/* Rows of the result are read and written, and cleared before, as EMBEDDING_GRAD. */
+static et_cost cost_scatter(const et_plan *plan, const et_plan_step *step)
+{
+    const et_tensor *dy = input(plan, step, 1);
+    return (et_cost){ count(dy), bytes(input(plan, step, 0)) + bytes(dy) + 8 * count(dy) +
+                                     bytes(output(plan, step, 0)) };
+}
+
+/* square and sum 2, normalising 1, gamma 1; of the derivative n 1, g 1, mean(g n) 2, dgamma 2,
+ * dx 3 */
+static et_cost cost_RMS_NORM(const et_plan *plan, const et_plan_step *step)
+{
+    return (et_cost){ 4 * count(input(plan, step, 0)), touched(plan, step) };
+}
+
+static et_cost cost_RMS_NORM_GRAD(const et_plan *plan, const et_plan_step *step)
+{
+    return (et_cost){ 9 * count(input(plan, step, 0)), touched(plan, step) };
+}
+
+/* mean 1, variance 3, y 3: the statistics are a pass over x of their own, and so are sums of the
+ * derivative, n 2, dgamma 2, dbeta 1, dx 6. */
+static et_cost cost_BATCH_NORM(const et_plan *plan, const et_plan_step *step)
+{
+    const et_tensor *x = input(plan, step, 0);
+    bool given = step->in_count == 5;
+    return (et_cost){ (given ? 3 : 7) * count(x), touched(plan, step) + (given ? 0 : bytes(x)) };
+}
+
+static et_cost cost_BATCH_NORM_GRAD(const et_plan *plan, const et_plan_step *step)
+{
+    const et_tensor *x = input(plan, step, 1);
+    return (et_cost){ 11 * count(x), touched(plan, step) + 2 * bytes(x) };
+}
+
+/* A multiplication and an addition for each filter, channel, place of the window and of y. What
+ * the window meets outside the image is counted too. */
+static et_cost cost_images(const et_plan *plan, const et_plan_step *step, const et_tensor *y,
+                           et_shape weight)
+{
+    double products = (double)(weight.size[0] * weight.size[1] * weight.size[2]);
+    return (et_cost){ 2 * count(y) * products, touched(plan, step) };
+}
+
+static et_cost cost_CONVOLUTION(const et_plan *plan, const et_plan_step *step)
+{
+    return cost_images(plan, step, output(plan, step, 0), input(plan, step, 1)->shape);
+}
+
+static et_cost cost_CONVOLUTION_GRAD(const et_plan *plan, const et_plan_step *step)
+{
+    return cost_images(plan, step, input(plan, step, 0), input(plan, step, 1)->shape);
+}
+
+static et_cost cost_CONVOLUTION_WEIGHT_GRAD(const et_plan *plan, const et_plan_step *step)
+{
+    return cost_images(plan, step, input(plan, step, 0), output(plan, step, 0)->shape);
+}
+
+/* One operation for each element that a window covers: about so many for each of the larger image
+ * and its windows. */
+static et_cost cost_pool(const et_plan *plan, const et_plan_step *step)
+{
+    double x = count(input(plan, step, 0)), y = count(output(plan, step, 0));
+    return (et_cost){ x > y ? x : y, touched(plan, step) };
+}
+
+/* Ten rounds of Philox are no operations of the formula. */
+static et_cost cost_sample(const et_plan *plan, const et_plan_step *step)
+{
+    return (et_cost){ count(output(plan, step, 0)), touched(plan, step) };
+}
+
 /* ---- tables ----------------------------------------------------------------------------- */
 
 /* Leaves make no step. */
@@ -220,6 +323,19 @@ static et_cost cost_exponentials(const et_plan *plan, const et_plan_step *step)
 #define cost_PARAM     NULL
 #define cost_POSITIONS NULL
 #define cost_RESULT    NULL
+
+#define cost_CONCATENATE        cost_moved
+#define cost_SLICE_GRAD         cost_moved
+#define cost_GATHER             cost_rows
+#define cost_GATHER_GRAD        cost_scatter
+#define cost_ONE_HOT            cost_moved
+#define cost_EMBED_COLUMNS      cost_rows
+#define cost_EMBED_COLUMNS_GRAD cost_scatter
+#define cost_MAX_POOL           cost_pool
+#define cost_MEAN_POOL          cost_pool
+#define cost_POOL_GRAD          cost_pool
+#define cost_NOISE              cost_sample
+#define cost_BERNOULLI          cost_sample
 
 #define cost_SUM        cost_addition
 #define cost_COLUMN_SUM cost_addition

@@ -94,12 +94,41 @@ static void alias_bases(et_plan *plan)
 {
     for (int s = plan->step_count - 1; s >= 0; s--) {
         const et_plan_step *step = &plan->steps[s];
-        if (step->node->op != ET_OP_EMBEDDING_GRAD || step->in_count < 3)
+        const et_op op = step->node->op;
+        if ((op != ET_OP_EMBEDDING_GRAD && op != ET_OP_EMBED_COLUMNS_GRAD) || step->in_count < 3)
             continue;
         et_plan_value *base = &plan->values[step->in[2]];
         if (base->place == PLACE_ARENA && base->last_read == s) {
             base->alias = step->out[0];
             base->place = plan->values[owner(plan, step->out[0])].place;
+        }
+    }
+}
+
+/* A value with memory of its own, or a view of such a one. */
+static bool is_own(const et_plan *plan, const et_plan_value *value)
+{
+    return value->alias < 0 || (value->node->op == ET_OP_RESHAPE &&
+                                value->alias == et_plan_value_of(plan, value->node->input[0]));
+}
+
+/* A view is its input's memory, which must be nobody's to write later: where one of the two has
+ * become another value's memory, which is added to, it is copied. Where the view is a gradient,
+ * which has its place, the input takes that, if the view is its last reader. */
+static void alias_views(et_plan *plan)
+{
+    for (int s = 0; s < plan->step_count; s++) {
+        const et_plan_step *step = &plan->steps[s];
+        if (step->node->op != ET_OP_RESHAPE)
+            continue;
+        et_plan_value *from = &plan->values[step->in[0]], *view = &plan->values[step->out[0]];
+        if (from->place != PLACE_ARENA || !is_own(plan, from) || view->alias >= 0)
+            continue;
+        if (view->place == PLACE_ARENA) {
+            view->alias = step->in[0];
+        } else if (view->place == PLACE_GRADIENT && from->alias < 0 && from->last_read == s) {
+            from->alias = step->out[0];
+            from->place = PLACE_GRADIENT;
         }
     }
 }
@@ -149,21 +178,23 @@ static void overwrite(et_plan *plan, int s, int out, int in)
     plan->values[root].last_read = plan->values[out].last_read;
 }
 
-/* Kernels that allow it: element-wise programs, each output in any input's place; the norm's
- * derivative, dx in dy's and the norm's result in x's. Safe where a kernel reads an element
- * before it writes it, and writes no other one's place. In order of steps: lives that have been
- * joined are seen by later steps. */
+/* Kernels that allow it: element-wise programs, each output in any input's place; norms'
+ * derivatives, dx in dy's and layer norm's result in x's; batch norm, y in x's. Safe where a kernel
+ * reads an element before it writes it, and writes no other one's place. In order of steps: lives
+ * that have been joined are seen by later steps. */
 static void work_in_place(et_plan *plan)
 {
     for (int s = 0; s < plan->step_count; s++) {
         const et_plan_step *step = &plan->steps[s];
-        bool norm = step->node->op == ET_OP_LAYER_NORM_GRAD;
+        const et_op op = step->node->op;
+        bool norm = op == ET_OP_LAYER_NORM_GRAD || op == ET_OP_RMS_NORM_GRAD ||
+                    op == ET_OP_BATCH_NORM_GRAD || op == ET_OP_BATCH_NORM;
         for (int k = 0; k < step->out_count && et_op_is_elementwise(step->node->op); k++)
             for (int i = 0; i < step->in_count; i++)
                 overwrite(plan, s, step->out[k], step->in[i]);
         if (norm)
             overwrite(plan, s, step->out[0], step->in[0]);
-        if (norm && step->out_count > 3)
+        if (op == ET_OP_LAYER_NORM_GRAD && step->out_count > 3)
             overwrite(plan, s, step->out[3], step->in[1]);
     }
 }
@@ -314,8 +345,8 @@ static void resolve(et_plan *plan)
 }
 
 /* The order matters: gradients leave the arena before the unread ones are dropped; aliases of
- * bases before lives are joined; work in place last, as it asks for the lives of all that share
- * memory. */
+ * bases, then views, before lives are joined; work in place last, as it asks for the lives of all
+ * that share memory. */
 int et_plan_place(et_plan *plan, et_error *error)
 {
     find_lives(plan);
@@ -324,6 +355,7 @@ int et_plan_place(et_plan *plan, et_error *error)
         return status;
     drop_unread(plan);
     alias_bases(plan);
+    alias_views(plan);
     join_lives(plan);
     if (plan->options.reuse)
         work_in_place(plan);

@@ -2,44 +2,34 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "exec/plan_private.h"
-
-static const et_tensor *input(const et_plan *plan, const et_plan_step *step, int i)
-{
-    return &plan->values[step->in[i]].tensor;
-}
-
-static void *out(const et_plan *plan, const et_plan_step *step, int i)
-{
-    return et_plan_data(plan, step->out[i]);
-}
+#include "exec/op_private.h"
 
 void et_run_row_sum(const et_plan *plan, const et_plan_step *step)
 {
-    const et_tensor *x = input(plan, step, 0);
-    plan->device->kernels->row_sum(out(plan, step, 0), x->data, x->shape.size[0], x->shape.size[1],
-                                   x->dtype);
+    const et_tensor *x = in_tensor(plan, step, 0);
+    kernels(plan)->row_sum(out(plan, step, 0), x->data, x->shape.size[0], x->shape.size[1],
+                           x->dtype);
 }
 
 void et_run_softmax(const et_plan *plan, const et_plan_step *step)
 {
-    const et_tensor *x = input(plan, step, 0);
-    plan->device->kernels->softmax(out(plan, step, 0), x->data, x->shape.size[0], x->shape.size[1],
-                                   x->dtype);
+    const et_tensor *x = in_tensor(plan, step, 0);
+    kernels(plan)->softmax(out(plan, step, 0), x->data, x->shape.size[0], x->shape.size[1],
+                           x->dtype);
 }
 
 void et_run_log_softmax(const et_plan *plan, const et_plan_step *step)
 {
-    const et_tensor *x = input(plan, step, 0);
-    plan->device->kernels->log_softmax(out(plan, step, 0), x->data, x->shape.size[0],
-                                       x->shape.size[1], x->dtype);
+    const et_tensor *x = in_tensor(plan, step, 0);
+    kernels(plan)->log_softmax(out(plan, step, 0), x->data, x->shape.size[0], x->shape.size[1],
+                               x->dtype);
 }
 
 /* Room for the three results of rows, of which some may be nobody's. */
 int et_prepare_cross_entropy(et_plan *plan, et_plan_step *step, et_error *error)
 {
     (void)error;
-    step->scratch = (size_t)(3 * input(plan, step, 0)->shape.size[0]) * sizeof(float);
+    step->scratch = (size_t)(3 * in_tensor(plan, step, 0)->shape.size[0]) * sizeof(float);
     return ET_OK;
 }
 
@@ -47,7 +37,7 @@ int et_prepare_cross_entropy(et_plan *plan, et_plan_step *step, et_error *error)
  * a copy. Where nobody wants derivatives it leaves them as they are. */
 void et_run_cross_entropy(const et_plan *plan, const et_plan_step *step)
 {
-    const et_tensor *logits = input(plan, step, 0), *labels = input(plan, step, 1);
+    const et_tensor *logits = in_tensor(plan, step, 0), *labels = in_tensor(plan, step, 1);
     const int64_t rows = logits->shape.size[0], classes = logits->shape.size[1];
     float *unread = (float *)(void *)plan->scratch, *row[3];
     void *gradient = out(plan, step, 3);
@@ -56,13 +46,13 @@ void et_run_cross_entropy(const et_plan *plan, const et_plan_step *step)
         row[i] = out(plan, step, i) ? out(plan, step, i) : unread + i * rows;
     if (gradient)
         memcpy(gradient, logits->data, et_tensor_bytes(*logits));
-    plan->device->kernels->softmax_cross_entropy(gradient ? gradient : logits->data, row[0], row[1],
-                                                 row[2], labels->data, step->node->attributes.x,
-                                                 gradient != NULL, rows, classes, logits->dtype);
+    kernels(plan)->softmax_cross_entropy(gradient ? gradient : logits->data, row[0], row[1], row[2],
+                                         labels->data, step->node->attributes.x, gradient != NULL,
+                                         rows, classes, logits->dtype);
 }
 
 void et_run_labelled(const et_plan *plan, const et_plan_step *step)
 {
     const et_tensor *y = &plan->values[step->out[0]].tensor;
-    plan->device->kernels->labelled(y->data, input(plan, step, 0)->data, y->shape.size[0]);
+    kernels(plan)->labelled(y->data, in_tensor(plan, step, 0)->data, y->shape.size[0]);
 }

@@ -19,52 +19,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/dtype.h"
-#include "exec/plan_private.h"
-
-static const et_kernels *kernels(const et_plan *plan)
-{
-    return plan->device->kernels;
-}
-
-/* Borrowed for this run: an input may be bound elsewhere before the next. */
-static void *in(const et_plan *plan, const et_plan_step *step, int i)
-{
-    return et_plan_data(plan, step->in[i]);
-}
-
-static void *out(const et_plan *plan, const et_plan_step *step, int i)
-{
-    return et_plan_data(plan, step->out[i]);
-}
-
-static const et_tensor *in_tensor(const et_plan *plan, const et_plan_step *step, int i)
-{
-    return &plan->values[step->in[i]].tensor;
-}
-
-static const et_tensor *out_tensor(const et_plan *plan, const et_plan_step *step, int i)
-{
-    return &plan->values[step->out[i]].tensor;
-}
-
-/* Rows and width of a matrix; a vector is one row, a scalar one element. */
-static int64_t rows_of(const et_tensor *tensor)
-{
-    return tensor->shape.rank == 2 ? tensor->shape.size[0] : 1;
-}
-
-/* x [T, D] has T rows of D columns, a bias [D] one row of D. */
-static int64_t width_of(const et_tensor *tensor)
-{
-    int rank = tensor->shape.rank;
-    return rank == 0 ? 1 : tensor->shape.size[rank - 1];
-}
-
-/* Aligned to 64, and nobody else's until the step is over. */
-static float *scratch(const et_plan *plan)
-{
-    return (float *)(void *)plan->scratch;
-}
+#include "exec/op_private.h"
 
 /* ---- element-wise ----------------------------------------------------------------------- */
 
@@ -475,6 +430,50 @@ typedef struct op_functions {
 #define run_VOCABULARY_LOSS      et_run_vocabulary_loss
 #define prepare_SOFTMAX_LOSS     et_prepare_softmax_loss
 #define run_SOFTMAX_LOSS         et_run_softmax_loss
+
+/* Ops of files of their own: layout, and layers beside the Transformer's. */
+#define prepare_RESHAPE                 prepare_nothing
+#define run_RESHAPE                     et_run_reshape
+#define prepare_CONCATENATE             prepare_nothing
+#define run_CONCATENATE                 et_run_concatenate
+#define prepare_SLICE                   prepare_nothing
+#define run_SLICE                       et_run_slice
+#define prepare_SLICE_GRAD              prepare_nothing
+#define run_SLICE_GRAD                  et_run_slice_grad
+#define prepare_GATHER                  prepare_nothing
+#define run_GATHER                      et_run_gather
+#define prepare_GATHER_GRAD             et_prepare_gather_grad
+#define run_GATHER_GRAD                 et_run_gather_grad
+#define prepare_ONE_HOT                 prepare_nothing
+#define run_ONE_HOT                     et_run_one_hot
+#define prepare_EMBED_COLUMNS           prepare_nothing
+#define run_EMBED_COLUMNS               et_run_embed_columns
+#define prepare_EMBED_COLUMNS_GRAD      prepare_nothing
+#define run_EMBED_COLUMNS_GRAD          et_run_embed_columns_grad
+#define prepare_RMS_NORM                prepare_nothing
+#define run_RMS_NORM                    et_run_rms_norm
+#define prepare_RMS_NORM_GRAD           et_prepare_rms_norm_grad
+#define run_RMS_NORM_GRAD               et_run_rms_norm_grad
+#define prepare_BATCH_NORM              et_prepare_batch_norm
+#define run_BATCH_NORM                  et_run_batch_norm
+#define prepare_BATCH_NORM_GRAD         et_prepare_batch_norm_grad
+#define run_BATCH_NORM_GRAD             et_run_batch_norm_grad
+#define prepare_CONVOLUTION             et_prepare_convolution
+#define run_CONVOLUTION                 et_run_convolution
+#define prepare_CONVOLUTION_GRAD        et_prepare_convolution_grad
+#define run_CONVOLUTION_GRAD            et_run_convolution
+#define prepare_CONVOLUTION_WEIGHT_GRAD et_prepare_convolution_weight_grad
+#define run_CONVOLUTION_WEIGHT_GRAD     et_run_convolution_weight_grad
+#define prepare_MAX_POOL                prepare_nothing
+#define run_MAX_POOL                    et_run_pool
+#define prepare_MEAN_POOL               prepare_nothing
+#define run_MEAN_POOL                   et_run_pool
+#define prepare_POOL_GRAD               prepare_nothing
+#define run_POOL_GRAD                   et_run_pool_grad
+#define prepare_NOISE                   prepare_nothing
+#define run_NOISE                       et_run_noise
+#define prepare_BERNOULLI               prepare_nothing
+#define run_BERNOULLI                   et_run_bernoulli
 
 /* prepare_ID and run_ID are pasted from the op table's ids, so the order of ops.def is the only
  * one there is. */

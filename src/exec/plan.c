@@ -24,6 +24,7 @@
 #include "base/assert.h"
 #include "base/dtype.h"
 #include "exec/plan_private.h"
+#include "kernel/conv.h"
 
 /* ---- making ----------------------------------------------------------------------------- */
 
@@ -184,6 +185,8 @@ void et_plan_free(et_plan *plan)
     for (int i = 0; i < plan->value_count; i++)
         if (plan->values[i].place == PLACE_CONSTANT)
             et_free(plan->values[i].tensor.data);
+    for (int i = 0; i < plan->step_count; i++)
+        et_conv_free(plan->steps[i].conv);
     et_free(plan->packs);
     et_free(plan->pack_of_param);
     et_free(plan->pack_groups);

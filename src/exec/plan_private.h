@@ -79,6 +79,7 @@ struct et_plan_step {
     int in[ET_EW_INPUTS_MAX], in_count;
     int out[ET_EW_OUTPUTS_MAX], out_count;
     et_ew_program program; /* of element-wise steps */
+    struct et_conv *conv;  /* convolutions: its own */
     et_gemm *gemm[ET_PLAN_GEMMS_MAX];
     int pack[ET_PLAN_GEMMS_MAX]; /* index of the packed operand B of gemm[i]; -1: plain */
     int pack_group;              /* to be packed before this step; -1: none */
@@ -192,5 +193,21 @@ void et_run_log_softmax(const et_plan *plan, const et_plan_step *step);
 int et_prepare_cross_entropy(et_plan *plan, et_plan_step *step, et_error *error);
 void et_run_cross_entropy(const et_plan *plan, const et_plan_step *step);
 void et_run_labelled(const et_plan *plan, const et_plan_step *step);
+
+/* op_layout.c */
+et_plan_run_fn et_run_reshape, et_run_concatenate, et_run_slice, et_run_slice_grad, et_run_gather,
+    et_run_gather_grad, et_run_one_hot, et_run_embed_columns, et_run_embed_columns_grad,
+    et_run_noise, et_run_bernoulli;
+int et_prepare_gather_grad(et_plan *plan, et_plan_step *step, et_error *error);
+
+/* op_layers.c */
+et_plan_run_fn et_run_rms_norm, et_run_rms_norm_grad, et_run_batch_norm, et_run_batch_norm_grad,
+    et_run_convolution, et_run_convolution_weight_grad, et_run_pool, et_run_pool_grad;
+int et_prepare_rms_norm_grad(et_plan *plan, et_plan_step *step, et_error *error);
+int et_prepare_batch_norm(et_plan *plan, et_plan_step *step, et_error *error);
+int et_prepare_batch_norm_grad(et_plan *plan, et_plan_step *step, et_error *error);
+int et_prepare_convolution(et_plan *plan, et_plan_step *step, et_error *error);
+int et_prepare_convolution_grad(et_plan *plan, et_plan_step *step, et_error *error);
+int et_prepare_convolution_weight_grad(et_plan *plan, et_plan_step *step, et_error *error);
 
 #endif

@@ -16,9 +16,7 @@
 #include "base/vector.h"
 #include "graph/node.h"
 
-/* Without memory the bare name stands in, and no node is made with it: the arena remembers
- * the failure, and et_node_add looks. */
-static const char *full_name(et_scope *scope, const char *name)
+const char *et_scope_name(et_scope *scope, const char *name)
 {
     const char *full = et_arena_printf(&scope->graph->arena, "%s%s", scope->prefix, name);
     return full ? full : name;
@@ -31,7 +29,7 @@ et_node *et_input(et_scope *scope, const char *name, et_dtype dtype, et_shape sh
     et_attributes attributes = { .leaf = { dtype, shape } };
     if (!et_has_name(scope, name))
         return &graph->poison;
-    const char *full = full_name(scope, name);
+    const char *full = et_scope_name(scope, name);
     for (int i = 0; i < graph->count; i++) {
         et_node *known = graph->nodes[i];
         if (known->op != ET_OP_INPUT || strcmp(known->name, full))
@@ -69,7 +67,7 @@ static et_node *stored(et_scope *scope, const char *name, et_shape shape, et_ini
     et_graph *graph = scope->graph;
     if (!et_has_name(scope, name))
         return &graph->poison;
-    const char *full = full_name(scope, name);
+    const char *full = et_scope_name(scope, name);
     et_attributes attributes = { .leaf = { ET_F32, shape } };
     et_error error = ET_ERROR_INIT;
     /* The index is the same in every graph over this store: what a checkpoint, the optimizer
@@ -140,7 +138,7 @@ et_node *et_dropout(et_scope *scope, et_node *x, float rate)
     if (!graph->options.training || rate == 0)
         return x;
     /* One dropout in a scope: a second would have the same site and drop the same elements. */
-    const char *name = full_name(scope, "dropout");
+    const char *name = et_scope_name(scope, "dropout");
     et_attributes attributes = { .x = rate, .site = et_random_site(name) };
     return et_node_add(graph, ET_OP_DROPOUT, name, &x, 1, &attributes);
 }
@@ -160,7 +158,7 @@ et_node *et_matmul(et_node *a, et_node *b, et_node *bias, const et_matmul_option
     if (options)
         attributes.matmul = *options;
     if (!et_in_range(a->graph, ET_OP_MATMUL, "row_tile", (double)attributes.matmul.row_tile, 0,
-                  INT32_MAX))
+                     INT32_MAX))
         return &a->graph->poison;
     return et_node_add(a->graph, ET_OP_MATMUL, NULL, inputs, bias ? 3 : 2, &attributes);
 }
@@ -194,12 +192,13 @@ et_node *et_embedding(et_node *ids, et_node *table, float scale, et_node *positi
 et_node *et_attention(et_scope *scope, et_node *q, et_node *kv, et_node *query_offsets,
                       et_node *key_offsets, const et_attention_options *options)
 {
-    const char *name = full_name(scope, "attention");
+    const char *name = et_scope_name(scope, "attention");
     if (!options)
         return et_graph_poison(scope->graph, "%s: no options: how many heads?", name);
     et_attributes attributes = { .attention = *options, .self = q == kv };
     if (!et_in_range(scope->graph, ET_OP_ATTENTION, "rate", options->rate, 0, BELOW_1) ||
-        !et_in_range(scope->graph, ET_OP_ATTENTION, "longest_key", options->longest_key, 0, INT32_MAX))
+        !et_in_range(scope->graph, ET_OP_ATTENTION, "longest_key", options->longest_key, 0,
+                     INT32_MAX))
         return &scope->graph->poison;
     attributes.site = et_random_site(name);
     if (!scope->graph->options.training)

@@ -29,21 +29,30 @@
 #include "base/arena.h"
 #include "base/assert.h"
 
-/* Leaves have no inputs to pass anything on to. */
-static void grad_INPUT(gradients *g, et_node *node, et_node *dy)
+/* Leaves have no inputs to pass anything on to; a sample passes nothing on. */
+static void grad_nothing(gradients *g, et_node *node, et_node *dy)
 {
     (void)g, (void)node, (void)dy;
 }
 
-static void grad_PARAM(gradients *g, et_node *node, et_node *dy)
-{
-    (void)g, (void)node, (void)dy;
-}
+#define grad_INPUT     grad_nothing
+#define grad_PARAM     grad_nothing
+#define grad_POSITIONS grad_nothing
+#define grad_ONE_HOT   grad_nothing
+#define grad_NOISE     grad_nothing
+#define grad_BERNOULLI grad_nothing
 
-static void grad_POSITIONS(gradients *g, et_node *node, et_node *dy)
-{
-    (void)g, (void)node, (void)dy;
-}
+/* Rules that stand in files of their own. */
+#define grad_RESHAPE       et_grad_RESHAPE
+#define grad_CONCATENATE   et_grad_CONCATENATE
+#define grad_SLICE         et_grad_SLICE
+#define grad_GATHER        et_grad_GATHER
+#define grad_EMBED_COLUMNS et_grad_EMBED_COLUMNS
+#define grad_RMS_NORM      et_grad_RMS_NORM
+#define grad_BATCH_NORM    et_grad_BATCH_NORM
+#define grad_CONVOLUTION   et_grad_CONVOLUTION
+#define grad_MAX_POOL      et_grad_MAX_POOL
+#define grad_MEAN_POOL     et_grad_MEAN_POOL
 
 /* A rule for the table that refuses: grad_<id>, as a row of ops.def asks for. */
 #define NO_DERIVATIVE(id)                                                                          \
@@ -60,6 +69,14 @@ NO_DERIVATIVE(ATTENTION_GRAD)
 NO_DERIVATIVE(CACHED_ATTENTION)
 NO_DERIVATIVE(VOCABULARY_BEST)
 NO_DERIVATIVE(LABELLED)
+NO_DERIVATIVE(SLICE_GRAD)
+NO_DERIVATIVE(GATHER_GRAD)
+NO_DERIVATIVE(EMBED_COLUMNS_GRAD)
+NO_DERIVATIVE(RMS_NORM_GRAD)
+NO_DERIVATIVE(BATCH_NORM_GRAD)
+NO_DERIVATIVE(CONVOLUTION_GRAD)
+NO_DERIVATIVE(CONVOLUTION_WEIGHT_GRAD)
+NO_DERIVATIVE(POOL_GRAD)
 #undef NO_DERIVATIVE
 
 /* y = sum of x: every element of dx is dy. */

@@ -1,8 +1,10 @@
-/* What the files of derivative rules share (grad.c: how they are called, and its invariants), and
- * the rules that stand outside grad.c:
+/* What the files of derivative rules share (grad.c: how they are called and written, and its
+ * invariants), and the rules that stand outside grad.c:
  *
  *   grad_elementwise.c   one rule for all rows of elementwise.def
- *   grad_reduce.c        sums over rows and columns, softmax, losses by rows */
+ *   grad_reduce.c        sums over rows and columns, softmax, losses by rows
+ *   grad_layout.c        what moves elements
+ *   grad_layers.c        norms of a row's scale and over a batch, convolutions, pooling */
 #ifndef ETUDE_GRAPH_GRAD_PRIVATE_H
 #define ETUDE_GRAPH_GRAD_PRIVATE_H
 
@@ -20,17 +22,23 @@ typedef struct gradients {
     const bool *derive;  /* [parameters]; NULL: by all */
     et_node *scale;      /* a scalar, NULL: 1 */
     const et_mark *root; /* the loss whose rule is called; NULL: another node's */
-    et_node **of;     /* [count]: d(loss)/d(node), NULL: none yet */
-    bool *needed;     /* [count]: whether a parameter stands behind the node */
-    waiting *waiting; /* [count]: by norm */
-    int count;        /* nodes of the forward graph */
+    et_node **of;        /* [count]: d(loss)/d(node), NULL: none yet */
+    bool *needed;        /* [count]: whether a parameter stands behind the node */
+    waiting *waiting;    /* [count]: by norm */
+    int count;           /* nodes of the forward graph */
     et_remake remake;
 } gradients;
 
-/* Nodes made here (id from count on) are never differentiated again. */
+/* Nodes made by rules (id from count on) are never differentiated again. */
 static inline bool is_needed(const gradients *g, const et_node *node)
 {
     return node->id < g->count && g->needed[node->id];
+}
+
+/* The value of a forward node, for a derivative. */
+static inline et_node *value(gradients *g, et_node *node)
+{
+    return et_remake_value(&g->remake, node);
 }
 
 /* Adds gradient to what is known of d(loss)/d(node). The first one is kept as it is, without
@@ -48,12 +56,6 @@ static inline void give(gradients *g, et_node *node, et_node *gradient)
         *known = et_add(*known, gradient);
 }
 
-/* The value of a forward node, for a derivative. */
-static inline et_node *value(gradients *g, et_node *node)
-{
-    return et_remake_value(&g->remake, node);
-}
-
 /* For ops that are made by derivatives, and for decoding. The graph is poisoned, not the program
  * stopped: a model that uses one of them in its loss is the world's fault, found when built. */
 static inline void not_differentiable(gradients *g, et_node *node)
@@ -61,11 +63,28 @@ static inline void not_differentiable(gradients *g, et_node *node)
     et_graph_poison(g->graph, "%s: %s has no derivative", node->name, et_op_name(node->op));
 }
 
+/* grad_elementwise.c */
 void et_grad_elementwise(gradients *g, et_node *node, et_node *dy);
+
+/* grad_reduce.c */
 void et_grad_COLUMN_SUM(gradients *g, et_node *node, et_node *dy);
 void et_grad_ROW_SUM(gradients *g, et_node *node, et_node *dy);
 void et_grad_SOFTMAX(gradients *g, et_node *node, et_node *dy);
 void et_grad_LOG_SOFTMAX(gradients *g, et_node *node, et_node *dy);
 void et_grad_CROSS_ENTROPY(gradients *g, et_node *node, et_node *dy);
+
+/* grad_layout.c */
+void et_grad_RESHAPE(gradients *g, et_node *node, et_node *dy);
+void et_grad_CONCATENATE(gradients *g, et_node *node, et_node *dy);
+void et_grad_SLICE(gradients *g, et_node *node, et_node *dy);
+void et_grad_GATHER(gradients *g, et_node *node, et_node *dy);
+void et_grad_EMBED_COLUMNS(gradients *g, et_node *node, et_node *dy);
+
+/* grad_layers.c */
+void et_grad_RMS_NORM(gradients *g, et_node *node, et_node *dy);
+void et_grad_BATCH_NORM(gradients *g, et_node *node, et_node *dy);
+void et_grad_CONVOLUTION(gradients *g, et_node *node, et_node *dy);
+void et_grad_MAX_POOL(gradients *g, et_node *node, et_node *dy);
+void et_grad_MEAN_POOL(gradients *g, et_node *node, et_node *dy);
 
 #endif

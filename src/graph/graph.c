@@ -68,8 +68,19 @@ et_op_reads et_op_derivative_reads(et_op op)
 #undef X
     };
     et_assert((unsigned)op < ET_OP_COUNT);
-    bool sums = op == ET_OP_SUM || op == ET_OP_COLUMN_SUM || op == ET_OP_ROW_SUM;
-    return sums ? ET_READS_NOTHING : reads_of[op];
+    switch (op) {
+    case ET_OP_SUM:
+    case ET_OP_COLUMN_SUM:
+    case ET_OP_ROW_SUM:
+    case ET_OP_RESHAPE:
+    case ET_OP_CONCATENATE:
+    case ET_OP_SLICE:
+    case ET_OP_GATHER:
+    case ET_OP_MEAN_POOL:
+        return ET_READS_NOTHING;
+    default:
+        return reads_of[op];
+    }
 }
 
 /* The poison node is a member of the graph, so that giving it out cannot fail. Its id -1 is
@@ -160,6 +171,11 @@ et_scope *et_graph_scope(et_graph *graph)
 et_graph *et_scope_graph(const et_scope *scope)
 {
     return scope->graph;
+}
+
+bool et_scope_training(const et_scope *scope)
+{
+    return scope->graph->options.training;
 }
 
 et_dtype et_graph_act(const et_graph *graph)

@@ -9,6 +9,9 @@
 
 #include <etude/data.h>
 #include <etude/ops.h>
+#include <etude/ops_image.h>
+#include <etude/ops_layout.h>
+#include <etude/ops_random.h>
 
 #include "base/arena.h"
 #include "kernel/elementwise.h"
@@ -22,9 +25,9 @@ typedef enum et_op {
     ET_OP_COUNT,
 } et_op;
 
-/* The most that a row of ops.def has: ATTENTION_GRAD's inputs; a loss or a norm's derivative
+/* The most that a row of ops.def has: CONCATENATE's inputs; a loss or a norm's derivative
  * with three results. */
-#define ET_NODE_INPUTS_MAX  6
+#define ET_NODE_INPUTS_MAX  8
 #define ET_NODE_RESULTS_MAX 4
 
 typedef struct et_result_type {
@@ -32,21 +35,35 @@ typedef struct et_result_type {
     et_shape shape;
 } et_result_type;
 
+/* Part of the sizes along one dimension: from first on, count of them. */
+typedef struct et_piece {
+    int axis;
+    int64_t first, count;
+} et_piece;
+
 /* What an op knows besides its inputs; which member counts follows from the op. */
 typedef struct et_attributes {
-    et_result_type leaf; /* INPUT, PARAM, POSITIONS, COPY: the type */
+    et_result_type leaf; /* INPUT, PARAM, POSITIONS, COPY, NOISE, RESHAPE, and derivatives whose
+                            result has the type of no input: the type */
     int param;           /* PARAM: index in the store */
     int result;          /* RESULT: which one, from 1 */
     float x;             /* element-wise: the formula's constant; DROPOUT: rate;
-                            LAYER_NORM: epsilon; EMBEDDING: scale; losses: smoothing */
-    uint32_t site;       /* DROPOUT, ATTENTION: names the random numbers */
-    et_matmul_options matmul;
-    et_attention_options attention;
-    int count;         /* VOCABULARY_BEST: pieces of each row */
+                            norms: epsilon; EMBEDDING: scale; losses: smoothing */
+    uint32_t site;       /* DROPOUT, ATTENTION, NOISE, BERNOULLI: names the random numbers */
+    union {
+        et_matmul_options matmul;
+        et_attention_options attention;
+        et_convolution_options convolution; /* and its derivatives; relu: of the op alone */
+        et_pool_options pool;               /* and its derivative */
+        et_piece piece;                     /* CONCATENATE, SLICE, SLICE_GRAD */
+        const et_column *columns;           /* EMBED_COLUMNS: [count], in the arena */
+    };
+    int count;         /* VOCABULARY_BEST: pieces of each row; ONE_HOT: depth */
     bool self;         /* ATTENTION: q and kv are one matrix */
     bool recomputable; /* see et_recomputable */
     bool again;        /* made again for the backward pass; such chains keep to themselves */
     bool gradient;     /* losses: their derivatives are wanted */
+    bool given;        /* BATCH_NORM_GRAD: statistics are not the batch's own */
 } et_attributes;
 
 struct et_node {
@@ -71,7 +88,7 @@ typedef struct et_param_gradient {
 
 /* What a model function wants of a node: see <etude/pass.h>. */
 typedef enum et_mark_kind {
-    ET_MARK_LOSS,    /* is derived, and measured */
+    ET_MARK_LOSS, /* is derived, and measured */
     ET_MARK_MEASURE,
     ET_MARK_OUTPUT,
     ET_MARK_MEAN,
@@ -81,14 +98,14 @@ typedef enum et_mark_kind {
 typedef struct et_mark {
     et_mark_kind kind;
     const char *name;
-    et_node *node, *weight;   /* what is measured, and per what; NULL: per `constant` */
+    et_node *node, *weight; /* what is measured, and per what; NULL: per `constant` */
     int element, weight_element;
     double constant;
-    et_node *root;  /* ET_MARK_LOSS: what is derived: a loss with sums, or a scalar that holds
-                       the factor already */
-    float factor;   /* of the loss, in root already but of one with sums; of ET_MARK_MEAN:
-                       momentum */
-    int variable;   /* ET_MARK_MEAN: index in the store */
+    et_node *root; /* ET_MARK_LOSS: what is derived: a loss with sums, or a scalar that holds
+                      the factor already */
+    float factor;  /* of the loss, in root already but of one with sums; of ET_MARK_MEAN:
+                      momentum */
+    int variable;  /* ET_MARK_MEAN: index in the store */
     struct et_mark *next;
 } et_mark;
 
@@ -104,10 +121,10 @@ struct et_graph {
     size_t param_capacity;
     et_param_gradient *gradients; /* [gradient_count]; NULL before et_graph_differentiate */
     int gradient_count;
-    const et_layout *layout; /* of the batches it is for; NULL: inputs are bound by hand */
+    const et_layout *layout;     /* of the batches it is for; NULL: inputs are bound by hand */
     et_mark *marks, **last_mark; /* in order of making */
-    et_error error; /* the first one; status 0: none */
-    et_node poison; /* what builders return once something is wrong */
+    et_error error;              /* the first one; status 0: none */
+    et_node poison;              /* what builders return once something is wrong */
 };
 
 struct et_scope {
@@ -119,6 +136,10 @@ struct et_scope {
  * parameter p with derive[p] (NULL: all) that it depends on. scale: a scalar that all are times, or
  * NULL. Once per graph. */
 int et_graph_derive(et_graph *graph, const bool *derive, et_node *scale, et_error *error);
+
+/* "scope/name" in the graph's arena. Without memory the bare name stands in, and no node is made
+ * with it: the arena remembers the failure, and et_node_add looks. */
+const char *et_scope_name(et_scope *scope, const char *name);
 
 /* Records the first error of a graph (printf format); returns its poison node. */
 et_node *et_graph_poison(et_graph *graph, const char *format, ...)

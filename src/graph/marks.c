@@ -100,7 +100,7 @@ void et_loss(et_scope *scope, const char *name, et_node *node, float weight)
     if (layout && et_layout_find(layout, "mask") >= 0)
         mark->weight = et_sum(et_batch_input(scope, "mask"));
     else
-        mark->constant = layout                        ? (double)layout->capacity[0]
+        mark->constant = layout                         ? (double)layout->capacity[0]
                          : node->type[0].shape.rank > 0 ? (double)node->type[0].shape.size[0]
                                                         : 1;
 }
@@ -137,6 +137,11 @@ void et_moving_mean(et_scope *scope, et_node *variable, et_node *node, float mom
         !et_shape_equal(variable->type[0].shape, node->type[0].shape)) {
         et_graph_poison(scope->graph, "%s: tracks a float32 node of its own shape only",
                         variable->name);
+        return;
+    }
+    if (!(momentum >= 0 && momentum <= 1)) {
+        et_graph_poison(scope->graph, "%s: momentum %g: must be from 0 to 1", variable->name,
+                        (double)momentum);
         return;
     }
     et_mark *mark = add(et_graph_scope(scope->graph), ET_MARK_MEAN, variable->name, node);

@@ -11,18 +11,6 @@
 
 #include "base/assert.h"
 
-/* What the builder was told: INPUT, PARAM, POSITIONS, and EMBEDDING_GRAD. */
-static bool leaf(et_node *node)
-{
-    const et_result_type *type = &node->attributes.leaf;
-    if ((unsigned)type->dtype >= ET_DTYPE_COUNT) {
-        et_graph_poison(node->graph, "%s (%s): %d is no type of elements", node->name,
-                        et_op_name(node->op), (int)type->dtype);
-        return false;
-    }
-    return set(node, type->dtype, type->shape);
-}
-
 static bool shape_INPUT(et_node *node)
 {
     return leaf(node);
@@ -250,12 +238,33 @@ static bool shape_SOFTMAX_LOSS(et_node *node)
 }
 
 /* Rules that stand in files of their own. */
-#define shape_COLUMN_SUM    et_shape_COLUMN_SUM
-#define shape_ROW_SUM       et_shape_ROW_SUM
-#define shape_SOFTMAX       et_shape_SOFTMAX
-#define shape_LOG_SOFTMAX   et_shape_LOG_SOFTMAX
-#define shape_CROSS_ENTROPY et_shape_CROSS_ENTROPY
-#define shape_LABELLED      et_shape_LABELLED
+#define shape_COLUMN_SUM              et_shape_COLUMN_SUM
+#define shape_ROW_SUM                 et_shape_ROW_SUM
+#define shape_SOFTMAX                 et_shape_SOFTMAX
+#define shape_LOG_SOFTMAX             et_shape_LOG_SOFTMAX
+#define shape_CROSS_ENTROPY           et_shape_CROSS_ENTROPY
+#define shape_LABELLED                et_shape_LABELLED
+#define shape_RESHAPE                 et_shape_RESHAPE
+#define shape_CONCATENATE             et_shape_CONCATENATE
+#define shape_SLICE                   et_shape_SLICE
+#define shape_SLICE_GRAD              leaf
+#define shape_GATHER                  et_shape_GATHER
+#define shape_GATHER_GRAD             leaf
+#define shape_ONE_HOT                 et_shape_ONE_HOT
+#define shape_EMBED_COLUMNS           et_shape_EMBED_COLUMNS
+#define shape_EMBED_COLUMNS_GRAD      leaf
+#define shape_RMS_NORM                et_shape_RMS_NORM
+#define shape_RMS_NORM_GRAD           et_shape_RMS_NORM_GRAD
+#define shape_BATCH_NORM              et_shape_BATCH_NORM
+#define shape_BATCH_NORM_GRAD         et_shape_BATCH_NORM_GRAD
+#define shape_CONVOLUTION             et_shape_CONVOLUTION
+#define shape_CONVOLUTION_GRAD        leaf
+#define shape_CONVOLUTION_WEIGHT_GRAD leaf
+#define shape_MAX_POOL                et_shape_MAX_POOL
+#define shape_MEAN_POOL               et_shape_MEAN_POOL
+#define shape_POOL_GRAD               leaf
+#define shape_NOISE                   leaf
+#define shape_BERNOULLI               et_shape_BERNOULLI
 
 bool et_shape_rule(et_node *node)
 {

@@ -1,7 +1,10 @@
-/* What the files of shape rules share, and the rules that stand outside shape.c:
+/* What the files of shape rules share: looking at a node's inputs, setting its results, refusing. A
+ * rule sets node->type[], or refuses and returns false. The rules that stand outside shape.c:
  *
  *   shape_elementwise.c   one rule for all rows of elementwise.def
- *   shape_reduce.c        sums over rows and columns, softmax, losses by rows */
+ *   shape_reduce.c        sums over rows and columns, softmax, losses by rows
+ *   shape_layout.c        what moves elements
+ *   shape_layers.c        norms of a row's scale and over a batch, convolutions, pooling */
 #ifndef ETUDE_GRAPH_SHAPE_PRIVATE_H
 #define ETUDE_GRAPH_SHAPE_PRIVATE_H
 
@@ -79,12 +82,45 @@ static inline bool is_repeated(et_shape small, et_shape full)
                            : small.size[0] == full.size[0] && small.size[1] == 1;
 }
 
+/* What the builder, or a derivative rule, was told. */
+static inline bool leaf(et_node *node)
+{
+    const et_result_type *type = &node->attributes.leaf;
+    if ((unsigned)type->dtype >= ET_DTYPE_COUNT) {
+        et_graph_poison(node->graph, "%s (%s): %d is no type of elements", node->name,
+                        et_op_name(node->op), (int)type->dtype);
+        return false;
+    }
+    return set(node, type->dtype, type->shape);
+}
+
+/* shape_elementwise.c */
 bool et_shape_elementwise(et_node *node);
+
+/* shape_reduce.c */
 bool et_shape_COLUMN_SUM(et_node *node);
 bool et_shape_ROW_SUM(et_node *node);
 bool et_shape_SOFTMAX(et_node *node);
 bool et_shape_LOG_SOFTMAX(et_node *node);
 bool et_shape_CROSS_ENTROPY(et_node *node);
 bool et_shape_LABELLED(et_node *node);
+
+/* shape_layout.c */
+bool et_shape_RESHAPE(et_node *node);
+bool et_shape_CONCATENATE(et_node *node);
+bool et_shape_SLICE(et_node *node);
+bool et_shape_GATHER(et_node *node);
+bool et_shape_ONE_HOT(et_node *node);
+bool et_shape_EMBED_COLUMNS(et_node *node);
+bool et_shape_BERNOULLI(et_node *node);
+
+/* shape_layers.c */
+bool et_shape_RMS_NORM(et_node *node);
+bool et_shape_RMS_NORM_GRAD(et_node *node);
+bool et_shape_BATCH_NORM(et_node *node);
+bool et_shape_BATCH_NORM_GRAD(et_node *node);
+bool et_shape_CONVOLUTION(et_node *node);
+bool et_shape_MAX_POOL(et_node *node);
+bool et_shape_MEAN_POOL(et_node *node);
 
 #endif

@@ -24,6 +24,7 @@
 #include "kernel/best_pieces.h"
 #include "kernel/elementwise.h"
 #include "kernel/float_product.h"
+#include "kernel/layers.h"
 #include "kernel/softmax_parts.h"
 #include "kernel/staging.h"
 #include "kernel/update.h"

@@ -6,6 +6,8 @@
 
 #include <math.h>
 
+#include <etude/pass.h>
+
 #include "graph/graph.h"
 
 /* ORDER et_activation: an option's choice is an index into both. */
@@ -78,4 +80,80 @@ et_node *et_norm(et_scope *scope, et_node *x, float epsilon)
     et_node *gamma = et_param(scope, "scale", width, (et_init){ ET_INIT_ONES, 0 });
     et_node *beta = et_param(scope, "offset", width, (et_init){ ET_INIT_ZEROS, 0 });
     return et_layer_norm(x, gamma, beta, epsilon);
+}
+
+/* y = x / sqrt(mean of x^2 + epsilon) * scale, over each row's columns (Zhang and Sennrich 2019).
+ */
+et_node *et_norm_rms(et_scope *scope, et_node *x, float epsilon)
+{
+    et_shape in = et_node_shape(x);
+    et_shape width = et_shape_1(in.rank == 2 ? in.size[1] : 0);
+    et_node *gamma = et_param(scope, "scale", width, (et_init){ ET_INIT_ONES, 0 });
+    return et_rms_norm(x, gamma, epsilon);
+}
+
+/* The mask of the samples that x has a row or an image of; NULL: its rows are something else, or
+ * batches have none. */
+static et_node *sample_mask(et_scope *scope, const et_node *x)
+{
+    const et_layout *layout = et_scope_layout(scope);
+    int field = layout ? et_layout_find(layout, "mask") : -1;
+    if (field < 0)
+        return NULL;
+    et_shape mask = et_layout_shape(layout, field), in = et_node_shape(x);
+    bool rows = mask.rank == 1 && in.rank >= 2 && in.size[0] == mask.size[0];
+    return rows && layout->field[field].dtype == ET_F32 ? et_batch_input(scope, "mask") : NULL;
+}
+
+/* y = (x - mean) / sqrt(variance + epsilon) * scale + offset, over the rows of each column (Ioffe
+ * and Szegedy 2015). */
+et_node *et_norm_batch(et_scope *scope, et_node *x, float momentum, float epsilon)
+{
+    et_shape in = et_node_shape(x);
+    et_shape width = et_shape_1(in.rank >= 2 ? in.size[in.rank - 1] : 0);
+    const et_init zeros = { ET_INIT_ZEROS, 0 }, ones = { ET_INIT_ONES, 0 };
+    et_node *gamma = et_param(scope, "scale", width, ones);
+    et_node *beta = et_param(scope, "offset", width, zeros);
+    et_node *mean = et_variable(scope, "mean", width, zeros), *mean_here;
+    et_node *variance = et_variable(scope, "variance", width, ones), *variance_here;
+    if (!et_scope_training(scope))
+        return et_batch_norm_given(x, gamma, beta, mean, variance, epsilon);
+    et_node *y =
+        et_batch_norm(x, gamma, beta, sample_mask(scope, x), epsilon, &mean_here, &variance_here);
+    et_moving_mean(scope, mean, mean_here, momentum);
+    et_moving_mean(scope, variance, variance_here, momentum);
+    return y;
+}
+
+/* A filter's inputs and outputs are those of its whole window, as Keras counts them. Relu is part
+ * of the convolution, as of a product. */
+et_node *et_conv2d(et_scope *scope, et_node *x, int64_t filters, int64_t height, int64_t width,
+                   const et_conv2d_options *options)
+{
+    static const et_conv2d_options defaults = { 0 };
+    const et_conv2d_options *o = options ? options : &defaults;
+    et_shape in = et_node_shape(x);
+    int64_t channels = in.rank == 4 && in.size[3] > 0 ? in.size[3] : 1;
+    et_shape size = et_shape_4(height, width, channels, filters);
+    if (filters < 1 || height < 1 || width < 1 || !et_shape_valid(size))
+        return et_graph_poison(
+            x->graph, "%sconv2d: %lld filters of %lld x %lld: from 1 to 2^55 in all", scope->prefix,
+            (long long)filters, (long long)height, (long long)width);
+    int64_t area = height * width;
+    et_convolution_options window = o->window;
+    window.relu |= o->activation == ET_ACTIVATION_RELU;
+    et_node *weight =
+        et_param(scope, "weight", size, et_init_glorot_uniform(area * channels, area * filters));
+    et_node *bias = NULL;
+    if (!o->no_bias)
+        bias = et_param(scope, "bias", et_shape_1(filters), (et_init){ ET_INIT_ZEROS, 0 });
+    et_node *y = et_convolution(x, weight, bias, &window);
+    return o->activation == ET_ACTIVATION_RELU ? y : et_activate(y, o->activation);
+}
+
+et_node *et_embedding_columns(et_scope *scope, et_node *ids, const et_column *columns, int count)
+{
+    et_shape size = et_shape_1(et_columns_size(columns, count));
+    et_node *table = et_param(scope, "table", size, (et_init){ ET_INIT_UNIFORM, 0.05f });
+    return et_embed_columns(ids, table, columns, count);
 }

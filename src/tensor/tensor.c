@@ -22,6 +22,11 @@ et_shape et_shape_2(int64_t rows, int64_t columns)
     return (et_shape){ 2, { rows, columns } };
 }
 
+et_shape et_shape_4(int64_t samples, int64_t height, int64_t width, int64_t channels)
+{
+    return (et_shape){ 4, { samples, height, width, channels } };
+}
+
 /* Elements, up to 16 bytes of each, and sums of a few such arrays fit 64 bits. */
 #define COUNT_MAX (INT64_MAX / 256)
 

@@ -41,8 +41,8 @@ static const et_random randomness = { 5, 1, 0 };
 static inline void bind_weights(et_plan *plan)
 {
     static const float one = 1;
-    static float weights[ROWS * 64];
-    for (int i = 0; i < ROWS * 64; i++)
+    static float weights[ROWS * 128];
+    for (int i = 0; i < ROWS * 128; i++)
         weights[i] = sinf(1.0f + (float)i);
     et_plan_bind(plan, "weights", weights);
     et_plan_bind(plan, "one", &one);

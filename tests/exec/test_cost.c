@@ -109,6 +109,42 @@ static et_node *softmax_loss(et_scope *s)
                            et_input(s, "labels", ET_I32, et_shape_1(9)), 0);
 }
 
+static et_node *images(et_scope *s)
+{
+    et_node *x = param(s, "x", et_shape_4(2, 3, 3, 2));
+    return et_sum(et_convolution(x, param(s, "w", et_shape_4(2, 2, 2, 3)), NULL, NULL));
+}
+
+static et_node *pooled(et_scope *s)
+{
+    et_pool_options two = { .window = { 2, 2 } };
+    return et_sum(et_max_pool(param(s, "x", et_shape_4(2, 4, 4, 1)), &two));
+}
+
+static et_node *norm_rms(et_scope *s)
+{
+    return et_sum(et_rms_norm(param(s, "x", et_shape_2(6, 8)), param(s, "g", et_shape_1(8)), 1));
+}
+
+static et_node *norm_batch(et_scope *s)
+{
+    et_node *gamma = param(s, "gamma", et_shape_1(8)), *beta = param(s, "beta", et_shape_1(8));
+    et_node *x = param(s, "x", et_shape_2(6, 8));
+    return et_sum(et_batch_norm(x, gamma, beta, NULL, 1, NULL, NULL));
+}
+
+static et_node *take_rows(et_scope *s)
+{
+    et_node *x = param(s, "x", et_shape_2(7, 4));
+    return et_sum(et_gather_rows(x, et_input(s, "ids", ET_I32, et_shape_1(5))));
+}
+
+static et_node *cut(et_scope *s)
+{
+    et_node *view = et_reshape(et_relu(a_3_by_4(s)), et_shape_2(2, 6));
+    return et_sum(et_slice_columns(view, 1, 2));
+}
+
 static const struct {
     test_build_fn *build;
     bool gradients;
@@ -140,6 +176,19 @@ static const struct {
     { vocabulary_best, false, "vocabulary_best", 2 * 9 * 6 * 5, 4 * 54 + 30 + 4 * 18 },
     { softmax_loss, false, "softmax_loss", 5 * 45, 4 * (45 + 9 + 4) },
     { softmax_loss, true, "softmax_loss", 5 * 45, 4 * (2 * 45 + 9 + 4) },
+    { images, false, "convolution", 2 * 24 * 8, 4 * (36 + 24 + 24) },
+    { images, true, "convolution_grad", 2 * 24 * 8, 4 * (24 + 24 + 36) },
+    { images, true, "convolution_weight_grad", 2 * 24 * 8, 4 * (24 + 36 + 24) },
+    { pooled, false, "max_pool", 32, 4 * (32 + 8) },
+    { pooled, true, "pool_grad", 32, 4 * (8 + 8 + 32) },
+    { norm_rms, false, "rms_norm", 4 * 48, 4 * (48 + 8 + 48) },
+    { norm_rms, true, "rms_norm_grad", 9 * 48, 4 * (48 + 48 + 6 + 8 + 48 + 8) },
+    { norm_batch, false, "batch_norm", 7 * 48, 4 * (2 * 48 + 8 + 8 + 48) },
+    { norm_batch, true, "batch_norm_grad", 11 * 48, 4 * (2 * 48 + 2 * 48 + 3 * 8 + 48 + 2 * 8) },
+    { take_rows, false, "gather", 0, 4 * (5 + 20 + 20) },
+    { take_rows, true, "gather_grad", 20, 4 * (5 + 20 + 2 * 20 + 28) },
+    { cut, false, "reshape", 0, 0 },
+    { cut, false, "slice", 0, 4 * (4 + 4) },
 };
 
 static const float one = 1; /* d(sum)/d(sum) */

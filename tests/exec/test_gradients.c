@@ -11,6 +11,10 @@ static const int32_t positions[ROWS] = { 0, 1, 0, 2, 1, 3, 2 };
 static const int32_t labels[ROWS] = { 3, 0, -1, 4, 2, 3, 1 };
 static const int32_t query_offsets[SEGMENTS + 1] = { 0, 3, 3, 6 };
 static const int32_t key_offsets[SEGMENTS + 1] = { 0, 2, 4, 7 };
+static const int32_t columns[ROWS][3] = { { 0, 1, 5 }, { 4, -1, 2 }, { 0, 0, 0 }, { 3, 1, -1 },
+                                          { 0, 4, 2 }, { -1, 2, 2 }, { 1, 1, 3 } };
+static const float counted[ROWS] = { 1, 1, 0, 1, 1, 0, 0 };
+static float far[2 * 5 * 4 * 3], spread[WIDTH], half[ROWS * WIDTH], middle[WIDTH];
 
 static et_node *ints(et_scope *s, const char *name, int64_t count)
 {
@@ -105,19 +109,157 @@ static et_node *check_SOFTMAX_LOSS(et_scope *s)
     return et_softmax_loss(logits, ints(s, "labels", ROWS), 0.1f);
 }
 
+/* A view that is read by two, one of a parameter, and one that is a parameter's gradient. */
+static et_node *check_RESHAPE(et_scope *s)
+{
+    et_node *long_rows = et_reshape(et_tanh(x(s)), et_shape_2(ROWS / 7, 7 * WIDTH));
+    et_node *same = et_reshape(y(s), et_shape_2(ROWS / 7, 7 * WIDTH));
+    et_node *both = et_add(et_tanh(long_rows), et_mul(long_rows, same));
+    return weighted(s, et_reshape(et_sub(both, long_rows), et_shape_4(7, 1, WIDTH, 1)));
+}
+
+/* Columns and rows, and more nodes than one op takes. */
+static et_node *check_CONCATENATE(et_scope *s)
+{
+    et_node *parts[11];
+    for (int i = 0; i < 11; i++)
+        parts[i] = et_scale(i % 2 ? y(s) : x(s), 0.5f + (float)i);
+    et_node *wide = et_concatenate_columns(parts, 11);
+    et_node *narrow = et_tanh(et_slice_columns(wide, 3 * WIDTH, 2 * WIDTH));
+    et_node *rows[] = { narrow, et_concatenate_columns(parts, 2), narrow };
+    return weighted(s, et_concatenate_rows(rows, 3));
+}
+
+static et_node *check_SLICE(et_scope *s)
+{
+    et_node *h = et_tanh(x(s));
+    et_node *narrow = et_mul(et_slice_columns(h, 1, 4), et_slice_columns(h, 2, 4));
+    et_node *image = et_reshape(h, et_shape_4(ROWS, 2, 3, 1));
+    et_node *rows = et_reshape(et_slice_rows(image, 2, 3), et_shape_2(3, WIDTH));
+    et_node *last = et_slice_columns(et_slice_rows(narrow, 4, 3), 0, 4);
+    return weighted(s, et_mul(et_slice_columns(rows, 2, 4), last));
+}
+
+/* Some rows twice, some never, and an empty place. */
+static et_node *check_GATHER(et_scope *s)
+{
+    et_node *taken = et_gather_rows(et_tanh(x(s)), ints(s, "ids", ROWS));
+    return weighted(s, et_mul(taken, et_gather_rows(y(s), ints(s, "labels", ROWS))));
+}
+
+static et_node *check_ONE_HOT(et_scope *s)
+{
+    et_node *hot = et_one_hot(ints(s, "ids", ROWS), WIDTH);
+    return weighted(s, et_matmul(hot, param(s, "w", WIDTH, 5), NULL, NULL));
+}
+
+/* Three columns of [5, 2], [5, 1] and [6, 4], and one table read twice. */
+static et_node *check_EMBED_COLUMNS(et_scope *s)
+{
+    static const et_column tables[] = { { 5, 2 }, { 5, 1 }, { 6, 4 } };
+    et_node *table = param(s, "table", 0, et_columns_size(tables, 3));
+    et_node *at = et_input(s, "columns", ET_I32, et_shape_2(ROWS, 3));
+    et_node *a = et_embed_columns(at, table, tables, 3);
+    return weighted(s, et_mul(a, et_tanh(et_embed_columns(at, table, tables, 3))));
+}
+
+static et_node *check_RMS_NORM(et_scope *s)
+{
+    return weighted(s, et_rms_norm(x(s), param(s, "g", 0, WIDTH), 1e-3f));
+}
+
+/* By the batch's own statistics, over rows and over an image, some of which do not count, and by
+ * given ones. */
+static et_node *check_BATCH_NORM(et_scope *s)
+{
+    et_node *gamma = param(s, "g", 0, WIDTH), *beta = param(s, "b", 0, WIDTH), *mean, *variance;
+    et_node *h = et_batch_norm(x(s), gamma, beta, NULL, 1e-2f, &mean, &variance);
+    et_node *image = et_reshape(et_tanh(h), et_shape_4(7, 1, 3, 2));
+    et_node *counted_rows = et_input(s, "counted", ET_F32, et_shape_1(7));
+    et_node *small = et_batch_norm(image, param(s, "g2", 0, 2), param(s, "b2", 0, 2), counted_rows,
+                                   1e-2f, NULL, NULL);
+    et_node *flat = et_reshape(small, et_shape_2(ROWS, WIDTH));
+    et_node *at = et_input(s, "mean", ET_F32, et_shape_1(WIDTH));
+    et_node *deviation = et_input(s, "variance", ET_F32, et_shape_1(WIDTH));
+    return weighted(s, et_batch_norm_given(et_tanh(flat), gamma, beta, at, deviation, 1e-3f));
+}
+
+/* Two samples of 5 x 4, 2 channels: plain with a bias, then with stride, dilation, padding, relu.
+ */
+static et_node *check_CONVOLUTION(et_scope *s)
+{
+    et_shape image = et_shape_4(2, 5, 4, 2);
+    et_init init = { ET_INIT_NORMAL, 0.5f };
+    et_convolution_options same = { .same = true, .relu = true, .stride = { 1, 2 } };
+    et_convolution_options wide = { .dilation = { 2, 1 }, .same = true };
+    et_node *h =
+        et_convolution(et_param(s, "x", image, init),
+                       et_param(s, "u", et_shape_4(2, 2, 2, 3), init), param(s, "b", 0, 3), NULL);
+    et_node *g = et_convolution(et_tanh(h), et_param(s, "v", et_shape_4(3, 2, 3, 2), init),
+                                param(s, "c", 0, 2), &same);
+    return weighted(s,
+                    et_convolution(g, et_param(s, "w", et_shape_4(2, 3, 2, 4), init), NULL, &wide));
+}
+
+/* Numbers that are far enough apart for finite differences. */
+static et_node *apart(et_scope *s)
+{
+    et_node *distance = et_input(s, "far", ET_F32, et_shape_4(2, 5, 4, 3));
+    return et_add(et_tanh(et_param(s, "x", et_shape_4(2, 5, 4, 3), (et_init){ ET_INIT_NORMAL, 1 })),
+                  distance);
+}
+
+/* Windows that overlap, with padding; then of what is left everything. */
+static et_node *check_MAX_POOL(et_scope *s)
+{
+    et_pool_options same = { .window = { 3, 2 }, .stride = { 2, 1 }, .same = true };
+    et_node *h = et_max_pool(apart(s), &same);
+    return weighted(s, et_max_pool(h, NULL));
+}
+
+static et_node *check_MEAN_POOL(et_scope *s)
+{
+    et_pool_options same = { .window = { 3, 2 }, .stride = { 2, 1 }, .same = true };
+    et_pool_options valid = { .window = { 2, 2 } };
+    et_node *h = et_tanh(et_mean_pool(apart(s), &same));
+    return weighted(s, et_mean_pool(h, &valid));
+}
+
+/* A sample moved and scaled: noise itself is a constant. */
+static et_node *check_NOISE(et_scope *s)
+{
+    et_node *noise = et_noise(s, "noise", et_shape_2(ROWS, WIDTH));
+    return weighted(s, et_add(y(s), et_mul(et_tanh(x(s)), noise)));
+}
+
+/* Of a constant, since a sample's derivative is none. */
+static et_node *check_BERNOULLI(et_scope *s)
+{
+    et_node *p = et_input(s, "half", ET_F32, et_shape_2(ROWS, WIDTH));
+    return weighted(s, et_mul(et_bernoulli(s, "drawn", p), et_tanh(x(s))));
+}
+
 /* Leaves have nothing to differentiate; derivatives' own ops stand in no model. They are run by
  * the cases above: the value of a derivative is what a case checks. */
-#define check_INPUT            NULL
-#define check_PARAM            NULL
-#define check_POSITIONS        NULL
-#define check_RESULT           NULL
-#define check_FILL             NULL
-#define check_LAYER_NORM_GRAD  NULL
-#define check_EMBEDDING_GRAD   NULL
-#define check_ATTENTION_GRAD   NULL
-#define check_CACHED_ATTENTION NULL
-#define check_VOCABULARY_BEST  NULL
-#define check_LABELLED         NULL
+#define check_INPUT                   NULL
+#define check_PARAM                   NULL
+#define check_POSITIONS               NULL
+#define check_RESULT                  NULL
+#define check_FILL                    NULL
+#define check_LAYER_NORM_GRAD         NULL
+#define check_EMBEDDING_GRAD          NULL
+#define check_ATTENTION_GRAD          NULL
+#define check_CACHED_ATTENTION        NULL
+#define check_VOCABULARY_BEST         NULL
+#define check_LABELLED                NULL
+#define check_SLICE_GRAD              NULL
+#define check_GATHER_GRAD             NULL
+#define check_EMBED_COLUMNS_GRAD      NULL
+#define check_RMS_NORM_GRAD           NULL
+#define check_BATCH_NORM_GRAD         NULL
+#define check_CONVOLUTION_GRAD        NULL
+#define check_CONVOLUTION_WEIGHT_GRAD NULL
+#define check_POOL_GRAD               NULL
 
 static const struct {
     const char *name;
@@ -138,6 +280,20 @@ static void bind_all(et_plan *plan)
     et_plan_bind(plan, "labels", labels);
     et_plan_bind(plan, "query_offsets", query_offsets);
     et_plan_bind(plan, "key_offsets", key_offsets);
+    for (int i = 0; i < 2 * 5 * 4 * 3; i++)
+        far[i] = 4.0f * (float)((i * 37) % (2 * 5 * 4 * 3));
+    for (int i = 0; i < WIDTH; i++) {
+        spread[i] = 0.5f + 0.25f * (float)i;
+        middle[i] = sinf(1.0f + (float)i);
+    }
+    for (int i = 0; i < ROWS * WIDTH; i++)
+        half[i] = 0.5f;
+    et_plan_bind(plan, "far", far);
+    et_plan_bind(plan, "mean", middle);
+    et_plan_bind(plan, "variance", spread);
+    et_plan_bind(plan, "half", half);
+    et_plan_bind(plan, "columns", columns);
+    et_plan_bind(plan, "counted", counted);
 }
 
 static void test_gradients__every_op(void **state)
@@ -155,7 +311,7 @@ static void test_gradients__every_op(void **state)
         test_model_close(&model);
         checked++;
     }
-    assert_int_equal(checked, 12);
+    assert_int_equal(checked, 25);
 }
 
 int main(void)

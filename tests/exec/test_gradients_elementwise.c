@@ -2,7 +2,7 @@
  * those of two operands, and copies, with each way in which one of them can be repeated. */
 #include "exec/gradients.h"
 
-#include "graph/graph.h"
+#include "graph/node.h"
 
 typedef struct row {
     const char *name, *derivative;

@@ -12,6 +12,7 @@
 #include <etude/pass.h>
 
 #include "base/alloc.h"
+#include "exec/pass.h"
 
 enum { ROWS = 8, WIDTH = 5, CLASSES = 3 };
 
@@ -133,6 +134,37 @@ static void build_swapped(et_scope *s, void *payload)
     et_loss(s, "classes", classes_loss(s, h), 4);
 }
 
+static et_node *normal(et_scope *s, et_node *h)
+{
+    et_node *result = et_norm_batch(et_in(s, "norm"), h, 0.75f, 1e-3f);
+    et_output(s, "normal", result);
+    return result;
+}
+
+static void build_normal(et_scope *s, void *payload)
+{
+    (void)payload;
+    et_node *h = et_dense(et_in(s, "hidden"), et_batch_input(s, "x"), 4);
+    et_loss(s, "loss", classes_loss(s, et_tanh(normal(s, h))), 1);
+}
+
+/* The same over images of two places. */
+static void build_normal_images(et_scope *s, void *payload)
+{
+    (void)payload;
+    et_node *h = et_dense(et_in(s, "hidden"), et_batch_input(s, "x"), 4);
+    int64_t rows = et_node_shape(h).size[0];
+    et_node *result = normal(s, et_reshape(h, et_shape_4(rows, 1, 2, 2)));
+    et_loss(s, "loss", classes_loss(s, et_reshape(et_tanh(result), et_shape_2(rows, 4))), 1);
+}
+
+/* Of the data as they are, so that the statistics are known. */
+static void build_normal_data(et_scope *s, void *payload)
+{
+    (void)payload;
+    et_loss(s, "loss", square_loss(s, normal(s, et_batch_input(s, "x"))), 1);
+}
+
 static const et_pass_options training = { .training = true };
 
 static float *gradient(model *m, const char *name, int64_t *count)
@@ -165,8 +197,8 @@ static void test_pass__losses_add_up(void **state)
         most = fabsf(g[i]) > most ? fabsf(g[i]) : most;
     }
     assert_true(most > 0.01f);
-    assert_float_equal(et_pass_loss(both.pass),
-                       et_pass_loss(a.pass) + 0.25 * et_pass_loss(b.pass), 1e-5);
+    assert_float_equal(et_pass_loss(both.pass), et_pass_loss(a.pass) + 0.25 * et_pass_loss(b.pass),
+                       1e-5);
     assert_float_equal(et_pass_loss(swapped.pass), 4 * et_pass_loss(both.pass), 1e-4);
     close_model(&a);
     close_model(&b);
@@ -197,7 +229,8 @@ static void test_pass__scale(void **state)
     close_model(&scaled);
 }
 
-/* A batch that is not full gives what a full one of its size gives: what is empty counts nowhere. */
+/* A batch that is not full gives what a full one of its size gives: what is empty counts nowhere.
+ */
 static void test_pass__short_batch(void **state)
 {
     (void)state;
@@ -217,6 +250,115 @@ static void test_pass__short_batch(void **state)
     assert_float_equal(et_pass_loss(full.pass), et_pass_loss(part.pass), 1e-6);
     close_model(&full);
     close_model(&part);
+}
+
+static void check_short_normal(et_build_fn *build)
+{
+    model full, part;
+    const char *names[] = { "hidden/weight", "norm/scale", "norm/offset", "logits/weight" };
+    int64_t count;
+    open_model(&full, build, &training, 5, 5);
+    open_model(&part, build, &training, 5, ROWS);
+    for (size_t n = 0; n < 4; n++) {
+        const float *one = gradient(&full, names[n], &count);
+        const float *other = gradient(&part, names[n], &count);
+        float most = 0;
+        for (int64_t i = 0; i < count; i++) {
+            assert_float_equal(one[i], other[i], 1e-6f);
+            most = fabsf(one[i]) > most ? fabsf(one[i]) : most;
+        }
+        assert_true(most > 1e-3f);
+    }
+    const float *one = et_pass_output(full.pass, "normal").data;
+    const float *other = et_pass_output(part.pass, "normal").data;
+    for (int i = 0; i < ROWS * 4; i++)
+        assert_float_equal(other[i], i < 5 * 4 ? one[i] : 0, 1e-6f);
+    assert_int_equal(et_pass_tracks(full.pass), 2);
+    for (int k = 0; k < 2; k++) {
+        et_tracked a = et_pass_tracked(full.pass, k), b = et_pass_tracked(part.pass, k);
+        assert_int_equal(a.variable, b.variable);
+        for (int64_t i = 0; i < a.elements; i++)
+            assert_float_equal(a.value[i], b.value[i], 1e-6f);
+    }
+    assert_float_equal(et_pass_loss(full.pass), et_pass_loss(part.pass), 1e-6);
+    close_model(&full);
+    close_model(&part);
+}
+
+/* Samples that are not there change no statistics, by rows and by images. */
+static void test_pass__short_batch_is_normal(void **state)
+{
+    (void)state;
+    check_short_normal(build_normal);
+    check_short_normal(build_normal_images);
+}
+
+/* What an update does with what is tracked. */
+static void move_means(model *m)
+{
+    for (int k = 0; k < et_pass_tracks(m->pass); k++) {
+        et_tracked tracked = et_pass_tracked(m->pass, k);
+        float *at = et_params_values(m->params) + et_params_offset(m->params, tracked.variable);
+        for (int64_t i = 0; i < tracked.elements; i++)
+            at[i] = tracked.momentum * at[i] + (1 - tracked.momentum) * tracked.value[i];
+    }
+    et_params_changed(m->params, true);
+}
+
+/* The moving mean and variance of column d after batches of 8, 8 and 4 of the 20 samples. */
+static void moving(int d, double *mean, double *variance)
+{
+    *mean = 0;
+    *variance = 1;
+    for (int first = 0; first < 20; first += ROWS) {
+        int count = 20 - first < ROWS ? 20 - first : ROWS;
+        double sum = 0, squares = 0;
+        for (int i = first; i < first + count; i++)
+            sum += (double)x[i * WIDTH + d] / count;
+        for (int i = first; i < first + count; i++)
+            squares += pow((double)x[i * WIDTH + d] - sum, 2) / count;
+        *mean = 0.75 * *mean + 0.25 * sum;
+        *variance = 0.75 * *variance + 0.25 * squares;
+    }
+}
+
+/* Three steps, of which the last is short; then what evaluation makes of them. */
+static void test_pass__moving_means(void **state)
+{
+    (void)state;
+    model m;
+    et_pass *evaluation;
+    et_error error = ET_ERROR_INIT;
+    open_model(&m, build_normal_data, &training, 20, ROWS);
+    for (int step = 0; step < 3; step++) {
+        if (step)
+            assert_int_equal(et_source_next(m.source, m.batch, NULL), ET_OK);
+        assert_int_equal(et_pass_run(m.pass, m.batch, 1, (uint64_t)step, NULL), ET_OK);
+        move_means(&m);
+    }
+    assert_int_equal((int)m.batch->filled[0], 4);
+    assert_int_equal(et_pass_open(&evaluation, m.device, m.params, &m.source->layout,
+                                  build_normal_data, NULL, NULL, &error),
+                     ET_OK);
+    assert_int_equal(et_pass_run(evaluation, m.batch, 1, 0, &error), ET_OK);
+    const float *values = et_params_values(m.params);
+    const float *means = values + et_params_offset(m.params, et_params_find(m.params, "norm/mean"));
+    const float *variances =
+        values + et_params_offset(m.params, et_params_find(m.params, "norm/variance"));
+    const float *y_data = et_pass_output(evaluation, "normal").data;
+    for (int d = 0; d < WIDTH; d++) {
+        double mean, variance;
+        moving(d, &mean, &variance);
+        assert_float_equal(means[d], mean, 1e-6);
+        assert_float_equal(variances[d], variance, 1e-6);
+        for (int i = 0; i < 4; i++)
+            assert_float_equal(y_data[i * WIDTH + d],
+                               ((double)x[(16 + i) * WIDTH + d] - mean) / sqrt(variance + 1e-3),
+                               1e-5);
+    }
+    assert_int_equal(et_pass_tracks(evaluation), 0);
+    et_pass_close(evaluation);
+    close_model(&m);
 }
 
 static void test_pass__measures_and_outputs(void **state)
@@ -316,6 +458,12 @@ static void build_twice_used(et_scope *s, void *payload)
     et_loss(s, "more", et_scale(sums, 2), 1);
 }
 
+static void build_momentum(et_scope *s, void *payload)
+{
+    (void)payload;
+    et_loss(s, "loss", square_loss(s, et_norm_batch(s, hidden(s), 1.5f, 1e-3f)), 1);
+}
+
 static void test_pass__mistakes(void **state)
 {
     (void)state;
@@ -329,6 +477,7 @@ static void test_pass__mistakes(void **state)
         { build_twice, "loss: two losses, measures or outputs of this name" },
         { build_inner, "must be the loss itself" },
         { build_twice_used, "must be the loss itself" },
+        { build_momentum, "mean: momentum 1.5: must be from 0 to 1" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         model m;
@@ -362,6 +511,8 @@ int main(void)
         cmocka_unit_test(test_pass__losses_add_up),
         cmocka_unit_test(test_pass__scale),
         cmocka_unit_test(test_pass__short_batch),
+        cmocka_unit_test(test_pass__short_batch_is_normal),
+        cmocka_unit_test(test_pass__moving_means),
         cmocka_unit_test(test_pass__measures_and_outputs),
         cmocka_unit_test(test_pass__other_layout),
         cmocka_unit_test(test_pass__mistakes),

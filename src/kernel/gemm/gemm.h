@@ -1,7 +1,7 @@
 /* Matrix products through oneDNN: C = A B, with A [m, k], B [k, n], row-major, float32 sums.
  * Gradients of weights, A^T B, and float32 products of few rows go by a kernel of our own instead
  * (float_product.h), the former in bfloat16 where that is as fast as blocks.
- * The only place that knows oneDNN; gemm/onednn.c builds with its version 2 and 3.
+ * gemm/onednn.c, which runs oneDNN's products, builds with its version 2 and 3.
  *
  * Equal bits for any number of threads, by construction: a product is cut into a fixed grid
  * of tiles that depends on its shape and the CPU alone; each tile is done by single-threaded

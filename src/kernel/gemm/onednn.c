@@ -10,10 +10,10 @@
  *       as large as the hungriest primitive asks for;
  *   (3) memory objects belong to a (block, thread) and only their data pointers change at a run.
  *
- * Both oneDNN 2 and 3 are served; their differences are in the first part. */
+ * Both oneDNN 2 and 3 are served; their differences are in kernel/onednn.h and in the first part.
+ */
 #include "kernel/gemm/onednn.h"
 
-#include <oneapi/dnnl/dnnl.h>
 #include <omp.h>
 #include <string.h>
 
@@ -22,37 +22,10 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "kernel/gemm/gemm.h"
+#include "kernel/onednn.h"
 
-/* Version 3 made memory descriptors handles, made one call of two when a primitive is
- * described, and moved arguments of post-ops. The rest of the file speaks of layouts. */
+/* The two calls that versions 2 and 3 describe a product by. */
 #if DNNL_VERSION_MAJOR >= 3
-/* Version 3: a handle that must be freed, and const handles to borrow. */
-typedef dnnl_memory_desc_t layout;
-typedef const_dnnl_memory_desc_t layout_ref;
-
-static layout_ref ref(const layout *from)
-{
-    return *from;
-}
-
-static void layout_free(layout *from)
-{
-    if (*from)
-        dnnl_memory_desc_destroy(*from);
-    *from = NULL;
-}
-
-static dnnl_status_t layout_tagged(layout *out, const dnnl_dims_t dims, dnnl_data_type_t type,
-                                   dnnl_format_tag_t tag)
-{
-    return dnnl_memory_desc_create_with_tag(out, 2, dims, type, tag);
-}
-
-static dnnl_status_t layout_copy(layout *out, layout_ref from)
-{
-    return dnnl_memory_desc_clone(out, from);
-}
-
 /* C = A B + 1 C, in C's own type. */
 static dnnl_status_t append_sum(dnnl_post_ops_t ops)
 {
@@ -66,32 +39,6 @@ static dnnl_status_t describe(dnnl_primitive_desc_t *out, dnnl_engine_t engine, 
     return dnnl_matmul_primitive_desc_create(out, engine, a, b, bias, c, attributes);
 }
 #else
-/* Version 2: a struct that is copied, and pointers to borrow. */
-typedef dnnl_memory_desc_t layout;
-typedef const dnnl_memory_desc_t *layout_ref;
-
-static layout_ref ref(const layout *from)
-{
-    return from;
-}
-
-static void layout_free(layout *from)
-{
-    (void)from;
-}
-
-static dnnl_status_t layout_tagged(layout *out, const dnnl_dims_t dims, dnnl_data_type_t type,
-                                   dnnl_format_tag_t tag)
-{
-    return dnnl_memory_desc_init_by_tag(out, 2, dims, type, tag);
-}
-
-static dnnl_status_t layout_copy(layout *out, layout_ref from)
-{
-    *out = *from;
-    return dnnl_success;
-}
-
 static dnnl_status_t append_sum(dnnl_post_ops_t ops)
 {
     return dnnl_post_ops_append_sum(ops, 1.0f);
@@ -108,10 +55,6 @@ static dnnl_status_t describe(dnnl_primitive_desc_t *out, dnnl_engine_t engine, 
     return dnnl_primitive_desc_create(out, &product, attributes, engine, NULL);
 }
 #endif
-
-/* Address space that must be there when oneDNN (2.6) is asked for something: a generator of code
- * has at most 256 KiB, and a product some generators, one at a time. */
-#define MAKING_ROOM ((size_t)8 << 20)
 
 /* What all blocks of a cache share. Index t of the arrays belongs to thread t: a stream and a
  * scratch are used by one thread at a time, so runs on different threads share nothing that is
@@ -147,15 +90,6 @@ struct et_gemm_block {
 
 /* The engine. */
 
-/* out of memory is the only failure that a user can do something about. */
-static int failed(et_error *error, dnnl_status_t status, const char *what)
-{
-    if (status == dnnl_out_of_memory)
-        return et_fail(error, ET_ENOMEM, "out of memory (oneDNN, %s)", what);
-    return et_fail(error, ET_EFAIL, "oneDNN %d.%d failed to make %s (its status %d)",
-                   DNNL_VERSION_MAJOR, DNNL_VERSION_MINOR, what, (int)status);
-}
-
 static bool takes_panels(et_gemm_engine *engine, et_dtype ab);
 
 /* Which layouts the CPU has kernels for is found out here, once. */
@@ -164,7 +98,7 @@ int et_gemm_engine_open(et_gemm_engine **out, int threads, et_error *error)
     et_assert(threads >= 1);
     size_t count = (size_t)threads;
     *out = NULL;
-    int status = et_memory_check(MAKING_ROOM, "a product engine", error);
+    int status = et_memory_check(ONEDNN_MAKING_ROOM, "a product engine", error);
     if (status)
         return status;
     et_gemm_engine *engine = et_alloc_zero(1, sizeof *engine);
@@ -181,7 +115,7 @@ int et_gemm_engine_open(et_gemm_engine **out, int threads, et_error *error)
     for (size_t i = 0; !status && done == dnnl_success && i < count; i++)
         done = dnnl_stream_create(&engine->streams[i], engine->engine, dnnl_stream_default_flags);
     if (done != dnnl_success)
-        status = failed(error, done, "an engine");
+        status = onednn_failed(error, done, "an engine");
     if (status) {
         et_gemm_engine_close(engine);
         return status;
@@ -229,12 +163,6 @@ static int grow_scratch(et_gemm_engine *engine, size_t size, et_error *error)
 
 /* Making a block. */
 
-/* ET_F32 and ET_BF16 are all that blocks are made of. */
-static dnnl_data_type_t type_of(int64_t dtype)
-{
-    return dtype == ET_BF16 ? dnnl_bf16 : dnnl_f32;
-}
-
 /* No activation among them: oneDNN's relu makes 0 of a NaN. */
 static dnnl_status_t attributes_of(dnnl_primitive_attr_t *out, const et_gemm_block_shape *shape)
 {
@@ -275,13 +203,13 @@ static dnnl_status_t describe_product(et_gemm_block *block)
     dnnl_primitive_attr_t attributes = NULL;
     dnnl_status_t done = attributes_of(&attributes, shape);
     if (done == dnnl_success)
-        done = layout_tagged(&layouts[A], a_dims, type, dnnl_ab);
+        done = layout_tagged(&layouts[A], 2, a_dims, type, dnnl_ab);
     if (done == dnnl_success)
-        done = layout_tagged(&layouts[B], b_dims, type, tag_of_b(block));
+        done = layout_tagged(&layouts[B], 2, b_dims, type, tag_of_b(block));
     if (done == dnnl_success)
-        done = layout_tagged(&layouts[C], c_dims, type_of(shape->c), dnnl_ab);
+        done = layout_tagged(&layouts[C], 2, c_dims, type_of(shape->c), dnnl_ab);
     if (done == dnnl_success && shape->bias)
-        done = layout_tagged(&layouts[BIAS], bias_dims, dnnl_f32, dnnl_ab);
+        done = layout_tagged(&layouts[BIAS], 2, bias_dims, dnnl_f32, dnnl_ab);
     if (done == dnnl_success)
         done =
             describe(&block->description, block->engine->engine, ref(&layouts[A]), ref(&layouts[B]),
@@ -330,7 +258,7 @@ static size_t layout_size(const et_gemm_block *block, int which)
 static int make(et_gemm_block *block, et_error *error)
 {
     /* Its generator of code writes to where a failed allocation would have been. */
-    int status = et_memory_check(MAKING_ROOM, "making a matrix product", error);
+    int status = et_memory_check(ONEDNN_MAKING_ROOM, "making a matrix product", error);
     if (status)
         return status;
     /* The caller's setting is put back whatever happens in between. */
@@ -343,7 +271,7 @@ static int make(et_gemm_block *block, et_error *error)
         done = make_memories(block);
     omp_set_num_threads(threads);
     if (done != dnnl_success)
-        return failed(error, done, "a matrix product");
+        return onednn_failed(error, done, "a matrix product");
     return grow_scratch(block->engine, layout_size(block, SCRATCH), error);
 }
 
@@ -397,9 +325,7 @@ const et_gemm_block_shape *et_gemm_block_shape_of(const et_gemm_block *block)
 /* Such as "brg:avx512_core"; "" if the library does not say. */
 const char *et_gemm_block_implementation(const et_gemm_block *block)
 {
-    const char *name = "";
-    dnnl_primitive_desc_query(block->description, dnnl_query_impl_info_str, 0, &name);
-    return name;
+    return implementation_of(block->description);
 }
 
 bool et_gemm_engine_panels(const et_gemm_engine *engine, et_dtype ab)
@@ -425,13 +351,7 @@ static bool takes_panels(et_gemm_engine *engine, et_dtype ab)
     return takes;
 }
 
-/* Running. oneDNN takes pointers to memory that it only reads without const. */
-
-/* So that const is lost in one place and without a cast. */
-typedef union handle {
-    const void *given;
-    void *taken;
-} handle;
+/* Running. */
 
 /* The thread's memory object is given the pointer of this run. `name` is oneDNN's number of the
  * argument, `which` ours. */

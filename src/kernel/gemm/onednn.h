@@ -1,5 +1,5 @@
 /* One single-threaded oneDNN product of a fixed shape: a block. gemm.c cuts products into
- * tiles and runs a block on each. Only gemm/onednn.c includes oneDNN's headers.
+ * tiles and runs a block on each. oneDNN's headers are behind kernel/onednn.h.
  *
  * Blocks belong to whoever made them and must be freed before the engine is closed. Running
  * a block from several threads at once is fine if each passes a thread number of its own. */
