@@ -238,8 +238,10 @@ int et_state_add_optimizer(et_state *state, const char *name, et_optimizer *opti
     const et_slot_part *parts;
     const et_params *params = et_optimizer_params(optimizer);
     int count = et_optimizer_parts(optimizer, &parts);
-    if (strncmp(name, "optimizer", strlen("optimizer")) != 0)
-        return et_fail(error, ET_EUSAGE, "%s: names of optimizers begin with \"optimizer\"", name);
+    if (strcmp(name, "optimizer") != 0 && et_state_is_weight(name))
+        return et_fail(error, ET_EUSAGE,
+                       "%s: names of optimizers are \"optimizer\" or begin with \"optimizer/\"",
+                       name);
     int status = et_state_add(state, name, &optimizer_class, optimizer, error);
     for (int i = 0; !status && i < count; i++)
         status = add_owned(state,
