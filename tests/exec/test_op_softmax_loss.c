@@ -152,7 +152,7 @@ static void test_op_softmax_loss__refuses(void **state)
 {
     (void)state;
     expect_refusal(short_labels, false, "not one int32 label for each row: h [9, 6] and few [8]");
-    expect_refusal(inner, true, "a softmax_loss must be the loss itself");
+    expect_refusal(inner, true, "a softmax_loss must be a loss itself");
 }
 
 int main(void)

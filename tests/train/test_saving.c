@@ -73,8 +73,7 @@ static void build(et_task *self, et_scope *scope, bool training)
     et_node *h = et_dense(et_in(scope, "h"), et_batch_input(scope, "x"), WIDTH);
     et_init init = et_init_glorot_uniform(8, WIDTH);
     et_node *table = et_param(scope, "table", et_shape_2(8, WIDTH), init);
-    et_loss(scope, "loss",
-            et_vocabulary_loss(h, table, et_batch_input(scope, "labels"), 0.1f), 1);
+    et_loss(scope, "loss", et_vocabulary_loss(h, table, et_batch_input(scope, "labels"), 0.1f), 1);
 }
 
 /* The fifth step waits for a save that fails to have ended; the sixth sees that it was told. */
