@@ -23,7 +23,7 @@ typedef struct et_moment {
     int64_t step;         /* steps done */
     bool end;             /* the last of the run */
     const et_value *logs; /* of the evaluation at this step; NULL: there was none */
-    bool *stop;           /* true: the run ends here, as finished */
+    bool *stop;           /* true: the run ends here, as finished, once all have acted */
 } et_moment;
 
 typedef struct et_action_class {
