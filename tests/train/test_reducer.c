@@ -227,13 +227,14 @@ static void release(void *payload, void *memory)
     free(memory);
 }
 
-/* As many arrays as sums ever wait at once, and none of one shard, whose gradient is the store's. */
+/* As many arrays as sums ever wait at once, and none of one shard, whose gradient is the store's.
+ */
 static void test_reducer__arrays(void **state)
 {
     static const et_allocator counting = { NULL, allocate, reallocate, release };
     static const struct {
         int shards, arrays;
-    } cases[] = { { 1, 0 }, { 2, 1 }, { 3, 2 }, { 4, 2 },  { 6, 2 },   { 7, 3 },
+    } cases[] = { { 1, 0 }, { 2, 1 }, { 3, 2 },  { 4, 2 },  { 6, 2 },    { 7, 3 },
                   { 8, 3 }, { 9, 3 }, { 14, 3 }, { 15, 4 }, { 1024, 10 } };
     (void)state;
     et_allocator_set(&counting);
