@@ -27,7 +27,8 @@ typedef struct et_moment {
 } et_moment;
 
 typedef struct et_action_class {
-    const char *name; /* in checkpoints: which action comes next */
+    const char *name; /* in checkpoints: which action comes next; of one in a run only, and not
+                         "log", "validate" or "save" */
     /* The first step after `step` at which it is due; ET_ACTION_NEVER. A function of the step
      * alone, so that a resumed run acts where an unbroken one would. */
     int64_t (*due)(const et_action *self, int64_t step);

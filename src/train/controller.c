@@ -39,6 +39,54 @@ static const char *name_of(const et_controller *c, int action)
     return action < c->count ? c->actions[action]->class->name : "";
 }
 
+/* An evaluation's values, for the actions that have not seen them: a run that is interrupted
+ * between two goes on with what they would have seen. Numbers bit for bit. */
+static void save_values(et_value *to, const et_value *values)
+{
+    for (const et_value *v = values->first; v; v = v->next) {
+        if (v->kind == ET_VALUE_DICT)
+            save_values(et_value_set_dict(to, v->key), v);
+        else if (v->kind == ET_VALUE_FLOAT)
+            et_part_set_real(to, v->key, v->real);
+        else if (v->kind == ET_VALUE_INT)
+            et_value_set_int(to, v->key, v->integer);
+        else if (v->kind == ET_VALUE_BOOL)
+            et_value_set_bool(to, v->key, v->boolean);
+        else if (v->kind == ET_VALUE_STRING)
+            et_value_set_string(to, v->key, v->string);
+    }
+}
+
+static void restore_values(et_value *to, const et_value *dict)
+{
+    for (const et_value *v = dict->first; v; v = v->next) {
+        double real;
+        if (v->kind == ET_VALUE_DICT)
+            restore_values(et_value_set_dict(to, v->key), v);
+        else if (v->kind == ET_VALUE_INT)
+            et_value_set_int(to, v->key, v->integer);
+        else if (v->kind == ET_VALUE_BOOL)
+            et_value_set_bool(to, v->key, v->boolean);
+        else if (!et_part_read_real(dict, v->key, &real, NULL))
+            et_value_set_float(to, v->key, real);
+        else if (v->kind == ET_VALUE_STRING)
+            et_value_set_string(to, v->key, v->string);
+    }
+}
+
+static int restore_evaluation(et_controller *c, const et_value *dict, et_error *error)
+{
+    const et_value *values = et_value_get(dict, "evaluation");
+    c->values = NULL;
+    if (!values)
+        return ET_OK;
+    et_arena_release(&c->arena);
+    et_value *copy = et_value_dict(&c->arena);
+    restore_values(copy, values);
+    c->values = copy;
+    return et_value_failed(copy) ? et_alloc_failed(error, 0, "the state") : ET_OK;
+}
+
 /* {"step": 2000, "next": "", "stopped_by": "", "recent_loss": ..., "recent_weight": ...} */
 static int save_progress(const void *self, et_value *dict, et_error *error)
 {
@@ -46,6 +94,8 @@ static int save_progress(const void *self, et_value *dict, et_error *error)
     et_value_set_int(dict, "step", c->options.trainer->step);
     et_value_set_string(dict, "next", name_of(c, c->next));
     et_value_set_string(dict, "stopped_by", name_of(c, c->stopper));
+    if (c->values && c->next < c->count)
+        save_values(et_value_set_dict(dict, "evaluation"), c->values);
     et_part_set_real(dict, "recent_loss", c->meter.loss.sum);
     return et_part_set_real(dict, "recent_weight", c->meter.loss.weight)
                ? ET_OK
@@ -82,12 +132,24 @@ static int restore_progress(void *self, const et_value *dict, et_error *error)
         return status;
     c->options.trainer->step = step;
     status = restore_action(c, dict, "next", &c->next, error);
-    return status ? status : restore_action(c, dict, "stopped_by", &c->stopper, error);
+    if (!status)
+        status = restore_action(c, dict, "stopped_by", &c->stopper, error);
+    return status ? status : restore_evaluation(c, dict, error);
 }
 
 static const et_part_class progress_part = { "progress", save_progress, restore_progress };
 
 /* ---- set-up ------------------------------------------------------------------------------ */
+
+/* Names tell in the state which action comes next. */
+static int check_names(const et_controller *c, et_error *error)
+{
+    for (int i = 0; i < c->count; i++)
+        for (int k = 0; k < i; k++)
+            if (!strcmp(name_of(c, i), name_of(c, k)))
+                return et_fail(error, ET_EUSAGE, "two actions are named %s", name_of(c, i));
+    return ET_OK;
+}
 
 /* The controller's own around the program's, which act before the save. */
 static int list_actions(et_controller *c, et_error *error)
@@ -104,7 +166,7 @@ static int list_actions(et_controller *c, et_error *error)
         c->actions[c->count++] = o->actions[i];
     c->actions[c->count++] = &c->own[ET_OWN_SAVE].action;
     c->next = c->stopper = c->count;
-    return ET_OK;
+    return check_names(c, error);
 }
 
 /* A run may be past its end: train_steps was more once. What acts at an end has acted there. */

@@ -96,8 +96,8 @@ int et_state_add(et_state *state, const char *name, const et_part_class *class, 
     return ET_OK;
 }
 
-int et_state_add_optional(et_state *state, const char *name, const et_part_class *class,
-                          void *self, et_error *error)
+int et_state_add_optional(et_state *state, const char *name, const et_part_class *class, void *self,
+                          et_error *error)
 {
     int status = et_state_add(state, name, class, self, error);
     if (!status)
@@ -244,9 +244,9 @@ int et_state_add_optimizer(et_state *state, const char *name, et_optimizer *opti
                        name);
     int status = et_state_add(state, name, &optimizer_class, optimizer, error);
     for (int i = 0; !status && i < count; i++)
-        status = add_owned(state,
-                           slot_name(name, parts[i].slot, et_params_name(params, parts[i].param)),
-                           parts[i].data, parts[i].shape, error);
+        status =
+            add_owned(state, slot_name(name, parts[i].slot, et_params_name(params, parts[i].param)),
+                      parts[i].data, parts[i].shape, error);
     return status;
 }
 
