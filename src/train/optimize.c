@@ -33,10 +33,13 @@ static int choose_rule(et_optimization_options *options, const char *name, et_er
 static int read_setup(et_optimization_options *options, const et_optimizer_setup *setup,
                       et_arena *arena, et_error *error)
 {
+    double rate = setup->learning_rate != 0 ? setup->learning_rate : 1e-3;
+    if (!(rate > 0 && isfinite(rate)))
+        return et_fail(error, ET_ECONFIG,
+                       "learning_rate %g: give a positive number, or 0 for 0.001", rate);
     et_fields_defaults(&et_optimization_fields, options);
     options->learning_rate.type = ET_RATE_CONSTANT;
-    options->learning_rate.constant.learning_rate =
-        setup->learning_rate != 0 ? setup->learning_rate : 1e-3;
+    options->learning_rate.constant.learning_rate = rate;
     int status = choose_rule(options, setup->rule ? setup->rule : "adam", error);
     if (status || !setup->settings)
         return status;
