@@ -27,25 +27,34 @@ static inline void toy_run_init(toy_run *r, const et_task_class *class)
     r->options.run.max_to_keep = 5;
 }
 
-static inline int toy_run_start_trainer(toy_run *r, et_error *error)
+/* Of another task than the one in r. */
+static inline int toy_run_start_trainer_of(toy_run *r, et_task *task, et_error *error)
 {
     int status = et_device_open(&r->device, error);
     if (!status)
         status = et_params_new(&r->params, error);
     return status ? status
-                  : et_task_trainer_open(&r->trainer, &r->task, r->device, r->params,
+                  : et_task_trainer_open(&r->trainer, task, r->device, r->params,
                                          &r->trainer_options, error);
+}
+
+static inline int toy_run_start_trainer(toy_run *r, et_error *error)
+{
+    return toy_run_start_trainer_of(r, &r->task, error);
+}
+
+static inline int toy_run_control(toy_run *r, const char *directory, et_error *error)
+{
+    r->options.trainer = et_task_trainer_trainer(r->trainer);
+    r->options.evaluator = et_task_trainer_evaluator(r->trainer);
+    r->options.run.model_dir = directory;
+    return et_controller_open(&r->controller, &r->options, error);
 }
 
 static inline int toy_run_start(toy_run *r, const char *directory, et_error *error)
 {
     int status = toy_run_start_trainer(r, error);
-    if (status)
-        return status;
-    r->options.trainer = et_task_trainer_trainer(r->trainer);
-    r->options.evaluator = et_task_trainer_evaluator(r->trainer);
-    r->options.run.model_dir = directory;
-    return et_controller_open(&r->controller, &r->options, error);
+    return status ? status : toy_run_control(r, directory, error);
 }
 
 /* The status of closing the controller, which waits for its last save. */
