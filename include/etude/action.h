@@ -23,11 +23,12 @@ typedef struct et_moment {
     int64_t step;         /* steps done */
     bool end;             /* the last of the run */
     const et_value *logs; /* of the evaluation at this step; NULL: there was none */
-    bool *stop;           /* true: the run ends here, as finished */
+    bool *stop;           /* true: the run ends here, as finished, once all have acted */
 } et_moment;
 
 typedef struct et_action_class {
-    const char *name; /* in checkpoints: which action comes next */
+    const char *name; /* in checkpoints: which action comes next; of one in a run only, and not
+                         "log", "validate" or "save" */
     /* The first step after `step` at which it is due; ET_ACTION_NEVER. A function of the step
      * alone, so that a resumed run acts where an unbroken one would. */
     int64_t (*due)(const et_action *self, int64_t step);
@@ -37,7 +38,7 @@ typedef struct et_action_class {
 } et_action_class;
 
 struct et_action {
-    const et_action_class *class;
+    const et_action_class *ET_CLASS;
 };
 
 #endif

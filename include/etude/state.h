@@ -27,7 +27,7 @@ typedef struct et_part_class {
 typedef struct et_state et_state;
 
 /* Attaches a part; name is its key in the tree, unique, copied. */
-ET_API int et_state_add(et_state *state, const char *name, const et_part_class *class, void *self,
+ET_API int et_state_add(et_state *state, const char *name, const et_part_class *kind, void *self,
                         et_error *error);
 
 /* Attaches an array; name is unique, copied. */

@@ -2,7 +2,7 @@
  * batches; everything else (passes, optimizer, steps, metrics, evaluation) is the task trainer's.
  *
  *     typedef struct digits { et_task task; ... } digits;
- *     static void digits_build(et_task *self, et_scope *s, bool training) { ... et_loss(...); }
+ *     static void digits_build(et_task *self, et_scope *s, bool training) { ... }
  *     static int digits_data(et_task *self, bool training, et_source **out, et_error *error) { ... }
  *     static const et_task_class digits_class = {
  *         .name = "digits", .build = digits_build, .data = digits_data,
@@ -40,7 +40,7 @@ typedef struct et_task_class {
 } et_task_class;
 
 struct et_task {
-    const et_task_class *class;
+    const et_task_class *ET_CLASS;
 };
 
 typedef struct et_task_trainer_options {

@@ -90,24 +90,36 @@ static bool stops(void *controller)
     return et_run_asked_to_stop(((et_controller *)controller)->run);
 }
 
+/* The values, and how long they took: the clock is in the log only. */
+static int log_values(et_controller *c, int64_t step, const et_value *values, double seconds,
+                      et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_value *logs = et_value_dict(&arena);
+    et_value *copy = et_value_set_dict(logs, c->options.evaluator->class->name);
+    int status =
+        copy ? et_value_merge(copy, values, error) : et_alloc_failed(error, sizeof *copy, "a log");
+    et_value_set_float(et_value_set_dict(copy, ET_SINK_TIME), "seconds", seconds);
+    if (!status)
+        status = et_run_log(c->run, step, logs, error);
+    et_arena_release(&arena);
+    return status;
+}
+
 /* ET_EINTERRUPTED comes before any of the rest, so an evaluation that was cut short leaves no log
  * and changes no best. */
 static int act_validate(et_action *action, const et_moment *now, et_error *error)
 {
     et_controller *c = ((et_own_action *)action)->controller;
-    et_evaluator *evaluator = c->options.evaluator;
     et_arena_release(&c->arena);
-    et_value *logs = et_value_dict(&c->arena);
-    et_value *values = et_value_set_dict(logs, evaluator->class->name);
+    et_value *values = et_value_dict(&c->arena);
     double start = et_clock_monotonic();
-    int status = values ? et_evaluate(evaluator, now->step, 0, stops, c, values, error)
+    int status = values ? et_evaluate(c->options.evaluator, now->step, 0, stops, c, values, error)
                         : et_alloc_failed(error, sizeof *values, "a log");
     if (!status)
         status = et_run_note_best(c->run, now->step, values, error);
-    et_value *time = et_value_set_dict(values, ET_SINK_TIME);
-    et_value_set_float(time, "seconds", et_clock_monotonic() - start);
     if (!status)
-        status = et_run_log(c->run, now->step, logs, error);
+        status = log_values(c, now->step, values, et_clock_monotonic() - start, error);
     c->values = status ? NULL : values;
     c->meter.window_start += et_clock_monotonic() - start; /* rates are those of training */
     return status;
@@ -131,6 +143,6 @@ void et_controller_make_own(et_controller *c)
     const int64_t every[ET_OWN_ACTIONS] = { o->summary_interval, o->validation_interval,
                                             o->checkpoint_interval };
     for (int i = 0; i < ET_OWN_ACTIONS; i++)
-        c->own[i] = (et_own_action){ { &classes[i] }, c, every[i],
-                                     i != ET_OWN_VALIDATE || validates };
+        c->own[i] =
+            (et_own_action){ { &classes[i] }, c, every[i], i != ET_OWN_VALIDATE || validates };
 }

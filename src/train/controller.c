@@ -1,6 +1,7 @@
 /* Invariants:
  *   (1) between boundaries nothing but steps happens;
- *   (2) `next` is the first action of this step that has not acted; it is in the state, by name;
+ *   (2) `next` is the first action of this step that has not acted; it is in the state, by name,
+ *       as is `stopper`, the one that has ended the run: what it ended is finished for good;
  *   (3) whether a run was interrupted shows nowhere in what it computes, logs or keeps in the
  *       end. */
 #include "train/controller.h"
@@ -26,19 +27,75 @@ int et_evaluate(et_evaluator *evaluator, int64_t step, int64_t limit, bool (*sto
                      ? et_fail(error, ET_EINTERRUPTED, "%s was interrupted", class->name)
                      : class->step(evaluator, &more, error);
     /* Also after a failure: what begin has set up is taken down there. */
-    int ended = class->end ? class->end(evaluator, status ? NULL : logs, status ? NULL : error)
-                           : ET_OK;
+    int ended =
+        class->end ? class->end(evaluator, status ? NULL : logs, status ? NULL : error) : ET_OK;
     return status ? status : ended;
 }
 
 /* ---- what resumes ------------------------------------------------------------------------ */
 
-/* {"step": 2000, "next": "", "recent_loss": ..., "recent_weight": ...} */
+static const char *name_of(const et_controller *c, int action)
+{
+    return action < c->count ? c->actions[action]->class->name : "";
+}
+
+/* An evaluation's values, for the actions that have not seen them: a run that is interrupted
+ * between two goes on with what they would have seen. Numbers bit for bit. */
+static void save_values(et_value *to, const et_value *values)
+{
+    for (const et_value *v = values->first; v; v = v->next) {
+        if (v->kind == ET_VALUE_DICT)
+            save_values(et_value_set_dict(to, v->key), v);
+        else if (v->kind == ET_VALUE_FLOAT)
+            et_part_set_real(to, v->key, v->real);
+        else if (v->kind == ET_VALUE_INT)
+            et_value_set_int(to, v->key, v->integer);
+        else if (v->kind == ET_VALUE_BOOL)
+            et_value_set_bool(to, v->key, v->boolean);
+        else if (v->kind == ET_VALUE_STRING)
+            et_value_set_string(to, v->key, v->string);
+    }
+}
+
+static void restore_values(et_value *to, const et_value *dict)
+{
+    for (const et_value *v = dict->first; v; v = v->next) {
+        double real;
+        if (v->kind == ET_VALUE_DICT)
+            restore_values(et_value_set_dict(to, v->key), v);
+        else if (v->kind == ET_VALUE_INT)
+            et_value_set_int(to, v->key, v->integer);
+        else if (v->kind == ET_VALUE_BOOL)
+            et_value_set_bool(to, v->key, v->boolean);
+        else if (!et_part_read_real(dict, v->key, &real, NULL))
+            et_value_set_float(to, v->key, real);
+        else if (v->kind == ET_VALUE_STRING)
+            et_value_set_string(to, v->key, v->string);
+    }
+}
+
+static int restore_evaluation(et_controller *c, const et_value *dict, et_error *error)
+{
+    const et_value *values = et_value_get(dict, "evaluation");
+    c->values = NULL;
+    if (!values)
+        return ET_OK;
+    et_arena_release(&c->arena);
+    et_value *copy = et_value_dict(&c->arena);
+    restore_values(copy, values);
+    c->values = copy;
+    return et_value_failed(copy) ? et_alloc_failed(error, 0, "the state") : ET_OK;
+}
+
+/* {"step": 2000, "next": "", "stopped_by": "", "recent_loss": ..., "recent_weight": ...} */
 static int save_progress(const void *self, et_value *dict, et_error *error)
 {
     const et_controller *c = self;
     et_value_set_int(dict, "step", c->options.trainer->step);
-    et_value_set_string(dict, "next", c->next < c->count ? c->actions[c->next]->class->name : "");
+    et_value_set_string(dict, "next", name_of(c, c->next));
+    et_value_set_string(dict, "stopped_by", name_of(c, c->stopper));
+    if (c->values && c->next < c->count)
+        save_values(et_value_set_dict(dict, "evaluation"), c->values);
     et_part_set_real(dict, "recent_loss", c->meter.loss.sum);
     return et_part_set_real(dict, "recent_weight", c->meter.loss.weight)
                ? ET_OK
@@ -47,16 +104,17 @@ static int save_progress(const void *self, et_value *dict, et_error *error)
 
 /* By name, so that actions may come and go between versions. "" is the end of the list. A name
  * that is not there any more is an error: what should have acted next is not known. */
-static int restore_next(et_controller *c, const et_value *dict, et_error *error)
+static int restore_action(et_controller *c, const et_value *dict, const char *key, int *action,
+                          et_error *error)
 {
     const char *name;
-    int status = et_value_read_string(dict, "next", &name, error);
+    int status = et_value_read_string(dict, key, &name, error);
     if (status)
         return status;
-    for (c->next = 0; c->next < c->count; c->next++)
-        if (!strcmp(c->actions[c->next]->class->name, name))
+    for (*action = 0; *action < c->count; ++*action)
+        if (!strcmp(name_of(c, *action), name))
             return ET_OK;
-    return *name ? et_fail(error, ET_EFORMAT, "next: there is no action named %s", name) : ET_OK;
+    return *name ? et_fail(error, ET_EFORMAT, "%s: there is no action named %s", key, name) : ET_OK;
 }
 
 static int restore_progress(void *self, const et_value *dict, et_error *error)
@@ -73,12 +131,25 @@ static int restore_progress(void *self, const et_value *dict, et_error *error)
     if (status)
         return status;
     c->options.trainer->step = step;
-    return restore_next(c, dict, error);
+    status = restore_action(c, dict, "next", &c->next, error);
+    if (!status)
+        status = restore_action(c, dict, "stopped_by", &c->stopper, error);
+    return status ? status : restore_evaluation(c, dict, error);
 }
 
 static const et_part_class progress_part = { "progress", save_progress, restore_progress };
 
 /* ---- set-up ------------------------------------------------------------------------------ */
+
+/* Names tell in the state which action comes next. */
+static int check_names(const et_controller *c, et_error *error)
+{
+    for (int i = 0; i < c->count; i++)
+        for (int k = 0; k < i; k++)
+            if (!strcmp(name_of(c, i), name_of(c, k)))
+                return et_fail(error, ET_EUSAGE, "two actions are named %s", name_of(c, i));
+    return ET_OK;
+}
 
 /* The controller's own around the program's, which act before the save. */
 static int list_actions(et_controller *c, et_error *error)
@@ -94,19 +165,20 @@ static int list_actions(et_controller *c, et_error *error)
     for (int i = 0; i < o->action_count; i++)
         c->actions[c->count++] = o->actions[i];
     c->actions[c->count++] = &c->own[ET_OWN_SAVE].action;
-    c->next = c->count;
-    return ET_OK;
+    c->next = c->stopper = c->count;
+    return check_names(c, error);
 }
 
 /* A run may be past its end: train_steps was more once. What acts at an end has acted there. */
 static bool has_finished(const et_controller *c)
 {
     int64_t left = c->options.train_steps - c->options.trainer->step;
-    return left < 0 || (left == 0 && c->next == c->count);
+    bool ended = left == 0 || c->stopper < c->count;
+    return left < 0 || (ended && c->next == c->count);
 }
 
-/* Opening the logs cuts them off, which must not happen before a checkpoint has been read, nor where
- * there is nothing to do. */
+/* Opening the logs cuts them off, which must not happen before a checkpoint has been read, nor
+ * where there is nothing to do. */
 static int restore(et_controller *c, et_error *error)
 {
     et_trainer *trainer = c->options.trainer;
@@ -282,28 +354,48 @@ static bool is_present(const et_controller *c, const et_action *action)
     return own == ET_OWN_ACTIONS || c->own[own].present;
 }
 
-/* Lets this step's actions act, from `next` on; none writes where another process works by now.
- * That one counts as done while it acts: what the save saves has nothing left to do. At the end
- * all act, due or not: the last step is always logged, evaluated and saved. */
-static int act(et_controller *c, et_error *error)
+/* At the end all act, due or not: the last step is always logged, evaluated and saved. Where an
+ * action has ended the run that goes for those before it as well, and what was due has acted. */
+static bool acts(const et_controller *c, int i)
+{
+    int64_t step = c->options.trainer->step;
+    const et_action *action = c->actions[i];
+    bool due = step > 0 && action->class->due(action, step - 1) == step;
+    if (!is_present(c, action) || i == c->stopper)
+        return false;
+    if (c->stopper < c->count)
+        return i > c->stopper || !due;
+    return due || step >= c->options.train_steps;
+}
+
+static int act_one(et_controller *c, et_action *action, et_error *error)
 {
     int64_t step = c->options.trainer->step;
     et_track *track = c->options.run.track ? c->options.run.track : et_track_off();
+    bool last = step >= c->options.train_steps, stop = false;
+    et_moment now = { step, last || c->stopper < c->count, c->values, &stop };
+    et_run_touch(c->run);
+    et_track_begin(track, &action_labels[own_number(c, action)], step);
+    int status = et_run_check(c->run, error);
+    if (!status)
+        status = action->class->act(action, &now, error);
+    et_track_end(track);
+    if (status || !stop || now.end)
+        return status;
+    c->stopper = c->next - 1;
+    c->next = 0;
+    return ET_OK;
+}
+
+/* Lets this step's actions act, from `next` on; none writes where another process works by now.
+ * That one counts as done while it acts: what the save saves has nothing left to do. */
+static int act(et_controller *c, et_error *error)
+{
     while (c->next < c->count) {
-        et_action *action = c->actions[c->next++];
-        bool end = c->stop || step >= c->options.train_steps;
-        bool due = step > 0 && action->class->due(action, step - 1) == step;
-        if (!is_present(c, action) || !(due || end))
-            continue;
-        et_run_touch(c->run);
-        et_moment now = { step, end, c->values, &c->stop };
-        et_track_begin(track, &action_labels[own_number(c, action)], step);
-        int status = et_run_check(c->run, error);
-        if (!status)
-            status = action->class->act(action, &now, error);
-        et_track_end(track);
+        int i = c->next++;
+        int status = acts(c, i) ? act_one(c, c->actions[i], error) : ET_OK;
         if (status) {
-            c->next--;
+            c->next = i;
             return status;
         }
     }
@@ -332,7 +424,7 @@ int et_controller_train(et_controller *c, et_error *error)
         return ET_OK;
     et_meter_start_window(&c->meter);
     int status = act(c, error); /* what the last interruption cut short */
-    while (!status && !c->stop && c->options.trainer->step < c->options.train_steps) {
+    while (!status && c->stopper == c->count && c->options.trainer->step < c->options.train_steps) {
         status = inner_loop(c, next_boundary(c), error);
         if (status)
             break;

@@ -1,9 +1,8 @@
 /* A controller: the loop around a trainer's steps.
  *
  *   until train_steps:
- *       steps up to the next boundary       one at which an action is due, the end, or
- *                                           steps_per_loop on from the last
- *       actions, in this order              log, evaluate, the program's own, save
+ *   steps up to the next boundary: one at which an action is due, the end, or steps_per_loop on
+ *   actions, in this order: log, evaluate, the program's own, save
  *
  * What actions change is in the state before it is saved, so a run that is killed and started again
  * does what an unbroken one would have done. Which action of a step comes next is in the state too:

@@ -32,7 +32,7 @@ struct et_controller {
     int count;
     int next;      /* of this step's; count: all that were due have acted */
     bool finished; /* nothing was left to do when it was opened */
-    bool stop;     /* an action has ended the run */
+    int stopper;   /* which action has ended the run at this step; count: none */
     et_meter meter;
     et_arena arena;         /* of logs, until the next evaluation */
     const et_value *values; /* of the evaluation at this step; NULL: none */

@@ -1,5 +1,5 @@
-/* Optimizers as a program makes and uses them: <etude/optimizer.h>. A setup becomes settings, as the
- * command's are: the rule and its rate, then the text on top. */
+/* Optimizers as a program makes and uses them: <etude/optimizer.h>. A setup becomes settings, as
+ * the command's are: the rule and its rate, then the text on top. */
 #include <math.h>
 #include <string.h>
 
@@ -33,16 +33,19 @@ static int choose_rule(et_optimization_options *options, const char *name, et_er
 static int read_setup(et_optimization_options *options, const et_optimizer_setup *setup,
                       et_arena *arena, et_error *error)
 {
+    double rate = setup->learning_rate != 0 ? setup->learning_rate : 1e-3;
+    if (!(rate > 0 && isfinite(rate)))
+        return et_fail(error, ET_ECONFIG,
+                       "learning_rate %g: give a positive number, or 0 for 0.001", rate);
     et_fields_defaults(&et_optimization_fields, options);
     options->learning_rate.type = ET_RATE_CONSTANT;
-    options->learning_rate.constant.learning_rate =
-        setup->learning_rate != 0 ? setup->learning_rate : 1e-3;
+    options->learning_rate.constant.learning_rate = rate;
     int status = choose_rule(options, setup->rule ? setup->rule : "adam", error);
     if (status || !setup->settings)
         return status;
     et_value *tree;
-    status = et_yaml_parse(&tree, arena, setup->settings, strlen(setup->settings), "settings",
-                           error);
+    status =
+        et_yaml_parse(&tree, arena, setup->settings, strlen(setup->settings), "settings", error);
     return status ? status
                   : et_fields_read(&et_optimization_fields, options, tree, arena, "settings", "",
                                    error);
@@ -72,8 +75,8 @@ int et_optimizer_update(et_optimizer *optimizer, et_pass *pass, et_update *updat
     double divisor = et_pass_divisor(pass);
     et_update done = { NAN, 0, false };
     if (isfinite(et_pass_loss(pass)) && divisor > 0)
-        done = et_optimizer_apply(optimizer, et_params_gradients(et_pass_params(pass)),
-                                  1 / divisor);
+        done =
+            et_optimizer_apply(optimizer, et_params_gradients(et_pass_params(pass)), 1 / divisor);
     if (update)
         *update = done;
     if (done.finite)

@@ -36,8 +36,8 @@ typedef struct et_overflow_scale {
     int64_t good;         /* since it last changed */
 } et_overflow_scale;
 
-/* scale: the first factor, a power of two; it is never below 1. Left out a hundred times in a row
- * is a divergence, and fails. */
+/* scale: the first factor, a power of two; it is never below 1. After a hundred
+ * that were left out in a row the next is a divergence, and fails. */
 et_overflow_scale et_overflow_scaled(double scale, int64_t every);
 
 #endif

@@ -34,7 +34,7 @@ typedef struct tree {
     int measures, tracks;
     slot slots[LEVELS_MAX]; /* [slot_count] */
     int slot_count;
-    et_measured *block;   /* what measured of all slots point into */
+    et_measured *block;    /* what measured of all slots point into */
     int level[LEVELS_MAX]; /* slot of each level; -1: empty */
     int free[LEVELS_MAX], free_count;
     int next; /* shard to come */
@@ -124,9 +124,8 @@ static void add_slot(const tree *self, slot *to, const slot *from)
 
 static bool is_finite(const tree *self, const et_pass *pass)
 {
-    return isfinite(et_pass_loss(pass)) &&
-           isfinite(self->kernels->sum_of_squares(et_params_gradients(self->params),
-                                                  self->trained));
+    return isfinite(et_pass_loss(pass)) && isfinite(self->kernels->sum_of_squares(
+                                               et_params_gradients(self->params), self->trained));
 }
 
 static int tree_add(et_reducer *reducer, int shard, const et_pass *pass, et_error *error)
@@ -182,11 +181,11 @@ static int tree_end(et_reducer *reducer, et_reduced *out, et_error *error)
     for (int64_t i = 0; !one && i < self->means; i++)
         means[i] /= (float)reducer->shards;
     *out = (et_reduced){ .gradient = one ? et_params_gradients(self->params) : sum->array,
-                     .loss = sum->loss,
-                     .divisor = sum->divisor,
-                     .measures = self->measures,
-                     .measured = sum->measured,
-                     .means = means };
+                         .loss = sum->loss,
+                         .divisor = sum->divisor,
+                         .measures = self->measures,
+                         .measured = sum->measured,
+                         .means = means };
     return ET_OK;
 }
 

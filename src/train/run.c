@@ -125,9 +125,9 @@ int et_run_restore(et_run *run, int64_t *step, et_error *error)
     return status;
 }
 
-/* metrics.jsonl for programs, event files for TensorBoard, the console for people. Without positions
- * the files start anew. What was opened before a failure is closed here; et_sink_multi_open takes
- * over the rest. */
+/* metrics.jsonl for programs, event files for TensorBoard, the console for people. Without
+ * positions the files start anew. What was opened before a failure is closed here;
+ * et_sink_multi_open takes over the rest. */
 static int open_sinks(et_run *run, et_error *error)
 {
     et_sink *sinks[3] = { NULL, NULL, NULL };

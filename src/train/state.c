@@ -94,8 +94,8 @@ int et_state_add(et_state *state, const char *name, const et_part_class *class, 
     return ET_OK;
 }
 
-int et_state_add_optional(et_state *state, const char *name, const et_part_class *class,
-                          void *self, et_error *error)
+int et_state_add_optional(et_state *state, const char *name, const et_part_class *class, void *self,
+                          et_error *error)
 {
     int status = et_state_add(state, name, class, self, error);
     if (!status)
@@ -234,13 +234,15 @@ int et_state_add_optimizer(et_state *state, const char *name, et_optimizer *opti
     const et_slot_part *parts;
     const et_params *params = et_optimizer_params(optimizer);
     int count = et_optimizer_parts(optimizer, &parts);
-    if (strncmp(name, "optimizer", strlen("optimizer")) != 0)
-        return et_fail(error, ET_EUSAGE, "%s: names of optimizers begin with \"optimizer\"", name);
+    if (strcmp(name, "optimizer") != 0 && et_state_is_weight(name))
+        return et_fail(error, ET_EUSAGE,
+                       "%s: names of optimizers are \"optimizer\" or begin with \"optimizer/\"",
+                       name);
     int status = et_state_add(state, name, &optimizer_class, optimizer, error);
     for (int i = 0; !status && i < count; i++)
-        status = add_owned(state,
-                           slot_name(name, parts[i].slot, et_params_name(params, parts[i].param)),
-                           parts[i].data, parts[i].shape, error);
+        status =
+            add_owned(state, slot_name(name, parts[i].slot, et_params_name(params, parts[i].param)),
+                      parts[i].data, parts[i].shape, error);
     return status;
 }
 

@@ -19,8 +19,8 @@ static int define_metrics(et_step *step, const char *prefix, et_error *error)
         bool norm = i == measures;
         snprintf(name, sizeof name, "%s%s", norm ? "" : prefix,
                  norm ? "gradient_norm" : et_pass_measured(step->pass, i).name);
-        status = et_metrics_define(step->metrics, name,
-                                   norm ? &et_metric_mean : &et_metric_ratio, error);
+        status = et_metrics_define(step->metrics, name, norm ? &et_metric_mean : &et_metric_ratio,
+                                   error);
         if (!status)
             step->metric[i] = et_metrics_place(step->metrics, name);
     }
@@ -148,8 +148,8 @@ int et_step_run(et_step *step, et_error *error)
             return leave(step, &begin, error);
         int status = take_batch(step, i, error);
         if (!status)
-            status = et_pass_run(step->pass, step->batch, step->seed, (uint64_t)number(step, i),
-                                 error);
+            status =
+                et_pass_run(step->pass, step->batch, step->seed, (uint64_t)number(step, i), error);
         if (!status)
             status = et_reducer_add(step->reducer, i, step->pass, error);
         if (status)

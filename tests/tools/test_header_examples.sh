@@ -2,7 +2,8 @@
 # test_header_examples.sh SOURCE CC: compiles the examples in the comments at the top of
 # headers. An example is what stands five spaces or more behind the star. It is taken as it is, but
 # for prose: what follows a statement after two spaces, lines that begin with "...", and "..." for
-# what is done about an error. What an example needs and does not declare stands in
+# what is done about an error. Types and functions (lines that begin with typedef or static, up to
+# their end) stand before what is done. What an example needs and does not declare stands in
 # header_examples.txt; a header whose indented lines are no code is named there with "none".
 set -eu
 source=$1 cc=$2
@@ -21,8 +22,24 @@ example() {
                 next
             sub(/;   *[^ ].*$/, ";", line)
             sub(/\) \.\.\.( .*)?$/, ") return;", line)
+            gsub(/ \.\.\. /, " ", line)
             print line
         }' "$1"
+}
+# The part of an example that is outside of functions, or the other.
+part() {
+    awk -v outside="$1" '
+        /^ *(static|typedef) / && !depth { whole = 1 }
+        {
+            if (whole == outside)
+                print
+            if (!whole)
+                next
+            text = $0
+            depth += gsub(/{/, "", text) - gsub(/}/, "", text)
+            if (!depth && $0 ~ /[;}] *$/)
+                whole = 0
+        }' "$work/example"
 }
 # What the list says that a header needs: lines that begin with # or not.
 needs() {
@@ -48,15 +65,16 @@ for header in include/etude/*.h src/*/*.h src/*/*/*.h; do
         echo "#include \"${header#src/}\"" | sed 's|"include/\(.*\)"|<\1>|'
         printf '#include <stdio.h>\n#include <etude/error.h>\n'
         needs "$header" 1
+        part 1
         echo 'void example(void);'
         echo 'void example(void)'
         echo '{'
         grep -q 'et_error error' "$work/example" || echo '    et_error error = ET_ERROR_INIT;'
         needs "$header" 0
-        cat "$work/example"
+        part 0
         echo '}'
     } >"$work/example.c"
-    if ! "$cc" -std=c17 -D_GNU_SOURCE -fsyntax-only -fopenmp -Wall -Wno-unused -Wno-uninitialized \
+    if ! "$cc" -std=c17 -D_GNU_SOURCE -fsyntax-only -fopenmp -Wall -Wno-unused -Wno-return-type -Wno-uninitialized \
         -Wno-maybe-uninitialized -Wno-unknown-warning-option -Werror -Iinclude -Isrc "$work/example.c"; then
         echo "$header: its example does not compile" >&2
         failed=1

@@ -3,11 +3,12 @@
  * the C library) by standing in front of malloc. oneDNN 2.6 asks for a few small blocks in every
  * product, by operator new: they reach malloc unless the program keeps them (cli/small_new.cpp,
  * which is linked here), 554 times of 45 bytes a step of this model. */
-#include "train/run.h"
+#include "train/controller.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <math.h>
 #include <omp.h>
 #include <cmocka.h>
 
@@ -19,6 +20,7 @@
 #include "skip.h"
 #include "tasks/experiment.h"
 #include "tasks/translation/task.h"
+#include "train/task_trainer.h"
 
 enum { STEPS = 40, ACCUMULATION = 2, CALLS = STEPS * ACCUMULATION, WARM_UP = 10 };
 
@@ -40,42 +42,46 @@ static counting_task *outer(const et_task *self)
     return (counting_task *)(void *)self;
 }
 
-static et_node *build_loss(et_task *self, et_scope *scope)
+static void build(et_task *self, et_scope *scope, bool training)
 {
     et_task *inner = outer(self)->inner;
-    return inner->class->build_loss(inner, scope);
+    inner->class->build(inner, scope, training);
 }
 
-static int attach(et_task *self, et_state *state, et_error *error)
+static int count_batch(void *payload, et_batch *batch, et_error *error)
 {
-    et_task *inner = outer(self)->inner;
-    return inner->class->attach(inner, state, error);
-}
-
-static int next(et_task *self, et_plan *plan, et_error *error)
-{
-    counting_task *task = outer(self);
+    counting_task *task = payload;
     malloc_counts all = malloc_count_so_far();
+    (void)batch, (void)error;
     task->at[task->count++] = (counts){ et_alloc_count(), all.calls, all.bytes };
-    return task->inner->class->next(task->inner, plan, error);
+    return ET_OK;
 }
 
-static int64_t epoch(const et_task *self)
+static int data(et_task *self, bool training, et_source **out, et_error *error)
 {
-    return outer(self)->inner->class->epoch(outer(self)->inner);
+    et_task *inner = outer(self)->inner;
+    et_source *source;
+    int status = inner->class->data(inner, training, training ? &source : out, error);
+    return status || !training ? status : et_map_open(out, source, count_batch, self, error);
 }
 
-static void describe_batch(const et_task *self, et_strbuf *out)
+static const et_task_class counting_class = { .name = "counting", .build = build, .data = data };
+
+/* As the command shows a step. */
+static void show(void *self, const et_showing *showing)
 {
-    outer(self)->inner->class->describe_batch(outer(self)->inner, out);
+    et_progress_field fields[] = { { "loss", showing->loss, true },
+                                   { "lr", showing->learning_rate, false } };
+    et_progress_state state = { .step = showing->step,
+                                .steps = showing->steps,
+                                .fields = fields,
+                                .field_count = 2,
+                                .rate = showing->rate,
+                                .unit = "tok/s",
+                                .epoch = showing->epoch,
+                                .seconds_left = NAN };
+    et_progress_update(self, &state);
 }
-
-static const et_task_class counting_class = { .name = "counting",
-                                              .build_loss = build_loss,
-                                              .attach = attach,
-                                              .next = next,
-                                              .epoch = epoch,
-                                              .describe_batch = describe_batch };
 
 /* ---- a small run ------------------------------------------------------------------------ */
 
@@ -121,7 +127,8 @@ static void train(counting_task *task, et_dtype act)
     et_device *device;
     et_params *params;
     et_progress *progress;
-    et_run *run = NULL;
+    et_task_trainer *trainer = NULL;
+    et_controller *controller = NULL;
     et_progress_options shown = ET_PROGRESS_OPTIONS_INIT;
     shown.fd = open("/dev/null", O_WRONLY);
     shown.mode = ET_PROGRESS_BAR;
@@ -137,21 +144,29 @@ static void train(counting_task *task, et_dtype act)
                                        .act = act,
                                        .seed = 3,
                                        .prefetch = 2 };
-    et_run_options options = { .model_dir = directory,
-                               .trainer = &e.trainer,
-                               .act = act,
-                               .seed = 3,
-                               .device = device,
-                               .params = params,
-                               .progress = progress };
+    et_task_trainer_options trained = { .optimization = &e.trainer.optimizer_config,
+                                        .seed = 3,
+                                        .bfloat16 = act == ET_BF16,
+                                        .batches = (int)e.trainer.gradient_accumulation };
+    et_controller_options options = { .run = { .model_dir = directory,
+                                               .max_to_keep = e.trainer.max_to_keep,
+                                               .observer = { progress, show, NULL } },
+                                      .train_steps = e.trainer.train_steps,
+                                      .steps_per_loop = e.trainer.steps_per_loop,
+                                      .summary_interval = e.trainer.summary_interval,
+                                      .checkpoint_interval = e.trainer.checkpoint_interval };
     int status = et_translation_task_open(&task->inner, &e.task, &context, &error);
     if (!status)
-        status = et_run_open(&run, &task->task, &options, &error);
+        status = et_task_trainer_open(&trainer, &task->task, device, params, &trained, &error);
+    options.trainer = trainer ? et_task_trainer_trainer(trainer) : NULL;
     if (!status)
-        status = et_run_train(run, &error);
+        status = et_controller_open(&controller, &options, &error);
+    if (!status)
+        status = et_controller_train(controller, &error);
     if (status)
         fail_msg("%s", error.text);
-    assert_int_equal(et_run_close(run, NULL), 0);
+    assert_int_equal(et_controller_close(controller, NULL), 0);
+    et_task_trainer_close(trainer);
     et_translation_task_close(task->inner);
     et_params_free(params);
     et_device_close(device);

@@ -72,7 +72,7 @@ static int parameters_and_state(const char *directory, et_error *error)
     if (!status)
         status = et_state_add_params(state, params, error);
     if (!status)
-        status = et_state_add_optimizer(state, optimizer, params, error);
+        status = et_state_add_optimizer(state, "optimizer", optimizer, error);
     if (!status)
         status = et_metrics_new(&metrics, error);
     if (!status)
@@ -130,20 +130,63 @@ static int checkpoints(const char *directory, et_error *error)
     return status;
 }
 
-/* A weight and a loss, for a run that is set up and not trained. */
-static et_node *build_loss(et_task *self, et_scope *scope)
+/* A weight, a variable that follows it and a loss. */
+static void build(et_task *self, et_scope *scope, bool training)
 {
-    (void)self;
+    (void)self, (void)training;
     et_init init = et_init_glorot_uniform(4, 8);
     et_node *h = et_param(scope, "h", et_shape_2(2, 4), init);
     et_node *table = et_param(scope, "table", et_shape_2(8, 4), init);
-    return et_vocabulary_loss(h, table, et_input(scope, "labels", ET_I32, et_shape_1(2)), 0.1f);
+    et_node *mean = et_variable(scope, "mean", et_shape_2(2, 4), (et_init){ ET_INIT_ZEROS, 0 });
+    et_moving_mean(scope, mean, et_tanh(h), 0.9f);
+    et_loss(scope, "loss", et_vocabulary_loss(h, table, et_batch_input(scope, "labels"), 0.1f), 1);
 }
 
+static int data(et_task *self, bool training, et_source **out, et_error *error)
+{
+    static const int32_t labels[4] = { 1, 5, 0, 7 };
+    const et_array arrays[] = { { "labels", ET_I32, labels, et_shape_scalar() } };
+    (void)self;
+    return toy_source(out, arrays, 1, 4, 2, training, error);
+}
+
+static const et_task_class task_class = { .name = "toy", .build = build, .data = data };
+
+/* Set up and not trained. */
 static int a_run(const char *directory, et_error *error)
 {
     toy_run r;
-    int status = toy_run_open(&r, build_loss, directory, ET_RECOMPUTE_CHEAP, error);
+    toy_run_init(&r, &task_class);
+    int status = toy_run_start(&r, directory, error);
+    toy_run_close(&r);
+    return status;
+}
+
+static bool never(void *payload)
+{
+    (void)payload;
+    return false;
+}
+
+/* Two steps without a controller, and an evaluation, whose plan is made when it begins. */
+static int a_task(const char *directory, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    toy_run r;
+    (void)directory;
+    toy_run_init(&r, &task_class);
+    int status = toy_run_start_trainer(&r, error);
+    et_value *logs = et_value_dict(&arena);
+    if (!status && !logs)
+        status = ET_ENOMEM;
+    et_trainer *trainer = r.trainer ? et_task_trainer_trainer(r.trainer) : NULL;
+    if (!status)
+        status = trainer->class->start(trainer, error);
+    for (; !status && trainer->step < 2; trainer->step++)
+        status = trainer->class->step(trainer, error);
+    if (!status)
+        status = et_evaluate(et_task_trainer_evaluator(r.trainer), 0, 0, never, NULL, logs, error);
+    et_arena_release(&arena);
     toy_run_close(&r);
     return status;
 }
@@ -184,12 +227,18 @@ static void test_out_of_memory__run(void **state)
     check(in(state, "a run"), a_run);
 }
 
+static void test_out_of_memory__evaluation(void **state)
+{
+    check(*state, a_task);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_out_of_memory__parameters_and_state),
         cmocka_unit_test(test_out_of_memory__checkpoints),
         cmocka_unit_test(test_out_of_memory__run),
+        cmocka_unit_test(test_out_of_memory__evaluation),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }

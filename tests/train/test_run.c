@@ -1,4 +1,4 @@
-/* What a run decides when it is set up. */
+/* A run without a loop around it, as a program's own driver has it: directory, logs, requests. */
 #include "train/run.h"
 
 #include <setjmp.h>
@@ -6,68 +6,188 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-#include <etude/nn.h>
+#include "base/arena.h"
+#include "train/train.h"
 
-#include "io/files.h"
-#include "train/toy_run.h"
+typedef struct driver {
+    toy state;
+    et_run *run;
+    volatile sig_atomic_t stop, save;
+    char told[256]; /* last line */
+    et_showing shown;
+} driver;
 
-enum { NARROW = 4, WIDE = 256 };
-
-static int rows; /* of the toy's batch */
-
-/* A feed-forward layer, and a loss. Its hidden values are most of what the backward pass wants. */
-static et_node *build_loss(et_task *self, et_scope *scope)
+static void tell(void *self, const char *text)
 {
-    (void)self;
-    et_dense_options wide = { .activation = ET_ACTIVATION_RELU, .recomputable = true };
-    et_node *x = et_input(scope, "x", ET_F32, et_shape_2(rows, NARROW));
-    et_node *h = et_dense(et_in(scope, "first"), x, NARROW);
-    for (int i = 0; i < 3; i++) {
-        et_scope *block = et_at(scope, "block", i);
-        et_node *inner = et_dense_with(et_in(block, "in"), h, WIDE, &wide);
-        h = et_add(h, et_dense(et_in(block, "out"), inner, NARROW));
+    snprintf(((driver *)self)->told, sizeof((driver *)self)->told, "%s", text);
+}
+
+static void show(void *self, const et_showing *showing)
+{
+    ((driver *)self)->shown = *showing;
+}
+
+/* Up to the first step; the step that was restored, -1: none. */
+static int64_t begin(driver *d, const char *directory)
+{
+    int64_t step;
+    *d = (driver){ .state = toy_new(0) };
+    toy_attach(&d->state);
+    et_run_options options = { .model_dir = directory,
+                               .state = d->state.state,
+                               .max_to_keep = 2,
+                               .best_metric = "score",
+                               .observer = { d, show, tell },
+                               .stop = &d->stop,
+                               .save = &d->save };
+    assert_ok(et_run_open(&d->run, &options, error));
+    assert_ok(et_run_restore(d->run, &step, error));
+    assert_ok(et_run_begin(d->run, error));
+    return step;
+}
+
+static void end(driver *d)
+{
+    assert_ok(et_run_close(d->run, error));
+    toy_free(&d->state);
+}
+
+static void log_step(driver *d, int64_t step)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_value *logs = et_value_dict(&arena);
+    et_value_set_int(et_value_set_dict(logs, "train"), "seen", step);
+    assert_ok(et_run_log(d->run, step, logs, error));
+    et_arena_release(&arena);
+}
+
+static void do_step(driver *d, int64_t step)
+{
+    toy_set(&d->state, step);
+    et_run_touch(d->run);
+}
+
+static bool is_saved(const char *directory, int step)
+{
+    char name[64];
+    snprintf(name, sizeof name, "checkpoints/ckpt-%d.safetensors", step);
+    return file_is_there(below(directory, name));
+}
+
+/* What was logged after the last save is not there when that is restored: it is logged again. */
+static void test_run__logs_end_where_the_checkpoint_was(void **state)
+{
+    driver d;
+    const char *directory = in(state, "logs");
+    assert_int_equal(begin(&d, directory), -1);
+    for (int step = 1; step <= 3; step++) {
+        do_step(&d, step);
+        log_step(&d, step);
+        if (step == 2)
+            assert_ok(et_run_save(d.run, step, false, error));
+        assert_ok(et_run_finish_saves(d.run, step, error)); /* the toy waits for no reader */
     }
-    et_init init = et_init_glorot_uniform(8, NARROW);
-    et_node *table = et_param(scope, "table", et_shape_2(8, NARROW), init);
-    return et_vocabulary_loss(h, table, et_input(scope, "labels", ET_I32, et_shape_1(rows)), 0.1f);
+    end(&d);
+
+    assert_int_equal(begin(&d, directory), 2);
+    assert_true(toy_is(&d.state, 2));
+    log_step(&d, 30);
+    end(&d);
+    size_t length;
+    char *text = get_file(below(directory, "metrics.jsonl"), &length);
+    static const char *const seen[] = { "\"seen\":1", "\"seen\":2", "\"seen\":30" };
+    const char *at = text;
+    for (size_t i = 0; i < 3; i++) {
+        at = strstr(at, seen[i]);
+        assert_non_null(at);
+    }
+    assert_null(strstr(text, "\"seen\":3}"));
+    free(text);
 }
 
-static et_run_facts facts_with(void **state, int recompute)
+/* A save that is asked for is made once, in passing, and only of what is not saved. */
+static void test_run__requests(void **state)
 {
-    et_error error = ET_ERROR_INIT;
-    toy_run r;
-    assert_int_equal(toy_run_open(&r, build_loss, in(state, "run"), recompute, &error), 0);
-    et_run_facts facts = et_run_facts_of(r.run);
-    toy_run_close(&r);
-    return facts;
+    driver d;
+    const char *directory = in(state, "requests");
+    begin(&d, directory);
+    do_step(&d, 4);
+    assert_ok(et_run_save_if_asked(d.run, 4, error));
+    assert_true(et_run_unsaved(d.run));
+    assert_false(et_run_asked_to_stop(d.run));
+    d.stop = d.save = 1;
+    assert_true(et_run_asked_to_stop(d.run));
+    assert_ok(et_run_save_if_asked(d.run, 4, error));
+    assert_int_equal(d.save, 0);
+    assert_false(et_run_unsaved(d.run));
+    assert_string_equal(d.told, "saving       step 4, as asked");
+    assert_ok(et_run_finish_saves(d.run, 4, error));
+    assert_true(is_saved(directory, 4));
+    assert_int_equal(remove(below(directory, "checkpoints/ckpt-4.safetensors")), 0);
+    d.save = 1;
+    assert_ok(et_run_save_if_asked(d.run, 4, error));
+    assert_ok(et_run_finish_saves(d.run, 4, error));
+    assert_int_equal(d.save, 0);
+    assert_false(is_saved(directory, 4));
+    end(&d);
 }
 
-/* By what the batch's values need, and as if it had been asked for. Large ones are planned only:
- * nothing touches their memory. */
-static void test_run__recomputes_layers_of_large_batches(void **state)
+/* Who looks gets what is shown; the directory is one process's. */
+static void test_run__observer_and_lock(void **state)
+{
+    driver d;
+    const char *directory = in(state, "observer");
+    begin(&d, directory);
+    et_showing showing = { .step = 7, .steps = 9, .loss = 0.5, .unit = "row", .epoch = 2 };
+    et_run_show(d.run, &showing);
+    assert_memory_equal(&d.shown, &showing, sizeof showing);
+    et_run_tell(d.run, "%d of %d", 7, 9);
+    assert_string_equal(d.told, "7 of 9");
+    assert_ok(et_run_check(d.run, error));
+    et_run *other;
+    toy t = toy_new(0);
+    toy_attach(&t);
+    et_run_options options = { .model_dir = directory, .state = t.state, .max_to_keep = 1 };
+    assert_int_equal(et_run_open(&other, &options, NULL), ET_EBUSY);
+    assert_null(other);
+    toy_free(&t);
+    end(&d);
+}
+
+/* The best so far is part of the state, NaN never one; equal values keep the earlier step. */
+static void test_run__best(void **state)
 {
     static const struct {
-        int rows;
-        et_recompute chosen;
-    } cases[] = { { 64, ET_RECOMPUTE_CHEAP }, { 1 << 19, ET_RECOMPUTE_MARKED } };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        rows = cases[i].rows;
-        et_run_facts automatic = facts_with(state, ET_RECOMPUTE_AUTO);
-        et_run_facts asked = facts_with(state, (int)cases[i].chosen);
-        assert_int_equal(automatic.recompute, cases[i].chosen);
-        assert_int_equal(asked.recompute, cases[i].chosen);
-        assert_int_equal(automatic.memory.activations, asked.memory.activations);
+        double score;
+        int best; /* 0: unknown */
+    } cases[] = { { -2, 1 }, { NAN, 1 }, { -1, 3 }, { -1, 3 }, { -5, 3 }, { INFINITY, 6 } };
+    const char *directory = in(state, "best");
+    for (int i = 0; i < (int)(sizeof cases / sizeof cases[0]); i++) {
+        driver d;
+        et_arena arena = ET_ARENA_INIT;
+        et_value *values = et_value_dict(&arena);
+        int64_t best;
+        assert_int_equal(begin(&d, directory), i ? i : -1);
+        do_step(&d, i + 1);
+        et_value_set_float(values, "score", cases[i].score);
+        assert_ok(et_run_note_best(d.run, i + 1, values, error));
+        assert_ok(et_value_read_int(values, "best_step", &best, error));
+        assert_int_equal(best, cases[i].best);
+        assert_true((et_value_get(values, ET_SINK_NOTE) != NULL) == (best == i + 1));
+        assert_ok(et_run_save(d.run, i + 1, false, error));
+        assert_ok(et_run_finish_saves(d.run, i + 1, error));
+        end(&d);
+        et_arena_release(&arena);
     }
-    et_run_facts cheap = facts_with(state, ET_RECOMPUTE_CHEAP);
-    et_run_facts marked = facts_with(state, ET_RECOMPUTE_MARKED);
-    assert_true(cheap.memory.activations > (size_t)1 << 30);
-    assert_true(marked.memory.activations < cheap.memory.activations);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_run__recomputes_layers_of_large_batches),
+        cmocka_unit_test(test_run__logs_end_where_the_checkpoint_was),
+        cmocka_unit_test(test_run__requests),
+        cmocka_unit_test(test_run__observer_and_lock),
+        cmocka_unit_test(test_run__best),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }

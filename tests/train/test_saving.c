@@ -67,27 +67,20 @@ static float x[ROWS * WIDTH];
 static int32_t labels[ROWS];
 static int batches; /* given so far */
 
-static et_node *build_loss(et_task *self, et_scope *scope)
+static void build(et_task *self, et_scope *scope, bool training)
 {
-    (void)self;
-    et_node *h =
-        et_dense(et_in(scope, "h"), et_input(scope, "x", ET_F32, et_shape_2(ROWS, WIDTH)), WIDTH);
+    (void)self, (void)training;
+    et_node *h = et_dense(et_in(scope, "h"), et_batch_input(scope, "x"), WIDTH);
     et_init init = et_init_glorot_uniform(8, WIDTH);
     et_node *table = et_param(scope, "table", et_shape_2(8, WIDTH), init);
-    return et_vocabulary_loss(h, table, et_input(scope, "labels", ET_I32, et_shape_1(ROWS)), 0.1f);
+    et_loss(scope, "loss", et_vocabulary_loss(h, table, et_batch_input(scope, "labels"), 0.1f), 1);
 }
 
 /* The fifth step waits for a save that fails to have ended; the sixth sees that it was told. */
-static int next(et_task *self, et_plan *plan, et_error *error)
+static int watch(void *payload, et_batch *batch, et_error *error)
 {
-    (void)self, (void)error;
+    (void)payload, (void)batch, (void)error;
     struct timespec moment = { 0, 50000000 };
-    for (int i = 0; i < ROWS * WIDTH; i++)
-        x[i] = (float)((i * 7 + batches) % 5) - 2;
-    for (int i = 0; i < ROWS; i++)
-        labels[i] = (i + batches) % 8;
-    et_plan_bind(plan, "x", x);
-    et_plan_bind(plan, "labels", labels);
     if (batches == BATCHES * INTERVAL && first_bad == 1 && last_bad >= 1) {
         while (!failures)
             continue;
@@ -99,11 +92,23 @@ static int next(et_task *self, et_plan *plan, et_error *error)
     return ET_OK;
 }
 
-static int64_t epoch(const et_task *self)
+static int data(et_task *self, bool training, et_source **out, et_error *error)
 {
+    const et_array arrays[] = { { "x", ET_F32, x, et_shape_1(WIDTH) },
+                                { "labels", ET_I32, labels, et_shape_scalar() } };
     (void)self;
-    return 1;
+    if (!training)
+        return ET_OK;
+    et_source *source;
+    for (int i = 0; i < ROWS * WIDTH; i++)
+        x[i] = (float)(i * 7 % 5) - 2;
+    for (int i = 0; i < ROWS; i++)
+        labels[i] = i % 8;
+    int status = toy_source(&source, arrays, 2, ROWS, ROWS, true, error);
+    return status ? status : et_map_open(out, source, watch, NULL, error);
 }
+
+static const et_task_class task_class = { .name = "toy", .build = build, .data = data };
 
 static bool is_saved(const char *directory, int step)
 {
@@ -134,19 +139,17 @@ static void test_saving__failures(void **state)
         toy_run r;
         char directory[600];
         snprintf(directory, sizeof directory, "%s-%zu", in(state, "run"), i);
-        toy_run_init(&r, build_loss);
-        r.class.next = next;
-        r.class.epoch = epoch;
-        r.trainer.train_steps = STEPS;
-        r.trainer.checkpoint_interval = INTERVAL;
-        r.trainer.on_failed_save = cases[i].setting;
+        toy_run_init(&r, &task_class);
+        r.options.train_steps = STEPS;
+        r.options.checkpoint_interval = INTERVAL;
+        r.options.run.on_failed_save = cases[i].setting;
         first_bad = cases[i].first;
         last_bad = cases[i].last;
         calls = failures = batches = 0;
         said[0] = 0;
-        assert_ok(toy_run_start(&r, directory, ET_RECOMPUTE_CHEAP, error));
+        assert_ok(toy_run_start(&r, directory, error));
         et_error failure = ET_ERROR_INIT;
-        int status = et_run_train(r.run, &failure);
+        int status = et_controller_train(r.controller, &failure);
         toy_run_close(&r);
         if (status != cases[i].status || count("; trying once more") != cases[i].told ||
             count("; training goes on") != cases[i].gone_on)

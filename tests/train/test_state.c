@@ -55,7 +55,7 @@ static void test_state__params_and_optimizer(void **unused)
     et_state *state;
     assert_ok(et_state_new(&state, error));
     assert_ok(et_state_add_params(state, params, error));
-    assert_ok(et_state_add_optimizer(state, optimizer, params, error));
+    assert_ok(et_state_add_optimizer(state, "optimizer", optimizer, error));
     assert_int_equal(et_state_tensor_count(state), 8);
     for (size_t i = 0; i < 8; i++) {
         const et_state_tensor *tensor = et_state_tensor_at(state, i);
@@ -83,7 +83,7 @@ static void test_state__params_and_optimizer(void **unused)
     const et_slot *slots;
     et_optimizer_slots(optimizer, &slots);
     slots[0].data[0] = 5;
-    et_state_start_slots(state, optimizer);
+    et_state_start_slots(state);
     assert_true(slots[0].data[0] == 0);
     assert_int_equal(et_optimizer_slots_from(optimizer), 41);
     assert_ok(et_state_save(state, &tree, &arena, error));
@@ -97,6 +97,30 @@ static void test_state__params_and_optimizer(void **unused)
     et_optimizer_free(optimizer);
     et_params_free(params);
     et_arena_release(&arena);
+}
+
+/* Optimizers beside each other have names of their own, whose slots are no weights. */
+static void test_state__names_of_optimizers(void **unused)
+{
+    (void)unused;
+    et_params *params = make_params();
+    et_optimizer *one = make_optimizer(params), *other = make_optimizer(params);
+    et_state *state;
+    assert_ok(et_state_new(&state, error));
+    assert_ok(et_state_add_optimizer(state, "optimizer/one", one, error));
+    assert_ok(et_state_add_optimizer(state, "optimizer/other", other, error));
+    assert_non_null(et_state_tensor_find(state, "optimizer/one/m/b"));
+    assert_non_null(et_state_tensor_find(state, "optimizer/other/average/b"));
+    for (size_t i = 0; i < et_state_tensor_count(state); i++)
+        assert_false(et_state_is_weight(et_state_tensor_at(state, i)->name));
+    static const char *const wrong[] = { "adam", "optimizer2", "optimizers/a", "" };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        assert_fails(et_state_add_optimizer(state, wrong[i], one, error), ET_EUSAGE,
+                     "names of optimizers");
+    et_state_free(state);
+    et_optimizer_free(one);
+    et_optimizer_free(other);
+    et_params_free(params);
 }
 
 /* A part that files of an earlier version lack; those that have it restore it. */
@@ -170,6 +194,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_state__params_and_optimizer),
+        cmocka_unit_test(test_state__names_of_optimizers),
         cmocka_unit_test(test_state__optional_part),
         cmocka_unit_test(test_state__text_is_stable),
         cmocka_unit_test(test_state__mismatch),

@@ -1,0 +1,550 @@
+/* The loop around a trainer's steps: which action acts when, with what, and what becomes of it when
+ * a run is interrupted, fails or is ended. What happens is written down as words:
+ *
+ *     L4     a log after step 4       V5   an evaluation         a3   action a
+ *     a3!    at the end of the run    b5v  with an evaluation's values at hand */
+#include "train/controller.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include "base/arena.h"
+#include "io/files.h"
+
+enum { STEPS = 10, BATCHES = 3, ACTIONS_MAX = 4 };
+
+static char words[1024];
+
+static void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+static void say(const char *format, ...)
+{
+    va_list arguments;
+    size_t length = strlen(words);
+    va_start(arguments, format);
+    vsnprintf(words + length, sizeof words - length, format, arguments);
+    va_end(arguments);
+}
+
+/* ---- a trainer, an evaluator and actions ----------------------------------------------------- */
+
+/* Counts; where something is interrupted or fails is the test's. */
+typedef struct toy {
+    et_trainer trainer;
+    et_evaluator evaluator;
+    int64_t total, window; /* sums of steps' numbers: in all, since the last log */
+    int batches;           /* of the evaluation under way */
+    int64_t evaluated;     /* step */
+    int started;
+    volatile sig_atomic_t stop;
+    int countdown;      /* until something breaks: words said; 0: nothing does */
+    int breaks;         /* with this status */
+    int64_t stop_after; /* this step: asked to stop; 0: never */
+} toy;
+
+static toy *toy_of(void *member, size_t offset)
+{
+    return (toy *)(void *)((char *)member - offset);
+}
+
+/* Whether what is due now is broken instead. */
+static int broken(toy *t, et_error *error)
+{
+    if (t->countdown == 0 || --t->countdown)
+        return ET_OK;
+    return t->breaks == ET_EINTERRUPTED ? ET_EINTERRUPTED : et_fail(error, t->breaks, "broken");
+}
+
+static int save_toy(const void *self, et_value *dict, et_error *error)
+{
+    const toy *t = self;
+    (void)error;
+    et_value_set_int(dict, "total", t->total);
+    return !et_value_set_int(dict, "window", t->window);
+}
+
+static int restore_toy(void *self, const et_value *dict, et_error *error)
+{
+    toy *t = self;
+    int status = et_value_read_int(dict, "total", &t->total, error);
+    return status ? status : et_value_read_int(dict, "window", &t->window, error);
+}
+
+static const et_part_class toy_part = { "toy", save_toy, restore_toy };
+
+static int attach(et_trainer *self, et_state *state, et_error *error)
+{
+    return et_state_add(state, "toy", &toy_part, self, error);
+}
+
+static int start(et_trainer *self, et_error *error)
+{
+    (void)error;
+    toy_of(self, offsetof(toy, trainer))->started++;
+    return ET_OK;
+}
+
+static int loop_begin(et_trainer *self, et_error *error)
+{
+    (void)error;
+    toy_of(self, offsetof(toy, trainer))->window = 0;
+    return ET_OK;
+}
+
+static int step(et_trainer *self, et_error *error)
+{
+    toy *t = toy_of(self, offsetof(toy, trainer));
+    int64_t number = self->step + 1;
+    (void)error;
+    t->total += number;
+    t->window += number;
+    t->stop = number == t->stop_after;
+    return ET_OK;
+}
+
+static int loop_end(et_trainer *self, et_value *logs, et_error *error)
+{
+    toy *t = toy_of(self, offsetof(toy, trainer));
+    int status = broken(t, error);
+    if (status)
+        return status;
+    say("L%d ", (int)self->step);
+    et_value_set_int(logs, "window", t->window);
+    return ET_OK;
+}
+
+static const et_trainer_class trainer_class = { .name = "toy",
+                                                .attach = attach,
+                                                .start = start,
+                                                .loop_begin = loop_begin,
+                                                .step = step,
+                                                .loop_end = loop_end };
+
+static int evaluate_begin(et_evaluator *self, int64_t at, et_error *error)
+{
+    toy *t = toy_of(self, offsetof(toy, evaluator));
+    (void)error;
+    t->batches = 0;
+    t->evaluated = at;
+    return ET_OK;
+}
+
+static int evaluate_step(et_evaluator *self, bool *more, et_error *error)
+{
+    toy *t = toy_of(self, offsetof(toy, evaluator));
+    (void)error;
+    *more = ++t->batches < BATCHES;
+    return ET_OK;
+}
+
+static int evaluate_end(et_evaluator *self, et_value *logs, et_error *error)
+{
+    toy *t = toy_of(self, offsetof(toy, evaluator));
+    int status = logs ? broken(t, error) : ET_OK;
+    if (status || !logs)
+        return status;
+    say("V%d ", (int)t->evaluated);
+    et_value_set_int(logs, "batches", t->batches);
+    et_value_set_int(logs, "total", t->total);
+    et_value_set_float(logs, "unknown", NAN);
+    return ET_OK;
+}
+
+static const et_evaluator_class evaluator_class = { "validation", evaluate_begin, evaluate_step,
+                                                    evaluate_end };
+
+typedef struct acting {
+    et_action action;
+    toy *toy;
+    int64_t every;   /* 0: never due */
+    int64_t only;    /* a step beside those */
+    int64_t ends_at; /* asks to end the run at this step */
+} acting;
+
+static int64_t due(const et_action *self, int64_t after)
+{
+    const acting *a = (const acting *)self;
+    int64_t next = a->every ? (after / a->every + 1) * a->every : ET_ACTION_NEVER;
+    return a->only > after && a->only < next ? a->only : next;
+}
+
+static int act(et_action *self, const et_moment *now, et_error *error)
+{
+    acting *a = (acting *)self;
+    int status = broken(a->toy, error);
+    if (status)
+        return status;
+    say("%s%d%s%s ", self->class->name, (int)now->step, now->end ? "!" : "", now->logs ? "v" : "");
+    int64_t batches;
+    double unknown;
+    if (now->logs) {
+        assert_int_equal(et_value_read_int(now->logs, "batches", &batches, NULL), ET_OK);
+        assert_int_equal(batches, BATCHES);
+        assert_int_equal(et_value_read_float(now->logs, "unknown", &unknown, NULL), ET_OK);
+        assert_true(isnan(unknown));
+    }
+    *now->stop = *now->stop || now->step == a->ends_at;
+    return ET_OK;
+}
+
+static const et_action_class class_a = { "a", due, act };
+static const et_action_class class_b = { "b", due, act };
+static const et_action_class class_c = { "c", due, act };
+static const et_action_class class_log = { "log", due, act };
+
+/* ---- runs ------------------------------------------------------------------------------------ */
+
+typedef struct script {
+    acting acting[ACTIONS_MAX]; /* ended by one without a class */
+    et_controller_options options;
+} script;
+
+/* Opens, trains, closes: a process. */
+static int process(toy *t, const script *s, const char *directory, et_error *error)
+{
+    acting copies[ACTIONS_MAX];
+    et_action *actions[ACTIONS_MAX];
+    et_controller_options options = s->options;
+    et_controller *controller;
+    t->trainer.class = &trainer_class;
+    t->evaluator.class = &evaluator_class;
+    t->stop = 0;
+    for (int i = 0; i < ACTIONS_MAX && s->acting[i].action.class; i++) {
+        copies[i] = s->acting[i];
+        copies[i].toy = t;
+        actions[i] = &copies[i].action;
+        options.action_count = i + 1;
+    }
+    options.actions = actions;
+    options.trainer = &t->trainer;
+    options.evaluator = options.validation_interval ? &t->evaluator : NULL;
+    options.run.model_dir = directory;
+    options.run.max_to_keep = 2;
+    options.run.stop = &t->stop;
+    int status = et_controller_open(&controller, &options, error);
+    if (!status)
+        status = et_controller_train(controller, error);
+    int closed = et_controller_close(controller, status ? NULL : error);
+    return status ? status : closed;
+}
+
+/* metrics.jsonl without what the clock says; valid until the next call but one. */
+static const char *logged(const char *directory)
+{
+    static char texts[2][4096];
+    static int next;
+    char path[700], *to = texts[next++ % 2];
+    size_t length;
+    snprintf(path, sizeof path, "%s/metrics.jsonl", directory);
+    char *text = get_file(path, &length), *from = text;
+    const char *start = to;
+    assert_true(length < sizeof texts[0]);
+    for (char *at; (at = strstr(from, ",\"time\":")) != NULL;) {
+        memcpy(to, from, (size_t)(at - from));
+        to += at - from;
+        from = strchr(at, '}');
+        from = from ? from + 1 : at + strlen(at);
+    }
+    strcpy(to, from);
+    free(text);
+    return start;
+}
+
+static const et_controller_options usual = { .train_steps = STEPS,
+                                             .steps_per_loop = 1000,
+                                             .summary_interval = 4,
+                                             .validation_interval = 5,
+                                             .checkpoint_interval = 5 };
+
+/* a acts at 3, 6, 9, b at 5 only, and both at the end. */
+static script two_actions(void)
+{
+    return (script){
+        { { .action = { &class_a }, .every = 3 }, { .action = { &class_b }, .only = 5 } }, usual
+    };
+}
+
+#define TWO_ACTIONS "a3 L4 V5 b5v a6 L8 a9 L10 V10 a10!v b10!v "
+
+static void test_controller__order(void **state)
+{
+    static const struct {
+        int64_t train_steps, per_loop, summary, validation;
+        const char *words;
+    } cases[] = {
+        { 10, 1000, 4, 5, TWO_ACTIONS },       { 10, 1, 4, 5, TWO_ACTIONS },
+        { 10, 7, 4, 5, TWO_ACTIONS },          { 6, 1000, 0, 0, "a3 b5 L6 a6! b6! " },
+        { 5, 2, 5, 5, "a3 L5 V5 a5!v b5!v " }, { 1, 9, 0, 1, "L1 V1 a1!v b1!v " },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        toy t = { 0 };
+        script s = two_actions();
+        char directory[700];
+        snprintf(directory, sizeof directory, "%s-%zu", in(state, "order"), i);
+        s.options.train_steps = cases[i].train_steps;
+        s.options.steps_per_loop = cases[i].per_loop;
+        s.options.summary_interval = cases[i].summary;
+        s.options.validation_interval = cases[i].validation;
+        words[0] = 0;
+        assert_ok(process(&t, &s, directory, error));
+        assert_string_equal(words, cases[i].words);
+        assert_int_equal(t.trainer.step, cases[i].train_steps);
+        assert_int_equal(t.total, cases[i].train_steps * (cases[i].train_steps + 1) / 2);
+        assert_int_equal(t.started, 1);
+    }
+}
+
+/* Runs one that breaks at the n-th word, and again and again until it is through. */
+static int with_a_break(const script *s, const char *directory, int countdown, int status,
+                        int64_t stop_after, toy *last)
+{
+    int processes = 0;
+    for (;;) {
+        et_error error = ET_ERROR_INIT;
+        *last = (toy){ .countdown = processes ? 0 : countdown,
+                       .breaks = status,
+                       .stop_after = processes ? 0 : stop_after };
+        int found = process(last, s, directory, &error);
+        if (++processes > 1 || !found) {
+            if (found)
+                fail_msg("%s", error.text);
+            return processes;
+        }
+        assert_int_equal(found, status);
+        if (status == ET_EINTERRUPTED && !strstr(error.text, "interrupted: saved step "))
+            fail_msg("%s", error.text);
+    }
+}
+
+/* Whatever is interrupted, an evaluation or action, or the steps between, the run goes on with that
+ * one: all act as often, in the order and with the values as without an interruption. */
+static void test_controller__interrupted(void **state)
+{
+    script s = two_actions();
+    toy unbroken = { 0 };
+    words[0] = 0;
+    assert_ok(process(&unbroken, &s, in(state, "whole"), error));
+    int breaks = 0;
+    for (int n = 1; n < 40; n++) {
+        toy t;
+        char directory[700];
+        snprintf(directory, sizeof directory, "%s-%d", in(state, "interrupted"), n);
+        words[0] = 0;
+        /* The last of them are stops after a step instead. */
+        int processes = n <= 30 ? with_a_break(&s, directory, n, ET_EINTERRUPTED, 0, &t)
+                                : with_a_break(&s, directory, 0, ET_EINTERRUPTED, n - 30, &t);
+        breaks += processes > 1;
+        if (strcmp(words, TWO_ACTIONS) != 0)
+            fail_msg("broken at %d: %s", n, words);
+        assert_int_equal(t.total, unbroken.total);
+        assert_string_equal(logged(directory), logged(in(state, "whole")));
+    }
+    assert_int_equal(breaks, 11 + 9); /* words, and steps but the last */
+}
+
+/* A failure leaves the last checkpoint: from there on all is done again, logs included. */
+static void test_controller__failed(void **state)
+{
+    script s = two_actions();
+    toy unbroken = { 0 };
+    assert_ok(process(&unbroken, &s, in(state, "whole too"), error));
+    for (int n = 1; n <= 11; n++) {
+        toy t;
+        char directory[700];
+        snprintf(directory, sizeof directory, "%s-%d", in(state, "failed"), n);
+        assert_int_equal(with_a_break(&s, directory, n, ET_EIO, 0, &t), 2);
+        assert_int_equal(t.total, unbroken.total);
+        assert_int_equal(t.started, n <= 4); /* without a checkpoint it begins anew */
+        assert_string_equal(logged(directory), logged(in(state, "whole too")));
+    }
+}
+
+/* An action ends the run: what was due at that step has acted once, what was not acts as at an end,
+ * the save last; and it stays finished. Interrupted meanwhile it goes on there. */
+static void test_controller__ended(void **state)
+{
+    static const struct {
+        int64_t ends_at;
+        const char *words;
+    } cases[] = { { 6, "a3 c3 L4 V5 a6 c6 L6 V6 b6!v " },
+                  { 9, "a3 c3 L4 V5 a6 c6 L8 a9 c9 L9 V9 b9!v " } };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        for (int n = 0; n < 12; n++) {
+            toy t;
+            char directory[700];
+            script s = { { { .action = { &class_a }, .every = 3 },
+                           { .action = { &class_c }, .every = 3, .ends_at = cases[i].ends_at },
+                           { .action = { &class_b }, .every = 100 } },
+                         usual };
+            snprintf(directory, sizeof directory, "%s-%zu-%d", in(state, "ended"), i, n);
+            words[0] = 0;
+            with_a_break(&s, directory, n, ET_EINTERRUPTED, 0, &t);
+            if (strcmp(words, cases[i].words) != 0)
+                fail_msg("broken at %d: %s", n, words);
+            assert_int_equal(t.trainer.step, cases[i].ends_at);
+            char saved[800];
+            snprintf(saved, sizeof saved, "%s/checkpoints/ckpt-%d.safetensors", directory,
+                     (int)cases[i].ends_at);
+            assert_true(file_is_there(saved));
+            words[0] = 0;
+            t = (toy){ 0 };
+            assert_ok(process(&t, &s, directory, error));
+            assert_string_equal(words, "");
+            assert_int_equal(t.trainer.step, cases[i].ends_at);
+        }
+}
+
+/* What comes next is known by name: one that has gone is not passed over. */
+static void test_controller__unknown_next(void **state)
+{
+    script s = two_actions();
+    toy t = { .countdown = 4, .breaks = ET_EINTERRUPTED };
+    assert_int_equal(process(&t, &s, in(state, "unknown"), NULL), ET_EINTERRUPTED); /* b5 */
+    script less = { { { .action = { &class_a }, .every = 3 } }, usual };
+    t = (toy){ 0 };
+    assert_fails(process(&t, &less, in(state, "unknown"), error), ET_EFORMAT,
+                 "there is no action named b");
+}
+
+/* A run that is through is not touched, and with more steps it goes on. */
+static void test_controller__finished(void **state)
+{
+    script s = two_actions();
+    toy t = { 0 };
+    const char *directory = in(state, "finished");
+    assert_ok(process(&t, &s, directory, error));
+    words[0] = 0;
+    t = (toy){ 0 };
+    assert_ok(process(&t, &s, directory, error));
+    assert_string_equal(words, "");
+    s.options.train_steps = 12;
+    t = (toy){ 0 };
+    assert_ok(process(&t, &s, directory, error));
+    assert_string_equal(words, "L12 V12 a12!v b12!v ");
+    assert_int_equal(t.total, 78);
+    assert_int_equal(t.started, 0);
+}
+
+static void test_controller__refused_options(void **state)
+{
+    const struct {
+        et_controller_options options;
+        const et_action_class *other; /* of a second action beside a */
+        int status;
+        const char *words;
+    } cases[] = {
+        { { .train_steps = -1, .steps_per_loop = 1 }, NULL, ET_ECONFIG, "at least 0" },
+        { { .steps_per_loop = 0 }, NULL, ET_ECONFIG, "steps_per_loop at least 1" },
+        { { .steps_per_loop = 1, .summary_interval = -1 }, NULL, ET_ECONFIG, "at least 0" },
+        { { .steps_per_loop = 1, .validation_interval = -1 }, NULL, ET_ECONFIG, "at least 0" },
+        { { .steps_per_loop = 1, .checkpoint_interval = -5 }, NULL, ET_ECONFIG, "at least 0" },
+        { { .steps_per_loop = 1 }, &class_a, ET_EUSAGE, "two actions are named a" },
+        { { .steps_per_loop = 1 }, &class_log, ET_EUSAGE, "two actions are named log" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        toy t = { 0 };
+        script s = { { { .action = { &class_a } }, { .action = { cases[i].other } } },
+                     cases[i].options };
+        assert_fails(process(&t, &s, in(state, "refused"), error), cases[i].status, cases[i].words);
+    }
+    et_controller *controller;
+    et_trainer nothing = { .class = &(const et_trainer_class){ .name = "nothing" } };
+    toy t = { .trainer.class = &trainer_class };
+    et_controller_options options = usual;
+    options.run.model_dir = in(state, "refused");
+    assert_fails(et_controller_open(&controller, &options, error), ET_EUSAGE, "needs a trainer");
+    options.trainer = &nothing;
+    assert_fails(et_controller_open(&controller, &options, error), ET_EUSAGE, "with a step");
+    options.trainer = &t.trainer;
+    options.run.model_dir = NULL;
+    assert_fails(et_controller_open(&controller, &options, error), ET_EUSAGE, "model_dir");
+    assert_null(controller);
+}
+
+/* ---- evaluation --------------------------------------------------------------------------------
+ */
+
+typedef struct counting {
+    et_evaluator evaluator;
+    int begun, steps, ended, ended_with_logs;
+    int fails_at; /* step, 0: begin; -1: none */
+} counting;
+
+static int count_begin(et_evaluator *self, int64_t at, et_error *error)
+{
+    counting *c = (counting *)self;
+    (void)at;
+    c->begun++;
+    return c->fails_at ? ET_OK : et_fail(error, ET_EIO, "no data");
+}
+
+static int count_step(et_evaluator *self, bool *more, et_error *error)
+{
+    counting *c = (counting *)self;
+    *more = ++c->steps < 5;
+    return c->steps == c->fails_at ? et_fail(error, ET_EIO, "bad data") : ET_OK;
+}
+
+static int count_end(et_evaluator *self, et_value *logs, et_error *error)
+{
+    counting *c = (counting *)self;
+    (void)error;
+    c->ended++;
+    c->ended_with_logs += logs != NULL;
+    return ET_OK;
+}
+
+static bool stops_at_once(void *payload)
+{
+    (void)payload;
+    return true;
+}
+
+static void test_controller__evaluate(void **state)
+{
+    static const et_evaluator_class whole = { "whole", count_begin, count_step, count_end };
+    static const et_evaluator_class bare = { .name = "bare", .step = count_step };
+    static const struct {
+        const et_evaluator_class *class;
+        int64_t limit;
+        int fails_at;
+        bool stops;
+        int status, steps, ended, ended_with_logs;
+    } cases[] = {
+        { &whole, 0, -1, false, ET_OK, 5, 1, 1 }, { &whole, 3, -1, false, ET_OK, 3, 1, 1 },
+        { &whole, 9, -1, false, ET_OK, 5, 1, 1 }, { &whole, 0, 0, false, ET_EIO, 0, 1, 0 },
+        { &whole, 0, 2, false, ET_EIO, 2, 1, 0 }, { &whole, 0, -1, true, ET_EINTERRUPTED, 0, 1, 0 },
+        { &bare, 2, -1, false, ET_OK, 2, 0, 0 },
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        et_arena arena = ET_ARENA_INIT;
+        counting c = { .evaluator = { cases[i].class }, .fails_at = cases[i].fails_at };
+        assert_int_equal(et_evaluate(&c.evaluator, 7, cases[i].limit,
+                                     cases[i].stops ? stops_at_once : NULL, NULL,
+                                     et_value_dict(&arena), NULL),
+                         cases[i].status);
+        assert_int_equal(c.steps, cases[i].steps);
+        assert_int_equal(c.ended, cases[i].ended);
+        assert_int_equal(c.ended_with_logs, cases[i].ended_with_logs);
+        et_arena_release(&arena);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_controller__order),
+        cmocka_unit_test(test_controller__interrupted),
+        cmocka_unit_test(test_controller__failed),
+        cmocka_unit_test(test_controller__ended),
+        cmocka_unit_test(test_controller__unknown_next),
+        cmocka_unit_test(test_controller__finished),
+        cmocka_unit_test(test_controller__refused_options),
+        cmocka_unit_test(test_controller__evaluate),
+    };
+    return cmocka_run_group_tests(tests, make_directory, remove_directory);
+}

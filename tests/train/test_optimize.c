@@ -1,0 +1,297 @@
+/* Optimizers as a program uses them, with nothing but public headers around. */
+#include <etude/optimizer.h>
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#include "train/small_pass.h"
+
+enum { ROWS = 8 };
+
+static et_node *square(et_node *a, et_node *b)
+{
+    et_node *d = et_sub(a, b);
+    return et_mul(d, d);
+}
+
+static void build(et_scope *s, void *payload)
+{
+    (void)payload;
+    et_node *h = et_tanh(et_dense(et_in(s, "hidden"), et_batch_input(s, "x"), 6));
+    et_loss(s, "loss", square(et_dense(et_in(s, "out"), h, 1), et_batch_input(s, "y")), 1);
+}
+
+static const et_pass_options training = { .training = true };
+
+static float *copy_of(const float *values, const et_params *params)
+{
+    size_t bytes = (size_t)et_params_flat_size(params) * sizeof(float);
+    float *copy = malloc(bytes);
+    assert_non_null(copy);
+    return memcpy(copy, values, bytes);
+}
+
+/* Of the weights from before an update: whether the rule's formula gives the one after it. */
+typedef bool rule_fn(double before, double gradient, double after);
+
+static bool is_sgd(double before, double gradient, double after)
+{
+    return fabs(after - (before - 0.25 * gradient)) < 1e-6;
+}
+
+/* Adam's first update: rate times the gradient's sign, but for epsilon. */
+static bool is_adam(double before, double gradient, double after)
+{
+    double expected = before - 0.001 * gradient / (fabs(gradient) + 1e-7 / sqrt(1 - 0.999));
+    return fabs(after - expected) < 2e-6;
+}
+
+static bool is_adam_10(double before, double gradient, double after)
+{
+    return is_adam(before, gradient, before + (after - before) / 10);
+}
+
+static bool is_adamw(double before, double gradient, double after)
+{
+    return is_adam(before * (1 - 0.001 * 0.5), gradient, after);
+}
+
+static void test_optimize__rules(void **state)
+{
+    (void)state;
+    static const struct {
+        et_optimizer_setup setup;
+        double rate;
+        rule_fn *is_rule;
+    } cases[] = {
+        { { "sgd", 0.25, NULL }, 0.25, is_sgd },
+        { { NULL, 0, NULL }, 0.001, is_adam },
+        { { "adam", 0.01, NULL }, 0.01, is_adam_10 },
+        { { "adamw", 0, "optimizer: {adamw: {weight_decay_rate: 0.5}}" }, 0.001, is_adamw },
+        { { "adam", 9,
+            "{optimizer: {type: sgd}, learning_rate: {constant: {learning_rate: 0.25}}}" },
+          0.25,
+          is_sgd },
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        small_pass s;
+        et_optimizer *optimizer;
+        et_update update;
+        small_open(&s, build, ROWS, &training);
+        assert_ok(et_optimizer_open(&optimizer, s.device, s.params, NULL, &cases[c].setup, error));
+        small_run(&s);
+        float *before = copy_of(et_params_values(s.params), s.params);
+        float *gradient = copy_of(et_params_gradients(s.params), s.params);
+        assert_float_equal(et_optimizer_learning_rate(optimizer), cases[c].rate, 1e-9);
+        assert_ok(et_optimizer_update(optimizer, s.pass, &update, error));
+        double squares = 0;
+        for (int64_t i = 0; i < et_params_trained_size(s.params); i++) {
+            double g = gradient[i] / ROWS;
+            squares += g * g;
+            if (!cases[c].is_rule(before[i], g, et_params_values(s.params)[i]))
+                fail_msg("case %zu: element %d: %g became %g by %g", c, (int)i, before[i],
+                         et_params_values(s.params)[i], g);
+        }
+        assert_true(update.finite);
+        assert_float_equal(update.gradient_norm, sqrt(squares), 1e-6);
+        assert_float_equal(update.learning_rate, cases[c].rate, 1e-9);
+        assert_int_equal(et_optimizer_iterations(optimizer), 1);
+        small_run(&s);
+        assert_ok(et_optimizer_update(optimizer, s.pass, NULL, error));
+        assert_int_equal(et_optimizer_iterations(optimizer), 2);
+        et_optimizer_free(optimizer);
+        small_close(&s);
+        free(before);
+        free(gradient);
+    }
+}
+
+/* The command's names and forms. */
+static void test_optimize__settings(void **state)
+{
+    (void)state;
+    small_pass s;
+    et_optimizer *optimizer;
+    et_optimizer_setup setup = {
+        .rule = "sgd",
+        .settings = "{optimizer: {sgd: {momentum: 0.9}}, ema: {enabled: true}, learning_rate:"
+                    " {type: cosine, cosine: {initial_learning_rate: 0.5, decay_steps: 4}}}"
+    };
+    static const double rates[] = { 0.5, 0.4267767, 0.25, 0.0732233, 0, 0 };
+    small_open(&s, build, ROWS, &training);
+    assert_ok(et_optimizer_open(&optimizer, s.device, s.params, NULL, &setup, error));
+    et_optimizer_start(optimizer);
+    for (size_t i = 0; i < sizeof rates / sizeof rates[0]; i++) {
+        assert_float_equal(et_optimizer_learning_rate(optimizer), rates[i], 1e-6);
+        small_run(&s);
+        assert_ok(et_optimizer_update(optimizer, s.pass, NULL, error));
+    }
+    et_optimizer_free(optimizer);
+    small_close(&s);
+}
+
+static void test_optimize__refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *trains;
+        et_optimizer_setup setup;
+        const char *words;
+    } cases[] = {
+        { NULL, { "rmsprop", 0, NULL }, "no rule named rmsprop; there are: sgd, adam, adamw" },
+        { "discriminator/", { NULL, 0, NULL }, "discriminator/" },
+        { NULL, { NULL, -0.5, NULL }, "learning_rate" },
+        { NULL, { NULL, NAN, NULL }, "learning_rate" },
+        { NULL, { NULL, 0, "{optimizer: {sgd: {speed: 1}}}" }, "speed" },
+        { NULL, { NULL, 0, "{optimizer: {type: sdg}}" }, "sdg" },
+        { NULL, { NULL, 0, "{optimizer: {adam: {beta_1: much}}}" }, "beta_1" },
+        { NULL, { NULL, 0, "{learning_rate: {type: cosine}}" }, "cosine" },
+    };
+    small_pass s;
+    et_optimizer *optimizer;
+    small_open(&s, build, ROWS, &training);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        et_error why = ET_ERROR_INIT;
+        int status = et_optimizer_open(&optimizer, s.device, s.params, cases[i].trains,
+                                       &cases[i].setup, &why);
+        if (status != ET_ECONFIG || !strstr(why.text, cases[i].words))
+            fail_msg("case %zu: status %d, %s", i, status, why.text);
+        assert_null(optimizer);
+    }
+    et_optimizer_setup setup = { .settings = "{optimizer: [" };
+    et_error why = ET_ERROR_INIT;
+    assert_int_not_equal(et_optimizer_open(&optimizer, s.device, s.params, NULL, &setup, &why), 0);
+    assert_non_null(strstr(why.text, "settings"));
+    small_close(&s);
+
+    et_params *params;
+    int index;
+    et_device *device;
+    assert_ok(et_device_open(&device, error));
+    assert_ok(et_params_new(&params, error));
+    assert_ok(
+        et_params_declare(params, "w", et_shape_1(3), (et_init){ ET_INIT_ONES, 0 }, &index, error));
+    setup = (et_optimizer_setup){ NULL };
+    assert_fails(et_optimizer_open(&optimizer, device, params, NULL, &setup, error), ET_EUSAGE,
+                 "et_params_materialize");
+    et_params_free(params);
+    et_device_close(device);
+}
+
+/* A batch that is bad changes nothing and says what was first not finite; the next is taken. */
+static void test_optimize__not_finite(void **state)
+{
+    (void)state;
+    small_pass s;
+    et_optimizer *optimizer;
+    et_optimizer_setup setup = { 0 };
+    et_update update;
+    small_open(&s, build, ROWS, &training);
+    assert_ok(et_optimizer_open(&optimizer, s.device, s.params, NULL, &setup, error));
+    assert_ok(et_source_next(s.source, s.batch, error));
+    float *before = copy_of(et_params_values(s.params), s.params);
+    ((float *)s.batch->data[0])[1] = NAN;
+    assert_ok(et_pass_run(s.pass, s.batch, 1, 0, error));
+    assert_fails(et_optimizer_update(optimizer, s.pass, &update, error), ET_EDIVERGED,
+                 "first in matmul");
+    assert_false(update.finite);
+    assert_memory_equal(before, et_params_values(s.params),
+                        (size_t)et_params_flat_size(s.params) * sizeof(float));
+    assert_int_equal(et_optimizer_iterations(optimizer), 0);
+    small_run(&s);
+    assert_ok(et_optimizer_update(optimizer, s.pass, &update, error));
+    assert_true(update.finite);
+    et_optimizer_free(optimizer);
+    small_close(&s);
+    free(before);
+}
+
+/* ---- two models in one store -------------------------------------------------------------- */
+
+static et_node *generated(et_scope *s)
+{
+    return et_tanh(et_dense(et_in(s, "generator"), et_batch_input(s, "x"), 3));
+}
+
+static et_node *judged(et_scope *s, et_node *h)
+{
+    return et_dense(et_in(s, "discriminator"), h, 1);
+}
+
+static void build_generator(et_scope *s, void *payload)
+{
+    (void)payload;
+    et_node *y = et_batch_input(s, "y");
+    et_loss(s, "loss", square(judged(s, generated(s)), et_scale(y, 2)), 1);
+}
+
+static void build_discriminator(et_scope *s, void *payload)
+{
+    (void)payload;
+    et_loss(s, "loss", square(judged(s, generated(s)), et_batch_input(s, "y")), 1);
+}
+
+static bool begins(const et_params *params, int index, const char *prefix)
+{
+    return !strncmp(et_params_name(params, index), prefix, strlen(prefix));
+}
+
+/* Whether each parameter has changed just where it is one of the prefix. */
+static void assert_only(et_params *params, const float *before, const char *prefix)
+{
+    for (int i = 0; i < et_params_count(params); i++) {
+        int64_t at = et_params_offset(params, i);
+        size_t bytes = (size_t)et_shape_count(et_params_shape(params, i)) * sizeof(float);
+        bool changed = memcmp(et_params_values(params) + at, before + at, bytes) != 0;
+        if (changed != begins(params, i, prefix))
+            fail_msg("%s by %s: %d", et_params_name(params, i), prefix, changed);
+    }
+}
+
+static void test_optimize__each_its_own(void **state)
+{
+    (void)state;
+    static const char *const prefix[2] = { "generator/", "discriminator/" };
+    static et_build_fn *const models[2] = { build_generator, build_discriminator };
+    small_pass s;
+    et_pass *pass[2];
+    et_optimizer *optimizer[2];
+    et_optimizer_setup setup = { .rule = "adam", .settings = "ema: {enabled: true}" };
+    small_open(&s, models[1], ROWS, &training); /* declares both */
+    for (int i = 0; i < 2; i++) {
+        et_pass_options options = { .training = true, .trains = prefix[i] };
+        assert_ok(et_pass_open(&pass[i], s.device, s.params, &s.source->layout, models[i], NULL,
+                               &options, error));
+        assert_ok(et_optimizer_open(&optimizer[i], s.device, s.params, prefix[i], &setup, error));
+        et_optimizer_start(optimizer[i]);
+    }
+    for (int k = 0; k < 20; k++) {
+        int i = k % 2;
+        float *before = copy_of(et_params_values(s.params), s.params);
+        assert_ok(et_source_next(s.source, s.batch, error));
+        assert_ok(et_pass_run(pass[i], s.batch, 1, (uint64_t)k, error));
+        assert_ok(et_optimizer_update(optimizer[i], pass[i], NULL, error));
+        assert_only(s.params, before, prefix[i]);
+        free(before);
+    }
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(et_optimizer_iterations(optimizer[i]), 10);
+        et_optimizer_free(optimizer[i]);
+        et_pass_close(pass[i]);
+    }
+    small_close(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_optimize__rules),        cmocka_unit_test(test_optimize__settings),
+        cmocka_unit_test(test_optimize__refused),      cmocka_unit_test(test_optimize__not_finite),
+        cmocka_unit_test(test_optimize__each_its_own),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
