@@ -437,7 +437,7 @@ size_t et_pass_memory(const et_pass *pass)
     return bytes;
 }
 
-const et_plan *et_pass_plan(const et_pass *pass)
+et_plan *et_pass_plan(const et_pass *pass)
 {
     return used(pass)->plan;
 }

@@ -7,7 +7,7 @@
 #include "exec/plan.h"
 
 /* Of the layout that was prepared or run last. */
-const et_plan *et_pass_plan(const et_pass *pass);
+et_plan *et_pass_plan(const et_pass *pass);
 et_plan_memory et_pass_plan_memory(const et_pass *pass);
 et_recompute et_pass_recompute(const et_pass *pass); /* never ET_RECOMPUTE_AUTO */
 
