@@ -3,8 +3,8 @@
  *     bench_loop [STEPS]
  *
  * The whole of et_controller_train over a task with the defaults of a real run (a look at actions
- * every 1,000 steps, a log of metrics as often, progress that is told of every step): only the model is
- * empty, two weights whose softmax is the loss, with plain SGD, and a batch costs nothing.
+ * every 1,000 steps, a log of metrics as often, progress that is told of every step): only the
+ * model is empty, two weights whose softmax is the loss, with plain SGD, and a batch costs nothing.
  * One thread, since the rest of a team has nothing to do, and its processor time. The median of
  * rounds of 1,000 steps counts, each with one log. Checkpoints and set-up lie outside. */
 #include <fcntl.h>
@@ -78,7 +78,11 @@ static const et_layout_field label = { .name = "label", .dtype = ET_I32 };
 
 static empty_source source = {
     .source = { &empty_class,
-                { .kinds = 1, .fields = 1, .kind = { "row" }, .capacity = { 1 }, .field = &label } },
+                { .kinds = 1,
+                  .fields = 1,
+                  .kind = { "row" },
+                  .capacity = { 1 },
+                  .field = &label } },
 };
 
 /* ---- a task with next to nothing to compute ---------------------------------------------- */

@@ -245,8 +245,7 @@ static void measure(bench_model *model, const request *asked, const char *name)
     static bench_kinds kinds;
     bench_kinds_time(&kinds, model->plan,
                      asked->steps < BENCH_RUNS_MAX ? asked->steps : BENCH_RUNS_MAX);
-    bench_kinds_add_others(&kinds, &model->step,
-                           model->step.batch->filled[ET_PAIR_TARGET]);
+    bench_kinds_add_others(&kinds, &model->step, model->step.batch->filled[ET_PAIR_TARGET]);
     step_result result = time_rounds(model, &kinds, asked->steps);
     print_steps(model, &result, asked->model.name);
     print_result(model, &result, name);

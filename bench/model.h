@@ -27,7 +27,7 @@ typedef struct bench_model {
     et_metrics *metrics;
     et_encoded *encoded;
     et_source *source;
-    et_step step; /* its batch is the last one taken */
+    et_step step;        /* its batch is the last one taken */
     double plan_seconds; /* that building graph and plan took */
 } bench_model;
 

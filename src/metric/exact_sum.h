@@ -9,7 +9,8 @@
  *
  * Method: a fixed-point number that covers the range of a double, in digits of 32 bits held in 64,
  * so that carries wait (Neal 2015, "Fast exact summation using small and large superaccumulators",
- * arXiv:1505.05571). Infinities and NaN are remembered apart: a NaN, or infinities of both signs,
+ * arXiv:1505.05571). What a double holds without rounding stays in one, beside the digits, until a
+ * sum would be rounded: counts and sums of float32 seldom are. Infinities and NaN are remembered apart: a NaN, or infinities of both signs,
  * make NaN. A value without pointers: copied, sent and compared after et_exact_sum_settle as bytes.
  */
 #ifndef ETUDE_METRIC_EXACT_SUM_H
@@ -26,6 +27,7 @@
 /* Zeros: nothing was added. */
 typedef struct et_exact_sum {
     int64_t digit[ET_EXACT_DIGITS]; /* [i] counts 2^(32 i - 1074) */
+    double head;                    /* added to what the digits hold */
     uint32_t waiting;               /* additions since carries were moved */
     uint32_t special;               /* bits: +infinity, -infinity, NaN */
 } et_exact_sum;
