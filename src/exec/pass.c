@@ -414,12 +414,23 @@ int et_pass_measures(const et_pass *pass)
     return used(pass)->measures;
 }
 
+static et_measured measured(const mark *m)
+{
+    return (et_measured){ m->mark->name, read(&m->value), read(&m->weight) };
+}
+
 et_measured et_pass_measured(const et_pass *pass, int i)
 {
     const variant *v = used(pass);
     et_assert(i >= 0 && i < v->measures);
-    const mark *m = &v->marks[i];
-    return (et_measured){ m->mark->name, read(&m->value), read(&m->weight) };
+    return measured(&v->marks[i]);
+}
+
+void et_pass_read_measures(const et_pass *pass, et_measured *out)
+{
+    const variant *v = used(pass);
+    for (int i = 0; i < v->measures; i++)
+        out[i] = measured(&v->marks[i]);
 }
 
 int et_pass_tracks(const et_pass *pass)

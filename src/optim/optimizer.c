@@ -445,7 +445,7 @@ static et_rule_chunk chunk_at(const update *u, const et_optim_piece *part)
         .rate = u->rate * tensor->rate,
         .gradient_scale = (float)(u->scale * factor),
         .decays = tensor->decays,
-        .shape = tensor->shape,
+        .shape = &tensor->shape,
         .first = begin - tensor->begin,
         .sums = &o->tensor_sums[ET_RULE_SUMS_MAX * part->tensor],
     };

@@ -78,8 +78,7 @@ static void fill_slot(const tree *self, slot *to, const et_pass *pass)
     float *means = to->array;
     to->loss = et_pass_loss(pass);
     to->divisor = et_pass_divisor(pass);
-    for (int i = 0; i < self->measures; i++)
-        to->measured[i] = et_pass_measured(pass, i);
+    et_pass_read_measures(pass, to->measured);
     if (self->reducer.shards > 1) {
         memcpy(to->array, et_params_gradients(self->params),
                (size_t)self->trained * sizeof *to->array);
