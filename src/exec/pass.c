@@ -42,7 +42,7 @@ typedef struct variant {
     int one;     /* place of the input ET_GRAPH_ONE */
     mark *marks; /* [mark_count]: what is measured, moving means, outputs; each in order */
     int measures, tracks, mark_count;
-    int first_loss;                /* in marks; -1: there is none */
+    int first_loss, last_loss;     /* in marks, with measures between; -1: there is none */
     const et_batch *bound;         /* whose arrays the plan reads */
     const et_layout *bound_layout; /* of it, when they were bound */
 } variant;
@@ -166,8 +166,10 @@ static int take_marks(variant *v, bool (*taken)(const et_mark *))
     for (const et_mark *m = v->graph->marks; m; m = m->next) {
         if (!taken(m))
             continue;
-        if (m->kind == ET_MARK_LOSS && v->first_loss < 0)
-            v->first_loss = v->mark_count;
+        if (m->kind == ET_MARK_LOSS) {
+            v->first_loss = v->first_loss < 0 ? v->mark_count : v->first_loss;
+            v->last_loss = v->mark_count;
+        }
         v->marks[v->mark_count++].mark = m;
     }
     return v->mark_count - before;
@@ -178,7 +180,7 @@ static int place_marks(variant *v, et_node **outputs)
 {
     int count = 0;
     v->mark_count = 0;
-    v->first_loss = -1;
+    v->first_loss = v->last_loss = -1;
     v->measures = take_marks(v, is_measured);
     v->tracks = take_marks(v, is_mean);
     take_marks(v, is_output);
@@ -388,7 +390,7 @@ double et_pass_loss(const et_pass *pass)
 {
     const variant *v = used(pass);
     double loss = 0;
-    for (int i = 0; i < v->measures; i++)
+    for (int i = v->first_loss; i >= 0 && i <= v->last_loss; i++)
         if (v->marks[i].mark->kind == ET_MARK_LOSS)
             loss += v->marks[i].mark->factor * read(&v->marks[i].value);
     return loss;

@@ -48,21 +48,15 @@ static void add_digits(et_exact_sum *sum, double value)
     sum->waiting++;
 }
 
-/* What is added to the head is lost by rounding to `lost` (Knuth's TwoSum), which is exact and NaN
- * where there are infinities. */
-void et_exact_sum_add(et_exact_sum *sum, double value)
+void et_exact_sum_add_digits(et_exact_sum *sum, double value)
 {
-    double head = sum->head + value, taken = head - sum->head;
-    double lost = (sum->head - (head - taken)) + (value - taken);
-    if (lost == 0)
-        sum->head = head;
-    else if (!isfinite(value))
+    if (!isfinite(value)) {
         add_special(sum, value);
-    else {
-        add_digits(sum, value);
-        if (sum->waiting == WAITING)
-            et_exact_sum_settle(sum);
+        return;
     }
+    add_digits(sum, value);
+    if (sum->waiting == WAITING)
+        et_exact_sum_settle(sum);
 }
 
 /* Floored: >> of a negative number takes the carry that leaves a digit of 0 or more. */

@@ -66,6 +66,8 @@ static void tree_begin(et_reducer *reducer)
 {
     tree *self = (tree *)reducer;
     self->next = self->free_count = 0;
+    if (reducer->shards == 1)
+        return;
     for (int i = 0; i < self->slot_count; i++)
         self->free[self->free_count++] = i;
     for (int i = 0; i < LEVELS_MAX; i++)
