@@ -53,8 +53,7 @@ static void open_state(bench_state *s, const char *name, int rounds)
     bench_model_open(&s->model, &model);
     bench_check(et_state_new(&s->state, &error), &error);
     bench_check(et_state_add_params(s->state, s->model.params, &error), &error);
-    bench_check(et_state_add_optimizer(s->state, s->model.optimizer, s->model.params, &error),
-                &error);
+    bench_check(et_state_add_optimizer(s->state, "optimizer", s->model.optimizer, &error), &error);
     bench_check(et_checkpoints_open(&s->checkpoints, s->directory, s->state, &options, &error),
                 &error);
     for (size_t i = 0; i < et_state_tensor_count(s->state); i++)

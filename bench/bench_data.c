@@ -78,10 +78,9 @@ static void time_epochs(et_source *source, const char *what, const char *kind)
 static void time_iterators(const et_encoded *encoded, const char *kind)
 {
     et_error error = ET_ERROR_INIT;
-    const et_batches_options options = { .shuffle = true,
-                                         .bucket = true,
-                                         .repeat = true,
-                                         .capacity = { 1024, 4096, 4096 } };
+    const et_batches_options options = {
+        .shuffle = true, .bucket = true, .repeat = true, .capacity = { 1024, 4096, 4096 }
+    };
     et_source *source;
     bench_check(et_pair_batches_open(&source, encoded, &options, &error), &error);
     time_epochs(source, "batches", kind);

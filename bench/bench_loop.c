@@ -2,9 +2,9 @@
  *
  *     bench_loop [STEPS]
  *
- * The whole of et_run_train with the defaults of a real run (a look at hooks every 1,000
- * steps, a log of metrics as often, progress that is told of every step): only the model is
- * empty, two weights whose softmax is the loss, with plain SGD, and a batch costs nothing.
+ * The whole of et_controller_train over a task with the defaults of a real run (a look at actions
+ * every 1,000 steps, a log of metrics as often, progress that is told of every step): only the
+ * model is empty, two weights whose softmax is the loss, with plain SGD, and a batch costs nothing.
  * One thread, since the rest of a team has nothing to do, and its processor time. The median of
  * rounds of 1,000 steps counts, each with one log. Checkpoints and set-up lie outside. */
 #include <fcntl.h>
@@ -15,101 +15,154 @@
 
 #include <omp.h>
 
-#include "base/file.h"
 #include "bench.h"
-#include "train/run.h"
+#include "io/progress.h"
+#include "train/controller.h"
+#include "train/options.h"
+#include "train/task_trainer.h"
 
 #define ROUND      1000 /* steps */
 #define ROUNDS_MAX 20000
 
-typedef struct empty_task {
-    et_task task; /* first member */
-    int32_t label;
-    int64_t done;                 /* steps begun */
+typedef struct empty_source {
+    et_source source;             /* first member */
+    int64_t done;                 /* batches given */
     double began[ROUNDS_MAX + 1]; /* when round i, from 1, did; round 0 warms up */
-} empty_task;
+} empty_source;
 
-static et_node *build_loss(et_task *self, et_scope *scope)
-{
-    (void)self;
-    et_node *logits = et_param(scope, "w", et_shape_2(1, 2), (et_init){ ET_INIT_ZEROS, 0 });
-    return et_softmax_loss(logits, et_input(scope, "label", ET_I32, et_shape_1(1)), 0);
-}
+/* ---- a source whose batches cost nothing ------------------------------------------------- */
 
-static int attach(et_task *self, et_state *state, et_error *error)
-{
-    (void)self, (void)state, (void)error;
-    return ET_OK;
-}
-
-static int next(et_task *self, et_plan *plan, et_error *error)
+static int next(et_source *self, et_batch *batch, et_error *error)
 {
     (void)error;
-    empty_task *task = (empty_task *)(void *)self;
-    if (task->done == 0)
-        et_plan_bind(plan, "label", &task->label);
-    if (task->done % ROUND == 0)
-        task->began[task->done / ROUND] = bench_work_clock();
-    task->done++;
+    empty_source *source = (empty_source *)(void *)self;
+    if (source->done % ROUND == 0)
+        source->began[source->done / ROUND] = bench_work_clock();
+    source->done++;
+    batch->filled[0] = 1;
     return ET_OK;
 }
 
-static int64_t epoch(const et_task *self)
+static void position(const et_source *self, et_position *position)
 {
-    (void)self;
-    return 1;
+    et_position_put(position, "batch", ((const empty_source *)(const void *)self)->done);
 }
 
-static void describe_batch(const et_task *self, et_strbuf *out)
+static int seek(et_source *self, const et_position *position, et_error *error)
 {
-    (void)self;
-    et_strbuf_printf(out, "nothing");
+    return et_position_get(position, "batch", &((empty_source *)(void *)self)->done, error);
 }
 
-static const et_task_class empty_class = {
+static void describe(const et_source *self, const et_batch *batch, char *text, size_t size)
+{
+    (void)self, (void)batch;
+    snprintf(text, size, "nothing");
+}
+
+/* It is static. */
+static void close_source(et_source *self)
+{
+    (void)self;
+}
+
+static const et_source_class empty_class = {
     .name = "empty",
-    .build_loss = build_loss,
-    .attach = attach,
     .next = next,
-    .epoch = epoch,
-    .describe_batch = describe_batch,
+    .position = position,
+    .seek = seek,
+    .describe = describe,
+    .close = close_source,
 };
 
-static et_trainer_options settings(int64_t steps)
+static const et_layout_field label = { .name = "label", .dtype = ET_I32 };
+
+static empty_source source = {
+    .source = { &empty_class,
+                { .kinds = 1,
+                  .fields = 1,
+                  .kind = { "row" },
+                  .capacity = { 1 },
+                  .field = &label } },
+};
+
+/* ---- a task with next to nothing to compute ---------------------------------------------- */
+
+static void build(et_task *self, et_scope *scope, bool training)
+{
+    (void)self, (void)training;
+    et_node *logits = et_param(scope, "w", et_shape_2(1, 2), (et_init){ ET_INIT_ZEROS, 0 });
+    et_loss(scope, "loss", et_softmax_loss(logits, et_batch_input(scope, "label"), 0), 1);
+}
+
+static int data(et_task *self, bool training, et_source **out, et_error *error)
+{
+    (void)self, (void)error;
+    *out = training ? &source.source : NULL;
+    return ET_OK;
+}
+
+static const et_task_class empty_task_class = { .name = "empty", .build = build, .data = data };
+
+/* ---- a run -------------------------------------------------------------------------------- */
+
+/* As the command does. */
+static void show(void *self, const et_showing *showing)
+{
+    const et_progress_field fields[] = { { "loss", showing->loss, true },
+                                         { "lr", showing->learning_rate, false } };
+    const et_progress_state state = { .step = showing->step,
+                                      .steps = showing->steps,
+                                      .fields = fields,
+                                      .field_count = sizeof fields / sizeof fields[0],
+                                      .rate = showing->rate,
+                                      .unit = showing->unit,
+                                      .epoch = showing->epoch,
+                                      .seconds_left = NAN };
+    et_progress_update(self, &state);
+}
+
+static void tell(void *self, const char *text)
+{
+    et_progress_message(self, text);
+}
+
+static et_controller_options settings(int64_t steps, const char *directory, et_progress *progress)
 {
     et_trainer_options options;
     et_fields_defaults(&et_trainer_fields, &options);
-    options.train_steps = steps;
-    options.checkpoint_interval = 0;
-    options.validation_interval = 0;
-    options.optimizer_config.optimizer.type = ET_OPTIMIZER_SGD;
-    options.optimizer_config.learning_rate.type = ET_RATE_CONSTANT;
-    options.optimizer_config.learning_rate.constant.learning_rate = 1e-3;
-    return options;
+    return (et_controller_options){
+        .run = { .model_dir = directory,
+                 .max_to_keep = options.max_to_keep,
+                 .observer = { progress, show, tell } },
+        .train_steps = steps,
+        .steps_per_loop = options.steps_per_loop,
+        .summary_interval = options.summary_interval,
+    };
 }
 
-static void train(empty_task *task, const char *directory, int rounds)
+static void train(const char *directory, int rounds)
 {
+    const et_optimizer_setup sgd = { .rule = "sgd", .learning_rate = 1e-3 };
+    const et_task_trainer_options options = { .optimizer = &sgd };
     et_error error = ET_ERROR_INIT;
-    et_trainer_options trainer = settings(ROUND * (int64_t)(rounds + 1) + 1);
     et_progress_options shown = ET_PROGRESS_OPTIONS_INIT;
+    et_task task = { &empty_task_class };
     et_device *device;
     et_params *params;
     et_progress *progress;
-    et_run *run;
+    et_task_trainer *trainer;
+    et_controller *controller;
     shown.fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
     bench_check(et_progress_open(&progress, &shown, &error), &error);
     bench_check(et_device_open(&device, &error), &error);
     bench_check(et_params_new(&params, &error), &error);
-    et_run_options options = { .model_dir = directory,
-                               .trainer = &trainer,
-                               .act = ET_F32,
-                               .device = device,
-                               .params = params,
-                               .progress = progress };
-    bench_check(et_run_open(&run, &task->task, &options, &error), &error);
-    bench_check(et_run_train(run, &error), &error);
-    bench_check(et_run_close(run, &error), &error);
+    bench_check(et_task_trainer_open(&trainer, &task, device, params, &options, &error), &error);
+    et_controller_options run = settings(ROUND * (int64_t)(rounds + 1) + 1, directory, progress);
+    run.trainer = et_task_trainer_trainer(trainer);
+    bench_check(et_controller_open(&controller, &run, &error), &error);
+    bench_check(et_controller_train(controller, &error), &error);
+    bench_check(et_controller_close(controller, &error), &error);
+    et_task_trainer_close(trainer);
     et_params_free(params);
     et_device_close(device);
     et_progress_close(progress);
@@ -126,7 +179,6 @@ static void remove_run(const char *directory)
 
 int main(int argc, char **argv)
 {
-    static empty_task task = { .task = { &empty_class } };
     static double microseconds[ROUNDS_MAX];
     char directory[] = "/tmp/bench_loop-XXXXXX";
     int rounds = argc > 1 ? atoi(argv[1]) / ROUND : 1000;
@@ -141,10 +193,10 @@ int main(int argc, char **argv)
     }
     omp_set_num_threads(1);
     bench_print_machine();
-    train(&task, directory, rounds);
+    train(directory, rounds);
     remove_run(directory);
     for (int i = 0; i < rounds; i++)
-        microseconds[i] = 1e6 * (task.began[i + 2] - task.began[i + 1]) / ROUND;
+        microseconds[i] = 1e6 * (source.began[i + 2] - source.began[i + 1]) / ROUND;
     double median = bench_median(microseconds, rounds);
     printf("an empty step of the trainer: %.3f us (the fastest of %d rounds %.3f, the slowest "
            "%.3f)\n",

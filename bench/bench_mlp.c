@@ -42,19 +42,15 @@ static const mlp_kind kinds[] = {
 };
 
 typedef struct mlp {
-    et_task task; /* first member */
     const mlp_kind *kind;
-    float *examples;   /* [EXAMPLES, width[0]] */
-    int32_t *classes;  /* [EXAMPLES] */
-    int32_t *order;    /* [EXAMPLES] of this epoch */
-    int64_t at, epoch; /* examples taken of it */
-    float *x;          /* [BATCH, width[0]], the batch */
-    int32_t labels[BATCH];
+    float *examples;  /* [EXAMPLES, width[0]] */
+    int32_t *classes; /* [EXAMPLES] */
+    et_source *source;
     et_params *params;
     et_device *device;
-    et_graph *graph;
-    et_plan *plan;
+    et_pass *pass;
     et_optimizer *optimizer;
+    et_overflow overflow;
     et_metrics *metrics;
     et_step step;
 } mlp;
@@ -76,127 +72,91 @@ static void make_examples(mlp *m)
     et_random random = { 1, 0, et_random_site("examples") };
     m->examples = memory((size_t)count * sizeof(float));
     m->classes = memory(EXAMPLES * sizeof(int32_t));
-    m->order = memory(EXAMPLES * sizeof(int32_t));
-    m->x = memory((size_t)(BATCH * width) * sizeof(float));
     for (int64_t i = 0; i < count; i++)
         m->examples[i] = et_random_normal(random, (uint64_t)i);
     random.site = et_random_site("classes");
     uint64_t classes = (uint64_t)m->kind->width[LAYERS];
-    for (int32_t i = 0; i < EXAMPLES; i++) {
+    for (int32_t i = 0; i < EXAMPLES; i++)
         m->classes[i] = (int32_t)et_random_below(random, (uint64_t)i, classes);
-        m->order[i] = i;
-    }
 }
 
-/* Another order: Fisher and Yates' shuffle. */
-static void shuffle(mlp *m)
+static void open_source(mlp *m, et_error *error)
 {
-    et_random random = { 1, (uint64_t)m->epoch++, et_random_site("order") };
-    for (int32_t i = EXAMPLES - 1; i > 0; i--) {
-        int32_t other = (int32_t)et_random_below(random, (uint64_t)i, (uint64_t)i + 1);
-        int32_t kept = m->order[i];
-        m->order[i] = m->order[other];
-        m->order[other] = kept;
-    }
-    m->at = 0;
+    const et_array arrays[] = {
+        { "examples", ET_F32, m->examples, et_shape_1(m->kind->width[0]) },
+        { "labels", ET_I32, m->classes, et_shape_scalar() },
+    };
+    const et_batches_options options = {
+        .seed = 1, .shuffle = true, .repeat = true, .capacity = { BATCH }
+    };
+    et_samples *samples;
+    bench_check(et_arrays_open(&samples, arrays, 2, EXAMPLES, error), error);
+    bench_check(et_batches_open(&m->source, samples, &options, error), error);
 }
-
-static int next(et_task *self, et_plan *plan, et_error *error)
-{
-    (void)plan, (void)error;
-    mlp *m = (mlp *)(void *)self;
-    int64_t width = m->kind->width[0];
-    if (m->at + BATCH > EXAMPLES || m->epoch == 0)
-        shuffle(m);
-    for (int i = 0; i < BATCH; i++) {
-        int32_t from = m->order[m->at + i];
-        memcpy(m->x + i * width, m->examples + from * width, (size_t)width * sizeof(float));
-        m->labels[i] = m->classes[from];
-    }
-    m->at += BATCH;
-    return ET_OK;
-}
-
-static void describe_batch(const et_task *self, et_strbuf *out)
-{
-    (void)self;
-    et_strbuf_printf(out, "made examples");
-}
-
-static const et_task_class made_class = {
-    .name = "made examples",
-    .next = next,
-    .describe_batch = describe_batch,
-};
 
 /* ---- model ------------------------------------------------------------------------------ */
 
-static et_node *add_loss(const mlp_kind *kind, et_scope *s)
+static void build(et_scope *s, void *payload)
 {
+    const mlp_kind *kind = ((const mlp *)payload)->kind;
     et_dense_options hidden = { .activation = ET_ACTIVATION_RELU }, last = { 0 };
-    et_node *h = et_input(s, "examples", ET_F32, et_shape_2(BATCH, kind->width[0]));
-    et_node *labels = et_input(s, "labels", ET_I32, et_shape_1(BATCH));
+    et_node *h = et_batch_input(s, "examples");
     for (int i = 1; i <= LAYERS; i++)
         h = et_dense_with(et_at(s, "layer", i), h, kind->width[i], i < LAYERS ? &hidden : &last);
-    return et_softmax_loss(h, labels, 0);
+    et_loss(s, "loss", et_softmax_loss(h, et_batch_input(s, "labels"), 0), 1);
 }
 
-static void make_plan(mlp *m, et_error *error)
+static void open_pass(mlp *m, et_error *error)
 {
-    et_graph_options options = { .training = true, .act = ET_F32 };
-    bench_check(et_graph_new(&m->graph, m->params, &options, error), error);
-    et_node *loss = add_loss(m->kind, et_graph_scope(m->graph));
-    bench_check(et_graph_finish(m->graph, error), error);
-    bench_check(et_graph_differentiate(m->graph, loss, error), error);
+    const et_pass_options options = { .training = true };
+    const et_layout *layout = &m->source->layout;
+    bench_check(et_pass_open(&m->pass, m->device, m->params, layout, build, m, &options, error),
+                error);
     bench_check(et_params_materialize(m->params, false, error), error);
     et_init_draw(m->params, 1);
-    bench_check(et_plan_new(&m->plan, m->graph, m->device, &loss, 1, NULL, error), error);
-    et_plan_bind(m->plan, "examples", m->x);
-    et_plan_bind(m->plan, "labels", m->labels);
+    bench_check(et_pass_prepare(m->pass, layout, error), error);
 }
 
-static void make_step(mlp *m, et_error *error)
+static void open_step(mlp *m, et_error *error)
 {
-    const et_kernels *kernels = m->device->kernels;
-    et_optimization_options options;
-    et_fields_defaults(&et_optimization_fields, &options);
-    options.optimizer.type = ET_OPTIMIZER_ADAM;
-    options.learning_rate.type = ET_RATE_CONSTANT;
-    options.learning_rate.constant.learning_rate = 1e-3;
-    bench_check(et_optimizer_new(&m->optimizer, m->params, NULL, kernels, &options, error), error);
+    const et_optimizer_setup adam = { .rule = "adam", .learning_rate = 1e-3 };
+    bench_check(et_optimizer_open(&m->optimizer, m->device, m->params, NULL, &adam, error), error);
     bench_check(et_metrics_new(&m->metrics, error), error);
-    bench_check(et_step_define_metrics(&m->step, m->metrics, error), error);
-    bench_check(et_accumulator_init(&m->step.accumulator, m->params, kernels, 1, error), error);
-    m->step.task = &m->task;
-    m->step.plan = m->plan;
-    m->step.optimizer = m->optimizer;
-    m->step.seed = 1;
+    m->overflow = et_overflow_fail();
+    const et_step_parts parts = { .source = m->source,
+                                  .pass = m->pass,
+                                  .optimizer = m->optimizer,
+                                  .overflow = &m->overflow,
+                                  .metrics = m->metrics,
+                                  .prefix = "training_",
+                                  .seed = 1,
+                                  .shards = 1 };
+    bench_check(et_step_open(&m->step, &parts, error), error);
 }
 
 static void open_mlp(mlp *m, const mlp_kind *kind)
 {
     et_error error = ET_ERROR_INIT;
-    *m = (mlp){ .task = { &made_class }, .kind = kind };
+    *m = (mlp){ .kind = kind };
     make_examples(m);
+    open_source(m, &error);
     bench_check(et_device_open(&m->device, &error), &error);
     bench_check(et_params_new(&m->params, &error), &error);
-    make_plan(m, &error);
-    make_step(m, &error);
+    open_pass(m, &error);
+    open_step(m, &error);
 }
 
 static void close_mlp(mlp *m)
 {
-    et_accumulator_release(&m->step.accumulator);
+    et_step_release(&m->step);
     et_metrics_free(m->metrics);
     et_optimizer_free(m->optimizer);
-    et_plan_free(m->plan);
-    et_graph_free(m->graph);
+    et_pass_close(m->pass);
+    et_source_close(m->source);
     et_params_free(m->params);
     et_device_close(m->device);
     et_free(m->examples);
     et_free(m->classes);
-    et_free(m->order);
-    et_free(m->x);
 }
 
 /* ---- measuring -------------------------------------------------------------------------- */
@@ -229,7 +189,7 @@ static mlp_result time_rounds(mlp *m, bench_kinds *ops, double seconds)
     for (int i = 0; i < ROUNDS; i++) {
         step[i] = time_steps(m, seconds / ROUNDS);
         peak = i ? peak : (double)bench_peak_memory();
-        roof[i] = bench_kinds_roof(ops, m->plan);
+        roof[i] = bench_kinds_roof(ops, et_pass_plan(m->pass));
         share[i] = roof[i] / step[i];
     }
     return (mlp_result){ bench_median(step, ROUNDS), bench_median(roof, ROUNDS),
@@ -261,8 +221,8 @@ int main(int argc, char **argv)
     bench_print_machine();
     open_mlp(&model, kind);
     time_steps(&model, seconds / 10); /* warms up */
-    bench_kinds_time(&kinds_of_ops, model.plan, BENCH_RUNS_MAX);
-    bench_kinds_add_others(&kinds_of_ops, &model.step, model.params, BATCH);
+    bench_kinds_time(&kinds_of_ops, et_pass_plan(model.pass), BENCH_RUNS_MAX);
+    bench_kinds_add_others(&kinds_of_ops, &model.step, BATCH);
     mlp_result result = time_rounds(&model, &kinds_of_ops, seconds);
     print_result(kind, &result);
     bench_kinds_print(&kinds_of_ops, result.step);

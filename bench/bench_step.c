@@ -82,7 +82,7 @@ static step_result time_steps(bench_model *model, int steps)
     for (int i = 0; i < steps; i++) {
         bench_model_step(model);
         seconds[i] = bench_lap(&since);
-        result.tokens += (double)model->step.tokens / steps;
+        result.tokens += (double)model->step.units / steps;
     }
     result.processor = (bench_processor_seconds() - busy) / steps;
     result.seconds = bench_median(seconds, steps);
@@ -248,8 +248,7 @@ static void measure(bench_model *model, const request *asked, const char *name)
     static bench_kinds kinds;
     bench_kinds_time(&kinds, model->plan,
                      asked->steps < BENCH_RUNS_MAX ? asked->steps : BENCH_RUNS_MAX);
-    bench_kinds_add_others(&kinds, &model->step, model->params,
-                           model->batch->filled[ET_PAIR_TARGET]);
+    bench_kinds_add_others(&kinds, &model->step, model->step.batch->filled[ET_PAIR_TARGET]);
     step_result result = time_rounds(model, &kinds, asked->steps);
     print_steps(model, &result, asked->model.name);
     print_result(model, &result, name);

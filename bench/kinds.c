@@ -53,15 +53,15 @@ void bench_kinds_add(bench_kinds *kinds, const char *name, int calls, double sec
 
 #define OTHERS_RUNS 9
 
-void bench_kinds_add_others(bench_kinds *kinds, et_step *step, et_params *params, int64_t examples)
+void bench_kinds_add_others(bench_kinds *kinds, et_step *step, int64_t examples)
 {
     et_error error = ET_ERROR_INIT;
     double update[OTHERS_RUNS], batch[OTHERS_RUNS], since = 0;
-    float *gradients = et_params_gradients(params);
+    float *gradients = et_params_gradients(et_pass_params(step->pass));
     et_assert(examples > 0);
     bench_lap(&since);
     for (int i = 0; i < OTHERS_RUNS; i++) {
-        bench_check(step->task->class->next(step->task, step->plan, &error), &error);
+        bench_check(et_source_next(step->source, step->batch, &error), &error);
         batch[i] = bench_lap(&since);
         et_optimizer_apply(step->optimizer, gradients, 1.0 / (double)examples);
         update[i] = bench_lap(&since);

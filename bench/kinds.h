@@ -39,9 +39,9 @@ double bench_kinds_attention_roof(bench_kinds *kinds, const et_plan *plan);
 /* Adds something timed elsewhere as a row. */
 void bench_kinds_add(bench_kinds *kinds, const char *name, int calls, double seconds);
 
-/* Adds what a trainer's step does beside its plan: its task's next batch, the optimizer's update
+/* Adds what a trainer's step does beside its plan: its source's next batch, the optimizer's update
  * by the gradients of the batch before, which are divided by `examples`. */
-void bench_kinds_add_others(bench_kinds *kinds, et_step *step, et_params *params, int64_t examples);
+void bench_kinds_add_others(bench_kinds *kinds, et_step *step, int64_t examples);
 
 /* A table, largest first; shares are of `whole` seconds. */
 void bench_kinds_print(bench_kinds *kinds, double whole);

@@ -12,74 +12,22 @@
 #define PAIRS 29000 /* as Multi30k */
 #define SEED  1
 
-static int next(et_task *self, et_plan *plan, et_error *error)
+static void build(et_scope *scope, void *payload)
 {
-    bench_model *model = (bench_model *)(void *)self;
-    (void)plan;
-    return et_source_next(model->source, model->batch, error);
-}
-
-static void describe_batch(const et_task *self, et_strbuf *out)
-{
-    (void)self;
-    et_strbuf_printf(out, "made pairs");
-}
-
-static const et_task_class made_class = {
-    .name = "made pairs",
-    .next = next,
-    .describe_batch = describe_batch,
-};
-
-static et_node *add_loss(bench_model *model, et_scope *scope)
-{
+    const bench_model *model = payload;
     const et_translation_options *options = &model->experiment.task;
     et_transformer transformer =
         et_translation_transformer(options, model->vocabulary, options->train_data.max_seq_length);
-    et_node *h = et_transformer_train(scope, &transformer, BENCH_BUDGET, BENCH_BUDGET,
-                                      BENCH_BUDGET / 4);
-    et_node *labels = et_input(scope, "target_labels", ET_I32, et_shape_1(BENCH_BUDGET));
-    return et_vocabulary_loss(h, et_transformer_table(scope, &transformer), labels,
-                              (float)options->model.label_smoothing);
+    et_node *h =
+        et_transformer_train(scope, &transformer, BENCH_BUDGET, BENCH_BUDGET, BENCH_BUDGET / 4);
+    et_node *labels = et_batch_input(scope, "target_labels");
+    et_loss(scope, "loss",
+            et_vocabulary_loss(h, et_transformer_table(scope, &transformer), labels,
+                               (float)options->model.label_smoothing),
+            1);
 }
 
-/* Parameters are made with the first graph. */
-static void plan_with(bench_model *model, et_recompute recompute, et_error *error)
-{
-    et_graph_options options = { .training = true, .act = model->act, .recompute = recompute };
-    double since = 0;
-    bench_lap(&since);
-    bench_check(et_graph_new(&model->graph, model->params, &options, error), error);
-    et_node *loss = add_loss(model, et_graph_scope(model->graph));
-    bench_check(et_graph_finish(model->graph, error), error);
-    bench_check(et_graph_differentiate(model->graph, loss, error), error);
-    model->plan_seconds = bench_lap(&since);
-    if (!et_params_ready(model->params)) {
-        bench_check(et_params_materialize(model->params, model->act == ET_BF16, error), error);
-        et_init_draw(model->params, SEED);
-    }
-    bench_lap(&since);
-    et_plan_options plan = ET_PLAN_OPTIONS_INIT;
-    plan.keep_packed = false;
-    bench_check(et_plan_new(&model->plan, model->graph, model->device, &loss, 1, &plan, error),
-                error);
-    model->plan_seconds += bench_lap(&since);
-}
-
-/* As the trainer does it. */
-static void make_plan(bench_model *model, et_error *error)
-{
-    bool automatic = model->recompute == ET_RECOMPUTE_AUTO;
-    plan_with(model, automatic ? ET_RECOMPUTE_CHEAP : (et_recompute)model->recompute, error);
-    et_recompute chosen = et_run_recompute(et_plan_memory_needed(model->plan).activations);
-    if (!automatic || chosen == ET_RECOMPUTE_CHEAP)
-        return;
-    et_plan_free(model->plan);
-    et_graph_free(model->graph);
-    plan_with(model, chosen, error);
-}
-
-static void make_batches(bench_model *model, int64_t length, et_error *error)
+static void open_source(bench_model *model, int64_t length, et_error *error)
 {
     const et_batches_options options = {
         .shuffle = true,
@@ -89,8 +37,44 @@ static void make_batches(bench_model *model, int64_t length, et_error *error)
     };
     model->encoded = bench_pairs_new(PAIRS, model->vocabulary, length);
     bench_check(et_pair_batches_open(&model->source, model->encoded, &options, error), error);
-    bench_check(et_batch_new(&model->batch, &model->source->layout, error), error);
-    et_plan_bind_batch(model->plan, model->batch);
+}
+
+static void open_pass(bench_model *model, et_error *error)
+{
+    const et_layout *layout = &model->source->layout;
+    const et_pass_options options = { .training = true,
+                                      .bfloat16 = model->act == ET_BF16,
+                                      .recompute = (int)model->recompute };
+    double since = 0;
+    bench_lap(&since);
+    bench_check(et_pass_open(&model->pass, model->device, model->params, layout, build, model,
+                             &options, error),
+                error);
+    model->plan_seconds = bench_lap(&since);
+    bench_check(et_params_materialize(model->params, model->act == ET_BF16, error), error);
+    et_init_draw(model->params, SEED);
+    bench_lap(&since);
+    bench_check(et_pass_prepare(model->pass, layout, error), error);
+    model->plan_seconds += bench_lap(&since);
+    model->plan = et_pass_plan(model->pass);
+}
+
+static void open_step(bench_model *model, et_error *error)
+{
+    bench_check(et_optimizer_new(&model->optimizer, model->params, NULL, model->device->kernels,
+                                 &model->experiment.trainer.optimizer_config, error),
+                error);
+    bench_check(et_metrics_new(&model->metrics, error), error);
+    model->overflow = et_overflow_fail();
+    const et_step_parts parts = { .source = model->source,
+                                  .pass = model->pass,
+                                  .optimizer = model->optimizer,
+                                  .overflow = &model->overflow,
+                                  .metrics = model->metrics,
+                                  .prefix = "training_",
+                                  .seed = SEED,
+                                  .shards = 1 };
+    bench_check(et_step_open(&model->step, &parts, error), error);
 }
 
 static void configure(bench_model *model, const bench_model_options *options, et_error *error)
@@ -110,39 +94,25 @@ static void configure(bench_model *model, const bench_model_options *options, et
 void bench_model_open(bench_model *model, const bench_model_options *options)
 {
     et_error error = ET_ERROR_INIT;
-    *model = (bench_model){ .task = { &made_class },
-                            .act = options->act,
+    *model = (bench_model){ .act = options->act,
                             .recompute = options->recompute,
                             .vocabulary = options->vocabulary };
     configure(model, options, &error);
     bench_check(et_device_open(&model->device, &error), &error);
     bench_check(et_params_new(&model->params, &error), &error);
-    make_plan(model, &error);
-    make_batches(model, options->length, &error);
-    const et_kernels *kernels = model->device->kernels;
-    bench_check(et_optimizer_new(&model->optimizer, model->params, NULL, kernels,
-                                 &model->experiment.trainer.optimizer_config, &error),
-                &error);
-    bench_check(et_metrics_new(&model->metrics, &error), &error);
-    bench_check(et_step_define_metrics(&model->step, model->metrics, &error), &error);
-    bench_check(et_accumulator_init(&model->step.accumulator, model->params, kernels, 1, &error),
-                &error);
-    model->step.task = &model->task;
-    model->step.plan = model->plan;
-    model->step.optimizer = model->optimizer;
-    model->step.seed = SEED;
+    open_source(model, options->length, &error);
+    open_pass(model, &error);
+    open_step(model, &error);
 }
 
 void bench_model_close(bench_model *model)
 {
-    et_accumulator_release(&model->step.accumulator);
+    et_step_release(&model->step);
     et_metrics_free(model->metrics);
     et_optimizer_free(model->optimizer);
+    et_pass_close(model->pass);
     et_source_close(model->source);
-    et_batch_free(model->batch);
     bench_pairs_free(model->encoded);
-    et_plan_free(model->plan);
-    et_graph_free(model->graph);
     et_params_free(model->params);
     et_device_close(model->device);
     et_arena_release(&model->arena);

@@ -1,5 +1,5 @@
 /* A model as the trainer has it, without files: the settings of an experiment, parameters,
- * graph, plan, optimizer, and batches of made sentence pairs. */
+ * pass, optimizer, and batches of made sentence pairs. */
 #ifndef ETUDE_BENCH_MODEL_H
 #define ETUDE_BENCH_MODEL_H
 
@@ -14,7 +14,6 @@
 #define BENCH_BUDGET     4096 /* tokens of a batch, on each side */
 
 typedef struct bench_model {
-    et_task task; /* what the step takes batches from; first member */
     et_experiment experiment;
     et_arena arena; /* of the experiment's settings */
     int32_t vocabulary;
@@ -22,14 +21,14 @@ typedef struct bench_model {
     int recompute; /* an et_recompute or ET_RECOMPUTE_AUTO */
     et_params *params;
     et_device *device;
-    et_graph *graph;
-    et_plan *plan;
+    et_pass *pass;
+    et_plan *plan; /* the pass's */
     et_optimizer *optimizer;
+    et_overflow overflow;
     et_metrics *metrics;
     et_encoded *encoded;
     et_source *source;
-    et_batch *batch;
-    et_step step;
+    et_step step;        /* its batch is the last one taken */
     double plan_seconds; /* that building graph and plan took */
 } bench_model;
 

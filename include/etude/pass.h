@@ -90,7 +90,8 @@ ET_API double et_pass_loss(const et_pass *pass);    /* weighted sum of the losse
 ET_API double et_pass_divisor(const et_pass *pass); /* what it is a sum of */
 ET_API et_tensor et_pass_output(const et_pass *pass, const char *name); /* data NULL: no such */
 
-/* What a pass measures: its losses, in order, then its measures. total / weight is the mean. */
+/* What a pass measures: its losses and measures, in order; a loss's own come behind it.
+ * total / weight is the mean. */
 typedef struct et_measured {
     const char *name;
     double total, weight;

@@ -4,8 +4,8 @@
  *
  *   build(scope) -> marks -> derivatives -> plan, whose outputs are the marks' nodes, in order
  *
- * Invariants: (1) variant `used` is that of the last batch; (2) marks of all variants are alike: the
- * function is the same; (3) running allocates nothing but for a layout that is new. */
+ * Invariants: (1) variant `used` is that of the last batch; (2) marks of all variants are alike:
+ * the function is the same; (3) running allocates nothing but for a layout that is new. */
 #include "exec/pass.h"
 
 #include <string.h>
@@ -19,9 +19,11 @@
  * computed twice. On sizes where time counts most (a small model) nothing changes. */
 #define MUCH_MEMORY ((size_t)1 << 30)
 
-/* An output of the plan, or one element of it, or a constant (output -1). */
+/* An element of an output of the plan, or a constant. */
 typedef struct place {
-    int output, element;
+    int output;              /* -1: a constant */
+    const et_tensor *tensor; /* the output, once there is a plan */
+    int element;
     double constant;
 } place;
 
@@ -38,9 +40,10 @@ typedef struct variant {
     et_recompute recompute;
     int *input;  /* [layout.fields]: place of each field in the plan */
     int one;     /* place of the input ET_GRAPH_ONE */
-    mark *marks; /* [mark_count] */
-    int mark_count;
-    const et_batch *bound;        /* whose arrays the plan reads */
+    mark *marks; /* [mark_count]: what is measured, moving means, outputs; each in order */
+    int measures, tracks, mark_count;
+    int first_loss, last_loss;     /* in marks, with measures between; -1: there is none */
+    const et_batch *bound;         /* whose arrays the plan reads */
     const et_layout *bound_layout; /* of it, when they were bound */
 } variant;
 
@@ -89,9 +92,9 @@ static int copy_layout(variant *v, const et_layout *layout, et_error *error)
 /* The factor of all gradients is an input, so that it may change from run to run. */
 static et_node *scale_node(const et_pass *pass, et_graph *graph)
 {
-    return pass->options.scaled ? et_input(et_graph_scope(graph), ET_GRAPH_ONE, ET_F32,
-                                           et_shape_scalar())
-                                : NULL;
+    return pass->options.scaled
+               ? et_input(et_graph_scope(graph), ET_GRAPH_ONE, ET_F32, et_shape_scalar())
+               : NULL;
 }
 
 /* By all that is trained, or by those whose names begin as options.trains says. */
@@ -130,7 +133,7 @@ static place keep(et_node **outputs, int *count, et_node *node, int element)
         i++;
     if (i == *count)
         outputs[(*count)++] = node;
-    return (place){ i, element, 0 };
+    return (place){ .output = i, .element = element };
 }
 
 static int count_marks(const et_graph *graph)
@@ -141,17 +144,64 @@ static int count_marks(const et_graph *graph)
     return count;
 }
 
+static bool is_measured(const et_mark *m)
+{
+    return m->kind == ET_MARK_LOSS || m->kind == ET_MARK_MEASURE;
+}
+
+static bool is_mean(const et_mark *m)
+{
+    return m->kind == ET_MARK_MEAN;
+}
+
+static bool is_output(const et_mark *m)
+{
+    return m->kind == ET_MARK_OUTPUT;
+}
+
+/* Returns how many of the graph's marks are so. */
+static int take_marks(variant *v, bool (*taken)(const et_mark *))
+{
+    int before = v->mark_count;
+    for (const et_mark *m = v->graph->marks; m; m = m->next) {
+        if (!taken(m))
+            continue;
+        if (m->kind == ET_MARK_LOSS) {
+            v->first_loss = v->first_loss < 0 ? v->mark_count : v->first_loss;
+            v->last_loss = v->mark_count;
+        }
+        v->marks[v->mark_count++].mark = m;
+    }
+    return v->mark_count - before;
+}
+
 /* outputs has room for two of each mark. Returns how many it has. */
 static int place_marks(variant *v, et_node **outputs)
 {
-    int count = 0, i = 0;
-    for (const et_mark *m = v->graph->marks; m; m = m->next, i++) {
-        v->marks[i].mark = m;
-        v->marks[i].value = keep(outputs, &count, m->node, m->element);
-        v->marks[i].weight = m->weight ? keep(outputs, &count, m->weight, m->weight_element)
-                                       : (place){ -1, 0, m->constant };
+    int count = 0;
+    v->mark_count = 0;
+    v->first_loss = v->last_loss = -1;
+    v->measures = take_marks(v, is_measured);
+    v->tracks = take_marks(v, is_mean);
+    take_marks(v, is_output);
+    for (int i = 0; i < v->mark_count; i++) {
+        mark *to = &v->marks[i];
+        const et_mark *m = to->mark;
+        to->value = keep(outputs, &count, m->node, m->element);
+        to->weight = m->weight ? keep(outputs, &count, m->weight, m->weight_element)
+                               : (place){ .output = -1, .constant = m->constant };
     }
     return count;
+}
+
+static void find_tensors(variant *v)
+{
+    for (int i = 0; i < v->mark_count; i++) {
+        place *of[] = { &v->marks[i].value, &v->marks[i].weight };
+        for (int k = 0; k < 2; k++)
+            if (of[k]->output >= 0)
+                of[k]->tensor = et_plan_output_at(v->plan, of[k]->output);
+    }
 }
 
 static int make_plan(const et_pass *pass, variant *v, et_error *error)
@@ -159,7 +209,6 @@ static int make_plan(const et_pass *pass, variant *v, et_error *error)
     int marks = count_marks(v->graph), fields = v->layout.fields;
     size_t most = (size_t)(2 * marks);
     et_node **outputs = et_alloc(most, sizeof *outputs);
-    v->mark_count = marks;
     v->marks = et_alloc_zero((size_t)marks, sizeof *v->marks);
     v->input = et_alloc((size_t)fields, sizeof *v->input);
     int status = outputs && v->marks && v->input
@@ -176,6 +225,7 @@ static int make_plan(const et_pass *pass, variant *v, et_error *error)
     et_free(outputs);
     if (status)
         return status;
+    find_tensors(v);
     for (int i = 0; i < fields; i++)
         v->input[i] = et_plan_input(v->plan, v->layout.field[i].name);
     v->one = et_plan_input(v->plan, ET_GRAPH_ONE);
@@ -216,8 +266,7 @@ static int find_variant(et_pass *pass, const et_layout *layout, int *found, et_e
             *found = i;
             return ET_OK;
         }
-    variant *variants =
-        et_realloc(pass->variants, (size_t)pass->count + 1, sizeof *pass->variants);
+    variant *variants = et_realloc(pass->variants, (size_t)pass->count + 1, sizeof *pass->variants);
     if (!variants)
         return et_alloc_failed(error, sizeof *variants, "a pass");
     pass->variants = variants;
@@ -225,8 +274,8 @@ static int find_variant(et_pass *pass, const et_layout *layout, int *found, et_e
         variants[i].graph->layout = &variants[i].layout;
     variant *v = &variants[pass->count];
     bool automatic = pass->options.recompute == ET_RECOMPUTE_AUTO;
-    *v = (variant){ .recompute = automatic ? ET_RECOMPUTE_CHEAP
-                                           : (et_recompute)pass->options.recompute };
+    *v = (variant){ .recompute =
+                        automatic ? ET_RECOMPUTE_CHEAP : (et_recompute)pass->options.recompute };
     int status = copy_layout(v, layout, error);
     if (!status)
         status = build_graph(pass, v, error);
@@ -325,11 +374,9 @@ void et_pass_set_scale(et_pass *pass, float scale)
 
 /* ---- what a run gave --------------------------------------------------------------------- */
 
-static double read(const variant *v, place at)
+static double read(const place *at)
 {
-    if (at.output < 0)
-        return at.constant;
-    return ((const float *)et_plan_output(v->plan, at.output).data)[at.element];
+    return at->tensor ? ((const float *)at->tensor->data)[at->element] : at->constant;
 }
 
 static const variant *used(const et_pass *pass)
@@ -343,76 +390,64 @@ double et_pass_loss(const et_pass *pass)
 {
     const variant *v = used(pass);
     double loss = 0;
-    for (int i = 0; i < v->mark_count; i++)
+    for (int i = v->first_loss; i >= 0 && i <= v->last_loss; i++)
         if (v->marks[i].mark->kind == ET_MARK_LOSS)
-            loss += v->marks[i].mark->factor * read(v, v->marks[i].value);
+            loss += v->marks[i].mark->factor * read(&v->marks[i].value);
     return loss;
 }
 
 double et_pass_divisor(const et_pass *pass)
 {
     const variant *v = used(pass);
-    for (int i = 0; i < v->mark_count; i++)
-        if (v->marks[i].mark->kind == ET_MARK_LOSS)
-            return read(v, v->marks[i].weight);
-    return 1;
+    return v->first_loss < 0 ? 1 : read(&v->marks[v->first_loss].weight);
 }
 
 et_tensor et_pass_output(const et_pass *pass, const char *name)
 {
     const variant *v = used(pass);
-    for (int i = 0; i < v->mark_count; i++)
-        if (v->marks[i].mark->kind == ET_MARK_OUTPUT && !strcmp(v->marks[i].mark->name, name))
-            return et_plan_output(v->plan, v->marks[i].value.output);
+    for (int i = v->measures + v->tracks; i < v->mark_count; i++)
+        if (!strcmp(v->marks[i].mark->name, name))
+            return *v->marks[i].value.tensor;
     return (et_tensor){ .data = NULL };
-}
-
-/* Mark number i of some kinds, counted from 0. NULL: there are fewer; *count is how many. */
-static const mark *find_mark(const variant *v, bool tracks, int i, int *count)
-{
-    *count = 0;
-    for (int k = 0; k < v->mark_count; k++) {
-        et_mark_kind kind = v->marks[k].mark->kind;
-        bool wanted = tracks ? kind == ET_MARK_MEAN
-                             : kind == ET_MARK_LOSS || kind == ET_MARK_MEASURE;
-        if (wanted && (*count)++ == i)
-            return &v->marks[k];
-    }
-    return NULL;
 }
 
 int et_pass_measures(const et_pass *pass)
 {
-    int count;
-    find_mark(used(pass), false, -1, &count);
-    return count;
+    return used(pass)->measures;
+}
+
+static et_measured measured(const mark *m)
+{
+    return (et_measured){ m->mark->name, read(&m->value), read(&m->weight) };
 }
 
 et_measured et_pass_measured(const et_pass *pass, int i)
 {
-    int count;
     const variant *v = used(pass);
-    const mark *m = find_mark(v, false, i, &count);
-    et_assert(m);
-    return (et_measured){ m->mark->name, read(v, m->value), read(v, m->weight) };
+    et_assert(i >= 0 && i < v->measures);
+    return measured(&v->marks[i]);
+}
+
+void et_pass_read_measures(const et_pass *pass, et_measured *out)
+{
+    const variant *v = used(pass);
+    for (int i = 0; i < v->measures; i++)
+        out[i] = measured(&v->marks[i]);
 }
 
 int et_pass_tracks(const et_pass *pass)
 {
-    int count;
-    find_mark(used(pass), true, -1, &count);
-    return count;
+    return used(pass)->tracks;
 }
 
 et_tracked et_pass_tracked(const et_pass *pass, int i)
 {
-    int count;
     const variant *v = used(pass);
-    const mark *m = find_mark(v, true, i, &count);
-    et_assert(m);
-    et_tensor value = et_plan_output(v->plan, m->value.output);
-    return (et_tracked){ m->mark->variable, m->mark->factor, value.data,
-                         et_shape_count(value.shape) };
+    et_assert(i >= 0 && i < v->tracks);
+    const mark *m = &v->marks[v->measures + i];
+    const et_tensor *value = m->value.tensor;
+    return (et_tracked){ m->mark->variable, m->mark->factor, value->data,
+                         et_shape_count(value->shape) };
 }
 
 const char *et_pass_find_not_finite(et_pass *pass)
@@ -437,7 +472,7 @@ size_t et_pass_memory(const et_pass *pass)
     return bytes;
 }
 
-const et_plan *et_pass_plan(const et_pass *pass)
+et_plan *et_pass_plan(const et_pass *pass)
 {
     return used(pass)->plan;
 }

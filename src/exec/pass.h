@@ -7,12 +7,15 @@
 #include "exec/plan.h"
 
 /* Of the layout that was prepared or run last. */
-const et_plan *et_pass_plan(const et_pass *pass);
+et_plan *et_pass_plan(const et_pass *pass);
 et_plan_memory et_pass_plan_memory(const et_pass *pass);
 et_recompute et_pass_recompute(const et_pass *pass); /* never ET_RECOMPUTE_AUTO */
 
 et_params *et_pass_params(const et_pass *pass);
 et_device *et_pass_device(const et_pass *pass);
+
+/* All that was measured, at once; out: [et_pass_measures]. */
+void et_pass_read_measures(const et_pass *pass, et_measured *out);
 
 /* What is tracked: count of them; the variable's index in the store, its new value of the last run
  * and the momentum. */

@@ -292,10 +292,15 @@ void et_plan_run(et_plan *plan, et_random random)
 }
 
 /* With as many rows as were set last. */
-et_tensor et_plan_output(const et_plan *plan, int i)
+const et_tensor *et_plan_output_at(const et_plan *plan, int i)
 {
     et_assert(i >= 0 && i < plan->output_count);
-    return plan->values[plan->outputs[i]].tensor;
+    return &plan->values[plan->outputs[i]].tensor;
+}
+
+et_tensor et_plan_output(const et_plan *plan, int i)
+{
+    return *et_plan_output_at(plan, i);
 }
 
 /* Integers always are; what has no memory was not computed. */

@@ -88,6 +88,8 @@ void et_plan_run(et_plan *plan, et_random random);
 
 /* Output i. Borrowed; valid until the next run. */
 et_tensor et_plan_output(const et_plan *plan, int i);
+/* The same where the plan keeps it: true of every run, as long as the plan lives. */
+const et_tensor *et_plan_output_at(const et_plan *plan, int i);
 
 /* Runs again, looking at each value: the name of the first node whose value is not finite, or
  * NULL. For messages after a loss was not finite. */

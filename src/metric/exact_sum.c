@@ -1,9 +1,11 @@
-/* A double is m 2^(p - 1074) with 53 bits of m and p from 0 to 2045: its bits touch three digits,
+/* A sum is its digits and its head. A value goes to the head where that is exact, else to digits.
+ *
+ * A double is m 2^(p - 1074) with 53 bits of m and p from 0 to 2045: its bits touch three digits,
  * to which they are added or from which they are taken. A digit then grows by less than 2^32 an
  * addition, so 2^30 of them fit beside what carries leave; after these carries are moved.
  *
- * Settled: all digits but the last are in 0 .. 2^32 - 1, the last carries the sign. There is one
- * such form for each sum. */
+ * Settled: the head is 0, all digits but the last are in 0 .. 2^32 - 1, the last carries the sign.
+ * There is one such form for each sum. */
 #include "metric/exact_sum.h"
 
 #include <math.h>
@@ -26,12 +28,8 @@ static void add_special(et_exact_sum *sum, double value)
     sum->special |= isnan(value) ? NOT_A_NUMBER : value > 0 ? PLUS : MINUS;
 }
 
-void et_exact_sum_add(et_exact_sum *sum, double value)
+static void add_digits(et_exact_sum *sum, double value)
 {
-    if (!isfinite(value)) {
-        add_special(sum, value);
-        return;
-    }
     uint64_t bits;
     memcpy(&bits, &value, sizeof bits);
     uint64_t exponent = bits >> 52 & 0x7ff, mantissa = bits & ((UINT64_C(1) << 52) - 1);
@@ -47,13 +45,25 @@ void et_exact_sum_add(et_exact_sum *sum, double value)
     digit[0] += sign * low;
     digit[1] += sign * middle;
     digit[2] += sign * high;
-    if (++sum->waiting == WAITING)
+    sum->waiting++;
+}
+
+void et_exact_sum_add_digits(et_exact_sum *sum, double value)
+{
+    if (!isfinite(value)) {
+        add_special(sum, value);
+        return;
+    }
+    add_digits(sum, value);
+    if (sum->waiting == WAITING)
         et_exact_sum_settle(sum);
 }
 
 /* Floored: >> of a negative number takes the carry that leaves a digit of 0 or more. */
 void et_exact_sum_settle(et_exact_sum *sum)
 {
+    add_digits(sum, sum->head);
+    sum->head = 0;
     for (int i = 0; i < LAST; i++) {
         sum->digit[i + 1] += sum->digit[i] >> DIGIT_BITS;
         sum->digit[i] &= DIGIT_MASK;

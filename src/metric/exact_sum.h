@@ -9,8 +9,10 @@
  *
  * Method: a fixed-point number that covers the range of a double, in digits of 32 bits held in 64,
  * so that carries wait (Neal 2015, "Fast exact summation using small and large superaccumulators",
- * arXiv:1505.05571). Infinities and NaN are remembered apart: a NaN, or infinities of both signs,
- * make NaN. A value without pointers: copied, sent and compared after et_exact_sum_settle as bytes.
+ * arXiv:1505.05571). What a double holds without rounding stays in one, beside the digits, until a
+ * sum would be rounded: counts and sums of float32 seldom are. Infinities and NaN are remembered
+ * apart: a NaN, or infinities of both signs, make NaN. A value without pointers: copied, sent and
+ * compared after et_exact_sum_settle as bytes.
  */
 #ifndef ETUDE_METRIC_EXACT_SUM_H
 #define ETUDE_METRIC_EXACT_SUM_H
@@ -26,11 +28,26 @@
 /* Zeros: nothing was added. */
 typedef struct et_exact_sum {
     int64_t digit[ET_EXACT_DIGITS]; /* [i] counts 2^(32 i - 1074) */
+    double head;                    /* added to what the digits hold */
     uint32_t waiting;               /* additions since carries were moved */
     uint32_t special;               /* bits: +infinity, -infinity, NaN */
 } et_exact_sum;
 
-void et_exact_sum_add(et_exact_sum *sum, double value);
+/* Of a value that the head cannot take. */
+void et_exact_sum_add_digits(et_exact_sum *sum, double value);
+
+/* What is added to the head loses `lost` by rounding (Knuth's TwoSum), which is exact, and NaN
+ * where there are infinities. */
+static inline void et_exact_sum_add(et_exact_sum *sum, double value)
+{
+    double head = sum->head + value, taken = head - sum->head;
+    double lost = (sum->head - (head - taken)) + (value - taken);
+    if (lost == 0)
+        sum->head = head;
+    else
+        et_exact_sum_add_digits(sum, value);
+}
+
 void et_exact_sum_merge(et_exact_sum *sum, const et_exact_sum *other);
 
 /* Moves carries: equal sums have equal bytes then. */

@@ -49,7 +49,7 @@ struct et_optimizer {
     et_params *params;         /* borrowed */
     float *weights;            /* the store's own */
     int64_t iterations;        /* updates done, 0 before the first */
-    int64_t slots_from; /* iterations when the rule's slots began */
+    int64_t slots_from;        /* iterations when the rule's slots began */
     et_optim_layout layout;
     et_clip clips[ET_CLIPS_MAX];
     int clip_count;
@@ -429,32 +429,29 @@ static double average_decay(const et_ema_options *ema, int64_t step)
 
 /* Pointers moved to where a chunk begins. Of an average that is to be a copy there is none: the
  * formula with decay 0 rounds, a copy does not. */
-static et_rule_chunk chunk_at(const update *u, const et_optim_piece *part)
+static void fill_chunk(const update *u, const et_optim_piece *part, et_rule_chunk *chunk)
 {
     const et_optimizer *o = u->optimizer;
     const et_optim_tensor *tensor = &o->layout.tensors[part->tensor];
     int64_t begin = part->begin;
     double factor = u->has_factors ? o->factors[part->tensor] : 1;
-    et_rule_chunk chunk = {
-        .weight = o->weights + begin,
-        .gradient = u->gradients + begin,
-        .shadow = u->shadow ? u->shadow + begin : NULL,
-        /* Padding takes part: it is zero on both sides, and a run needs no test for it. */
-        .average = o->average && u->step.average_decay != 0 ? o->average + begin : NULL,
-        .count = part->count,
-        .rate = u->rate * tensor->rate,
-        .gradient_scale = (float)(u->scale * factor),
-        .decays = tensor->decays,
-        .shape = tensor->shape,
-        .first = begin - tensor->begin,
-        .sums = &o->tensor_sums[ET_RULE_SUMS_MAX * part->tensor],
-    };
-    for (int i = 0; i < o->rule_slots; i++) {
+    chunk->weight = o->weights + begin;
+    chunk->gradient = u->gradients + begin;
+    chunk->shadow = u->shadow ? u->shadow + begin : NULL;
+    /* Padding takes part: it is zero on both sides, and a run needs no test for it. */
+    chunk->average = o->average && u->step.average_decay != 0 ? o->average + begin : NULL;
+    chunk->count = part->count;
+    chunk->rate = u->rate * tensor->rate;
+    chunk->gradient_scale = (float)(u->scale * factor);
+    chunk->decays = tensor->decays;
+    chunk->shape = &tensor->shape;
+    chunk->first = begin - tensor->begin;
+    chunk->sums = &o->tensor_sums[ET_RULE_SUMS_MAX * part->tensor];
+    for (int i = 0; i < ET_RULE_SLOTS_MAX; i++) {
         const int64_t *at = o->places[i].at;
-        int64_t place = at ? at[part->tensor] : part->packed;
-        chunk.slot[i] = place < 0 ? NULL : o->slots[i].data + place;
+        int64_t place = i >= o->rule_slots ? -1 : at ? at[part->tensor] : part->packed;
+        chunk->slot[i] = place < 0 ? NULL : o->slots[i].data + place;
     }
-    return chunk;
 }
 
 /* Chunks begin .. end - 1. */
@@ -462,7 +459,8 @@ static void sum_part(const update *u, int64_t begin, int64_t end)
 {
     const et_optimizer *o = u->optimizer;
     for (int64_t i = begin; i < end; i++) {
-        et_rule_chunk chunk = chunk_at(u, &o->layout.chunks[i]);
+        et_rule_chunk chunk;
+        fill_chunk(u, &o->layout.chunks[i], &chunk);
         double *sums = &o->partial[ET_RULE_SUMS_MAX * i];
         memset(sums, 0, ET_RULE_SUMS_MAX * sizeof *sums);
         o->rule->before(o->kernels, &o->options, &u->step, &chunk, sums);
@@ -483,7 +481,8 @@ static void update_part(const update *u, int64_t begin, int64_t end)
 {
     const et_optimizer *o = u->optimizer;
     for (int64_t i = begin; i < end; i++) {
-        et_rule_chunk chunk = chunk_at(u, &o->layout.chunks[i]);
+        et_rule_chunk chunk;
+        fill_chunk(u, &o->layout.chunks[i], &chunk);
         o->rule->update(o->kernels, &o->options, &u->step, &chunk);
         if (o->average && !chunk.average)
             memcpy(o->average + o->layout.chunks[i].begin, chunk.weight,
@@ -574,8 +573,7 @@ int64_t et_optimizer_slots_from(const et_optimizer *optimizer)
 void et_optimizer_restart(et_optimizer *optimizer)
 {
     for (int i = 0; i < optimizer->rule_slots; i++)
-        memset(optimizer->slots[i].data, 0,
-               (size_t)optimizer->slots[i].size * sizeof(float));
+        memset(optimizer->slots[i].data, 0, (size_t)optimizer->slots[i].size * sizeof(float));
     optimizer->slots_from = optimizer->iterations;
 }
 

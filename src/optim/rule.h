@@ -47,15 +47,15 @@ typedef struct et_rule_chunk {
     float *slot[ET_RULE_SLOTS_MAX]; /* in the class's order; of a slot of its own shape the whole of
                                        it; NULL past their count and where there is none */
     const float *gradient;
-    et_bf16 *shadow;      /* NULL: none */
-    float *average;       /* NULL: none, or it is to be a copy */
-    int64_t count;        /* elements of weight, gradient, shadow and average */
-    double rate;          /* of the schedule, times the parameter's own factor */
-    float gradient_scale; /* caller's scale times clipping */
-    bool decays;          /* weight decay applies here */
-    et_shape shape;       /* of the tensor; these three not for ET_RULE_ELEMENTS */
-    int64_t first;        /* element of the tensor that the chunk begins with */
-    const double *sums;   /* [ET_RULE_SUMS_MAX]: what `before` added up for the tensor */
+    et_bf16 *shadow;       /* NULL: none */
+    float *average;        /* NULL: none, or it is to be a copy */
+    int64_t count;         /* elements of weight, gradient, shadow and average */
+    double rate;           /* of the schedule, times the parameter's own factor */
+    float gradient_scale;  /* caller's scale times clipping */
+    bool decays;           /* weight decay applies here */
+    const et_shape *shape; /* of the tensor; these three not for ET_RULE_ELEMENTS */
+    int64_t first;         /* element of the tensor that the chunk begins with */
+    const double *sums;    /* [ET_RULE_SUMS_MAX]: what `before` added up for the tensor */
 } et_rule_chunk;
 
 /* What the kernels are told of a chunk, whatever the rule; decay: what a weight loses of itself. */

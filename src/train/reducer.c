@@ -66,6 +66,8 @@ static void tree_begin(et_reducer *reducer)
 {
     tree *self = (tree *)reducer;
     self->next = self->free_count = 0;
+    if (reducer->shards == 1)
+        return;
     for (int i = 0; i < self->slot_count; i++)
         self->free[self->free_count++] = i;
     for (int i = 0; i < LEVELS_MAX; i++)
@@ -78,8 +80,7 @@ static void fill_slot(const tree *self, slot *to, const et_pass *pass)
     float *means = to->array;
     to->loss = et_pass_loss(pass);
     to->divisor = et_pass_divisor(pass);
-    for (int i = 0; i < self->measures; i++)
-        to->measured[i] = et_pass_measured(pass, i);
+    et_pass_read_measures(pass, to->measured);
     if (self->reducer.shards > 1) {
         memcpy(to->array, et_params_gradients(self->params),
                (size_t)self->trained * sizeof *to->array);

@@ -62,9 +62,8 @@ static int64_t number(const et_step *step, int shard)
 }
 
 /* A span of its own: its length is how long training waits for data. */
-static int take_batch(et_step *step, int shard, et_error *error)
+static int take_batch(et_step *step, int shard, et_track *track, et_error *error)
 {
-    et_track *track = et_device_track(et_pass_device(step->pass));
     et_track_begin(track, &data_label, number(step, shard) + 1);
     int status = et_source_next(step->source, step->batch, error);
     et_track_end(track);
@@ -78,9 +77,8 @@ static int take_batch(et_step *step, int shard, et_error *error)
 
 /* The weights may change once no save reads them: the optimizer waits, and not before, as all of
  * a step's computing may go on beside a save. */
-static void update(et_step *step, const et_reduced *sum)
+static void update(et_step *step, const et_reduced *sum, et_track *track)
 {
-    et_track *track = et_device_track(et_pass_device(step->pass));
     et_track_begin(track, &update_label, -1);
     step->update = et_optimizer_apply(step->optimizer, sum->gradient,
                                       1 / (sum->divisor * step->overflow->scale));
@@ -138,6 +136,7 @@ int et_step_run(et_step *step, et_error *error)
     et_reduced sum;
     et_position begin;
     int shards = step->reducer->shards;
+    et_track *track = et_device_track(et_pass_device(step->pass));
     step->units = 0;
     if (shards > 1)
         et_source_position(step->source, &begin);
@@ -146,7 +145,7 @@ int et_step_run(et_step *step, et_error *error)
     for (int i = 0; i < shards; i++) {
         if (i > 0 && step->stop && *step->stop)
             return leave(step, &begin, error);
-        int status = take_batch(step, i, error);
+        int status = take_batch(step, i, track, error);
         if (!status)
             status =
                 et_pass_run(step->pass, step->batch, step->seed, (uint64_t)number(step, i), error);
@@ -158,7 +157,7 @@ int et_step_run(et_step *step, et_error *error)
     int status = et_reducer_end(step->reducer, &sum, error);
     if (status)
         return status;
-    update(step, &sum);
+    update(step, &sum, track);
     if (!step->update.finite)
         return met(step, shards - 1, error);
     move_means(step, sum.means);

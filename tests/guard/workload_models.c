@@ -1,16 +1,20 @@
 /* Graphs, plans, steps and decoding of small models. */
-#include <stdlib.h>
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <etude/nn.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "data/pairs.h"
 #include "guard/guard.h"
+#include "io/progress.h"
+#include "optim/options.h"
 #include "tasks/translation/decoder.h"
-#include "train/run.h"
+#include "train/controller.h"
 #include "train/step.h"
+#include "train/task_trainer.h"
 
 /* ---- what is trained -------------------------------------------------------------------- */
 
@@ -40,199 +44,228 @@ static et_transformer small_transformer(void)
                              .dropout_rate = 0.1f };
 }
 
-/* A batch of sentences of 1 to 11 pieces, the last tokens empty, or of rows of a table. */
-typedef struct batch {
-    int32_t ids[TOKENS], positions[TOKENS], offsets[SEGMENTS + 1], labels[TOKENS];
-    int32_t classes[BATCH];
-    float *rows; /* [BATCH, FEATURES] */
-} batch;
-
-static void fill(batch *b)
+/* Sentences of 1 to 11 pieces, the last tokens empty. */
+static void fill_pairs(et_batch *b)
 {
-    int at = 0;
-    for (int s = 0; s < SEGMENTS; s++) {
-        b->offsets[s] = at;
-        for (int i = 0; i <= 7 * s % 11; i++, at++)
-            b->positions[at] = i;
+    int32_t *ids[] = { b->data[ET_PAIR_SOURCE_IDS], b->data[ET_PAIR_TARGET_IDS] };
+    int32_t *positions[] = { b->data[ET_PAIR_SOURCE_POSITIONS], b->data[ET_PAIR_TARGET_POSITIONS] };
+    int32_t *offsets[] = { b->data[ET_PAIR_SOURCE_OFFSETS], b->data[ET_PAIR_TARGET_OFFSETS] };
+    int32_t *labels = b->data[ET_PAIR_TARGET_LABELS];
+    for (int side = 0; side < 2; side++) {
+        int at = 0;
+        for (int s = 0; s < SEGMENTS; s++) {
+            offsets[side][s] = at;
+            for (int i = 0; i <= 7 * s % 11; i++, at++)
+                positions[side][at] = i;
+        }
+        for (int i = 0; i < at; i++)
+            ids[side][i] = 7 * i % PIECES;
+        b->filled[ET_PAIR_SOURCE + side] = at;
     }
-    b->offsets[SEGMENTS] = at;
-    for (int i = 0; i < TOKENS; i++) {
-        b->ids[i] = i < at ? 7 * i % PIECES : -1;
-        b->labels[i] = i < at ? 11 * i % PIECES : -1;
-    }
-    for (int i = 0; i < BATCH; i++)
-        b->classes[i] = i * 7 % 3 == 0;
-    b->rows = guard_numbers((size_t)BATCH * FEATURES, ET_F32, 1);
+    for (int i = 0; i < b->filled[ET_PAIR_TARGET]; i++)
+        labels[i] = 11 * i % PIECES;
+    b->filled[ET_PAIR_SEGMENTS] = SEGMENTS;
 }
 
-static et_node *loss_of(et_scope *s, int layers)
+/* Rows of a table. */
+enum { ROWS, CLASSES };
+
+static const et_layout_field row_fields[] = {
+    [ROWS] = { .name = "rows", .dtype = ET_F32, .item = { 1, { FEATURES } } },
+    [CLASSES] = { .name = "classes", .dtype = ET_I32 },
+};
+
+static void fill_rows(et_batch *b)
+{
+    float *rows = guard_numbers((size_t)BATCH * FEATURES, ET_F32, 1);
+    memcpy(b->data[ROWS], rows, (size_t)BATCH * FEATURES * sizeof *rows);
+    et_free(rows);
+    for (int i = 0; i < BATCH; i++)
+        ((int32_t *)b->data[CLASSES])[i] = i * 7 % 3 == 0;
+    b->filled[0] = BATCH;
+}
+
+static const et_layout_field label_field = { .name = "label", .dtype = ET_I32 };
+
+static void fill_label(et_batch *b)
+{
+    b->filled[0] = 1;
+}
+
+static void transformer_loss(et_scope *s, int layers)
 {
     et_transformer model = small_transformer();
     model.encoder.num_layers = model.decoder.num_layers = layers;
     et_node *h = et_transformer_train(s, &model, TOKENS, TOKENS, SEGMENTS);
-    et_node *labels = et_input(s, "labels", ET_I32, et_shape_1(TOKENS));
-    return et_vocabulary_loss(h, et_transformer_table(s, &model), labels, 0.1f);
+    et_node *labels = et_batch_input(s, "target_labels");
+    et_loss(s, "loss", et_vocabulary_loss(h, et_transformer_table(s, &model), labels, 0.1f), 1);
 }
 
-static et_node *translation_loss(et_scope *s)
+static void translation_loss(et_scope *s, void *payload)
 {
-    return loss_of(s, 2);
+    (void)payload;
+    transformer_loss(s, 2);
 }
 
 /* Twelve times as deep: what grows with the square of the depth would show. */
-static et_node *deep_loss(et_scope *s)
+static void deep_loss(et_scope *s, void *payload)
 {
-    return loss_of(s, 24);
+    (void)payload;
+    transformer_loss(s, 24);
 }
 
 /* As bench/bench_mlp.c has it. */
-static et_node *classifier_loss(et_scope *s)
+static void classifier_loss(et_scope *s, void *payload)
 {
+    (void)payload;
     et_dense_options hidden = { .activation = ET_ACTIVATION_RELU };
-    et_node *h = et_input(s, "rows", ET_F32, et_shape_2(BATCH, FEATURES));
+    et_node *h = et_batch_input(s, "rows");
     h = et_dense_with(et_in(s, "first"), h, 64, &hidden);
     h = et_dense_with(et_in(s, "second"), h, 32, &hidden);
     h = et_dense(et_in(s, "third"), h, 2);
-    return et_softmax_loss(h, et_input(s, "classes", ET_I32, et_shape_1(BATCH)), 0);
+    et_loss(s, "loss", et_softmax_loss(h, et_batch_input(s, "classes"), 0), 1);
 }
 
 /* Two weights: the trainer's own cost is all there is. */
-static et_node *empty_loss(et_scope *s)
+static void empty_loss(et_scope *s, void *payload)
 {
+    (void)payload;
     et_node *logits = et_param(s, "w", et_shape_2(1, 2), (et_init){ ET_INIT_ZEROS, 0 });
-    return et_softmax_loss(logits, et_input(s, "label", ET_I32, et_shape_1(1)), 0);
+    et_loss(s, "loss", et_softmax_loss(logits, et_batch_input(s, "label"), 0), 1);
 }
 
-/* ---- a task whose batches are always the same ------------------------------------------- */
+/* A model function, and the batch that it is always given. */
+typedef struct made_model {
+    et_build_fn *build;
+    void (*fill)(et_batch *batch);
+    et_layout layout;
+} made_model;
 
-typedef et_node *loss_fn(et_scope *scope);
+#define PAIRS                                                                                      \
+    {                                                                                              \
+        .kinds = ET_PAIR_KINDS, .fields = ET_PAIR_FIELDS,                                          \
+        .kind = { "pair", "source token", "target token" },                                        \
+        .capacity = { SEGMENTS, TOKENS, TOKENS }, .unit = ET_PAIR_TARGET, .field = et_pair_fields  \
+    }
 
-typedef struct fixed_task {
-    et_task task; /* first member */
-    loss_fn *loss;
-    batch batch;
-} fixed_task;
-
-static et_node *build_loss(et_task *self, et_scope *scope)
-{
-    return ((fixed_task *)(void *)self)->loss(scope);
-}
-
-static int attach(et_task *self, et_state *state, et_error *error)
-{
-    (void)self, (void)state, (void)error;
-    return ET_OK;
-}
-
-static int next(et_task *self, et_plan *plan, et_error *error)
-{
-    (void)self, (void)plan, (void)error;
-    return ET_OK;
-}
-
-static int64_t epoch(const et_task *self)
-{
-    (void)self;
-    return 1;
-}
-
-static void describe_batch(const et_task *self, et_strbuf *out)
-{
-    (void)self;
-    et_strbuf_printf(out, "a made one");
-}
-
-static const et_task_class fixed_class = {
-    .name = "fixed",
-    .build_loss = build_loss,
-    .attach = attach,
-    .next = next,
-    .epoch = epoch,
-    .describe_batch = describe_batch,
+static const made_model translation = { translation_loss, fill_pairs, PAIRS };
+static const made_model deep = { deep_loss, fill_pairs, PAIRS };
+static const made_model classifier = {
+    classifier_loss,
+    fill_rows,
+    { .kinds = 1, .fields = 2, .kind = { "row" }, .capacity = { BATCH }, .field = row_fields },
+};
+static const made_model empty = {
+    empty_loss,
+    fill_label,
+    { .kinds = 1, .fields = 1, .kind = { "row" }, .capacity = { 1 }, .field = &label_field },
 };
 
-static void bind(et_plan *plan, const batch *b)
+/* ---- a source whose batches are always the same ----------------------------------------- */
+
+typedef struct fixed_source {
+    et_source source; /* first member */
+    const made_model *model;
+} fixed_source;
+
+/* A batch that was filled once stays so. */
+static int next(et_source *self, et_batch *batch, et_error *error)
 {
-    static const char *const sides[] = { "source", "target" };
-    char name[64];
-    for (int i = 0; i < 2; i++) {
-        et_plan_bind(plan, strcat(strcpy(name, sides[i]), "_ids"), b->ids);
-        et_plan_bind(plan, strcat(strcpy(name, sides[i]), "_positions"), b->positions);
-        et_plan_bind(plan, strcat(strcpy(name, sides[i]), "_offsets"), b->offsets);
-    }
-    et_plan_bind(plan, "labels", b->labels);
-    et_plan_bind(plan, "rows", b->rows);
-    et_plan_bind(plan, "classes", b->classes);
+    (void)error;
+    if (batch->filled[0])
+        return ET_OK;
+    ((fixed_source *)(void *)self)->model->fill(batch);
+    et_batch_finish(batch);
+    return ET_OK;
 }
+
+static void position(const et_source *self, et_position *position)
+{
+    (void)self, (void)position;
+}
+
+static int seek(et_source *self, const et_position *position, et_error *error)
+{
+    (void)self, (void)position, (void)error;
+    return ET_OK;
+}
+
+static void describe(const et_source *self, const et_batch *batch, char *text, size_t size)
+{
+    (void)self, (void)batch;
+    snprintf(text, size, "a made one");
+}
+
+static void close_source(et_source *self)
+{
+    (void)self;
+}
+
+static const et_source_class fixed_class = {
+    .name = "fixed",
+    .next = next,
+    .position = position,
+    .seek = seek,
+    .describe = describe,
+    .close = close_source,
+};
 
 /* ---- plan: from a model's function to something that runs ------------------------------- */
 
 typedef struct model {
-    fixed_task task;
+    fixed_source source;
     et_params *params;
     et_device *device;
-    et_graph *graph;
-    et_plan *plan;
+    et_pass *pass;
     et_optimizer *optimizer;
+    et_overflow overflow;
     et_metrics *metrics;
     et_step step;
 } model;
 
-static void open_plan(model *m)
+static void open_pass(model *m)
 {
     et_error error = ET_ERROR_INIT;
-    et_graph_options options = { .training = true, .act = ET_F32, .recompute = ET_RECOMPUTE_CHEAP };
+    const et_layout *layout = &m->source.source.layout;
+    const et_pass_options options = { .training = true, .recompute = ET_RECOMPUTE_CHEAP };
     guard_check(et_device_open(&m->device, &error), &error);
     guard_check(et_params_new(&m->params, &error), &error);
-    guard_check(et_graph_new(&m->graph, m->params, &options, &error), &error);
-    et_node *loss = m->task.loss(et_graph_scope(m->graph));
-    guard_check(et_graph_finish(m->graph, &error), &error);
-    guard_check(et_graph_differentiate(m->graph, loss, &error), &error);
+    guard_check(et_pass_open(&m->pass, m->device, m->params, layout, m->source.model->build, NULL,
+                             &options, &error),
+                &error);
     guard_check(et_params_materialize(m->params, false, &error), &error);
     et_init_draw(m->params, 1);
-    et_plan_options plan = ET_PLAN_OPTIONS_INIT; /* as a training run has them */
-    plan.keep_packed = false;
-    guard_check(et_plan_new(&m->plan, m->graph, m->device, &loss, 1, &plan, &error), &error);
+    guard_check(et_pass_prepare(m->pass, layout, &error), &error);
 }
 
-static void close_plan(model *m)
+static void close_pass(model *m)
 {
-    et_plan_free(m->plan);
-    et_graph_free(m->graph);
+    et_pass_close(m->pass);
     et_params_free(m->params);
     et_device_close(m->device);
 }
 
-static void *open_model(loss_fn *loss)
+static void *open_model(const made_model *made)
 {
     model *m = guard_memory(sizeof *m);
-    m->task.task.class = &fixed_class;
-    m->task.loss = loss;
-    fill(&m->task.batch);
+    m->source = (fixed_source){ { &fixed_class, made->layout }, made };
     return m;
-}
-
-static void close_model(void *work)
-{
-    model *m = work;
-    et_free(m->task.batch.rows);
-    et_free(m);
 }
 
 static void *open_planning(void)
 {
-    return open_model(translation_loss);
+    return open_model(&translation);
 }
 
 static void *open_deep(void)
 {
-    return open_model(deep_loss);
+    return open_model(&deep);
 }
 
 static void run_planning(void *work)
 {
-    open_plan(work);
-    close_plan(work);
+    open_pass(work);
+    close_pass(work);
 }
 
 /* ---- step: batches in, one update out --------------------------------------------------- */
@@ -249,34 +282,36 @@ static et_optimization_options adamw(void)
     return options;
 }
 
-static model *open_steps(loss_fn *loss, int batches)
+static model *open_steps(const made_model *made, int shards)
 {
     et_error error = ET_ERROR_INIT;
-    model *m = open_model(loss);
+    model *m = open_model(made);
     et_optimization_options options = adamw();
-    open_plan(m);
-    bind(m->plan, &m->task.batch);
-    const et_kernels *kernels = m->device->kernels;
-    guard_check(et_optimizer_new(&m->optimizer, m->params, NULL, kernels, &options, &error),
-                &error);
+    open_pass(m);
+    guard_check(
+        et_optimizer_new(&m->optimizer, m->params, NULL, m->device->kernels, &options, &error),
+        &error);
     guard_check(et_metrics_new(&m->metrics, &error), &error);
-    guard_check(et_step_define_metrics(&m->step, m->metrics, &error), &error);
-    guard_check(et_accumulator_init(&m->step.accumulator, m->params, kernels, batches, &error),
-                &error);
-    m->step.task = &m->task.task;
-    m->step.plan = m->plan;
-    m->step.optimizer = m->optimizer;
+    m->overflow = et_overflow_fail();
+    const et_step_parts parts = { .source = &m->source.source,
+                                  .pass = m->pass,
+                                  .optimizer = m->optimizer,
+                                  .overflow = &m->overflow,
+                                  .metrics = m->metrics,
+                                  .prefix = "training_",
+                                  .shards = shards };
+    guard_check(et_step_open(&m->step, &parts, &error), &error);
     return m;
 }
 
 static void *open_translation(void)
 {
-    return open_steps(translation_loss, 2);
+    return open_steps(&translation, 2);
 }
 
 static void *open_classifier(void)
 {
-    return open_steps(classifier_loss, 1);
+    return open_steps(&classifier, 1);
 }
 
 static void run_step(void *work)
@@ -289,11 +324,11 @@ static void run_step(void *work)
 static void close_steps(void *work)
 {
     model *m = work;
-    et_accumulator_release(&m->step.accumulator);
+    et_step_release(&m->step);
     et_metrics_free(m->metrics);
     et_optimizer_free(m->optimizer);
-    close_plan(m);
-    close_model(m);
+    close_pass(m);
+    et_free(m);
 }
 
 /* ---- loop: the trainer around steps that compute nothing -------------------------------- */
@@ -301,63 +336,97 @@ static void close_steps(void *work)
 enum { EMPTY_STEPS = 2000 };
 
 typedef struct loop {
-    fixed_task task;
-    et_trainer_options trainer;
+    et_task task; /* first member */
+    fixed_source source;
     et_progress *progress;
     et_device *device;
     et_params *params;
-    et_run *run;
-    int32_t label;
+    et_task_trainer *trainer;
+    et_controller *controller;
     char directory[32];
 } loop;
 
-static int bind_label(et_task *self, et_plan *plan, et_error *error)
+static void build_empty(et_task *self, et_scope *scope, bool training)
+{
+    (void)self, (void)training;
+    empty_loss(scope, NULL);
+}
+
+static int empty_data(et_task *self, bool training, et_source **out, et_error *error)
 {
     (void)error;
-    et_plan_bind(plan, "label", ((fixed_task *)(void *)self)->batch.labels);
+    *out = training ? &((loop *)(void *)self)->source.source : NULL;
     return ET_OK;
+}
+
+static const et_task_class empty_class = { .name = "empty",
+                                           .build = build_empty,
+                                           .data = empty_data };
+
+/* As the command does. */
+static void show(void *self, const et_showing *showing)
+{
+    const et_progress_field fields[] = { { "loss", showing->loss, true },
+                                         { "lr", showing->learning_rate, false } };
+    const et_progress_state state = { .step = showing->step,
+                                      .steps = showing->steps,
+                                      .fields = fields,
+                                      .field_count = sizeof fields / sizeof fields[0],
+                                      .rate = showing->rate,
+                                      .epoch = showing->epoch,
+                                      .seconds_left = NAN };
+    et_progress_update(self, &state);
+}
+
+static void tell(void *self, const char *text)
+{
+    et_progress_message(self, text);
+}
+
+static void open_controller(loop *l)
+{
+    et_error error = ET_ERROR_INIT;
+    const et_controller_options options = {
+        .trainer = et_task_trainer_trainer(l->trainer),
+        .run = { .model_dir = l->directory, .observer = { l->progress, show, tell } },
+        .train_steps = EMPTY_STEPS,
+        .steps_per_loop = EMPTY_STEPS / 2,
+        .summary_interval = EMPTY_STEPS / 4,
+    };
+    guard_check(et_controller_open(&l->controller, &options, &error), &error);
 }
 
 static void *open_loop(void)
 {
-    static et_task_class class;
     et_error error = ET_ERROR_INIT;
-    loop *l = guard_memory(sizeof *l);
+    et_optimization_options rule = adamw();
     et_progress_options quiet = ET_PROGRESS_OPTIONS_INIT;
-    class = fixed_class;
-    class.next = bind_label;
-    l->task.task.class = &class;
-    l->task.loss = empty_loss;
-    et_fields_defaults(&et_trainer_fields, &l->trainer);
-    l->trainer.train_steps = EMPTY_STEPS;
-    l->trainer.checkpoint_interval = l->trainer.validation_interval = 0;
-    l->trainer.summary_interval = EMPTY_STEPS / 4;
-    l->trainer.optimizer_config = adamw();
+    et_task_trainer_options options = { .optimization = &rule };
+    loop *l = guard_memory(sizeof *l);
+    l->task.class = &empty_class;
+    l->source = (fixed_source){ { &fixed_class, empty.layout }, &empty };
     guard_make_directory(l->directory, sizeof l->directory);
     guard_check(et_progress_open(&l->progress, &quiet, &error), &error);
     guard_check(et_device_open(&l->device, &error), &error);
     guard_check(et_params_new(&l->params, &error), &error);
-    et_run_options options = { .model_dir = l->directory,
-                               .trainer = &l->trainer,
-                               .act = ET_F32,
-                               .device = l->device,
-                               .params = l->params,
-                               .progress = l->progress };
-    guard_check(et_run_open(&l->run, &l->task.task, &options, &error), &error);
+    guard_check(et_task_trainer_open(&l->trainer, &l->task, l->device, l->params, &options, &error),
+                &error);
+    open_controller(l);
     return l;
 }
 
 static void run_loop(void *work)
 {
     et_error error = ET_ERROR_INIT;
-    guard_check(et_run_train(((loop *)work)->run, &error), &error);
+    guard_check(et_controller_train(((loop *)work)->controller, &error), &error);
 }
 
 static void close_loop(void *work)
 {
     et_error error = ET_ERROR_INIT;
     loop *l = work;
-    guard_check(et_run_close(l->run, &error), &error);
+    guard_check(et_controller_close(l->controller, &error), &error);
+    et_task_trainer_close(l->trainer);
     et_params_free(l->params);
     et_device_close(l->device);
     et_progress_close(l->progress);
@@ -426,8 +495,8 @@ static void close_search(void *work)
 }
 
 const guard_workload guard_models[] = {
-    { "plan", open_planning, run_planning, close_model, true },
-    { "deep", open_deep, run_planning, close_model, true },
+    { "plan", open_planning, run_planning, et_free, true },
+    { "deep", open_deep, run_planning, et_free, true },
     { "step", open_translation, run_step, close_steps, false },
     { "classifier", open_classifier, run_step, close_steps, false },
     { "loop", open_loop, run_loop, close_loop, true },
