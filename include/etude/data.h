@@ -159,9 +159,11 @@ typedef struct et_batches_options {
     bool repeat;                       /* pass after pass without end; else one */
     bool drop_remainder;               /* leave out a pass's last batch if it is not full */
     int64_t pool;                      /* samples that are sorted together; 0: some 256 batches */
-    int64_t capacity[ET_LAYOUT_KINDS]; /* of a batch, for every kind of the layout */
+    int64_t capacity[ET_LAYOUT_KINDS]; /* of a batch, for every kind of the layout; of
+                                          samples that have one kind, 0: 32 */
     const char *setting;               /* what sets the capacity, for messages */
     const char *cure;                  /* what else helps, "lower ..."; NULL: nothing */
+    ET_RESERVED(8);
 } et_batches_options;
 
 /* Owns samples from then on. ET_ECONFIG: a sample does not fit. */

@@ -1,11 +1,12 @@
-/* Optimizers as a program makes and uses them: <etude/optimizer.h>. A setup becomes settings, as the
- * command's are: the rule and its rate, then the text on top. */
+/* Optimizers as a program makes and uses them: <etude/optimizer.h>. A setup becomes settings, as
+ * the command's are: the rule and its rate, then the text on top. */
 #include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/fields.h"
+#include "base/reserved.h"
 #include "base/yaml.h"
 #include "exec/pass.h"
 #include "optim/optimizer.h"
@@ -41,8 +42,8 @@ static int read_setup(et_optimization_options *options, const et_optimizer_setup
     if (status || !setup->settings)
         return status;
     et_value *tree;
-    status = et_yaml_parse(&tree, arena, setup->settings, strlen(setup->settings), "settings",
-                           error);
+    status =
+        et_yaml_parse(&tree, arena, setup->settings, strlen(setup->settings), "settings", error);
     return status ? status
                   : et_fields_read(&et_optimization_fields, options, tree, arena, "settings", "",
                                    error);
@@ -51,13 +52,16 @@ static int read_setup(et_optimization_options *options, const et_optimizer_setup
 int et_optimizer_open(et_optimizer **out, et_device *device, et_params *params, const char *trains,
                       const et_optimizer_setup *setup, et_error *error)
 {
+    static const et_optimizer_setup defaults = { 0 };
     et_optimization_options options;
     et_arena arena = ET_ARENA_INIT;
     *out = NULL;
     if (!et_params_ready(params))
         return et_fail(error, ET_EUSAGE, "an optimizer is opened after et_params_materialize");
     et_group *group = NULL;
-    int status = read_setup(&options, setup, &arena, error);
+    int status = et_options_check(setup, "et_optimizer_setup", error);
+    if (!status)
+        status = read_setup(&options, setup ? setup : &defaults, &arena, error);
     if (!status && trains)
         status = et_group_new(&group, params, trains, error);
     if (!status)
@@ -72,8 +76,8 @@ int et_optimizer_update(et_optimizer *optimizer, et_pass *pass, et_update *updat
     double divisor = et_pass_divisor(pass);
     et_update done = { NAN, 0, false };
     if (isfinite(et_pass_loss(pass)) && divisor > 0)
-        done = et_optimizer_apply(optimizer, et_params_gradients(et_pass_params(pass)),
-                                  1 / divisor);
+        done =
+            et_optimizer_apply(optimizer, et_params_gradients(et_pass_params(pass)), 1 / divisor);
     if (update)
         *update = done;
     if (done.finite)

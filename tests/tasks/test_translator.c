@@ -61,7 +61,7 @@ static void translate(et_translator *t, size_t count, char **results)
 static void test_translator__opens(void **state)
 {
     (void)state;
-    et_translator_options options = ET_TRANSLATOR_OPTIONS_INIT;
+    et_translator_options options = { 0 };
     et_translator *t = open_with(NULL);
     assert_string_equal(et_translator_checkpoint(t), "run/checkpoints/ckpt-400.safetensors");
     assert_int_equal(et_translator_step(t), 400);
@@ -83,30 +83,29 @@ static void test_translator__refuses(void **state)
         int status;
         const char *words;
     } cases[] = {
-        { "none", ET_TRANSLATOR_OPTIONS_INIT, ET_ENOTFOUND, "none: no such directory" },
-        { ".", ET_TRANSLATOR_OPTIONS_INIT, ET_ENOTFOUND, "params.yaml is missing" },
-        { "run", { NULL, 0, -1, 0, 0, NULL, false }, ET_ECONFIG, "sentences: 0 decoded together" },
-        { "run", { NULL, 0, -1, 0, -1, NULL, false }, ET_ECONFIG, "sentences: -1 decoded" },
-        { "run", { NULL, 0, -1, 0, INT_MAX, NULL, false }, ET_ECONFIG, "must be from 1 to 65536" },
-        { "run", { NULL, 65, -1, 0, 1, NULL, false }, ET_ECONFIG, "beam size 65: must be" },
-        { "run", { NULL, INT_MIN, -1, 0, 1, NULL, false }, ET_ECONFIG, "beam size -2147483648" },
-        { "run", { NULL, INT_MAX, -1, 0, 1, NULL, false }, ET_ECONFIG, "beam size 2147483647" },
-        { "run", { NULL, 40, -1, 0, 1, NULL, false }, ET_ECONFIG, "half the vocabulary" },
-        { "run", { NULL, 0, NAN, 0, 1, NULL, false }, ET_ECONFIG, "alpha nan: must be" },
-        { "run", { NULL, 0, -NAN, 0, 1, NULL, false }, ET_ECONFIG, "nan: must be" },
-        { "run", { NULL, 0, INFINITY, 0, 1, NULL, false }, ET_ECONFIG, "alpha inf: must be" },
-        { "run", { NULL, 0, -INFINITY, 0, 1, NULL, false }, ET_ECONFIG, "alpha -inf: must be" },
-        { "run", { NULL, 0, 1e308, 0, 1, NULL, false }, ET_ECONFIG, "alpha 1e+308: must be" },
-        { "run", { NULL, 0, 10.01, 0, 1, NULL, false }, ET_ECONFIG, "from 0 to 10; negative: " },
-        { "run", { NULL, 0, -1, -5, 1, NULL, false }, ET_ECONFIG, "max length -5: must be" },
-        { "run", { NULL, 0, -1, INT64_MIN, 1, NULL, false }, ET_ECONFIG, "max length -9223372" },
-        { "run", { NULL, 0, -1, (int64_t)1 << 62, 1, NULL, false }, ET_ECONFIG, "max length 4611" },
-        { "run", { NULL, 0, -1, 65536, 1, NULL, false }, ET_ECONFIG, "from 1 to 65535; 0: " },
-        { NULL, ET_TRANSLATOR_OPTIONS_INIT, ET_ECONFIG, "directory is NULL" },
-        { "run", { NULL, -1, -1, 0, 1, NULL, false }, ET_ECONFIG, "beam size -1: must be" },
-        { "run", { NULL, 0, -1, 0, 1, "float16", false }, ET_ECONFIG, "precision float16: choose" },
-        { "run", { "none.st", 0, -1, 0, 1, NULL, false }, ET_ENOTFOUND, "none.st" },
-        { "run", { "a.en", 0, -1, 0, 1, NULL, false }, ET_EFORMAT, "a.en" },
+        { "none", { 0 }, ET_ENOTFOUND, "none: no such directory" },
+        { ".", { 0 }, ET_ENOTFOUND, "params.yaml is missing" },
+        { "run", { .sentences = -1 }, ET_ECONFIG, "sentences: -1 decoded" },
+        { "run", { .sentences = INT_MAX }, ET_ECONFIG, "must be from 1 to 65536" },
+        { "run", { .beam_size = 65 }, ET_ECONFIG, "beam size 65: must be" },
+        { "run", { .beam_size = INT_MIN }, ET_ECONFIG, "beam size -2147483648" },
+        { "run", { .beam_size = INT_MAX }, ET_ECONFIG, "beam size 2147483647" },
+        { "run", { .beam_size = 40 }, ET_ECONFIG, "half the vocabulary" },
+        { "run", { .alpha = NAN }, ET_ECONFIG, "alpha nan: must be" },
+        { "run", { .alpha = -NAN }, ET_ECONFIG, "nan: must be" },
+        { "run", { .alpha = INFINITY }, ET_ECONFIG, "alpha inf: must be" },
+        { "run", { .alpha = -INFINITY }, ET_ECONFIG, "alpha -inf: must be" },
+        { "run", { .alpha = 1e308 }, ET_ECONFIG, "alpha 1e+308: must be" },
+        { "run", { .alpha = 10.01 }, ET_ECONFIG, "from 0 to 10; 0: " },
+        { "run", { .max_length = -5 }, ET_ECONFIG, "max length -5: must be" },
+        { "run", { .max_length = INT64_MIN }, ET_ECONFIG, "max length -9223372" },
+        { "run", { .max_length = (int64_t)1 << 62 }, ET_ECONFIG, "max length 4611" },
+        { "run", { .max_length = 65536 }, ET_ECONFIG, "from 1 to 65535; 0: " },
+        { NULL, { 0 }, ET_ECONFIG, "directory is NULL" },
+        { "run", { .beam_size = -1 }, ET_ECONFIG, "beam size -1: must be" },
+        { "run", { .precision = "float16" }, ET_ECONFIG, "precision float16: choose" },
+        { "run", { .checkpoint = "none.st" }, ET_ENOTFOUND, "none.st" },
+        { "run", { .checkpoint = "a.en" }, ET_EFORMAT, "a.en" },
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         et_error error = ET_ERROR_INIT;
@@ -137,7 +136,7 @@ static void test_translator__company_changes_nothing(void **state)
     (void)state;
     static const int together[] = { 1, 3, 100 };
     char *alone[LINES];
-    et_translator_options options = ET_TRANSLATOR_OPTIONS_INIT;
+    et_translator_options options = { 0 };
     et_translator *t = open_with(&options);
     for (size_t i = 0; i < LINES; i++) {
         et_error error = ET_ERROR_INIT;
@@ -176,7 +175,7 @@ static void test_translator__max_length(void **state)
 {
     (void)state;
     for (int64_t length = 1; length <= 3; length++) {
-        et_translator_options options = ET_TRANSLATOR_OPTIONS_INIT;
+        et_translator_options options = { 0 };
         char *results[LINES];
         options.max_length = length;
         et_translator *t = open_with(&options);
@@ -338,7 +337,7 @@ static void test_translator__long_line(void **state)
     const char *const text[] = { "red", book };
     char *results[2];
     et_error error = ET_ERROR_INIT;
-    et_translator_options options = ET_TRANSLATOR_OPTIONS_INIT;
+    et_translator_options options = { 0 };
     for (int i = 0; i < WORDS; i++)
         strcpy(book + 4 * i, "cat ");
     options.beam_size = 1;
