@@ -186,6 +186,9 @@ ET_API void et_source_describe(const et_source *source, const et_batch *batch, c
                                size_t size);
 ET_API void et_source_close(et_source *source); /* NULL allowed */
 
+/* For et_state_add: a source's position. */
+ET_DATA const struct et_part_class et_source_part;
+
 /* For classes: adds a number; reads one (ET_EDATA: it is not there). */
 ET_API void et_position_put(et_position *position, const char *name, int64_t value);
 ET_API int et_position_get(const et_position *position, const char *name, int64_t *value,
