@@ -7,8 +7,10 @@
 
 #include <etude/etude.h>
 #include <limits.h>
+#include <malloc.h>
 #include <math.h>
 #include <omp.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -241,7 +243,9 @@ static void test_translator__too_many_together(void **state)
     static const char *many[MANY];
     static char *results[MANY];
     et_error error = ET_ERROR_INIT;
-    et_translator_options options = { NULL, 14, 10, 65535, 65536, NULL, false };
+    et_translator_options options = {
+        .beam_size = 14, .alpha = 10, .max_length = 65535, .sentences = 65536
+    };
     et_translator *t = open_with(&options);
     for (size_t i = 0; i < MANY; i++)
         many[i] = "dog";
@@ -352,8 +356,124 @@ static void test_translator__long_line(void **state)
     et_translator_close(t);
 }
 
+/* ---- weights that are shared ---- */
+
+static _Atomic size_t held; /* bytes that the library has */
+
+static void *allocate(void *payload, size_t size, size_t alignment)
+{
+    (void)payload;
+    void *memory = NULL;
+    if (posix_memalign(&memory, alignment < 16 ? 16 : alignment, size ? size : 1))
+        return NULL;
+    held += malloc_usable_size(memory);
+    return memory;
+}
+
+static void *reallocate(void *payload, void *memory, size_t size)
+{
+    (void)payload;
+    size_t before = malloc_usable_size(memory);
+    void *moved = realloc(memory, size ? size : 1);
+    if (moved)
+        held += malloc_usable_size(moved) - before;
+    return moved;
+}
+
+static void release(void *payload, void *memory)
+{
+    (void)payload;
+    held -= malloc_usable_size(memory);
+    free(memory);
+}
+
+enum { SHARERS = 3, ROUNDS = 3 };
+
+typedef struct sharer {
+    et_translator *translator;
+    char *results[ROUNDS][LINES];
+    int status;
+} sharer;
+
+static void *run_sharer(void *argument)
+{
+    sharer *self = argument;
+    et_error error = ET_ERROR_INIT;
+    for (int i = 0; i < ROUNDS && !self->status; i++)
+        self->status =
+            et_translator_translate(self->translator, lines, LINES, self->results[i], &error);
+    return NULL;
+}
+
+/* Threads with a translator each, of one model: what each says is what the first says alone, and
+ * what a further one takes is a fraction of the first. */
+static void test_translator__shares_weights(void **state)
+{
+    (void)state;
+    char *wanted[LINES];
+    sharer sharers[SHARERS] = { 0 };
+    pthread_t threads[SHARERS];
+    et_error error = ET_ERROR_INIT;
+    size_t before = held;
+    et_translator *first = open_with(&(et_translator_options){ .precision = "float32" });
+    size_t of_first = held - before;
+    for (int i = 0; i < SHARERS; i++) {
+        et_translator_options options = { .precision = "float32", .shares = first };
+        size_t earlier = held;
+        assert_int_equal(et_translator_open(&sharers[i].translator, NULL, &options, &error), ET_OK);
+        assert_in_range(held - earlier, 1, of_first / 4);
+        assert_int_equal(et_translator_step(sharers[i].translator), 400);
+        assert_string_equal(et_translator_checkpoint(sharers[i].translator),
+                            et_translator_checkpoint(first));
+    }
+    translate(first, LINES, wanted);
+    for (int i = 0; i < SHARERS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, run_sharer, &sharers[i]), 0);
+    for (int i = 0; i < SHARERS; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    for (int i = 0; i < SHARERS; i++) {
+        assert_int_equal(sharers[i].status, ET_OK);
+        for (int k = 0; k < ROUNDS; k++) {
+            for (size_t line = 0; line < LINES; line++)
+                assert_string_equal(sharers[i].results[k][line], wanted[line]);
+            et_translator_free_results(sharers[i].results[k], LINES);
+        }
+        et_translator_close(sharers[i].translator);
+    }
+    et_translator_free_results(wanted, LINES);
+    translate(first, LINES, wanted); /* the weights are the first one's still */
+    et_translator_free_results(wanted, LINES);
+    et_translator_close(first);
+    assert_int_equal(held, before);
+}
+
+/* What a translator that shares takes from the first it cannot have of its own. */
+static void test_translator__shares_one_model(void **state)
+{
+    (void)state;
+    et_error error = ET_ERROR_INIT;
+    et_translator *first = open_with(NULL), *second;
+    const et_translator_options cases[] = {
+        { .shares = first, .checkpoint = "run/checkpoints/ckpt-200.safetensors" },
+        { .shares = first, .live_weights = true },
+        { .shares = first, .beam_size = 65 },
+        { .shares = first, .reserved = { [7] = 1 } },
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        int status = et_translator_open(&second, NULL, &cases[i], &error);
+        assert_int_equal(status, cases[i].reserved[7] ? ET_EUSAGE : ET_ECONFIG);
+        assert_null(second);
+    }
+    assert_int_equal(
+        et_translator_open(&second, "run", &(et_translator_options){ .shares = first }, &error),
+        ET_ECONFIG);
+    et_translator_close(first);
+}
+
 int main(void)
 {
+    const et_allocator counting = { NULL, allocate, reallocate, release };
+    et_allocator_set(&counting);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_translator__opens),
         cmocka_unit_test(test_translator__refuses),
@@ -366,6 +486,8 @@ int main(void)
         cmocka_unit_test(test_translator__first_line),
         cmocka_unit_test(test_translator__progress),
         cmocka_unit_test(test_translator__long_line),
+        cmocka_unit_test(test_translator__shares_weights),
+        cmocka_unit_test(test_translator__shares_one_model),
     };
     return cmocka_run_group_tests(tests, set_up, bad_tear_down);
 }

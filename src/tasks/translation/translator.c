@@ -31,6 +31,7 @@
 #include "base/thread.h"
 #include "base/unicode.h"
 #include "data/vocabulary.h"
+#include "graph/graph.h"
 #include "tasks/experiment.h"
 #include "tasks/translation/decoder.h"
 #include "tasks/translation/task.h"
