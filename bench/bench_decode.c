@@ -19,6 +19,7 @@
 #include "base/arena.h"
 #include "base/philox.h"
 #include "bench.h"
+#include "graph/graph.h"
 #include "tasks/experiment.h"
 #include "tasks/translation/decoder.h"
 

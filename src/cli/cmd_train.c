@@ -216,7 +216,7 @@ static et_controller_options controller_options(training *t, const char *directo
                  .on_failed_save = o->on_failed_save,
                  .best_metric = best_metric(t),
                  .best_comparison = o->best_checkpoint_metric_comp,
-                 .observer = { t->progress, show, tell },
+                 .observer = { .self = t->progress, .show = show, .tell = tell },
                  .verbose = t->verbose,
                  .inside = &t->inside,
                  .other_optimizer = t->accept_changes,
