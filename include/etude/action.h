@@ -37,7 +37,7 @@ typedef struct et_action_class {
 } et_action_class;
 
 struct et_action {
-    const et_action_class *class;
+    const et_action_class *ET_CLASS;
 };
 
 #endif

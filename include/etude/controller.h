@@ -1,18 +1,19 @@
 /* A controller: the loop around a trainer's steps.
  *
- *   until train_steps:
- *       steps up to the next boundary       one at which an action is due, the end, or
- *                                           steps_per_loop on from the last
- *       actions, in this order              log, evaluate, the program's own, save
+ *  until train_steps:
+ *    steps up to the next boundary: where an action is due, the end, or steps_per_loop on
+ *    actions, in this order: log, evaluate, the program's own, save
  *
  * What actions change is in the state before it is saved, so a run that is killed and started again
  * does what an unbroken one would have done. Which action of a step comes next is in the state too:
  * a run that is interrupted between two, or in an evaluation, goes on with the right one.
  *
- *     et_controller_options options = { .trainer = &gan.trainer, .run = { .model_dir = "runs/gan"
- * }, .train_steps = 20000, .steps_per_loop = 500 }; et_controller_open(&controller, &options,
- * &error);       restores, or starts anew et_controller_train(controller, &error); ET_EINTERRUPTED:
- * asked to stop, saved et_controller_close(controller, &error);
+ *     et_controller_options options = { .trainer = &gan.trainer,
+ *                                       .run.model_dir = "runs/gan",
+ *                                       .train_steps = 20000 };
+ *     et_controller_open(&controller, &options, &error);       restores, or starts anew
+ *     et_controller_train(controller, &error);                 ET_EINTERRUPTED: stopped, saved
+ *     et_controller_close(controller, &error);
  *
  * It owns a state tree and a run, and borrows all else. */
 #ifndef ETUDE_CONTROLLER_H

@@ -94,7 +94,7 @@ typedef struct et_samples_class {
 } et_samples_class;
 
 struct et_samples {
-    const et_samples_class *class;
+    const et_samples_class *ET_CLASS;
     et_layout layout;                 /* without capacities */
     int64_t count;                    /* at least 1, below 2^32 */
     int64_t total[ET_LAYOUT_KINDS];   /* of all samples */
@@ -148,7 +148,7 @@ typedef struct et_source_class {
 } et_source_class;
 
 struct et_source {
-    const et_source_class *class;
+    const et_source_class *ET_CLASS;
     et_layout layout; /* of its batches */
 };
 

@@ -1,5 +1,6 @@
 /* What the shared library exports: every function marked ET_API, every table marked ET_DATA in
- * place of extern. In C++ the marks also say that they are C's. */
+ * place of extern. In C++ the marks also say that they are C's, and an object's member
+ * `class`, ET_CLASS, is called `class_`: there the word is the language's own. */
 #ifndef ETUDE_EXPORT_H
 #define ETUDE_EXPORT_H
 
@@ -12,11 +13,13 @@
 #endif
 
 #ifdef __cplusplus
-#define ET_API  extern "C" ET_VISIBLE
-#define ET_DATA extern "C" ET_VISIBLE
+#define ET_API   extern "C" ET_VISIBLE
+#define ET_DATA  extern "C" ET_VISIBLE
+#define ET_CLASS class_
 #else
-#define ET_API  ET_VISIBLE
-#define ET_DATA extern ET_VISIBLE
+#define ET_API   ET_VISIBLE
+#define ET_DATA  extern ET_VISIBLE
+#define ET_CLASS class
 #endif
 
 /* The end of every options struct: room for fields of later versions, zero in a program that does

@@ -25,7 +25,7 @@
 typedef struct et_metric_class et_metric_class; /* the library's own */
 
 typedef struct et_metric {
-    const et_metric_class *class;
+    const et_metric_class *ET_CLASS;
 } et_metric;
 
 /* One thing seen. Weight 0: a row that does not count. */

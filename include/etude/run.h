@@ -4,7 +4,7 @@
  *
  *     et_run_open(&run, &options, &error);            takes the lock; parts "best" and "logs"
  *     et_run_restore(run, &step, &error);             -1: nothing there; initial values are drawn
- *     et_run_begin(run, step, &error);                opens the logs, cut off where they were
+ *     et_run_begin(run, &error);                      opens the logs, cut off where they were
  *     ... et_run_log, et_run_note_best, et_run_save ...
  *     et_run_finish_saves(run, step, &error);
  *     et_run_close(run, &error);

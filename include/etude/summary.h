@@ -40,7 +40,7 @@ typedef struct et_sink_class {
 } et_sink_class;
 
 struct et_sink {
-    const et_sink_class *class;
+    const et_sink_class *ET_CLASS;
 };
 
 /* Opening. positions: the dict that et_sink_positions filled, or NULL for a new run, whose

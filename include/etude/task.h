@@ -40,7 +40,7 @@ typedef struct et_task_class {
 } et_task_class;
 
 struct et_task {
-    const et_task_class *class;
+    const et_task_class *ET_CLASS;
 };
 
 typedef struct et_task_trainer_options {

@@ -48,7 +48,7 @@ typedef struct et_trainer_class {
 } et_trainer_class;
 
 struct et_trainer {
-    const et_trainer_class *class;
+    const et_trainer_class *ET_CLASS;
     int64_t step; /* the global step: updates done */
 };
 
@@ -64,7 +64,7 @@ typedef struct et_evaluator_class {
 } et_evaluator_class;
 
 struct et_evaluator {
-    const et_evaluator_class *class;
+    const et_evaluator_class *ET_CLASS;
 };
 
 /* begin, steps until there are no more or limit of them are done (0: no limit), end. stops (NULL:
