@@ -39,7 +39,7 @@ typedef struct bench_state {
 static void open_state(bench_state *s, const char *name, int rounds)
 {
     et_error error = ET_ERROR_INIT;
-    et_checkpoint_options options = ET_CHECKPOINT_OPTIONS_INIT;
+    et_checkpoint_options options = { 0 };
     options.max_to_keep = 1;
     *s = (bench_state){ .name = name, .rounds = rounds, .directory = "bench-checkpoint-XXXXXX" };
     if (!mkdtemp(s->directory)) {

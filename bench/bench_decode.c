@@ -19,6 +19,7 @@
 #include "base/arena.h"
 #include "base/philox.h"
 #include "bench.h"
+#include "graph/graph.h"
 #include "tasks/experiment.h"
 #include "tasks/translation/decoder.h"
 
@@ -69,7 +70,6 @@ static void declare(bench_decoder *b, const et_transformer *model, et_dtype act,
 static void open_decoder(bench_decoder *b, const char *name, et_dtype act, bool int8, int beam,
                          int together)
 {
-    static const et_translator_options defaults = ET_TRANSLATOR_OPTIONS_INIT;
     et_error error = ET_ERROR_INIT;
     et_experiment experiment;
     char full[64];
@@ -79,7 +79,7 @@ static void open_decoder(bench_decoder *b, const char *name, et_dtype act, bool 
     et_decoder_options options = { .beam = { beam, experiment.task.model.alpha, -1 },
                                    .start = 0,
                                    .max_length = TARGET,
-                                   .sentences = together ? together : defaults.sentences,
+                                   .sentences = together ? together : 32,
                                    .act = act,
                                    .int8 = int8 };
     bench_check(et_device_open(&b->device, &error), &error);

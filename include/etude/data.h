@@ -159,9 +159,11 @@ typedef struct et_batches_options {
     bool repeat;                       /* pass after pass without end; else one */
     bool drop_remainder;               /* leave out a pass's last batch if it is not full */
     int64_t pool;                      /* samples that are sorted together; 0: some 256 batches */
-    int64_t capacity[ET_LAYOUT_KINDS]; /* of a batch, for every kind of the layout */
+    int64_t capacity[ET_LAYOUT_KINDS]; /* of a batch, for every kind of the layout; of
+                                          samples that have one kind, 0: 32 */
     const char *setting;               /* what sets the capacity, for messages */
     const char *cure;                  /* what else helps, "lower ..."; NULL: nothing */
+    ET_RESERVED(8);
 } et_batches_options;
 
 /* Owns samples from then on. ET_ECONFIG: a sample does not fit. */
@@ -183,6 +185,9 @@ ET_API int et_source_seek(et_source *source, const et_position *position, et_err
 ET_API void et_source_describe(const et_source *source, const et_batch *batch, char *text,
                                size_t size);
 ET_API void et_source_close(et_source *source); /* NULL allowed */
+
+/* For et_state_add: a source's position. */
+ET_DATA const struct et_part_class et_source_part;
 
 /* For classes: adds a number; reads one (ET_EDATA: it is not there). */
 ET_API void et_position_put(et_position *position, const char *name, int64_t value);

@@ -5,6 +5,8 @@
 
 #include <etude/action.h>
 #include <etude/allocator.h>
+#include <etude/checkpoint.h>
+#include <etude/controller.h>
 #include <etude/data.h>
 #include <etude/device.h>
 #include <etude/dtype.h>
@@ -13,6 +15,7 @@
 #include <etude/graph.h>
 #include <etude/group.h>
 #include <etude/log.h>
+#include <etude/metrics.h>
 #include <etude/nn.h>
 #include <etude/ops.h>
 #include <etude/ops_elementwise.h>
@@ -23,8 +26,10 @@
 #include <etude/optimizer.h>
 #include <etude/params.h>
 #include <etude/pass.h>
+#include <etude/run.h>
 #include <etude/score.h>
 #include <etude/state.h>
+#include <etude/summary.h>
 #include <etude/task.h>
 #include <etude/tensor.h>
 #include <etude/trainer.h>

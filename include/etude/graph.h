@@ -1,15 +1,14 @@
-/* Graphs: a model is a C function that adds nodes. It is called once per input signature; the
- * graph is then differentiated, planned and run by exec. Nothing is computed here. What nodes there
- * are stands in ops.h.
+/* Graphs: a model is a C function that adds nodes to a scope. A pass (pass.h) calls it once per
+ * input signature, differentiates, plans and runs the graph. Nothing is computed here. What nodes
+ * there are stands in ops.h.
  *
  * Building is sticky: a node whose inputs do not fit records the first error, with the node's
  * name and the shapes, and returns a poison node, on which everything else quietly gives poison. So
  * does an option, a number, a name or a shape that makes no sense, and a node of another graph.
- * So layers stay one line per equation; et_graph_finish reports the error. A failed
+ * So layers stay one line per equation; et_pass_open reports the error. A failed
  * allocation is recorded in the same way.
  *
- *     et_scope *s = et_graph_scope(graph);
- *     et_node *x = et_input(s, "pixels", ET_F32, et_shape_2(128, 784));
+ *     et_node *x = et_batch_input(s, "pixels");
  *     et_node *h = et_relu(et_dense(et_in(s, "hidden"), x, 512));        (ops.h, nn.h)
  *
  * Nodes and scopes belong to the graph and live as long as it. One thread at a time.
@@ -34,42 +33,12 @@ typedef enum et_recompute {
                             of a pass, not of a graph */
 } et_recompute;
 
-typedef struct et_graph_options {
-    bool training; /* dropout acts; derivatives may be asked for */
-    et_dtype act;  /* ET_F32 or ET_BF16: type of activations and of products' inputs */
-    et_recompute recompute;
-} et_graph_options;
-
-#define ET_GRAPH_OPTIONS_INIT                                                                      \
-    {                                                                                              \
-        false, ET_F32, ET_RECOMPUTE_CHEAP                                                          \
-    }
-
-/* A graph over a parameter store, which it declares into and must not outlive. options NULL: the
- * defaults. ET_ECONFIG: an option is none of its values. */
-ET_API int et_graph_new(et_graph **out, et_params *params, const et_graph_options *options,
-                        et_error *error);
-ET_API void et_graph_free(et_graph *graph);
-
-/* Reports what building recorded first: ET_EGRAPH or ET_ENOMEM, else 0. */
-ET_API int et_graph_finish(const et_graph *graph, et_error *error);
-
 /* Scopes name things: "encoder/layer_0/". */
-ET_API et_scope *et_graph_scope(et_graph *graph);                     /* the root */
 ET_API et_scope *et_in(et_scope *scope, const char *name);            /* scope/name */
 ET_API et_scope *et_at(et_scope *scope, const char *name, int index); /* scope/name_index */
 ET_API et_graph *et_scope_graph(const et_scope *scope);
 ET_API bool et_scope_training(const et_scope *scope); /* of the graph's options */
 ET_API et_dtype et_graph_act(const et_graph *graph);  /* type of activations */
-
-/* ---- derivatives ---- */
-
-/* Adds the nodes of d(loss)/d(parameter) for every parameter that loss depends on. loss is a
- * scalar (or a vocabulary or softmax loss, whose first sum is meant). ET_EGRAPH: it is none, or is
- * another graph's, or the graph was differentiated before. */
-ET_API int et_graph_differentiate(et_graph *graph, et_node *loss, et_error *error);
-
-/* ---- about nodes ---- */
 
 ET_API et_shape et_node_shape(const et_node *node);
 ET_API et_dtype et_node_dtype(const et_node *node);

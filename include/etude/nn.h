@@ -27,6 +27,7 @@ typedef struct et_dense_options {
     float init_limit;  /* weights uniform in [-limit, limit); 0: Glorot's limit */
     int64_t row_tile;  /* see et_matmul_options */
     bool recomputable; /* what it adds is marked: see et_recomputable */
+    ET_RESERVED(8);
 } et_dense_options;
 
 /* act(x W + b): scope/weight [in, units] and scope/bias [units]. options NULL: all zero. */

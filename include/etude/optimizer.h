@@ -23,6 +23,7 @@ typedef struct et_optimizer_setup {
     /* YAML on top of both, with the names of the command's trainer.optimizer_config:
      * "{ema: {enabled: true}, learning_rate: {type: cosine, cosine: {...}}}". NULL: nothing. */
     const char *settings;
+    ET_RESERVED(8);
 } et_optimizer_setup;
 
 /* What an update did. */
@@ -32,7 +33,7 @@ typedef struct et_update {
     bool finite;          /* false: the norm is not finite and nothing was changed */
 } et_update;
 
-/* trains: a prefix of names; NULL: all. ET_ECONFIG: a rule, a name or a setting that there is not. */
+/* trains: a prefix of names; NULL: all. setup NULL: the default. ET_ECONFIG: a rule, a name or a setting that there is not. */
 ET_API int et_optimizer_open(et_optimizer **out, et_device *device, et_params *params,
                              const char *trains, const et_optimizer_setup *setup, et_error *error);
 ET_API void et_optimizer_free(et_optimizer *optimizer); /* NULL allowed */

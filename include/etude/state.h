@@ -26,6 +26,10 @@ typedef struct et_part_class {
 
 typedef struct et_state et_state;
 
+/* An empty tree. A controller makes its own. */
+ET_API int et_state_new(et_state **out, et_error *error);
+ET_API void et_state_free(et_state *state); /* NULL allowed */
+
 /* Attaches a part; name is its key in the tree, unique, copied. */
 ET_API int et_state_add(et_state *state, const char *name, const et_part_class *kind, void *self,
                         et_error *error);

@@ -51,6 +51,7 @@ typedef struct et_task_trainer_options {
     int recompute;                         /* an et_recompute */
     int batches;                           /* of one update; 0: 1 */
     const volatile sig_atomic_t *stop;     /* not 0: an update of several batches is left */
+    ET_RESERVED(8);
 } et_task_trainer_options;
 
 /* A trainer and an evaluator over a task: opens its data, its passes, an optimizer over all that is

@@ -1,7 +1,7 @@
 /* Using a trained translation model: open, translate, close. No training code runs.
  *
  *     et_translator *t;
- *     et_translator_options options = ET_TRANSLATOR_OPTIONS_INIT;
+ *     et_translator_options options = { .beam_size = 4 };
  *     if (et_translator_open(&t, "runs/help", &options, &error)) ...
  *     char *results[2];
  *     if (et_translator_translate(t, lines, 2, results, &error)) ...
@@ -9,8 +9,13 @@
  *     et_translator_close(t);
  *
  * A line's translation is the same in any call, beside any other lines and for any number of
- * threads. A translator is used by one thread at a time; that thread, and OpenMP's (OMP_STACKSIZE),
- * have stacks of 256 KB or more: else ET_EUSAGE. */
+ * threads. A translator is used by one thread at a time; a thread more opens one more, which shares
+ * the weights of the first and is closed before it:
+ *
+ *     if (et_translator_open(&t2, NULL, &(et_translator_options){ .shares = t }, &error)) ...
+ *
+ * Threads that use one, and OpenMP's (OMP_STACKSIZE), have stacks of 256 KB or more: else
+ * ET_EUSAGE. */
 #ifndef ETUDE_TRANSLATOR_H
 #define ETUDE_TRANSLATOR_H
 
@@ -25,25 +30,25 @@ typedef struct et_translator et_translator;
 typedef struct et_translator_options {
     const char *checkpoint; /* a file; NULL: the best one, or else the newest */
     int beam_size;          /* 1, greedy, to 64; 0: the run's */
-    double alpha;           /* length penalty, 0 to 10; negative: the run's */
+    double alpha;           /* length penalty, up to 10; 0: the run's */
+    bool no_length_penalty; /* in place of alpha */
     int64_t max_length;     /* pieces of a translation, 1 to 65,535; 0: the run's rule */
-    int sentences;          /* decoded together, by each thread; at least 1 */
+    int sentences;          /* decoded together, by each thread; 0: 32 */
     const char *precision;  /* "float32", "bfloat16", "int8"; NULL: the run's. int8: products take
                                weights and activations as bytes (rounded anew for each column and
                                each row, nothing to calibrate), all else is float32: faster, and
                                nearly the same translations */
     bool live_weights;      /* not the averaged ones, where there are any */
+    const et_translator *shares; /* whose weights, settings and vocabulary are read; see below.
+                                    NULL: its own */
+    ET_RESERVED(8);
 } et_translator_options;
 
 /* The most sentences that a thread decodes together. */
 #define ET_TRANSLATOR_SENTENCES_MAX 65536
 
-#define ET_TRANSLATOR_OPTIONS_INIT                                                                 \
-    {                                                                                              \
-        NULL, 0, -1, 0, 32, NULL, false                                                            \
-    }
-
-/* model_dir: what `etude train` keeps. options NULL: the defaults. ET_ECONFIG: an option is out of
+/* model_dir: what `etude train` keeps; NULL of one that shares, whose options may differ in all but
+ * checkpoint and live_weights. options NULL: the defaults. ET_ECONFIG: an option is out of
  * its range or unknown. */
 ET_API int et_translator_open(et_translator **out, const char *model_dir,
                               const et_translator_options *options, et_error *error);

@@ -16,7 +16,10 @@
 
 #include <etude/error.h>
 
-typedef struct et_arena et_arena; /* memory that is given back as a whole */
+/* Memory that is given back as a whole. NULL: none left, which everything below accepts. */
+typedef struct et_arena et_arena;
+ET_API et_arena *et_arena_new(void);
+ET_API void et_arena_free(et_arena *arena); /* NULL allowed */
 
 typedef enum et_value_kind {
     ET_VALUE_NULL,

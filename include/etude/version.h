@@ -7,7 +7,11 @@
 
 #define ET_VERSION "0.1.0"
 
+/* The same as a number, for #if: major * 10000 + minor * 100 + patch. */
+#define ET_VERSION_NUMBER 100
+
 /* The library's own, "major.minor.patch". Static. */
 ET_API const char *et_version(void);
+ET_API int et_version_number(void);
 
 #endif

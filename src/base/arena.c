@@ -14,6 +14,8 @@
  *       once. */
 #include "base/arena.h"
 
+#include <etude/value.h>
+
 #include <stdarg.h>
 #include <stdalign.h>
 #include <stdint.h>
@@ -147,4 +149,16 @@ void et_arena_release(et_arena *arena)
     }
     arena->used = 0;
     arena->failed = false;
+}
+
+et_arena *et_arena_new(void)
+{
+    return et_alloc_zero(1, sizeof(et_arena));
+}
+
+void et_arena_free(et_arena *arena)
+{
+    if (arena)
+        et_arena_release(arena);
+    et_free(arena);
 }

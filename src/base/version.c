@@ -5,3 +5,8 @@ const char *et_version(void)
 {
     return ET_VERSION;
 }
+
+int et_version_number(void)
+{
+    return ET_VERSION_NUMBER;
+}

@@ -31,6 +31,7 @@
 typedef struct evaluate_args {
     const char *model_dir, *source, *reference, *output; /* as given; NULL: not given */
     int64_t beam_size;                                   /* 0: as in the run's settings */
+    double alpha;                                        /* negative: as in the run's settings */
     et_translator_options options;                       /* given to the translator as they are */
     et_score_options score;
     et_profiling profiling;
@@ -51,8 +52,7 @@ static int parse(evaluate_args *args, int argc, char **argv, et_error *error)
         { "checkpoint", "FILE", "this checkpoint, not the best or newest", ET_ARG_TEXT,
           &args->options.checkpoint, NULL },
         { "beam-size", "N", "hypotheses kept; 1: greedy", ET_ARG_COUNT, &args->beam_size, NULL },
-        { "alpha", "A", "length penalty ((5 + length) / 6)^A", ET_ARG_REAL, &args->options.alpha,
-          NULL },
+        { "alpha", "A", "length penalty ((5 + length) / 6)^A", ET_ARG_REAL, &args->alpha, NULL },
         { "precision", "TYPE", "float32, bfloat16, int8", ET_ARG_TEXT, &args->options.precision,
           NULL },
         { "live-weights", NULL, "not the averaged ones", ET_ARG_FLAG, &args->options.live_weights,
@@ -70,6 +70,8 @@ static int parse(evaluate_args *args, int argc, char **argv, et_error *error)
                      "BLEU.",
                      "etude evaluate --model-dir runs/a --source test.en --reference test.de");
     /* Fits: ET_ARG_COUNT_MAX. 0, not given, is the run's. */
+    args->options.alpha = args->alpha > 0 ? args->alpha : 0;
+    args->options.no_length_penalty = args->alpha == 0;
     args->options.beam_size = (int)args->beam_size;
     return status;
 }
@@ -201,8 +203,7 @@ static int evaluate_lines(evaluate_args *args, const et_lines *sources, const et
 /* In this order so that every mistake that can be seen without the model is said first. */
 int et_cmd_evaluate(int argc, char **argv, et_error *error)
 {
-    evaluate_args args = { .options = ET_TRANSLATOR_OPTIONS_INIT,
-                           .score = { .model_garden = true, .width = 2 } };
+    evaluate_args args = { .alpha = -1, .score = { .model_garden = true, .width = 2 } };
     int status = parse(&args, argc, argv, error);
     if (status || args.help)
         return status;

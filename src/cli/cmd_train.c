@@ -28,6 +28,7 @@
 #include "base/format.h"
 #include "tasks/experiment.h"
 #include "tasks/translation/task.h"
+#include "io/sink.h"
 #include "train/controller.h"
 #include "train/task_trainer.h"
 
@@ -42,7 +43,8 @@ typedef struct train_args {
 typedef struct training {
     et_arena arena; /* texts of settings and paths, until the end */
     et_model_dir directory;
-    bool set_up; /* everything is open: there is a run to keep */
+    et_inside inside; /* what its run gets of directory and device */
+    bool set_up;      /* everything is open: there is a run to keep */
     bool accept_changes, verbose;
     et_experiment experiment; /* all settings; refers to texts in arena */
     et_identity kept;         /* of the newest checkpoint that is there */
@@ -205,6 +207,7 @@ static const char *best_metric(const training *t)
 static et_controller_options controller_options(training *t, const char *directory)
 {
     const et_trainer_options *o = &t->experiment.trainer;
+    t->inside = (et_inside){ &t->directory.lock, et_device_track(t->device) };
     return (et_controller_options){
         .trainer = et_task_trainer_trainer(t->trainer),
         .evaluator = et_task_trainer_evaluator(t->trainer),
@@ -213,10 +216,9 @@ static et_controller_options controller_options(training *t, const char *directo
                  .on_failed_save = o->on_failed_save,
                  .best_metric = best_metric(t),
                  .best_comparison = o->best_checkpoint_metric_comp,
-                 .observer = { t->progress, show, tell },
+                 .observer = { .self = t->progress, .show = show, .tell = tell },
                  .verbose = t->verbose,
-                 .track = et_device_track(t->device),
-                 .lock = &t->directory.lock,
+                 .inside = &t->inside,
                  .other_optimizer = t->accept_changes,
                  .identity = t->identity,
                  .stop = &et_stop_requested,
@@ -233,8 +235,8 @@ static et_controller_options controller_options(training *t, const char *directo
 static int open_controller(training *t, const char *directory, et_error *error)
 {
     et_controller_options options = controller_options(t, directory);
-    int status = et_sink_console_open(&options.run.console, t->progress,
-                                      t->verbose ? NULL : "train", error);
+    int status =
+        et_sink_console_open(&options.run.console, t->progress, t->verbose ? NULL : "train", error);
     return status ? status : et_controller_open(&t->controller, &options, error);
 }
 
@@ -266,8 +268,8 @@ static int make_identity(training *t, et_error *error)
                                   &t->arena, error);
 }
 
-/* Device, profiling, parameters, task, trainer, controller: each needs those before it. What is open
- * when one fails is closed by close_training and train. */
+/* Device, profiling, parameters, task, trainer, controller: each needs those before it. What is
+ * open when one fails is closed by close_training and train. */
 static int open_training(training *t, const char *directory, et_error *error)
 {
     et_assert(t->directory.lock >= 0);
@@ -513,7 +515,7 @@ static int train(training *t, const train_args *args, et_error *error)
         say_begin(t);
         status = et_controller_train(t->controller, error);
     }
-        int64_t steps = step_of(t);
+    int64_t steps = step_of(t);
     /* The first failure is the one that is told; what fails while closing is told if nothing did
      * before. */
     int closed = et_controller_close(t->controller, status ? NULL : error);

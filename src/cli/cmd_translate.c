@@ -69,7 +69,8 @@ static int parse(translate_args *args, int argc, char **argv, et_error *error)
     /* Counts are int64_t in the table; all fit (ET_ARG_COUNT_MAX). */
     options->beam_size = (int)args->beam_size;
     options->max_length = args->max_length;
-    options->alpha = args->alpha;
+    options->alpha = args->alpha > 0 ? args->alpha : 0;
+    options->no_length_penalty = args->alpha == 0;
     options->sentences = (int)args->sentences;
     return status;
 }
@@ -203,14 +204,10 @@ static int translate(translate_args *args, et_error *error)
     return status ? status : profiled;
 }
 
-/* The translator's own defaults stand in the options until the command line changes them. */
+/* alpha: negative until the command line says another. */
 int et_cmd_translate(int argc, char **argv, et_error *error)
 {
-    et_translator_options defaults = ET_TRANSLATOR_OPTIONS_INIT;
-    translate_args args = { .alpha = defaults.alpha,
-                            .sentences = defaults.sentences,
-                            .options = defaults,
-                            .profiling = ET_PROFILING_INIT };
+    translate_args args = { .alpha = -1, .sentences = 32, .profiling = ET_PROFILING_INIT };
     int status = parse(&args, argc, argv, error);
     if (status || args.help)
         return status;

@@ -44,7 +44,7 @@ static int print_chrf(const char *const *hypotheses, const char *const *referenc
                       const et_score_options *options, et_error *error)
 {
     /* chrF2 with sacrebleu's orders: 6 of characters, none of words. */
-    et_chrf_options chrf_options = { options->lowercase };
+    et_chrf_options chrf_options = { .lowercase = options->lowercase };
     et_chrf *chrf;
     double score;
     char text[ET_SCORE_TEXT_MAX], signature[ET_SCORE_TEXT_MAX];

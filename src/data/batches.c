@@ -26,6 +26,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/reserved.h"
 #include "base/checksum.h"
 #include "base/format.h"
 #include "base/philox.h"
@@ -36,6 +37,7 @@
 
 /* Batches that a pool of automatic size is meant to hold: the short one that each pool ends
  * with is then half a batch in 256. */
+#define DEFAULT_ROWS 32 /* of a batch of samples that have one kind */
 #define POOL_BATCHES 256
 /* Another one when a position comes to mean other samples. */
 #define ORDER_VERSION 2
@@ -46,16 +48,16 @@ typedef struct batches {
     et_source source;
     et_samples *samples; /* owned */
     et_batches_options options;
-    int64_t epoch, pool, batch;    /* the position: of the next batch */
-    int64_t fingerprint;           /* of data, layout and options */
-    int64_t pools;                 /* in an epoch */
-    int64_t pool_size;             /* samples of the largest pool */
-    et_random_order order;         /* of all samples, in this epoch */
-    uint32_t *taken;               /* [pool_size]: the pool's samples, as the order has them */
+    int64_t epoch, pool, batch; /* the position: of the next batch */
+    int64_t fingerprint;        /* of data, layout and options */
+    int64_t pools;              /* in an epoch */
+    int64_t pool_size;          /* samples of the largest pool */
+    et_random_order order;      /* of all samples, in this epoch */
+    uint32_t *taken;            /* [pool_size]: the pool's samples, as the order has them */
     /* [pool_size]: from kind 1 their sizes, in that order; of kind 0 what sorting goes by. */
     int32_t *size[ET_LAYOUT_KINDS];
-    uint32_t *sorted;              /* [pool_size]: places in taken, as batches take them */
-    uint32_t *which;               /* [pool_size]: the samples at those places */
+    uint32_t *sorted;      /* [pool_size]: places in taken, as batches take them */
+    uint32_t *which;       /* [pool_size]: the samples at those places */
     uint32_t *starts;      /* [pool_size + 1]: batch b takes which[starts[b]..starts[b+1]) */
     uint32_t *batch_order; /* [pool_size]: in which order batches are given */
     int64_t batches;       /* in the loaded pool */
@@ -453,8 +455,7 @@ static int allocate(batches *self, et_error *error)
     self->which = et_alloc(pool, sizeof *self->which);
     self->starts = et_alloc(pool + 1, sizeof *self->starts);
     self->batch_order = et_alloc(pool, sizeof *self->batch_order);
-    bool all =
-        self->taken && self->sorted && self->which && self->starts && self->batch_order;
+    bool all = self->taken && self->sorted && self->which && self->starts && self->batch_order;
     for (int k = 0; has_sizes(self) && k < self->source.layout.kinds; k++) {
         self->size[k] = et_alloc(pool, sizeof *self->size[k]);
         all = all && self->size[k];
@@ -465,11 +466,14 @@ static int allocate(batches *self, et_error *error)
 static int check_options(const et_samples *samples, const et_batches_options *o, et_error *error)
 {
     const et_layout *layout = &samples->layout;
+    int status = et_options_check(o, "et_batches_options", error);
+    if (status)
+        return status;
     if (samples->count < 1 || samples->count > UINT32_MAX)
         return et_fail(error, ET_EDATA, "%lld samples; from 1 to 4,294,967,295 can be used",
                        (long long)samples->count);
     for (int k = 0; k < layout->kinds; k++)
-        if (o->capacity[k] < 1 || o->capacity[k] > INT32_MAX)
+        if (o->capacity[k] < (layout->kinds > 1) || o->capacity[k] > INT32_MAX)
             return et_fail(error, ET_ECONFIG, "a batch of %lld %ss; at least 1, below 2^31",
                            (long long)o->capacity[k], layout->kind[k]);
     if (o->pool < 0)
@@ -478,7 +482,7 @@ static int check_options(const et_samples *samples, const et_batches_options *o,
         return et_fail(error, ET_ECONFIG,
                        "drop_remainder: batches that are filled by %ss are never full",
                        layout->kind[1]);
-    if (o->drop_remainder && samples->count < o->capacity[0])
+    if (o->drop_remainder && samples->count < (o->capacity[0] ? o->capacity[0] : DEFAULT_ROWS))
         return et_fail(error, ET_ECONFIG,
                        "drop_remainder: %lld samples do not fill one batch of %lld",
                        (long long)samples->count, (long long)o->capacity[0]);
@@ -494,6 +498,8 @@ int et_batches_open(et_source **out, et_samples *samples, const et_batches_optio
         return status ? status : et_alloc_failed(error, sizeof *self, "batches");
     self->source = (et_source){ &batches_class, samples->layout };
     memcpy(self->source.layout.capacity, options->capacity, sizeof options->capacity);
+    if (!options->capacity[0])
+        self->source.layout.capacity[0] = DEFAULT_ROWS;
     self->samples = samples;
     self->options = *options;
     self->options.bucket = options->bucket && has_sizes(self);

@@ -7,9 +7,6 @@
 #include <etude/state.h>
 #include "base/trace.h"
 
-/* The position of a source (self: an et_source). */
-extern const et_part_class et_source_part;
-
 /* Each next is a span on track, which is borrowed and of the thread that calls next. Owns inner. */
 int et_watch_open(et_source **out, et_source *inner, et_track *track, et_error *error);
 

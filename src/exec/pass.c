@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
+#include "base/reserved.h"
 #include "graph/graph.h"
 
 /* With ET_RECOMPUTE_AUTO: where the values of a batch need more than this, what is marked is
@@ -298,9 +299,10 @@ int et_pass_open(et_pass **out, et_device *device, et_params *params, const et_l
     if (!device || !params || !layout || !build)
         return et_fail(error, ET_EUSAGE,
                        "a pass needs a device, parameters, a layout and a model function");
-    et_pass *pass = et_alloc_zero(1, sizeof *pass);
+    int status = et_options_check(options, "et_pass_options", error);
+    et_pass *pass = status ? NULL : et_alloc_zero(1, sizeof *pass);
     if (!pass)
-        return et_alloc_failed(error, sizeof *pass, "a pass");
+        return status ? status : et_alloc_failed(error, sizeof *pass, "a pass");
     *pass = (et_pass){ .device = device,
                        .params = params,
                        .build = build,
@@ -309,7 +311,7 @@ int et_pass_open(et_pass **out, et_device *device, et_params *params, const et_l
                        .scale = 1 };
     if (!pass->options.name)
         pass->options.name = defaults.name;
-    int status = find_variant(pass, layout, &pass->used, error);
+    status = find_variant(pass, layout, &pass->used, error);
     if (status)
         et_pass_close(pass);
     else

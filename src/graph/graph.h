@@ -1,5 +1,5 @@
-/* What graph and exec share: the node and the op table. <etude/graph.h> and <etude/ops.h> are the
- * contract.
+/* What graph and exec share: the node and the op table. What <etude/graph.h> and
+ * <etude/ops.h> leave to exec: making and deriving graphs.
  *
  * Invariants: (1) a node's inputs have smaller ids than the node: creation order is a
  * topological order; (2) every node is reached through its graph's list; (3) a poison node is
@@ -15,6 +15,33 @@
 
 #include "base/arena.h"
 #include "kernel/elementwise.h"
+
+typedef struct et_graph_options {
+    bool training; /* dropout acts; derivatives may be asked for */
+    et_dtype act;  /* ET_F32 or ET_BF16: type of activations and of products' inputs */
+    et_recompute recompute;
+} et_graph_options;
+
+#define ET_GRAPH_OPTIONS_INIT                                                                      \
+    {                                                                                              \
+        false, ET_F32, ET_RECOMPUTE_CHEAP                                                          \
+    }
+
+/* A graph over a parameter store, which it declares into and must not outlive. options NULL: the
+ * defaults. ET_ECONFIG: an option is none of its values. */
+int et_graph_new(et_graph **out, et_params *params, const et_graph_options *options,
+                 et_error *error);
+void et_graph_free(et_graph *graph);
+
+/* Reports what building recorded first: ET_EGRAPH or ET_ENOMEM, else 0. */
+int et_graph_finish(const et_graph *graph, et_error *error);
+
+et_scope *et_graph_scope(et_graph *graph); /* the root */
+
+/* Adds the nodes of d(loss)/d(parameter) for every parameter that loss depends on. loss is a
+ * scalar (or a vocabulary or softmax loss, whose first sum is meant). ET_EGRAPH: it is none, or is
+ * another graph's, or the graph was differentiated before. */
+int et_graph_differentiate(et_graph *graph, et_node *loss, et_error *error);
 
 /* ET_OP_INPUT and so on, in the table's order; those of elementwise.def are a range, in the order
  * of et_ew_op. */

@@ -1,73 +1,14 @@
-/* Where logs go. A log is a step and a dict of values; a nested dict is a summary
- * sub-directory ("train", "validation"). What depends on the clock (rates, seconds) stands in
- * a dict named "time", at any depth, so that two runs can be compared without it.
- *
- * Resuming: flush, keep what et_sink_positions says in the checkpoint, and give it back when
- * opening; files are cut off there, so no step is logged twice.
- *
- *     et_sink *sinks[2], *sink;
- *     et_sink_jsonl_open(&sinks[0], "run/metrics.jsonl", positions, &error);
- *     et_sink_events_open(&sinks[1], "run", positions, &error);
- *     et_sink_multi_open(&sink, sinks, 2, &error);
- *     et_sink_write(sink, 200, values, &error);
- *     et_sink_close(sink, &error);
- *
- * One thread at a time. A new kind: README.md in this folder. */
+/* What <etude/summary.h> leaves to the command: logs above a progress bar. A new kind of sink:
+ * README.md in this folder. */
 #ifndef ETUDE_IO_SINK_H
 #define ETUDE_IO_SINK_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include <etude/summary.h>
 
-#include <etude/error.h>
-
-#include <etude/value.h>
-
-#define ET_SINK_TIME "time" /* the dict of what depends on the clock */
-#define ET_SINK_NOTE "note" /* a remark for people: the only text that the console shows */
-
-typedef struct et_sink et_sink;
 typedef struct et_progress et_progress;
-
-/* Variation: what a kind of sink does. self is its own et_sink. */
-typedef struct et_sink_class {
-    const char *name; /* "jsonl"; also its key among the positions */
-    int (*write)(et_sink *self, int64_t step, const et_value *values, et_error *error);
-    int (*flush)(et_sink *self, et_error *error);
-    void (*positions)(const et_sink *self, et_value *out); /* optional: none to keep */
-    int (*close)(et_sink *self, et_error *error);          /* frees self in any case */
-} et_sink_class;
-
-struct et_sink {
-    const et_sink_class *class;
-};
-
-/* Opening. positions: the dict that et_sink_positions filled, or NULL for a new run, whose
- * files start anew. */
-
-/* One JSON line per log: {"step":200,"train":{...},"time":{"wall":...}}. */
-int et_sink_jsonl_open(et_sink **out, const char *path, const et_value *positions, et_error *error);
-
-/* Event files: nested dicts in directories of their name, "time" as tags "time/...", strings
- * as texts, lists as texts in JSON. */
-int et_sink_events_open(et_sink **out, const char *directory, const et_value *positions,
-                        et_error *error);
 
 /* A line for people above the progress bar for each nested dict, and one for what is not
  * nested. except: a nested dict that the bar shows already, or NULL. progress is borrowed. */
 int et_sink_console_open(et_sink **out, et_progress *progress, const char *except, et_error *error);
-
-/* All of sinks, which it takes over (on failure too) and closes. Every one gets every log,
- * even if another fails; the first error is returned. */
-int et_sink_multi_open(et_sink **out, et_sink *const *sinks, size_t count, et_error *error);
-
-/* Using, whatever the kind. */
-int et_sink_write(et_sink *sink, int64_t step, const et_value *values, et_error *error);
-/* Makes durable what was written. */
-int et_sink_flush(et_sink *sink, et_error *error);
-/* Puts where each file ends into out (a dict), under the class's name: the same for the same logs,
- * whatever the clock says. */
-void et_sink_positions(const et_sink *sink, et_value *out);
-int et_sink_close(et_sink *sink, et_error *error); /* NULL allowed */
 
 #endif

@@ -38,6 +38,7 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/reserved.h"
 #include "base/json.h"
 #include "base/strbuf.h"
 #include "base/thread.h"
@@ -70,10 +71,11 @@ typedef struct job {
 struct et_checkpoints {
     et_state *state; /* borrowed; outlives the manager, and so do its arrays */
     et_checkpoint_options options;
-    et_track *writer_track;                       /* of the thread */
+    et_inside inside;       /* a copy of options.inside; track is never NULL */
+    et_track *writer_track; /* of the thread */
     char *model_dir, *directory, *best_directory; /* owned: RUN, RUN/checkpoints, RUN/best */
     char *lock_path;                              /* owned, in directory */
-    int lock;             /* -1: not held, or held by the caller (options.lock) */
+    int lock;             /* -1: not held, or held by the caller (inside.lock) */
     et_manifest manifest; /* what the one on disk says, plus what was taken up */
     size_t taken_up;      /* how many of its newest no manifest on disk named when it was opened */
     et_safetensors_item *items; /* the state's tensors, where they are */
@@ -140,7 +142,7 @@ int et_checkpoints_lock(int *lock, const char *model_dir, et_error *error)
 /* With the folder, if that is gone too: what is in memory is still a run. */
 int et_checkpoints_check_lock(et_checkpoints *checkpoints, et_error *error)
 {
-    int *lock = checkpoints->options.lock ? checkpoints->options.lock : &checkpoints->lock;
+    int *lock = checkpoints->inside.lock ? checkpoints->inside.lock : &checkpoints->lock;
     pthread_mutex_lock(&checkpoints->mutex);
     int status = et_lock_check(lock, checkpoints->lock_path, error);
     if (status == ET_ENOTFOUND) {
@@ -160,7 +162,7 @@ static int prepare(et_checkpoints *self, const char *model_dir, et_error *error)
 {
     int status = make_paths(self, model_dir, error);
     if (!status)
-        status = self->options.lock ? ET_OK : et_checkpoints_lock(&self->lock, model_dir, error);
+        status = self->inside.lock ? ET_OK : et_checkpoints_lock(&self->lock, model_dir, error);
     if (!status)
         status = et_checkpoint_list(&self->manifest, &self->taken_up, self->directory, true, error);
     if (!status)
@@ -199,25 +201,41 @@ static void release(et_checkpoints *self)
     et_free(self);
 }
 
+static int check_options(const char *model_dir, const et_state *state,
+                         const et_checkpoint_options *options, et_error *error)
+{
+    if (!model_dir || !state)
+        return et_fail(error, ET_EUSAGE, "checkpoints need a directory and a state");
+    if (options && options->max_to_keep < 0)
+        return et_fail(error, ET_ECONFIG, "%lld checkpoints kept; at least 1, or 0: 5",
+                       (long long)options->max_to_keep);
+    return et_options_check(options, "et_checkpoint_options", error);
+}
+
 int et_checkpoints_open(et_checkpoints **out, const char *model_dir, et_state *state,
                         const et_checkpoint_options *options, et_error *error)
 {
-    et_assert(options->max_to_keep >= 1);
     *out = NULL;
-    et_checkpoints *self = et_alloc_zero(1, sizeof *self);
+    int status = check_options(model_dir, state, options, error);
+    et_checkpoints *self = status ? NULL : et_alloc_zero(1, sizeof *self);
     if (!self)
-        return et_alloc_failed(error, sizeof *self, "checkpoints");
+        return status ? status : et_alloc_failed(error, sizeof *self, "checkpoints");
     self->state = state;
-    self->options = *options;
-    if (!self->options.track)
-        self->options.track = et_track_off();
-    self->writer_track = et_track_beside(self->options.track, "saving");
+    if (options)
+        self->options = *options;
+    if (!self->options.max_to_keep)
+        self->options.max_to_keep = 5;
+    if (self->options.inside)
+        self->inside = *self->options.inside;
+    if (!self->inside.track)
+        self->inside.track = et_track_off();
+    self->writer_track = et_track_beside(self->inside.track, "saving");
     self->lock = -1;
     self->newest_step = -1;
     /* With default attributes these cannot fail on Linux. */
     pthread_mutex_init(&self->mutex, NULL);
     pthread_cond_init(&self->has_read, NULL);
-    int status = prepare(self, model_dir, error);
+    status = prepare(self, model_dir, error);
     if (status) {
         release(self);
         return status;
@@ -536,10 +554,10 @@ void et_checkpoints_wait_read(et_checkpoints *checkpoints)
         return;
     pthread_mutex_lock(&checkpoints->mutex);
     if (checkpoints->reading) {
-        et_track_begin(checkpoints->options.track, &read_label, checkpoints->job.step);
+        et_track_begin(checkpoints->inside.track, &read_label, checkpoints->job.step);
         while (checkpoints->reading)
             pthread_cond_wait(&checkpoints->has_read, &checkpoints->mutex);
-        et_track_end(checkpoints->options.track);
+        et_track_end(checkpoints->inside.track);
     }
     pthread_mutex_unlock(&checkpoints->mutex);
 }
@@ -672,4 +690,9 @@ int et_checkpoints_restore(et_checkpoints *checkpoints, int64_t *step, et_error 
     if (checkpoints->taken_up && index + 1 == (int64_t)checkpoints->manifest.count)
         commit_taken_up(checkpoints);
     return ET_OK;
+}
+
+void et_checkpoint_free_path(char *path)
+{
+    et_free(path);
 }

@@ -14,6 +14,7 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/format.h"
+#include "base/reserved.h"
 #include "train/controller_private.h"
 
 int et_evaluate(et_evaluator *evaluator, int64_t step, int64_t limit, bool (*stops)(void *payload),
@@ -215,14 +216,18 @@ static int open_parts(et_controller *c, et_error *error)
 
 static int check_options(const et_controller_options *o, et_error *error)
 {
+    int status = et_options_check(o, "et_controller_options", error);
+    if (!status)
+        status = et_options_check(&o->run, "et_run_options", error);
+    if (status)
+        return status;
     if (!o->trainer || !o->trainer->class->step || !o->run.model_dir)
         return et_fail(error, ET_EUSAGE, "a controller needs a trainer with a step, and model_dir");
-    const int64_t counts[] = { o->train_steps, o->steps_per_loop - 1, o->summary_interval,
+    const int64_t counts[] = { o->train_steps, o->steps_per_loop, o->summary_interval,
                                o->validation_interval, o->checkpoint_interval };
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
         if (counts[i] < 0)
-            return et_fail(error, ET_ECONFIG,
-                           "steps and intervals are at least 0, steps_per_loop at least 1");
+            return et_fail(error, ET_ECONFIG, "steps and intervals are at least 0");
     return ET_OK;
 }
 
@@ -290,11 +295,17 @@ static const et_label action_labels[ET_OWN_ACTIONS + 1] = {
 
 static const et_label step_label = { .name = ET_CONTROLLER_STEP_SPAN, .kind = "step" };
 
+static et_track *track_of(const et_controller *c)
+{
+    const et_inside *inside = c->options.run.inside;
+    return inside && inside->track ? inside->track : et_track_off();
+}
+
 /* One step as a span of the trace; steps count from 1 there, as in logs. */
 static int run_step(et_controller *c, et_error *error)
 {
     et_trainer *trainer = c->options.trainer;
-    et_track *track = c->options.run.track ? c->options.run.track : et_track_off();
+    et_track *track = track_of(c);
     et_track_begin(track, &step_label, trainer->step + 1);
     int status = trainer->class->step(trainer, error);
     et_track_end(track);
@@ -328,9 +339,10 @@ static int inner_loop(et_controller *c, int64_t until, et_error *error)
 /* With steps_per_loop 1000, step 250, intervals 100 and 1000: 300. */
 static int64_t next_boundary(const et_controller *c)
 {
-    int64_t step = c->options.trainer->step, until = step + c->options.steps_per_loop;
-    if (until > c->options.train_steps)
-        until = c->options.train_steps;
+    int64_t step = c->options.trainer->step, until = c->options.train_steps;
+    int64_t most = c->options.steps_per_loop;
+    if (most && most < until - step)
+        until = step + most;
     for (int i = 0; i < c->count; i++) {
         int64_t due = c->actions[i]->class->due(c->actions[i], step);
         et_assert(due > step);
@@ -371,7 +383,7 @@ static bool acts(const et_controller *c, int i)
 static int act_one(et_controller *c, et_action *action, et_error *error)
 {
     int64_t step = c->options.trainer->step;
-    et_track *track = c->options.run.track ? c->options.run.track : et_track_off();
+    et_track *track = track_of(c);
     bool last = step >= c->options.train_steps, stop = false;
     et_moment now = { step, last || c->stopper < c->count, c->values, &stop };
     et_run_touch(c->run);

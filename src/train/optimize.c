@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/fields.h"
+#include "base/reserved.h"
 #include "base/yaml.h"
 #include "exec/pass.h"
 #include "optim/optimizer.h"
@@ -54,13 +55,16 @@ static int read_setup(et_optimization_options *options, const et_optimizer_setup
 int et_optimizer_open(et_optimizer **out, et_device *device, et_params *params, const char *trains,
                       const et_optimizer_setup *setup, et_error *error)
 {
+    static const et_optimizer_setup defaults = { 0 };
     et_optimization_options options;
     et_arena arena = ET_ARENA_INIT;
     *out = NULL;
     if (!et_params_ready(params))
         return et_fail(error, ET_EUSAGE, "an optimizer is opened after et_params_materialize");
     et_group *group = NULL;
-    int status = read_setup(&options, setup, &arena, error);
+    int status = et_options_check(setup, "et_optimizer_setup", error);
+    if (!status)
+        status = read_setup(&options, setup ? setup : &defaults, &arena, error);
     if (!status && trains)
         status = et_group_new(&group, params, trains, error);
     if (!status)

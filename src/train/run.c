@@ -21,6 +21,7 @@
 #include "base/assert.h"
 #include "base/file.h"
 #include "base/format.h"
+#include "base/reserved.h"
 #include "train/identity.h"
 #include "train/run_private.h"
 
@@ -71,21 +72,26 @@ static const et_part_class logs_part = { "logs", save_logs, restore_logs };
 
 /* ---- opening and closing ---------------------------------------------------------------- */
 
+static int check_options(const et_run_options *options, et_error *error)
+{
+    if (!options->model_dir || !options->state)
+        return et_fail(error, ET_EUSAGE, "a run needs model_dir and a state");
+    return et_options_check(options, "et_run_options", error);
+}
+
 int et_run_open(et_run **out, const et_run_options *options, et_error *error)
 {
-    et_assert(options->model_dir && options->state);
-    et_run *run = et_alloc_zero(1, sizeof *run);
     *out = NULL;
+    int status = check_options(options, error);
+    et_run *run = status ? NULL : et_alloc_zero(1, sizeof *run);
     if (!run)
-        return et_alloc_failed(error, sizeof *run, "a run");
+        return status ? status : et_alloc_failed(error, sizeof *run, "a run");
     run->options = *options;
     run->options.model_dir = et_strdup(options->model_dir);
-    et_checkpoint_options checkpoints = ET_CHECKPOINT_OPTIONS_INIT;
-    checkpoints.max_to_keep = options->max_to_keep;
-    checkpoints.lock = options->lock;
-    checkpoints.other_optimizer = options->other_optimizer;
-    checkpoints.track = options->track;
-    int status = run->options.model_dir ? ET_OK : et_alloc_failed(error, 0, "a run");
+    et_checkpoint_options checkpoints = { .max_to_keep = options->max_to_keep,
+                                          .other_optimizer = options->other_optimizer,
+                                          .inside = options->inside };
+    status = run->options.model_dir ? ET_OK : et_alloc_failed(error, 0, "a run");
     if (!status)
         status = et_state_add(options->state, "best", &best_part, run, error);
     if (!status)

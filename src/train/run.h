@@ -1,103 +1,11 @@
-/* A run: what every driver of training has around its steps: a directory with checkpoints and logs,
- * the best step so far, rates, and requests to stop or save. It knows no model, no data and no
- * loop; the driver says which step it is.
- *
- *     et_run_open(&run, &options, &error);            takes the lock; parts "best" and "logs"
- *     et_run_restore(run, &step, &error);             -1: nothing there; initial values are drawn
- *     et_run_begin(run, &error);                      opens the logs, cut off where they were
- *     ... et_run_log, et_run_note_best, et_run_save ...
- *     et_run_finish_saves(run, step, &error);
- *     et_run_close(run, &error);
- *
- * A save runs beside training: its failure is told by a later call (saving.c). One thread. */
+/* What <etude/run.h> leaves to drivers: lines for people. */
 #ifndef ETUDE_TRAIN_RUN_H
 #define ETUDE_TRAIN_RUN_H
 
-#include <signal.h>
+#include <etude/run.h>
 
-#include "io/sink.h"
 #include "train/checkpoint.h"
 #include "train/recent.h"
-
-typedef struct et_run et_run;
-
-/* What there is to see after a step. */
-typedef struct et_showing {
-    int64_t step, steps;        /* done, and in all */
-    double loss, learning_rate; /* NaN: unknown */
-    double rate;                /* units a second, NaN: unknown */
-    const char *unit;           /* "token"; lives as long as the run */
-    int64_t epoch;              /* from 1; 0: unknown */
-} et_showing;
-
-/* Who looks. Both may be called between any two steps. */
-typedef struct et_observer {
-    void *self;
-    void (*show)(void *self, const et_showing *showing); /* after every step */
-    void (*tell)(void *self, const char *text);          /* a line for people */
-} et_observer;
-
-enum { ET_COMPARE_HIGHER, ET_COMPARE_LOWER };
-
-/* What happens when a checkpoint could not be saved twice in a row. */
-enum { ET_FAILED_SAVE_STOP, ET_FAILED_SAVE_GO_ON };
-
-typedef struct et_run_options {
-    const char *model_dir;   /* copied */
-    et_state *state;         /* borrowed; all but the run's own parts is attached */
-    int64_t max_to_keep;     /* checkpoints */
-    int on_failed_save;      /* ET_FAILED_SAVE_* */
-    const char *best_metric; /* of validation; NULL: keep no best */
-    int best_comparison;     /* ET_COMPARE_* */
-    et_observer observer;    /* members NULL: nobody */
-    bool verbose;            /* every save is told */
-    et_sink *console;        /* one more sink, which the run takes over; NULL: none */
-    et_track *track;         /* for a trace; NULL: nobody watches */
-    int *lock;               /* the caller's of model_dir (et_checkpoints_lock), until after close;
-                                NULL: the run takes one */
-    bool other_optimizer;     /* what is restored may be of another one: et_checkpoint_options */
-    const et_value *identity; /* what checkpoints belong to (identity.h); NULL: not said */
-    const volatile sig_atomic_t *stop; /* not 0: asked to stop; NULL: never */
-    volatile sig_atomic_t *save;       /* not 0: asked to save and go on; becomes 0; NULL: never */
-} et_run_options;
-
-int et_run_open(et_run **out, const et_run_options *options, et_error *error);
-/* Waits for the last save. NULL allowed. */
-int et_run_close(et_run *run, et_error *error);
-
-/* The newest checkpoint; *step -1: there is none. */
-int et_run_restore(et_run *run, int64_t *step, et_error *error);
-/* Before the first step: checks that there is room for a checkpoint (a run that cannot save would
- * be lost, hours later) and opens the logs. */
-int et_run_begin(et_run *run, et_error *error);
-
-/* Whether another process has taken the directory: ET_EBUSY. Before anything is written. */
-int et_run_check(et_run *run, et_error *error);
-
-bool et_run_asked_to_stop(const et_run *run);
-/* Saves in passing if asked to, and then no more. */
-int et_run_save_if_asked(et_run *run, int64_t step, et_error *error);
-
-/* Something that a save would keep has happened since the last one. */
-void et_run_touch(et_run *run);
-bool et_run_unsaved(const et_run *run);
-
-/* Writes a log, and flushes it: it may be the last sign of a run. */
-int et_run_log(et_run *run, int64_t step, const et_value *logs, et_error *error);
-
-/* Values of a validation: the best so far is noted, and its step saved as such. Adds best_step and
- * a note to them. */
-int et_run_note_best(et_run *run, int64_t step, et_value *values, et_error *error);
-
-/* Saves the step beside training; passing: one that an unbroken run need not save, so it
- * does not count among those kept. A failure, of this or of the save before it, is an error only if
- * the run is to end by it. */
-int et_run_save(et_run *run, int64_t step, bool passing, et_error *error);
-/* Between two steps, without waiting: what became of the save in progress. One that failed is told
- * and tried again. */
-int et_run_look_after_saves(et_run *run, int64_t step, et_error *error);
-/* Waits for the last save, and tries once more if it failed. */
-int et_run_finish_saves(et_run *run, int64_t step, et_error *error);
 
 /* Tells people a line. */
 void et_run_tell(const et_run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));

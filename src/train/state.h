@@ -1,5 +1,5 @@
-/* What <etude/state.h> leaves to the library's own parts: making a tree, its weights and slots, and
- * what checkpoint.h reads of it.
+/* What <etude/state.h> leaves to the library's own parts: its weights and slots, and what
+ * checkpoint.h reads of it.
  *
  * Names: weights by parameter name; slots "optimizer/<slot>/<parameter>"; averages
  * "average/<parameter>". */
@@ -23,9 +23,6 @@ typedef struct et_state_tensor {
     et_shape shape;
     bool missing; /* what was restored last had no such tensor: its values are as before */
 } et_state_tensor;
-
-int et_state_new(et_state **out, et_error *error);
-void et_state_free(et_state *state); /* NULL allowed */
 
 /* The store that was attached; NULL: none. */
 et_params *et_state_params(const et_state *state);

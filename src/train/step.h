@@ -9,7 +9,7 @@
 
 #include <signal.h>
 
-#include "metric/metrics.h"
+#include <etude/metrics.h>
 #include "optim/optimizer.h"
 #include "train/overflow.h"
 #include "train/reducer.h"

@@ -16,6 +16,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/reserved.h"
 #include "data/source.h"
 #include "train/state.h"
 
@@ -288,9 +289,10 @@ int et_task_trainer_open(et_task_trainer **out, et_task *task, et_device *device
     if (!task || !task->class->build || !task->class->data || !device || !params)
         return et_fail(error, ET_EUSAGE,
                        "a task trainer needs a task with build and data, a device and parameters");
-    et_task_trainer *t = et_alloc_zero(1, sizeof *t);
+    int status = et_options_check(options, "et_task_trainer_options", error);
+    et_task_trainer *t = status ? NULL : et_alloc_zero(1, sizeof *t);
     if (!t)
-        return et_alloc_failed(error, sizeof *t, "a trainer");
+        return status ? status : et_alloc_failed(error, sizeof *t, "a trainer");
     t->trainer.class = &trainer_class;
     t->evaluator.class = &evaluator_class;
     t->task = task;
@@ -299,9 +301,9 @@ int et_task_trainer_open(et_task_trainer **out, et_task *task, et_device *device
     t->options = options ? *options : defaults;
     t->options.batches = t->options.batches ? t->options.batches : 1;
     t->overflow = et_overflow_fail();
-    int status = t->options.batches < 0
-                     ? et_fail(error, ET_ECONFIG, "%d batches of one update", t->options.batches)
-                     : open_all(t, error);
+    status = t->options.batches < 0
+                 ? et_fail(error, ET_ECONFIG, "%d batches of one update", t->options.batches)
+                 : open_all(t, error);
     if (status)
         et_task_trainer_close(t);
     else

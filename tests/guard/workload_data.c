@@ -106,10 +106,9 @@ static void *open_batches(void)
 {
     et_error error = ET_ERROR_INIT;
     et_encoded_options options = ET_ENCODED_OPTIONS_INIT;
-    et_batches_options order = { .shuffle = true,
-                                 .bucket = true,
-                                 .repeat = true,
-                                 .capacity = { BUDGET / 4, BUDGET, BUDGET } };
+    et_batches_options order = {
+        .shuffle = true, .bucket = true, .repeat = true, .capacity = { BUDGET / 4, BUDGET, BUDGET }
+    };
     corpus *c = open_corpus();
     guard_check(et_encoded_open(&c->encoded, &c->paths, c->vocabulary, &options, NULL, &error),
                 &error);
@@ -174,7 +173,7 @@ static void *open_saved(void)
 static void run_checkpoint(void *work)
 {
     et_error error = ET_ERROR_INIT;
-    et_checkpoint_options options = ET_CHECKPOINT_OPTIONS_INIT;
+    et_checkpoint_options options = { 0 };
     saved *s = work;
     et_checkpoints *checkpoints;
     int64_t step;

@@ -1,4 +1,4 @@
-#include "metric/metrics.h"
+#include <etude/metrics.h>
 
 #include <math.h>
 #include <setjmp.h>

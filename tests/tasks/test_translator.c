@@ -7,8 +7,10 @@
 
 #include <etude/etude.h>
 #include <limits.h>
+#include <malloc.h>
 #include <math.h>
 #include <omp.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,7 +63,7 @@ static void translate(et_translator *t, size_t count, char **results)
 static void test_translator__opens(void **state)
 {
     (void)state;
-    et_translator_options options = ET_TRANSLATOR_OPTIONS_INIT;
+    et_translator_options options = { 0 };
     et_translator *t = open_with(NULL);
     assert_string_equal(et_translator_checkpoint(t), "run/checkpoints/ckpt-400.safetensors");
     assert_int_equal(et_translator_step(t), 400);
@@ -83,30 +85,29 @@ static void test_translator__refuses(void **state)
         int status;
         const char *words;
     } cases[] = {
-        { "none", ET_TRANSLATOR_OPTIONS_INIT, ET_ENOTFOUND, "none: no such directory" },
-        { ".", ET_TRANSLATOR_OPTIONS_INIT, ET_ENOTFOUND, "params.yaml is missing" },
-        { "run", { NULL, 0, -1, 0, 0, NULL, false }, ET_ECONFIG, "sentences: 0 decoded together" },
-        { "run", { NULL, 0, -1, 0, -1, NULL, false }, ET_ECONFIG, "sentences: -1 decoded" },
-        { "run", { NULL, 0, -1, 0, INT_MAX, NULL, false }, ET_ECONFIG, "must be from 1 to 65536" },
-        { "run", { NULL, 65, -1, 0, 1, NULL, false }, ET_ECONFIG, "beam size 65: must be" },
-        { "run", { NULL, INT_MIN, -1, 0, 1, NULL, false }, ET_ECONFIG, "beam size -2147483648" },
-        { "run", { NULL, INT_MAX, -1, 0, 1, NULL, false }, ET_ECONFIG, "beam size 2147483647" },
-        { "run", { NULL, 40, -1, 0, 1, NULL, false }, ET_ECONFIG, "half the vocabulary" },
-        { "run", { NULL, 0, NAN, 0, 1, NULL, false }, ET_ECONFIG, "alpha nan: must be" },
-        { "run", { NULL, 0, -NAN, 0, 1, NULL, false }, ET_ECONFIG, "nan: must be" },
-        { "run", { NULL, 0, INFINITY, 0, 1, NULL, false }, ET_ECONFIG, "alpha inf: must be" },
-        { "run", { NULL, 0, -INFINITY, 0, 1, NULL, false }, ET_ECONFIG, "alpha -inf: must be" },
-        { "run", { NULL, 0, 1e308, 0, 1, NULL, false }, ET_ECONFIG, "alpha 1e+308: must be" },
-        { "run", { NULL, 0, 10.01, 0, 1, NULL, false }, ET_ECONFIG, "from 0 to 10; negative: " },
-        { "run", { NULL, 0, -1, -5, 1, NULL, false }, ET_ECONFIG, "max length -5: must be" },
-        { "run", { NULL, 0, -1, INT64_MIN, 1, NULL, false }, ET_ECONFIG, "max length -9223372" },
-        { "run", { NULL, 0, -1, (int64_t)1 << 62, 1, NULL, false }, ET_ECONFIG, "max length 4611" },
-        { "run", { NULL, 0, -1, 65536, 1, NULL, false }, ET_ECONFIG, "from 1 to 65535; 0: " },
-        { NULL, ET_TRANSLATOR_OPTIONS_INIT, ET_ECONFIG, "directory is NULL" },
-        { "run", { NULL, -1, -1, 0, 1, NULL, false }, ET_ECONFIG, "beam size -1: must be" },
-        { "run", { NULL, 0, -1, 0, 1, "float16", false }, ET_ECONFIG, "precision float16: choose" },
-        { "run", { "none.st", 0, -1, 0, 1, NULL, false }, ET_ENOTFOUND, "none.st" },
-        { "run", { "a.en", 0, -1, 0, 1, NULL, false }, ET_EFORMAT, "a.en" },
+        { "none", { 0 }, ET_ENOTFOUND, "none: no such directory" },
+        { ".", { 0 }, ET_ENOTFOUND, "params.yaml is missing" },
+        { "run", { .sentences = -1 }, ET_ECONFIG, "sentences: -1 decoded" },
+        { "run", { .sentences = INT_MAX }, ET_ECONFIG, "must be from 1 to 65536" },
+        { "run", { .beam_size = 65 }, ET_ECONFIG, "beam size 65: must be" },
+        { "run", { .beam_size = INT_MIN }, ET_ECONFIG, "beam size -2147483648" },
+        { "run", { .beam_size = INT_MAX }, ET_ECONFIG, "beam size 2147483647" },
+        { "run", { .beam_size = 40 }, ET_ECONFIG, "half the vocabulary" },
+        { "run", { .alpha = NAN }, ET_ECONFIG, "alpha nan: must be" },
+        { "run", { .alpha = -NAN }, ET_ECONFIG, "nan: must be" },
+        { "run", { .alpha = INFINITY }, ET_ECONFIG, "alpha inf: must be" },
+        { "run", { .alpha = -INFINITY }, ET_ECONFIG, "alpha -inf: must be" },
+        { "run", { .alpha = 1e308 }, ET_ECONFIG, "alpha 1e+308: must be" },
+        { "run", { .alpha = 10.01 }, ET_ECONFIG, "from 0 to 10; 0: " },
+        { "run", { .max_length = -5 }, ET_ECONFIG, "max length -5: must be" },
+        { "run", { .max_length = INT64_MIN }, ET_ECONFIG, "max length -9223372" },
+        { "run", { .max_length = (int64_t)1 << 62 }, ET_ECONFIG, "max length 4611" },
+        { "run", { .max_length = 65536 }, ET_ECONFIG, "from 1 to 65535; 0: " },
+        { NULL, { 0 }, ET_ECONFIG, "directory is NULL" },
+        { "run", { .beam_size = -1 }, ET_ECONFIG, "beam size -1: must be" },
+        { "run", { .precision = "float16" }, ET_ECONFIG, "precision float16: choose" },
+        { "run", { .checkpoint = "none.st" }, ET_ENOTFOUND, "none.st" },
+        { "run", { .checkpoint = "a.en" }, ET_EFORMAT, "a.en" },
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         et_error error = ET_ERROR_INIT;
@@ -137,7 +138,7 @@ static void test_translator__company_changes_nothing(void **state)
     (void)state;
     static const int together[] = { 1, 3, 100 };
     char *alone[LINES];
-    et_translator_options options = ET_TRANSLATOR_OPTIONS_INIT;
+    et_translator_options options = { 0 };
     et_translator *t = open_with(&options);
     for (size_t i = 0; i < LINES; i++) {
         et_error error = ET_ERROR_INIT;
@@ -176,7 +177,7 @@ static void test_translator__max_length(void **state)
 {
     (void)state;
     for (int64_t length = 1; length <= 3; length++) {
-        et_translator_options options = ET_TRANSLATOR_OPTIONS_INIT;
+        et_translator_options options = { 0 };
         char *results[LINES];
         options.max_length = length;
         et_translator *t = open_with(&options);
@@ -242,7 +243,9 @@ static void test_translator__too_many_together(void **state)
     static const char *many[MANY];
     static char *results[MANY];
     et_error error = ET_ERROR_INIT;
-    et_translator_options options = { NULL, 14, 10, 65535, 65536, NULL, false };
+    et_translator_options options = {
+        .beam_size = 14, .alpha = 10, .max_length = 65535, .sentences = 65536
+    };
     et_translator *t = open_with(&options);
     for (size_t i = 0; i < MANY; i++)
         many[i] = "dog";
@@ -338,7 +341,7 @@ static void test_translator__long_line(void **state)
     const char *const text[] = { "red", book };
     char *results[2];
     et_error error = ET_ERROR_INIT;
-    et_translator_options options = ET_TRANSLATOR_OPTIONS_INIT;
+    et_translator_options options = { 0 };
     for (int i = 0; i < WORDS; i++)
         strcpy(book + 4 * i, "cat ");
     options.beam_size = 1;
@@ -353,8 +356,124 @@ static void test_translator__long_line(void **state)
     et_translator_close(t);
 }
 
+/* ---- weights that are shared ---- */
+
+static _Atomic size_t held; /* bytes that the library has */
+
+static void *allocate(void *payload, size_t size, size_t alignment)
+{
+    (void)payload;
+    void *memory = NULL;
+    if (posix_memalign(&memory, alignment < 16 ? 16 : alignment, size ? size : 1))
+        return NULL;
+    held += malloc_usable_size(memory);
+    return memory;
+}
+
+static void *reallocate(void *payload, void *memory, size_t size)
+{
+    (void)payload;
+    size_t before = malloc_usable_size(memory);
+    void *moved = realloc(memory, size ? size : 1);
+    if (moved)
+        held += malloc_usable_size(moved) - before;
+    return moved;
+}
+
+static void release(void *payload, void *memory)
+{
+    (void)payload;
+    held -= malloc_usable_size(memory);
+    free(memory);
+}
+
+enum { SHARERS = 3, ROUNDS = 3 };
+
+typedef struct sharer {
+    et_translator *translator;
+    char *results[ROUNDS][LINES];
+    int status;
+} sharer;
+
+static void *run_sharer(void *argument)
+{
+    sharer *self = argument;
+    et_error error = ET_ERROR_INIT;
+    for (int i = 0; i < ROUNDS && !self->status; i++)
+        self->status =
+            et_translator_translate(self->translator, lines, LINES, self->results[i], &error);
+    return NULL;
+}
+
+/* Threads with a translator each, of one model: what each says is what the first says alone, and
+ * what a further one takes is a fraction of the first. */
+static void test_translator__shares_weights(void **state)
+{
+    (void)state;
+    char *wanted[LINES];
+    sharer sharers[SHARERS] = { 0 };
+    pthread_t threads[SHARERS];
+    et_error error = ET_ERROR_INIT;
+    size_t before = held;
+    et_translator *first = open_with(&(et_translator_options){ .precision = "float32" });
+    size_t of_first = held - before;
+    for (int i = 0; i < SHARERS; i++) {
+        et_translator_options options = { .precision = "float32", .shares = first };
+        size_t earlier = held;
+        assert_int_equal(et_translator_open(&sharers[i].translator, NULL, &options, &error), ET_OK);
+        assert_in_range(held - earlier, 1, of_first / 4);
+        assert_int_equal(et_translator_step(sharers[i].translator), 400);
+        assert_string_equal(et_translator_checkpoint(sharers[i].translator),
+                            et_translator_checkpoint(first));
+    }
+    translate(first, LINES, wanted);
+    for (int i = 0; i < SHARERS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, run_sharer, &sharers[i]), 0);
+    for (int i = 0; i < SHARERS; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    for (int i = 0; i < SHARERS; i++) {
+        assert_int_equal(sharers[i].status, ET_OK);
+        for (int k = 0; k < ROUNDS; k++) {
+            for (size_t line = 0; line < LINES; line++)
+                assert_string_equal(sharers[i].results[k][line], wanted[line]);
+            et_translator_free_results(sharers[i].results[k], LINES);
+        }
+        et_translator_close(sharers[i].translator);
+    }
+    et_translator_free_results(wanted, LINES);
+    translate(first, LINES, wanted); /* the weights are the first one's still */
+    et_translator_free_results(wanted, LINES);
+    et_translator_close(first);
+    assert_int_equal(held, before);
+}
+
+/* What a translator that shares takes from the first it cannot have of its own. */
+static void test_translator__shares_one_model(void **state)
+{
+    (void)state;
+    et_error error = ET_ERROR_INIT;
+    et_translator *first = open_with(NULL), *second;
+    const et_translator_options cases[] = {
+        { .shares = first, .checkpoint = "run/checkpoints/ckpt-200.safetensors" },
+        { .shares = first, .live_weights = true },
+        { .shares = first, .beam_size = 65 },
+        { .shares = first, .reserved = { [7] = 1 } },
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        int status = et_translator_open(&second, NULL, &cases[i], &error);
+        assert_int_equal(status, cases[i].reserved[7] ? ET_EUSAGE : ET_ECONFIG);
+        assert_null(second);
+    }
+    assert_int_equal(
+        et_translator_open(&second, "run", &(et_translator_options){ .shares = first }, &error),
+        ET_ECONFIG);
+    et_translator_close(first);
+}
+
 int main(void)
 {
+    const et_allocator counting = { NULL, allocate, reallocate, release };
+    et_allocator_set(&counting);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_translator__opens),
         cmocka_unit_test(test_translator__refuses),
@@ -367,6 +486,8 @@ int main(void)
         cmocka_unit_test(test_translator__first_line),
         cmocka_unit_test(test_translator__progress),
         cmocka_unit_test(test_translator__long_line),
+        cmocka_unit_test(test_translator__shares_weights),
+        cmocka_unit_test(test_translator__shares_one_model),
     };
     return cmocka_run_group_tests(tests, set_up, bad_tear_down);
 }

@@ -32,7 +32,7 @@ static void keep_warning(void *payload, et_log_level level, const char *text)
     }
 }
 
-static const et_checkpoint_options defaults = ET_CHECKPOINT_OPTIONS_INIT;
+static const et_checkpoint_options defaults = { 0 };
 
 static et_checkpoints *open_at(const char *directory, toy *t)
 {
@@ -255,7 +255,7 @@ static void test_checkpoint__one_writer(void **state)
 
     /* Whoever holds the lock says so. */
     et_checkpoint_options locked = defaults;
-    locked.lock = &lock;
+    locked.inside = &(et_inside){ .lock = &lock };
     assert_ok(et_checkpoints_lock(&lock, in(state, "lock"), error));
     assert_ok(et_checkpoints_open(&checkpoints, in(state, "lock"), t.state, &locked, error));
     assert_ok(et_checkpoints_close(checkpoints, error));

@@ -12,7 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
-#include "metric/metrics.h"
+#include <etude/metrics.h>
 #include "train/toy_run.h"
 #include "train/train.h"
 

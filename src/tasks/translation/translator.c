@@ -27,9 +27,11 @@
 #include "base/arena.h"
 #include "base/assert.h"
 #include "base/file.h"
+#include "base/reserved.h"
 #include "base/thread.h"
 #include "base/unicode.h"
 #include "data/vocabulary.h"
+#include "graph/graph.h"
 #include "tasks/experiment.h"
 #include "tasks/translation/decoder.h"
 #include "tasks/translation/task.h"
@@ -43,7 +45,7 @@ struct et_translator {
     et_arena arena;                /* of the settings */
     et_experiment experiment;      /* the run's settings; texts in arena */
     et_translator_options options; /* a copy */
-    et_vocabulary *vocabulary;     /* owned, as the next three */
+    et_vocabulary *vocabulary;     /* owned, as the next three; these two borrowed if it shares */
     et_params *params;
     et_device *device;
     et_decoder *decoder;
@@ -177,13 +179,20 @@ static int resolve_act(const et_translator *t, et_dtype *act, et_error *error)
     return ET_OK;
 }
 
+static double length_penalty(const et_translator *t)
+{
+    const et_translator_options *o = &t->options;
+    if (o->no_length_penalty)
+        return 0;
+    return o->alpha > 0 ? o->alpha : t->experiment.task.model.alpha;
+}
+
 /* Options that are not given are the run's. Twice the beam's size is looked at in each step,
  * hence half the vocabulary. */
 static int make_decoder(et_translator *t, et_dtype act, et_error *error)
 {
     const et_translation_model *settings = &t->experiment.task.model;
     const et_translator_options *o = &t->options;
-    /* 0 and negative alpha are "not given": neither makes sense as a value. */
     int64_t beam = o->beam_size ? o->beam_size : settings->beam_size;
     et_transformer model = model_of(t);
     if (2 * beam > et_vocabulary_size(t->vocabulary))
@@ -191,12 +200,11 @@ static int make_decoder(et_translator *t, et_dtype act, et_error *error)
                        (long long)beam, et_vocabulary_size(t->vocabulary) / 2);
     /* Of the run's settings, unless the caller's options say otherwise. */
     et_decoder_options options = {
-        .beam = { (int)beam, o->alpha < 0 ? settings->alpha : o->alpha,
-                  et_vocabulary_eos(t->vocabulary) },
+        .beam = { (int)beam, length_penalty(t), et_vocabulary_eos(t->vocabulary) },
         .start = et_vocabulary_start(t->vocabulary),
         .max_length = o->max_length ? o->max_length : settings->decode_max_length,
         .extra_length = settings->extra_decode_length,
-        .sentences = o->sentences,
+        .sentences = o->sentences ? o->sentences : 32,
         .act = act,
         .int8 = wants(t, "int8"),
     };
@@ -221,33 +229,62 @@ static int open_all(et_translator *t, const char *model_dir, et_error *error)
     return status ? status : make_decoder(t, act, error);
 }
 
+/* Settings, vocabulary and weights of another translator, which are only read by then; device and
+ * decoder are this one's, for a thread of its own. */
+static int open_shared(et_translator *t, const et_translator *from, et_error *error)
+{
+    et_dtype act = ET_F32;
+    t->experiment = from->experiment;
+    t->vocabulary = from->vocabulary;
+    t->params = from->params;
+    t->step = from->step;
+    t->checkpoint = et_strdup(from->checkpoint);
+    int status = t->checkpoint ? resolve_act(t, &act, error) : et_alloc_failed(error, 0, "a path");
+    if (!status && act == ET_BF16 && !et_params_shadow(t->params))
+        status = et_fail(error, ET_ECONFIG,
+                         "precision bfloat16: the translator whose weights are shared was opened "
+                         "without; open the first one with it");
+    if (!status)
+        status = et_device_open(&t->device, error);
+    return status ? status : make_decoder(t, act, error);
+}
+
 /* What the run's settings have as limits holds for a caller's options as well. Comparisons are such
  * that a NaN fails them. precision is looked at by resolve_act. */
 static int check_options(const char *model_dir, const et_translator_options *o, et_error *error)
 {
-    if (!model_dir)
+    if (!model_dir && !o->shares)
         return et_fail(error, ET_ECONFIG, "the run's directory is NULL: name one");
+    if (o->shares && (model_dir || o->checkpoint || o->live_weights))
+        return et_fail(error, ET_ECONFIG,
+                       "a translator that shares weights has no directory, checkpoint or "
+                       "live_weights of its own: leave them out");
     if (o->beam_size < 0 || o->beam_size > ET_BEAM_SIZE_MAX)
         return et_fail(error, ET_ECONFIG, "beam size %d: must be from 1 to %d; 0: the run's",
                        o->beam_size, ET_BEAM_SIZE_MAX);
-    if (!(o->alpha <= ET_TRANSLATION_ALPHA_MAX && isfinite(o->alpha)))
-        return et_fail(error, ET_ECONFIG, "alpha %g: must be from 0 to %g; negative: the run's",
+    if (!(o->alpha >= 0 && o->alpha <= ET_TRANSLATION_ALPHA_MAX))
+        return et_fail(error, ET_ECONFIG,
+                       "alpha %g: must be from 0 to %g; 0: the run's; for none set "
+                       "no_length_penalty",
                        o->alpha, ET_TRANSLATION_ALPHA_MAX);
+    if (o->alpha > 0 && o->no_length_penalty)
+        return et_fail(error, ET_ECONFIG, "alpha %g and no_length_penalty: one of them", o->alpha);
     if (o->max_length < 0 || o->max_length > ET_TRANSLATION_LENGTH_MAX)
         return et_fail(error, ET_ECONFIG,
                        "max length %lld: must be from 1 to %d; 0: the run's rule",
                        (long long)o->max_length, ET_TRANSLATION_LENGTH_MAX);
-    if (o->sentences < 1 || o->sentences > ET_TRANSLATOR_SENTENCES_MAX)
-        return et_fail(error, ET_ECONFIG, "sentences: %d decoded together; must be from 1 to %d",
-                       o->sentences, ET_TRANSLATOR_SENTENCES_MAX);
-    return ET_OK;
+    if (o->sentences < 0 || o->sentences > ET_TRANSLATOR_SENTENCES_MAX)
+        return et_fail(error, ET_ECONFIG,
+                       "sentences: %d decoded together; must be from 1 to %d; 0: 32", o->sentences,
+                       ET_TRANSLATOR_SENTENCES_MAX);
+    return et_options_check(o, "et_translator_options", error);
 }
 
 /* close takes a translator in any state of opening. */
 int et_translator_open(et_translator **out, const char *model_dir,
                        const et_translator_options *options, et_error *error)
 {
-    static const et_translator_options defaults = ET_TRANSLATOR_OPTIONS_INIT;
+    static const et_translator_options defaults = { 0 };
     *out = NULL;
     int status = et_thread_check_stack(error);
     if (!status)
@@ -259,7 +296,8 @@ int et_translator_open(et_translator **out, const char *model_dir,
         return et_alloc_failed(error, sizeof *t, "a translator");
     t->options = options ? *options : defaults;
     t->first_line = 1;
-    status = open_all(t, model_dir, error);
+    status = t->options.shares ? open_shared(t, t->options.shares, error)
+                               : open_all(t, model_dir, error);
     if (status)
         et_translator_close(t);
     else
@@ -273,9 +311,11 @@ void et_translator_close(et_translator *t)
     if (!t)
         return;
     et_decoder_free(t->decoder);
-    et_params_free(t->params);
     et_device_close(t->device);
-    et_vocabulary_close(t->vocabulary);
+    if (!t->options.shares) {
+        et_params_free(t->params);
+        et_vocabulary_close(t->vocabulary);
+    }
     et_free(t->checkpoint);
     et_arena_release(&t->arena);
     et_free(t);

@@ -1,0 +1,124 @@
+/* Options of the public headers as programs were built with: test_options.sh compares today's with
+ * these. When a version is published, fields that it added are added here; nothing else is
+ * changed. */
+typedef struct et_checkpoint_options {
+    int64_t max_to_keep;
+    bool other_optimizer;
+    const struct et_inside *inside;
+    ET_RESERVED(8);
+} et_checkpoint_options;
+
+typedef struct et_batches_options {
+    uint64_t seed;
+    bool shuffle;
+    bool bucket;
+    bool repeat;
+    bool drop_remainder;
+    int64_t pool;
+    int64_t capacity[ET_LAYOUT_KINDS];
+    const char *setting;
+    const char *cure;
+    ET_RESERVED(8);
+} et_batches_options;
+
+typedef struct et_dense_options {
+    bool no_bias;
+    et_activation activation;
+    float init_limit;
+    int64_t row_tile;
+    bool recomputable;
+    ET_RESERVED(8);
+} et_dense_options;
+
+typedef struct et_optimizer_setup {
+    const char *rule;
+    double learning_rate;
+    const char *settings;
+    ET_RESERVED(8);
+} et_optimizer_setup;
+
+typedef struct et_pass_options {
+    bool training;
+    bool scaled;
+    bool bfloat16;
+    int recompute;
+    const char *trains;
+    const char *name;
+    ET_RESERVED(8);
+} et_pass_options;
+
+typedef struct et_observer {
+    void *self;
+    void (*show)(void *self, const et_showing *showing);
+    void (*tell)(void *self, const char *text);
+    ET_RESERVED(2);
+} et_observer;
+
+typedef struct et_run_options {
+    const char *model_dir;
+    et_state *state;
+    int64_t max_to_keep;
+    int on_failed_save;
+    const char *best_metric;
+    int best_comparison;
+    et_observer observer;
+    bool verbose;
+    et_sink *console;
+    bool other_optimizer;
+    const et_value *identity;
+    const volatile sig_atomic_t *stop;
+    volatile sig_atomic_t *save;
+    const struct et_inside *inside;
+    ET_RESERVED(8);
+} et_run_options;
+
+typedef struct et_bleu_options {
+    et_bleu_tokens tokens;
+    et_bleu_smooth smooth;
+    bool lowercase;
+    bool effective_order;
+    ET_RESERVED(4);
+} et_bleu_options;
+
+typedef struct et_chrf_options {
+    bool lowercase;
+    ET_RESERVED(4);
+} et_chrf_options;
+
+typedef struct et_task_trainer_options {
+    const et_optimizer_setup *optimizer;
+    const struct et_optimization_options *optimization;
+    uint64_t seed;
+    bool bfloat16;
+    int recompute;
+    int batches;
+    const volatile sig_atomic_t *stop;
+    ET_RESERVED(8);
+} et_task_trainer_options;
+
+typedef struct et_translator_options {
+    const char *checkpoint;
+    int beam_size;
+    double alpha;
+    bool no_length_penalty;
+    int64_t max_length;
+    int sentences;
+    const char *precision;
+    bool live_weights;
+    const et_translator *shares;
+    ET_RESERVED(8);
+} et_translator_options;
+
+typedef struct et_controller_options {
+    et_trainer *trainer;
+    et_evaluator *evaluator;
+    et_action *const *actions;
+    int action_count;
+    et_run_options run;
+    int64_t train_steps;
+    int64_t steps_per_loop;
+    int64_t summary_interval;
+    int64_t validation_interval;
+    int64_t checkpoint_interval;
+    ET_RESERVED(8);
+} et_controller_options;
