@@ -19,7 +19,7 @@
 #include "base/arena.h"
 #include "base/philox.h"
 #include "bench.h"
-#include "tasks/experiment.h"
+#include "train/experiment.h"
 #include "tasks/translation/decoder.h"
 
 #define VOCABULARY    10000

@@ -5,11 +5,14 @@
 
 #include <etude/action.h>
 #include <etude/allocator.h>
+#include <etude/command.h>
 #include <etude/data.h>
 #include <etude/device.h>
 #include <etude/dtype.h>
 #include <etude/error.h>
+#include <etude/experiment.h>
 #include <etude/export.h>
+#include <etude/fields.h>
 #include <etude/graph.h>
 #include <etude/group.h>
 #include <etude/log.h>

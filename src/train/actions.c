@@ -2,7 +2,7 @@
  *
  * A log is a dict with a dict of its own for each summary directory:
  *   {"train": {"training_loss": 4.1, ..., "learning_rate": 0.0007, "epoch": 2, "time": {...}}}
- *   {"validation": {"bleu": 31.2, ..., "best_step": 2000, "time": {"seconds": 1.5}}}
+ *   {"validation": {"accuracy": 0.912, ..., "best_step": 2000, "time": {"seconds": 1.5}}}
  * What depends on the clock stands under "time", so that logs of equal runs are equal without
  * it. */
 #include <math.h>
@@ -131,6 +131,6 @@ void et_controller_make_own(et_controller *c)
     const int64_t every[ET_OWN_ACTIONS] = { o->summary_interval, o->validation_interval,
                                             o->checkpoint_interval };
     for (int i = 0; i < ET_OWN_ACTIONS; i++)
-        c->own[i] = (et_own_action){ { &classes[i] }, c, every[i],
-                                     i != ET_OWN_VALIDATE || validates };
+        c->own[i] =
+            (et_own_action){ { &classes[i] }, c, every[i], i != ET_OWN_VALIDATE || validates };
 }

@@ -149,8 +149,8 @@ int et_checkpoint_load_best(char **path, et_params *params, const char *model_di
                             bool prefer_average, et_checkpoint_facts *facts, et_error *error);
 
 /* Writes the mean of the weights of count files (by name, in double) as a file with weights only
- * and the identity of the first. All must have the same names and shapes, and model and
- * vocabulary where they say so. Averages are taken where all have them, unless live_weights;
+ * and the identity of the first. All must have the same names and shapes, and be of one
+ * model where they say so. Averages are taken where all have them, unless live_weights;
  * *averages says which (NULL allowed). ET_ECONFIG: some have averages and some have not. */
 int et_checkpoint_average(const char *const *paths, size_t count, bool live_weights,
                           const char *out_path, bool *averages, et_error *error);

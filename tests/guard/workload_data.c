@@ -11,7 +11,7 @@
 #include "data/encoded.h"
 #include "data/pairs.h"
 #include "guard/guard.h"
-#include "tasks/experiment.h"
+#include "train/experiment.h"
 #include "train/checkpoint.h"
 
 /* ---- a corpus --------------------------------------------------------------------------- */

@@ -17,7 +17,7 @@
 #include "io/files.h"
 #include "kernel/malloc_count.h"
 #include "skip.h"
-#include "tasks/experiment.h"
+#include "train/experiment.h"
 #include "tasks/translation/task.h"
 
 enum { STEPS = 40, ACCUMULATION = 2, CALLS = STEPS * ACCUMULATION, WARM_UP = 10 };

@@ -1,7 +1,7 @@
 /* Lines into memory. Files go through data/text.c; standard input cannot: it may be a terminal
  * or a pipe, and text.c reads regular files only. So it is read here, under the same rules:
  * UTF-8, LF or CR LF, a byte order mark at the start, at most ET_TEXT_LINE_MAX bytes, no NUL. */
-#include "cli/lines.h"
+#include "tasks/translation/command/lines.h"
 
 #include <errno.h>
 #include <math.h>

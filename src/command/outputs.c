@@ -4,7 +4,7 @@
  *
  * What a run keeps goes by names and not by what is there: a checkpoint's name that no file has yet
  * would be taken for the newest one. */
-#include "cli/outputs.h"
+#include "command/outputs.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -15,8 +15,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/file.h"
-#include "tasks/experiment.h"
-#include "tasks/translation/task.h"
+#include "train/experiment.h"
 #include "train/checkpoint.h"
 
 static void note(et_outputs *outputs, const char *name, const struct stat *file)
@@ -51,7 +50,7 @@ void et_outputs_read_standard(et_outputs *outputs)
 void et_outputs_release(et_outputs *outputs)
 {
     et_free(outputs->files);
-    *outputs = (et_outputs)ET_OUTPUTS_INIT;
+    *outputs = (et_outputs){ .program = outputs->program };
 }
 
 /* ---- files that are read ---------------------------------------------------------------- */
@@ -115,21 +114,32 @@ static const char *cut(char *path)
     return slash + 1;
 }
 
+/* What kinds of task keep; folders that are made while a run starts or later. */
+static bool is_of_kind(const et_program *program, const char *name, bool folder)
+{
+    for (int i = 0; i < program->count; i++)
+        for (const et_run_file *file = program->kinds[i]->files; file && file->name; file++)
+            if (!strcmp(file->name, name) && ((file->what & ET_RUN_FOLDER) != 0) == folder)
+                return true;
+    return false;
+}
+
 /* path is absolute and without links, and is cut. */
 static bool is_of_run(const et_outputs *outputs, char *path)
 {
-    static const char *const files[] = { ET_EXPERIMENT_FILE, ET_TRANSLATION_VOCABULARY,
-                                         "metrics.jsonl", NULL };
-    static const char *const folders[] = { ET_CHECKPOINT_FOLDER, ET_CHECKPOINT_BEST,
-                                           ET_TRANSLATION_CACHE, ET_TRANSLATION_OUTPUT, NULL };
+    static const char *const files[] = { ET_EXPERIMENT_FILE, "metrics.jsonl", NULL };
+    static const char *const folders[] = { ET_CHECKPOINT_FOLDER, ET_CHECKPOINT_BEST, NULL };
     const char *name = cut(path);
     if (!name)
         return false;
-    if (is_one_of(name, files) && is_run(outputs, path))
+    if ((is_one_of(name, files) || is_of_kind(outputs->program, name, false)) &&
+        is_run(outputs, path))
         return true;
     bool events = strstr(name, "tfevents");
     const char *folder = cut(path);
-    return folder && (events || is_one_of(folder, folders)) && is_run(outputs, path);
+    return folder &&
+           (events || is_one_of(folder, folders) || is_of_kind(outputs->program, folder, true)) &&
+           is_run(outputs, path);
 }
 
 /* The folder without links and the name behind it: what a rename writes to. false: there is no such

@@ -1,22 +1,21 @@
 /* etude average: the mean of checkpoints' weights (train/checkpoint_weights.c) as a file that
- * translate and evaluate take with --checkpoint.
+ * commands that use a model take with --checkpoint.
  *
  * The result has the step of the latest of them and no state to train on from: it cannot be
  * taken for a checkpoint of a run. */
 #include <stdio.h>
 
 #include "base/assert.h"
-#include "cli/args.h"
-#include "cli/command.h"
-#include "cli/outputs.h"
+#include "command/args.h"
+#include "command/command.h"
+#include "command/outputs.h"
 #include "train/checkpoint.h"
 
 /* At least one file; one alone gives its weights as they are. */
-int et_cmd_average(int argc, char **argv, et_error *error)
+int et_cmd_average(const et_call *call, et_error *error)
 {
     const char *output = NULL;
-    /* Static because of its size, and one command runs in a process. */
-    static et_arg_list paths;
+    et_arg_list paths = { .count = 0 };
     bool live_weights = false, averages;
     const et_arg table[] = {
         { "output", "FILE", "where the averaged weights go", ET_ARG_TEXT, &output, NULL },
@@ -26,14 +25,14 @@ int et_cmd_average(int argc, char **argv, et_error *error)
         ET_ARG_END
     };
     bool help;
-    int status = et_args_parse(table, "average", argc, argv, &help, error);
+    int status = et_args_parse(table, call, &help, error);
     if (status)
         return status;
     if (help) {
-        et_args_help(stdout, table, "average",
-                     "Writes the mean of the weights of checkpoints of one model, for translate "
-                     "and\nevaluate with --checkpoint.",
-                     "etude average --output runs/a/average.safetensors "
+        et_args_help(stdout, table, call,
+                     "Writes the mean of the weights of checkpoints of one model, for commands "
+                     "that\ntake --checkpoint.",
+                     "--output runs/a/average.safetensors "
                      "runs/a/checkpoints/ckpt-*.safetensors");
         return ET_OK;
     }
@@ -42,7 +41,7 @@ int et_cmd_average(int argc, char **argv, et_error *error)
         return et_fail(error, ET_EUSAGE, "average: --output is missing: which file to write");
     if (!paths.count)
         return et_fail(error, ET_EUSAGE, "average: no checkpoint given: which ones to average");
-    et_outputs outputs = ET_OUTPUTS_INIT;
+    et_outputs outputs = { .program = call->program };
     for (int i = 0; i < paths.count; i++)
         et_outputs_read(&outputs, paths.items[i]);
     status = et_outputs_check(&outputs, "--output", output, error);

@@ -7,8 +7,8 @@
  *   etude inspect FILE             a line for each tensor (name, type, shape, verdict), the state,
  *                                  the verdict of the whole
  *   etude inspect --model-dir RUN  the run's checkpoints, then the same for the newest, and
- *                                  whether the run's settings and vocabulary are those it was
- *                                  made with */
+ *                                  whether the run's settings and files are those it was made
+ *                                  with */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -19,14 +19,19 @@
 #include "base/file.h"
 #include "base/format.h"
 #include "base/json.h"
-#include "cli/args.h"
-#include "cli/command.h"
-#include "cli/outputs.h"
+#include "command/args.h"
+#include "command/command.h"
+#include "command/outputs.h"
 #include "io/manifest.h"
 #include "io/safetensors.h"
-#include "tasks/experiment.h"
-#include "tasks/translation/task.h"
+#include "train/experiment.h"
 #include "train/checkpoint.h"
+
+/* Where a checkpoint was looked up. */
+typedef struct place {
+    const et_program *program;
+    const char *model_dir; /* the run; NULL: a file that was named */
+} place;
 
 /* Prints each tensor with its verdict; how many are damaged. *first: the error of the first of
  * them. */
@@ -66,51 +71,59 @@ static void print_state(const et_safetensors *file, const char *path)
     et_arena_release(&arena);
 }
 
-/* Whether settings and vocabulary of a run are those that its checkpoint was made with. */
-static int check_run(const et_identity *identity, const char *model_dir, et_arena *arena,
-                     et_error *error)
+/* Whether settings and files of a run are those that its checkpoint was made with. */
+static int check_run(const et_experiment *experiment, const et_identity *identity,
+                     const char *model_dir, et_error *error)
 {
-    et_experiment experiment;
-    et_vocabulary *vocabulary;
-    const char *path = et_arena_printf(arena, "%s/" ET_TRANSLATION_VOCABULARY, model_dir);
-    if (!path)
-        return et_alloc_failed(error, strlen(model_dir), "a path");
-    int status = et_experiment_open_run(&experiment, model_dir, arena, error);
-    if (!status)
-        status =
-            et_experiment_check_same(&experiment, &experiment, identity, model_dir, false, error);
-    if (!status)
-        status = et_vocabulary_open(&vocabulary, path, error);
-    if (status)
-        return status;
-    uint64_t checksum = et_vocabulary_checksum(vocabulary);
-    et_vocabulary_close(vocabulary);
-    return et_experiment_check_vocabulary(checksum, identity, path, error);
+    const et_task_kind *kind = experiment->kind;
+    int status =
+        et_experiment_check_same(experiment, experiment, identity, model_dir, false, error);
+    return status || !kind->belongs ? status
+                                    : kind->belongs(experiment->task, model_dir, identity, error);
+}
+
+/* "RUN/params.yaml, RUN/vocabulary.model": what is compared, each behind `before`. */
+static void print_compared(const et_task_kind *kind, const char *before, const char *between)
+{
+    printf("%s" ET_EXPERIMENT_FILE, before);
+    for (const et_run_file *file = kind ? kind->files : NULL; file && file->name; file++)
+        if (file->what & ET_RUN_COMPARED)
+            printf("%s%s%s", between, before, file->name);
+}
+
+static void print_belonging(const et_task_kind *kind, const char *model_dir, bool known)
+{
+    char before[4200];
+    snprintf(before, sizeof before, "%s/", model_dir);
+    printf(known ? "its own: " : "not compared: ");
+    print_compared(kind, known ? before : "", known ? ", " : " and ");
+    printf(known ? "\n" : ", of which this checkpoint holds no checksums\n");
 }
 
 /* What lies beside a run's checkpoint: its own or not, or not known. */
-static int inspect_identity(const et_safetensors *file, const char *path, const char *model_dir,
+static int inspect_identity(const et_safetensors *file, const char *path, const place *where,
                             et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
+    et_experiment experiment = { .kind = NULL };
     et_identity identity = { path, NULL };
     const char *text = et_safetensors_metadata(file, ET_CHECKPOINT_KEY_STATE);
     int status = et_identity_parse(&identity.values, text, path, &arena, error);
-    if (!status && identity.values)
-        status = check_run(&identity, model_dir, &arena, error);
-    if (!status && identity.values)
-        printf("its own: %s/" ET_EXPERIMENT_FILE ", %s/" ET_TRANSLATION_VOCABULARY "\n", model_dir,
-               model_dir);
-    else if (!status)
-        printf("not compared: " ET_EXPERIMENT_FILE " and " ET_TRANSLATION_VOCABULARY
-               ", of which this checkpoint holds no checksums\n");
+    bool known = !status && identity.values;
+    /* Settings that cannot be read are of no matter where there is nothing to compare. */
+    int opened = status ? status
+                        : et_experiment_open_run(&experiment, where->program, where->model_dir,
+                                                 &arena, known ? error : NULL);
+    if (known)
+        status = opened ? opened : check_run(&experiment, &identity, where->model_dir, error);
+    if (!status)
+        print_belonging(opened ? NULL : experiment.kind, where->model_dir, known);
     et_arena_release(&arena);
     return status;
 }
 
-/* One file, which is closed: tensors, state, sums, verdict. model_dir: of the run that it was
- * looked up in, NULL: none. */
-static int inspect(et_safetensors *file, const char *path, const char *model_dir, et_error *error)
+/* One file, which is closed: tensors, state, sums, verdict. */
+static int inspect(et_safetensors *file, const char *path, const place *where, et_error *error)
 {
     int64_t elements = 0;
     int status = ET_OK;
@@ -125,8 +138,8 @@ static int inspect(et_safetensors *file, const char *path, const char *model_dir
            et_safetensors_sealed(file) ? "" : "; no checksums: written by another program");
     if (damaged)
         status = et_fail(error, ET_EFORMAT, "%s", first.text);
-    else if (model_dir)
-        status = inspect_identity(file, path, model_dir, error);
+    else if (where->model_dir)
+        status = inspect_identity(file, path, where, error);
     if (!status)
         printf("sound: %s\n", path);
     et_safetensors_close(file);
@@ -137,16 +150,16 @@ static int inspect_file(const char *path, et_error *error)
 {
     et_safetensors *file;
     int status = et_safetensors_open_foreign(&file, path, error);
-    return status ? status : inspect(file, path, NULL, error);
+    return status ? status : inspect(file, path, &(place){ NULL, NULL }, error);
 }
 
 /* The usual cause is a path one level too high or too low. */
-static int no_checkpoint(const char *directory, et_error *error)
+static int no_checkpoint(const place *where, const char *directory, et_error *error)
 {
     return et_fail(error, ET_ENOTFOUND,
-                   "%s: no checkpoint there; name a checkpoint, or a directory that `etude train` "
+                   "%s: no checkpoint there; name a checkpoint, or a directory that `%s train` "
                    "wrote to and saved in",
-                   directory);
+                   directory, where->program->name);
 }
 
 #define PREFIX "ckpt-" /* of checkpoints' names */
@@ -155,7 +168,7 @@ static int no_checkpoint(const char *directory, et_error *error)
  * is the question here. *path is the caller's, also on failure. A run at work may let go what was
  * just listed: then it has a newer one. */
 static int open_newest(et_safetensors **file, char **path, et_manifest *manifest,
-                       const char *directory, et_error *error)
+                       const place *where, const char *directory, et_error *error)
 {
     int64_t last = -1;
     for (;;) {
@@ -164,7 +177,7 @@ static int open_newest(et_safetensors **file, char **path, et_manifest *manifest
         if (status)
             return status;
         if (!manifest->count)
-            return no_checkpoint(directory, error);
+            return no_checkpoint(where, directory, error);
         const et_manifest_entry *newest = &manifest->entries[manifest->count - 1];
         et_free(*path);
         if (!(*path = et_path_join(directory, newest->file)))
@@ -181,22 +194,23 @@ static int open_newest(et_safetensors **file, char **path, et_manifest *manifest
 
 /* The checkpoints of a run, then the newest one. Found by their names: reading the manifest would
  * also clear away what a run, which may be at work, has left over. */
-static int inspect_run(const char *model_dir, et_error *error)
+static int inspect_run(const et_program *program, const char *model_dir, et_error *error)
 {
+    const place where = { program, model_dir };
     char *directory = et_path_join(model_dir, ET_CHECKPOINT_FOLDER), *newest = NULL;
     et_manifest manifest = { 0 };
     et_safetensors *file;
     if (!directory)
         return et_alloc_failed(error, strlen(model_dir), "a path");
     int status = et_file_exists(directory)
-                     ? open_newest(&file, &newest, &manifest, directory, error)
-                     : no_checkpoint(model_dir, error);
+                     ? open_newest(&file, &newest, &manifest, &where, directory, error)
+                     : no_checkpoint(&where, model_dir, error);
     /* Oldest first; the newest is looked into below. */
     for (size_t i = 0; i < manifest.count; i++)
         printf("step %-12s %s/%s\n", et_format_count(manifest.entries[i].step).text, directory,
                manifest.entries[i].file);
     if (!status)
-        status = inspect(file, newest, model_dir, error);
+        status = inspect(file, newest, &where, error);
     et_free(newest);
     et_free(directory);
     et_manifest_release(&manifest);
@@ -211,41 +225,40 @@ static bool is_directory(const char *path)
 }
 
 /* Stops at the first that is not sound. */
-int et_cmd_inspect(int argc, char **argv, et_error *error)
+int et_cmd_inspect(const et_call *call, et_error *error)
 {
-    /* Static because of its size, and one command runs in a process. */
-    static et_arg_list paths;
+    et_arg_list paths = { .count = 0 };
     const char *model_dir = NULL;
     const et_arg table[] = { { "model-dir", "DIR",
                                "a run: its newest checkpoint, settings and "
-                               "vocabulary",
+                               "files",
                                ET_ARG_TEXT, &model_dir, NULL },
                              { "CHECKPOINT|RUN...", NULL, NULL, ET_ARG_REST, &paths, NULL },
                              ET_ARG_END };
     bool help;
-    int status = et_args_parse(table, "inspect", argc, argv, &help, error);
+    int status = et_args_parse(table, call, &help, error);
     if (status)
         return status;
     if (help) {
-        et_args_help(stdout, table, "inspect",
+        et_args_help(stdout, table, call,
                      "Shows a checkpoint's tensors and state, checks every checksum, and says "
                      "whether\nit is sound; of a run, the newest, and whether settings and "
-                     "vocabulary are its own.",
-                     "etude inspect --model-dir runs/a");
+                     "files are its own.",
+                     "--model-dir runs/a");
         return ET_OK;
     }
     et_assert(paths.count <= ET_ARG_LIST_MAX);
     if (!paths.count && !model_dir)
         return et_fail(error, ET_EUSAGE, "inspect: name a checkpoint, or the directory of a run");
-    et_outputs outputs = ET_OUTPUTS_INIT;
+    et_outputs outputs = { .program = call->program };
     for (int i = 0; i < paths.count; i++)
         et_outputs_read(&outputs, paths.items[i]);
     status = et_outputs_check_standard(&outputs, error);
     et_outputs_release(&outputs);
     if (!status && model_dir)
-        status = inspect_run(model_dir, error);
+        status = inspect_run(call->program, model_dir, error);
     for (int i = 0; i < paths.count && !status; i++)
-        status = is_directory(paths.items[i]) ? inspect_run(paths.items[i], error)
+        status = is_directory(paths.items[i]) ? inspect_run(call->program, paths.items[i], error)
                                               : inspect_file(paths.items[i], error);
     return status;
 }

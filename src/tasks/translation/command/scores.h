@@ -1,7 +1,7 @@
 /* Scores of hypotheses against references, printed as sacrebleu does: for `score` and
  * `evaluate`. */
-#ifndef ETUDE_CLI_SCORES_H
-#define ETUDE_CLI_SCORES_H
+#ifndef ETUDE_TASKS_TRANSLATION_COMMAND_SCORES_H
+#define ETUDE_TASKS_TRANSLATION_COMMAND_SCORES_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* Lines of text for commands: all of standard input, or of files as the library reads them. */
-#ifndef ETUDE_CLI_LINES_H
-#define ETUDE_CLI_LINES_H
+#ifndef ETUDE_TASKS_TRANSLATION_COMMAND_LINES_H
+#define ETUDE_TASKS_TRANSLATION_COMMAND_LINES_H
 
 #include <stdbool.h>
 #include <stddef.h>

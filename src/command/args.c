@@ -15,7 +15,7 @@
  *
  * A later value of an option that is no list replaces an earlier one, as people expect who
  * repeat a command with one word more at its end. */
-#include "cli/args.h"
+#include "command/args.h"
 
 #include <errno.h>
 #include <math.h>
@@ -52,7 +52,7 @@ static const et_arg *find(const et_arg *table, const char *word, size_t length)
 }
 
 /* The nearest is sought among names, aliases and "help", without what stands after "=". */
-static int unknown(const et_arg *table, const char *command, const char *word, et_error *error)
+static int unknown(const et_arg *table, const et_call *call, const char *word, et_error *error)
 {
     /* The list ends in NULL, as et_nearest wants it. */
     const char *names[NAMES_MAX + 1];
@@ -69,8 +69,9 @@ static int unknown(const et_arg *table, const char *command, const char *word, e
     names[count] = NULL;
     snprintf(plain, sizeof plain, "%.*s", (int)strcspn(word, "="), word);
     const char *nearest = et_nearest(plain, names);
-    return et_fail(error, ET_EUSAGE, "%s: no option --%s%s%s; `etude %s --help` shows all", command,
-                   plain, nearest ? ". Nearest: --" : "", nearest ? nearest : "", command);
+    return et_fail(error, ET_EUSAGE, "%s: no option --%s%s%s; `%s %s --help` shows all",
+                   call->command, plain, nearest ? ". Nearest: --" : "", nearest ? nearest : "",
+                   call->program->name, call->command);
 }
 
 /* The list is the caller's and of fixed size: nothing to free. */
@@ -133,24 +134,23 @@ static int store(const et_arg *arg, const char *value, et_error *error)
 
 /* *at is the option's place; it moves on by one if the next argument is its value. "--set --x"
  * is refused, since most often the value was forgotten. */
-static int parse_option(const et_arg *table, const char *command, int argc, char **argv, int *at,
-                        et_error *error)
+static int parse_option(const et_arg *table, const et_call *call, int *at, et_error *error)
 {
-    const char *word = argv[*at] + 2, *equals = strchr(word, '=');
+    const char *command = call->command, *word = call->argv[*at] + 2, *equals = strchr(word, '=');
     size_t length = equals ? (size_t)(equals - word) : strlen(word);
     const et_arg *arg = find(table, word, length);
     if (!arg)
-        return unknown(table, command, word, error);
+        return unknown(table, call, word, error);
     if (arg->kind == ET_ARG_FLAG && equals)
         return et_fail(error, ET_EUSAGE, "%s: --%s takes no value, found %s", command, arg->name,
                        equals + 1);
     /* "--name" alone looks for a value in the next argument. */
     const char *value = equals ? equals + 1 : NULL;
     if (arg->kind != ET_ARG_FLAG && !value) {
-        if (*at + 1 >= argc)
+        if (*at + 1 >= call->argc)
             return et_fail(error, ET_EUSAGE, "%s: --%s wants %s after it", command, arg->name,
                            arg->value);
-        value = argv[++*at];
+        value = call->argv[++*at];
         if (!strncmp(value, "--", 2))
             return et_fail(error, ET_EUSAGE,
                            "%s: --%s wants %s after it, found %s; write --%s=%s if that is meant",
@@ -175,15 +175,14 @@ static int parse_rest(const et_arg *table, const char *command, const char *word
 }
 
 /* A single - is a word; -x is one too, and then refused unless the command takes words. */
-int et_args_parse(const et_arg *table, const char *command, int argc, char **argv, bool *help,
-                  et_error *error)
+int et_args_parse(const et_arg *table, const et_call *call, bool *help, et_error *error)
 {
-    et_assert(argc == 0 || argv);
+    et_assert(call->argc == 0 || call->argv);
     /* Until "--" was seen. */
     bool options = true;
     *help = false;
-    for (int at = 0; at < argc; at++) {
-        const char *word = argv[at];
+    for (int at = 0; at < call->argc; at++) {
+        const char *word = call->argv[at];
         int status;
         /* What comes before it was right, or parsing had ended; what comes after does not
          * matter. */
@@ -196,9 +195,9 @@ int et_args_parse(const et_arg *table, const char *command, int argc, char **arg
             continue;
         }
         if (options && !strncmp(word, "--", 2))
-            status = parse_option(table, command, argc, argv, &at, error);
+            status = parse_option(table, call, &at, error);
         else
-            status = parse_rest(table, command, word, error);
+            status = parse_rest(table, call->command, word, error);
         if (status)
             return status;
     }
@@ -215,14 +214,16 @@ int et_args_check_precision(const char *precision, et_error *error)
 }
 
 /* The table is all that is known of options: help cannot name one that is not there. */
-void et_args_help(FILE *to, const et_arg *table, const char *command, const char *about,
+void et_args_help(FILE *to, const et_arg *table, const et_call *call, const char *about,
                   const char *example)
 {
-    fprintf(to, "usage: etude %s", command);
+    const char *program = call->program->name;
+    fprintf(to, "usage: %s %s", program, call->command);
     for (const et_arg *arg = table; arg->name; arg++)
         if (arg->kind == ET_ARG_REST)
             fprintf(to, " %s", arg->name);
-    fprintf(to, " [OPTION]...\n\n%s\n\nexample:\n    %s\n\noptions:\n", about, example);
+    fprintf(to, " [OPTION]...\n\n%s\n\nexample:\n    %s %s %s\n\noptions:\n", about, program,
+            call->command, example);
     for (const et_arg *arg = table; arg->name; arg++) {
         /* Long names push the text to the right, which is ugly and not wrong. */
         char left[64];

@@ -2,7 +2,7 @@
  * field tables (base/fields.h) are walked side by side with their values, which et_fields_echo
  * gives in the tables' order, so a new setting is listed as soon as it has a row.
  *
- *   etude list translation/tiny  ->  a line for each setting: path, value, what it does, its range
+ *   etude list NAME  ->  a line for each setting: path, value, what it does, its range
  */
 #include <stdio.h>
 #include <string.h>
@@ -12,14 +12,14 @@
 #include "base/assert.h"
 #include "base/fields_scalar.h"
 #include "base/yaml.h"
-#include "cli/args.h"
-#include "cli/command.h"
-#include "tasks/experiment.h"
+#include "command/args.h"
+#include "command/command.h"
+#include "train/experiment.h"
 
 #define SETTING_WIDTH 56 /* columns of a setting with its value */
 
-/* "task.model.beam_size: 4    # hypotheses kept; 1: greedy (1 to 64)" A value of several lines
- * shows its first. What follows # is the field's help and range. */
+/* "trainer.max_to_keep: 5    # checkpoints kept, newest first (1 to 100000)" A value of several
+ * lines shows its first. What follows # is the field's help and range. */
 static void print_setting(const et_field *field, const char *path, const et_value *value)
 {
     /* The value in YAML, as it would stand in a file or behind --set. */
@@ -57,17 +57,19 @@ static void print_settings(const et_fields *table, const et_value *echo, const c
 }
 
 /* The experiment as it begins: defaults and what the experiment sets, no run's files. */
-static int list_settings(const char *name, et_error *error)
+static int list_settings(const et_program *program, const char *name, et_error *error)
 {
     et_experiment experiment;
     et_arena arena = ET_ARENA_INIT;
-    int status = et_experiment_begin(&experiment, name, error);
-    if (status)
+    int status = et_experiment_begin(&experiment, program, name, &arena, error);
+    if (status) {
+        et_arena_release(&arena);
         return status;
+    }
     /* Values as a tree of the tables' shape: what print_settings walks beside them. */
-    et_value *echo = et_fields_echo(&et_experiment_fields, &experiment, &arena);
+    et_value *echo = et_fields_echo(experiment.table, &experiment, &arena);
     if (echo)
-        print_settings(&et_experiment_fields, echo, "", &arena);
+        print_settings(experiment.table, echo, "", &arena);
     if (!echo || arena.failed)
         status = et_alloc_failed(error, 0, "settings");
     et_arena_release(&arena);
@@ -75,22 +77,22 @@ static int list_settings(const char *name, et_error *error)
 }
 
 /* `etude list`, `etude list NAME`, `etude list --experiment NAME`. */
-int et_cmd_list(int argc, char **argv, et_error *error)
+int et_cmd_list(const et_call *call, et_error *error)
 {
     const char *experiment = NULL;
-    static et_arg_list names;
+    et_arg_list names = { .count = 0 };
     const et_arg table[] = { { "experiment", "NAME", "show the settings of this experiment",
                                ET_ARG_TEXT, &experiment, NULL },
                              { "[EXPERIMENT]", NULL, NULL, ET_ARG_REST, &names, NULL },
                              ET_ARG_END };
     bool help;
-    int status = et_args_parse(table, "list", argc, argv, &help, error);
+    int status = et_args_parse(table, call, &help, error);
     if (status)
         return status;
     if (help) {
-        et_args_help(stdout, table, "list",
+        et_args_help(stdout, table, call,
                      "Lists experiments, or all settings of one with their values.",
-                     "etude list translation/tiny");
+                     call->program->kinds[0]->experiments->name);
         return ET_OK;
     }
     /* Both ways of naming it are taken, one at a time. */
@@ -99,11 +101,10 @@ int et_cmd_list(int argc, char **argv, et_error *error)
     if (names.count)
         experiment = names.items[0];
     if (experiment)
-        return list_settings(experiment, error);
-    size_t count;
-    /* Without a name: the table of experiments. */
-    const et_experiment_kind *kinds = et_experiment_kinds(&count);
-    for (size_t i = 0; i < count; i++)
-        printf("%-20s %s\n", kinds[i].name, kinds[i].help);
+        return list_settings(call->program, experiment, error);
+    /* Without a name: the tables of experiments. */
+    for (int i = 0; i < call->program->count; i++)
+        for (const et_experiment_row *row = call->program->kinds[i]->experiments; row->name; row++)
+            printf("%-20s %s\n", row->name, row->help);
     return ET_OK;
 }

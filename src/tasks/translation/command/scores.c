@@ -5,7 +5,7 @@
  *
  * Both lists of lines are checked by the scores themselves for UTF-8; counts were compared
  * before. */
-#include "cli/scores.h"
+#include "tasks/translation/command/scores.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -3,19 +3,19 @@
  * file of a run; and it can be written, which is found out by making one beside it and removing
  * it. All before any work. Files are the same if device and inode are, whatever they are called.
  *
- *     et_outputs outputs = ET_OUTPUTS_INIT;
+ *     et_outputs outputs = { .program = call->program };
  *     et_outputs_read(&outputs, source);
  *     et_outputs_check(&outputs, "--output", output, &error);
  *     et_outputs_release(&outputs);
  */
-#ifndef ETUDE_CLI_OUTPUTS_H
-#define ETUDE_CLI_OUTPUTS_H
+#ifndef ETUDE_COMMAND_OUTPUTS_H
+#define ETUDE_COMMAND_OUTPUTS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
-#include <etude/error.h>
+#include <etude/command.h>
 
 /* A file that is there. */
 typedef struct et_output_file {
@@ -25,17 +25,13 @@ typedef struct et_output_file {
 } et_output_file;
 
 typedef struct et_outputs {
+    const et_program *program; /* whose runs have files of their own */
     const char *run;       /* a directory that is a run's though there is none in it yet, or NULL */
     et_output_file *files; /* owned: what is read */
     size_t count, capacity;
     bool failed;         /* there was no memory for one: check tells */
     const char *written; /* the output that was checked before, or NULL */
 } et_outputs;
-
-#define ET_OUTPUTS_INIT                                                                            \
-    {                                                                                              \
-        .run = NULL                                                                                \
-    }
 
 /* The command reads that file. NULL, or not there: nothing is noted. */
 void et_outputs_read(et_outputs *outputs, const char *path);

@@ -24,7 +24,7 @@
 
 #include "base/assert.h"
 #include "base/clock.h"
-#include "cli/command.h"
+#include "command/command.h"
 
 /* Nanoseconds after the first request from which a second one counts. */
 #define IMPATIENT 1000000000

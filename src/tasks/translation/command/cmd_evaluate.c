@@ -20,12 +20,14 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/strbuf.h"
-#include "cli/args.h"
-#include "cli/command.h"
-#include "cli/lines.h"
-#include "cli/outputs.h"
-#include "cli/profile.h"
-#include "cli/scores.h"
+#include "command/args.h"
+#include "tasks/translation/command/profile.h"
+#include "tasks/translation/kind.h"
+#include "command/command.h"
+#include "tasks/translation/command/lines.h"
+#include "command/outputs.h"
+#include "command/profile.h"
+#include "tasks/translation/command/scores.h"
 #include "io/progress.h"
 
 typedef struct evaluate_args {
@@ -38,7 +40,7 @@ typedef struct evaluate_args {
 } evaluate_args;
 
 /* Help is printed here, where the table is. */
-static int parse(evaluate_args *args, int argc, char **argv, et_error *error)
+static int parse(evaluate_args *args, const et_call *call, et_error *error)
 {
     /* Rows: name, what its value is called, help, kind, where it goes, another name. */
     const et_arg table[] = {
@@ -63,12 +65,12 @@ static int parse(evaluate_args *args, int argc, char **argv, et_error *error)
         ET_PROFILING_ARGS(args->profiling),
         ET_ARG_END
     };
-    int status = et_args_parse(table, "evaluate", argc, argv, &args->help, error);
+    int status = et_args_parse(table, call, &args->help, error);
     if (!status && args->help)
-        et_args_help(stdout, table, "evaluate",
+        et_args_help(stdout, table, call,
                      "Translates a file and scores the result: BLEU, chrF2 and Model Garden's "
                      "BLEU.",
-                     "etude evaluate --model-dir runs/a --source test.en --reference test.de");
+                     "--model-dir runs/a --source test.en --reference test.de");
     /* Fits: ET_ARG_COUNT_MAX. 0, not given, is the run's. */
     args->options.beam_size = (int)args->beam_size;
     return status;
@@ -81,9 +83,9 @@ static int missing(const char *option, const char *what, et_error *error)
 }
 
 /* --output and --profile, before minutes of decoding. */
-static int check_outputs(evaluate_args *args, et_error *error)
+static int check_outputs(evaluate_args *args, const et_call *call, et_error *error)
 {
-    et_outputs outputs = ET_OUTPUTS_INIT;
+    et_outputs outputs = { .program = call->program };
     et_outputs_read(&outputs, args->source);
     et_outputs_read(&outputs, args->reference);
     et_outputs_read(&outputs, args->options.checkpoint);
@@ -199,16 +201,16 @@ static int evaluate_lines(evaluate_args *args, const et_lines *sources, const et
 }
 
 /* In this order so that every mistake that can be seen without the model is said first. */
-int et_cmd_evaluate(int argc, char **argv, et_error *error)
+int et_cmd_evaluate_translation(const et_call *call, et_error *error)
 {
     evaluate_args args = { .options = ET_TRANSLATOR_OPTIONS_INIT,
                            .score = { .model_garden = true, .width = 2 } };
-    int status = parse(&args, argc, argv, error);
+    int status = parse(&args, call, error);
     if (status || args.help)
         return status;
     status = check(&args, error);
     if (!status)
-        status = check_outputs(&args, error);
+        status = check_outputs(&args, call, error);
     if (status)
         return status;
     signal(SIGPIPE, SIG_IGN); /* progress never stops the work */

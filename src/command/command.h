@@ -1,6 +1,6 @@
-/* What commands are to main: a name, a function shaped like main that returns a status, and a
- * line of help. One file per command, one table in main.c. Only this folder prints, exits and
- * handles signals.
+/* What the commands share: signals, and where messages go. One file per command, one table in
+ * main.c; those of a kind of task stand with it. Only these folders print, and only this one exits
+ * and handles signals.
  *
  * Every command goes the same way, so that what is wrong is said as early as it can be known:
  *
@@ -11,27 +11,18 @@
  *   release    everything, whatever the status, which is returned to main
  *
  * A status becomes an exit code in main.c, its message one line on standard error. */
-#ifndef ETUDE_CLI_COMMAND_H
-#define ETUDE_CLI_COMMAND_H
+#ifndef ETUDE_COMMAND_COMMAND_H
+#define ETUDE_COMMAND_COMMAND_H
 
 #include <signal.h>
 
-#include <etude/error.h>
+#include <etude/command.h>
 
-/* A row of main.c's table. */
-typedef struct et_command {
-    const char *name;                                   /* as typed */
-    int (*run)(int argc, char **argv, et_error *error); /* arguments after the name */
-    const char *help;                                   /* a line for `etude --help` */
-} et_command;
-
-int et_cmd_train(int argc, char **argv, et_error *error);
-int et_cmd_evaluate(int argc, char **argv, et_error *error);
-int et_cmd_translate(int argc, char **argv, et_error *error);
-int et_cmd_score(int argc, char **argv, et_error *error);
-int et_cmd_average(int argc, char **argv, et_error *error);
-int et_cmd_inspect(int argc, char **argv, et_error *error);
-int et_cmd_list(int argc, char **argv, et_error *error);
+int et_cmd_train(const et_call *call, et_error *error);
+int et_cmd_evaluate(const et_call *call, et_error *error);
+int et_cmd_average(const et_call *call, et_error *error);
+int et_cmd_inspect(const et_call *call, et_error *error);
+int et_cmd_list(const et_call *call, et_error *error);
 
 /* Exit code of what was interrupted and can be started again (EX_TEMPFAIL of sysexits.h). */
 #define ET_EXIT_INTERRUPTED 75
@@ -52,8 +43,9 @@ void et_watch_signals_and_input(void);
  * it may sit in a library that can't be asked to stop. SIGUSR1 does nothing. */
 void et_leave_on_signals(const char *text);
 
-/* The library's warnings go to standard error, above a progress bar if there is one. */
+/* The library's warnings go to standard error, above a progress bar if there is one, else behind
+ * the program's name. The bar must outlive this, or be replaced by NULL first. */
 struct et_progress;
-void et_show_log_on(struct et_progress *progress);
+void et_show_log_on(const et_program *program, struct et_progress *progress);
 
 #endif

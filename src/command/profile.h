@@ -10,13 +10,11 @@
  *     et_profiling_close(&p, status, &error);           while the device is open
  *     et_profiling_release(&p);
  */
-#ifndef ETUDE_CLI_PROFILE_H
-#define ETUDE_CLI_PROFILE_H
+#ifndef ETUDE_COMMAND_PROFILE_H
+#define ETUDE_COMMAND_PROFILE_H
 
-#include <etude/translator.h>
-
-#include "cli/args.h"
-#include "cli/outputs.h"
+#include "command/args.h"
+#include "command/outputs.h"
 #include "exec/device.h"
 #include "io/progress.h"
 
@@ -65,12 +63,6 @@ int et_profiling_open(et_profiling *profiling, et_device *device, const char *un
  * the 20th, or the second half if they are fewer; with steps 0, not known, all from now on.
  * ET_EUSAGE: what was given begins behind the last step. */
 int et_profiling_begin(et_profiling *profiling, int64_t steps, et_error *error);
-
-/* Both for a translator that has translated nothing yet; its steps are those of decoding. From now
- * on SIGINT and SIGTERM are watched (et_stop_requested), and end a read that waits for input: there
- * is something to write. */
-int et_profiling_open_translator(et_profiling *profiling, et_translator *translator,
-                                 et_progress *progress, et_error *error);
 
 /* Writes file and table, unless that was done when the window had passed. run: how the work
  * itself ended; if it failed, what fails here is a warning. */

@@ -2,7 +2,7 @@
  * look whether it is empty and how much of its path is there; make it and take the lock; then
  * sweep away what a killed run left under temporary names. Taking back is the reverse, and goes
  * by a list of names: a file that someone else put there stays, and then so does its folder. */
-#include "cli/model_dir.h"
+#include "command/model_dir.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -16,26 +16,18 @@
 #include "base/assert.h"
 #include "base/file.h"
 #include "io/manifest.h"
-#include "tasks/experiment.h"
-#include "tasks/translation/task.h"
+#include "train/experiment.h"
 #include "train/checkpoint.h"
 
-/* What a start writes before the first step, contents before their folder. Named one by one: a
- * command must not remove what it did not make. A start that learns to write another file gets a
- * row here. */
+/* What a start writes before the first step, contents before their folder; the kind's come first.
+ * Named one by one: a command must not remove what it did not make. A start that learns to write
+ * another file gets a row here. */
 static const char *const made_at_start[] = {
     ET_EXPERIMENT_FILE,
-    ET_TRANSLATION_VOCABULARY,
     "metrics.jsonl",
-    ET_TRANSLATION_CACHE "/train.pairs",
-    ET_TRANSLATION_CACHE "/validation.pairs",
-    ET_TRANSLATION_CACHE,
     ET_CHECKPOINT_FOLDER "/" ET_CHECKPOINT_LOCK,
     ET_CHECKPOINT_FOLDER,
 };
-
-/* Where files are written under temporary names; checkpoints see to their own folders. */
-static const char *const written_to[] = { ".", ET_TRANSLATION_CACHE, ET_TRANSLATION_OUTPUT };
 
 /* Bytes for the longest name of a file in a run, a temporary one's ending included. */
 enum { ROOM_FOR_NAMES = 128 };
@@ -85,7 +77,9 @@ static void remove_below(const char *directory, const char *name)
  * not empty ends it. */
 static void take_back_made(const et_model_dir *dir)
 {
-    /* In the table's order: what is in a folder before the folder. */
+    for (const et_run_file *file = dir->kind->files; file && file->name; file++)
+        if (file->what & ET_RUN_MADE_AT_START)
+            remove_below(dir->path, file->name);
     for (size_t i = 0; i < sizeof made_at_start / sizeof made_at_start[0]; i++)
         remove_below(dir->path, made_at_start[i]);
     char *part = et_strdup(dir->path);
@@ -103,20 +97,27 @@ static void take_back_made(const et_model_dir *dir)
     et_free(part);
 }
 
-/* Under the lock: nobody else writes there. */
-static void sweep(const char *directory)
+static void sweep_folder(const char *directory, const char *name)
 {
-    for (size_t i = 0; i < sizeof written_to / sizeof written_to[0]; i++) {
-        char *path = et_path_join(directory, written_to[i]);
-        if (path)
-            et_manifest_sweep(path);
-        et_free(path);
-    }
+    char *path = et_path_join(directory, name);
+    if (path)
+        et_manifest_sweep(path);
+    et_free(path);
+}
+
+/* Under the lock: nobody else writes there. Checkpoints see to their own folders. */
+static void sweep(const et_task_kind *kind, const char *directory)
+{
+    sweep_folder(directory, ".");
+    for (const et_run_file *file = kind->files; file && file->name; file++)
+        if (file->what & ET_RUN_FOLDER)
+            sweep_folder(directory, file->name);
 }
 
 /* The lock is the first thing made, in the checkpoints' folder. With ET_EBUSY the directory is
  * another run's, so nothing is taken back. */
-int et_model_dir_open(et_model_dir *dir, const char *path, et_error *error)
+int et_model_dir_open(et_model_dir *dir, const et_task_kind *kind, const char *path,
+                      et_error *error)
 {
     et_assert(path && *path);
     /* Now, and not when the first checkpoint is saved. */
@@ -129,11 +130,11 @@ int et_model_dir_open(et_model_dir *dir, const char *path, et_error *error)
     if (!part)
         return et_alloc_failed(error, strlen(path), "a path");
     /* Looked at before the lock makes anything. */
-    *dir = (et_model_dir){ path, -1, is_empty(path), length_there(part) };
+    *dir = (et_model_dir){ kind, path, -1, is_empty(path), length_there(part) };
     et_free(part);
     int status = et_checkpoints_lock(&dir->lock, path, error);
     if (!status)
-        sweep(path);
+        sweep(kind, path);
     else
         et_model_dir_close(dir, status != ET_EBUSY);
     return status;

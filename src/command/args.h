@@ -10,13 +10,13 @@
  * Long options only, `--name value` or `--name=value`, but for -h; `-` and `_` are alike, so
  * Model Garden's spellings work. What begins with -- is a value only after `=`; no text is empty.
  * Options and other arguments may come in any order; after `--` there are no options. */
-#ifndef ETUDE_CLI_ARGS_H
-#define ETUDE_CLI_ARGS_H
+#ifndef ETUDE_COMMAND_ARGS_H
+#define ETUDE_COMMAND_ARGS_H
 
 #include <stdbool.h>
 #include <stdio.h>
 
-#include <etude/error.h>
+#include <etude/command.h>
 
 /* What a value is read as, and the type that target points to. */
 typedef enum et_arg_kind {
@@ -52,13 +52,13 @@ typedef struct et_arg {
         NULL, NULL, NULL, ET_ARG_FLAG, NULL, NULL                                                  \
     }
 
-/* Parses arguments after the command's name. ET_EUSAGE names the word and the nearest option.
+/* Parses the arguments of a call. ET_EUSAGE names the word and the nearest option.
  * *help: --help was given before anything wrong, and nothing else counts. */
-int et_args_parse(const et_arg *table, const char *command, int argc, char **argv, bool *help,
-                  et_error *error);
+int et_args_parse(const et_arg *table, const et_call *call, bool *help, et_error *error);
 
-/* Prints usage, what the command does, an example and the options. */
-void et_args_help(FILE *to, const et_arg *table, const char *command, const char *about,
+/* Prints usage, what the command does, an example (what stands behind the command's name) and the
+ * options. */
+void et_args_help(FILE *to, const et_arg *table, const et_call *call, const char *about,
                   const char *example);
 
 /* Values of --precision. ET_EUSAGE: neither NULL nor one of them. */

@@ -12,16 +12,17 @@
 #include <unistd.h>
 
 #include "base/assert.h"
-#include "cli/args.h"
-#include "cli/command.h"
-#include "cli/lines.h"
-#include "cli/outputs.h"
-#include "cli/scores.h"
+#include "command/args.h"
+#include "tasks/translation/kind.h"
+#include "command/command.h"
+#include "tasks/translation/command/lines.h"
+#include "command/outputs.h"
+#include "tasks/translation/command/scores.h"
 
 /* What is appended to the references, or to the translations, would be scored as one of them. */
-static int check_output(const char *reference_path, et_error *error)
+static int check_output(const et_call *call, const char *reference_path, et_error *error)
 {
-    et_outputs outputs = ET_OUTPUTS_INIT;
+    et_outputs outputs = { .program = call->program };
     et_outputs_read(&outputs, reference_path);
     et_outputs_read_standard(&outputs);
     int status = et_outputs_check_standard(&outputs, error);
@@ -30,14 +31,15 @@ static int check_output(const char *reference_path, et_error *error)
 }
 
 /* References first: their path may be wrong, and standard input can be read once only. */
-static int score(const char *reference_path, const et_score_options *options, et_error *error)
+static int score(const et_call *call, const char *reference_path, const et_score_options *options,
+                 et_error *error)
 {
     et_assert(reference_path && options);
     et_lines references = ET_LINES_INIT, hypotheses = ET_LINES_INIT;
     et_line_reader input = { .fd = -1 };
     int status = et_scores_check(options, error);
     if (!status)
-        status = check_output(reference_path, error);
+        status = check_output(call, reference_path, error);
     if (!status)
         status = et_lines_read_file(&references, reference_path, error);
     if (!status)
@@ -58,7 +60,7 @@ static int score(const char *reference_path, const et_score_options *options, et
 }
 
 /* More than 17 decimals of a double say nothing. */
-int et_cmd_score(int argc, char **argv, et_error *error)
+int et_cmd_score(const et_call *call, et_error *error)
 {
     et_score_options options = { .width = 1 };
     /* sacrebleu's own default of --width. */
@@ -75,14 +77,14 @@ int et_cmd_score(int argc, char **argv, et_error *error)
                              { "REFERENCE", NULL, NULL, ET_ARG_REST, &paths, NULL },
                              ET_ARG_END };
     bool help;
-    int status = et_args_parse(table, "score", argc, argv, &help, error);
+    int status = et_args_parse(table, call, &help, error);
     if (status)
         return status;
     if (help) {
-        et_args_help(stdout, table, "score",
+        et_args_help(stdout, table, call,
                      "Scores translations on standard input against a file of references: BLEU "
                      "and\nchrF2 as sacrebleu prints them.",
-                     "etude score test.de < test.hyp");
+                     "test.de < test.hyp");
         return ET_OK;
     }
     /* No reference, or a hypothesis file that was meant to come by standard input. */
@@ -94,5 +96,5 @@ int et_cmd_score(int argc, char **argv, et_error *error)
     if (width > 17)
         return et_fail(error, ET_EUSAGE, "--width %lld: at most 17", (long long)width);
     options.width = (int)width;
-    return score(paths.items[0], &options, error);
+    return score(call, paths.items[0], &options, error);
 }

@@ -17,11 +17,13 @@
 
 #include "base/assert.h"
 #include "base/clock.h"
-#include "cli/args.h"
-#include "cli/command.h"
-#include "cli/lines.h"
-#include "cli/outputs.h"
-#include "cli/profile.h"
+#include "command/args.h"
+#include "tasks/translation/command/profile.h"
+#include "tasks/translation/kind.h"
+#include "command/command.h"
+#include "tasks/translation/command/lines.h"
+#include "command/outputs.h"
+#include "command/profile.h"
 #include "io/progress.h"
 #include "tasks/translation/translator_device.h"
 
@@ -38,7 +40,7 @@ typedef struct translate_args {
 } translate_args;
 
 /* Defaults of options that are not given were put into args before. */
-static int parse(translate_args *args, int argc, char **argv, et_error *error)
+static int parse(translate_args *args, const et_call *call, et_error *error)
 {
     /* Numbers go by way of args, since options has other types for them; texts and flags go
      * straight into options. */
@@ -61,11 +63,11 @@ static int parse(translate_args *args, int argc, char **argv, et_error *error)
         ET_PROFILING_ARGS(args->profiling),
         ET_ARG_END
     };
-    int status = et_args_parse(table, "translate", argc, argv, &args->help, error);
+    int status = et_args_parse(table, call, &args->help, error);
     if (!status && args->help)
-        et_args_help(stdout, table, "translate",
+        et_args_help(stdout, table, call,
                      "Translates standard input line by line to standard output.",
-                     "etude translate --model-dir runs/a < test.en > test.hyp");
+                     "--model-dir runs/a < test.en > test.hyp");
     /* Counts are int64_t in the table; all fit (ET_ARG_COUNT_MAX). */
     options->beam_size = (int)args->beam_size;
     options->max_length = args->max_length;
@@ -86,9 +88,9 @@ static int check(const translate_args *args, et_error *error)
 }
 
 /* Standard output that is appended to standard input's file would be read again, without an end. */
-static int check_outputs(translate_args *args, et_error *error)
+static int check_outputs(translate_args *args, const et_call *call, et_error *error)
 {
-    et_outputs outputs = ET_OUTPUTS_INIT;
+    et_outputs outputs = { .program = call->program };
     et_outputs_read_standard(&outputs);
     et_outputs_read(&outputs, args->options.checkpoint);
     int status = et_outputs_check_standard(&outputs, error);
@@ -121,8 +123,7 @@ static int translate_batch(et_translator *translator, const et_lines *lines, et_
                            et_error *error)
 {
     et_assert(lines->count <= BATCH);
-    /* Static because of its size; the texts in it are freed batch by batch. */
-    static char *results[BATCH];
+    char *results[BATCH];
     int status = et_translator_translate(translator, (const char *const *)lines->items,
                                          lines->count, results, error);
     if (status)
@@ -204,18 +205,18 @@ static int translate(translate_args *args, et_error *error)
 }
 
 /* The translator's own defaults stand in the options until the command line changes them. */
-int et_cmd_translate(int argc, char **argv, et_error *error)
+int et_cmd_translate(const et_call *call, et_error *error)
 {
     et_translator_options defaults = ET_TRANSLATOR_OPTIONS_INIT;
     translate_args args = { .alpha = defaults.alpha,
                             .sentences = defaults.sentences,
                             .options = defaults,
                             .profiling = ET_PROFILING_INIT };
-    int status = parse(&args, argc, argv, error);
+    int status = parse(&args, call, error);
     if (status || args.help)
         return status;
     status = check(&args, error);
     if (!status)
-        status = check_outputs(&args, error);
+        status = check_outputs(&args, call, error);
     return status ? status : translate(&args, error);
 }

@@ -5,7 +5,7 @@
  *
  * A failure to write ends nothing while the work goes on: it is a warning then, and the
  * command's error at the end if the work itself went well. */
-#include "cli/profile.h"
+#include "command/profile.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,12 +15,10 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "cli/command.h"
+#include "command/command.h"
 #include "exec/profile.h"
 #include "base/format.h"
 #include "io/trace_file.h"
-#include "tasks/translation/decoder.h"
-#include "tasks/translation/translator_device.h"
 
 /* Steps of training that are recorded without --profile-steps: caches and clocks are warm. */
 enum { FIRST = 10, LAST = 20 };
@@ -168,18 +166,6 @@ int et_profiling_begin(et_profiling *p, int64_t steps, et_error *error)
     }
     et_trace_window(p->trace, p->first, p->last ? p->last : INT64_MAX);
     return ET_OK;
-}
-
-int et_profiling_open_translator(et_profiling *p, et_translator *translator, et_progress *progress,
-                                 et_error *error)
-{
-    if (!p->path)
-        return ET_OK;
-    p->progress = progress;
-    et_watch_signals_and_input();
-    int status =
-        et_profiling_open(p, et_translator_device(translator), ET_DECODER_STEP_SPAN, error);
-    return status ? status : et_profiling_begin(p, 0, error);
 }
 
 /* What is left to write once the work is over. */

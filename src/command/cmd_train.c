@@ -20,14 +20,13 @@
 #include "base/arena.h"
 #include "base/assert.h"
 #include "base/file.h"
-#include "cli/args.h"
-#include "cli/command.h"
-#include "cli/model_dir.h"
-#include "cli/outputs.h"
-#include "cli/profile.h"
+#include "command/args.h"
+#include "command/command.h"
+#include "command/model_dir.h"
+#include "command/outputs.h"
+#include "command/profile.h"
 #include "base/format.h"
-#include "tasks/experiment.h"
-#include "tasks/translation/task.h"
+#include "train/experiment.h"
 #include "train/controller.h"
 #include "train/task_trainer.h"
 
@@ -40,6 +39,7 @@ typedef struct train_args {
 
 /* Everything that a training command opens, in order; closed in reverse. */
 typedef struct training {
+    const et_call *call;
     et_arena arena; /* texts of settings and paths, until the end */
     et_model_dir directory;
     bool set_up; /* everything is open: there is a run to keep */
@@ -48,6 +48,7 @@ typedef struct training {
     et_identity kept;         /* of the newest checkpoint that is there */
     et_value *identity;       /* of those that this training makes */
     et_progress *progress;    /* on standard error */
+    char rate[64];            /* its unit */
     et_device *device;
     et_params *params; /* of task and run, which borrow it */
     et_task *task;
@@ -57,12 +58,12 @@ typedef struct training {
 } training;
 
 /* Rows: what et_arg says; a new option needs nothing else for parsing and help. */
-static int parse(train_args *args, int argc, char **argv, et_error *error)
+static int parse(train_args *args, const et_call *call, et_error *error)
 {
     /* Rows: name, what its value is called, help, kind, where it goes, another name (Model
      * Garden's). */
     const et_arg table[] = {
-        { "experiment", "NAME", "which set of settings to begin with; `etude list` shows all",
+        { "experiment", "NAME", "which set of settings to begin with; the command list shows all",
           ET_ARG_TEXT, &args->experiment, NULL },
         { "model-dir", "DIR", "where the run is kept; one that is there goes on", ET_ARG_TEXT,
           &args->model_dir, NULL },
@@ -79,15 +80,19 @@ static int parse(train_args *args, int argc, char **argv, et_error *error)
         ET_PROFILING_ARGS(args->profiling),
         ET_ARG_END
     };
-    int status = et_args_parse(table, "train", argc, argv, &args->help, error);
-    if (!status && args->help)
-        et_args_help(stdout, table, "train",
-                     "Trains a model. Ctrl-C saves; the same command goes on from there. "
-                     "SIGUSR1\nsaves and goes on.",
-                     "etude train --experiment translation/tiny --model-dir runs/a \\\n"
-                     "        --set task.train_data.source_path=train.en \\\n"
-                     "        --set task.train_data.target_path=train.de");
-    return status;
+    int status = et_args_parse(table, call, &args->help, error);
+    if (status || !args->help)
+        return status;
+    const et_task_kind *kind = call->program->kinds[0];
+    et_strbuf example = ET_STRBUF_INIT;
+    et_strbuf_printf(&example, "--experiment %s --model-dir runs/a%s%s", kind->experiments->name,
+                     kind->example ? " \\\n        " : "", kind->example ? kind->example : "");
+    et_args_help(stdout, table, call,
+                 "Trains a model. Ctrl-C saves; the same command goes on from there. "
+                 "SIGUSR1\nsaves and goes on.",
+                 et_strbuf_text(&example));
+    et_strbuf_release(&example);
+    return ET_OK;
 }
 
 /* Where to begin: with the experiment that is named, here or in a file of settings, or else with
@@ -95,22 +100,24 @@ static int parse(train_args *args, int argc, char **argv, et_error *error)
 static int begin(training *t, const train_args *args, et_error *error)
 {
     /* The command line goes before files, files before the run. */
+    const et_program *program = t->call->program;
     const char *name = args->experiment;
     int status = ET_OK;
     /* A file may name its experiment: a run's own params.yaml does. */
     for (int i = 0; i < args->config.count && !name && !status; i++)
-        status = et_experiment_named_in(&name, args->config.items[i], &t->arena, error);
+        status = et_experiment_named_in(&name, program, args->config.items[i], &t->arena, error);
     if (status)
         return status;
     if (name)
-        return et_experiment_begin(&t->experiment, name, error);
+        return et_experiment_begin(&t->experiment, program, name, &t->arena, error);
     /* No name anywhere: a run that is there says itself what it is. */
     const char *path = et_arena_printf(&t->arena, "%s/%s", args->model_dir, ET_EXPERIMENT_FILE);
     if (!path)
         return et_alloc_failed(error, strlen(args->model_dir), "a path");
     if (et_file_exists(path))
-        return et_experiment_open_run(&t->experiment, args->model_dir, &t->arena, error);
-    return et_fail(error, ET_EUSAGE, "train: --experiment is missing; `etude list` shows all");
+        return et_experiment_open_run(&t->experiment, program, args->model_dir, &t->arena, error);
+    return et_fail(error, ET_EUSAGE, "train: --experiment is missing; `%s list` shows all",
+                   program->name);
 }
 
 /* Name, files and single settings to options. Later ones win: the experiment, then each file,
@@ -131,14 +138,14 @@ static int configure(training *t, const train_args *args, et_error *error)
 }
 
 /* auto becomes bfloat16 on a CPU that has products of it, once: the run keeps it in its settings,
- * so it goes on with the same type on another machine. */
-static et_dtype resolve_precision(et_experiment *experiment)
+ * so it goes on with the same type on another machine. Whether it is bfloat16. */
+static bool resolve_precision(et_experiment *experiment)
 {
     et_assert(experiment->runtime.mixed_precision_dtype >= ET_PRECISION_AUTO);
     int *precision = &experiment->runtime.mixed_precision_dtype;
     if (*precision == ET_PRECISION_AUTO)
         *precision = et_gemm_has_bf16() ? ET_PRECISION_BFLOAT16 : ET_PRECISION_FLOAT32;
-    return *precision == ET_PRECISION_BFLOAT16 ? ET_BF16 : ET_F32;
+    return *precision == ET_PRECISION_BFLOAT16;
 }
 
 /* A directory with a run in it must be this run's. Its settings are left alone until all is
@@ -154,18 +161,15 @@ static int claim_directory(training *t, const char *directory, et_error *error)
         resolve_precision(&t->experiment);
         return et_experiment_write(&t->experiment, path, error);
     }
-    int status = et_experiment_open_run(&kept, directory, &t->arena, error);
+    int status = et_experiment_open_run(&kept, t->call->program, directory, &t->arena, error);
     if (status)
         return status;
     /* auto is whatever the run began with, also on a CPU that would choose otherwise. */
     if (t->experiment.runtime.mixed_precision_dtype == ET_PRECISION_AUTO)
         t->experiment.runtime.mixed_precision_dtype = kept.runtime.mixed_precision_dtype;
-    /* And so is a vocabulary's size that was left open. */
-    et_translation_vocabulary *vocabulary = &t->experiment.task.vocabulary;
-    if (vocabulary->size == 0 && kept.task.vocabulary.size) {
-        vocabulary->size = kept.task.vocabulary.size;
-        vocabulary->max_size = kept.task.vocabulary.max_size;
-    }
+    /* And so is what the kind's settings leave open. */
+    if (t->experiment.kind->adopt && kept.kind == t->experiment.kind)
+        t->experiment.kind->adopt(t->experiment.task, kept.task);
     resolve_precision(&t->experiment);
     status = et_identity_of_newest(&t->kept, directory, &t->arena, error);
     return status ? status
@@ -176,6 +180,7 @@ static int claim_directory(training *t, const char *directory, et_error *error)
 /* What the bar shows of a step. */
 static void show(void *self, const et_showing *showing)
 {
+    training *t = self;
     et_progress_field fields[] = { { "loss", showing->loss, true },
                                    { "lr", showing->learning_rate, false } };
     et_progress_state state = { .step = showing->step,
@@ -183,15 +188,15 @@ static void show(void *self, const et_showing *showing)
                                 .fields = fields,
                                 .field_count = 2,
                                 .rate = showing->rate,
-                                .unit = "tok/s",
+                                .unit = t->rate,
                                 .epoch = showing->epoch,
                                 .seconds_left = NAN };
-    et_progress_update(self, &state);
+    et_progress_update(t->progress, &state);
 }
 
 static void tell(void *self, const char *text)
 {
-    et_progress_message(self, text);
+    et_progress_message(((training *)self)->progress, text);
 }
 
 /* By the settings, or else by the task. */
@@ -213,7 +218,7 @@ static et_controller_options controller_options(training *t, const char *directo
                  .on_failed_save = o->on_failed_save,
                  .best_metric = best_metric(t),
                  .best_comparison = o->best_checkpoint_metric_comp,
-                 .observer = { t->progress, show, tell },
+                 .observer = { t, show, tell },
                  .verbose = t->verbose,
                  .track = et_device_track(t->device),
                  .lock = &t->directory.lock,
@@ -233,8 +238,8 @@ static et_controller_options controller_options(training *t, const char *directo
 static int open_controller(training *t, const char *directory, et_error *error)
 {
     et_controller_options options = controller_options(t, directory);
-    int status = et_sink_console_open(&options.run.console, t->progress,
-                                      t->verbose ? NULL : "train", error);
+    int status =
+        et_sink_console_open(&options.run.console, t->progress, t->verbose ? NULL : "train", error);
     return status ? status : et_controller_open(&t->controller, &options, error);
 }
 
@@ -257,43 +262,65 @@ static int64_t step_of(const training *t)
     return t->trainer ? et_task_trainer_trainer(t->trainer)->step : 0;
 }
 
-/* What checkpoints will belong to. */
+/* What checkpoints will belong to: the kind's own first. */
 static int make_identity(training *t, et_error *error)
 {
-    et_translation_facts facts = et_translation_task_facts(t->task);
-    return et_experiment_identity(&t->identity, &t->experiment,
-                                  et_vocabulary_checksum(facts.vocabulary), facts.train->key,
-                                  &t->arena, error);
+    const et_task_kind *kind = t->experiment.kind;
+    t->identity = et_value_dict(&t->arena);
+    int status = t->identity ? ET_OK : et_alloc_failed(error, 0, "settings");
+    if (!status && kind->identify)
+        status = kind->identify(t->task, t->identity, error);
+    return status ? status : et_experiment_identify(&t->experiment, t->identity, error);
 }
 
-/* Device, profiling, parameters, task, trainer, controller: each needs those before it. What is open
- * when one fails is closed by close_training and train. */
+static const et_layout *layout_of(const training *t)
+{
+    return et_task_trainer_layout(t->trainer);
+}
+
+static const char *unit_of(const et_layout *layout)
+{
+    return layout->unit_name ? layout->unit_name : layout->kind[layout->unit];
+}
+
+static void name_rate(training *t)
+{
+    const char *rate = t->experiment.kind->rate;
+    snprintf(t->rate, sizeof t->rate, "%s%s", rate ? rate : unit_of(layout_of(t)),
+             rate ? "" : "/s");
+}
+
+/* Device, profiling, parameters, task, trainer, controller: each needs those before it. What is
+ * open when one fails is closed by close_training and train. */
 static int open_training(training *t, const char *directory, et_error *error)
 {
     et_assert(t->directory.lock >= 0);
     et_experiment *e = &t->experiment;
-    et_dtype act = resolve_precision(e);
+    bool bfloat16 = resolve_precision(e);
     int status = et_device_open(&t->device, error);
     if (!status)
         status = et_profiling_open(&t->profiling, t->device, ET_CONTROLLER_STEP_SPAN, error);
     if (!status)
         status = et_params_new(&t->params, error);
-    /* What the task needs of a run; a copy is kept by the task. */
-    et_translation_context context = { directory,
-                                       t->params,
-                                       t->device,
-                                       act,
-                                       (uint64_t)e->runtime.seed,
-                                       (int)e->runtime.prefetch,
-                                       &t->kept,
-                                       t->progress,
-                                       &et_stop_requested };
+    et_task_context context = { .model_dir = directory,
+                                .params = t->params,
+                                .device = t->device,
+                                .seed = (uint64_t)e->runtime.seed,
+                                .bfloat16 = bfloat16,
+                                .prefetch = (int)e->runtime.prefetch,
+                                .validation_interval = e->trainer.validation_interval,
+                                .identity = &t->kept,
+                                .listener = t,
+                                .tell = tell,
+                                .stop = &et_stop_requested };
     if (!status)
-        status = et_translation_task_open(&t->task, &e->task, &context, error);
+        status = e->kind->open(&t->task, e->task, &context, error);
     if (!status)
         status = make_identity(t, error);
     if (!status)
         status = open_trainer(t, error);
+    if (!status)
+        name_rate(t);
     if (!status)
         status = open_controller(t, directory, error);
     if (status)
@@ -308,11 +335,12 @@ static int open_training(training *t, const char *directory, et_error *error)
 static void close_training(training *t)
 {
     et_task_trainer_close(t->trainer);
-    et_translation_task_close(t->task);
+    if (t->task)
+        t->experiment.kind->close(t->task);
     et_params_free(t->params);
     et_device_close(t->device);
     et_profiling_release(&t->profiling);
-    et_show_log_on(NULL);
+    et_show_log_on(t->call->program, NULL);
     et_progress_close(t->progress);
     et_model_dir_close(&t->directory, !t->set_up);
     et_arena_release(&t->arena);
@@ -333,48 +361,25 @@ static void say(et_progress *progress, const char *format, ...)
     et_progress_message(progress, text);
 }
 
-/* "data         28,941 pairs; 59 left out: 59 too long; 412,087 target sub-words (cached)" */
-static void say_data(training *t)
+/* Data and model: the kind's lines. Thirteen columns for what a line is about, as every line of a
+ * start has them. */
+static void say_task(training *t)
 {
-    /* The pairs that are in use, and why others are not. */
-    et_translation_facts facts = et_translation_task_facts(t->task);
-    et_strbuf counts = ET_STRBUF_INIT;
-    et_corpus_counts_print(&facts.train->counts, &counts);
-    /* Thirteen columns for what a line is about, as every line of a start has them. */
-    say(t->progress, "data         %s; %s target sub-words%s", et_strbuf_text(&counts),
-        et_format_count(facts.train->sizes.target_tokens).text,
-        facts.train->from_cache ? " (cached)" : "");
-    et_strbuf_release(&counts);
-    /* Only where it was trained now, since that took the time. */
-    char trained[64] = "";
-    if (facts.vocabulary_seconds > 0)
-        snprintf(trained, sizeof trained, ", trained in %.1f s", facts.vocabulary_seconds);
-    say(t->progress, "vocabulary   %s %s pieces%s  (%s)",
-        et_format_count(et_vocabulary_size(facts.vocabulary)).text,
-        et_vocabulary_kind(facts.vocabulary), trained, facts.vocabulary_path);
-    int64_t interval = t->experiment.trainer.validation_interval;
-    if (!facts.validation && interval)
-        say(t->progress,
-            "validation   none: task.validation_data names no text (trainer.validation_interval: "
-            "%s)",
-            et_format_count(interval).text);
+    if (t->experiment.kind->describe)
+        t->experiment.kind->describe(t->task);
+    else
+        say(t->progress, "model        %s parameters",
+            et_format_count(et_params_elements(t->params)).text);
 }
 
 /* What will be in memory: what was planned, not what the system has given. */
-static void say_model(training *t)
+static void say_memory(training *t)
 {
-    const et_translation_model *model = &t->experiment.task.model;
     const et_pass *pass = et_task_trainer_pass(t->trainer);
     et_plan_memory memory = et_pass_plan_memory(pass);
     size_t parameters = et_task_trainer_parameter_bytes(t->trainer);
     /* Resolved by now: never auto. */
     bool bf16 = t->experiment.runtime.mixed_precision_dtype == ET_PRECISION_BFLOAT16;
-    say(t->progress,
-        "model        %s parameters: encoder %lld x %lld, decoder %lld x %lld, "
-        "shared embeddings",
-        et_format_count(et_params_elements(t->params)).text, (long long)model->encoder.num_layers,
-        (long long)model->embedding_width, (long long)model->decoder.num_layers,
-        (long long)model->embedding_width);
     say(t->progress, "precision    %s (this CPU has %s), %d thread%s",
         bf16 ? "mixed_bfloat16" : "float32", et_gemm_isa(), t->device->threads,
         t->device->threads == 1 ? "" : "s");
@@ -398,6 +403,16 @@ static void say_parts(training *t, const char *directory)
         directory);
 }
 
+static void say_new(training *t)
+{
+    const et_layout *layout = layout_of(t);
+    const char *amount = t->experiment.kind->amount;
+    say(t->progress, "training     %s steps, batches of %s %s%s",
+        et_format_count(t->experiment.trainer.train_steps).text,
+        et_format_count(layout->capacity[layout->unit]).text, amount ? amount : unit_of(layout),
+        amount ? "" : "s");
+}
+
 /* Three cases: nothing left to do, going on, a new run. */
 static void say_begin(training *t)
 {
@@ -416,9 +431,7 @@ static void say_begin(training *t)
         say(t->progress, "resuming     at step %s of %s", et_format_count(step).text,
             et_format_count(steps).text);
     else
-        say(t->progress, "training     %s steps, batches of %s tokens a side",
-            et_format_count(steps).text,
-            et_format_count(t->experiment.task.train_data.global_batch_size).text);
+        say_new(t);
 }
 
 /* What to type next. */
@@ -426,33 +439,26 @@ static void say_end(training *t, int64_t steps, const char *directory)
 {
     /* The last bar stays on the screen, above the line. */
     et_progress_finish(t->progress, true);
-    say(t->progress, "done         %s steps; `etude translate --model-dir %s` translates lines",
-        et_format_count(steps).text, directory);
+    const et_task_kind *kind = t->experiment.kind;
+    say(t->progress, "done         %s steps; `%s %s --model-dir %s` %s",
+        et_format_count(steps).text, t->call->program->name, kind->next ? kind->next : "evaluate",
+        directory, kind->next_help ? kind->next_help : "measures it");
 }
 
-static void read_all(et_outputs *outputs, const et_strings *paths)
+static void note_read(void *outputs, const char *path)
 {
-    for (size_t i = 0; i < paths->count; i++)
-        et_outputs_read(outputs, paths->items[i]);
-}
-
-static void read_data(et_outputs *outputs, const et_translation_data *data)
-{
-    read_all(outputs, &data->source_path);
-    read_all(outputs, &data->target_path);
-    read_all(outputs, &data->tsv_path);
+    et_outputs_read(outputs, path);
 }
 
 /* The profile may go into the run's directory, beside what the run keeps. */
 static int check_profile(training *t, const train_args *args, et_error *error)
 {
-    const et_translation_options *task = &t->experiment.task;
-    et_outputs outputs = { .run = args->model_dir };
+    const et_task_kind *kind = t->experiment.kind;
+    et_outputs outputs = { .program = t->call->program, .run = args->model_dir };
     for (int i = 0; i < args->config.count; i++)
         et_outputs_read(&outputs, args->config.items[i]);
-    read_data(&outputs, &task->train_data);
-    read_data(&outputs, &task->validation_data);
-    et_outputs_read(&outputs, task->sentencepiece_model_path);
+    if (kind->reads)
+        kind->reads(t->experiment.task, note_read, &outputs);
     int status = et_profiling_check(&t->profiling, &outputs, error);
     et_outputs_release(&outputs);
     return status;
@@ -465,7 +471,7 @@ static int set_up(training *t, const train_args *args, et_error *error)
     const char *directory = args->model_dir;
     signal(SIGPIPE, SIG_IGN); /* progress that nobody reads never stops the work */
     et_leave_on_signals(ET_CONTROLLER_NOT_BEGUN);
-    int status = et_model_dir_open(&t->directory, directory, error);
+    int status = et_model_dir_open(&t->directory, t->experiment.kind, directory, error);
     if (!status)
         status = check_profile(t, args, error);
     if (!status)
@@ -498,7 +504,7 @@ static int train(training *t, const train_args *args, et_error *error)
         status = et_progress_open(&t->progress, &options, error);
     if (status)
         return status;
-    et_show_log_on(t->progress);
+    et_show_log_on(t->call->program, t->progress);
     /* Where the profile goes was parsed; what it records belongs to this training. */
     t->profiling = args->profiling;
     t->profiling.progress = t->progress;
@@ -506,14 +512,14 @@ static int train(training *t, const train_args *args, et_error *error)
     if (!status) {
         say(t->progress, "experiment   %s  (all settings: %s/%s)", t->experiment.name,
             args->model_dir, ET_EXPERIMENT_FILE);
-        say_data(t);
-        say_model(t);
+        say_task(t);
+        say_memory(t);
         if (t->verbose)
             say_parts(t, args->model_dir);
         say_begin(t);
         status = et_controller_train(t->controller, error);
     }
-        int64_t steps = step_of(t);
+    int64_t steps = step_of(t);
     /* The first failure is the one that is told; what fails while closing is told if nothing did
      * before. */
     int closed = et_controller_close(t->controller, status ? NULL : error);
@@ -524,14 +530,14 @@ static int train(training *t, const train_args *args, et_error *error)
 }
 
 /* Everything that training opened is closed here, whatever the status: the lock goes last. */
-int et_cmd_train(int argc, char **argv, et_error *error)
+int et_cmd_train(const et_call *call, et_error *error)
 {
     train_args args = { 0 };
-    int status = parse(&args, argc, argv, error);
+    int status = parse(&args, call, error);
     if (status || args.help)
         return status;
     signal(SIGPIPE, SIG_IGN); /* progress never stops the work */
-    training t = { .directory = ET_MODEL_DIR_INIT };
+    training t = { .call = call, .directory = ET_MODEL_DIR_INIT };
     status = train(&t, &args, error);
     close_training(&t);
     return status;

@@ -18,7 +18,7 @@
 #include "base/arena.h"
 #include "base/assert.h"
 #include "base/yaml.h"
-#include "tasks/experiment.h"
+#include "train/experiment.h"
 
 /* Whether text begins with a dotted name and =: all settings are below a group. */
 static bool begins_assignment(const char *text)
@@ -92,7 +92,7 @@ static int set_one(et_experiment *experiment, const char *assignment, size_t len
         et_arena_printf(arena, "%.*s", (int)(assignment + length - equals - 1), equals + 1);
     if (!path || !value)
         return et_alloc_failed(error, length, "a setting");
-    return et_fields_set(&et_experiment_fields, experiment, path, value, arena, error);
+    return et_fields_set(experiment->table, experiment, path, value, arena, error);
 }
 
 /* Model Garden takes a whole tree here, too. */
@@ -102,9 +102,8 @@ static int set_tree(et_experiment *experiment, const char *text, et_arena *arena
     int status = et_yaml_parse_value(&dict, arena, text, "--set", error);
     if (status == ET_EFORMAT && error) /* on the command line it is a setting that is wrong */
         error->status = status = ET_ECONFIG;
-    return status
-               ? status
-               : et_fields_read(&et_experiment_fields, experiment, dict, arena, "--set", "", error);
+    return status ? status
+                  : et_fields_read(experiment->table, experiment, dict, arena, "--set", "", error);
 }
 
 /* From left to right; the first that is wrong ends it, those before it are set by then. */
