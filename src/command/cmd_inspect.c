@@ -82,7 +82,7 @@ static int check_run(const et_experiment *experiment, const et_identity *identit
                                     : kind->belongs(experiment->task, model_dir, identity, error);
 }
 
-/* "RUN/params.yaml, RUN/vocabulary.model": what is compared, each behind `before`. */
+/* "RUN/params.yaml, RUN/pieces.model": what is compared, each behind `before`. */
 static void print_compared(const et_task_kind *kind, const char *before, const char *between)
 {
     printf("%s" ET_EXPERIMENT_FILE, before);

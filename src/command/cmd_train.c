@@ -3,7 +3,7 @@
  *   1. settings          experiment, files, --set; checked as a whole, nothing written
  *   2. directory         made, locked; signals only end the process from here to 5
  *   3. claim             a new run's settings are written, an old run's compared with ours
- *   4. task, run         vocabulary, encoded text, graph, plan, newest checkpoint
+ *   4. task, run         data, graph, plan, newest checkpoint
  *   5. settings again    now that all of it is known to work, unless nothing is left to do;
  *                        signals save from here on
  *   6. training          et_run_train; then the last save, the profile, one line what to do next
@@ -149,7 +149,8 @@ static bool resolve_precision(et_experiment *experiment)
 }
 
 /* A directory with a run in it must be this run's. Its settings are left alone until all is
- * open; those of a new run are written first, since they say whose the vocabulary is. */
+ * open; those of a new run are written first, since they say whose the files are that opening
+ * makes. */
 static int claim_directory(training *t, const char *directory, et_error *error)
 {
     et_experiment kept;

@@ -7,8 +7,8 @@
  *
  *   trainer.train_steps=2000                                one
  *   trainer.train_steps=2000,runtime.seed=3                 two
- *   task.train_data.source_path=[a.en,b.en]                 one, a list
- *   task.train_data.source_path=a,b.en                      one: "b.en" is no assignment
+ *   task.train_data.path=[a.txt,b.txt]                      one, a list
+ *   task.train_data.path=a,b.txt                            one: "b.txt" is no assignment
  *
  * Values are YAML in flow style (base/fields.h reads them by the field's kind). The commas are
  * Model Garden's --params_override. */

@@ -26,7 +26,7 @@ typedef struct et_showing {
     int64_t step, steps;        /* done, and in all */
     double loss, learning_rate; /* NaN: unknown */
     double rate;                /* units a second, NaN: unknown */
-    const char *unit;           /* "token"; lives as long as the run */
+    const char *unit;           /* "row"; lives as long as the run */
     int64_t epoch;              /* from 1; 0: unknown */
 } et_showing;
 
