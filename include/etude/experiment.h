@@ -95,7 +95,8 @@ typedef struct et_task_kind {
 
     const et_run_file *files;          /* ended by a row without a name */
     const struct et_command *commands; /* its own, ended by a row without a name (command.h); one
-                                          with the name of a general one takes its place */
+                                          with the name of a general one takes its place, for
+                                          this kind's runs */
     /* Words. */
     const char *example; /* settings that training needs, for help: "--set task.path=a.csv" */
     const char *rate;    /* unit of the rate in the progress bar, "tok/s"; NULL: the batches' */

@@ -14,12 +14,14 @@
 #include <etude/log.h>
 #include <etude/version.h>
 
+#include "base/arena.h"
 #include "base/assert.h"
 #include "base/fields.h"
 #include "base/file.h"
 #include "command/command.h"
 #include "io/progress.h"
 #include "kernel/kernels.h"
+#include "train/experiment.h"
 
 /* What every program has, in the order help shows them; those of its kinds of task stand between
  * the first and the others. To add one, see README.md. */
@@ -131,13 +133,55 @@ static int unknown_command(const et_call *call, const list *all, et_error *error
                    nearest ? ". Nearest: " : "", nearest ? nearest : "", call->program->name);
 }
 
+static const et_command *row_of(const et_command *rows, const char *name)
+{
+    while (rows && rows->name && strcmp(rows->name, name))
+        rows++;
+    return rows && rows->name ? rows : NULL;
+}
+
+/* The kind of the run that --model-dir names; NULL: none is named, or none is there. */
+static const et_task_kind *kind_of_run(const et_call *call)
+{
+    static const char option[] = "--model-dir";
+    const size_t length = sizeof option - 1;
+    const char *model_dir = NULL;
+    et_arena arena = ET_ARENA_INIT;
+    et_experiment experiment = { .kind = NULL };
+    for (int i = 0; i < call->argc && strcmp(call->argv[i], "--"); i++) {
+        const char *word = call->argv[i];
+        bool named = !strncmp(word, option, length) || !strncmp(word, "--model_dir", length);
+        if (named && word[length] == '=')
+            model_dir = word + length + 1;
+        else if (named && !word[length] && i + 1 < call->argc)
+            model_dir = call->argv[i + 1];
+    }
+    bool found =
+        model_dir && !et_experiment_open_run(&experiment, call->program, model_dir, &arena, NULL);
+    et_arena_release(&arena);
+    return found ? experiment.kind : NULL;
+}
+
+/* Of several kinds with commands of one name the run says whose is meant; else the first's. */
+static const et_command *choose(const et_call *call, const list *all)
+{
+    const et_command *first = find(all, call->command), *own = NULL, *general = NULL;
+    const et_task_kind *kind = first && call->program->count > 1 ? kind_of_run(call) : NULL;
+    if (kind)
+        own = row_of(kind->commands, call->command);
+    for (size_t i = 0; i < GENERAL && kind && !own; i++)
+        if (!strcmp(commands[i].name, call->command))
+            general = &commands[i];
+    return own ? own : general ? general : first;
+}
+
 /* argv: what stands behind the command's name. */
 static int run_command(const et_program *program, const char *name, int argc, char **argv,
                        et_error *error)
 {
     const et_call call = { program, name, argc, argv };
     const list all = list_commands(program);
-    const et_command *row = find(&all, name);
+    const et_command *row = choose(&call, &all);
     return row ? row->run(&call, error) : unknown_command(&call, &all, error);
 }
 

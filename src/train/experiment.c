@@ -240,7 +240,8 @@ int et_experiment_write(const et_experiment *experiment, const char *path, et_er
     et_value *echo = et_fields_echo(experiment->table, experiment, &arena);
     /* The name is first, where people look. */
     et_strbuf_printf(&text, NAME_KEY ": %s\n", experiment->name);
-    et_yaml_print(&text, echo);
+    if (echo)
+        et_yaml_print(&text, echo);
     int status = echo && !text.failed ? write_settings(path, &text, error)
                                       : et_alloc_failed(error, text.length, "settings");
     et_strbuf_release(&text);

@@ -1,11 +1,9 @@
-/* The kind of task that translation is: what a program hands to et_command_main, and its own
- * commands. */
+/* What the row of translation, et_translation_kind (<etude/translator.h>), is made of. */
 #ifndef ETUDE_TASKS_TRANSLATION_KIND_H
 #define ETUDE_TASKS_TRANSLATION_KIND_H
 
 #include <etude/command.h>
-
-extern const et_task_kind et_translation_kind;
+#include <etude/translator.h>
 
 /* Its experiments, ended by a row without a name. */
 extern const et_experiment_row et_translation_experiments[];
