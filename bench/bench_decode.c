@@ -20,8 +20,10 @@
 #include "base/philox.h"
 #include "bench.h"
 #include "graph/graph.h"
-#include "tasks/experiment.h"
+#include "tasks/translation/kind.h"
 #include "tasks/translation/decoder.h"
+#include "tasks/translation/options.h"
+#include "train/experiment.h"
 
 #define VOCABULARY    10000
 #define SOURCE        14
@@ -74,9 +76,12 @@ static void open_decoder(bench_decoder *b, const char *name, et_dtype act, bool 
     et_experiment experiment;
     char full[64];
     snprintf(full, sizeof full, "translation/%s", name);
-    bench_check(et_experiment_begin(&experiment, full, &error), &error);
-    et_transformer model = et_translation_transformer(&experiment.task, VOCABULARY, 64);
-    et_decoder_options options = { .beam = { beam, experiment.task.model.alpha, -1 },
+    et_arena arena = ET_ARENA_INIT;
+    bench_check(et_experiment_begin(&experiment, &et_translation_program, full, &arena, &error),
+                &error);
+    const et_translation_options *task = experiment.task;
+    et_transformer model = et_translation_transformer(task, VOCABULARY, 64);
+    et_decoder_options options = { .beam = { beam, task->model.alpha, -1 },
                                    .start = 0,
                                    .max_length = TARGET,
                                    .sentences = together ? together : 32,
@@ -86,6 +91,7 @@ static void open_decoder(bench_decoder *b, const char *name, et_dtype act, bool 
     declare(b, &model, act, &error);
     bench_check(et_decoder_new(&b->decoder, b->params, b->device, &model, &options, &error),
                 &error);
+    et_arena_release(&arena);
     make_sentences(b, &error);
 }
 

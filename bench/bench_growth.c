@@ -15,10 +15,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "bench.h"
 #include "exec/plan.h"
 #include "model.h"
 #include "nn/transformer.h"
+#include "tasks/translation/kind.h"
+#include "tasks/translation/options.h"
 
 #define RUNS  7
 #define ROWS  4096 /* of the loss */
@@ -80,10 +83,15 @@ static et_transformer tiny_model(const model_size *size)
 {
     et_error error = ET_ERROR_INIT;
     et_experiment experiment;
-    bench_check(et_experiment_begin(&experiment, "translation/tiny", &error), &error);
-    experiment.task.model.encoder.num_layers = size->layers;
-    experiment.task.model.decoder.num_layers = size->layers;
-    return et_translation_transformer(&experiment.task, size->vocabulary, size->tokens);
+    et_arena arena = ET_ARENA_INIT;
+    bench_check(et_experiment_begin(&experiment, &et_translation_program, "translation/tiny",
+                                    &arena, &error),
+                &error);
+    et_translation_options *task = experiment.task;
+    task->model.encoder.num_layers = task->model.decoder.num_layers = size->layers;
+    et_transformer model = et_translation_transformer(task, size->vocabulary, size->tokens);
+    et_arena_release(&arena);
+    return model;
 }
 
 static et_node *one_sentence(et_scope *scope, const void *payload)

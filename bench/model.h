@@ -6,7 +6,7 @@
 #include "base/arena.h"
 #include "data/encoded.h"
 #include "data/pairs.h"
-#include "tasks/experiment.h"
+#include "train/experiment.h"
 #include "train/options.h"
 #include "train/step.h"
 

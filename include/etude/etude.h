@@ -6,12 +6,15 @@
 #include <etude/action.h>
 #include <etude/allocator.h>
 #include <etude/checkpoint.h>
+#include <etude/command.h>
 #include <etude/controller.h>
 #include <etude/data.h>
 #include <etude/device.h>
 #include <etude/dtype.h>
 #include <etude/error.h>
+#include <etude/experiment.h>
 #include <etude/export.h>
+#include <etude/fields.h>
 #include <etude/graph.h>
 #include <etude/group.h>
 #include <etude/log.h>

@@ -77,4 +77,8 @@ ET_API void et_translator_free_results(char **results, size_t count);
 ET_API const char *et_translator_checkpoint(const et_translator *translator);
 ET_API int64_t et_translator_step(const et_translator *translator);
 
+/* The kind of task that trains what is opened here, for et_command_main (command.h). */
+struct et_task_kind;
+ET_DATA const struct et_task_kind et_translation_kind;
+
 #endif

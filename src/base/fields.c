@@ -242,7 +242,7 @@ static void echo(const et_fields *table, const void *options, et_value *dict)
         }
         et_value *nested = et_value_set_dict(dict, field->name);
         if (nested)
-            echo(field->nested, (const char *)options + field->offset, nested);
+            echo(field->nested, et_field_member(field, (void *)options), nested);
     }
 }
 

@@ -5,10 +5,11 @@
 
 #include "base/fields.h"
 
-/* The member that field describes, inside options. */
+/* The member that field describes, inside options or where that points to. */
 static inline void *et_field_member(const et_field *field, void *options)
 {
-    return (char *)options + field->offset;
+    void *member = (char *)options + field->offset;
+    return field->indirect ? *(void **)member : member;
 }
 
 /* Stores value in the member. where: what a message starts with ("file:3: a.b"). */

@@ -2,7 +2,7 @@
  *
  * A log is a dict with a dict of its own for each summary directory:
  *   {"train": {"training_loss": 4.1, ..., "learning_rate": 0.0007, "epoch": 2, "time": {...}}}
- *   {"validation": {"bleu": 31.2, ..., "best_step": 2000, "time": {"seconds": 1.5}}}
+ *   {"validation": {"accuracy": 0.912, ..., "best_step": 2000, "time": {"seconds": 1.5}}}
  * What depends on the clock stands under "time", so that logs of equal runs are equal without
  * it. */
 #include <math.h>

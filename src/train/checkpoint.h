@@ -61,8 +61,8 @@ int et_checkpoint_best_info(et_value **info, const char *model_dir, et_arena *ar
                             et_error *error);
 
 /* Writes the mean of the weights of count files (by name, in double) as a file with weights only
- * and the identity of the first. All must have the same names and shapes, and model and
- * vocabulary where they say so. Averages are taken where all have them, unless live_weights;
+ * and the identity of the first. All must have the same names and shapes, and be of one
+ * model where they say so. Averages are taken where all have them, unless live_weights;
  * *averages says which (NULL allowed). ET_ECONFIG: some have averages and some have not. */
 int et_checkpoint_average(const char *const *paths, size_t count, bool live_weights,
                           const char *out_path, bool *averages, et_error *error);

@@ -153,7 +153,7 @@ static int open_all(average *all, et_error *error)
     return ET_OK;
 }
 
-/* Vocabulary and model must be the same as far as the files say; the first that says is kept. */
+/* They must be of one model as far as the files say; the first that says is kept. */
 static int compare_identities(average *all, et_arena *arena, et_error *error)
 {
     et_identity first = { 0 };

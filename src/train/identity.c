@@ -106,18 +106,26 @@ static int compare(const et_identity *a, const et_identity *b, const et_value *x
     return status;
 }
 
+/* Not of the model: two trainings of one may be averaged. */
+static bool is_of_training(const char *key)
+{
+    return !strcmp(key, ET_IDENTITY_TRAINING) || !strcmp(key, ET_IDENTITY_DATA);
+}
+
+/* The model's settings first: they are what a person can read. */
 int et_identity_compare(const et_identity *a, const et_identity *b, et_error *error)
 {
-    static const char *const keys[] = { ET_IDENTITY_MODEL, ET_IDENTITY_VOCABULARY };
     et_strbuf path = ET_STRBUF_INIT;
-    int status = ET_OK;
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0] && !status; i++) {
-        const et_value *x = et_value_get(a->values, keys[i]), *y = et_value_get(b->values, keys[i]);
+    const et_value *x = et_value_get(a->values, ET_IDENTITY_MODEL);
+    const et_value *y = et_value_get(b->values, ET_IDENTITY_MODEL);
+    int status = x && y ? compare(a, b, x, y, &path, error) : ET_OK;
+    for (x = a->values ? a->values->first : NULL; x && !status; x = x->next) {
+        y = et_value_get(b->values, x->key);
+        if (!y || is_of_training(x->key) || !strcmp(x->key, ET_IDENTITY_MODEL))
+            continue;
         et_strbuf_reset(&path);
-        if (x && x->kind != ET_VALUE_DICT)
-            et_strbuf_append(&path, keys[i]);
-        if (x && y)
-            status = compare(a, b, x, y, &path, error);
+        et_strbuf_append(&path, x->key);
+        status = compare(a, b, x, y, &path, error);
     }
     et_strbuf_release(&path);
     return status;

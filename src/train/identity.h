@@ -1,5 +1,5 @@
-/* What a checkpoint belongs to: a dict of plain values that says with which vocabulary and
- * settings its weights were made. It is part "identity" of the state tree, so that files beside a
+/* What a checkpoint belongs to: a dict of plain values that says with which settings and
+ * files its weights were made. It is part "identity" of the state tree, so that files beside a
  * checkpoint which are not its own (another run's, or damaged) can be told from those that are.
  * Who trains makes the dict; here it is kept, found again and compared.
  *
@@ -11,25 +11,18 @@
 #ifndef ETUDE_TRAIN_IDENTITY_H
 #define ETUDE_TRAIN_IDENTITY_H
 
-#include <etude/error.h>
+#include <etude/experiment.h>
 
-#include <etude/value.h>
 #include "train/state.h"
 
 #define ET_IDENTITY "identity" /* the part's name */
 
-/* Keys of the dict: checksums in hexadecimal of the vocabulary, and of the training text as it is
- * encoded (data/encoded.h); the settings that what a model
- * computes depends on; those that training depends on. Both as trees from the root of settings. */
-#define ET_IDENTITY_VOCABULARY "vocabulary"
-#define ET_IDENTITY_TEXT       "text"
-#define ET_IDENTITY_MODEL      "model"
-#define ET_IDENTITY_TRAINING   "training"
-
-typedef struct et_identity {
-    const char *checkpoint; /* path of the file; NULL: there is none */
-    const et_value *values; /* NULL: it has none */
-} et_identity;
+/* Keys of the dict: those settings that what a model computes depends on, and those that training
+ * depends on, as trees from the root of settings; a checksum of what is learnt from. All others are
+ * the kind's (et_task_kind.identify), and what the model computes depends on them as well. */
+#define ET_IDENTITY_MODEL    "model"
+#define ET_IDENTITY_TRAINING "training"
+#define ET_IDENTITY_DATA     "text"
 
 /* Attaches the part; values (a dict) are borrowed and outlive the state. What is restored
  * changes nothing: they are what the next save writes. */
@@ -43,7 +36,7 @@ int et_identity_parse(const et_value **out, const char *text, const char *path, 
 /* Whether two scalars or lists are the same: numbers by value, however a reader took them. */
 bool et_identity_same(const et_value *a, const et_value *b);
 
-/* Whether two checkpoints have one vocabulary and one model, as far as both say. ET_ECONFIG names
+/* Whether two checkpoints are of one model, as far as both say. ET_ECONFIG names
  * both files and the first value that differs. */
 int et_identity_compare(const et_identity *a, const et_identity *b, et_error *error);
 

@@ -345,6 +345,11 @@ const et_pass *et_task_trainer_pass(const et_task_trainer *trainer)
     return trainer->pass;
 }
 
+const et_layout *et_task_trainer_layout(const et_task_trainer *trainer)
+{
+    return &trainer->source->layout;
+}
+
 /* Arrays over the store: values, gradients and the optimizer's slots, the average among them, in
  * float32; the bfloat16 shadow is half of one. */
 size_t et_task_trainer_parameter_bytes(const et_task_trainer *t)

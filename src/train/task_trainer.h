@@ -8,6 +8,9 @@
 
 const et_pass *et_task_trainer_pass(const et_task_trainer *trainer);
 
+/* Of the training data. */
+const et_layout *et_task_trainer_layout(const et_task_trainer *trainer);
+
 /* Values, gradients, shadow, slots, averages. */
 size_t et_task_trainer_parameter_bytes(const et_task_trainer *trainer);
 

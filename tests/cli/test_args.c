@@ -1,4 +1,4 @@
-#include "cli/args.h"
+#include "command/args.h"
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,6 +11,8 @@
 #include <string.h>
 
 enum { WORDS_MAX = 300 };
+
+static const et_program program = { "etude", NULL, 0 };
 
 /* One option of each kind. */
 typedef struct options {
@@ -36,7 +38,8 @@ static int parse_words(options *o, const char *const *words, et_error *error)
     int count = 0;
     for (; words[count]; count++)
         copies[count] = (char *)(uintptr_t)words[count];
-    return et_args_parse(table, "test", count, copies, &o->help, error);
+    const et_call call = { &program, "test", count, copies };
+    return et_args_parse(table, &call, &o->help, error);
 }
 
 /* Each way to write an option gives the same. */
@@ -175,7 +178,8 @@ static void test_args__no_rest(void **state)
     char word[] = "file", *words[] = { word };
     bool help;
     et_error error = ET_ERROR_INIT;
-    assert_int_equal(et_args_parse(table, "test", 1, words, &help, &error), ET_EUSAGE);
+    const et_call call = { &program, "test", 1, words };
+    assert_int_equal(et_args_parse(table, &call, &help, &error), ET_EUSAGE);
     assert_string_equal(error.text, "test takes no argument, found file; options begin with --");
 }
 
@@ -195,7 +199,8 @@ static void test_args__help(void **state)
     char *text;
     size_t length;
     FILE *to = open_memstream(&text, &length);
-    et_args_help(to, table, "test", "Tests.", "etude test a");
+    const et_call call = { &program, "test", 0, NULL };
+    et_args_help(to, table, &call, "Tests.", "a");
     fclose(to);
     assert_string_equal(text, "usage: etude test FILE... [OPTION]...\n\nTests.\n\nexample:\n"
                               "    etude test a\n\noptions:\n"

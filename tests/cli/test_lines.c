@@ -1,4 +1,4 @@
-#include "cli/lines.h"
+#include "tasks/translation/command/lines.h"
 
 #include <stdarg.h>
 #include <stddef.h>

@@ -11,7 +11,8 @@
 #include "data/encoded.h"
 #include "data/pairs.h"
 #include "guard/guard.h"
-#include "tasks/experiment.h"
+#include "tasks/translation/kind.h"
+#include "train/experiment.h"
 #include "train/checkpoint.h"
 
 /* ---- a corpus --------------------------------------------------------------------------- */
@@ -213,15 +214,17 @@ static void run_settings(void *work)
     et_experiment experiment;
     et_strbuf yaml = ET_STRBUF_INIT, json = ET_STRBUF_INIT;
     et_value *values, *again;
-    guard_check(et_experiment_begin(&experiment, "translation/tiny", &error), &error);
+    guard_check(et_experiment_begin(&experiment, &et_translation_program, "translation/tiny", &arena,
+                                    &error),
+                &error);
     guard_check(
         et_experiment_set(&experiment, "trainer.train_steps=77,runtime.seed=5", &arena, &error),
         &error);
-    et_yaml_print(&yaml, et_fields_echo(&et_experiment_fields, &experiment, &arena));
+    et_yaml_print(&yaml, et_fields_echo(experiment.table, &experiment, &arena));
     guard_check(et_yaml_parse(&values, &arena, et_strbuf_text(&yaml), yaml.length, "made", &error),
                 &error);
     guard_check(
-        et_fields_read(&et_experiment_fields, &experiment, values, &arena, "made", "", &error),
+        et_fields_read(experiment.table, &experiment, values, &arena, "made", "", &error),
         &error);
     et_json_print(&json, values, 2);
     guard_check(et_json_parse(&again, &arena, et_strbuf_text(&json), json.length, "made", &error),

@@ -1,6 +1,6 @@
 /* Experiments and their settings: what the table says, what --set may look like, and that what is
  * written into a run is all of it. */
-#include "tasks/experiment.h"
+#include "train/experiment.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,6 +9,8 @@
 
 #include "base/arena.h"
 #include "io/files.h"
+#include "tasks/translation/kind.h"
+#include "tasks/translation/options.h"
 
 static et_arena arena;
 
@@ -21,8 +23,13 @@ static int release_arena(void **state)
 static et_experiment begin(const char *name)
 {
     et_experiment e;
-    assert_ok(et_experiment_begin(&e, name, error));
+    assert_ok(et_experiment_begin(&e, &et_translation_program, name, &arena, error));
     return e;
+}
+
+static const et_translation_options *task_of(const et_experiment *e)
+{
+    return e->task;
 }
 
 /* ---- the table -------------------------------------------------------------------------- */
@@ -45,14 +52,14 @@ static void test_experiment__models(void **state)
         { "translation/tiny", 4, 4, 256, 128, false, true },
         { "translation/base", 6, 8, 2048, 512, true, false },
     };
-    size_t count;
-    et_experiment_kinds(&count);
-    assert_int_equal(count, sizeof cases / sizeof cases[0]);
+    size_t count = sizeof cases / sizeof cases[0];
+    assert_null(et_translation_experiments[count].name);
     for (size_t i = 0; i < count; i++) {
         et_experiment e = begin(cases[i].name);
-        const et_translation_stack *stacks[] = { &e.task.model.encoder, &e.task.model.decoder };
+        const et_translation_model *model = &task_of(&e)->model;
+        const et_translation_stack *stacks[] = { &model->encoder, &model->decoder };
         assert_string_equal(e.name, cases[i].name);
-        assert_int_equal(e.task.model.embedding_width, cases[i].width);
+        assert_int_equal(model->embedding_width, cases[i].width);
         for (int k = 0; k < 2; k++) {
             check_stack(stacks[k], cases[i].layers, cases[i].heads, cases[i].intermediate);
             assert_int_equal(stacks[k]->norm_first, cases[i].norm_first);
@@ -69,9 +76,11 @@ static void test_experiment__unknown(void **state)
 {
     (void)state;
     et_experiment e;
-    assert_fails(et_experiment_begin(&e, "translation/bass", error), ET_ECONFIG,
-                 "no experiment named translation/bass. Nearest: translation/base");
-    assert_fails(et_experiment_begin(&e, "xyz", error), ET_ECONFIG, "no experiment named xyz; ");
+    assert_fails(
+        et_experiment_begin(&e, &et_translation_program, "translation/bass", &arena, error),
+        ET_ECONFIG, "no experiment named translation/bass. Nearest: translation/base");
+    assert_fails(et_experiment_begin(&e, &et_translation_program, "xyz", &arena, error), ET_ECONFIG,
+                 "no experiment named xyz; ");
 }
 
 /* ---- single settings -------------------------------------------------------------------- */
@@ -104,7 +113,7 @@ static void test_experiment__set(void **state)
         assert_ok(et_experiment_set(&e, cases[i].words, &arena, error));
         assert_int_equal(e.trainer.train_steps, cases[i].steps);
         assert_int_equal(e.runtime.seed, cases[i].seed);
-        const et_strings *sources = &e.task.train_data.source_path;
+        const et_strings *sources = &task_of(&e)->train_data.source_path;
         for (size_t k = 0; k < sources->count; k++) {
             strcat(paths, k ? "|" : "");
             strcat(paths, sources->items[k]);
@@ -137,11 +146,11 @@ static void test_experiment__written_and_read(void **state)
     for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++)
         assert_ok(et_experiment_set(&e, sets[i], &arena, error));
     assert_ok(et_experiment_write(&e, in(state, ET_EXPERIMENT_FILE), error));
-    assert_ok(et_experiment_open_run(&again, *state, &arena, error));
+    assert_ok(et_experiment_open_run(&again, &et_translation_program, *state, &arena, error));
     assert_string_equal(again.name, "translation/base");
     assert_int_equal(again.runtime.seed, 4503599627370496);
-    assert_int_equal(again.task.train_data.source_path.count, 6);
-    assert_string_equal(again.task.train_data.source_path.items[1], "q\"uo: te\n#");
+    assert_int_equal(task_of(&again)->train_data.source_path.count, 6);
+    assert_string_equal(task_of(&again)->train_data.source_path.items[1], "q\"uo: te\n#");
     assert_true(again.trainer.optimizer_config.ema.average_decay == 0.99999999);
     assert_ok(et_experiment_check_same(&e, &again, NULL, "run", false, error));
     assert_ok(et_experiment_write(&again, in(state, "again.yaml"), error));
@@ -182,7 +191,7 @@ static void test_experiment__same(void **state)
         { "runtime.mixed_precision_dtype=float32", NEVER },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        et_experiment kept = begin("translation/tiny"), now = kept;
+        et_experiment kept = begin("translation/tiny"), now = begin("translation/tiny");
         assert_ok(et_experiment_set(&now, cases[i].set, &arena, error));
         for (int accept = 0; accept < 2; accept++) {
             bool allowed = cases[i].allowed <= (accept ? ASKED : FREE);

@@ -18,7 +18,7 @@
 #include "io/files.h"
 #include "kernel/malloc_count.h"
 #include "skip.h"
-#include "tasks/experiment.h"
+#include "train/experiment.h"
 #include "tasks/translation/task.h"
 #include "train/task_trainer.h"
 

@@ -67,14 +67,15 @@ typedef struct et_translation_options {
 /* The table of all of it: what a settings file has below `task`. */
 extern const et_fields et_translation_fields;
 
-/* Settings that fields alone cannot check: heads divide widths, paths come in pairs, the
+/* Methods of the kind (settings: an et_translation_options).
+ *
+ * What fields alone cannot check: heads divide widths, paths come in pairs, the
  * budget holds a sentence. ET_ECONFIG names the setting and the cure. */
-int et_translation_check(const et_translation_options *options, et_error *error);
+int et_translation_check(const void *settings, et_error *error);
 
 /* Whether validation gives a value of this name (for "best"). ET_ECONFIG: it does not, or there
  * is no validation data; names the nearest. */
-int et_translation_check_metric(const et_translation_options *options, const char *name,
-                                et_error *error);
+int et_translation_check_metric(const void *settings, const char *name, et_error *error);
 
 /* The model that the options describe. max_positions: rows of the sinusoid table. */
 et_transformer et_translation_transformer(const et_translation_options *options, int64_t vocabulary,

@@ -18,8 +18,8 @@
 #include "base/checksum.h"
 #include "base/format.h"
 #include "data/source.h"
-#include "tasks/experiment.h"
 #include "tasks/translation/task_private.h"
+#include "train/identity.h"
 
 /* Lists are borrowed from the settings. */
 static et_corpus_paths paths_of(const et_translation_data *data)
@@ -34,8 +34,8 @@ static et_corpus_paths paths_of(const et_translation_data *data)
 
 /* The text that a vocabulary is trained on. */
 typedef struct text_source {
-    et_corpus *corpus;     /* both sides are trained on: one vocabulary for the two */
-    et_progress *progress; /* NULL: nobody looks */
+    et_corpus *corpus; /* both sides are trained on: one vocabulary for the two */
+    const et_translation_task *task;
 } text_source;
 
 /* Training begins when all lines are there; what is wrong with them has been said before. */
@@ -43,8 +43,8 @@ static int next_line(void *payload, const char **text, size_t *length, et_error 
 {
     text_source *source = payload;
     int status = et_corpus_next_line(source->corpus, text, length, error);
-    if (!status && !*text && source->progress)
-        et_progress_message(source->progress, "training a vocabulary ...");
+    if (!status && !*text)
+        et_translation_tell(source->task, "training a vocabulary ...");
     return status;
 }
 
@@ -73,13 +73,11 @@ static int check_validation(const et_translation_task *task, et_error *error)
 static void say_smaller(const et_translation_task *task, int64_t limit)
 {
     int32_t size = et_vocabulary_size(task->vocabulary);
-    char text[160];
-    if (size >= limit || !task->context.progress)
-        return;
-    snprintf(text, sizeof text,
-             "a vocabulary of %s sub-words: the text allows no more (task.vocabulary.max_size: %s)",
-             et_format_count(size).text, et_format_count(limit).text);
-    et_progress_message(task->context.progress, text);
+    if (size < limit)
+        et_translation_tell(task,
+                            "a vocabulary of %s sub-words: the text allows no more "
+                            "(task.vocabulary.max_size: %s)",
+                            et_format_count(size).text, et_format_count(limit).text);
 }
 
 /* Whether a vocabulary is the one that the run's checkpoints were trained with, before anything
@@ -87,7 +85,7 @@ static void say_smaller(const et_translation_task *task, int64_t limit)
 static int check_belongs(const et_translation_task *task, uint64_t checksum, const char *path,
                          et_error *error)
 {
-    return et_experiment_check_vocabulary(checksum, task->context.identity, path, error);
+    return et_translation_check_vocabulary(checksum, task->context.identity, path, error);
 }
 
 /* Gives the bytes of a model the run's name. */
@@ -115,7 +113,7 @@ static int train_vocabulary(et_translation_task *task, et_error *error)
     int status = et_corpus_open(&corpus, &task->paths, error);
     if (status)
         return status;
-    text_source source = { corpus, task->context.progress };
+    text_source source = { corpus, task };
     status = et_vocabulary_train(&bytes, &length, &options, next_line, &source, error);
     et_corpus_close(corpus);
     if (status == ET_ECONFIG)
@@ -241,7 +239,7 @@ static uint64_t expected_text(const et_translation_task *task)
     const char *digits;
     uint64_t key;
     bool known = identity && identity->values &&
-                 !et_value_read_string(identity->values, ET_IDENTITY_TEXT, &digits, NULL) &&
+                 !et_value_read_string(identity->values, ET_IDENTITY_DATA, &digits, NULL) &&
                  et_checksum_parse(&key, digits);
     return known ? key : 0;
 }

@@ -5,6 +5,9 @@
  *   validate beam search and its scores (validate.c) */
 #include "tasks/translation/task.h"
 
+#include <stdarg.h>
+#include <stdio.h>
+
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "tasks/translation/task_private.h"
@@ -41,13 +44,26 @@ static const et_task_class translation_class = {
     .best_metric = "sacrebleu_score",
 };
 
+/* Paths may be long; what does not fit is lost, and only of a message. */
+void et_translation_tell(const et_translation_task *task, const char *format, ...)
+{
+    char text[1024];
+    va_list arguments;
+    if (!task->context.tell)
+        return;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    task->context.tell(task->context.listener, text);
+}
+
 /* ---- opening and closing ----------------------------------------------------------------
  *
  * The task owns everything it opens but sources, which its trainer closes before. */
 
 /* In the order of what each needs. What was opened before a failure is closed by close. */
 int et_translation_task_open(et_task **out, const et_translation_options *options,
-                             const et_translation_context *context, et_error *error)
+                             const et_task_context *context, et_error *error)
 {
     et_assert(options && context && context->params && context->device);
     *out = NULL;

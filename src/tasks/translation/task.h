@@ -7,32 +7,15 @@
 #ifndef ETUDE_TASKS_TRANSLATION_TASK_H
 #define ETUDE_TASKS_TRANSLATION_TASK_H
 
-#include <signal.h>
-
-#include <etude/task.h>
+#include <etude/experiment.h>
 
 #include "data/encoded.h"
-#include "exec/device.h"
-#include "io/progress.h"
 #include "tasks/translation/options.h"
-#include "train/identity.h"
 
 /* Files of a run that this task keeps. */
 #define ET_TRANSLATION_VOCABULARY "vocabulary.model"
 #define ET_TRANSLATION_CACHE      "cache"
 #define ET_TRANSLATION_OUTPUT     "translations"
-
-typedef struct et_translation_context {
-    const char *model_dir; /* where the run's files go */
-    et_params *params;     /* the store that the model declares into */
-    et_device *device;
-    et_dtype act;                      /* type of activations: ET_F32 or ET_BF16 */
-    uint64_t seed;                     /* of the order of the data */
-    int prefetch;                      /* batches ahead; 0: none */
-    const et_identity *identity;       /* of the run's newest checkpoint; NULL: not known */
-    et_progress *progress;             /* where people look; may be NULL */
-    const volatile sig_atomic_t *stop; /* not 0: validation ends with ET_EINTERRUPTED; or NULL */
-} et_translation_context;
 
 /* What opening found, for the lines before step 1. Borrowed from the task. */
 typedef struct et_translation_facts {
@@ -45,9 +28,18 @@ typedef struct et_translation_facts {
 
 /* Options and context are copied; what they point to must outlive the task. */
 int et_translation_task_open(et_task **out, const et_translation_options *options,
-                             const et_translation_context *context, et_error *error);
+                             const et_task_context *context, et_error *error);
 void et_translation_task_close(et_task *task); /* NULL allowed */
 
 et_translation_facts et_translation_task_facts(const et_task *task);
+
+/* Whether a vocabulary of this checksum, which is path, is the checkpoint's. */
+int et_translation_check_vocabulary(uint64_t vocabulary, const et_identity *identity,
+                                    const char *path, et_error *error);
+
+/* Methods of the kind (kind.h). */
+int et_translation_identify(const et_task *task, et_value *identity, et_error *error);
+int et_translation_belongs(const void *options, const char *model_dir, const et_identity *identity,
+                           et_error *error);
 
 #endif

@@ -4,6 +4,7 @@
 #define ETUDE_TASKS_TRANSLATION_TASK_PRIVATE_H
 
 #include "data/pairs.h"
+#include "exec/device.h"
 #include "tasks/translation/task.h"
 
 /* Validation data and what scores it; the decoder is made at the first validation. */
@@ -18,7 +19,7 @@ typedef struct et_validation {
 typedef struct et_translation_task {
     et_task task;
     et_translation_options options;
-    et_translation_context context;
+    et_task_context context;
     et_vocabulary *vocabulary; /* the run's own; owned, as all below */
     char *vocabulary_path;     /* MODEL_DIR/vocabulary.model */
     double vocabulary_seconds; /* that training it took; 0: it was there */
@@ -39,6 +40,10 @@ int et_translation_validation(et_translation_task *task, et_source **out, et_err
 /* model.c: the model's loss for the graph's batches. max_positions: the longest sentence. */
 et_node *et_translation_loss(const et_translation_task *task, et_scope *scope,
                              int64_t max_positions);
+
+/* task.c: a line for people, where somebody looks. */
+void et_translation_tell(const et_translation_task *task, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /* validate.c */
 int et_translation_validate(et_task *self, int64_t step, et_value *logs, et_error *error);

@@ -32,8 +32,9 @@
 #include "base/unicode.h"
 #include "data/vocabulary.h"
 #include "graph/graph.h"
-#include "tasks/experiment.h"
+#include "train/experiment.h"
 #include "tasks/translation/decoder.h"
+#include "tasks/translation/kind.h"
 #include "tasks/translation/task.h"
 #include "tasks/translation/translator_device.h"
 #include "train/checkpoint.h"
@@ -57,6 +58,11 @@ struct et_translator {
     size_t lines, empty_lines;           /* of the call in progress; empty: without a piece */
 };
 
+static const et_translation_options *settings_of(const et_translator *t)
+{
+    return t->experiment.task;
+}
+
 /* Whether what lies beside the weights, settings and vocabulary, is theirs. */
 static int check_belongs(et_translator *t, const char *model_dir, const et_checkpoint_facts *facts,
                          et_error *error)
@@ -66,8 +72,8 @@ static int check_belongs(et_translator *t, const char *model_dir, const et_check
     int status = path ? et_experiment_check_model(&t->experiment, &identity, model_dir, error)
                       : et_alloc_failed(error, strlen(model_dir), "a path");
     if (!status)
-        status = et_experiment_check_vocabulary(et_vocabulary_checksum(t->vocabulary), &identity,
-                                                path, error);
+        status = et_translation_check_vocabulary(et_vocabulary_checksum(t->vocabulary), &identity,
+                                                 path, error);
     et_free(path);
     t->step = facts->step;
     return status;
@@ -136,7 +142,7 @@ static int open_vocabulary(et_translator *t, const char *model_dir, et_error *er
 /* 64 positions: the size of the graph below; the decoder has a table of its own. */
 static et_transformer model_of(const et_translator *t)
 {
-    return et_translation_transformer(&t->experiment.task, et_vocabulary_size(t->vocabulary), 64);
+    return et_translation_transformer(t->experiment.task, et_vocabulary_size(t->vocabulary), 64);
 }
 
 /* Declares the model's parameters: a graph of the smallest batch names them all. */
@@ -191,7 +197,7 @@ static double length_penalty(const et_translator *t)
  * hence half the vocabulary. */
 static int make_decoder(et_translator *t, et_dtype act, et_error *error)
 {
-    const et_translation_model *settings = &t->experiment.task.model;
+    const et_translation_model *settings = &settings_of(t)->model;
     const et_translator_options *o = &t->options;
     int64_t beam = o->beam_size ? o->beam_size : settings->beam_size;
     et_transformer model = model_of(t);
@@ -215,7 +221,8 @@ static int make_decoder(et_translator *t, et_dtype act, et_error *error)
 static int open_all(et_translator *t, const char *model_dir, et_error *error)
 {
     et_dtype act = ET_F32;
-    int status = et_experiment_open_run(&t->experiment, model_dir, &t->arena, error);
+    int status = et_experiment_open_run(&t->experiment, &et_translation_program, model_dir,
+                                        &t->arena, error);
     if (!status)
         status = resolve_act(t, &act, error);
     if (!status)

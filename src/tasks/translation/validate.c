@@ -5,8 +5,8 @@
  *                                        \-> MODEL_DIR/translations/<step>.txt
  *
  * The decoder is made at the first validation and kept: the store's weights change under it, and it
- * reads them anew. Asked to stop, it gives ET_EINTERRUPTED and has written nothing; the run does the
- * whole of it again when it goes on. */
+ * reads them anew. Asked to stop, it gives ET_EINTERRUPTED and has written nothing; the run does
+ * the whole of it again when it goes on. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -69,7 +69,7 @@ static int make_decoder(et_translation_task *task, et_error *error)
         .max_length = model->decode_max_length,
         .extra_length = model->extra_decode_length,
         .sentences = GROUP,
-        .act = task->context.act,
+        .act = task->context.bfloat16 ? ET_BF16 : ET_F32,
     };
     return et_decoder_new(&task->validation.decoder, task->context.params, task->context.device,
                           &transformer, &options, error);
@@ -171,12 +171,12 @@ static void show(const et_translation_task *task, int64_t index, const char *hyp
 {
     /* The first ones, which are the same at each validation, so that progress can be seen in
      * them. */
-    if (index >= task->options.print_translations || !task->context.progress)
+    if (index >= task->options.print_translations || !task->context.tell)
         return;
     et_strbuf text = ET_STRBUF_INIT;
     et_strbuf_printf(&text, "  reference    %s\n  translation  %s",
                      task->validation.references[index], hypothesis);
-    et_progress_message(task->context.progress, et_strbuf_text(&text));
+    task->context.tell(task->context.listener, et_strbuf_text(&text));
     et_strbuf_release(&text);
 }
 

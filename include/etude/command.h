@@ -1,0 +1,40 @@
+/* The whole command, for a program with tasks of its own: train, evaluate, average, inspect, list
+ * and what its kinds add.
+ *
+ *     static const et_task_kind *const kinds[] = { &rings };
+ *     int code = et_command_main(argc, argv, kinds, 1);         what main returns
+ *
+ * This is the process: it prints, handles signals (SIGINT and SIGTERM save and end a training) and
+ * gives the exit code. Results go to standard output, everything else to standard error. */
+#ifndef ETUDE_COMMAND_H
+#define ETUDE_COMMAND_H
+
+#include <etude/experiment.h>
+
+/* What a program is made of. */
+typedef struct et_program {
+    const char *name; /* as typed, for messages */
+    const et_task_kind *const *kinds;
+    int count;
+} et_program;
+
+/* How a command was called. */
+typedef struct et_call {
+    const et_program *program;
+    const char *command;
+    int argc; /* arguments behind the command's name */
+    char **argv;
+} et_call;
+
+/* A row of a table of commands. */
+typedef struct et_command {
+    const char *name;                                 /* as typed */
+    int (*run)(const et_call *call, et_error *error); /* results go to standard output */
+    const char *help;                                 /* a line for `--help` */
+} et_command;
+
+/* Runs the command that argv names: the exit code. 0 done, 1 failed, 2 usage, 3 settings or data,
+ * 4 memory or disk, 5 diverged, 75 interrupted and saved. kinds: at least one. */
+ET_API int et_command_main(int argc, char **argv, const et_task_kind *const *kinds, int count);
+
+#endif

@@ -1,0 +1,108 @@
+/* Kinds of task: what a program hands to et_command_main (command.h) to have a task of its own with
+ * the whole command. A kind is a row: the table of its settings, how a task is opened from them,
+ * its experiments, and what of a run's files is its own. All but the first six members is optional.
+ *
+ *     static const et_experiment_row experiments[] = {
+ *         { "rings/small", "two rings", "{task: {hidden: 16}, trainer: {train_steps: 500}}" },
+ *         { NULL, NULL, NULL },
+ *     };
+ *     static const et_task_kind rings = { .name = "rings", .fields = &rings_fields,
+ *         .size = sizeof(rings_options), .experiments = experiments, .open = rings_open,
+ *         .close = rings_close };
+ *
+ * Rows are const and static. Methods are called by one thread. */
+#ifndef ETUDE_EXPERIMENT_H
+#define ETUDE_EXPERIMENT_H
+
+#include <signal.h>
+
+#include <etude/fields.h>
+#include <etude/task.h>
+
+/* What a checkpoint belongs to: plain values that say with what its weights were made. */
+typedef struct et_identity {
+    const char *checkpoint; /* path of the file; NULL: there is none */
+    const et_value *values; /* NULL: it has none */
+} et_identity;
+
+/* What a task needs of the run that it is opened for; a copy of it may be kept, all that it points
+ * to outlives the task. */
+typedef struct et_task_context {
+    const char *model_dir; /* where the run's files go */
+    et_params *params;     /* the store that the model declares into */
+    et_device *device;
+    uint64_t seed;               /* of the order of the data */
+    bool bfloat16;               /* type of activations */
+    int prefetch;                /* batches ahead; 0: none */
+    int64_t validation_interval; /* in steps; 0: never */
+    const et_identity *identity; /* of the run's newest checkpoint; NULL: not known */
+    void *listener;              /* a line for people goes to tell(listener, line); */
+    void (*tell)(void *listener, const char *line); /* NULL: nobody looks */
+    const volatile sig_atomic_t
+        *stop; /* not 0: what takes long ends with ET_EINTERRUPTED; or NULL */
+} et_task_context;
+
+/* An experiment: a name for a whole set of settings. */
+typedef struct et_experiment_row {
+    const char *name;     /* in files of runs, so it stays; begins with the kind's, "rings/small" */
+    const char *help;     /* a line for `list` */
+    const char *settings; /* on top of the defaults: "{task: {...}, trainer: {...}}" or
+                             "trainer.train_steps=500,...", as behind --set */
+} et_experiment_row;
+
+/* Files of a run that a kind keeps beside those that all runs have. */
+enum {
+    ET_RUN_FOLDER = 1, /* holds files that are written under temporary names */
+    ET_RUN_MADE_AT_START =
+        2,               /* before the first step: goes if the start fails in a new directory */
+    ET_RUN_COMPARED = 4, /* belongs to checkpoints; kind->belongs knows */
+};
+typedef struct et_run_file {
+    const char *name; /* below model_dir; contents before their folder */
+    int what;         /* of the above */
+} et_run_file;
+
+struct et_command;
+
+typedef struct et_task_kind {
+    const char *name;                     /* "rings" */
+    const et_fields *fields;              /* of the settings below `task` */
+    size_t size;                          /* of the struct that they fill */
+    const et_experiment_row *experiments; /* ended by a row without a name */
+    /* options: the struct; outlives the task. */
+    int (*open)(et_task **out, const void *options, const et_task_context *context,
+                et_error *error);
+    void (*close)(et_task *task); /* NULL allowed */
+
+    /* What tables cannot check: ET_ECONFIG names setting and cure. */
+    int (*check)(const void *options, et_error *error);
+    /* Whether validation gives a value of this name, for the best checkpoint. */
+    int (*check_metric)(const void *options, const char *name, et_error *error);
+    /* A run goes on: what these settings leave open is what it began with. */
+    void (*adopt)(void *options, const void *kept);
+    /* Calls file for each file that the settings name: it is read, and nothing may be written to.
+     */
+    void (*reads)(const void *options, void (*file)(void *payload, const char *path),
+                  void *payload);
+    /* Tells lines about data and model, before the first step. NULL: the model's size. */
+    void (*describe)(et_task *task);
+    /* Adds to a new dict what checkpoints of the task belong to besides settings: checksums of its
+     * files, and of the text or the like that it learns from under the key "text". */
+    int (*identify)(const et_task *task, et_value *identity, et_error *error);
+    /* Whether a run's files (ET_RUN_COMPARED) are those that a checkpoint belongs to. */
+    int (*belongs)(const void *options, const char *model_dir, const et_identity *identity,
+                   et_error *error);
+
+    const et_run_file *files;          /* ended by a row without a name */
+    const struct et_command *commands; /* its own, ended by a row without a name (command.h); one
+                                          with the name of a general one takes its place, for
+                                          this kind's runs */
+    /* Words. */
+    const char *example; /* settings that training needs, for help: "--set task.path=a.csv" */
+    const char *rate;    /* unit of the rate in the progress bar, "tok/s"; NULL: the batches' */
+    const char *amount;  /* what batches are counted in, "tokens a side"; NULL: the batches' unit */
+    const char *next;    /* the command that a trained model is for, and what it does: */
+    const char *next_help; /* "translate", "translates lines"; NULL: evaluate */
+} et_task_kind;
+
+#endif

@@ -1,0 +1,136 @@
+/* Fields: one table per options struct says what its members are. From the table come the
+ * parser (values to struct), validation with the nearest name, the help text and the echo
+ * (struct to values), so an option is written down once.
+ *
+ *     typedef struct adam_options { double beta_1; int64_t warmup; char *path; } adam_options;
+ *     static const et_field adam_fields[] = {
+ *         ET_FIELD_FLOAT(adam_options, beta_1, 0.9, 0, 1, "decay of the first moment"),
+ *         ET_FIELD_INT(adam_options, warmup, 0, 0, INT64_MAX, "steps until the peak"),
+ *         ET_FIELD_STRING(adam_options, path, NULL, "file to read; none: not read"),
+ *         ET_FIELD_END
+ *     };
+ *     const et_fields adam_table = { "adam", adam_fields };
+ *
+ * Strings and lists that parsing stores live in the arena given to it. Tables are const. A task of
+ * a program's own hands one in (experiment.h), and needs none of the functions. */
+#ifndef ETUDE_FIELDS_H
+#define ETUDE_FIELDS_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <etude/value.h>
+
+typedef enum et_field_kind {
+    ET_FIELD_KIND_END,
+    ET_FIELD_KIND_BOOL,    /* bool */
+    ET_FIELD_KIND_INT,     /* int64_t */
+    ET_FIELD_KIND_FLOAT,   /* double */
+    ET_FIELD_KIND_STRING,  /* const char *; NULL is YAML's null */
+    ET_FIELD_KIND_CHOICE,  /* int: index into choices */
+    ET_FIELD_KIND_STRINGS, /* et_strings; one string counts as a list of one */
+    ET_FIELD_KIND_STRUCT,  /* nested struct with a table of its own */
+} et_field_kind;
+
+/* Whether a run may go on with another value. Said behind the help of a row, without a comma:
+ * ET_FIELD_INT(options, width, 8, 1, 64, "units" ET_CHANGES_MODEL). */
+typedef enum et_field_change {
+    ET_CHANGE_AS_GROUP, /* as the group that it stands in; of the whole: it may */
+    ET_CHANGE_FREE,     /* it may */
+    ET_CHANGE_ASK,      /* only if a person says so (--accept-changes) */
+    ET_CHANGE_FIXED,    /* no: what was trained depends on it */
+    ET_CHANGE_MODEL,    /* no, and what a trained model computes depends on it */
+} et_field_change;
+#define ET_CHANGES_NOTHING  , .change = ET_CHANGE_FREE
+#define ET_CHANGES_COURSE   , .change = ET_CHANGE_ASK
+#define ET_CHANGES_TRAINING , .change = ET_CHANGE_FIXED
+#define ET_CHANGES_MODEL    , .change = ET_CHANGE_MODEL
+
+/* A list of strings in an options struct. */
+typedef struct et_strings {
+    const char *const *items;
+    size_t count;
+} et_strings;
+
+typedef struct et_fields et_fields;
+
+typedef struct et_field {
+    const char *name;
+    et_field_kind kind;
+    size_t offset;
+    double default_number;      /* BOOL, INT, FLOAT, CHOICE */
+    const char *default_string; /* STRING */
+    double minimum, maximum;    /* INT, FLOAT; both ends allowed. NaN is never allowed */
+    const char *const *choices; /* CHOICE: names, ended by NULL */
+    const et_fields *nested;    /* STRUCT */
+    bool indirect;              /* STRUCT: the member is a pointer to it */
+    et_field_change change;     /* in a run that goes on */
+    const char *help;           /* one line, with unit */
+} et_field;
+
+struct et_fields {
+    const char *name;       /* what the struct configures, for messages */
+    const et_field *fields; /* ended by ET_FIELD_END */
+};
+
+#define ET_FIELD_BOOL(type, member, value, text)                                                   \
+    {                                                                                              \
+        .name = #member, .kind = ET_FIELD_KIND_BOOL, .offset = offsetof(type, member),             \
+        .default_number = (value), .help = text                                                    \
+    }
+#define ET_FIELD_INT(type, member, value, low, high, text)                                         \
+    {                                                                                              \
+        .name = #member, .kind = ET_FIELD_KIND_INT, .offset = offsetof(type, member),              \
+        .default_number = (double)(value), .minimum = (double)(low), .maximum = (double)(high),    \
+        .help = text                                                                               \
+    }
+#define ET_FIELD_FLOAT(type, member, value, low, high, text)                                       \
+    {                                                                                              \
+        .name = #member, .kind = ET_FIELD_KIND_FLOAT, .offset = offsetof(type, member),            \
+        .default_number = (value), .minimum = (low), .maximum = (high), .help = text               \
+    }
+#define ET_FIELD_STRING(type, member, value, text)                                                 \
+    {                                                                                              \
+        .name = #member, .kind = ET_FIELD_KIND_STRING, .offset = offsetof(type, member),           \
+        .default_string = (value), .help = text                                                    \
+    }
+#define ET_FIELD_CHOICE(type, member, value, names, text)                                          \
+    {                                                                                              \
+        .name = #member, .kind = ET_FIELD_KIND_CHOICE, .offset = offsetof(type, member),           \
+        .default_number = (value), .choices = (names), .help = text                                \
+    }
+#define ET_FIELD_STRINGS(type, member, text)                                                       \
+    {                                                                                              \
+        .name = #member, .kind = ET_FIELD_KIND_STRINGS, .offset = offsetof(type, member),          \
+        .help = text                                                                               \
+    }
+#define ET_FIELD_STRUCT(type, member, table, text)                                                 \
+    {                                                                                              \
+        .name = #member, .kind = ET_FIELD_KIND_STRUCT, .offset = offsetof(type, member),           \
+        .nested = (table), .help = text                                                            \
+    }
+#define ET_FIELD_END                                                                               \
+    {                                                                                              \
+        .kind = ET_FIELD_KIND_END                                                                  \
+    }
+
+/* Sets every member of options to its default (empty lists, nested structs too). */
+ET_API void et_fields_defaults(const et_fields *table, void *options);
+
+/* Reads a dict of values into options; members that the dict does not name stay. Unknown
+ * keys, wrong types and values out of range are ET_ECONFIG: "<name>:<line>: a.b.c: no such
+ * setting. Nearest: d (a.b has: ...)". name: the file, or "--set" (then "--set a.b.c: ...").
+ * path: dotted prefix, "" at the top. On an error some members may be set already. */
+ET_API int et_fields_read(const et_fields *table, void *options, const et_value *dict,
+                          et_arena *arena, const char *name, const char *path, et_error *error);
+
+/* Sets one member by dotted path from YAML text, as `--set path=text` does. */
+ET_API int et_fields_set(const et_fields *table, void *options, const char *path, const char *text,
+                         et_arena *arena, et_error *error);
+
+/* The options as a dict in arena, every member, in the table's order; NULL if none left. */
+ET_API et_value *et_fields_echo(const et_fields *table, const void *options, et_arena *arena);
+
+#endif

@@ -1,0 +1,240 @@
+/* The grammar of what follows a command's name:
+ *
+ *   line   = { option | word } [ "--" { word } ]
+ *   option = "--" name                      a flag
+ *          | "--" name "=" value            anything, dashes too
+ *          | "--" name value                value: the next argument, which does not begin with --
+ *          | "-h"                           the same as --help
+ *
+ * A name is one of the command's table, by its name or alias, `-` and `_` alike. Values are kept
+ * as they are (pointers into argv), numbers are read at once. Parsing stops at the first thing
+ * that is wrong, which is ET_EUSAGE; --help before that wins.
+ *
+ * A text must have something in it: DIR of `--model-dir "$DIR"` was never set, most likely, and the
+ * current directory is not what was meant.
+ *
+ * A later value of an option that is no list replaces an earlier one, as people expect who
+ * repeat a command with one word more at its end. */
+#include "command/args.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/fields.h"
+
+#define NAMES_MAX 64 /* options and their other names that the nearest is sought among */
+
+/* Whether word (length bytes) is name, - and _ alike. name NULL is the alias of an option that
+ * has none. */
+static bool same_name(const char *word, size_t length, const char *name)
+{
+    if (!name || strlen(name) != length)
+        return false;
+    for (size_t i = 0; i < length; i++)
+        if ((word[i] == '_' ? '-' : word[i]) != (name[i] == '_' ? '-' : name[i]))
+            return false;
+    return true;
+}
+
+/* NULL: no option of that name. Tables have about ten rows. */
+static const et_arg *find(const et_arg *table, const char *word, size_t length)
+{
+    et_assert(table && word);
+    for (; table->name; table++)
+        if (table->kind != ET_ARG_REST &&
+            (same_name(word, length, table->name) || same_name(word, length, table->alias)))
+            return table;
+    return NULL;
+}
+
+/* The nearest is sought among names, aliases and "help", without what stands after "=". */
+static int unknown(const et_arg *table, const et_call *call, const char *word, et_error *error)
+{
+    /* The list ends in NULL, as et_nearest wants it. */
+    const char *names[NAMES_MAX + 1];
+    int count = 0;
+    char plain[64];
+    /* Two places are kept: one row may add two names, and "help" comes last. */
+    for (const et_arg *arg = table; arg->name && count < NAMES_MAX - 2; arg++) {
+        if (arg->kind != ET_ARG_REST)
+            names[count++] = arg->name;
+        if (arg->alias)
+            names[count++] = arg->alias;
+    }
+    names[count++] = "help";
+    names[count] = NULL;
+    snprintf(plain, sizeof plain, "%.*s", (int)strcspn(word, "="), word);
+    return et_fail(error, ET_EUSAGE, "%s: no option --%s%s; `%s %s --help` shows all",
+                   call->command, plain, et_nearest_hint(plain, names, "--").text,
+                   call->program->name, call->command);
+}
+
+/* The list is the caller's and of fixed size: nothing to free. */
+static int add(et_arg_list *list, const char *name, const char *value, et_error *error)
+{
+    et_assert(list->count >= 0 && list->count <= ET_ARG_LIST_MAX);
+    if (list->count == ET_ARG_LIST_MAX)
+        return et_fail(error, ET_EUSAGE, "--%s: given more than %d times", name, ET_ARG_LIST_MAX);
+    list->items[list->count++] = value;
+    return ET_OK;
+}
+
+/* strtod reads counts too, so "1e3" is one; all up to ET_ARG_COUNT_MAX are exact in a double.
+ * nan and inf are numbers to strtod and not to us. */
+static int store_number(const et_arg *arg, const char *value, et_error *error)
+{
+    char *end;
+    et_assert(arg->kind == ET_ARG_COUNT || arg->kind == ET_ARG_REAL);
+    bool count = arg->kind == ET_ARG_COUNT;
+    errno = 0;
+    double real = strtod(value, &end);
+    bool number = !errno && end != value && !*end && isfinite(real);
+    /* Text behind the number makes it none: "10k" is not 10. */
+    if (!number || (count && real != floor(real)))
+        return et_fail(error, ET_EUSAGE, "--%s %s: not a %snumber", arg->name, value,
+                       count ? "whole " : "");
+    /* No option of ours takes a negative number. */
+    if (real < 0 || (count && real > ET_ARG_COUNT_MAX))
+        return et_fail(error, ET_EUSAGE, "--%s %s: must %s", arg->name, value,
+                       real < 0 ? "not be negative" : "be at most 1,000,000,000");
+    if (count)
+        *(int64_t *)arg->target = (int64_t)real;
+    else
+        *(double *)arg->target = real;
+    return ET_OK;
+}
+
+/* target is of the type that et_arg_kind says; the row vouches for it. */
+static int store(const et_arg *arg, const char *value, et_error *error)
+{
+    et_assert(arg->target);
+    if ((arg->kind == ET_ARG_TEXT || arg->kind == ET_ARG_LIST) && !*value)
+        return et_fail(error, ET_EUSAGE, "--%s: the value is empty; it wants %s", arg->name,
+                       arg->value);
+    /* Flags set, texts point into argv, numbers are read, lists grow. */
+    switch (arg->kind) {
+    case ET_ARG_FLAG:
+        *(bool *)arg->target = true;
+        return ET_OK;
+    case ET_ARG_TEXT:
+        *(const char **)arg->target = value;
+        return ET_OK;
+    case ET_ARG_COUNT:
+    case ET_ARG_REAL:
+        return store_number(arg, value, error);
+    default:
+        return add(arg->target, arg->name, value, error);
+    }
+}
+
+/* *at is the option's place; it moves on by one if the next argument is its value. "--set --x"
+ * is refused, since most often the value was forgotten. */
+static int parse_option(const et_arg *table, const et_call *call, int *at, et_error *error)
+{
+    const char *command = call->command, *word = call->argv[*at] + 2, *equals = strchr(word, '=');
+    size_t length = equals ? (size_t)(equals - word) : strlen(word);
+    const et_arg *arg = find(table, word, length);
+    if (!arg)
+        return unknown(table, call, word, error);
+    if (arg->kind == ET_ARG_FLAG && equals)
+        return et_fail(error, ET_EUSAGE, "%s: --%s takes no value, found %s", command, arg->name,
+                       equals + 1);
+    /* "--name" alone looks for a value in the next argument. */
+    const char *value = equals ? equals + 1 : NULL;
+    if (arg->kind != ET_ARG_FLAG && !value) {
+        if (*at + 1 >= call->argc)
+            return et_fail(error, ET_EUSAGE, "%s: --%s wants %s after it", command, arg->name,
+                           arg->value);
+        value = call->argv[++*at];
+        if (!strncmp(value, "--", 2))
+            return et_fail(error, ET_EUSAGE,
+                           "%s: --%s wants %s after it, found %s; write --%s=%s if that is meant",
+                           command, arg->name, arg->value, value, arg->name, value);
+    }
+    return store(arg, value, error);
+}
+
+/* A word that is no option belongs to the table's REST row, if it has one. */
+static int parse_rest(const et_arg *table, const char *command, const char *word, et_error *error)
+{
+    const et_arg *rest = table;
+    while (rest->name && rest->kind != ET_ARG_REST)
+        rest++;
+    if (rest->name && !*word)
+        return et_fail(error, ET_EUSAGE, "%s: an argument is empty; it wants %s", command,
+                       rest->name);
+    if (rest->name)
+        return add(rest->target, rest->name, word, error);
+    return et_fail(error, ET_EUSAGE, "%s takes no argument, found %s; options begin with --",
+                   command, word);
+}
+
+/* A single - is a word; -x is one too, and then refused unless the command takes words. */
+int et_args_parse(const et_arg *table, const et_call *call, bool *help, et_error *error)
+{
+    et_assert(call->argc == 0 || call->argv);
+    /* Until "--" was seen. */
+    bool options = true;
+    *help = false;
+    for (int at = 0; at < call->argc; at++) {
+        const char *word = call->argv[at];
+        int status;
+        /* What comes before it was right, or parsing had ended; what comes after does not
+         * matter. */
+        if (options && (!strcmp(word, "--help") || !strcmp(word, "-h"))) {
+            *help = true;
+            return ET_OK;
+        }
+        if (options && !strcmp(word, "--")) {
+            options = false;
+            continue;
+        }
+        if (options && !strncmp(word, "--", 2))
+            status = parse_option(table, call, &at, error);
+        else
+            status = parse_rest(table, call->command, word, error);
+        if (status)
+            return status;
+    }
+    return ET_OK;
+}
+
+/* NULL: not given; then the run's own is used. */
+int et_args_check_precision(const char *precision, et_error *error)
+{
+    if (!precision || !strcmp(precision, "float32") || !strcmp(precision, "bfloat16") ||
+        !strcmp(precision, "int8"))
+        return ET_OK;
+    return et_fail(error, ET_EUSAGE, "--precision %s: choose float32, bfloat16 or int8", precision);
+}
+
+/* The table is all that is known of options: help cannot name one that is not there. */
+void et_args_help(FILE *to, const et_arg *table, const et_call *call, const char *about,
+                  const char *example)
+{
+    const char *program = call->program->name;
+    fprintf(to, "usage: %s %s", program, call->command);
+    for (const et_arg *arg = table; arg->name; arg++)
+        if (arg->kind == ET_ARG_REST)
+            fprintf(to, " %s", arg->name);
+    fprintf(to, " [OPTION]...\n\n%s\n\nexample:\n    %s %s %s\n\noptions:\n", about, program,
+            call->command, example);
+    for (const et_arg *arg = table; arg->name; arg++) {
+        /* Long names push the text to the right, which is ugly and not wrong. */
+        char left[64];
+        if (arg->kind == ET_ARG_REST)
+            continue;
+        /* "    --model-dir DIR            where the run is kept" */
+        snprintf(left, sizeof left, "--%s%s%s", arg->name, arg->value ? " " : "",
+                 arg->value ? arg->value : "");
+        fprintf(to, "    %-26s %s", left, arg->help);
+        if (arg->alias)
+            fprintf(to, " (or --%s)", arg->alias);
+        fputc('\n', to);
+    }
+    fprintf(to, "    %-26s %s\n", "--help", "this text");
+}

@@ -1,0 +1,67 @@
+/* Command lines: one table of options per command says what it takes; parsing, help and the
+ * nearest name of a misspelt option come from it.
+ *
+ *     const char *model_dir = NULL;
+ *     const et_arg table[] = {
+ *         { "model-dir", "DIR", "where the run is kept", ET_ARG_TEXT, &model_dir, NULL },
+ *         ET_ARG_END
+ *     };
+ *
+ * Long options only, `--name value` or `--name=value`, but for -h; `-` and `_` are alike, so
+ * Model Garden's spellings work. What begins with -- is a value only after `=`; no text is empty.
+ * Options and other arguments may come in any order; after `--` there are no options. */
+#ifndef ETUDE_COMMAND_ARGS_H
+#define ETUDE_COMMAND_ARGS_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include <etude/command.h>
+
+/* What a value is read as, and the type that target points to. */
+typedef enum et_arg_kind {
+    ET_ARG_FLAG,  /* bool: present */
+    ET_ARG_TEXT,  /* const char * */
+    ET_ARG_COUNT, /* int64_t, 0 to ET_ARG_COUNT_MAX */
+    ET_ARG_REAL,  /* double, finite, not negative */
+    ET_ARG_LIST,  /* et_arg_list: may be given again */
+    ET_ARG_REST,  /* et_arg_list: what is not an option; last in the table */
+} et_arg_kind;
+
+#define ET_ARG_LIST_MAX  256
+#define ET_ARG_COUNT_MAX 1000000000
+
+/* Values of an option that may be given again, or all words that are no options. */
+typedef struct et_arg_list {
+    const char *items[ET_ARG_LIST_MAX]; /* as given, borrowed from argv */
+    int count;
+} et_arg_list;
+
+/* A row of a command's table of options. */
+typedef struct et_arg {
+    const char *name;  /* without --; of REST: what is shown */
+    const char *value; /* what its value is called; NULL for flags */
+    const char *help;  /* what it does, in a line */
+    et_arg_kind kind;
+    void *target;      /* where it goes; of the type that kind says */
+    const char *alias; /* another name for it, or NULL */
+} et_arg;
+
+#define ET_ARG_END                                                                                 \
+    {                                                                                              \
+        NULL, NULL, NULL, ET_ARG_FLAG, NULL, NULL                                                  \
+    }
+
+/* Parses the arguments of a call. ET_EUSAGE names the word and the nearest option.
+ * *help: --help was given before anything wrong, and nothing else counts. */
+int et_args_parse(const et_arg *table, const et_call *call, bool *help, et_error *error);
+
+/* Prints usage, what the command does, an example (what stands behind the command's name) and the
+ * options. */
+void et_args_help(FILE *to, const et_arg *table, const et_call *call, const char *about,
+                  const char *example);
+
+/* Values of --precision. ET_EUSAGE: neither NULL nor one of them. */
+int et_args_check_precision(const char *precision, et_error *error);
+
+#endif

@@ -1,0 +1,51 @@
+/* What the commands share: signals, and where messages go. One file per command, one table in
+ * main.c; those of a kind of task stand with it. Only these folders print, and only this one exits
+ * and handles signals.
+ *
+ * Every command goes the same way, so that what is wrong is said as early as it can be known:
+ *
+ *   parse      a table of options (args.h); --help prints it and ends with success
+ *   check      what must be there, and that names are known: nothing is read or written yet
+ *   read       files of lines, settings, the model
+ *   work       the library's; results to standard output or to the file that was named
+ *   release    everything, whatever the status, which is returned to main
+ *
+ * A status becomes an exit code in main.c, its message one line on standard error. */
+#ifndef ETUDE_COMMAND_COMMAND_H
+#define ETUDE_COMMAND_COMMAND_H
+
+#include <signal.h>
+
+#include <etude/command.h>
+
+int et_cmd_train(const et_call *call, et_error *error);
+int et_cmd_evaluate(const et_call *call, et_error *error);
+int et_cmd_average(const et_call *call, et_error *error);
+int et_cmd_inspect(const et_call *call, et_error *error);
+int et_cmd_list(const et_call *call, et_error *error);
+
+/* Exit code of what was interrupted and can be started again (EX_TEMPFAIL of sysexits.h). */
+#define ET_EXIT_INTERRUPTED 75
+
+/* signals.c. A stop is SIGINT, SIGTERM, SIGHUP (unless it was ignored when the program began) or
+ * SIGXCPU. Once et_watch_signals was called it sets the first flag, and says at once that it was
+ * heard; SIGINT and SIGTERM a second after it or later end the process. SIGUSR1 sets the other.
+ * erase_bar (static) takes away a progress bar that may stand in the terminal's last line. */
+extern volatile sig_atomic_t et_stop_requested, et_save_requested;
+void et_watch_signals(const char *erase_bar);
+
+/* The same for a command that reads standard input: a stop also ends that, and nothing is said.
+ * SIGUSR1 is left as it was. */
+void et_watch_signals_and_input(void);
+
+/* Until et_watch_signals, a stop ends the process at once, with the exit code of an interruption
+ * and text (static) on standard error. For work of which nothing is seen before it is whole, since
+ * it may sit in a library that can't be asked to stop. SIGUSR1 does nothing. */
+void et_leave_on_signals(const char *text);
+
+/* The library's warnings go to standard error, above a progress bar if there is one, else behind
+ * the program's name. The bar must outlive this, or be replaced by NULL first. */
+struct et_progress;
+void et_show_log_on(const et_program *program, struct et_progress *progress);
+
+#endif

@@ -1,0 +1,320 @@
+/* The command, of any program. Results go to standard output, everything else to standard error.
+ *
+ * What is here is the process: its streams, its messages and its exit code; what signals mean is in
+ * signals.c. A command is a function that gets its arguments and returns a status; what it prints
+ * is results. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <etude/log.h>
+#include <etude/version.h>
+
+#include "base/arena.h"
+#include "base/assert.h"
+#include "base/fields.h"
+#include "base/file.h"
+#include "command/command.h"
+#include "io/progress.h"
+#include "kernel/kernels.h"
+#include "train/experiment.h"
+
+/* What every program has, in the order help shows them; those of its kinds of task stand between
+ * the first and the others. To add one, see README.md. */
+static const et_command commands[] = {
+    { "train", et_cmd_train, "train a model, or go on where it was interrupted" },
+    { "evaluate", et_cmd_evaluate, "measure a trained model on its validation data" },
+    { "average", et_cmd_average, "average the weights of checkpoints" },
+    { "inspect", et_cmd_inspect, "show a checkpoint and say whether it is sound" },
+    { "list", et_cmd_list, "list experiments, or all settings of one" },
+};
+
+#define GENERAL      (sizeof commands / sizeof commands[0])
+#define COMMANDS_MAX 64
+
+/* Of one name the first counts. */
+typedef struct list {
+    const et_command *row[COMMANDS_MAX];
+    size_t count;
+} list;
+
+static const et_command *find(const list *all, const char *name)
+{
+    for (size_t i = 0; i < all->count; i++)
+        if (!strcmp(name, all->row[i]->name))
+            return all->row[i];
+    return NULL;
+}
+
+static void add(list *all, const et_command *row)
+{
+    if (all->count < COMMANDS_MAX && !find(all, row->name))
+        all->row[all->count++] = row;
+}
+
+/* evaluate is general only where no kind has one of its own. */
+static list list_commands(const et_program *program)
+{
+    list all = { .count = 0 };
+    add(&all, &commands[0]);
+    for (int i = 0; i < program->count; i++)
+        for (const et_command *row = program->kinds[i]->commands; row && row->name; row++)
+            add(&all, row);
+    for (size_t i = 1; i < GENERAL; i++)
+        add(&all, &commands[i]);
+    return all;
+}
+
+/* Names of files are in messages, and may hold anything: a message is one line, and no escape
+ * sequence reaches the terminal. */
+static void make_printable(char *text)
+{
+    for (; *text; text++)
+        if ((unsigned char)*text < 0x20 || *text == 0x7f)
+            *text = '?';
+}
+
+/* 2,100 bytes: an error's text twice and the word before it. */
+static void print_message(const char *program, et_progress *progress, et_log_level level,
+                          const char *text)
+{
+    if (level < ET_LOG_WARNING)
+        return;
+    char line[2100];
+    snprintf(line, sizeof line, "%s: %s", level == ET_LOG_ERROR ? "error" : "warning", text);
+    make_printable(line);
+    if (progress)
+        et_progress_message(progress, line);
+    else
+        fprintf(stderr, "%s: %s\n", program, line);
+}
+
+static void show_plain(void *program, et_log_level level, const char *text)
+{
+    print_message(((const et_program *)program)->name, NULL, level, text);
+}
+
+static void show_above(void *progress, et_log_level level, const char *text)
+{
+    print_message(NULL, progress, level, text);
+}
+
+void et_show_log_on(const et_program *program, struct et_progress *progress)
+{
+    if (progress)
+        et_log_set(show_above, progress);
+    else
+        et_log_set(show_plain, (void *)program);
+}
+
+/* Help that was asked for is a result; help in place of a missing command is a message. */
+static void print_help(const et_program *program, FILE *to)
+{
+    list all = list_commands(program);
+    fprintf(to, "usage: %s COMMAND [OPTION]...\n\n", program->name);
+    for (size_t i = 0; i < all.count; i++)
+        fprintf(to, "    %-10s %s\n", all.row[i]->name, all.row[i]->help);
+    fprintf(to, "\n`%s COMMAND --help` says more and gives an example.\n", program->name);
+}
+
+/* The nearest by et_nearest, or none if none is near. */
+static int unknown_command(const et_call *call, const list *all, et_error *error)
+{
+    /* The list ends in NULL, as et_nearest wants it. */
+    const char *names[COMMANDS_MAX + 1] = { NULL };
+    for (size_t i = 0; i < all->count; i++)
+        names[i] = all->row[i]->name;
+    const char *nearest = et_nearest(call->command, names);
+    return et_fail(error, ET_EUSAGE, "no command %s%s%s; `%s --help` shows all", call->command,
+                   nearest ? ". Nearest: " : "", nearest ? nearest : "", call->program->name);
+}
+
+static const et_command *row_of(const et_command *rows, const char *name)
+{
+    while (rows && rows->name && strcmp(rows->name, name))
+        rows++;
+    return rows && rows->name ? rows : NULL;
+}
+
+/* The kind of the run that --model-dir names; NULL: none is named, or none is there. */
+static const et_task_kind *kind_of_run(const et_call *call)
+{
+    static const char option[] = "--model-dir";
+    const size_t length = sizeof option - 1;
+    const char *model_dir = NULL;
+    et_arena arena = ET_ARENA_INIT;
+    et_experiment experiment = { .kind = NULL };
+    for (int i = 0; i < call->argc && strcmp(call->argv[i], "--"); i++) {
+        const char *word = call->argv[i];
+        bool named = !strncmp(word, option, length) || !strncmp(word, "--model_dir", length);
+        if (named && word[length] == '=')
+            model_dir = word + length + 1;
+        else if (named && !word[length] && i + 1 < call->argc)
+            model_dir = call->argv[i + 1];
+    }
+    bool found =
+        model_dir && !et_experiment_open_run(&experiment, call->program, model_dir, &arena, NULL);
+    et_arena_release(&arena);
+    return found ? experiment.kind : NULL;
+}
+
+/* Of several kinds with commands of one name the run says whose is meant; else the first's. */
+static const et_command *choose(const et_call *call, const list *all)
+{
+    const et_command *first = find(all, call->command), *own = NULL, *general = NULL;
+    const et_task_kind *kind = first && call->program->count > 1 ? kind_of_run(call) : NULL;
+    if (kind)
+        own = row_of(kind->commands, call->command);
+    for (size_t i = 0; i < GENERAL && kind && !own; i++)
+        if (!strcmp(commands[i].name, call->command))
+            general = &commands[i];
+    return own ? own : general ? general : first;
+}
+
+/* argv: what stands behind the command's name. */
+static int run_command(const et_program *program, const char *name, int argc, char **argv,
+                       et_error *error)
+{
+    const et_call call = { program, name, argc, argv };
+    const list all = list_commands(program);
+    const et_command *row = choose(&call, &all);
+    return row ? row->run(&call, error) : unknown_command(&call, &all, error);
+}
+
+/* `etude help train` is `etude train --help`. Anything behind a second word is passed over. */
+static int help(const et_program *program, int argc, char **argv, et_error *error)
+{
+    char option[] = "--help", *options[] = { option, NULL };
+    if (argc)
+        return run_command(program, argv[0], 1, options, error);
+    print_help(program, stdout);
+    return ET_OK;
+}
+
+/* `etude`, `etude --help`, `etude help COMMAND`, `etude --version`, or a command. */
+static int run(const et_program *program, int argc, char **argv, et_error *error)
+{
+    /* Help on standard error: nobody asked for it, so it is no result. */
+    if (argc < 2) {
+        print_help(program, stderr);
+        return et_fail(error, ET_EUSAGE, "no command given");
+    }
+    const char *name = argv[1];
+    if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help"))
+        return help(program, argc - 2, argv + 2, error);
+    if (!strcmp(name, "--version")) {
+        printf("etude %s\n", et_version());
+        return ET_OK;
+    }
+    return run_command(program, name, argc - 2, argv + 2, error);
+}
+
+/* Exit codes, as the manual has them: 2 the command line; 3 settings, data, files of the user's;
+ * 4 memory or disk; 5 the loss; 75 interrupted, start again; 1 all else. Scripts rely on them. */
+static int exit_code(int status)
+{
+    switch (status) {
+    case ET_OK:
+        return 0;
+    case ET_EUSAGE:
+        return 2;
+    case ET_ECONFIG:
+    case ET_EDATA:
+    case ET_EFORMAT:
+    case ET_ENOTFOUND:
+    case ET_EGRAPH:
+    case ET_EDENIED:
+        return 3;
+    case ET_ENOMEM:
+    case ET_ENOSPACE:
+        return 4;
+    case ET_EDIVERGED:
+        return 5;
+    case ET_EINTERRUPTED:
+        return ET_EXIT_INTERRUPTED;
+    default:
+        return 1;
+    }
+}
+
+/* A program may be started with these closed; then the first file opened would take their
+ * place, and messages would end in it. Opened the wrong way round, so that use still fails. */
+static void hold_standard_streams(void)
+{
+    /* Standard input can only be written to, the others only read: every use of them fails at
+     * once. */
+    static const int modes[] = { O_WRONLY, O_RDONLY, O_RDONLY };
+    for (int fd = 0; fd < 3; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", modes[fd]) != fd)
+            _exit(1);
+}
+
+/* An interruption is no failure and has no name before it. */
+static void print_failure(const et_program *program, int status, et_error *error)
+{
+    make_printable(error->text);
+    if (status == ET_EINTERRUPTED)
+        fprintf(stderr, "%s\n", error->text);
+    else
+        fprintf(stderr, "%s: %s\n", program->name, error->text);
+}
+
+/* The variable that chooses kernels is for trying and comparing: a misspelt one would compare
+ * the same kernels with themselves. */
+static void check_isa(void)
+{
+    /* Unset, or a name that this CPU has: nothing to say. */
+    const char *wanted = et_kernels_wanted();
+    char names[256] = "";
+    if (!wanted || et_kernels_named(wanted))
+        return;
+    for (int i = 0; et_kernels_names[i]; i++)
+        if (et_kernels_named(et_kernels_names[i])) {
+            size_t length = strlen(names);
+            snprintf(names + length, sizeof names - length, "%s%s", length ? ", " : "",
+                     et_kernels_names[i]);
+        }
+    et_log(ET_LOG_WARNING, "ETUDE_ISA=%s names no kernels of this CPU, so %s are used; it has: %s",
+           wanted, et_kernels_best()->name, names);
+}
+
+/* What a program may get wrong in a row is said before anything runs. */
+static int check_kinds(const et_program *program, et_error *error)
+{
+    for (int i = 0; i < program->count; i++) {
+        const et_task_kind *kind = program->kinds[i];
+        if (!kind || !kind->name || !kind->fields || !kind->size || !kind->experiments ||
+            !kind->experiments->name || !kind->open || !kind->close)
+            return et_fail(error, ET_EUSAGE,
+                           "kind of task %d, %s: it needs a name, fields, their size, an "
+                           "experiment, open and close",
+                           i + 1, kind && kind->name ? kind->name : "without a name");
+    }
+    return program->count > 0 ? ET_OK
+                              : et_fail(error, ET_EUSAGE, "this program has no kind of task");
+}
+
+/* Standard output is flushed and looked at before the exit code is made: a full disk behind a
+ * pipe is a failure of the command, though nothing in it noticed. */
+int et_command_main(int argc, char **argv, const et_task_kind *const *kinds, int count)
+{
+    et_error error = ET_ERROR_INIT;
+    const et_program program = { argc ? et_path_base(argv[0]) : "etude", kinds, count };
+    hold_standard_streams();
+    signal(SIGXFSZ, SIG_IGN); /* a write past ulimit -f fails, and says so */
+    et_show_log_on(&program, NULL);
+    check_isa();
+    int status = check_kinds(&program, &error);
+    if (!status)
+        status = run(&program, argc, argv, &error);
+    if (!status && (fflush(stdout) || ferror(stdout)))
+        status = et_fail_errno(&error, "standard output");
+    if (status)
+        print_failure(&program, status, &error);
+    et_log_set(NULL, NULL);
+    return exit_code(status);
+}

@@ -1,0 +1,154 @@
+/* Who may write into a directory, and what is left of a start that failed. The order of opening:
+ * look whether it is empty and how much of its path is there; make it and take the lock; then
+ * sweep away what a killed run left under temporary names. Taking back is the reverse, and goes
+ * by a list of names: a file that someone else put there stays, and then so does its folder. */
+#include "command/model_dir.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/file.h"
+#include "io/manifest.h"
+#include "train/experiment.h"
+#include "train/checkpoint.h"
+
+/* What a start writes before the first step, contents before their folder; the kind's come first.
+ * Named one by one: a command must not remove what it did not make. A start that learns to write
+ * another file gets a row here. */
+static const char *const made_at_start[] = {
+    ET_EXPERIMENT_FILE,
+    "metrics.jsonl",
+    ET_CHECKPOINT_FOLDER "/" ET_CHECKPOINT_LOCK,
+    ET_CHECKPOINT_FOLDER,
+};
+
+/* Bytes for the longest name of a file in a run, a temporary one's ending included. */
+enum { ROOM_FOR_NAMES = 128 };
+
+/* A directory that is not there is empty; one that may not be read is not. */
+static bool is_empty(const char *path)
+{
+    DIR *stream = opendir(path);
+    if (!stream)
+        return access(path, F_OK) != 0;
+    bool empty = true;
+    /* One entry that is not "." or ".." is enough. */
+    for (const struct dirent *item; empty && (item = readdir(stream)) != NULL;)
+        empty = !strcmp(item->d_name, ".") || !strcmp(item->d_name, "..");
+    closedir(stream);
+    return empty;
+}
+
+/* path cut off behind as many of its parts as are there: the length of that. "runs/a/b" with
+ * runs/ there -> 5, the length of "runs/"; 0: nothing of it. */
+static size_t length_there(char *path)
+{
+    struct stat info;
+    et_assert(path);
+    size_t length = strlen(path);
+    /* A part at a time from the end, with the slashes before it. */
+    while (length && stat(path, &info)) {
+        while (length && path[length - 1] == '/')
+            length--;
+        while (length && path[length - 1] != '/')
+            length--;
+        path[length] = 0;
+    }
+    return length;
+}
+
+/* Removes a file or an empty directory; what can't be removed stays. */
+static void remove_below(const char *directory, const char *name)
+{
+    char *path = et_path_join(directory, name);
+    if (path)
+        remove(path);
+    et_free(path);
+}
+
+/* Files first, then folders from the innermost out to what was there before. A folder that is
+ * not empty ends it. */
+static void take_back_made(const et_model_dir *dir)
+{
+    for (const et_run_file *file = dir->kind->files; file && file->name; file++)
+        if (file->what & ET_RUN_MADE_AT_START)
+            remove_below(dir->path, file->name);
+    for (size_t i = 0; i < sizeof made_at_start / sizeof made_at_start[0]; i++)
+        remove_below(dir->path, made_at_start[i]);
+    char *part = et_strdup(dir->path);
+    /* Each turn removes one folder and cuts its name off the path. */
+    for (size_t length = part ? strlen(part) : 0; length > dir->there;) {
+        /* One that was never made, as its name is too long, hides those around it. */
+        if (rmdir(part) && errno != ENOENT && errno != ENAMETOOLONG)
+            break;
+        while (length && part[length - 1] == '/')
+            length--;
+        while (length && part[length - 1] != '/')
+            length--;
+        part[length] = 0;
+    }
+    et_free(part);
+}
+
+static void sweep_folder(const char *directory, const char *name)
+{
+    char *path = et_path_join(directory, name);
+    if (path)
+        et_manifest_sweep(path);
+    et_free(path);
+}
+
+/* Under the lock: nobody else writes there. Checkpoints see to their own folders. */
+static void sweep(const et_task_kind *kind, const char *directory)
+{
+    sweep_folder(directory, ".");
+    for (const et_run_file *file = kind->files; file && file->name; file++)
+        if (file->what & ET_RUN_FOLDER)
+            sweep_folder(directory, file->name);
+}
+
+/* The lock is the first thing made, in the checkpoints' folder. With ET_EBUSY the directory is
+ * another run's, so nothing is taken back. */
+int et_model_dir_open(et_model_dir *dir, const et_task_kind *kind, const char *path,
+                      et_error *error)
+{
+    et_assert(path && *path);
+    /* Now, and not when the first checkpoint is saved. */
+    if (strlen(path) > PATH_MAX - ROOM_FOR_NAMES)
+        return et_fail(error, ET_EDENIED,
+                       "--model-dir: a name of %zu bytes; files in it need a name of at most %d: "
+                       "choose a shorter one, or start in a directory that is nearer",
+                       strlen(path), PATH_MAX - ROOM_FOR_NAMES);
+    char *part = et_strdup(path);
+    if (!part)
+        return et_alloc_failed(error, strlen(path), "a path");
+    /* Looked at before the lock makes anything. */
+    *dir = (et_model_dir){ kind, path, -1, is_empty(path), length_there(part) };
+    et_free(part);
+    int status = et_checkpoints_lock(&dir->lock, path, error);
+    if (!status)
+        sweep(kind, path);
+    else
+        et_model_dir_close(dir, status != ET_EBUSY);
+    return status;
+}
+
+/* The lock file itself is among what is taken back, so the lock is dropped last. */
+void et_model_dir_close(et_model_dir *dir, bool take_back)
+{
+    if (!dir->path)
+        return;
+    /* What was there before is somebody's: a directory that was not empty is left as it is. */
+    if (take_back && dir->fresh)
+        take_back_made(dir);
+    if (dir->lock >= 0)
+        et_lock_drop(dir->lock);
+    *dir = (et_model_dir)ET_MODEL_DIR_INIT;
+}

@@ -1,0 +1,38 @@
+/* The directory of a run, while a command trains in it: made if it is not there, locked before
+ * anything in it is written, cleared of what a killed run left half written. A start that fails
+ * in a directory that was empty or not there takes back what it made.
+ *
+ *     et_model_dir dir = ET_MODEL_DIR_INIT;
+ *     et_model_dir_open(&dir, kind, "runs/a", &error);       ET_EBUSY: another process trains there
+ *     ...                                              set-up, training
+ *     et_model_dir_close(&dir, set_up_failed); */
+#ifndef ETUDE_COMMAND_MODEL_DIR_H
+#define ETUDE_COMMAND_MODEL_DIR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <etude/experiment.h>
+
+typedef struct et_model_dir {
+    const et_task_kind *kind; /* whose run it is; its files go and are swept as well */
+    const char *path;         /* borrowed */
+    int lock;                 /* -1: not held */
+    bool fresh;               /* nothing was in it */
+    size_t there;             /* so much of path was there before */
+} et_model_dir;
+
+#define ET_MODEL_DIR_INIT                                                                          \
+    {                                                                                              \
+        NULL, NULL, -1, false, 0                                                                   \
+    }
+
+/* path must outlive it. On failure nothing is left of it. */
+int et_model_dir_open(et_model_dir *dir, const et_task_kind *kind, const char *path,
+                      et_error *error);
+
+/* Gives the lock back; take_back: what a start made in a fresh directory goes. One that was not
+ * opened is fine. */
+void et_model_dir_close(et_model_dir *dir, bool take_back);
+
+#endif

@@ -1,0 +1,214 @@
+/* A file is written under a temporary name and renamed, so the file that a link leads to would stay
+ * as it is. It is refused all the same: whoever names a file that is read by another of its names
+ * did not mean to.
+ *
+ * What a run keeps goes by names and not by what is there: a checkpoint's name that no file has yet
+ * would be taken for the newest one. */
+#include "command/outputs.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/file.h"
+#include "train/experiment.h"
+#include "train/checkpoint.h"
+
+static void note(et_outputs *outputs, const char *name, const struct stat *file)
+{
+    if (outputs->count == outputs->capacity) {
+        size_t capacity = outputs->capacity ? 2 * outputs->capacity : 16;
+        et_output_file *files = et_realloc(outputs->files, capacity, sizeof *files);
+        if (!files) {
+            outputs->failed = true;
+            return;
+        }
+        outputs->files = files;
+        outputs->capacity = capacity;
+    }
+    outputs->files[outputs->count++] = (et_output_file){ name, file->st_dev, file->st_ino };
+}
+
+void et_outputs_read(et_outputs *outputs, const char *path)
+{
+    struct stat file;
+    if (path && !stat(path, &file))
+        note(outputs, path, &file);
+}
+
+void et_outputs_read_standard(et_outputs *outputs)
+{
+    struct stat file;
+    if (!fstat(STDIN_FILENO, &file) && S_ISREG(file.st_mode))
+        note(outputs, "standard input", &file);
+}
+
+void et_outputs_release(et_outputs *outputs)
+{
+    et_free(outputs->files);
+    *outputs = (et_outputs){ .program = outputs->program };
+}
+
+/* ---- files that are read ---------------------------------------------------------------- */
+
+static int check_read(const et_outputs *outputs, const char *path, const struct stat *file,
+                      et_error *error)
+{
+    for (size_t i = 0; i < outputs->count; i++) {
+        const et_output_file *read = &outputs->files[i];
+        if (read->device == file->st_dev && read->inode == file->st_ino)
+            return et_fail(error, ET_EDENIED,
+                           "%s and %s are one file, which is read: choose another to write to",
+                           path, read->name);
+    }
+    return ET_OK;
+}
+
+int et_outputs_check_standard(const et_outputs *outputs, et_error *error)
+{
+    struct stat file;
+    if (outputs->failed)
+        return et_alloc_failed(error, 0, "names of files");
+    if (fstat(STDOUT_FILENO, &file) || !S_ISREG(file.st_mode))
+        return ET_OK;
+    return check_read(outputs, "standard output", &file, error);
+}
+
+/* ---- files of runs ---------------------------------------------------------------------- */
+
+static bool is_there(const char *directory, const char *name)
+{
+    char *path = et_path_join(directory, name);
+    bool there = path && et_file_exists(path);
+    et_free(path);
+    return there;
+}
+
+static bool is_run(const et_outputs *outputs, const char *directory)
+{
+    struct stat one, other;
+    if (outputs->run && !stat(outputs->run, &one) && !stat(directory, &other) &&
+        one.st_dev == other.st_dev && one.st_ino == other.st_ino)
+        return true;
+    return is_there(directory, ET_EXPERIMENT_FILE) && is_there(directory, ET_CHECKPOINT_FOLDER);
+}
+
+static bool is_one_of(const char *name, const char *const *names)
+{
+    while (*names && strcmp(*names, name))
+        names++;
+    return *names;
+}
+
+/* Cuts the last name off and returns it; NULL: there is none. "/a/b" -> "/a" and "b". */
+static const char *cut(char *path)
+{
+    char *slash = strrchr(path, '/');
+    if (!slash || !slash[1])
+        return NULL;
+    *slash = 0;
+    return slash + 1;
+}
+
+/* What kinds of task keep; folders that are made while a run starts or later. */
+static bool is_of_kind(const et_program *program, const char *name, bool folder)
+{
+    for (int i = 0; i < program->count; i++)
+        for (const et_run_file *file = program->kinds[i]->files; file && file->name; file++)
+            if (!strcmp(file->name, name) && ((file->what & ET_RUN_FOLDER) != 0) == folder)
+                return true;
+    return false;
+}
+
+/* path is absolute and without links, and is cut. */
+static bool is_of_run(const et_outputs *outputs, char *path)
+{
+    static const char *const files[] = { ET_EXPERIMENT_FILE, "metrics.jsonl", NULL };
+    static const char *const folders[] = { ET_CHECKPOINT_FOLDER, ET_CHECKPOINT_BEST, NULL };
+    const char *name = cut(path);
+    if (!name)
+        return false;
+    if ((is_one_of(name, files) || is_of_kind(outputs->program, name, false)) &&
+        is_run(outputs, path))
+        return true;
+    bool events = strstr(name, "tfevents");
+    const char *folder = cut(path);
+    return folder &&
+           (events || is_one_of(folder, folders) || is_of_kind(outputs->program, folder, true)) &&
+           is_run(outputs, path);
+}
+
+/* The folder without links and the name behind it: what a rename writes to. false: there is no such
+ * folder, which writing will say. */
+static bool resolve(char to[PATH_MAX], const char *path)
+{
+    const char *name = et_path_base(path);
+    size_t length = (size_t)(name - path);
+    char *folder = length ? et_strndup(path, length) : et_strdup(".");
+    bool found = folder && realpath(folder, to) && strlen(to) + strlen(name) + 2 <= PATH_MAX;
+    et_free(folder);
+    if (found && *name)
+        strcat(strcmp(to, "/") ? strcat(to, "/") : to, name);
+    return found;
+}
+
+static int check_run(const et_outputs *outputs, const char *path, et_error *error)
+{
+    char named[PATH_MAX], behind[PATH_MAX];
+    if ((resolve(named, path) && is_of_run(outputs, named)) ||
+        (realpath(path, behind) && is_of_run(outputs, behind)))
+        return et_fail(error, ET_EDENIED,
+                       "%s is, or would be, a file of a run: choose another name, outside what "
+                       "the run itself writes",
+                       path);
+    return ET_OK;
+}
+
+/* ---- all together ----------------------------------------------------------------------- */
+
+/* One output beside another: neither need be there. */
+static int check_written(const et_outputs *outputs, const char *path, et_error *error)
+{
+    char one[PATH_MAX], other[PATH_MAX];
+    struct stat left, right;
+    if (!outputs->written)
+        return ET_OK;
+    bool same = resolve(one, path) && resolve(other, outputs->written) && !strcmp(one, other);
+    if (!same && !stat(path, &left) && !stat(outputs->written, &right))
+        same = left.st_dev == right.st_dev && left.st_ino == right.st_ino;
+    return same ? et_fail(error, ET_EDENIED,
+                          "%s is written by another option as well: choose two files", path)
+                : ET_OK;
+}
+
+static int check_writable(const char *path, et_error *error)
+{
+    et_file_writer writer;
+    int status = et_file_writer_open(&writer, path, error);
+    if (!status)
+        et_file_writer_abandon(&writer);
+    return status;
+}
+
+int et_outputs_check(et_outputs *outputs, const char *option, const char *path, et_error *error)
+{
+    struct stat file;
+    et_assert(option);
+    if (!path)
+        return ET_OK;
+    int status = outputs->failed ? et_alloc_failed(error, 0, "names of files") : ET_OK;
+    if (!status && !stat(path, &file))
+        status = check_read(outputs, path, &file, error);
+    if (!status)
+        status = check_run(outputs, path, error);
+    if (!status)
+        status = check_written(outputs, path, error);
+    if (!status)
+        status = check_writable(path, error);
+    outputs->written = path;
+    return status ? et_fail_while(error, status, "%s", option) : ET_OK;
+}

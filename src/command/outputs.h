@@ -1,0 +1,51 @@
+/* Where commands write: one rule for every file that an option names (--output, --profile) and for
+ * standard output. It is not a file that the command reads, not another of its outputs and not a
+ * file of a run; and it can be written, which is found out by making one beside it and removing
+ * it. All before any work. Files are the same if device and inode are, whatever they are called.
+ *
+ *     et_outputs outputs = { .program = call->program };
+ *     et_outputs_read(&outputs, source);
+ *     et_outputs_check(&outputs, "--output", output, &error);
+ *     et_outputs_release(&outputs);
+ */
+#ifndef ETUDE_COMMAND_OUTPUTS_H
+#define ETUDE_COMMAND_OUTPUTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include <etude/command.h>
+
+/* A file that is there. */
+typedef struct et_output_file {
+    const char *name; /* as typed, or "standard input"; borrowed */
+    dev_t device;
+    ino_t inode;
+} et_output_file;
+
+typedef struct et_outputs {
+    const et_program *program; /* whose runs have files of their own */
+    const char *run;       /* a directory that is a run's though there is none in it yet, or NULL */
+    et_output_file *files; /* owned: what is read */
+    size_t count, capacity;
+    bool failed;         /* there was no memory for one: check tells */
+    const char *written; /* the output that was checked before, or NULL */
+} et_outputs;
+
+/* The command reads that file. NULL, or not there: nothing is noted. */
+void et_outputs_read(et_outputs *outputs, const char *path);
+
+/* The command reads standard input. */
+void et_outputs_read_standard(et_outputs *outputs);
+
+/* ET_EDENIED or what stops it from being written; names option, path and cure. path NULL: nothing
+ * is written. Two outputs of a command at most. */
+int et_outputs_check(et_outputs *outputs, const char *option, const char *path, et_error *error);
+
+/* The same for standard output, which may append to a file that is read. */
+int et_outputs_check_standard(const et_outputs *outputs, et_error *error);
+
+void et_outputs_release(et_outputs *outputs);
+
+#endif

@@ -1,0 +1,173 @@
+/* What signals mean, by phase:
+ *   before a run is there   a stop: say that nothing was saved, exit 75; USR1 is ignored
+ *   while it trains         a stop: save what is done and end with 75
+ *                           USR1: save and go on
+ *   while --profile is on   a stop: write the profile, end with 75
+ *   all else                as the system has them
+ *
+ * What stops is a row of stops[]. Someone who does not want to wait for the save sends INT or TERM
+ * once more, which ends the process at once. timeout, Slurm and systemd signal the process and its
+ * group, and a terminal that hangs up is told of by the shell and by the kernel, so what comes
+ * within IMPATIENT of the first is the same request; and a line that drops or a limit that is
+ * passed is nobody's impatience.
+ *
+ * Handlers set flags and call clock_gettime, poll, write, open, dup2, close and _exit, nothing
+ * else: that is all that is safe in them. They may run in several threads at once, for OpenMP's
+ * take signals too; hence the atomic. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/assert.h"
+#include "base/clock.h"
+#include "command/command.h"
+
+/* Nanoseconds after the first request from which a second one counts. */
+#define IMPATIENT 1000000000
+
+/* Rows: the signal, whether it may be somebody who does not want to wait, whether one that was
+ * ignored when the program began stays so (nohup). */
+static const struct {
+    int number;
+    bool hurries, may_be_ignored;
+} stops[] = {
+    { SIGINT, true, false },
+    { SIGTERM, true, false },
+    { SIGHUP, false, true },
+    { SIGXCPU, false, true },
+};
+
+enum { STOPS = sizeof stops / sizeof stops[0] };
+
+/* Written by handlers, read by the run between steps (et_run_options.stop, .save). */
+volatile sig_atomic_t et_stop_requested, et_save_requested;
+
+/* When a stop was asked for, by et_clock_nanoseconds; 0: never. */
+static _Atomic int64_t asked;
+_Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "a handler may not wait for a lock");
+
+/* What handlers say, set before they can be called; "" says nothing. */
+static const char *leave_text = "", *stop_text = "", *save_text = "";
+
+/* Before each of these: takes a bar away, if there may be one. */
+static const char *erase = "";
+
+/* One write where it does not block: a stop must not wait for whoever reads standard error. */
+static void tell(const char *text)
+{
+    char line[256];
+    size_t before = strlen(erase), length = strlen(text);
+    struct pollfd err = { .fd = STDERR_FILENO, .events = POLLOUT };
+    if (!length || before + length + 1 > sizeof line || poll(&err, 1, 0) != 1 ||
+        !(err.revents & POLLOUT))
+        return;
+    memcpy(line, erase, before);
+    memcpy(line + before, text, length);
+    line[before + length] = '\n';
+    ssize_t ignored = write(STDERR_FILENO, line, before + length + 1);
+    (void)ignored;
+}
+
+static bool hurries(int number)
+{
+    for (int i = 0; i < STOPS; i++)
+        if (stops[i].number == number)
+            return stops[i].hurries;
+    return false;
+}
+
+/* 128 + number is what a shell says of a process that a signal ended. */
+static void on_stop(int number)
+{
+    int saved = errno;
+    int64_t first = 0, now = et_clock_nanoseconds();
+    if (atomic_compare_exchange_strong(&asked, &first, now)) {
+        et_stop_requested = 1;
+        tell(stop_text);
+    } else if (hurries(number) && now - first >= IMPATIENT) {
+        _exit(128 + number);
+    }
+    errno = saved;
+}
+
+/* A second request before the first is served is the same request. */
+static void on_save(int number)
+{
+    int saved = errno;
+    (void)number;
+    if (!et_save_requested)
+        tell(save_text);
+    et_save_requested = 1;
+    errno = saved;
+}
+
+/* Nothing that was begun is left half done: files appear by rename only. */
+static void on_leave(int number)
+{
+    (void)number;
+    tell(leave_text);
+    _exit(ET_EXIT_INTERRUPTED);
+}
+
+/* Standard input ends here: a read that was about to begin finds nothing, and one that waits is
+ * interrupted. */
+static void on_stop_with_input(int number)
+{
+    int saved = errno, nothing = open("/dev/null", O_RDONLY);
+    on_stop(number);
+    if (nothing >= 0) {
+        dup2(nothing, STDIN_FILENO);
+        close(nothing);
+    }
+    errno = saved;
+}
+
+/* Set by nohup, or by a shell for what is not to hear of it. Ours is never SIG_IGN, so it can be
+ * asked at any time. */
+static bool is_ignored(int number)
+{
+    struct sigaction now;
+    return sigaction(number, NULL, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
+/* With SA_RESTART reads and writes go on, so that no function below has to know of signals. */
+static void handle_signals(void (*on_end)(int number), int flags, void (*on_usr1)(int number))
+{
+    /* sigaction and not signal: a handler stays in place after it has run. */
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = on_end;
+    action.sa_flags = flags;
+    for (int i = 0; i < STOPS; i++)
+        if (!stops[i].may_be_ignored || !is_ignored(stops[i].number))
+            sigaction(stops[i].number, &action, NULL);
+    action.sa_flags = SA_RESTART;
+    action.sa_handler = on_usr1;
+    sigaction(SIGUSR1, &action, NULL);
+}
+
+void et_watch_signals(const char *erase_bar)
+{
+    et_assert(erase_bar);
+    erase = erase_bar;
+    stop_text = "stopping     saving first; Ctrl-C or SIGTERM once more, a second from now or "
+                "later: at once, without saving";
+    save_text = "asked        to save: at the next step";
+    handle_signals(on_stop, SA_RESTART, on_save);
+}
+
+void et_watch_signals_and_input(void)
+{
+    handle_signals(on_stop_with_input, 0, SIG_DFL);
+}
+
+void et_leave_on_signals(const char *text)
+{
+    et_assert(text);
+    leave_text = text;
+    handle_signals(on_leave, SA_RESTART, SIG_IGN);
+}

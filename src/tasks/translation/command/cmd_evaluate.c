@@ -1,0 +1,229 @@
+/* etude evaluate: translates a file with a run's model and scores what comes out. Options are
+ * checked and both files read, all before the model is loaded: a misspelt path should not cost
+ * the minutes of a translation.
+ *
+ *   sources -> et_translator -> results [lines of the source] -> file (--output), scores
+ *
+ * Scores go to standard output, the bar to standard error. Nothing is kept for a second start:
+ * an interrupted evaluation begins anew.
+ *
+ *   exit code 2: an option; 3: files, lines or the run; 75: interrupted, with --profile */
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include <etude/translator.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/strbuf.h"
+#include "command/args.h"
+#include "tasks/translation/command/profile.h"
+#include "tasks/translation/kind.h"
+#include "command/command.h"
+#include "tasks/translation/command/lines.h"
+#include "command/outputs.h"
+#include "command/profile.h"
+#include "tasks/translation/command/scores.h"
+#include "io/progress.h"
+
+typedef struct evaluate_args {
+    const char *model_dir, *source, *reference, *output; /* as given; NULL: not given */
+    int64_t beam_size;                                   /* 0: as in the run's settings */
+    double alpha;                                        /* negative: as in the run's settings */
+    et_translator_options options;                       /* given to the translator as they are */
+    et_score_options score;
+    et_profiling profiling;
+    bool help; /* it was printed: nothing else is to be done */
+} evaluate_args;
+
+/* Help is printed here, where the table is. */
+static int parse(evaluate_args *args, const et_call *call, et_error *error)
+{
+    /* Rows: name, what its value is called, help, kind, where it goes, another name. */
+    const et_arg table[] = {
+        { "model-dir", "DIR", "the run that trained the model", ET_ARG_TEXT, &args->model_dir,
+          NULL },
+        { "source", "FILE", "lines to translate, plain or .gz", ET_ARG_TEXT, &args->source, NULL },
+        { "reference", "FILE", "their translations", ET_ARG_TEXT, &args->reference, NULL },
+        { "output", "FILE", "where the translations go, if they are wanted", ET_ARG_TEXT,
+          &args->output, NULL },
+        { "checkpoint", "FILE", "this checkpoint, not the best or newest", ET_ARG_TEXT,
+          &args->options.checkpoint, NULL },
+        { "beam-size", "N", "hypotheses kept; 1: greedy", ET_ARG_COUNT, &args->beam_size, NULL },
+        { "alpha", "A", "length penalty ((5 + length) / 6)^A", ET_ARG_REAL, &args->alpha, NULL },
+        { "precision", "TYPE", "float32, bfloat16, int8", ET_ARG_TEXT, &args->options.precision,
+          NULL },
+        { "live-weights", NULL, "not the averaged ones", ET_ARG_FLAG, &args->options.live_weights,
+          NULL },
+        { "tokenize", "KIND", "13a, none (for tokenized text) or char", ET_ARG_TEXT,
+          &args->score.tokenize, NULL },
+        { "lowercase", NULL, "compare without case", ET_ARG_FLAG, &args->score.lowercase, NULL },
+        ET_PROFILING_ARGS(args->profiling),
+        ET_ARG_END
+    };
+    int status = et_args_parse(table, call, &args->help, error);
+    if (!status && args->help)
+        et_args_help(stdout, table, call,
+                     "Translates a file and scores the result: BLEU, chrF2 and Model Garden's "
+                     "BLEU.",
+                     "--model-dir runs/a --source test.en --reference test.de");
+    /* Fits: ET_ARG_COUNT_MAX. 0, not given, is the run's. */
+    args->options.alpha = args->alpha > 0 ? args->alpha : 0;
+    args->options.no_length_penalty = args->alpha == 0;
+    args->options.beam_size = (int)args->beam_size;
+    return status;
+}
+
+/* Every option that must be there says what it is for. */
+static int missing(const char *option, const char *what, et_error *error)
+{
+    return et_fail(error, ET_EUSAGE, "evaluate: %s is missing: %s", option, what);
+}
+
+/* --output and --profile, before minutes of decoding. */
+static int check_outputs(evaluate_args *args, const et_call *call, et_error *error)
+{
+    et_outputs outputs = { .program = call->program };
+    et_outputs_read(&outputs, args->source);
+    et_outputs_read(&outputs, args->reference);
+    et_outputs_read(&outputs, args->options.checkpoint);
+    int status = et_outputs_check_standard(&outputs, error);
+    if (!status)
+        status = et_outputs_check(&outputs, "--output", args->output, error);
+    if (!status)
+        status = et_profiling_check(&args->profiling, &outputs, error);
+    et_outputs_release(&outputs);
+    return status;
+}
+
+/* In the order in which help shows them. */
+static int check(const evaluate_args *args, et_error *error)
+{
+    /* Three things have no default: whose model, which lines, and what they should become. */
+    if (!args->model_dir)
+        return missing("--model-dir", "which run", error);
+    if (!args->source)
+        return missing("--source", "which lines to translate", error);
+    if (!args->reference)
+        return missing("--reference", "their translations", error);
+    /* Names that would be refused later are refused now. */
+    int status = et_args_check_precision(args->options.precision, error);
+    return status ? status : et_scores_check(&args->score, error);
+}
+
+/* What the bar shows. */
+typedef struct counter {
+    et_progress *progress;
+    double start;
+} counter;
+
+/* Signals are watched only with a profile to write; else they end the process as they always do. */
+static bool tell_progress(void *payload, size_t done, size_t count)
+{
+    const counter *lines = payload;
+    et_assert(done <= count);
+    et_lines_show(lines->progress, done, count, lines->start);
+    return et_stop_requested != 0;
+}
+
+/* results: [lines], each owned by the caller when this succeeds. The checkpoint is named on
+ * standard output, above the scores that it got. */
+static int translate(evaluate_args *args, const et_lines *sources, char **results, et_error *error)
+{
+    et_assert(sources->count > 0);
+    et_translator *translator;
+    et_progress *progress = NULL;
+    /* Plain lines where standard error is no terminal. */
+    et_progress_options options = ET_PROGRESS_OPTIONS_INIT;
+    options.fd = STDERR_FILENO;
+    int status = et_translator_open(&translator, args->model_dir, &args->options, error);
+    if (!status)
+        status = et_progress_open(&progress, &options, error);
+    if (!status)
+        status = et_profiling_open_translator(&args->profiling, translator, progress, error);
+    if (!status) {
+        counter lines = { progress, et_clock_monotonic() };
+        et_translator_set_progress(translator, tell_progress, &lines);
+        status = et_translator_translate(translator, (const char *const *)sources->items,
+                                         sources->count, results, error);
+        et_translator_set_progress(translator, NULL, NULL);
+        et_progress_finish(progress, false);
+    }
+    if (!status)
+        printf("checkpoint %s, step %lld\n", et_translator_checkpoint(translator),
+               (long long)et_translator_step(translator));
+    /* The profile is written while the device that it measures is open. */
+    int profiled = et_profiling_close(&args->profiling, status, error);
+    et_progress_close(progress);
+    et_translator_close(translator);
+    et_profiling_release(&args->profiling);
+    return status ? status : profiled;
+}
+
+/* In one atomic write, so that --output never holds half of a translation. */
+static int write_results(const char *path, char *const *results, size_t count, et_error *error)
+{
+    /* Failures of memory are looked at once, when all lines are in. */
+    et_strbuf text = ET_STRBUF_INIT;
+    for (size_t i = 0; i < count; i++) {
+        et_strbuf_append(&text, results[i]);
+        et_strbuf_append_char(&text, '\n');
+    }
+    int status = text.failed ? et_alloc_failed(error, text.length, "translations")
+                             : et_file_write(path, et_strbuf_text(&text), text.length, error);
+    et_strbuf_release(&text);
+    return status;
+}
+
+/* Translations are written before they are scored: scoring fails on text that is not UTF-8. A disk
+ * that is full by then costs the file and not the scores. */
+static int evaluate_lines(evaluate_args *args, const et_lines *sources, const et_lines *references,
+                          et_error *error)
+{
+    et_assert_equal(sources->count, references->count);
+    /* All in memory: the references are too, and both are what the scores read. */
+    char **results = et_alloc_zero(sources->count, sizeof *results);
+    if (!results)
+        return et_alloc_failed(error, sources->count * sizeof *results, "translations");
+    int status = translate(args, sources, results, error);
+    int written = ET_OK;
+    if (!status && args->output)
+        written = write_results(args->output, results, sources->count, error);
+    if (!status)
+        status =
+            et_scores_print((const char *const *)results, (const char *const *)references->items,
+                            references->count, &args->score, written ? NULL : error);
+    et_translator_free_results(results, sources->count);
+    et_free(results);
+    return written ? written : status;
+}
+
+/* In this order so that every mistake that can be seen without the model is said first. */
+int et_cmd_evaluate_translation(const et_call *call, et_error *error)
+{
+    evaluate_args args = { .alpha = -1, .score = { .model_garden = true, .width = 2 } };
+    int status = parse(&args, call, error);
+    if (status || args.help)
+        return status;
+    status = check(&args, error);
+    if (!status)
+        status = check_outputs(&args, call, error);
+    if (status)
+        return status;
+    signal(SIGPIPE, SIG_IGN); /* progress never stops the work */
+    et_lines sources = ET_LINES_INIT, references = ET_LINES_INIT;
+    status = et_lines_read_file(&sources, args.source, error);
+    if (!status)
+        status = et_lines_read_file(&references, args.reference, error);
+    if (!status)
+        status = et_lines_check_pairs(&sources, args.source, &references, args.reference, error);
+    if (!status)
+        status = evaluate_lines(&args, &sources, &references, error);
+    et_lines_release(&sources);
+    et_lines_release(&references);
+    return status;
+}

@@ -1,0 +1,100 @@
+/* etude score: hypotheses on standard input against one file of references, line by line. Prints
+ * what sacrebleu prints, signatures included, so that numbers from both can stand in one table.
+ *
+ *   reference file  --lines--\
+ *                             equal counts? -> BLEU, chrF2 [, Model Garden's BLEU] -> stdout
+ *   standard input  --lines--/
+ *
+ * All lines are in memory at once: a corpus score needs only sums, but the counts have to agree
+ * before a number is printed. */
+#include <stdint.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/assert.h"
+#include "command/args.h"
+#include "tasks/translation/kind.h"
+#include "command/command.h"
+#include "tasks/translation/command/lines.h"
+#include "command/outputs.h"
+#include "tasks/translation/command/scores.h"
+
+/* What is appended to the references, or to the translations, would be scored as one of them. */
+static int check_output(const et_call *call, const char *reference_path, et_error *error)
+{
+    et_outputs outputs = { .program = call->program };
+    et_outputs_read(&outputs, reference_path);
+    et_outputs_read_standard(&outputs);
+    int status = et_outputs_check_standard(&outputs, error);
+    et_outputs_release(&outputs);
+    return status;
+}
+
+/* References first: their path may be wrong, and standard input can be read once only. */
+static int score(const et_call *call, const char *reference_path, const et_score_options *options,
+                 et_error *error)
+{
+    et_assert(reference_path && options);
+    et_lines references = ET_LINES_INIT, hypotheses = ET_LINES_INIT;
+    et_line_reader input = { .fd = -1 };
+    int status = et_scores_check(options, error);
+    if (!status)
+        status = check_output(call, reference_path, error);
+    if (!status)
+        status = et_lines_read_file(&references, reference_path, error);
+    if (!status)
+        status = et_line_reader_open(&input, STDIN_FILENO, "standard input", error);
+    if (!status)
+        status = et_line_reader_read(&input, &hypotheses, 0, error);
+    if (!status)
+        status =
+            et_lines_check_pairs(&hypotheses, "standard input", &references, reference_path, error);
+    if (!status)
+        status = et_scores_print((const char *const *)hypotheses.items,
+                                 (const char *const *)references.items, references.count, options,
+                                 error);
+    et_line_reader_close(&input);
+    et_lines_release(&references);
+    et_lines_release(&hypotheses);
+    return status;
+}
+
+/* More than 17 decimals of a double say nothing. */
+int et_cmd_score(const et_call *call, et_error *error)
+{
+    et_score_options options = { .width = 1 };
+    /* sacrebleu's own default of --width. */
+    int64_t width = 1;
+    et_arg_list paths = { .count = 0 };
+    /* Rows: name, value, help, kind, target, alias (args.h). The one REST row takes the file. */
+    const et_arg table[] = { { "tokenize", "KIND", "13a, none (for tokenized text) or char",
+                               ET_ARG_TEXT, &options.tokenize, NULL },
+                             { "lowercase", NULL, "compare without case", ET_ARG_FLAG,
+                               &options.lowercase, NULL },
+                             { "model-garden", NULL, "also Model Garden's own uncased BLEU",
+                               ET_ARG_FLAG, &options.model_garden, NULL },
+                             { "width", "N", "decimals of scores", ET_ARG_COUNT, &width, NULL },
+                             { "REFERENCE", NULL, NULL, ET_ARG_REST, &paths, NULL },
+                             ET_ARG_END };
+    bool help;
+    int status = et_args_parse(table, call, &help, error);
+    if (status)
+        return status;
+    if (help) {
+        et_args_help(stdout, table, call,
+                     "Scores translations on standard input against a file of references: BLEU "
+                     "and\nchrF2 as sacrebleu prints them.",
+                     "test.de < test.hyp");
+        return ET_OK;
+    }
+    /* No reference, or a hypothesis file that was meant to come by standard input. */
+    if (paths.count != 1)
+        return et_fail(error, ET_EUSAGE,
+                       "score: found %d files, wants one, of references; translations come from "
+                       "standard input",
+                       paths.count);
+    if (width > 17)
+        return et_fail(error, ET_EUSAGE, "--width %lld: at most 17", (long long)width);
+    options.width = (int)width;
+    return score(call, paths.items[0], &options, error);
+}

@@ -1,0 +1,219 @@
+/* etude translate: a filter, line in, line out, in the order they came. What is there is taken
+ * together, since many sentences sorted by length are decoded fastest; nothing is waited for but
+ * the first line of a batch, so that a program that asks line by line is answered line by line. A
+ * person at a terminal gets each line answered by itself.
+ *
+ * Options that are not given are those of the run: the defaults of et_translator_options.
+ *
+ *   stdin -> lines that are there [at most BATCH] -> translator -> stdout, flushed -> the next
+ * lines
+ *
+ * A translation depends on its line alone, so the size of batches changes speed and not a word. */
+#include <stdint.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include <etude/translator.h>
+
+#include "base/assert.h"
+#include "base/clock.h"
+#include "command/args.h"
+#include "tasks/translation/command/profile.h"
+#include "tasks/translation/kind.h"
+#include "command/command.h"
+#include "tasks/translation/command/lines.h"
+#include "command/outputs.h"
+#include "command/profile.h"
+#include "io/progress.h"
+#include "tasks/translation/translator_device.h"
+
+/* Most lines read at a time: enough to sort by length, few enough to answer soon. */
+#define BATCH 2048
+
+typedef struct translate_args {
+    const char *model_dir;                    /* NULL: not given */
+    int64_t beam_size, max_length, sentences; /* 0: the run's, but for sentences */
+    double alpha;                             /* of the length penalty */
+    et_translator_options options;
+    et_profiling profiling;
+    bool help; /* it was printed: nothing else is to be done */
+} translate_args;
+
+/* Defaults of options that are not given were put into args before. */
+static int parse(translate_args *args, const et_call *call, et_error *error)
+{
+    /* Numbers go by way of args, since options has other types for them; texts and flags go
+     * straight into options. */
+    et_translator_options *options = &args->options;
+    /* Rows: name, what its value is called, help, kind, where it goes, another name. */
+    const et_arg table[] = {
+        { "model-dir", "DIR", "the run that trained the model", ET_ARG_TEXT, &args->model_dir,
+          NULL },
+        { "checkpoint", "FILE", "this checkpoint, not the best or newest", ET_ARG_TEXT,
+          &options->checkpoint, NULL },
+        { "beam-size", "N", "hypotheses kept; 1: greedy", ET_ARG_COUNT, &args->beam_size, NULL },
+        { "alpha", "A", "length penalty ((5 + length) / 6)^A", ET_ARG_REAL, &args->alpha, NULL },
+        { "max-length", "N", "most pieces of a translation", ET_ARG_COUNT, &args->max_length,
+          NULL },
+        { "batch", "N", "sentences a thread decodes together", ET_ARG_COUNT, &args->sentences,
+          NULL },
+        { "precision", "TYPE", "float32, bfloat16, int8", ET_ARG_TEXT, &options->precision, NULL },
+        { "live-weights", NULL, "not the averaged ones", ET_ARG_FLAG, &options->live_weights,
+          NULL },
+        ET_PROFILING_ARGS(args->profiling),
+        ET_ARG_END
+    };
+    int status = et_args_parse(table, call, &args->help, error);
+    if (!status && args->help)
+        et_args_help(stdout, table, call,
+                     "Translates standard input line by line to standard output.",
+                     "--model-dir runs/a < test.en > test.hyp");
+    /* Counts are int64_t in the table; all fit (ET_ARG_COUNT_MAX). */
+    options->beam_size = (int)args->beam_size;
+    options->max_length = args->max_length;
+    options->alpha = args->alpha > 0 ? args->alpha : 0;
+    options->no_length_penalty = args->alpha == 0;
+    options->sentences = (int)args->sentences;
+    return status;
+}
+
+/* Sizes that would make no sense; the rest is the translator's to check. */
+static int check(const translate_args *args, et_error *error)
+{
+    if (!args->model_dir)
+        return et_fail(error, ET_EUSAGE, "translate: --model-dir is missing: which run");
+    /* --batch is a number of sentences; none would never end. */
+    if (args->sentences < 1)
+        return et_fail(error, ET_EUSAGE, "--batch 0: at least one sentence at a time");
+    return et_args_check_precision(args->options.precision, error);
+}
+
+/* Standard output that is appended to standard input's file would be read again, without an end. */
+static int check_outputs(translate_args *args, const et_call *call, et_error *error)
+{
+    et_outputs outputs = { .program = call->program };
+    et_outputs_read_standard(&outputs);
+    et_outputs_read(&outputs, args->options.checkpoint);
+    int status = et_outputs_check_standard(&outputs, error);
+    if (!status)
+        status = et_profiling_check(&args->profiling, &outputs, error);
+    et_outputs_release(&outputs);
+    return status;
+}
+
+/* What the bar shows: lines of all batches. */
+typedef struct counter {
+    et_progress *progress; /* NULL: no bar */
+    size_t before;         /* lines of earlier batches */
+    double start;          /* of the first */
+} counter;
+
+/* A single line is answered before a bar could be read. How many lines will come is not known.
+ * Signals are watched only with a profile to write; else they end the process as they always do. */
+static bool tell_progress(void *payload, size_t done, size_t count)
+{
+    const counter *lines = payload;
+    if (lines->progress && count > 1)
+        et_lines_show(lines->progress, lines->before + done, 0, lines->start);
+    return et_stop_requested != 0;
+}
+
+/* Results are written and flushed before the next lines are read, so that whoever reads the
+ * other end of a pipe is never a batch behind. The bar may stand on the same terminal. */
+static int translate_batch(et_translator *translator, const et_lines *lines, et_progress *progress,
+                           et_error *error)
+{
+    et_assert(lines->count <= BATCH);
+    char *results[BATCH];
+    int status = et_translator_translate(translator, (const char *const *)lines->items,
+                                         lines->count, results, error);
+    if (status)
+        return status;
+    if (progress)
+        et_progress_finish(progress, false);
+    for (size_t i = 0; i < lines->count; i++)
+        puts(results[i]);
+    et_translator_free_results(results, lines->count);
+    return fflush(stdout) ? et_fail_errno(error, "standard output") : ET_OK;
+}
+
+static const et_label read_label = { .name = "read lines", .kind = "reading" };
+
+static int translate_lines(et_translator *translator, et_line_reader *input, size_t most,
+                           et_progress *progress, et_error *error)
+{
+    et_track *track = et_device_track(et_translator_device(translator));
+    et_lines lines = ET_LINES_INIT;
+    counter done = { progress, 0, et_clock_monotonic() };
+    int status;
+    et_translator_set_progress(translator, tell_progress, &done);
+    do {
+        done.before = input->number - 1;
+        et_lines_clear(&lines);
+        et_track_begin(track, &read_label, (int64_t)input->number);
+        status = et_line_reader_read(input, &lines, most, error);
+        et_track_end(track);
+        if (et_stop_requested)
+            status = et_fail(error, ET_EINTERRUPTED, "interrupted after line %zu", done.before);
+        et_translator_set_first_line(translator, done.before + 1);
+        if (!status && lines.count)
+            status = translate_batch(translator, &lines, progress, error);
+    } while (!status && lines.count);
+    et_translator_set_progress(translator, NULL, NULL);
+    et_lines_release(&lines);
+    return status;
+}
+
+/* Ends at the end of input, or at the first line that is no text; what was translated before it
+ * is out by then. */
+static int translate_input(et_translator *translator, et_progress *progress, et_error *error)
+{
+    et_line_reader input;
+    /* A terminal as input is a person; the hint is shown where they can see it. */
+    bool person = isatty(STDIN_FILENO);
+    if (person && isatty(STDERR_FILENO))
+        fputs("Type a line to translate; Ctrl-D ends.\n", stderr);
+    int status = et_line_reader_open(&input, STDIN_FILENO, "standard input", error);
+    if (!status)
+        status = translate_lines(translator, &input, person ? 1 : BATCH, progress, error);
+    et_line_reader_close(&input);
+    return status;
+}
+
+/* The bar is only for people who look on while a file is translated: not where the input is
+ * typed, and not where standard error goes to a file. */
+static int translate(translate_args *args, et_error *error)
+{
+    et_translator *translator;
+    et_progress *progress = NULL;
+    et_progress_options options = ET_PROGRESS_OPTIONS_INIT;
+    options.fd = isatty(STDERR_FILENO) && !isatty(STDIN_FILENO) ? STDERR_FILENO : -1;
+    int status = et_translator_open(&translator, args->model_dir, &args->options, error);
+    if (!status)
+        status = et_progress_open(&progress, &options, error);
+    if (!status)
+        status = et_profiling_open_translator(&args->profiling, translator,
+                                              options.fd < 0 ? NULL : progress, error);
+    if (!status)
+        status = translate_input(translator, options.fd < 0 ? NULL : progress, error);
+    if (progress)
+        et_progress_finish(progress, false);
+    int profiled = et_profiling_close(&args->profiling, status, error);
+    et_progress_close(progress);
+    et_translator_close(translator);
+    et_profiling_release(&args->profiling);
+    return status ? status : profiled;
+}
+
+/* alpha: negative until the command line says another. */
+int et_cmd_translate(const et_call *call, et_error *error)
+{
+    translate_args args = { .alpha = -1, .sentences = 32, .profiling = ET_PROFILING_INIT };
+    int status = parse(&args, call, error);
+    if (status || args.help)
+        return status;
+    status = check(&args, error);
+    if (!status)
+        status = check_outputs(&args, call, error);
+    return status ? status : translate(&args, error);
+}

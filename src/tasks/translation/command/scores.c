@@ -1,0 +1,102 @@
+/* Prints scores as sacrebleu (Post 2018, "A call for clarity in reporting BLEU scores") does:
+ * the value with its parts, and the signature, which says by what rules it was made. Two lines,
+ * BLEU and chrF2; a third where asked for, Model Garden's own uncased BLEU, which has no
+ * signature and so gets a name.
+ *
+ * Both lists of lines are checked by the scores themselves for UTF-8; counts were compared
+ * before. */
+#include "tasks/translation/command/scores.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <etude/score.h>
+
+#include "base/assert.h"
+
+/* name: what stands in place of the signature; NULL: the signature. */
+static int print_bleu(const char *const *hypotheses, const char *const *references, size_t count,
+                      const et_bleu_options *bleu_options, int width, const char *name,
+                      et_error *error)
+{
+    et_assert(count > 0);
+    et_bleu *bleu;
+    et_bleu_result result;
+    char text[ET_SCORE_TEXT_MAX], signature[ET_SCORE_TEXT_MAX];
+    int status = et_bleu_new(&bleu, bleu_options, error);
+    if (status)
+        return status;
+    status = et_bleu_add_corpus(bleu, hypotheses, count, references, count, error);
+    if (!status)
+        status = et_bleu_value(bleu, &result, error);
+    if (!status) {
+        /* sacrebleu's form: the signature stands between BLEU and the number. */
+        if (!name)
+            et_bleu_signature(bleu, signature);
+        printf("%s\n", et_bleu_print(&result, width, name ? name : signature, text));
+    }
+    et_bleu_free(bleu);
+    return status;
+}
+
+/* Only case is a choice here; the rest is chrF2's. */
+static int print_chrf(const char *const *hypotheses, const char *const *references, size_t count,
+                      const et_score_options *options, et_error *error)
+{
+    /* chrF2 with sacrebleu's orders: 6 of characters, none of words. */
+    et_chrf_options chrf_options = { .lowercase = options->lowercase };
+    et_chrf *chrf;
+    double score;
+    char text[ET_SCORE_TEXT_MAX], signature[ET_SCORE_TEXT_MAX];
+    int status = et_chrf_new(&chrf, &chrf_options, error);
+    if (status)
+        return status;
+    status = et_chrf_add_corpus(chrf, hypotheses, count, references, count, error);
+    if (!status)
+        status = et_chrf_value(chrf, &score, error);
+    if (!status)
+        printf("%s\n",
+               et_chrf_print(score, options->width, et_chrf_signature(chrf, signature), text));
+    et_chrf_free(chrf);
+    return status;
+}
+
+/* NULL is sacrebleu's default. Names are those of its --tokenize. */
+static int tokens_of(const char *name, et_bleu_tokens *tokens, et_error *error)
+{
+    if (!name || !strcmp(name, "13a"))
+        *tokens = ET_BLEU_TOKENS_13A;
+    else if (!strcmp(name, "none"))
+        *tokens = ET_BLEU_TOKENS_NONE;
+    else if (!strcmp(name, "char"))
+        *tokens = ET_BLEU_TOKENS_CHAR;
+    else
+        return et_fail(error, ET_EUSAGE, "--tokenize %s: choose 13a, none or char", name);
+    return ET_OK;
+}
+
+/* Asked by commands before they translate: a misspelt name should not be found after. */
+int et_scores_check(const et_score_options *options, et_error *error)
+{
+    et_bleu_tokens tokens;
+    return tokens_of(options->tokenize, &tokens, error);
+}
+
+/* Model Garden's rules are fixed: neither --tokenize nor --lowercase changes its line. */
+int et_scores_print(const char *const *hypotheses, const char *const *references, size_t count,
+                    const et_score_options *options, et_error *error)
+{
+    /* sacrebleu's defaults, on top of which the options come; Model Garden's as they are. */
+    et_bleu_options bleu = ET_BLEU_OPTIONS_INIT, garden = ET_BLEU_OPTIONS_MODEL_GARDEN;
+    int status = tokens_of(options->tokenize, &bleu.tokens, error);
+    if (status)
+        return status;
+    bleu.lowercase = options->lowercase;
+    status = print_bleu(hypotheses, references, count, &bleu, options->width, NULL, error);
+    if (!status)
+        status = print_chrf(hypotheses, references, count, options, error);
+    if (!status && options->model_garden)
+        status = print_bleu(hypotheses, references, count, &garden, options->width,
+                            "model-garden-uncased", error);
+    return status;
+}

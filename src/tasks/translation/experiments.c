@@ -1,0 +1,48 @@
+/* The recipes. To add one: a row; its settings are what differs from the defaults of options.c and
+ * train/options.c. */
+#include "tasks/translation/kind.h"
+#include "tasks/translation/options.h"
+
+/* fairseq's transformer: post-norm, biases everywhere, dropout only between sub-layers. */
+#define FAIRSEQ_STACK                                                                              \
+    "{num_layers: 4, num_attention_heads: 4, intermediate_size: 256, use_bias: true, "             \
+    "norm_first: false, final_norm: false, norm_epsilon: 1e-5, dropout_rate: 0.3, "                \
+    "attention_dropout_rate: 0, intermediate_dropout: 0}"
+
+/* Model and recipe of Wu et al. 2021, "Good for misconceived reasons" (Multi30k). The learning
+ * rate rises for 2000 steps to 0.005 and falls with 1/sqrt(step). */
+#define TINY                                                                                       \
+    "{task: {model: {encoder: " FAIRSEQ_STACK ", decoder: " FAIRSEQ_STACK ", "                     \
+    "embedding_width: 128, dropout_rate: 0.3}}, "                                                  \
+    "trainer: {optimizer_config: {optimizer: {type: adam, adam: {beta_2: 0.98, epsilon: 1e-8}}, "  \
+    "learning_rate: {type: inverse_sqrt, inverse_sqrt: {peak_learning_rate: 0.005, "               \
+    "warmup_init_learning_rate: 1e-7, warmup_steps: 2000}}}, "                                     \
+    "train_steps: 6000, steps_per_loop: 100, summary_interval: 100}}"
+
+/* The base model of Vaswani et al. 2017 with Model Garden's schedule for it. Its rate is
+ * width^-0.5 * 2 * min(step^-0.5, step * warmup^-1.5): 2 / sqrt(512) and power -0.5, with the
+ * linear warm-up in front. */
+#define BASE                                                                                       \
+    "{task: {vocabulary: {max_size: 32000}, train_data: {global_batch_size: 24576}}, "             \
+    "trainer: {optimizer_config: {optimizer: {type: adam, adam: {beta_2: 0.997, epsilon: 1e-9}}, " \
+    "learning_rate: {type: power, power: {initial_learning_rate: 0.08838834764831843, "            \
+    "power: -0.5}}, warmup: {type: linear, linear: {warmup_steps: 16000}}}, "                      \
+    "train_steps: 300000, steps_per_loop: 1000, summary_interval: 1000, "                          \
+    "checkpoint_interval: 5000, validation_interval: 5000}}"
+
+const et_experiment_row et_translation_experiments[] = {
+    { "translation/tiny", "4+4 layers, width 128, feed-forward 256, 4 heads, post-norm", TINY },
+    { "translation/base", "6+6 layers, width 512, feed-forward 2,048, 8 heads, pre-norm", BASE },
+    { NULL, NULL, NULL },
+};
+
+static const et_task_kind settings = {
+    .name = "translation",
+    .fields = &et_translation_fields,
+    .size = sizeof(et_translation_options),
+    .experiments = et_translation_experiments,
+    .check = et_translation_check,
+    .check_metric = et_translation_check_metric,
+};
+static const et_task_kind *const kinds[] = { &settings };
+const et_program et_translation_program = { "etude", kinds, 1 };

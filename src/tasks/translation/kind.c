@@ -1,0 +1,116 @@
+/* The row of the table of kinds. */
+#include "tasks/translation/kind.h"
+
+#include <stdio.h>
+
+#include "base/format.h"
+#include "base/strbuf.h"
+#include "tasks/translation/task_private.h"
+
+static int open_task(et_task **out, const void *options, const et_task_context *context,
+                     et_error *error)
+{
+    return et_translation_task_open(out, options, context, error);
+}
+
+/* A vocabulary's size that was left open is what the run began with. */
+static void adopt(void *options, const void *kept)
+{
+    et_translation_vocabulary *vocabulary = &((et_translation_options *)options)->vocabulary;
+    const et_translation_vocabulary *was = &((const et_translation_options *)kept)->vocabulary;
+    if (vocabulary->size || !was->size)
+        return;
+    vocabulary->size = was->size;
+    vocabulary->max_size = was->max_size;
+}
+
+static void reads(const void *settings, void (*file)(void *payload, const char *path),
+                  void *payload)
+{
+    const et_translation_options *options = settings;
+    const et_translation_data *data[] = { &options->train_data, &options->validation_data };
+    for (int i = 0; i < 2; i++) {
+        const et_strings *lists[] = { &data[i]->source_path, &data[i]->target_path,
+                                      &data[i]->tsv_path };
+        for (int k = 0; k < 3; k++)
+            for (size_t n = 0; n < lists[k]->count; n++)
+                file(payload, lists[k]->items[n]);
+    }
+    file(payload, options->sentencepiece_model_path);
+}
+
+/* "data         28,941 pairs; 59 left out: 59 too long; 412,087 target sub-words (cached)" */
+static void describe_data(const et_translation_task *task)
+{
+    et_strbuf counts = ET_STRBUF_INIT;
+    et_corpus_counts_print(&task->encoded->counts, &counts);
+    et_translation_tell(task, "data         %s; %s target sub-words%s", et_strbuf_text(&counts),
+                        et_format_count(task->encoded->sizes.target_tokens).text,
+                        task->encoded->from_cache ? " (cached)" : "");
+    et_strbuf_release(&counts);
+}
+
+static void describe(et_task *self)
+{
+    const et_translation_task *task = (const et_translation_task *)(const void *)self;
+    const et_translation_model *model = &task->options.model;
+    /* Only where it was trained now, since that took the time. */
+    char trained[64] = "";
+    describe_data(task);
+    if (task->vocabulary_seconds > 0)
+        snprintf(trained, sizeof trained, ", trained in %.1f s", task->vocabulary_seconds);
+    et_translation_tell(task, "vocabulary   %s %s pieces%s  (%s)",
+                        et_format_count(et_vocabulary_size(task->vocabulary)).text,
+                        et_vocabulary_kind(task->vocabulary), trained, task->vocabulary_path);
+    if (!task->validation.encoded && task->context.validation_interval)
+        et_translation_tell(task,
+                            "validation   none: task.validation_data names no text "
+                            "(trainer.validation_interval: %s)",
+                            et_format_count(task->context.validation_interval).text);
+    et_translation_tell(task,
+                        "model        %s parameters: encoder %lld x %lld, decoder %lld x %lld, "
+                        "shared embeddings",
+                        et_format_count(et_params_elements(task->context.params)).text,
+                        (long long)model->encoder.num_layers, (long long)model->embedding_width,
+                        (long long)model->decoder.num_layers, (long long)model->embedding_width);
+}
+
+static const et_run_file files[] = {
+    { ET_TRANSLATION_VOCABULARY, ET_RUN_MADE_AT_START | ET_RUN_COMPARED },
+    { ET_TRANSLATION_CACHE "/train.pairs", ET_RUN_MADE_AT_START },
+    { ET_TRANSLATION_CACHE "/validation.pairs", ET_RUN_MADE_AT_START },
+    { ET_TRANSLATION_CACHE, ET_RUN_FOLDER | ET_RUN_MADE_AT_START },
+    { ET_TRANSLATION_OUTPUT, ET_RUN_FOLDER },
+    { NULL, 0 },
+};
+
+static const et_command commands[] = {
+    { "evaluate", et_cmd_evaluate_translation, "score a trained model on parallel text" },
+    { "translate", et_cmd_translate, "translate lines from standard input" },
+    { "score", et_cmd_score, "BLEU and chrF of lines from standard input" },
+    { NULL, NULL, NULL },
+};
+
+const et_task_kind et_translation_kind = {
+    .name = "translation",
+    .fields = &et_translation_fields,
+    .size = sizeof(et_translation_options),
+    .experiments = et_translation_experiments,
+    .open = open_task,
+    .close = et_translation_task_close,
+    .check = et_translation_check,
+    .check_metric = et_translation_check_metric,
+    .adopt = adopt,
+    .reads = reads,
+    .describe = describe,
+    .identify = et_translation_identify,
+    .belongs = et_translation_belongs,
+    .files = files,
+    .commands = commands,
+    .example = "--set task.train_data.source_path=train.en \\\n"
+               "        --set task.train_data.target_path=train.de",
+    .rate = "tok/s",
+    .amount = "tokens a side",
+    .next = "translate",
+    .next_help = "translates lines",
+};

@@ -1,0 +1,77 @@
+/* Experiments: a name for a whole set of settings. They stand in the tables of the kinds of task
+ * that a program has (<etude/experiment.h>); a run begins with one of them, YAML files and single
+ * settings change it.
+ *
+ *     et_experiment experiment;
+ *     et_experiment_begin(&experiment, program, "rings/small", &arena, &error);
+ *     et_experiment_read_file(&experiment, "mine.yaml", &arena, &error);
+ *     et_experiment_set(&experiment, "trainer.train_steps=2000", &arena, &error);
+ *     et_experiment_check(&experiment, &error);
+ *
+ * The task's settings, strings and lists live in the arena: a copy of the struct shares them. */
+#ifndef ETUDE_TRAIN_EXPERIMENT_H
+#define ETUDE_TRAIN_EXPERIMENT_H
+
+#include <etude/command.h>
+
+#include "train/identity.h"
+#include "train/options.h"
+
+/* All settings of a run: what params.yaml holds. */
+typedef struct et_experiment {
+    const et_program *program;
+    const et_task_kind *kind;   /* of the program's */
+    const char *name;           /* of the kind's row */
+    void *task;                 /* [kind->size] what is learnt, from what */
+    et_trainer_options trainer; /* how */
+    et_runtime_options runtime; /* on what */
+    const et_fields *table;     /* of all of it: task, trainer, runtime */
+} et_experiment;
+
+/* Fills in an experiment's settings. ET_ECONFIG: no such name; names the nearest. */
+int et_experiment_begin(et_experiment *experiment, const et_program *program, const char *name,
+                        et_arena *arena, et_error *error);
+
+/* The experiment that a settings file names, NULL if it names none; lives in arena. */
+int et_experiment_named_in(const char **name, const et_program *program, const char *path,
+                           et_arena *arena, et_error *error);
+
+/* Puts a YAML file's settings on top. ET_ECONFIG: it names another experiment. */
+int et_experiment_read_file(et_experiment *experiment, const char *path, et_arena *arena,
+                            et_error *error);
+
+/* Puts one "a.b.c=value" on top, or several with commas between (a comma separates only where a
+ * dotted name and = come after it; within [], {} and quotes it never does), or "{a: {b: ...}}". */
+int et_experiment_set(et_experiment *experiment, const char *assignment, et_arena *arena,
+                      et_error *error);
+
+/* What tables cannot check, for all parts. */
+int et_experiment_check(const et_experiment *experiment, et_error *error);
+
+/* The whole of it as YAML: experiment, task, trainer, runtime. */
+int et_experiment_write(const et_experiment *experiment, const char *path, et_error *error);
+
+/* Reads what write wrote: the settings of a run. */
+int et_experiment_open_run(et_experiment *experiment, const et_program *program,
+                           const char *model_dir, et_arena *arena, et_error *error);
+
+/* Adds what a checkpoint keeps of settings to know its run by (train/identity.h): those that may
+ * not change. identity: a dict, with what the kind has put into it. */
+int et_experiment_identify(const et_experiment *experiment, et_value *identity, et_error *error);
+
+/* Whether a run's settings may go on under these: what the tables say may change (fields.h)
+ * does, all else must be the same. identity: of the newest checkpoint, which is believed before
+ * kept; NULL: none. ET_ECONFIG names the first that differs, with both values and the cure.
+ * accept: what a person may want to change in mid-run (ET_CHANGE_ASK) is a warning only. */
+int et_experiment_check_same(const et_experiment *kept, const et_experiment *now,
+                             const et_identity *identity, const char *model_dir, bool accept,
+                             et_error *error);
+
+/* Whether the settings beside a checkpoint describe its model. ET_ECONFIG as above. One without an
+ * identity fits all; so it does for the next. */
+int et_experiment_check_model(const et_experiment *experiment, const et_identity *identity,
+                              const char *model_dir, et_error *error);
+
+#define ET_EXPERIMENT_FILE "params.yaml"
+
+#endif

@@ -1,0 +1,229 @@
+/* Whether the settings of a start are those of the run that is there. Both are echoed as trees
+ * (et_fields_echo) and compared leaf by leaf, as far as the tables say that a leaf may not change
+ * (et_field_change): there is no list of members that could miss a new one.
+ *
+ *   free             may change: how long, how often, how fast; where files lie, since their
+ *                    contents are compared elsewhere
+ *   fixed, model     must be the same: ET_ECONFIG, with both values
+ *   ask              may change with --accept-changes, which makes it a warning
+ *
+ * The leaves that may not change are also what a checkpoint keeps of the settings it was made with
+ * (train/identity.h). What it says goes before params.yaml, which lies beside it unprotected: a
+ * digit that has changed there is found, and a start with the right value mends the file. A leaf
+ * that a checkpoint of another version has not is that of params.yaml.
+ *
+ * Example: trainer.train_steps 2000 -> 4000 goes on; a layer's width 128 -> 256 is another model;
+ * trainer.optimizer_config.learning_rate.* is a person's decision. */
+#include <string.h>
+
+#include <etude/log.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/assert.h"
+#include "base/yaml.h"
+#include "train/experiment.h"
+
+/* ---- leaves ------------------------------------------------------------------------------ */
+
+typedef struct walk walk;
+
+/* Called for each leaf that may not change, whose path is walk->path. */
+typedef int leaf_fn(walk *w, const et_value *leaf);
+
+struct walk {
+    leaf_fn *visit;
+    et_strbuf path;         /* of what is visited; grows and shrinks with the depth */
+    et_field_change change; /* of the leaf */
+    et_error *error;
+    const et_value *kept;        /* settings of params.yaml as a tree; NULL: not compared */
+    const et_identity *identity; /* of the checkpoint */
+    const char *model_dir;       /* for messages */
+    bool accept;                 /* --accept-changes was given */
+    et_value *values;            /* identity in the making */
+};
+
+/* Which of an identity's trees the leaf stands in: what a model computes, or how it was trained. */
+static const char *tree_of(const walk *w)
+{
+    return w->change == ET_CHANGE_MODEL ? ET_IDENTITY_MODEL : ET_IDENTITY_TRAINING;
+}
+
+/* As deep as the tables, side by side with their values. change: of the group. */
+static int descend(walk *w, const et_fields *table, const et_value *dict, et_field_change change)
+{
+    const et_value *value = dict->first;
+    size_t length = w->path.length;
+    int status = ET_OK;
+    for (const et_field *field = table->fields; field->kind != ET_FIELD_KIND_END && !status;
+         field++, value = value->next) {
+        et_field_change own = field->change ? field->change : change;
+        et_assert(value && !strcmp(value->key, field->name));
+        et_strbuf_printf(&w->path, "%s%s", length ? "." : "", field->name);
+        w->change = own;
+        if (w->path.failed)
+            status = et_alloc_failed(w->error, length, "settings");
+        else if (field->kind == ET_FIELD_KIND_STRUCT)
+            status = descend(w, field->nested, value, own);
+        else if (own > ET_CHANGE_FREE)
+            status = w->visit(w, value);
+        et_strbuf_cut(&w->path, length);
+    }
+    return status;
+}
+
+/* In the tables' order: the first difference is the one that is said. */
+static int walk_leaves(walk *w, const et_experiment *experiment, et_arena *arena)
+{
+    const et_value *root = et_fields_echo(experiment->table, experiment, arena);
+    int status = root ? descend(w, experiment->table, root, ET_CHANGE_FREE)
+                      : et_alloc_failed(w->error, 0, "settings");
+    et_strbuf_release(&w->path);
+    return status;
+}
+
+/* ---- what a checkpoint keeps -------------------------------------------------------------- */
+
+/* Copies a leaf to its place: a.b.c=1 as {a: {b: {c: 1}}}, the dicts made where they are not. */
+static int keep_leaf(walk *w, const et_value *leaf)
+{
+    et_arena *arena = w->values->arena;
+    et_value *dict = et_value_get(w->values, tree_of(w));
+    const char *part = et_arena_printf(arena, "%s", et_strbuf_text(&w->path));
+    et_value *copy = et_arena_alloc(arena, sizeof *copy);
+    if (!part || !copy)
+        return et_alloc_failed(w->error, w->path.length, "settings");
+    for (const char *dot; (dot = strchr(part, '.')) != NULL; part = dot + 1) {
+        char *key = et_arena_printf(arena, "%.*s", (int)(dot - part), part);
+        et_value *below = key ? et_value_get(dict, key) : NULL;
+        dict = below ? below : key ? et_value_set_dict(dict, key) : NULL;
+        if (!dict)
+            return et_alloc_failed(w->error, w->path.length, "settings");
+    }
+    *copy = *leaf;
+    copy->next = NULL;
+    et_value_append(dict, part, copy);
+    return ET_OK;
+}
+
+int et_experiment_identify(const et_experiment *experiment, et_value *identity, et_error *error)
+{
+    walk w = { .visit = keep_leaf, .path = ET_STRBUF_INIT, .error = error, .values = identity };
+    et_value_set_dict(identity, ET_IDENTITY_MODEL);
+    if (!et_value_set_dict(identity, ET_IDENTITY_TRAINING))
+        return et_alloc_failed(error, 0, "settings");
+    int status = walk_leaves(&w, experiment, identity->arena);
+    return status || !et_value_failed(identity) ? status : et_alloc_failed(error, 0, "settings");
+}
+
+/* ---- comparing ---------------------------------------------------------------------------- */
+
+/* The first line of its YAML: scalars have one. */
+static void print_value(et_strbuf *out, const et_value *value)
+{
+    et_strbuf whole = ET_STRBUF_INIT;
+    et_yaml_print(&whole, value);
+    const char *text = et_strbuf_text(&whole);
+    et_strbuf_append_bytes(out, text, strcspn(text, "\n"));
+    et_strbuf_release(&whole);
+}
+
+/* What a leaf was when the checkpoint was made; NULL: it does not say. */
+static const et_value *leaf_of(const walk *w)
+{
+    const et_value *values = w->identity ? w->identity->values : NULL;
+    return et_value_path(et_value_get(values, tree_of(w)), et_strbuf_text(&w->path));
+}
+
+/* Three answers: refused, refused with a way to go on, accepted with a warning. */
+static int report_difference(const walk *w, const char *owner, const char *kept, const char *now)
+{
+    const char *path = et_strbuf_text(&w->path);
+    if (w->change != ET_CHANGE_ASK)
+        return et_fail(w->error, ET_ECONFIG,
+                       "%s belongs to a run with %s: %s, now it is %s; choose another "
+                       "--model-dir, or that value to go on (--set, or in %s/" ET_EXPERIMENT_FILE
+                       ")",
+                       owner, path, kept, now, w->model_dir);
+    if (!w->accept)
+        return et_fail(w->error, ET_ECONFIG,
+                       "%s belongs to a run with %s: %s, now it is %s; choose another "
+                       "--model-dir, or that value to go on (--set, or in %s/" ET_EXPERIMENT_FILE
+                       "), or --accept-changes to go on with the new one",
+                       owner, path, kept, now, w->model_dir);
+    et_log(ET_LOG_WARNING, "%s is %s from here on, it was %s", path, now, kept);
+    return ET_OK;
+}
+
+/* With the checkpoint's value where it has one, else with that of params.yaml. */
+static int compare_leaf(walk *w, const et_value *leaf)
+{
+    const char *path = et_strbuf_text(&w->path);
+    const et_value *there = leaf_of(w);
+    const char *owner = there ? w->identity->checkpoint : w->model_dir;
+    if (!there && w->kept)
+        there = et_value_path(w->kept, path);
+    if (!there || et_identity_same(there, leaf))
+        return ET_OK;
+    et_strbuf kept = ET_STRBUF_INIT, now = ET_STRBUF_INIT;
+    print_value(&kept, there);
+    print_value(&now, leaf);
+    int status = kept.failed || now.failed
+                     ? et_alloc_failed(w->error, kept.length + now.length, "settings")
+                     : report_difference(w, owner, et_strbuf_text(&kept), et_strbuf_text(&now));
+    et_strbuf_release(&kept);
+    et_strbuf_release(&now);
+    return status;
+}
+
+int et_experiment_check_same(const et_experiment *kept, const et_experiment *now,
+                             const et_identity *identity, const char *model_dir, bool accept,
+                             et_error *error)
+{
+    et_assert(kept && now && model_dir);
+    et_arena arena = ET_ARENA_INIT;
+    walk w = { .visit = compare_leaf,
+               .path = ET_STRBUF_INIT,
+               .error = error,
+               .identity = identity,
+               .model_dir = model_dir,
+               .accept = accept };
+    w.kept = et_fields_echo(kept->table, kept, &arena);
+    int status = w.kept ? walk_leaves(&w, now, &arena) : et_alloc_failed(error, 0, "settings");
+    et_arena_release(&arena);
+    return status;
+}
+
+/* Of the model only: how it was trained changes nothing that it computes. */
+static int check_model_leaf(walk *w, const et_value *leaf)
+{
+    const char *path = et_strbuf_text(&w->path);
+    const et_value *there = leaf_of(w);
+    if (!there || w->change != ET_CHANGE_MODEL || et_identity_same(there, leaf))
+        return ET_OK;
+    et_strbuf was = ET_STRBUF_INIT, is = ET_STRBUF_INIT;
+    print_value(&was, there);
+    print_value(&is, leaf);
+    int status = et_fail(w->error, ET_ECONFIG,
+                         "%s/" ET_EXPERIMENT_FILE " does not belong to %s: %s is %s there and was "
+                         "%s when it was trained; put that value back",
+                         w->model_dir, w->identity->checkpoint, path, et_strbuf_text(&is),
+                         et_strbuf_text(&was));
+    et_strbuf_release(&was);
+    et_strbuf_release(&is);
+    return status;
+}
+
+int et_experiment_check_model(const et_experiment *experiment, const et_identity *identity,
+                              const char *model_dir, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    walk w = { .visit = check_model_leaf,
+               .path = ET_STRBUF_INIT,
+               .error = error,
+               .identity = identity,
+               .model_dir = model_dir };
+    int status = walk_leaves(&w, experiment, &arena);
+    et_arena_release(&arena);
+    return status;
+}

@@ -1,0 +1,54 @@
+#!/bin/sh
+# test_two_kinds.sh TWO_KINDS: a program with two kinds of task has the experiments and commands of
+# both; where both have a command of one name the run says whose is meant.
+set -eu
+two=$1
+work=$(mktemp -d "$PWD/two_kinds.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+# says CODE TEXT ARGUMENT...: it ends with CODE, and TEXT is in what it prints.
+says() {
+    code=$1 text=$2 got=0
+    shift 2
+    "$two" "$@" >out 2>&1 || got=$?
+    [ "$got" = "$code" ] && grep -q -e "$text" out || {
+        echo "two_kinds $*: exit code $got, wanted $code and: $text" >&2
+        cat out >&2
+        exit 1
+    }
+}
+
+mkdir plain none words
+echo 'experiment: plain/five' >plain/params.yaml
+echo 'experiment: plain/none' >none/params.yaml
+{
+    echo 'experiment: translation/tiny'
+    echo 'task: {train_data: {tsv_path: a.tsv}}'
+} >words/params.yaml
+
+says 0 '^    greet      say hello$' --help
+says 0 '^    translate  ' --help
+[ "$(grep -c '^    evaluate ' out)" = 1 ]
+says 0 '^greet of two_kinds: hello, you$' greet you
+says 2 '^two_kinds: greet: whom?$' greet
+says 0 '^plain/five  *five$' list
+says 0 '^translation/tiny ' list
+says 0 '^task.size: 5 ' list plain/five
+says 0 '^task.size: 3 ' list plain/none
+says 3 'experiment plain/bad: .*task.size: 50 is ' list plain/bad
+
+# evaluate: translation has its own, plain has the general one, each for its runs.
+says 2 'evaluate: --source is missing' evaluate --model-dir words
+says 0 '^Translates a file' evaluate --help
+says 3 'no such setting. Nearest: size (task has: size)' \
+    evaluate --model-dir=plain --set trainer.train_steps=1,trainer.optimizer_config.optimizer.type=adam,trainer.optimizer_config.learning_rate.type=constant,task.sise=4
+settings=trainer.train_steps=1,trainer.optimizer_config.optimizer.type=adam
+settings=$settings,trainer.optimizer_config.learning_rate.type=constant
+says 3 'plain of size 5 opened in plain$' evaluate --model_dir plain --set "$settings"
+says 3 'plain of size 3 opened in none$' evaluate --set "$settings" --model-dir none
+says 3 'plain of size 7 opened in new$' \
+    train --experiment plain/none --model-dir new --set "$settings,task.size=7"
+[ ! -e new ]
+WRONG=1 says 2 'kind of task 3, wrong: it needs a name, fields' list
+echo "two kinds of task in one program"
