@@ -362,6 +362,7 @@ static void test_step__gradient_not_finite(void **state)
     reader_open(&s, &r, parts, 2);
     float *values = et_params_values(s.params);
     int table = et_params_find(s.params, "table");
+    et_params_begin_change(s.params);
     memset(values, 0, (size_t)et_params_flat_size(s.params) * sizeof *values);
     for (int64_t i = 0; i < LEXICON * 16; i++)
         values[et_params_offset(s.params, table) + i] = 1e20f * (float)(i / 16);
