@@ -4,8 +4,8 @@
  *
  *   build(scope) -> marks -> derivatives -> plan, whose outputs are the marks' nodes, in order
  *
- * Invariants: (1) variant `used` is that of the last batch; (2) marks of all variants are alike:
- * the function is the same; (3) running allocates nothing but for a layout that is new. */
+ * Invariants: (1) variant `used` is that of the last batch; (2) marks of all variants are alike: the
+ * function is the same; (3) running allocates nothing but for a layout that is new. */
 #include "exec/pass.h"
 
 #include <string.h>
@@ -41,7 +41,7 @@ typedef struct variant {
     int one;     /* place of the input ET_GRAPH_ONE */
     mark *marks; /* [mark_count] */
     int mark_count;
-    const et_batch *bound;         /* whose arrays the plan reads */
+    const et_batch *bound;        /* whose arrays the plan reads */
     const et_layout *bound_layout; /* of it, when they were bound */
 } variant;
 
@@ -90,9 +90,9 @@ static int copy_layout(variant *v, const et_layout *layout, et_error *error)
 /* The factor of all gradients is an input, so that it may change from run to run. */
 static et_node *scale_node(const et_pass *pass, et_graph *graph)
 {
-    return pass->options.scaled
-               ? et_input(et_graph_scope(graph), ET_GRAPH_ONE, ET_F32, et_shape_scalar())
-               : NULL;
+    return pass->options.scaled ? et_input(et_graph_scope(graph), ET_GRAPH_ONE, ET_F32,
+                                           et_shape_scalar())
+                                : NULL;
 }
 
 /* By all that is trained, or by those whose names begin as options.trains says. */
@@ -217,7 +217,8 @@ static int find_variant(et_pass *pass, const et_layout *layout, int *found, et_e
             *found = i;
             return ET_OK;
         }
-    variant *variants = et_realloc(pass->variants, (size_t)pass->count + 1, sizeof *pass->variants);
+    variant *variants =
+        et_realloc(pass->variants, (size_t)pass->count + 1, sizeof *pass->variants);
     if (!variants)
         return et_alloc_failed(error, sizeof *variants, "a pass");
     pass->variants = variants;
@@ -225,8 +226,8 @@ static int find_variant(et_pass *pass, const et_layout *layout, int *found, et_e
         variants[i].graph->layout = &variants[i].layout;
     variant *v = &variants[pass->count];
     bool automatic = pass->options.recompute == ET_RECOMPUTE_AUTO;
-    *v = (variant){ .recompute =
-                        automatic ? ET_RECOMPUTE_CHEAP : (et_recompute)pass->options.recompute };
+    *v = (variant){ .recompute = automatic ? ET_RECOMPUTE_CHEAP
+                                           : (et_recompute)pass->options.recompute };
     int status = copy_layout(v, layout, error);
     if (!status)
         status = build_graph(pass, v, error);
@@ -374,8 +375,8 @@ static const mark *find_mark(const variant *v, bool tracks, int i, int *count)
     *count = 0;
     for (int k = 0; k < v->mark_count; k++) {
         et_mark_kind kind = v->marks[k].mark->kind;
-        bool wanted =
-            tracks ? kind == ET_MARK_MEAN : kind == ET_MARK_LOSS || kind == ET_MARK_MEASURE;
+        bool wanted = tracks ? kind == ET_MARK_MEAN
+                             : kind == ET_MARK_LOSS || kind == ET_MARK_MEASURE;
         if (wanted && (*count)++ == i)
             return &v->marks[k];
     }
