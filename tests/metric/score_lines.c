@@ -102,9 +102,9 @@ static void put_chrf(FILE *out, const score_pairs *pairs, const et_chrf_options 
 static void put_sentences(FILE *out, const score_pairs *pairs, size_t sentences)
 {
     static const et_bleu_options options[] = {
-        { ET_BLEU_TOKENS_13A, ET_BLEU_SMOOTH_EXP, false, true },
-        { ET_BLEU_TOKENS_NONE, ET_BLEU_SMOOTH_EXP, true, true },
-        { ET_BLEU_TOKENS_13A, ET_BLEU_SMOOTH_NONE, false, true },
+        { .effective_order = true },
+        { .tokens = ET_BLEU_TOKENS_NONE, .lowercase = true, .effective_order = true },
+        { .smooth = ET_BLEU_SMOOTH_NONE, .effective_order = true },
     };
     et_bleu *bleu[3];
     et_chrf *chrf;

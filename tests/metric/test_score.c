@@ -207,7 +207,7 @@ static void test_score__signature(void **state)
           "nrefs:1|case:mixed|eff:no|tok:none|smooth:exp|version:etude-" ET_VERSION },
         { ET_BLEU_OPTIONS_MODEL_GARDEN,
           "nrefs:1|case:lc|eff:no|tok:mteval-v14|smooth:model-garden|version:etude-" ET_VERSION },
-        { { ET_BLEU_TOKENS_CHAR, ET_BLEU_SMOOTH_NONE, true, true },
+        { { ET_BLEU_TOKENS_CHAR, ET_BLEU_SMOOTH_NONE, true, true, { 0 } },
           "nrefs:1|case:lc|eff:yes|tok:char|smooth:none|version:etude-" ET_VERSION },
     };
     char text[ET_SCORE_TEXT_MAX];
@@ -418,7 +418,7 @@ static void test_score__long_lines(void **state)
     enum { LENGTH = 1 << 18 };
     char *line = malloc(LENGTH + 64);
     assert_non_null(line);
-    et_bleu *bleu = new_bleu((et_bleu_options){ ET_BLEU_TOKENS_13A, ET_BLEU_SMOOTH_EXP, true, 0 });
+    et_bleu *bleu = new_bleu((et_bleu_options){ .lowercase = true });
     et_chrf *chrf = new_chrf();
     clock_t start = clock();
     for (size_t i = 0; i < sizeof(patterns) / sizeof(*patterns); i++) {
@@ -445,7 +445,7 @@ static int score_once(void)
 {
     et_bleu *bleu = NULL;
     et_chrf *chrf = NULL;
-    et_bleu_options options = { ET_BLEU_TOKENS_13A, ET_BLEU_SMOOTH_EXP, true, false };
+    et_bleu_options options = { .lowercase = true };
     et_chrf_options chrf_options = { true };
     int status = et_bleu_new(&bleu, &options, NULL);
     if (!status)
