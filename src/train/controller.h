@@ -8,10 +8,11 @@
  * does what an unbroken one would have done. Which action of a step comes next is in the state too:
  * a run that is interrupted between two, or in an evaluation, goes on with the right one.
  *
- *     et_controller_options options = { .trainer = &gan.trainer, .run = { .model_dir = "runs/gan" },
+ *     et_controller_options options = { .trainer = &gan.trainer,
+ *                                       .run = { .model_dir = "runs/gan" },
  *                                       .train_steps = 20000, .steps_per_loop = 500 };
  *     et_controller_open(&controller, &options, &error);       restores, or starts anew
- *     et_controller_train(controller, &error);                 ET_EINTERRUPTED: asked to stop, saved
+ *     et_controller_train(controller, &error);                 ET_EINTERRUPTED: asked to stop
  *     et_controller_close(controller, &error);
  *
  * It owns a state tree and a run, and borrows all else. */
@@ -27,13 +28,13 @@ typedef struct et_controller et_controller;
 
 typedef struct et_controller_options {
     et_trainer *trainer;
-    et_evaluator *evaluator;    /* NULL: none */
-    et_action *const *actions;  /* [action_count]: the program's own; borrowed */
+    et_evaluator *evaluator;   /* NULL: none */
+    et_action *const *actions; /* [action_count]: the program's own; borrowed */
     int action_count;
-    et_run_options run;         /* its state is the controller's: leave it NULL */
-    int64_t train_steps;        /* in all, an absolute target */
-    int64_t steps_per_loop;     /* at least 1 */
-    int64_t summary_interval;   /* steps between logs; 0: at the end only */
+    et_run_options run;       /* its state is the controller's: leave it NULL */
+    int64_t train_steps;      /* in all, an absolute target */
+    int64_t steps_per_loop;   /* at least 1 */
+    int64_t summary_interval; /* steps between logs; 0: at the end only */
     int64_t validation_interval;
     int64_t checkpoint_interval;
 } et_controller_options;

@@ -43,18 +43,18 @@ enum { ET_COMPARE_HIGHER, ET_COMPARE_LOWER };
 enum { ET_FAILED_SAVE_STOP, ET_FAILED_SAVE_GO_ON };
 
 typedef struct et_run_options {
-    const char *model_dir;   /* copied */
-    et_state *state;         /* borrowed; all but the run's own parts is attached */
-    int64_t max_to_keep;     /* checkpoints */
-    int on_failed_save;      /* ET_FAILED_SAVE_* */
-    const char *best_metric; /* of validation; NULL: keep no best */
-    int best_comparison;     /* ET_COMPARE_* */
-    et_observer observer;    /* members NULL: nobody */
-    bool verbose;            /* every save is told */
-    et_sink *console;        /* one more sink, which the run takes over; NULL: none */
-    et_track *track;         /* for a trace; NULL: nobody watches */
-    int *lock;               /* the caller's of model_dir (et_checkpoints_lock), until after close;
-                                NULL: the run takes one */
+    const char *model_dir;    /* copied */
+    et_state *state;          /* borrowed; all but the run's own parts is attached */
+    int64_t max_to_keep;      /* checkpoints */
+    int on_failed_save;       /* ET_FAILED_SAVE_* */
+    const char *best_metric;  /* of validation; NULL: keep no best */
+    int best_comparison;      /* ET_COMPARE_* */
+    et_observer observer;     /* members NULL: nobody */
+    bool verbose;             /* every save is told */
+    et_sink *console;         /* one more sink, which the run takes over; NULL: none */
+    et_track *track;          /* for a trace; NULL: nobody watches */
+    int *lock;                /* the caller's of model_dir (et_checkpoints_lock), until after close;
+                                 NULL: the run takes one */
     bool other_optimizer;     /* what is restored may be of another one: et_checkpoint_options */
     const et_value *identity; /* what checkpoints belong to (identity.h); NULL: not said */
     const volatile sig_atomic_t *stop; /* not 0: asked to stop; NULL: never */
