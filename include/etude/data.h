@@ -9,7 +9,7 @@
  *
  *     et_array arrays[] = { { "pixels", ET_F32, pixels, et_shape_1(784) },
  *                           { "labels", ET_I32, classes, et_shape_scalar() } };
- *     et_batches_options options = { .seed = 1, .shuffle = true, .repeat = true, .capacity = { 128 } };
+ *     et_batches_options options = { .shuffle = true, .repeat = true, .capacity = { 128 } };
  *     if (et_arrays_open(&samples, arrays, 2, 60000, &error) ||
  *         et_batches_open(&source, samples, &options, &error) ||
  *         et_prefetch_open(&source, source, 2, &error)) ...
@@ -46,11 +46,11 @@ typedef struct et_layout_field {
 /* What batches look like. Kind 0 is the samples; others are what samples are made of. */
 typedef struct et_layout {
     int kinds, fields;
-    const char *kind[ET_LAYOUT_KINDS];  /* "sentence pair", "source token"; singular */
-    int64_t capacity[ET_LAYOUT_KINDS];  /* most of each in a batch; 0 in a layout of samples */
-    int unit;                           /* the kind that rates count, and their word for it, */
-    const char *unit_name;              /* "token"; NULL: the kind's own name */
-    const et_layout_field *field;       /* [fields]; borrowed from the samples */
+    const char *kind[ET_LAYOUT_KINDS]; /* "sentence pair", "source token"; singular */
+    int64_t capacity[ET_LAYOUT_KINDS]; /* most of each in a batch; 0 in a layout of samples */
+    int unit;                          /* the kind that rates count, and their word for it, */
+    const char *unit_name;             /* "token"; NULL: the kind's own name */
+    const et_layout_field *field;      /* [fields]; borrowed from the samples */
 } et_layout;
 
 ET_API et_shape et_layout_shape(const et_layout *layout, int field);
@@ -84,7 +84,7 @@ typedef struct et_pick {
 
 typedef struct et_samples_class {
     const char *name;
-    /* sizes[k][i]: how much of kind k sample which[i] takes, k from 1. NULL: there is kind 0 only. */
+    /* sizes[k][i]: how much of kind k sample which[i] takes, k from 1. NULL: only kind 0. */
     void (*sizes)(const et_samples *self, et_pick pick, int32_t *const *sizes);
     /* Appends samples to a batch that has room, and adds to batch->filled. */
     int (*fill)(et_samples *self, et_pick pick, et_batch *batch, et_error *error);

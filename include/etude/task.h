@@ -1,9 +1,10 @@
-/* Tasks: what is learnt, from what. A task gives the model and its losses as a graph, and sources of
- * batches; everything else (passes, optimizer, steps, metrics, evaluation) is the task trainer's.
+/* Tasks: what is learnt, from what. A task gives the model and its losses as a graph, and sources
+ * of batches; everything else (passes, optimizer, steps, metrics, evaluation) is the task
+ * trainer's.
  *
  *     typedef struct digits { et_task task; ... } digits;
- *     static void digits_build(et_task *self, et_scope *s, bool training) { ... }
- *     static int digits_data(et_task *self, bool training, et_source **out, et_error *error) { ... }
+ *     static void digits_build(et_task *t, et_scope *s, bool training) { ... }
+ *     static int digits_data(et_task *t, bool training, et_source **out, et_error *error) { ... }
  *     static const et_task_class digits_class = {
  *         .name = "digits", .build = digits_build, .data = digits_data,
  *     };
@@ -44,14 +45,22 @@ struct et_task {
 };
 
 typedef struct et_task_trainer_options {
-    const et_optimizer_setup *optimizer;   /* NULL: the default optimizer */
+    const et_optimizer_setup *optimizer;                /* NULL: the default optimizer */
     const struct et_optimization_options *optimization; /* in its place: the command's settings */
+<<<<<<< HEAD
     uint64_t seed;                         /* of initial values, dropout and sampling */
     bool bfloat16;                         /* type of activations */
     int recompute;                         /* an et_recompute */
     int batches;                           /* of one update; 0: 1 */
     const volatile sig_atomic_t *stop;     /* not 0: an update of several batches is left */
     ET_RESERVED(8);
+=======
+    uint64_t seed;                     /* of initial values, dropout and sampling */
+    bool bfloat16;                     /* type of activations */
+    int recompute;                     /* an et_recompute */
+    int batches;                       /* of one update; 0: 1 */
+    const volatile sig_atomic_t *stop; /* not 0: an update of several batches is left */
+>>>>>>> w-p1
 } et_task_trainer_options;
 
 /* A trainer and an evaluator over a task: opens its data, its passes, an optimizer over all that is
