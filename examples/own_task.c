@@ -21,12 +21,12 @@ typedef struct rings_options {
 } rings_options;
 
 static const et_field rows[] = {
-    ET_FIELD_INT(rings_options, points, 2000, 100, POINTS_MAX,
-                 "points, of both" ET_CHANGES_TRAINING),
-    ET_FIELD_FLOAT(rings_options, noise, 0.1, 0, 1, "their deviation" ET_CHANGES_TRAINING),
-    ET_FIELD_INT(rings_options, hidden, 16, 1, 4096, "units of a layer" ET_CHANGES_MODEL),
-    ET_FIELD_INT(rings_options, layers, 2, 1, 16, "hidden layers" ET_CHANGES_MODEL),
-    ET_FIELD_INT(rings_options, batch_size, 50, 1, 4096, "points a step" ET_CHANGES_TRAINING),
+    ET_FIELD_INT(rings_options, points, 2000, 100, POINTS_MAX, "in all", .change = ET_CHANGE_FIXED),
+    ET_FIELD_FLOAT(rings_options, noise, 0.1, 0, 1, "their deviation", .change = ET_CHANGE_FIXED),
+    ET_FIELD_INT(rings_options, hidden, 16, 1, 4096, "units of a layer", .change = ET_CHANGE_MODEL),
+    ET_FIELD_INT(rings_options, layers, 2, 1, 16, "hidden layers", .change = ET_CHANGE_MODEL),
+    ET_FIELD_INT(rings_options, batch_size, 50, 1, 4096, "points a step",
+                 .change = ET_CHANGE_FIXED),
     ET_FIELD_END
 };
 static const et_fields fields = { "task", rows };

@@ -34,8 +34,8 @@ typedef enum et_field_kind {
     ET_FIELD_KIND_STRUCT,  /* nested struct with a table of its own */
 } et_field_kind;
 
-/* Whether a run may go on with another value. Said behind the help of a row, without a comma:
- * ET_FIELD_INT(options, width, 8, 1, 64, "units" ET_CHANGES_MODEL). */
+/* Whether a run may go on with another value. Said behind the help of a row:
+ * ET_FIELD_INT(options, width, 8, 1, 64, "units", .change = ET_CHANGE_MODEL). */
 typedef enum et_field_change {
     ET_CHANGE_AS_GROUP, /* as the group that it stands in; of the whole: it may */
     ET_CHANGE_FREE,     /* it may */
@@ -43,10 +43,6 @@ typedef enum et_field_change {
     ET_CHANGE_FIXED,    /* no: what was trained depends on it */
     ET_CHANGE_MODEL,    /* no, and what a trained model computes depends on it */
 } et_field_change;
-#define ET_CHANGES_NOTHING  , .change = ET_CHANGE_FREE
-#define ET_CHANGES_COURSE   , .change = ET_CHANGE_ASK
-#define ET_CHANGES_TRAINING , .change = ET_CHANGE_FIXED
-#define ET_CHANGES_MODEL    , .change = ET_CHANGE_MODEL
 
 /* A list of strings in an options struct. */
 typedef struct et_strings {
@@ -75,41 +71,41 @@ struct et_fields {
     const et_field *fields; /* ended by ET_FIELD_END */
 };
 
-#define ET_FIELD_BOOL(type, member, value, text)                                                   \
+#define ET_FIELD_BOOL(type, member, value, ...)                                                    \
     {                                                                                              \
         .name = #member, .kind = ET_FIELD_KIND_BOOL, .offset = offsetof(type, member),             \
-        .default_number = (value), .help = text                                                    \
+        .default_number = (value), .help = __VA_ARGS__                                             \
     }
-#define ET_FIELD_INT(type, member, value, low, high, text)                                         \
+#define ET_FIELD_INT(type, member, value, low, high, ...)                                          \
     {                                                                                              \
         .name = #member, .kind = ET_FIELD_KIND_INT, .offset = offsetof(type, member),              \
         .default_number = (double)(value), .minimum = (double)(low), .maximum = (double)(high),    \
-        .help = text                                                                               \
+        .help = __VA_ARGS__                                                                        \
     }
-#define ET_FIELD_FLOAT(type, member, value, low, high, text)                                       \
+#define ET_FIELD_FLOAT(type, member, value, low, high, ...)                                        \
     {                                                                                              \
         .name = #member, .kind = ET_FIELD_KIND_FLOAT, .offset = offsetof(type, member),            \
-        .default_number = (value), .minimum = (low), .maximum = (high), .help = text               \
+        .default_number = (value), .minimum = (low), .maximum = (high), .help = __VA_ARGS__        \
     }
-#define ET_FIELD_STRING(type, member, value, text)                                                 \
+#define ET_FIELD_STRING(type, member, value, ...)                                                  \
     {                                                                                              \
         .name = #member, .kind = ET_FIELD_KIND_STRING, .offset = offsetof(type, member),           \
-        .default_string = (value), .help = text                                                    \
+        .default_string = (value), .help = __VA_ARGS__                                             \
     }
-#define ET_FIELD_CHOICE(type, member, value, names, text)                                          \
+#define ET_FIELD_CHOICE(type, member, value, names, ...)                                           \
     {                                                                                              \
         .name = #member, .kind = ET_FIELD_KIND_CHOICE, .offset = offsetof(type, member),           \
-        .default_number = (value), .choices = (names), .help = text                                \
+        .default_number = (value), .choices = (names), .help = __VA_ARGS__                         \
     }
-#define ET_FIELD_STRINGS(type, member, text)                                                       \
+#define ET_FIELD_STRINGS(type, member, ...)                                                        \
     {                                                                                              \
         .name = #member, .kind = ET_FIELD_KIND_STRINGS, .offset = offsetof(type, member),          \
-        .help = text                                                                               \
+        .help = __VA_ARGS__                                                                        \
     }
-#define ET_FIELD_STRUCT(type, member, table, text)                                                 \
+#define ET_FIELD_STRUCT(type, member, table, ...)                                                  \
     {                                                                                              \
         .name = #member, .kind = ET_FIELD_KIND_STRUCT, .offset = offsetof(type, member),           \
-        .nested = (table), .help = text                                                            \
+        .nested = (table), .help = __VA_ARGS__                                                     \
     }
 #define ET_FIELD_END                                                                               \
     {                                                                                              \

@@ -62,11 +62,13 @@ typedef struct training {
 /* Rows: what et_arg says; a new option needs nothing else for parsing and help. */
 static int parse(train_args *args, const et_call *call, et_error *error)
 {
+    char which[160];
+    snprintf(which, sizeof which, "which set of settings to begin with; `%s list` shows all",
+             call->program->name);
     /* Rows: name, what its value is called, help, kind, where it goes, another name (Model
      * Garden's). */
     const et_arg table[] = {
-        { "experiment", "NAME", "which set of settings to begin with; the command list shows all",
-          ET_ARG_TEXT, &args->experiment, NULL },
+        { "experiment", "NAME", which, ET_ARG_TEXT, &args->experiment, NULL },
         { "model-dir", "DIR", "where the run is kept; one that is there goes on", ET_ARG_TEXT,
           &args->model_dir, NULL },
         { "config", "FILE", "YAML file of settings; may be given again, later ones win",

@@ -22,7 +22,7 @@ static const char *const recomputed[] = { "none", "cheap", "feed_forward", "auto
 /* trainer: intervals count updates, not batches. */
 static const et_field trainer_fields[] = {
     ET_FIELD_STRUCT(et_trainer_options, optimizer_config, &et_optimization_fields,
-                    "optimizer, learning rate, warm-up, average" ET_CHANGES_COURSE),
+                    "optimizer, learning rate, warm-up, average", .change = ET_CHANGE_ASK),
     ET_FIELD_INT(et_trainer_options, train_steps, 0, 0, STEPS_MAX,
                  "updates in all; a run that is there already stops at once"),
     ET_FIELD_INT(et_trainer_options, steps_per_loop, 1000, 1, STEPS_MAX,
@@ -38,7 +38,7 @@ static const et_field trainer_fields[] = {
                     "what is done when a checkpoint can't be saved and a second try at once fails "
                     "too; go_on: train until the next one is due"),
     ET_FIELD_INT(et_trainer_options, gradient_accumulation, 1, 1, 65536,
-                 "batches whose gradients make one update" ET_CHANGES_TRAINING),
+                 "batches whose gradients make one update", .change = ET_CHANGE_FIXED),
     ET_FIELD_STRING(et_trainer_options, best_checkpoint_eval_metric, ET_BEST_AUTO,
                     "value of validation that decides which checkpoint is best; auto: the task's "
                     "own, the higher the better, where there is validation data; null: none"),
@@ -52,10 +52,10 @@ const et_fields et_trainer_fields = { "trainer", trainer_fields };
  * double, as JSON and YAML readers of other programs have it, holds exactly. */
 static const et_field runtime_fields[] = {
     ET_FIELD_INT(et_runtime_options, seed, 0, 0, 4503599627370496.0,
-                 "seed of weights, order of data and dropout" ET_CHANGES_TRAINING),
-    ET_FIELD_CHOICE(
-        et_runtime_options, mixed_precision_dtype, ET_PRECISION_AUTO, precisions,
-        "type of activations; auto: bfloat16 where the CPU has products of it" ET_CHANGES_TRAINING),
+                 "seed of weights, order of data and dropout", .change = ET_CHANGE_FIXED),
+    ET_FIELD_CHOICE(et_runtime_options, mixed_precision_dtype, ET_PRECISION_AUTO, precisions,
+                    "type of activations; auto: bfloat16 where the CPU has products of it",
+                    .change = ET_CHANGE_FIXED),
     ET_FIELD_CHOICE(et_runtime_options, recompute, ET_RECOMPUTE_AUTO, recomputed,
                     "what the backward pass computes again to save memory: cheap: norms and "
                     "activations; feed_forward: also their products, which takes longer; auto: "

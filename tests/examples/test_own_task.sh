@@ -84,7 +84,7 @@ awk '$1 == "validation_accuracy" { if ($2 > 0.95) good = 1 } END { exit !good }'
     fail "evaluate: $(cat out)"
 step=$(sed -n 's/^checkpoint .*, step //p' out)
 margin=$(sed -n 's/^validation_margin *//p' out)
-grep "\"step\": *$step[,}]" whole/metrics.jsonl | grep -q "validation_margin\": *${margin%?}" ||
+grep "\"step\": *${step}[,}]" whole/metrics.jsonl | grep -q "validation_margin\": *${margin%?}" ||
     fail "evaluate: margin $margin, in training: $(grep margin whole/metrics.jsonl)"
 "$own" average --output mean.safetensors whole/checkpoints/ckpt-*.safetensors 2>log ||
     fail "average"

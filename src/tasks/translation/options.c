@@ -3,7 +3,7 @@
  * tables; what needs the data (does the longest sentence fit?) when that is open.
  *
  * To add a setting: a member in options.h and a row here, then its use; if another value of it
- * makes another model, ET_CHANGES_MODEL behind its help. */
+ * makes another model, .change = ET_CHANGE_MODEL behind its help. */
 #include "tasks/translation/options.h"
 
 #include <string.h>
@@ -21,12 +21,12 @@ static const et_field stack_fields[] = {
     ET_FIELD_CHOICE(et_translation_stack, activation, ET_ACTIVATION_RELU, et_activation_names,
                     "activation of the feed-forward"),
     /* Three places of dropout, as Model Garden has them; fairseq's model uses the first only. */
-    ET_FIELD_FLOAT(et_translation_stack, dropout_rate, 0.1, 0, 0.99,
-                   "dropout after each sub-layer" ET_CHANGES_COURSE),
+    ET_FIELD_FLOAT(et_translation_stack, dropout_rate, 0.1, 0, 0.99, "dropout after each sub-layer",
+                   .change = ET_CHANGE_ASK),
     ET_FIELD_FLOAT(et_translation_stack, attention_dropout_rate, 0.1, 0, 0.99,
-                   "dropout on attention weights" ET_CHANGES_COURSE),
+                   "dropout on attention weights", .change = ET_CHANGE_ASK),
     ET_FIELD_FLOAT(et_translation_stack, intermediate_dropout, 0.1, 0, 0.99,
-                   "dropout inside the feed-forward" ET_CHANGES_COURSE),
+                   "dropout inside the feed-forward", .change = ET_CHANGE_ASK),
     /* Where the norms are and what has a bias: the other settings of experiment.c's set_fairseq. */
     ET_FIELD_BOOL(et_translation_stack, use_bias, false,
                   "biases in attention projections (the feed-forward always has them)"),
@@ -44,12 +44,14 @@ static const et_fields stack_table = { "stack", stack_fields };
 /* The decode_*, beam_size and alpha rows are of searching: a trained run may be used with
  * others. */
 static const et_field model_fields[] = {
-    ET_FIELD_STRUCT(et_translation_model, encoder, &stack_table, "the encoder" ET_CHANGES_MODEL),
-    ET_FIELD_STRUCT(et_translation_model, decoder, &stack_table, "the decoder" ET_CHANGES_MODEL),
+    ET_FIELD_STRUCT(et_translation_model, encoder, &stack_table, "the encoder",
+                    .change = ET_CHANGE_MODEL),
+    ET_FIELD_STRUCT(et_translation_model, decoder, &stack_table, "the decoder",
+                    .change = ET_CHANGE_MODEL),
     ET_FIELD_INT(et_translation_model, embedding_width, 512, 4, 65536,
-                 "width of embeddings and of all layers; even" ET_CHANGES_MODEL),
-    ET_FIELD_FLOAT(et_translation_model, dropout_rate, 0.1, 0, 0.99,
-                   "dropout on embeddings" ET_CHANGES_COURSE),
+                 "width of embeddings and of all layers; even", .change = ET_CHANGE_MODEL),
+    ET_FIELD_FLOAT(et_translation_model, dropout_rate, 0.1, 0, 0.99, "dropout on embeddings",
+                   .change = ET_CHANGE_ASK),
     /* From here to alpha: searching, in validation and as the translator's defaults. */
     ET_FIELD_INT(et_translation_model, decode_max_length, 0, 0, ET_TRANSLATION_LENGTH_MAX,
                  "longest translation in pieces; 0: source length + extra_decode_length"),
@@ -60,7 +62,8 @@ static const et_field model_fields[] = {
                    "length penalty ((5 + length) / 6)^alpha"),
     /* Of the loss, in training and in validation. */
     ET_FIELD_FLOAT(et_translation_model, label_smoothing, 0.1, 0, 0.99,
-                   "probability spread over the pieces that are not the label" ET_CHANGES_COURSE),
+                   "probability spread over the pieces that are not the label",
+                   .change = ET_CHANGE_ASK),
     ET_FIELD_END
 };
 static const et_fields model_table = { "model", model_fields };
@@ -70,14 +73,14 @@ static const et_fields model_table = { "model", model_fields };
  * worth having. */
 static const et_field data_fields[] = {
     /* Either the first two or the third (check_data). */
-    ET_FIELD_STRINGS(
-        et_translation_data, source_path,
-        "text files of the source language, plain or .gz, one sentence a line" ET_CHANGES_NOTHING),
-    ET_FIELD_STRINGS(
-        et_translation_data, target_path,
-        "text files of the target language, line by line the translation" ET_CHANGES_NOTHING),
-    ET_FIELD_STRINGS(et_translation_data, tsv_path,
-                     "instead of both: files of source TAB target" ET_CHANGES_NOTHING),
+    ET_FIELD_STRINGS(et_translation_data, source_path,
+                     "text files of the source language, plain or .gz, one sentence a line",
+                     .change = ET_CHANGE_FREE),
+    ET_FIELD_STRINGS(et_translation_data, target_path,
+                     "text files of the target language, line by line the translation",
+                     .change = ET_CHANGE_FREE),
+    ET_FIELD_STRINGS(et_translation_data, tsv_path, "instead of both: files of source TAB target",
+                     .change = ET_CHANGE_FREE),
     ET_FIELD_INT(et_translation_data, global_batch_size, 4096, 8, 1048576,
                  "tokens of a batch, on the source and on the target side"),
     /* What is left out of training: part of the cache's key (data/encoded.h). */
@@ -120,14 +123,14 @@ static const char *const tokenizers[] = { "13a", "none", NULL };
 /* The root of `task`. */
 static const et_field translation_fields[] = {
     ET_FIELD_STRUCT(et_translation_options, model, &model_table, "the Transformer"),
-    ET_FIELD_STRUCT(et_translation_options, train_data, &data_table,
-                    "what is learnt from" ET_CHANGES_TRAINING),
+    ET_FIELD_STRUCT(et_translation_options, train_data, &data_table, "what is learnt from",
+                    .change = ET_CHANGE_FIXED),
     ET_FIELD_STRUCT(et_translation_options, validation_data, &data_table,
                     "what is scored between loops"),
     ET_FIELD_STRING(et_translation_options, sentencepiece_model_path, NULL,
                     "SentencePiece model; null: trained on the training data"),
     ET_FIELD_STRUCT(et_translation_options, vocabulary, &vocabulary_table,
-                    "how a vocabulary is trained" ET_CHANGES_TRAINING),
+                    "how a vocabulary is trained", .change = ET_CHANGE_FIXED),
     ET_FIELD_INT(et_translation_options, print_translations, 0, 0, 1000,
                  "translations shown at each validation"),
     ET_FIELD_CHOICE(et_translation_options, score_tokenize, 0, tokenizers,
