@@ -141,9 +141,9 @@ char *score_lines(const score_pairs *pairs, size_t sentences)
     assert_non_null(out);
     for (size_t i = 0; i < 3; i++)
         for (int lower = 0; lower < 2; lower++)
-            put_bleu(out, pairs, &(et_bleu_options){ tokens[i], ET_BLEU_SMOOTH_EXP, lower, false });
+            put_bleu(out, pairs, &(et_bleu_options){ .tokens = tokens[i], .lowercase = lower });
     for (int lower = 0; lower < 2; lower++)
-        put_chrf(out, pairs, &(et_chrf_options){ lower });
+        put_chrf(out, pairs, &(et_chrf_options){ .lowercase = lower });
     put_sentences(out, pairs, sentences);
     fclose(out);
     return text;

@@ -446,7 +446,7 @@ static int score_once(void)
     et_bleu *bleu = NULL;
     et_chrf *chrf = NULL;
     et_bleu_options options = { .lowercase = true };
-    et_chrf_options chrf_options = { true };
+    et_chrf_options chrf_options = { .lowercase = true };
     int status = et_bleu_new(&bleu, &options, NULL);
     if (!status)
         status = et_bleu_add(bleu, "\u0130, a.", "A b", NULL);
