@@ -6,7 +6,10 @@
 
 #include "base/arena.h"
 #include "bench.h"
+#include "graph/graph.h"
 #include "pairs.h"
+#include "tasks/translation/kind.h"
+#include "tasks/translation/options.h"
 #include "train/run.h"
 
 #define PAIRS 29000 /* as Multi30k */
@@ -15,7 +18,7 @@
 static void build(et_scope *scope, void *payload)
 {
     const bench_model *model = payload;
-    const et_translation_options *options = &model->experiment.task;
+    const et_translation_options *options = model->experiment.task;
     et_transformer transformer =
         et_translation_transformer(options, model->vocabulary, options->train_data.max_seq_length);
     et_node *h =
@@ -82,8 +85,10 @@ static void configure(bench_model *model, const bench_model_options *options, et
     et_experiment *experiment = &model->experiment;
     char name[64];
     snprintf(name, sizeof name, "translation/%s", options->name);
-    bench_check(et_experiment_begin(experiment, name, error), error);
-    int64_t *longest = &experiment->task.train_data.max_seq_length;
+    bench_check(
+        et_experiment_begin(experiment, &et_translation_program, name, &model->arena, error),
+        error);
+    int64_t *longest = &((et_translation_options *)experiment->task)->train_data.max_seq_length;
     if (options->length > *longest)
         *longest = options->length;
     for (int i = 0; i < options->setting_count; i++)

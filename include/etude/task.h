@@ -47,20 +47,12 @@ struct et_task {
 typedef struct et_task_trainer_options {
     const et_optimizer_setup *optimizer;                /* NULL: the default optimizer */
     const struct et_optimization_options *optimization; /* in its place: the command's settings */
-<<<<<<< HEAD
-    uint64_t seed;                         /* of initial values, dropout and sampling */
-    bool bfloat16;                         /* type of activations */
-    int recompute;                         /* an et_recompute */
-    int batches;                           /* of one update; 0: 1 */
-    const volatile sig_atomic_t *stop;     /* not 0: an update of several batches is left */
-    ET_RESERVED(8);
-=======
     uint64_t seed;                     /* of initial values, dropout and sampling */
     bool bfloat16;                     /* type of activations */
     int recompute;                     /* an et_recompute */
     int batches;                       /* of one update; 0: 1 */
     const volatile sig_atomic_t *stop; /* not 0: an update of several batches is left */
->>>>>>> w-p1
+    ET_RESERVED(8);
 } et_task_trainer_options;
 
 /* A trainer and an evaluator over a task: opens its data, its passes, an optimizer over all that is

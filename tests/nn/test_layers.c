@@ -8,6 +8,8 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "graph/graph.h"
+
 typedef struct model {
     et_params *params;
     et_graph *graph;

@@ -253,7 +253,7 @@ static void trust(const et_kernels *kernels, const et_optimizer_options *options
 {
     (void)kernels, (void)options, (void)step;
     double ratio = sqrt(chunk->sums[0] / chunk->sums[1]);
-    assert_true(chunk->first + chunk->count <= et_shape_count(chunk->shape));
+    assert_true(chunk->first + chunk->count <= et_shape_count(*chunk->shape));
     for (int64_t i = 0; i < chunk->count; i++)
         chunk->weight[i] -= (float)(chunk->rate * ratio * chunk->gradient[i]);
 }
@@ -307,9 +307,9 @@ static void add_rows(const et_kernels *kernels, const et_optimizer_options *opti
                      const et_rule_step *step, const et_rule_chunk *chunk)
 {
     (void)kernels, (void)options, (void)step;
-    assert_int_equal(chunk->count, et_shape_count(chunk->shape));
-    assert_int_equal(chunk->slot[1] != NULL, chunk->shape.rank == 2);
-    int64_t width = chunk->shape.rank == 2 ? chunk->shape.size[1] : 1;
+    assert_int_equal(chunk->count, et_shape_count(*chunk->shape));
+    assert_int_equal(chunk->slot[1] != NULL, chunk->shape->rank == 2);
+    int64_t width = chunk->shape->rank == 2 ? chunk->shape->size[1] : 1;
     for (int64_t i = 0; i < chunk->count; i++) {
         chunk->slot[0][i] = chunk->gradient[i];
         if (chunk->slot[1])

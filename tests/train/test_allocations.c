@@ -16,10 +16,13 @@
 #include "base/arena.h"
 #include "base/strbuf.h"
 #include "io/files.h"
+#include "io/progress.h"
 #include "kernel/malloc_count.h"
 #include "skip.h"
-#include "train/experiment.h"
+#include "tasks/translation/kind.h"
+#include "tasks/translation/options.h"
 #include "tasks/translation/task.h"
+#include "train/experiment.h"
 #include "train/task_trainer.h"
 
 enum { STEPS = 40, ACCUMULATION = 2, CALLS = STEPS * ACCUMULATION, WARM_UP = 10 };
@@ -109,7 +112,8 @@ static void configure(et_experiment *experiment, et_dtype act, et_arena *arena)
 {
     et_error error = ET_ERROR_INIT;
     put_file("settings.yaml", settings, sizeof settings - 1);
-    int status = et_experiment_begin(experiment, "translation/tiny", &error);
+    int status =
+        et_experiment_begin(experiment, &et_translation_program, "translation/tiny", arena, &error);
     if (!status)
         status = et_experiment_read_file(experiment, "settings.yaml", arena, &error);
     if (status)
@@ -138,12 +142,12 @@ static void train(counting_task *task, et_dtype act)
     assert_int_equal(et_params_new(&params, NULL), 0);
     char directory[] = "run-XXXXXX";
     assert_non_null(mkdtemp(directory));
-    et_translation_context context = { .model_dir = directory,
-                                       .params = params,
-                                       .device = device,
-                                       .act = act,
-                                       .seed = 3,
-                                       .prefetch = 2 };
+    et_task_context context = { .model_dir = directory,
+                                .params = params,
+                                .device = device,
+                                .bfloat16 = act == ET_BF16,
+                                .seed = 3,
+                                .prefetch = 2 };
     et_task_trainer_options trained = { .optimization = &e.trainer.optimizer_config,
                                         .seed = 3,
                                         .bfloat16 = act == ET_BF16,
@@ -155,7 +159,7 @@ static void train(counting_task *task, et_dtype act)
                                       .steps_per_loop = e.trainer.steps_per_loop,
                                       .summary_interval = e.trainer.summary_interval,
                                       .checkpoint_interval = e.trainer.checkpoint_interval };
-    int status = et_translation_task_open(&task->inner, &e.task, &context, &error);
+    int status = et_translation_task_open(&task->inner, e.task, &context, &error);
     if (!status)
         status = et_task_trainer_open(&trainer, &task->task, device, params, &trained, &error);
     options.trainer = trainer ? et_task_trainer_trainer(trainer) : NULL;

@@ -68,12 +68,16 @@ static void test_optimize__rules(void **state)
         double rate;
         rule_fn *is_rule;
     } cases[] = {
-        { { "sgd", 0.25, NULL }, 0.25, is_sgd },
-        { { NULL, 0, NULL }, 0.001, is_adam },
-        { { "adam", 0.01, NULL }, 0.01, is_adam_10 },
-        { { "adamw", 0, "optimizer: {adamw: {weight_decay_rate: 0.5}}" }, 0.001, is_adamw },
-        { { "adam", 9,
-            "{optimizer: {type: sgd}, learning_rate: {constant: {learning_rate: 0.25}}}" },
+        { { .rule = "sgd", .learning_rate = 0.25 }, 0.25, is_sgd },
+        { { .rule = NULL }, 0.001, is_adam },
+        { { .rule = "adam", .learning_rate = 0.01 }, 0.01, is_adam_10 },
+        { { .rule = "adamw", .settings = "optimizer: {adamw: {weight_decay_rate: 0.5}}" },
+          0.001,
+          is_adamw },
+        { { .rule = "adam",
+            .learning_rate = 9,
+            .settings =
+                "{optimizer: {type: sgd}, learning_rate: {constant: {learning_rate: 0.25}}}" },
           0.25,
           is_sgd },
     };
@@ -142,14 +146,14 @@ static void test_optimize__refused(void **state)
         et_optimizer_setup setup;
         const char *words;
     } cases[] = {
-        { NULL, { "rmsprop", 0, NULL }, "no rule named rmsprop; there are: sgd, adam, adamw" },
-        { "discriminator/", { NULL, 0, NULL }, "discriminator/" },
-        { NULL, { NULL, -0.5, NULL }, "learning_rate" },
-        { NULL, { NULL, NAN, NULL }, "learning_rate" },
-        { NULL, { NULL, 0, "{optimizer: {sgd: {speed: 1}}}" }, "speed" },
-        { NULL, { NULL, 0, "{optimizer: {type: sdg}}" }, "sdg" },
-        { NULL, { NULL, 0, "{optimizer: {adam: {beta_1: much}}}" }, "beta_1" },
-        { NULL, { NULL, 0, "{learning_rate: {type: cosine}}" }, "cosine" },
+        { NULL, { .rule = "rmsprop" }, "no rule named rmsprop; there are: sgd, adam, adamw" },
+        { "discriminator/", { .rule = NULL }, "discriminator/" },
+        { NULL, { .learning_rate = -0.5 }, "learning_rate" },
+        { NULL, { .learning_rate = NAN }, "learning_rate" },
+        { NULL, { .settings = "{optimizer: {sgd: {speed: 1}}}" }, "speed" },
+        { NULL, { .settings = "{optimizer: {type: sdg}}" }, "sdg" },
+        { NULL, { .settings = "{optimizer: {adam: {beta_1: much}}}" }, "beta_1" },
+        { NULL, { .settings = "{learning_rate: {type: cosine}}" }, "cosine" },
     };
     small_pass s;
     et_optimizer *optimizer;

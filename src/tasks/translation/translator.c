@@ -190,7 +190,7 @@ static double length_penalty(const et_translator *t)
     const et_translator_options *o = &t->options;
     if (o->no_length_penalty)
         return 0;
-    return o->alpha > 0 ? o->alpha : t->experiment.task.model.alpha;
+    return o->alpha > 0 ? o->alpha : settings_of(t)->model.alpha;
 }
 
 /* Options that are not given are the run's. Twice the beam's size is looked at in each step,
