@@ -52,6 +52,7 @@ typedef struct et_conv2d_options {
     et_convolution_options window; /* stride, dilation, padding */
     bool no_bias;
     et_activation activation;
+    ET_RESERVED(4);
 } et_conv2d_options;
 
 /* act(x * W + b), x [N, H, W, C]: scope/weight [height, width, C, filters], Glorot uniform over the

@@ -11,9 +11,12 @@
  *     }
  *
  *     et_pass_options options = { .training = true };
- *     if (et_pass_open(&pass, device, params, &source->layout, classifier, NULL, &options, &error)
- * || et_params_materialize(params, false, &error)) ... et_init_draw(params, 1); while
- * (!et_source_next(source, batch, &error) && !et_pass_run(pass, batch, 1, n++, &error)) ...
+ *     const et_layout *layout = &source->layout;
+ *     if (et_pass_open(&pass, device, params, layout, classifier, NULL, &options, &error) ||
+ *         et_params_materialize(params, false, &error)) ...
+ *     et_init_draw(params, 1);
+ *     while (!et_source_next(source, batch, &error))
+ *         if (et_pass_run(pass, batch, 1, n++, &error)) ...
  *
  * The loss of a batch is a sum, over rows or tokens; its gradient is that of the sum. Whoever
  * updates divides by the divisor of all batches of the update (et_pass_divisor): several batches

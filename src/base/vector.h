@@ -1,8 +1,10 @@
 /* A growing array: the owner keeps pointer, count and capacity in its own struct, in its own types,
  * and asks for room before it appends.
  *
- *     part *parts = et_vector_grow(list->parts, &list->capacity, list->count + 1, sizeof *parts,
- * 8); if (!parts) return et_alloc_failed(error, 0, "a list of parts"); list->parts = parts;
+ *     part *parts =
+ *         et_vector_grow(list->parts, &list->capacity, list->count + 1, sizeof *parts, 8);
+ *     if (!parts) return et_alloc_failed(&error, 0, "a list of parts");
+ *     list->parts = parts;
  *     list->parts[list->count++] = one;
  *
  * Doubling, so that appending n costs O(n). The memory is et_alloc's: free it with et_free. */

@@ -89,7 +89,9 @@ static void grad_SUM(gradients *g, et_node *node, et_node *dy)
  * type. */
 static et_node *product(et_node *a, bool transpose_a, et_node *b, bool transpose_b, bool f32)
 {
-    et_matmul_options options = { transpose_a, transpose_b, false, f32, 0 };
+    et_matmul_options options = { .transpose_a = transpose_a,
+                                  .transpose_b = transpose_b,
+                                  .f32 = f32 };
     return et_matmul(a, b, NULL, &options);
 }
 
@@ -190,7 +192,7 @@ static bool is_root(gradients *g, et_node *node, et_node *dy)
 {
     bool root = g->root && !dy;
     if (!root)
-        et_graph_poison(g->graph, "%s: a %s must be the loss itself", node->name,
+        et_graph_poison(g->graph, "%s: a %s must be a loss itself", node->name,
                         et_op_name(node->op));
     node->attributes.gradient = root;
     return root;

@@ -193,7 +193,7 @@ static void test_choose__mistakes(void **state)
     et_samples *parts[] = { ten, ten };
     const uint32_t outside[] = { 3, 10 };
     const double bad[] = { 1, -1 };
-    const et_batches_options none = { .capacity = { 0 } };
+    const et_batches_options none = { .capacity = { -1 } };
     const et_batches_options full = { .drop_remainder = true, .capacity = { 11 } };
     et_source *source;
     assert_int_equal(et_take_open(&out, ten, 0, NULL), ET_ECONFIG);

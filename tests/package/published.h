@@ -122,3 +122,41 @@ typedef struct et_controller_options {
     int64_t checkpoint_interval;
     ET_RESERVED(8);
 } et_controller_options;
+
+typedef struct et_matmul_options {
+    bool transpose_a, transpose_b;
+    bool relu;
+    bool f32;
+    int64_t row_tile;
+    ET_RESERVED(4);
+} et_matmul_options;
+
+typedef struct et_attention_options {
+    int heads;
+    bool causal;
+    float rate;
+    int longest_key;
+    ET_RESERVED(4);
+} et_attention_options;
+
+typedef struct et_convolution_options {
+    int stride[2];
+    int dilation[2];
+    bool same;
+    bool relu;
+    ET_RESERVED(4);
+} et_convolution_options;
+
+typedef struct et_conv2d_options {
+    et_convolution_options window;
+    bool no_bias;
+    et_activation activation;
+    ET_RESERVED(4);
+} et_conv2d_options;
+
+typedef struct et_pool_options {
+    int window[2];
+    int stride[2];
+    bool same;
+    ET_RESERVED(4);
+} et_pool_options;

@@ -41,11 +41,12 @@ part() {
                 whole = 0
         }' "$work/example"
 }
-# What the list says that a header needs: lines that begin with # or not.
+# What the list says that a header needs: directives and what stands outside of functions, or the
+# other.
 needs() {
     awk -v header="$1" -v directives="$2" '
         /^[^ ]/ { here = $1 == header; next }
-        here && (($1 ~ /^#/) == directives) { print }' "$list"
+        here && (($1 ~ /^(#|extern$|typedef$)/) == directives) { print }' "$list"
 }
 
 count=0 failed=0

@@ -437,7 +437,7 @@ static void test_controller__refused_options(void **state)
         const char *words;
     } cases[] = {
         { { .train_steps = -1, .steps_per_loop = 1 }, NULL, ET_ECONFIG, "at least 0" },
-        { { .steps_per_loop = 0 }, NULL, ET_ECONFIG, "steps_per_loop at least 1" },
+        { { .steps_per_loop = -1 }, NULL, ET_ECONFIG, "at least 0" },
         { { .steps_per_loop = 1, .summary_interval = -1 }, NULL, ET_ECONFIG, "at least 0" },
         { { .steps_per_loop = 1, .validation_interval = -1 }, NULL, ET_ECONFIG, "at least 0" },
         { { .steps_per_loop = 1, .checkpoint_interval = -5 }, NULL, ET_ECONFIG, "at least 0" },
