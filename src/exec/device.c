@@ -1,6 +1,6 @@
-/* A device binds together what a plan runs on: a table of kernels, chosen once for the CPU that
- * is found, a cache of matrix products, and for each thread the track that it tells what it
- * does.
+/* A device binds together what a plan runs on: a table of ops, one of kernels, chosen once for the
+ * CPU that is found, a cache of matrix products, and for each thread the track that it tells what
+ * it does.
  *
  * What always holds:
  *   1. Every thread has a track at all times, if only one that records nothing: who tells asks
@@ -18,6 +18,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/thread.h"
+#include "exec/cpu/ops.h"
 
 #define THREADS_ROOM ((size_t)1 << 20) /* for what OpenMP keeps of its threads */
 
@@ -94,6 +95,7 @@ int et_device_open(et_device **out, et_error *error)
     *out = device;
     if (!device)
         return et_alloc_failed(error, sizeof *device, "a device");
+    device->ops = et_cpu_ops;
     device->kernels = et_kernels_best();
     device->threads = threads;
     int status = make_watch(device, error);

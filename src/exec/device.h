@@ -1,5 +1,6 @@
-/* A device: the kernels that run ops, and the matrix products made so far. One per process is
- * usual; plans share it, so equal products are made once. */
+/* A device: how each op is run, with which kernels, and the matrix products made so far. One per
+ * process is usual; plans share it, so equal products are made once. A plan knows no op: a device
+ * of another kind is another table. */
 #ifndef ETUDE_EXEC_DEVICE_H
 #define ETUDE_EXEC_DEVICE_H
 
@@ -9,14 +10,24 @@
 #include "kernel/gemm/gemm.h"
 #include "kernel/kernels.h"
 
+struct et_plan;
+struct et_plan_step;
+
+/* What a device does for an op when a plan is made, and in each run; see plan_private.h. */
+typedef struct et_op_functions {
+    int (*prepare)(struct et_plan *plan, struct et_plan_step *step, et_error *error);
+    void (*run)(const struct et_plan *plan, const struct et_plan_step *step);
+} et_op_functions;
+
 /* Who is told what the device does. */
 typedef struct et_device_watch {
     et_trace *trace;   /* NULL: nobody */
     et_track *track[]; /* [threads of the device], never NULL */
 } et_device_watch;
 
-/* kernels are static; gemms and watch are owned by the device that was opened. */
+/* ops and kernels are static; gemms and watch are owned by the device that was opened. */
 struct et_device {
+    const et_op_functions *ops; /* [ET_OP_COUNT], by et_op; leaves, which make no step, have none */
     const et_kernels *kernels;
     et_gemm_cache *gemms;
     int threads;            /* the most that a kernel may use */

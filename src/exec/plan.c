@@ -112,7 +112,11 @@ static int prepare_steps(et_plan *plan, et_error *error)
 {
     for (int i = 0; i < plan->step_count; i++) {
         int known = plan->pack_count;
-        int status = et_plan_prepare(plan, &plan->steps[i], error);
+        et_plan_step *step = &plan->steps[i];
+        const et_op_functions *op = &plan->device->ops[step->node->op];
+        et_assert(op->run);
+        step->run = op->run;
+        int status = op->prepare(plan, step, error);
         if (status)
             return status;
         while (known < plan->pack_count)

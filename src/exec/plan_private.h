@@ -137,9 +137,6 @@ unsigned char *et_plan_at(const et_plan *plan, size_t offset);
 /* fuse.c: makes plan->steps from the reachable nodes. */
 int et_plan_make_steps(et_plan *plan, const bool *reached, et_error *error);
 
-/* ops.c: sets step->run and what it needs. */
-int et_plan_prepare(et_plan *plan, et_plan_step *step, et_error *error);
-
 /* pack.c: a packed copy of parameter param, from an element on, for gemm; *pack is its index.
  * Where copies are kept, steps with the same product and operand share one. */
 int et_plan_add_pack(et_plan *plan, et_gemm *gemm, int param, int64_t first, et_dtype dtype,
@@ -172,42 +169,5 @@ void et_plan_fill_positions(float *table, int64_t rows, int64_t dim);
 
 /* watch.c: sets plan->run_step and labels by whether the device has a trace. */
 int et_plan_choose_run(et_plan *plan, et_error *error);
-
-/* op_softmax_loss.c: adds rows with a label to a loss's sums: in double and in order of rows,
- * whatever threads did. loss, nll and correct [rows] as kernels give them. */
-void et_plan_add_loss_rows(double sums[ET_LOSS_SUM_COUNT], const int32_t *labels, const float *loss,
-                           const float *nll, const float *correct, int64_t rows);
-
-/* Preparing and running the ops that have files of their own. */
-int et_prepare_vocabulary_loss(et_plan *plan, et_plan_step *step, et_error *error);
-void et_run_vocabulary_loss(const et_plan *plan, const et_plan_step *step);
-int et_prepare_softmax_loss(et_plan *plan, et_plan_step *step, et_error *error);
-void et_run_softmax_loss(const et_plan *plan, const et_plan_step *step);
-int et_prepare_cached_attention(et_plan *plan, et_plan_step *step, et_error *error);
-void et_run_cached_attention(const et_plan *plan, const et_plan_step *step);
-int et_prepare_vocabulary_best(et_plan *plan, et_plan_step *step, et_error *error);
-void et_run_vocabulary_best(const et_plan *plan, const et_plan_step *step);
-void et_run_row_sum(const et_plan *plan, const et_plan_step *step);
-void et_run_softmax(const et_plan *plan, const et_plan_step *step);
-void et_run_log_softmax(const et_plan *plan, const et_plan_step *step);
-int et_prepare_cross_entropy(et_plan *plan, et_plan_step *step, et_error *error);
-void et_run_cross_entropy(const et_plan *plan, const et_plan_step *step);
-void et_run_labelled(const et_plan *plan, const et_plan_step *step);
-
-/* op_layout.c */
-et_plan_run_fn et_run_reshape, et_run_concatenate, et_run_slice, et_run_slice_grad, et_run_gather,
-    et_run_gather_grad, et_run_one_hot, et_run_embed_columns, et_run_embed_columns_grad,
-    et_run_noise, et_run_bernoulli;
-int et_prepare_gather_grad(et_plan *plan, et_plan_step *step, et_error *error);
-
-/* op_layers.c */
-et_plan_run_fn et_run_rms_norm, et_run_rms_norm_grad, et_run_batch_norm, et_run_batch_norm_grad,
-    et_run_convolution, et_run_convolution_weight_grad, et_run_pool, et_run_pool_grad;
-int et_prepare_rms_norm_grad(et_plan *plan, et_plan_step *step, et_error *error);
-int et_prepare_batch_norm(et_plan *plan, et_plan_step *step, et_error *error);
-int et_prepare_batch_norm_grad(et_plan *plan, et_plan_step *step, et_error *error);
-int et_prepare_convolution(et_plan *plan, et_plan_step *step, et_error *error);
-int et_prepare_convolution_grad(et_plan *plan, et_plan_step *step, et_error *error);
-int et_prepare_convolution_weight_grad(et_plan *plan, et_plan_step *step, et_error *error);
 
 #endif

@@ -475,8 +475,8 @@ static void test_pass__mistakes(void **state)
         { build_nothing, "the model has no loss" },
         { build_constant, "depends on no parameter" },
         { build_twice, "loss: two losses, measures or outputs of this name" },
-        { build_inner, "must be the loss itself" },
-        { build_twice_used, "must be the loss itself" },
+        { build_inner, "must be a loss itself" },
+        { build_twice_used, "must be a loss itself" },
         { build_momentum, "mean: momentum 1.5: must be from 0 to 1" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

@@ -1,6 +1,6 @@
 /* Norms over a batch, convolutions and pooling: see <etude/ops_image.h>. */
 #include "base/assert.h"
-#include "exec/op_private.h"
+#include "exec/cpu/op_private.h"
 #include "graph/windows.h"
 #include "kernel/conv.h"
 

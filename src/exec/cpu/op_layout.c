@@ -4,7 +4,7 @@
 
 #include "base/assert.h"
 #include "base/dtype.h"
-#include "exec/op_private.h"
+#include "exec/cpu/op_private.h"
 #include "kernel/copies.h"
 
 /* memory.c lets result and input share their memory wherever it can: then nothing is left to do. */

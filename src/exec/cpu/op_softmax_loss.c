@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "exec/plan_private.h"
+#include "exec/cpu/op_private.h"
 
 /* Work space: loss, nll and correct of each row. */
 int et_prepare_softmax_loss(et_plan *plan, et_plan_step *step, et_error *error)

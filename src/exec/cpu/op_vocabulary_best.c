@@ -5,7 +5,7 @@
  * packed with the plan's other weights, and as float32 for the pieces that stay open, straight
  * from the store. */
 #include "base/assert.h"
-#include "exec/plan_private.h"
+#include "exec/cpu/op_private.h"
 
 /* Bytes of the kernel's work space; behind it there is room for pieces that nobody reads. */
 static size_t kernel_scratch(const et_plan *plan, const et_row_weight *rows)

@@ -20,7 +20,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "exec/plan_private.h"
+#include "exec/cpu/op_private.h"
 #include "kernel/share.h"
 
 /* Rows of a block: its derivatives by a part stay in the L2 cache, what was kept in the next. */
@@ -278,11 +278,6 @@ static const void *packed_table(const loss_block *block, int which, int64_t part
     return et_plan_pack_at(block->plan, block->step->pack[which] + (int)part)->data;
 }
 
-static const et_kernels *kernels(const loss_block *block)
-{
-    return block->plan->device->kernels;
-}
-
 /* Leaves the part's largest logit and sum of exponentials for each row, and what was kept. */
 static void run_logits(const loss_block *block, int64_t part, int thread)
 {
@@ -290,8 +285,9 @@ static void run_logits(const loss_block *block, int64_t part, int thread)
     float *logits = tile_of(block, thread);
     et_gemm_run(product(block->step, size, LOGITS, part), logits, block->h,
                 packed_table(block, LOGITS, part), NULL);
-    kernels(block)->softmax_parts->part(
-        &block->softmax, part, size->gradient ? kept_of(block, part) : NULL, size->act, logits);
+    kernels(block->plan)
+        ->softmax_parts->part(&block->softmax, part, size->gradient ? kept_of(block, part) : NULL,
+                              size->act, logits);
 }
 
 /* Parts of a piece are one thread's, in order: dh adds up without a lock, and each part of
@@ -307,8 +303,9 @@ static void run_gradients(const loss_block *block, int64_t piece, int thread)
     const int64_t begin = piece * size->parts / size->pieces;
     const int64_t end = (piece + 1) * size->parts / size->pieces;
     for (int64_t part = begin; part < end; part++) {
-        kernels(block)->softmax_parts->grad(&block->softmax, part, g, size->work,
-                                            kept_of(block, part), size->act);
+        kernels(block->plan)
+            ->softmax_parts->grad(&block->softmax, part, g, size->work, kept_of(block, part),
+                                  size->act);
         int which = part == begin ? DH_FIRST : DH;
         et_gemm_run(product(block->step, size, which, part), dh, g,
                     packed_table(block, DH_FIRST, part), NULL);
@@ -334,9 +331,10 @@ static void finish_dh(const loss_block *block, int64_t first)
     char *dh = et_plan_data(block->plan, block->step->out[1]);
     if (!dh || left <= 0)
         return;
-    kernels(block)->staging->finish(
-        &how, dh + (size_t)((block->at + first) * width) * et_dtype_size(size->act),
-        (const float *)room_at(block, block->room.dh) + first * width);
+    kernels(block->plan)
+        ->staging->finish(&how,
+                          dh + (size_t)((block->at + first) * width) * et_dtype_size(size->act),
+                          (const float *)room_at(block, block->room.dh) + first * width);
 }
 
 /* Tiles were planned for the device's threads: no larger team than that. */
@@ -367,8 +365,10 @@ static void run_block(const loss_block *block)
 #pragma omp barrier
 #pragma omp for schedule(static)
         for (int64_t row = 0; row < size->block; row += JOINED_ROWS)
-            kernels(block)->softmax_parts->join(
-                softmax, row, row + JOINED_ROWS < size->block ? row + JOINED_ROWS : size->block);
+            kernels(block->plan)
+                ->softmax_parts->join(softmax, row,
+                                      row + JOINED_ROWS < size->block ? row + JOINED_ROWS
+                                                                      : size->block);
         for (et_share now; et_turns_take(&sums, &sum, &now);)
             run_gradients(block, now.begin, thread);
 #pragma omp barrier
@@ -397,7 +397,7 @@ static void open_block(loss_block *block, int64_t at)
     block->h = stored.data;
     if (size->work != size->act || block->rows < size->block) {
         void *copy = room_at(block, block->room.h);
-        kernels(block)->staging->rows(copy, size->block, size->width, size->work, &stored);
+        kernels(block->plan)->staging->rows(copy, size->block, size->width, size->work, &stored);
         block->h = copy;
     }
     if (size->gradient && size->packs_h)

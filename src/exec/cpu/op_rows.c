@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "exec/op_private.h"
+#include "exec/cpu/op_private.h"
 
 void et_run_row_sum(const et_plan *plan, const et_plan_step *step)
 {

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "exec/plan_private.h"
+#include "exec/cpu/op_private.h"
 
 /* The kernel keeps a head's running sum on its stack. */
 int et_prepare_cached_attention(et_plan *plan, et_plan_step *step, et_error *error)

@@ -19,7 +19,8 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/dtype.h"
-#include "exec/op_private.h"
+#include "exec/cpu/op_private.h"
+#include "exec/cpu/ops.h"
 
 /* ---- element-wise ----------------------------------------------------------------------- */
 
@@ -390,14 +391,7 @@ static void run_ATTENTION_GRAD(const et_plan *plan, const et_plan_step *step)
 
 /* ---- tables ----------------------------------------------------------------------------- */
 
-/* What an op does when a plan is made, and in each run. A row that is left out of the names
- * below does not compile. */
-typedef struct op_functions {
-    int (*prepare)(et_plan *, et_plan_step *, et_error *);
-    et_plan_run_fn *run;
-} op_functions;
-
-/* Leaves make no step. */
+/* A row that is left out of the names below does not compile. Leaves make no step. */
 #define prepare_INPUT     NULL
 #define run_INPUT         NULL
 #define prepare_PARAM     NULL
@@ -476,19 +470,11 @@ typedef struct op_functions {
 #define run_BERNOULLI                   et_run_bernoulli
 
 /* prepare_ID and run_ID are pasted from the op table's ids, so the order of ops.def is the only
- * one there is. */
-int et_plan_prepare(et_plan *plan, et_plan_step *step, et_error *error)
-{
-    static const op_functions functions[ET_OP_COUNT] = {
-/* An element-wise step needs nothing but its program, which fuse.c made with the step. */
+ * one there is. An element-wise step needs nothing but its program, which fuse.c made with it. */
+const et_op_functions et_cpu_ops[ET_OP_COUNT] = {
 #define ELEMENTWISE(id, name, inputs, reads, formula, da, db)                                      \
     [ET_OP_##id] = { prepare_nothing, run_elementwise },
 #define X(id, name, fewest, most) [ET_OP_##id] = { prepare_##id, run_##id },
 #include "graph/ops.def"
 #undef X
-    };
-    const op_functions *op = &functions[step->node->op];
-    et_assert(op->run);
-    step->run = op->run;
-    return op->prepare(plan, step, error);
-}
+};

@@ -1,0 +1,10 @@
+/* How a CPU runs each op: the table that its device has. */
+#ifndef ETUDE_EXEC_CPU_OPS_H
+#define ETUDE_EXEC_CPU_OPS_H
+
+#include "exec/device.h"
+
+/* [ET_OP_COUNT] */
+extern const et_op_functions et_cpu_ops[];
+
+#endif
