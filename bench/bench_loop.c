@@ -133,7 +133,7 @@ static et_controller_options settings(int64_t steps, const char *directory, et_p
     return (et_controller_options){
         .run = { .model_dir = directory,
                  .max_to_keep = options.max_to_keep,
-                 .observer = { progress, show, tell } },
+                 .observer = { .self = progress, .show = show, .tell = tell } },
         .train_steps = steps,
         .steps_per_loop = options.steps_per_loop,
         .summary_interval = options.summary_interval,

@@ -33,7 +33,8 @@ typedef struct et_update {
     bool finite;          /* false: the norm is not finite and nothing was changed */
 } et_update;
 
-/* trains: a prefix of names; NULL: all. setup NULL: the default. ET_ECONFIG: a rule, a name or a setting that there is not. */
+/* trains: a prefix of names; NULL: all. setup NULL: the default. ET_ECONFIG: a rule, a name or a
+ * setting that there is not. */
 ET_API int et_optimizer_open(et_optimizer **out, et_device *device, et_params *params,
                              const char *trains, const et_optimizer_setup *setup, et_error *error);
 ET_API void et_optimizer_free(et_optimizer *optimizer); /* NULL allowed */

@@ -55,7 +55,8 @@ typedef struct et_run_options {
     bool verbose;            /* every save is told */
     et_sink *console;        /* one more sink, which the run takes over; NULL: none */
     bool other_optimizer;    /* what is restored may be of another one: et_checkpoint_options */
-    const et_value *identity; /* what checkpoints belong to, which the command says; NULL: nothing */
+    const et_value
+        *identity; /* what checkpoints belong to, which the command says; NULL: nothing */
     const volatile sig_atomic_t *stop; /* not 0: asked to stop; NULL: never */
     volatile sig_atomic_t *save;       /* not 0: asked to save and go on; becomes 0; NULL: never */
     const struct et_inside *inside;    /* the library's own; NULL */

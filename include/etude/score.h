@@ -62,17 +62,26 @@ typedef struct et_bleu_options {
 /* sacrebleu's defaults. */
 #define ET_BLEU_OPTIONS_INIT                                                                       \
     {                                                                                              \
-        ET_BLEU_TOKENS_13A, ET_BLEU_SMOOTH_EXP, false, false, { 0 }                                    \
+        ET_BLEU_TOKENS_13A, ET_BLEU_SMOOTH_EXP, false, false,                                      \
+        {                                                                                          \
+            0                                                                                      \
+        }                                                                                          \
     }
 /* Text that is tokenized and lower-cased already: what multi-bleu reports. */
 #define ET_BLEU_OPTIONS_TOKENIZED                                                                  \
     {                                                                                              \
-        ET_BLEU_TOKENS_NONE, ET_BLEU_SMOOTH_EXP, false, false, { 0 }                                   \
+        ET_BLEU_TOKENS_NONE, ET_BLEU_SMOOTH_EXP, false, false,                                     \
+        {                                                                                          \
+            0                                                                                      \
+        }                                                                                          \
     }
 /* "bleu_score" of Model Garden's translation task. */
 #define ET_BLEU_OPTIONS_MODEL_GARDEN                                                               \
     {                                                                                              \
-        ET_BLEU_TOKENS_V14, ET_BLEU_SMOOTH_MODEL_GARDEN, true, false, { 0 }                             \
+        ET_BLEU_TOKENS_V14, ET_BLEU_SMOOTH_MODEL_GARDEN, true, false,                              \
+        {                                                                                          \
+            0                                                                                      \
+        }                                                                                          \
     }
 
 /* What is summed over the pairs: all of a metric's state, to be saved or reduced. */
@@ -142,7 +151,10 @@ typedef struct et_chrf_options {
 
 #define ET_CHRF_OPTIONS_INIT                                                                       \
     {                                                                                              \
-        false, { 0 }                                                                               \
+        false,                                                                                     \
+        {                                                                                          \
+            0                                                                                      \
+        }                                                                                          \
     }
 
 typedef struct et_chrf_counts {

@@ -97,7 +97,8 @@ ET_API et_value *et_value_add_list(et_value *list);
 ET_API int et_value_read_int(const et_value *dict, const char *key, int64_t *out, et_error *error);
 ET_API int et_value_read_float(const et_value *dict, const char *key, double *out, et_error *error);
 ET_API int et_value_read_bool(const et_value *dict, const char *key, bool *out, et_error *error);
-ET_API int et_value_read_string(const et_value *dict, const char *key, const char **out, et_error *error);
+ET_API int et_value_read_string(const et_value *dict, const char *key, const char **out,
+                                et_error *error);
 
 /* Puts a copy of all of `over` on top of `base`, dict by dict; other kinds replace. Both are
  * dicts and stay usable. Nested no deeper than a reader of texts lets through. */

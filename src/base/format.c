@@ -14,7 +14,7 @@
 /* 1234567 -> "1,234,567". */
 et_format et_format_count(int64_t count)
 {
-    et_format out;
+    et_format out = { .text = "" };
     static_assert(sizeof out.text >= ET_COUNT_TEXT_MAX, "a count fits");
     et_count_text(out.text, count);
     return out;
@@ -25,7 +25,7 @@ et_format et_format_count(int64_t count)
  * to another digit: 99.95 with one place is "100.0". */
 static et_format scaled(double value, const char *const *suffixes, int count)
 {
-    et_format out;
+    et_format out = { .text = "" };
     et_assert(count > 0);
     int i = 0;
     while (i + 1 < count && fabs(value) >= 999.5) {
@@ -79,7 +79,7 @@ et_format et_format_duration(double seconds)
  * 0.0001. */
 et_format et_format_value(double value)
 {
-    et_format out;
+    et_format out = { .text = "" };
     if (fabs(value) >= 9999.5 && fabs(value) < 1e15)
         return et_format_count(llrint(value));
     /* Whole numbers and large ones aside, four digits are what a curve shows. */
@@ -90,7 +90,7 @@ et_format et_format_value(double value)
 /* What %.3f makes of a number that is not finite says so. */
 et_format et_format_decimals(double value)
 {
-    et_format out;
+    et_format out = { .text = "" };
     if (fabs(value) >= 9999.5)
         return et_format_value(value);
     snprintf(out.text, sizeof out.text, "%.3f", value);

@@ -113,9 +113,8 @@ int et_arrays_open(et_samples **out, const et_array *array, int fields, int64_t 
     }
     self->field[fields] =
         (et_layout_field){ .name = MASK, .dtype = ET_F32, .empty = ET_EMPTY_MASK };
-    self->samples.layout = (et_layout){
-        .kinds = 1, .fields = fields + 1, .kind = { "sample" }, .field = self->field
-    };
+    self->samples.layout =
+        (et_layout){ .kinds = 1, .fields = fields + 1, .kind = { "sample" }, .field = self->field };
     self->samples.fingerprint = print;
     *out = &self->samples;
     return ET_OK;

@@ -125,11 +125,11 @@ static int choice_open(et_samples **out, et_samples *inner, const choice *made, 
     self->samples.class = &choice_class;
     self->samples.layout = inner->layout;
     self->inner = inner;
-    uint64_t facts[] = { inner->fingerprint, (uint64_t)self->samples.count, self->first,
-                         self->stride,
-                         self->which ? et_checksum(self->which, (size_t)self->samples.count *
-                                                                    sizeof *self->which)
-                                     : 0 };
+    uint64_t facts[] = {
+        inner->fingerprint, (uint64_t)self->samples.count, self->first, self->stride,
+        self->which ? et_checksum(self->which, (size_t)self->samples.count * sizeof *self->which)
+                    : 0
+    };
     self->samples.fingerprint = et_checksum(facts, sizeof facts);
     measure(&self->samples);
     *out = &self->samples;
@@ -197,8 +197,7 @@ static uint32_t member(const mix *self, int64_t epoch, uint32_t n)
     part *p = &self->parts[self->part_of[n]];
     int64_t number = epoch * p->quota + self->turn_of[n], pass = number / p->samples->count;
     if (p->ordered != pass) {
-        et_random random = { self->seed, (uint64_t)pass,
-                             et_random_site("mix") ^ self->part_of[n] };
+        et_random random = { self->seed, (uint64_t)pass, et_random_site("mix") ^ self->part_of[n] };
         p->order = et_random_order_of(random, (uint32_t)p->samples->count);
         p->ordered = pass;
     }

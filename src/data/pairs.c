@@ -13,11 +13,11 @@
 #define AHEAD 8
 
 #define IDS(id, text, of)                                                                          \
-    [id] = { .name = text, .dtype = ET_I32, .kind = of, .empty = ET_EMPTY_NONE }
+    [id] = { .name = (text), .dtype = ET_I32, .kind = (of), .empty = ET_EMPTY_NONE }
 #define POSITIONS(id, text, of)                                                                    \
-    [id] = { .name = text, .dtype = ET_I32, .kind = of, .empty = ET_EMPTY_ZERO }
+    [id] = { .name = (text), .dtype = ET_I32, .kind = (of), .empty = ET_EMPTY_ZERO }
 #define OFFSETS(id, text, of)                                                                      \
-    [id] = { .name = text, .dtype = ET_I32, .empty = ET_EMPTY_OFFSETS, .offsets_of = of }
+    [id] = { .name = (text), .dtype = ET_I32, .empty = ET_EMPTY_OFFSETS, .offsets_of = (of) }
 const et_layout_field et_pair_fields[ET_PAIR_FIELDS] = {
     IDS(ET_PAIR_SOURCE_IDS, "source_ids", ET_PAIR_SOURCE),
     POSITIONS(ET_PAIR_SOURCE_POSITIONS, "source_positions", ET_PAIR_SOURCE),

@@ -141,8 +141,7 @@ static void prefetch_position(const et_source *source, et_position *position)
 
 /* The thread is stopped while inner's position changes. If that fails, the source gives nothing
  * but the failure from then on: half of it would be of another place. */
-static int prefetch_seek(et_source *source, const et_position *position,
-                            et_error *error)
+static int prefetch_seek(et_source *source, const et_position *position, et_error *error)
 {
     prefetch *self = (prefetch *)source;
     stop(self);

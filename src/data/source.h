@@ -1,4 +1,4 @@
-/* What <etude/data.h> leaves to the library's own parts: sources as parts of a state, and watched. */
+/* What <etude/data.h> leaves to the library: sources as parts of a state, and watched. */
 #ifndef ETUDE_DATA_SOURCE_H
 #define ETUDE_DATA_SOURCE_H
 

@@ -87,9 +87,8 @@ int et_map_open(et_source **out, et_source *inner, et_map_fn *change, void *payl
                 et_error *error)
 {
     et_assert(inner && change);
-    around made = { .source.class = &map_class,
-                    .inner = inner,
-                    .change = change,
-                    .payload = payload };
+    around made = {
+        .source.class = &map_class, .inner = inner, .change = change, .payload = payload
+    };
     return around_open(out, &made, error);
 }

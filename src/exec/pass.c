@@ -4,8 +4,8 @@
  *
  *   build(scope) -> marks -> derivatives -> plan, whose outputs are the marks' nodes, in order
  *
- * Invariants: (1) variant `used` is that of the last batch; (2) marks of all variants are alike: the
- * function is the same; (3) running allocates nothing but for a layout that is new. */
+ * Invariants: (1) variant `used` is that of the last batch; (2) marks of all variants are alike:
+ * the function is the same; (3) running allocates nothing but for a layout that is new. */
 #include "exec/pass.h"
 
 #include <string.h>
@@ -93,9 +93,9 @@ static int copy_layout(variant *v, const et_layout *layout, et_error *error)
 /* The factor of all gradients is an input, so that it may change from run to run. */
 static et_node *scale_node(const et_pass *pass, et_graph *graph)
 {
-    return pass->options.scaled ? et_input(et_graph_scope(graph), ET_GRAPH_ONE, ET_F32,
-                                           et_shape_scalar())
-                                : NULL;
+    return pass->options.scaled
+               ? et_input(et_graph_scope(graph), ET_GRAPH_ONE, ET_F32, et_shape_scalar())
+               : NULL;
 }
 
 /* By all that is trained, or by those whose names begin as options.trains says. */
@@ -208,7 +208,7 @@ static void find_tensors(variant *v)
 static int make_plan(const et_pass *pass, variant *v, et_error *error)
 {
     int marks = count_marks(v->graph), fields = v->layout.fields;
-    size_t most = (size_t)(2 * marks);
+    size_t most = 2 * (size_t)marks;
     et_node **outputs = et_alloc(most, sizeof *outputs);
     v->marks = et_alloc_zero((size_t)marks, sizeof *v->marks);
     v->input = et_alloc((size_t)fields, sizeof *v->input);
@@ -267,8 +267,7 @@ static int find_variant(et_pass *pass, const et_layout *layout, int *found, et_e
             *found = i;
             return ET_OK;
         }
-    variant *variants =
-        et_realloc(pass->variants, (size_t)pass->count + 1, sizeof *pass->variants);
+    variant *variants = et_realloc(pass->variants, (size_t)pass->count + 1, sizeof *pass->variants);
     if (!variants)
         return et_alloc_failed(error, sizeof *variants, "a pass");
     pass->variants = variants;
@@ -276,8 +275,8 @@ static int find_variant(et_pass *pass, const et_layout *layout, int *found, et_e
         variants[i].graph->layout = &variants[i].layout;
     variant *v = &variants[pass->count];
     bool automatic = pass->options.recompute == ET_RECOMPUTE_AUTO;
-    *v = (variant){ .recompute = automatic ? ET_RECOMPUTE_CHEAP
-                                           : (et_recompute)pass->options.recompute };
+    *v = (variant){ .recompute =
+                        automatic ? ET_RECOMPUTE_CHEAP : (et_recompute)pass->options.recompute };
     int status = copy_layout(v, layout, error);
     if (!status)
         status = build_graph(pass, v, error);

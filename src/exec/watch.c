@@ -17,7 +17,7 @@
 #include "exec/cost.h"
 
 static const char *const ew_names[ET_EW_OP_COUNT] = {
-#define ELEMENTWISE(id, name, inputs, reads, formula, da, db) [ET_EW_##id] = name,
+#define ELEMENTWISE(id, name, inputs, reads, formula, da, db) [ET_EW_##id] = (name),
 #include "kernel/elementwise.def"
 #undef ELEMENTWISE
 };

@@ -48,29 +48,29 @@ et_node *et_dense_with(et_scope *scope, et_node *x, int64_t units, const et_dens
     static const et_dense_options defaults = { 0 };
     et_shape in = et_node_shape(x);
     int64_t width = in.rank == 2 ? in.size[1] : 0;
-    options = options ? options : &defaults;
+    const et_dense_options *o = options ? options : &defaults;
     if (units < 1)
         return et_graph_poison(x->graph, "%sdense: %lld units: at least 1", scope->prefix,
                                (long long)units);
     if (!et_options_known(x->graph, options, "et_dense_options"))
         return &x->graph->poison;
-    if (!(options->init_limit >= 0 && isfinite(options->init_limit)))
+    if (!(o->init_limit >= 0 && isfinite(o->init_limit)))
         return et_graph_poison(x->graph, "%sdense: init_limit %g: must be finite, from 0 on",
-                               scope->prefix, (double)options->init_limit);
+                               scope->prefix, (double)o->init_limit);
     /* Options can only narrow or widen the limit; the kind of draw stays. */
     et_init init = et_init_glorot_uniform(width, units);
-    if (options->init_limit > 0)
-        init.scale = options->init_limit;
+    if (o->init_limit > 0)
+        init.scale = o->init_limit;
     et_node *weight = et_param(scope, "weight", et_shape_2(width, units), init);
     et_node *bias = NULL;
-    if (!options->no_bias)
+    if (!o->no_bias)
         bias = et_param(scope, "bias", et_shape_1(units), (et_init){ ET_INIT_ZEROS, 0 });
-    et_matmul_options matmul = { .relu = options->activation == ET_ACTIVATION_RELU,
-                                 .row_tile = options->row_tile };
+    et_matmul_options matmul = { .relu = o->activation == ET_ACTIVATION_RELU,
+                                 .row_tile = o->row_tile };
     et_node *y = et_matmul(x, weight, bias, &matmul);
-    if (options->recomputable)
+    if (o->recomputable)
         et_recomputable(y);
-    return matmul.relu ? y : et_activate(y, options->activation);
+    return matmul.relu ? y : et_activate(y, o->activation);
 }
 
 /* y = (x - mean) / sqrt(variance + epsilon) * scale + offset, over each row's columns (Ba,

@@ -41,6 +41,6 @@ int et_optim_layout_init(et_optim_layout *layout, const et_group *group, et_erro
 void et_optim_layout_release(et_optim_layout *layout);
 
 /* Makes chunks anew, by what tensors say now; and blocks, of whole tensors if by_tensor. */
-int et_optim_layout_cut(et_optim_layout *layout, et_rule_cut cut, bool by_tensor, et_error *error);
+int et_optim_layout_cut(et_optim_layout *layout, et_rule_cut how, bool by_tensor, et_error *error);
 
 #endif

@@ -171,8 +171,10 @@ static void add_parts(et_optimizer *optimizer, int s, const et_rule_slot *slot, 
         et_shape shape = tensor->shape;
         if (at && at[i] < 0)
             continue;
-        if (at)
+        if (at) {
+            et_assert(slot->shape);
             slot->shape(tensor->shape, &shape);
+        }
         int64_t begin = at ? at[i] : average ? tensor->begin : tensor->packed;
         optimizer->parts[optimizer->part_count++] =
             (et_slot_part){ optimizer->slots[s].name, tensor->param,

@@ -143,6 +143,6 @@ void et_controller_make_own(et_controller *c)
     const int64_t every[ET_OWN_ACTIONS] = { o->summary_interval, o->validation_interval,
                                             o->checkpoint_interval };
     for (int i = 0; i < ET_OWN_ACTIONS; i++)
-        c->own[i] = (et_own_action){ { &classes[i] }, c, every[i],
-                                     i != ET_OWN_VALIDATE || validates };
+        c->own[i] =
+            (et_own_action){ { &classes[i] }, c, every[i], i != ET_OWN_VALIDATE || validates };
 }

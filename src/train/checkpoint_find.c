@@ -199,8 +199,8 @@ int et_checkpoint_load_newest(char **path, et_params *params, const char *model_
  *
  * One file at a time, named by info.json; its own name says the step as well, for people. */
 
-/* {"accuracy": 0.912, ..., "best_ckpt_global_step": 2000}: the step is all that is needed to find the
- * weights; the rest is for people and `inspect`. */
+/* {"accuracy": 0.912, ..., "best_ckpt_global_step": 2000}: the step is all that is needed to find
+ * the weights; the rest is for people and `inspect`. */
 static int read_info(et_value **info, const char *path, et_arena *arena, et_error *error)
 {
     char *text;

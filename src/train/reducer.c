@@ -215,7 +215,7 @@ static int allocate(tree *self, et_error *error)
     bool one = self->reducer.shards == 1;
     int count = slots_needed(self->reducer.shards);
     size_t bytes = (size_t)(self->means + (one ? 0 : self->trained)) * sizeof(float);
-    self->block = et_alloc_zero((size_t)(count * self->measures), sizeof *self->block);
+    self->block = et_alloc_zero((size_t)count * (size_t)self->measures, sizeof *self->block);
     if (!self->block)
         return et_alloc_failed(error, (size_t)self->measures * sizeof *self->block, "a sum");
     for (int i = 0; i < count; i++) {

@@ -19,10 +19,10 @@ typedef struct et_step {
     et_pass *pass;
     et_optimizer *optimizer;
     et_overflow *overflow;
-    et_metrics *metrics; /* what is added to; borrowed */
+    et_metrics *metrics;               /* what is added to; borrowed */
     const volatile sig_atomic_t *stop; /* not 0: an update is left between two batches */
-    uint64_t seed;       /* of dropout and sampling */
-    et_batch *batch;     /* owned, as reducer and metric */
+    uint64_t seed;                     /* of dropout and sampling */
+    et_batch *batch;                   /* owned, as reducer and metric */
     et_reducer *reducer;
     int *metric;         /* [measures + 1]: places in metrics, the gradient's norm last */
     et_cost update_cost; /* of an update, for who watches */

@@ -111,7 +111,8 @@ static void view(const et_trainer *trainer, et_trainer_view *out)
     *out = (et_trainer_view){ .loss = t->step.loss,
                               .learning_rate = t->step.update.learning_rate,
                               .units = t->step.units,
-                              .unit = layout->unit_name ? layout->unit_name : layout->kind[layout->unit],
+                              .unit = layout->unit_name ? layout->unit_name
+                                                        : layout->kind[layout->unit],
                               .epoch = t->step.batch->epoch + 1 };
 }
 
@@ -234,19 +235,18 @@ static int open_training(et_task_trainer *t, et_error *error)
     if (!status && !t->source)
         status = et_fail(error, ET_ECONFIG, "%s has no training data", t->task->class->name);
     return status ? status
-                  : et_pass_open(&t->pass, t->device, t->params, &t->source->layout,
-                                 build_training, t, &options, error);
+                  : et_pass_open(&t->pass, t->device, t->params, &t->source->layout, build_training,
+                                 t, &options, error);
 }
 
 static int open_optimizer(et_task_trainer *t, et_error *error)
 {
     static const et_optimizer_setup defaults = { 0 };
     const et_task_trainer_options *o = &t->options;
-    return o->optimization
-               ? et_optimizer_new(&t->optimizer, t->params, NULL, t->device->kernels,
-                                  o->optimization, error)
-               : et_optimizer_open(&t->optimizer, t->device, t->params, NULL,
-                                   o->optimizer ? o->optimizer : &defaults, error);
+    return o->optimization ? et_optimizer_new(&t->optimizer, t->params, NULL, t->device->kernels,
+                                              o->optimization, error)
+                           : et_optimizer_open(&t->optimizer, t->device, t->params, NULL,
+                                               o->optimizer ? o->optimizer : &defaults, error);
 }
 
 static int open_step(et_task_trainer *t, et_error *error)
@@ -356,8 +356,7 @@ size_t et_task_trainer_parameter_bytes(const et_task_trainer *t)
 {
     size_t trained = (size_t)et_params_trained_size(t->params) * sizeof(float);
     size_t flat = (size_t)et_params_flat_size(t->params) * sizeof(float);
-    return flat + trained + et_optimizer_bytes(t->optimizer) +
-           (t->options.bfloat16 ? flat / 2 : 0);
+    return flat + trained + et_optimizer_bytes(t->optimizer) + (t->options.bfloat16 ? flat / 2 : 0);
 }
 
 size_t et_task_trainer_memory(const et_task_trainer *trainer)

@@ -354,8 +354,7 @@ static void test_fields__help(void **state)
     et_fields_help(&table, &text, "task");
     static const char *const lines[] = {
         "task.model.encoder.num_layers             integer   6 (1 to 100)  layers\n",
-        "task.model.encoder.intermediate_size      integer   2048 (1 to 4,503,599,627,370,496)  "
-        "wid",
+        "encoder.intermediate_size      integer   2048 (1 to 4,503,599,627,370,496)  wid",
         "task.model.decoder.activation             choice    gelu (relu, gelu, swish)  of",
         "task.model.decoder.use_bias               bool      false  whether dense layers add one\n",
         "task.model.alpha                          number    0.6 (0 or more)  length penalty\n",

@@ -53,8 +53,14 @@ typedef struct pair_shape {
     int64_t source_budget, target_budget, max_segments;
 } pair_shape;
 
-#define ENDLESS  { .shuffle = true, .bucket = true, .repeat = true }
-#define ONE_PASS { .bucket = true }
+#define ENDLESS                                                                                    \
+    {                                                                                              \
+        .shuffle = true, .bucket = true, .repeat = true                                            \
+    }
+#define ONE_PASS                                                                                   \
+    {                                                                                              \
+        .bucket = true                                                                             \
+    }
 
 static inline int try_source(et_source **source, const et_encoded *encoded, const pair_shape *shape,
                              const et_batches_options *options, et_error *error)
@@ -78,11 +84,11 @@ static inline et_source *open_source(const et_encoded *encoded, const pair_shape
 
 static inline et_layout pair_layout(const pair_shape *shape)
 {
-    return (et_layout){ .kinds = ET_PAIR_KINDS,
-                        .fields = ET_PAIR_FIELDS,
-                        .capacity = { shape->max_segments, shape->source_budget,
-                                      shape->target_budget },
-                        .field = et_pair_fields };
+    return (
+        et_layout){ .kinds = ET_PAIR_KINDS,
+                    .fields = ET_PAIR_FIELDS,
+                    .capacity = { shape->max_segments, shape->source_budget, shape->target_budget },
+                    .field = et_pair_fields };
 }
 
 /* Of a layout that lives as long as the program. */

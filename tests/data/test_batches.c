@@ -23,7 +23,8 @@ static void check_segment(const et_encoded *encoded, const et_batch *batch, int 
 {
     int32_t ids[256];
     int64_t pair = batch->sample[i];
-    int32_t source = ints(batch, ET_PAIR_SOURCE_OFFSETS)[i], target = ints(batch, ET_PAIR_TARGET_OFFSETS)[i];
+    int32_t source = ints(batch, ET_PAIR_SOURCE_OFFSETS)[i],
+            target = ints(batch, ET_PAIR_TARGET_OFFSETS)[i];
     int64_t source_length = et_encoded_source_length(encoded, pair);
     int64_t target_length = et_encoded_target_length(encoded, pair);
     assert_int_equal(ints(batch, ET_PAIR_SOURCE_OFFSETS)[i + 1] - source, source_length);
@@ -31,9 +32,11 @@ static void check_segment(const et_encoded *encoded, const et_batch *batch, int 
     et_encoded_ids(encoded, pair, false, ids);
     assert_memory_equal(ints(batch, ET_PAIR_SOURCE_IDS) + source, ids, (size_t)source_length * 4);
     et_encoded_ids(encoded, pair, true, ids);
-    assert_memory_equal(ints(batch, ET_PAIR_TARGET_LABELS) + target, ids, (size_t)target_length * 4);
+    assert_memory_equal(ints(batch, ET_PAIR_TARGET_LABELS) + target, ids,
+                        (size_t)target_length * 4);
     assert_int_equal(ints(batch, ET_PAIR_TARGET_IDS)[target], encoded->start);
-    assert_memory_equal(ints(batch, ET_PAIR_TARGET_IDS) + target + 1, ids, (size_t)(target_length - 1) * 4);
+    assert_memory_equal(ints(batch, ET_PAIR_TARGET_IDS) + target + 1, ids,
+                        (size_t)(target_length - 1) * 4);
     for (int64_t k = 0; k < source_length; k++)
         assert_int_equal(ints(batch, ET_PAIR_SOURCE_POSITIONS)[source + k], k);
     for (int64_t k = 0; k < target_length; k++)
@@ -41,8 +44,7 @@ static void check_segment(const et_encoded *encoded, const et_batch *batch, int 
 }
 
 /* Segments hold their pairs; what is not used is empty. */
-static void check_batch(const et_encoded *encoded, const et_batch *batch,
-                        const pair_shape *of)
+static void check_batch(const et_encoded *encoded, const et_batch *batch, const pair_shape *of)
 {
     assert_true(batch->filled[ET_PAIR_SEGMENTS] <= of->max_segments);
     assert_true(batch->filled[ET_PAIR_SOURCE] <= of->source_budget);
@@ -191,8 +193,9 @@ static void test_batches__fullness(void **state)
         int batches = 0, short_ones = 0;
         open_batch(&batch, &shapes[s]);
         for (next_batch(source, batch); batch->epoch == 0; next_batch(source, batch)) {
-            int64_t most = batch->filled[ET_PAIR_SOURCE] > batch->filled[ET_PAIR_TARGET] ? batch->filled[ET_PAIR_SOURCE]
-                                                                     : batch->filled[ET_PAIR_TARGET];
+            int64_t most = batch->filled[ET_PAIR_SOURCE] > batch->filled[ET_PAIR_TARGET]
+                               ? batch->filled[ET_PAIR_SOURCE]
+                               : batch->filled[ET_PAIR_TARGET];
             double part = (double)most / (double)shapes[s].source_budget;
             full += part;
             short_ones += part < 0.9; /* the last cut of each of at most three pools */
@@ -222,7 +225,8 @@ static void test_batches__buckets(void **state)
         int64_t low = INT64_MAX, high = 0;
         next_batch(source, batch);
         for (int i = 0; i < batch->filled[ET_PAIR_SEGMENTS]; i++) {
-            int64_t length = ints(batch, ET_PAIR_SOURCE_OFFSETS)[i + 1] - ints(batch, ET_PAIR_SOURCE_OFFSETS)[i];
+            int64_t length =
+                ints(batch, ET_PAIR_SOURCE_OFFSETS)[i + 1] - ints(batch, ET_PAIR_SOURCE_OFFSETS)[i];
             low = length < low ? length : low;
             high = length > high ? length : high;
         }

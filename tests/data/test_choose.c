@@ -159,8 +159,9 @@ static void test_mix__positions(void **state)
     (void)state;
     enum { BATCHES = 40 };
     const double weights[] = { 1, 1 };
-    const et_batches_options options = { .seed = 2, .shuffle = true, .repeat = true,
-                                         .capacity = { 16 } };
+    const et_batches_options options = {
+        .seed = 2, .shuffle = true, .repeat = true, .capacity = { 16 }
+    };
     et_position positions[BATCHES];
     int32_t all[BATCHES][16];
     et_batch *batch;
@@ -211,8 +212,9 @@ static void test_choose__mistakes(void **state)
 static void test_batches__drop_remainder(void **state)
 {
     (void)state;
-    const et_batches_options options = { .repeat = true, .shuffle = true, .drop_remainder = true,
-                                         .capacity = { 16 } };
+    const et_batches_options options = {
+        .repeat = true, .shuffle = true, .drop_remainder = true, .capacity = { 16 }
+    };
     et_source *source = open_batches(open_numbers(0, 100), &options);
     et_batch *batch;
     int32_t pass[100];

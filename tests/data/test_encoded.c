@@ -227,10 +227,9 @@ static int open_everything(const et_corpus_paths *paths, const et_vocabulary *vo
                            et_error *error)
 {
     const et_encoded_options options = { .deduplicate = true };
-    const et_batches_options order = { .shuffle = true,
-                                       .bucket = true,
-                                       .repeat = true,
-                                       .capacity = { 20, 400, 400 } };
+    const et_batches_options order = {
+        .shuffle = true, .bucket = true, .repeat = true, .capacity = { 20, 400, 400 }
+    };
     et_encoded *encoded;
     et_source *plain = NULL, *source = NULL;
     int status = et_encoded_open(&encoded, paths, vocabulary, &options, NULL, error);

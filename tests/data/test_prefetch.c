@@ -149,8 +149,7 @@ static void failing_position(const et_source *source, et_position *position)
     et_position_put(position, "batch", ((const failing *)source)->given);
 }
 
-static int failing_seek(et_source *source, const et_position *position,
-                           et_error *error)
+static int failing_seek(et_source *source, const et_position *position, et_error *error)
 {
     return et_position_get(position, "batch", &((failing *)source)->given, error);
 }
@@ -203,7 +202,9 @@ static void test_prefetch__close_at_any_time(void **state)
     open_batch(&batch, &shape);
     for (int i = 0; i < 60; i++) {
         bool closed = false;
-        failing inner = { { &failing_class, pair_layout(&shape) }, 0, i % 3 ? 1000000 : 5, 100, &closed };
+        failing inner = {
+            { &failing_class, pair_layout(&shape) }, 0, i % 3 ? 1000000 : 5, 100, &closed
+        };
         et_source *source = open_prefetch(&inner.source, 1 + i % 4);
         for (int k = 0; k < i % 5; k++)
             next_batch(source, batch);

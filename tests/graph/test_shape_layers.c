@@ -47,7 +47,9 @@ static et_node *convolution(et_scope *s, int64_t channels, const et_convolution_
 
 static et_node *pooled(et_scope *s, int window, int stride, bool same)
 {
-    et_pool_options options = { .window = { window, window }, .stride = { stride, stride }, .same = same };
+    et_pool_options options = { .window = { window, window },
+                                .stride = { stride, stride },
+                                .same = same };
     return et_max_pool(image(s), &options);
 }
 

@@ -214,8 +214,8 @@ static void run_settings(void *work)
     et_experiment experiment;
     et_strbuf yaml = ET_STRBUF_INIT, json = ET_STRBUF_INIT;
     et_value *values, *again;
-    guard_check(et_experiment_begin(&experiment, &et_translation_program, "translation/tiny", &arena,
-                                    &error),
+    guard_check(et_experiment_begin(&experiment, &et_translation_program, "translation/tiny",
+                                    &arena, &error),
                 &error);
     guard_check(
         et_experiment_set(&experiment, "trainer.train_steps=77,runtime.seed=5", &arena, &error),
@@ -223,9 +223,8 @@ static void run_settings(void *work)
     et_yaml_print(&yaml, et_fields_echo(experiment.table, &experiment, &arena));
     guard_check(et_yaml_parse(&values, &arena, et_strbuf_text(&yaml), yaml.length, "made", &error),
                 &error);
-    guard_check(
-        et_fields_read(experiment.table, &experiment, values, &arena, "made", "", &error),
-        &error);
+    guard_check(et_fields_read(experiment.table, &experiment, values, &arena, "made", "", &error),
+                &error);
     et_json_print(&json, values, 2);
     guard_check(et_json_parse(&again, &arena, et_strbuf_text(&json), json.length, "made", &error),
                 &error);

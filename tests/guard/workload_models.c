@@ -388,7 +388,8 @@ static void open_controller(loop *l)
     et_error error = ET_ERROR_INIT;
     const et_controller_options options = {
         .trainer = et_task_trainer_trainer(l->trainer),
-        .run = { .model_dir = l->directory, .observer = { l->progress, show, tell } },
+        .run = { .model_dir = l->directory,
+                 .observer = { .self = l->progress, .show = show, .tell = tell } },
         .train_steps = EMPTY_STEPS,
         .steps_per_loop = EMPTY_STEPS / 2,
         .summary_interval = EMPTY_STEPS / 4,

@@ -39,7 +39,7 @@ typedef struct small_pass {
 static inline void small_open(small_pass *s, et_build_fn *build, int64_t rows,
                               const et_pass_options *options)
 {
-    *s = (small_pass){ NULL };
+    *s = (small_pass){ .source = NULL };
     assert_ok(et_device_open(&s->device, error));
     assert_ok(et_params_new(&s->params, error));
     assert_ok(small_source(&s->source, rows, error));

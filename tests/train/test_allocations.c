@@ -154,7 +154,7 @@ static void train(counting_task *task, et_dtype act)
                                         .batches = (int)e.trainer.gradient_accumulation };
     et_controller_options options = { .run = { .model_dir = directory,
                                                .max_to_keep = e.trainer.max_to_keep,
-                                               .observer = { progress, show, NULL } },
+                                               .observer = { .self = progress, .show = show } },
                                       .train_steps = e.trainer.train_steps,
                                       .steps_per_loop = e.trainer.steps_per_loop,
                                       .summary_interval = e.trainer.summary_interval,

@@ -179,7 +179,7 @@ static void test_optimize__refused(void **state)
     assert_ok(et_params_new(&params, error));
     assert_ok(
         et_params_declare(params, "w", et_shape_1(3), (et_init){ ET_INIT_ONES, 0 }, &index, error));
-    setup = (et_optimizer_setup){ NULL };
+    setup = (et_optimizer_setup){ .rule = NULL };
     assert_fails(et_optimizer_open(&optimizer, device, params, NULL, &setup, error), ET_EUSAGE,
                  "et_params_materialize");
     et_params_free(params);

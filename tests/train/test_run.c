@@ -37,7 +37,7 @@ static int64_t begin(driver *d, const char *directory)
                                .state = d->state.state,
                                .max_to_keep = 2,
                                .best_metric = "score",
-                               .observer = { d, show, tell },
+                               .observer = { .self = d, .show = show, .tell = tell },
                                .stop = &d->stop,
                                .save = &d->save };
     assert_ok(et_run_open(&d->run, &options, error));

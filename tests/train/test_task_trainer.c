@@ -204,9 +204,11 @@ typedef struct two_run {
 
 static void two_init(two_run *t)
 {
-    *t = (two_run){ .optimizer = { "sgd", 0.05,
-                                   "{optimizer: {sgd: {momentum: 0.9}}, ema: {enabled: true,"
-                                   " average_decay: 0.8}}" } };
+    *t = (two_run){ .optimizer = { .rule = "sgd",
+                                   .learning_rate = 0.05,
+                                   .settings =
+                                       "{optimizer: {sgd: {momentum: 0.9}}, ema: {enabled: true,"
+                                       " average_decay: 0.8}}" } };
     toy_run_init(&t->r, &two_class);
     t->r.trainer_options.optimizer = &t->optimizer;
     t->r.trainer_options.seed = 11;

@@ -40,7 +40,7 @@ static void rms_part(void *y, float *rstd, const void *x, const float *gamma, fl
                      int64_t width, et_dtype dtype, int64_t begin, int64_t end)
 {
     for (int64_t t = begin; t < end; t++) {
-        float unused, *keep = rstd ? rstd + t : &unused;
+        float unused = 0, *keep = rstd ? rstd + t : &unused;
         ET_BY_DTYPE(dtype, rms_row, y, keep, x, gamma, epsilon, (t * width), width);
     }
 }
