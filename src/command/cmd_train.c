@@ -26,6 +26,7 @@
 #include "command/outputs.h"
 #include "command/profile.h"
 #include "base/format.h"
+#include "data/source.h"
 #include "io/sink.h"
 #include "train/experiment.h"
 #include "train/controller.h"
@@ -283,15 +284,10 @@ static const et_layout *layout_of(const training *t)
     return et_task_trainer_layout(t->trainer);
 }
 
-static const char *unit_of(const et_layout *layout)
-{
-    return layout->unit_name ? layout->unit_name : layout->kind[layout->unit];
-}
-
 static void name_rate(training *t)
 {
     const char *rate = t->experiment.kind->rate;
-    snprintf(t->rate, sizeof t->rate, "%s%s", rate ? rate : unit_of(layout_of(t)),
+    snprintf(t->rate, sizeof t->rate, "%s%s", rate ? rate : et_layout_unit(layout_of(t)),
              rate ? "" : "/s");
 }
 
@@ -414,8 +410,8 @@ static void say_new(training *t)
     const char *amount = t->experiment.kind->amount;
     say(t->progress, "training     %s steps, batches of %s %s%s",
         et_format_count(t->experiment.trainer.train_steps).text,
-        et_format_count(layout->capacity[layout->unit]).text, amount ? amount : unit_of(layout),
-        amount ? "" : "s");
+        et_format_count(layout->capacity[layout->unit]).text,
+        amount ? amount : et_layout_unit(layout), amount ? "" : "s");
 }
 
 /* Three cases: nothing left to do, going on, a new run. */

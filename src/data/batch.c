@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "data/source.h"
 
 #define LINE 64
 
@@ -39,6 +40,11 @@ int et_layout_find(const et_layout *layout, const char *field)
         if (!strcmp(layout->field[i].name, field))
             return i;
     return -1;
+}
+
+const char *et_layout_unit(const et_layout *layout)
+{
+    return layout->unit_name ? layout->unit_name : layout->kind[layout->unit];
 }
 
 static size_t field_bytes(const et_layout *layout, int i)

@@ -5,7 +5,11 @@
 #include <etude/data.h>
 
 #include <etude/state.h>
+
 #include "base/trace.h"
+
+/* What its unit is called: "token". Of the layout. */
+const char *et_layout_unit(const et_layout *layout);
 
 /* Each next is a span on track, which is borrowed and of the thread that calls next. Owns inner. */
 int et_watch_open(et_source **out, et_source *inner, et_track *track, et_error *error);

@@ -43,9 +43,8 @@ typedef struct variant {
     int one;     /* place of the input ET_GRAPH_ONE */
     mark *marks; /* [mark_count]: what is measured, moving means, outputs; each in order */
     int measures, tracks, mark_count;
-    int first_loss, last_loss;     /* in marks, with measures between; -1: there is none */
-    const et_batch *bound;         /* whose arrays the plan reads */
-    const et_layout *bound_layout; /* of it, when they were bound */
+    int first_loss, last_loss;  /* in marks, with measures between; -1: there is none */
+    const et_layout *last_seen; /* of the last batch, which is known to be this layout */
 } variant;
 
 struct et_pass {
@@ -344,25 +343,24 @@ int et_pass_prepare(et_pass *pass, const et_layout *layout, et_error *error)
     return !v ? status : v->plan ? ET_OK : plan_variant(pass, v, error);
 }
 
-static void bind(variant *v, const et_batch *batch)
+static void bind(const variant *v, const et_batch *batch)
 {
     for (int i = 0; i < v->layout.fields; i++)
         et_plan_bind_at(v->plan, v->input[i], batch->data[i]);
-    v->bound = batch;
-    v->bound_layout = batch->layout;
 }
 
 int et_pass_run(et_pass *pass, const et_batch *batch, uint64_t seed, uint64_t number,
                 et_error *error)
 {
     variant *v = &pass->variants[pass->used];
-    if (v->bound != batch || v->bound_layout != batch->layout) {
+    if (v->last_seen != batch->layout) {
         int status = et_pass_prepare(pass, batch->layout, error);
         if (status)
             return status;
         v = &pass->variants[pass->used];
-        bind(v, batch);
+        v->last_seen = batch->layout;
     }
+    bind(v, batch);
     pass->random = (et_random){ seed, number, 0 };
     et_plan_run(v->plan, pass->random);
     return ET_OK;

@@ -228,12 +228,6 @@ bool et_plan_bind(et_plan *plan, const char *input, const void *data)
     return place >= 0;
 }
 
-void et_plan_bind_batch(et_plan *plan, const et_batch *batch)
-{
-    for (int i = 0; i < batch->layout->fields; i++)
-        et_plan_bind(plan, batch->layout->field[i].name, batch->data[i]);
-}
-
 /* Offsets stay those of the full batch, so any number of rows fits. The node's type still has
  * the planned shape, which is how a later call finds the same values. */
 void et_plan_set_rows(et_plan *plan, int64_t planned, int64_t rows)
@@ -351,11 +345,6 @@ const char *et_plan_find_not_finite(et_plan *plan, et_random random)
                 return step->node->name;
     }
     return NULL;
-}
-
-et_track *et_plan_track(const et_plan *plan)
-{
-    return et_device_track(plan->device);
 }
 
 et_plan_memory et_plan_memory_needed(const et_plan *plan)

@@ -23,8 +23,6 @@
 #ifndef ETUDE_EXEC_PLAN_H
 #define ETUDE_EXEC_PLAN_H
 
-#include <etude/data.h>
-
 #include "base/philox.h"
 #include "base/strbuf.h"
 #include "exec/device.h"
@@ -69,9 +67,6 @@ void et_plan_free(et_plan *plan);
  * through the run. False: the plan reads no input of that name. */
 bool et_plan_bind(et_plan *plan, const char *input, const void *data);
 
-/* The same for every array of a batch, by its field's name. */
-void et_plan_bind_batch(et_plan *plan, const et_batch *batch);
-
 /* The same without a search: the place of an input, -1: the plan reads none of that name. */
 int et_plan_input(const et_plan *plan, const char *input);
 void et_plan_bind_at(et_plan *plan, int place, const void *data);
@@ -94,9 +89,6 @@ const et_tensor *et_plan_output_at(const et_plan *plan, int i);
 /* Runs again, looking at each value: the name of the first node whose value is not finite, or
  * NULL. For messages after a loss was not finite. */
 const char *et_plan_find_not_finite(et_plan *plan, et_random random);
-
-/* Where the calling thread tells what it does: the device's track. */
-et_track *et_plan_track(const et_plan *plan);
 
 et_plan_memory et_plan_memory_needed(const et_plan *plan);
 

@@ -8,22 +8,33 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 
+int et_define_measures(et_metrics *metrics, const et_pass *pass, const char *prefix, int *place,
+                       et_error *error)
+{
+    int status = ET_OK;
+    for (int i = 0; !status && i < et_pass_measures(pass); i++) {
+        char name[256];
+        snprintf(name, sizeof name, "%s%s", prefix, et_pass_measured(pass, i).name);
+        status = et_metrics_define(metrics, name, &et_metric_ratio, error);
+        if (!status)
+            place[i] = et_metrics_place(metrics, name);
+    }
+    return status;
+}
+
+/* The norm is behind the measures. */
 static int define_metrics(et_step *step, const char *prefix, et_error *error)
 {
-    int measures = et_pass_measures(step->pass), status = ET_OK;
+    static const char norm[] = "gradient_norm";
+    int measures = et_pass_measures(step->pass);
     step->metric = et_alloc((size_t)measures + 1, sizeof *step->metric);
     if (!step->metric)
         return et_alloc_failed(error, (size_t)measures * sizeof *step->metric, "a step");
-    for (int i = 0; !status && i <= measures; i++) {
-        char name[256];
-        bool norm = i == measures;
-        snprintf(name, sizeof name, "%s%s", norm ? "" : prefix,
-                 norm ? "gradient_norm" : et_pass_measured(step->pass, i).name);
-        status = et_metrics_define(step->metrics, name, norm ? &et_metric_mean : &et_metric_ratio,
-                                   error);
-        if (!status)
-            step->metric[i] = et_metrics_place(step->metrics, name);
-    }
+    int status = et_define_measures(step->metrics, step->pass, prefix, step->metric, error);
+    if (!status)
+        status = et_metrics_define(step->metrics, norm, &et_metric_mean, error);
+    if (!status)
+        step->metric[measures] = et_metrics_place(step->metrics, norm);
     return status;
 }
 

@@ -49,6 +49,10 @@ typedef struct et_step_parts {
 int et_step_open(et_step *step, const et_step_parts *parts, et_error *error);
 void et_step_release(et_step *step);
 
+/* Defines each measure of a pass in metrics, as prefix and its name; place[measures]: where. */
+int et_define_measures(et_metrics *metrics, const et_pass *pass, const char *prefix, int *place,
+                       et_error *error);
+
 /* Does one. ET_EDIVERGED: the loss or gradient is not finite; nothing was changed, and the
  * message names step, first bad tensor and the batch's samples. ET_EINTERRUPTED: asked to stop
  * between two batches; all is as before the step, the position in the data too. ET_EDATA: the

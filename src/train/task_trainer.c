@@ -10,7 +10,6 @@
 #include "train/task_trainer.h"
 
 #include <math.h>
-#include <stdio.h>
 
 #include <etude/nn.h>
 
@@ -68,8 +67,6 @@ static int attach(et_trainer *trainer, et_state *state, et_error *error)
         status = et_state_add(state, "metrics", &et_metrics_state, t->metrics, error);
     if (!status)
         status = et_state_add(state, "data", &et_source_part, t->source, error);
-    if (!status && t->overflow.class->part)
-        status = et_state_add(state, "overflow", t->overflow.class->part, &t->overflow, error);
     if (!status && t->task->class->attach)
         status = t->task->class->attach(t->task, state, error);
     return status;
@@ -107,12 +104,10 @@ static int loop_end(et_trainer *trainer, et_value *logs, et_error *error)
 static void view(const et_trainer *trainer, et_trainer_view *out)
 {
     const et_task_trainer *t = (const et_task_trainer *)(const void *)trainer;
-    const et_layout *layout = &t->source->layout;
     *out = (et_trainer_view){ .loss = t->step.loss,
                               .learning_rate = t->step.update.learning_rate,
                               .units = t->step.units,
-                              .unit = layout->unit_name ? layout->unit_name
-                                                        : layout->kind[layout->unit],
+                              .unit = et_layout_unit(&t->source->layout),
                               .epoch = t->step.batch->epoch + 1 };
 }
 
@@ -139,13 +134,8 @@ static int define_validation(et_task_trainer *t, et_error *error)
     v->metric = status ? NULL : et_alloc((size_t)measures, sizeof *v->metric);
     if (!status && !v->metric)
         status = et_alloc_failed(error, (size_t)measures * sizeof *v->metric, "validation");
-    for (int i = 0; !status && i < measures; i++) {
-        char name[256];
-        snprintf(name, sizeof name, "validation_%s", et_pass_measured(v->pass, i).name);
-        status = et_metrics_define(v->metrics, name, &et_metric_ratio, error);
-        if (!status)
-            v->metric[i] = et_metrics_place(v->metrics, name);
-    }
+    if (!status)
+        status = et_define_measures(v->metrics, v->pass, "validation_", v->metric, error);
     return status ? status : et_batch_new(&v->batch, &v->source->layout, error);
 }
 

@@ -410,6 +410,16 @@ static void test_pass__other_layout(void **state)
     assert_int_equal(et_alloc_count(), before);
     assert_int_equal(et_pass_run(m.pass, m.batch, 1, 0, NULL), ET_OK);
     assert_float_equal(et_pass_loss(m.pass), loss, 0);
+    /* Arrays that are put into a batch that was run are those that are read. */
+    void *own = m.batch->data[0];
+    float *zeros = et_alloc_zero((size_t)ROWS * WIDTH, sizeof *zeros);
+    m.batch->data[0] = zeros;
+    assert_int_equal(et_pass_run(m.pass, m.batch, 1, 0, NULL), ET_OK);
+    assert_true(et_pass_loss(m.pass) != loss);
+    m.batch->data[0] = own;
+    assert_int_equal(et_pass_run(m.pass, m.batch, 1, 0, NULL), ET_OK);
+    assert_float_equal(et_pass_loss(m.pass), loss, 0);
+    et_free(zeros);
     et_batch_free(batch);
     et_source_close(wide);
     close_model(&m);
