@@ -389,20 +389,14 @@ static int check_line(const et_text_line *line, et_error *error)
     return ET_OK;
 }
 
-/* A file that has CRs and no LF up to its end, or up to what a line may have: written as old Macs
- * and some exports do. A line behind others has an LF before it. */
-static bool ends_lines_in_cr(const et_text *text)
+/* The last byte may be one: its LF is what is missing. */
+int et_text_check_first(const char *line, size_t size, const char *name, et_error *error)
 {
-    const char *start = text->buffer + text->begin;
-    const char *cr = memchr(start, '\r', text->end - text->begin);
-    return text->number == 0 && cr && cr + 1 < text->buffer + text->end;
-}
-
-static int cr_alone(const et_text *text, et_error *error)
-{
+    const char *cr = memchr(line, '\r', size);
+    if (!cr || cr + 1 == line + size)
+        return ET_OK;
     return et_fail(error, ET_EDATA,
-                   "%s: its lines end in CR alone: make them end in LF (tr '\\r' '\\n')",
-                   current_path(text));
+                   "%s: its lines end in CR alone: make them end in LF (tr '\\r' '\\n')", name);
 }
 
 /* Makes [begin, begin + *length) a line and *next where the following begins; *length is
@@ -416,8 +410,10 @@ static int find_line(et_text *text, size_t *length, size_t *next, et_error *erro
         char *start = text->buffer + text->begin;
         size_t have = text->end - text->begin;
         char *newline = have > searched ? memchr(start + searched, '\n', have - searched) : NULL;
-        if (!newline && (text->drained || have > ET_TEXT_LINE_MAX + 1) && ends_lines_in_cr(text))
-            return cr_alone(text, error);
+        bool first = !newline && text->number == 0;
+        if (first && (text->drained || have > ET_TEXT_LINE_MAX + 1) &&
+            et_text_check_first(start, have, current_path(text), error))
+            return ET_EDATA;
         if (newline || text->drained) {
             *length = newline ? (size_t)(newline - start) : have;
             *next = text->begin + *length + (newline ? 1 : 0);

@@ -97,6 +97,8 @@ static void test_lines__wrong(void **state)
         { "a\n\xc3", 3, "stream:2: byte 1 of the line (0xC3) is not UTF-8" },
         { "\xef\xbb\xbf\xc0\x80\n", 6, "stream:1: byte 1 of the line (0xC0) is not UTF-8" },
         { "\xed\xa0\x80", 3, "is not UTF-8" },
+        { "a dog\ra cat\r", 12, "stream: its lines end in CR alone" },
+        { "a\rb", 3, "stream: its lines end in CR alone" },
     };
     for (size_t i = 0; i < COUNT(rows); i++)
         for (size_t most = 0; most < 3; most++) {

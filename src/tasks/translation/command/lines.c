@@ -84,11 +84,15 @@ void et_line_reader_close(et_line_reader *reader)
     reader->buffer = NULL;
 }
 
-/* size: without the line end. */
-static int take(et_line_reader *reader, et_lines *lines, size_t size, et_error *error)
+/* size: without the line end; ended: in LF. */
+static int take(et_line_reader *reader, et_lines *lines, size_t size, bool ended, et_error *error)
 {
     const char *text = reader->buffer + reader->begin;
     size_t number = reader->number;
+    int status =
+        number == 1 && !ended ? et_text_check_first(text, size, reader->name, error) : ET_OK;
+    if (status)
+        return status;
     if (size > ET_TEXT_LINE_MAX)
         return et_fail(error, ET_EDATA,
                        "%s:%zu: a line of more than %zu bytes: text must have one sentence a line",
@@ -103,7 +107,7 @@ static int take(et_line_reader *reader, et_lines *lines, size_t size, et_error *
     /* CR LF is a line end as well. */
     if (size && text[size - 1] == '\r')
         size--;
-    int status = check(text, size, reader->name, number, error);
+    status = check(text, size, reader->name, number, error);
     return status ? status : add(lines, text, size, error);
 }
 
@@ -115,7 +119,7 @@ static bool next(et_line_reader *reader, et_lines *lines)
     const char *end = there ? memchr(from, '\n', there) : NULL;
     if (!end && there <= ET_TEXT_LINE_MAX && !(reader->over && there))
         return false;
-    take(reader, lines, end ? (size_t)(end - from) : there, &reader->error);
+    take(reader, lines, end ? (size_t)(end - from) : there, end != NULL, &reader->error);
     reader->begin += end != NULL;
     return true;
 }
