@@ -36,15 +36,14 @@ typedef struct mark {
 typedef struct variant {
     et_layout layout; /* a copy; its fields live in arena, as samples may be closed before */
     et_arena arena;
-    et_graph *graph;
-    et_plan *plan; /* NULL: not yet */
+    et_graph *graph; /* NULL: planning has failed, it is built again */
+    et_plan *plan;   /* NULL: not yet */
     et_recompute recompute;
     int *input;  /* [layout.fields]: place of each field in the plan */
     int one;     /* place of the input ET_GRAPH_ONE */
     mark *marks; /* [mark_count]: what is measured, moving means, outputs; each in order */
     int measures, tracks, mark_count;
-    int first_loss, last_loss;  /* in marks, with measures between; -1: there is none */
-    const et_layout *last_seen; /* of the last batch, which is known to be this layout */
+    int first_loss, last_loss; /* in marks, with measures between; -1: there is none */
 } variant;
 
 struct et_pass {
@@ -245,17 +244,28 @@ static void release_plan(variant *v)
     v->input = NULL;
 }
 
+static bool takes_too_much(const et_pass *pass, const variant *v)
+{
+    return pass->options.recompute == ET_RECOMPUTE_AUTO && v->recompute != ET_RECOMPUTE_MARKED &&
+           et_plan_memory_needed(v->plan).activations > MUCH_MEMORY;
+}
+
 /* A plan that is not kept has cost a few milliseconds, and no memory: nothing was touched. */
 static int plan_variant(const et_pass *pass, variant *v, et_error *error)
 {
-    int status = make_plan(pass, v, error);
-    if (status || pass->options.recompute != ET_RECOMPUTE_AUTO ||
-        et_plan_memory_needed(v->plan).activations <= MUCH_MEMORY)
-        return status;
-    release_plan(v);
-    v->recompute = ET_RECOMPUTE_MARKED;
-    status = build_graph(pass, v, error);
-    return status ? status : make_plan(pass, v, error);
+    int status = v->graph ? ET_OK : build_graph(pass, v, error);
+    if (!status)
+        status = make_plan(pass, v, error);
+    if (!status && takes_too_much(pass, v)) {
+        release_plan(v);
+        v->recompute = ET_RECOMPUTE_MARKED;
+        status = build_graph(pass, v, error);
+        if (!status)
+            status = make_plan(pass, v, error);
+    }
+    if (status)
+        release_plan(v);
+    return status;
 }
 
 /* The variant for a layout, built if it is new. */
@@ -271,7 +281,8 @@ static int find_variant(et_pass *pass, const et_layout *layout, int *found, et_e
         return et_alloc_failed(error, sizeof *variants, "a pass");
     pass->variants = variants;
     for (int i = 0; i < pass->count; i++)
-        variants[i].graph->layout = &variants[i].layout;
+        if (variants[i].graph)
+            variants[i].graph->layout = &variants[i].layout;
     variant *v = &variants[pass->count];
     bool automatic = pass->options.recompute == ET_RECOMPUTE_AUTO;
     *v = (variant){ .recompute =
@@ -338,9 +349,13 @@ int et_pass_prepare(et_pass *pass, const et_layout *layout, et_error *error)
     if (pass->options.bfloat16 && !et_params_shadow(pass->params))
         return et_fail(error, ET_EUSAGE,
                        "a bfloat16 pass needs et_params_materialize with a shadow");
-    int status = find_variant(pass, layout, &pass->used, error);
-    variant *v = status ? NULL : &pass->variants[pass->used];
-    return !v ? status : v->plan ? ET_OK : plan_variant(pass, v, error);
+    int found;
+    int status = find_variant(pass, layout, &found, error);
+    if (!status && !pass->variants[found].plan)
+        status = plan_variant(pass, &pass->variants[found], error);
+    if (!status)
+        pass->used = found;
+    return status;
 }
 
 static void bind(const variant *v, const et_batch *batch)
@@ -352,13 +367,12 @@ static void bind(const variant *v, const et_batch *batch)
 int et_pass_run(et_pass *pass, const et_batch *batch, uint64_t seed, uint64_t number,
                 et_error *error)
 {
-    variant *v = &pass->variants[pass->used];
-    if (v->last_seen != batch->layout) {
+    const variant *v = &pass->variants[pass->used];
+    if (!v->plan || !same_layout(&v->layout, batch->layout)) {
         int status = et_pass_prepare(pass, batch->layout, error);
         if (status)
             return status;
         v = &pass->variants[pass->used];
-        v->last_seen = batch->layout;
     }
     bind(v, batch);
     pass->random = (et_random){ seed, number, 0 };

@@ -420,6 +420,14 @@ static void test_pass__other_layout(void **state)
     assert_int_equal(et_pass_run(m.pass, m.batch, 1, 0, NULL), ET_OK);
     assert_float_equal(et_pass_loss(m.pass), loss, 0);
     et_free(zeros);
+    /* A layout is what it says, not where it lies: one that took a closed source's place is new. */
+    et_layout place = m.source->layout;
+    m.batch->layout = &place;
+    assert_int_equal(et_pass_run(m.pass, m.batch, 1, 0, NULL), ET_OK);
+    place = wide->layout;
+    batch->layout = &place;
+    assert_int_equal(et_pass_run(m.pass, batch, 1, 0, NULL), ET_OK);
+    assert_int_equal((int)et_pass_divisor(m.pass), 32);
     et_batch_free(batch);
     et_source_close(wide);
     close_model(&m);
