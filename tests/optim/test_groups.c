@@ -289,8 +289,9 @@ static void test_groups__sums_of_tensors(void **state)
 }
 
 /* A rule with a slot of rows: matrices only, each row's is the sum of its gradients. */
-static bool rows_of(et_shape parameter, et_shape *slot)
+static bool rows_of(et_shape parameter, bool adapts, et_shape *slot)
 {
+    (void)adapts;
     *slot = et_shape_1(parameter.size[0]);
     return parameter.rank == 2;
 }
@@ -298,8 +299,8 @@ static bool rows_of(et_shape parameter, et_shape *slot)
 static int row_slots(const et_optimizer_options *options, et_rule_slot slots[ET_RULE_SLOTS_MAX])
 {
     (void)options;
-    slots[0] = (et_rule_slot){ "moment", NULL };
-    slots[1] = (et_rule_slot){ "rows", rows_of };
+    slots[0] = (et_rule_slot){ .name = "moment" };
+    slots[1] = (et_rule_slot){ .name = "rows", .shape = rows_of };
     return 2;
 }
 
