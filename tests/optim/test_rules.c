@@ -1,5 +1,6 @@
 /* What every rule of rules.def must do, by its name in settings: equal bits for any number of
- * threads, and after a resume. Beside it the rules that no golden values are of. */
+ * threads, and after a resume; no update allocates. Beside it the rules that no golden values are
+ * of. */
 #include "optim/rule.h"
 
 #include <math.h>
@@ -13,6 +14,7 @@
 
 #include <etude/nn.h>
 
+#include "base/alloc.h"
 #include "base/arena.h"
 #include "optim/optim.h"
 
@@ -55,7 +57,9 @@ static void step_once(et_optimizer *optimizer, et_params *params, int step)
         for (int64_t i = 0; i < et_shape_count(parameters[p].shape); i++)
             gradient[i] = (float)gradient_of(p, i, step);
     }
+    size_t allocations = et_alloc_count();
     assert_true(et_optimizer_apply(optimizer, et_params_gradients(params), 0.5).finite);
+    assert_int_equal(et_alloc_count(), allocations);
 }
 
 /* Every rule, and of those with slots that options ask for all of them. Lists for those that have
