@@ -218,6 +218,7 @@ static void update(const et_kernels *kernels, const et_optimizer_options *option
 
 const et_rule_class et_rule_adafactor_keras = { .name = "adafactor_keras",
                                                 .cut = ET_RULE_WHOLE,
+                                                .writes = true,
                                                 .slots = slots,
                                                 .clips = clips,
                                                 .scratch = scratch,

@@ -75,6 +75,7 @@ static void update(const et_kernels *kernels, const et_optimizer_options *option
 
 const et_rule_class et_rule_lamb = { .name = "lamb",
                                      .cut = ET_RULE_TENSORS,
+                                     .writes = true,
                                      .slots = slots,
                                      .clips = clips,
                                      .decay = decay,

@@ -78,6 +78,7 @@ static void update(const et_kernels *kernels, const et_optimizer_options *option
 
 const et_rule_class et_rule_lars = { .name = "lars",
                                      .cut = ET_RULE_TENSORS,
+                                     .writes = true,
                                      .slots = slots,
                                      .clips = clips,
                                      .decay = decay,

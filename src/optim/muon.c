@@ -204,6 +204,7 @@ static void update(const et_kernels *kernels, const et_optimizer_options *option
 
 const et_rule_class et_rule_muon = { .name = "muon",
                                      .cut = ET_RULE_WHOLE,
+                                     .writes = true,
                                      .slots = slots,
                                      .clips = clips,
                                      .decay = decay,

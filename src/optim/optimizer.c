@@ -545,6 +545,8 @@ static void update_part(const update *u, int64_t begin, int64_t end)
         et_rule_chunk chunk;
         fill_chunk(u, &o->layout.chunks[i], &chunk);
         o->rule->update(o->kernels, &o->options, &u->step, &chunk);
+        if (o->rule->writes)
+            memset(chunk.gradient, 0, (size_t)chunk.count * sizeof(float));
         if (o->average.data && !chunk.average)
             memcpy(o->average.data + o->layout.chunks[i].begin, chunk.weight,
                    (size_t)chunk.count * sizeof(float));

@@ -46,7 +46,7 @@ int et_optimizer_scale_rate(et_optimizer *optimizer, const et_group *group, doub
                             et_error *error);
 
 /* Applies gradients (flat, as the store's; those or an accumulation) times gradient_scale (1 /
- * tokens of the whole batch). They are used up: clipping may write them. Advances iterations by one
+ * tokens of the whole batch). They are used up: clipping and rules may write them. Advances iterations by one
  * if finite. Waits for readers of the store (et_params_begin_change) before the first change. */
 et_update et_optimizer_apply(et_optimizer *optimizer, float *gradients, double gradient_scale);
 

@@ -89,6 +89,8 @@ static inline void et_rule_move(const et_kernels *kernels, const et_rule_step *s
 typedef struct et_rule_class {
     const char *name;
     et_rule_cut cut;
+    bool writes; /* into gradients; they are cleared behind it, since a pass only writes those of
+                    what its loss reaches, and others stay zero */
     /* The slots that these options need; returns how many. */
     int (*slots)(const et_optimizer_options *options, et_rule_slot slots[ET_RULE_SLOTS_MAX]);
     /* Clips in order; returns how many. */

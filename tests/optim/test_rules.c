@@ -50,9 +50,10 @@ static double gradient_of(int p, int64_t i, int step)
     return (float)sin((double)(i + 100 * p) * 0.37 + step * 1.3 + (double)i * (double)i * 0.011);
 }
 
-static void step_once(et_optimizer *optimizer, et_params *params, int step)
+/* Gradients from parameter `first` on; what others have stays. */
+static void step_from(et_optimizer *optimizer, et_params *params, int step, int first)
 {
-    for (int p = 0; p < COUNT; p++) {
+    for (int p = first; p < COUNT; p++) {
         float *gradient = et_params_gradients(params) + et_params_offset(params, p);
         for (int64_t i = 0; i < et_shape_count(parameters[p].shape); i++)
             gradient[i] = (float)gradient_of(p, i, step);
@@ -60,6 +61,11 @@ static void step_once(et_optimizer *optimizer, et_params *params, int step)
     size_t allocations = et_alloc_count();
     assert_true(et_optimizer_apply(optimizer, et_params_gradients(params), 0.5).finite);
     assert_int_equal(et_alloc_count(), allocations);
+}
+
+static void step_once(et_optimizer *optimizer, et_params *params, int step)
+{
+    step_from(optimizer, params, step, 0);
 }
 
 /* Every rule, and of those with slots that options ask for all of them. Lists for those that have
@@ -172,6 +178,31 @@ static void test_rules__resume(void **state)
             et_optimizer_free(x), et_optimizer_free(y), et_optimizer_free(z);
             et_params_free(one), et_params_free(two), et_params_free(again);
         }
+}
+
+/* A pass leaves alone the gradient of what its loss does not reach, which is zero from the start:
+ * so must a rule. */
+static void test_rules__unreached(void **state)
+{
+    (void)state;
+    enum { FIRST = 3 }; /* of what the loss reaches: a matrix and vectors are before it */
+    for (int type = ET_OPTIMIZER_NONE + 1; type < ET_OPTIMIZER_COUNT; type++) {
+        et_params *one = make_params(), *two = make_params();
+        et_optimizer *x = make(one, type, settings[2]), *y = make(two, type, settings[2]);
+        for (int step = 0; step < STEPS; step++) {
+            for (int p = 0; p < FIRST; p++)
+                memset(et_params_gradients(two) + et_params_offset(two, p), 0,
+                       (size_t)et_shape_count(parameters[p].shape) * sizeof(float));
+            step_from(x, one, step, FIRST);
+            step_from(y, two, step, FIRST);
+        }
+        assert_same(one, x, two, y, type);
+        for (int p = 0; p < FIRST; p++)
+            for (int64_t i = 0; i < et_shape_count(parameters[p].shape); i++)
+                assert_true(et_params_gradients(one)[et_params_offset(one, p) + i] == 0);
+        et_optimizer_free(x), et_optimizer_free(y);
+        et_params_free(one), et_params_free(two);
+    }
 }
 
 /* Slots that begin anew begin as those of a new optimizer. */
@@ -409,6 +440,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rules__same_bits_for_any_threads),
         cmocka_unit_test(test_rules__resume),
+        cmocka_unit_test(test_rules__unreached),
         cmocka_unit_test(test_rules__restart),
         cmocka_unit_test(test_rules__slots),
         cmocka_unit_test(test_rules__adafactor),
