@@ -150,14 +150,17 @@ static void mean_rows(const factored *f)
     }
 }
 
-/* u of rows begin .. end - 1 of all matrices. */
+/* u of rows begin .. end - 1 of all matrices. By roots, one after the other: where a row and a
+ * column of gradients are zero, v is about epsilon_1 squared, which no float32 is, and Keras's u
+ * is not a number. */
 static void divide_rows(const factored *f, int64_t begin, int64_t end)
 {
     for (int64_t i = begin; i < end; i++) {
         const float *column = f->column + i / f->rows * f->columns;
-        float *g = f->gradient + i * f->columns, share = f->row[i] / f->mean[i / f->rows];
+        float *g = f->gradient + i * f->columns;
+        float scale = f->scale / (sqrtf(f->row[i]) / sqrtf(f->mean[i / f->rows]));
         for (int64_t j = 0; j < f->columns; j++)
-            g[j] = g[j] * f->scale / sqrtf(share * column[j]);
+            g[j] = g[j] * scale / sqrtf(column[j]);
     }
 }
 

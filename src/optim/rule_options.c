@@ -141,7 +141,7 @@ static const et_field adafactor_keras_fields[] = {
                    "no effect: the schedule's counts"),
     ET_FIELD_FLOAT(et_adafactor_keras_options, beta_2_decay, -0.8, -100, 0,
                    "mean squares keep 1 - step^this"),
-    ET_FIELD_FLOAT(et_adafactor_keras_options, epsilon_1, 1e-30, 0, 1,
+    ET_FIELD_FLOAT(et_adafactor_keras_options, epsilon_1, 1e-30, 1e-36, 1,
                    "added to squares of the gradient"),
     EPSILON(et_adafactor_keras_options, epsilon_2, 1e-3, "least size of a tensor that counts"),
     ET_FIELD_FLOAT(et_adafactor_keras_options, clip_threshold, 1, 1e-30, HUGE_VAL,

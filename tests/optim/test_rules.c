@@ -312,6 +312,27 @@ static void test_rules__adafactor(void **state)
     et_params_free(params), et_params_free(start);
 }
 
+/* A row and a column without gradients stay. */
+static void test_rules__adafactor_of_zeros(void **state)
+{
+    (void)state;
+    enum { P = 3, ROW = 7, COLUMN = 11, ROWS = 301, COLUMNS = 131 };
+    et_params *params = make_params(), *start = make_params();
+    et_optimizer *optimizer = make(params, ET_OPTIMIZER_ADAFACTOR_KERAS, "");
+    float *g = et_params_gradients(params) + et_params_offset(params, P);
+    const float *w = et_params_values(params) + et_params_offset(params, P);
+    const float *before = et_params_values(start) + et_params_offset(start, P);
+    for (int step = 0; step < STEPS; step++) {
+        for (int64_t i = 0; i < ROWS * COLUMNS; i++)
+            g[i] = i / COLUMNS == ROW || i % COLUMNS == COLUMN ? 0 : (float)gradient_of(P, i, step);
+        assert_true(et_optimizer_apply(optimizer, et_params_gradients(params), 100).finite);
+        for (int64_t i = 0; i < ROWS * COLUMNS; i++)
+            assert_int_equal(w[i] == before[i], i / COLUMNS == ROW || i % COLUMNS == COLUMN);
+    }
+    et_optimizer_free(optimizer);
+    et_params_free(params), et_params_free(start);
+}
+
 /* ---- Muon ----------------------------------------------------------------------------------- */
 
 /* x [m, n] becomes what the iterations make of it: plain products, x by x^T only. */
@@ -444,6 +465,7 @@ int main(void)
         cmocka_unit_test(test_rules__restart),
         cmocka_unit_test(test_rules__slots),
         cmocka_unit_test(test_rules__adafactor),
+        cmocka_unit_test(test_rules__adafactor_of_zeros),
         cmocka_unit_test(test_rules__muon),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
