@@ -382,6 +382,44 @@ static void bench_sgd(const et_kernels *k, problem *p)
     k->sgd(&update, &(et_momentum){ p->b, 1e-6f, 0.9f, false });
 }
 
+static void bench_amsgrad(const et_kernels *k, problem *p)
+{
+    const et_slice_update update = { p->a, p->d, NULL, NULL, 0, 1, 0, p->rows * PARAMETERS / ROWS };
+    k->amsgrad(&update, &(et_adam_moments){ p->b, p->c, 1e-6f, 0.9f, 0.98f, 1e-9f }, p->out);
+}
+
+static void bench_rmsprop(const et_kernels *k, problem *p)
+{
+    const et_slice_update update = { p->a, p->d, NULL, NULL, 0, 1, 0, p->rows * PARAMETERS / ROWS };
+    k->rmsprop(&update, &(et_mean_squares){ p->c, NULL, p->b, 1e-6f, 0.9f, 0.9f, 1e-7f });
+}
+
+static void bench_adagrad(const et_kernels *k, problem *p)
+{
+    const et_slice_update update = { p->a, p->d, NULL, NULL, 0, 1, 0, p->rows * PARAMETERS / ROWS };
+    k->adagrad(&update, &(et_square_sums){ p->c, 1e-6f, 1e-7f });
+}
+
+static void bench_adam_direction(const et_kernels *k, problem *p)
+{
+    k->adam_direction(&(et_adam_direction){ .gradient = p->d,
+                                            .weight = p->a,
+                                            .m = p->b,
+                                            .v = p->c,
+                                            .gradient_scale = 1,
+                                            .beta_1 = 0.9f,
+                                            .beta_2 = 0.98f,
+                                            .epsilon = 1e-6f,
+                                            .m_scale = 1,
+                                            .v_scale = 1,
+                                            .count = p->rows * PARAMETERS / ROWS });
+}
+
+static void bench_blend(const et_kernels *k, problem *p)
+{
+    k->blend(p->c, p->d, 0.5f, 0.5f, p->rows * PARAMETERS / ROWS);
+}
+
 static void bench_accumulate(const et_kernels *k, problem *p)
 {
     k->accumulate(p->c, p->d, p->rows * PARAMETERS / ROWS);
@@ -464,6 +502,11 @@ static const bench benches[] = {
     { "top_k", bench_top_k, 0, 0.25, 0, PIECES, NONE, ONCE },
     { "adam", bench_adam, 0, 30, 0, FLAT, NONE, ONCE },
     { "sgd", bench_sgd, 0, 20, 0, FLAT, NONE, ONCE },
+    { "amsgrad", bench_amsgrad, 0, 36, 0, FLAT, NONE, ONCE },
+    { "rmsprop", bench_rmsprop, 0, 28, 0, FLAT, NONE, ONCE },
+    { "adagrad", bench_adagrad, 0, 20, 0, FLAT, NONE, ONCE },
+    { "adam_direction", bench_adam_direction, 0, 28, 0, FLAT, NONE, ONCE },
+    { "blend", bench_blend, 0, 12, 0, FLAT, NONE, ONCE },
     { "accumulate", bench_accumulate, 0, 12, 0, FLAT, NONE, ONCE },
     { "sum_of_squares", bench_squares, 0, 4, 0, FLAT, NONE, ONCE },
     { "to_bf16", bench_to_bf16, 0, 6, 0, FLAT, NONE, ONCE },

@@ -18,7 +18,9 @@ typedef struct et_optimizer et_optimizer;
 
 /* {0} is Adam with a learning rate of 0.001. */
 typedef struct et_optimizer_setup {
-    const char *rule;     /* "sgd", "adam", "adamw"; NULL: adam */
+    /* "sgd", "rmsprop", "adagrad", "adam", "adamw", "lamb", "lars", "adafactor_keras", "muon", and
+     * Keras's "sgd_experimental", "adam_experimental", "adamw_experimental"; NULL: adam */
+    const char *rule;
     double learning_rate; /* constant; 0: 0.001 */
     /* YAML on top of both, with the names of the command's trainer.optimizer_config:
      * "{ema: {enabled: true}, learning_rate: {type: cosine, cosine: {...}}}". NULL: nothing. */

@@ -1,4 +1,4 @@
-/* What the optimizer's loops are told (et_kernels.adam, et_kernels.sgd): flat slices of float32,
+/* What the optimizer's loops are told (et_kernels.adam, sgd, rmsprop, ...): flat slices of float32,
  * and what follows every update, whatever its rule. */
 #ifndef ETUDE_KERNEL_UPDATE_H
 #define ETUDE_KERNEL_UPDATE_H
@@ -30,5 +30,28 @@ typedef struct et_momentum {
     float rate, momentum;
     bool nesterov;
 } et_momentum;
+
+typedef struct et_mean_squares {
+    float *squares;
+    float *mean;        /* NULL: not centered */
+    float *accumulator; /* NULL: no momentum */
+    float rate, rho, momentum, epsilon;
+} et_mean_squares;
+
+typedef struct et_square_sums {
+    float *squares;
+    float rate, epsilon;
+} et_square_sums;
+
+/* Where Adam would go, instead of a step there. */
+typedef struct et_adam_direction {
+    float *gradient; /* [count], as all arrays; becomes the direction */
+    const float *weight;
+    float *m, *v;
+    float gradient_scale, beta_1, beta_2, epsilon;
+    float m_scale, v_scale; /* of the bias correction: 1 / (1 - beta^t) */
+    float decay;            /* times the weight, added */
+    int64_t count;
+} et_adam_direction;
 
 #endif

@@ -2,46 +2,69 @@
  * correction, which is folded into the rate. AdamW is the same after w -= rate *
  * weight_decay_rate * w. With t updates counted from 1:
  *   m = b1 m + (1 - b1) g,  v = b2 v + (1 - b2) g^2,
- *   w -= rate sqrt(1 - b2^t) / (1 - b1^t) m / (sqrt(v) + epsilon) */
+ *   w -= rate sqrt(1 - b2^t) / (1 - b1^t) m / (sqrt(v) + epsilon)
+ * amsgrad (Reddi, Kale and Kumar 2018) has the largest v so far under the root. Keras's newer
+ * classes, adam_experimental and adamw_experimental, compute the same; of the latter all weights
+ * decay. */
+#include "optim/adam.h"
+
 #include <math.h>
 
 #include "base/assert.h"
-#include "optim/rule.h"
 
-/* First and second moment; 8 bytes a weight, whatever the options. */
-static int slots(const et_optimizer_options *options, et_rule_slot slot[ET_RULE_SLOTS_MAX])
+/* First and second moment; 8 bytes a weight, 12 with the largest of the second. */
+static int slots_with(bool amsgrad, et_rule_slot slot[ET_RULE_SLOTS_MAX])
 {
-    (void)options;
     slot[0].name = "m";
     slot[1].name = "v";
-    return 2;
+    slot[2].name = "vhat";
+    return amsgrad ? 3 : 2;
 }
 
-/* One chunk of both rules. t counts from 1; the correction is computed in double once for a
- * chunk, then everything is float32. decay: what a weight loses of itself, 0: none. */
-static void update_with(const et_kernels *kernels, double beta_1, double beta_2, double epsilon,
-                        double decay, const et_rule_step *step, const et_rule_chunk *chunk)
+/* t counts from 1; the correction is computed in double once for a chunk, then everything is
+ * float32. */
+void et_adam_update(const et_kernels *kernels, const et_adam_numbers *numbers,
+                    const et_rule_step *step, const et_rule_chunk *chunk, float *m, float *v,
+                    float *largest)
 {
     et_assert(step->slot_updates >= 0);
-    et_assert(chunk->slot[0] && chunk->slot[1]);
+    et_assert(m && v);
     double t = (double)step->slot_updates + 1;
-    double rate_t = chunk->rate * sqrt(1 - pow(beta_2, t)) / (1 - pow(beta_1, t));
-    const et_slice_update update = et_rule_update(step, chunk, (float)decay);
-    const et_adam_moments moments = { .m = chunk->slot[0],
-                                      .v = chunk->slot[1],
+    double beta_1 = numbers->beta_1, beta_2 = numbers->beta_2;
+    double rate_t = numbers->rate * sqrt(1 - pow(beta_2, t)) / (1 - pow(beta_1, t));
+    const et_slice_update update = et_rule_update(step, chunk, (float)numbers->decay);
+    const et_adam_moments moments = { .m = m,
+                                      .v = v,
                                       .rate_t = (float)rate_t,
                                       .beta_1 = (float)beta_1,
                                       .beta_2 = (float)beta_2,
-                                      .epsilon = (float)epsilon };
-    kernels->adam(&update, &moments);
+                                      .epsilon = (float)numbers->epsilon };
+    if (largest)
+        kernels->amsgrad(&update, &moments, largest);
+    else
+        kernels->adam(&update, &moments);
+}
+
+/* decay: share of the rate that a weight loses of itself. */
+static void update_with(const et_kernels *kernels, double beta_1, double beta_2, double epsilon,
+                        double decay, const et_rule_step *step, const et_rule_chunk *chunk)
+{
+    const et_adam_numbers numbers = { beta_1, beta_2, epsilon, chunk->rate,
+                                      chunk->decays ? chunk->rate * decay : 0 };
+    et_adam_update(kernels, &numbers, step, chunk, chunk->slot[0], chunk->slot[1], chunk->slot[2]);
+}
+
+/* ---- adam, adam_experimental ----------------------------------------------------------------- */
+
+static int adam_slots(const et_optimizer_options *options, et_rule_slot slot[ET_RULE_SLOTS_MAX])
+{
+    return slots_with(options->adam.amsgrad, slot);
 }
 
 static int adam_clips(const et_optimizer_options *options, et_clip clips[ET_CLIPS_MAX])
 {
     const et_adam_options *o = &options->adam;
-    int count = et_clip_add(clips, 0, &et_clip_value, o->clipvalue);
-    count = et_clip_add(clips, count, &et_clip_norm, o->clipnorm);
-    return et_clip_add(clips, count, &et_clip_global_norm, o->global_clipnorm);
+    return et_clip_usual(clips, o->clipvalue, o->clipnorm, o->global_clipnorm);
 }
 
 static void adam_update(const et_kernels *kernels, const et_optimizer_options *options,
@@ -51,15 +74,39 @@ static void adam_update(const et_kernels *kernels, const et_optimizer_options *o
     update_with(kernels, o->beta_1, o->beta_2, o->epsilon, 0, step, chunk);
 }
 
+static int newer_adam_slots(const et_optimizer_options *options,
+                            et_rule_slot slot[ET_RULE_SLOTS_MAX])
+{
+    return slots_with(options->adam_experimental.amsgrad, slot);
+}
+
+static int newer_adam_clips(const et_optimizer_options *options, et_clip clips[ET_CLIPS_MAX])
+{
+    const et_adam_experimental_options *o = &options->adam_experimental;
+    return et_clip_usual(clips, o->clipvalue, o->clipnorm, o->global_clipnorm);
+}
+
+static void newer_adam_update(const et_kernels *kernels, const et_optimizer_options *options,
+                              const et_rule_step *step, const et_rule_chunk *chunk)
+{
+    const et_adam_experimental_options *o = &options->adam_experimental;
+    update_with(kernels, o->beta_1, o->beta_2, o->epsilon, 0, step, chunk);
+}
+
+/* ---- adamw, adamw_experimental --------------------------------------------------------------- */
+
+static int adamw_slots(const et_optimizer_options *options, et_rule_slot slot[ET_RULE_SLOTS_MAX])
+{
+    return slots_with(options->adamw.amsgrad, slot);
+}
+
 /* Keras clips by both global norms in turn, which comes to the smaller. */
 static int adamw_clips(const et_optimizer_options *options, et_clip clips[ET_CLIPS_MAX])
 {
     const et_adamw_options *o = &options->adamw;
     double one = o->gradient_clip_norm, two = o->global_clipnorm;
     double limit = one > 0 && two > 0 ? fmin(one, two) : one > 0 ? one : two;
-    int count = et_clip_add(clips, 0, &et_clip_value, o->clipvalue);
-    count = et_clip_add(clips, count, &et_clip_norm, o->clipnorm);
-    return et_clip_add(clips, count, &et_clip_global_norm, limit);
+    return et_clip_usual(clips, o->clipvalue, o->clipnorm, limit);
 }
 
 static void adamw_decay(const et_optimizer_options *options, et_strings *include,
@@ -75,16 +122,49 @@ static void adamw_update(const et_kernels *kernels, const et_optimizer_options *
                          const et_rule_step *step, const et_rule_chunk *chunk)
 {
     const et_adamw_options *o = &options->adamw;
-    double decay = chunk->decays ? chunk->rate * o->weight_decay_rate : 0;
-    update_with(kernels, o->beta_1, o->beta_2, o->epsilon, decay, step, chunk);
+    update_with(kernels, o->beta_1, o->beta_2, o->epsilon, o->weight_decay_rate, step, chunk);
 }
 
-/* The rows of `rules` in optimizer.c. */
+static int newer_adamw_slots(const et_optimizer_options *options,
+                             et_rule_slot slot[ET_RULE_SLOTS_MAX])
+{
+    return slots_with(options->adamw_experimental.amsgrad, slot);
+}
+
+static int newer_adamw_clips(const et_optimizer_options *options, et_clip clips[ET_CLIPS_MAX])
+{
+    const et_adamw_experimental_options *o = &options->adamw_experimental;
+    return et_clip_usual(clips, o->clipvalue, o->clipnorm, o->global_clipnorm);
+}
+
+static void newer_adamw_decay(const et_optimizer_options *options, et_strings *include,
+                              et_strings *exclude)
+{
+    (void)options;
+    *include = *exclude = (et_strings){ 0 };
+}
+
+static void newer_adamw_update(const et_kernels *kernels, const et_optimizer_options *options,
+                               const et_rule_step *step, const et_rule_chunk *chunk)
+{
+    const et_adamw_experimental_options *o = &options->adamw_experimental;
+    update_with(kernels, o->beta_1, o->beta_2, o->epsilon, o->weight_decay, step, chunk);
+}
+
 const et_rule_class et_rule_adam = {
-    .name = "adam", .slots = slots, .clips = adam_clips, .update = adam_update
+    .name = "adam", .slots = adam_slots, .clips = adam_clips, .update = adam_update
 };
+const et_rule_class et_rule_adam_experimental = { .name = "adam_experimental",
+                                                  .slots = newer_adam_slots,
+                                                  .clips = newer_adam_clips,
+                                                  .update = newer_adam_update };
 const et_rule_class et_rule_adamw = { .name = "adamw",
-                                      .slots = slots,
+                                      .slots = adamw_slots,
                                       .clips = adamw_clips,
                                       .decay = adamw_decay,
                                       .update = adamw_update };
+const et_rule_class et_rule_adamw_experimental = { .name = "adamw_experimental",
+                                                   .slots = newer_adamw_slots,
+                                                   .clips = newer_adamw_clips,
+                                                   .decay = newer_adamw_decay,
+                                                   .update = newer_adamw_update };

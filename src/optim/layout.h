@@ -17,7 +17,7 @@ typedef struct et_optim_tensor {
     int64_t size;   /* elements, without padding */
     et_shape shape;
     double rate; /* factor of the learning rate */
-    bool decays;
+    bool decays, adapts;
 } et_optim_tensor;
 
 /* Part of a range of the group. tensor: the one it lies in, or the first of several. */
@@ -36,7 +36,7 @@ typedef struct et_optim_layout {
     int64_t size; /* elements of the group, padding included */
 } et_optim_layout;
 
-/* Tensors of a group: rates 1, nothing decays. */
+/* Tensors of a group: rates 1, nothing decays or adapts. */
 int et_optim_layout_init(et_optim_layout *layout, const et_group *group, et_error *error);
 void et_optim_layout_release(et_optim_layout *layout);
 

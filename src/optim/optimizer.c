@@ -23,16 +23,16 @@
 #include "base/assert.h"
 #include "kernel/share.h"
 #include "base/pattern.h"
+#include "optim/average.h"
 #include "optim/layout.h"
 #include "optim/schedule.h"
 
-/* One table of all rules. ORDER optimizer.type. NONE is refused by et_optimization_check
- * before anyone looks here. */
+/* One table of all rules. NONE is refused by et_optimization_check before anyone looks here. */
 static const et_rule_class *const rules[] = {
     [ET_OPTIMIZER_NONE] = NULL,
-    [ET_OPTIMIZER_SGD] = &et_rule_sgd,
-    [ET_OPTIMIZER_ADAM] = &et_rule_adam,
-    [ET_OPTIMIZER_ADAMW] = &et_rule_adamw,
+#define RULE(ID, name, help) [ET_OPTIMIZER_##ID] = &et_rule_##name,
+#include "optim/rules.def"
+#undef RULE
 };
 
 /* A slot as a rule sees it: where each tensor's part begins. */
@@ -43,7 +43,6 @@ typedef struct slot_place {
 struct et_optimizer {
     const et_rule_class *rule;    /* a row of `rules`, or of whoever made it */
     et_optimizer_options options; /* its lists are not used after new */
-    et_ema_options ema;
     et_schedule schedule;
     const et_kernels *kernels; /* borrowed, static */
     et_params *params;         /* borrowed */
@@ -58,12 +57,14 @@ struct et_optimizer {
     double *tensor_sums; /* [tensors x ET_RULE_SUMS_MAX]: the rule's */
     double *squares;     /* [tensors]: of gradients, where by_tensor */
     double *factors;     /* [tensors]: of the gradient's scale, where by_tensor */
+    float *scratch;      /* [what the rule asks for], owned; NULL: none */
     int rule_slots, slot_count;
     et_slot slots[ET_RULE_SLOTS_MAX + 1]; /* the rule's, then the average */
     slot_place places[ET_RULE_SLOTS_MAX];
     et_slot_part *parts; /* [part_count], owned */
     int part_count;
-    float *average; /* NULL without ema */
+    float initial[ET_RULE_SLOTS_MAX]; /* of the rule's slots */
+    et_optim_average average;
 };
 
 /* "optimizer.adamw.include_in_weight_decay": what a message calls a list. */
@@ -80,7 +81,7 @@ static int new_patterns(et_patterns **out, et_strings list, const et_rule_class 
 static int find_decaying(et_optimizer *optimizer, et_error *error)
 {
     et_patterns *include, *exclude = NULL;
-    et_strings included, excluded;
+    et_strings included = { 0 }, excluded = { 0 };
     if (!optimizer->rule->decay)
         return ET_OK;
     optimizer->rule->decay(&optimizer->options, &included, &excluded);
@@ -99,10 +100,46 @@ static int find_decaying(et_optimizer *optimizer, et_error *error)
     return status;
 }
 
+/* The same for what a rule does with whole tensors. */
+static int find_adapting(et_optimizer *optimizer, et_error *error)
+{
+    et_patterns *exclude;
+    et_strings excluded = { 0 };
+    if (!optimizer->rule->adapt)
+        return ET_OK;
+    const char *list = optimizer->rule->adapt(&optimizer->options, &excluded);
+    int status = new_patterns(&exclude, excluded, optimizer->rule, list, error);
+    if (status)
+        return status;
+    for (size_t i = 0; i < optimizer->layout.tensor_count; i++) {
+        et_optim_tensor *tensor = &optimizer->layout.tensors[i];
+        tensor->adapts =
+            !et_patterns_match(exclude, et_params_name(optimizer->params, tensor->param));
+    }
+    et_patterns_free(exclude);
+    return ET_OK;
+}
+
 static int cut_again(et_optimizer *optimizer, et_error *error)
 {
     return et_optim_layout_cut(&optimizer->layout, optimizer->rule->cut, optimizer->by_tensor,
                                error);
+}
+
+/* As much as the tensor needs that needs most: tensors use it in turn. */
+static int make_scratch(et_optimizer *o, et_error *error)
+{
+    size_t most = 0;
+    for (size_t i = 0; o->rule->scratch && i < o->layout.tensor_count; i++) {
+        const et_optim_tensor *tensor = &o->layout.tensors[i];
+        size_t floats = o->rule->scratch(tensor->shape, tensor->adapts);
+        most = floats > most ? floats : most;
+    }
+    if (!most)
+        return ET_OK;
+    o->scratch = et_alloc_array(most * sizeof(float));
+    return o->scratch ? ET_OK
+                      : et_alloc_failed(error, most * sizeof(float), "an optimizer's scratch");
 }
 
 /* Tensors, what decays, what is clipped, and where that puts the cuts. */
@@ -112,6 +149,8 @@ static int plan_chunks(et_optimizer *optimizer, const et_group *group, et_error 
     int status = et_optim_layout_init(&o->layout, group, error);
     if (!status)
         status = find_decaying(o, error);
+    if (!status)
+        status = find_adapting(o, error);
     o->clip_count = o->rule->clips ? o->rule->clips(&o->options, o->clips) : 0;
     for (int i = 0; i < o->clip_count; i++)
         o->by_tensor |= o->clips[i].class->scope == ET_CLIP_TENSORS;
@@ -126,10 +165,17 @@ static int plan_chunks(et_optimizer *optimizer, const et_group *group, et_error 
     o->squares = et_alloc(tensors, sizeof *o->squares);
     o->factors = et_alloc(tensors, sizeof *o->factors);
     bool ok = o->partial && o->tensor_sums && o->squares && o->factors;
-    return ok ? ET_OK : et_alloc_failed(error, pieces * sizeof *o->partial, "an optimizer");
+    return ok ? make_scratch(o, error)
+              : et_alloc_failed(error, pieces * sizeof *o->partial, "an optimizer");
 }
 
-/* Slots start at zero, which is right for moments and momentum; the average is set later. */
+static void fill_slot(et_optimizer *optimizer, int s)
+{
+    for (int64_t at = 0; at < optimizer->slots[s].size; at++)
+        optimizer->slots[s].data[at] = optimizer->initial[s];
+}
+
+/* Zeros, which is right for moments and momentum; what begins otherwise is set later. */
 static int add_slot(et_optimizer *optimizer, const char *name, int64_t size, et_error *error)
 {
     size_t bytes = (size_t)size * sizeof(float);
@@ -154,7 +200,8 @@ static int place_slot(et_optimizer *optimizer, const et_rule_slot *slot, int64_t
     for (size_t i = 0; i < count; i++) {
         et_shape shape;
         (*at)[i] = -1;
-        if (!slot->shape(optimizer->layout.tensors[i].shape, &shape))
+        const et_optim_tensor *tensor = &optimizer->layout.tensors[i];
+        if (!slot->shape(tensor->shape, tensor->adapts, &shape))
             continue;
         (*at)[i] = *size;
         *size += (et_shape_count(shape) + 15) / 16 * 16;
@@ -173,7 +220,7 @@ static void add_parts(et_optimizer *optimizer, int s, const et_rule_slot *slot, 
             continue;
         if (at) {
             et_assert(slot->shape);
-            slot->shape(tensor->shape, &shape);
+            slot->shape(tensor->shape, tensor->adapts, &shape);
         }
         int64_t begin = at ? at[i] : average ? tensor->begin : tensor->packed;
         optimizer->parts[optimizer->part_count++] =
@@ -182,37 +229,60 @@ static void add_parts(et_optimizer *optimizer, int s, const et_rule_slot *slot, 
     }
 }
 
-/* The rule says which slots its options need; the average, if wanted, is one more and the
- * last. */
+static void add_average_parts(et_optimizer *optimizer, int s)
+{
+    const et_optim_average *average = &optimizer->average;
+    add_parts(optimizer, s, NULL, NULL);
+    for (int i = 0; i < average->variable_count; i++) {
+        int param = average->variables[i];
+        optimizer->parts[optimizer->part_count++] =
+            (et_slot_part){ optimizer->slots[s].name, param,
+                            average->data + et_params_offset(optimizer->params, param),
+                            et_params_shape(optimizer->params, param) };
+    }
+}
+
+/* One slot more, the last, if an average is wanted. */
+static int make_average(et_optimizer *optimizer, et_error *error)
+{
+    if (!optimizer->average.options.enabled)
+        return ET_OK;
+    int at = optimizer->slot_count;
+    int status = add_slot(optimizer, "average", et_params_flat_size(optimizer->params), error);
+    if (status)
+        return status;
+    optimizer->average.data = optimizer->slots[at].data;
+    add_average_parts(optimizer, at);
+    et_optimizer_start(optimizer);
+    return ET_OK;
+}
+
+/* The rule says which slots its options need. */
 static int make_slots(et_optimizer *optimizer, et_error *error)
 {
     /* Names are static strings of the rule's; checkpoints know the slots by them. */
-    et_rule_slot slots[ET_RULE_SLOTS_MAX] = { { NULL, NULL } };
+    et_rule_slot slots[ET_RULE_SLOTS_MAX] = { { .name = NULL } };
     int status = ET_OK, count = optimizer->rule->slots(&optimizer->options, slots);
     et_assert(count >= 0 && count <= ET_RULE_SLOTS_MAX);
-    size_t most = ((size_t)count + 1) * optimizer->layout.tensor_count + 1;
+    size_t most = ((size_t)count + 1) * optimizer->layout.tensor_count +
+                  (size_t)optimizer->average.variable_count + 1;
     optimizer->rule_slots = count;
     optimizer->parts = et_alloc(most, sizeof *optimizer->parts);
     if (!optimizer->parts)
         return et_alloc_failed(error, most * sizeof *optimizer->parts, "an optimizer");
     for (int i = 0; !status && i < count; i++) {
         int64_t **at = &optimizer->places[i].at, size = optimizer->layout.size;
+        optimizer->initial[i] = slots[i].initial;
         if (slots[i].shape)
             status = place_slot(optimizer, &slots[i], at, &size, error);
         if (!status)
             status = add_slot(optimizer, slots[i].name, size, error);
         if (!status)
             add_parts(optimizer, i, &slots[i], *at);
+        if (!status && slots[i].initial != 0)
+            fill_slot(optimizer, i);
     }
-    if (status || !optimizer->ema.enabled)
-        return status;
-    status = add_slot(optimizer, "average", et_params_flat_size(optimizer->params), error);
-    if (status)
-        return status;
-    add_parts(optimizer, count, NULL, NULL);
-    optimizer->average = optimizer->slots[count].data;
-    et_optimizer_start(optimizer);
-    return ET_OK;
+    return status ? status : make_average(optimizer, error);
 }
 
 /* The parts that may fail, in an order that lets et_optimizer_free undo any of them:
@@ -228,6 +298,9 @@ static int build(et_optimizer *optimizer, const et_group *group,
     if (!status)
         status = plan_chunks(optimizer, group ? group : all, error);
     et_group_free(all);
+    if (!status)
+        status = et_optim_average_init(&optimizer->average, &options->ema, &optimizer->layout,
+                                       optimizer->params, error);
     if (!status)
         status = make_slots(optimizer, error);
     return status;
@@ -245,7 +318,6 @@ int et_optimizer_new_rule(et_optimizer **out, et_params *params, const et_group 
         return et_alloc_failed(error, sizeof *optimizer, "an optimizer");
     optimizer->rule = rule;
     optimizer->options = options->optimizer;
-    optimizer->ema = options->ema;
     optimizer->kernels = kernels;
     optimizer->params = params;
     optimizer->weights = et_params_values(params);
@@ -285,6 +357,8 @@ void et_optimizer_free(et_optimizer *optimizer)
     for (int i = 0; i < ET_RULE_SLOTS_MAX; i++)
         et_free(optimizer->places[i].at);
     et_optim_layout_release(&optimizer->layout);
+    et_optim_average_release(&optimizer->average);
+    et_free_array(optimizer->scratch);
     et_free(optimizer->parts);
     et_free(optimizer->partial);
     et_free(optimizer->tensor_sums);
@@ -293,14 +367,9 @@ void et_optimizer_free(et_optimizer *optimizer)
     et_free(optimizer);
 }
 
-/* Without an average there is nothing that depends on the start values. */
 void et_optimizer_start(et_optimizer *optimizer)
 {
-    for (int i = 0; optimizer->average && i < optimizer->layout.range_count; i++) {
-        const et_range *range = &optimizer->layout.ranges[i];
-        memcpy(optimizer->average + range->begin, optimizer->weights + range->begin,
-               (size_t)(range->end - range->begin) * sizeof(float));
-    }
+    et_optim_average_start(&optimizer->average, optimizer->weights);
 }
 
 int et_optimizer_scale_rate(et_optimizer *optimizer, const et_group *group, double factor,
@@ -417,18 +486,6 @@ static void clip_all(update *u, double norm)
     }
 }
 
-/* What the average keeps at the update that makes iterations `step`; 0: it becomes a copy.
- * The dynamic decay is 2/11 at the first step and 0.99 after 890: without it the start
- * values, of which 0.99^s is left after s steps, would weigh for hundreds of them. */
-static double average_decay(const et_ema_options *ema, int64_t step)
-{
-    if (step < ema->start_step)
-        return 0;
-    double since = (double)(step - ema->start_step);
-    double dynamic = (1 + since) / (10 + since);
-    return ema->dynamic_decay ? fmin(ema->average_decay, dynamic) : ema->average_decay;
-}
-
 /* Pointers moved to where a chunk begins. Of an average that is to be a copy there is none: the
  * formula with decay 0 rounds, a copy does not. */
 static void fill_chunk(const update *u, const et_optim_piece *part, et_rule_chunk *chunk)
@@ -441,11 +498,13 @@ static void fill_chunk(const update *u, const et_optim_piece *part, et_rule_chun
     chunk->gradient = u->gradients + begin;
     chunk->shadow = u->shadow ? u->shadow + begin : NULL;
     /* Padding takes part: it is zero on both sides, and a run needs no test for it. */
-    chunk->average = o->average && u->step.average_decay != 0 ? o->average + begin : NULL;
+    chunk->average = o->average.data && u->step.average_decay != 0 ? o->average.data + begin : NULL;
     chunk->count = part->count;
     chunk->rate = u->rate * tensor->rate;
     chunk->gradient_scale = (float)(u->scale * factor);
     chunk->decays = tensor->decays;
+    chunk->adapts = tensor->adapts;
+    chunk->scratch = o->scratch;
     chunk->shape = &tensor->shape;
     chunk->first = begin - tensor->begin;
     chunk->sums = &o->tensor_sums[ET_RULE_SUMS_MAX * part->tensor];
@@ -486,17 +545,20 @@ static void update_part(const update *u, int64_t begin, int64_t end)
         et_rule_chunk chunk;
         fill_chunk(u, &o->layout.chunks[i], &chunk);
         o->rule->update(o->kernels, &o->options, &u->step, &chunk);
-        if (o->average && !chunk.average)
-            memcpy(o->average + o->layout.chunks[i].begin, chunk.weight,
+        if (o->rule->writes)
+            memset(chunk.gradient, 0, (size_t)chunk.count * sizeof(float));
+        if (o->average.data && !chunk.average)
+            memcpy(o->average.data + o->layout.chunks[i].begin, chunk.weight,
                    (size_t)chunk.count * sizeof(float));
     }
 }
 
-/* Chunks are independent, so which thread takes which changes nothing. */
+/* Chunks are independent, so which thread takes which changes nothing. A rule with scratch has
+ * them one after another, and shares out the loops in each. */
 static void update_all(const update *u)
 {
     et_optimizer *o = u->optimizer;
-    bool much = o->layout.size > ET_OPTIM_CHUNK;
+    bool much = o->layout.size > ET_OPTIM_CHUNK && !o->rule->scratch;
     /* Weights may have been loaded since the optimizer was made. */
     if (o->iterations == 0)
         et_optimizer_start(o);
@@ -505,6 +567,7 @@ static void update_all(const update *u)
         add_up(o);
     }
     ET_SHARE(much, (int64_t)o->layout.chunk_count, 1, update_part, u);
+    et_optim_average_follow(&o->average, o->weights, u->step.average_decay);
 }
 
 /* The norm first, of all gradients: a step with one that is not finite must not have changed
@@ -521,7 +584,7 @@ et_update et_optimizer_apply(et_optimizer *optimizer, float *gradients, double g
         .step = { .iterations = optimizer->iterations,
                   .slot_updates = optimizer->iterations - optimizer->slots_from,
                   .average_decay =
-                      (float)average_decay(&optimizer->ema, optimizer->iterations + 1) },
+                      et_optim_average_decay(&optimizer->average, optimizer->iterations + 1) },
         .shadow = et_params_shadow(optimizer->params),
     };
     et_update result = { .gradient_norm = gradient_norm(&u), .learning_rate = u.rate };
@@ -542,7 +605,8 @@ et_cost et_optimizer_cost(const et_optimizer *optimizer)
     double element = 2 * sizeof(float) + 2 * sizeof(float);
     if (et_params_shadow(optimizer->params))
         element += sizeof(et_bf16);
-    double average = optimizer->average ? 2 * sizeof(float) * (double)optimizer->layout.size : 0;
+    double average =
+        optimizer->average.data ? 2 * sizeof(float) * (double)optimizer->layout.size : 0;
     for (int i = 0; i < optimizer->rule_slots; i++)
         average += 2 * sizeof(float) * (double)optimizer->slots[i].size;
     return (et_cost){ .bytes = element * (double)optimizer->layout.size + average };
@@ -575,7 +639,7 @@ int64_t et_optimizer_slots_from(const et_optimizer *optimizer)
 void et_optimizer_restart(et_optimizer *optimizer)
 {
     for (int i = 0; i < optimizer->rule_slots; i++)
-        memset(optimizer->slots[i].data, 0, (size_t)optimizer->slots[i].size * sizeof(float));
+        fill_slot(optimizer, i);
     optimizer->slots_from = optimizer->iterations;
 }
 
@@ -604,24 +668,17 @@ size_t et_optimizer_bytes(const et_optimizer *optimizer)
     return bytes;
 }
 
-/* What has no average of its own is shown as it is. */
 bool et_optimizer_show_average(et_optimizer *optimizer)
 {
-    if (!optimizer->average)
+    const et_optim_average *average = &optimizer->average;
+    if (!average->data)
         return false;
-    int64_t at = 0, size = et_params_flat_size(optimizer->params);
-    for (int i = 0; i <= optimizer->layout.range_count; i++) {
-        bool last = i == optimizer->layout.range_count;
-        int64_t end = last ? size : optimizer->layout.ranges[i].begin;
-        memcpy(optimizer->average + at, optimizer->weights + at,
-               (size_t)(end - at) * sizeof(float));
-        at = last ? size : optimizer->layout.ranges[i].end;
-    }
-    et_params_use(optimizer->params, optimizer->average);
+    et_optim_average_fill(average, optimizer->weights, et_params_flat_size(optimizer->params));
+    et_params_use(optimizer->params, average->data);
     return true;
 }
 
 float *et_optimizer_average(et_optimizer *optimizer)
 {
-    return optimizer->average;
+    return optimizer->average.data;
 }

@@ -1,12 +1,12 @@
 /* Optimizers: rules that turn a flat gradient into a change of a group of parameters. An optimizer
- * is a class (sgd, adam, adamw) with options; its slots are named arrays, cut by parameter, so
- * that a checkpoint saves them without knowing what they are. One update is one threaded pass
- * over slices: scale and clip, moments, weight, bfloat16 shadow, average.
+ * is a class (rules.def: sgd, adam, lamb, ...) with options; its slots are named arrays, cut by
+ * parameter, so that a checkpoint saves them without knowing what they are. One update is one
+ * threaded pass over slices: scale and clip, moments, weight, bfloat16 shadow, average.
  *
  * Several optimizers may share a store, each with a group of its own (a GAN's two). Rates of part
  * of a group: et_optimizer_scale_rate; what decays: expressions in the options.
  *
- * Formulas: Keras's legacy optimizers, in kernel/kernels.h. */
+ * Formulas: at the head of each rule's file. */
 #ifndef ETUDE_OPTIM_OPTIMIZER_H
 #define ETUDE_OPTIM_OPTIMIZER_H
 
@@ -46,8 +46,9 @@ int et_optimizer_scale_rate(et_optimizer *optimizer, const et_group *group, doub
                             et_error *error);
 
 /* Applies gradients (flat, as the store's; those or an accumulation) times gradient_scale (1 /
- * tokens of the whole batch). They are used up: clipping may write them. Advances iterations by one
- * if finite. Waits for readers of the store (et_params_begin_change) before the first change. */
+ * tokens of the whole batch). They are used up: clipping and rules may write them. Advances
+ * iterations by one if finite. Waits for readers of the store (et_params_begin_change) before the
+ * first change. */
 et_update et_optimizer_apply(et_optimizer *optimizer, float *gradients, double gradient_scale);
 
 /* What one update has to move: gradients twice, since the norm is known first; weights and slots

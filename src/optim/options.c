@@ -5,7 +5,7 @@
  * makes the parser, the help text and the echo in params.yaml; ranges of single numbers are
  * checked there, and only what takes two settings at once is checked below. The tables nest
  * as the settings do:
- *   optimizer_config.optimizer.{type, sgd, adam, adamw}
+ *   optimizer_config.optimizer: rule_options.c
  *   optimizer_config.learning_rate.{type, constant, ..., inverse_sqrt}
  *   optimizer_config.warmup.{type, linear, polynomial}
  *   optimizer_config.ema
@@ -18,7 +18,6 @@
 
 #include <math.h>
 
-#include "base/pattern.h"
 #include "optim/schedule.h"
 
 /* Far above any rate that trains; Model Garden's pre_offset_learning_rate has it as its
@@ -27,22 +26,8 @@
 #define RATE_MAX  1e6
 #define STEPS_MAX ((int64_t)1 << 53)
 
-#define CLIP_HELP "largest global L2 norm of the gradient; 0: gradients are not clipped"
-
 /* The same members in several structs, so that keys and limits cannot drift apart. Each
- * expands to one row (ADAM_MEMBERS and CLIPS to several) of a table; type is the struct whose
- * member it is. Decays of moments end below 1: at 1 the bias correction would divide by 0. */
-#define CLIPS(type)                                                                                \
-    ET_FIELD_FLOAT(type, clipvalue, 0, 0, HUGE_VAL,                                                \
-                   "largest absolute value of an element of the gradient; 0: any"),                \
-        ET_FIELD_FLOAT(type, clipnorm, 0, 0, HUGE_VAL,                                             \
-                       "largest L2 norm of a parameter's gradient; 0: any"),                       \
-        ET_FIELD_FLOAT(type, global_clipnorm, 0, 0, HUGE_VAL, CLIP_HELP)
-#define ADAM_MEMBERS(type)                                                                         \
-    ET_FIELD_FLOAT(type, beta_1, 0.9, 0, 0.999999, "decay of the first moment"),                   \
-        ET_FIELD_FLOAT(type, beta_2, 0.999, 0, 0.9999999, "decay of the second moment"),           \
-        ET_FIELD_FLOAT(type, epsilon, 1e-7, 1e-30, 1, "added to the root of the second moment"),   \
-        CLIPS(type)
+ * expands to one row of a table; type is the struct whose member it is. */
 #define INITIAL_RATE(type)                                                                         \
     ET_FIELD_FLOAT(type, initial_learning_rate, 0, 0, RATE_MAX,                                    \
                    "learning rate at the start; must be set")
@@ -51,48 +36,6 @@
     ET_FIELD_INT(type, offset, 0, 0, STEPS_MAX, "steps that are subtracted from the step first")
 #define POWER(type)                                                                                \
     ET_FIELD_FLOAT(type, power, -0.5, -100, 100, "exponent of the step; -0.5: inverse root")
-
-/* optimizer.sgd. Momentum 1 is allowed: a sum of all changes, without forgetting. */
-static const et_field sgd_fields[] = {
-    ET_FIELD_FLOAT(et_sgd_options, momentum, 0, 0, 1, "share of the last change kept; 0: none"),
-    ET_FIELD_BOOL(et_sgd_options, nesterov, false, "momentum as Nesterov has it"),
-    ET_FIELD_FLOAT(et_sgd_options, decay, 0, 0, 1, "the rate is divided by 1 + decay * step"),
-    CLIPS(et_sgd_options), ET_FIELD_END
-};
-/* Every table is named as its setting is, for messages that list what it has. */
-static const et_fields sgd_table = { "sgd", sgd_fields };
-
-/* optimizer.adam and optimizer.adamw: the same four, and what decays. */
-static const et_field adam_fields[] = { ADAM_MEMBERS(et_adam_options), ET_FIELD_END };
-static const et_fields adam_table = { "adam", adam_fields };
-
-static const et_field adamw_fields[] = {
-    ADAM_MEMBERS(et_adamw_options),
-    ET_FIELD_FLOAT(et_adamw_options, weight_decay_rate, 0, 0, RATE_MAX,
-                   "a weight loses learning rate * this of itself each step; 0: none"),
-    /* Empty lists: everything decays. */
-    ET_FIELD_STRINGS(et_adamw_options, include_in_weight_decay,
-                     "regular expressions: parameters that decay even if excluded"),
-    ET_FIELD_STRINGS(et_adamw_options, exclude_from_weight_decay,
-                     "regular expressions: parameters that do not decay"),
-    ET_FIELD_FLOAT(et_adamw_options, gradient_clip_norm, 1, 0, HUGE_VAL, CLIP_HELP), ET_FIELD_END
-};
-static const et_fields adamw_table = { "adamw", adamw_fields };
-
-/* ORDER optimizer.type: the choice is an index into this list, the enum and `rules` of
- * optimizer.c. */
-static const char *const optimizer_types[] = { "none", "sgd", "adam", "adamw", NULL };
-
-/* One row for each rule, whether chosen or not. */
-static const et_field optimizer_fields[] = {
-    ET_FIELD_CHOICE(et_optimizer_options, type, ET_OPTIMIZER_NONE, optimizer_types,
-                    "update rule; must be chosen"),
-    ET_FIELD_STRUCT(et_optimizer_options, sgd, &sgd_table, "stochastic gradient descent"),
-    ET_FIELD_STRUCT(et_optimizer_options, adam, &adam_table, "Adam"),
-    ET_FIELD_STRUCT(et_optimizer_options, adamw, &adamw_table, "Adam with weight decay"),
-    ET_FIELD_END
-};
-static const et_fields optimizer_table = { "optimizer", optimizer_fields };
 
 /* learning_rate.<type>: one table for each schedule of schedule.c, where the formulas are. */
 static const et_field constant_fields[] = {
@@ -188,6 +131,16 @@ static const et_field power_with_offset_fields[] = {
 };
 static const et_fields power_with_offset_table = { "power_with_offset", power_with_offset_fields };
 
+/* Numbers as texts, as stepwise has them. */
+static const et_field step_cosine_with_offset_fields[] = {
+    ET_FIELD_STRINGS(et_rate_step_cosine_with_offset, boundaries,
+                     "steps, ascending: where each value's half cosine begins"),
+    ET_FIELD_STRINGS(et_rate_step_cosine_with_offset, values, "learning rates, one a boundary"),
+    OFFSET(et_rate_step_cosine_with_offset), ET_FIELD_END
+};
+static const et_fields step_cosine_with_offset_table = { "step_cosine_with_offset",
+                                                         step_cosine_with_offset_fields };
+
 /* Not in Model Garden: fairseq's schedule of that name, with its usual numbers as defaults. */
 static const et_field inverse_sqrt_fields[] = {
     ET_FIELD_FLOAT(et_rate_inverse_sqrt, peak_learning_rate, 5e-4, 0, RATE_MAX,
@@ -212,6 +165,7 @@ static const char *const rate_types[] = {
     [ET_RATE_POWER] = "power",
     [ET_RATE_POWER_LINEAR] = "power_linear",
     [ET_RATE_POWER_WITH_OFFSET] = "power_with_offset",
+    [ET_RATE_STEP_COSINE_WITH_OFFSET] = "step_cosine_with_offset",
     [ET_RATE_INVERSE_SQRT] = "inverse_sqrt",
     [ET_RATE_COUNT] = NULL,
 };
@@ -233,6 +187,8 @@ static const et_field rate_fields[] = {
                     "a power that a line takes to 0"),
     ET_FIELD_STRUCT(et_rate_options, power_with_offset, &power_with_offset_table,
                     "a power that begins at a step"),
+    ET_FIELD_STRUCT(et_rate_options, step_cosine_with_offset, &step_cosine_with_offset_table,
+                    "half cosines from value to value"),
     ET_FIELD_STRUCT(et_rate_options, inverse_sqrt, &inverse_sqrt_table,
                     "warm-up to a peak, then the inverse square root"),
     ET_FIELD_END
@@ -275,6 +231,8 @@ static const et_fields warmup_table = { "warmup", warmup_fields };
 static const et_field ema_fields[] = {
     ET_FIELD_BOOL(et_ema_options, enabled, false,
                   "keep a moving average of the weights, and evaluate with it"),
+    ET_FIELD_BOOL(et_ema_options, trainable_weights_only, true,
+                  "variables, such as statistics of batches, are not averaged"),
     ET_FIELD_FLOAT(et_ema_options, average_decay, 0.99, 0, 1,
                    "share of the average that a step keeps"),
     ET_FIELD_INT(et_ema_options, start_step, 0, 0, STEPS_MAX,
@@ -287,63 +245,19 @@ static const et_fields ema_table = { "ema", ema_fields };
 
 /* The table that the trainer nests. */
 static const et_field optimization_fields[] = {
-    ET_FIELD_STRUCT(et_optimization_options, optimizer, &optimizer_table, "the update rule"),
+    ET_FIELD_STRUCT(et_optimization_options, optimizer, &et_optimizer_fields, "the update rule"),
     ET_FIELD_STRUCT(et_optimization_options, ema, &ema_table, "the average of the weights"),
     ET_FIELD_STRUCT(et_optimization_options, learning_rate, &rate_table, "the schedule"),
     ET_FIELD_STRUCT(et_optimization_options, warmup, &warmup_table, "the warm-up"), ET_FIELD_END
 };
 const et_fields et_optimization_fields = { "optimizer_config", optimization_fields };
 
-/* Compiles and forgets: a bad expression is found when settings are read, not after the data. */
-static int check_patterns(et_strings expressions, const char *setting, et_error *error)
-{
-    et_patterns *patterns;
-    int status = et_patterns_new(&patterns, expressions, setting, error);
-    if (!status)
-        et_patterns_free(patterns);
-    return status;
-}
-
-/* Keras refuses both, and so does Model Garden with it. */
-static int check_clips(const char *rule, double norm, double global_norm, et_error *error)
-{
-    if (norm > 0 && global_norm > 0)
-        return et_fail(error, ET_ECONFIG,
-                       "optimizer_config.optimizer.%s: clipnorm and global_clipnorm are both set; "
-                       "set one of them to 0",
-                       rule);
-    return ET_OK;
-}
-
-/* The rule, then the schedule with its warm-up, then the expressions, which are checked for
- * every rule: a file with a bad one is wrong whatever is chosen. The schedule is made and
- * dropped; its own check is the one that knows what it needs. */
+/* The rule, then the schedule with its warm-up. The schedule is made and dropped; its own check is
+ * the one that knows what it needs. */
 int et_optimization_check(const et_optimization_options *options, et_error *error)
 {
-    /* Model Garden too refuses a type that was not chosen. */
-    if (options->optimizer.type == ET_OPTIMIZER_NONE)
-        return et_fail(error, ET_ECONFIG,
-                       "optimizer_config.optimizer.type: none is chosen; set it to sgd, adam or "
-                       "adamw");
-    int status = check_clips("sgd", options->optimizer.sgd.clipnorm,
-                             options->optimizer.sgd.global_clipnorm, error);
-    if (!status)
-        status = check_clips("adam", options->optimizer.adam.clipnorm,
-                             options->optimizer.adam.global_clipnorm, error);
-    if (!status)
-        status = check_clips("adamw", options->optimizer.adamw.clipnorm,
-                             options->optimizer.adamw.global_clipnorm, error);
-    if (status)
-        return status;
     et_schedule schedule;
-    status = et_schedule_init(&schedule, &options->learning_rate, &options->warmup, error);
-    /* Which rule is chosen plays no part here, see above. */
-    const et_adamw_options *adamw = &options->optimizer.adamw;
-    if (!status)
-        status = check_patterns(adamw->include_in_weight_decay,
-                                "optimizer.adamw.include_in_weight_decay", error);
-    if (!status)
-        status = check_patterns(adamw->exclude_from_weight_decay,
-                                "optimizer.adamw.exclude_from_weight_decay", error);
-    return status;
+    int status = et_optimizer_options_check(&options->optimizer, error);
+    return status ? status
+                  : et_schedule_init(&schedule, &options->learning_rate, &options->warmup, error);
 }

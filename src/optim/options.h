@@ -14,9 +14,7 @@
 #include <etude/error.h>
 
 #include "base/fields.h"
-
-/* optimizer.type. NONE is Model Garden's null: a choice must be made. */
-enum { ET_OPTIMIZER_NONE, ET_OPTIMIZER_SGD, ET_OPTIMIZER_ADAM, ET_OPTIMIZER_ADAMW };
+#include "optim/rule_options.h"
 
 /* learning_rate.type */
 enum {
@@ -30,46 +28,13 @@ enum {
     ET_RATE_POWER,
     ET_RATE_POWER_LINEAR,
     ET_RATE_POWER_WITH_OFFSET,
+    ET_RATE_STEP_COSINE_WITH_OFFSET,
     ET_RATE_INVERSE_SQRT,
     ET_RATE_COUNT,
 };
 
 /* warmup.type */
 enum { ET_WARMUP_NONE, ET_WARMUP_LINEAR, ET_WARMUP_POLYNOMIAL };
-
-/* Every optimizer clips, in this order: clipvalue, the largest absolute value of an element;
- * clipnorm, the largest L2 norm of a parameter's gradient; global_clipnorm, that of all together.
- * 0: none. As in Keras clipnorm and global_clipnorm exclude each other. */
-
-/* a = momentum a - rate g, w += a; nesterov: w += momentum a - rate g. decay divides the rate
- * by 1 + decay * step, beside whatever the schedule does. momentum 0: no slot is kept. */
-typedef struct et_sgd_options {
-    double momentum, decay, clipvalue, clipnorm, global_clipnorm;
-    bool nesterov;
-} et_sgd_options;
-
-/* Decays of the two moments, and what is added to the root of the second (outside the bias
- * correction, as Keras has it). */
-typedef struct et_adam_options {
-    double beta_1, beta_2, epsilon, clipvalue, clipnorm, global_clipnorm;
-} et_adam_options;
-
-/* Adam after w -= rate * weight_decay_rate * w. Which names decay: those found by an include
- * expression, and of the others those not found by an exclude expression. */
-typedef struct et_adamw_options {
-    double beta_1, beta_2, epsilon, clipvalue, clipnorm, global_clipnorm;
-    double weight_decay_rate;
-    et_strings include_in_weight_decay;   /* regular expressions searched in names: decays */
-    et_strings exclude_from_weight_decay; /* does not decay, unless included */
-    double gradient_clip_norm;            /* as global_clipnorm; the smaller of both counts */
-} et_adamw_options;
-
-typedef struct et_optimizer_options {
-    int type;
-    et_sgd_options sgd;
-    et_adam_options adam;
-    et_adamw_options adamw;
-} et_optimizer_options;
 
 /* Steps count updates from 0; offset is subtracted from the step first. */
 typedef struct et_rate_constant {
@@ -127,6 +92,16 @@ typedef struct et_rate_power_with_offset {
     int64_t offset;
 } et_rate_power_with_offset;
 
+/* From each boundary on half a cosine, from its value to the next one's at the next boundary; the
+ * first value before the first boundary, the last one from the last boundary on. (Model Garden's
+ * documentation has boundaries where segments end; its code and its test, where they begin. There
+ * the last segment, of length 0, makes the rate NaN, and the first counts from step 0.) */
+typedef struct et_rate_step_cosine_with_offset {
+    et_strings boundaries; /* numbers, ascending */
+    et_strings values;     /* as many */
+    int64_t offset;
+} et_rate_step_cosine_with_offset;
+
 /* Warm-up and decay in one, as fairseq's inverse_sqrt; takes no `warmup` beside it. */
 typedef struct et_rate_inverse_sqrt {
     double peak_learning_rate, warmup_init_learning_rate;
@@ -144,6 +119,7 @@ typedef struct et_rate_options {
     et_rate_power power;
     et_rate_power_linear power_linear;
     et_rate_power_with_offset power_with_offset;
+    et_rate_step_cosine_with_offset step_cosine_with_offset;
     et_rate_inverse_sqrt inverse_sqrt;
 } et_rate_options;
 
@@ -168,9 +144,13 @@ typedef struct et_warmup_options {
 /* Exponential moving average of the weights. After update s (counted from 1):
  * average -= (1 - d) * (average - weight), d = average_decay, or with dynamic_decay
  * min(average_decay, (1 + s') / (10 + s')), s' = s - start_step; before start_step the average
- * is a copy. It starts from the weights, where Model Garden's starts from zeros (B15). */
+ * is a copy. It starts from the weights, where Model Garden's starts from zeros.
+ *
+ * trainable_weights_only false: variables, such as statistics of batches, are averaged too, all of
+ * the store; by an optimizer of a part of it those that stand beside a parameter of its own (names
+ * agree up to the last slash). Else an average shows them as they are. */
 typedef struct et_ema_options {
-    bool enabled;
+    bool enabled, trainable_weights_only;
     double average_decay;
     int64_t start_step;
     bool dynamic_decay;

@@ -31,7 +31,8 @@ typedef struct et_rule_slot {
     const char *name; /* in checkpoints */
     /* The slot's shape for a parameter's; false: it has none. NULL: the same shape; another one is
      * for rules of whole tensors. */
-    bool (*shape)(et_shape parameter, et_shape *slot);
+    bool (*shape)(et_shape parameter, bool adapts, et_shape *slot);
+    float initial; /* each element, before the first update */
 } et_rule_slot;
 
 /* Numbers of one update, the same for all chunks. */
@@ -46,16 +47,18 @@ typedef struct et_rule_chunk {
     float *weight;
     float *slot[ET_RULE_SLOTS_MAX]; /* in the class's order; of a slot of its own shape the whole of
                                        it; NULL past their count and where there is none */
-    const float *gradient;
-    et_bf16 *shadow;       /* NULL: none */
-    float *average;        /* NULL: none, or it is to be a copy */
-    int64_t count;         /* elements of weight, gradient, shadow and average */
-    double rate;           /* of the schedule, times the parameter's own factor */
-    float gradient_scale;  /* caller's scale times clipping */
-    bool decays;           /* weight decay applies here */
-    const et_shape *shape; /* of the tensor; these three not for ET_RULE_ELEMENTS */
-    int64_t first;         /* element of the tensor that the chunk begins with */
-    const double *sums;    /* [ET_RULE_SUMS_MAX]: what `before` added up for the tensor */
+    float *gradient;                /* used up: a rule may write what comes of it here */
+    et_bf16 *shadow;                /* NULL: none */
+    float *average;                 /* NULL: none, or it is to be a copy */
+    int64_t count;                  /* elements of weight, gradient, shadow and average */
+    double rate;                    /* of the schedule, times the parameter's own factor */
+    float gradient_scale;           /* caller's scale times clipping */
+    bool decays;                    /* weight decay applies here */
+    bool adapts;                    /* so does what the rule does with whole tensors (`adapt`) */
+    float *scratch;                 /* what `scratch` asked for; NULL without it */
+    const et_shape *shape;          /* of the tensor; these three not for ET_RULE_ELEMENTS */
+    int64_t first;                  /* element of the tensor that the chunk begins with */
+    const double *sums;             /* [ET_RULE_SUMS_MAX]: what `before` added up for the tensor */
 } et_rule_chunk;
 
 /* What the kernels are told of a chunk, whatever the rule; decay: what a weight loses of itself. */
@@ -72,17 +75,34 @@ static inline et_slice_update et_rule_update(const et_rule_step *step, const et_
                               .count = chunk->count };
 }
 
+/* w -= decay w + rate g, of what a rule has left in the chunk's gradient. */
+static inline void et_rule_move(const et_kernels *kernels, const et_rule_step *step,
+                                const et_rule_chunk *chunk, double rate, double decay)
+{
+    et_slice_update update = et_rule_update(step, chunk, (float)decay);
+    update.gradient_scale = 1;
+    kernels->sgd(&update, &(et_momentum){ .rate = (float)rate });
+}
+
 /* A rule is a row: what it keeps, how it clips, what it does to a chunk. Methods take all the
  * options and look at their own struct. before and update are called from several threads. */
 typedef struct et_rule_class {
     const char *name;
     et_rule_cut cut;
+    bool writes; /* into gradients; they are cleared behind it, since a pass only writes those of
+                    what its loss reaches, and others stay zero */
     /* The slots that these options need; returns how many. */
     int (*slots)(const et_optimizer_options *options, et_rule_slot slots[ET_RULE_SLOTS_MAX]);
     /* Clips in order; returns how many. */
     int (*clips)(const et_optimizer_options *options, et_clip clips[ET_CLIPS_MAX]);
     /* Expressions that say which parameters decay. NULL: none does. */
     void (*decay)(const et_optimizer_options *options, et_strings *include, et_strings *exclude);
+    /* Expressions that say which parameters are left out of what the rule does with whole tensors;
+     * returns the list's name. NULL: all are. */
+    const char *(*adapt)(const et_optimizer_options *options, et_strings *exclude);
+    /* Floats that the update of a tensor works in, aligned to 64 bytes. With it chunks are updated
+     * one after another, and the rule shares out its loops. NULL: none, and chunks are shared. */
+    size_t (*scratch)(et_shape parameter, bool adapts);
     /* Of every chunk before any weight changes: what it adds to the tensor's sums, which begin at
      * 0. It may change slots. NULL: there is no such pass. */
     void (*before)(const et_kernels *kernels, const et_optimizer_options *options,
@@ -92,9 +112,9 @@ typedef struct et_rule_class {
                    const et_rule_step *step, const et_rule_chunk *chunk);
 } et_rule_class;
 
-extern const et_rule_class et_rule_sgd;
-extern const et_rule_class et_rule_adam;
-extern const et_rule_class et_rule_adamw;
+#define RULE(ID, name, help) extern const et_rule_class et_rule_##name;
+#include "optim/rules.def"
+#undef RULE
 
 /* et_optimizer_new with a rule that no option names. */
 int et_optimizer_new_rule(et_optimizer **out, et_params *params, const et_group *group,

@@ -46,26 +46,42 @@ static double constant_rate(const et_schedule *self, double step)
 }
 
 /* Texts of a list to numbers: steps or rates, neither of which is negative. */
-static int read_numbers(double *to, et_strings texts, const char *name, et_error *error)
+static int read_numbers(double *to, et_strings texts, const char *type, const char *name,
+                        et_error *error)
 {
     if (texts.count > ET_SCHEDULE_PIECES_MAX)
         return et_fail(error, ET_ECONFIG,
-                       "optimizer_config.learning_rate.stepwise.%s: %zu numbers; at most %d", name,
+                       "optimizer_config.learning_rate.%s.%s: %zu numbers; at most %d", type, name,
                        texts.count, ET_SCHEDULE_PIECES_MAX);
     for (size_t i = 0; i < texts.count; i++) {
         char *end;
         to[i] = strtod(texts.items[i], &end);
         if (end == texts.items[i] || *end || !isfinite(to[i]) || to[i] < 0)
             return et_fail(error, ET_ECONFIG,
-                           "optimizer_config.learning_rate.stepwise.%s: '%s' is not a number "
-                           "from 0",
-                           name, texts.items[i]);
+                           "optimizer_config.learning_rate.%s.%s: '%s' is not a number from 0",
+                           type, name, texts.items[i]);
     }
     return ET_OK;
 }
 
-/* n values, n - 1 boundaries: every boundary is where one value ends. They ascend strictly,
- * or a value would have no step. */
+/* Both lists; boundaries ascend strictly, or a value would have no step. */
+static int read_pieces(et_schedule *self, const char *type, et_strings boundaries,
+                       et_strings values, et_error *error)
+{
+    int status = read_numbers(self->values, values, type, "values", error);
+    if (!status)
+        status = read_numbers(self->boundaries, boundaries, type, "boundaries", error);
+    self->pieces = (int)values.count;
+    for (size_t i = 1; !status && i < boundaries.count; i++)
+        if (self->boundaries[i] <= self->boundaries[i - 1])
+            status = et_fail(error, ET_ECONFIG,
+                             "optimizer_config.learning_rate.%s.boundaries: %g after %g; they "
+                             "must ascend",
+                             type, self->boundaries[i], self->boundaries[i - 1]);
+    return status;
+}
+
+/* n values, n - 1 boundaries: every boundary is where one value ends. */
 static int stepwise_init(et_schedule *self, et_error *error)
 {
     const et_rate_stepwise *o = &self->options.stepwise;
@@ -74,17 +90,7 @@ static int stepwise_init(et_schedule *self, et_error *error)
                        "optimizer_config.learning_rate.stepwise: %zu boundaries and %zu values; "
                        "give one value more than boundaries",
                        o->boundaries.count, o->values.count);
-    int status = read_numbers(self->values, o->values, "values", error);
-    if (!status)
-        status = read_numbers(self->boundaries, o->boundaries, "boundaries", error);
-    self->pieces = (int)o->values.count;
-    for (int i = 1; !status && i < self->pieces - 1; i++)
-        if (self->boundaries[i] <= self->boundaries[i - 1])
-            status = et_fail(error, ET_ECONFIG,
-                             "optimizer_config.learning_rate.stepwise.boundaries: %g after %g; "
-                             "they must ascend",
-                             self->boundaries[i], self->boundaries[i - 1]);
-    return status;
+    return read_pieces(self, "stepwise", o->boundaries, o->values, error);
 }
 
 /* v[0] up to and at b[0], v[i] on (b[i-1], b[i]], the last value after the last boundary. */
@@ -242,6 +248,36 @@ static double power_with_offset_rate(const et_schedule *self, double step)
                 o->initial_learning_rate * pow(fmax(step, 1), o->power));
 }
 
+/* n values, n boundaries: every boundary is where one value begins to fall to the next. */
+static int step_cosine_init(et_schedule *self, et_error *error)
+{
+    const et_rate_step_cosine_with_offset *o = &self->options.step_cosine_with_offset;
+    if (!o->values.count)
+        return et_fail(error, ET_ECONFIG,
+                       "optimizer_config.learning_rate.step_cosine_with_offset.values: must be "
+                       "set to at least one number");
+    if (o->boundaries.count != o->values.count)
+        return et_fail(error, ET_ECONFIG,
+                       "optimizer_config.learning_rate.step_cosine_with_offset: %zu boundaries "
+                       "and %zu values; give as many of both",
+                       o->boundaries.count, o->values.count);
+    return read_pieces(self, "step_cosine_with_offset", o->boundaries, o->values, error);
+}
+
+/* On [b[i], b[i+1]]: (v[i] - v[i+1]) (1 + cos(pi (s - b[i]) / (b[i+1] - b[i]))) / 2 + v[i+1]. */
+static double step_cosine_rate(const et_schedule *self, double step)
+{
+    const double *b = self->boundaries, *v = self->values;
+    int piece = 0;
+    step -= (double)self->options.step_cosine_with_offset.offset;
+    while (piece < self->pieces - 1 && step >= b[piece + 1])
+        piece++;
+    if (step <= b[piece] || piece == self->pieces - 1)
+        return v[piece];
+    double done = (step - b[piece]) / (b[piece + 1] - b[piece]);
+    return (v[piece] - v[piece + 1]) * 0.5 * (1 + cos(PI * done)) + v[piece + 1];
+}
+
 /* A second warm-up would lie over the first and lower it twice. */
 static int inverse_sqrt_init(et_schedule *self, et_error *error)
 {
@@ -280,6 +316,8 @@ static const et_schedule_class classes[ET_RATE_COUNT] = {
     [ET_RATE_POWER_LINEAR] = { "power_linear", power_linear_init, power_linear_rate },
     [ET_RATE_POWER_WITH_OFFSET] = { "power_with_offset", power_with_offset_init,
                                     power_with_offset_rate },
+    [ET_RATE_STEP_COSINE_WITH_OFFSET] = { "step_cosine_with_offset", step_cosine_init,
+                                          step_cosine_rate },
     [ET_RATE_INVERSE_SQRT] = { "inverse_sqrt", inverse_sqrt_init, inverse_sqrt_rate },
 };
 
@@ -313,7 +351,9 @@ int et_schedule_init(et_schedule *schedule, const et_rate_options *options,
         return missing(error, warmup->type == ET_WARMUP_LINEAR ? "warmup.linear.warmup_steps"
                                                                : "warmup.polynomial.warmup_steps");
     int status = schedule->class->init ? schedule->class->init(schedule, error) : ET_OK;
-    schedule->options.stepwise.boundaries = schedule->options.stepwise.values = (et_strings){ 0 };
+    et_rate_options *o = &schedule->options;
+    o->stepwise.boundaries = o->stepwise.values = (et_strings){ 0 };
+    o->step_cosine_with_offset.boundaries = o->step_cosine_with_offset.values = (et_strings){ 0 };
     return status;
 }
 

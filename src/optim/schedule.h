@@ -12,7 +12,7 @@
 
 #include "optim/options.h"
 
-#define ET_SCHEDULE_PIECES_MAX 64 /* values of a stepwise schedule */
+#define ET_SCHEDULE_PIECES_MAX 64 /* values of a schedule in steps */
 
 typedef struct et_schedule et_schedule;
 
@@ -28,7 +28,7 @@ struct et_schedule {
     const et_schedule_class *class;
     et_rate_options options; /* its lists are not used after init */
     et_warmup_options warmup;
-    int pieces; /* stepwise: number of values */
+    int pieces; /* stepwise, step_cosine_with_offset: number of values */
     double boundaries[ET_SCHEDULE_PIECES_MAX], values[ET_SCHEDULE_PIECES_MAX];
 };
 

@@ -1,6 +1,6 @@
-/* Keras legacy SGD: a = momentum * a - rate * g; w += a, or Nesterov's look ahead, w +=
+/* Keras's SGD: a = momentum * a - rate * g; w += a, or Nesterov's look ahead, w +=
  * momentum * a - rate * g with the new a. The legacy `decay` divides the rate by 1 + decay *
- * iterations. */
+ * iterations; the newer class, sgd_experimental, has none and is the same else. */
 #include "base/assert.h"
 #include "optim/rule.h"
 
@@ -14,9 +14,15 @@ static int slots(const et_optimizer_options *options, et_rule_slot slot[ET_RULE_
 static int clips(const et_optimizer_options *options, et_clip list[ET_CLIPS_MAX])
 {
     const et_sgd_options *o = &options->sgd;
-    int count = et_clip_add(list, 0, &et_clip_value, o->clipvalue);
-    count = et_clip_add(list, count, &et_clip_norm, o->clipnorm);
-    return et_clip_add(list, count, &et_clip_global_norm, o->global_clipnorm);
+    return et_clip_usual(list, o->clipvalue, o->clipnorm, o->global_clipnorm);
+}
+
+static void update_with(const et_kernels *kernels, double rate, double momentum, bool nesterov,
+                        const et_rule_step *step, const et_rule_chunk *chunk)
+{
+    et_assert(momentum == 0 || chunk->slot[0]);
+    const et_slice_update update = et_rule_update(step, chunk, 0);
+    kernels->sgd(&update, &(et_momentum){ chunk->slot[0], (float)rate, (float)momentum, nesterov });
 }
 
 /* decay comes on top of the schedule, counted in updates done before this one. */
@@ -24,14 +30,32 @@ static void update(const et_kernels *kernels, const et_optimizer_options *option
                    const et_rule_step *step, const et_rule_chunk *chunk)
 {
     const et_sgd_options *o = &options->sgd;
-    et_assert(o->momentum == 0 || chunk->slot[0]);
     double rate = chunk->rate / (1 + o->decay * (double)step->iterations);
-    const et_slice_update update = et_rule_update(step, chunk, 0);
-    const et_momentum momentum = { chunk->slot[0], (float)rate, (float)o->momentum, o->nesterov };
-    kernels->sgd(&update, &momentum);
+    update_with(kernels, rate, o->momentum, o->nesterov, step, chunk);
 }
 
-/* Its row of `rules` in optimizer.c. */
+static int newer_slots(const et_optimizer_options *options, et_rule_slot slot[ET_RULE_SLOTS_MAX])
+{
+    slot[0].name = "momentum";
+    return options->sgd_experimental.momentum > 0 ? 1 : 0;
+}
+
+static int newer_clips(const et_optimizer_options *options, et_clip list[ET_CLIPS_MAX])
+{
+    const et_sgd_experimental_options *o = &options->sgd_experimental;
+    return et_clip_usual(list, o->clipvalue, o->clipnorm, o->global_clipnorm);
+}
+
+static void newer_update(const et_kernels *kernels, const et_optimizer_options *options,
+                         const et_rule_step *step, const et_rule_chunk *chunk)
+{
+    const et_sgd_experimental_options *o = &options->sgd_experimental;
+    update_with(kernels, chunk->rate, o->momentum, o->nesterov, step, chunk);
+}
+
 const et_rule_class et_rule_sgd = {
     .name = "sgd", .slots = slots, .clips = clips, .update = update
+};
+const et_rule_class et_rule_sgd_experimental = {
+    .name = "sgd_experimental", .slots = newer_slots, .clips = newer_clips, .update = newer_update
 };

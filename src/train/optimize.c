@@ -12,23 +12,12 @@
 #include "optim/optimizer.h"
 #include "train/options.h"
 
-static const struct {
-    const char *name;
-    int type;
-} rules[] = {
-    { "sgd", ET_OPTIMIZER_SGD },
-    { "adam", ET_OPTIMIZER_ADAM },
-    { "adamw", ET_OPTIMIZER_ADAMW },
-};
-
 static int choose_rule(et_optimization_options *options, const char *name, et_error *error)
 {
-    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
-        if (!strcmp(name, rules[i].name)) {
-            options->optimizer.type = rules[i].type;
-            return ET_OK;
-        }
-    return et_fail(error, ET_ECONFIG, "no rule named %s; there are: sgd, adam, adamw", name);
+    options->optimizer.type = et_optimizer_type(name);
+    if (options->optimizer.type != ET_OPTIMIZER_NONE)
+        return ET_OK;
+    return et_fail(error, ET_ECONFIG, "no rule named %s; there are: %s", name, et_optimizer_names);
 }
 
 static int read_setup(et_optimization_options *options, const et_optimizer_setup *setup,

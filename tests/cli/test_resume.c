@@ -117,6 +117,28 @@ static void test_resume__one_thread_or_two_float32(void **state)
     run_assert_same("float32-1", "float32-2");
 }
 
+/* Rules whose slots have shapes of their own, begin with a value or are worked on by tensors. The
+ * second run is made of two. */
+static void test_resume__rules(void **state)
+{
+    (void)state;
+    static const char *const rules[] = { "adagrad", "lamb", "adafactor_keras", "muon" };
+    for (size_t r = 0; r < sizeof rules / sizeof rules[0]; r++) {
+        char type[80], directory[2][40];
+        snprintf(type, sizeof type, "trainer.optimizer_config.optimizer.type=%s", rules[r]);
+        for (int start = 0; start < 3; start++) {
+            char *name = directory[start > 0];
+            snprintf(name, sizeof directory[0], "%s-%d", rules[r], start > 0);
+            run_command command = { .directory = name,
+                                    .settings = { type, start == 1 ? "trainer.train_steps=40"
+                                                                   : "trainer.train_steps=80" },
+                                    .threads = start == 1 ? 2 : 1 };
+            assert_ends(run(&command), NULL, 0, name);
+        }
+        run_assert_same(directory[0], directory[1]);
+    }
+}
+
 /* Stacks of 64 KB, in which a matrix product does not fit. */
 static void test_resume__small_stacks(void **state)
 {
@@ -483,6 +505,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_resume__everything_is_there),
         cmocka_unit_test(test_resume__one_thread_or_two),
         cmocka_unit_test(test_resume__one_thread_or_two_float32),
+        cmocka_unit_test(test_resume__rules),
         cmocka_unit_test(test_resume__small_stacks),
         cmocka_unit_test(test_resume__too_many_threads),
         cmocka_unit_test(test_resume__recomputing),

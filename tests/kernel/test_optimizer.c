@@ -68,6 +68,109 @@ static void run_sgd(const et_kernels *table, const void *with, float *result)
     free(weight), free(a), free(g), free(average), free(shadow);
 }
 
+static float *make_squares(size_t n, float scale, uint32_t use)
+{
+    float *x = make_floats(n, scale, use);
+    for (size_t i = 0; i < n; i++)
+        x[i] = fabsf(x[i]);
+    return x;
+}
+
+/* Two updates; m, v and the largest v, weight and what follows it, as run_adam. */
+static void run_amsgrad(const et_kernels *table, const void *with, float *result)
+{
+    const setting *s = with;
+    const size_t n = (size_t)s->count;
+    float *weight = make_floats(n, 1, 1), *m = make_floats(n, 0.1f, 2), *g = make_floats(n, 1, 4);
+    float *v = make_squares(n, 0.1f, 3), *most = make_squares(n, 0.1f, 7);
+    float *average = make_floats(n, 1, 5);
+    et_bf16 *shadow = make_act(n, 1, 6, ET_BF16);
+    const et_slice_update update = update_of(s, weight, g, shadow, average);
+    const et_adam_moments moments = { m, v, 0.01f, 0.9f, 0.98f, 1e-9f };
+    for (int step = 0; step < 2; step++)
+        table->amsgrad(&update, &moments, most);
+    memcpy(result, weight, n * 4);
+    memcpy(result + n, m, n * 4);
+    memcpy(result + 2 * n, v, n * 4);
+    memcpy(result + 3 * n, most, n * 4);
+    memcpy(result + 4 * n, average, n * 4);
+    widen(result + 5 * n, shadow, n, ET_BF16);
+    free(weight), free(m), free(v), free(most), free(g), free(average), free(shadow);
+}
+
+/* Squares well above the mean's, whose difference is divided by. */
+static void run_rmsprop(const et_kernels *table, const void *with, float *result)
+{
+    const setting *s = with;
+    const size_t n = (size_t)s->count;
+    float *weight = make_floats(n, 1, 1), *g = make_floats(n, 1, 4), *a = make_floats(n, 0.1f, 2);
+    float *squares = make_squares(n, 1, 3), *mean = make_floats(n, 0.1f, 7);
+    float *average = make_floats(n, 1, 5);
+    et_bf16 *shadow = make_act(n, 1, 6, ET_BF16);
+    for (size_t i = 0; i < n; i++)
+        squares[i] += 1;
+    const et_slice_update update = update_of(s, weight, g, shadow, average);
+    const et_mean_squares told = {
+        squares, s->way & 8 ? mean : NULL, s->way & 16 ? a : NULL, 0.01f, 0.9f, 0.9f, 1e-3f
+    };
+    for (int step = 0; step < 2; step++)
+        table->rmsprop(&update, &told);
+    memcpy(result, weight, n * 4);
+    memcpy(result + n, squares, n * 4);
+    memcpy(result + 2 * n, mean, n * 4);
+    memcpy(result + 3 * n, a, n * 4);
+    memcpy(result + 4 * n, average, n * 4);
+    widen(result + 5 * n, shadow, n, ET_BF16);
+    free(weight), free(g), free(a), free(squares), free(mean), free(average), free(shadow);
+}
+
+static void run_adagrad(const et_kernels *table, const void *with, float *result)
+{
+    const setting *s = with;
+    const size_t n = (size_t)s->count;
+    float *weight = make_floats(n, 1, 1), *g = make_floats(n, 1, 4);
+    float *squares = make_squares(n, 0.1f, 3), *average = make_floats(n, 1, 5);
+    et_bf16 *shadow = make_act(n, 1, 6, ET_BF16);
+    const et_slice_update update = update_of(s, weight, g, shadow, average);
+    for (int step = 0; step < 2; step++)
+        table->adagrad(&update, &(et_square_sums){ squares, 0.01f, 1e-3f });
+    memcpy(result, weight, n * 4);
+    memcpy(result + n, squares, n * 4);
+    memcpy(result + 2 * n, average, n * 4);
+    widen(result + 3 * n, shadow, n, ET_BF16);
+    free(weight), free(g), free(squares), free(average), free(shadow);
+}
+
+/* A direction and what two blends make of it, one of them in place. */
+static void run_direction(const et_kernels *table, const void *with, float *result)
+{
+    const setting *s = with;
+    const size_t n = (size_t)s->count;
+    float *weight = make_floats(n, 1, 1), *m = make_floats(n, 0.1f, 2), *g = make_floats(n, 1, 4);
+    float *v = make_squares(n, 0.1f, 3);
+    const et_adam_direction direction = { .gradient = g,
+                                          .weight = weight,
+                                          .m = m,
+                                          .v = v,
+                                          .gradient_scale = 0.25f,
+                                          .beta_1 = 0.9f,
+                                          .beta_2 = 0.98f,
+                                          .epsilon = 1e-3f,
+                                          .m_scale = 5,
+                                          .v_scale = 20,
+                                          .decay = s->way & 4 ? 0.1f : 0,
+                                          .count = s->count };
+    table->adam_direction(&direction);
+    memcpy(result, g, n * 4);
+    memcpy(result + n, m, n * 4);
+    memcpy(result + 2 * n, v, n * 4);
+    table->blend(weight, g, 0.5f, -2, s->count);
+    memcpy(result + 3 * n, weight, n * 4);
+    table->blend(weight, weight, 0.25f, 0, s->count);
+    memcpy(result + 4 * n, weight, n * 4);
+    free(weight), free(m), free(v), free(g);
+}
+
 static void test_optimizer__adam(void **state)
 {
     (void)state;
@@ -88,6 +191,68 @@ static void test_optimizer__sgd(void **state)
             check_tables("sgd", run_sgd, &s, (size_t)(4 * s.count), 1e-6,
                          way & 1 ? 1.0 / 128 : 2e-6);
         }
+}
+
+/* Every other rule's kernel, with all that way's bits may switch on. */
+static void test_optimizer__rules(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        run_fn *run;
+        int ways, arrays;
+    } rules[] = {
+        { "amsgrad", run_amsgrad, 8, 6 },
+        { "rmsprop", run_rmsprop, 32, 6 },
+        { "adagrad", run_adagrad, 8, 4 },
+        { "direction", run_direction, 8, 5 },
+    };
+    for (size_t r = 0; r < COUNT(rules); r++)
+        for (size_t i = 0; i < COUNT(counts); i++)
+            for (int way = 0; way < rules[r].ways; way++) {
+                setting s = { counts[i], way };
+                check_tables(rules[r].name, rules[r].run, &s, (size_t)(rules[r].arrays * s.count),
+                             2e-6, way & 1 ? 1.0 / 128 : 2e-6);
+            }
+}
+
+/* By hand, from zeros and a gradient of 1/2: v of Adam's is 1/200 once and a little less than its
+ * largest after a gradient of 0. */
+static void test_optimizer__known_rules(void **state)
+{
+    (void)state;
+    for (size_t t = 0; t <= COUNT(table_names); t++) {
+        const et_kernels *k =
+            t < COUNT(table_names) ? et_kernels_named(table_names[t]) : &et_kernels_reference;
+        if (!k)
+            continue;
+        float w = 1, m = 0, v = 0, most = 0, s = 0, c = 0, a = 0, g = 0.5f;
+        const et_slice_update update = {
+            .weight = &w, .gradient = &g, .gradient_scale = 1, .count = 1
+        };
+        const et_adam_moments moments = { &m, &v, 0.1f, 0.9f, 0.98f, 0 };
+        k->amsgrad(&update, &moments, &most);
+        g = 0;
+        k->amsgrad(&update, &moments, &most);
+        assert_true(fabsf(most - 0.005f) < 1e-8f && v < 0.00491f);
+        assert_true(fabsf(w - (float)(1 - 0.1 * (0.05 + 0.045) / sqrt(0.005))) < 1e-6f);
+        w = 1, g = 0.5f; /* s = 0.025, d = 0.025 - 0.05^2 */
+        k->rmsprop(&update, &(et_mean_squares){ &s, &c, NULL, 0.1f, 0.9f, 0, 0.25f });
+        assert_true(fabsf(w - (float)(1 - 0.05 / (sqrt(0.0225) + 0.25))) < 1e-6f);
+        w = 1, s = 0;
+        k->rmsprop(&update, &(et_mean_squares){ &s, NULL, &a, 0.1f, 0.9f, 0.5f, 0.25f });
+        assert_true(fabsf(a - (float)(0.05 / sqrt(0.275))) < 1e-6f && fabsf(w - (1 - a)) < 1e-6f);
+        w = 1, s = 0.75f;
+        k->adagrad(&update, &(et_square_sums){ &s, 0.1f, 0.25f });
+        assert_true(fabsf(w - (float)(1 - 0.05 / 1.25)) < 1e-6f);
+        w = 1, m = 0, v = 0;
+        k->adam_direction(
+            &(et_adam_direction){ &g, &w, &m, &v, 1, 0.9f, 0.98f, 0.5f, 10, 50, 0.125f, 1 });
+        assert_true(fabsf(g - (0.5f / 1.0f + 0.125f)) < 1e-6f && w == 1);
+        w = FLT_MIN, a = 0;
+        k->blend(&w, &a, 0.5f, 1, 1);
+        assert_true(w == 0);
+    }
 }
 
 /* One step of Adam by hand: m = 0.1, v = 0.02, so w = 1 - 0.1 * 0.1 / sqrt(0.02). Of SGD with
@@ -220,6 +385,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_optimizer__adam),
         cmocka_unit_test(test_optimizer__sgd),
+        cmocka_unit_test(test_optimizer__rules),
+        cmocka_unit_test(test_optimizer__known_rules),
         cmocka_unit_test(test_optimizer__known_steps),
         cmocka_unit_test(test_optimizer__moments_settle),
         cmocka_unit_test(test_optimizer__sums),

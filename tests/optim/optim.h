@@ -2,6 +2,9 @@
 #ifndef ETUDE_TESTS_OPTIM_OPTIM_H
 #define ETUDE_TESTS_OPTIM_OPTIM_H
 
+#include <string.h>
+
+#include "base/yaml.h"
 #include "calls.h"
 #include "optim/options.h"
 
@@ -10,6 +13,18 @@ static inline et_optimization_options default_options(void)
     et_optimization_options options;
     et_fields_defaults(&et_optimization_fields, &options);
     return options;
+}
+
+/* On top of what options say, as trainer.optimizer_config has it; lists live in arena. */
+static inline int read_options(et_optimization_options *options, const char *text, et_arena *arena,
+                               et_error *error)
+{
+    et_value *value;
+    int status = et_yaml_parse(&value, arena, text, strlen(text), "test.yaml", error);
+    if (!status)
+        status = et_fields_read(&et_optimization_fields, options, value, arena, "test.yaml",
+                                "trainer.optimizer_config", error);
+    return status;
 }
 
 #define LIST(...)                                                                                  \

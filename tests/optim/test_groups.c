@@ -34,6 +34,7 @@ static et_params *make_params(void)
         assert_ok(et_params_declare(params, parameters[i].name, parameters[i].shape, init, &index,
                                     error));
     assert_ok(et_params_declare_variable(params, "mean", et_shape_1(5), init, &index, error));
+    assert_ok(et_params_declare_variable(params, "g/mean", et_shape_1(3), init, &index, error));
     assert_ok(et_params_materialize(params, false, error));
     et_init_draw(params, 7);
     return params;
@@ -149,6 +150,57 @@ static void test_groups__average(void **state)
     assert_false(et_optimizer_show_average(g));
     et_optimizer_free(g);
     et_params_free(params);
+}
+
+/* A variable that something writes between updates, beside g's parameters and elsewhere. */
+static void test_groups__average_of_variables(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *prefix;
+        bool only_weights;
+        bool averaged[2]; /* g/mean, mean */
+    } cases[] = { { NULL, true, { false, false } },
+                  { NULL, false, { true, true } },
+                  { "g/", false, { true, false } },
+                  { "d/", false, { false, false } } };
+    static const double decays[STEPS] = { 0, 2.0 / 11, 0.2 };
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        et_optimization_options o = options_of(ET_OPTIMIZER_SGD, 0.5);
+        o.ema = (et_ema_options){ .enabled = true,
+                                  .trainable_weights_only = cases[c].only_weights,
+                                  .average_decay = 0.2,
+                                  .dynamic_decay = true,
+                                  .start_step = 1 };
+        et_params *params = make_params();
+        et_optimizer *optimizer = make(params, cases[c].prefix, &o);
+        const et_slot_part *parts;
+        int index[2] = { et_params_find(params, "g/mean"), et_params_find(params, "mean") };
+        int count = et_optimizer_parts(optimizer, &parts), found[2] = { 0 };
+        for (int i = 0; i < count; i++)
+            for (int k = 0; k < 2; k++)
+                found[k] += parts[i].param == index[k];
+        double average[2] = { 0 };
+        for (int step = 0; step < STEPS; step++) {
+            for (int k = 0; k < 2; k++)
+                et_params_values(params)[et_params_offset(params, index[k])] =
+                    (float)(step * step + k);
+            step_once(optimizer, params, step);
+            for (int k = 0; k < 2; k++)
+                average[k] -= (1 - decays[step]) * (average[k] - (step * step + k));
+        }
+        assert_true(et_optimizer_show_average(optimizer));
+        for (int k = 0; k < 2; k++) {
+            double shown = et_params_values(params)[et_params_offset(params, index[k])];
+            double now = (STEPS - 1) * (STEPS - 1) + k;
+            assert_int_equal(found[k], cases[c].averaged[k]);
+            assert_float_equal(shown, cases[c].averaged[k] ? average[k] : now, 1e-6);
+            assert_true(fabs(average[k] - now) > 0.1);
+        }
+        et_params_use(params, NULL);
+        et_optimizer_free(optimizer);
+        et_params_free(params);
+    }
 }
 
 static void test_groups__rates(void **state)
@@ -289,8 +341,9 @@ static void test_groups__sums_of_tensors(void **state)
 }
 
 /* A rule with a slot of rows: matrices only, each row's is the sum of its gradients. */
-static bool rows_of(et_shape parameter, et_shape *slot)
+static bool rows_of(et_shape parameter, bool adapts, et_shape *slot)
 {
+    (void)adapts;
     *slot = et_shape_1(parameter.size[0]);
     return parameter.rank == 2;
 }
@@ -298,8 +351,8 @@ static bool rows_of(et_shape parameter, et_shape *slot)
 static int row_slots(const et_optimizer_options *options, et_rule_slot slots[ET_RULE_SLOTS_MAX])
 {
     (void)options;
-    slots[0] = (et_rule_slot){ "moment", NULL };
-    slots[1] = (et_rule_slot){ "rows", rows_of };
+    slots[0] = (et_rule_slot){ .name = "moment" };
+    slots[1] = (et_rule_slot){ .name = "rows", .shape = rows_of };
     return 2;
 }
 
@@ -368,6 +421,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_groups__parts_make_the_whole),
         cmocka_unit_test(test_groups__average),
+        cmocka_unit_test(test_groups__average_of_variables),
         cmocka_unit_test(test_groups__rates),
         cmocka_unit_test(test_groups__clips),
         cmocka_unit_test(test_groups__sums_of_tensors),

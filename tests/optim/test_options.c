@@ -3,10 +3,10 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <cmocka.h>
 
 #include "base/arena.h"
-#include "base/yaml.h"
 #include "optim/optim.h"
 
 /* Defaults are Model Garden's. */
@@ -24,17 +24,31 @@ static void test_options__defaults(void **state)
     assert_true(o.learning_rate.cosine_restarts.t_mul == 2);
     assert_true(o.learning_rate.power.power == -0.5);
     assert_true(!o.ema.enabled && o.ema.average_decay == 0.99 && o.ema.dynamic_decay);
+    assert_true(o.ema.trainable_weights_only && o.ema.start_step == 0);
 }
 
-static int read_text(et_optimization_options *options, const char *text, et_arena *arena,
-                     et_error *error)
+static void test_options__defaults_of_rules(void **state)
 {
-    et_value *value;
-    int status = et_yaml_parse(&value, arena, text, strlen(text), "test.yaml", error);
-    if (!status)
-        status = et_fields_read(&et_optimization_fields, options, value, arena, "test.yaml",
-                                "trainer.optimizer_config", error);
-    return status;
+    (void)state;
+    const et_optimizer_options o = default_options().optimizer;
+    assert_true(o.rmsprop.rho == 0.9 && o.rmsprop.momentum == 0 && o.rmsprop.epsilon == 1e-7);
+    assert_true(!o.rmsprop.centered && !o.adam.amsgrad && !o.adamw.amsgrad);
+    assert_true(o.adagrad.initial_accumulator_value == 0.1 && o.adagrad.epsilon == 1e-7);
+    assert_true(o.sgd_experimental.momentum == 0 && !o.sgd_experimental.nesterov);
+    assert_true(!o.sgd_experimental.jit_compile && !o.adam_experimental.jit_compile);
+    assert_true(o.adam_experimental.beta_1 == 0.9 && o.adam_experimental.beta_2 == 0.999);
+    assert_true(o.adam_experimental.epsilon == 1e-7 && !o.adam_experimental.amsgrad);
+    assert_true(o.adamw_experimental.weight_decay == 0 && !o.adamw_experimental.jit_compile);
+    assert_true(o.adamw_experimental.global_clipnorm == 1 && o.adamw_experimental.clipnorm == 0);
+    assert_true(o.lamb.beta_1 == 0.9 && o.lamb.beta_2 == 0.999 && o.lamb.epsilon == 1e-6);
+    assert_true(o.lamb.weight_decay_rate == 0 && o.lamb.exclude_from_layer_adaptation.count == 0);
+    assert_true(o.lars.momentum == 0.9 && o.lars.eeta == 0.001 && o.lars.weight_decay_rate == 0);
+    assert_true(!o.lars.nesterov && o.lars.classic_momentum);
+    const et_adafactor_keras_options *a = &o.adafactor_keras;
+    assert_true(a->learning_rate == 0.001 && a->beta_2_decay == -0.8 && a->epsilon_1 == 1e-30);
+    assert_true(a->epsilon_2 == 1e-3 && a->clip_threshold == 1 && a->relative_step);
+    assert_true(o.muon.momentum == 0.95 && o.muon.nesterov && o.muon.iterations == 5);
+    assert_true(o.muon.scale == ET_MUON_RMS && o.muon.beta_2 == 0.95 && o.muon.adam_rate == 1);
 }
 
 static void test_options__read(void **state)
@@ -53,7 +67,7 @@ static void test_options__read(void **state)
                                "    boundaries: [10000, 20000]\n"
                                "    values: [0.1, 1e-2, 1.0e-3]\n"
                                "warmup: {type: linear, linear: {warmup_steps: 500}}\n";
-    assert_ok(read_text(&o, text, &arena, error));
+    assert_ok(read_options(&o, text, &arena, error));
     assert_ok(et_optimization_check(&o, error));
     assert_int_equal(o.optimizer.type, ET_OPTIMIZER_ADAMW);
     assert_int_equal(o.optimizer.adamw.exclude_from_weight_decay.count, 2);
@@ -68,9 +82,15 @@ static void test_options__wrong(void **state)
     et_arena arena = ET_ARENA_INIT;
     et_optimization_options o = default_options();
     assert_fails(et_optimization_check(&o, error), ET_ECONFIG, "optimizer.type: none is chosen");
-    assert_fails(read_text(&o, "optimizer: {type: adan}\n", &arena, error), ET_ECONFIG, "adam");
-    assert_fails(read_text(&o, "optimizer: {adam: {beta_1: 1.5}}\n", &arena, error), ET_ECONFIG,
+    assert_fails(read_options(&o, "optimizer: {type: adan}\n", &arena, error), ET_ECONFIG, "adam");
+    assert_fails(read_options(&o, "optimizer: {adam: {beta_1: 1.5}}\n", &arena, error), ET_ECONFIG,
                  "beta_1");
+    assert_fails(read_options(&o, "optimizer: {type: adafactor}\n", &arena, error), ET_ECONFIG,
+                 "adafactor_keras");
+    assert_fails(read_options(&o, "optimizer: {lamb: {epsilon: 0}}\n", &arena, error), ET_ECONFIG,
+                 "epsilon");
+    assert_fails(read_options(&o, "optimizer: {muon: {scale: adam}}\n", &arena, error), ET_ECONFIG,
+                 "shape");
     o.optimizer.type = ET_OPTIMIZER_ADAMW;
     o.learning_rate.type = ET_RATE_CONSTANT;
     assert_ok(et_optimization_check(&o, error));
@@ -79,12 +99,91 @@ static void test_options__wrong(void **state)
     et_arena_release(&arena);
 }
 
+/* Each name chooses its rule, and is what a message lists. */
+static void test_options__names(void **state)
+{
+    (void)state;
+    static const char *const names[] = {
+        [ET_OPTIMIZER_SGD] = "sgd",
+        [ET_OPTIMIZER_SGD_EXPERIMENTAL] = "sgd_experimental",
+        [ET_OPTIMIZER_RMSPROP] = "rmsprop",
+        [ET_OPTIMIZER_ADAGRAD] = "adagrad",
+        [ET_OPTIMIZER_ADAM] = "adam",
+        [ET_OPTIMIZER_ADAM_EXPERIMENTAL] = "adam_experimental",
+        [ET_OPTIMIZER_ADAMW] = "adamw",
+        [ET_OPTIMIZER_ADAMW_EXPERIMENTAL] = "adamw_experimental",
+        [ET_OPTIMIZER_LAMB] = "lamb",
+        [ET_OPTIMIZER_LARS] = "lars",
+        [ET_OPTIMIZER_ADAFACTOR_KERAS] = "adafactor_keras",
+        [ET_OPTIMIZER_MUON] = "muon",
+    };
+    assert_int_equal(sizeof names / sizeof names[0], ET_OPTIMIZER_COUNT);
+    for (int type = 1; type < ET_OPTIMIZER_COUNT; type++) {
+        et_arena arena = ET_ARENA_INIT;
+        et_optimization_options o = default_options();
+        char text[80];
+        snprintf(text, sizeof text, "optimizer: {type: %s}", names[type]);
+        assert_ok(read_options(&o, text, &arena, error));
+        assert_int_equal(o.optimizer.type, type);
+        assert_int_equal(et_optimizer_type(names[type]), type);
+        assert_non_null(strstr(et_optimizer_names, names[type]));
+        et_arena_release(&arena);
+    }
+    assert_int_equal(et_optimizer_type("adafactor"), ET_OPTIMIZER_NONE);
+    assert_int_equal(strncmp(et_optimizer_names, "sgd, ", 5), 0);
+}
+
+/* Of every rule, chosen or not. */
+static void test_options__clips_and_lists(void **state)
+{
+    (void)state;
+    static const char *const both[] = { "sgd",
+                                        "sgd_experimental",
+                                        "rmsprop",
+                                        "adagrad",
+                                        "adam",
+                                        "adam_experimental",
+                                        "adamw",
+                                        "adamw_experimental",
+                                        "lamb",
+                                        "lars",
+                                        "adafactor_keras",
+                                        "muon" };
+    static const char *const lists[] = {
+        "adamw: {include_in_weight_decay",  "adamw: {exclude_from_weight_decay",
+        "lamb: {exclude_from_weight_decay", "lamb: {exclude_from_layer_adaptation",
+        "lars: {exclude_from_weight_decay", "lars: {exclude_from_layer_adaptation",
+        "muon: {exclude_from_weight_decay", "muon: {exclude_from_orthogonalization",
+    };
+    char text[160];
+    for (size_t i = 0; i < sizeof both / sizeof both[0]; i++) {
+        et_arena arena = ET_ARENA_INIT;
+        et_optimization_options o = default_options();
+        o.learning_rate.type = ET_RATE_CONSTANT;
+        snprintf(text, sizeof text, "optimizer: {type: sgd, %s: {clipnorm: 1, global_clipnorm: 2}}",
+                 both[i]);
+        assert_ok(read_options(&o, text, &arena, error));
+        snprintf(text, sizeof text, "optimizer.%s: clipnorm and global_clipnorm are both", both[i]);
+        assert_fails(et_optimization_check(&o, error), ET_ECONFIG, text);
+        et_arena_release(&arena);
+    }
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+        et_arena arena = ET_ARENA_INIT;
+        et_optimization_options o = default_options();
+        o.learning_rate.type = ET_RATE_CONSTANT;
+        snprintf(text, sizeof text, "optimizer: {type: sgd, %s: [good, 'a(b']}}", lists[i]);
+        assert_ok(read_options(&o, text, &arena, error));
+        assert_fails(et_optimization_check(&o, error), ET_ECONFIG, strchr(lists[i], '{') + 1);
+        et_arena_release(&arena);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_options__defaults),
-        cmocka_unit_test(test_options__read),
-        cmocka_unit_test(test_options__wrong),
+        cmocka_unit_test(test_options__defaults), cmocka_unit_test(test_options__defaults_of_rules),
+        cmocka_unit_test(test_options__names),    cmocka_unit_test(test_options__clips_and_lists),
+        cmocka_unit_test(test_options__read),     cmocka_unit_test(test_options__wrong),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -159,6 +159,28 @@ static void test_schedule__inverse_sqrt(void **state)
                  "warms up by itself");
 }
 
+/* Model Garden's example, with boundaries where values begin; and what it leaves undefined: from
+ * the last boundary on the last value, before the first one the first. */
+static void test_schedule__step_cosine_with_offset(void **state)
+{
+    (void)state;
+    et_optimization_options o = default_options();
+    et_rate_step_cosine_with_offset *s = &o.learning_rate.step_cosine_with_offset;
+    o.learning_rate.type = ET_RATE_STEP_COSINE_WITH_OFFSET;
+    s->boundaries = LIST("0", "500000");
+    s->values = LIST("1e-4", "5e-5");
+    CHECK(o, { 0, 1e-4 }, { 250000, 7.5e-5 }, { 500000, 5e-5 }, { 500001, 5e-5 },
+          { 100000000, 5e-5 });
+    s->boundaries = LIST("10", "20", "40");
+    s->values = LIST("1", "0.5", "2");
+    s->offset = 5;
+    CHECK(o, { 0, 1 }, { 14, 1 }, { 15, 1 }, { 20, 0.75 }, { 25, 0.5 }, { 35, 1.25 }, { 45, 2 },
+          { 46, 2 });
+    s->boundaries = LIST("7");
+    s->values = LIST("0.25");
+    CHECK(o, { 0, 0.25 }, { 12, 0.25 }, { 13, 0.25 });
+}
+
 static void test_schedule__wrong_settings(void **state)
 {
     (void)state;
@@ -178,6 +200,16 @@ static void test_schedule__wrong_settings(void **state)
     FAILS("'x' is not a number");
     o.learning_rate.stepwise.boundaries = LIST("10", "10");
     FAILS("must ascend");
+    et_rate_step_cosine_with_offset *s = &o.learning_rate.step_cosine_with_offset;
+    o.learning_rate.type = ET_RATE_STEP_COSINE_WITH_OFFSET;
+    FAILS("step_cosine_with_offset.values: must be set");
+    s->values = LIST("1", "0.5");
+    s->boundaries = LIST("0");
+    FAILS("1 boundaries and 2 values; give as many of both");
+    s->boundaries = LIST("5", "5");
+    FAILS("step_cosine_with_offset.boundaries: 5 after 5");
+    s->boundaries = LIST("0", "-5");
+    FAILS("step_cosine_with_offset.boundaries: '-5' is not a number");
     o.learning_rate.type = ET_RATE_CONSTANT;
     o.warmup.type = ET_WARMUP_POLYNOMIAL;
     FAILS("warmup.polynomial.warmup_steps: must be set");
@@ -197,6 +229,7 @@ int main(void)
         cmocka_unit_test(test_schedule__cosine_restarts),
         cmocka_unit_test(test_schedule__power_under_warmup),
         cmocka_unit_test(test_schedule__inverse_sqrt),
+        cmocka_unit_test(test_schedule__step_cosine_with_offset),
         cmocka_unit_test(test_schedule__wrong_settings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -163,6 +163,46 @@ static void test_experiment__written_and_read(void **state)
     free(text_again);
 }
 
+/* Every rule, the last schedule and the average of variables, by the names of the documents. */
+static void test_experiment__optimizers(void **state)
+{
+    (void)state;
+    static const char *const sets[] = {
+        "optimizer.type=sgd",
+        "optimizer.type=sgd_experimental",
+        "optimizer.sgd_experimental.jit_compile=true",
+        "optimizer.type=rmsprop",
+        "optimizer.rmsprop.centered=true",
+        "optimizer.type=adagrad",
+        "optimizer.adagrad.initial_accumulator_value=0",
+        "optimizer.type=adam",
+        "optimizer.adam.amsgrad=true",
+        "optimizer.type=adam_experimental",
+        "optimizer.type=adamw",
+        "optimizer.type=adamw_experimental",
+        "optimizer.adamw_experimental.weight_decay=0.01",
+        "optimizer.type=lamb",
+        "optimizer.lamb.exclude_from_layer_adaptation=[norm, bias]",
+        "optimizer.type=lars",
+        "optimizer.lars.classic_momentum=false",
+        "optimizer.type=adafactor_keras",
+        "optimizer.adafactor_keras.relative_step=false",
+        "optimizer.type=muon",
+        "optimizer.muon.scale=shape",
+        "ema.trainable_weights_only=false",
+        "learning_rate.step_cosine_with_offset.boundaries=[0, 10]",
+        "learning_rate.step_cosine_with_offset.values=[1e-3, 0]",
+        "learning_rate.type=step_cosine_with_offset",
+    };
+    et_experiment e = begin("translation/tiny");
+    for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++) {
+        char set[160];
+        snprintf(set, sizeof set, "trainer.optimizer_config.%s", sets[i]);
+        assert_ok(et_experiment_set(&e, set, &arena, error));
+        assert_ok(et_optimization_check(&e.trainer.optimizer_config, error));
+    }
+}
+
 /* What makes a run what it is may not change; how long it trains and what it keeps may. */
 static void test_experiment__same(void **state)
 {
@@ -209,6 +249,7 @@ int main(void)
         cmocka_unit_test(test_experiment__unknown),
         cmocka_unit_test(test_experiment__set),
         cmocka_unit_test(test_experiment__written_and_read),
+        cmocka_unit_test(test_experiment__optimizers),
         cmocka_unit_test(test_experiment__same),
     };
     return cmocka_run_group_tests(tests, make_directory, release_arena);

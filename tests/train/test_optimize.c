@@ -114,6 +114,43 @@ static void test_optimize__rules(void **state)
     }
 }
 
+/* Every name that there is, and another rate of each. */
+static void test_optimize__all_rules(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "sgd",
+                                         "sgd_experimental",
+                                         "rmsprop",
+                                         "adagrad",
+                                         "adam",
+                                         "adam_experimental",
+                                         "adamw",
+                                         "adamw_experimental",
+                                         "lamb",
+                                         "lars",
+                                         "adafactor_keras",
+                                         "muon" };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        small_pass s;
+        et_optimizer *optimizer;
+        et_optimizer_setup setup = { .rule = names[i], .learning_rate = 0.125 };
+        small_open(&s, build, ROWS, &training);
+        assert_ok(et_optimizer_open(&optimizer, s.device, s.params, NULL, &setup, error));
+        float *before = copy_of(et_params_values(s.params), s.params);
+        small_run(&s);
+        assert_ok(et_optimizer_update(optimizer, s.pass, NULL, error));
+        assert_float_equal(et_optimizer_learning_rate(optimizer), 0.125, 1e-9);
+        for (int p = 0; p < et_params_count(s.params); p++) {
+            int64_t at = et_params_offset(s.params, p);
+            if (et_params_values(s.params)[at] == before[at])
+                fail_msg("%s: %s stays", names[i], et_params_name(s.params, p));
+        }
+        et_optimizer_free(optimizer);
+        small_close(&s);
+        free(before);
+    }
+}
+
 /* The command's names and forms. */
 static void test_optimize__settings(void **state)
 {
@@ -146,7 +183,9 @@ static void test_optimize__refused(void **state)
         et_optimizer_setup setup;
         const char *words;
     } cases[] = {
-        { NULL, { .rule = "rmsprop" }, "no rule named rmsprop; there are: sgd, adam, adamw" },
+        { NULL,
+          { .rule = "rmsprob" },
+          "no rule named rmsprob; there are: sgd, sgd_experimental, rmsprop" },
         { "discriminator/", { .rule = NULL }, "discriminator/" },
         { NULL, { .learning_rate = -0.5 }, "learning_rate" },
         { NULL, { .learning_rate = NAN }, "learning_rate" },
@@ -293,9 +332,9 @@ static void test_optimize__each_its_own(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_optimize__rules),        cmocka_unit_test(test_optimize__settings),
-        cmocka_unit_test(test_optimize__refused),      cmocka_unit_test(test_optimize__not_finite),
-        cmocka_unit_test(test_optimize__each_its_own),
+        cmocka_unit_test(test_optimize__rules),      cmocka_unit_test(test_optimize__all_rules),
+        cmocka_unit_test(test_optimize__settings),   cmocka_unit_test(test_optimize__refused),
+        cmocka_unit_test(test_optimize__not_finite), cmocka_unit_test(test_optimize__each_its_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -46,9 +46,8 @@ static void release(void *payload, void *memory)
 
 static const et_allocator failing = { NULL, allocate, reallocate, release };
 
-static int parameters_and_state(const char *directory, et_error *error)
+static int rule_and_state(int type, et_error *error)
 {
-    (void)directory;
     et_params *params = NULL;
     et_optimizer *optimizer = NULL;
     et_state *state = NULL;
@@ -56,13 +55,16 @@ static int parameters_and_state(const char *directory, et_error *error)
     et_optimization_options options;
     int index;
     et_fields_defaults(&et_optimization_fields, &options);
-    options.optimizer.type = ET_OPTIMIZER_ADAMW;
+    options.optimizer.type = type;
     options.learning_rate.type = ET_RATE_CONSTANT;
     options.ema.enabled = true;
+    options.ema.trainable_weights_only = false;
     et_shape shape = et_shape_2(9, 4);
     int status = et_params_new(&params, error);
     if (!status)
         status = et_params_declare(params, "w", shape, (et_init){ 0 }, &index, error);
+    if (!status)
+        status = et_params_declare_variable(params, "mean", shape, (et_init){ 0 }, &index, error);
     if (!status)
         status = et_params_materialize(params, true, error);
     if (!status)
@@ -83,6 +85,18 @@ static int parameters_and_state(const char *directory, et_error *error)
     et_state_free(state);
     et_optimizer_free(optimizer);
     et_params_free(params);
+    return status;
+}
+
+/* Rules of names, of shapes of their own, of scratch. */
+static int parameters_and_state(const char *directory, et_error *error)
+{
+    static const int types[] = { ET_OPTIMIZER_ADAMW, ET_OPTIMIZER_LAMB,
+                                 ET_OPTIMIZER_ADAFACTOR_KERAS, ET_OPTIMIZER_MUON };
+    int status = ET_OK;
+    (void)directory;
+    for (size_t i = 0; !status && i < sizeof types / sizeof types[0]; i++)
+        status = rule_and_state(types[i], error);
     return status;
 }
 

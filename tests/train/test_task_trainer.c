@@ -109,8 +109,11 @@ static void fill(void)
 typedef struct two_losses {
     et_task task;
     bool no_training, no_validation;
-    int fails_at;        /* batch of training, from 1; 0: never */
-    int batches;         /* of training, taken so far */
+    int fails_at;  /* batch of training, from 1; 0: never */
+    int batches;   /* of training, taken so far */
+    int validated; /* batches of validation, taken so far */
+    int validation_fails_at;
+    bool refuses;        /* validate fails */
     double sums[128];    /* of y, of each of them */
     const double *score; /* [step]: what validate says; NULL: nothing */
     bool extra;          /* attached a part of its own */
@@ -141,6 +144,14 @@ static int see_batch(void *payload, et_batch *batch, et_error *error)
     return ++t->batches == t->fails_at ? et_fail(error, ET_EIO, "the disk is gone") : ET_OK;
 }
 
+static int see_validation(void *payload, et_batch *batch, et_error *error)
+{
+    two_losses *t = payload;
+    (void)batch;
+    return ++t->validated == t->validation_fails_at ? et_fail(error, ET_EIO, "the host is gone")
+                                                    : ET_OK;
+}
+
 static int two_data(et_task *self, bool training, et_source **out, et_error *error)
 {
     two_losses *t = (two_losses *)(void *)self;
@@ -152,17 +163,17 @@ static int two_data(et_task *self, bool training, et_source **out, et_error *err
     et_source *source;
     fill();
     int status = toy_source(&source, arrays, 3, SAMPLES, ROWS, training, error);
-    if (status || !training) {
-        *out = status ? NULL : source;
-        return status;
-    }
-    return et_map_open(out, source, see_batch, t, error);
+    *out = NULL;
+    return status ? status
+                  : et_map_open(out, source, training ? see_batch : see_validation, t, error);
 }
 
 static int two_validate(et_task *self, int64_t step, et_value *logs, et_error *error)
 {
     const two_losses *t = (const two_losses *)(void *)self;
     double loss;
+    if (t->refuses)
+        return et_fail(error, ET_EIO, "the judge is gone");
     int status = et_value_read_float(logs, "validation_loss", &loss, error);
     if (!status && t->score)
         et_value_set_float(logs, "score", t->score[step]);
@@ -416,6 +427,47 @@ static void test_task_trainer__validates_averages(void **state)
     assert_true(loss[0] != loss[1]);
 }
 
+/* Where validation breaks off, with averages shown: the weights are those from before, to the bit,
+ * and so is the next update. */
+static void test_task_trainer__broken_validation(void **state)
+{
+    (void)state;
+    float *expected = NULL;
+    for (int broken = 0; broken < 3; broken++) {
+        et_arena arena = ET_ARENA_INIT;
+        two_run t;
+        two_init(&t);
+        t.task.task = t.r.task;
+        assert_ok(toy_run_start_trainer_of(&t.r, &t.task.task, error));
+        et_trainer *trainer = et_task_trainer_trainer(t.r.trainer);
+        et_evaluator *evaluator = et_task_trainer_evaluator(t.r.trainer);
+        assert_ok(trainer->class->start(trainer, error));
+        for (; trainer->step < 4; trainer->step++)
+            assert_ok(trainer->class->step(trainer, error));
+        size_t bytes = (size_t)et_params_flat_size(t.r.params) * sizeof(float);
+        float *before = malloc(bytes), *own = et_params_values(t.r.params);
+        assert_non_null(before);
+        memcpy(before, own, bytes);
+        t.task.validation_fails_at = broken == 1 ? 3 : 0;
+        t.task.refuses = broken == 2;
+        if (broken)
+            assert_fails(et_evaluate(evaluator, 4, 0, NULL, NULL, et_value_dict(&arena), error),
+                         ET_EIO, "is gone");
+        assert_ptr_equal(et_params_values(t.r.params), own);
+        assert_memory_equal(before, own, bytes);
+        assert_ok(trainer->class->step(trainer, error));
+        if (expected)
+            assert_memory_equal(expected, own, bytes);
+        else
+            expected = memcpy(before, own, bytes);
+        if (before != expected)
+            free(before);
+        toy_run_close(&t.r);
+        et_arena_release(&arena);
+    }
+    free(expected);
+}
+
 static void test_task_trainer__without_data(void **state)
 {
     two_run t;
@@ -540,6 +592,7 @@ int main(void)
         cmocka_unit_test(test_task_trainer__moving_mean),
         cmocka_unit_test(test_task_trainer__resumes),
         cmocka_unit_test(test_task_trainer__validates_averages),
+        cmocka_unit_test(test_task_trainer__broken_validation),
         cmocka_unit_test(test_task_trainer__without_data),
         cmocka_unit_test(test_task_trainer__best),
         cmocka_unit_test(test_task_trainer__view),

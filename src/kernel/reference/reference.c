@@ -105,6 +105,77 @@ void et_reference_sgd(const et_slice_update *u, const et_momentum *m)
     }
 }
 
+/* As adam, over the largest v so far. */
+void et_reference_amsgrad(const et_slice_update *u, const et_adam_moments *a, float *largest)
+{
+    for (int64_t i = 0; i < u->count; i++) {
+        float g = u->gradient[i] * u->gradient_scale;
+        a->m[i] = settled(a->beta_1 * a->m[i] + (1.0f - a->beta_1) * g);
+        a->v[i] = a->beta_2 * a->v[i] + (1.0f - a->beta_2) * g * g;
+        largest[i] = largest[i] > a->v[i] ? largest[i] : a->v[i];
+        u->weight[i] -= u->decay * u->weight[i];
+        u->weight[i] -= a->rate_t * a->m[i] / (sqrtf(largest[i]) + a->epsilon);
+        follow(u, i);
+    }
+}
+
+/* The mean of squares, less the mean's square if centered: s - c^2. */
+static float spread(const et_mean_squares *s, int64_t i, float g)
+{
+    s->squares[i] = s->rho * s->squares[i] + (1.0f - s->rho) * g * g;
+    if (!s->mean)
+        return s->squares[i];
+    s->mean[i] = settled(s->rho * s->mean[i] + (1.0f - s->rho) * g);
+    const float d = s->squares[i] - s->mean[i] * s->mean[i];
+    return d < 0.0f ? 0.0f : d;
+}
+
+/* w -= rate g / (sqrt d + epsilon), or a = momentum a + rate g / sqrt(d + epsilon), w -= a. */
+void et_reference_rmsprop(const et_slice_update *u, const et_mean_squares *s)
+{
+    float *a = s->accumulator;
+    for (int64_t i = 0; i < u->count; i++) {
+        float g = u->gradient[i] * u->gradient_scale, d = spread(s, i, g), step;
+        if (a)
+            step = a[i] = settled(s->momentum * a[i] + s->rate * g / sqrtf(d + s->epsilon));
+        else
+            step = s->rate * g / (sqrtf(d) + s->epsilon);
+        u->weight[i] -= u->decay * u->weight[i];
+        u->weight[i] -= step;
+        follow(u, i);
+    }
+}
+
+/* s += g^2, w -= rate g / (sqrt s + epsilon) */
+void et_reference_adagrad(const et_slice_update *u, const et_square_sums *s)
+{
+    for (int64_t i = 0; i < u->count; i++) {
+        float g = u->gradient[i] * u->gradient_scale;
+        s->squares[i] += g * g;
+        u->weight[i] -= u->decay * u->weight[i];
+        u->weight[i] -= s->rate * g / (sqrtf(s->squares[i]) + s->epsilon);
+        follow(u, i);
+    }
+}
+
+/* m and v as adam's; m m_scale / (sqrt(v v_scale) + epsilon) + decay w */
+void et_reference_adam_direction(const et_adam_direction *d)
+{
+    for (int64_t i = 0; i < d->count; i++) {
+        float g = d->gradient[i] * d->gradient_scale;
+        d->m[i] = settled(d->beta_1 * d->m[i] + (1.0f - d->beta_1) * g);
+        d->v[i] = d->beta_2 * d->v[i] + (1.0f - d->beta_2) * g * g;
+        d->gradient[i] = d->m[i] * d->m_scale / (sqrtf(d->v[i] * d->v_scale) + d->epsilon) +
+                         d->decay * d->weight[i];
+    }
+}
+
+void et_reference_blend(float *y, const float *x, float a, float b, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        y[i] = settled(a * y[i] + b * x[i]);
+}
+
 void et_reference_accumulate(float *y, const float *x, int64_t count)
 {
     for (int64_t i = 0; i < count; i++)

@@ -1,13 +1,14 @@
 /* The optimizer's loops over flat slices, and conversions: element by element, in blocks of
  * FLAT_BLOCK that threads share out.
  *
- * Update rules: formulas and sources stand in src/optim/adam.c and sgd.c. Every array is read and
- * written once, vector by vector: weight, slots, gradient, and with `follow` the bfloat16 copy and
- * the moving average in the same pass.
+ * Update rules: formulas and sources stand in src/optim/adam.c, sgd.c and so on. Every array is
+ * read and written once, vector by vector: weight, slots, gradient, and with `follow` the bfloat16
+ * copy and the moving average in the same pass.
  *
  *   adam   g = scale gradient,  m = b1 m + (1 - b1) g,  v = b2 v + (1 - b2) g^2
  *          w -= decay w,  w -= rate_t m / (sqrt v + epsilon)
  *   sgd    a = momentum a - rate g,  w += -decay w + a  (nesterov: momentum a - rate g)
+ *   others kernels.def
  *
  * m and a are settled. Where a gradient stays 0 (of a unit that is never active, a piece that does
  * not come) they shrink by a factor with every update and would end among the subnormal numbers:
@@ -186,6 +187,150 @@ static void sgd(const et_slice_update *update, const et_momentum *momentum)
     const int64_t count = update->count;
     et_assert(count >= 0);
     ET_SHARE(count >= ET_GRAIN, count, FLAT_BLOCK, sgd_part, update, momentum);
+}
+
+/* largest takes v's place where v divides; a NaN of v's comes through. */
+static void amsgrad_part(const et_slice_update *update, const et_adam_moments *moments,
+                         float *largest, int64_t begin, int64_t end)
+{
+    const et_slice_update u = *update;
+    const et_adam_moments a = *moments;
+    for (int64_t i = begin; i < end; i += V_LANES) {
+        const int64_t n = end - i;
+        vf g = v_read_n(u.gradient, i, n, ET_F32) * v_set(u.gradient_scale);
+        vf first = v_set(a.beta_1) * v_read_n(a.m, i, n, ET_F32);
+        vf second = v_set(a.beta_2) * v_read_n(a.v, i, n, ET_F32);
+        vf w = v_read_n(u.weight, i, n, ET_F32);
+        first = settle(v_fma(v_set(1.0f - a.beta_1), g, first));
+        second = v_fma(v_set(1.0f - a.beta_2) * g, g, second);
+        const vf most = v_max(v_read_n(largest, i, n, ET_F32), second);
+        w = w - v_set(u.decay) * w;
+        w = w - v_set(a.rate_t) * first / (v_sqrt(most) + v_set(a.epsilon));
+        v_write_n(a.m, i, first, n, ET_F32);
+        v_write_n(a.v, i, second, n, ET_F32);
+        v_write_n(largest, i, most, n, ET_F32);
+        v_write_n(u.weight, i, w, n, ET_F32);
+        follow(w, &u, i, n);
+    }
+}
+
+static void amsgrad(const et_slice_update *update, const et_adam_moments *moments, float *largest)
+{
+    const int64_t count = update->count;
+    et_assert(count >= 0 && moments->beta_1 < 1 && moments->beta_2 < 1);
+    ET_SHARE(count >= ET_GRAIN, count, FLAT_BLOCK, amsgrad_part, update, moments, largest);
+}
+
+/* The mean of squares with g in it, less the mean's square if centered. */
+ET_INLINE vf spread(const et_mean_squares *s, vf g, int64_t i, int64_t n)
+{
+    const vf part = v_set(1.0f - s->rho);
+    vf squares = v_set(s->rho) * v_read_n(s->squares, i, n, ET_F32);
+    squares = v_fma(part * g, g, squares);
+    v_write_n(s->squares, i, squares, n, ET_F32);
+    if (!s->mean)
+        return squares;
+    const vf mean = settle(v_fma(part, g, v_set(s->rho) * v_read_n(s->mean, i, n, ET_F32)));
+    v_write_n(s->mean, i, mean, n, ET_F32);
+    /* In this order a NaN comes through. */
+    return v_max(v_set(0.0f), squares - mean * mean);
+}
+
+/* epsilon stands under the root where there is momentum, outside else. */
+static void rmsprop_part(const et_slice_update *update, const et_mean_squares *told, int64_t begin,
+                         int64_t end)
+{
+    const et_slice_update u = *update;
+    const et_mean_squares s = *told;
+    for (int64_t i = begin; i < end; i += V_LANES) {
+        const int64_t n = end - i;
+        vf g = v_read_n(u.gradient, i, n, ET_F32) * v_set(u.gradient_scale);
+        vf d = spread(&s, g, i, n), step = v_set(s.rate) * g, w = v_read_n(u.weight, i, n, ET_F32);
+        if (s.accumulator) {
+            const vf a = v_read_n(s.accumulator, i, n, ET_F32);
+            step = step / v_sqrt(d + v_set(s.epsilon));
+            step = settle(v_fma(v_set(s.momentum), a, step));
+            v_write_n(s.accumulator, i, step, n, ET_F32);
+        } else {
+            step = step / (v_sqrt(d) + v_set(s.epsilon));
+        }
+        w = w - v_set(u.decay) * w - step;
+        v_write_n(u.weight, i, w, n, ET_F32);
+        follow(w, &u, i, n);
+    }
+}
+
+static void rmsprop(const et_slice_update *update, const et_mean_squares *squares)
+{
+    const int64_t count = update->count;
+    et_assert(count >= 0 && squares->squares);
+    ET_SHARE(count >= ET_GRAIN, count, FLAT_BLOCK, rmsprop_part, update, squares);
+}
+
+static void adagrad_part(const et_slice_update *update, const et_square_sums *told, int64_t begin,
+                         int64_t end)
+{
+    const et_slice_update u = *update;
+    const et_square_sums s = *told;
+    for (int64_t i = begin; i < end; i += V_LANES) {
+        const int64_t n = end - i;
+        vf g = v_read_n(u.gradient, i, n, ET_F32) * v_set(u.gradient_scale);
+        vf sum = v_fma(g, g, v_read_n(s.squares, i, n, ET_F32)),
+           w = v_read_n(u.weight, i, n, ET_F32);
+        v_write_n(s.squares, i, sum, n, ET_F32);
+        w = w - v_set(u.decay) * w - v_set(s.rate) * g / (v_sqrt(sum) + v_set(s.epsilon));
+        v_write_n(u.weight, i, w, n, ET_F32);
+        follow(w, &u, i, n);
+    }
+}
+
+static void adagrad(const et_slice_update *update, const et_square_sums *squares)
+{
+    const int64_t count = update->count;
+    et_assert(count >= 0 && squares->squares);
+    ET_SHARE(count >= ET_GRAIN, count, FLAT_BLOCK, adagrad_part, update, squares);
+}
+
+/* No weight moves: how far is known when all of a tensor's directions are. */
+static void adam_direction_part(const et_adam_direction *told, int64_t begin, int64_t end)
+{
+    const et_adam_direction d = *told;
+    for (int64_t i = begin; i < end; i += V_LANES) {
+        const int64_t n = end - i;
+        vf g = v_read_n(d.gradient, i, n, ET_F32) * v_set(d.gradient_scale);
+        vf first = v_set(d.beta_1) * v_read_n(d.m, i, n, ET_F32);
+        vf second = v_set(d.beta_2) * v_read_n(d.v, i, n, ET_F32);
+        first = settle(v_fma(v_set(1.0f - d.beta_1), g, first));
+        second = v_fma(v_set(1.0f - d.beta_2) * g, g, second);
+        g = first * v_set(d.m_scale) / (v_sqrt(second * v_set(d.v_scale)) + v_set(d.epsilon));
+        g = v_fma(v_set(d.decay), v_read_n(d.weight, i, n, ET_F32), g);
+        v_write_n(d.m, i, first, n, ET_F32);
+        v_write_n(d.v, i, second, n, ET_F32);
+        v_write_n(d.gradient, i, g, n, ET_F32);
+    }
+}
+
+static void adam_direction(const et_adam_direction *direction)
+{
+    const int64_t count = direction->count;
+    et_assert(count >= 0 && direction->beta_1 < 1 && direction->beta_2 < 1);
+    ET_SHARE(count >= ET_GRAIN, count, FLAT_BLOCK, adam_direction_part, direction);
+}
+
+static void blend_part(float *y, const float *x, float a, float b, int64_t begin, int64_t end)
+{
+    for (int64_t i = begin; i < end; i += V_LANES) {
+        const int64_t n = end - i;
+        const vf part = v_set(b) * v_read_n(x, i, n, ET_F32);
+        v_write_n(y, i, settle(v_fma(v_set(a), v_read_n(y, i, n, ET_F32), part)), n, ET_F32);
+    }
+}
+
+/* y = a y + b x */
+static void blend(float *y, const float *x, float a, float b, int64_t count)
+{
+    et_assert(count >= 0);
+    ET_SHARE(count >= ET_GRAIN, count, FLAT_BLOCK, blend_part, y, x, a, b);
 }
 
 #endif

@@ -1,0 +1,472 @@
+/* What every rule of rules.def must do, by its name in settings: equal bits for any number of
+ * threads, and after a resume; no update allocates. Beside it the rules that no golden values are
+ * of. */
+#include "optim/rule.h"
+
+#include <math.h>
+#include <omp.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#include <etude/nn.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "optim/optim.h"
+
+/* Of all ranks and larger than chunks; wide, tall, and a matrix that names exclude. */
+static const struct {
+    const char *name;
+    et_shape shape;
+} parameters[] = {
+    { "embedding", { 2, { 60, 33 } } },        { "wide/weight", { 2, { 70, 150 } } },
+    { "wide/bias", { 1, { 150 } } },           { "tall/weight", { 2, { 301, 131 } } },
+    { "kernel/weight", { 3, { 3, 150, 7 } } }, { "norm/scale", { 1, { 20000 } } },
+    { "row/weight", { 2, { 1, 9 } } },
+};
+enum { COUNT = sizeof parameters / sizeof parameters[0], STEPS = 3 };
+
+static et_params *make_params(void)
+{
+    et_params *params;
+    int index;
+    et_init init = { ET_INIT_NORMAL, 0.5f };
+    assert_ok(et_params_new(&params, error));
+    for (int i = 0; i < COUNT; i++)
+        assert_ok(et_params_declare(params, parameters[i].name, parameters[i].shape, init, &index,
+                                    error));
+    assert_ok(et_params_declare_variable(params, "norm/mean", et_shape_1(5), init, &index, error));
+    assert_ok(et_params_materialize(params, true, error));
+    et_init_draw(params, 7);
+    return params;
+}
+
+static double gradient_of(int p, int64_t i, int step)
+{
+    return (float)sin((double)(i + 100 * p) * 0.37 + step * 1.3 + (double)i * (double)i * 0.011);
+}
+
+/* Gradients from parameter `first` on; what others have stays. */
+static void step_from(et_optimizer *optimizer, et_params *params, int step, int first)
+{
+    for (int p = first; p < COUNT; p++) {
+        float *gradient = et_params_gradients(params) + et_params_offset(params, p);
+        for (int64_t i = 0; i < et_shape_count(parameters[p].shape); i++)
+            gradient[i] = (float)gradient_of(p, i, step);
+    }
+    size_t allocations = et_alloc_count();
+    assert_true(et_optimizer_apply(optimizer, et_params_gradients(params), 0.5).finite);
+    assert_int_equal(et_alloc_count(), allocations);
+}
+
+static void step_once(et_optimizer *optimizer, et_params *params, int step)
+{
+    step_from(optimizer, params, step, 0);
+}
+
+/* Every rule, and of those with slots that options ask for all of them. Lists for those that have
+ * them are in the last. */
+#define WITH_ALL                                                                                   \
+    "sgd: {momentum: 0.9, nesterov: true}, sgd_experimental: {momentum: 0.9}, rmsprop: "           \
+    "{momentum: "                                                                                  \
+    "0.9, centered: true}, adam: {amsgrad: true}, adam_experimental: {amsgrad: true}, adamw: "     \
+    "{amsgrad: true, weight_decay_rate: 0.1, exclude_from_weight_decay: bias}, "                   \
+    "adamw_experimental: {amsgrad: true, weight_decay: 0.1}, lamb: {weight_decay_rate: 0.1, "      \
+    "exclude_from_weight_decay: [bias, norm]}, lars: {classic_momentum: false, nesterov: true, "   \
+    "weight_decay_rate: 0.1, exclude_from_weight_decay: [bias, norm]}, muon: {weight_decay_rate: " \
+    "0.1, exclude_from_orthogonalization: embedding}"
+static const char *const settings[] = { "", "sgd: {momentum: 0}", WITH_ALL };
+enum { SETTINGS = sizeof settings / sizeof settings[0] };
+
+static et_optimizer *make(et_params *params, int type, const char *more)
+{
+    et_optimization_options o = default_options();
+    et_arena arena = ET_ARENA_INIT;
+    et_optimizer *optimizer;
+    char text[1024];
+    snprintf(text, sizeof text,
+             "{optimizer: {%s}, ema: {enabled: true, trainable_weights_only: "
+             "false}}",
+             more);
+    o.learning_rate.type = ET_RATE_CONSTANT;
+    o.learning_rate.constant.learning_rate = 0.05;
+    o.optimizer.type = type;
+    assert_ok(read_options(&o, text, &arena, error));
+    assert_ok(et_optimizer_new(&optimizer, params, NULL, et_kernels_best(), &o, error));
+    et_arena_release(&arena);
+    return optimizer;
+}
+
+static void assert_same(et_params *a, et_optimizer *x, et_params *b, et_optimizer *y, int type)
+{
+    const et_slot_part *parts, *others;
+    int count = et_optimizer_parts(x, &parts);
+    size_t bytes = (size_t)et_params_flat_size(a) * sizeof(float);
+    assert_int_equal(et_optimizer_parts(y, &others), count);
+    if (memcmp(et_params_values(a), et_params_values(b), bytes) != 0)
+        fail_msg("rule %d: weights differ", type);
+    assert_memory_equal(et_params_shadow(a), et_params_shadow(b), bytes / 2);
+    for (int i = 0; i < count; i++)
+        if (memcmp(parts[i].data, others[i].data,
+                   (size_t)et_shape_count(parts[i].shape) * sizeof(float)) != 0)
+            fail_msg("rule %d: %s of %s differs", type, parts[i].slot,
+                     et_params_name(a, parts[i].param));
+}
+
+static void test_rules__same_bits_for_any_threads(void **state)
+{
+    (void)state;
+    int threads = omp_get_max_threads();
+    for (int type = ET_OPTIMIZER_NONE + 1; type < ET_OPTIMIZER_COUNT; type++)
+        for (int s = 0; s < SETTINGS; s++) {
+            et_params *one = make_params(), *many = make_params(), *start = make_params();
+            et_optimizer *x = make(one, type, settings[s]), *y = make(many, type, settings[s]);
+            for (int step = 0; step < STEPS; step++) {
+                omp_set_num_threads(1);
+                step_once(x, one, step);
+                omp_set_num_threads(2 + step);
+                step_once(y, many, step);
+            }
+            assert_same(one, x, many, y, type);
+            for (int p = 0; p < COUNT; p++)
+                assert_true(et_params_values(one)[et_params_offset(one, p)] !=
+                            et_params_values(start)[et_params_offset(one, p)]);
+            et_optimizer_free(x), et_optimizer_free(y);
+            et_params_free(one), et_params_free(many), et_params_free(start);
+        }
+    omp_set_num_threads(threads);
+}
+
+/* What a checkpoint keeps: weights, parts, iterations. */
+static void hand_over(et_params *from, et_optimizer *old, et_params *to, et_optimizer *new)
+{
+    const et_slot_part *parts, *others;
+    int count = et_optimizer_parts(old, &parts);
+    assert_int_equal(et_optimizer_parts(new, &others), count);
+    for (int i = 0; i < et_params_count(from); i++) {
+        int64_t at = et_params_offset(from, i);
+        memcpy(et_params_values(to) + at, et_params_values(from) + at,
+               (size_t)et_shape_count(et_params_shape(from, i)) * sizeof(float));
+    }
+    et_params_changed(to, true);
+    for (int i = 0; i < count; i++)
+        memcpy(others[i].data, parts[i].data,
+               (size_t)et_shape_count(parts[i].shape) * sizeof(float));
+    et_optimizer_set_iterations(new, et_optimizer_iterations(old));
+}
+
+static void test_rules__resume(void **state)
+{
+    (void)state;
+    for (int type = ET_OPTIMIZER_NONE + 1; type < ET_OPTIMIZER_COUNT; type++)
+        for (int s = 0; s < SETTINGS; s++) {
+            et_params *one = make_params(), *two = make_params(), *again = make_params();
+            et_optimizer *x = make(one, type, settings[s]), *y = make(two, type, settings[s]);
+            et_optimizer *z = make(again, type, settings[s]);
+            for (int step = 0; step < 2 * STEPS; step++)
+                step_once(x, one, step);
+            for (int step = 0; step < STEPS; step++)
+                step_once(y, two, step);
+            hand_over(two, y, again, z);
+            for (int step = STEPS; step < 2 * STEPS; step++)
+                step_once(z, again, step);
+            assert_same(one, x, again, z, type);
+            et_optimizer_free(x), et_optimizer_free(y), et_optimizer_free(z);
+            et_params_free(one), et_params_free(two), et_params_free(again);
+        }
+}
+
+/* A pass leaves alone the gradient of what its loss does not reach, which is zero from the start:
+ * so must a rule. */
+static void test_rules__unreached(void **state)
+{
+    (void)state;
+    enum { FIRST = 3 }; /* of what the loss reaches: a matrix and vectors are before it */
+    for (int type = ET_OPTIMIZER_NONE + 1; type < ET_OPTIMIZER_COUNT; type++) {
+        et_params *one = make_params(), *two = make_params();
+        et_optimizer *x = make(one, type, settings[2]), *y = make(two, type, settings[2]);
+        for (int step = 0; step < STEPS; step++) {
+            for (int p = 0; p < FIRST; p++)
+                memset(et_params_gradients(two) + et_params_offset(two, p), 0,
+                       (size_t)et_shape_count(parameters[p].shape) * sizeof(float));
+            step_from(x, one, step, FIRST);
+            step_from(y, two, step, FIRST);
+        }
+        assert_same(one, x, two, y, type);
+        for (int p = 0; p < FIRST; p++)
+            for (int64_t i = 0; i < et_shape_count(parameters[p].shape); i++)
+                assert_true(et_params_gradients(one)[et_params_offset(one, p) + i] == 0);
+        et_optimizer_free(x), et_optimizer_free(y);
+        et_params_free(one), et_params_free(two);
+    }
+}
+
+/* Slots that begin anew begin as those of a new optimizer. */
+static void test_rules__restart(void **state)
+{
+    (void)state;
+    for (int type = ET_OPTIMIZER_NONE + 1; type < ET_OPTIMIZER_COUNT; type++) {
+        et_params *params = make_params(), *other = make_params();
+        et_optimizer *x = make(params, type, settings[2]), *fresh = make(other, type, settings[2]);
+        const et_slot_part *parts, *begin;
+        step_once(x, params, 0);
+        et_optimizer_restart(x);
+        int count = et_optimizer_parts(x, &parts);
+        assert_int_equal(et_optimizer_parts(fresh, &begin), count);
+        for (int i = 0; i < count; i++)
+            if (strcmp(parts[i].slot, "average") != 0)
+                assert_memory_equal(parts[i].data, begin[i].data,
+                                    (size_t)et_shape_count(parts[i].shape) * sizeof(float));
+        et_optimizer_free(x), et_optimizer_free(fresh);
+        et_params_free(params), et_params_free(other);
+    }
+}
+
+static const et_slot_part *part_of(et_optimizer *optimizer, const char *slot, int param)
+{
+    const et_slot_part *parts;
+    for (int i = 0, n = et_optimizer_parts(optimizer, &parts); i < n; i++)
+        if (parts[i].param == param && !strcmp(parts[i].slot, slot))
+            return &parts[i];
+    return NULL;
+}
+
+static void test_rules__slots(void **state)
+{
+    (void)state;
+    et_params *params = make_params();
+    et_optimizer *optimizer = make(params, ET_OPTIMIZER_ADAFACTOR_KERAS, "");
+    for (int p = 0; p < COUNT; p++) {
+        et_shape shape = parameters[p].shape;
+        assert_int_equal(part_of(optimizer, "r", p) != NULL, shape.rank > 1);
+        assert_int_equal(part_of(optimizer, "c", p) != NULL, shape.rank > 1);
+        assert_int_equal(part_of(optimizer, "v", p) != NULL, shape.rank == 1);
+    }
+    assert_true(et_shape_equal(part_of(optimizer, "r", 3)->shape, et_shape_1(301)));
+    assert_true(et_shape_equal(part_of(optimizer, "c", 3)->shape, et_shape_1(131)));
+    assert_true(et_shape_equal(part_of(optimizer, "r", 4)->shape, et_shape_2(3, 150)));
+    assert_true(et_shape_equal(part_of(optimizer, "c", 4)->shape, et_shape_2(3, 7)));
+    et_optimizer_free(optimizer);
+    optimizer =
+        make(params, ET_OPTIMIZER_MUON, "muon: {exclude_from_orthogonalization: embedding}");
+    for (int p = 0; p < COUNT; p++) {
+        assert_non_null(part_of(optimizer, "m", p));
+        assert_int_equal(part_of(optimizer, "v", p) != NULL, p != 1 && p != 3);
+    }
+    et_optimizer_free(optimizer);
+    et_params_free(params);
+}
+
+/* ---- Adafactor over several blocks of rows ------------------------------------------------- */
+
+/* One update of a tensor of matrices, in double: at first keep is 0, so that r, c and v are of this
+ * gradient alone. Returns the largest difference from what `after` has. */
+static double adafactor_off(const float *before, const float *after, int p, double rate)
+{
+    et_shape shape = parameters[p].shape;
+    int64_t rows = shape.size[shape.rank - 2], columns = shape.size[shape.rank - 1];
+    int64_t count = et_shape_count(shape), matrices = count / (rows * columns);
+    double *u = calloc((size_t)count, sizeof *u), size = 0, length = 0, off = 0;
+    assert_non_null(u);
+    for (int64_t i = 0; i < count; i++) {
+        int64_t matrix = i / (rows * columns), row = i / columns % rows, column = i % columns;
+        double r = 0, c = 0, all = 0;
+        for (int64_t j = 0; j < rows * columns; j++) {
+            double q = pow(0.5 * gradient_of(p, matrix * rows * columns + j, 0), 2) + 1e-30;
+            r += j / columns == row ? q / (double)columns : 0;
+            c += j % columns == column ? q / (double)rows : 0;
+            all += q / (double)(rows * columns);
+        }
+        u[i] = 0.5 * gradient_of(p, i, 0) / sqrt(r * c / all);
+        size += before[i] * (double)before[i] / (double)count;
+        length += u[i] * u[i] / (double)count;
+    }
+    assert_true(matrices * rows * columns == count);
+    for (int64_t i = 0; i < count; i++) {
+        double w = before[i] - rate * fmax(1e-3, sqrt(size)) * u[i] / fmax(1, sqrt(length));
+        off = fmax(off, fabs(after[i] - w));
+    }
+    free(u);
+    return off;
+}
+
+static void test_rules__adafactor(void **state)
+{
+    (void)state;
+    et_params *params = make_params(), *start = make_params();
+    et_optimizer *optimizer = make(params, ET_OPTIMIZER_ADAFACTOR_KERAS, "");
+    step_once(optimizer, params, 0);
+    static const int checked[] = { 0, 4 };
+    for (size_t k = 0; k < 2; k++) {
+        int64_t at = et_params_offset(params, checked[k]);
+        double off = adafactor_off(et_params_values(start) + at, et_params_values(params) + at,
+                                   checked[k], 0.05);
+        if (!(off < 1e-6))
+            fail_msg("%s: %g off", parameters[checked[k]].name, off);
+    }
+    et_optimizer_free(optimizer);
+    et_params_free(params), et_params_free(start);
+}
+
+/* A row and a column without gradients stay. */
+static void test_rules__adafactor_of_zeros(void **state)
+{
+    (void)state;
+    enum { P = 3, ROW = 7, COLUMN = 11, ROWS = 301, COLUMNS = 131 };
+    et_params *params = make_params(), *start = make_params();
+    et_optimizer *optimizer = make(params, ET_OPTIMIZER_ADAFACTOR_KERAS, "");
+    float *g = et_params_gradients(params) + et_params_offset(params, P);
+    const float *w = et_params_values(params) + et_params_offset(params, P);
+    const float *before = et_params_values(start) + et_params_offset(start, P);
+    for (int step = 0; step < STEPS; step++) {
+        for (int64_t i = 0; i < ROWS * COLUMNS; i++)
+            g[i] = i / COLUMNS == ROW || i % COLUMNS == COLUMN ? 0 : (float)gradient_of(P, i, step);
+        assert_true(et_optimizer_apply(optimizer, et_params_gradients(params), 100).finite);
+        for (int64_t i = 0; i < ROWS * COLUMNS; i++)
+            assert_int_equal(w[i] == before[i], i / COLUMNS == ROW || i % COLUMNS == COLUMN);
+    }
+    et_optimizer_free(optimizer);
+    et_params_free(params), et_params_free(start);
+}
+
+/* ---- Muon ----------------------------------------------------------------------------------- */
+
+/* x [m, n] becomes what the iterations make of it: plain products, x by x^T only. */
+static void orthogonalize(double *x, int64_t m, int64_t n)
+{
+    double norm = 1e-14, *a = calloc((size_t)(m * m), sizeof *a),
+           *p = calloc((size_t)(m * m), sizeof *p), *y = calloc((size_t)(m * n), sizeof *y);
+    assert_true(a && p && y);
+    for (int64_t i = 0; i < m * n; i++)
+        norm += x[i] * x[i];
+    for (int64_t i = 0; i < m * n; i++)
+        x[i] /= sqrt(norm);
+    for (int round = 0; round < 5; round++) {
+        for (int64_t i = 0; i < m; i++)
+            for (int64_t j = 0; j < m; j++) {
+                a[i * m + j] = 0;
+                for (int64_t k = 0; k < n; k++)
+                    a[i * m + j] += x[i * n + k] * x[j * n + k];
+            }
+        for (int64_t i = 0; i < m; i++)
+            for (int64_t j = 0; j < m; j++) {
+                p[i * m + j] = (i == j ? 3.4445 : 0) - 4.7750 * a[i * m + j];
+                for (int64_t k = 0; k < m; k++)
+                    p[i * m + j] += 2.0315 * a[i * m + k] * a[k * m + j];
+            }
+        for (int64_t i = 0; i < m; i++)
+            for (int64_t j = 0; j < n; j++) {
+                y[i * n + j] = 0;
+                for (int64_t k = 0; k < m; k++)
+                    y[i * n + j] += p[i * m + k] * x[k * n + j];
+            }
+        memcpy(x, y, (size_t)(m * n) * sizeof *x);
+    }
+    free(a), free(p), free(y);
+}
+
+typedef struct muon_case {
+    const char *settings;
+    bool nesterov, rms;
+} muon_case;
+
+/* Steps of matrix p from w [rows, columns] on; a tall one is turned on its side. */
+static void naive_muon(double *w, int p, const muon_case *how)
+{
+    int64_t rows = parameters[p].shape.size[0], columns = parameters[p].shape.size[1];
+    bool tall = rows > columns;
+    int64_t m = tall ? columns : rows, n = tall ? rows : columns, count = rows * columns;
+    double *moment = calloc((size_t)count, sizeof *moment), *x = calloc((size_t)count, sizeof *x);
+    double length = how->rms ? 0.2 * sqrt((double)n)
+                    : tall   ? 1
+                             : sqrt((double)columns / (double)rows);
+    assert_true(moment && x);
+    for (int step = 0; step < STEPS; step++) {
+        for (int64_t i = 0; i < count; i++) {
+            double g = 0.5 * gradient_of(p, i, step);
+            moment[i] = 0.95 * moment[i] + 0.05 * g;
+            int64_t to = tall ? i % columns * rows + i / columns : i;
+            x[to] = how->nesterov ? 0.95 * moment[i] + 0.05 * g : moment[i];
+        }
+        orthogonalize(x, m, n);
+        for (int64_t i = 0; i < count; i++) {
+            int64_t from = tall ? i % columns * rows + i / columns : i;
+            w[i] -= 0.05 * 0.1 * w[i] + 0.05 * length * x[from];
+        }
+    }
+    free(moment), free(x);
+}
+
+/* Adam's, of what is no matrix or excluded: betas 0.9 and 0.95. */
+static void naive_adam(double *w, int p, double rate)
+{
+    for (int64_t i = 0; i < et_shape_count(parameters[p].shape); i++) {
+        double m = 0, v = 0;
+        for (int step = 0; step < STEPS; step++) {
+            double g = 0.5 * gradient_of(p, i, step), t = step + 1;
+            m = 0.9 * m + 0.1 * g;
+            v = 0.95 * v + 0.05 * g * g;
+            w[i] -= rate * 0.1 * w[i];
+            w[i] -= rate * sqrt(1 - pow(0.95, t)) / (1 - pow(0.9, t)) * m / (sqrt(v) + 1e-10);
+        }
+    }
+}
+
+/* Small singular values grow by 3.4445 in each of the iterations, and rounding with them. */
+static void test_rules__muon(void **state)
+{
+    (void)state;
+#define USUAL "exclude_from_orthogonalization: embedding, weight_decay_rate: 0.1, adam_rate: 0.5"
+    static const muon_case cases[] = {
+        { "muon: {" USUAL "}", true, true },
+        { "muon: {nesterov: false, " USUAL "}", false, true },
+        { "muon: {scale: shape, " USUAL "}", true, false },
+    };
+#undef USUAL
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        et_params *params = make_params(), *start = make_params();
+        et_optimizer *optimizer = make(params, ET_OPTIMIZER_MUON, cases[c].settings);
+        for (int step = 0; step < STEPS; step++)
+            step_once(optimizer, params, step);
+        for (int p = 0; p < COUNT; p++) {
+            int64_t count = et_shape_count(parameters[p].shape), at = et_params_offset(params, p);
+            bool matrix = p == 1 || p == 3;
+            double *w = calloc((size_t)count, sizeof *w);
+            assert_non_null(w);
+            for (int64_t i = 0; i < count; i++)
+                w[i] = et_params_values(start)[at + i];
+            if (matrix)
+                naive_muon(w, p, &cases[c]);
+            else
+                naive_adam(w, p, 0.025);
+            for (int64_t i = 0; i < count; i++) {
+                double off = fabs(et_params_values(params)[at + i] - w[i]);
+                if (!(off < (matrix ? 2e-4 : 2e-5)))
+                    fail_msg("case %zu: %s: element %lld: %g off", c, parameters[p].name,
+                             (long long)i, off);
+            }
+            free(w);
+        }
+        et_optimizer_free(optimizer);
+        et_params_free(params), et_params_free(start);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rules__same_bits_for_any_threads),
+        cmocka_unit_test(test_rules__resume),
+        cmocka_unit_test(test_rules__unreached),
+        cmocka_unit_test(test_rules__restart),
+        cmocka_unit_test(test_rules__slots),
+        cmocka_unit_test(test_rules__adafactor),
+        cmocka_unit_test(test_rules__adafactor_of_zeros),
+        cmocka_unit_test(test_rules__muon),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
