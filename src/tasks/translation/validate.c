@@ -64,7 +64,9 @@ static int make_decoder(et_translation_task *task, et_error *error)
     et_transformer transformer =
         et_translation_transformer(&task->options, et_vocabulary_size(task->vocabulary), 2);
     et_decoder_options options = {
-        .beam = { (int)model->beam_size, model->alpha, et_vocabulary_eos(task->vocabulary) },
+        .beam = { .size = (int)model->beam_size,
+                  .alpha = model->alpha,
+                  .eos = et_vocabulary_eos(task->vocabulary) },
         .start = et_vocabulary_start(task->vocabulary),
         .max_length = model->decode_max_length,
         .extra_length = model->extra_decode_length,
@@ -166,18 +168,30 @@ static int log_scores(const scores *s, et_value *logs, et_error *error)
     return ET_OK;
 }
 
-/* The first print_translations pairs, above the progress bar. */
-static void show(const et_translation_task *task, int64_t index, const char *hypothesis)
+/* The text of a source, as the vocabulary writes what the model has seen of it. */
+static int write_source(const et_translation_task *task, const et_decoder_sentence *sentence,
+                        et_strbuf *text, et_error *error)
 {
-    /* The first ones, which are the same at each validation, so that progress can be seen in
-     * them. */
+    return et_vocabulary_decode(task->vocabulary, sentence->source, (size_t)sentence->length, text,
+                                error);
+}
+
+/* The first print_translations pairs, above the progress bar: the same at each validation, so that
+ * progress can be seen in them. */
+static int show(const et_translation_task *task, int64_t index, const et_decoder_sentence *sentence,
+                const char *hypothesis, et_error *error)
+{
     if (index >= task->options.print_translations || !task->context.tell)
-        return;
+        return ET_OK;
     et_strbuf text = ET_STRBUF_INIT;
-    et_strbuf_printf(&text, "  reference    %s\n  translation  %s",
-                     task->validation.references[index], hypothesis);
-    task->context.tell(task->context.listener, et_strbuf_text(&text));
+    et_strbuf_append(&text, "  Input      ");
+    int status = write_source(task, sentence, &text, error);
+    et_strbuf_printf(&text, "\n  Output     %s\n  Reference  %s", hypothesis,
+                     task->validation.references[index]);
+    if (!status)
+        task->context.tell(task->context.listener, et_strbuf_text(&text));
     et_strbuf_release(&text);
+    return status;
 }
 
 /* Detokenises, scores and collects all lines into text. In the order of the corpus, one line for
@@ -190,11 +204,12 @@ static int score_all(et_translation_task *task, const et_decoder_sentence *sente
     int status = ET_OK;
     for (int64_t i = 0; i < task->validation.encoded->pairs && !status; i++) {
         et_strbuf_reset(&line);
-        status = et_vocabulary_decode(task->vocabulary, sentences[i].result,
-                                      (size_t)sentences[i].count, &line, error);
+        status = et_vocabulary_decode(task->vocabulary, sentences[i].results[0].ids,
+                                      (size_t)sentences[i].results[0].count, &line, error);
         if (!status)
             status = add_pair(s, et_strbuf_text(&line), task->validation.references[i], error);
-        show(task, i, et_strbuf_text(&line));
+        if (!status)
+            status = show(task, i, &sentences[i], et_strbuf_text(&line), error);
         et_strbuf_append(text, et_strbuf_text(&line));
         et_strbuf_append_char(text, '\n');
     }
