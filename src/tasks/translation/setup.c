@@ -322,7 +322,8 @@ static int read_references(et_validation *validation, et_error *error)
     et_assert(!validation->references);
     size_t count = (size_t)validation->encoded->pairs;
     validation->references = et_alloc_zero(count, sizeof(char *));
-    if (!validation->references)
+    validation->seen = (et_seen){ et_alloc_zero(count, sizeof(bool)), (int64_t)count };
+    if (!validation->references || !validation->seen.is)
         return et_alloc_failed(error, count * sizeof(char *), "references");
     et_corpus *corpus;
     et_corpus_pair pair;
@@ -368,7 +369,15 @@ int et_translation_validation(et_translation_task *task, et_source **out, et_err
     const et_translation_data *data = &task->options.validation_data;
     et_batches_options options = batches_of(data, "task.validation_data.global_batch_size");
     *out = NULL;
-    return task->validation.encoded
-               ? open_batches(out, task->validation.encoded, data, &options, false, error)
-               : ET_OK;
+    if (!task->validation.encoded)
+        return ET_OK;
+    int status = open_batches(out, task->validation.encoded, data, &options, false, error);
+    if (status)
+        return status;
+    status = et_seen_open(out, *out, &task->validation.seen, error);
+    if (status) {
+        et_source_close(*out);
+        *out = NULL;
+    }
+    return status;
 }
