@@ -6,9 +6,9 @@
  *     et_hypotheses *found;
  *     if (et_translator_open(&t, "runs/help", &options, &error)) ...
  *     if (et_translator_search(t, lines, 2, &found, &error)) ...
- *     for (int i = 0; i < et_hypotheses_count(found, 0); i++)
- *         printf("%.2f %s\n", et_hypotheses_at(found, 0, i)->score, et_hypotheses_at(found, 0,
- * i)->text); et_hypotheses_free(found);
+ *     const et_hypothesis *best = et_hypotheses_at(found, 0, 0);
+ *     printf("%s (%.2f)", best->text, best->score);
+ *     et_hypotheses_free(found);
  *
  * Beam search, samples and noise are those of Model Garden's BeamSearch and SamplingModule. What
  * differs: with several results wanted the search goes on until as many have finished, which never
@@ -27,18 +27,20 @@ typedef struct et_decoding_options {
     int64_t top_k;      /* draws from the so many likeliest; 0: all */
     double top_p;       /* of those from as few as reach this probability, up to 1; 0: all */
     double temperature; /* log-probabilities are divided by it before; 0: 1 */
-    double noise;       /* Gumbel noise times this is added to logits in each step, which makes a
-                           beam search find others; 0: none */
+    double noise;       /* Gumbel noise times this is added to logits in each step, so that a beam
+                           search finds others; scores are those of the sums; 0: none */
     uint64_t seed;      /* of samples and noise */
     const char *const *ends;  /* further pieces that end a translation, as the vocabulary writes
                                  them, "\xE2\x96\x81and" for one that begins a word; ended by NULL */
-    const char *const *first; /* pieces that one of them a translation begins with; likewise */
+    const char *const *first; /* pieces of which a translation begins with one; likewise. Their
+                                 log-probabilities are those among all */
     ET_RESERVED(8);
 } et_decoding_options;
 
 /* Pieces count with the one that ended it, as in Wu et al. 2016: score is log_probability over
- * ((5 + pieces) / 6)^alpha. Where nothing ended within the greatest length, score is
- * log_probability. A sample's probabilities are the model's, before any filter. */
+ * ((5 + pieces) / 6)^alpha. Where nothing ended within the greatest length, a beam
+ * search gives what it has, with log_probability as score. A sample's probabilities are the
+ * model's, before any filter. */
 typedef struct et_hypothesis {
     const char *text;
     const int32_t *ids; /* [id_count] pieces, without the one that ended it */

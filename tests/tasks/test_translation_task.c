@@ -197,6 +197,49 @@ static void test_translation_task__prints_translations(void **state)
     close_task(&f);
 }
 
+/* Trained in two parts or in one go: the same bytes, whatever makes the batches, and across passes.
+ */
+static void test_translation_task__resumes(void **state)
+{
+    (void)state;
+    static const char *const ways[] = {
+        "--set task.train_data.static_batch=true --set task.train_data.global_batch_size=320",
+        "--set task.train_data.batching=bucketed --set task.train_data.global_batch_size=320",
+        "--set task.train_data.batching=packed --set task.train_data.global_batch_size=320",
+    };
+    static const char *const runs[][3] = { { "whole", "9" }, { "parts", "4" }, { "parts", "9" } };
+    char *sums[COUNT(ways)];
+    size_t lengths[COUNT(ways)];
+    for (size_t w = 0; w < COUNT(ways); w++) {
+        for (size_t i = 0; i < COUNT(runs); i++) {
+            char line[600];
+            snprintf(
+                line, sizeof line,
+                "train --config tiny.yaml --model-dir %s%zu %s --set trainer.summary_interval=1 "
+                "--set trainer.steps_per_loop=1 --set "
+                "trainer.train_steps=%s",
+                runs[i][0], w, ways[w], runs[i][1]);
+            bad_end end = bad_start(line, NULL, NULL);
+            if (end.code)
+                fail_msg("%s: %s", line, end.err);
+            bad_release(&end);
+        }
+        char path[100];
+        size_t length;
+        snprintf(path, sizeof path, "whole%zu/checkpoints/ckpt-9.safetensors", w);
+        sums[w] = bad_read(path, &lengths[w]);
+        snprintf(path, sizeof path, "parts%zu/checkpoints/ckpt-9.safetensors", w);
+        char *parts = bad_read(path, &length);
+        assert_int_equal(length, lengths[w]);
+        assert_memory_equal(parts, sums[w], length);
+        free(parts);
+        for (size_t k = 0; k < w; k++) /* other batches are another run */
+            assert_true(lengths[k] != length || memcmp(sums[k], sums[w], length));
+    }
+    for (size_t w = 0; w < COUNT(ways); w++)
+        free(sums[w]);
+}
+
 /* Model Garden's build_losses: less the entropy of the smoothed target, 1.362429 for 32,000 pieces
  * and 0.1, so that a perfect prediction scores 0. */
 static void test_translation_task__smoothing_constant(void **state)
@@ -239,6 +282,7 @@ int main(void)
         cmocka_unit_test(test_translation_task__validates_all),
         cmocka_unit_test(test_translation_task__validates_a_part),
         cmocka_unit_test(test_translation_task__prints_translations),
+        cmocka_unit_test(test_translation_task__resumes),
         cmocka_unit_test(test_translation_task__smoothing_constant),
     };
     return cmocka_run_group_tests(tests, bad_set_up, bad_tear_down);
