@@ -33,6 +33,10 @@ static void test_windows__bounds(void **state)
     assert_int_equal(buckets[1].rows, 2730);
     assert_int_equal(buckets[26].rows, 378);
     assert_in_range(et_buckets_scaled(buckets, 65535, 1 << 20), 50, ET_BUCKETS_MAX);
+    assert_int_equal(et_buckets_scaled(buckets, 8, 100), 1); /* no bound below the longest */
+    assert_int_equal(buckets[0].longest, 8);
+    assert_int_equal(buckets[0].rows, 100 / 9);
+    assert_int_equal(et_buckets_scaled(buckets, 9, 100), 2);
     assert_int_equal(et_buckets_scaled(buckets, 5, 100), 1);
     assert_int_equal(buckets[0].longest, 5);
     assert_int_equal(et_buckets_of(buckets, 65535, 100, 1, 1), -1);

@@ -230,6 +230,23 @@ static void test_beam__what_may_not_come(void **state)
     et_beam_release(&beam);
 }
 
+/* With nothing alive no more results come, however many are wanted. */
+static void test_beam__dead(void **state)
+{
+    (void)state;
+    const float never = -INFINITY;
+    const float log_p[1][8] = { { -2, never, never, never } };
+    const int32_t piece[1][8] = { { EOS, 5, 6, 7 } };
+    et_beam beam;
+    open_beam(&beam, 2, 0);
+    beam.options.results = 2;
+    run_rows(&beam, log_p, piece, 1);
+    assert_true(beam.over);
+    assert_int_equal(et_beam_results(&beam), 1);
+    assert_result(&beam, NULL, 0, -2);
+    et_beam_release(&beam);
+}
+
 /* Three samples: each by itself, those that end leave, those that are cut at the greatest length
  * are results too, and all come best first. */
 static void test_beam__samples(void **state)
@@ -274,6 +291,7 @@ int main(void)
         cmocka_unit_test(test_beam__one_finished_is_enough),
         cmocka_unit_test(test_beam__results),
         cmocka_unit_test(test_beam__what_may_not_come),
+        cmocka_unit_test(test_beam__dead),
         cmocka_unit_test(test_beam__samples),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -96,6 +96,8 @@ typedef struct outcome {
     int32_t ids[SENTENCES][256];
     int count[SENTENCES], results[SENTENCES], pieces[SENTENCES]; /* of the best; of all together */
     float score[SENTENCES], log_p[SENTENCES], sum[SENTENCES];
+    int each[SENTENCES][8]; /* of each result: pieces and log p */
+    float each_log_p[SENTENCES][8];
 } outcome;
 
 /* All results of a sentence one behind another, so that a difference in any is seen. */
@@ -111,6 +113,8 @@ static void keep(const et_decoder_sentence *sentence, int s, outcome *out)
         memcpy(out->ids[s] + at, result->ids, (size_t)result->count * sizeof(int32_t));
         at += result->count;
         out->pieces[s] = at;
+        out->each[s][i] = result->count;
+        out->each_log_p[s][i] = result->log_p;
         out->sum[s] += result->score;
         if (i)
             assert_true(result->score <= sentence->results[i - 1].score);
@@ -311,20 +315,25 @@ static void test_decoder__samples(void **state)
         assert_memory_equal(greedy.ids[s], one.ids[s], (size_t)one.count[s] * sizeof(int32_t));
     }
     f.choice = (et_choice_options){ .sampling = true, .seed = 1, .top_p = 0.9, .temperature = 1.5 };
-    decode(&f, 1, 8, 0, 1, &one);
+    f.results = 3;
+    decode(&f, 3, 8, 0, 1, &one);
     f.choice.seed = 2;
-    decode(&f, 1, 8, 0, 1, &other);
+    decode(&f, 3, 8, 0, 1, &other);
     for (int s = 0; s < SENTENCES; s++) {
         int32_t source[64];
-        differ += one.count[s] != other.count[s] ||
-                  memcmp(one.ids[s], other.ids[s], (size_t)one.count[s] * sizeof(int32_t)) != 0;
-        if (one.count[s] >= source_of(s, source) + 6)
-            continue;
-        double expected = teacher_score(&f, s, one.ids[s], one.count[s]);
-        assert_true(fabs(expected - (double)one.log_p[s]) < 1e-3 * (1 + fabs(expected)));
-        checked++;
+        assert_int_equal(one.results[s], 3);
+        differ += one.pieces[s] != other.pieces[s] ||
+                  memcmp(one.ids[s], other.ids[s], (size_t)one.pieces[s] * sizeof(int32_t)) != 0;
+        for (int i = 0, at = 0; i < 3; at += one.each[s][i++]) {
+            if (one.each[s][i] >= source_of(s, source) + 6)
+                continue;
+            double expected = teacher_score(&f, s, one.ids[s] + at, one.each[s][i]);
+            assert_true(fabs(expected - (double)one.each_log_p[s][i]) <
+                        1e-3 * (1 + fabs(expected)));
+            checked++;
+        }
     }
-    assert_true(differ > SENTENCES / 2 && checked >= 3);
+    assert_true(differ > SENTENCES / 2 && checked >= 9);
     close_fixture(&f);
 }
 

@@ -605,6 +605,31 @@ static void test_translator__samples_know_no_company(void **state)
     }
 }
 
+/* One line drawn under two numbers differs; samples do not depend on how many others are drawn. */
+static void test_translator__samples_have_numbers(void **state)
+{
+    (void)state;
+    et_decoding_options decoding = { .results = 3, .sampling = true, .temperature = 2 };
+    et_translator *t = open_decoding(&decoding, 0);
+    et_hypotheses *three = search(t), *two;
+    et_translator_close(t);
+    decoding.results = 2;
+    t = open_decoding(&decoding, 0);
+    two = search(t);
+    et_translator_close(t);
+    assert_string_equal(lines[4], lines[8]);
+    assert_true(et_hypotheses_at(three, 4, 0)->score != et_hypotheses_at(three, 8, 0)->score);
+    for (size_t i = 0; i < LINES; i++)
+        for (int k = 0; k < et_hypotheses_count(two, i); k++) {
+            int there = 0;
+            for (int n = 0; n < et_hypotheses_count(three, i); n++)
+                there += et_hypotheses_at(two, i, k)->score == et_hypotheses_at(three, i, n)->score;
+            assert_true(there >= 1);
+        }
+    et_hypotheses_free(three);
+    et_hypotheses_free(two);
+}
+
 static void test_translator__seeds_differ(void **state)
 {
     (void)state;
@@ -831,6 +856,7 @@ int main(void)
         cmocka_unit_test(test_translator__shares_one_model),
         cmocka_unit_test(test_translator__n_best),
         cmocka_unit_test(test_translator__samples_know_no_company),
+        cmocka_unit_test(test_translator__samples_have_numbers),
         cmocka_unit_test(test_translator__seeds_differ),
         cmocka_unit_test(test_translator__ends_and_first),
         cmocka_unit_test(test_translator__scores_targets),
