@@ -9,13 +9,13 @@
  *   (4) nothing is allocated after open. */
 #include "data/windows.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/checksum.h"
 #include "base/philox.h"
+#include "data/source.h"
 
 /* Another one when a position comes to mean other samples. */
 #define ORDER_VERSION 1
@@ -203,24 +203,10 @@ static int windows_seek(et_source *source, const et_position *position, et_error
     return try_position(self, epoch, batch, error);
 }
 
-/* Most places named in a message. */
-#define DESCRIBED 8
-
 static void windows_describe(const et_source *source, const et_batch *batch, char *text,
                              size_t size)
 {
-    const windows *self = (const windows *)source;
-    size_t used = 0;
-    int64_t count = batch->filled[0];
-    for (int64_t i = 0; i < count && i < DESCRIBED && used + 4 < size; i++) {
-        if (i)
-            used += (size_t)snprintf(text + used, size - used, ", ");
-        self->samples->class->describe(self->samples, batch->sample[i], 0, text + used,
-                                       size - used);
-        used += strlen(text + used);
-    }
-    if (count > DESCRIBED && used < size)
-        snprintf(text + used, size - used, " and %lld more", (long long)(count - DESCRIBED));
+    et_samples_describe(((const windows *)source)->samples, batch, text, size);
 }
 
 static void release(windows *self)
