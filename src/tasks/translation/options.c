@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "tasks/translation/batching.h"
 
 /* One table for encoder and decoder. Defaults are the base model's of Vaswani et al. 2017, as
  * Model Garden has it (pre-norm). Rates of dropout end below 1, where nothing would be left. */
@@ -177,27 +178,6 @@ static int check_paths(const char *name, const char *member, const et_strings *p
     return ET_OK;
 }
 
-/* A sentence is never cut for a batch, so the budget has to hold the longest that may come. Static
- * batches of validation are as many pairs as are asked for; the bound of the last bucket is one
- * more than the longest. */
-static int check_batching(const char *name, const et_translation_data *data, bool training,
-                          et_error *error)
-{
-    const bool bucketed = data->batching == ET_BATCHING_BUCKETED;
-    if (data->static_batch && bucketed)
-        return et_fail(error, ET_ECONFIG,
-                       "task.%s: static_batch and batching: bucketed are two ways; keep one", name);
-    if (data->static_batch && !training)
-        return ET_OK;
-    if (data->max_seq_length + bucketed <= data->global_batch_size)
-        return ET_OK;
-    return et_fail(error, ET_ECONFIG,
-                   "task.%s.global_batch_size: %lld tokens hold no sentence of "
-                   "max_seq_length, %lld%s; raise one or lower the other",
-                   name, (long long)data->global_batch_size, (long long)data->max_seq_length,
-                   bucketed ? ", in its bucket" : "");
-}
-
 /* required: a run without validation data is fine, one without training data is not. Files of
  * the two sides go in pairs here, although only their lines have to: a list that lacks a file is
  * found before it is read. */
@@ -223,7 +203,7 @@ static int check_data(const char *name, const et_translation_data *data, bool re
         return et_fail(error, ET_ECONFIG,
                        "task.%s: %zu source_path and %zu target_path files; they go in pairs", name,
                        data->source_path.count, data->target_path.count);
-    return check_batching(name, data, required, error);
+    return et_translation_check_batching(name, data, required, error);
 }
 
 /* Odd widths have no sinusoid positions: half of the columns are sines, half cosines. */

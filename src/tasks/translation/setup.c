@@ -18,7 +18,7 @@
 #include "base/checksum.h"
 #include "base/format.h"
 #include "data/source.h"
-#include "data/windows.h"
+#include "tasks/translation/batching.h"
 #include "tasks/translation/task_private.h"
 #include "train/identity.h"
 
@@ -215,37 +215,12 @@ static et_batches_options batches_of(const et_translation_data *data, const char
     return options;
 }
 
-/* Batches by bucket: one for static batches, whose budget is of pairs in validation. */
-static int open_windows(et_source **out, const et_encoded *encoded, const et_translation_data *data,
-                        const et_batches_options *order, bool training, et_error *error)
-{
-    et_bucket buckets[ET_BUCKETS_MAX];
-    const int64_t budget = data->global_batch_size;
-    int count = 1;
-    if (!data->static_batch)
-        count = et_buckets_scaled(buckets, data->max_seq_length, budget);
-    else
-        buckets[0] =
-            (et_bucket){ data->max_seq_length, training ? budget / data->max_seq_length : budget };
-    et_assert(count >= 1);
-    et_windows_options options = { order->seed, order->shuffle, order->repeat, buckets, count };
-    et_samples *samples;
-    int status = et_pairs_open(&samples, encoded, error);
-    if (status)
-        return status;
-    status = et_windows_open(out, samples, &options, error);
-    if (status)
-        et_samples_close(samples);
-    return status;
-}
-
-/* As the settings say. */
 static int open_batches(et_source **out, const et_encoded *encoded, const et_translation_data *data,
                         const et_batches_options *options, bool training, et_error *error)
 {
-    if (data->static_batch || data->batching == ET_BATCHING_BUCKETED)
-        return open_windows(out, encoded, data, options, training, error);
-    return et_pair_batches_open(out, encoded, options, error);
+    et_samples *samples;
+    int status = et_pairs_open(&samples, encoded, error);
+    return status ? status : et_translation_batches(out, samples, data, options, training, error);
 }
 
 /* MODEL_DIR/cache/<name>.pairs The cache's folder is made here; a cache that cannot be written
