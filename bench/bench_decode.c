@@ -150,7 +150,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < RUNS; i++)
         seconds[i] = decode(&b);
     for (int i = 0; i < b.count; i++)
-        produced += b.sentences[i].count;
+        produced += b.sentences[i].results[0].count;
     double median = bench_median(seconds, RUNS);
     printf("%s %s beam %d: %.0f sentences/s, %.0f pieces/s (%.1f produced for each)\n", argv[1],
            argv[2], beam, b.count / median, produced / median, produced / b.count);

@@ -17,6 +17,7 @@
 #include <etude/fields.h>
 #include <etude/graph.h>
 #include <etude/group.h>
+#include <etude/hypotheses.h>
 #include <etude/log.h>
 #include <etude/metrics.h>
 #include <etude/nn.h>

@@ -9,8 +9,9 @@
  *     et_translator_close(t);
  *
  * A line's translation is the same in any call, beside any other lines and for any number of
- * threads. A translator is used by one thread at a time; a thread more opens one more, which shares
- * the weights of the first and is closed before it:
+ * threads (one that is drawn is its line number's as well). A translator is used by one thread at a
+ * time; a thread more opens one more, which shares the weights of the first and is closed before
+ * it:
  *
  *     if (et_translator_open(&t2, NULL, &(et_translator_options){ .shares = t }, &error)) ...
  *
@@ -41,15 +42,18 @@ typedef struct et_translator_options {
     bool live_weights;      /* not the averaged ones, where there are any */
     const et_translator *shares; /* whose weights, settings and vocabulary are read; see below.
                                     NULL: its own */
-    ET_RESERVED(8);
+    const struct et_decoding_options
+        *decoding; /* sampling, several results and more (hypotheses.h);
+                      NULL: beam search for the best one */
+    ET_RESERVED(7);
 } et_translator_options;
 
 /* The most sentences that a thread decodes together. */
 #define ET_TRANSLATOR_SENTENCES_MAX 65536
 
-/* model_dir: what `etude train` keeps; NULL of one that shares, whose options may differ in all but
- * checkpoint and live_weights. options NULL: the defaults. ET_ECONFIG: an option is out of
- * its range or unknown. */
+/* model_dir: what `etude train` keeps, or an export; NULL of one that shares, whose options may
+ * differ in all but checkpoint and live_weights. options NULL: the defaults. ET_ECONFIG: an option
+ * is out of its range or unknown. */
 ET_API int et_translator_open(et_translator **out, const char *model_dir,
                               const et_translator_options *options, et_error *error);
 ET_API void et_translator_close(et_translator *translator); /* NULL allowed */
@@ -61,8 +65,8 @@ typedef bool et_translator_progress_fn(void *payload, size_t done, size_t count)
 ET_API void et_translator_set_progress(et_translator *translator, et_translator_progress_fn *fn,
                                        void *payload);
 
-/* The number of the next call's first line in messages, for a text that is translated in parts;
- * 1 until it is set. */
+/* The number of the next call's first line in messages and for random numbers, for a text that is
+ * translated in parts; 1 until it is set. */
 ET_API void et_translator_set_first_line(et_translator *translator, size_t number);
 
 /* Translates count lines of UTF-8 into results[count], yours to free. ET_EDATA: a line is NULL or
@@ -72,6 +76,12 @@ ET_API int et_translator_translate(et_translator *translator, const char *const 
                                    size_t count, char **results, et_error *error);
 /* results NULL: nothing. */
 ET_API void et_translator_free_results(char **results, size_t count);
+
+/* Writes what translating needs, and no more, to a directory, made if it is not there: the weights
+ * in use as model.safetensors, the vocabulary and the settings (params.yaml). et_translator_open
+ * opens it as it opens a run. ET_ECONFIG: a run or other files are there. */
+ET_API int et_translator_export(const et_translator *translator, const char *directory,
+                                et_error *error);
 
 /* The checkpoint in use and its step. Borrowed. */
 ET_API const char *et_translator_checkpoint(const et_translator *translator);

@@ -19,7 +19,6 @@
  *   (3) what comes depends on the fingerprint and the position only, so a position is restored
  *       by making its epoch and pool again: no batch before it is replayed;
  *   (4) nothing is allocated after open. */
-#include <stdio.h>
 #include <string.h>
 
 #include <etude/data.h>
@@ -30,6 +29,7 @@
 #include "base/checksum.h"
 #include "base/format.h"
 #include "base/philox.h"
+#include "data/source.h"
 
 /* Sizes are told apart up to here when sorting; larger ones share a bucket. The table of a pool's
  * sort has 16 KiB with it, on the stack. */
@@ -308,25 +308,10 @@ static int batches_seek(et_source *source, const et_position *position, et_error
     return try_position(self, epoch, pool, batch, error);
 }
 
-/* Most places named in a message. */
-#define DESCRIBED 8
-
-/* Samples of a batch are of like size but from anywhere in the data, so each is named. */
 static void batches_describe(const et_source *source, const et_batch *batch, char *text,
                              size_t size)
 {
-    const batches *self = (const batches *)source;
-    size_t used = 0;
-    int64_t count = batch->filled[0];
-    for (int64_t i = 0; i < count && i < DESCRIBED && used + 4 < size; i++) {
-        if (i)
-            used += (size_t)snprintf(text + used, size - used, ", ");
-        self->samples->class->describe(self->samples, batch->sample[i], 0, text + used,
-                                       size - used);
-        used += strlen(text + used);
-    }
-    if (count > DESCRIBED && used < size)
-        snprintf(text + used, size - used, " and %lld more", (long long)(count - DESCRIBED));
+    et_samples_describe(((const batches *)source)->samples, batch, text, size);
 }
 
 static void release(batches *self)

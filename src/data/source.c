@@ -2,6 +2,7 @@
  * whatever decorators stand around a source. */
 #include "data/source.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -89,3 +90,21 @@ static int restore_position(void *self, const et_value *dict, et_error *error)
 }
 
 const et_part_class et_source_part = { "data position", save_position, restore_position };
+
+/* Most places named in a message. */
+#define DESCRIBED 8
+
+/* Samples of a batch are of like size but from anywhere in the data, so each is named. */
+void et_samples_describe(const et_samples *samples, const et_batch *batch, char *text, size_t size)
+{
+    size_t used = 0;
+    int64_t count = batch->filled[0];
+    for (int64_t i = 0; i < count && i < DESCRIBED && used + 4 < size; i++) {
+        if (i)
+            used += (size_t)snprintf(text + used, size - used, ", ");
+        samples->class->describe(samples, batch->sample[i], 0, text + used, size - used);
+        used += strlen(text + used);
+    }
+    if (count > DESCRIBED && used < size)
+        snprintf(text + used, size - used, " and %lld more", (long long)(count - DESCRIBED));
+}

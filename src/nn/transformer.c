@@ -277,5 +277,10 @@ et_node *et_transformer_decode(et_scope *scope, const et_transformer *model,
     for (int i = 0; i < model->decoder.num_layers; i++)
         x = decode_layer(scope, et_at(decoder, "layer", i), i, x, step, &inputs, s);
     x = final_norm(decoder, x, s);
+    if (!step->best) {
+        et_matmul_options logits = { .transpose_b = true, .f32 = true, .row_tile = step->row_tile };
+        *piece = NULL;
+        return et_matmul(x, et_transformer_table(scope, model), NULL, &logits);
+    }
     return et_vocabulary_best(x, et_transformer_table(scope, model), step->best, piece);
 }

@@ -68,10 +68,11 @@ et_node *et_transformer_cross_cache(et_scope *scope, const et_transformer *model
  * next pieces, *piece int32 [rows, best] which they are, best first. Inputs by name:
  * "ids", "positions", "self_length", "cross_begin", "cross_length" int32 [rows]; "slot" int32
  * [rows, longest]; for each layer "self_cache_<layer>" act [slots, 2 width] and
- * "cross_cache_<layer>" act [source_rows, 2 width]. */
+ * "cross_cache_<layer>" act [source_rows, 2 width]. With best 0 the logits of all pieces, float32
+ * [rows, vocabulary], and *piece NULL. */
 typedef struct et_transformer_step {
     int64_t rows, longest, slots, source_rows, row_tile;
-    int best;
+    int best; /* 0: all */
 } et_transformer_step;
 et_node *et_transformer_decode(et_scope *scope, const et_transformer *model,
                                const et_transformer_step *step, et_node **piece);

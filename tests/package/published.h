@@ -109,6 +109,19 @@ typedef struct et_translator_options {
     ET_RESERVED(8);
 } et_translator_options;
 
+typedef struct et_decoding_options {
+    int results;
+    bool sampling;
+    int64_t top_k;
+    double top_p;
+    double temperature;
+    double noise;
+    uint64_t seed;
+    const char *const *ends;
+    const char *const *first;
+    ET_RESERVED(8);
+} et_decoding_options;
+
 typedef struct et_controller_options {
     et_trainer *trainer;
     et_evaluator *evaluator;

@@ -27,7 +27,7 @@ static void test_beam__length_norm(void **state)
 static void open_beam(et_beam *beam, int size, double alpha)
 {
     et_error error = ET_ERROR_INIT;
-    et_beam_options options = { size, alpha, EOS };
+    et_beam_options options = { .size = size, .alpha = alpha, .eos = EOS };
     assert_int_equal(et_beam_init(beam, &options, 8, &error), ET_OK);
     et_beam_begin(beam, 8);
 }
@@ -35,13 +35,11 @@ static void open_beam(et_beam *beam, int size, double alpha)
 static void assert_result(const et_beam *beam, const int32_t *expected, int expected_count,
                           float expected_score)
 {
-    int count;
-    float score;
-    const int32_t *ids = et_beam_result(beam, &count, &score);
-    assert_int_equal(count, expected_count);
-    for (int i = 0; i < count; i++)
-        assert_int_equal(ids[i], expected[i]);
-    assert_true(fabsf(score - expected_score) < 1e-5f);
+    et_beam_hypothesis best = et_beam_result(beam, 0);
+    assert_int_equal(best.count, expected_count);
+    for (int i = 0; i < best.count; i++)
+        assert_int_equal(best.ids[i], expected[i]);
+    assert_true(fabsf(best.score - expected_score) < 1e-5f);
 }
 
 /* Greedy takes the likelier piece at once; a beam of two finds the better whole. */
@@ -97,10 +95,7 @@ static void test_beam__alpha_prefers_length(void **state)
         const int32_t then_piece[8] = { EOS, 6, 7, 8, 9, 10, 11, 12 };
         if (!beam.over)
             et_beam_advance(&beam, then, then_piece, parent, next);
-        int count;
-        float score;
-        et_beam_result(&beam, &count, &score);
-        assert_int_equal(count, long_wins ? 1 : 0);
+        assert_int_equal(et_beam_result(&beam, 0).count, long_wins ? 1 : 0);
         et_beam_release(&beam);
     }
 }
@@ -144,6 +139,145 @@ static void test_beam__ties(void **state)
     et_beam_release(&beam);
 }
 
+/* Steps of a beam of two over rows of four, best first: what comes is in the results. */
+static void run_rows(et_beam *beam, const float (*log_p)[8], const int32_t (*piece)[8], int steps)
+{
+    int parent[2];
+    int32_t next[2];
+    for (int i = 0; i < steps && !beam->over; i++)
+        et_beam_advance(beam, log_p[i], piece[i], parent, next);
+}
+
+/* Any of several pieces ends a hypothesis, and is no part of it. More may end than EOS alone lets:
+ * what is left of the beam is then no result. */
+static void test_beam__several_ends(void **state)
+{
+    (void)state;
+    const int32_t ends[] = { 7, 9 };
+    const float log_p[1][8] = { { -1, -1.5f, -2, -3 } };
+    const int32_t piece[1][8] = { { 7, EOS, 9, 9 } };
+    et_error error = ET_ERROR_INIT;
+    et_beam beam;
+    et_beam_options options = { .size = 2, .eos = EOS, .ends = ends, .end_count = 2, .results = 2 };
+    assert_int_equal(et_beam_init(&beam, &options, 8, &error), ET_OK);
+    et_beam_begin(&beam, 8);
+    run_rows(&beam, log_p, piece, 1);
+    assert_true(beam.over);
+    assert_int_equal(et_beam_results(&beam), 2);
+    assert_result(&beam, NULL, 0, -1);
+    et_beam_hypothesis second = et_beam_result(&beam, 1);
+    assert_true(second.length == 1 && second.score == -1.5f && second.log_p == -1.5f);
+    et_beam_release(&beam);
+}
+
+/* One finished is enough, though the beam's other slots are empty: the reference counts an unfilled
+ * one as a score of 0. */
+static void test_beam__one_finished_is_enough(void **state)
+{
+    (void)state;
+    const float log_p[1][8] = { { -0.1f, -3, -4, -5 } };
+    const int32_t piece[1][8] = { { EOS, 5, 6, 7 } };
+    et_beam beam;
+    open_beam(&beam, 2, 0.6);
+    et_beam_begin(&beam, 3); /* what is alive reaches -3 / 1.19 at most */
+    run_rows(&beam, log_p, piece, 1);
+    assert_true(beam.over);
+    assert_int_equal(et_beam_results(&beam), 1);
+    et_beam_release(&beam);
+}
+
+/* With two results wanted the search goes on, the first stays, and the second has its own score and
+ * log p. */
+static void test_beam__results(void **state)
+{
+    (void)state;
+    const float log_p[2][8] = { { -0.1f, -3, -4, -5 }, { -0.5f, -6, -7, -8, -0.25f, -6, -7, -8 } };
+    const int32_t piece[2][8] = { { EOS, 5, 6, 7 }, { EOS, 8, 9, 10, EOS, 8, 9, 10 } };
+    et_error error = ET_ERROR_INIT;
+    et_beam_options options = { .size = 2, .alpha = 0.6, .eos = EOS, .results = 2 };
+    et_beam beam;
+    assert_int_equal(et_beam_init(&beam, &options, 8, &error), ET_OK);
+    et_beam_begin(&beam, 3);
+    run_rows(&beam, log_p, piece, 1);
+    assert_false(beam.over);
+    run_rows(&beam, log_p + 1, piece + 1, 1);
+    assert_true(beam.over);
+    assert_int_equal(et_beam_results(&beam), 2);
+    assert_result(&beam, NULL, 0, -0.1f);
+    et_beam_hypothesis second = et_beam_result(&beam, 1);
+    assert_int_equal(second.count, 1);
+    assert_int_equal(second.length, 2);
+    assert_int_equal(second.ids[0], 5);
+    assert_true(second.log_p == -3.5f && fabs((double)second.score + 3.5 / 1.0969) < 1e-3);
+    et_beam_release(&beam);
+}
+
+/* What may not come is no result, however empty the beam. */
+static void test_beam__what_may_not_come(void **state)
+{
+    (void)state;
+    const float never = -INFINITY;
+    const float log_p[1][8] = { { -2, never, never, never } };
+    const int32_t piece[1][8] = { { 5, EOS, 6, 7 } };
+    et_beam beam;
+    open_beam(&beam, 2, 0);
+    beam.options.results = 2;
+    et_beam_begin(&beam, 1);
+    run_rows(&beam, log_p, piece, 1);
+    assert_true(beam.over);
+    assert_int_equal(et_beam_results(&beam), 1);
+    assert_result(&beam, (const int32_t[]){ 5 }, 1, -2);
+    et_beam_release(&beam);
+}
+
+/* With nothing alive no more results come, however many are wanted. */
+static void test_beam__dead(void **state)
+{
+    (void)state;
+    const float never = -INFINITY;
+    const float log_p[1][8] = { { -2, never, never, never } };
+    const int32_t piece[1][8] = { { EOS, 5, 6, 7 } };
+    et_beam beam;
+    open_beam(&beam, 2, 0);
+    beam.options.results = 2;
+    run_rows(&beam, log_p, piece, 1);
+    assert_true(beam.over);
+    assert_int_equal(et_beam_results(&beam), 1);
+    assert_result(&beam, NULL, 0, -2);
+    et_beam_release(&beam);
+}
+
+/* Three samples: each by itself, those that end leave, those that are cut at the greatest length
+ * are results too, and all come best first. */
+static void test_beam__samples(void **state)
+{
+    (void)state;
+    int parent[3];
+    int32_t next[3];
+    et_error error = ET_ERROR_INIT;
+    et_beam_options options = { .size = 3, .eos = EOS, .results = 3 };
+    et_beam beam;
+    assert_int_equal(et_beam_init(&beam, &options, 8, &error), ET_OK);
+    et_beam_begin(&beam, 3);
+    et_beam_extend(&beam, (const float[]){ -1, -2, -3 }, (const int32_t[]){ 5, EOS, 6 }, parent,
+                   next);
+    assert_int_equal(beam.living, 2);
+    assert_true(next[0] == 5 && next[1] == 6 && parent[0] == 0 && parent[1] == 0);
+    assert_true(beam.sample[0] == 0 && beam.sample[1] == 2);
+    et_beam_extend(&beam, (const float[]){ -4, -0.5f }, (const int32_t[]){ EOS, 7 }, parent, next);
+    assert_int_equal(beam.living, 1);
+    assert_true(next[0] == 7 && parent[0] == 1 && beam.sample[0] == 2);
+    et_beam_extend(&beam, (const float[]){ -0.25f }, (const int32_t[]){ 8 }, parent, next);
+    assert_true(beam.over);
+    assert_int_equal(et_beam_results(&beam), 3);
+    assert_result(&beam, NULL, 0, -2);
+    et_beam_hypothesis cut = et_beam_result(&beam, 1), last = et_beam_result(&beam, 2);
+    assert_true(cut.count == 3 && cut.length == 3 && cut.log_p == -3.75f);
+    assert_memory_equal(cut.ids, ((const int32_t[]){ 6, 7, 8 }), 3 * sizeof(int32_t));
+    assert_true(last.count == 1 && last.length == 2 && last.log_p == -5);
+    et_beam_release(&beam);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -153,6 +287,12 @@ int main(void)
         cmocka_unit_test(test_beam__alpha_prefers_length),
         cmocka_unit_test(test_beam__unfinished),
         cmocka_unit_test(test_beam__ties),
+        cmocka_unit_test(test_beam__several_ends),
+        cmocka_unit_test(test_beam__one_finished_is_enough),
+        cmocka_unit_test(test_beam__results),
+        cmocka_unit_test(test_beam__what_may_not_come),
+        cmocka_unit_test(test_beam__dead),
+        cmocka_unit_test(test_beam__samples),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

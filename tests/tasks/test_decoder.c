@@ -28,7 +28,9 @@ typedef struct fixture {
     et_dtype act;
     bool int8;
     double alpha;
-    int64_t max_length; /* 0: source + 6 */
+    int64_t max_length;       /* 0: source + 6 */
+    et_choice_options choice; /* how pieces are chosen */
+    int results;              /* of a sentence; 0: 1 */
 } fixture;
 
 static et_transformer small_model(bool norm_first)
@@ -55,6 +57,8 @@ static void open_fixture(fixture *f, bool norm_first, et_dtype act, bool int8)
     f->int8 = int8;
     f->alpha = 0.6;
     f->max_length = 0;
+    f->choice = (et_choice_options){ 0 };
+    f->results = 0;
     assert_int_equal(et_params_new(&f->params, &error), ET_OK);
     assert_int_equal(et_graph_new(&graph, f->params, NULL, &error), ET_OK);
     et_transformer_train(et_graph_scope(graph), &f->model, 64, 64, 4);
@@ -89,10 +93,33 @@ static int64_t source_of(int s, int32_t *ids)
 }
 
 typedef struct outcome {
-    int32_t ids[SENTENCES][64];
-    int count[SENTENCES];
-    float score[SENTENCES];
+    int32_t ids[SENTENCES][256];
+    int count[SENTENCES], results[SENTENCES], pieces[SENTENCES]; /* of the best; of all together */
+    float score[SENTENCES], log_p[SENTENCES], sum[SENTENCES];
+    int each[SENTENCES][8]; /* of each result: pieces and log p */
+    float each_log_p[SENTENCES][8];
 } outcome;
+
+/* All results of a sentence one behind another, so that a difference in any is seen. */
+static void keep(const et_decoder_sentence *sentence, int s, outcome *out)
+{
+    out->count[s] = sentence->results[0].count;
+    out->score[s] = sentence->results[0].score;
+    out->log_p[s] = sentence->results[0].log_p;
+    out->results[s] = sentence->count;
+    for (int i = 0, at = 0; i < sentence->count; i++) {
+        const et_decoder_result *result = &sentence->results[i];
+        assert_true(at + result->count < 256);
+        memcpy(out->ids[s] + at, result->ids, (size_t)result->count * sizeof(int32_t));
+        at += result->count;
+        out->pieces[s] = at;
+        out->each[s][i] = result->count;
+        out->each_log_p[s][i] = result->log_p;
+        out->sum[s] += result->score;
+        if (i)
+            assert_true(result->score <= sentence->results[i - 1].score);
+    }
+}
 
 /* Decodes sentences first, first + step, ... in groups of `group`. */
 static void decode(const fixture *f, int beam, int group, int first, int step, outcome *out)
@@ -103,27 +130,29 @@ static void decode(const fixture *f, int beam, int group, int first, int step, o
     static int32_t ids[SENTENCES][LONGEST + 1];
     et_decoder_sentence sentences[SENTENCES];
     int64_t count = 0;
-    et_decoder_options options = { .beam = { beam, f->alpha, EOS },
-                                   .start = 0,
-                                   .max_length = f->max_length,
-                                   .extra_length = 6,
-                                   .sentences = group,
-                                   .act = f->act,
-                                   .int8 = f->int8 };
     for (int s = first; s < SENTENCES; s += step)
-        sentences[count++] =
-            (et_decoder_sentence){ .source = ids[s], .length = source_of(s, ids[s]) };
+        out->sum[s] = 0;
+    et_decoder_options options = {
+        .beam = { .size = beam, .alpha = f->alpha, .eos = EOS, .results = f->results },
+        .choice = f->choice,
+        .start = 0,
+        .max_length = f->max_length,
+        .extra_length = 6,
+        .sentences = group,
+        .act = f->act,
+        .int8 = f->int8
+    };
+    for (int s = first; s < SENTENCES; s += step)
+        sentences[count++] = (et_decoder_sentence){ .source = ids[s],
+                                                    .length = source_of(s, ids[s]),
+                                                    .number = (uint64_t)s };
     assert_int_equal(et_decoder_new(&decoder, f->params, f->device, &f->model, &options, &error),
                      ET_OK);
     if (et_decoder_run(decoder, sentences, count, &arena, NULL, NULL, &error))
         fail_msg("%s", error.text);
     count = 0;
     for (int s = first; s < SENTENCES; s += step, count++) {
-        assert_true(sentences[count].count < 64);
-        memcpy(out->ids[s], sentences[count].result,
-               (size_t)sentences[count].count * sizeof(int32_t));
-        out->count[s] = sentences[count].count;
-        out->score[s] = sentences[count].score;
+        keep(&sentences[count], s, out);
     }
     et_decoder_free(decoder);
     et_arena_release(&arena);
@@ -133,16 +162,36 @@ static void assert_same(const outcome *a, const outcome *b)
 {
     for (int s = 0; s < SENTENCES; s++) {
         assert_int_equal(a->count[s], b->count[s]);
-        assert_memory_equal(a->ids[s], b->ids[s], (size_t)a->count[s] * sizeof(int32_t));
+        assert_int_equal(a->results[s], b->results[s]);
+        assert_int_equal(a->pieces[s], b->pieces[s]);
+        assert_memory_equal(a->ids[s], b->ids[s], (size_t)a->pieces[s] * sizeof(int32_t));
         assert_memory_equal(&a->score[s], &b->score[s], sizeof(float));
+        assert_memory_equal(&a->log_p[s], &b->log_p[s], sizeof(float));
+        assert_memory_equal(&a->sum[s], &b->sum[s], sizeof(float));
     }
 }
 
-static void check_company(et_dtype act, bool int8, int beam)
+/* How pieces are chosen, with how many results. */
+typedef struct way {
+    et_dtype act;
+    bool int8;
+    int beam, results;
+    et_choice_options choice;
+} way;
+
+static void open_way(fixture *f, const way *w)
+{
+    open_fixture(f, true, w->act, w->int8);
+    f->choice = w->choice;
+    f->results = w->results;
+}
+
+static void check_company(const way *w)
 {
     fixture f;
     static outcome all, alone;
-    open_fixture(&f, true, act, int8);
+    const int beam = w->beam;
+    open_way(&f, w);
     decode(&f, beam, 8, 0, 1, &all);
     const int groups[] = { 1, 3, SENTENCES, 40 };
     for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
@@ -156,7 +205,7 @@ static void check_company(et_dtype act, bool int8, int beam)
     for (int threads = 1; threads <= 3; threads++) {
         omp_set_num_threads(threads);
         fixture g;
-        open_fixture(&g, true, act, int8);
+        open_way(&g, w);
         decode(&g, beam, 8, 0, 1, &alone);
         assert_same(&all, &alone);
         close_fixture(&g);
@@ -168,11 +217,176 @@ static void check_company(et_dtype act, bool int8, int beam)
 static void test_decoder__company_changes_nothing(void **state)
 {
     (void)state;
-    check_company(ET_F32, false, 4);
-    check_company(ET_F32, false, 1);
-    check_company(ET_F32, true, 4);
-    check_company(ET_F32, true, 1);
-    check_company(ET_BF16, false, 5);
+    static const int32_t first[] = { 3, 5, 8 };
+    static const way ways[] = {
+        { ET_F32, false, 4, 0, { 0 } },
+        { ET_F32, false, 1, 0, { 0 } },
+        { ET_F32, true, 4, 0, { 0 } },
+        { ET_F32, true, 1, 0, { 0 } },
+        { ET_BF16, false, 5, 0, { 0 } },
+        { ET_F32, false, 4, 4, { 0 } },
+        { ET_F32, false, 4, 3, { .noise = 0.7, .seed = 3 } },
+        { ET_BF16, false, 4, 2, { .noise = 0.7, .seed = 3 } },
+        { ET_F32, false, 4, 0, { .first = first, .first_count = 3 } },
+        { ET_F32, false, 3, 3, { .sampling = true, .seed = 1 } },
+        { ET_F32, true, 3, 3, { .sampling = true, .seed = 1, .top_k = 5, .temperature = 2 } },
+        { ET_BF16, false, 2, 2, { .sampling = true, .seed = 1, .top_p = 0.8 } },
+    };
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++)
+        check_company(&ways[i]);
+}
+
+/* Several results: the first is what one alone is, all differ, and each has its log p. */
+static void test_decoder__several_results(void **state)
+{
+    (void)state;
+    fixture f;
+    static outcome one, four;
+    int several = 0;
+    open_fixture(&f, true, ET_F32, false);
+    decode(&f, 4, 8, 0, 1, &one);
+    f.results = 4;
+    decode(&f, 4, 8, 0, 1, &four);
+    for (int s = 0; s < SENTENCES; s++) {
+        assert_int_equal(one.count[s], four.count[s]);
+        assert_memory_equal(one.ids[s], four.ids[s], (size_t)one.count[s] * sizeof(int32_t));
+        assert_true(one.score[s] == four.score[s]);
+        assert_in_range(four.results[s], 1, 4);
+        several += four.results[s] > 1;
+    }
+    assert_true(several > SENTENCES / 2);
+    close_fixture(&f);
+}
+
+/* Logits that are all read give what the likeliest pieces alone give: a choice of one piece more
+ * than there are of is no constraint. */
+static void test_decoder__logits_agree(void **state)
+{
+    (void)state;
+    int32_t any[PIECES];
+    fixture f;
+    static outcome likeliest, all;
+    open_fixture(&f, true, ET_F32, false);
+    decode(&f, 4, 8, 0, 1, &likeliest);
+    for (int i = 0; i < PIECES; i++)
+        any[i] = i;
+    f.choice = (et_choice_options){ .first = any, .first_count = PIECES };
+    decode(&f, 4, 8, 0, 1, &all);
+    for (int s = 0; s < SENTENCES; s++) {
+        assert_int_equal(likeliest.count[s], all.count[s]);
+        assert_memory_equal(likeliest.ids[s], all.ids[s], (size_t)all.count[s] * sizeof(int32_t));
+        assert_true(fabsf(likeliest.score[s] - all.score[s]) < 1e-3f);
+    }
+    close_fixture(&f);
+}
+
+/* Every target begins with one of the pieces that may come first. */
+static void test_decoder__first(void **state)
+{
+    (void)state;
+    static const int32_t first[] = { 7 };
+    fixture f;
+    static outcome out;
+    open_fixture(&f, true, ET_F32, false);
+    f.choice = (et_choice_options){ .first = first, .first_count = 1 };
+    f.max_length = 6;
+    decode(&f, 4, 8, 0, 1, &out);
+    for (int s = 0; s < SENTENCES; s++)
+        assert_true(out.count[s] >= 1 && out.ids[s][0] == 7);
+    close_fixture(&f);
+}
+
+/* The likeliest piece of one is greedy search; another seed draws others; a sample's log p is what
+ * the model says of it. */
+static double teacher_score(const fixture *f, int s, const int32_t *target, int count);
+
+static void test_decoder__samples(void **state)
+{
+    (void)state;
+    fixture f;
+    static outcome greedy, one, other;
+    int differ = 0, checked = 0;
+    open_fixture(&f, true, ET_F32, false);
+    decode(&f, 1, 8, 0, 1, &greedy);
+    f.choice = (et_choice_options){ .sampling = true, .top_k = 1 };
+    decode(&f, 1, 8, 0, 1, &one);
+    for (int s = 0; s < SENTENCES; s++) {
+        assert_int_equal(greedy.count[s], one.count[s]);
+        assert_memory_equal(greedy.ids[s], one.ids[s], (size_t)one.count[s] * sizeof(int32_t));
+    }
+    f.choice = (et_choice_options){ .sampling = true, .seed = 1, .top_p = 0.9, .temperature = 1.5 };
+    f.results = 3;
+    decode(&f, 3, 8, 0, 1, &one);
+    f.choice.seed = 2;
+    decode(&f, 3, 8, 0, 1, &other);
+    for (int s = 0; s < SENTENCES; s++) {
+        int32_t source[64];
+        assert_int_equal(one.results[s], 3);
+        differ += one.pieces[s] != other.pieces[s] ||
+                  memcmp(one.ids[s], other.ids[s], (size_t)one.pieces[s] * sizeof(int32_t)) != 0;
+        for (int i = 0, at = 0; i < 3; at += one.each[s][i++]) {
+            if (one.each[s][i] >= source_of(s, source) + 6)
+                continue;
+            double expected = teacher_score(&f, s, one.ids[s] + at, one.each[s][i]);
+            assert_true(fabs(expected - (double)one.each_log_p[s][i]) <
+                        1e-3 * (1 + fabs(expected)));
+            checked++;
+        }
+    }
+    assert_true(differ > SENTENCES / 2 && checked >= 9);
+    close_fixture(&f);
+}
+
+/* Targets that are given, in any company: log p by teacher forcing. */
+static void test_decoder__forced(void **state)
+{
+    (void)state;
+    enum { MOST = 12 };
+    et_error error = ET_ERROR_INIT;
+    static int32_t source[SENTENCES][LONGEST + 1], target[SENTENCES][MOST];
+    float log_p[SENTENCES];
+    fixture f;
+    open_fixture(&f, true, ET_F32, false);
+    for (int group = 1; group <= 9; group += 4) {
+        et_arena arena = ET_ARENA_INIT;
+        et_decoder *decoder;
+        et_decoder_sentence sentences[SENTENCES];
+        et_decoder_options options = { .beam = { .size = 1, .alpha = 0.6, .eos = EOS },
+                                       .forced = true,
+                                       .max_length = MOST,
+                                       .sentences = group,
+                                       .act = ET_F32 };
+        for (int s = 0; s < SENTENCES; s++) {
+            int length = (7 * s) % MOST;
+            for (int i = 0; i < length; i++)
+                target[s][i] = 2 + (s * 13 + i * 5) % (PIECES - 2);
+            target[s][length] = EOS;
+            sentences[s] = (et_decoder_sentence){ .source = source[s],
+                                                  .length = source_of(s, source[s]),
+                                                  .forced = target[s],
+                                                  .forced_length = length + 1 };
+        }
+        assert_int_equal(et_decoder_new(&decoder, f.params, f.device, &f.model, &options, &error),
+                         ET_OK);
+        assert_int_equal(et_decoder_run(decoder, sentences, SENTENCES, &arena, NULL, NULL, &error),
+                         ET_OK);
+        for (int s = 0; s < SENTENCES; s++) {
+            const et_decoder_result *result = sentences[s].results;
+            assert_int_equal(sentences[s].count, 1);
+            assert_int_equal(result->length, sentences[s].forced_length);
+            assert_memory_equal(result->ids, target[s], (size_t)result->count * sizeof(int32_t));
+            double expected = teacher_score(&f, s, target[s], result->count);
+            assert_true(fabs(expected - (double)result->log_p) < 1e-3 * (1 + fabs(expected)));
+            assert_true(fabs((double)result->log_p / et_beam_length_norm(result->length, 0.6) -
+                             (double)result->score) < 1e-5);
+            if (group == 1)
+                log_p[s] = result->log_p;
+            assert_memory_equal(&log_p[s], &result->log_p, sizeof(float));
+        }
+        et_decoder_free(decoder);
+        et_arena_release(&arena);
+    }
+    close_fixture(&f);
 }
 
 /* Lengths that are given and other penalties: as long as asked for at most, a larger alpha makes
@@ -309,6 +523,11 @@ int main(void)
         cmocka_unit_test(test_decoder__lengths_and_alpha),
         cmocka_unit_test(test_decoder__cache_agrees_with_the_whole_model),
         cmocka_unit_test(test_decoder__bytes_are_near),
+        cmocka_unit_test(test_decoder__several_results),
+        cmocka_unit_test(test_decoder__logits_agree),
+        cmocka_unit_test(test_decoder__first),
+        cmocka_unit_test(test_decoder__samples),
+        cmocka_unit_test(test_decoder__forced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

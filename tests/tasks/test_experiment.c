@@ -7,8 +7,11 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include <math.h>
+
 #include "base/arena.h"
 #include "io/files.h"
+#include "optim/schedule.h"
 #include "tasks/translation/kind.h"
 #include "tasks/translation/options.h"
 
@@ -51,6 +54,9 @@ static void test_experiment__models(void **state)
     } cases[] = {
         { "translation/tiny", 4, 4, 256, 128, false, true },
         { "translation/base", 6, 8, 2048, 512, true, false },
+        { "wmt_transformer/large", 6, 16, 4096, 1024, true, false },
+        { "wmt_transformer/base", 6, 8, 2048, 512, true, false },
+        { "wmt_transformer/tiny", 6, 4, 512, 128, true, false },
     };
     size_t count = sizeof cases / sizeof cases[0];
     assert_null(et_translation_experiments[count].name);
@@ -69,6 +75,94 @@ static void test_experiment__models(void **state)
         assert_fails(et_experiment_check(&e, error), ET_ECONFIG, "task.train_data: no data");
         assert_ok(et_experiment_set(&e, "task.train_data.tsv_path=a.tsv", &arena, error));
         assert_ok(et_experiment_check(&e, error));
+    }
+}
+
+/* Every value that Model Garden's registration sets, and the defaults that it leaves. */
+static void test_experiment__wmt_large(void **state)
+{
+    (void)state;
+    et_experiment e = begin("wmt_transformer/large");
+    const et_translation_options *task = task_of(&e);
+    const et_translation_model *model = &task->model;
+    const et_translation_data *train = &task->train_data, *validation = &task->validation_data;
+    const et_trainer_options *trainer = &e.trainer;
+    const et_optimization_options *o = &trainer->optimizer_config;
+    assert_true(model->padded_decode);
+    assert_int_equal(model->decode_max_length, 100);
+    assert_int_equal(model->beam_size, 4);
+    assert_true(model->alpha == 0.6 && model->label_smoothing == 0.1);
+    assert_true(model->dropout_rate == 0.1);
+    assert_true(model->encoder.dropout_rate == 0.1 && model->decoder.dropout_rate == 0.1);
+    assert_true(model->encoder.attention_dropout_rate == 0.1);
+    assert_true(model->encoder.intermediate_dropout == 0.1);
+    assert_true(model->encoder.norm_epsilon == 1e-6);
+    assert_int_equal(model->encoder.activation, ET_ACTIVATION_RELU);
+    assert_int_equal(train->global_batch_size, 24576);
+    assert_true(train->static_batch && validation->static_batch);
+    assert_int_equal(train->max_seq_length, 64);
+    assert_int_equal(validation->global_batch_size, 32);
+    assert_int_equal(validation->max_seq_length, 100);
+    assert_int_equal(o->optimizer.type, ET_OPTIMIZER_ADAM);
+    assert_true(o->optimizer.adam.beta_1 == 0.9 && o->optimizer.adam.beta_2 == 0.997);
+    assert_true(o->optimizer.adam.epsilon == 1e-9);
+    assert_int_equal(o->learning_rate.type, ET_RATE_POWER);
+    assert_int_equal(o->warmup.type, ET_WARMUP_LINEAR);
+    assert_int_equal(trainer->train_steps, 300000);
+    assert_int_equal(trainer->steps_per_loop, 1000);
+    assert_int_equal(trainer->summary_interval, 1000);
+    assert_int_equal(trainer->checkpoint_interval, 5000);
+    assert_int_equal(trainer->validation_interval, 5000);
+    assert_int_equal(trainer->max_to_keep, 1);
+}
+
+/* What Model Garden's schedule gives: 2 / sqrt(1024) times step^-0.5 behind 16,000 linear steps. */
+static void test_experiment__wmt_large_rates(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t step;
+        double rate;
+    } cases[] = { { 0, 0 }, { 8000, 2.4705e-4 }, { 16000, 4.9411e-4 }, { 64000, 2.4705e-4 } };
+    et_experiment e = begin("wmt_transformer/large");
+    const et_optimization_options *o = &e.trainer.optimizer_config;
+    et_schedule schedule;
+    assert_ok(et_schedule_init(&schedule, &o->learning_rate, &o->warmup, error));
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        assert_true(fabs(et_schedule_rate(&schedule, cases[i].step) - cases[i].rate) < 5e-9);
+}
+
+/* Of the settings that batches are made by. */
+static void test_experiment__batching(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *words, *fault; /* NULL: none */
+    } cases[] = {
+        { "task.train_data.static_batch=true", NULL },
+        { "task.train_data.batching=bucketed", NULL },
+        { "task.validation_data.batching=bucketed,task.validation_data.global_batch_size=65",
+          NULL },
+        { "task.validation_data.static_batch=true,task.validation_data.global_batch_size=8", NULL },
+        { "task.model.padded_decode=true,task.model.decode_max_length=9", NULL },
+        { "task.model.padded_decode=true", "task.model.padded_decode: needs" },
+        { "task.train_data.static_batch=true,task.train_data.batching=bucketed",
+          "task.train_data: static_batch and batching: bucketed are two ways; keep one" },
+        { "task.train_data.static_batch=true,task.train_data.global_batch_size=63",
+          "global_batch_size: 63 tokens hold no sentence of max_seq_length, 64" },
+        { "task.train_data.batching=bucketed,task.train_data.global_batch_size=64",
+          "64 tokens hold no sentence of max_seq_length, 64, in its bucket" },
+        { "task.validation_data.batching=bucketed,task.validation_data.global_batch_size=64",
+          "task.validation_data.global_batch_size: 64 tokens hold no" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        et_experiment e = begin("translation/tiny");
+        assert_ok(et_experiment_set(&e, "task.train_data.tsv_path=a.tsv", &arena, error));
+        assert_ok(et_experiment_set(&e, cases[i].words, &arena, error));
+        if (cases[i].fault)
+            assert_fails(et_experiment_check(&e, error), ET_ECONFIG, cases[i].fault);
+        else
+            assert_ok(et_experiment_check(&e, error));
     }
 }
 
@@ -246,6 +340,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_experiment__models),
+        cmocka_unit_test(test_experiment__wmt_large),
+        cmocka_unit_test(test_experiment__wmt_large_rates),
+        cmocka_unit_test(test_experiment__batching),
         cmocka_unit_test(test_experiment__unknown),
         cmocka_unit_test(test_experiment__set),
         cmocka_unit_test(test_experiment__written_and_read),

@@ -79,7 +79,8 @@ static void test_translator__opens(void **state)
 static void test_translator__refuses(void **state)
 {
     (void)state;
-    static const struct {
+    static const char *const none[] = { NULL }, *const unknown[] = { "zzz", NULL };
+    const struct {
         const char *model_dir;
         et_translator_options options;
         int status;
@@ -108,6 +109,26 @@ static void test_translator__refuses(void **state)
         { "run", { .precision = "float16" }, ET_ECONFIG, "precision float16: choose" },
         { "run", { .checkpoint = "none.st" }, ET_ENOTFOUND, "none.st" },
         { "run", { .checkpoint = "a.en" }, ET_EFORMAT, "a.en" },
+#define DECODING(...) { .decoding = &(const et_decoding_options){ __VA_ARGS__ } }
+        { "run", DECODING(.results = -1), ET_ECONFIG, "-1 results of a line: must be" },
+        { "run", DECODING(.results = 65), ET_ECONFIG, "from 1 to 64" },
+        { "run", DECODING(.results = 5), ET_ECONFIG, "more than the beam size, 4; raise" },
+        { "run", DECODING(.sampling = true, .top_k = -2), ET_ECONFIG, "top_k -2: must be" },
+        { "run", DECODING(.sampling = true, .top_p = 1.5), ET_ECONFIG, "top_p 1.5: must be" },
+        { "run", DECODING(.sampling = true, .top_p = NAN), ET_ECONFIG, "top_p nan: must be" },
+        { "run", DECODING(.sampling = true, .temperature = -1), ET_ECONFIG, "temperature -1: " },
+        { "run", DECODING(.sampling = true, .temperature = NAN), ET_ECONFIG, "temperature nan: " },
+        { "run", DECODING(.noise = -1), ET_ECONFIG, "noise -1: must be" },
+        { "run", DECODING(.noise = INFINITY), ET_ECONFIG, "noise inf: must be" },
+        { "run", DECODING(.top_k = 4), ET_ECONFIG, "top_k, top_p and temperature are of sampling" },
+        { "run", DECODING(.top_p = 0.5), ET_ECONFIG, "are of sampling: set that" },
+        { "run", DECODING(.temperature = 0.5), ET_ECONFIG, "are of sampling: set that" },
+        { "run", DECODING(.reserved = { 1 }), ET_EUSAGE, "et_decoding_options" },
+        { "run", DECODING(.ends = none), ET_ECONFIG, "ends: an empty list; leave it NULL" },
+        { "run", DECODING(.ends = unknown), ET_ECONFIG, "ends: the vocabulary has no piece \"zz" },
+        { "run", DECODING(.first = none), ET_ECONFIG, "first: an empty list" },
+        { "run", DECODING(.first = unknown), ET_ECONFIG, "first: the vocabulary has no piece" },
+#undef DECODING
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         et_error error = ET_ERROR_INIT;
@@ -457,17 +478,362 @@ static void test_translator__shares_one_model(void **state)
         { .shares = first, .checkpoint = "run/checkpoints/ckpt-200.safetensors" },
         { .shares = first, .live_weights = true },
         { .shares = first, .beam_size = 65 },
-        { .shares = first, .reserved = { [7] = 1 } },
+        { .shares = first, .reserved = { [6] = 1 } },
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         int status = et_translator_open(&second, NULL, &cases[i], &error);
-        assert_int_equal(status, cases[i].reserved[7] ? ET_EUSAGE : ET_ECONFIG);
+        assert_int_equal(status, cases[i].reserved[6] ? ET_EUSAGE : ET_ECONFIG);
         assert_null(second);
     }
     assert_int_equal(
         et_translator_open(&second, "run", &(et_translator_options){ .shares = first }, &error),
         ET_ECONFIG);
     et_translator_close(first);
+}
+
+/* ---- several results, samples, targets ---- */
+
+static et_translator *open_decoding(const et_decoding_options *decoding, int together)
+{
+    return open_with(&(et_translator_options){ .sentences = together, .decoding = decoding });
+}
+
+static et_hypotheses *search(et_translator *t)
+{
+    et_error error = ET_ERROR_INIT;
+    et_hypotheses *found;
+    if (et_translator_search(t, lines, LINES, &found, &error))
+        fail_msg("%s", error.text);
+    return found;
+}
+
+/* Bits included. */
+static void assert_same(const et_hypotheses *a, const et_hypotheses *b, size_t line)
+{
+    assert_int_equal(et_hypotheses_count(a, line), et_hypotheses_count(b, line));
+    for (int i = 0; i < et_hypotheses_count(a, line); i++) {
+        const et_hypothesis *x = et_hypotheses_at(a, line, i), *y = et_hypotheses_at(b, line, i);
+        assert_string_equal(x->text, y->text);
+        assert_int_equal(x->id_count, y->id_count);
+        assert_memory_equal(x->ids, y->ids, (size_t)x->id_count * sizeof *x->ids);
+        assert_int_equal(x->pieces, y->pieces);
+        assert_true(x->score == y->score && x->log_probability == y->log_probability);
+    }
+}
+
+/* The first result is the translation, scores fall, and a score is the log-probability over what
+ * the length costs. */
+static void test_translator__n_best(void **state)
+{
+    (void)state;
+    char *best[LINES];
+    int results = 0;
+    et_translator *t = open_decoding(&(et_decoding_options){ .results = 4 }, 0);
+    et_hypotheses *found = search(t);
+    translate(t, LINES, best);
+    for (size_t i = 0; i < LINES; i++) {
+        int count = et_hypotheses_count(found, i);
+        assert_in_range(count, 1, 4);
+        results += count;
+        assert_string_equal(et_hypotheses_at(found, i, 0)->text, best[i]);
+        for (int k = 0; k<count && * lines[i]> ' '; k++) {
+            const et_hypothesis *h = et_hypotheses_at(found, i, k);
+            assert_int_equal(h->pieces, h->id_count + 1);
+            double norm = pow((5. + h->pieces) / 6, 0.6);
+            assert_true(fabs(h->log_probability / norm - h->score) < 1e-5);
+            if (k) {
+                assert_true(h->score <= et_hypotheses_at(found, i, k - 1)->score);
+                assert_true(h->id_count != et_hypotheses_at(found, i, 0)->id_count ||
+                            memcmp(h->ids, et_hypotheses_at(found, i, 0)->ids,
+                                   (size_t)h->id_count * sizeof *h->ids));
+            }
+        }
+    }
+    assert_true(results > 2 * LINES);
+    assert_int_equal(et_hypotheses_count(found, 1), 1);
+    assert_string_equal(et_hypotheses_at(found, 1, 0)->text, "");
+    assert_true(et_hypotheses_at(found, 1, 0)->score == 0);
+    assert_int_equal(et_hypotheses_count(found, LINES), 0);
+    assert_null(et_hypotheses_at(found, LINES, 0));
+    assert_null(et_hypotheses_at(found, 0, -1));
+    assert_null(et_hypotheses_at(found, 0, 64));
+    et_translator_free_results(best, LINES);
+    et_hypotheses_free(found);
+    et_hypotheses_free(NULL);
+    et_translator_close(t);
+}
+
+/* What is drawn is the line's and its number's: not that of lines beside it, of batches or of
+ * threads. Equal lines of two numbers may differ. */
+static void test_translator__samples_know_no_company(void **state)
+{
+    (void)state;
+    static const et_decoding_options ways[] = {
+        { .results = 3, .sampling = true, .seed = 4, .temperature = 2 },
+        { .results = 2, .sampling = true, .seed = 4, .top_k = 3, .top_p = 0.95 },
+        { .results = 2, .noise = 1.5, .seed = 9 },
+    };
+    const int threads = omp_get_max_threads();
+    for (size_t w = 0; w < COUNT(ways); w++) {
+        et_translator *t = open_decoding(&ways[w], 0);
+        et_hypotheses *together = search(t);
+        et_translator_close(t);
+        for (int team = 1; team <= 2; team++) {
+            omp_set_num_threads(team);
+            t = open_decoding(&ways[w], 2);
+            et_hypotheses *again = search(t);
+            for (size_t i = 0; i < LINES; i++)
+                assert_same(together, again, i);
+            et_hypotheses_free(again);
+            et_translator_close(t);
+        }
+        omp_set_num_threads(threads);
+        t = open_decoding(&ways[w], 0);
+        for (size_t i = 0; i < LINES; i++) { /* alone, with its number */
+            et_error error = ET_ERROR_INIT;
+            et_hypotheses *alone;
+            et_translator_set_first_line(t, i + 1);
+            assert_int_equal(et_translator_search(t, &lines[i], 1, &alone, &error), ET_OK);
+            assert_int_equal(et_hypotheses_count(alone, 0), et_hypotheses_count(together, i));
+            for (int k = 0; k < et_hypotheses_count(alone, 0); k++)
+                assert_true(et_hypotheses_at(alone, 0, k)->score ==
+                            et_hypotheses_at(together, i, k)->score);
+            et_hypotheses_free(alone);
+        }
+        et_translator_close(t);
+        et_hypotheses_free(together);
+    }
+}
+
+/* One line drawn under two numbers differs; samples do not depend on how many others are drawn. */
+static void test_translator__samples_have_numbers(void **state)
+{
+    (void)state;
+    et_decoding_options decoding = { .results = 3, .sampling = true, .temperature = 2 };
+    et_translator *t = open_decoding(&decoding, 0);
+    et_hypotheses *three = search(t), *two;
+    et_translator_close(t);
+    decoding.results = 2;
+    t = open_decoding(&decoding, 0);
+    two = search(t);
+    et_translator_close(t);
+    assert_string_equal(lines[4], lines[8]);
+    assert_true(et_hypotheses_at(three, 4, 0)->score != et_hypotheses_at(three, 8, 0)->score);
+    for (size_t i = 0; i < LINES; i++)
+        for (int k = 0; k < et_hypotheses_count(two, i); k++) {
+            int there = 0;
+            for (int n = 0; n < et_hypotheses_count(three, i); n++)
+                there += et_hypotheses_at(two, i, k)->score == et_hypotheses_at(three, i, n)->score;
+            assert_true(there >= 1);
+        }
+    et_hypotheses_free(three);
+    et_hypotheses_free(two);
+}
+
+static void test_translator__seeds_differ(void **state)
+{
+    (void)state;
+    int differ = 0;
+    et_decoding_options decoding = { .sampling = true, .temperature = 3 };
+    et_translator *t = open_decoding(&decoding, 0);
+    et_hypotheses *one = search(t);
+    et_translator_close(t);
+    decoding.seed = 1;
+    t = open_decoding(&decoding, 0);
+    et_hypotheses *other = search(t);
+    et_translator_close(t);
+    for (size_t i = 0; i < LINES; i++)
+        differ +=
+            strcmp(et_hypotheses_at(one, i, 0)->text, et_hypotheses_at(other, i, 0)->text) != 0;
+    assert_true(differ >= 3);
+    et_hypotheses_free(one);
+    et_hypotheses_free(other);
+}
+
+/* Pieces by their texts: those that a translation may begin with, and those that end one. */
+static void test_translator__ends_and_first(void **state)
+{
+    (void)state;
+    static const char *const pieces[] = { "t", NULL };
+    et_translator *t = open_decoding(&(et_decoding_options){ .first = pieces }, 0);
+    et_hypotheses *found = search(t);
+    const int32_t piece = et_hypotheses_at(found, 0, 0)->ids[0];
+    for (size_t i = 0; i < LINES; i++)
+        if (*lines[i] > ' ') {
+            assert_int_equal(et_hypotheses_at(found, i, 0)->text[0], 't');
+            assert_int_equal(et_hypotheses_at(found, i, 0)->ids[0], piece);
+        }
+    et_hypotheses_free(found);
+    et_translator_close(t);
+    /* noise, so that the piece comes up */
+    t = open_decoding(&(et_decoding_options){ .ends = pieces, .noise = 2, .results = 4 }, 0);
+    found = search(t);
+    for (size_t i = 0; i < LINES; i++)
+        for (int k = 0; k < et_hypotheses_count(found, i); k++) {
+            const et_hypothesis *h = et_hypotheses_at(found, i, k);
+            for (int n = 0; n < h->id_count; n++)
+                assert_int_not_equal(h->ids[n], piece);
+        }
+    et_hypotheses_free(found);
+    et_translator_close(t);
+}
+
+/* A translation's score is what the search gave it, and no other target has a better one. */
+static void test_translator__scores_targets(void **state)
+{
+    (void)state;
+    char *best[LINES];
+    const char *wrong[LINES];
+    et_error error = ET_ERROR_INIT;
+    et_translator *t = open_with(NULL);
+    et_hypotheses *found = search(t), *scored, *others;
+    translate(t, LINES, best);
+    for (size_t i = 0; i < LINES; i++)
+        wrong[i] = best[(i + 3) % LINES];
+    assert_int_equal(
+        et_translator_score(t, lines, (const char *const *)best, LINES, &scored, &error), ET_OK);
+    assert_int_equal(et_translator_score(t, lines, wrong, LINES, &others, &error), ET_OK);
+    for (size_t i = 0; i < LINES; i++) {
+        const et_hypothesis *a = et_hypotheses_at(found, i, 0), *b = et_hypotheses_at(scored, i, 0);
+        assert_int_equal(et_hypotheses_count(scored, i), 1);
+        assert_string_equal(b->text, best[i]);
+        if (*lines[i] <= ' ')
+            continue;
+        /* the same pieces, if the vocabulary cuts the text as the model did */
+        if (a->pieces == b->pieces && !memcmp(a->ids, b->ids, (size_t)a->id_count * sizeof *a->ids))
+            assert_true(fabs(a->log_probability - b->log_probability) < 1e-3 &&
+                        fabs(a->score - b->score) < 1e-3);
+        if (strcmp(best[i], wrong[i]))
+            assert_true(et_hypotheses_at(others, i, 0)->score < b->score + 1e-3);
+    }
+    et_hypotheses_free(scored);
+    et_hypotheses_free(others);
+    et_hypotheses_free(found);
+    et_translator_free_results(best, LINES);
+    et_translator_close(t);
+}
+
+static void test_translator__refuses_targets(void **state)
+{
+    (void)state;
+    enum { WORDS = 2000 };
+    static char book[4 * WORDS + 1];
+    static const char *const two[] = { "red", "dog" };
+    const struct {
+        const char *targets[2];
+        const char *words;
+    } cases[] = {
+        { { "a", NULL }, "targets: line 2: NULL is no line" },
+        { { "caf\xe9", "b" }, "targets: line 1, byte 4: not UTF-8" },
+        { { "a", book }, " pieces; up to 1023 can be scored" },
+    };
+    for (int i = 0; i < WORDS; i++)
+        strcpy(book + 4 * i, "cat ");
+    et_translator *t = open_with(NULL);
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        et_error error = ET_ERROR_INIT;
+        et_hypotheses *found;
+        assert_int_equal(et_translator_score(t, two, cases[i].targets, 2, &found, &error),
+                         ET_EDATA);
+        if (!strstr(error.text, cases[i].words))
+            fail_msg("case %zu: %s", i, error.text);
+        assert_null(found);
+    }
+    et_error error = ET_ERROR_INIT;
+    et_hypotheses *found;
+    assert_int_equal(et_translator_score(t, two, NULL, 2, &found, &error), ET_EDATA);
+    assert_int_equal(et_translator_score(t, NULL, two, 2, &found, &error), ET_EDATA);
+    assert_int_equal(et_translator_search(t, NULL, 2, &found, &error), ET_EDATA);
+    assert_int_equal(et_translator_score(t, NULL, NULL, 0, &found, &error), ET_OK);
+    assert_int_equal(et_hypotheses_count(found, 0), 0);
+    et_hypotheses_free(found);
+    et_translator_close(t);
+}
+
+/* What is exported translates alone, with the same words; a run, or an export, is not written
+ * over. */
+static void test_translator__export(void **state)
+{
+    (void)state;
+    char *wanted[LINES], *results[LINES];
+    et_error error = ET_ERROR_INIT;
+    et_translator *t = open_with(NULL), *alone;
+    translate(t, LINES, wanted);
+    assert_int_equal(et_translator_export(t, "alone", &error), ET_OK);
+    assert_int_equal(et_translator_export(t, "alone", &error), ET_ECONFIG);
+    assert_non_null(strstr(error.text, "params.yaml is there already"));
+    assert_int_equal(et_translator_export(t, "run", &error), ET_ECONFIG);
+    assert_int_equal(et_translator_export(t, "", &error), ET_ECONFIG);
+    et_translator_close(t);
+    char *files = bad_list("alone");
+    assert_string_equal(files, "model.safetensors params.yaml vocabulary.model");
+    free(files);
+    if (et_translator_open(&alone, "alone", NULL, &error))
+        fail_msg("%s", error.text);
+    assert_string_equal(et_translator_checkpoint(alone), "alone/model.safetensors");
+    assert_int_equal(et_translator_step(alone), 400);
+    if (et_translator_translate(alone, lines, LINES, results, &error))
+        fail_msg("%s", error.text);
+    for (size_t i = 0; i < LINES; i++)
+        assert_string_equal(results[i], wanted[i]);
+    et_translator_free_results(results, LINES);
+    et_translator_free_results(wanted, LINES);
+    et_translator_close(alone);
+    /* damaged weights are said, not taken for none */
+    size_t length;
+    char *bytes = bad_read("alone/model.safetensors", &length);
+    bytes[length - 1] ^= 1;
+    bad_write("alone/model.safetensors", bytes, length);
+    free(bytes);
+    assert_int_equal(et_translator_open(&alone, "alone", NULL, &error), ET_EFORMAT);
+    bad_remove("alone/model.safetensors");
+    assert_int_equal(et_translator_open(&alone, "alone", NULL, &error), ET_ENOTFOUND);
+    assert_non_null(strstr(error.text, "alone: no checkpoint yet"));
+}
+
+/* The command: plain, in Moses' form, drawn, and scored. */
+static void test_translator__command(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *line;
+        int code;
+        const char *out, *err; /* how standard output begins; what is in standard error */
+    } cases[] = {
+        { "translate --model-dir run --n-best 2", 0, "0 ||| ", "" },
+        { "translate --model-dir run --scores", 0, "0 ||| ", "" },
+        { "translate --model-dir run --n-best 3 --sampling --seed 4 --top-k 5 --scores", 0,
+          "0 ||| ", "" },
+        { "translate --model-dir run --top-p 0.9 --temperature 1.5", 0, "", "" },
+        { "translate --model-dir run --noise 0.5", 0, "", "" },
+        { "translate --model-dir run --score-targets two.de", 0, "0 ||| ", "" },
+        { "translate --model-dir run --score-targets a.de", 3, "0 ||| ",
+          "a.de has 60 lines, standard input only 2" },
+        { "translate --model-dir run --score-targets none.de", 3, "", "none.de" },
+        { "translate --model-dir run --n-best 0", 2, "", "--n-best 0: from 1 to 64" },
+        { "translate --model-dir run --n-best 65", 2, "", "--n-best 65: from 1 to 64" },
+        { "translate --model-dir run --n-best 5", 2, "", "more than the beam size, 4" },
+        { "translate --model-dir run --temperature 0", 2, "", "--temperature 0: nothing can be" },
+        { "translate --model-dir run --top-p 2", 2, "", "top_p 2: must be" },
+        { "translate --model-dir run --score-targets two.de --n-best 2", 2, "",
+          "--score-targets: targets are given" },
+        { "export --model-dir run --output out", 0, "", "exported run/checkpoints/ckpt-400" },
+        { "translate --model-dir out", 0, "", "" },
+        { "export --model-dir run --output out", 2, "", "is there already" },
+        { "export --output out", 2, "", "--model-dir is missing" },
+        { "export --model-dir run", 2, "", "--output is missing" },
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        bad_end end = bad_start(cases[i].line, "two.en", NULL);
+        if (strncmp(end.out, cases[i].out, strlen(cases[i].out)) != 0 ||
+            (!cases[i].code && strstr(cases[i].line, "translate") && !*end.out) ||
+            !strstr(end.err, cases[i].err) || (cases[i].code != 0) != (end.code != 0))
+            fail_msg("%s: code %d\n%s\n%s", cases[i].line, end.code, end.out, end.err);
+        if (strstr(cases[i].line, "--scores") || strstr(cases[i].line, "--score-targets two.de"))
+            if (!end.code)
+                assert_non_null(strstr(end.out, " ||| logp=-"));
+        bad_release(&end);
+    }
 }
 
 int main(void)
@@ -488,6 +854,15 @@ int main(void)
         cmocka_unit_test(test_translator__long_line),
         cmocka_unit_test(test_translator__shares_weights),
         cmocka_unit_test(test_translator__shares_one_model),
+        cmocka_unit_test(test_translator__n_best),
+        cmocka_unit_test(test_translator__samples_know_no_company),
+        cmocka_unit_test(test_translator__samples_have_numbers),
+        cmocka_unit_test(test_translator__seeds_differ),
+        cmocka_unit_test(test_translator__ends_and_first),
+        cmocka_unit_test(test_translator__scores_targets),
+        cmocka_unit_test(test_translator__refuses_targets),
+        cmocka_unit_test(test_translator__export),
+        cmocka_unit_test(test_translator__command),
     };
     return cmocka_run_group_tests(tests, set_up, bad_tear_down);
 }

@@ -7,7 +7,8 @@
  *
  * What always holds:
  *   1. alive[0] and finished[0] are the best of theirs, and finished[] is sorted.
- *   2. All hypotheses alive have the same number of pieces; finished ones end with EOS.
+ *   2. All hypotheses alive have the same number of pieces; finished ones end with EOS or another
+ *      piece that ends, samples also where they are as long as they may be.
  *   3. log p of a hypothesis is a sum of float32 numbers in the order of its pieces, and ties go
  *      by place in the list: nothing depends on what else is searched.
  *
@@ -74,11 +75,28 @@ void et_beam_begin(et_beam *beam, int max_length)
     et_assert(max_length >= 1 && max_length <= beam->capacity);
     beam->max_length = max_length;
     beam->length = 0;
+    beam->living = 1;
     beam->over = false;
     beam->finished_count = 0;
     beam->side = 0;
     for (int i = 0; i < beam->options.size; i++)
         beam->alive[i] = i ? NEVER : 0;
+}
+
+/* EOS, or one of the other pieces that end. */
+static bool is_end(const et_beam *beam, int32_t piece)
+{
+    if (piece == beam->options.eos)
+        return true;
+    for (int i = 0; i < beam->options.end_count; i++)
+        if (piece == beam->options.ends[i])
+            return true;
+    return false;
+}
+
+static int wanted(const et_beam *beam)
+{
+    return beam->options.results ? beam->options.results : 1;
 }
 
 /* Best first; ties by hypothesis, then by order among its pieces. A number that equals one in
@@ -98,8 +116,8 @@ static void insert(candidate *list, int *count, int most, candidate item)
         (*count)++;
 }
 
-/* The best 2 size of all continuations. Each hypothesis ends with at most one of its pieces, so
- * at most `size` of them are EOS and `size` others are left to live on. At length 0 there is one
+/* The best 2 size of all continuations. Where EOS alone ends a hypothesis, at most `size` of them
+ * do and `size` others are left to live on. At length 0 there is one
  * hypothesis: equal copies of it would fill the beam with one and the same sentence. */
 static int best_candidates(const et_beam *beam, const float *log_p, const int32_t *piece,
                            candidate *list)
@@ -128,11 +146,13 @@ static void finish(et_beam *beam, const candidate *item)
     int from = beam->finished_count < size ? beam->finished_count : size - 1;
     for (int i = from; i > at; i--) {
         beam->finished[i] = beam->finished[i - 1];
+        beam->finished_log_p[i] = beam->finished_log_p[i - 1];
         beam->finished_length[i] = beam->finished_length[i - 1];
         memcpy(finished_ids(beam, i), finished_ids(beam, i - 1),
                (size_t)beam->finished_length[i] * sizeof(int32_t));
     }
     beam->finished[at] = score;
+    beam->finished_log_p[at] = item->log_p;
     beam->finished_length[at] = length;
     int32_t *ids = finished_ids(beam, at);
     memcpy(ids, alive_ids(beam, beam->side, item->parent), (size_t)beam->length * sizeof(int32_t));
@@ -156,7 +176,9 @@ static void live_on(et_beam *beam, const candidate *item, int i)
  * 2 reach -3 at most, so a worst finished score of -2.9 ends the search. */
 static bool is_settled(const et_beam *beam)
 {
-    if (!beam->finished_count)
+    if (beam->alive[0] <= NEVER)
+        return true;
+    if (beam->finished_count < wanted(beam))
         return false;
     double reach = beam->alive[0] / et_beam_length_norm(beam->max_length, beam->options.alpha);
     return beam->finished[beam->finished_count - 1] > reach;
@@ -172,8 +194,9 @@ void et_beam_advance(et_beam *beam, const float *log_p, const int32_t *piece, in
     int size = beam->options.size, count = best_candidates(beam, log_p, piece, list), lives = 0;
     et_assert(!beam->over && count > 0);
     for (int c = 0; c < count; c++) {
-        if (list[c].piece == beam->options.eos) {
-            finish(beam, &list[c]);
+        if (is_end(beam, list[c].piece)) {
+            if (list[c].log_p > NEVER)
+                finish(beam, &list[c]);
         } else if (lives < size) {
             live_on(beam, &list[c], lives);
             alive[lives] = list[c].log_p;
@@ -181,7 +204,7 @@ void et_beam_advance(et_beam *beam, const float *log_p, const int32_t *piece, in
             next[lives++] = list[c].piece;
         }
     }
-    for (; lives < size; lives++) { /* fewer pieces than the beam is wide */
+    for (; lives < size; lives++) { /* fewer go on than the beam is wide */
         live_on(beam, &list[0], lives);
         alive[lives] = NEVER;
         parent[lives] = list[0].parent;
@@ -189,20 +212,58 @@ void et_beam_advance(et_beam *beam, const float *log_p, const int32_t *piece, in
     }
     memcpy(beam->alive, alive, (size_t)size * sizeof *alive);
     beam->side = !beam->side;
+    beam->living = size;
     beam->length++;
     beam->over = beam->length >= beam->max_length || is_settled(beam);
 }
 
-/* A finished one ends with EOS, which is not part of the result. Unfinished ones count only
- * where the greatest length was reached with nothing finished. */
-const int32_t *et_beam_result(const et_beam *beam, int *count, float *score)
+/* Samples keep their numbers when they move together: random numbers go by them. A sample has its
+ * own room in the pool, so none falls out. */
+void et_beam_extend(et_beam *beam, const float *log_p, const int32_t *piece, int *parent,
+                    int32_t *next)
 {
-    if (!beam->finished_count) {
-        *count = beam->length;
-        *score = beam->alive[0];
-        return alive_ids(beam, beam->side, 0);
+    const bool first = beam->length == 0, last = beam->length + 1 >= beam->max_length;
+    const int count = first ? beam->options.size : beam->living;
+    int lives = 0;
+    et_assert(!beam->over && count > 0);
+    for (int i = 0; i < count; i++) {
+        float before = first ? 0 : beam->alive[i];
+        candidate item = { before + log_p[i], first ? 0 : i, piece[i] };
+        if (last || is_end(beam, item.piece)) {
+            finish(beam, &item);
+            continue;
+        }
+        live_on(beam, &item, lives);
+        beam->alive[lives] = item.log_p;
+        beam->sample[lives] = first ? i : beam->sample[i];
+        parent[lives] = item.parent;
+        next[lives++] = item.piece;
     }
-    *count = beam->finished_length[0] - 1;
-    *score = beam->finished[0];
-    return finished_ids(beam, 0);
+    beam->side = !beam->side;
+    beam->living = lives;
+    beam->length++;
+    beam->over = lives == 0;
+}
+
+/* Unfinished ones count only where the greatest length was reached with nothing finished; those
+ * that fill a beam where fewer pieces were to be had do not. */
+int et_beam_results(const et_beam *beam)
+{
+    int count = beam->finished_count;
+    if (!count)
+        while (count < beam->living && beam->alive[count] > NEVER)
+            count++;
+    return count < wanted(beam) ? count : wanted(beam);
+}
+
+et_beam_hypothesis et_beam_result(const et_beam *beam, int rank)
+{
+    et_assert(rank >= 0 && rank < et_beam_results(beam));
+    if (!beam->finished_count)
+        return (et_beam_hypothesis){ alive_ids(beam, beam->side, rank), beam->length, beam->length,
+                                     beam->alive[rank], beam->alive[rank] };
+    int length = beam->finished_length[rank];
+    const int32_t *ids = finished_ids(beam, rank);
+    return (et_beam_hypothesis){ ids, is_end(beam, ids[length - 1]) ? length - 1 : length, length,
+                                 beam->finished[rank], beam->finished_log_p[rank] };
 }

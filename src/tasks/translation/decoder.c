@@ -81,6 +81,7 @@ int et_decoder_new(et_decoder **out, et_params *params, et_device *device,
     size_t threads = (size_t)device->threads;
     et_assert(options->sentences >= 1 && options->beam.size >= 1);
     et_assert(!options->int8 || options->act == ET_F32);
+    et_assert(!options->forced || (options->beam.size == 1 && options->max_length > 0));
     et_decoder *decoder = et_alloc_zero(1, sizeof *decoder);
     *out = decoder;
     if (!decoder)
@@ -145,7 +146,7 @@ static int grow(et_decoder *decoder, et_decoder_sentence *const *order, int64_t 
 {
     et_search_size *size = &decoder->size, wanted = { 0 };
     for (int64_t i = 0; i < count; i++) {
-        int64_t target = et_search_target(&decoder->options, order[i]->length);
+        int64_t target = et_search_target(&decoder->options, order[i]);
         wanted.target = target > wanted.target ? target : wanted.target;
         wanted.tokens += i < size->places ? order[i]->length : 0;
         wanted.positions += i < size->places ? target : 0;
@@ -231,24 +232,36 @@ static void refill(et_search *search, queue *q)
         et_search_enter(search, sentences, count);
 }
 
-/* The search's memory of a result lasts only until others enter, so it is copied. After a
+/* Results and their ids in the arena; false: no memory. */
+static bool copy_results(et_arena *arena, et_decoder_sentence *sentence, const et_beam *beam)
+{
+    const int count = et_beam_results(beam);
+    et_decoder_result *results = et_arena_array(arena, (size_t)count, sizeof *results);
+    for (int i = 0; i < count && results; i++) {
+        results[i] = et_beam_result(beam, i);
+        int32_t *ids = et_arena_array(arena, (size_t)results[i].count, sizeof *ids);
+        if (!ids)
+            return false;
+        memcpy(ids, results[i].ids, (size_t)results[i].count * sizeof *ids);
+        results[i].ids = ids;
+    }
+    sentence->count = count;
+    sentence->results = results;
+    return results != NULL;
+}
+
+/* The search's memory of results lasts only until others enter, so they are copied. After a
  * failure other results are still taken in, and the run ends when all threads have seen the
- * status. done counts only those whose result is there. */
+ * status. done counts only those whose results are there. */
 static void take_result(et_search *search, int place, queue *q)
 {
-    const int32_t *ids;
-    float score;
-    int count;
-    et_decoder_sentence *sentence = et_search_leave(search, place, &ids, &count, &score);
+    const et_beam *beam;
+    et_decoder_sentence *sentence = et_search_leave(search, place, &beam);
     pthread_mutex_lock(&q->lock);
-    int32_t *copy = et_arena_array(q->arena, (size_t)count, sizeof *copy);
-    if (copy) {
-        memcpy(copy, ids, (size_t)count * sizeof *copy);
-        *sentence = (et_decoder_sentence){ sentence->source, sentence->length, copy, count, score };
+    if (copy_results(q->arena, sentence, beam))
         q->done++;
-    } else if (!q->status) {
-        q->status = et_alloc_failed(q->error, (size_t)count * sizeof *copy, "a translation");
-    }
+    else if (!q->status)
+        q->status = et_alloc_failed(q->error, 0, "a translation");
     pthread_mutex_unlock(&q->lock);
 }
 

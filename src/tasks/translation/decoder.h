@@ -14,15 +14,20 @@
 #include "exec/device.h"
 #include "nn/transformer.h"
 #include "tasks/translation/beam.h"
+#include "tasks/translation/choice.h"
 
 typedef struct et_decoder et_decoder;
 
 /* What a step of decoding, one piece more for all, is called in a trace of the device. */
 #define ET_DECODER_STEP_SPAN "decode"
 
-/* extra_length counts only where max_length is 0. act is the type of activations and caches. */
+/* extra_length counts only where max_length is 0. act is the type of activations and caches. What
+ * beam and choice point to is borrowed. forced: targets are given, none longer than max_length, and
+ * what comes is their log p; the beam's size is 1. */
 typedef struct et_decoder_options {
     et_beam_options beam;
+    et_choice_options choice;
+    bool forced;
     int32_t start;      /* the symbol a target begins with */
     int64_t max_length; /* of a target, EOS counted; 0: source length + extra_length */
     int64_t extra_length;
@@ -31,13 +36,18 @@ typedef struct et_decoder_options {
     bool int8; /* weights and rows as bytes in products; act is float32 */
 } et_decoder_options;
 
-/* The caller fills the first two; source is borrowed through the run. score is the beam's. */
+/* A result: pieces without the one that ended it, how many there are with it, the beam's score. */
+typedef et_beam_hypothesis et_decoder_result;
+
+/* The caller fills in what comes before results, and it is borrowed through the run. */
 typedef struct et_decoder_sentence {
     const int32_t *source; /* pieces, EOS last */
     int64_t length;
-    const int32_t *result; /* filled: pieces without EOS, in the run's arena */
-    int count;             /* filled */
-    float score;           /* filled */
+    uint64_t number;       /* random numbers go by it */
+    const int32_t *forced; /* pieces of the target, EOS last, where targets are given */
+    int forced_length;
+    int count;                        /* of results: 1 at least, as many as were wanted at most */
+    const et_decoder_result *results; /* best first; in the run's arena, as their ids */
 } et_decoder_sentence;
 
 /* Called on the caller's thread, with sentences done: after each of its steps, which give its

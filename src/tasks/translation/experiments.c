@@ -30,9 +30,33 @@
     "train_steps: 300000, steps_per_loop: 1000, summary_interval: 1000, "                          \
     "checkpoint_interval: 5000, validation_interval: 5000}}"
 
+/* Model Garden's wmt_transformer/large, every value that it sets: its data are
+ * wmt14_translate/de-en, training and test, so train_data and validation_data name files of it here
+ * (and sentencepiece_model_path a model, or one is trained). The others are its recipe at
+ * other widths, with the rate's 2 / sqrt(width). */
+#define WMT_DATA                                                                                   \
+    "train_data: {global_batch_size: 24576, static_batch: true, max_seq_length: 64}, "             \
+    "validation_data: {global_batch_size: 32, static_batch: true, max_seq_length: 100}"
+#define WMT(width, heads, inner, rate)                                                             \
+    "{task: {vocabulary: {max_size: 32000}, model: {padded_decode: true, decode_max_length: 100, " \
+    "embedding_width: " width ", encoder: {num_attention_heads: " heads                            \
+    ", intermediate_size: " inner "}, decoder: {num_attention_heads: " heads                       \
+    ", intermediate_size: " inner "}}, " WMT_DATA "}, "                                            \
+    "trainer: {optimizer_config: {optimizer: {type: adam, adam: {beta_2: 0.997, epsilon: 1e-9}}, " \
+    "learning_rate: {type: power, power: {initial_learning_rate: " rate ", power: -0.5}}, "        \
+    "warmup: {type: linear, linear: {warmup_steps: 16000, warmup_learning_rate: 0}}}, "            \
+    "train_steps: 300000, steps_per_loop: 1000, summary_interval: 1000, "                          \
+    "checkpoint_interval: 5000, validation_interval: 5000, max_to_keep: 1}}"
+
 const et_experiment_row et_translation_experiments[] = {
     { "translation/tiny", "4+4 layers, width 128, feed-forward 256, 4 heads, post-norm", TINY },
     { "translation/base", "6+6 layers, width 512, feed-forward 2,048, 8 heads, pre-norm", BASE },
+    { "wmt_transformer/large", "6+6 layers, width 1,024, feed-forward 4,096, 16 heads, pre-norm",
+      WMT("1024", "16", "4096", "0.0625") },
+    { "wmt_transformer/base", "the same, width 512, feed-forward 2,048, 8 heads",
+      WMT("512", "8", "2048", "0.08838834764831843") },
+    { "wmt_transformer/tiny", "the same, width 128, feed-forward 512, 4 heads",
+      WMT("128", "4", "512", "0.17677669529663687") },
     { NULL, NULL, NULL },
 };
 

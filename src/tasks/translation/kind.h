@@ -13,6 +13,7 @@ extern const et_program et_translation_program;
 
 int et_cmd_evaluate_translation(const et_call *call, et_error *error);
 int et_cmd_translate(const et_call *call, et_error *error);
+int et_cmd_export(const et_call *call, et_error *error);
 int et_cmd_score(const et_call *call, et_error *error);
 
 #endif

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "tasks/translation/batching.h"
 
 /* One table for encoder and decoder. Defaults are the base model's of Vaswani et al. 2017, as
  * Model Garden has it (pre-norm). Rates of dropout end below 1, where nothing would be left. */
@@ -53,6 +54,9 @@ static const et_field model_fields[] = {
     ET_FIELD_FLOAT(et_translation_model, dropout_rate, 0.1, 0, 0.99, "dropout on embeddings",
                    .change = ET_CHANGE_ASK),
     /* From here to alpha: searching, in validation and as the translator's defaults. */
+    ET_FIELD_BOOL(et_translation_model, padded_decode, false,
+                  "decode in steps of one shape, up to decode_max_length, which it needs; results "
+                  "are the same"),
     ET_FIELD_INT(et_translation_model, decode_max_length, 0, 0, ET_TRANSLATION_LENGTH_MAX,
                  "longest translation in pieces; 0: source length + extra_decode_length"),
     ET_FIELD_INT(et_translation_model, extra_decode_length, 50, 0, ET_TRANSLATION_LENGTH_MAX,
@@ -67,6 +71,9 @@ static const et_field model_fields[] = {
     ET_FIELD_END
 };
 static const et_fields model_table = { "model", model_fields };
+
+/* ORDER ET_BATCHING_*. */
+static const char *const batchings[] = { "packed", "bucketed", NULL };
 
 /* One table for training and validation; validation shuffles nothing and leaves nothing out:
  * what is longer than max_seq_length is cut there. A batch of less than 8 tokens holds no pair
@@ -91,6 +98,12 @@ static const et_field data_fields[] = {
     ET_FIELD_BOOL(et_translation_data, deduplicate, false, "leave out pairs seen before"),
     ET_FIELD_INT(et_translation_data, shuffle_pool, 8192, 1, 16777216,
                  "pairs that are sorted by length together before batches are cut"),
+    ET_FIELD_BOOL(et_translation_data, static_batch, false,
+                  "batches of global_batch_size / max_seq_length pairs (validation: of "
+                  "global_batch_size pairs) of any lengths"),
+    ET_FIELD_CHOICE(et_translation_data, batching, ET_BATCHING_PACKED, batchings,
+                    "packed: as many pairs as fit; bucketed: pairs of one bucket of length, as "
+                    "Model Garden without static_batch"),
     ET_FIELD_END
 };
 static const et_fields data_table = { "data", data_fields };
@@ -190,13 +203,7 @@ static int check_data(const char *name, const et_translation_data *data, bool re
         return et_fail(error, ET_ECONFIG,
                        "task.%s: %zu source_path and %zu target_path files; they go in pairs", name,
                        data->source_path.count, data->target_path.count);
-    /* A sentence is never cut for a batch, so the budget has to hold the longest that may come. */
-    if (data->max_seq_length > data->global_batch_size)
-        return et_fail(error, ET_ECONFIG,
-                       "task.%s.global_batch_size: %lld tokens hold no sentence of "
-                       "max_seq_length, %lld; raise one or lower the other",
-                       name, (long long)data->global_batch_size, (long long)data->max_seq_length);
-    return ET_OK;
+    return et_translation_check_batching(name, data, required, error);
 }
 
 /* Odd widths have no sinusoid positions: half of the columns are sines, half cosines. */
@@ -208,6 +215,10 @@ int et_translation_check(const void *settings, et_error *error)
         return et_fail(error, ET_ECONFIG,
                        "task.model.embedding_width: %lld is odd; choose an even one",
                        (long long)model->embedding_width);
+    if (model->padded_decode && !model->decode_max_length)
+        return et_fail(error, ET_ECONFIG,
+                       "task.model.padded_decode: needs task.model.decode_max_length; set that, or "
+                       "leave it false");
     int status = check_heads("encoder", &model->encoder, model->embedding_width, error);
     if (!status)
         status = check_heads("decoder", &model->decoder, model->embedding_width, error);

@@ -28,6 +28,7 @@ typedef struct et_translation_model {
     et_translation_stack encoder, decoder;
     int64_t embedding_width; /* of embeddings and all layers; even */
     double dropout_rate;
+    bool padded_decode;          /* decode_max_length must be given */
     int64_t decode_max_length;   /* 0: from the source length */
     int64_t extra_decode_length; /* pieces that a translation may be longer than its source */
     int64_t beam_size;           /* hypotheses kept; 1: greedy */
@@ -35,15 +36,21 @@ typedef struct et_translation_model {
     double label_smoothing;      /* spread over the pieces that are not the label */
 } et_translation_model;
 
+/* How pairs become batches: as many as fit the token budget, or by bucket of length. */
+enum { ET_BATCHING_PACKED, ET_BATCHING_BUCKETED };
+
 /* task.train_data, task.validation_data */
 typedef struct et_translation_data {
     et_strings source_path, target_path; /* line by line */
     et_strings tsv_path;                 /* or source TAB target */
-    int64_t global_batch_size;           /* tokens of a batch, on each side */
+    int64_t global_batch_size;           /* tokens of a batch, on each side; of validation with
+                                            static_batch, pairs */
     int64_t max_seq_length;              /* tokens, EOS counted */
     double max_length_ratio;             /* longer side by shorter; 0: any */
     bool deduplicate;
     int64_t shuffle_pool; /* sentence pairs sorted by length at a time */
+    bool static_batch;    /* batches of so many pairs, whatever their lengths */
+    int batching;         /* ET_BATCHING_* */
 } et_translation_data;
 
 /* task.vocabulary */

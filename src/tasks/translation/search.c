@@ -71,6 +71,10 @@ struct et_search {
     int32_t *slots; /* owns the next two, which take turns */
     int32_t *slot, *other_slot;
     place *places;
+    /* Where logits are read: what reads them, and the best of a place's rows, [size, 2 size]. */
+    et_choice choice;
+    float *best;
+    int32_t *best_piece;
     int in_use;
     int64_t cross_used, self_used; /* by all places together */
 };
@@ -107,6 +111,9 @@ void et_search_free(et_search *search)
     }
     for (int i = 0; search->places && i < search->size.places; i++)
         et_beam_release(&search->places[i].beam);
+    et_choice_release(&search->choice);
+    et_free(search->best);
+    et_free(search->best_piece);
     et_free(search->places);
     et_free(search->self_cache);
     et_free(search->cross_cache);
@@ -211,8 +218,25 @@ static void bind_decoder(et_search *search)
     }
 }
 
+/* Whether a step gives all logits, not only the likeliest pieces. */
+static bool reads_logits(const et_search *search)
+{
+    return search->options.forced || et_choice_reads_logits(&search->options.choice);
+}
+
+static int make_choice(et_search *search, et_error *error)
+{
+    size_t size = (size_t)search->options.beam.size, count = 2 * size * size;
+    search->best = et_alloc(count, sizeof *search->best);
+    search->best_piece = et_alloc(count, sizeof *search->best_piece);
+    if (!search->best || !search->best_piece)
+        return et_alloc_failed(error, count * sizeof *search->best, "decoding");
+    return et_choice_init(&search->choice, &search->options.choice, search->model.vocabulary,
+                          error);
+}
+
 /* Outputs: log p and numbers of the best 2 size pieces of each row, best first, as
- * et_beam_advance reads them. */
+ * et_beam_advance reads them; or the logits alone. */
 static int make_decoder(et_search *search, et_params *params, et_device *device,
                         const et_plan_options *plan, et_error *error)
 {
@@ -226,12 +250,17 @@ static int make_decoder(et_search *search, et_params *params, et_device *device,
     int status = et_graph_new(&search->decode_graph, params, &options, error);
     if (status)
         return status;
+    if (reads_logits(search))
+        step.best = 0;
     et_node *best[2];
     best[0] = et_transformer_decode(et_graph_scope(search->decode_graph), &search->model, &step,
                                     &best[1]);
-    status = et_plan_new(&search->decode, search->decode_graph, device, best, 2, plan, error);
+    status = et_plan_new(&search->decode, search->decode_graph, device, best, step.best ? 2 : 1,
+                         plan, error);
     if (!status)
         bind_decoder(search);
+    if (!status && !step.best)
+        status = make_choice(search, error);
     return status;
 }
 
@@ -312,9 +341,9 @@ int et_search_places(const et_search *search)
 }
 
 /* EOS counted; longer sources never have shorter targets, which the order of entering relies on. */
-int64_t et_search_target(const et_decoder_options *options, int64_t source)
+int64_t et_search_target(const et_decoder_options *options, const et_decoder_sentence *sentence)
 {
-    return options->max_length ? options->max_length : source + options->extra_length;
+    return options->max_length ? options->max_length : sentence->length + options->extra_length;
 }
 
 /* A place's part of the caches is as large as its first sentence needs it, the longest it will
@@ -322,7 +351,7 @@ int64_t et_search_target(const et_decoder_options *options, int64_t source)
  * start symbol, without a parent: of length 0 nothing is copied. */
 static void take_place(et_search *search, place *at, et_decoder_sentence *sentence, int segment)
 {
-    int64_t target = et_search_target(&search->options, sentence->length);
+    int64_t target = et_search_target(&search->options, sentence);
     if (!at->capacity) {
         at->begin = search->cross_used;
         at->capacity = sentence->length;
@@ -339,7 +368,8 @@ static void take_place(et_search *search, place *at, et_decoder_sentence *senten
     at->rows = 1;
     at->parent[0] = 0;
     at->next[0] = search->options.start;
-    et_beam_begin(&at->beam, (int)target);
+    et_assert(!search->options.forced || (sentence->forced && sentence->forced_length <= target));
+    et_beam_begin(&at->beam, search->options.forced ? sentence->forced_length : (int)target);
     search->in_use++;
 }
 
@@ -433,20 +463,71 @@ static int fill_rows(et_search *search)
     return row;
 }
 
-/* Each place takes its best pieces; how many are over then. Places read their rows of the
- * outputs in the order in which fill_rows laid them. */
+/* The place in the search of what follows hypothesis i. */
+static et_choice_place choice_of(const place *at, int i)
+{
+    return (et_choice_place){ at->sentence->number, at->beam.length, i };
+}
+
+/* Beam search over logits: of each row what et_vocabulary_best would give. */
+static void advance_beam(et_search *search, place *at, const float *logits)
+{
+    const int wide = 2 * search->options.beam.size;
+    for (int i = 0; i < at->rows; i++) {
+        et_choice_read(&search->choice, logits + i * search->model.vocabulary, choice_of(at, i));
+        et_choice_best(&search->choice, wide, search->best + i * wide,
+                       search->best_piece + i * wide);
+    }
+    et_beam_advance(&at->beam, search->best, search->best_piece, at->parent, at->next);
+}
+
+/* Samples, or a target that is given. At the first step all samples begin from one row, which is
+ * read once. */
+static void extend(et_search *search, place *at, const float *logits)
+{
+    float log_p[ET_BEAM_SIZE_MAX];
+    int32_t piece[ET_BEAM_SIZE_MAX];
+    const bool first = at->beam.length == 0;
+    const int count = first ? search->options.beam.size : at->rows;
+    for (int i = 0; i < count; i++) {
+        et_choice_place here = choice_of(at, first ? i : at->beam.sample[i]);
+        if (!first || i == 0 || search->options.choice.noise > 0)
+            et_choice_read(&search->choice, logits + (first ? 0 : i * search->model.vocabulary),
+                           here);
+        piece[i] = search->options.forced ? at->sentence->forced[at->beam.length]
+                                          : et_choice_draw(&search->choice, here);
+        log_p[i] = search->choice.log_p[piece[i]];
+    }
+    et_beam_extend(&at->beam, log_p, piece, at->parent, at->next);
+}
+
+/* One place takes its next pieces from its rows of the outputs. */
+static void advance_place(et_search *search, place *at)
+{
+    const float *output = et_plan_output(search->decode, 0).data;
+    const bool alone = search->options.forced || search->options.choice.sampling;
+    if (!reads_logits(search)) {
+        const ptrdiff_t from = (ptrdiff_t)at->row * 2 * search->options.beam.size;
+        const int32_t *piece = et_plan_output(search->decode, 1).data;
+        et_beam_advance(&at->beam, output + from, piece + from, at->parent, at->next);
+    } else if (alone) {
+        extend(search, at, output + at->row * search->model.vocabulary);
+    } else {
+        advance_beam(search, at, output + at->row * search->model.vocabulary);
+    }
+    at->rows = at->beam.living;
+}
+
+/* How many places are over when all have taken theirs. Places read their rows of the outputs in
+ * the order in which fill_rows laid them. */
 static int advance(et_search *search, int *over)
 {
-    const float *log_p = et_plan_output(search->decode, 0).data;
-    const int32_t *piece = et_plan_output(search->decode, 1).data;
-    int wide = 2 * search->options.beam.size, count = 0;
+    int count = 0;
     for (int p = 0; p < search->size.places; p++) {
         place *at = &search->places[p];
         if (!at->sentence)
             continue;
-        ptrdiff_t first = (ptrdiff_t)at->row * wide;
-        et_beam_advance(&at->beam, log_p + first, piece + first, at->parent, at->next);
-        at->rows = search->options.beam.size;
+        advance_place(search, at);
         if (at->beam.over)
             over[count++] = p;
     }
@@ -470,13 +551,12 @@ int et_search_step(et_search *search, int *over)
 }
 
 /* The place keeps its part of the caches for the next sentence. */
-et_decoder_sentence *et_search_leave(et_search *search, int p, const int32_t **ids, int *count,
-                                     float *score)
+et_decoder_sentence *et_search_leave(et_search *search, int p, const et_beam **beam)
 {
     place *at = &search->places[p];
     et_assert(at->sentence && at->beam.over);
     et_decoder_sentence *sentence = at->sentence;
-    *ids = et_beam_result(&at->beam, count, score);
+    *beam = &at->beam;
     at->sentence = NULL;
     search->in_use--;
     return sentence;

@@ -10,7 +10,7 @@
  *     do {
  *         et_search_enter(search, sentences, next_ones);     as long as some are left
  *         for (count = et_search_step(search, over), i = 0; i < count; i++)
- *             et_search_leave(search, over[i], &ids, &length, &score);
+ *             et_search_leave(search, over[i], &beam);
  *     } while (et_search_in_use(search) > 0);
  *
  * Used by one thread at a time; runs on one thread inside a parallel region, else on all. */
@@ -48,8 +48,8 @@ void et_search_clear(et_search *search);
 int et_search_in_use(const et_search *search);
 int et_search_places(const et_search *search);
 
-/* The most pieces that a source of so many may be translated to. */
-int64_t et_search_target(const et_decoder_options *options, int64_t source);
+/* The most pieces that a sentence may be translated to. */
+int64_t et_search_target(const et_decoder_options *options, const et_decoder_sentence *sentence);
 
 /* Encodes count sentences, at most as many as there are free places. */
 void et_search_enter(et_search *search, et_decoder_sentence *const *sentences, int count);
@@ -58,9 +58,8 @@ void et_search_enter(et_search *search, et_decoder_sentence *const *sentences, i
  * many they are. Each must leave before the next step. */
 int et_search_step(et_search *search, int *over);
 
-/* Frees a place whose sentence is over. Its result, pieces without EOS, is borrowed until others
+/* Frees a place whose sentence is over. *beam, which has its results, is borrowed until others
  * enter. */
-et_decoder_sentence *et_search_leave(et_search *search, int place, const int32_t **ids, int *count,
-                                     float *score);
+et_decoder_sentence *et_search_leave(et_search *search, int place, const et_beam **beam);
 
 #endif

@@ -18,6 +18,7 @@
 #include "base/checksum.h"
 #include "base/format.h"
 #include "data/source.h"
+#include "tasks/translation/batching.h"
 #include "tasks/translation/task_private.h"
 #include "train/identity.h"
 
@@ -214,6 +215,14 @@ static et_batches_options batches_of(const et_translation_data *data, const char
     return options;
 }
 
+static int open_batches(et_source **out, const et_encoded *encoded, const et_translation_data *data,
+                        const et_batches_options *options, bool training, et_error *error)
+{
+    et_samples *samples;
+    int status = et_pairs_open(&samples, encoded, error);
+    return status ? status : et_translation_batches(out, samples, data, options, training, error);
+}
+
 /* MODEL_DIR/cache/<name>.pairs The cache's folder is made here; a cache that cannot be written
  * is only a warning. */
 static int open_encoded(et_translation_task *task, et_encoded **out, const char *name,
@@ -266,7 +275,7 @@ int et_translation_training(et_translation_task *task, et_source **out, et_error
     options.seed = task->context.seed;
     options.shuffle = options.repeat = true;
     options.pool = data->shuffle_pool;
-    int status = et_pair_batches_open(out, task->encoded, &options, error);
+    int status = open_batches(out, task->encoded, data, &options, true, error);
     if (status || !task->context.prefetch)
         return status;
     if (task->context.device->watch->trace)
@@ -288,7 +297,8 @@ static int read_references(et_validation *validation, et_error *error)
     et_assert(!validation->references);
     size_t count = (size_t)validation->encoded->pairs;
     validation->references = et_alloc_zero(count, sizeof(char *));
-    if (!validation->references)
+    validation->seen = (et_seen){ et_alloc_zero(count, sizeof(bool)), (int64_t)count };
+    if (!validation->references || !validation->seen.is)
         return et_alloc_failed(error, count * sizeof(char *), "references");
     et_corpus *corpus;
     et_corpus_pair pair;
@@ -334,7 +344,15 @@ int et_translation_validation(et_translation_task *task, et_source **out, et_err
     const et_translation_data *data = &task->options.validation_data;
     et_batches_options options = batches_of(data, "task.validation_data.global_batch_size");
     *out = NULL;
-    return task->validation.encoded
-               ? et_pair_batches_open(out, task->validation.encoded, &options, error)
-               : ET_OK;
+    if (!task->validation.encoded)
+        return ET_OK;
+    int status = open_batches(out, task->validation.encoded, data, &options, false, error);
+    if (status)
+        return status;
+    status = et_seen_open(out, *out, &task->validation.seen, error);
+    if (status) {
+        et_source_close(*out);
+        *out = NULL;
+    }
+    return status;
 }

@@ -5,6 +5,7 @@
 
 #include "data/pairs.h"
 #include "exec/device.h"
+#include "tasks/translation/seen.h"
 #include "tasks/translation/task.h"
 
 /* Validation data and what scores it; the decoder is made at the first validation. */
@@ -13,6 +14,7 @@ typedef struct et_validation {
     et_corpus_paths paths;      /* lists borrowed from the options */
     char **references;          /* [pairs] raw target lines */
     struct et_decoder *decoder; /* beam search with the store's weights */
+    et_seen seen;               /* [pairs] those that the loss has been computed of */
 } et_validation;
 
 /* The task and everything it owns, in the order of opening. */

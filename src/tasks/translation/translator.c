@@ -33,30 +33,11 @@
 #include "data/vocabulary.h"
 #include "graph/graph.h"
 #include "train/experiment.h"
-#include "tasks/translation/decoder.h"
 #include "tasks/translation/kind.h"
 #include "tasks/translation/task.h"
 #include "tasks/translation/translator_device.h"
+#include "tasks/translation/translator_private.h"
 #include "train/checkpoint.h"
-
-/* Longest source in pieces, EOS counted; longer ones are cut. */
-#define SOURCE_MAX 1024
-
-struct et_translator {
-    et_arena arena;                /* of the settings */
-    et_experiment experiment;      /* the run's settings; texts in arena */
-    et_translator_options options; /* a copy */
-    et_vocabulary *vocabulary;     /* owned, as the next three; these two borrowed if it shares */
-    et_params *params;
-    et_device *device;
-    et_decoder *decoder;
-    char *checkpoint;                    /* path of the file in use; owned */
-    int64_t step;                        /* of it */
-    et_translator_progress_fn *progress; /* NULL: nobody asks */
-    void *payload;                       /* what it gets */
-    size_t first_line;                   /* the number of a call's first in messages */
-    size_t lines, empty_lines;           /* of the call in progress; empty: without a piece */
-};
 
 static const et_translation_options *settings_of(const et_translator *t)
 {
@@ -96,6 +77,20 @@ static int load_best(et_translator *t, const char *model_dir)
     return status;
 }
 
+/* Of a directory that et_translator_export made. *there: whether it has such weights. */
+static int load_export(et_translator *t, const char *model_dir, bool *there, et_error *error)
+{
+    et_checkpoint_facts facts = { .arena = &t->arena };
+    et_free(t->checkpoint);
+    t->checkpoint = et_path_join(model_dir, ET_TRANSLATOR_WEIGHTS);
+    if (!t->checkpoint)
+        return et_alloc_failed(error, strlen(model_dir), "a path");
+    *there = et_file_exists(t->checkpoint);
+    int status =
+        *there ? et_checkpoint_load_weights(t->params, t->checkpoint, false, &facts, error) : ET_OK;
+    return *there && !status ? check_belongs(t, model_dir, &facts, error) : status;
+}
+
 /* The message of "none" is about the run, not about a folder in it. */
 static int load_newest(et_translator *t, const char *model_dir, et_error *error)
 {
@@ -104,6 +99,12 @@ static int load_newest(et_translator *t, const char *model_dir, et_error *error)
     et_free(t->checkpoint);
     int status = et_checkpoint_load_newest(&t->checkpoint, t->params, model_dir,
                                            !t->options.live_weights, &facts, &reason);
+    bool exported = false;
+    if (status == ET_ENOTFOUND) {
+        int exports = load_export(t, model_dir, &exported, error);
+        if (exports || exported)
+            return exports;
+    }
     if (status == ET_ENOTFOUND)
         return et_fail(error, status,
                        "%s: no checkpoint yet; train there first, or wait until the run saves",
@@ -135,7 +136,7 @@ static int open_vocabulary(et_translator *t, const char *model_dir, et_error *er
     char *path = et_path_join(model_dir, ET_TRANSLATION_VOCABULARY);
     int status = path ? et_vocabulary_open(&t->vocabulary, path, error)
                       : et_alloc_failed(error, strlen(model_dir), "a path");
-    et_free(path);
+    t->vocabulary_path = path;
     return status ? status : et_vocabulary_load(t->vocabulary, error);
 }
 
@@ -193,67 +194,139 @@ static double length_penalty(const et_translator *t)
     return o->alpha > 0 ? o->alpha : settings_of(t)->model.alpha;
 }
 
-/* Options that are not given are the run's. Twice the beam's size is looked at in each step,
- * hence half the vocabulary. */
-static int make_decoder(et_translator *t, et_dtype act, et_error *error)
+/* The id of a piece as the vocabulary writes it. */
+static int find_piece(const et_translator *t, const char *option, const char *piece, int32_t *id,
+                      et_error *error)
+{
+    for (*id = 0; *id < et_vocabulary_size(t->vocabulary); ++*id)
+        if (!strcmp(et_vocabulary_piece(t->vocabulary, *id), piece))
+            return ET_OK;
+    return et_fail(error, ET_ECONFIG, "%s: the vocabulary has no piece \"%s\"", option, piece);
+}
+
+/* Ids of pieces in the translator's arena; *ids NULL where none are given. */
+static int find_pieces(et_translator *t, const char *option, const char *const *pieces,
+                       const int32_t **ids, int *count, et_error *error)
+{
+    size_t given = 0;
+    while (pieces && pieces[given])
+        given++;
+    int32_t *found = pieces ? et_arena_array(&t->arena, given, sizeof *found) : NULL;
+    if (pieces && !given)
+        return et_fail(error, ET_ECONFIG, "%s: an empty list; leave it NULL", option);
+    if (pieces && !found)
+        return et_alloc_failed(error, given * sizeof *found, "a list of pieces");
+    int status = ET_OK;
+    for (size_t i = 0; i < given && !status; i++)
+        status = find_piece(t, option, pieces[i], &found[i], error);
+    *ids = found;
+    *count = (int)given;
+    return status;
+}
+
+/* What of decoding is the vocabulary's. */
+static int resolve_decoding(et_translator *t, et_error *error)
+{
+    const et_decoding_options *o = &t->decoding;
+    t->choice = (et_choice_options){ .sampling = o->sampling,
+                                     .top_k = o->top_k,
+                                     .top_p = o->top_p,
+                                     .temperature = o->temperature,
+                                     .noise = o->noise,
+                                     .seed = o->seed };
+    int status = find_pieces(t, "ends", o->ends, &t->ends, &t->end_count, error);
+    return status
+               ? status
+               : find_pieces(t, "first", o->first, &t->choice.first, &t->choice.first_count, error);
+}
+
+et_decoder_options et_translator_decoder_options(const et_translator *t)
 {
     const et_translation_model *settings = &settings_of(t)->model;
     const et_translator_options *o = &t->options;
-    int64_t beam = o->beam_size ? o->beam_size : settings->beam_size;
-    et_transformer model = model_of(t);
-    if (2 * beam > et_vocabulary_size(t->vocabulary))
-        return et_fail(error, ET_ECONFIG, "beam size %lld: must be at most half the vocabulary, %d",
-                       (long long)beam, et_vocabulary_size(t->vocabulary) / 2);
-    /* Of the run's settings, unless the caller's options say otherwise. */
-    et_decoder_options options = {
-        .beam = { (int)beam, length_penalty(t), et_vocabulary_eos(t->vocabulary) },
+    const int results = t->decoding.results ? t->decoding.results : 1;
+    const int beam = o->beam_size ? o->beam_size : (int)settings->beam_size;
+    return (et_decoder_options){
+        .beam = { .size = t->decoding.sampling ? results : beam,
+                  .alpha = length_penalty(t),
+                  .eos = et_vocabulary_eos(t->vocabulary),
+                  .ends = t->ends,
+                  .end_count = t->end_count,
+                  .results = results },
+        .choice = t->choice,
         .start = et_vocabulary_start(t->vocabulary),
         .max_length = o->max_length ? o->max_length : settings->decode_max_length,
         .extra_length = settings->extra_decode_length,
         .sentences = o->sentences ? o->sentences : 32,
-        .act = act,
+        .act = t->act,
         .int8 = wants(t, "int8"),
     };
-    return et_decoder_new(&t->decoder, t->params, t->device, &model, &options, error);
+}
+
+int et_translator_make_decoder(et_decoder **out, et_translator *t,
+                               const et_decoder_options *options, et_error *error)
+{
+    et_transformer model = model_of(t);
+    return et_decoder_new(out, t->params, t->device, &model, options, error);
+}
+
+/* Options that are not given are the run's. Twice the beam's size is looked at in each step,
+ * hence half the vocabulary. */
+static int make_decoder(et_translator *t, et_error *error)
+{
+    int status = resolve_decoding(t, error);
+    if (status)
+        return status;
+    et_decoder_options options = et_translator_decoder_options(t);
+    const int beam = options.beam.size;
+    if (!t->decoding.sampling && 2 * beam > et_vocabulary_size(t->vocabulary))
+        return et_fail(error, ET_ECONFIG, "beam size %d: must be at most half the vocabulary, %d",
+                       beam, et_vocabulary_size(t->vocabulary) / 2);
+    if (options.beam.results > beam)
+        return et_fail(error, ET_ECONFIG,
+                       "%d results of a line: more than the beam size, %d; raise that",
+                       options.beam.results, beam);
+    return et_translator_make_decoder(&t->decoder, t, &options, error);
 }
 
 /* Cheap things first: a wrong precision or a missing vocabulary is said before weights are read. */
 static int open_all(et_translator *t, const char *model_dir, et_error *error)
 {
-    et_dtype act = ET_F32;
     int status = et_experiment_open_run(&t->experiment, &et_translation_program, model_dir,
                                         &t->arena, error);
     if (!status)
-        status = resolve_act(t, &act, error);
+        status = resolve_act(t, &t->act, error);
     if (!status)
         status = open_vocabulary(t, model_dir, error);
     if (!status)
         status = et_device_open(&t->device, error);
     if (!status)
-        status = declare_params(t, act, error);
+        status = declare_params(t, t->act, error);
     if (!status)
         status = load_checkpoint(t, model_dir, error);
-    return status ? status : make_decoder(t, act, error);
+    return status ? status : make_decoder(t, error);
 }
 
 /* Settings, vocabulary and weights of another translator, which are only read by then; device and
  * decoder are this one's, for a thread of its own. */
 static int open_shared(et_translator *t, const et_translator *from, et_error *error)
 {
-    et_dtype act = ET_F32;
     t->experiment = from->experiment;
     t->vocabulary = from->vocabulary;
     t->params = from->params;
     t->step = from->step;
+    t->live_weights = from->live_weights;
     t->checkpoint = et_strdup(from->checkpoint);
-    int status = t->checkpoint ? resolve_act(t, &act, error) : et_alloc_failed(error, 0, "a path");
-    if (!status && act == ET_BF16 && !et_params_shadow(t->params))
+    t->vocabulary_path = et_strdup(from->vocabulary_path);
+    int status = t->checkpoint && t->vocabulary_path ? resolve_act(t, &t->act, error)
+                                                     : et_alloc_failed(error, 0, "a path");
+    if (!status && t->act == ET_BF16 && !et_params_shadow(t->params))
         status = et_fail(error, ET_ECONFIG,
                          "precision bfloat16: the translator whose weights are shared was opened "
                          "without; open the first one with it");
     if (!status)
         status = et_device_open(&t->device, error);
-    return status ? status : make_decoder(t, act, error);
+    return status ? status : make_decoder(t, error);
 }
 
 /* What the run's settings have as limits holds for a caller's options as well. Comparisons are such
@@ -284,7 +357,8 @@ static int check_options(const char *model_dir, const et_translator_options *o, 
         return et_fail(error, ET_ECONFIG,
                        "sentences: %d decoded together; must be from 1 to %d; 0: 32", o->sentences,
                        ET_TRANSLATOR_SENTENCES_MAX);
-    return et_options_check(o, "et_translator_options", error);
+    int status = et_options_check(o, "et_translator_options", error);
+    return status || !o->decoding ? status : et_translator_check_decoding(o->decoding, error);
 }
 
 /* close takes a translator in any state of opening. */
@@ -302,6 +376,9 @@ int et_translator_open(et_translator **out, const char *model_dir,
     if (!t)
         return et_alloc_failed(error, sizeof *t, "a translator");
     t->options = options ? *options : defaults;
+    t->live_weights = t->options.live_weights;
+    if (t->options.decoding)
+        t->decoding = *t->options.decoding;
     t->first_line = 1;
     status = t->options.shares ? open_shared(t, t->options.shares, error)
                                : open_all(t, model_dir, error);
@@ -324,6 +401,7 @@ void et_translator_close(et_translator *t)
         et_vocabulary_close(t->vocabulary);
     }
     et_free(t->checkpoint);
+    et_free(t->vocabulary_path);
     et_arena_release(&t->arena);
     et_free(t);
 }
@@ -379,13 +457,14 @@ static int encode(const et_translator *t, const char *line, size_t number,
         memcpy(ids, pieces->ids, count * sizeof *ids);
     /* As in training: sources end in EOS. */
     ids[count] = et_vocabulary_eos(t->vocabulary);
-    /* length 1 is EOS alone: a line without a piece, which decode_words leaves out. */
-    *sentence = (et_decoder_sentence){ .source = ids, .length = (int64_t)count + 1 };
+    /* length 1 is EOS alone: a line without a piece, which et_translator_decode leaves out. */
+    *sentence =
+        (et_decoder_sentence){ .source = ids, .length = (int64_t)count + 1, .number = number };
     return ET_OK;
 }
 
 /* The vocabulary would take any bytes and make unknowns of them. */
-static int check_line(const char *line, size_t number, et_error *error)
+int et_translator_check_line(const char *line, size_t number, et_error *error)
 {
     size_t valid;
     if (!line)
@@ -398,13 +477,13 @@ static int check_line(const char *line, size_t number, et_error *error)
 }
 
 /* pieces is memory that is used again from line to line. */
-static int encode_all(const et_translator *t, const char *const *lines, size_t count,
-                      et_decoder_sentence *sentences, et_arena *arena, et_error *error)
+int et_translator_encode(const et_translator *t, const char *const *lines, size_t count,
+                         et_decoder_sentence *sentences, et_arena *arena, et_error *error)
 {
     et_pieces pieces = ET_PIECES_INIT;
     int status = ET_OK;
     for (size_t i = 0; i < count && !status; i++)
-        status = check_line(lines[i], t->first_line + i, error);
+        status = et_translator_check_line(lines[i], t->first_line + i, error);
     for (size_t i = 0; i < count && !status; i++)
         status = encode(t, lines[i], t->first_line + i, &sentences[i], &pieces, arena, error);
     et_pieces_release(&pieces);
@@ -420,8 +499,8 @@ static bool tell_progress(void *payload, int64_t done)
 
 /* Sentences without a word are not decoded. Those with words are moved together for the decoder
  * and put back from behind, each to its place. */
-static int decode_words(et_translator *t, et_decoder_sentence *sentences, size_t count,
-                        et_arena *arena, et_error *error)
+int et_translator_decode(et_translator *t, et_decoder_sentence *sentences, size_t count,
+                         et_arena *arena, et_error *error)
 {
     et_decoder_sentence *some = et_arena_array(arena, count, sizeof *some);
     if (!some)
@@ -448,8 +527,11 @@ static int detokenize(const et_translator *t, const et_decoder_sentence *sentenc
     for (size_t i = 0; i < count; i++) {
         /* Detached, the text is the caller's; released, nothing is left of it. */
         et_strbuf text = ET_STRBUF_INIT;
-        int status = et_vocabulary_decode(t->vocabulary, sentences[i].result,
-                                          (size_t)sentences[i].count, &text, error);
+        et_decoder_result best = { 0 };
+        if (sentences[i].count)
+            best = sentences[i].results[0];
+        int status =
+            et_vocabulary_decode(t->vocabulary, best.ids, (size_t)best.count, &text, error);
         results[i] = status ? NULL : et_strbuf_detach(&text);
         et_strbuf_release(&text);
         if (!results[i])
@@ -486,10 +568,10 @@ int et_translator_translate(et_translator *t, const char *const *lines, size_t c
     et_track *track = et_device_track(t->device);
     et_track_begin(track, &encode_label, -1);
     if (!status)
-        status = encode_all(t, lines, count, sentences, &arena, error);
+        status = et_translator_encode(t, lines, count, sentences, &arena, error);
     et_track_end(track);
     if (!status)
-        status = decode_words(t, sentences, count, &arena, error);
+        status = et_translator_decode(t, sentences, count, &arena, error);
     et_track_begin(track, &detokenize_label, -1);
     if (!status)
         status = detokenize(t, sentences, count, results, error);

@@ -4,6 +4,9 @@
  *   sources -> decoder -> pieces -> lines -> sacrebleu_score, bleu_score, chrf_score
  *                                        \-> MODEL_DIR/translations/<step>.txt
  *
+ * The sources are those whose loss was computed: all of them, or what a validation of some batches
+ * has seen, each once and in the order of the text (seen.h).
+ *
  * The decoder is made at the first validation and kept: the store's weights change under it, and it
  * reads them anew. Asked to stop, it gives ET_EINTERRUPTED and has written nothing; the run does
  * the whole of it again when it goes on. */
@@ -17,6 +20,7 @@
 #include "base/arena.h"
 #include "base/assert.h"
 #include "base/file.h"
+#include "base/format.h"
 #include "tasks/translation/decoder.h"
 #include "tasks/translation/task_private.h"
 
@@ -31,6 +35,7 @@ void et_translation_close_validation(et_translation_task *task)
     for (int64_t i = 0; v->references && i < v->encoded->pairs; i++)
         et_free(v->references[i]);
     et_free(v->references);
+    et_free(v->seen.is);
     et_decoder_free(v->decoder);
     et_encoded_close(v->encoded);
 }
@@ -64,7 +69,9 @@ static int make_decoder(et_translation_task *task, et_error *error)
     et_transformer transformer =
         et_translation_transformer(&task->options, et_vocabulary_size(task->vocabulary), 2);
     et_decoder_options options = {
-        .beam = { (int)model->beam_size, model->alpha, et_vocabulary_eos(task->vocabulary) },
+        .beam = { .size = (int)model->beam_size,
+                  .alpha = model->alpha,
+                  .eos = et_vocabulary_eos(task->vocabulary) },
         .start = et_vocabulary_start(task->vocabulary),
         .max_length = model->decode_max_length,
         .extra_length = model->extra_decode_length,
@@ -82,29 +89,47 @@ static bool stops(void *task, int64_t done)
     return should_stop(task);
 }
 
-/* All sources decoded; sentences and results live in arena. Ids are widened from the corpus; EOS
- * is the last of each source. */
-static int decode(et_translation_task *task, et_decoder_sentence **out, et_arena *arena,
-                  et_error *error)
+/* A validation's sentences, each with the number of its pair. */
+typedef struct decoded {
+    et_decoder_sentence *sentences; /* [count] in the arena */
+    int64_t count;
+} decoded;
+
+/* Those that were seen, in the order of the text. Ids are widened from the corpus; EOS is the last
+ * of each source. */
+static int choose_sentences(const et_translation_task *task, decoded *all, et_arena *arena,
+                            et_error *error)
 {
     const et_encoded *encoded = task->validation.encoded;
     size_t count = (size_t)encoded->pairs;
-    et_decoder_sentence *sentences = et_arena_array(arena, count, sizeof *sentences);
-    *out = sentences;
-    if (!sentences)
-        return et_alloc_failed(error, count * sizeof *sentences, "validation");
-    /* The decoder sorts by length itself; here the order is the corpus's. */
+    all->sentences = et_arena_array(arena, count, sizeof *all->sentences);
+    if (!all->sentences)
+        return et_alloc_failed(error, count * sizeof *all->sentences, "validation");
     for (size_t i = 0; i < count; i++) {
+        if (!task->validation.seen.is[i])
+            continue;
         int64_t length = et_encoded_source_length(encoded, (int64_t)i);
         int32_t *ids = et_arena_array(arena, (size_t)length, sizeof *ids);
         if (!ids)
             return et_alloc_failed(error, (size_t)length * sizeof *ids, "validation");
         et_encoded_ids(encoded, (int64_t)i, false, ids);
-        sentences[i] = (et_decoder_sentence){ .source = ids, .length = length };
+        all->sentences[all->count++] =
+            (et_decoder_sentence){ .source = ids, .length = length, .number = i };
     }
-    int status = task->validation.decoder ? ET_OK : make_decoder(task, error);
+    return ET_OK;
+}
+
+/* The decoder sorts by length itself. */
+static int decode(et_translation_task *task, decoded *all, et_arena *arena, et_error *error)
+{
+    int status = choose_sentences(task, all, arena, error);
+    if (!status && all->count < task->validation.encoded->pairs)
+        et_translation_tell(task, "validation   %s of %s pairs", et_format_count(all->count).text,
+                            et_format_count(task->validation.encoded->pairs).text);
+    if (!status && !task->validation.decoder)
+        status = make_decoder(task, error);
     return status ? status
-                  : et_decoder_run(task->validation.decoder, sentences, encoded->pairs, arena,
+                  : et_decoder_run(task->validation.decoder, all->sentences, all->count, arena,
                                    stops, task, error);
 }
 
@@ -166,35 +191,51 @@ static int log_scores(const scores *s, et_value *logs, et_error *error)
     return ET_OK;
 }
 
-/* The first print_translations pairs, above the progress bar. */
-static void show(const et_translation_task *task, int64_t index, const char *hypothesis)
+/* The text of a source, as the vocabulary writes what the model has seen of it. */
+static int write_source(const et_translation_task *task, const et_decoder_sentence *sentence,
+                        et_strbuf *text, et_error *error)
 {
-    /* The first ones, which are the same at each validation, so that progress can be seen in
-     * them. */
-    if (index >= task->options.print_translations || !task->context.tell)
-        return;
+    return et_vocabulary_decode(task->vocabulary, sentence->source, (size_t)sentence->length, text,
+                                error);
+}
+
+/* The first print_translations pairs, above the progress bar: the same at each validation, so that
+ * progress can be seen in them. */
+static int show(const et_translation_task *task, int64_t shown, const et_decoder_sentence *sentence,
+                const char *hypothesis, et_error *error)
+{
+    if (shown >= task->options.print_translations || !task->context.tell)
+        return ET_OK;
     et_strbuf text = ET_STRBUF_INIT;
-    et_strbuf_printf(&text, "  reference    %s\n  translation  %s",
-                     task->validation.references[index], hypothesis);
-    task->context.tell(task->context.listener, et_strbuf_text(&text));
+    et_strbuf_append(&text, "  Input      ");
+    int status = write_source(task, sentence, &text, error);
+    et_strbuf_printf(&text, "\n  Output     %s\n  Reference  %s", hypothesis,
+                     task->validation.references[sentence->number]);
+    if (!status)
+        task->context.tell(task->context.listener, et_strbuf_text(&text));
     et_strbuf_release(&text);
+    return status;
 }
 
 /* Detokenises, scores and collects all lines into text. In the order of the corpus, one line for
- * each pair, so that the file can be scored by other programs against the references. */
-static int score_all(et_translation_task *task, const et_decoder_sentence *sentences, scores *s,
-                     et_strbuf *text, et_error *error)
+ * each pair that was seen, so that the file can be scored by other programs against the references.
+ */
+static int score_all(et_translation_task *task, const decoded *all, scores *s, et_strbuf *text,
+                     et_error *error)
 {
     /* One line's memory for all of them. */
     et_strbuf line = ET_STRBUF_INIT;
     int status = ET_OK;
-    for (int64_t i = 0; i < task->validation.encoded->pairs && !status; i++) {
+    for (int64_t i = 0; i < all->count && !status; i++) {
+        const et_decoder_sentence *sentence = &all->sentences[i];
         et_strbuf_reset(&line);
-        status = et_vocabulary_decode(task->vocabulary, sentences[i].result,
-                                      (size_t)sentences[i].count, &line, error);
+        status = et_vocabulary_decode(task->vocabulary, sentence->results[0].ids,
+                                      (size_t)sentence->results[0].count, &line, error);
         if (!status)
-            status = add_pair(s, et_strbuf_text(&line), task->validation.references[i], error);
-        show(task, i, et_strbuf_text(&line));
+            status = add_pair(s, et_strbuf_text(&line),
+                              task->validation.references[sentence->number], error);
+        if (!status)
+            status = show(task, i, sentence, et_strbuf_text(&line), error);
         et_strbuf_append(text, et_strbuf_text(&line));
         et_strbuf_append_char(text, '\n');
     }
@@ -224,13 +265,13 @@ static int measure_translations(et_translation_task *task, int64_t step, et_valu
 {
     et_arena arena = ET_ARENA_INIT;
     et_strbuf text = ET_STRBUF_INIT;
-    et_decoder_sentence *sentences = NULL;
+    decoded all = { NULL, 0 };
     scores s = { NULL, NULL, NULL };
-    int status = decode(task, &sentences, &arena, error);
+    int status = decode(task, &all, &arena, error);
     if (!status)
         status = open_scores(&s, &task->options, error);
     if (!status)
-        status = score_all(task, sentences, &s, &text, error);
+        status = score_all(task, &all, &s, &text, error);
     if (!status)
         status = log_scores(&s, logs, error);
     if (!status)

@@ -8,12 +8,17 @@
  *   stdin -> lines that are there [at most BATCH] -> translator -> stdout, flushed -> the next
  * lines
  *
- * A translation depends on its line alone, so the size of batches changes speed and not a word. */
+ * A translation depends on its line alone (one that is drawn on its number as well), so the size of
+ * batches changes speed and not a word.
+ *
+ * Plain translations are printed alone; several of a line, or with scores, as Moses does it:
+ *
+ *     0 ||| Ein Hund rennt. ||| logp=-1.8301 score=-0.9204 */
 #include <stdint.h>
 #include <stdio.h>
 #include <unistd.h>
 
-#include <etude/translator.h>
+#include <etude/hypotheses.h>
 
 #include "base/assert.h"
 #include "base/clock.h"
@@ -34,10 +39,29 @@ typedef struct translate_args {
     const char *model_dir;                    /* NULL: not given */
     int64_t beam_size, max_length, sentences; /* 0: the run's, but for sentences */
     double alpha;                             /* of the length penalty */
+    int64_t results, seed;
+    double top_p, temperature; /* negative: not given */
+    bool scores;
+    const char *score_targets; /* a file of them, NULL: translate */
+    et_lines targets;          /* what is in it */
     et_translator_options options;
+    et_decoding_options decoding;
     et_profiling profiling;
     bool help; /* it was printed: nothing else is to be done */
 } translate_args;
+
+/* What only sampling has says that there is sampling. */
+static void set_decoding(translate_args *args)
+{
+    et_decoding_options *decoding = &args->decoding;
+    decoding->results = (int)args->results;
+    decoding->seed = (uint64_t)args->seed;
+    decoding->top_p = args->top_p > 0 ? args->top_p : 0;
+    decoding->temperature = args->temperature > 0 ? args->temperature : 0;
+    if (decoding->top_k || args->top_p >= 0 || args->temperature >= 0)
+        decoding->sampling = true;
+    args->options.decoding = decoding;
+}
 
 /* Defaults of options that are not given were put into args before. */
 static int parse(translate_args *args, const et_call *call, et_error *error)
@@ -57,6 +81,22 @@ static int parse(translate_args *args, const et_call *call, et_error *error)
           NULL },
         { "batch", "N", "sentences a thread decodes together", ET_ARG_COUNT, &args->sentences,
           NULL },
+        { "n-best", "N", "print the N best of each line", ET_ARG_COUNT, &args->results, NULL },
+        { "scores", NULL, "print log-probability and score as well", ET_ARG_FLAG, &args->scores,
+          NULL },
+        { "score-targets", "FILE", "score these translations instead of searching for some",
+          ET_ARG_TEXT, &args->score_targets, NULL },
+        { "sampling", NULL, "draw each piece by its probability", ET_ARG_FLAG,
+          &args->decoding.sampling, NULL },
+        { "top-k", "K", "draw from the K likeliest pieces", ET_ARG_COUNT, &args->decoding.top_k,
+          NULL },
+        { "top-p", "P", "draw from as few as reach probability P", ET_ARG_REAL, &args->top_p,
+          NULL },
+        { "temperature", "T", "draw by log-probabilities over T", ET_ARG_REAL, &args->temperature,
+          NULL },
+        { "noise", "X", "add X times Gumbel noise to logits", ET_ARG_REAL, &args->decoding.noise,
+          NULL },
+        { "seed", "N", "of what is drawn", ET_ARG_COUNT, &args->seed, NULL },
         { "precision", "TYPE", "float32, bfloat16, int8", ET_ARG_TEXT, &options->precision, NULL },
         { "live-weights", NULL, "not the averaged ones", ET_ARG_FLAG, &options->live_weights,
           NULL },
@@ -74,6 +114,7 @@ static int parse(translate_args *args, const et_call *call, et_error *error)
     options->alpha = args->alpha > 0 ? args->alpha : 0;
     options->no_length_penalty = args->alpha == 0;
     options->sentences = (int)args->sentences;
+    set_decoding(args);
     return status;
 }
 
@@ -85,6 +126,16 @@ static int check(const translate_args *args, et_error *error)
     /* --batch is a number of sentences; none would never end. */
     if (args->sentences < 1)
         return et_fail(error, ET_EUSAGE, "--batch 0: at least one sentence at a time");
+    if (args->results < 1 || args->results > 64)
+        return et_fail(error, ET_EUSAGE, "--n-best %lld: from 1 to 64", (long long)args->results);
+    if (args->temperature == 0)
+        return et_fail(
+            error, ET_EUSAGE,
+            "--temperature 0: nothing can be drawn; for the likeliest leave out sampling "
+            "and say --beam-size 1");
+    if (args->score_targets && (args->results > 1 || args->decoding.sampling))
+        return et_fail(error, ET_EUSAGE,
+                       "--score-targets: targets are given, so leave out --n-best and sampling");
     return et_args_check_precision(args->options.precision, error);
 }
 
@@ -94,6 +145,7 @@ static int check_outputs(translate_args *args, const et_call *call, et_error *er
     et_outputs outputs = { .program = call->program };
     et_outputs_read_standard(&outputs);
     et_outputs_read(&outputs, args->options.checkpoint);
+    et_outputs_read(&outputs, args->score_targets);
     int status = et_outputs_check_standard(&outputs, error);
     if (!status)
         status = et_profiling_check(&args->profiling, &outputs, error);
@@ -118,10 +170,36 @@ static bool tell_progress(void *payload, size_t done, size_t count)
     return et_stop_requested != 0;
 }
 
-/* Results are written and flushed before the next lines are read, so that whoever reads the
- * other end of a pipe is never a batch behind. The bar may stand on the same terminal. */
-static int translate_batch(et_translator *translator, const et_lines *lines, et_progress *progress,
-                           et_error *error)
+static void print_results(const et_hypotheses *found, const et_lines *lines, size_t before,
+                          bool scores)
+{
+    for (size_t i = 0; i < lines->count; i++)
+        for (int rank = 0; rank < et_hypotheses_count(found, i); rank++) {
+            const et_hypothesis *h = et_hypotheses_at(found, i, rank);
+            printf("%zu ||| %s", before + i, h->text);
+            if (scores)
+                printf(" ||| logp=%.4f score=%.4f", h->log_probability, h->score);
+            putchar('\n');
+        }
+}
+
+/* before: lines of earlier batches. */
+static int search_batch(et_translator *translator, const translate_args *args,
+                        const et_lines *lines, size_t before, et_hypotheses **found,
+                        et_error *error)
+{
+    const char *const *items = (const char *const *)lines->items;
+    if (!args->score_targets)
+        return et_translator_search(translator, items, lines->count, found, error);
+    if (before + lines->count > args->targets.count)
+        return et_fail(error, ET_EDATA, "%s has %zu lines, standard input more",
+                       args->score_targets, args->targets.count);
+    return et_translator_score(translator, items, (const char *const *)args->targets.items + before,
+                               lines->count, found, error);
+}
+
+static int translate_plainly(et_translator *translator, const et_lines *lines,
+                             et_progress *progress, et_error *error)
 {
     et_assert(lines->count <= BATCH);
     char *results[BATCH];
@@ -134,13 +212,35 @@ static int translate_batch(et_translator *translator, const et_lines *lines, et_
     for (size_t i = 0; i < lines->count; i++)
         puts(results[i]);
     et_translator_free_results(results, lines->count);
-    return fflush(stdout) ? et_fail_errno(error, "standard output") : ET_OK;
+    return ET_OK;
+}
+
+/* Results are written and flushed before the next lines are read, so that whoever reads the
+ * other end of a pipe is never a batch behind. The bar may stand on the same terminal. */
+static int translate_batch(et_translator *translator, const translate_args *args,
+                           const et_lines *lines, size_t before, et_progress *progress,
+                           et_error *error)
+{
+    et_hypotheses *found = NULL;
+    int status;
+    if (args->results == 1 && !args->scores && !args->score_targets) {
+        status = translate_plainly(translator, lines, progress, error);
+    } else {
+        status = search_batch(translator, args, lines, before, &found, error);
+        if (!status && progress)
+            et_progress_finish(progress, false);
+        if (!status)
+            print_results(found, lines, before, args->scores || args->score_targets);
+        et_hypotheses_free(found);
+    }
+    return status || !fflush(stdout) ? status : et_fail_errno(error, "standard output");
 }
 
 static const et_label read_label = { .name = "read lines", .kind = "reading" };
 
-static int translate_lines(et_translator *translator, et_line_reader *input, size_t most,
-                           et_progress *progress, et_error *error)
+static int translate_lines(et_translator *translator, const translate_args *args,
+                           et_line_reader *input, size_t most, et_progress *progress,
+                           et_error *error)
 {
     et_track *track = et_device_track(et_translator_device(translator));
     et_lines lines = ET_LINES_INIT;
@@ -157,16 +257,20 @@ static int translate_lines(et_translator *translator, et_line_reader *input, siz
             status = et_fail(error, ET_EINTERRUPTED, "interrupted after line %zu", done.before);
         et_translator_set_first_line(translator, done.before + 1);
         if (!status && lines.count)
-            status = translate_batch(translator, &lines, progress, error);
+            status = translate_batch(translator, args, &lines, done.before, progress, error);
     } while (!status && lines.count);
     et_translator_set_progress(translator, NULL, NULL);
     et_lines_release(&lines);
+    if (!status && args->score_targets && input->number - 1 < args->targets.count)
+        status = et_fail(error, ET_EDATA, "%s has %zu lines, standard input only %zu",
+                         args->score_targets, args->targets.count, input->number - 1);
     return status;
 }
 
 /* Ends at the end of input, or at the first line that is no text; what was translated before it
  * is out by then. */
-static int translate_input(et_translator *translator, et_progress *progress, et_error *error)
+static int translate_input(et_translator *translator, const translate_args *args,
+                           et_progress *progress, et_error *error)
 {
     et_line_reader input;
     /* A terminal as input is a person; the hint is shown where they can see it. */
@@ -175,7 +279,7 @@ static int translate_input(et_translator *translator, et_progress *progress, et_
         fputs("Type a line to translate; Ctrl-D ends.\n", stderr);
     int status = et_line_reader_open(&input, STDIN_FILENO, "standard input", error);
     if (!status)
-        status = translate_lines(translator, &input, person ? 1 : BATCH, progress, error);
+        status = translate_lines(translator, args, &input, person ? 1 : BATCH, progress, error);
     et_line_reader_close(&input);
     return status;
 }
@@ -189,26 +293,35 @@ static int translate(translate_args *args, et_error *error)
     et_progress_options options = ET_PROGRESS_OPTIONS_INIT;
     options.fd = isatty(STDERR_FILENO) && !isatty(STDIN_FILENO) ? STDERR_FILENO : -1;
     int status = et_translator_open(&translator, args->model_dir, &args->options, error);
+    if (!status && args->score_targets)
+        status = et_lines_read_file(&args->targets, args->score_targets, error);
     if (!status)
         status = et_progress_open(&progress, &options, error);
     if (!status)
         status = et_profiling_open_translator(&args->profiling, translator,
                                               options.fd < 0 ? NULL : progress, error);
     if (!status)
-        status = translate_input(translator, options.fd < 0 ? NULL : progress, error);
+        status = translate_input(translator, args, options.fd < 0 ? NULL : progress, error);
     if (progress)
         et_progress_finish(progress, false);
     int profiled = et_profiling_close(&args->profiling, status, error);
     et_progress_close(progress);
     et_translator_close(translator);
     et_profiling_release(&args->profiling);
+    et_lines_release(&args->targets);
     return status ? status : profiled;
 }
 
 /* alpha: negative until the command line says another. */
 int et_cmd_translate(const et_call *call, et_error *error)
 {
-    translate_args args = { .alpha = -1, .sentences = 32, .profiling = ET_PROFILING_INIT };
+    translate_args args = { .alpha = -1,
+                            .sentences = 32,
+                            .results = 1,
+                            .top_p = -1,
+                            .temperature = -1,
+                            .targets = ET_LINES_INIT,
+                            .profiling = ET_PROFILING_INIT };
     int status = parse(&args, call, error);
     if (status || args.help)
         return status;

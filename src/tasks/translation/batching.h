@@ -1,0 +1,21 @@
+/* How pairs become batches, as the settings say: packed, as many as fit the token budget; or as
+ * Model Garden's loader puts them together, by bucket of length or (static_batch) whatever their
+ * lengths. What its batches pad with is in none of them. */
+#ifndef ETUDE_TASKS_TRANSLATION_BATCHING_H
+#define ETUDE_TASKS_TRANSLATION_BATCHING_H
+
+#include <etude/data.h>
+
+#include "tasks/translation/options.h"
+
+/* ET_ECONFIG: a budget that holds no pair, or two ways at once. name: of the setting, below task;
+ * training: else validation, whose static batches are counted in pairs. */
+int et_translation_check_batching(const char *name, const et_translation_data *data, bool training,
+                                  et_error *error);
+
+/* Owns samples, also on failure. order: what packed batches are opened with; seed, shuffle and
+ * repeat are those of all. */
+int et_translation_batches(et_source **out, et_samples *samples, const et_translation_data *data,
+                           const et_batches_options *order, bool training, et_error *error);
+
+#endif

@@ -1,0 +1,259 @@
+/* Several results of a line, and targets that are scored. All that a call gives lives in one
+ * arena: sentences, the decoder's results, texts.
+ *
+ * A target is scored by the decoder's own steps, each with the piece that is given in place of one
+ * that is chosen: as many targets together as sentences, and the same caches. */
+#include <etude/hypotheses.h>
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/reserved.h"
+#include "base/thread.h"
+#include "tasks/translation/translator_private.h"
+
+/* Results of line i are items[begin[i]] to items[begin[i + 1]]. */
+struct et_hypotheses {
+    et_arena arena;
+    size_t lines;
+    size_t *begin; /* [lines + 1] */
+    et_hypothesis *items;
+};
+
+/* Comparisons are such that a NaN fails them. */
+int et_translator_check_decoding(const et_decoding_options *o, et_error *error)
+{
+    const bool filters = o->top_k || o->top_p > 0 || o->temperature > 0;
+    if (o->results < 0 || o->results > ET_BEAM_SIZE_MAX)
+        return et_fail(error, ET_ECONFIG, "%d results of a line: must be from 1 to %d; 0: 1",
+                       o->results, ET_BEAM_SIZE_MAX);
+    if (o->top_k < 0)
+        return et_fail(error, ET_ECONFIG, "top_k %lld: must be 1 or more; 0: all",
+                       (long long)o->top_k);
+    if (!(o->top_p >= 0 && o->top_p <= 1))
+        return et_fail(error, ET_ECONFIG, "top_p %g: must be from 0 to 1; 0: all", o->top_p);
+    if (!(o->temperature >= 0 && o->temperature <= 1000))
+        return et_fail(error, ET_ECONFIG, "temperature %g: must be up to 1000; 0: 1",
+                       o->temperature);
+    if (!(o->noise >= 0 && o->noise <= 1000))
+        return et_fail(error, ET_ECONFIG, "noise %g: must be up to 1000; 0: none", o->noise);
+    if (filters && !o->sampling)
+        return et_fail(error, ET_ECONFIG,
+                       "top_k, top_p and temperature are of sampling: set that as well");
+    return et_options_check(o, "et_decoding_options", error);
+}
+
+static et_hypotheses *new_hypotheses(size_t lines, et_decoder_sentence **sentences)
+{
+    et_hypotheses *h = et_alloc_zero(1, sizeof *h);
+    if (!h)
+        return NULL;
+    h->lines = lines;
+    h->begin = et_arena_array(&h->arena, lines + 1, sizeof *h->begin);
+    *sentences = et_arena_array(&h->arena, lines, sizeof **sentences);
+    if (h->begin && *sentences)
+        return h;
+    et_hypotheses_free(h);
+    return NULL;
+}
+
+/* A line that was not decoded has one result, and it is empty. */
+static int make_items(et_hypotheses *h, const et_decoder_sentence *sentences, et_error *error)
+{
+    h->begin[0] = 0;
+    for (size_t i = 0; i < h->lines; i++)
+        h->begin[i + 1] = h->begin[i] + (sentences[i].count ? (size_t)sentences[i].count : 1);
+    h->items = et_arena_array(&h->arena, h->begin[h->lines], sizeof *h->items);
+    return h->items ? ET_OK
+                    : et_alloc_failed(error, h->begin[h->lines] * sizeof *h->items, "results");
+}
+
+static int fill_item(et_hypotheses *h, et_hypothesis *item, const et_decoder_result *result,
+                     const et_vocabulary *vocabulary, et_strbuf *text, et_error *error)
+{
+    et_strbuf_reset(text);
+    int status = et_vocabulary_decode(vocabulary, result->ids, (size_t)result->count, text, error);
+    *item = (et_hypothesis){ .text = et_arena_strdup(&h->arena, et_strbuf_text(text)),
+                             .ids = result->ids,
+                             .id_count = result->count,
+                             .pieces = result->length,
+                             .score = (double)result->score,
+                             .log_probability = (double)result->log_p };
+    if (!status && (text->failed || !item->text))
+        status = et_alloc_failed(error, text->length, "a translation");
+    return status;
+}
+
+static int fill_items(et_hypotheses *h, const et_decoder_sentence *sentences,
+                      const et_vocabulary *vocabulary, et_error *error)
+{
+    static const et_decoder_result none = { 0 };
+    et_strbuf text = ET_STRBUF_INIT;
+    int status = make_items(h, sentences, error);
+    for (size_t i = 0; i < h->lines && !status; i++)
+        for (size_t at = h->begin[i]; at < h->begin[i + 1] && !status; at++)
+            status = fill_item(h, &h->items[at],
+                               sentences[i].count ? &sentences[i].results[at - h->begin[i]] : &none,
+                               vocabulary, &text, error);
+    et_strbuf_release(&text);
+    return status;
+}
+
+/* What every call begins with: room for its results and the sentences. */
+static int begin(et_hypotheses **out, et_decoder_sentence **sentences, et_translator *t,
+                 const char *const *lines, size_t count, et_error *error)
+{
+    *out = NULL;
+    if (count && !lines)
+        return et_fail(error, ET_EDATA, "%zu lines to translate, and no array of them", count);
+    int status = et_thread_check_stack(error);
+    if (status)
+        return status;
+    *out = new_hypotheses(count, sentences);
+    if (!*out)
+        return et_alloc_failed(error, count * sizeof **sentences, "sentences");
+    t->lines = count;
+    return et_translator_encode(t, lines, count, *sentences, &(*out)->arena, error);
+}
+
+static int end(et_hypotheses **out, int status)
+{
+    if (status) {
+        et_hypotheses_free(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+int et_translator_search(et_translator *t, const char *const *lines, size_t count,
+                         et_hypotheses **out, et_error *error)
+{
+    et_decoder_sentence *sentences = NULL;
+    int status = begin(out, &sentences, t, lines, count, error);
+    if (!status)
+        status = et_translator_decode(t, sentences, count, &(*out)->arena, error);
+    if (!status)
+        status = fill_items(*out, sentences, t->vocabulary, error);
+    return end(out, status);
+}
+
+/* ---- scoring ---------------------------------------------------------------------------- */
+
+static int encode_target(const et_translator *t, const char *target, size_t number,
+                         et_decoder_sentence *sentence, et_pieces *pieces, et_arena *arena,
+                         et_error *error)
+{
+    int status = et_translator_check_line(target, number, error);
+    if (!status)
+        status = et_vocabulary_encode(t->vocabulary, target, strlen(target), pieces, error);
+    if (!status && pieces->count > SOURCE_MAX - 1)
+        status = et_fail(error, ET_EDATA, "line %zu: %zu pieces; up to %d can be scored", number,
+                         pieces->count, SOURCE_MAX - 1);
+    if (status)
+        return et_fail_while(error, status, "targets");
+    int32_t *ids = et_arena_array(arena, pieces->count + 1, sizeof *ids);
+    if (!ids)
+        return et_alloc_failed(error, (pieces->count + 1) * sizeof *ids, "a target");
+    if (pieces->count)
+        memcpy(ids, pieces->ids, pieces->count * sizeof *ids);
+    ids[pieces->count] = et_vocabulary_eos(t->vocabulary);
+    sentence->forced = ids;
+    sentence->forced_length = (int)pieces->count + 1;
+    return ET_OK;
+}
+
+/* *longest: of all targets. */
+static int encode_targets(const et_translator *t, const char *const *targets, size_t count,
+                          et_decoder_sentence *sentences, int *longest, et_arena *arena,
+                          et_error *error)
+{
+    et_pieces pieces = ET_PIECES_INIT;
+    int status = ET_OK;
+    *longest = 1;
+    if (count && !targets)
+        return et_fail(error, ET_EDATA, "%zu lines to score, and no array of targets", count);
+    for (size_t i = 0; i < count && !status; i++) {
+        status =
+            encode_target(t, targets[i], t->first_line + i, &sentences[i], &pieces, arena, error);
+        if (!status && sentences[i].forced_length > *longest)
+            *longest = sentences[i].forced_length;
+    }
+    et_pieces_release(&pieces);
+    return status;
+}
+
+typedef struct scoring {
+    const et_translator *translator;
+    size_t count;
+} scoring;
+
+static bool tell_progress(void *payload, int64_t done)
+{
+    const scoring *s = payload;
+    return s->translator->progress(s->translator->payload, (size_t)done, s->count);
+}
+
+/* A decoder of its own: its caches are as long as this call's targets. Lines without a word are
+ * scored like all others. */
+static int force(et_translator *t, et_decoder_sentence *sentences, size_t count, int longest,
+                 et_arena *arena, et_error *error)
+{
+    et_decoder *decoder;
+    scoring s = { t, count };
+    et_decoder_options options = et_translator_decoder_options(t);
+    options.beam =
+        (et_beam_options){ .size = 1, .alpha = options.beam.alpha, .eos = options.beam.eos };
+    options.choice = (et_choice_options){ 0 };
+    options.forced = true;
+    options.max_length = longest;
+    int status = et_translator_make_decoder(&decoder, t, &options, error);
+    if (status)
+        return status;
+    status = et_decoder_run(decoder, sentences, (int64_t)count, arena,
+                            t->progress ? tell_progress : NULL, &s, error);
+    et_decoder_free(decoder);
+    return status;
+}
+
+int et_translator_score(et_translator *t, const char *const *lines, const char *const *targets,
+                        size_t count, et_hypotheses **out, et_error *error)
+{
+    et_decoder_sentence *sentences = NULL;
+    int longest = 1;
+    int status = begin(out, &sentences, t, lines, count, error);
+    if (!status)
+        status = encode_targets(t, targets, count, sentences, &longest, &(*out)->arena, error);
+    if (!status)
+        status = force(t, sentences, count, longest, &(*out)->arena, error);
+    if (!status)
+        status = fill_items(*out, sentences, t->vocabulary, error);
+    /* As it was given, not as the vocabulary writes it. */
+    for (size_t i = 0; i < count && !status; i++) {
+        (*out)->items[i].text = et_arena_strdup(&(*out)->arena, targets[i]);
+        if (!(*out)->items[i].text)
+            status = et_alloc_failed(error, strlen(targets[i]), "a target");
+    }
+    return end(out, status);
+}
+
+/* ---- results ---------------------------------------------------------------------------- */
+
+int et_hypotheses_count(const et_hypotheses *h, size_t line)
+{
+    return line < h->lines ? (int)(h->begin[line + 1] - h->begin[line]) : 0;
+}
+
+const et_hypothesis *et_hypotheses_at(const et_hypotheses *h, size_t line, int rank)
+{
+    bool there = rank >= 0 && rank < et_hypotheses_count(h, line);
+    return there ? &h->items[h->begin[line] + (size_t)rank] : NULL;
+}
+
+void et_hypotheses_free(et_hypotheses *h)
+{
+    if (!h)
+        return;
+    et_arena_release(&h->arena);
+    et_free(h);
+}

@@ -1,0 +1,59 @@
+/* What the files of the translator share: translator.c (opening, best results), hypotheses.c
+ * (several results, targets that are scored), export.c. */
+#ifndef ETUDE_TASKS_TRANSLATION_TRANSLATOR_PRIVATE_H
+#define ETUDE_TASKS_TRANSLATION_TRANSLATOR_PRIVATE_H
+
+#include <etude/hypotheses.h>
+
+#include "base/arena.h"
+#include "data/vocabulary.h"
+#include "tasks/translation/decoder.h"
+#include "train/experiment.h"
+
+/* Longest source in pieces, EOS counted; longer ones are cut. */
+#define SOURCE_MAX 1024
+
+/* The weights of an export, beside params.yaml and the vocabulary. */
+#define ET_TRANSLATOR_WEIGHTS "model.safetensors"
+
+struct et_translator {
+    et_arena arena;                /* of the settings */
+    et_experiment experiment;      /* the run's settings; texts in arena */
+    et_translator_options options; /* a copy */
+    et_decoding_options decoding;  /* a copy; its lists are those of choice and ends, in arena */
+    et_choice_options choice;
+    const int32_t *ends;
+    int end_count;
+    et_dtype act;
+    bool live_weights;         /* of the weights in use: of the first translator's options */
+    et_vocabulary *vocabulary; /* owned, as the next three; these two borrowed if it shares */
+    et_params *params;
+    et_device *device;
+    et_decoder *decoder;
+    char *checkpoint;                    /* path of the file in use; owned, as the next */
+    char *vocabulary_path;               /* what the vocabulary was read from */
+    int64_t step;                        /* of the checkpoint */
+    et_translator_progress_fn *progress; /* NULL: nobody asks */
+    void *payload;                       /* what it gets */
+    size_t first_line;                   /* the number of a call's first in messages */
+    size_t lines, empty_lines;           /* of the call in progress; empty: without a piece */
+};
+
+/* hypotheses.c: what no value of decoding's own may be. */
+int et_translator_check_decoding(const et_decoding_options *options, et_error *error);
+
+/* translator.c: those that the translator's own decoder has; a decoder with such. */
+et_decoder_options et_translator_decoder_options(const et_translator *t);
+int et_translator_make_decoder(et_decoder **out, et_translator *t,
+                               const et_decoder_options *options, et_error *error);
+
+/* translator.c: lines to sentences, in arena; ET_EDATA names the line. */
+int et_translator_check_line(const char *line, size_t number, et_error *error);
+int et_translator_encode(const et_translator *t, const char *const *lines, size_t count,
+                         et_decoder_sentence *sentences, et_arena *arena, et_error *error);
+
+/* translator.c: fills in the results of sentences with a word; others have none. */
+int et_translator_decode(et_translator *t, et_decoder_sentence *sentences, size_t count,
+                         et_arena *arena, et_error *error);
+
+#endif

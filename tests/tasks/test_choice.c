@@ -1,0 +1,180 @@
+/* What may come next: log-probabilities, filters as Model Garden's SamplingModule has them, and
+ * random numbers that depend on their place alone. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <string.h>
+
+#include "tasks/translation/choice.h"
+
+enum { PIECES = 6 };
+
+/* Probabilities 0.4, 0.3, 0.15, 0.1, 0.05 and 0, in another order. */
+static const double probability[PIECES] = { 0.1, 0.4, 0, 0.3, 0.05, 0.15 };
+
+static void open_choice(et_choice *choice, const et_choice_options *options)
+{
+    et_error error = ET_ERROR_INIT;
+    float logits[PIECES];
+    assert_int_equal(et_choice_init(choice, options, PIECES, &error), ET_OK);
+    for (int i = 0; i < PIECES; i++)
+        logits[i] = (float)(probability[i] > 0 ? log(probability[i]) + 3 : -1e9);
+    et_choice_read(choice, logits, (et_choice_place){ 0, 0, 0 });
+}
+
+static void test_choice__log_softmax(void **state)
+{
+    (void)state;
+    et_choice choice;
+    float log_p[4];
+    int32_t piece[4];
+    open_choice(&choice, &(et_choice_options){ 0 });
+    for (int i = 0; i < PIECES; i++)
+        assert_true(fabs(exp((double)choice.log_p[i]) - probability[i]) < 1e-6);
+    et_choice_best(&choice, 4, log_p, piece);
+    assert_memory_equal(piece, ((const int32_t[]){ 1, 3, 5, 0 }), sizeof piece);
+    for (int i = 0; i < 4; i++)
+        assert_true(log_p[i] == choice.log_p[piece[i]]);
+    et_choice_release(&choice);
+}
+
+/* Which pieces filters leave, and how often each is drawn. */
+static void test_choice__filters(void **state)
+{
+    (void)state;
+    enum { DRAWS = 20000 };
+    static const struct {
+        et_choice_options options;
+        double expected[PIECES];
+    } cases[] = {
+        { { .sampling = true }, { 0.1, 0.4, 0, 0.3, 0.05, 0.15 } },
+        { { .sampling = true, .top_k = 1 }, { 0, 1, 0, 0, 0, 0 } },
+        { { .sampling = true, .top_k = 2 }, { 0, 4 / 7., 0, 3 / 7., 0, 0 } },
+        { { .sampling = true, .top_k = 100 }, { 0.1, 0.4, 0, 0.3, 0.05, 0.15 } },
+        /* the piece that crosses p stays */
+        { { .sampling = true, .top_p = 0.5 }, { 0, 4 / 7., 0, 3 / 7., 0, 0 } },
+        { { .sampling = true, .top_p = 0.39 }, { 0, 1, 0, 0, 0, 0 } },
+        { { .sampling = true, .top_p = 0.71 }, { 0, 40 / 85., 0, 30 / 85., 0, 15 / 85. } },
+        { { .sampling = true, .top_p = 1 }, { 0.1, 0.4, 0, 0.3, 0.05, 0.15 } },
+        /* of what top_k left: 4/7 is less than 0.6 of it, both together are more */
+        { { .sampling = true, .top_k = 2, .top_p = 0.6 }, { 0, 4 / 7., 0, 3 / 7., 0, 0 } },
+        { { .sampling = true, .top_k = 2, .top_p = 0.5 }, { 0, 1, 0, 0, 0, 0 } },
+        /* squares: 0.01, 0.16, 0, 0.09, 0.0025, 0.0225 of 0.285 */
+        { { .sampling = true, .temperature = 0.5 },
+          { 0.01 / 0.285, 0.16 / 0.285, 0, 0.09 / 0.285, 0.0025 / 0.285, 0.0225 / 0.285 } },
+        /* temperature comes first: 0.16 of 0.285 is above 0.5 by itself */
+        { { .sampling = true, .temperature = 0.5, .top_p = 0.5 }, { 0, 1, 0, 0, 0, 0 } },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        int drawn[PIECES] = { 0 };
+        et_choice choice;
+        open_choice(&choice, &cases[i].options);
+        for (int k = 0; k < DRAWS; k++)
+            drawn[et_choice_draw(&choice, (et_choice_place){ (uint64_t)k, 3, 1 })]++;
+        for (int k = 0; k < PIECES; k++) {
+            double share = (double)drawn[k] / DRAWS;
+            if (fabs(share - cases[i].expected[k]) > 0.015 ||
+                (drawn[k] > 0) != (cases[i].expected[k] > 0))
+                fail_msg("case %zu, piece %d: %g drawn, %g expected", i, k, share,
+                         cases[i].expected[k]);
+        }
+        et_choice_release(&choice);
+    }
+}
+
+/* Another seed, sentence, position or hypothesis: other numbers; the same ones: the same. */
+static void test_choice__random_numbers_have_a_place(void **state)
+{
+    (void)state;
+    const et_choice_place places[] = { { 1, 2, 3 }, { 2, 2, 3 }, { 1, 3, 3 }, { 1, 2, 4 } };
+    enum { PLACES = 4 };
+    float noise[PLACES + 1][PIECES], logits[PIECES] = { 0 };
+    et_error error = ET_ERROR_INIT;
+    for (int i = 0; i <= PLACES; i++) {
+        et_choice choice;
+        et_choice_options options = { .noise = 1, .seed = i == PLACES ? 8 : 7 };
+        assert_int_equal(et_choice_init(&choice, &options, PIECES, &error), ET_OK);
+        et_choice_read(&choice, logits, places[i % PLACES]);
+        memcpy(noise[i], choice.log_p, sizeof noise[i]);
+        et_choice_read(&choice, logits, places[1]);
+        et_choice_read(&choice, logits, places[i % PLACES]);
+        assert_memory_equal(noise[i], choice.log_p, sizeof noise[i]);
+        for (int k = 0; k < i; k++)
+            assert_memory_not_equal(noise[k], noise[i], sizeof noise[i]);
+        et_choice_release(&choice);
+    }
+}
+
+/* The largest of logits with Gumbel noise is a sample: pieces win as often as they are probable.
+ * Twice the noise is a temperature of 2. */
+static void test_choice__noise_is_gumbels(void **state)
+{
+    (void)state;
+    enum { DRAWS = 20000 };
+    for (int noise = 1; noise <= 2; noise++) {
+        int drawn[PIECES] = { 0 };
+        double weight[PIECES], sum = 0;
+        float logits[PIECES], log_p;
+        int32_t piece;
+        et_choice choice;
+        open_choice(&choice, &(et_choice_options){ .noise = noise, .seed = 5 });
+        for (int i = 0; i < PIECES; i++) {
+            logits[i] = (float)(probability[i] > 0 ? log(probability[i]) : -1e9);
+            weight[i] = pow(probability[i], 1. / noise);
+            sum += weight[i];
+        }
+        for (int k = 0; k < DRAWS; k++) {
+            et_choice_read(&choice, logits, (et_choice_place){ (uint64_t)k, 1, 0 });
+            et_choice_best(&choice, 1, &log_p, &piece);
+            drawn[piece]++;
+        }
+        for (int i = 0; i < PIECES; i++)
+            assert_true(fabs((double)drawn[i] / DRAWS - weight[i] / sum) < 0.015);
+        et_choice_release(&choice);
+    }
+}
+
+/* At the first position others have minus infinity, and those that may come the log p that they
+ * have among all; behind it there is no constraint. */
+static void test_choice__first(void **state)
+{
+    (void)state;
+    const int32_t first[] = { 0, 4 };
+    float logits[PIECES] = { 0 };
+    et_error error = ET_ERROR_INIT;
+    et_choice choice;
+    et_choice_options options = { .sampling = true, .first = first, .first_count = 2 };
+    assert_true(et_choice_reads_logits(&options));
+    assert_int_equal(et_choice_init(&choice, &options, PIECES, &error), ET_OK);
+    et_choice_read(&choice, logits, (et_choice_place){ 0, 0, 0 });
+    for (int i = 0; i < PIECES; i++)
+        if (i == 0 || i == 4)
+            assert_true(fabs((double)choice.log_p[i] + log(6)) < 1e-6);
+        else
+            assert_true(isinf(choice.log_p[i]) && choice.log_p[i] < 0);
+    for (uint64_t k = 0; k < 100; k++) {
+        int32_t piece = et_choice_draw(&choice, (et_choice_place){ k, 0, 0 });
+        assert_true(piece == 0 || piece == 4);
+    }
+    et_choice_read(&choice, logits, (et_choice_place){ 0, 1, 0 });
+    for (int i = 0; i < PIECES; i++)
+        assert_true(fabs((double)choice.log_p[i] + log(6)) < 1e-6);
+    et_choice_release(&choice);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_choice__log_softmax),
+        cmocka_unit_test(test_choice__filters),
+        cmocka_unit_test(test_choice__random_numbers_have_a_place),
+        cmocka_unit_test(test_choice__noise_is_gumbels),
+        cmocka_unit_test(test_choice__first),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,289 @@
+/* The task's own part of validation, and its loss: what is evaluated is scored, each pair once and
+ * in the order of the text; people see what they asked for; the smoothed loss of a perfect
+ * prediction is 0. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <etude/ops.h>
+
+#include "base/arena.h"
+#include "base/file.h"
+#include "cli/bad_case.h"
+#include "exec/plan.h"
+#include "nn/transformer.h"
+#include "tasks/translation/kind.h"
+#include "tasks/translation/task.h"
+#include "train/experiment.h"
+
+enum { PAIRS = 60 };
+
+typedef struct fixture {
+    et_arena arena;
+    et_experiment experiment;
+    et_params *params;
+    et_device *device;
+    et_task *task;
+    et_source *source;
+    et_batch *batch;
+    char told[4000];
+} fixture;
+
+static void tell(void *listener, const char *line)
+{
+    char *told = listener;
+    size_t used = strlen(told);
+    snprintf(told + used, 4000 - used, "%s\n", line);
+}
+
+static void check(int status, const et_error *error)
+{
+    if (status)
+        fail_msg("%s", error->text);
+}
+
+/* words: settings on top of those of the small model. */
+static void open_task(fixture *f, const char *directory, const char *words)
+{
+    et_error error = ET_ERROR_INIT;
+    et_graph *graph;
+    *f = (fixture){ .arena = ET_ARENA_INIT };
+    et_experiment *e = &f->experiment;
+    check(et_experiment_begin(e, &et_translation_program, "translation/tiny", &f->arena, &error),
+          &error);
+    check(et_experiment_read_file(e, "tiny.yaml", &f->arena, &error), &error);
+    check(et_experiment_set(e,
+                            "task.validation_data.source_path=a.en,"
+                            "task.validation_data.target_path=a.de",
+                            &f->arena, &error),
+          &error);
+    check(et_experiment_set(e, words, &f->arena, &error), &error);
+    check(et_params_new(&f->params, &error), &error);
+    check(et_device_open(&f->device, &error), &error);
+    et_task_context context = { .model_dir = directory,
+                                .params = f->params,
+                                .device = f->device,
+                                .listener = f->told,
+                                .tell = tell };
+    check(et_directory_make(directory, &error), &error);
+    check(et_translation_task_open(&f->task, e->task, &context, &error), &error);
+    et_transformer model = et_translation_transformer(
+        e->task, et_vocabulary_size(et_translation_task_facts(f->task).vocabulary), 64);
+    check(et_graph_new(&graph, f->params, NULL, &error), &error);
+    et_transformer_train(et_graph_scope(graph), &model, 64, 64, 4);
+    check(et_graph_finish(graph, &error), &error);
+    et_graph_free(graph);
+    check(et_params_materialize(f->params, false, &error), &error);
+    et_init_draw(f->params, 3);
+    check(f->task->class->data(f->task, false, &f->source, &error), &error);
+    check(et_batch_new(&f->batch, &f->source->layout, &error), &error);
+    *f->told = 0;
+}
+
+static void close_task(fixture *f)
+{
+    et_batch_free(f->batch);
+    et_source_close(f->source);
+    et_translation_task_close(f->task);
+    et_device_close(f->device);
+    et_params_free(f->params);
+    et_arena_release(&f->arena);
+}
+
+/* So many batches, from the beginning; 0: all. How many pairs they had. */
+static int evaluate(fixture *f, int batches)
+{
+    et_error error = ET_ERROR_INIT;
+    int pairs = 0;
+    for (int i = 0; !batches || i < batches; i++) {
+        check(et_source_next(f->source, f->batch, &error), &error);
+        if (!f->batch->filled[0])
+            break;
+        pairs += (int)f->batch->filled[0];
+    }
+    return pairs;
+}
+
+/* The lines of translations/<step>.txt, and what was logged. */
+static int validate(fixture *f, int64_t step, const char *directory)
+{
+    et_error error = ET_ERROR_INIT;
+    char path[200];
+    size_t length;
+    et_value *logs = et_value_dict(&f->arena);
+    double score;
+    et_value_set_float(logs, "validation_nll", 1);
+    check(f->task->class->validate(f->task, step, logs, &error), &error);
+    check(et_value_read_float(logs, "sacrebleu_score", &score, &error), &error);
+    check(et_value_read_float(logs, "bleu_score", &score, &error), &error);
+    check(et_value_read_float(logs, "validation_perplexity", &score, &error), &error);
+    assert_true(fabs(score - exp(1)) < 1e-9);
+    snprintf(path, sizeof path, "%s/translations/%d.txt", directory, (int)step);
+    char *text = bad_read(path, &length);
+    int lines = 0;
+    for (size_t i = 0; i < length; i++)
+        lines += text[i] == '\n';
+    free(text);
+    return lines;
+}
+
+/* All pairs once, whichever batches they came in, and without a word about it. */
+static void test_translation_task__validates_all(void **state)
+{
+    (void)state;
+    static const char *const settings[] = {
+        "task.validation_data.global_batch_size=256",
+        "task.validation_data.static_batch=true,task.validation_data.global_batch_size=16",
+        "task.validation_data.batching=bucketed,task.validation_data.global_batch_size=256",
+    };
+    for (size_t i = 0; i < COUNT(settings); i++) {
+        fixture f;
+        open_task(&f, "t", settings[i]);
+        assert_int_equal(evaluate(&f, 0), PAIRS);
+        assert_int_equal(validate(&f, (int64_t)i, "t"), PAIRS);
+        assert_string_equal(f.told, "");
+        close_task(&f);
+    }
+}
+
+/* Some batches: what they had is scored, no line more, and that is said; the next validation, from
+ * the beginning, knows nothing of it. A batch that goes by twice counts once. */
+static void test_translation_task__validates_a_part(void **state)
+{
+    (void)state;
+    fixture f;
+    et_error error = ET_ERROR_INIT;
+    et_position begin = { 0 };
+    open_task(&f, "t",
+              "task.validation_data.static_batch=true,task.validation_data.global_batch_size=16");
+    et_source_position(f.source, &begin);
+    assert_int_equal(evaluate(&f, 2), 32);
+    assert_int_equal(validate(&f, 1, "t"), 32);
+    assert_non_null(strstr(f.told, "validation   32 of 60 pairs"));
+    check(et_source_seek(f.source, &begin, &error), &error);
+    assert_int_equal(evaluate(&f, 1), 16);
+    assert_int_equal(validate(&f, 2, "t"), 16);
+    assert_int_equal(validate(&f, 2, "t"), 16);
+    close_task(&f);
+}
+
+/* Input, output and reference of the first pairs. */
+static void test_translation_task__prints_translations(void **state)
+{
+    (void)state;
+    fixture f;
+    int shown = 0;
+    open_task(&f, "t", "task.print_translations=2");
+    evaluate(&f, 0);
+    validate(&f, 1, "t");
+    for (const char *at = f.told; (at = strstr(at, "  Input      ")); at++)
+        shown++;
+    assert_int_equal(shown, 2);
+    size_t length;
+    char *source = bad_read("a.en", &length), *target = bad_read("a.de", &length), line[300];
+    snprintf(line, sizeof line, "  Input      %.*s\n  Output     ", (int)strcspn(source, "\n"),
+             source);
+    bad_assert_says("print", f.told, line);
+    snprintf(line, sizeof line, "\n  Reference  %.*s\n", (int)strcspn(target, "\n"), target);
+    bad_assert_says("print", f.told, line);
+    free(source);
+    free(target);
+    close_task(&f);
+}
+
+/* Trained in two parts or in one go: the same bytes, whatever makes the batches, and across passes.
+ */
+static void test_translation_task__resumes(void **state)
+{
+    (void)state;
+    static const char *const ways[] = {
+        "--set task.train_data.static_batch=true --set task.train_data.global_batch_size=320",
+        "--set task.train_data.batching=bucketed --set task.train_data.global_batch_size=320",
+        "--set task.train_data.batching=packed --set task.train_data.global_batch_size=320",
+    };
+    static const char *const runs[][3] = { { "whole", "9" }, { "parts", "4" }, { "parts", "9" } };
+    char *sums[COUNT(ways)];
+    size_t lengths[COUNT(ways)];
+    for (size_t w = 0; w < COUNT(ways); w++) {
+        for (size_t i = 0; i < COUNT(runs); i++) {
+            char line[600];
+            snprintf(
+                line, sizeof line,
+                "train --config tiny.yaml --model-dir %s%zu %s --set trainer.summary_interval=1 "
+                "--set trainer.steps_per_loop=1 --set "
+                "trainer.train_steps=%s",
+                runs[i][0], w, ways[w], runs[i][1]);
+            bad_end end = bad_start(line, NULL, NULL);
+            if (end.code)
+                fail_msg("%s: %s", line, end.err);
+            bad_release(&end);
+        }
+        char path[100];
+        size_t length;
+        snprintf(path, sizeof path, "whole%zu/checkpoints/ckpt-9.safetensors", w);
+        sums[w] = bad_read(path, &lengths[w]);
+        snprintf(path, sizeof path, "parts%zu/checkpoints/ckpt-9.safetensors", w);
+        char *parts = bad_read(path, &length);
+        assert_int_equal(length, lengths[w]);
+        assert_memory_equal(parts, sums[w], length);
+        free(parts);
+        for (size_t k = 0; k < w; k++) /* other batches are another run */
+            assert_true(lengths[k] != length || memcmp(sums[k], sums[w], length));
+    }
+    for (size_t w = 0; w < COUNT(ways); w++)
+        free(sums[w]);
+}
+
+/* Model Garden's build_losses: less the entropy of the smoothed target, 1.362429 for 32,000 pieces
+ * and 0.1, so that a perfect prediction scores 0. */
+static void test_translation_task__smoothing_constant(void **state)
+{
+    (void)state;
+    enum { PIECES = 32000, WIDTH = 4 };
+    et_error error = ET_ERROR_INIT;
+    et_params *params;
+    et_device *device;
+    et_graph *graph;
+    et_plan *plan;
+    static const float h[2 * WIDTH] = { 0 };
+    static const int32_t labels[2] = { 5, -1 };
+    check(et_params_new(&params, &error), &error);
+    check(et_device_open(&device, &error), &error);
+    check(et_graph_new(&graph, params, NULL, &error), &error);
+    et_scope *root = et_graph_scope(graph);
+    et_node *table =
+        et_param(root, "table", et_shape_2(PIECES, WIDTH), et_init_glorot_uniform(4, 4));
+    et_node *loss = et_vocabulary_loss(et_input(root, "h", ET_F32, et_shape_2(2, WIDTH)), table,
+                                       et_input(root, "labels", ET_I32, et_shape_1(2)), 0.1f);
+    check(et_params_materialize(params, false, &error), &error);
+    check(et_plan_new(&plan, graph, device, &loss, 1, NULL, &error), &error);
+    et_plan_bind(plan, "h", h);
+    et_plan_bind(plan, "labels", labels);
+    et_plan_run(plan, (et_random){ 0 });
+    const float *sums = et_plan_output(plan, 0).data;
+    assert_true(fabs((double)sums[ET_LOSS_SUM_LOSS] - (log(PIECES) - 1.362429)) < 1e-4);
+    assert_true(fabs((double)sums[ET_LOSS_SUM_NLL] - log(PIECES)) < 1e-4);
+    assert_true(sums[ET_LOSS_SUM_TOKENS] == 1); /* a row without a label counts in nothing */
+    et_plan_free(plan);
+    et_graph_free(graph);
+    et_device_close(device);
+    et_params_free(params);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_translation_task__validates_all),
+        cmocka_unit_test(test_translation_task__validates_a_part),
+        cmocka_unit_test(test_translation_task__prints_translations),
+        cmocka_unit_test(test_translation_task__resumes),
+        cmocka_unit_test(test_translation_task__smoothing_constant),
+    };
+    return cmocka_run_group_tests(tests, bad_set_up, bad_tear_down);
+}
