@@ -71,6 +71,12 @@ static int open_regular(int *out, struct stat *status, const char *path, et_erro
     return ET_OK;
 }
 
+int et_file_open(int *out, const char *path, et_error *error)
+{
+    struct stat status;
+    return open_regular(out, &status, path, error);
+}
+
 /* The caller's limit says what the largest honest file of a kind is. */
 static int too_long(const char *path, size_t limit, et_error *error)
 {
