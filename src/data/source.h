@@ -11,6 +11,9 @@
 /* What its unit is called: "token". Of the layout. */
 const char *et_layout_unit(const et_layout *layout);
 
+/* Whether samples of both can stand in one batch. */
+bool et_layout_same(const et_layout *left, const et_layout *right);
+
 /* Each next is a span on track, which is borrowed and of the thread that calls next. Owns inner. */
 int et_watch_open(et_source **out, et_source *inner, et_track *track, et_error *error);
 

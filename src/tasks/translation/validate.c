@@ -32,7 +32,7 @@ void et_translation_close_validation(et_translation_task *task)
         et_free(v->references[i]);
     et_free(v->references);
     et_decoder_free(v->decoder);
-    et_encoded_close(v->encoded);
+    et_translation_input_close(&v->input);
 }
 
 /* Asked between batches and by the decoder as it goes. */
