@@ -49,7 +49,14 @@ ET_API int et_record_read(et_record_reader *reader, const void **bytes, size_t *
                           et_error *error);
 ET_API void et_record_reader_close(et_record_reader *reader); /* NULL allowed */
 
-/* ---- samples ---- */
+/* ---- samples ----
+ *
+ * What Model Garden's input pipeline does in stages is done to numbers here, exactly and once:
+ * decoding and parsing by the declared fields, sampling and filtering by et_filter_open, several
+ * inputs by et_mix_open, caching by the files themselves (mapped, or unpacked once). Shuffling is
+ * of all samples, anew in each pass (et_batches_open): there is no buffer whose size decides how
+ * well, and no repeat before it that blurs passes. The order is always the same, so a position is a
+ * few integers. */
 
 /* A feature as a field of batches. Integers become ET_I32 (those that do not fit are an error),
  * floats ET_F32; of a list of one string each byte is an element of either. */
@@ -64,10 +71,11 @@ typedef struct et_record_field {
 } et_record_field;
 
 typedef struct et_records_options {
-    const char *cache;     /* a folder for GZIP files once they are unpacked, by their contents;
-                              NULL: they are unpacked into memory at each start */
-    int64_t shard, shards; /* with at least as many files as shards every file whose number is
-                              shard + n shards, else every such sample; 0 shards: all */
+    const char *cache; /* a folder for GZIP files once they are unpacked, by their contents;
+                          NULL: they are unpacked into memory at each start */
+    int64_t shards; /* of the data, shared out; 0: it is not. With at least as many files as shards
+                       a shard is every file number shard + n shards, else every such sample */
+    int64_t shard;  /* which one this is, from 0 */
     ET_RESERVED(8);
 } et_records_options;
 

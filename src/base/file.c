@@ -554,7 +554,8 @@ void et_mapping_close(et_mapping *mapping)
 /* Most often a variable of a script that is not set. */
 int et_path_check(const char *path, et_error *error)
 {
-    return *path ? ET_OK : et_fail(error, ET_ENOTFOUND, "the path of a file is empty: name one");
+    return path && *path ? ET_OK
+                         : et_fail(error, ET_ENOTFOUND, "the path of a file is empty: name one");
 }
 
 /* "" and "b" give "b", "a" and "a/" with "b" give "a/b". */

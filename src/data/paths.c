@@ -106,10 +106,10 @@ int et_paths_match(et_strings *out, const et_strings *given, const char *setting
     list self = { .setting = setting, .arena = arena, .error = error };
     int status = ET_OK;
     *out = (et_strings){ NULL, 0 };
-    for (size_t i = 0; !status && i < given->count; i++)
-        status = *given->items[i] && et_file_exists(given->items[i])
-                     ? add(&self, given->items[i])
-                     : add_parts(&self, given->items[i]);
+    for (size_t i = 0; !status && i < given->count; i++) {
+        const char *path = given->items[i] ? given->items[i] : "";
+        status = *path && et_file_exists(path) ? add(&self, path) : add_parts(&self, path);
+    }
     const char **items =
         status || !self.count ? NULL : et_arena_array(arena, self.count, sizeof *items);
     if (items) {

@@ -147,6 +147,10 @@ et_example_builder *et_example_add_feature(et_example_builder *builder, const et
     size_t bad;
     if (builder->failure.status)
         return builder;
+    if (!key) {
+        et_fail(&builder->failure, ET_EDATA, "a feature has no key");
+        return builder;
+    }
     if (builder->prefix)
         key = et_arena_printf(&builder->arena, "%s/%s", builder->prefix, key);
     if (key && !et_utf8_valid(key, strlen(key), &bad)) {
@@ -180,7 +184,10 @@ et_example_builder *et_example_add_bytes(et_example_builder *builder, const char
 et_example_builder *et_example_add_text(et_example_builder *builder, const char *key,
                                         const char *text)
 {
-    return et_example_add_bytes(builder, key, &(et_bytes){ text, strlen(text) }, 1);
+    if (!text && !builder->failure.status)
+        et_fail(&builder->failure, ET_EDATA, "feature %s: there is no text", key ? key : "NULL");
+    return text ? et_example_add_bytes(builder, key, &(et_bytes){ text, strlen(text) }, 1)
+                : builder;
 }
 
 et_example_builder *et_example_add_ints(et_example_builder *builder, const char *key,

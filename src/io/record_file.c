@@ -62,7 +62,9 @@ int et_record_writer_open(et_record_writer **out, const char *path, const char *
                           et_error *error)
 {
     bool gzip;
-    int status = find_file_type(&gzip, file_type, error);
+    int status = et_path_check(path, error);
+    if (!status)
+        status = find_file_type(&gzip, file_type, error);
     if (status)
         return status;
     et_record_writer *writer = et_alloc_zero(1, sizeof *writer);
@@ -156,13 +158,15 @@ static bool begins_with_record(const unsigned char *first, size_t count)
 
 int et_record_reader_open(et_record_reader **out, const char *path, et_error *error)
 {
-    int fd;
+    int fd, status = et_path_check(path, error);
+    if (status)
+        return status;
     et_record_reader *reader = et_alloc_zero(1, sizeof *reader);
     char *name = et_strdup(path);
     if (reader)
         reader->place = (et_record_place){ .path = name, .number = 1 };
-    int status = reader && name ? et_file_open(&fd, path, error)
-                                : et_alloc_failed(error, sizeof *reader, "a record file");
+    status = reader && name ? et_file_open(&fd, path, error)
+                            : et_alloc_failed(error, sizeof *reader, "a record file");
     if (!status)
         status = et_packed_reader_open(&reader->file, fd, name, begins_with_record, error);
     if (status) {

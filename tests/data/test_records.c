@@ -473,6 +473,9 @@ static void test_records__errors(void **state)
     et_samples *samples = NULL;
     assert_fails(et_records_open(&samples, NULL, 0, fields, 3, NULL, error), ET_ECONFIG,
                  "no record files");
+    const char *none = NULL;
+    assert_fails(et_records_open(&samples, &none, 1, fields, 3, NULL, error), ET_EDATA,
+                 "a path is empty");
 }
 
 static void test_records__out_of_memory(void **state)

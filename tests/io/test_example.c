@@ -134,6 +134,11 @@ static void test_example__bad_key(void **state)
                  "the key of a feature: byte 2 (0xFF) is not UTF-8");
     assert_ok(et_example_serialized(et_example_add_text(et_example_reset(b), "a", "x"), &bytes,
                                     &length, error));
+    assert_fails(et_example_serialized(et_example_add_text(b, NULL, "x"), &bytes, &length, error),
+                 ET_EDATA, "a feature has no key");
+    et_example_reset(b);
+    assert_fails(et_example_serialized(et_example_add_text(b, "a", NULL), &bytes, &length, error),
+                 ET_EDATA, "feature a: there is no text");
     et_example_builder_free(b);
 }
 

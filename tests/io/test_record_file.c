@@ -5,6 +5,7 @@
 
 #include <cmocka.h>
 
+#include "base/alloc.h"
 #include "base/scarce.h"
 #include "files.h"
 #include "io/crc32c.h"
@@ -278,12 +279,41 @@ static void test_record_file__tensorflow(void **state)
     }
 }
 
+/* However many records, of whatever kind of file, memory is that of the largest. */
+static void test_record_file__memory(void **state)
+{
+    for (int gzip = 0; gzip < 2; gzip++) {
+        et_record_writer *writer;
+        et_record_reader *reader;
+        const void *bytes;
+        size_t length, first = 0, count = 0;
+        static char data[5000];
+        assert_ok(et_record_writer_open(&writer, in(state, "many"), gzip ? "tfrecords_gzip" : NULL,
+                                        error));
+        for (int i = 0; i < 2000; i++)
+            assert_ok(et_record_write(writer, data, (size_t)i % sizeof data, error));
+        assert_ok(et_record_writer_close(writer, error));
+        assert_ok(et_record_reader_open(&reader, in(state, "many"), error));
+        for (;; count++) {
+            assert_ok(et_record_read(reader, &bytes, &length, error));
+            first = count ? first : et_alloc_count();
+            if (!bytes)
+                break;
+        }
+        assert_int_equal(count, 2000);
+        assert_int_equal(et_alloc_count(), first);
+        et_record_reader_close(reader);
+    }
+}
+
 static void test_record_file__not_a_file(void **state)
 {
     et_record_reader *reader;
     et_record_writer *writer;
     size_t count;
     assert_fails(et_record_reader_open(&reader, in(state, "none"), error), ET_ENOTFOUND, "none");
+    assert_fails(et_record_reader_open(&reader, "", error), ET_ENOTFOUND, "");
+    assert_fails(et_record_writer_open(&writer, "", NULL, error), ET_ENOTFOUND, "");
     assert_fails(et_record_reader_open(&reader, *state, error), ET_EDENIED, "is a directory");
     assert_fails(et_record_writer_open(&writer, in(state, "no/folder"), NULL, error), ET_ENOTFOUND,
                  "no/folder");
@@ -339,6 +369,7 @@ int main(void)
         cmocka_unit_test(test_record_file__gzip_members),
         cmocka_unit_test(test_record_file__looks_like_gzip),
         cmocka_unit_test(test_record_file__tensorflow),
+        cmocka_unit_test(test_record_file__memory),
         cmocka_unit_test(test_record_file__not_a_file),
         cmocka_unit_test(test_record_file__no_room),
         cmocka_unit_test(test_record_file__out_of_memory),
