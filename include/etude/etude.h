@@ -12,6 +12,7 @@
 #include <etude/device.h>
 #include <etude/dtype.h>
 #include <etude/error.h>
+#include <etude/example.h>
 #include <etude/experiment.h>
 #include <etude/export.h>
 #include <etude/fields.h>
@@ -30,6 +31,7 @@
 #include <etude/optimizer.h>
 #include <etude/params.h>
 #include <etude/pass.h>
+#include <etude/records.h>
 #include <etude/run.h>
 #include <etude/score.h>
 #include <etude/state.h>

@@ -32,6 +32,7 @@ typedef enum et_field_kind {
     ET_FIELD_KIND_CHOICE,  /* int: index into choices */
     ET_FIELD_KIND_STRINGS, /* et_strings; one string counts as a list of one */
     ET_FIELD_KIND_STRUCT,  /* nested struct with a table of its own */
+    ET_FIELD_KIND_STRUCTS, /* et_structs; one group of settings counts as a list of one */
 } et_field_kind;
 
 /* Whether a run may go on with another value. Said behind the help of a row:
@@ -50,6 +51,12 @@ typedef struct et_strings {
     size_t count;
 } et_strings;
 
+/* A list of structs in an options struct, which all have one table. */
+typedef struct et_structs {
+    const void *items; /* [count] */
+    size_t count;
+} et_structs;
+
 typedef struct et_fields et_fields;
 
 typedef struct et_field {
@@ -60,7 +67,8 @@ typedef struct et_field {
     const char *default_string; /* STRING */
     double minimum, maximum;    /* INT, FLOAT; both ends allowed. NaN is never allowed */
     const char *const *choices; /* CHOICE: names, ended by NULL */
-    const et_fields *nested;    /* STRUCT */
+    const et_fields *nested;    /* STRUCT, STRUCTS */
+    size_t item_size;           /* STRUCTS: bytes of one */
     bool indirect;              /* STRUCT: the member is a pointer to it */
     et_field_change change;     /* in a run that goes on */
     const char *help;           /* one line, with unit */
@@ -107,12 +115,18 @@ struct et_fields {
         .name = #member, .kind = ET_FIELD_KIND_STRUCT, .offset = offsetof(type, member),           \
         .nested = (table), .help = __VA_ARGS__                                                     \
     }
+#define ET_FIELD_STRUCTS(type, member, item, table, ...)                                           \
+    {                                                                                              \
+        .name = #member, .kind = ET_FIELD_KIND_STRUCTS, .offset = offsetof(type, member),          \
+        .nested = (table), .item_size = sizeof(item), .help = __VA_ARGS__                          \
+    }
 #define ET_FIELD_END                                                                               \
     {                                                                                              \
         .kind = ET_FIELD_KIND_END                                                                  \
     }
 
-/* Sets every member of options to its default (empty lists, nested structs too). */
+/* Sets every member of options to its default (empty lists, nested structs too). A list that is
+ * read takes the place of the one before; its groups begin with the defaults of their table. */
 ET_API void et_fields_defaults(const et_fields *table, void *options);
 
 /* Reads a dict of values into options; members that the dict does not name stay. Unknown

@@ -133,12 +133,40 @@ static int not_a_group(const struct place *place, const et_fields *table, const 
 static int read_dict(const struct place *place, const et_fields *table, void *options,
                      const et_value *dict, const char *path);
 
+/* Groups one by one, each from its defaults. The member is set last, when all are good. */
+static int read_list(const struct place *place, const et_field *field, et_structs *member,
+                     const et_value *value, const char *path)
+{
+    bool list = value->kind == ET_VALUE_LIST;
+    size_t count = list ? value->count : value->kind != ET_VALUE_NULL;
+    const et_value *item = list ? value->first : value;
+    char *items = count ? et_arena_array(place->arena, count, field->item_size) : NULL;
+    if (count && !items)
+        return no_memory(place);
+    for (size_t i = 0; i < count; i++, item = item->next) {
+        const char *whole = et_arena_printf(place->arena, "%s[%zu]", path, i);
+        void *options = items + i * field->item_size;
+        if (!whole)
+            return no_memory(place);
+        if (item->kind != ET_VALUE_DICT)
+            return not_a_group(place, field->nested, whole, item);
+        et_fields_defaults(field->nested, options);
+        int failure = read_dict(place, field->nested, options, item, whole);
+        if (failure)
+            return failure;
+    }
+    *member = (et_structs){ items, count };
+    return ET_OK;
+}
+
 /* path: of the member itself, from the top. */
 static int read_member(const struct place *place, const et_field *field, void *options,
                        const et_value *value, const char *path)
 {
     if (field->kind == ET_FIELD_KIND_STRUCT)
         return read_dict(place, field->nested, et_field_member(field, options), value, path);
+    if (field->kind == ET_FIELD_KIND_STRUCTS)
+        return read_list(place, field, et_field_member(field, options), value, path);
     const char *where = locate(place, path, value->line);
     if (!where)
         return no_memory(place);
@@ -232,10 +260,26 @@ int et_fields_set(const et_fields *table, void *options, const char *path, const
     }
 }
 
+static void echo(const et_fields *table, const void *options, et_value *dict);
+
+static void echo_list(const et_field *field, const et_structs *member, et_value *dict)
+{
+    et_value *list = et_value_set_list(dict, field->name);
+    for (size_t i = 0; list && i < member->count; i++) {
+        et_value *item = et_value_add_dict(list);
+        if (item)
+            echo(field->nested, (const char *)member->items + i * field->item_size, item);
+    }
+}
+
 /* Fails only by memory, which dict's arena remembers. */
 static void echo(const et_fields *table, const void *options, et_value *dict)
 {
     for (const et_field *field = table->fields; field->kind != ET_FIELD_KIND_END; field++) {
+        if (field->kind == ET_FIELD_KIND_STRUCTS) {
+            echo_list(field, et_field_member(field, (void *)options), dict);
+            continue;
+        }
         if (field->kind != ET_FIELD_KIND_STRUCT) {
             et_field_echo(field, options, dict);
             continue;

@@ -16,9 +16,10 @@
 
 /* Words of the help text, for people; ORDER et_field_kind, by designator. At most TYPE_WIDTH. */
 static const char *const type_names[] = {
-    [ET_FIELD_KIND_BOOL] = "bool",     [ET_FIELD_KIND_INT] = "integer",
-    [ET_FIELD_KIND_FLOAT] = "number",  [ET_FIELD_KIND_STRING] = "text",
-    [ET_FIELD_KIND_CHOICE] = "choice", [ET_FIELD_KIND_STRINGS] = "texts",
+    [ET_FIELD_KIND_BOOL] = "bool",      [ET_FIELD_KIND_INT] = "integer",
+    [ET_FIELD_KIND_FLOAT] = "number",   [ET_FIELD_KIND_STRING] = "text",
+    [ET_FIELD_KIND_CHOICE] = "choice",  [ET_FIELD_KIND_STRINGS] = "texts",
+    [ET_FIELD_KIND_STRUCTS] = "groups",
 };
 
 /* No limit of the type itself. Integers' limits are doubles in the table, where INT64_MAX has
@@ -72,6 +73,7 @@ static void append_default(const et_field *field, et_strbuf *out)
         et_strbuf_append(out, field->default_string ? field->default_string : "null");
         break;
     case ET_FIELD_KIND_STRINGS:
+    case ET_FIELD_KIND_STRUCTS:
         et_strbuf_append(out, "[]");
         break;
     case ET_FIELD_KIND_INT:
@@ -111,6 +113,10 @@ void et_fields_help(const et_fields *table, et_strbuf *out, const char *path)
             et_fields_help(field->nested, out, et_strbuf_text(&whole));
         else
             append_member(field, out, et_strbuf_text(&whole));
+        if (field->kind == ET_FIELD_KIND_STRUCTS) {
+            et_strbuf_append(&whole, "[]");
+            et_fields_help(field->nested, out, et_strbuf_text(&whole));
+        }
         et_strbuf_release(&whole);
     }
 }

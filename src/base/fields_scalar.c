@@ -10,6 +10,7 @@
  *   STRING    any scalar, as it was written; null             const char *, NULL for null
  *   CHOICE    a name of the row's list                        int, its place in the list
  *   STRINGS   a list of scalars, or one scalar; null          et_strings, empty for null
+ *   STRUCTS   a list of groups, or one group; null            et_structs (fields.c)
  *
  * To add a kind: a case in each of the three switches at the end (the compiler asks for it),
  * a reader above, and a row here. */
@@ -255,6 +256,7 @@ int et_field_read(const et_field *field, void *options, const et_value *value, e
         return read_choice(field, member, value, where, error);
     case ET_FIELD_KIND_STRINGS:
         return read_strings(member, value, arena, where, error);
+    case ET_FIELD_KIND_STRUCTS:
     case ET_FIELD_KIND_STRUCT:
     case ET_FIELD_KIND_END:
         break;
@@ -287,6 +289,9 @@ void et_field_reset(const et_field *field, void *options)
         break;
     case ET_FIELD_KIND_STRINGS:
         *(et_strings *)member = (et_strings){ NULL, 0 };
+        break;
+    case ET_FIELD_KIND_STRUCTS:
+        *(et_structs *)member = (et_structs){ NULL, 0 };
         break;
     case ET_FIELD_KIND_STRUCT:
     case ET_FIELD_KIND_END:
@@ -326,6 +331,7 @@ void et_field_echo(const et_field *field, const void *options, et_value *dict)
             et_value_add_string(list, strings->items[i]);
         break;
     }
+    case ET_FIELD_KIND_STRUCTS:
     case ET_FIELD_KIND_STRUCT:
     case ET_FIELD_KIND_END:
         et_assert(!"a member of its own");

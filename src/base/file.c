@@ -71,6 +71,12 @@ static int open_regular(int *out, struct stat *status, const char *path, et_erro
     return ET_OK;
 }
 
+int et_file_open(int *out, const char *path, et_error *error)
+{
+    struct stat status;
+    return open_regular(out, &status, path, error);
+}
+
 /* The caller's limit says what the largest honest file of a kind is. */
 static int too_long(const char *path, size_t limit, et_error *error)
 {
@@ -548,7 +554,8 @@ void et_mapping_close(et_mapping *mapping)
 /* Most often a variable of a script that is not set. */
 int et_path_check(const char *path, et_error *error)
 {
-    return *path ? ET_OK : et_fail(error, ET_ENOTFOUND, "the path of a file is empty: name one");
+    return path && *path ? ET_OK
+                         : et_fail(error, ET_ENOTFOUND, "the path of a file is empty: name one");
 }
 
 /* "" and "b" give "b", "a" and "a/" with "b" give "a/b". */

@@ -15,6 +15,9 @@
  * bytes is ET_EFORMAT. Directories and devices are refused. */
 int et_file_read(char **out, size_t *length, const char *path, size_t limit, et_error *error);
 
+/* Opens a regular file for reading; *out is to be closed. */
+int et_file_open(int *out, const char *path, et_error *error);
+
 /* Writes bytes as the whole of path, atomically and durably. */
 int et_file_write(const char *path, const void *bytes, size_t length, et_error *error);
 

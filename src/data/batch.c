@@ -47,6 +47,16 @@ const char *et_layout_unit(const et_layout *layout)
     return layout->unit_name ? layout->unit_name : layout->kind[layout->unit];
 }
 
+bool et_layout_same(const et_layout *a, const et_layout *b)
+{
+    bool same = a->kinds == b->kinds && a->fields == b->fields && a->unit == b->unit;
+    for (int i = 0; same && i < a->fields; i++)
+        same = !strcmp(a->field[i].name, b->field[i].name) &&
+               a->field[i].dtype == b->field[i].dtype && a->field[i].kind == b->field[i].kind &&
+               et_shape_equal(a->field[i].item, b->field[i].item);
+    return same;
+}
+
 static size_t field_bytes(const et_layout *layout, int i)
 {
     return (size_t)et_shape_count(et_layout_shape(layout, i)) *

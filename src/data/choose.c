@@ -15,6 +15,7 @@
 #include "base/assert.h"
 #include "base/checksum.h"
 #include "base/philox.h"
+#include "data/source.h"
 
 #define CHUNK 256
 
@@ -300,16 +301,6 @@ static void make_turns(mix *self, uint32_t *next)
     }
 }
 
-static bool same_layout(const et_layout *a, const et_layout *b)
-{
-    bool same = a->kinds == b->kinds && a->fields == b->fields && a->unit == b->unit;
-    for (int i = 0; same && i < a->fields; i++)
-        same = !strcmp(a->field[i].name, b->field[i].name) &&
-               a->field[i].dtype == b->field[i].dtype && a->field[i].kind == b->field[i].kind &&
-               et_shape_equal(a->field[i].item, b->field[i].item);
-    return same;
-}
-
 static int check_parts(et_samples *const *parts, const double *weights, int count, double *sum,
                        int64_t *total, et_error *error)
 {
@@ -319,7 +310,7 @@ static int check_parts(et_samples *const *parts, const double *weights, int coun
         if (!(weights[i] > 0) || weights[i] > 1e100)
             return et_fail(error, ET_ECONFIG, "weight %g of part %d: it must be positive",
                            weights[i], i);
-        if (!same_layout(&parts[i]->layout, &parts[0]->layout))
+        if (!et_layout_same(&parts[i]->layout, &parts[0]->layout))
             return et_fail(error, ET_ECONFIG, "part %d of a mix has other fields than part 0", i);
         *sum += weights[i];
         *total += parts[i]->count;

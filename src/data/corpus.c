@@ -1,5 +1,6 @@
 /* Pairs from lines. Two readers that go in step (source_path and target_path), or one whose
- * lines are cut at their TAB (tsv_path); text.c does the rest: files, gzip, UTF-8, line ends.
+ * lines are cut at their TAB (tsv_path); text.c does the rest: files, gzip, UTF-8, line ends. Or
+ * pairs from records (corpus_records.c), which come as pairs.
  *
  *   help.en: "a house"   help.de: "ein Haus"     ->  ("a house", "ein Haus", 0)
  *   pairs.tsv: "a house<TAB>ein Haus"            ->  the same
@@ -14,12 +15,15 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/format.h"
+#include "data/corpus_records.h"
 
-/* In a tsv both sides are columns of one text, and only the source side has a reader. */
+/* In a tsv both sides are columns of one text, and only the source side has a reader; so of
+ * records. */
 struct et_corpus {
     const et_corpus_paths *paths; /* borrowed */
-    bool tsv;                     /* one reader, text[0]; text[1] and lines[1] are NULL */
-    et_text *text[2];             /* of source and target */
+    bool single;                  /* one reader for both sides; lines[1] is NULL */
+    et_text *text[2];             /* of source and target, or of both; NULL: records */
+    et_corpus_records *records;   /* NULL: text */
     int64_t *lines[2];            /* [files of that side]: lines read */
     int64_t pairs;                /* given so far */
     et_corpus_pair pair;          /* what next_line gives in halves */
@@ -31,20 +35,42 @@ struct et_corpus {
  * Settings are checked before any file is opened: what is wrong with them is said in their
  * names. */
 
-/* For a tsv the same list for both sides. */
 const et_strings *et_corpus_files(const et_corpus_paths *paths, bool target)
 {
+    if (paths->records.count)
+        return &paths->records;
     if (paths->tsv.count)
         return &paths->tsv;
     return target ? &paths->target : &paths->source;
+}
+
+static int check_records(const et_corpus_paths *paths, et_error *error)
+{
+    const et_strings *others[] = { &paths->source, &paths->target, &paths->tsv };
+    static const char *const names[] = { "source_path", "target_path", "tsv_path" };
+    for (int i = 0; i < 3; i++)
+        if (others[i]->count)
+            return et_fail(error, ET_ECONFIG,
+                           "input_path (%s) and %s (%s) are both set: set one of them",
+                           paths->records.items[0], names[i], others[i]->items[0]);
+    const char *source = paths->source_feature, *target = paths->target_feature;
+    if (source && *source && target && *target && strcmp(source, target))
+        return ET_OK;
+    return et_fail(error, ET_ECONFIG,
+                   "input_path is set (%s): set src_lang and tgt_lang to the names of two features "
+                   "of its records",
+                   paths->records.items[0]);
 }
 
 /* Said with the paths that are set, so that a mix-up of two settings shows. */
 int et_corpus_paths_check(const et_corpus_paths *paths, et_error *error)
 {
     bool source = paths->source.count, target = paths->target.count, tsv = paths->tsv.count;
+    if (paths->records.count)
+        return check_records(paths, error);
     if (!source && !target && !tsv)
-        return et_fail(error, ET_ECONFIG, "no text: set source_path and target_path, or tsv_path");
+        return et_fail(error, ET_ECONFIG,
+                       "no text: set source_path and target_path, or tsv_path, or input_path");
     if (tsv && (source || target))
         return et_fail(error, ET_ECONFIG,
                        "tsv_path (%s) and %s (%s) are both set: set tsv_path or the other two",
@@ -58,6 +84,19 @@ int et_corpus_paths_check(const et_corpus_paths *paths, et_error *error)
     return ET_OK;
 }
 
+/* lines[side] has a count for each file of that side, filled as they are read. */
+static int open_side(et_corpus *corpus, int side, et_error *error)
+{
+    const et_corpus_paths *paths = corpus->paths;
+    const et_strings *files = et_corpus_files(paths, side);
+    corpus->lines[side] = et_alloc_zero(files->count, sizeof(int64_t));
+    if (!corpus->lines[side])
+        return et_alloc_failed(error, files->count * sizeof(int64_t), "a corpus reader");
+    return paths->records.count
+               ? et_corpus_records_open(&corpus->records, paths, corpus->lines[0], error)
+               : et_text_open(&corpus->text[side], files, error);
+}
+
 /* Both sides are opened before a line is read: a missing target file is said at once. */
 int et_corpus_open(et_corpus **out, const et_corpus_paths *paths, et_error *error)
 {
@@ -67,18 +106,10 @@ int et_corpus_open(et_corpus **out, const et_corpus_paths *paths, et_error *erro
     et_corpus *corpus = et_alloc_zero(1, sizeof *corpus);
     if (!corpus)
         return et_alloc_failed(error, sizeof *corpus, "a corpus reader");
-    et_assert((paths->tsv.count > 0) != (paths->source.count > 0 && paths->target.count > 0));
     corpus->paths = paths;
-    corpus->tsv = paths->tsv.count > 0;
-    /* lines[side] has a count for each file of that side, filled as they are read. */
-    for (int side = 0; !status && side < (corpus->tsv ? 1 : 2); side++) {
-        const et_strings *files = et_corpus_files(paths, side);
-        corpus->lines[side] = et_alloc_zero(files->count, sizeof(int64_t));
-        if (!corpus->lines[side])
-            status = et_alloc_failed(error, files->count * sizeof(int64_t), "a corpus reader");
-        else
-            status = et_text_open(&corpus->text[side], files, error);
-    }
+    corpus->single = paths->tsv.count || paths->records.count;
+    for (int side = 0; !status && side < (corpus->single ? 1 : 2); side++)
+        status = open_side(corpus, side, error);
     if (status) {
         et_corpus_close(corpus);
         return status;
@@ -95,6 +126,7 @@ void et_corpus_close(et_corpus *corpus)
         et_text_close(corpus->text[side]);
         et_free(corpus->lines[side]);
     }
+    et_corpus_records_close(corpus->records);
     et_free(corpus);
 }
 
@@ -206,7 +238,9 @@ static int next_of_two(et_corpus *corpus, et_corpus_pair *pair, et_error *error)
 int et_corpus_next(et_corpus *corpus, et_corpus_pair *pair, et_error *error)
 {
     *pair = (et_corpus_pair){ 0 };
-    int status = corpus->tsv ? next_of_tsv(corpus, pair, error) : next_of_two(corpus, pair, error);
+    int status = corpus->records  ? et_corpus_records_next(corpus->records, pair, error)
+                 : corpus->single ? next_of_tsv(corpus, pair, error)
+                                  : next_of_two(corpus, pair, error);
     if (status)
         return status;
     pair->index = corpus->pairs;
@@ -254,10 +288,10 @@ void et_corpus_place(const et_corpus_paths *paths, const int64_t *lines, bool ta
     *line = index + 1;
 }
 
-/* A tsv has the same lines on both sides. */
+/* A single reader has the same lines on both sides. */
 int64_t et_corpus_lines(const et_corpus *corpus, bool target, size_t file)
 {
-    return corpus->lines[target && !corpus->tsv][file];
+    return corpus->lines[target && !corpus->single][file];
 }
 
 /* Rows of reasons in the order they are said; those of 0 are not. "29,000 pairs; 12 left out: 9

@@ -1,6 +1,7 @@
 /* A parallel corpus: pairs of lines that translate each other, from two lists of files (line N
- * of one side translates line N of the other) or from one list of files with two columns,
- * source TAB target. Text is as text.h reads it. What is left out of training is decided by
+ * of one side translates line N of the other), from one list of files with two columns,
+ * source TAB target, or from records of tf.Examples with a string for each side, as Model Garden's
+ * data is prepared. Text is as text.h reads it. What is left out of training is decided by
  * what comes after (encoded.h) and counted here.
  *
  *     et_corpus *corpus;
@@ -16,11 +17,13 @@
 
 #include "data/text.h"
 
-/* Either source and target, or tsv. The lists must outlive what is opened with them. */
+/* Either source and target, or tsv, or records. All must outlive what is opened with it. */
 typedef struct et_corpus_paths {
-    et_strings source; /* setting source_path */
-    et_strings target; /* setting target_path */
-    et_strings tsv;    /* setting tsv_path */
+    et_strings source;  /* setting source_path */
+    et_strings target;  /* setting target_path */
+    et_strings tsv;     /* setting tsv_path */
+    et_strings records; /* setting input_path: TFRecord files, plain or GZIP */
+    const char *source_feature, *target_feature; /* of records: settings src_lang, tgt_lang */
 } et_corpus_paths;
 
 typedef struct et_corpus et_corpus;
@@ -31,7 +34,7 @@ typedef struct et_corpus_pair {
     int64_t index;                       /* in the corpus, from 0 */
 } et_corpus_pair;
 
-/* ET_ECONFIG: not exactly one of the two forms is given. */
+/* ET_ECONFIG: not exactly one of the three forms is given. */
 int et_corpus_paths_check(const et_corpus_paths *paths, et_error *error);
 
 /* Opens both sides; the paths are checked. */
@@ -46,12 +49,14 @@ int et_corpus_next(et_corpus *corpus, et_corpus_pair *pair, et_error *error);
  * et_vocabulary_train asks for; payload is the corpus. */
 int et_corpus_next_line(void *payload, const char **text, size_t *length, et_error *error);
 
-/* Where a pair stands: path and line of its source (or target) side. lines[i] is the number of
- * lines of file i of that side, as et_corpus_lines has it. path is borrowed from paths. */
+/* Where a pair stands: path and line (or record) of its source (or target) side. lines[i] is the
+ * number of lines of file i of that side, as et_corpus_lines has it. path is borrowed from paths.
+ */
 void et_corpus_place(const et_corpus_paths *paths, const int64_t *lines, bool target, int64_t index,
                      const char **path, int64_t *line);
 
-/* Files of one side (the same for both sides of a tsv), and lines of file i read so far. */
+/* Files of one side (the same for both sides of a tsv and of records), and lines of file i read so
+ * far. */
 const et_strings *et_corpus_files(const et_corpus_paths *paths, bool target);
 int64_t et_corpus_lines(const et_corpus *corpus, bool target, size_t file);
 

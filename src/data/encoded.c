@@ -69,6 +69,14 @@ static uint64_t facts_of(const et_vocabulary *vocabulary, const et_encoded_optio
     return et_checksum(facts, sizeof facts);
 }
 
+/* Only where there are some, so that a text's key is what it was. Names with their ends. */
+static int add_records(et_checksum_stream *stream, const et_corpus_paths *paths, et_error *error)
+{
+    et_checksum_stream_add(stream, paths->source_feature, strlen(paths->source_feature) + 1);
+    et_checksum_stream_add(stream, paths->target_feature, strlen(paths->target_feature) + 1);
+    return add_files(stream, &paths->records, error);
+}
+
 /* Reads all bytes of all files, once; packed files as they lie on disk. */
 static int content_key(uint64_t *key, const et_corpus_paths *paths, uint64_t facts, et_error *error)
 {
@@ -82,6 +90,8 @@ static int content_key(uint64_t *key, const et_corpus_paths *paths, uint64_t fac
         status = add_files(stream, &paths->target, error);
     if (!status)
         status = add_files(stream, &paths->tsv, error);
+    if (!status && paths->records.count)
+        status = add_records(stream, paths, error);
     *key = et_checksum_stream_value(stream);
     et_checksum_stream_close(stream);
     return status;

@@ -70,6 +70,16 @@ static bool look_at_all(et_encoded_seen *seen, const et_strings *files, et_check
     return true;
 }
 
+static bool look_at_records(et_encoded_seen *seen, const et_corpus_paths *paths,
+                            et_checksum_stream *stream)
+{
+    if (!paths->records.count)
+        return true;
+    et_checksum_stream_add(stream, paths->source_feature, strlen(paths->source_feature) + 1);
+    et_checksum_stream_add(stream, paths->target_feature, strlen(paths->target_feature) + 1);
+    return look_at_all(seen, &paths->records, stream);
+}
+
 /* The cache is looked at too: one that was written since is to be checked again. */
 bool et_encoded_look(et_encoded_seen *seen, uint64_t key_facts, const et_corpus_paths *paths,
                      const char *cache_path)
@@ -81,7 +91,8 @@ bool et_encoded_look(et_encoded_seen *seen, uint64_t key_facts, const et_corpus_
     et_checksum_stream_add(stream, &key_facts, sizeof key_facts);
     bool all = look_at_all(seen, &paths->source, stream) &&
                look_at_all(seen, &paths->target, stream) &&
-               look_at_all(seen, &paths->tsv, stream) && look_at(seen, cache_path, stream);
+               look_at_all(seen, &paths->tsv, stream) && look_at_records(seen, paths, stream) &&
+               look_at(seen, cache_path, stream);
     seen->stamp = et_checksum_stream_value(stream);
     et_checksum_stream_close(stream);
     return all;

@@ -1,8 +1,6 @@
-/* Bytes become lines through two buffers:
+/* Bytes become lines through one buffer:
  *
- *   file --read_raw--> raw [64 KiB]
- *        --unpack (gzip) or pass (plain)--> buffer [1 MiB + 64 KiB]
- *        --find_line--> a line
+ *   file --io/packed--> buffer [1 MiB + 64 KiB] --find_line--> a line
  *
  * A line is given where it lies in buffer, so it is not copied and not terminated; the longest
  * line allowed, its end and a refill fit at once. What is not yet given, a part of one line, is
@@ -13,53 +11,43 @@
  * elsewhere is text, but a file of CRs without any LF is refused: its lines would be one. A byte
  * order mark is skipped at the start of a file only.
  *
- * Whether a file is packed its first two bytes say (RFC 1952: 1f 8b), not its name; but a name
- * in .gz without them is refused, as a download that failed. Several members in a row are one
- * text, as gzip -d has it; zeros behind a member are the padding of a tape or a block device.
+ * Whether a file is packed its first two bytes say (RFC 1952: 1f 8b), not its name; what is damage
+ * there io/packed says, and the line is added here.
  *
  * Invariants:
- *   (1) begin <= end <= BUFFER_SIZE, raw_begin <= raw_end <= RAW_SIZE;
- *   (2) stream is initialised exactly while packed;
- *   (3) number and path are those of the line given last, so a message names the line after it. */
+ *   (1) begin <= end <= BUFFER_SIZE;
+ *   (2) number and path are those of the line given last, so a message names the line after it. */
 #include "data/text.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/file.h"
 #include "base/unicode.h"
 #include "base/checksum.h"
+#include "io/packed.h"
 
-/* What is read from a file at a time, and unpacked at a time. */
-#define RAW_SIZE ((size_t)64 << 10)
+/* What is read or unpacked at a time. */
+#define REFILL ((size_t)64 << 10)
 
 /* A line of the longest length, its end, and room so that a refill is never tiny. */
-#define BUFFER_SIZE (ET_TEXT_LINE_MAX + RAW_SIZE)
+#define BUFFER_SIZE (ET_TEXT_LINE_MAX + REFILL)
 
-static const unsigned char gzip_magic[2] = { 0x1f, 0x8b };
 static const char byte_order_mark[3] = "\xef\xbb\xbf";
 
 struct et_text {
-    const et_strings *paths;   /* borrowed, at least one */
-    size_t file;               /* index of the open file; paths->count after the last */
-    int fd;                    /* -1: none */
-    int64_t number;            /* of the last line given, in its file */
-    int64_t count;             /* lines given in all */
-    char *buffer;              /* [BUFFER_SIZE]: text as it is after unpacking */
-    size_t begin, end;         /* what of it is not yet given */
-    bool drained;              /* the open file has no more text */
-    unsigned char *raw;        /* [RAW_SIZE]: bytes of the file */
-    size_t raw_begin, raw_end; /* what of it is not yet unpacked */
-    bool raw_drained;          /* the file has no more bytes */
-    bool packed;               /* the open file is gzip */
-    bool member;               /* within a gzip member: the file must not end here */
-    z_stream stream;           /* live while packed */
+    const et_strings *paths; /* borrowed, at least one */
+    size_t file;             /* index of the open file; paths->count after the last */
+    et_packed_reader *bytes; /* of the open file; NULL: none */
+    int64_t number;          /* of the last line given, in its file */
+    int64_t count;           /* lines given in all */
+    char *buffer;            /* [BUFFER_SIZE]: text as it is after unpacking */
+    size_t begin, end;       /* what of it is not yet given */
+    bool drained;            /* the open file has no more text */
 };
 
 /* Of the file that is open: not after the last. */
@@ -68,22 +56,7 @@ static const char *current_path(const et_text *text)
     return text->paths->items[text->file];
 }
 
-/* zlib's memory comes from where all memory comes from. It asks for about 40 KiB for each file. */
-static voidpf zlib_allocate(voidpf payload, uInt count, uInt size)
-{
-    (void)payload;
-    return et_alloc(count, size);
-}
-
-static void zlib_release(voidpf payload, voidpf memory)
-{
-    (void)payload;
-    et_free(memory);
-}
-
-/* ---- bytes of the file ----
- *
- * The lowest layer: descriptors and reads, interrupted ones begun again. */
+/* ---- bytes of the file ---- */
 
 /* Opens a regular file; opening without blocking keeps a named pipe from stopping us. Every
  * reason has its own message: a directory, a pipe and a missing file have different cures. */
@@ -109,36 +82,13 @@ static int open_regular(int *fd, const char *path, et_error *error)
     return status;
 }
 
-/* Moves what is left in raw to its front and puts more bytes behind it. No bytes read is the
- * end. */
-static int read_raw(et_text *text, et_error *error)
-{
-    memmove(text->raw, text->raw + text->raw_begin, text->raw_end - text->raw_begin);
-    text->raw_end -= text->raw_begin;
-    text->raw_begin = 0;
-    ssize_t got;
-    do {
-        got = read(text->fd, text->raw + text->raw_end, RAW_SIZE - text->raw_end);
-    } while (got < 0 && errno == EINTR);
-    if (got < 0)
-        return et_fail_errno(error, "cannot read %s", current_path(text));
-    text->raw_end += (size_t)got;
-    et_assert(text->raw_end <= RAW_SIZE);
-    text->raw_drained = got == 0;
-    return ET_OK;
-}
-
-/* ---- unpacking ----
- *
- * Both kinds of file end up as text in the buffer; what is above does not know which it was. */
-
 /* The line that unpacking has come to, far ahead of the one given last: text lies from the
- * buffer's front to where zlib writes next. */
-static long long line_unpacked(const et_text *text)
+ * buffer's front to its end. */
+static long long line_reached(const et_text *text)
 {
-    const char *at = text->buffer, *end = (const char *)text->stream.next_out;
+    const char *at = text->buffer, *end = text->buffer + text->end;
     long long line = text->number + 1;
-    et_assert(at <= end && text->begin == 0);
+    et_assert(text->begin == 0);
     while ((at = memchr(at, '\n', (size_t)(end - at)))) {
         at++;
         line++;
@@ -146,114 +96,22 @@ static long long line_unpacked(const et_text *text)
     return line;
 }
 
-/* zlib finds damage where it stands, but for what a member's end says of the whole member: its
- * checksum and its length. */
-static int gzip_failed(const et_text *text, et_error *error)
-{
-    const char *reason = text->stream.msg ? text->stream.msg : "unknown reason";
-    const char *fault = "the gzip data is damaged from here on";
-    if (!strcmp(reason, "incorrect data check") || !strcmp(reason, "incorrect length check"))
-        fault = "the gzip data that ends here is damaged";
-    /* Of the first member these two bytes are known. */
-    else if (!strcmp(reason, "incorrect header check"))
-        fault = "what follows the gzip data is no gzip data";
-    return et_fail(error, ET_EFORMAT, "%s:%lld: %s (%s): copy the file again", current_path(text),
-                   line_unpacked(text), fault, reason);
-}
-
-/* A download that broke off looks like this. */
-static int gzip_cut(const et_text *text, et_error *error)
-{
-    return et_fail(error, ET_EFORMAT,
-                   "%s:%lld: the gzip file ends in the middle of its data: copy it again",
-                   current_path(text), line_unpacked(text));
-}
-
-/* Zeros before a member: none begins with one. */
-static void skip_padding(et_text *text)
-{
-    while (text->raw_begin < text->raw_end && !text->raw[text->raw_begin])
-        text->raw_begin++;
-}
-
-/* Unpacks into room bytes at out; *got of them. A file may hold several members in a row.
- * Returns as soon as there is any text, so that a line can be looked for. Input is used up
- * before more is read: the end of the file within a member is a cut file, between members the
- * end. Z_BUF_ERROR only says that no progress was possible without more input. */
-static int unpack(et_text *text, char *out, size_t room, size_t *got, et_error *error)
-{
-    et_assert(text->packed && room > 0);
-    z_stream *stream = &text->stream;
-    stream->next_out = (Bytef *)out;
-    stream->avail_out = (uInt)room;
-    while (stream->avail_out == room) {
-        if (!text->member)
-            skip_padding(text);
-        if (text->raw_begin == text->raw_end) {
-            int status = read_raw(text, error);
-            if (status)
-                return status;
-            if (text->raw_drained) {
-                *got = 0;
-                text->drained = true;
-                return text->member ? gzip_cut(text, error) : ET_OK;
-            }
-            continue;
-        }
-        /* From the first byte of a member to its end. */
-        text->member = true;
-        stream->next_in = text->raw + text->raw_begin;
-        stream->avail_in = (uInt)(text->raw_end - text->raw_begin);
-        int result = inflate(stream, Z_NO_FLUSH);
-        text->raw_begin = text->raw_end - stream->avail_in;
-        if (result == Z_MEM_ERROR)
-            return et_alloc_failed(error, RAW_SIZE, "unpacking gzip");
-        if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR)
-            return gzip_failed(text, error);
-        /* What follows may be another member; at the end of the file nothing does. */
-        if (result == Z_STREAM_END) {
-            text->member = false;
-            inflateReset(stream);
-        }
-    }
-    et_assert(stream->avail_out <= room);
-    *got = room - stream->avail_out;
-    return ET_OK;
-}
-
-/* Plain text: copies what has been read ahead, then reads on. */
-static int pass(et_text *text, char *out, size_t room, size_t *got, et_error *error)
-{
-    if (text->raw_begin == text->raw_end) {
-        int status = read_raw(text, error);
-        if (status)
-            return status;
-        text->drained = text->raw_drained;
-    }
-    *got = text->raw_end - text->raw_begin;
-    if (*got > room)
-        *got = room;
-    memcpy(out, text->raw + text->raw_begin, *got);
-    text->raw_begin += *got;
-    return ET_OK;
-}
-
-/* Puts more text behind what is left in the buffer. At most RAW_SIZE at a time, so that little
- * is moved and little unpacked ahead. */
+/* Puts more text behind what is left in the buffer. At most REFILL at a time, so that little is
+ * moved and little unpacked ahead. */
 static int refill(et_text *text, et_error *error)
 {
     memmove(text->buffer, text->buffer + text->begin, text->end - text->begin);
     text->end -= text->begin;
     text->begin = 0;
-    size_t room = BUFFER_SIZE - text->end;
-    size_t got = 0;
+    size_t room = BUFFER_SIZE - text->end, got;
     et_assert(room > 0);
-    if (room > RAW_SIZE)
-        room = RAW_SIZE;
-    int status = text->packed ? unpack(text, text->buffer + text->end, room, &got, error)
-                              : pass(text, text->buffer + text->end, room, &got, error);
+    int status = et_packed_read(text->bytes, text->buffer + text->end,
+                                room < REFILL ? room : REFILL, &got, error);
     text->end += got;
-    return status;
+    text->drained = got == 0;
+    return status == ET_EFORMAT
+               ? et_fail_while(error, status, "%s:%lld", current_path(text), line_reached(text))
+               : status;
 }
 
 /* ---- files ----
@@ -263,52 +121,22 @@ static int refill(et_text *text, et_error *error)
 /* May be called twice, and on a reader whose open failed. */
 static void close_file(et_text *text)
 {
-    if (text->packed)
-        inflateEnd(&text->stream);
-    text->packed = false;
-    if (text->fd >= 0)
-        close(text->fd);
-    text->fd = -1;
+    et_packed_reader_close(text->bytes);
+    text->bytes = NULL;
 }
 
-/* The window is 32 KiB; zlib itself checks header, CRC and length of each member. */
-static int begin_gzip(et_text *text, et_error *error)
-{
-    memset(&text->stream, 0, sizeof text->stream);
-    text->stream.zalloc = zlib_allocate;
-    text->stream.zfree = zlib_release;
-    /* 15: the largest window; 16 more: gzip. */
-    if (inflateInit2(&text->stream, 15 + 16) != Z_OK)
-        return et_alloc_failed(error, RAW_SIZE, "unpacking gzip");
-    text->packed = true;
-    return ET_OK;
-}
-
-static bool ends_with(const char *text, const char *end)
-{
-    size_t length = strlen(text), end_length = strlen(end);
-    return length >= end_length && !strcmp(text + length - end_length, end);
-}
-
-/* Opens the file at text->file, finds out whether it is gzip and skips a byte order mark. Both
- * need bytes that a single read may not give, so it reads until they are there or the file is at
- * its end. */
+/* Opens the file at text->file and skips a byte order mark, for which it reads until the bytes are
+ * there or the file is at its end: a single read may not give them. */
 static int open_file(et_text *text, et_error *error)
 {
     const char *path = current_path(text);
+    int fd;
     text->number = 0;
-    text->begin = text->end = text->raw_begin = text->raw_end = 0;
-    text->drained = text->raw_drained = text->member = false;
-    int status = open_regular(&text->fd, path, error);
-    while (!status && text->raw_end < sizeof gzip_magic && !text->raw_drained)
-        status = read_raw(text, error);
-    if (status)
-        return status;
-    if (text->raw_end >= sizeof gzip_magic && !memcmp(text->raw, gzip_magic, sizeof gzip_magic))
-        status = begin_gzip(text, error);
-    else if (ends_with(path, ".gz"))
-        status =
-            et_fail(error, ET_EFORMAT, "%s is not gzip data: copy it again, or rename it", path);
+    text->begin = text->end = 0;
+    text->drained = false;
+    int status = open_regular(&fd, path, error);
+    if (!status)
+        status = et_packed_reader_open(&text->bytes, fd, path, NULL, error);
     while (!status && text->end < sizeof byte_order_mark && !text->drained)
         status = refill(text, error);
     if (!status && text->end >= sizeof byte_order_mark &&
@@ -334,12 +162,9 @@ int et_text_open(et_text **out, const et_strings *paths, et_error *error)
     if (!text)
         return et_alloc_failed(error, sizeof *text, "a text reader");
     text->paths = paths;
-    text->fd = -1;
     text->buffer = et_alloc(BUFFER_SIZE, 1);
-    text->raw = et_alloc(RAW_SIZE, 1);
-    int status = text->buffer && text->raw
-                     ? open_file(text, error)
-                     : et_alloc_failed(error, BUFFER_SIZE + RAW_SIZE, "a text reader");
+    int status = text->buffer ? open_file(text, error)
+                              : et_alloc_failed(error, BUFFER_SIZE, "a text reader");
     if (status) {
         et_text_close(text);
         return status;
@@ -354,7 +179,6 @@ void et_text_close(et_text *text)
         return;
     close_file(text);
     et_free(text->buffer);
-    et_free(text->raw);
     et_free(text);
 }
 

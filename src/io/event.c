@@ -31,7 +31,7 @@ typedef Etude__Event__Value value_message;
 enum { DTYPE_STRING = 7, DATA_CLASS_TENSOR = 2 };
 
 struct et_events {
-    et_record_writer writer;
+    et_record_log writer;
     et_arena arena;        /* the messages of one event; empty between calls */
     unsigned char *packed; /* one event in bytes; owned */
     size_t packed_capacity;
@@ -61,7 +61,7 @@ static int write_message(et_events *events, event_message *event, et_error *erro
         return status;
     const size_t packed = etude__event__event__pack(event, events->packed);
     et_assert_equal(packed, size);
-    return et_record_write(&events->writer, events->packed, packed, error);
+    return et_record_log_write(&events->writer, events->packed, packed, error);
 }
 
 /* The first record of a file says what the others are. */
@@ -88,7 +88,7 @@ int et_events_open(et_events **out, const char *directory, int64_t offset, et_er
     if (events == NULL || path == NULL)
         status = et_alloc_failed(error, sizeof *events, "an event file");
     else
-        status = et_record_writer_open(&events->writer, path, offset, error);
+        status = et_record_log_open(&events->writer, path, offset, error);
     et_free(path);
     if (status) {
         et_free(events);
@@ -233,13 +233,13 @@ int et_events_text(et_events *events, int64_t step, const char *tag, const char 
 
 int et_events_flush(et_events *events, et_error *error)
 {
-    return et_record_writer_flush(&events->writer, error);
+    return et_record_log_flush(&events->writer, error);
 }
 
 /* The file is closed and all is freed even if its last bytes did not reach the disk. */
 int et_events_close(et_events *events, et_error *error)
 {
-    const int status = et_record_writer_close(&events->writer, error);
+    const int status = et_record_log_close(&events->writer, error);
     et_arena_release(&events->arena);
     et_free(events->packed);
     et_free(events);

@@ -22,8 +22,14 @@ typedef struct model {
     double alpha;
 } model;
 
+typedef struct part {
+    et_strings path;
+    double weight;
+} part;
+
 typedef struct options {
     model model;
+    et_structs mix;
     et_strings source_path;
     const char *init_checkpoint;
     int64_t seed;
@@ -51,8 +57,16 @@ static const et_field model_members[] = {
 };
 static const et_fields model_table = { "model", model_members };
 
+static const et_field part_members[] = {
+    ET_FIELD_STRINGS(part, path, "files"),
+    ET_FIELD_FLOAT(part, weight, 1, 1e-9, 1e9, "its share"),
+    ET_FIELD_END,
+};
+static const et_fields part_table = { "mix", part_members };
+
 static const et_field members[] = {
     ET_FIELD_STRUCT(options, model, &model_table, "the model"),
+    ET_FIELD_STRUCTS(options, mix, part, &part_table, "several sources"),
     ET_FIELD_STRINGS(options, source_path, "files with a sentence a line"),
     ET_FIELD_STRING(options, init_checkpoint, NULL, "where to start from; null: from nothing"),
     ET_FIELD_INT(options, seed, 1, INT64_MIN, INT64_MAX, "of all random numbers"),
@@ -181,6 +195,15 @@ static void test_fields__set(void **state)
     assert_int_equal(given.source_path.count, 2);
     assert_int_equal(set("source_path", "[]"), ET_OK);
     assert_int_equal(given.source_path.count, 0);
+    assert_int_equal(set("mix", "[{path: a}, {weight: 2}]"), ET_OK);
+    assert_int_equal(given.mix.count, 2);
+    const part *mix = given.mix.items;
+    assert_string_equal(mix[0].path.items[0], "a");
+    assert_true(mix[0].weight == 1 && mix[1].weight == 2 && mix[1].path.count == 0);
+    assert_int_equal(set("mix", "{weight: 5}"), ET_OK); /* one counts as a list of one */
+    assert_int_equal(given.mix.count, 1);
+    assert_int_equal(set("mix", "null"), ET_OK);
+    assert_int_equal(given.mix.count, 0);
     assert_int_equal(set("model.decoder", "{num_layers: 2, activation: relu}"), ET_OK);
     assert_int_equal(given.model.decoder.num_layers, 2);
     assert_int_equal(given.model.decoder.activation, 0);
@@ -197,7 +220,7 @@ static void test_fields__set_messages(void **state)
           "(model.encoder has: num_layers, num_attention_heads, intermediate_size, activation, "
           "...)" },
         { "modle.encoder.num_layers", "4",
-          "--set modle: no such setting. Nearest: model (translation has: model, source_path, "
+          "--set modle: no such setting. Nearest: model (translation has: model, mix, source_path, "
           "init_checkpoint, seed, limit)" },
         { "model.zzz", "4",
           "--set model.zzz: no such setting (model has: encoder, decoder, alpha)" },
@@ -246,6 +269,12 @@ static void test_fields__set_messages(void **state)
         { "model.encoder", "{num_head: 4}",
           "--set model.encoder.num_head: no such setting. Nearest: num_attention_heads" },
         { "init_checkpoint", "[a]", "--set init_checkpoint: needs text, not a list" },
+        { "mix", "4", "--set mix[0]: is a group of settings, not an integer; name one of them" },
+        { "mix", "[{path: a}, {weigth: 2}]",
+          "--set mix[1].weigth: no such setting. Nearest: weight (mix[1] has: path, weight)" },
+        { "mix", "[{weight: 0}]",
+          "--set mix[0].weight: 0 is out of range; allowed: 1e-09 to 1,000,000,000" },
+        { "mix.weight", "3", "--set mix.weight: mix is one setting, nothing is below it" },
         { "source_path", "[a, [b]]", "--set source_path: item 2 is a list, not text" },
         { "source_path", "[null]", "--set source_path: item 1 is nothing, not text" },
         { "source_path", "{a: b}",
@@ -310,10 +339,15 @@ static void test_fields__echo_round_trip(void **state)
 {
     (void)state;
     static const char *const settings[][2] = {
-        { "model.encoder.num_layers", "3" },   { "model.decoder.activation", "swish" },
-        { "model.decoder.use_bias", "on" },    { "model.alpha", ".inf" },
-        { "source_path", "['1', 'a: b', ü]" }, { "init_checkpoint", "'null'" },
-        { "seed", "-9223372036854775808" },    { "limit", "0.1" },
+        { "model.encoder.num_layers", "3" },
+        { "model.decoder.activation", "swish" },
+        { "model.decoder.use_bias", "on" },
+        { "model.alpha", ".inf" },
+        { "source_path", "['1', 'a: b', ü]" },
+        { "init_checkpoint", "'null'" },
+        { "seed", "-9223372036854775808" },
+        { "limit", "0.1" },
+        { "mix", "[{path: [a, b], weight: 3}, {path: c}]" },
     };
     for (size_t i = 0; i < COUNT(settings); i++)
         assert_int_equal(set(settings[i][0], settings[i][1]), ET_OK);
@@ -335,6 +369,11 @@ static void test_fields__echo_round_trip(void **state)
                                                "    dropout_rate: 0.1\n"
                                                "    use_bias: true\n"
                                                "  alpha: .inf\n"
+                                               "mix:\n"
+                                               "  - path: [a, b]\n"
+                                               "    weight: 3.0\n"
+                                               "  - path: [c]\n"
+                                               "    weight: 1.0\n"
                                                "source_path: [\"1\", \"a: b\", \"ü\"]\n"
                                                "init_checkpoint: \"null\"\n"
                                                "seed: -9223372036854775808\n"
@@ -358,6 +397,8 @@ static void test_fields__help(void **state)
         "task.model.decoder.activation             choice    gelu (relu, gelu, swish)  of",
         "task.model.decoder.use_bias               bool      false  whether dense layers add one\n",
         "task.model.alpha                          number    0.6 (0 or more)  length penalty\n",
+        "task.mix                                  groups    []  several sources\n",
+        "task.mix[].weight                         number    1 (1e-09 to 1,000,000,000)  its share",
         "task.source_path                          texts     []  files with a sentence a line\n",
         "task.init_checkpoint                      text      null  where to start from",
         "task.seed                                 integer   1  of all random numbers\n",
@@ -368,7 +409,7 @@ static void test_fields__help(void **state)
     int count = 0;
     for (const char *c = et_strbuf_text(&text); *c; c++)
         count += *c == '\n';
-    assert_int_equal(count, 17);
+    assert_int_equal(count, 20);
     et_strbuf_reset(&text);
     et_fields_help(&table, &text, "");
     assert_memory_equal(et_strbuf_text(&text), "model.encoder.num_layers  ", 26);

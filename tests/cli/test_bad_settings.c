@@ -105,6 +105,65 @@ static void test_bad_settings__together(void **state)
     bad_run(cases, COUNT(cases));
 }
 
+#define DATA     " --set task.train_data."
+#define NO_LINES "--set task.train_data.source_path=[] --set task.train_data.target_path=[] "
+
+/* Which text: patterns, lists, records, mixes, and Model Garden's settings of input. */
+static void test_bad_settings__input(void **state)
+{
+    (void)state;
+    static const bad_case cases[] = {
+        { TRAIN SOURCE "'none*.en'", .code = 3,
+          .words = { "task.train_data.source_path: no file is like none*.en" } },
+        { TRAIN SOURCE "a.en,", .code = 3, .words = { "source_path", "files; they go in pairs" } },
+        { TRAIN SOURCE "'?.en'" TARGET "'?.de,?.de'", .code = 3,
+          .words = { "1 source_path and 2 target_path files; they go in pairs" } },
+        { TRAIN SOURCE "c.en", .code = 3, .words = { "cannot open c.en" } },
+        { TRAIN DATA "input_path=a.en", .code = 3,
+          .words = { "task.train_data: source_path and input_path are both set; keep one" } },
+        { TRAIN NO_LINES DATA "input_path=a.en", .code = 3,
+          .words = { "task.train_data: input_path needs src_lang and tgt_lang" } },
+        { TRAIN NO_LINES DATA "input_path=a.en" DATA "src_lang=en" DATA "tgt_lang=en", .code = 3,
+          .words = { "input_path needs src_lang and tgt_lang, the names of two" } },
+        { TRAIN NO_LINES DATA "input_path=a.en" DATA "src_lang=en" DATA "tgt_lang=null", .code = 3,
+          .words = { "input_path needs src_lang and tgt_lang" } },
+        { TRAIN NO_LINES DATA "input_path=a.en" DATA "src_lang=en" DATA "tgt_lang=de", .code = 3,
+          .words = { "a.en: record 1 at byte 0: the checksum of its length does not match" } },
+        { TRAIN DATA "'mix={source_path: a.en, target_path: a.de}'", .code = 3,
+          .words = { "mix and paths of its own are both set" } },
+        { TRAIN NO_LINES DATA "'mix=[{weight: 2}]'", .code = 3,
+          .words = { "task.train_data.mix[0]: names no text" } },
+        { TRAIN NO_LINES DATA "'mix=[{tsv_path: a.en}, {source_path: a.en}]'", .code = 3,
+          .words = { "task.train_data.mix[1]: 1 source_path and 0 target_path files" } },
+        { TRAIN NO_LINES DATA "'mix=[{tsv_path: a.en, weight: 0}]'", .code = 3,
+          .words = { "task.train_data.mix[0].weight: 0 is out of range" } },
+        { TRAIN NO_LINES DATA "'mix=[{tsv_path: a}, {tsv_path: a}, {tsv_path: a}, {tsv_path: a}, "
+                              "{tsv_path: a}, {tsv_path: a}, {tsv_path: a}, {tsv_path: a}, "
+                              "{tsv_path: a}]'",
+          .code = 3, .words = { "task.train_data.mix: 9 texts; at most 8" } },
+        { TRAIN "--set 'task.validation_data.mix=[{tsv_path: a.en}]'", .code = 3,
+          .words = { "task.validation_data.mix: one text is scored" } },
+        { TRAIN DATA "drop_remainder=true", .code = 3,
+          .words = { "task.train_data.drop_remainder: batches are packed" } },
+        { TRAIN DATA "is_training=false", .code = 3,
+          .words = { "task.train_data.is_training: false, and the task learns from it" } },
+        { TRAIN "--set task.validation_data.is_training=true", .code = 3,
+          .words = { "task.validation_data.is_training: true, and it is scored" } },
+        { TRAIN DATA "is_training=perhaps", .code = 3, .words = { "no such choice as perhaps" } },
+        { TRAIN DATA "tfds_name=wmt14_translate/de-en", .code = 3,
+          .words = { "task.train_data.tfds_name: wmt14_translate/de-en: there are no named" } },
+        { TRAIN DATA "tfds_split=train", .code = 3,
+          .words = { "tfds_split: train: there are no" } },
+        { TRAIN DATA "tfds_data_dir=d", .code = 3, .words = { "tfds_data_dir: d: there are no" } },
+        { TRAIN DATA "tfds_skip_decoding_feature=f", .code = 3, .words = { "there are no named" } },
+        { TRAIN DATA "tfds_as_supervised=true", .code = 3,
+          .words = { "tfds_as_supervised: there are no named data sets" } },
+        { TRAIN DATA "block_length=0", .code = 3, .words = { "block_length: 0 is out of range" } },
+        { TRAIN DATA "seed=-2", .code = 3, .words = { "seed: -2 is out of range" } },
+    };
+    bad_run(cases, COUNT(cases));
+}
+
 /* Every value that validation is said to give, it gives: in metrics.jsonl by the same name. */
 static void test_bad_settings__metrics_exist(void **state)
 {
@@ -236,6 +295,7 @@ int main(void)
         cmocka_unit_test(test_bad_settings__keys),
         cmocka_unit_test(test_bad_settings__values),
         cmocka_unit_test(test_bad_settings__together),
+        cmocka_unit_test(test_bad_settings__input),
         cmocka_unit_test(test_bad_settings__metrics_exist),
         cmocka_unit_test(test_bad_settings__best_by_default),
         cmocka_unit_test(test_bad_settings__files),

@@ -352,11 +352,11 @@ static void compare_texts(const char *left, const char *right, void (*clean)(cha
     free(b);
 }
 
-static Etude__Event__Event *next_event(et_record_reader *reader)
+static Etude__Event__Event *next_event(et_record_scan *reader)
 {
     const void *bytes;
     size_t length;
-    assert_int_equal(et_record_read(reader, &bytes, &length, NULL), 0);
+    assert_int_equal(et_record_scan_next(reader, &bytes, &length, NULL), 0);
     assert_false(reader->torn);
     if (!bytes)
         return NULL;
@@ -380,10 +380,10 @@ static void compare_values(const Etude__Event__Event *a, const Etude__Event__Eve
 
 static void compare_events(const char *left, const char *right)
 {
-    et_record_reader one, two;
+    et_record_scan one, two;
     int64_t last = -1;
-    assert_int_equal(et_record_reader_open(&one, left, NULL), 0);
-    assert_int_equal(et_record_reader_open(&two, right, NULL), 0);
+    assert_int_equal(et_record_scan_open(&one, left, NULL), 0);
+    assert_int_equal(et_record_scan_open(&two, right, NULL), 0);
     for (;;) {
         Etude__Event__Event *a = next_event(&one), *b = next_event(&two);
         assert_int_equal(a == NULL, b == NULL);
@@ -397,8 +397,8 @@ static void compare_events(const char *left, const char *right)
         etude__event__event__free_unpacked(b, NULL);
     }
     assert_true(last > 0);
-    et_record_reader_close(&one);
-    et_record_reader_close(&two);
+    et_record_scan_close(&one);
+    et_record_scan_close(&two);
 }
 
 static void compare_bytes(const char *left, const char *right)

@@ -139,20 +139,20 @@ static void test_taken_away__events(void **state)
     kill(pid, SIGCONT);
     assert_int_equal(run_wait(pid), 0);
     assert_true(has_said("events", "warning: events/train" EVENTS " was removed"));
-    et_record_reader reader;
+    et_record_scan reader;
     const void *bytes;
     size_t length;
     int count = 0;
-    assert_int_equal(et_record_reader_open(&reader, "events/train" EVENTS, NULL), 0);
+    assert_int_equal(et_record_scan_open(&reader, "events/train" EVENTS, NULL), 0);
     for (;;) {
-        assert_int_equal(et_record_read(&reader, &bytes, &length, NULL), 0);
+        assert_int_equal(et_record_scan_next(&reader, &bytes, &length, NULL), 0);
         if (!bytes)
             break;
         if (count++ == 0)
             assert_non_null(memmem(bytes, length, "brain.Event:2", 13));
     }
     assert_false(reader.torn);
-    et_record_reader_close(&reader);
+    et_record_scan_close(&reader);
     assert_in_range(count, 10, 20); /* the version, and logs of training but one or more */
     run_remove("events");
 }

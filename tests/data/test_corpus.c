@@ -5,6 +5,8 @@
 
 #include <cmocka.h>
 
+#include <etude/records.h>
+
 #include "data/corpus.h"
 #include "data/fixture.h"
 
@@ -196,6 +198,124 @@ static void test_corpus__counts(void **state)
     }
 }
 
+#define GOLDEN ET_TEST_SOURCE "/tests/data/records/"
+
+/* What TensorFlow wrote, plain and GZIP: the same pairs, two files of them one after the other. */
+static void test_corpus__records(void **state)
+{
+    (void)state;
+    const char *files[] = { GOLDEN "pairs.tfrecord", GOLDEN "pairs-gzip.tfrecord" };
+    static const char *const sources[] = { "a house",      "the cat sleeps", "",
+                                           "two dogs run", "a line\nof two", "good morning" };
+    static const char *const targets[] = { "ein Haus",
+                                           "die Katze schl\xc3\xa4"
+                                           "ft",
+                                           "",
+                                           "zwei Hunde laufen",
+                                           "eine Zeile\nvon zweien",
+                                           "guten Morgen" };
+    et_corpus_paths paths = { .records = { files, 2 },
+                              .source_feature = "en",
+                              .target_feature = "de" };
+    et_error error = ET_ERROR_INIT;
+    et_corpus *corpus = NULL;
+    et_corpus_pair pair;
+    const char *path;
+    int64_t line, lines[2];
+    if (et_corpus_open(&corpus, &paths, &error))
+        fail_msg("%s", error.text);
+    for (int i = 0; i < 12; i++) {
+        if (et_corpus_next(corpus, &pair, &error))
+            fail_msg("%s", error.text);
+        assert_int_equal(pair.index, i);
+        assert_int_equal(pair.source_length, strlen(sources[i % 6]));
+        assert_memory_equal(pair.source, sources[i % 6], pair.source_length);
+        assert_int_equal(pair.target_length, strlen(targets[i % 6]));
+        assert_memory_equal(pair.target, targets[i % 6], pair.target_length);
+    }
+    assert_int_equal(et_corpus_next(corpus, &pair, NULL), ET_OK);
+    assert_null(pair.source);
+    for (int i = 0; i < 2; i++)
+        lines[i] = et_corpus_lines(corpus, true, (size_t)i);
+    et_corpus_place(&paths, lines, true, 8, &path, &line);
+    assert_string_equal(path, files[1]);
+    assert_int_equal(line, 3);
+    et_corpus_close(corpus);
+}
+
+/* One record of one feature: bytes that it holds, and what is wrong with them. */
+static const char *write_pair(fixture *f, const et_bytes *source, size_t count)
+{
+    const char *path = fixture_path(f, "bad.tfrecord");
+    et_example_builder *b;
+    assert_int_equal(et_example_builder_new(&b, NULL, NULL), ET_OK);
+    et_example_add_text(et_example_add_bytes(b, "en", source, count), "de", "gut");
+    et_example_add_ints(b, "id", &(const int64_t){ 1 }, 1);
+    assert_int_equal(et_records_write(path, NULL, &b, 1, NULL), ET_OK);
+    et_example_builder_free(b);
+    return path;
+}
+
+static void test_corpus__bad_records(void **state)
+{
+    static char long_text[ET_TEXT_LINE_MAX + 1];
+    memset(long_text, 'x', sizeof long_text);
+    const struct {
+        et_bytes source[2];
+        size_t count;
+        const char *source_feature, *error;
+        int status;
+    } cases[] = {
+        { { { "fine", 4 } },
+          1,
+          "fr",
+          "bad.tfrecord: record 1 at byte 0: no feature fr (the record has: de, en, id): set "
+          "src_lang "
+          "to the name of one",
+          ET_EDATA },
+        { { { "fine", 4 } },
+          1,
+          "id",
+          "feature id holds 1 values (integers): one string is needed",
+          ET_EDATA },
+        { { { "a", 1 }, { "b", 1 } }, 2, "en", "feature en holds 2 values (bytes)", ET_EDATA },
+        { { { "a", 1 } }, 0, "en", "feature en holds 0 values", ET_EDATA },
+        { { { "a\0b", 3 } }, 1, "en", "feature en: byte 2 is NUL: write UTF-8 text", ET_EDATA },
+        { { { "ab\xff", 3 } }, 1, "en", "feature en: byte 3 (0xFF) is not UTF-8", ET_EDATA },
+        { { { long_text, sizeof long_text } },
+          1,
+          "en",
+          "a string of more than 1048576 bytes",
+          ET_EDATA },
+        { { { "a", 1 } },
+          1,
+          "",
+          "set src_lang and tgt_lang to the names of two features",
+          ET_ECONFIG },
+        { { { "a", 1 } },
+          1,
+          "de",
+          "set src_lang and tgt_lang to the names of two features",
+          ET_ECONFIG },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *path = write_pair(*state, cases[i].source, cases[i].count);
+        et_corpus_paths paths = { .records = { &path, 1 },
+                                  .source_feature = cases[i].source_feature,
+                                  .target_feature = "de" };
+        check_error(&paths, cases[i].status, cases[i].error);
+    }
+    const char *none = "none", *text = write_text(*state, "text", "some lines\n");
+    et_corpus_paths paths = { .records = { &none, 1 },
+                              .source_feature = "en",
+                              .target_feature = "de" };
+    check_error(&paths, ET_ENOTFOUND, "none");
+    paths.records.items = &text;
+    check_error(&paths, ET_EFORMAT, "text: record 1 at byte 0: the file ends within it");
+    paths.tsv = paths.records;
+    check_error(&paths, ET_ECONFIG, "are both set: set one of them");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -209,6 +329,8 @@ int main(void)
         cmocka_unit_test(test_corpus__lines_for_a_vocabulary),
         cmocka_unit_test(test_corpus__place),
         cmocka_unit_test(test_corpus__counts),
+        cmocka_unit_test(test_corpus__records),
+        cmocka_unit_test(test_corpus__bad_records),
     };
     return cmocka_run_group_tests(tests, fixture_open, fixture_close);
 }

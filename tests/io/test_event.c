@@ -14,18 +14,18 @@
 static Etude__Event__Event *read_event(const char *directory, size_t index)
 {
     char path[600];
-    et_record_reader reader;
+    et_record_scan reader;
     const void *bytes;
     size_t length;
     snprintf(path, sizeof path, "%s/%s", directory, ET_EVENTS_NAME);
-    assert_ok(et_record_reader_open(&reader, path, error));
+    assert_ok(et_record_scan_open(&reader, path, error));
     for (size_t i = 0; i <= index; i++) {
-        assert_ok(et_record_read(&reader, &bytes, &length, error));
+        assert_ok(et_record_scan_next(&reader, &bytes, &length, error));
         assert_non_null(bytes);
     }
     Etude__Event__Event *event = etude__event__event__unpack(NULL, length, bytes);
     assert_non_null(event);
-    et_record_reader_close(&reader);
+    et_record_scan_close(&reader);
     return event;
 }
 
@@ -67,22 +67,22 @@ static void test_event__messages(void **state)
 /* The bytes of a file with its wall times (field 1, 8 bytes at the front) taken out. */
 static char *without_times(const char *path, size_t *length)
 {
-    et_record_reader reader;
+    et_record_scan reader;
     const void *bytes;
     size_t size;
     char *out = calloc(1, 1 << 16);
     assert_non_null(out);
     *length = 0;
-    assert_ok(et_record_reader_open(&reader, path, error));
+    assert_ok(et_record_scan_open(&reader, path, error));
     for (;;) {
-        assert_ok(et_record_read(&reader, &bytes, &size, error));
+        assert_ok(et_record_scan_next(&reader, &bytes, &size, error));
         if (bytes == NULL)
             break;
         assert_int_equal(*(const char *)bytes, 0x09); /* field 1, fixed 64 */
         memcpy(out + *length, (const char *)bytes + 9, size - 9);
         *length += size - 9;
     }
-    et_record_reader_close(&reader);
+    et_record_scan_close(&reader);
     return out;
 }
 

@@ -89,12 +89,12 @@ static int change_manifest(void **state, et_error *error)
 
 static int write_records(void **state, et_error *error)
 {
-    et_record_writer writer;
-    int status = et_record_writer_open(&writer, in(state, "records"), ET_APPEND_CONTINUE, error);
+    et_record_log writer;
+    int status = et_record_log_open(&writer, in(state, "records"), ET_APPEND_CONTINUE, error);
     if (status)
         return status;
-    status = et_record_write(&writer, "12345", 5, error);
-    const int other = et_record_writer_close(&writer, status ? NULL : error);
+    status = et_record_log_write(&writer, "12345", 5, error);
+    const int other = et_record_log_close(&writer, status ? NULL : error);
     return status ? status : other;
 }
 

@@ -22,28 +22,28 @@ static void fill(unsigned char *bytes, size_t record)
 
 static void write_three(const char *path)
 {
-    et_record_writer writer;
+    et_record_log writer;
     unsigned char bytes[300];
-    assert_ok(et_record_writer_open(&writer, path, 0, error));
+    assert_ok(et_record_log_open(&writer, path, 0, error));
     for (size_t i = 0; i < RECORDS; i++) {
         fill(bytes, i);
-        assert_ok(et_record_write(&writer, bytes, lengths[i], error));
+        assert_ok(et_record_log_write(&writer, bytes, lengths[i], error));
     }
     assert_int_equal(writer.file.offset, WHOLE);
-    assert_ok(et_record_writer_close(&writer, error));
+    assert_ok(et_record_log_close(&writer, error));
 }
 
 /* Reads to the end or to an error; returns how many records were whole. */
 static size_t read_records(const char *path, uint64_t *offset, bool *torn, int *status)
 {
-    et_record_reader reader;
+    et_record_scan reader;
     size_t count = 0;
-    assert_ok(et_record_reader_open(&reader, path, error));
+    assert_ok(et_record_scan_open(&reader, path, error));
     for (;;) {
         const void *bytes;
         size_t length;
         unsigned char expected[300];
-        *status = et_record_read(&reader, &bytes, &length, NULL);
+        *status = et_record_scan_next(&reader, &bytes, &length, NULL);
         if (*status || bytes == NULL)
             break;
         fill(expected, count);
@@ -53,7 +53,7 @@ static size_t read_records(const char *path, uint64_t *offset, bool *torn, int *
     }
     *offset = reader.offset;
     *torn = reader.torn;
-    et_record_reader_close(&reader);
+    et_record_scan_close(&reader);
     return count;
 }
 
@@ -134,12 +134,12 @@ static void test_record__zeros_at_the_end(void **state)
 static void test_record__damage_names_the_byte(void **state)
 {
     size_t length;
-    et_record_writer writer;
+    et_record_log writer;
     write_three(in(state, "records"));
     char *bytes = get_file(in(state, "records"), &length);
     bytes[21] ^= 1; /* the second record's length */
     put_file(in(state, "records"), bytes, length);
-    assert_fails(et_record_writer_open(&writer, in(state, "records"), ET_APPEND_CONTINUE, error),
+    assert_fails(et_record_log_open(&writer, in(state, "records"), ET_APPEND_CONTINUE, error),
                  ET_EFORMAT,
                  "records: damaged: the checksum of a record's length does not match "
                  "(record at byte 21)");
@@ -175,15 +175,15 @@ static void test_record__continue(void **state)
     char *bytes = get_file(in(state, "records"), &length);
     et_log_set(count_warnings, NULL);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        et_record_writer writer;
+        et_record_log writer;
         struct stat info;
         warnings = 0;
         put_file(in(state, "cut"), bytes, cases[i].cut);
-        assert_ok(et_record_writer_open(&writer, in(state, "cut"), cases[i].offset, error));
+        assert_ok(et_record_log_open(&writer, in(state, "cut"), cases[i].offset, error));
         assert_int_equal(writer.file.offset, cases[i].expected);
         assert_int_equal(warnings, cases[i].warnings);
-        assert_ok(et_record_write(&writer, "abc", 3, error));
-        assert_ok(et_record_writer_close(&writer, error));
+        assert_ok(et_record_log_write(&writer, "abc", 3, error));
+        assert_ok(et_record_log_close(&writer, error));
         assert_int_equal(stat(in(state, "cut"), &info), 0);
         assert_int_equal(info.st_size, cases[i].expected + 3 + ET_RECORD_OVERHEAD);
     }
@@ -195,23 +195,23 @@ static void test_record__continue(void **state)
 static void test_record__no_room(void **state)
 {
     for (rlim_t room = 0; room < 37; room++) {
-        et_record_writer writer;
+        et_record_log writer;
         uint64_t offset;
         bool torn;
         int status;
-        assert_ok(et_record_writer_open(&writer, in(state, "full"), 0, error));
+        assert_ok(et_record_log_open(&writer, in(state, "full"), 0, error));
         unsigned char bytes[300];
         fill(bytes, 0);
         limit_files(room);
-        const int first = et_record_write(&writer, bytes, 5, NULL);
-        const int second = first ? first : et_record_write(&writer, bytes, 0, NULL);
+        const int first = et_record_log_write(&writer, bytes, 5, NULL);
+        const int second = first ? first : et_record_log_write(&writer, bytes, 0, NULL);
         unlimit_files();
         assert_int_equal(first != ET_OK, room < 21);
         assert_int_equal(second, ET_ENOSPACE);
         assert_int_equal(writer.file.offset, first ? 0 : 21);
         if (first)
-            assert_ok(et_record_write(&writer, bytes, 5, error));
-        assert_ok(et_record_writer_close(&writer, error));
+            assert_ok(et_record_log_write(&writer, bytes, 5, error));
+        assert_ok(et_record_log_close(&writer, error));
         assert_int_equal(read_records(in(state, "full"), &offset, &torn, &status), 1);
         assert_false(torn);
         assert_int_equal(status, ET_OK);
@@ -220,11 +220,11 @@ static void test_record__no_room(void **state)
 
 static void test_record__not_a_file(void **state)
 {
-    et_record_writer writer;
-    et_record_reader reader;
-    assert_fails(et_record_writer_open(&writer, *state, 0, error), ET_EDENIED, *state);
-    assert_fails(et_record_writer_open(&writer, "/dev/full", 0, error), ET_EIO, "/dev/full");
-    assert_fails(et_record_reader_open(&reader, in(state, "none"), error), ET_ENOTFOUND, "none");
+    et_record_log writer;
+    et_record_scan reader;
+    assert_fails(et_record_log_open(&writer, *state, 0, error), ET_EDENIED, *state);
+    assert_fails(et_record_log_open(&writer, "/dev/full", 0, error), ET_EIO, "/dev/full");
+    assert_fails(et_record_scan_open(&reader, in(state, "none"), error), ET_ENOTFOUND, "none");
 }
 
 int main(void)

@@ -87,16 +87,16 @@ static void open_files(et_sink **out, const char *directory, const et_value *pos
 /* Records in an event file. */
 static size_t count_events(const char *path)
 {
-    et_record_reader reader;
+    et_record_scan reader;
     const void *bytes;
     size_t length, count = 0;
-    assert_ok(et_record_reader_open(&reader, path, error));
+    assert_ok(et_record_scan_open(&reader, path, error));
     for (;; count++) {
-        assert_ok(et_record_read(&reader, &bytes, &length, error));
+        assert_ok(et_record_scan_next(&reader, &bytes, &length, error));
         if (bytes == NULL)
             break;
     }
-    et_record_reader_close(&reader);
+    et_record_scan_close(&reader);
     return count;
 }
 

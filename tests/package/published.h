@@ -21,6 +21,13 @@ typedef struct et_batches_options {
     ET_RESERVED(8);
 } et_batches_options;
 
+typedef struct et_records_options {
+    const char *cache;
+    int64_t shards;
+    int64_t shard;
+    ET_RESERVED(8);
+} et_records_options;
+
 typedef struct et_dense_options {
     bool no_bias;
     et_activation activation;

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/checksum.h"
 #include "base/file.h"
+#include "tasks/translation/input.h"
 #include "tasks/translation/task.h"
 #include "train/identity.h"
 
@@ -16,7 +17,7 @@ int et_translation_identify(const et_task *task, et_value *identity, et_error *e
     uint64_t vocabulary = et_vocabulary_checksum(facts.vocabulary);
     et_value_set_string(identity, KEY, et_checksum_print(vocabulary).digits);
     return et_value_set_string(identity, ET_IDENTITY_DATA,
-                               et_checksum_print(facts.train->key).digits)
+                               et_checksum_print(et_translation_input_key(facts.train)).digits)
                ? ET_OK
                : et_alloc_failed(error, 0, "settings");
 }

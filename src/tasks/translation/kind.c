@@ -28,26 +28,29 @@ static void reads(const void *settings, void (*file)(void *payload, const char *
                   void *payload)
 {
     const et_translation_options *options = settings;
-    const et_translation_data *data[] = { &options->train_data, &options->validation_data };
-    for (int i = 0; i < 2; i++) {
-        const et_strings *lists[] = { &data[i]->source_path, &data[i]->target_path,
-                                      &data[i]->tsv_path };
-        for (int k = 0; k < 3; k++)
-            for (size_t n = 0; n < lists[k]->count; n++)
-                file(payload, lists[k]->items[n]);
-    }
+    et_translation_input_reads(&options->train_data, file, payload);
+    et_translation_input_reads(&options->validation_data, file, payload);
     file(payload, options->sentencepiece_model_path);
 }
 
-/* "data         28,941 pairs; 59 left out: 59 too long; 412,087 target sub-words (cached)" */
+/* "data         28,941 pairs; 59 left out: 59 too long; 412,087 target sub-words (cached)" and, of
+ * several, "data 2 of 3 (weight 0.5) ...". */
 static void describe_data(const et_translation_task *task)
 {
-    et_strbuf counts = ET_STRBUF_INIT;
-    et_corpus_counts_print(&task->encoded->counts, &counts);
-    et_translation_tell(task, "data         %s; %s target sub-words%s", et_strbuf_text(&counts),
-                        et_format_count(task->encoded->sizes.target_tokens).text,
-                        task->encoded->from_cache ? " (cached)" : "");
-    et_strbuf_release(&counts);
+    const et_translation_input *input = &task->training;
+    for (size_t i = 0; i < input->count; i++) {
+        const et_encoded *encoded = input->texts[i].encoded;
+        et_strbuf counts = ET_STRBUF_INIT;
+        char which[64] = "data         ";
+        if (input->count > 1)
+            snprintf(which, sizeof which, "data %zu of %zu  weight %g: ", i + 1, input->count,
+                     input->texts[i].weight);
+        et_corpus_counts_print(&encoded->counts, &counts);
+        et_translation_tell(task, "%s%s; %s target sub-words%s", which, et_strbuf_text(&counts),
+                            et_format_count(encoded->sizes.target_tokens).text,
+                            encoded->from_cache ? " (cached)" : "");
+        et_strbuf_release(&counts);
+    }
 }
 
 static void describe(et_task *self)
@@ -78,6 +81,14 @@ static void describe(et_task *self)
 static const et_run_file files[] = {
     { ET_TRANSLATION_VOCABULARY, ET_RUN_MADE_AT_START | ET_RUN_COMPARED },
     { ET_TRANSLATION_CACHE "/train.pairs", ET_RUN_MADE_AT_START },
+    /* Of a mix: ET_TRANSLATION_MIX_MAX in all. */
+    { ET_TRANSLATION_CACHE "/train.1.pairs", ET_RUN_MADE_AT_START },
+    { ET_TRANSLATION_CACHE "/train.2.pairs", ET_RUN_MADE_AT_START },
+    { ET_TRANSLATION_CACHE "/train.3.pairs", ET_RUN_MADE_AT_START },
+    { ET_TRANSLATION_CACHE "/train.4.pairs", ET_RUN_MADE_AT_START },
+    { ET_TRANSLATION_CACHE "/train.5.pairs", ET_RUN_MADE_AT_START },
+    { ET_TRANSLATION_CACHE "/train.6.pairs", ET_RUN_MADE_AT_START },
+    { ET_TRANSLATION_CACHE "/train.7.pairs", ET_RUN_MADE_AT_START },
     { ET_TRANSLATION_CACHE "/validation.pairs", ET_RUN_MADE_AT_START },
     { ET_TRANSLATION_CACHE, ET_RUN_FOLDER | ET_RUN_MADE_AT_START },
     { ET_TRANSLATION_OUTPUT, ET_RUN_FOLDER },

@@ -10,6 +10,7 @@
 
 #include "base/assert.h"
 #include "tasks/translation/batching.h"
+#include "tasks/translation/input.h"
 
 /* One table for encoder and decoder. Defaults are the base model's of Vaswani et al. 2017, as
  * Model Garden has it (pre-norm). Rates of dropout end below 1, where nothing would be left. */
@@ -75,19 +76,45 @@ static const et_fields model_table = { "model", model_fields };
 /* ORDER ET_BATCHING_*. */
 static const char *const batchings[] = { "packed", "bucketed", NULL };
 
+/* Rows of a text, which a part of a mix has as well. */
+#define TEXT_FIELDS(type)                                                                          \
+    ET_FIELD_STRINGS(type, source_path,                                                            \
+                     "text files of the source language, plain or .gz, one sentence a line",       \
+                     .change = ET_CHANGE_FREE),                                                    \
+        ET_FIELD_STRINGS(type, target_path,                                                        \
+                         "text files of the target language, line by line the translation",        \
+                         .change = ET_CHANGE_FREE),                                                \
+        ET_FIELD_STRINGS(type, tsv_path, "instead of both: files of source TAB target",            \
+                         .change = ET_CHANGE_FREE),                                                \
+        ET_FIELD_STRINGS(type, input_path,                                                         \
+                         "instead of those: TFRecord files of tf.Examples, plain or GZIP",         \
+                         .change = ET_CHANGE_FREE),                                                \
+        ET_FIELD_STRING(type, src_lang, "", "feature of input_path that holds the source",         \
+                        .change = ET_CHANGE_FREE),                                                 \
+        ET_FIELD_STRING(type, tgt_lang, "", "feature of input_path that holds the translation",    \
+                        .change = ET_CHANGE_FREE)
+
+static const et_field part_fields[] = {
+    TEXT_FIELDS(et_translation_part),
+    ET_FIELD_FLOAT(et_translation_part, weight, 1, 1e-6, 1e6,
+                   "its share of a pass over the data, by the sum of weights"),
+    ET_FIELD_END
+};
+static const et_fields part_table = { "mix", part_fields };
+
+/* ORDER ET_TRANSLATION_UNSET, ... */
+static const char *const truths[] = { "null", "true", "false", NULL };
+
+#define SEED_MAX 9007199254740992.0 /* 2^53: exact as a limit of a row */
+
 /* One table for training and validation; validation shuffles nothing and leaves nothing out:
  * what is longer than max_seq_length is cut there. A batch of less than 8 tokens holds no pair
  * worth having. */
 static const et_field data_fields[] = {
-    /* Either the first two or the third (check_data). */
-    ET_FIELD_STRINGS(et_translation_data, source_path,
-                     "text files of the source language, plain or .gz, one sentence a line",
-                     .change = ET_CHANGE_FREE),
-    ET_FIELD_STRINGS(et_translation_data, target_path,
-                     "text files of the target language, line by line the translation",
-                     .change = ET_CHANGE_FREE),
-    ET_FIELD_STRINGS(et_translation_data, tsv_path, "instead of both: files of source TAB target",
-                     .change = ET_CHANGE_FREE),
+    /* One of three forms: the first two, the third, the fourth (input.h). */
+    TEXT_FIELDS(et_translation_data),
+    ET_FIELD_STRUCTS(et_translation_data, mix, et_translation_part, &part_table,
+                     "instead of paths: several texts by weight", .change = ET_CHANGE_FREE),
     ET_FIELD_INT(et_translation_data, global_batch_size, 4096, 8, 1048576,
                  "tokens of a batch, on the source and on the target side"),
     /* What is left out of training: part of the cache's key (data/encoded.h). */
@@ -104,6 +131,39 @@ static const et_field data_fields[] = {
     ET_FIELD_CHOICE(et_translation_data, batching, ET_BATCHING_PACKED, batchings,
                     "packed: as many pairs as fit; bucketed: pairs of one bucket of length, as "
                     "Model Garden without static_batch"),
+    ET_FIELD_INT(et_translation_data, seed, -1, -1, SEED_MAX,
+                 "of the order of the data; -1: runtime.seed"),
+    ET_FIELD_INT(et_translation_data, prefetch_buffer_size, -1, -1, 1024,
+                 "batches read ahead in training; -1: runtime.prefetch", .change = ET_CHANGE_FREE),
+    /* What follows decides nothing here, or is refused: input.h says why. */
+    ET_FIELD_CHOICE(et_translation_data, is_training, ET_TRANSLATION_UNSET, truths,
+                    "as where it stands: train_data is, validation_data is not",
+                    .change = ET_CHANGE_FREE),
+    ET_FIELD_BOOL(et_translation_data, drop_remainder, false,
+                  "no batch is left out: packed batches are never full", .change = ET_CHANGE_FREE),
+    ET_FIELD_INT(et_translation_data, shuffle_buffer_size, 100, 0, INT64_MAX,
+                 "any: all of the data is shuffled", .change = ET_CHANGE_FREE),
+    ET_FIELD_BOOL(et_translation_data, cache, false, "either: encoded text is always kept",
+                  .change = ET_CHANGE_FREE),
+    ET_FIELD_INT(et_translation_data, cycle_length, 0, 0, INT64_MAX,
+                 "any: pairs are numbered file after file, then shuffled",
+                 .change = ET_CHANGE_FREE),
+    ET_FIELD_INT(et_translation_data, block_length, 1, 1, INT64_MAX, "any, as cycle_length",
+                 .change = ET_CHANGE_FREE),
+    ET_FIELD_CHOICE(et_translation_data, deterministic, ET_TRANSLATION_UNSET, truths,
+                    "any: the order is always the same", .change = ET_CHANGE_FREE),
+    ET_FIELD_BOOL(et_translation_data, sharding, true, "either: a run is one process",
+                  .change = ET_CHANGE_FREE),
+    ET_FIELD_STRING(et_translation_data, tfds_name, "", "none: there are no named data sets",
+                    .change = ET_CHANGE_FREE),
+    ET_FIELD_STRING(et_translation_data, tfds_split, "", "none, as tfds_name",
+                    .change = ET_CHANGE_FREE),
+    ET_FIELD_STRING(et_translation_data, tfds_data_dir, "", "none, as tfds_name",
+                    .change = ET_CHANGE_FREE),
+    ET_FIELD_BOOL(et_translation_data, tfds_as_supervised, false, "false, as tfds_name",
+                  .change = ET_CHANGE_FREE),
+    ET_FIELD_STRING(et_translation_data, tfds_skip_decoding_feature, "", "none, as tfds_name",
+                    .change = ET_CHANGE_FREE),
     ET_FIELD_END
 };
 static const et_fields data_table = { "data", data_fields };
@@ -167,45 +227,6 @@ static int check_heads(const char *name, const et_translation_stack *stack, int6
                    name, (long long)stack->num_attention_heads, (long long)width);
 }
 
-/* name: of the setting, below task. */
-static int check_paths(const char *name, const char *member, const et_strings *paths,
-                       et_error *error)
-{
-    for (size_t i = 0; i < paths->count; i++)
-        if (!*paths->items[i])
-            return et_fail(error, ET_ECONFIG, "task.%s.%s: path %zu of %zu is empty; name a file",
-                           name, member, i + 1, paths->count);
-    return ET_OK;
-}
-
-/* required: a run without validation data is fine, one without training data is not. Files of
- * the two sides go in pairs here, although only their lines have to: a list that lacks a file is
- * found before it is read. */
-static int check_data(const char *name, const et_translation_data *data, bool required,
-                      et_error *error)
-{
-    /* Either form of the corpus (data/corpus.h), not both. */
-    bool lines = data->source_path.count || data->target_path.count;
-    int status = check_paths(name, "source_path", &data->source_path, error);
-    if (!status)
-        status = check_paths(name, "target_path", &data->target_path, error);
-    if (!status)
-        status = check_paths(name, "tsv_path", &data->tsv_path, error);
-    if (status)
-        return status;
-    if (!lines && !data->tsv_path.count && required)
-        return et_fail(error, ET_ECONFIG,
-                       "task.%s: no data; set source_path and target_path, or tsv_path", name);
-    if (lines && data->tsv_path.count)
-        return et_fail(error, ET_ECONFIG,
-                       "task.%s: source_path and tsv_path are both set; keep one", name);
-    if (data->source_path.count != data->target_path.count)
-        return et_fail(error, ET_ECONFIG,
-                       "task.%s: %zu source_path and %zu target_path files; they go in pairs", name,
-                       data->source_path.count, data->target_path.count);
-    return et_translation_check_batching(name, data, required, error);
-}
-
 /* Odd widths have no sinusoid positions: half of the columns are sines, half cosines. */
 int et_translation_check(const void *settings, et_error *error)
 {
@@ -231,9 +252,10 @@ int et_translation_check(const void *settings, et_error *error)
         status = et_fail(error, ET_ECONFIG,
                          "task.sentencepiece_model_path: the path is empty; name a file, or null");
     if (!status)
-        status = check_data("train_data", &options->train_data, true, error);
+        status = et_translation_check_data("train_data", &options->train_data, true, error);
     if (!status)
-        status = check_data("validation_data", &options->validation_data, false, error);
+        status =
+            et_translation_check_data("validation_data", &options->validation_data, false, error);
     return status;
 }
 
@@ -255,7 +277,7 @@ int et_translation_check_metric(const void *settings, const char *name, et_error
     const et_translation_options *options = settings;
     et_assert(name);
     const et_translation_data *data = &options->validation_data;
-    if (!data->source_path.count && !data->tsv_path.count)
+    if (!et_translation_has_data(data))
         return et_fail(error, ET_ECONFIG,
                        "trainer.best_checkpoint_eval_metric: %s needs validation; set "
                        "task.validation_data",

@@ -39,18 +39,38 @@ typedef struct et_translation_model {
 /* How pairs become batches: as many as fit the token budget, or by bucket of length. */
 enum { ET_BATCHING_PACKED, ET_BATCHING_BUCKETED };
 
-/* task.train_data, task.validation_data */
+/* task.train_data.mix: a text among several. Paths as those of et_translation_data. */
+typedef struct et_translation_part {
+    et_strings source_path, target_path, tsv_path, input_path;
+    const char *src_lang, *tgt_lang; /* empty: as the data's */
+    double weight;                   /* its share of a pass is weight by the sum of weights */
+} et_translation_part;
+
+/* A truth value that may be left open. */
+enum { ET_TRANSLATION_UNSET, ET_TRANSLATION_TRUE, ET_TRANSLATION_FALSE };
+
+/* task.train_data, task.validation_data; input.h says what is done with each. */
 typedef struct et_translation_data {
     et_strings source_path, target_path; /* line by line */
     et_strings tsv_path;                 /* or source TAB target */
+    et_strings input_path;               /* or records of tf.Examples, */
+    const char *src_lang, *tgt_lang;     /* with two features of these names */
+    et_structs mix;                      /* or several texts: et_translation_part */
     int64_t global_batch_size;           /* tokens of a batch, on each side; of validation with
                                             static_batch, pairs */
     int64_t max_seq_length;              /* tokens, EOS counted */
     double max_length_ratio;             /* longer side by shorter; 0: any */
     bool deduplicate;
-    int64_t shuffle_pool; /* sentence pairs sorted by length at a time */
-    bool static_batch;    /* batches of so many pairs, whatever their lengths */
-    int batching;         /* ET_BATCHING_* */
+    int64_t shuffle_pool;         /* sentence pairs sorted by length at a time */
+    bool static_batch;            /* batches of so many pairs, whatever their lengths */
+    int batching;                 /* ET_BATCHING_* */
+    int64_t seed;                 /* of their order; -1: the run's */
+    int64_t prefetch_buffer_size; /* batches read ahead in training; -1: the run's */
+    /* Of other systems' files. */
+    int is_training, deterministic; /* ET_TRANSLATION_* */
+    int64_t shuffle_buffer_size, cycle_length, block_length;
+    bool drop_remainder, cache, sharding, tfds_as_supervised;
+    const char *tfds_name, *tfds_split, *tfds_data_dir, *tfds_skip_decoding_feature;
 } et_translation_data;
 
 /* task.vocabulary */

@@ -22,10 +22,13 @@
 #include "tasks/translation/task_private.h"
 #include "train/identity.h"
 
-/* Lists are borrowed from the settings. */
-static et_corpus_paths paths_of(const et_translation_data *data)
+int et_translation_open_files(et_translation_task *task, et_error *error)
 {
-    return (et_corpus_paths){ data->source_path, data->target_path, data->tsv_path };
+    int status =
+        et_translation_input_open(&task->training, "train_data", &task->options.train_data, error);
+    return status ? status
+                  : et_translation_input_open(&task->validation.input, "validation_data",
+                                              &task->options.validation_data, error);
 }
 
 /* ---- vocabulary -------------------------------------------------------------------------
@@ -35,7 +38,7 @@ static et_corpus_paths paths_of(const et_translation_data *data)
 
 /* The text that a vocabulary is trained on. */
 typedef struct text_source {
-    et_corpus *corpus; /* both sides are trained on: one vocabulary for the two */
+    et_translation_lines lines; /* of both sides: one vocabulary for the two */
     const et_translation_task *task;
 } text_source;
 
@@ -43,7 +46,7 @@ typedef struct text_source {
 static int next_line(void *payload, const char **text, size_t *length, et_error *error)
 {
     text_source *source = payload;
-    int status = et_corpus_next_line(source->corpus, text, length, error);
+    int status = et_translation_next_line(&source->lines, text, length, error);
     if (!status && !*text)
         et_translation_tell(source->task, "training a vocabulary ...");
     return status;
@@ -53,12 +56,12 @@ static int next_line(void *payload, const char **text, size_t *length, et_error 
  * Only where a vocabulary has to be made, which is what takes the minutes. */
 static int check_validation(const et_translation_task *task, et_error *error)
 {
-    et_corpus_paths paths = paths_of(&task->options.validation_data);
+    const et_translation_input *input = &task->validation.input;
     et_corpus *corpus;
     et_corpus_pair pair = { 0 };
-    if (!paths.source.count && !paths.tsv.count)
+    if (!input->count)
         return ET_OK;
-    int status = et_corpus_open(&corpus, &paths, error);
+    int status = et_corpus_open(&corpus, &input->texts[0].paths, error);
     if (status)
         return status;
     /* To the end: a bad line anywhere is found here. */
@@ -107,16 +110,12 @@ static int train_vocabulary(et_translation_task *task, et_error *error)
                                       .size = settings->size ? settings->size : settings->max_size,
                                       .at_most = settings->size == 0,
                                       .character_coverage = settings->character_coverage };
-    et_corpus *corpus;
     char *bytes;
     size_t length;
     double start = et_clock_monotonic();
-    int status = et_corpus_open(&corpus, &task->paths, error);
-    if (status)
-        return status;
-    text_source source = { corpus, task };
-    status = et_vocabulary_train(&bytes, &length, &options, next_line, &source, error);
-    et_corpus_close(corpus);
+    text_source source = { { .input = &task->training }, task };
+    int status = et_vocabulary_train(&bytes, &length, &options, next_line, &source, error);
+    et_translation_lines_close(&source.lines);
     if (status == ET_ECONFIG)
         return et_fail_while(error, status, "task.vocabulary.size");
     if (status)
@@ -215,14 +214,6 @@ static et_batches_options batches_of(const et_translation_data *data, const char
     return options;
 }
 
-static int open_batches(et_source **out, const et_encoded *encoded, const et_translation_data *data,
-                        const et_batches_options *options, bool training, et_error *error)
-{
-    et_samples *samples;
-    int status = et_pairs_open(&samples, encoded, error);
-    return status ? status : et_translation_batches(out, samples, data, options, training, error);
-}
-
 /* MODEL_DIR/cache/<name>.pairs The cache's folder is made here; a cache that cannot be written
  * is only a warning. */
 static int open_encoded(et_translation_task *task, et_encoded **out, const char *name,
@@ -253,16 +244,53 @@ static uint64_t expected_text(const et_translation_task *task)
     return known ? key : 0;
 }
 
+/* The same of several texts together, as one by one they are compared where they are opened. */
+static int check_texts(const et_translation_task *task, et_error *error)
+{
+    uint64_t expected = expected_text(task), key = et_translation_input_key(&task->training);
+    if (!expected || expected == key)
+        return ET_OK;
+    return et_fail(
+        error, ET_EDATA,
+        "task.train_data.mix: not the texts that the run was trained on: their checksum, "
+        "weights included, is %s, that of the run's %s; restore them, or choose another "
+        "--model-dir",
+        et_checksum_print(key).digits, et_checksum_print(expected).digits);
+}
+
 int et_translation_open_training(et_translation_task *task, et_error *error)
 {
     const et_translation_data *data = &task->options.train_data;
+    et_translation_input *input = &task->training;
     et_encoded_options filter = ET_ENCODED_OPTIONS_INIT;
+    int status = ET_OK;
     /* The filter is part of the cache's key: other limits make another cache. */
     filter.max_seq_length = data->max_seq_length;
     filter.max_ratio = data->max_length_ratio;
     filter.deduplicate = data->deduplicate;
-    filter.expected = expected_text(task);
-    return open_encoded(task, &task->encoded, "train.pairs", &task->paths, &filter, error);
+    filter.expected = input->count == 1 ? expected_text(task) : 0;
+    for (size_t i = 0; !status && i < input->count; i++) {
+        char name[32] = "train.pairs";
+        if (i)
+            snprintf(name, sizeof name, "train.%zu.pairs", i);
+        status = open_encoded(task, &input->texts[i].encoded, name, &input->texts[i].paths, &filter,
+                              error);
+    }
+    return status || input->count == 1 ? status : check_texts(task, error);
+}
+
+static int training_batches(const et_translation_task *task, et_source **out, et_error *error)
+{
+    const et_translation_data *data = &task->options.train_data;
+    et_batches_options options = batches_of(data, "task.train_data.global_batch_size");
+    et_samples *samples;
+    options.seed = data->seed < 0 ? task->context.seed : (uint64_t)data->seed;
+    options.shuffle = options.repeat = true;
+    options.pool = data->shuffle_pool;
+    int status = et_translation_input_samples(&samples, &task->training, options.seed, error);
+    if (status)
+        return status;
+    return et_translation_batches(out, samples, data, &options, true, error);
 }
 
 /* Each decorator takes over the source within. The watch is inside the prefetch, on that
@@ -271,17 +299,15 @@ int et_translation_training(et_translation_task *task, et_source **out, et_error
 {
     const et_translation_data *data = &task->options.train_data;
     et_track *track = et_device_track(task->context.device);
-    et_batches_options options = batches_of(data, "task.train_data.global_batch_size");
-    options.seed = task->context.seed;
-    options.shuffle = options.repeat = true;
-    options.pool = data->shuffle_pool;
-    int status = open_batches(out, task->encoded, data, &options, true, error);
-    if (status || !task->context.prefetch)
+    const int64_t ahead = data->prefetch_buffer_size;
+    const int depth = ahead < 0 ? task->context.prefetch : (int)ahead;
+    int status = training_batches(task, out, error);
+    if (status || !depth)
         return status;
     if (task->context.device->watch->trace)
         status = et_watch_open(out, *out, et_track_beside(track, "prefetch"), error);
     if (!status)
-        status = et_prefetch_open(out, *out, task->context.prefetch, error);
+        status = et_prefetch_open(out, *out, depth, error);
     if (status) {
         et_source_close(*out);
         *out = NULL;
@@ -302,7 +328,7 @@ static int read_references(et_validation *validation, et_error *error)
         return et_alloc_failed(error, count * sizeof(char *), "references");
     et_corpus *corpus;
     et_corpus_pair pair;
-    int status = et_corpus_open(&corpus, &validation->paths, error);
+    int status = et_corpus_open(&corpus, &validation->input.texts[0].paths, error);
     if (status)
         return status;
     for (size_t i = 0; i < count && !status; i++) {
@@ -327,14 +353,14 @@ int et_translation_open_validation(et_translation_task *task, et_error *error)
 {
     const et_translation_data *data = &task->options.validation_data;
     et_validation *validation = &task->validation;
-    if (!data->source_path.count && !data->tsv_path.count)
+    if (!validation->input.count)
         return ET_OK;
-    validation->paths = paths_of(data);
+    et_translation_text *text = &validation->input.texts[0];
     /* All pairs, so that scores of different settings are of the same lines; what is too long is
      * cut. */
     et_encoded_options all = { .max_seq_length = data->max_seq_length, .keep_all = true };
-    int status = open_encoded(task, &validation->encoded, "validation.pairs", &validation->paths,
-                              &all, error);
+    int status = open_encoded(task, &text->encoded, "validation.pairs", &text->paths, &all, error);
+    validation->encoded = text->encoded;
     return status ? status : read_references(validation, error);
 }
 
@@ -346,7 +372,10 @@ int et_translation_validation(et_translation_task *task, et_source **out, et_err
     *out = NULL;
     if (!task->validation.encoded)
         return ET_OK;
-    int status = open_batches(out, task->validation.encoded, data, &options, false, error);
+    et_samples *samples;
+    int status = et_pairs_open(&samples, task->validation.encoded, error);
+    if (!status)
+        status = et_translation_batches(out, samples, data, &options, false, error);
     if (status)
         return status;
     status = et_seen_open(out, *out, &task->validation.seen, error);

@@ -76,10 +76,9 @@ int et_translation_task_open(et_task **out, const et_translation_options *option
     /* Copies of the structs; lists and texts in them are the caller's and outlive the task. */
     task->options = *options;
     task->context = *context;
-    task->paths =
-        (et_corpus_paths){ options->train_data.source_path, options->train_data.target_path,
-                           options->train_data.tsv_path };
-    status = et_translation_open_vocabulary(task, error);
+    status = et_translation_open_files(task, error);
+    if (!status)
+        status = et_translation_open_vocabulary(task, error);
     if (!status)
         status = et_translation_open_training(task, error);
     if (!status)
@@ -89,7 +88,10 @@ int et_translation_task_open(et_task **out, const et_translation_options *option
         return status;
     }
     /* The model's memory comes next: the peak is not to be the sum of both. */
-    if (task->vocabulary_seconds > 0 || !task->encoded->from_cache)
+    bool cached = true;
+    for (size_t i = 0; i < task->training.count; i++)
+        cached &= task->training.texts[i].encoded->from_cache;
+    if (task->vocabulary_seconds > 0 || !cached)
         et_alloc_trim();
     task->task.class = &translation_class;
     *out = &task->task;
@@ -103,7 +105,7 @@ void et_translation_task_close(et_task *task)
         return;
     et_translation_task *self = downcast(task);
     et_translation_close_validation(self);
-    et_encoded_close(self->encoded);
+    et_translation_input_close(&self->training);
     et_vocabulary_close(self->vocabulary);
     et_free(self->vocabulary_path);
     et_free(self);
@@ -112,6 +114,6 @@ void et_translation_task_close(et_task *task)
 et_translation_facts et_translation_task_facts(const et_task *task)
 {
     const et_translation_task *self = downcast_const(task);
-    return (et_translation_facts){ self->encoded, self->validation.encoded, self->vocabulary,
+    return (et_translation_facts){ &self->training, self->validation.encoded, self->vocabulary,
                                    self->vocabulary_seconds, self->vocabulary_path };
 }

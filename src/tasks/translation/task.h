@@ -19,7 +19,7 @@
 
 /* What opening found, for the lines before step 1. Borrowed from the task. */
 typedef struct et_translation_facts {
-    const et_encoded *train;
+    const struct et_translation_input *train;
     const et_encoded *validation; /* NULL: none */
     const et_vocabulary *vocabulary;
     double vocabulary_seconds;   /* that training it took; 0: it was there */

@@ -5,13 +5,14 @@
 
 #include "data/pairs.h"
 #include "exec/device.h"
+#include "tasks/translation/input.h"
 #include "tasks/translation/seen.h"
 #include "tasks/translation/task.h"
 
 /* Validation data and what scores it; the decoder is made at the first validation. */
 typedef struct et_validation {
-    et_encoded *encoded;        /* NULL: no validation */
-    et_corpus_paths paths;      /* lists borrowed from the options */
+    et_translation_input input;
+    const et_encoded *encoded;  /* of the input; NULL: no validation */
     char **references;          /* [pairs] raw target lines */
     struct et_decoder *decoder; /* beam search with the store's weights */
     et_seen seen;               /* [pairs] those that the loss has been computed of */
@@ -25,12 +26,12 @@ typedef struct et_translation_task {
     et_vocabulary *vocabulary; /* the run's own; owned, as all below */
     char *vocabulary_path;     /* MODEL_DIR/vocabulary.model */
     double vocabulary_seconds; /* that training it took; 0: it was there */
-    et_corpus_paths paths;
-    et_encoded *encoded;
+    et_translation_input training;
     et_validation validation;
 } et_translation_task;
 
-/* setup.c: in order. */
+/* setup.c: in order. The first finds the files. */
+int et_translation_open_files(et_translation_task *task, et_error *error);
 int et_translation_open_vocabulary(et_translation_task *task, et_error *error);
 int et_translation_open_training(et_translation_task *task, et_error *error);
 int et_translation_open_validation(et_translation_task *task, et_error *error);

@@ -37,7 +37,7 @@ void et_translation_close_validation(et_translation_task *task)
     et_free(v->references);
     et_free(v->seen.is);
     et_decoder_free(v->decoder);
-    et_encoded_close(v->encoded);
+    et_translation_input_close(&v->input);
 }
 
 /* Asked between batches and by the decoder as it goes. */

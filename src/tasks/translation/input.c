@@ -1,0 +1,347 @@
+/* A text is named in three forms: line by line, in two columns, in records. Those of train_data
+ * itself and those of each part of its mix go one way. */
+#include "tasks/translation/input.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/checksum.h"
+#include "data/pairs.h"
+#include "data/paths.h"
+#include "tasks/translation/batching.h"
+
+#define SETTING_MAX 48 /* "train_data.mix[7]" */
+
+/* ---- settings ---- */
+
+/* null names nothing, as "" does. */
+static const char *text_of(const char *setting)
+{
+    return setting ? setting : "";
+}
+
+/* Of train_data itself: a text of weight 1. */
+static et_translation_part part_of_data(const et_translation_data *data)
+{
+    return (et_translation_part){ .source_path = data->source_path,
+                                  .target_path = data->target_path,
+                                  .tsv_path = data->tsv_path,
+                                  .input_path = data->input_path,
+                                  .src_lang = text_of(data->src_lang),
+                                  .tgt_lang = text_of(data->tgt_lang),
+                                  .weight = 1 };
+}
+
+/* Part i of a mix, with what it leaves to the data. */
+static et_translation_part part_at(const et_translation_data *data, size_t i)
+{
+    et_translation_part part = ((const et_translation_part *)data->mix.items)[i];
+    if (!*text_of(part.src_lang))
+        part.src_lang = text_of(data->src_lang);
+    if (!*text_of(part.tgt_lang))
+        part.tgt_lang = text_of(data->tgt_lang);
+    return part;
+}
+
+static bool names_text(const et_translation_part *part)
+{
+    return part->source_path.count || part->target_path.count || part->tsv_path.count ||
+           part->input_path.count;
+}
+
+bool et_translation_has_data(const et_translation_data *data)
+{
+    const et_translation_part part = part_of_data(data);
+    return data->mix.count || names_text(&part);
+}
+
+static int check_paths(const char *name, const char *member, const et_strings *paths,
+                       et_error *error)
+{
+    for (size_t i = 0; i < paths->count; i++)
+        if (!*paths->items[i])
+            return et_fail(error, ET_ECONFIG, "task.%s.%s: path %zu of %zu is empty; name a file",
+                           name, member, i + 1, paths->count);
+    return ET_OK;
+}
+
+/* Files of the two sides go in pairs here, although only their lines have to: a list that lacks a
+ * file is found before it is read. */
+static int check_sides(const char *name, int64_t source, int64_t target, et_error *error)
+{
+    if (source == target || source < 0 || target < 0)
+        return ET_OK;
+    return et_fail(error, ET_ECONFIG,
+                   "task.%s: %lld source_path and %lld target_path files; they go in pairs", name,
+                   (long long)source, (long long)target);
+}
+
+static int check_features(const char *name, const et_translation_part *part, et_error *error)
+{
+    if (!part->input_path.count)
+        return ET_OK;
+    if (*part->src_lang && *part->tgt_lang && strcmp(part->src_lang, part->tgt_lang))
+        return ET_OK;
+    return et_fail(error, ET_ECONFIG,
+                   "task.%s: input_path needs src_lang and tgt_lang, the names of two features of "
+                   "its records",
+                   name);
+}
+
+static int check_part(const char *name, const et_translation_part *part, et_error *error)
+{
+    const struct {
+        const char *name;
+        const et_strings *paths;
+    } rows[] = {
+        { "source_path", &part->source_path },
+        { "target_path", &part->target_path },
+        { "tsv_path", &part->tsv_path },
+        { "input_path", &part->input_path },
+    };
+    const char *first = NULL;
+    int status = ET_OK;
+    for (int i = 0; !status && i < 4; i++)
+        status = check_paths(name, rows[i].name, rows[i].paths, error);
+    for (int i = 0; !status && i < 4; i++) {
+        if (!rows[i].paths->count)
+            continue;
+        if (first && i > 1)
+            return et_fail(error, ET_ECONFIG, "task.%s: %s and %s are both set; keep one", name,
+                           first, rows[i].name);
+        first = first ? first : rows[i].name;
+    }
+    if (!status)
+        status = check_sides(name, et_paths_count(&part->source_path),
+                             et_paths_count(&part->target_path), error);
+    return status ? status : check_features(name, part, error);
+}
+
+static int check_mix(const char *name, const et_translation_data *data, bool training,
+                     et_error *error)
+{
+    const et_translation_part own = part_of_data(data);
+    int status = ET_OK;
+    if (data->mix.count && names_text(&own))
+        return et_fail(error, ET_ECONFIG,
+                       "task.%s: mix and paths of its own are both set; make those a part of the "
+                       "mix",
+                       name);
+    if (data->mix.count && !training)
+        return et_fail(error, ET_ECONFIG, "task.%s.mix: one text is scored; name that", name);
+    if (data->mix.count > ET_TRANSLATION_MIX_MAX)
+        return et_fail(error, ET_ECONFIG,
+                       "task.%s.mix: %zu texts; at most %d (one may have many files)", name,
+                       data->mix.count, ET_TRANSLATION_MIX_MAX);
+    for (size_t i = 0; !status && i < data->mix.count; i++) {
+        char own_name[SETTING_MAX];
+        const et_translation_part part = part_at(data, i);
+        snprintf(own_name, sizeof own_name, "%s.mix[%zu]", name, i);
+        status = names_text(&part) ? check_part(own_name, &part, error)
+                                   : et_fail(error, ET_ECONFIG, "task.%s: names no text", own_name);
+    }
+    return status;
+}
+
+/* Settings whose other values would be a promise that is not kept. */
+static int check_others(const char *name, const et_translation_data *data, bool training,
+                        et_error *error)
+{
+    const struct {
+        const char *name, *value;
+    } named[] = {
+        { "tfds_name", data->tfds_name },
+        { "tfds_split", data->tfds_split },
+        { "tfds_data_dir", data->tfds_data_dir },
+        { "tfds_skip_decoding_feature", data->tfds_skip_decoding_feature },
+    };
+    for (size_t i = 0; i < sizeof named / sizeof *named; i++)
+        if (named[i].value && *named[i].value)
+            return et_fail(error, ET_ECONFIG,
+                           "task.%s.%s: %s: there are no named data sets here: write it to files "
+                           "and name those (input_path)",
+                           name, named[i].name, named[i].value);
+    if (data->tfds_as_supervised)
+        return et_fail(error, ET_ECONFIG,
+                       "task.%s.tfds_as_supervised: there are no named data sets here; leave it "
+                       "false",
+                       name);
+    if (data->drop_remainder)
+        return et_fail(error, ET_ECONFIG,
+                       "task.%s.drop_remainder: batches are packed with as many tokens as fit, and "
+                       "none is left out; leave it false",
+                       name);
+    if (data->is_training != ET_TRANSLATION_UNSET &&
+        (data->is_training == ET_TRANSLATION_TRUE) != training)
+        return et_fail(error, ET_ECONFIG, "task.%s.is_training: %s %s; leave it out", name,
+                       training ? "false, and" : "true, and",
+                       training ? "the task learns from it" : "it is scored, in order and once");
+    return ET_OK;
+}
+
+int et_translation_check_data(const char *name, const et_translation_data *data, bool training,
+                              et_error *error)
+{
+    const et_translation_part own = part_of_data(data);
+    int status = check_mix(name, data, training, error);
+    if (!status)
+        status = check_part(name, &own, error);
+    if (!status)
+        status = check_others(name, data, training, error);
+    if (status)
+        return status;
+    /* A run without validation data is fine, one without training data is not. */
+    if (training && !et_translation_has_data(data))
+        return et_fail(error, ET_ECONFIG,
+                       "task.%s: no data; set source_path and target_path, or tsv_path, or "
+                       "input_path",
+                       name);
+    return et_translation_check_batching(name, data, training, error);
+}
+
+/* ---- files ---- */
+
+static int match_part(et_corpus_paths *out, const char *name, const et_translation_part *part,
+                      et_arena *arena, et_error *error)
+{
+    const struct {
+        const char *name;
+        const et_strings *given;
+        et_strings *found;
+    } rows[] = {
+        { "source_path", &part->source_path, &out->source },
+        { "target_path", &part->target_path, &out->target },
+        { "tsv_path", &part->tsv_path, &out->tsv },
+        { "input_path", &part->input_path, &out->records },
+    };
+    int status = ET_OK;
+    *out = (et_corpus_paths){ .source_feature = part->src_lang, .target_feature = part->tgt_lang };
+    for (int i = 0; !status && i < 4; i++) {
+        char setting[SETTING_MAX + 24];
+        snprintf(setting, sizeof setting, "task.%s.%s", name, rows[i].name);
+        status = et_paths_match(rows[i].found, rows[i].given, setting, arena, error);
+    }
+    return status
+               ? status
+               : check_sides(name, (int64_t)out->source.count, (int64_t)out->target.count, error);
+}
+
+int et_translation_input_open(et_translation_input *input, const char *name,
+                              const et_translation_data *data, et_error *error)
+{
+    size_t count = data->mix.count ? data->mix.count : et_translation_has_data(data);
+    *input = (et_translation_input){ .arena = ET_ARENA_INIT };
+    input->texts = et_arena_array(&input->arena, count + 1, sizeof *input->texts);
+    int status = input->texts ? ET_OK : et_alloc_failed(error, count, "texts");
+    for (size_t i = 0; !status && i < count; i++) {
+        char own_name[SETTING_MAX];
+        const et_translation_part part = data->mix.count ? part_at(data, i) : part_of_data(data);
+        snprintf(own_name, sizeof own_name, data->mix.count ? "%s.mix[%zu]" : "%s", name, i);
+        input->texts[i].weight = part.weight;
+        status = match_part(&input->texts[i].paths, own_name, &part, &input->arena, error);
+    }
+    if (status)
+        et_arena_release(&input->arena);
+    else
+        input->count = count;
+    return status;
+}
+
+void et_translation_input_close(et_translation_input *input)
+{
+    for (size_t i = 0; i < input->count; i++)
+        et_encoded_close(input->texts[i].encoded);
+    et_arena_release(&input->arena);
+    *input = (et_translation_input){ .arena = ET_ARENA_INIT };
+}
+
+static void read_part(const et_translation_part *part,
+                      void (*file)(void *payload, const char *path), void *payload)
+{
+    const et_strings *lists[] = { &part->source_path, &part->target_path, &part->tsv_path,
+                                  &part->input_path };
+    for (int i = 0; i < 4; i++) {
+        /* What cannot be found cannot be read: it is said when it is opened. */
+        et_arena arena = ET_ARENA_INIT;
+        et_strings found;
+        if (et_paths_match(&found, lists[i], NULL, &arena, NULL))
+            found = *lists[i];
+        for (size_t n = 0; n < found.count; n++)
+            file(payload, found.items[n]);
+        et_arena_release(&arena);
+    }
+}
+
+void et_translation_input_reads(const et_translation_data *data,
+                                void (*file)(void *payload, const char *path), void *payload)
+{
+    et_translation_part part = part_of_data(data);
+    read_part(&part, file, payload);
+    for (size_t i = 0; i < data->mix.count; i++) {
+        part = part_at(data, i);
+        read_part(&part, file, payload);
+    }
+}
+
+/* ---- what was encoded ---- */
+
+uint64_t et_translation_input_key(const et_translation_input *input)
+{
+    et_assert(input->count > 0);
+    uint64_t key = input->texts[0].encoded->key;
+    for (size_t i = 0; input->count > 1 && i < input->count; i++) {
+        uint64_t facts[3] = { i ? key : 0, input->texts[i].encoded->key, 0 };
+        memcpy(&facts[2], &input->texts[i].weight, sizeof facts[2]);
+        key = et_checksum(facts, sizeof facts);
+    }
+    return key;
+}
+
+int et_translation_input_samples(et_samples **out, const et_translation_input *input, uint64_t seed,
+                                 et_error *error)
+{
+    et_samples *parts[ET_TRANSLATION_MIX_MAX] = { NULL };
+    double weights[ET_TRANSLATION_MIX_MAX];
+    int status = ET_OK;
+    et_assert(input->count > 0 && input->count <= ET_TRANSLATION_MIX_MAX);
+    for (size_t i = 0; !status && i < input->count; i++) {
+        weights[i] = input->texts[i].weight;
+        status = et_pairs_open(&parts[i], input->texts[i].encoded, error);
+    }
+    if (!status && input->count == 1)
+        *out = parts[0];
+    else if (!status)
+        status = et_mix_open(out, parts, weights, (int)input->count, seed, error);
+    for (size_t i = 0; status && i < input->count; i++)
+        et_samples_close(parts[i]);
+    return status;
+}
+
+/* ---- lines ---- */
+
+int et_translation_next_line(et_translation_lines *lines, const char **text, size_t *length,
+                             et_error *error)
+{
+    const et_translation_input *input = lines->input;
+    int status = ET_OK;
+    *text = NULL;
+    while (!status && !*text && lines->text < input->count) {
+        if (!lines->corpus)
+            status = et_corpus_open(&lines->corpus, &input->texts[lines->text].paths, error);
+        if (!status)
+            status = et_corpus_next_line(lines->corpus, text, length, error);
+        if (status || *text)
+            break;
+        et_translation_lines_close(lines);
+        lines->text++;
+    }
+    return status;
+}
+
+void et_translation_lines_close(et_translation_lines *lines)
+{
+    et_corpus_close(lines->corpus);
+    lines->corpus = NULL;
+}

@@ -1,0 +1,68 @@
+/* What the task learns from and is scored on: from settings to corpora. Settings name files by
+ * path, pattern or list (data/paths.h); several texts by weight (mix). Its settings have Model
+ * Garden's names, so that its files can be used; where samples are numbered, most of them decide
+ * nothing:
+ *
+ *   is_training          what is learnt from is shuffled and repeated, what is scored is neither
+ *   shuffle_buffer_size  all of the data is shuffled, whatever the size
+ *   cache                encoded text is always kept
+ *   cycle_length, block_length, deterministic    pairs are numbered as files come, then shuffled
+ *   sharding             a run is one process
+ *   drop_remainder       false, also by default: no batch is left out (Model Garden: true) */
+#ifndef ETUDE_TASKS_TRANSLATION_INPUT_H
+#define ETUDE_TASKS_TRANSLATION_INPUT_H
+
+#include "base/arena.h"
+#include "data/encoded.h"
+#include "tasks/translation/options.h"
+
+/* Texts of a mix: each has a cache of its own, which the kind's list of files names. */
+#define ET_TRANSLATION_MIX_MAX 8
+
+typedef struct et_translation_text {
+    et_corpus_paths paths; /* lists in the input's arena */
+    double weight;
+    et_encoded *encoded; /* owned; NULL: not yet */
+} et_translation_text;
+
+struct et_samples;
+
+typedef struct et_translation_input {
+    et_translation_text *texts; /* [count], in the arena */
+    size_t count;               /* 0: the settings name none */
+    et_arena arena;
+} et_translation_input;
+
+/* What the settings alone say: ET_ECONFIG names setting and cure. name: "train_data". */
+int et_translation_check_data(const char *name, const et_translation_data *data, bool training,
+                              et_error *error);
+bool et_translation_has_data(const et_translation_data *data);
+
+/* Finds the files. data outlives the input. */
+int et_translation_input_open(et_translation_input *input, const char *name,
+                              const et_translation_data *data, et_error *error);
+void et_translation_input_close(et_translation_input *input); /* one of zeros, too */
+
+/* Of all texts that are encoded, and their weights: a single one's own key. */
+uint64_t et_translation_input_key(const et_translation_input *input);
+
+/* Their pairs as samples, by weight. Borrows the texts. */
+int et_translation_input_samples(struct et_samples **out, const et_translation_input *input,
+                                 uint64_t seed, et_error *error);
+
+/* Calls file for each file that the settings name. */
+void et_translation_input_reads(const et_translation_data *data,
+                                void (*file)(void *payload, const char *path), void *payload);
+
+/* Lines of all texts, one after the other: of et_vocabulary_train. */
+typedef struct et_translation_lines {
+    const et_translation_input *input;
+    size_t text;       /* that is read */
+    et_corpus *corpus; /* NULL: the next text is to be opened */
+} et_translation_lines;
+
+int et_translation_next_line(et_translation_lines *lines, const char **text, size_t *length,
+                             et_error *error);
+void et_translation_lines_close(et_translation_lines *lines);
+
+#endif

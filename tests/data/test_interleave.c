@@ -1,0 +1,202 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#include <etude/records.h>
+
+#include "base/scarce.h"
+#include "calls.h"
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+static int32_t numbers[100];
+
+static et_samples *open_numbers(int32_t first, int64_t count)
+{
+    for (int32_t i = 0; i < 100; i++)
+        numbers[i] = i;
+    const et_array array = { "n", ET_I32, numbers + first, et_shape_scalar() };
+    et_samples *samples = NULL;
+    assert_ok(et_arrays_open(&samples, &array, 1, count, error));
+    return samples;
+}
+
+/* The numbers in order; closes the samples. */
+static int64_t read_all(et_samples *samples, int32_t *out)
+{
+    const et_batches_options options = { .capacity = { 7 } };
+    et_source *source = NULL;
+    et_batch *batch;
+    int64_t count = 0;
+    assert_ok(et_batches_open(&source, samples, &options, error));
+    assert_ok(et_batch_new(&batch, &source->layout, error));
+    for (;;) {
+        assert_ok(et_source_next(source, batch, error));
+        if (!batch->filled[0])
+            break;
+        memcpy(out + count, batch->data[0], (size_t)batch->filled[0] * sizeof *out);
+        count += batch->filled[0];
+    }
+    et_batch_free(batch);
+    et_source_close(source);
+    return count;
+}
+
+static int open_parts(et_samples **out, const int *sizes, int parts, int cycle, int block,
+                      et_error *error)
+{
+    et_samples *part[8] = { NULL };
+    int32_t first = 0;
+    for (int i = 0; i < parts; i++) {
+        part[i] = open_numbers(first, sizes[i]);
+        first += sizes[i];
+    }
+    int status = et_interleave_open(out, part, parts, cycle, block, error);
+    for (int i = 0; status && i < parts; i++)
+        et_samples_close(part[i]);
+    return status;
+}
+
+/* Orders of tf.data.Dataset.interleave, printed by tools/golden-records. */
+static void test_interleave__tensorflow(void **state)
+{
+    (void)state;
+    static const struct {
+        int sizes[5], parts, cycle, block;
+        int32_t expected[30];
+        int count;
+    } cases[] = {
+        { { 6, 6, 6, 6, 6 },
+          5,
+          2,
+          4,
+          { 0,  1,  2,  3,  6,  7,  8,  9,  4,  5,  10, 11, 12, 13, 14,
+            15, 18, 19, 20, 21, 16, 17, 22, 23, 24, 25, 26, 27, 28, 29 },
+          30 },
+        { { 3, 1, 4, 2, 5 }, 5, 2, 2, { 0, 1, 3, 2, 4, 5, 8, 9, 6, 7, 10, 11, 12, 13, 14 }, 15 },
+        { { 3, 1, 4, 2, 5 }, 5, 3, 1, { 0, 3, 4, 1, 5, 2, 8, 6, 9, 7, 10, 11, 12, 13, 14 }, 15 },
+        { { 2, 4, 1, 7 }, 4, 3, 3, { 0, 1, 2, 3, 4, 6, 7, 8, 9, 5, 10, 11, 12, 13 }, 14 },
+        /* all at once, one by one; one part */
+        { { 2, 3, 1 }, 3, 0, 0, { 0, 2, 5, 1, 3, 4 }, 6 },
+        { { 4 }, 1, 0, 0, { 0, 1, 2, 3 }, 4 },
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        et_samples *samples = NULL;
+        int32_t order[30];
+        assert_ok(open_parts(&samples, cases[i].sizes, cases[i].parts, cases[i].cycle,
+                             cases[i].block, error));
+        assert_int_equal(read_all(samples, order), cases[i].count);
+        assert_memory_equal(order, cases[i].expected, (size_t)cases[i].count * sizeof *order);
+    }
+}
+
+static void test_interleave__describe(void **state)
+{
+    (void)state;
+    et_samples *samples = NULL;
+    char text[40];
+    assert_ok(open_parts(&samples, (const int[]){ 2, 3 }, 2, 0, 1, error));
+    samples->class->describe(samples, 3, 0, text, sizeof text); /* 0 2 1 3 4: row 1 of the second */
+    assert_string_equal(text, "row 1");
+    et_samples_close(samples);
+}
+
+static void test_interleave__errors(void **state)
+{
+    (void)state;
+    const float real[] = { 1, 2 };
+    const et_array other = { "n", ET_F32, real, et_shape_scalar() };
+    et_samples *samples = NULL, *parts[2] = { open_numbers(0, 3), NULL };
+    assert_ok(et_arrays_open(&parts[1], &other, 1, 2, error));
+    assert_fails(et_interleave_open(&samples, parts, 2, 0, 0, error), ET_ECONFIG,
+                 "part 1 to interleave has other fields than part 0");
+    assert_fails(et_interleave_open(&samples, parts, 0, 0, 0, error), ET_ECONFIG,
+                 "interleaving 0 parts");
+    assert_fails(et_interleave_open(&samples, parts, 1, -1, 0, error), ET_ECONFIG, "-1 at a time");
+    assert_fails(et_interleave_open(&samples, parts, 1, 1, -2, error), ET_ECONFIG, "blocks of -2");
+    et_samples_close(parts[0]);
+    et_samples_close(parts[1]);
+}
+
+static int keep_odd(void *payload, const et_batch *sample, bool *keep, et_error *error)
+{
+    const int32_t n = *(const int32_t *)sample->data[0];
+    assert_int_equal(sample->filled[0], 1);
+    if (n == *(const int32_t *)payload)
+        return et_fail(error, ET_EDATA, "not %d", (int)n);
+    *keep = n % 2;
+    return ET_OK;
+}
+
+static int keep_none(void *payload, const et_batch *sample, bool *keep, et_error *error)
+{
+    (void)payload, (void)sample, (void)error;
+    *keep = false;
+    return ET_OK;
+}
+
+static void test_filter__keeps(void **state)
+{
+    (void)state;
+    static const int32_t expected[] = { 3, 5, 7, 9 };
+    int32_t never = -1, five = 5, order[30];
+    et_samples *samples = NULL, *inner = open_numbers(2, 9);
+    assert_fails(et_filter_open(&samples, inner, keep_odd, &five, error), ET_EDATA, "not 5");
+    assert_fails(et_filter_open(&samples, inner, keep_none, NULL, error), ET_EDATA,
+                 "none of 9 samples is left");
+    assert_ok(et_filter_open(&samples, inner, keep_odd, &never, error));
+    assert_int_equal(read_all(samples, order), 4);
+    assert_memory_equal(order, expected, sizeof expected);
+}
+
+static int open_scarcely(et_samples *const *parts)
+{
+    et_samples *samples = NULL;
+    int32_t never = -1;
+    int status = et_interleave_open(&samples, parts, 2, 0, 0, NULL);
+    if (status) {
+        et_samples_close(parts[0]);
+        et_samples_close(parts[1]);
+        return status;
+    }
+    et_samples *odd = NULL;
+    status = et_filter_open(&odd, samples, keep_odd, &never, NULL);
+    et_samples_close(status ? samples : odd);
+    return status;
+}
+
+static void test_interleave__out_of_memory(void **state)
+{
+    (void)state;
+    int status = ET_ENOMEM;
+    for (long calls = 0; status; calls++) {
+        const et_array array = { "n", ET_I32, numbers, et_shape_scalar() };
+        et_samples *parts[2] = { NULL, NULL };
+        /* What is opened before memory is scarce is closed after it as well: counted, it would be
+         * less than nothing. */
+        scarce_begin(1000);
+        assert_ok(et_arrays_open(&parts[0], &array, 1, 3, error));
+        assert_ok(et_arrays_open(&parts[1], &array, 1, 2, error));
+        scarce_left = calls;
+        status = open_scarcely(parts);
+        scarce_end();
+        assert_int_equal(status, scarce_failed ? ET_ENOMEM : ET_OK);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_interleave__tensorflow),
+        cmocka_unit_test(test_interleave__describe),
+        cmocka_unit_test(test_interleave__errors),
+        cmocka_unit_test(test_filter__keeps),
+        cmocka_unit_test(test_interleave__out_of_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
