@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "train/options.h"
 
 /* One table for encoder and decoder. Defaults are the base model's of Vaswani et al. 2017, as
  * Model Garden has it (pre-norm). Rates of dropout end below 1, where nothing would be left. */
@@ -91,7 +92,7 @@ static const et_field data_fields[] = {
     ET_FIELD_BOOL(et_translation_data, deduplicate, false, "leave out pairs seen before"),
     ET_FIELD_INT(et_translation_data, shuffle_pool, 8192, 1, 16777216,
                  "pairs that are sorted by length together before batches are cut"),
-    ET_FIELD_END
+    ET_DATA_ONLY_FIELDS, ET_FIELD_END
 };
 static const et_fields data_table = { "data", data_fields };
 
@@ -137,6 +138,7 @@ static const et_field translation_fields[] = {
                     "tokenisation of BLEU in validation"),
     ET_FIELD_BOOL(et_translation_options, score_lowercase, false,
                   "lower-case before BLEU in validation"),
+    ET_TASK_ONLY_FIELDS,
     ET_FIELD_END
 };
 const et_fields et_translation_fields = { "task", translation_fields };
