@@ -10,6 +10,8 @@
  *     et_settings_lock(&settings);
  *     et_settings_write(&settings, "params.yaml", &error);
  *
+ * Unlike Model Garden's hyperparams: types and ranges of single values are checked, a lock holds at
+ * every depth, a path may hold "=", and restrictions are checked as often as one likes.
  * Everything is borrowed. Strings and lists that are read live in the arena. One thread. */
 #ifndef ETUDE_SETTINGS_H
 #define ETUDE_SETTINGS_H

@@ -15,7 +15,7 @@
 /* Largest settings file accepted, in bytes. */
 #define FILE_MAX ((size_t)1 << 20)
 
-static int check_open(const et_settings *settings, const char *what, et_error *error)
+int et_settings_check_open(const et_settings *settings, const char *what, et_error *error)
 {
     return settings->locked ? et_fail(error, ET_ECONFIG, "%s: the settings are locked by now", what)
                             : ET_OK;
@@ -24,7 +24,7 @@ static int check_open(const et_settings *settings, const char *what, et_error *e
 int et_settings_read(et_settings *settings, const et_value *dict, const char *name, et_error *error)
 {
     const et_fields_origin from = { name, settings->arena, settings->extra };
-    int status = check_open(settings, name, error);
+    int status = et_settings_check_open(settings, name, error);
     return status ? status
                   : et_fields_read_from(&from, settings->table, settings->options, dict, "", error);
 }
@@ -102,9 +102,7 @@ int et_settings_override(et_settings *settings, const char *text, et_error *erro
 {
     et_value *tree;
     const char *name;
-    int status = check_open(settings, ET_SETTINGS_SET, error);
-    if (!status)
-        status = et_settings_parse(&tree, &name, settings->table, text, settings->arena, error);
+    int status = et_settings_parse(&tree, &name, settings->table, text, settings->arena, error);
     if (status)
         return status;
     return tree ? et_settings_read(settings, tree, name, error)
@@ -114,9 +112,7 @@ int et_settings_override(et_settings *settings, const char *text, et_error *erro
 int et_settings_read_file(et_settings *settings, const char *path, et_error *error)
 {
     et_value *dict;
-    int status = check_open(settings, path, error);
-    if (!status)
-        status = et_settings_parse_file(&dict, path, settings->arena, error);
+    int status = et_settings_parse_file(&dict, path, settings->arena, error);
     return status ? status : et_settings_read(settings, dict, path, error);
 }
 

@@ -8,6 +8,9 @@
 /* Messages about words of a command line begin with it. */
 #define ET_SETTINGS_SET "--set"
 
+/* ET_ECONFIG: they are locked. what: what the message begins with. */
+int et_settings_check_open(const et_settings *settings, const char *what, et_error *error);
+
 /* A file as a tree in arena; a dict, or what it is. */
 int et_settings_parse_file(et_value **out, const char *path, et_arena *arena, et_error *error);
 

@@ -227,6 +227,9 @@ static int set_one(et_settings *settings, const char *text, const assignment *a,
 int et_settings_assign(et_settings *settings, const char *text, et_error *error)
 {
     const char *rest = text;
+    int open = et_settings_check_open(settings, ET_SETTINGS_SET, error);
+    if (open)
+        return open;
     for (;;) {
         if (!et_settings_begins_assignment(settings->table, rest))
             return et_fail(error, ET_EUSAGE, ET_SETTINGS_SET " %s: not of the form key=value",

@@ -109,7 +109,7 @@ static void tell(void *self, const char *text)
 /* By the settings, or else by the task. */
 static const char *best_metric(const training *t)
 {
-    const char *name = t->experiment.trainer.best_checkpoint_eval_metric;
+    const char *name = et_trainer_best_metric(&t->experiment.trainer);
     return name && !strcmp(name, ET_BEST_AUTO) ? t->task->class->best_metric : name;
 }
 

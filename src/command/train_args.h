@@ -1,7 +1,7 @@
 /* What `train` is told on its command line, and the settings that come of it.
  *
  *     et_train_args args = ET_TRAIN_ARGS_INIT;
- *     et_train_args_parse(&args, call, &error);                     args.help: nothing else counts
+ *     et_train_args_parse(&args, call, &error);                     help asked: nothing else counts
  *     et_train_configure(&experiment, &args, call->program, &arena, &error); */
 #ifndef ETUDE_COMMAND_TRAIN_ARGS_H
 #define ETUDE_COMMAND_TRAIN_ARGS_H

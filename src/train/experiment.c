@@ -277,7 +277,7 @@ static int check_restrictions(const et_experiment *experiment, et_error *error)
 int et_experiment_check(const et_experiment *experiment, et_error *error)
 {
     const et_trainer_options *trainer = &experiment->trainer;
-    const char *metric = trainer->best_checkpoint_eval_metric;
+    const char *metric = et_trainer_best_metric(trainer);
     if (metric && !strcmp(metric, ET_BEST_AUTO))
         metric = NULL; /* there where validation is */
     const et_task_kind *kind = experiment->kind;

@@ -53,9 +53,10 @@ static const et_field trainer_fields[] = {
                     "too; go_on: train until the next one is due"),
     ET_FIELD_INT(et_trainer_options, gradient_accumulation, 1, 1, 65536,
                  "batches whose gradients make one update", .change = ET_CHANGE_FIXED),
-    ET_FIELD_STRING(et_trainer_options, best_checkpoint_eval_metric, ET_BEST_AUTO,
-                    "value of validation that decides which checkpoint is best; auto: the task's "
-                    "own, the higher the better, where there is validation data; null: none"),
+    ET_FIELD_STRING(
+        et_trainer_options, best_checkpoint_eval_metric, ET_BEST_AUTO,
+        "value of validation that decides which checkpoint is best; auto: the task's "
+        "own, the higher the better, where there is validation data; null or \"\": none"),
     ET_FIELD_CHOICE(et_trainer_options, best_checkpoint_metric_comp, ET_COMPARE_HIGHER, comparisons,
                     "which values of it are better"),
     ET_FIELD_ONLY("best_checkpoint_export_subdir", "",
@@ -70,7 +71,7 @@ static const et_field trainer_fields[] = {
     ET_FIELD_ONLY("train_tf_function", "true", "a step is always planned as a whole"),
     ET_FIELD_ONLY("eval_tf_function", "true", "a step of validation is always planned as a whole"),
     ET_FIELD_ONLY("eval_tf_while_loop", "false",
-                  "with it validation would leave out what a task measures itself, such as BLEU"),
+                  "with it validation would leave out what a task measures itself"),
     ET_FIELD_ONLY("allow_tpu_summary", "false", NO_TPU),
     ET_FIELD_END
 };
@@ -124,7 +125,7 @@ int et_trainer_check(const et_trainer_options *options, et_error *error)
         return et_fail(error, ET_ECONFIG,
                        "trainer.validation_steps: 0 batches measure nothing; choose -1 for all of "
                        "the data, or trainer.validation_interval: 0 for no validation");
-    const char *metric = options->best_checkpoint_eval_metric;
+    const char *metric = et_trainer_best_metric(options);
     if (metric && !strcmp(metric, ET_BEST_AUTO) &&
         options->best_checkpoint_metric_comp != ET_COMPARE_HIGHER)
         return et_fail(error, ET_ECONFIG,

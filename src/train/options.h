@@ -22,11 +22,19 @@ typedef struct et_trainer_options {
     int64_t max_to_keep;            /* checkpoints kept, the newest; the best one is beside them */
     int on_failed_save;             /* ET_FAILED_SAVE_*: what a second failure in a row does */
     int64_t gradient_accumulation;  /* batches of one update */
-    const char *best_checkpoint_eval_metric; /* NULL: keep no best; ET_BEST_AUTO: the task's */
-    int best_checkpoint_metric_comp;         /* ET_COMPARE_*: which values are better */
+    const char
+        *best_checkpoint_eval_metric; /* see et_trainer_best_metric; ET_BEST_AUTO: the task's */
+    int best_checkpoint_metric_comp;  /* ET_COMPARE_*: which values are better */
 } et_trainer_options;
 
 #define ET_BEST_AUTO "auto"
+
+/* The value that decides which checkpoint is best; NULL: none is kept. */
+static inline const char *et_trainer_best_metric(const et_trainer_options *options)
+{
+    const char *name = options->best_checkpoint_eval_metric;
+    return name && *name ? name : NULL;
+}
 
 /* runtime */
 typedef struct et_runtime_options {

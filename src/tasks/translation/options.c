@@ -55,7 +55,8 @@ static const et_field model_fields[] = {
                    .change = ET_CHANGE_ASK),
     /* From here to alpha: searching, in validation and as the translator's defaults. */
     ET_FIELD_INT(et_translation_model, decode_max_length, 0, 0, ET_TRANSLATION_LENGTH_MAX,
-                 "longest translation in pieces; 0: source length + extra_decode_length"),
+                 "longest translation in pieces; 0: source length + extra_decode_length",
+                 .nullable = true),
     ET_FIELD_INT(et_translation_model, extra_decode_length, 50, 0, ET_TRANSLATION_LENGTH_MAX,
                  "pieces that a translation may be longer than its source"),
     ET_FIELD_INT(et_translation_model, beam_size, 4, 1, 64, "hypotheses kept; 1: greedy"),
@@ -133,7 +134,7 @@ static const et_field translation_fields[] = {
     ET_FIELD_STRUCT(et_translation_options, vocabulary, &vocabulary_table,
                     "how a vocabulary is trained", .change = ET_CHANGE_FIXED),
     ET_FIELD_INT(et_translation_options, print_translations, 0, 0, 1000,
-                 "translations shown at each validation"),
+                 "translations shown at each validation", .nullable = true),
     ET_FIELD_CHOICE(et_translation_options, score_tokenize, 0, tokenizers,
                     "tokenisation of BLEU in validation"),
     ET_FIELD_BOOL(et_translation_options, score_lowercase, false,
