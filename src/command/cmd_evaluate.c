@@ -41,18 +41,12 @@ static int parse(evaluate_args *args, const et_call *call, et_error *error)
 }
 
 /* Standard output may be a file, but none of the run's or of those that are read. */
-static void note_read(void *outputs, const char *path)
-{
-    et_outputs_read(outputs, path);
-}
-
 static int check_outputs(const et_experiment *experiment, const evaluate_args *args,
                          const et_call *call, et_error *error)
 {
     et_outputs outputs = { .program = call->program };
     et_outputs_read(&outputs, args->checkpoint);
-    if (experiment->kind->reads)
-        experiment->kind->reads(experiment->task, note_read, &outputs);
+    et_outputs_read_settings(&outputs, experiment->kind, experiment->task);
     int status = et_outputs_check_standard(&outputs, error);
     et_outputs_release(&outputs);
     return status;

@@ -371,20 +371,13 @@ static void say_end(training *t, int64_t steps, const char *directory)
         directory, kind->next_help ? kind->next_help : "measures it");
 }
 
-static void note_read(void *outputs, const char *path)
-{
-    et_outputs_read(outputs, path);
-}
-
 /* The profile may go into the run's directory, beside what the run keeps. */
 static int check_profile(training *t, const et_train_args *args, et_error *error)
 {
-    const et_task_kind *kind = t->experiment.kind;
     et_outputs outputs = { .program = t->call->program, .run = args->model_dir };
     for (int i = 0; i < args->config.count; i++)
         et_outputs_read(&outputs, args->config.items[i]);
-    if (kind->reads)
-        kind->reads(t->experiment.task, note_read, &outputs);
+    et_outputs_read_settings(&outputs, t->experiment.kind, t->experiment.task);
     int status = et_profiling_check(&t->profiling, &outputs, error);
     et_outputs_release(&outputs);
     return status;

@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/format.h"
 #include "command/evaluation.h"
+#include "command/outputs.h"
 
 /* ---- a part of the data ------------------------------------------------------------------ */
 
@@ -162,12 +163,28 @@ static int adopt_run(watching *w, et_error *error)
     return status;
 }
 
+/* Nothing is recorded, and standard output is no file of the run or of those that are read. */
+static int check_outputs(const watching *w, et_error *error)
+{
+    et_outputs outputs = { .program = w->program, .run = w->args->model_dir };
+    if (w->args->profiling.path)
+        return et_fail(error, ET_EUSAGE,
+                       "--profile: goes with modes that train, not with --mode %s",
+                       w->args->mode_name);
+    et_outputs_read_settings(&outputs, w->experiment.kind, w->experiment.task);
+    int status = et_outputs_check_standard(&outputs, error);
+    et_outputs_release(&outputs);
+    return status;
+}
+
 static int watch(watching *w, et_error *error)
 {
     bool all = w->args->mode == ET_MODE_CONTINUOUS_EVAL;
     int status = et_train_configure(&w->experiment, w->args, w->program, w->arena, error);
     int64_t batches = w->experiment.trainer.validation_steps;
     w->evaluation.batches = batches < 0 ? 0 : batches;
+    if (!status)
+        status = check_outputs(w, error);
     if (!status && all)
         status = wait_for_run(w, error);
     if (!status)

@@ -74,6 +74,8 @@ static void test_bad_settings__only(void **state)
         { TRAIN "--set task.name=mine", .code = 3, .words = { "a task is named by its kind" } },
         { TRAIN "--mode train_and_eval", .code = 3, .lines = -1,
           .words = { "--mode train_and_eval: the settings name no validation data" } },
+        { TRAIN "--mode eval --profile p.json", .code = 2,
+          .words = { "--profile: goes with modes that train, not with --mode eval" } },
         { TRAIN "--mode eval", .code = 3, .words = { "m: no such directory" } },
         { TRAIN "--mode continuous_eval --set trainer.continuous_eval_timeout=0.3", .code = 3,
           .words = { "m: no new checkpoint for 0.3 seconds (trainer.continuous_eval_timeout)" } },
