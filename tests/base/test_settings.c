@@ -140,6 +140,7 @@ static void test_settings__override(void **state)
         { "a: 5", { "\na: 5\n" } },
         { "{\"a\": 5, \"text\": \"x\\/y\"}", { "\na: 5\n", "\ntext: x/y\n" } },
         { "{\n\t\"a\": 5,\n\t\"c\": [\"x\", \"y\"]\n}", { "\na: 5\n", "\nc: [x, \"y\"]\n" } },
+        { "{\"a\": 5, \"text\": \"\\ud83d\\ude00\"}", { "\na: 5\n", "\xf0\x9f\x98\x80" } },
         /* files */
         { "over.yaml", { "\na: 11\n" } },
         { "over.json", { "\na: 12\n" } },
