@@ -46,9 +46,10 @@ et_evaluator *et_limit_evaluator(et_limited *limited, et_evaluator *inner, int64
 {
     if (limit < 0)
         return inner;
-    *limited = (et_limited){ .shape = { inner->class->name, begin, step, end },
-                             .inner = inner,
-                             .limit = limit };
+    *limited = (et_limited){ .inner = inner, .limit = limit };
+    limited->shape = (et_evaluator_class){
+        .name = inner->class->name, .begin = begin, .step = step, .end = end
+    };
     limited->evaluator.class = &limited->shape;
     return &limited->evaluator;
 }
