@@ -33,7 +33,9 @@
 #include <etude/pass.h>
 #include <etude/records.h>
 #include <etude/run.h>
+#include <etude/run_files.h>
 #include <etude/score.h>
+#include <etude/settings.h>
 #include <etude/state.h>
 #include <etude/summary.h>
 #include <etude/task.h>

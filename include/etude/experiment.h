@@ -39,16 +39,25 @@ typedef struct et_task_context {
     void *listener;              /* a line for people goes to tell(listener, line); */
     void (*tell)(void *listener, const char *line); /* NULL: nobody looks */
     const volatile sig_atomic_t
-        *stop; /* not 0: what takes long ends with ET_EINTERRUPTED; or NULL */
+        *stop;   /* not 0: what takes long ends with ET_EINTERRUPTED; or NULL */
+    bool reader; /* somebody else's run is looked at: nothing is written below model_dir */
 } et_task_context;
 
 /* An experiment: a name for a whole set of settings. */
 typedef struct et_experiment_row {
-    const char *name;     /* in files of runs, so it stays; begins with the kind's, "rings/small" */
-    const char *help;     /* a line for `list` */
+    const char *name; /* in files of runs, so it stays; unique in a program, with "/" as in paths,
+                         where none is a folder of another: "rings/small" */
+    const char *help; /* a line for `list` */
     const char *settings; /* on top of the defaults: "{task: {...}, trainer: {...}}" or
-                             "trainer.train_steps=500,...", as behind --set */
+                             "trainer.train_steps=500,...", as behind --set; or NULL */
 } et_experiment_row;
+
+/* What settings have to be to each other, such as "task.train_data.min <= task.train_data.max"
+ * (settings.h). It is looked at when everything has been put on top. */
+typedef struct et_restriction {
+    const char *experiment; /* NULL: of all of the kind */
+    const char *text;
+} et_restriction;
 
 /* Files of a run that a kind keeps beside those that all runs have. */
 enum {
@@ -74,6 +83,7 @@ typedef struct et_task_kind {
                 et_error *error);
     void (*close)(et_task *task); /* NULL allowed */
 
+    const et_restriction *restrictions; /* ended by a row without a text */
     /* What tables cannot check: ET_ECONFIG names setting and cure. */
     int (*check)(const void *options, et_error *error);
     /* Whether validation gives a value of this name, for the best checkpoint. */

@@ -33,6 +33,7 @@ typedef enum et_field_kind {
     ET_FIELD_KIND_STRINGS, /* et_strings; one string counts as a list of one */
     ET_FIELD_KIND_STRUCT,  /* nested struct with a table of its own */
     ET_FIELD_KIND_STRUCTS, /* et_structs; one group of settings counts as a list of one */
+    ET_FIELD_KIND_ONLY,    /* no member: has one value, and says why it takes no other */
 } et_field_kind;
 
 /* Whether a run may go on with another value. Said behind the help of a row:
@@ -64,12 +65,15 @@ typedef struct et_field {
     et_field_kind kind;
     size_t offset;
     double default_number;      /* BOOL, INT, FLOAT, CHOICE */
-    const char *default_string; /* STRING */
+    const char *default_string; /* STRING; ONLY: its value as YAML */
     double minimum, maximum;    /* INT, FLOAT; both ends allowed. NaN is never allowed */
     const char *const *choices; /* CHOICE: names, ended by NULL */
     const et_fields *nested;    /* STRUCT, STRUCTS */
     size_t item_size;           /* STRUCTS: bytes of one */
     bool indirect;              /* STRUCT: the member is a pointer to it */
+    bool nullable;              /* null is taken as well, for the default */
+    bool selects;               /* CHOICE: of the groups behind it in its table only the one of its
+                                   name counts, as in a one-of block; the others are not saved */
     et_field_change change;     /* in a run that goes on */
     const char *help;           /* one line, with unit */
 } et_field;
@@ -120,6 +124,12 @@ struct et_fields {
         .name = #member, .kind = ET_FIELD_KIND_STRUCTS, .offset = offsetof(type, member),          \
         .nested = (table), .item_size = sizeof(item), .help = __VA_ARGS__                          \
     }
+/* A setting that files for other systems have and that means nothing here: setting and value are
+ * texts. Any other value is refused, with why: "there is no TPU". */
+#define ET_FIELD_ONLY(setting, value, why)                                                         \
+    {                                                                                              \
+        .name = (setting), .kind = ET_FIELD_KIND_ONLY, .default_string = (value), .help = (why)    \
+    }
 #define ET_FIELD_END                                                                               \
     {                                                                                              \
         .kind = ET_FIELD_KIND_END                                                                  \
@@ -142,5 +152,9 @@ ET_API int et_fields_set(const et_fields *table, void *options, const char *path
 
 /* The options as a dict in arena, every member, in the table's order; NULL if none left. */
 ET_API et_value *et_fields_echo(const et_fields *table, const void *options, et_arena *arena);
+
+/* The same without what does not count: groups that are not selected, settings that mean nothing
+ * here. Read on top of the defaults it gives the same run. */
+ET_API et_value *et_fields_effective(const et_fields *table, const void *options, et_arena *arena);
 
 #endif

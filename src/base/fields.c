@@ -9,12 +9,14 @@
  *   --set trainer.train_steps: "many" is not an integer
  *
  * The walk takes four forms: defaults (every row), read (the keys that a dict has, others
- * stay), set (one path), echo (every row, in order). Looking a name up walks its table: it
- * has tens of rows. */
+ * stay), set (one path), echo (every row, in order, or those that count). Looking a name up walks
+ * its table: it has tens of rows. */
 #include "base/fields.h"
 
 #include <stdio.h>
 #include <string.h>
+
+#include <etude/log.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"
@@ -30,6 +32,7 @@
 struct place {
     const char *name; /* of the file, or SET */
     et_arena *arena;
+    et_value *extra; /* of the origin */
     et_error *error;
 };
 
@@ -39,13 +42,12 @@ void et_fields_defaults(const et_fields *table, void *options)
     for (const et_field *field = table->fields; field->kind != ET_FIELD_KIND_END; field++) {
         if (field->kind == ET_FIELD_KIND_STRUCT)
             et_fields_defaults(field->nested, et_field_member(field, options));
-        else
+        else if (field->kind != ET_FIELD_KIND_ONLY)
             et_field_reset(field, options);
     }
 }
 
-/* The row named by the first length bytes of name, which need not end there; NULL: none. */
-static const et_field *find(const et_fields *table, const char *name, size_t length)
+const et_field *et_fields_find(const et_fields *table, const char *name, size_t length)
 {
     for (const et_field *field = table->fields; field->kind != ET_FIELD_KIND_END; field++)
         if (strncmp(field->name, name, length) == 0 && field->name[length] == 0)
@@ -119,6 +121,40 @@ static int unknown(const struct place *place, const et_fields *table, const char
     return failure;
 }
 
+/* The dict below extra that path names, up to its last part, which becomes *key; made where it is
+ * not there. NULL: no memory. */
+static et_value *extra_group(const struct place *place, const char *path, const char **key)
+{
+    et_value *dict = place->extra;
+    for (const char *dot; dict && (dot = strchr(path, '.')) != NULL; path = dot + 1) {
+        const char *part = et_arena_printf(place->arena, "%.*s", (int)(dot - path), path);
+        et_value *below = part ? et_value_get(dict, part) : NULL;
+        if (!below || below->kind != ET_VALUE_DICT)
+            below = part ? et_value_set_dict(dict, part) : NULL;
+        dict = below;
+    }
+    *key = et_arena_strdup(place->arena, path);
+    return *key ? dict : NULL;
+}
+
+/* Keeps a setting that the table does not know, group by group. */
+static int keep_extra(const struct place *place, const char *path, const et_value *value)
+{
+    const char *key;
+    et_value *group = extra_group(place, path, &key);
+    et_value *over = group ? et_value_dict(group->arena) : NULL;
+    et_value *node = over ? et_arena_alloc(group->arena, sizeof *node) : NULL;
+    const char *where = locate(place, path, value->line);
+    if (!node || !where)
+        return no_memory(place);
+    *node = *value;
+    node->next = NULL;
+    node->arena = group->arena;
+    et_value_append(over, key, node);
+    et_log(ET_LOG_WARNING, "%s: no such setting; it is kept, and nothing here reads it", where);
+    return et_value_merge(group, over, place->error);
+}
+
 /* A number or list where a group of settings should stand, such as "trainer: 5". */
 static int not_a_group(const struct place *place, const et_fields *table, const char *path,
                        const et_value *value)
@@ -170,6 +206,8 @@ static int read_member(const struct place *place, const et_field *field, void *o
     const char *where = locate(place, path, value->line);
     if (!where)
         return no_memory(place);
+    if (field->kind == ET_FIELD_KIND_ONLY)
+        return et_field_check_only(field, value, where, place->error);
     return et_field_read(field, options, value, place->arena, where, place->error);
 }
 
@@ -184,14 +222,15 @@ static int read_dict(const struct place *place, const et_fields *table, void *op
     for (const et_value *value = dict->first; value; value = value->next) {
         /* Keys of a dict are unique, the readers see to that; so no member is set twice by
          * one file. */
-        const et_field *field = find(table, value->key, strlen(value->key));
-        if (!field)
+        const et_field *field = et_fields_find(table, value->key, strlen(value->key));
+        if (!field && !place->extra)
             return unknown(place, table, path, value->key, value->line);
         /* Kept by the arena: text of a message, should this member be refused. */
         const char *whole = join(place->arena, path, value->key);
         if (!whole)
             return no_memory(place);
-        int failure = read_member(place, field, options, value, whole);
+        int failure = field ? read_member(place, field, options, value, whole)
+                            : keep_extra(place, whole, value);
         if (failure)
             return failure;
     }
@@ -199,85 +238,126 @@ static int read_dict(const struct place *place, const et_fields *table, void *op
 }
 
 /* path NULL counts as "". */
+int et_fields_read_from(const et_fields_origin *from, const et_fields *table, void *options,
+                        const et_value *dict, const char *path, et_error *error)
+{
+    et_assert(table && options && dict && from->arena && from->name);
+    struct place place = { from->name, from->arena, from->extra, error };
+    return read_dict(&place, table, options, dict, path ? path : "");
+}
+
 int et_fields_read(const et_fields *table, void *options, const et_value *dict, et_arena *arena,
                    const char *name, const char *path, et_error *error)
 {
-    et_assert(table && options && dict && arena && name);
-    struct place place = { name, arena, error };
-    return read_dict(&place, table, options, dict, path ? path : "");
+    const et_fields_origin from = { .name = name, .arena = arena };
+    return et_fields_read_from(&from, table, options, dict, path, error);
 }
 
 /* The text may be a whole group in flow style ({a: 1, b: 2}), so this ends in the same reader
  * as a file. */
-static int set_value(const struct place *place, const et_field *field, void *options,
-                     const char *path, const char *text)
+static int parse_text(const struct place *place, et_value **value, const char *path,
+                      const char *text)
 {
-    et_value *value = NULL;
     const char *where = locate(place, path, 0);
     if (!where)
         return no_memory(place);
-    int failure = et_yaml_parse_value(&value, place->arena, text, where, place->error);
+    int failure = et_yaml_parse_value(value, place->arena, text, where, place->error);
     if (failure == ET_EFORMAT) { /* on the command line it is a setting that is wrong */
         if (place->error)
             place->error->status = ET_ECONFIG;
         failure = ET_ECONFIG;
     }
-    return failure ? failure : read_member(place, field, options, value, path);
+    return failure;
 }
 
 /* Walks down one part of the path at a time: table, options and rest move together, so that
  * rest is always to be found in table, whose struct is at options. above: the path so far,
  * for messages. */
-int et_fields_set(const et_fields *table, void *options, const char *path, const char *text,
-                  et_arena *arena, et_error *error)
+static int set(const struct place *place, const et_fields *table, void *options, const char *path,
+               const et_value *value)
 {
-    et_assert(table && options && path && text && arena);
-    /* "--set" for a file's name is how locate knows that there is no line to tell. */
-    struct place place = { SET, arena, error };
     const char *rest = path; /* the part not walked yet, a tail of path */
     for (;;) {
         size_t length = strcspn(rest, ".");
-        const char *key = et_arena_printf(arena, "%.*s", (int)length, rest);
+        const char *key = et_arena_printf(place->arena, "%.*s", (int)length, rest);
         /* Without the point between them. */
         size_t above_length = rest == path ? 0 : (size_t)(rest - path) - 1;
-        const char *above = et_arena_printf(arena, "%.*s", (int)above_length, path);
+        const char *above = et_arena_printf(place->arena, "%.*s", (int)above_length, path);
         if (!key || !above)
-            return no_memory(&place);
-        const et_field *field = find(table, rest, length);
+            return no_memory(place);
+        const et_field *field = et_fields_find(table, rest, length);
         if (!field)
-            return unknown(&place, table, above, key, 0);
+            return place->extra ? keep_extra(place, path, value)
+                                : unknown(place, table, above, key, 0);
         /* The last part of the path: the value is for this member, or for the whole group
          * that it is. */
         if (!rest[length])
-            return set_value(&place, field, options, path, text);
+            return read_member(place, field, options, value, path);
         /* The path goes on below something that is one value. */
         if (field->kind != ET_FIELD_KIND_STRUCT)
-            return et_fail(error, ET_ECONFIG, SET " %s: %s is one setting, nothing is below it",
-                           path, key);
+            return et_fail(place->error, ET_ECONFIG,
+                           SET " %s: %s is one setting, nothing is below it", path, key);
         options = et_field_member(field, options);
         table = field->nested;
         rest += length + 1;
     }
 }
 
-static void echo(const et_fields *table, const void *options, et_value *dict);
+int et_fields_set_from(const et_fields_origin *from, const et_fields *table, void *options,
+                       const char *path, const et_value *value, const char *text, et_error *error)
+{
+    et_assert(table && options && path && from->arena && (value != NULL) != (text != NULL));
+    struct place place = { from->name, from->arena, from->extra, error };
+    et_value *parsed = NULL;
+    int failure = text ? parse_text(&place, &parsed, path, text) : ET_OK;
+    return failure ? failure : set(&place, table, options, path, text ? parsed : value);
+}
 
-static void echo_list(const et_field *field, const et_structs *member, et_value *dict)
+/* "--set" for a file's name is how locate knows that there is no line to tell. */
+int et_fields_set(const et_fields *table, void *options, const char *path, const char *text,
+                  et_arena *arena, et_error *error)
+{
+    const et_fields_origin from = { .name = SET, .arena = arena };
+    return et_fields_set_from(&from, table, options, path, NULL, text, error);
+}
+
+/* The row that selects stands before the groups, and so does its value in the echo. */
+bool et_fields_counts(const et_fields *table, const et_field *field, const et_value *echo)
+{
+    if (field->kind == ET_FIELD_KIND_ONLY)
+        return false;
+    if (field->kind != ET_FIELD_KIND_STRUCT)
+        return true;
+    for (const et_field *row = table->fields; row != field; row++)
+        if (row->selects) {
+            const et_value *name = et_value_get(echo, row->name);
+            return name && !strcmp(name->string, field->name);
+        }
+    return true;
+}
+
+static void echo(const et_fields *table, const void *options, et_value *dict, bool effective);
+
+static void echo_list(const et_field *field, const et_structs *member, et_value *dict,
+                      bool effective)
 {
     et_value *list = et_value_set_list(dict, field->name);
     for (size_t i = 0; list && i < member->count; i++) {
         et_value *item = et_value_add_dict(list);
         if (item)
-            echo(field->nested, (const char *)member->items + i * field->item_size, item);
+            echo(field->nested, (const char *)member->items + i * field->item_size, item,
+                 effective);
     }
 }
 
-/* Fails only by memory, which dict's arena remembers. */
-static void echo(const et_fields *table, const void *options, et_value *dict)
+/* Fails only by memory, which dict's arena remembers. effective: only what counts. */
+static void echo(const et_fields *table, const void *options, et_value *dict, bool effective)
 {
     for (const et_field *field = table->fields; field->kind != ET_FIELD_KIND_END; field++) {
+        if (effective && !et_fields_counts(table, field, dict))
+            continue;
         if (field->kind == ET_FIELD_KIND_STRUCTS) {
-            echo_list(field, et_field_member(field, (void *)options), dict);
+            echo_list(field, et_field_member(field, (void *)options), dict, effective);
             continue;
         }
         if (field->kind != ET_FIELD_KIND_STRUCT) {
@@ -286,16 +366,27 @@ static void echo(const et_fields *table, const void *options, et_value *dict)
         }
         et_value *nested = et_value_set_dict(dict, field->name);
         if (nested)
-            echo(field->nested, et_field_member(field, (void *)options), nested);
+            echo(field->nested, et_field_member(field, (void *)options), nested, effective);
     }
 }
 
-/* What params.yaml is written from: reading it back gives the same options. */
-et_value *et_fields_echo(const et_fields *table, const void *options, et_arena *arena)
+static et_value *echo_all(const et_fields *table, const void *options, et_arena *arena,
+                          bool effective)
 {
     et_value *dict = et_value_dict(arena);
     if (!dict)
         return NULL;
-    echo(table, options, dict);
+    echo(table, options, dict, effective);
     return et_value_failed(dict) ? NULL : dict;
+}
+
+et_value *et_fields_echo(const et_fields *table, const void *options, et_arena *arena)
+{
+    return echo_all(table, options, arena, false);
+}
+
+/* What params.yaml is written from: reading it back gives the same options. */
+et_value *et_fields_effective(const et_fields *table, const void *options, et_arena *arena)
+{
+    return echo_all(table, options, arena, true);
 }

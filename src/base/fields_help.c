@@ -48,6 +48,8 @@ void et_field_range(const et_field *field, et_strbuf *out)
     if (field->kind == ET_FIELD_KIND_CHOICE)
         for (size_t i = 0; field->choices[i]; i++)
             et_strbuf_printf(out, "%s%s", i ? ", " : "", field->choices[i]);
+    if (field->kind == ET_FIELD_KIND_ONLY)
+        et_strbuf_append(out, "no other value");
     /* Other kinds have no range: any text, either truth value. */
     if (field->kind != ET_FIELD_KIND_INT && field->kind != ET_FIELD_KIND_FLOAT)
         return;
@@ -70,6 +72,7 @@ static void append_default(const et_field *field, et_strbuf *out)
         et_strbuf_append(out, field->choices[(int)field->default_number]);
         break;
     case ET_FIELD_KIND_STRING:
+    case ET_FIELD_KIND_ONLY:
         et_strbuf_append(out, field->default_string ? field->default_string : "null");
         break;
     case ET_FIELD_KIND_STRINGS:

@@ -11,6 +11,9 @@
  *   CHOICE    a name of the row's list                        int, its place in the list
  *   STRINGS   a list of scalars, or one scalar; null          et_strings, empty for null
  *   STRUCTS   a list of groups, or one group; null            et_structs (fields.c)
+ *   ONLY      the value of its row, however it is written     there is none
+ *
+ * null is the default of a row that is nullable.
  *
  * To add a kind: a case in each of the three switches at the end (the compiler asks for it),
  * a reader above, and a row here. */
@@ -25,6 +28,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
+#include "base/yaml_scalar.h"
 
 /* A message quotes what was written up to here, so that a slip (a whole file as a name) stays
  * one line. */
@@ -231,6 +235,55 @@ static int read_choice(const et_field *field, int *member, const et_value *value
     return ET_ECONFIG;
 }
 
+/* What a row without a member has, as a value. */
+static et_value only_value(const et_field *field)
+{
+    const char *text = field->default_string;
+    et_value only = { .kind = ET_VALUE_STRING, .text = text, .string = text };
+    et_yaml_resolve(&only, text);
+    return only;
+}
+
+/* A truth value in any of its words, a number however it is written; "" is nothing, as null is. */
+static bool is_only(const et_value *only, const et_value *value)
+{
+    bool boolean = false;
+    switch (only->kind) {
+    case ET_VALUE_BOOL:
+        return !read_bool(&boolean, value, "", NULL) && boolean == only->boolean;
+    case ET_VALUE_INT:
+        return (value->kind == ET_VALUE_INT && value->integer == only->integer) ||
+               (value->kind == ET_VALUE_FLOAT && value->real == (double)only->integer);
+    case ET_VALUE_FLOAT:
+        return (value->kind == ET_VALUE_FLOAT && value->real == only->real) ||
+               (value->kind == ET_VALUE_INT && (double)value->integer == only->real);
+    case ET_VALUE_STRING:
+        return value->kind == ET_VALUE_STRING && !strcmp(value->string, only->string);
+    case ET_VALUE_NULL:
+        return value->kind == ET_VALUE_NULL ||
+               (value->kind == ET_VALUE_STRING && !*value->string) ||
+               (is_container(value) && !value->count);
+    case ET_VALUE_LIST:
+    case ET_VALUE_DICT:
+        break; /* no row has one */
+    }
+    return false;
+}
+
+int et_field_check_only(const et_field *field, const et_value *value, const char *where,
+                        et_error *error)
+{
+    char number[SCALAR_MAX];
+    const et_value only = only_value(field);
+    if (is_only(&only, value))
+        return ET_OK;
+    const char *text =
+        is_container(value) ? et_value_kind_name(value->kind) : scalar_text(value, number);
+    return et_fail(error, ET_ECONFIG, "%s: only %s is taken here, not %.*s: %s", where,
+                   *field->default_string ? field->default_string : "\"\"", QUOTED_MAX,
+                   *text ? text : "\"\"", field->help);
+}
+
 /* The switch names every kind, without a default, so that a new one does not compile
  * unnoticed. Nested structs are fields.c's. */
 int et_field_read(const et_field *field, void *options, const et_value *value, et_arena *arena,
@@ -239,6 +292,10 @@ int et_field_read(const et_field *field, void *options, const et_value *value, e
     /* As what the row says it is; the macros of fields.h tie the kind to a member's name
      * only, so a wrong type is the table's mistake. */
     void *member = et_field_member(field, options);
+    if (field->nullable && value->kind == ET_VALUE_NULL) {
+        et_field_reset(field, options);
+        return ET_OK;
+    }
     switch (field->kind) {
     case ET_FIELD_KIND_BOOL:
         return read_bool(member, value, where, error);
@@ -258,6 +315,7 @@ int et_field_read(const et_field *field, void *options, const et_value *value, e
         return read_strings(member, value, arena, where, error);
     case ET_FIELD_KIND_STRUCTS:
     case ET_FIELD_KIND_STRUCT:
+    case ET_FIELD_KIND_ONLY:
     case ET_FIELD_KIND_END:
         break;
     }
@@ -294,8 +352,33 @@ void et_field_reset(const et_field *field, void *options)
         *(et_structs *)member = (et_structs){ NULL, 0 };
         break;
     case ET_FIELD_KIND_STRUCT:
+    case ET_FIELD_KIND_ONLY:
     case ET_FIELD_KIND_END:
         et_assert(!"a member of its own");
+        break;
+    }
+}
+
+static void echo_only(const et_field *field, et_value *dict)
+{
+    const et_value only = only_value(field);
+    switch (only.kind) {
+    case ET_VALUE_BOOL:
+        et_value_set_bool(dict, field->name, only.boolean);
+        break;
+    case ET_VALUE_INT:
+        et_value_set_int(dict, field->name, only.integer);
+        break;
+    case ET_VALUE_FLOAT:
+        et_value_set_float(dict, field->name, only.real);
+        break;
+    case ET_VALUE_STRING:
+        et_value_set_string(dict, field->name, only.string);
+        break;
+    case ET_VALUE_NULL:
+    case ET_VALUE_LIST:
+    case ET_VALUE_DICT:
+        et_value_set_null(dict, field->name);
         break;
     }
 }
@@ -331,6 +414,9 @@ void et_field_echo(const et_field *field, const void *options, et_value *dict)
             et_value_add_string(list, strings->items[i]);
         break;
     }
+    case ET_FIELD_KIND_ONLY:
+        echo_only(field, dict);
+        break;
     case ET_FIELD_KIND_STRUCTS:
     case ET_FIELD_KIND_STRUCT:
     case ET_FIELD_KIND_END:

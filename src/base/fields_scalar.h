@@ -16,6 +16,11 @@ static inline void *et_field_member(const et_field *field, void *options)
 int et_field_read(const et_field *field, void *options, const et_value *value, et_arena *arena,
                   const char *where, et_error *error);
 
+/* Of a row that has no member: whether value is the one that it has. ET_ECONFIG says why no other.
+ */
+int et_field_check_only(const et_field *field, const et_value *value, const char *where,
+                        et_error *error);
+
 /* Sets the default. */
 void et_field_reset(const et_field *field, void *options);
 

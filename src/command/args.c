@@ -1,7 +1,8 @@
 /* The grammar of what follows a command's name:
  *
  *   line   = { option | word } [ "--" { word } ]
- *   option = "--" name                      a flag
+ *   option = "--" name                      a flag or switch
+ *          | "--no" name                    a switch, off
  *          | "--" name "=" value            anything, dashes too
  *          | "--" name value                value: the next argument, which does not begin with --
  *          | "-h"                           the same as --help
@@ -22,6 +23,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/assert.h"
 #include "base/fields.h"
@@ -49,6 +51,16 @@ static const et_arg *find(const et_arg *table, const char *word, size_t length)
             (same_name(word, length, table->name) || same_name(word, length, table->alias)))
             return table;
     return NULL;
+}
+
+/* The switch that --noNAME or --no-NAME turns off; NULL: it is none. */
+static const et_arg *find_off(const et_arg *table, const char *word, size_t length)
+{
+    if (length < 3 || word[0] != 'n' || word[1] != 'o')
+        return NULL;
+    size_t skipped = 2 + (word[2] == '-' || word[2] == '_');
+    const et_arg *arg = find(table, word + skipped, length - skipped);
+    return arg && arg->kind == ET_ARG_SWITCH ? arg : NULL;
 }
 
 /* The nearest is sought among names, aliases and "help", without what stands after "=". */
@@ -108,10 +120,29 @@ static int store_number(const et_arg *arg, const char *value, et_error *error)
     return ET_OK;
 }
 
+static int store_switch(const et_arg *arg, const char *value, et_error *error)
+{
+    static const char *const words[] = { "false", "true", "0", "1", "no", "yes" };
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (!strcasecmp(value, words[i])) {
+            *(bool *)arg->target = i % 2 == 1;
+            return ET_OK;
+        }
+    return et_fail(error, ET_EUSAGE, "--%s=%s: choose true or false", arg->name, value);
+}
+
+/* Scripts pass options that have no value as "". */
+static int refuse(const et_arg *arg, const char *value, et_error *error)
+{
+    return *value ? et_fail(error, ET_EUSAGE, "--%s %s: not taken here: %s", arg->name, value,
+                            arg->help)
+                  : ET_OK;
+}
+
 /* target is of the type that et_arg_kind says; the row vouches for it. */
 static int store(const et_arg *arg, const char *value, et_error *error)
 {
-    et_assert(arg->target);
+    et_assert(arg->target || arg->kind == ET_ARG_NONE);
     if ((arg->kind == ET_ARG_TEXT || arg->kind == ET_ARG_LIST) && !*value)
         return et_fail(error, ET_EUSAGE, "--%s: the value is empty; it wants %s", arg->name,
                        arg->value);
@@ -120,6 +151,10 @@ static int store(const et_arg *arg, const char *value, et_error *error)
     case ET_ARG_FLAG:
         *(bool *)arg->target = true;
         return ET_OK;
+    case ET_ARG_SWITCH:
+        return store_switch(arg, value, error);
+    case ET_ARG_NONE:
+        return refuse(arg, value, error);
     case ET_ARG_TEXT:
         *(const char **)arg->target = value;
         return ET_OK;
@@ -138,6 +173,9 @@ static int parse_option(const et_arg *table, const et_call *call, int *at, et_er
     const char *command = call->command, *word = call->argv[*at] + 2, *equals = strchr(word, '=');
     size_t length = equals ? (size_t)(equals - word) : strlen(word);
     const et_arg *arg = find(table, word, length);
+    const et_arg *off = arg || equals ? NULL : find_off(table, word, length);
+    if (off)
+        return store(off, "false", error);
     if (!arg)
         return unknown(table, call, word, error);
     if (arg->kind == ET_ARG_FLAG && equals)
@@ -145,6 +183,8 @@ static int parse_option(const et_arg *table, const et_call *call, int *at, et_er
                        equals + 1);
     /* "--name" alone looks for a value in the next argument. */
     const char *value = equals ? equals + 1 : NULL;
+    if (arg->kind == ET_ARG_SWITCH && !value)
+        value = "true";
     if (arg->kind != ET_ARG_FLAG && !value) {
         if (*at + 1 >= call->argc)
             return et_fail(error, ET_EUSAGE, "%s: --%s wants %s after it", command, arg->name,
@@ -231,7 +271,8 @@ void et_args_help(FILE *to, const et_arg *table, const et_call *call, const char
         /* "    --model-dir DIR            where the run is kept" */
         snprintf(left, sizeof left, "--%s%s%s", arg->name, arg->value ? " " : "",
                  arg->value ? arg->value : "");
-        fprintf(to, "    %-26s %s", left, arg->help);
+        fprintf(to, "    %-26s %s%s", left, arg->kind == ET_ARG_NONE ? "not taken here: " : "",
+                arg->help);
         if (arg->alias)
             fprintf(to, " (or --%s)", arg->alias);
         fputc('\n', to);

@@ -20,12 +20,15 @@
 
 /* What a value is read as, and the type that target points to. */
 typedef enum et_arg_kind {
-    ET_ARG_FLAG,  /* bool: present */
-    ET_ARG_TEXT,  /* const char * */
-    ET_ARG_COUNT, /* int64_t, 0 to ET_ARG_COUNT_MAX */
-    ET_ARG_REAL,  /* double, finite, not negative */
-    ET_ARG_LIST,  /* et_arg_list: may be given again */
-    ET_ARG_REST,  /* et_arg_list: what is not an option; last in the table */
+    ET_ARG_FLAG,   /* bool: present */
+    ET_ARG_SWITCH, /* bool: --name or --name=true, --noname or --name=false */
+    ET_ARG_TEXT,   /* const char * */
+    ET_ARG_COUNT,  /* int64_t, 0 to ET_ARG_COUNT_MAX */
+    ET_ARG_REAL,   /* double, finite, not negative */
+    ET_ARG_LIST,   /* et_arg_list: may be given again */
+    ET_ARG_NONE, /* no target: an option of other systems that takes no value but "" here; its help
+                    says why */
+    ET_ARG_REST, /* et_arg_list: what is not an option; last in the table */
 } et_arg_kind;
 
 #define ET_ARG_LIST_MAX  256

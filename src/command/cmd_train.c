@@ -1,4 +1,5 @@
-/* etude train: from words to a run, and from its end to an exit code. The order is the point:
+/* etude train: from words to a run, and from its end to an exit code. Modes that only watch a run
+ * are watching.c's. The order is the point:
  *
  *   1. settings          experiment, files, --set; checked as a whole, nothing written
  *   2. directory         made, locked; signals only end the process from here to 5
@@ -25,6 +26,8 @@
 #include "command/model_dir.h"
 #include "command/outputs.h"
 #include "command/profile.h"
+#include "command/train_args.h"
+#include "command/watching.h"
 #include "base/format.h"
 #include "data/source.h"
 #include "io/sink.h"
@@ -32,12 +35,8 @@
 #include "train/controller.h"
 #include "train/task_trainer.h"
 
-typedef struct train_args {
-    const char *experiment, *model_dir; /* NULL: not given */
-    et_arg_list config, set;            /* in the order given, which is the order applied */
-    bool accept_changes, verbose, help;
-    et_profiling profiling;
-} train_args;
+/* An interval that no step is a multiple of. */
+#define NEVER ((int64_t)1 << 60)
 
 /* Everything that a training command opens, in order; closed in reverse. */
 typedef struct training {
@@ -46,7 +45,7 @@ typedef struct training {
     et_model_dir directory;
     et_inside inside; /* what its run gets of directory and device */
     bool set_up;      /* everything is open: there is a run to keep */
-    bool accept_changes, verbose;
+    const et_train_args *args;
     et_experiment experiment; /* all settings; refers to texts in arena */
     et_identity kept;         /* of the newest checkpoint that is there */
     et_value *identity;       /* of those that this training makes */
@@ -56,102 +55,10 @@ typedef struct training {
     et_params *params; /* of task and run, which borrow it */
     et_task *task;
     et_task_trainer *trainer;
+    et_limited limited; /* around its evaluator */
     et_controller *controller;
     et_profiling profiling;
 } training;
-
-/* Rows: what et_arg says; a new option needs nothing else for parsing and help. */
-static int parse(train_args *args, const et_call *call, et_error *error)
-{
-    char which[160];
-    snprintf(which, sizeof which, "which set of settings to begin with; `%s list` shows all",
-             call->program->name);
-    /* Rows: name, what its value is called, help, kind, where it goes, another name (Model
-     * Garden's). */
-    const et_arg table[] = {
-        { "experiment", "NAME", which, ET_ARG_TEXT, &args->experiment, NULL },
-        { "model-dir", "DIR", "where the run is kept; one that is there goes on", ET_ARG_TEXT,
-          &args->model_dir, NULL },
-        { "config", "FILE", "YAML file of settings; may be given again, later ones win",
-          ET_ARG_LIST, &args->config, "config-file" },
-        { "set", "KEY=VALUE", "one setting, on top of all files; may be given again", ET_ARG_LIST,
-          &args->set, "params-override" },
-        { "accept-changes", NULL,
-          "go on although optimizer, learning rate, dropout or label smoothing are not the run's; "
-          "what another optimizer keeps begins anew",
-          ET_ARG_FLAG, &args->accept_changes, NULL },
-        { "verbose", NULL, "show every summary and save, and what computes", ET_ARG_FLAG,
-          &args->verbose, NULL },
-        ET_PROFILING_ARGS(args->profiling),
-        ET_ARG_END
-    };
-    int status = et_args_parse(table, call, &args->help, error);
-    if (status || !args->help)
-        return status;
-    const et_task_kind *kind = call->program->kinds[0];
-    et_strbuf example = ET_STRBUF_INIT;
-    et_strbuf_printf(&example, "--experiment %s --model-dir runs/a%s%s", kind->experiments->name,
-                     kind->example ? " \\\n        " : "", kind->example ? kind->example : "");
-    et_args_help(stdout, table, call,
-                 "Trains a model. Ctrl-C saves; the same command goes on from there. "
-                 "SIGUSR1\nsaves and goes on.",
-                 et_strbuf_text(&example));
-    et_strbuf_release(&example);
-    return ET_OK;
-}
-
-/* Where to begin: with the experiment that is named, here or in a file of settings, or else with
- * the settings of the run that is there. The first file that names one counts. */
-static int begin(training *t, const train_args *args, et_error *error)
-{
-    /* The command line goes before files, files before the run. */
-    const et_program *program = t->call->program;
-    const char *name = args->experiment;
-    int status = ET_OK;
-    /* A file may name its experiment: a run's own params.yaml does. */
-    for (int i = 0; i < args->config.count && !name && !status; i++)
-        status = et_experiment_named_in(&name, program, args->config.items[i], &t->arena, error);
-    if (status)
-        return status;
-    if (name)
-        return et_experiment_begin(&t->experiment, program, name, &t->arena, error);
-    /* No name anywhere: a run that is there says itself what it is. */
-    const char *path = et_arena_printf(&t->arena, "%s/%s", args->model_dir, ET_EXPERIMENT_FILE);
-    if (!path)
-        return et_alloc_failed(error, strlen(args->model_dir), "a path");
-    if (et_file_exists(path))
-        return et_experiment_open_run(&t->experiment, program, args->model_dir, &t->arena, error);
-    return et_fail(error, ET_EUSAGE, "train: --experiment is missing; `%s list` shows all",
-                   program->name);
-}
-
-/* Name, files and single settings to options. Later ones win: the experiment, then each file,
- * then each --set. Only the whole is checked, since one setting may be right only beside
- * another. */
-static int configure(training *t, const train_args *args, et_error *error)
-{
-    if (!args->model_dir)
-        return et_fail(error, ET_EUSAGE, "train: --model-dir is missing: where to keep the run");
-    t->accept_changes = args->accept_changes;
-    t->verbose = args->verbose;
-    int status = begin(t, args, error);
-    for (int i = 0; i < args->config.count && !status; i++)
-        status = et_experiment_read_file(&t->experiment, args->config.items[i], &t->arena, error);
-    for (int i = 0; i < args->set.count && !status; i++)
-        status = et_experiment_set(&t->experiment, args->set.items[i], &t->arena, error);
-    return status ? status : et_experiment_check(&t->experiment, error);
-}
-
-/* auto becomes bfloat16 on a CPU that has products of it, once: the run keeps it in its settings,
- * so it goes on with the same type on another machine. Whether it is bfloat16. */
-static bool resolve_precision(et_experiment *experiment)
-{
-    et_assert(experiment->runtime.mixed_precision_dtype >= ET_PRECISION_AUTO);
-    int *precision = &experiment->runtime.mixed_precision_dtype;
-    if (*precision == ET_PRECISION_AUTO)
-        *precision = et_gemm_has_bf16() ? ET_PRECISION_BFLOAT16 : ET_PRECISION_FLOAT32;
-    return *precision == ET_PRECISION_BFLOAT16;
-}
 
 /* A directory with a run in it must be this run's. Its settings are left alone until all is
  * open; those of a new run are written first, since they say whose the files are that opening
@@ -164,23 +71,17 @@ static int claim_directory(training *t, const char *directory, et_error *error)
         return et_alloc_failed(error, strlen(directory), "a path");
     /* A new run. Its precision is settled now, since it stands in the settings that are written. */
     if (!et_file_exists(path)) {
-        resolve_precision(&t->experiment);
+        et_train_resolve_precision(&t->experiment);
         return et_experiment_write(&t->experiment, path, error);
     }
     int status = et_experiment_open_run(&kept, t->call->program, directory, &t->arena, error);
     if (status)
         return status;
-    /* auto is whatever the run began with, also on a CPU that would choose otherwise. */
-    if (t->experiment.runtime.mixed_precision_dtype == ET_PRECISION_AUTO)
-        t->experiment.runtime.mixed_precision_dtype = kept.runtime.mixed_precision_dtype;
-    /* And so is what the kind's settings leave open. */
-    if (t->experiment.kind->adopt && kept.kind == t->experiment.kind)
-        t->experiment.kind->adopt(t->experiment.task, kept.task);
-    resolve_precision(&t->experiment);
+    et_train_adopt(&t->experiment, &kept);
     status = et_identity_of_newest(&t->kept, directory, &t->arena, error);
     return status ? status
                   : et_experiment_check_same(&kept, &t->experiment, &t->kept, directory,
-                                             t->accept_changes, error);
+                                             t->args->accept_changes, error);
 }
 
 /* What the bar shows of a step. */
@@ -208,34 +109,51 @@ static void tell(void *self, const char *text)
 /* By the settings, or else by the task. */
 static const char *best_metric(const training *t)
 {
-    const char *name = t->experiment.trainer.best_checkpoint_eval_metric;
+    const char *name = et_trainer_best_metric(&t->experiment.trainer);
     return name && !strcmp(name, ET_BEST_AUTO) ? t->task->class->best_metric : name;
+}
+
+/* Of the modes that train one does not validate, and one does so at its end alone. */
+static et_evaluator *evaluator_of(training *t)
+{
+    et_evaluator *evaluator = et_task_trainer_evaluator(t->trainer);
+    if (!evaluator || t->args->mode == ET_MODE_TRAIN)
+        return NULL;
+    return et_limit_evaluator(&t->limited, evaluator, t->experiment.trainer.validation_steps);
+}
+
+static int64_t validation_interval(const training *t)
+{
+    bool at_end = t->args->mode == ET_MODE_TRAIN_AND_POST_EVAL;
+    return at_end ? NEVER : t->experiment.trainer.validation_interval;
 }
 
 /* stop and save are flags that signal handlers set; the directory's lock is ours already. */
 static et_controller_options controller_options(training *t, const char *directory)
 {
     const et_trainer_options *o = &t->experiment.trainer;
-    t->inside = (et_inside){ &t->directory.lock, et_device_track(t->device) };
+    t->inside = (et_inside){ .lock = &t->directory.lock,
+                             .track = et_device_track(t->device),
+                             .waits = !t->args->async };
     return (et_controller_options){
         .trainer = et_task_trainer_trainer(t->trainer),
-        .evaluator = et_task_trainer_evaluator(t->trainer),
+        .evaluator = evaluator_of(t),
         .run = { .model_dir = directory,
                  .max_to_keep = o->max_to_keep,
                  .on_failed_save = o->on_failed_save,
                  .best_metric = best_metric(t),
                  .best_comparison = o->best_checkpoint_metric_comp,
                  .observer = { .self = t, .show = show, .tell = tell },
-                 .verbose = t->verbose,
+                 .verbose = t->args->verbose,
                  .inside = &t->inside,
-                 .other_optimizer = t->accept_changes,
+                 .other_optimizer = t->args->accept_changes,
                  .identity = t->identity,
                  .stop = &et_stop_requested,
                  .save = &et_save_requested },
         .train_steps = o->train_steps,
         .steps_per_loop = o->steps_per_loop,
         .summary_interval = o->summary_interval,
-        .validation_interval = o->validation_interval,
+        .validation_interval = validation_interval(t),
         .checkpoint_interval = o->checkpoint_interval,
     };
 }
@@ -244,8 +162,8 @@ static et_controller_options controller_options(training *t, const char *directo
 static int open_controller(training *t, const char *directory, et_error *error)
 {
     et_controller_options options = controller_options(t, directory);
-    int status =
-        et_sink_console_open(&options.run.console, t->progress, t->verbose ? NULL : "train", error);
+    int status = et_sink_console_open(&options.run.console, t->progress,
+                                      t->args->verbose ? NULL : "train", error);
     return status ? status : et_controller_open(&t->controller, &options, error);
 }
 
@@ -260,7 +178,14 @@ static int open_trainer(training *t, et_error *error)
         .batches = (int)e->trainer.gradient_accumulation,
         .stop = &et_stop_requested,
     };
-    return et_task_trainer_open(&t->trainer, t->task, t->device, t->params, &options, error);
+    int status = et_task_trainer_open(&t->trainer, t->task, t->device, t->params, &options, error);
+    bool wanted = t->args->mode_name && t->args->mode != ET_MODE_TRAIN;
+    if (!status && wanted && !et_task_trainer_evaluator(t->trainer))
+        status = et_fail(error, ET_ECONFIG,
+                         "--mode %s: the settings name no validation data; set some, or choose "
+                         "--mode train",
+                         t->args->mode_name);
+    return status;
 }
 
 static int64_t step_of(const training *t)
@@ -297,7 +222,7 @@ static int open_training(training *t, const char *directory, et_error *error)
 {
     et_assert(t->directory.lock >= 0);
     et_experiment *e = &t->experiment;
-    bool bfloat16 = resolve_precision(e);
+    bool bfloat16 = et_train_resolve_precision(e);
     int status = et_device_open(&t->device, error);
     if (!status)
         status = et_profiling_open(&t->profiling, t->device, ET_CONTROLLER_STEP_SPAN, error);
@@ -446,20 +371,13 @@ static void say_end(training *t, int64_t steps, const char *directory)
         directory, kind->next_help ? kind->next_help : "measures it");
 }
 
-static void note_read(void *outputs, const char *path)
-{
-    et_outputs_read(outputs, path);
-}
-
 /* The profile may go into the run's directory, beside what the run keeps. */
-static int check_profile(training *t, const train_args *args, et_error *error)
+static int check_profile(training *t, const et_train_args *args, et_error *error)
 {
-    const et_task_kind *kind = t->experiment.kind;
     et_outputs outputs = { .program = t->call->program, .run = args->model_dir };
     for (int i = 0; i < args->config.count; i++)
         et_outputs_read(&outputs, args->config.items[i]);
-    if (kind->reads)
-        kind->reads(t->experiment.task, note_read, &outputs);
+    et_outputs_read_settings(&outputs, t->experiment.kind, t->experiment.task);
     int status = et_profiling_check(&t->profiling, &outputs, error);
     et_outputs_release(&outputs);
     return status;
@@ -467,7 +385,7 @@ static int check_profile(training *t, const train_args *args, et_error *error)
 
 /* Signals: until the run is open there is nothing to save, so they say that and end the process;
  * afterwards they ask the run to save and stop. */
-static int set_up(training *t, const train_args *args, et_error *error)
+static int set_up(training *t, const et_train_args *args, et_error *error)
 {
     const char *directory = args->model_dir;
     signal(SIGPIPE, SIG_IGN); /* progress that nobody reads never stops the work */
@@ -493,14 +411,14 @@ static int set_up(training *t, const train_args *args, et_error *error)
 
 /* The run is closed here and not in close_training, since closing waits for the last save and
  * may fail, while people still look at the bar. */
-static int train(training *t, const train_args *args, et_error *error)
+static int train(training *t, const et_train_args *args, et_error *error)
 {
     et_assert(!args->help);
     /* The bar chooses by itself between a terminal and a log file. */
     et_progress_options options = ET_PROGRESS_OPTIONS_INIT;
     options.fd = STDERR_FILENO;
     /* Settings first: a misspelt one is said before anything is made. */
-    int status = configure(t, args, error);
+    int status = et_train_configure(&t->experiment, args, t->call->program, &t->arena, error);
     if (!status)
         status = et_progress_open(&t->progress, &options, error);
     if (status)
@@ -515,7 +433,7 @@ static int train(training *t, const train_args *args, et_error *error)
             args->model_dir, ET_EXPERIMENT_FILE);
         say_task(t);
         say_memory(t);
-        if (t->verbose)
+        if (t->args->verbose)
             say_parts(t, args->model_dir);
         say_begin(t);
         status = et_controller_train(t->controller, error);
@@ -531,15 +449,21 @@ static int train(training *t, const train_args *args, et_error *error)
 }
 
 /* Everything that training opened is closed here, whatever the status: the lock goes last. */
-int et_cmd_train(const et_call *call, et_error *error)
+static int run_training(const et_call *call, const et_train_args *args, et_error *error)
 {
-    train_args args = { 0 };
-    int status = parse(&args, call, error);
-    if (status || args.help)
-        return status;
     signal(SIGPIPE, SIG_IGN); /* progress never stops the work */
-    training t = { .call = call, .directory = ET_MODEL_DIR_INIT };
-    status = train(&t, &args, error);
+    training t = { .call = call, .args = args, .directory = ET_MODEL_DIR_INIT };
+    int status = train(&t, args, error);
     close_training(&t);
     return status;
+}
+
+int et_cmd_train(const et_call *call, et_error *error)
+{
+    et_train_args args = ET_TRAIN_ARGS_INIT;
+    int status = et_train_args_parse(&args, call, error);
+    if (status || args.help)
+        return status;
+    bool watches = args.mode == ET_MODE_EVAL || args.mode == ET_MODE_CONTINUOUS_EVAL;
+    return watches ? et_watch_run(call, &args, error) : run_training(call, &args, error);
 }

@@ -282,22 +282,6 @@ static void check_isa(void)
            wanted, et_kernels_best()->name, names);
 }
 
-/* What a program may get wrong in a row is said before anything runs. */
-static int check_kinds(const et_program *program, et_error *error)
-{
-    for (int i = 0; i < program->count; i++) {
-        const et_task_kind *kind = program->kinds[i];
-        if (!kind || !kind->name || !kind->fields || !kind->size || !kind->experiments ||
-            !kind->experiments->name || !kind->open || !kind->close)
-            return et_fail(error, ET_EUSAGE,
-                           "kind of task %d, %s: it needs a name, fields, their size, an "
-                           "experiment, open and close",
-                           i + 1, kind && kind->name ? kind->name : "without a name");
-    }
-    return program->count > 0 ? ET_OK
-                              : et_fail(error, ET_EUSAGE, "this program has no kind of task");
-}
-
 /* Standard output is flushed and looked at before the exit code is made: a full disk behind a
  * pipe is a failure of the command, though nothing in it noticed. */
 int et_command_main(int argc, char **argv, const et_task_kind *const *kinds, int count)
@@ -308,7 +292,7 @@ int et_command_main(int argc, char **argv, const et_task_kind *const *kinds, int
     signal(SIGXFSZ, SIG_IGN); /* a write past ulimit -f fails, and says so */
     et_show_log_on(&program, NULL);
     check_isa();
-    int status = check_kinds(&program, &error);
+    int status = et_program_check(&program, &error);
     if (!status)
         status = run(&program, argc, argv, &error);
     if (!status && (fflush(stdout) || ferror(stdout)))

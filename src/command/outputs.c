@@ -40,6 +40,17 @@ void et_outputs_read(et_outputs *outputs, const char *path)
         note(outputs, path, &file);
 }
 
+static void note_read(void *outputs, const char *path)
+{
+    et_outputs_read(outputs, path);
+}
+
+void et_outputs_read_settings(et_outputs *outputs, const et_task_kind *kind, const void *options)
+{
+    if (kind->reads)
+        kind->reads(options, note_read, outputs);
+}
+
 void et_outputs_read_standard(et_outputs *outputs)
 {
     struct stat file;

@@ -36,6 +36,9 @@ typedef struct et_outputs {
 /* The command reads that file. NULL, or not there: nothing is noted. */
 void et_outputs_read(et_outputs *outputs, const char *path);
 
+/* The command reads what a kind's settings name. */
+void et_outputs_read_settings(et_outputs *outputs, const et_task_kind *kind, const void *options);
+
 /* The command reads standard input. */
 void et_outputs_read_standard(et_outputs *outputs);
 

@@ -222,7 +222,7 @@ static int open_content(whole *self, const et_vocabulary *vocabulary,
     if (status || map_cache(self, cache_path, *key, (uint32_t)et_vocabulary_size(vocabulary)))
         return status;
     status = read_text(self, vocabulary, options, *key, error);
-    if (!status)
+    if (!status && !options->read_only)
         write_cache(self, cache_path, *key);
     return status;
 }
@@ -240,7 +240,7 @@ static int open_any(whole *self, const et_vocabulary *vocabulary, const et_encod
     if (seen && map_seen(self, &before, cache_path, key))
         return check_expected(self, options, *key, error);
     int status = open_content(self, vocabulary, options, cache_path, key, error);
-    if (!status && seen && self->mapping.data &&
+    if (!status && seen && !options->read_only && self->mapping.data &&
         et_encoded_look(&after, facts, &self->paths, cache_path) && after.stamp == before.stamp)
         et_encoded_note(&before, cache_path, *key);
     return status;

@@ -25,12 +25,13 @@ typedef struct et_encoded_options {
     bool deduplicate;       /* keep the first of equal pairs only */
     bool keep_all;          /* evaluation: nothing is left out, what is too long is cut */
     uint64_t expected;      /* the key that text, vocabulary and filter must have; 0: any */
+    bool read_only;         /* a cache is used if it is there and right, and none is written */
 } et_encoded_options;
 
 /* max_seq_length as in Model Garden. */
 #define ET_ENCODED_OPTIONS_INIT                                                                    \
     {                                                                                              \
-        64, 0, false, false, 0                                                                     \
+        64, 0, false, false, 0, false                                                              \
     }
 
 /* Tokens of all pairs, and of the longest sentences; EOS counted. */

@@ -172,7 +172,8 @@ static const char *const rate_types[] = {
 
 /* One row for each schedule. Help says the formula where it fits. */
 static const et_field rate_fields[] = {
-    ET_FIELD_CHOICE(et_rate_options, type, ET_RATE_NONE, rate_types, "schedule; must be chosen"),
+    ET_FIELD_CHOICE(et_rate_options, type, ET_RATE_NONE, rate_types, "schedule; must be chosen",
+                    .nullable = true, .selects = true),
     ET_FIELD_STRUCT(et_rate_options, constant, &constant_table, "the same all along"),
     ET_FIELD_STRUCT(et_rate_options, stepwise, &stepwise_table, "steps of given values"),
     ET_FIELD_STRUCT(et_rate_options, exponential, &exponential_table,
@@ -220,7 +221,8 @@ static const char *const warmup_types[] = { "none", "linear", "polynomial", NULL
 
 static const et_field warmup_fields[] = {
     ET_FIELD_CHOICE(et_warmup_options, type, ET_WARMUP_NONE, warmup_types,
-                    "what lies over the first steps of the schedule"),
+                    "what lies over the first steps of the schedule", .nullable = true,
+                    .selects = true),
     ET_FIELD_STRUCT(et_warmup_options, linear, &warmup_linear_table, "a line"),
     ET_FIELD_STRUCT(et_warmup_options, polynomial, &warmup_polynomial_table, "a power"),
     ET_FIELD_END

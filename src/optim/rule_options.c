@@ -15,12 +15,14 @@
  * below 1: at 1 the bias correction would divide by 0. */
 #define GLOBAL_CLIP(type, member, value)                                                           \
     ET_FIELD_FLOAT(type, member, value, 0, HUGE_VAL,                                               \
-                   "largest global L2 norm of the gradient; 0: gradients are not clipped")
+                   "largest global L2 norm of the gradient; 0: gradients are not clipped",         \
+                   .nullable = true)
 #define CLIPS_WITH(type, global)                                                                   \
     ET_FIELD_FLOAT(type, clipvalue, 0, 0, HUGE_VAL,                                                \
-                   "largest absolute value of an element of the gradient; 0: any"),                \
+                   "largest absolute value of an element of the gradient; 0: any",                 \
+                   .nullable = true),                                                              \
         ET_FIELD_FLOAT(type, clipnorm, 0, 0, HUGE_VAL,                                             \
-                       "largest L2 norm of a parameter's gradient; 0: any"),                       \
+                       "largest L2 norm of a parameter's gradient; 0: any", .nullable = true),     \
         GLOBAL_CLIP(type, global_clipnorm, global)
 #define CLIPS(type)                        CLIPS_WITH(type, 0)
 #define EPSILON(type, member, value, text) ET_FIELD_FLOAT(type, member, value, 1e-30, 1, text)
@@ -183,13 +185,14 @@ static const char *const optimizer_types[] = {
     [ET_OPTIMIZER_COUNT] = NULL,
 };
 
-static const et_field optimizer_fields[] = { ET_FIELD_CHOICE(et_optimizer_options, type,
-                                                             ET_OPTIMIZER_NONE, optimizer_types,
-                                                             "update rule; must be chosen"),
+static const et_field optimizer_fields[] = {
+    ET_FIELD_CHOICE(et_optimizer_options, type, ET_OPTIMIZER_NONE, optimizer_types,
+                    "update rule; must be chosen", .nullable = true, .selects = true),
 #define RULE(ID, name, help) ET_FIELD_STRUCT(et_optimizer_options, name, &name##_table, help),
 #include "optim/rules.def"
 #undef RULE
-                                             ET_FIELD_END };
+    ET_FIELD_END
+};
 const et_fields et_optimizer_fields = { "optimizer", optimizer_fields };
 
 /* Every name with a comma before it, the first one's left out. */

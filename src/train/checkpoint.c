@@ -80,7 +80,8 @@ struct et_checkpoints {
     size_t taken_up;      /* how many of its newest no manifest on disk named when it was opened */
     et_safetensors_item *items; /* the state's tensors, where they are */
     size_t item_count;          /* tensors of the state when it was opened; none are added later */
-    bool running;               /* a thread has the job and is to be joined */
+    bool running;               /* a thread has the job, and its end was not told yet */
+    bool joined;                /* while running: it is to be joined no more */
     pthread_t thread;           /* valid while running */
     pthread_mutex_t mutex;      /* of `reading`, and of the lock */
     pthread_cond_t has_read;
@@ -542,6 +543,10 @@ static int start(et_checkpoints *self, int64_t step, int kind, et_error *error)
     if (status)
         self->reading = false;
     self->running = !status;
+    if (!status && self->inside.waits) {
+        et_thread_join(self->thread);
+        self->joined = true;
+    }
     return status;
 }
 
@@ -584,8 +589,9 @@ int et_checkpoints_wait(et_checkpoints *checkpoints, et_error *error)
 {
     if (!checkpoints->running)
         return ET_OK;
-    et_thread_join(checkpoints->thread);
-    checkpoints->running = false;
+    if (!checkpoints->joined)
+        et_thread_join(checkpoints->thread);
+    checkpoints->running = checkpoints->joined = false;
     if (checkpoints->job.status)
         return et_fail(error, checkpoints->job.status, "saving step %" PRId64 ": %s",
                        checkpoints->job.step, checkpoints->job.error.text);

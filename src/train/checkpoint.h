@@ -26,6 +26,8 @@ typedef struct et_inside {
                         manager's own */
     et_track *track; /* of the caller; the thread that writes gets one beside it. NULL: nobody
                         watches */
+    bool waits;      /* a save returns when it is durable, or has failed; which of both is told by
+                        what is called next, as ever */
 } et_inside;
 
 /* For a program that writes more into model_dir than checkpoints, and before they are opened:

@@ -1,6 +1,6 @@
 /* Experiments and their settings, from the table to a run's own file:
  *
- *   defaults of the fields -> the kind's row -> YAML files -> --set -> checks -> params.yaml
+ *   defaults of the fields -> the kind's row -> files -> --set -> checks -> lock -> params.yaml
  *
  * Every arrow changes what it names and leaves the rest. The tree of settings is what the field
  * tables say (base/fields.h): task, trainer, runtime; nothing here knows a setting by its path.
@@ -17,10 +17,7 @@
 #include "base/arena.h"
 #include "base/assert.h"
 #include "base/file.h"
-#include "base/yaml.h"
-
-/* Largest settings file accepted, in bytes. */
-#define FILE_MAX ((size_t)1 << 20)
+#include "base/settings.h"
 
 #define NAMES_MAX 256 /* experiments that the nearest is sought among */
 
@@ -60,18 +57,88 @@ static int begin(et_experiment *experiment, const et_program *program, int numbe
     return status ? et_fail_while(error, status, "experiment %s", row->name) : ET_OK;
 }
 
-/* With the nearest name, if one is near. */
-static int unknown_name(const et_program *program, const char *name, et_error *error)
+/* ---- names ------------------------------------------------------------------------------- */
+
+/* All names of a program, ended by NULL; up to NAMES_MAX. */
+static size_t list_names(const char *names[NAMES_MAX + 1], const et_program *program)
 {
-    const char *names[NAMES_MAX + 1];
     size_t count = 0;
     for (int i = 0; i < program->count; i++)
         for (const et_experiment_row *row = program->kinds[i]->experiments; row->name; row++)
             if (count < NAMES_MAX)
                 names[count++] = row->name;
     names[count] = NULL;
-    return et_fail(error, ET_ECONFIG, "no experiment named %s%s; `%s list` shows all", name,
-                   et_nearest_hint(name, names, "").text, program->name);
+    return count;
+}
+
+/* The bytes that two names have in common, up to the last "/" of them. */
+static size_t common_folder(const char *a, const char *b)
+{
+    size_t folder = 0;
+    for (size_t i = 0; a[i] && a[i] == b[i]; i++)
+        if (a[i] == '/')
+            folder = i + 1;
+    return folder;
+}
+
+/* With the nearest name, if one is near, and with the part of it that is not there. */
+static int unknown_name(const et_program *program, const char *name, et_error *error)
+{
+    const char *names[NAMES_MAX + 1];
+    size_t count = list_names(names, program), folder = 0;
+    for (size_t i = 0; i < count; i++) {
+        size_t common = common_folder(name, names[i]);
+        folder = common > folder ? common : folder;
+    }
+    char where[160] = "";
+    if (folder)
+        snprintf(where, sizeof where, " (%.*s has no %s)", (int)folder, name, name + folder);
+    return et_fail(error, ET_ECONFIG, "no experiment named %s%s; `%s list` shows all%s", name,
+                   et_nearest_hint(name, names, "").text, program->name, where);
+}
+
+/* Whether name is the other, or a folder that it stands in. */
+static bool is_above(const char *name, const char *other)
+{
+    size_t length = strlen(name);
+    return !strncmp(name, other, length) && (!other[length] || other[length] == '/');
+}
+
+static int check_kind(const et_program *program, int number, et_error *error)
+{
+    const et_task_kind *kind = program->kinds[number];
+    if (!kind || !kind->name || !kind->fields || !kind->size || !kind->experiments ||
+        !kind->experiments->name || !kind->open || !kind->close)
+        return et_fail(error, ET_EUSAGE,
+                       "kind of task %d, %s: it needs a name, fields, their size, an experiment, "
+                       "open and close",
+                       number + 1, kind && kind->name ? kind->name : "without a name");
+    for (int i = 0; i < number; i++)
+        if (!strcmp(program->kinds[i]->name, kind->name))
+            return et_fail(error, ET_EUSAGE, "kinds of task %d and %d are both named %s", i + 1,
+                           number + 1, kind->name);
+    return ET_OK;
+}
+
+/* A name that means two things would be found by the order of tables. */
+int et_program_check(const et_program *program, et_error *error)
+{
+    const char *names[NAMES_MAX + 1];
+    int status =
+        program->count > 0 ? ET_OK : et_fail(error, ET_EUSAGE, "this program has no kind of task");
+    for (int i = 0; !status && i < program->count; i++)
+        status = check_kind(program, i, error);
+    size_t count = status ? 0 : list_names(names, program);
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; k < count; k++)
+            if (i != k && is_above(names[i], names[k]))
+                return et_fail(error, ET_EUSAGE,
+                               strcmp(names[i], names[k])
+                                   ? "experiment %s stands in the way of %s: one name is a folder "
+                                     "of the other; rename one"
+                                   : "experiment %s is registered twice (%s); rename one",
+                               names[i], names[k]);
+    return status;
 }
 
 int et_experiment_begin(et_experiment *experiment, const et_program *program, const char *name,
@@ -87,20 +154,15 @@ int et_experiment_begin(et_experiment *experiment, const et_program *program, co
 
 /* ---- reading ----------------------------------------------------------------------------
  *
- * YAML text -> tree (base/yaml.h) -> members (base/fields.h). Unknown keys, wrong types and
- * values out of range are found there, with file and line. */
+ * Text -> tree -> members (base/settings.h). Unknown keys, wrong types and values out of range are
+ * found there, with file and line. */
 
-/* The tree keeps copies in arena, so the text can go. */
-static int parse_file(et_value **out, const char *path, et_arena *arena, et_error *error)
+static et_settings settings_of(et_experiment *experiment, et_arena *arena)
 {
-    char *text;
-    size_t length;
-    int status = et_file_read(&text, &length, path, FILE_MAX, error);
-    if (status)
-        return status;
-    status = et_yaml_parse(out, arena, text, length, path, error);
-    et_free(text);
-    return status;
+    return (et_settings){ .table = experiment->table,
+                          .options = experiment,
+                          .arena = arena,
+                          .locked = experiment->locked };
 }
 
 #define NAME_KEY "experiment" /* beside the fields: which experiment a file's settings are for */
@@ -147,7 +209,7 @@ int et_experiment_named_in(const char **name, const et_program *program, const c
 {
     et_value *dict;
     int line = 0;
-    int status = parse_file(&dict, path, arena, error);
+    int status = et_settings_parse_file(&dict, path, arena, error);
     return status ? status : find_name(name, &line, dict, path, program, error);
 }
 
@@ -166,10 +228,11 @@ static int read_settings(et_experiment *experiment, const et_value *dict, const 
                        "%s:%d: these are settings for %s, not for %s; choose that experiment, or "
                        "leave the line out",
                        path, line, name, experiment->name);
-    const et_value *settings = dict->kind == ET_VALUE_DICT ? without_name(dict, arena) : dict;
-    if (!settings)
-        return et_alloc_failed(error, sizeof *settings, "settings");
-    return et_fields_read(experiment->table, experiment, settings, arena, path, "", error);
+    const et_value *rest = dict->kind == ET_VALUE_DICT ? without_name(dict, arena) : dict;
+    if (!rest)
+        return et_alloc_failed(error, sizeof *rest, "settings");
+    et_settings settings = settings_of(experiment, arena);
+    return et_settings_read(&settings, rest, path, error);
 }
 
 /* What the file does not mention stays as it is. */
@@ -177,21 +240,54 @@ int et_experiment_read_file(et_experiment *experiment, const char *path, et_aren
                             et_error *error)
 {
     et_value *dict;
-    int status = parse_file(&dict, path, arena, error);
+    int status = et_settings_parse_file(&dict, path, arena, error);
     return status ? status : read_settings(experiment, dict, path, arena, error);
+}
+
+/* A tree or a file may name its experiment, as with --config. */
+int et_experiment_set(et_experiment *experiment, const char *text, et_arena *arena, et_error *error)
+{
+    et_value *tree;
+    const char *name;
+    et_settings settings = settings_of(experiment, arena);
+    int status = et_settings_parse(&tree, &name, experiment->table, text, arena, error);
+    if (status)
+        return status;
+    return tree ? read_settings(experiment, tree, name, arena, error)
+                : et_settings_assign(&settings, text, error);
+}
+
+void et_experiment_lock(et_experiment *experiment)
+{
+    experiment->locked = true;
+}
+
+static int check_restrictions(const et_experiment *experiment, et_error *error)
+{
+    const et_settings settings = { .table = experiment->table, .options = (void *)experiment };
+    int status = ET_OK;
+    for (const et_restriction *row = experiment->kind->restrictions; row && row->text && !status;
+         row++)
+        if (!row->experiment || !strcmp(row->experiment, experiment->name))
+            status = et_settings_check(&settings, (const char *const[]){ row->text, NULL }, error);
+    return status;
 }
 
 /* What takes two groups at once is here; what takes one is that group's. */
 int et_experiment_check(const et_experiment *experiment, et_error *error)
 {
     const et_trainer_options *trainer = &experiment->trainer;
-    const char *metric = trainer->best_checkpoint_eval_metric;
+    const char *metric = et_trainer_best_metric(trainer);
     if (metric && !strcmp(metric, ET_BEST_AUTO))
         metric = NULL; /* there where validation is */
     const et_task_kind *kind = experiment->kind;
-    int status = kind->check ? kind->check(experiment->task, error) : ET_OK;
+    int status = check_restrictions(experiment, error);
+    if (!status && kind->check)
+        status = kind->check(experiment->task, error);
     if (!status)
         status = et_trainer_check(trainer, error);
+    if (!status)
+        status = et_runtime_check(&experiment->runtime, error);
     if (!status && metric && kind->check_metric)
         status = kind->check_metric(experiment->task, metric, error);
     if (!status && metric && !trainer->validation_interval)
@@ -207,43 +303,15 @@ int et_experiment_check(const et_experiment *experiment, et_error *error)
  * params.yaml: what a run is. It is written when a run begins and again when it goes on under
  * other settings that may change. */
 
-/* Whether these bytes are all that path has. */
-static bool is_written(const char *path, const et_strbuf *text)
-{
-    char *bytes;
-    size_t length;
-    /* A file that is longer than the text is not it, and is refused by the limit. */
-    if (et_file_read(&bytes, &length, path, text->length, NULL))
-        return false;
-    bool same = length == text->length && !memcmp(bytes, et_strbuf_text(text), length);
-    et_free(bytes);
-    return same;
-}
-
-/* A run that goes on has the same settings, mostly, and a file made durable takes as long as all
- * else that a start does: what stands there already is left alone. */
-static int write_settings(const char *path, const et_strbuf *text, et_error *error)
-{
-    if (is_written(path, text))
-        return ET_OK;
-    return et_file_write(path, et_strbuf_text(text), text->length, error);
-}
-
-/* Every setting is written, defaults too: a later version with other defaults reads the same
- * run. */
+/* Every setting that counts is written, defaults too: a later version with other defaults reads the
+ * same run. The name is first, where people look. */
 int et_experiment_write(const et_experiment *experiment, const char *path, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
-    et_strbuf text = ET_STRBUF_INIT;
-    /* Tables to tree to text: the reader of it goes the same way back. */
-    et_value *echo = et_fields_echo(experiment->table, experiment, &arena);
-    /* The name is first, where people look. */
-    et_strbuf_printf(&text, NAME_KEY ": %s\n", experiment->name);
-    if (echo)
-        et_yaml_print(&text, echo);
-    int status = echo && !text.failed ? write_settings(path, &text, error)
-                                      : et_alloc_failed(error, text.length, "settings");
-    et_strbuf_release(&text);
+    et_settings settings = { .table = experiment->table, .options = (void *)experiment };
+    const char *head = et_arena_printf(&arena, NAME_KEY ": %s\n", experiment->name);
+    int status = head ? et_settings_write_with(&settings, head, path, error)
+                      : et_alloc_failed(error, strlen(experiment->name), "settings");
     et_arena_release(&arena);
     return status;
 }
@@ -266,7 +334,7 @@ int et_experiment_open_run(et_experiment *experiment, const et_program *program,
                            : "%s: no such directory; name the one that `%s train` wrote to",
                        model_dir, program->name, program->name);
     int line = 0;
-    int status = parse_file(&dict, path, arena, error);
+    int status = et_settings_parse_file(&dict, path, arena, error);
     if (!status)
         status = find_name(&name, &line, dict, path, program, error);
     if (!status && !name)

@@ -7,6 +7,7 @@
  *     et_experiment_read_file(&experiment, "mine.yaml", &arena, &error);
  *     et_experiment_set(&experiment, "trainer.train_steps=2000", &arena, &error);
  *     et_experiment_check(&experiment, &error);
+ *     et_experiment_lock(&experiment);
  *
  * The task's settings, strings and lists live in the arena: a copy of the struct shares them. */
 #ifndef ETUDE_TRAIN_EXPERIMENT_H
@@ -26,7 +27,12 @@ typedef struct et_experiment {
     et_trainer_options trainer; /* how */
     et_runtime_options runtime; /* on what */
     const et_fields *table;     /* of all of it: task, trainer, runtime */
+    bool locked;                /* nothing can be put on top any more */
 } et_experiment;
+
+/* Whether the kinds of a program are whole, and their names and those of their experiments mean one
+ * thing each. ET_EUSAGE. */
+int et_program_check(const et_program *program, et_error *error);
 
 /* Fills in an experiment's settings. ET_ECONFIG: no such name; names the nearest. */
 int et_experiment_begin(et_experiment *experiment, const et_program *program, const char *name,
@@ -40,13 +46,15 @@ int et_experiment_named_in(const char **name, const et_program *program, const c
 int et_experiment_read_file(et_experiment *experiment, const char *path, et_arena *arena,
                             et_error *error);
 
-/* Puts one "a.b.c=value" on top, or several with commas between (a comma separates only where a
- * dotted name and = come after it; within [], {} and quotes it never does), or "{a: {b: ...}}". */
-int et_experiment_set(et_experiment *experiment, const char *assignment, et_arena *arena,
+/* Puts on top what a text says: assignments, a tree, or the name of a file (<etude/settings.h>). */
+int et_experiment_set(et_experiment *experiment, const char *text, et_arena *arena,
                       et_error *error);
 
-/* What tables cannot check, for all parts. */
+/* What tables cannot check, for all parts; the kind's restrictions come first. */
 int et_experiment_check(const et_experiment *experiment, et_error *error);
+
+/* What reads or sets more is ET_ECONFIG from here on. */
+void et_experiment_lock(et_experiment *experiment);
 
 /* The whole of it as YAML: experiment, task, trainer, runtime. */
 int et_experiment_write(const et_experiment *experiment, const char *path, et_error *error);

@@ -1,6 +1,6 @@
 /* Whether the settings of a start are those of the run that is there. Both are echoed as trees
  * (et_fields_echo) and compared leaf by leaf, as far as the tables say that a leaf may not change
- * (et_field_change): there is no list of members that could miss a new one.
+ * (et_field_change) and that it counts: there is no list of members that could miss a new one.
  *
  *   free             may change: how long, how often, how fast; where files lie, since their
  *                    contents are compared elsewhere
@@ -63,6 +63,8 @@ static int descend(walk *w, const et_fields *table, const et_value *dict, et_fie
         w->change = own;
         if (w->path.failed)
             status = et_alloc_failed(w->error, length, "settings");
+        else if (!et_fields_counts(table, field, dict))
+            status = ET_OK;
         else if (field->kind == ET_FIELD_KIND_STRUCT)
             status = descend(w, field->nested, value, own);
         else if (own > ET_CHANGE_FREE)

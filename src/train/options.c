@@ -12,19 +12,29 @@
  * of 65536 batches each are still an int64_t. */
 #define STEPS_MAX 1000000000000.0
 
-/* Names of choices, ended by NULL. ORDER: ET_COMPARE_*, ET_FAILED_SAVE_*, ET_PRECISION_*, and
- * et_recompute (in etude/graph.h); the index in a list is the value of the enum. */
+/* Names of choices, ended by NULL. ORDER: ET_COMPARE_*, ET_FAILED_SAVE_*, ET_PRECISION_*,
+ * ET_STRATEGY_*, and et_recompute (in etude/graph.h); the index in a list is the value of the enum.
+ */
 static const char *const comparisons[] = { "higher", "lower", NULL };
 static const char *const failed_saves[] = { "stop", "go_on", NULL };
 static const char *const precisions[] = { "auto", "float32", "bfloat16", NULL };
+static const char *const strategies[] = {
+    "off", "one_device", "mirrored", "multi_worker_mirrored", "parameter_server", "tpu", NULL
+};
 static const char *const recomputed[] = { "none", "cheap", "feed_forward", "auto", NULL };
+
+/* Why settings of other machines take no value. */
+#define NO_TPU     "there is no TPU; training runs on the CPU"
+#define NO_GPU     "there is no GPU; training runs on the CPU"
+#define NO_XLA     "there is no XLA; graphs are planned by Etude itself"
+#define ONE_WORKER "training runs in one process"
 
 /* trainer: intervals count updates, not batches. */
 static const et_field trainer_fields[] = {
     ET_FIELD_STRUCT(et_trainer_options, optimizer_config, &et_optimization_fields,
                     "optimizer, learning rate, warm-up, average", .change = ET_CHANGE_ASK),
     ET_FIELD_INT(et_trainer_options, train_steps, 0, 0, STEPS_MAX,
-                 "updates in all; a run that is there already stops at once"),
+                 "updates in all, must be set; a run that is there already stops at once"),
     ET_FIELD_INT(et_trainer_options, steps_per_loop, 1000, 1, STEPS_MAX,
                  "most updates without leaving the inner loop"),
     ET_FIELD_INT(et_trainer_options, summary_interval, 1000, 0, STEPS_MAX,
@@ -33,17 +43,36 @@ static const et_field trainer_fields[] = {
                  "updates between checkpoints; 0: at the end only"),
     ET_FIELD_INT(et_trainer_options, validation_interval, 1000, 0, STEPS_MAX,
                  "updates between validations; 0: none"),
+    ET_FIELD_INT(et_trainer_options, validation_steps, -1, -1, STEPS_MAX,
+                 "batches of one validation; -1: all of the data, to its last, smaller batch"),
+    ET_FIELD_FLOAT(et_trainer_options, continuous_eval_timeout, 3600, 0, 1e9,
+                   "seconds without a new checkpoint after which --mode continuous_eval ends"),
     ET_FIELD_INT(et_trainer_options, max_to_keep, 5, 1, 100000, "checkpoints kept, newest first"),
     ET_FIELD_CHOICE(et_trainer_options, on_failed_save, ET_FAILED_SAVE_STOP, failed_saves,
                     "what is done when a checkpoint can't be saved and a second try at once fails "
                     "too; go_on: train until the next one is due"),
     ET_FIELD_INT(et_trainer_options, gradient_accumulation, 1, 1, 65536,
                  "batches whose gradients make one update", .change = ET_CHANGE_FIXED),
-    ET_FIELD_STRING(et_trainer_options, best_checkpoint_eval_metric, ET_BEST_AUTO,
-                    "value of validation that decides which checkpoint is best; auto: the task's "
-                    "own, the higher the better, where there is validation data; null: none"),
+    ET_FIELD_STRING(
+        et_trainer_options, best_checkpoint_eval_metric, ET_BEST_AUTO,
+        "value of validation that decides which checkpoint is best; auto: the task's "
+        "own, the higher the better, where there is validation data; null or \"\": none"),
     ET_FIELD_CHOICE(et_trainer_options, best_checkpoint_metric_comp, ET_COMPARE_HIGHER, comparisons,
                     "which values of it are better"),
+    ET_FIELD_ONLY("best_checkpoint_export_subdir", "",
+                  "the best checkpoint is kept in best/ of the model's directory"),
+    ET_FIELD_ONLY("validation_summary_subdir", "validation",
+                  "what validation measures is logged in validation/ of the model's directory"),
+    ET_FIELD_ONLY("preemption_on_demand_checkpoint", "true",
+                  "a run that is asked to stop always saves first"),
+    ET_FIELD_ONLY("train_tf_while_loop", "true",
+                  "steps always run in an inner loop; see "
+                  "steps_per_loop"),
+    ET_FIELD_ONLY("train_tf_function", "true", "a step is always planned as a whole"),
+    ET_FIELD_ONLY("eval_tf_function", "true", "a step of validation is always planned as a whole"),
+    ET_FIELD_ONLY("eval_tf_while_loop", "false",
+                  "with it validation would leave out what a task measures itself"),
+    ET_FIELD_ONLY("allow_tpu_summary", "false", NO_TPU),
     ET_FIELD_END
 };
 const et_fields et_trainer_fields = { "trainer", trainer_fields };
@@ -54,14 +83,34 @@ static const et_field runtime_fields[] = {
     ET_FIELD_INT(et_runtime_options, seed, 0, 0, 4503599627370496.0,
                  "seed of weights, order of data and dropout", .change = ET_CHANGE_FIXED),
     ET_FIELD_CHOICE(et_runtime_options, mixed_precision_dtype, ET_PRECISION_AUTO, precisions,
-                    "type of activations; auto: bfloat16 where the CPU has products of it",
-                    .change = ET_CHANGE_FIXED),
+                    "type of activations; auto and null: bfloat16 where the CPU has products of it",
+                    .nullable = true, .change = ET_CHANGE_FIXED),
     ET_FIELD_CHOICE(et_runtime_options, recompute, ET_RECOMPUTE_AUTO, recomputed,
                     "what the backward pass computes again to save memory: cheap: norms and "
                     "activations; feed_forward: also their products, which takes longer; auto: "
                     "feed_forward where a batch would need more than 1 GiB, else cheap"),
     ET_FIELD_INT(et_runtime_options, prefetch, 4, 0, 1024,
                  "batches prepared ahead by a thread of its own; 0: none"),
+    ET_FIELD_CHOICE(et_runtime_options, distribution_strategy, ET_STRATEGY_MIRRORED, strategies,
+                    "off, one_device and mirrored are the same: one CPU; others are refused"),
+    ET_FIELD_ONLY("loss_scale", "null", "scaling is for float16; float32 and bfloat16 need none"),
+    ET_FIELD_ONLY("enable_xla", "false", NO_XLA),
+    ET_FIELD_ONLY("run_eagerly", "false", "a step is always planned as a whole"),
+    ET_FIELD_ONLY("tpu", "null", NO_TPU),
+    ET_FIELD_ONLY("tpu_enable_xla_dynamic_padder", "null", NO_TPU),
+    ET_FIELD_ONLY("use_tpu_mp_strategy", "false", NO_TPU),
+    ET_FIELD_ONLY("num_cores_per_replica", "1", "a model is not cut into parts"),
+    ET_FIELD_ONLY("default_shard_dim", "-1", "a model is not cut into parts"),
+    ET_FIELD_ONLY("num_gpus", "0", NO_GPU),
+    ET_FIELD_ONLY("gpu_thread_mode", "null", NO_GPU),
+    ET_FIELD_ONLY("per_gpu_thread_count", "0", NO_GPU),
+    ET_FIELD_ONLY("batchnorm_spatial_persistent", "false", NO_GPU),
+    ET_FIELD_ONLY("dataset_num_private_threads", "null",
+                  "data is prepared by one thread; runtime.prefetch says how far ahead"),
+    ET_FIELD_ONLY("worker_hosts", "null", ONE_WORKER),
+    ET_FIELD_ONLY("task_index", "-1", ONE_WORKER),
+    ET_FIELD_ONLY("all_reduce_alg", "null", ONE_WORKER),
+    ET_FIELD_ONLY("num_packs", "1", ONE_WORKER),
     ET_FIELD_END
 };
 const et_fields et_runtime_fields = { "runtime", runtime_fields };
@@ -72,11 +121,30 @@ int et_trainer_check(const et_trainer_options *options, et_error *error)
     if (options->train_steps == 0)
         return et_fail(error, ET_ECONFIG,
                        "trainer.train_steps: 0; say how many updates to train, such as 2000");
-    const char *metric = options->best_checkpoint_eval_metric;
+    if (options->validation_steps == 0)
+        return et_fail(error, ET_ECONFIG,
+                       "trainer.validation_steps: 0 batches measure nothing; choose -1 for all of "
+                       "the data, or trainer.validation_interval: 0 for no validation");
+    const char *metric = et_trainer_best_metric(options);
     if (metric && !strcmp(metric, ET_BEST_AUTO) &&
         options->best_checkpoint_metric_comp != ET_COMPARE_HIGHER)
         return et_fail(error, ET_ECONFIG,
                        "trainer.best_checkpoint_metric_comp: lower goes with a metric of your own; "
                        "set trainer.best_checkpoint_eval_metric, such as validation_loss");
     return et_optimization_check(&options->optimizer_config, error);
+}
+
+int et_runtime_check(const et_runtime_options *options, et_error *error)
+{
+    static const char *const reasons[] = {
+        [ET_STRATEGY_MULTI_WORKER_MIRRORED] = ONE_WORKER,
+        [ET_STRATEGY_PARAMETER_SERVER] = ONE_WORKER,
+        [ET_STRATEGY_TPU] = NO_TPU,
+    };
+    if (options->distribution_strategy <= ET_STRATEGY_MIRRORED)
+        return ET_OK;
+    return et_fail(error, ET_ECONFIG,
+                   "runtime.distribution_strategy: %s is not taken here: %s; leave it at mirrored",
+                   strategies[options->distribution_strategy],
+                   reasons[options->distribution_strategy]);
 }

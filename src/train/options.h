@@ -12,28 +12,48 @@
 /* trainer */
 typedef struct et_trainer_options {
     et_optimization_options optimizer_config;
-    int64_t train_steps;           /* updates in all, an absolute target */
-    int64_t steps_per_loop;        /* updates between looks at hooks */
-    int64_t summary_interval;      /* updates between logs; 0: none */
-    int64_t checkpoint_interval;   /* updates between saves; 0: at the end only */
-    int64_t validation_interval;   /* updates between validations; 0: none */
-    int64_t max_to_keep;           /* checkpoints kept, the newest; the best one is beside them */
-    int on_failed_save;            /* ET_FAILED_SAVE_*: what a second failure in a row does */
-    int64_t gradient_accumulation; /* batches of one update */
-    const char *best_checkpoint_eval_metric; /* NULL: keep no best; ET_BEST_AUTO: the task's */
-    int best_checkpoint_metric_comp;         /* ET_COMPARE_*: which values are better */
+    int64_t train_steps;            /* updates in all, an absolute target */
+    int64_t steps_per_loop;         /* updates between looks at hooks */
+    int64_t summary_interval;       /* updates between logs; 0: none */
+    int64_t checkpoint_interval;    /* updates between saves; 0: at the end only */
+    int64_t validation_interval;    /* updates between validations; 0: none */
+    int64_t validation_steps;       /* batches of one validation; -1: all */
+    double continuous_eval_timeout; /* seconds without a new checkpoint; continuous_eval ends */
+    int64_t max_to_keep;            /* checkpoints kept, the newest; the best one is beside them */
+    int on_failed_save;             /* ET_FAILED_SAVE_*: what a second failure in a row does */
+    int64_t gradient_accumulation;  /* batches of one update */
+    const char
+        *best_checkpoint_eval_metric; /* see et_trainer_best_metric; ET_BEST_AUTO: the task's */
+    int best_checkpoint_metric_comp;  /* ET_COMPARE_*: which values are better */
 } et_trainer_options;
 
 #define ET_BEST_AUTO "auto"
 
+/* The value that decides which checkpoint is best; NULL: none is kept. */
+static inline const char *et_trainer_best_metric(const et_trainer_options *options)
+{
+    const char *name = options->best_checkpoint_eval_metric;
+    return name && *name ? name : NULL;
+}
+
 /* runtime */
 typedef struct et_runtime_options {
+    int distribution_strategy; /* ET_STRATEGY_*; those that are let through mean the same */
     int64_t seed;              /* of start values, order of data and dropout */
     int mixed_precision_dtype; /* ET_PRECISION_*: of activations; weights are float32 */
     int recompute;             /* an et_recompute, feed_forward being ET_RECOMPUTE_MARKED, or
                                   ET_RECOMPUTE_AUTO */
     int64_t prefetch;          /* batches read ahead; 0: none */
 } et_runtime_options;
+
+enum {
+    ET_STRATEGY_OFF,
+    ET_STRATEGY_ONE_DEVICE,
+    ET_STRATEGY_MIRRORED,
+    ET_STRATEGY_MULTI_WORKER_MIRRORED,
+    ET_STRATEGY_PARAMETER_SERVER,
+    ET_STRATEGY_TPU,
+};
 
 enum { ET_PRECISION_AUTO, ET_PRECISION_FLOAT32, ET_PRECISION_BFLOAT16 };
 
@@ -42,5 +62,26 @@ extern const et_fields et_runtime_fields;
 
 /* What the tables cannot check. */
 int et_trainer_check(const et_trainer_options *options, et_error *error);
+int et_runtime_check(const et_runtime_options *options, et_error *error);
+
+/* Rows for the table of a kind of task, and for those of its data, that files of Model Garden have
+ * and that mean nothing here. */
+#define ET_TASK_ONLY_FIELDS                                                                        \
+    ET_FIELD_ONLY("name", "null", "a task is named by its kind"),                                  \
+        ET_FIELD_ONLY("allow_image_summary", "false", "no image is written to the logs")
+#define ET_DATA_ONLY_FIELDS                                                                        \
+    ET_FIELD_ONLY("enable_tf_data_service", "false", ET_NO_DATA_SERVICE),                          \
+        ET_FIELD_ONLY("tf_data_service_address", "null", ET_NO_DATA_SERVICE),                      \
+        ET_FIELD_ONLY("tf_data_service_job_name", "null", ET_NO_DATA_SERVICE),                     \
+        ET_FIELD_ONLY("enable_shared_tf_data_service_between_parallel_trainers", "false",          \
+                      ET_NO_DATA_SERVICE),                                                         \
+        ET_FIELD_ONLY("apply_tf_data_service_before_batching", "false", ET_NO_DATA_SERVICE),       \
+        ET_FIELD_ONLY("trainer_id", "null", ET_NO_DATA_SERVICE),                                   \
+        ET_FIELD_ONLY("autotune_algorithm", "null",                                                \
+                      "there is no tf.data; runtime.prefetch says how far ahead data is read"),    \
+        ET_FIELD_ONLY("ram_budget", "null",                                                        \
+                      "there is no tf.data; runtime.prefetch says how far ahead data is read")
+#define ET_NO_DATA_SERVICE                                                                         \
+    "there is no tf.data service; each run reads its data itself, ahead of training"
 
 #endif

@@ -220,6 +220,64 @@ static void test_args__precision(void **state)
     assert_int_equal(et_args_check_precision("float16", NULL), ET_EUSAGE);
 }
 
+/* On as it is named, off in both spellings; a value stands behind "=" alone. */
+static void test_args__switch(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *word;
+        bool before, after;
+    } cases[] = {
+        { "--async", false, true },    { "--async=true", false, true },
+        { "--async=1", false, true },  { "--async=False", true, false },
+        { "--async=no", true, false }, { "--noasync", true, false },
+        { "--no-async", true, false }, { "--no_async", true, false },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        bool on = cases[i].before, help;
+        const et_arg table[] = { { "async", "BOOL", "", ET_ARG_SWITCH, &on, NULL }, ET_ARG_END };
+        char *words[] = { (char *)(uintptr_t)cases[i].word, NULL };
+        const et_call call = { &program, "test", 1, words };
+        et_error error = ET_ERROR_INIT;
+        assert_int_equal(et_args_parse(table, &call, &help, &error), ET_OK);
+        assert_int_equal(on, cases[i].after);
+    }
+}
+
+/* Options of other systems: nothing is fine, anything else is refused with the reason. */
+static void test_args__none(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *words[3];
+        int status;
+        const char *said;
+    } cases[] = {
+        { { "--tpu=" }, ET_OK, "" },
+        { { "--tpu", "" }, ET_OK, "" },
+        { { "--tpu", "x" }, ET_EUSAGE, "--tpu x: not taken here: there is none" },
+        { { "--tpu=x" }, ET_EUSAGE, "--tpu x: not taken here: there is none" },
+        { { "--tpu" }, ET_EUSAGE, "test: --tpu wants NAME after it" },
+        { { "--notpu" }, ET_EUSAGE, "test: no option --notpu; `etude test --help`" },
+        { { "--async=2" }, ET_EUSAGE, "--async=2: choose true or false" },
+        { { "--no" }, ET_EUSAGE, "test: no option --no" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        bool on = true, help;
+        const et_arg table[] = { { "async", "BOOL", "", ET_ARG_SWITCH, &on, NULL },
+                                 { "tpu", "NAME", "there is none", ET_ARG_NONE, NULL, NULL },
+                                 ET_ARG_END };
+        char *words[3];
+        int count = 0;
+        for (; cases[i].words[count]; count++)
+            words[count] = (char *)(uintptr_t)cases[i].words[count];
+        const et_call call = { &program, "test", count, words };
+        et_error error = ET_ERROR_INIT;
+        assert_int_equal(et_args_parse(table, &call, &help, &error), cases[i].status);
+        assert_memory_equal(error.text, cases[i].said, strlen(cases[i].said));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -227,6 +285,7 @@ int main(void)
         cmocka_unit_test(test_args__wrong),    cmocka_unit_test(test_args__long_word),
         cmocka_unit_test(test_args__too_many), cmocka_unit_test(test_args__no_rest),
         cmocka_unit_test(test_args__help),     cmocka_unit_test(test_args__precision),
+        cmocka_unit_test(test_args__switch),   cmocka_unit_test(test_args__none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

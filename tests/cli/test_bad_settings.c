@@ -31,6 +31,97 @@ static void test_bad_settings__keys(void **state)
     bad_run(cases, COUNT(cases));
 }
 
+/* Settings of Model Garden that mean nothing here: their defaults are taken, nothing else is. */
+static void test_bad_settings__only(void **state)
+{
+    (void)state;
+    static const bad_case cases[] = {
+        { TRAIN "--set runtime.enable_xla=true", .code = 3,
+          .words = { "--set runtime.enable_xla: only false is taken here, not true: there is "
+                     "no" } },
+        { TRAIN "--set runtime.tpu=local", .code = 3,
+          .words = { "runtime.tpu: only null is taken here, not local: there is no TPU" } },
+        { TRAIN "--set runtime.num_gpus=1", .code = 3, .words = { "only 0 is taken here, not 1" } },
+        { TRAIN "--set runtime.num_gpus=-1", .code = 3, .words = { "not -1: there is no GPU" } },
+        { TRAIN "--set runtime.all_reduce_alg=nccl", .code = 3,
+          .words = { "not nccl: training runs in one process" } },
+        { TRAIN "--set runtime.worker_hosts=a:1", .code = 3, .words = { "only null", "a:1" } },
+        { TRAIN "--set runtime.loss_scale=dynamic", .code = 3,
+          .words = { "not dynamic: scaling is for float16" } },
+        { TRAIN "--set runtime.run_eagerly=1", .code = 3, .words = { "only false" } },
+        { TRAIN "--set runtime.distribution_strategy=tpu", .code = 3,
+          .words = { "runtime.distribution_strategy: tpu is not taken here: there is no TPU" } },
+        { TRAIN "--set runtime.distribution_strategy=parameter_server", .code = 3,
+          .words = { "parameter_server is not taken here: training runs in one process" } },
+        { TRAIN "--set runtime.distribution_strategy=multi_worker_mirrored", .code = 3,
+          .words = { "multi_worker_mirrored is not taken here" } },
+        { TRAIN "--set runtime.distribution_strategy=mirored", .code = 3,
+          .words = { "Nearest: mirrored" } },
+        { TRAIN "--set runtime.distribution_strategy=false", .code = 3,
+          .words = { "no such choice as false" } },
+        { TRAIN "--set trainer.eval_tf_while_loop=true", .code = 3,
+          .words = { "not true: with it validation would leave out" } },
+        { TRAIN "--set trainer.train_tf_function=false", .code = 3, .words = { "only true" } },
+        { TRAIN "--set trainer.validation_summary_subdir=eval", .code = 3,
+          .words = { "only validation is taken here, not eval" } },
+        { TRAIN "--set trainer.best_checkpoint_export_subdir=best_ckpt", .code = 3,
+          .words = { "not best_ckpt: the best checkpoint is kept in best/" } },
+        { TRAIN "--set trainer.validation_steps=0", .code = 3,
+          .words = { "trainer.validation_steps: 0 batches measure nothing" } },
+        { TRAIN "--set trainer.validation_steps=-2", .code = 3, .words = { "out of range" } },
+        { TRAIN "--set task.train_data.enable_tf_data_service=true", .code = 3,
+          .words = { "not true: there is no tf.data service" } },
+        { TRAIN "--set task.name=mine", .code = 3, .words = { "a task is named by its kind" } },
+        { TRAIN "--mode train_and_eval", .code = 3, .lines = -1,
+          .words = { "--mode train_and_eval: the settings name no validation data" } },
+        { TRAIN "--mode eval --profile p.json", .code = 2,
+          .words = { "--profile: goes with modes that train, not with --mode eval" } },
+        { TRAIN "--mode eval", .code = 3, .words = { "m: no such directory" } },
+        { TRAIN "--mode continuous_eval --set trainer.continuous_eval_timeout=0.3", .code = 3,
+          .words = { "m: no new checkpoint for 0.3 seconds (trainer.continuous_eval_timeout)" } },
+    };
+    bad_run(cases, COUNT(cases));
+}
+
+/* A file with each of Model Garden's fields of trainer and runtime, as it writes params.yaml. */
+static void test_bad_settings__model_garden(void **state)
+{
+    (void)state;
+    bad_write_text("garden.yaml",
+                   "runtime:\n"
+                   "  all_reduce_alg: null\n  batchnorm_spatial_persistent: false\n"
+                   "  dataset_num_private_threads: null\n  default_shard_dim: -1\n"
+                   "  distribution_strategy: one_device\n  enable_xla: false\n"
+                   "  gpu_thread_mode: null\n  loss_scale: null\n  mixed_precision_dtype: null\n"
+                   "  num_cores_per_replica: 1\n  num_gpus: 0\n  num_packs: 1\n"
+                   "  per_gpu_thread_count: 0\n  run_eagerly: false\n  task_index: -1\n"
+                   "  tpu: null\n  tpu_enable_xla_dynamic_padder: null\n"
+                   "  use_tpu_mp_strategy: false\n  worker_hosts: null\n"
+                   "trainer:\n"
+                   "  allow_tpu_summary: false\n  best_checkpoint_eval_metric: ''\n"
+                   "  best_checkpoint_export_subdir: ''\n  best_checkpoint_metric_comp: higher\n"
+                   "  checkpoint_interval: 1000\n  continuous_eval_timeout: 3600\n"
+                   "  eval_tf_function: true\n  eval_tf_while_loop: false\n  max_to_keep: 5\n"
+                   "  preemption_on_demand_checkpoint: true\n  steps_per_loop: 1000\n"
+                   "  summary_interval: 1000\n  train_steps: 1\n  train_tf_function: true\n"
+                   "  train_tf_while_loop: true\n  validation_interval: 1000\n"
+                   "  validation_steps: -1\n  validation_summary_subdir: validation\n"
+                   "task:\n  name: null\n  print_translations: null\n  model: "
+                   "{decode_max_length: null}\n  allow_image_summary: false\n"
+                   "  train_data:\n    enable_tf_data_service: false\n"
+                   "    tf_data_service_address: null\n    tf_data_service_job_name: null\n"
+                   "    enable_shared_tf_data_service_between_parallel_trainers: false\n"
+                   "    apply_tf_data_service_before_batching: false\n    trainer_id: null\n"
+                   "    autotune_algorithm: null\n    ram_budget: null\n");
+    static const bad_case cases[] = {
+        { TRAIN "--config garden.yaml --tpu= --tf_data_service '' --gin_file=", .lines = -1,
+          .made = "m" },
+        { TRAIN "--params_override garden.yaml --mode train --enable_async_checkpointing=false",
+          .lines = -1, .made = "m" },
+    };
+    bad_run(cases, COUNT(cases));
+}
+
 static void test_bad_settings__values(void **state)
 {
     (void)state;
@@ -293,6 +384,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bad_settings__keys),
+        cmocka_unit_test(test_bad_settings__only),
+        cmocka_unit_test(test_bad_settings__model_garden),
         cmocka_unit_test(test_bad_settings__values),
         cmocka_unit_test(test_bad_settings__together),
         cmocka_unit_test(test_bad_settings__input),

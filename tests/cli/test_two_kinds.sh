@@ -41,7 +41,7 @@ says 3 'experiment plain/bad: .*task.size: 50 is ' list plain/bad
 # evaluate: translation has its own, plain has the general one, each for its runs.
 says 2 'evaluate: --source is missing' evaluate --model-dir words
 says 0 '^Translates a file' evaluate --help
-says 3 'no such setting. Nearest: size (task has: size)' \
+says 3 'no such setting. Nearest: size (task has: size, most)' \
     evaluate --model-dir=plain --set trainer.train_steps=1,trainer.optimizer_config.optimizer.type=adam,trainer.optimizer_config.learning_rate.type=constant,task.sise=4
 settings=trainer.train_steps=1,trainer.optimizer_config.optimizer.type=adam
 settings=$settings,trainer.optimizer_config.learning_rate.type=constant
@@ -50,5 +50,23 @@ says 3 'plain of size 3 opened in none$' evaluate --set "$settings" --model-dir 
 says 3 'plain of size 7 opened in new$' \
     train --experiment plain/none --model-dir new --set "$settings,task.size=7"
 [ ! -e new ]
-WRONG=1 says 2 'kind of task 3, wrong: it needs a name, fields' list
+WRONG=open says 2 'kind of task 3, wrong: it needs a name, fields' list
+WRONG=kind says 2 'kinds of task 2 and 3 are both named plain' list
+WRONG=plain/five says 2 'experiment plain/five is registered twice' list
+WRONG=plain says 2 'experiment plain stands in the way of plain/five' list
+WRONG=plain/five/six says 2 'experiment plain/five stands in the way of plain/five/six' list
+WRONG=plain/fives says 0 '^plain/fives ' list
+says 3 'no experiment named plain/fife. Nearest: plain/five; .*(plain/ has no fife)' list plain/fife
+says 3 'no experiment named plain/five/six. .*(plain/ has no five/six)' list plain/five/six
+says 3 'no experiment named nothing; `two_kinds list` shows all$' list nothing
+
+# Restrictions: of the kind, and of one experiment; looked at when everything has been set.
+set="$settings,task.most=4"
+says 3 'do not go together: task.size <= task.most .*task.size is 7, task.most is 4' \
+    train --experiment plain/none --model-dir new --set "$set,task.size=7"
+says 3 'plain of size 3 opened in new$' \
+    train --experiment plain/none --model-dir new --set "$set,task.size=7" --set task.size=3
+says 3 'task.size == 5 .*task.size is 4' \
+    train --experiment plain/five --model-dir new --set "$settings,task.size=4"
+[ ! -e new ]
 echo "two kinds of task in one program"

@@ -1,15 +1,17 @@
 /* A program with two kinds of task, for test_two_kinds.sh: translation, and one that says where it
- * was opened and has a command of its own. WRONG set: a third one that lacks what a kind needs. */
+ * was opened and has a command of its own. WRONG names a third one that is refused. */
 #include <etude/etude.h>
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct plain_options {
-    int64_t size;
+    int64_t size, most;
 } plain_options;
 
 static const et_field rows[] = { ET_FIELD_INT(plain_options, size, 3, 1, 9, "of it"),
+                                 ET_FIELD_INT(plain_options, most, 9, 1, 9, "that it may be"),
                                  ET_FIELD_END };
 static const et_fields fields = { "task", rows };
 
@@ -38,18 +40,39 @@ static const et_experiment_row experiments[] = { { "plain/five", "five", "task.s
                                                  { "plain/none", "as it is", NULL },
                                                  { "plain/bad", "bad", "task.size=50" },
                                                  { NULL, NULL, NULL } };
+static const et_restriction restrictions[] = { { NULL, "task.size <= task.most" },
+                                               { "plain/five", "task.size == 5" },
+                                               { NULL, NULL } };
 static const et_command commands[] = { { "greet", greet, "say hello" }, { NULL, NULL, NULL } };
 static const et_task_kind plain = { .name = "plain",
                                     .fields = &fields,
                                     .size = sizeof(plain_options),
                                     .experiments = experiments,
+                                    .restrictions = restrictions,
                                     .open = open_plain,
                                     .close = close_plain,
                                     .commands = commands };
-static const et_task_kind wrong = { .name = "wrong", .fields = &fields };
+
+/* Kinds that a program may not have, by what is wrong with them. */
+static et_task_kind make_wrong(const char *what, et_experiment_row *row)
+{
+    et_task_kind kind = plain;
+    kind.name = "wrong";
+    kind.experiments = row;
+    if (!strcmp(what, "open"))
+        kind.open = NULL;
+    else if (!strcmp(what, "kind"))
+        kind.name = "plain";
+    else
+        row->name = what;
+    return kind;
+}
 
 int main(int argc, char **argv)
 {
+    const char *what = getenv("WRONG");
+    et_experiment_row row[] = { { "wrong/one", "wrong", NULL }, { NULL, NULL, NULL } };
+    const et_task_kind wrong = make_wrong(what ? what : "", row);
     const et_task_kind *const kinds[] = { &et_translation_kind, &plain, &wrong };
-    return et_command_main(argc, argv, kinds, getenv("WRONG") ? 3 : 2);
+    return et_command_main(argc, argv, kinds, what ? 3 : 2);
 }

@@ -336,6 +336,84 @@ static void test_experiment__same(void **state)
     }
 }
 
+/* Of a one-of block what is not chosen is neither written nor compared; the choice itself is. */
+static void test_experiment__branches(void **state)
+{
+    et_experiment e = begin("translation/tiny"), again, other = begin("translation/tiny");
+    static const char adam[] = "trainer.optimizer_config.optimizer.adam.beta_1=0.5";
+    static const char sgd[] = "trainer.optimizer_config.optimizer.sgd.momentum=0.5";
+    static const char chosen[] = "trainer.optimizer_config.optimizer.type=sgd";
+    assert_ok(et_experiment_set(&e, sgd, &arena, error));
+    assert_ok(et_experiment_write(&e, in(state, ET_EXPERIMENT_FILE), error));
+    size_t length;
+    char *text = get_file(in(state, ET_EXPERIMENT_FILE), &length);
+    assert_non_null(strstr(text, "    optimizer:\n      type: adam\n      adam:\n"));
+    assert_non_null(strstr(text, "    learning_rate:\n      type: inverse_sqrt\n      inverse_sq"));
+    assert_non_null(strstr(text, "    warmup:\n      type: none\n  train_steps: 6000\n"));
+    assert_null(strstr(text, "sgd"));
+    assert_null(strstr(text, "tpu"));
+    free(text);
+    assert_ok(et_experiment_open_run(&again, &et_translation_program, *state, &arena, error));
+    assert_ok(et_experiment_check_same(&again, &e, NULL, "run", false, error));
+    assert_ok(et_experiment_set(&other, adam, &arena, error));
+    assert_fails(et_experiment_check_same(&again, &other, NULL, "run", false, error), ET_ECONFIG,
+                 "optimizer.adam.beta_1: 0.9, now it is 0.5");
+    assert_ok(et_experiment_set(&e, chosen, &arena, error));
+    assert_fails(et_experiment_check_same(&again, &e, NULL, "run", false, error), ET_ECONFIG,
+                 "optimizer.type: adam, now it is sgd");
+}
+
+/* Files, trees and words on a command line; in any of them the experiment may be named. */
+static void test_experiment__forms(void **state)
+{
+    FILE *file = fopen(in(state, "a=b.yaml"), "w");
+    char path[300];
+    assert_non_null(file);
+    fputs("experiment: translation/tiny\nruntime: {seed: 7}\n", file);
+    fclose(file);
+    et_experiment e = begin("translation/tiny");
+    snprintf(path, sizeof path, "%s", in(state, "a=b.yaml"));
+    assert_ok(et_experiment_set(&e, path, &arena, error));
+    assert_int_equal(e.runtime.seed, 7);
+    assert_ok(et_experiment_set(&e,
+                                "{\"experiment\": \"translation/tiny\", \"runtime\": "
+                                "{\"seed\": 8}}",
+                                &arena, error));
+    assert_int_equal(e.runtime.seed, 8);
+    assert_ok(et_experiment_set(&e,
+                                "task.train_data.source_path[1]=b,"
+                                "task.train_data.source_path[0]=a",
+                                &arena, error));
+    assert_string_equal(task_of(&e)->train_data.source_path.items[1], "b");
+    assert_fails(et_experiment_set(&e, "{experiment: translation/base}", &arena, error), ET_ECONFIG,
+                 "these are settings for translation/base, not for translation/tiny");
+    et_experiment_lock(&e);
+    assert_fails(et_experiment_set(&e, "runtime.seed=9", &arena, error), ET_ECONFIG, "locked");
+    assert_fails(et_experiment_set(&e, path, &arena, error), ET_ECONFIG, "locked");
+    assert_fails(et_experiment_read_file(&e, path, &arena, error), ET_ECONFIG, "locked");
+    assert_int_equal(e.runtime.seed, 8);
+}
+
+static void check_names(const et_fields *table)
+{
+    for (const et_field *row = table->fields; row->kind != ET_FIELD_KIND_END; row++) {
+        for (const et_field *before = table->fields; before != row; before++)
+            if (!strcmp(before->name, row->name))
+                fail_msg("%s has two rows named %s", table->name, row->name);
+        if (!row->help || (row->kind == ET_FIELD_KIND_ONLY && !row->default_string))
+            fail_msg("%s.%s: no help or value", table->name, row->name);
+        if (row->kind == ET_FIELD_KIND_STRUCT)
+            check_names(row->nested);
+    }
+}
+
+static void test_experiment__tables(void **state)
+{
+    (void)state;
+    et_experiment e = begin("translation/tiny");
+    check_names(e.table);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -348,6 +426,9 @@ int main(void)
         cmocka_unit_test(test_experiment__written_and_read),
         cmocka_unit_test(test_experiment__optimizers),
         cmocka_unit_test(test_experiment__same),
+        cmocka_unit_test(test_experiment__branches),
+        cmocka_unit_test(test_experiment__forms),
+        cmocka_unit_test(test_experiment__tables),
     };
     return cmocka_run_group_tests(tests, make_directory, release_arena);
 }

@@ -11,6 +11,7 @@
 #include "base/assert.h"
 #include "tasks/translation/batching.h"
 #include "tasks/translation/input.h"
+#include "train/options.h"
 
 /* One table for encoder and decoder. Defaults are the base model's of Vaswani et al. 2017, as
  * Model Garden has it (pre-norm). Rates of dropout end below 1, where nothing would be left. */
@@ -59,7 +60,8 @@ static const et_field model_fields[] = {
                   "decode in steps of one shape, up to decode_max_length, which it needs; results "
                   "are the same"),
     ET_FIELD_INT(et_translation_model, decode_max_length, 0, 0, ET_TRANSLATION_LENGTH_MAX,
-                 "longest translation in pieces; 0: source length + extra_decode_length"),
+                 "longest translation in pieces; 0: source length + extra_decode_length",
+                 .nullable = true),
     ET_FIELD_INT(et_translation_model, extra_decode_length, 50, 0, ET_TRANSLATION_LENGTH_MAX,
                  "pieces that a translation may be longer than its source"),
     ET_FIELD_INT(et_translation_model, beam_size, 4, 1, 64, "hypotheses kept; 1: greedy"),
@@ -164,7 +166,7 @@ static const et_field data_fields[] = {
                   .change = ET_CHANGE_FREE),
     ET_FIELD_STRING(et_translation_data, tfds_skip_decoding_feature, "", "none, as tfds_name",
                     .change = ET_CHANGE_FREE),
-    ET_FIELD_END
+    ET_DATA_ONLY_FIELDS, ET_FIELD_END
 };
 static const et_fields data_table = { "data", data_fields };
 
@@ -205,11 +207,12 @@ static const et_field translation_fields[] = {
     ET_FIELD_STRUCT(et_translation_options, vocabulary, &vocabulary_table,
                     "how a vocabulary is trained", .change = ET_CHANGE_FIXED),
     ET_FIELD_INT(et_translation_options, print_translations, 0, 0, 1000,
-                 "translations shown at each validation"),
+                 "translations shown at each validation", .nullable = true),
     ET_FIELD_CHOICE(et_translation_options, score_tokenize, 0, tokenizers,
                     "tokenisation of BLEU in validation"),
     ET_FIELD_BOOL(et_translation_options, score_lowercase, false,
                   "lower-case before BLEU in validation"),
+    ET_TASK_ONLY_FIELDS,
     ET_FIELD_END
 };
 const et_fields et_translation_fields = { "task", translation_fields };

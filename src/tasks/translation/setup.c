@@ -181,6 +181,9 @@ int et_translation_open_vocabulary(et_translation_task *task, et_error *error)
     int status;
     /* A new run, or one that was stopped before its vocabulary was there. */
     if (!et_file_exists(task->vocabulary_path)) {
+        if (task->context.reader)
+            return et_fail(error, ET_ENOTFOUND, "%s: no vocabulary yet; train there first",
+                           task->context.model_dir);
         status = check_validation(task, error);
         if (status)
             return status;
@@ -224,10 +227,13 @@ static int open_encoded(et_translation_task *task, et_encoded **out, const char 
     const char *directory =
         et_arena_printf(&arena, "%s/%s", task->context.model_dir, ET_TRANSLATION_CACHE);
     const char *path = directory ? et_arena_printf(&arena, "%s/%s", directory, name) : NULL;
-    int status =
-        path ? et_directory_make(directory, error) : et_alloc_failed(error, strlen(name), "a path");
+    et_encoded_options own = *options;
+    own.read_only = task->context.reader;
+    int status = path ? ET_OK : et_alloc_failed(error, strlen(name), "a path");
+    if (!status && !own.read_only)
+        status = et_directory_make(directory, error);
     if (!status)
-        status = et_encoded_open(out, paths, task->vocabulary, options, path, error);
+        status = et_encoded_open(out, paths, task->vocabulary, &own, path, error);
     et_arena_release(&arena);
     return status;
 }

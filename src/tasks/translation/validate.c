@@ -248,6 +248,8 @@ static int keep_translations(const et_translation_task *task, int64_t step, cons
                              et_arena *arena, et_error *error)
 {
     et_assert(step >= 0);
+    if (task->context.reader)
+        return ET_OK;
     /* Made at the first validation, so that a run without one has no empty folder. */
     const char *directory =
         et_arena_printf(arena, "%s/%s", task->context.model_dir, ET_TRANSLATION_OUTPUT);

@@ -1,0 +1,175 @@
+/* The command line of `train`: Etude's words and Model Garden's, from a table. */
+#include "command/train_args.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/assert.h"
+#include "base/fields.h"
+#include "base/file.h"
+#include "base/strbuf.h"
+#include "kernel/gemm/gemm.h"
+
+/* ORDER et_train_mode. */
+static const char *const modes[ET_MODE_COUNT + 1] = {
+    [ET_MODE_TRAIN] = "train",
+    [ET_MODE_EVAL] = "eval",
+    [ET_MODE_TRAIN_AND_EVAL] = "train_and_eval",
+    [ET_MODE_TRAIN_AND_POST_EVAL] = "train_and_post_eval",
+    [ET_MODE_CONTINUOUS_EVAL] = "continuous_eval",
+};
+
+/* Why options of Model Garden take nothing here. */
+#define NO_GIN "gin binds Python's functions; settings are said with --config and --set"
+#define NO_TPU "there is no TPU; training runs on the CPU"
+
+static int read_mode(et_train_args *args, et_error *error)
+{
+    if (!args->mode_name)
+        return ET_OK;
+    for (int i = 0; i < ET_MODE_COUNT; i++)
+        if (!strcmp(args->mode_name, modes[i])) {
+            args->mode = (et_train_mode)i;
+            return ET_OK;
+        }
+    if (!strcmp(args->mode_name, "train_and_validate"))
+        return et_fail(error, ET_EUSAGE,
+                       "--mode train_and_validate: Model Garden names it and never implemented it; "
+                       "train_and_eval validates while it trains");
+    return et_fail(error, ET_EUSAGE,
+                   "--mode %s: no such mode%s (there are: train, eval, train_and_eval, "
+                   "train_and_post_eval, continuous_eval)",
+                   args->mode_name, et_nearest_hint(args->mode_name, modes, "").text);
+}
+
+static void show_help(const et_arg *table, const et_call *call)
+{
+    const et_task_kind *kind = call->program->kinds[0];
+    et_strbuf example = ET_STRBUF_INIT;
+    et_strbuf_printf(&example, "--experiment %s --model-dir runs/a%s%s", kind->experiments->name,
+                     kind->example ? " \\\n        " : "", kind->example ? kind->example : "");
+    et_args_help(stdout, table, call,
+                 "Trains a model. Ctrl-C saves; the same command goes on from there. "
+                 "SIGUSR1\nsaves and goes on.",
+                 et_strbuf_text(&example));
+    et_strbuf_release(&example);
+}
+
+/* Rows: what et_arg says; a new option needs nothing else for parsing and help. */
+int et_train_args_parse(et_train_args *args, const et_call *call, et_error *error)
+{
+    char which[160];
+    snprintf(which, sizeof which, "which set of settings to begin with; `%s list` shows all",
+             call->program->name);
+    /* Rows: name, what its value is called, help, kind, where it goes, another name (Model
+     * Garden's). */
+    const et_arg table[] = {
+        { "experiment", "NAME", which, ET_ARG_TEXT, &args->experiment, NULL },
+        { "model-dir", "DIR", "where the run is kept; one that is there goes on", ET_ARG_TEXT,
+          &args->model_dir, NULL },
+        { "mode", "MODE",
+          "train_and_eval (the usual), train, train_and_post_eval; eval and continuous_eval "
+          "measure "
+          "the run's newest checkpoint, or each as it comes, and write nothing",
+          ET_ARG_TEXT, &args->mode_name, NULL },
+        { "config", "FILE", "YAML or JSON file of settings; may be given again, later ones win",
+          ET_ARG_LIST, &args->config, "config-file" },
+        { "set", "KEY=VALUE",
+          "settings on top of all files: key=value with commas between, YAML, or a file's name; "
+          "may be given again",
+          ET_ARG_LIST, &args->set, "params-override" },
+        { "accept-changes", NULL,
+          "go on although optimizer, learning rate, dropout or label smoothing are not the run's; "
+          "what another optimizer keeps begins anew",
+          ET_ARG_FLAG, &args->accept_changes, NULL },
+        { "enable-async-checkpointing", "BOOL",
+          "save beside training, as is usual; false: training waits for each save", ET_ARG_SWITCH,
+          &args->async, NULL },
+        { "verbose", NULL, "show every summary and save, and what computes", ET_ARG_FLAG,
+          &args->verbose, NULL },
+        ET_PROFILING_ARGS(args->profiling),
+        { "gin-file", "FILE", NO_GIN, ET_ARG_NONE, NULL, NULL },
+        { "gin-params", "BINDING", NO_GIN, ET_ARG_NONE, NULL, NULL },
+        { "tpu", "ADDRESS", NO_TPU, ET_ARG_NONE, NULL, NULL },
+        { "tpu-platform", "NAME", NO_TPU, ET_ARG_NONE, NULL, NULL },
+        { "tf-data-service", "ADDRESS", "a run reads its data itself", ET_ARG_NONE, NULL, NULL },
+        { "tfhub-handle", "NAME", "models do not come from a hub", ET_ARG_NONE, NULL, NULL },
+        { "tflex-output-uri", "URI", "a run is kept in --model-dir alone", ET_ARG_NONE, NULL,
+          NULL },
+        { "pretrain-steps", "N", "no mode waits for another run's pre-training", ET_ARG_NONE, NULL,
+          NULL },
+        ET_ARG_END
+    };
+    int status = et_args_parse(table, call, &args->help, error);
+    if (!status && args->help)
+        show_help(table, call);
+    if (status || args->help)
+        return status;
+    if (!args->model_dir)
+        return et_fail(error, ET_EUSAGE, "train: --model-dir is missing: where to keep the run");
+    return read_mode(args, error);
+}
+
+/* ---- settings ---------------------------------------------------------------------------- */
+
+/* Where to begin: with the experiment that is named, here or in a file of settings, or else with
+ * the settings of the run that is there. The first file that names one counts. */
+static int begin(et_experiment *experiment, const et_train_args *args, const et_program *program,
+                 et_arena *arena, et_error *error)
+{
+    /* The command line goes before files, files before the run. */
+    const char *name = args->experiment;
+    int status = ET_OK;
+    /* A file may name its experiment: a run's own params.yaml does. */
+    for (int i = 0; i < args->config.count && !name && !status; i++)
+        status = et_experiment_named_in(&name, program, args->config.items[i], arena, error);
+    if (status)
+        return status;
+    if (name)
+        return et_experiment_begin(experiment, program, name, arena, error);
+    /* No name anywhere: a run that is there says itself what it is. */
+    const char *path = et_arena_printf(arena, "%s/%s", args->model_dir, ET_EXPERIMENT_FILE);
+    if (!path)
+        return et_alloc_failed(error, strlen(args->model_dir), "a path");
+    if (et_file_exists(path))
+        return et_experiment_open_run(experiment, program, args->model_dir, arena, error);
+    return et_fail(error, ET_EUSAGE, "train: --experiment is missing; `%s list` shows all",
+                   program->name);
+}
+
+/* Only the whole is checked, since one setting may be right only beside another. */
+int et_train_configure(et_experiment *experiment, const et_train_args *args,
+                       const et_program *program, et_arena *arena, et_error *error)
+{
+    int status = begin(experiment, args, program, arena, error);
+    for (int i = 0; i < args->config.count && !status; i++)
+        status = et_experiment_read_file(experiment, args->config.items[i], arena, error);
+    for (int i = 0; i < args->set.count && !status; i++)
+        status = et_experiment_set(experiment, args->set.items[i], arena, error);
+    if (!status)
+        status = et_experiment_check(experiment, error);
+    if (!status)
+        et_experiment_lock(experiment);
+    return status;
+}
+
+bool et_train_resolve_precision(et_experiment *experiment)
+{
+    et_assert(experiment->runtime.mixed_precision_dtype >= ET_PRECISION_AUTO);
+    int *precision = &experiment->runtime.mixed_precision_dtype;
+    if (*precision == ET_PRECISION_AUTO)
+        *precision = et_gemm_has_bf16() ? ET_PRECISION_BFLOAT16 : ET_PRECISION_FLOAT32;
+    return *precision == ET_PRECISION_BFLOAT16;
+}
+
+/* auto is whatever the run began with, also on a CPU that would choose otherwise. */
+void et_train_adopt(et_experiment *experiment, const et_experiment *kept)
+{
+    if (experiment->runtime.mixed_precision_dtype == ET_PRECISION_AUTO)
+        experiment->runtime.mixed_precision_dtype = kept->runtime.mixed_precision_dtype;
+    if (experiment->kind->adopt && kept->kind == experiment->kind)
+        experiment->kind->adopt(experiment->task, kept->task);
+    et_train_resolve_precision(experiment);
+}

@@ -1,0 +1,73 @@
+/* Modes that watch a run of translation: what it needs is read where it is, and nothing is written,
+ * with its files of encoded text or without. Those of a program's own task: examples/test_modes.sh.
+ */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "bad_case.h"
+
+#define VALIDATED                                                                                  \
+    "--set trainer.train_steps=2 --set trainer.checkpoint_interval=1 "                             \
+    "--set task.validation_data.source_path=two.en --set task.validation_data.target_path=two.de "
+
+/* Runs it, and checks that no file of the run came, went or changed its length. */
+static bad_end watch(const char *line)
+{
+    char *before = bad_list("m");
+    size_t length, length_after;
+    char *log = bad_read("m/metrics.jsonl", &length);
+    bad_end end = bad_start(line, NULL, NULL);
+    if (end.code)
+        fail_msg("etude %s\n    exit code %d: %s", line, end.code, end.err);
+    char *after = bad_list("m"), *log_after = bad_read("m/metrics.jsonl", &length_after);
+    assert_string_equal(after, before);
+    assert_int_equal(length_after, length);
+    free(before);
+    free(after);
+    free(log);
+    free(log_after);
+    return end;
+}
+
+static void test_modes__write_nothing(void **state)
+{
+    (void)state;
+    bad_end end = bad_start(TRAIN VALIDATED, NULL, NULL);
+    if (end.code)
+        fail_msg("exit code %d: %s", end.code, end.err);
+    bad_release(&end);
+    bad_remove("m/translations");
+    end = watch("train --model-dir m --mode eval");
+    bad_assert_says("eval", end.out, "checkpoint m/checkpoints/ckpt-2.safetensors, step 2\n");
+    bad_assert_says("eval", end.out, "\nsacrebleu_score ");
+    char *first = strdup(end.out);
+    bad_release(&end);
+    /* The same from the text itself. */
+    bad_remove("m/cache");
+    end = watch("train --model-dir m --mode eval");
+    assert_string_equal(end.out, first);
+    bad_release(&end);
+    end = watch("train --model-dir m --mode continuous_eval");
+    bad_assert_says("all", end.out, "checkpoint m/checkpoints/ckpt-1.safetensors, step 1\n");
+    bad_assert_says("all", end.out, first);
+    bad_release(&end);
+    free(first);
+    bad_remove("m/vocabulary.model");
+    static const bad_case gone[] = {
+        { "train --model-dir m --mode eval", .code = 3, .lines = -1,
+          .words = { "m: no vocabulary yet; train there first" } },
+    };
+    bad_run(gone, 1);
+    bad_remove("m");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_modes__write_nothing) };
+    return cmocka_run_group_tests(tests, bad_set_up, bad_tear_down);
+}

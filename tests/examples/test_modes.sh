@@ -1,0 +1,102 @@
+#!/bin/sh
+# test_modes.sh OWN_TASK: run modes of a program's own task: which of them validate, and that those
+# that watch a run beside its training take no lock and write nothing.
+set -eu
+own=$1
+work=$(mktemp -d "$PWD/modes.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+fail() {
+    echo "test_modes: $*" >&2
+    cat log out >&2
+    exit 1
+}
+
+# train RUN [OPTION]...: 400 steps, a checkpoint and a validation every 100.
+train() {
+    run=$1
+    shift
+    "$own" train --experiment rings/small --model-dir "$run" --set trainer.train_steps=400 "$@" \
+        >out 2>log
+}
+# validations RUN: the steps that were validated.
+validations() {
+    sed -n 's/.*"step": *\([0-9]*\),.*"validation".*/\1/p' "$1/metrics.jsonl" | tr '\n' ' '
+}
+# files RUN: every file with its contents.
+files() {
+    find "$1" -type f -exec cksum {} + | sort -k 3
+    find "$1" | sort
+}
+
+train usual || fail "train"
+[ "$(validations usual)" = "100 200 300 400 " ] || fail "usual: $(validations usual)"
+train both --mode train_and_eval || fail "train_and_eval"
+train post --mode=train_and_post_eval || fail "train_and_post_eval"
+[ "$(validations post)" = "400 " ] || fail "post: $(validations post)"
+train alone --mode train || fail "train"
+[ "$(validations alone)" = "" ] || fail "alone: $(validations alone)"
+train waits --enable_async_checkpointing=false || fail "saves that wait"
+train parts --set trainer.validation_steps=3 || fail "validation_steps"
+# What is trained is the same in all, and so are the bytes of modes that validate alike.
+for run in both waits; do
+    for file in usual/checkpoints/ckpt-*; do
+        cmp "$file" "$run/checkpoints/${file##*/}" >>log 2>&1 || fail "$run: $file is another"
+    done
+done
+[ "$("$own" inspect alone/checkpoints/ckpt-400.safetensors | grep float32)" = \
+    "$("$own" inspect usual/checkpoints/ckpt-400.safetensors | grep float32)" ] ||
+    fail "modes train differently"
+validation=$(grep '"step": *400,.*"validation"' usual/metrics.jsonl)
+[ "$(grep '"step": *400,.*"validation"' parts/metrics.jsonl)" != "$validation" ] ||
+    fail "validation_steps changes nothing"
+
+# Eval: the newest, once, as training measured it; nothing is written.
+files usual >before
+"$own" train --model-dir usual --mode eval >out 2>log || fail "eval"
+files usual >after
+cmp before after >>log || fail "eval has written"
+[ "$(grep -c ^checkpoint out)" = 1 ] || fail "eval: not one"
+grep -q '^checkpoint usual/checkpoints/ckpt-400.safetensors, step 400$' out || fail "not the newest"
+margin=$(sed -n 's/^validation_margin *//p' out)
+echo "$validation" | grep -q "validation_margin\": *${margin%?}" || fail "eval: margin $margin"
+"$own" train --model-dir usual --mode eval --set trainer.validation_steps=3 >out 2>log || fail "eval"
+! grep -q "validation_margin *$margin\$" out || fail "validation_steps changes nothing in eval"
+
+# Continuous: all that there are, in order, each once; it ends with the last step.
+"$own" train --model-dir usual --mode continuous_eval >out 2>log || fail "continuous_eval"
+[ "$(sed -n 's/^checkpoint .*, step //p' out | tr '\n' ' ')" = "100 200 300 400 " ] ||
+    fail "continuous_eval: $(grep ^checkpoint out)"
+files usual >after
+cmp before after >>log || fail "continuous_eval has written"
+
+# Before and beside a training, which it does not disturb.
+"$own" train --experiment rings/small --model-dir beside --mode continuous_eval \
+    --set trainer.train_steps=400,trainer.max_to_keep=100 >watched 2>watched.log &
+watcher=$!
+sleep 0.3
+train beside --mode train --set trainer.max_to_keep=100 || fail "train beside an evaluation"
+wait "$watcher" || { cat watched.log; fail "continuous_eval beside a training"; }
+[ "$(sed -n 's/^checkpoint .*, step //p' watched | tr '\n' ' ')" = "100 200 300 400 " ] ||
+    { cat watched; fail "beside: not each once"; }
+for file in alone/checkpoints/ckpt-*; do
+    cmp "$file" "beside/checkpoints/${file##*/}" >>log 2>&1 || fail "beside: $file is another"
+done
+
+# Nothing comes any more: said, with what was measured last.
+code=0
+"$own" train --model-dir usual --mode continuous_eval \
+    --set trainer.train_steps=500,trainer.continuous_eval_timeout=0.5 >out 2>log || code=$?
+[ "$code" = 3 ] || fail "timeout: exit code $code"
+grep -q 'usual: no new checkpoint for 0.5 seconds .*of step 400, training ends at 500' log ||
+    fail "timeout: not said"
+code=0
+"$own" train --experiment rings/small --model-dir none --mode eval >out 2>log || code=$?
+[ "$code" = 3 ] && [ ! -e none ] || fail "eval without a run: exit code $code"
+grep -q 'none: no such directory' log || fail "eval without a run: not said"
+# Settings of another model.
+code=0
+"$own" train --model-dir usual --mode eval --set task.hidden=3 >out 2>log || code=$?
+[ "$code" = 3 ] || fail "another model: exit code $code"
+echo "run modes: each does its own"
