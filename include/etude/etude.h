@@ -34,6 +34,7 @@
 #include <etude/state.h>
 #include <etude/summary.h>
 #include <etude/task.h>
+#include <etude/task_trainer.h>
 #include <etude/tensor.h>
 #include <etude/trainer.h>
 #include <etude/translator.h>

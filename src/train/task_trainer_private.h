@@ -1,0 +1,60 @@
+/* What the files of a task trainer share: task_trainer.c (opening, training), task_evaluator.c. */
+#ifndef ETUDE_TRAIN_TASK_TRAINER_PRIVATE_H
+#define ETUDE_TRAIN_TASK_TRAINER_PRIVATE_H
+
+#include "base/arena.h"
+#include "train/task_private.h"
+#include "train/task_trainer.h"
+
+typedef struct et_validation {
+    et_source *source; /* NULL: there is no data */
+    et_position begin; /* of source */
+    et_batch *batch;   /* NULL: nothing was evaluated yet */
+    et_pass *pass;
+    et_metrics *metrics; /* the model's measures */
+    et_metrics *own;     /* of build_metrics */
+    et_metrics *loss;    /* what a validation step of the task's own logs */
+    int *place;          /* [measures] */
+    int64_t step;        /* that is validated */
+    bool taken;          /* the batch of the next eval_step is there */
+    et_arena step_arena; /* until the next batch */
+    et_value *extra;     /* what goes past the model; NULL: nothing may */
+    et_arena arena;      /* until the next evaluation */
+    et_value *state;
+    et_task_inside inside;
+    et_task_step now;
+} et_validation;
+
+struct et_task_trainer {
+    et_trainer trainer;
+    et_evaluator evaluator;
+    et_task *task; /* borrowed, as device and params */
+    et_device *device;
+    et_params *params;
+    et_task_trainer_options options; /* given: NULL */
+    et_task_trainer_given given;
+    et_source *source; /* NULL: there is no training, and no pass, metrics, step */
+    et_position begin; /* of source */
+    et_pass *pass;
+    et_optimizer *optimizer;
+    et_overflow_scale overflow; /* of any class */
+    et_metrics *metrics;        /* of the window: the model's measures */
+    et_metrics *own, *pending;  /* of build_metrics: of the window; of the step under way */
+    et_arena arena;
+    et_value *logs; /* of a train_step of the task's own; NULL: it has none */
+    et_step step;
+    bool stepped; /* since it was opened */
+    et_task_inside inside;
+    et_task_step now;
+    et_validation validation;
+};
+
+extern const et_evaluator_class et_task_evaluator_class;
+
+/* Source and pass, if there is data. */
+int et_validation_open(et_task_trainer *trainer, et_error *error);
+void et_validation_release(et_validation *validation);
+/* The source, last. */
+void et_validation_close_source(et_validation *validation);
+
+#endif
