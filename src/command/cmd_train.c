@@ -237,6 +237,7 @@ static et_controller_options controller_options(training *t, const char *directo
         .summary_interval = o->summary_interval,
         .validation_interval = o->validation_interval,
         .checkpoint_interval = o->checkpoint_interval,
+        .recovery_max_trials = o->recovery_max_trials,
     };
 }
 
@@ -259,8 +260,13 @@ static int open_trainer(training *t, et_error *error)
         .recompute = e->runtime.recompute,
         .batches = (int)e->trainer.gradient_accumulation,
         .stop = &et_stop_requested,
+        .loss_upper_bound = e->trainer.recovery_max_trials < 0 ? 0 : e->trainer.loss_upper_bound,
+        .recovery_begin_steps = e->trainer.recovery_begin_steps,
     };
-    return et_task_trainer_open(&t->trainer, t->task, t->device, t->params, &options, error);
+    int status = et_runtime_loss_scale(&e->runtime, &options.loss_scale, error);
+    return status
+               ? status
+               : et_task_trainer_open(&t->trainer, t->task, t->device, t->params, &options, error);
 }
 
 static int64_t step_of(const training *t)

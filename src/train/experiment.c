@@ -189,9 +189,12 @@ int et_experiment_check(const et_experiment *experiment, et_error *error)
     if (metric && !strcmp(metric, ET_BEST_AUTO))
         metric = NULL; /* there where validation is */
     const et_task_kind *kind = experiment->kind;
+    double scale;
     int status = kind->check ? kind->check(experiment->task, error) : ET_OK;
     if (!status)
         status = et_trainer_check(trainer, error);
+    if (!status)
+        status = et_runtime_loss_scale(&experiment->runtime, &scale, error);
     if (!status && metric && kind->check_metric)
         status = kind->check_metric(experiment->task, metric, error);
     if (!status && metric && !trainer->validation_interval)

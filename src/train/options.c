@@ -6,7 +6,12 @@
  * list, in the order of the enum. Defaults are Model Garden's where it has the setting. */
 #include "train/options.h"
 
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include <etude/task_trainer.h>
 
 /* A count of steps nobody reaches, small enough that doubles hold it exactly, and so many steps
  * of 65536 batches each are still an int64_t. */
@@ -44,6 +49,15 @@ static const et_field trainer_fields[] = {
                     "own, the higher the better, where there is validation data; null: none"),
     ET_FIELD_CHOICE(et_trainer_options, best_checkpoint_metric_comp, ET_COMPARE_HIGHER, comparisons,
                     "which values of it are better"),
+    ET_FIELD_STRING(et_trainer_options, best_checkpoint_export_subdir, ET_CHECKPOINT_BEST,
+                    "where the best checkpoint is kept: best"),
+    ET_FIELD_FLOAT(et_trainer_options, loss_upper_bound, 1e6, 0, DBL_MAX,
+                   "a step whose loss is larger has diverged, as one whose loss is no number"),
+    ET_FIELD_INT(et_trainer_options, recovery_begin_steps, 0, 0, STEPS_MAX,
+                 "update from which on the bound counts"),
+    ET_FIELD_INT(et_trainer_options, recovery_max_trials, 0, -1, 1000000,
+                 "how often in a row a run that has diverged goes back to its last checkpoint and "
+                 "on with other data; 0: it ends; -1: it ends, and there is no bound"),
     ET_FIELD_END
 };
 const et_fields et_trainer_fields = { "trainer", trainer_fields };
@@ -62,6 +76,10 @@ static const et_field runtime_fields[] = {
                     "feed_forward where a batch would need more than 1 GiB, else cheap"),
     ET_FIELD_INT(et_runtime_options, prefetch, 4, 0, 1024,
                  "batches prepared ahead by a thread of its own; 0: none"),
+    ET_FIELD_STRING(et_runtime_options, loss_scale, NULL,
+                    "factor of gradients while they are made: dynamic, which leaves updates out "
+                    "that are not finite, or a number; null: none",
+                    .change = ET_CHANGE_FIXED),
     ET_FIELD_END
 };
 const et_fields et_runtime_fields = { "runtime", runtime_fields };
@@ -78,5 +96,30 @@ int et_trainer_check(const et_trainer_options *options, et_error *error)
         return et_fail(error, ET_ECONFIG,
                        "trainer.best_checkpoint_metric_comp: lower goes with a metric of your own; "
                        "set trainer.best_checkpoint_eval_metric, such as validation_loss");
+    const char *best = options->best_checkpoint_export_subdir;
+    if (best && *best && strcmp(best, ET_CHECKPOINT_BEST))
+        return et_fail(error, ET_ECONFIG,
+                       "trainer.best_checkpoint_export_subdir: %s; the best checkpoint is kept in "
+                       "%s, where commands look for it",
+                       best, ET_CHECKPOINT_BEST);
     return et_optimization_check(&options->optimizer_config, error);
+}
+
+/* Numbers as strtod reads them: this is the C locale's. */
+int et_runtime_loss_scale(const et_runtime_options *options, double *scale, et_error *error)
+{
+    const char *text = options->loss_scale;
+    char *end;
+    *scale = 0;
+    if (!text || !*text)
+        return ET_OK;
+    if (!strcmp(text, "dynamic")) {
+        *scale = ET_LOSS_SCALE_DYNAMIC;
+        return ET_OK;
+    }
+    *scale = strtod(text, &end);
+    if (!*end && *scale > 0 && isfinite(*scale))
+        return ET_OK;
+    return et_fail(error, ET_ECONFIG,
+                   "runtime.loss_scale: %s; give dynamic, a positive number or null", text);
 }

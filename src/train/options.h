@@ -20,8 +20,12 @@ typedef struct et_trainer_options {
     int64_t max_to_keep;           /* checkpoints kept, the newest; the best one is beside them */
     int on_failed_save;            /* ET_FAILED_SAVE_*: what a second failure in a row does */
     int64_t gradient_accumulation; /* batches of one update */
-    const char *best_checkpoint_eval_metric; /* NULL: keep no best; ET_BEST_AUTO: the task's */
-    int best_checkpoint_metric_comp;         /* ET_COMPARE_*: which values are better */
+    const char *best_checkpoint_eval_metric;   /* NULL: keep no best; ET_BEST_AUTO: the task's */
+    int best_checkpoint_metric_comp;           /* ET_COMPARE_*: which values are better */
+    const char *best_checkpoint_export_subdir; /* of model_dir: "best", also where it is empty */
+    double loss_upper_bound;      /* a step with a larger loss has diverged; from the step */
+    int64_t recovery_begin_steps; /* this on */
+    int64_t recovery_max_trials; /* in a row; 0: the run ends; -1: also, and no loss is too large */
 } et_trainer_options;
 
 #define ET_BEST_AUTO "auto"
@@ -33,6 +37,7 @@ typedef struct et_runtime_options {
     int recompute;             /* an et_recompute, feed_forward being ET_RECOMPUTE_MARKED, or
                                   ET_RECOMPUTE_AUTO */
     int64_t prefetch;          /* batches read ahead; 0: none */
+    const char *loss_scale;    /* "dynamic", or a number; NULL: none */
 } et_runtime_options;
 
 enum { ET_PRECISION_AUTO, ET_PRECISION_FLOAT32, ET_PRECISION_BFLOAT16 };
@@ -42,5 +47,8 @@ extern const et_fields et_runtime_fields;
 
 /* What the tables cannot check. */
 int et_trainer_check(const et_trainer_options *options, et_error *error);
+
+/* runtime.loss_scale as et_task_trainer_options has it; 0: none. */
+int et_runtime_loss_scale(const et_runtime_options *options, double *scale, et_error *error);
 
 #endif
