@@ -115,7 +115,7 @@ int et_recovery_open(et_recovery *r, et_run *run, et_trainer *trainer, int64_t s
     }
     et_free(path);
     if (!status && step < 0 && r->max_trials > 0)
-        status = et_run_save(run, 0, true, error);
+        status = et_run_save(run, 0, false, error);
     return status ? status : retry(r, trainer, step, error);
 }
 
@@ -163,6 +163,8 @@ int et_recovery_go_back(et_recovery *r, et_run *run, et_trainer *trainer, et_err
         return ET_EDIVERGED;
     et_error failure = ET_ERROR_INIT;
     int status = et_run_settle(run, &failure);
+    if (!status)
+        status = et_checkpoints_drop_passing(run->checkpoints, &failure);
     if (status)
         return et_fail(error, status, "%s", failure.text);
     status = count_trial(r, run, trainer->step + 1, error);

@@ -25,8 +25,8 @@ typedef struct et_recovery {
     const et_value *memory; /* what the trainer kept of where it was; NULL: nothing yet */
 } et_recovery;
 
-/* Where the run stands at `step` (-1: a new one, which is saved) and its logs are open: reads what
- * was tried so far and lets the trainer go on with it. */
+/* Where the run stands at `step` (-1: a new one, which is saved as a checkpoint like others) and
+ * its logs are open: reads what was tried so far and lets the trainer go on with it. */
 int et_recovery_open(et_recovery *recovery, et_run *run, et_trainer *trainer, int64_t step,
                      et_error *error);
 void et_recovery_release(et_recovery *recovery);

@@ -269,6 +269,12 @@ static int see_batch(void *self, et_step *step, et_error *error)
     return et_task_process_metrics(t->task, &t->now, error);
 }
 
+static int next_batch(void *self, et_source *source, et_batch *batch, et_error *error)
+{
+    const et_task_trainer_given *given = &((et_task_trainer *)self)->given;
+    return given->next_train_inputs(given->self, source, batch, error);
+}
+
 static int open_step(et_task_trainer *t, et_error *error)
 {
     et_step_parts parts = {
@@ -282,10 +288,11 @@ static int open_step(et_task_trainer *t, et_error *error)
         .stop = t->options.stop,
         .seed = t->options.seed,
         .shards = t->options.batches,
-        .hooks = { .self = t, .seen = see_batch },
+        .hooks = { .self = t,
+                   .next = t->given.next_train_inputs ? next_batch : NULL,
+                   .seen = see_batch },
     };
     int status = et_step_open(&t->step, &parts, error);
-    t->step.hooks.next = t->given.next_train_inputs;
     t->inside = (et_task_inside){ &t->step, t->metrics, t->step.metric };
     return status;
 }
