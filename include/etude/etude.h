@@ -29,6 +29,7 @@
 #include <etude/optimizer.h>
 #include <etude/params.h>
 #include <etude/pass.h>
+#include <etude/privacy.h>
 #include <etude/run.h>
 #include <etude/score.h>
 #include <etude/state.h>

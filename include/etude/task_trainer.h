@@ -16,6 +16,7 @@
 
 #include <signal.h>
 
+#include <etude/privacy.h>
 #include <etude/task.h>
 
 typedef struct et_task_trainer et_task_trainer;
@@ -54,9 +55,10 @@ typedef struct et_task_trainer_options {
     double loss_scale;
     double loss_upper_bound;      /* a step with a larger loss is ET_EDIVERGED; 0: there is none */
     int64_t recovery_begin_steps; /* from this step on; a loss that is no number always is */
-    const et_task_trainer_given *given; /* copied; NULL: nothing */
-    int64_t use;                        /* ET_TRAIN_AND_EVALUATE, ... */
-    ET_RESERVED(3);
+    const et_task_trainer_given *given;  /* copied; NULL: nothing */
+    int64_t use;                         /* ET_TRAIN_AND_EVALUATE, ... */
+    const et_privacy_options *dp_config; /* copied; NULL: none. Takes no loss_scale beside it */
+    ET_RESERVED(2);
 } et_task_trainer_options;
 
 ET_API int et_task_trainer_open(et_task_trainer **out, et_task *task, et_device *device,

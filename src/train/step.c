@@ -44,6 +44,19 @@ static int define_metrics(et_step *step, const et_step_parts *parts, et_error *e
     return status;
 }
 
+static int open_reducer(et_step *step, const et_step_parts *parts, et_error *error)
+{
+    et_reducer *tree;
+    int status = et_tree_open(&tree, step->pass, parts->shards, error);
+    step->reducer = tree;
+    if (status || !parts->privacy)
+        return status;
+    status = et_private_open(&step->reducer, tree, step->pass, parts->privacy, error);
+    if (status)
+        et_reducer_close(tree);
+    return status;
+}
+
 int et_step_open(et_step *step, const et_step_parts *parts, et_error *error)
 {
     *step = (et_step){ .source = parts->source,
@@ -57,7 +70,7 @@ int et_step_open(et_step *step, const et_step_parts *parts, et_error *error)
                        .update_cost = et_optimizer_cost(parts->optimizer) };
     int status = et_batch_new(&step->batch, &step->source->layout, error);
     if (!status)
-        status = et_tree_open(&step->reducer, step->pass, parts->shards, error);
+        status = open_reducer(step, parts, error);
     return status ? status : define_metrics(step, parts, error);
 }
 
@@ -196,6 +209,8 @@ int et_step_update(et_step *step, et_error *error)
         return status;
     step->taken = false;
     et_pass_set_scale(step->pass, (float)step->overflow->scale);
+    step->reducer->seed = step->seed;
+    step->reducer->step = step->count;
     et_reducer_begin(step->reducer);
     for (int i = 0; i < shards; i++) {
         if (i > 0 && step->stop && *step->stop)

@@ -12,6 +12,7 @@
 #include <etude/metrics.h>
 #include "optim/optimizer.h"
 #include "train/overflow.h"
+#include "train/private.h"
 #include "train/reducer.h"
 
 struct et_step;
@@ -59,7 +60,8 @@ typedef struct et_step_parts {
     const char *skip;   /* a measure that is not added; NULL: none */
     const volatile sig_atomic_t *stop; /* NULL: never */
     uint64_t seed;
-    int shards; /* batches of one update */
+    int shards;                        /* batches of one update */
+    const et_privacy_options *privacy; /* NULL: none */
     et_step_hooks hooks;
 } et_step_parts;
 

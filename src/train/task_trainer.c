@@ -222,6 +222,12 @@ static int open_training(et_task_trainer *t, et_error *error)
         status = et_task_build_inputs(t->task, true, &t->source, error);
     if (!status && !t->source)
         status = et_fail(error, ET_ECONFIG, "%s has no training data", et_task_name(t->task));
+    if (!status && t->private && t->privacy.per_example && t->source->layout.capacity[0] != 1)
+        status =
+            et_fail(error, ET_ECONFIG,
+                    "dp_config: per_example needs batches of one sample, these have up to %lld; "
+                    "give so many `batches` instead",
+                    (long long)t->source->layout.capacity[0]);
     return status ? status
                   : et_pass_open(&t->pass, t->device, t->params, &t->source->layout, build, t,
                                  &options, error);
@@ -288,6 +294,7 @@ static int open_step(et_task_trainer *t, et_error *error)
         .stop = t->options.stop,
         .seed = t->options.seed,
         .shards = t->options.batches,
+        .privacy = t->private ? &t->privacy : NULL,
         .hooks = { .self = t,
                    .next = t->given.next_train_inputs ? next_batch : NULL,
                    .seen = see_batch },
@@ -311,6 +318,20 @@ static int open_all(et_task_trainer *t, et_error *error)
     if (!status)
         status = open_optimizer(t, error);
     return status || !t->source ? status : open_step(t, error);
+}
+
+/* A step of the task's own makes its update itself, so nothing would be private. */
+static int check_privacy(const et_task_trainer_options *o, const et_task *task, et_error *error)
+{
+    if (!o->dp_config)
+        return ET_OK;
+    if (o->loss_scale != 0)
+        return et_fail(error, ET_ECONFIG, "dp_config takes no loss_scale: gradients are clipped");
+    if (task->class->train_step)
+        return et_fail(error, ET_ECONFIG,
+                       "dp_config: task %s has a train_step of its own, which would not heed it",
+                       et_task_name(task));
+    return et_privacy_check(o->dp_config, error);
 }
 
 static bool is_whole(const et_task *task, const et_task_trainer_options *o)
@@ -339,7 +360,7 @@ static int check_options(const et_task_trainer_options *o, const et_task *task, 
                        o->loss_upper_bound, (long long)o->recovery_begin_steps);
     if (o->use < ET_TRAIN_AND_EVALUATE || o->use > ET_EVALUATE_ONLY)
         return et_fail(error, ET_ECONFIG, "use %lld of a task trainer", (long long)o->use);
-    return ET_OK;
+    return check_privacy(o, task, error);
 }
 
 static void choose_overflow(et_task_trainer *t)
@@ -385,6 +406,10 @@ int et_task_trainer_open(et_task_trainer **out, et_task *task, et_device *device
     t->options.batches = o->batches ? o->batches : 1;
     if (o->given)
         t->given = *o->given;
+    t->private = o->dp_config != NULL;
+    if (t->private)
+        t->privacy = *o->dp_config;
+    t->options.dp_config = NULL;
     choose_overflow(t);
     status = open_all(t, error);
     if (status) {

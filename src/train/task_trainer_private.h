@@ -31,7 +31,9 @@ struct et_task_trainer {
     et_task *task; /* borrowed, as device and params */
     et_device *device;
     et_params *params;
-    et_task_trainer_options options; /* given: NULL */
+    et_task_trainer_options options; /* given, dp_config: NULL */
+    et_privacy_options privacy;      /* where there is some */
+    bool private;
     et_task_trainer_given given;
     et_source *source; /* NULL: there is no training, and no pass, metrics, step */
     et_position begin; /* of source */

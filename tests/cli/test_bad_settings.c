@@ -52,8 +52,6 @@ static void test_bad_settings__values(void **state)
           .words = { "recovery_max_trials: -2" } },
         { TRAIN "--set trainer.recovery_begin_steps=-1", .code = 3,
           .words = { "recovery_begin_steps: -1" } },
-        { TRAIN "--set trainer.train_steps=1,task.init_checkpoint=nowhere", .code = 3,
-          .words = { "beginning with the weights of nowhere" } },
         { TRAIN "--set 'trainer.train_steps=[1, 2]'", .code = 3, .words = { "not a list" } },
         { TRAIN "--set trainer.train_steps=1,foo", .code = 3, .words = { "\"1,foo\" is not an" } },
         { TRAIN "--set task.model.dropout_rate=nan", .code = 3, .words = { "is not a number" } },

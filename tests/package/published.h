@@ -85,6 +85,13 @@ typedef struct et_chrf_options {
     ET_RESERVED(4);
 } et_chrf_options;
 
+typedef struct et_privacy_options {
+    double clipping_norm;
+    double noise_multiplier;
+    bool per_example;
+    ET_RESERVED(8);
+} et_privacy_options;
+
 typedef struct et_task_trainer_options {
     const et_optimizer_setup *optimizer;
     const struct et_optimization_options *optimization;
