@@ -19,6 +19,7 @@
 #include <etude/group.h>
 #include <etude/log.h>
 #include <etude/metrics.h>
+#include <etude/multitask.h>
 #include <etude/nn.h>
 #include <etude/ops.h>
 #include <etude/ops_elementwise.h>

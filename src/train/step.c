@@ -200,10 +200,11 @@ static int run_shard(et_step *step, int shard, et_track *track, et_error *error)
     return !status && step->hooks.seen ? step->hooks.seen(step->hooks.self, step, error) : status;
 }
 
-int et_step_update(et_step *step, et_error *error)
+int et_step_gather(et_step *step, bool *left_out, et_error *error)
 {
     int shards = step->reducer->shards;
     et_track *track = track_of(step);
+    *left_out = false;
     int status = et_step_take(step, error);
     if (status)
         return status;
@@ -216,21 +217,33 @@ int et_step_update(et_step *step, et_error *error)
         if (i > 0 && step->stop && *step->stop)
             return leave(step, &step->begin, error);
         status = run_shard(step, i, track, error);
+        *left_out = status == ET_EDIVERGED;
         if (status)
-            return status == ET_EDIVERGED ? met(step, i, error) : status;
+            return *left_out ? met(step, i, error) : status;
     }
-    status = et_reducer_end(step->reducer, &step->sum, error);
-    if (status)
-        return status;
-    update(step, &step->sum, track);
-    if (!step->update.finite)
-        return met(step, shards - 1, error);
+    return et_reducer_end(step->reducer, &step->sum, error);
+}
+
+void et_step_updated(et_step *step)
+{
     move_means(step, step->sum.means);
-    if (step->overflow->class->good)
-        step->overflow->class->good(step->overflow);
     step->count++;
     step->updated = true;
     step->loss = step->sum.loss / step->sum.divisor;
+}
+
+int et_step_update(et_step *step, et_error *error)
+{
+    bool left_out;
+    int status = et_step_gather(step, &left_out, error);
+    if (status || left_out)
+        return status;
+    update(step, &step->sum, track_of(step));
+    if (!step->update.finite)
+        return met(step, step->reducer->shards - 1, error);
+    if (step->overflow->class->good)
+        step->overflow->class->good(step->overflow);
+    et_step_updated(step);
     return ET_OK;
 }
 

@@ -87,6 +87,11 @@ int et_step_take(et_step *step, et_error *error);
 int et_step_update(et_step *step, et_error *error);
 void et_step_add_norm(et_step *step);
 
+/* And the parts of that: sum is what the batches gave (left_out: not finite, and the step counts
+ * without an update); what follows an update is moving means and the count. */
+int et_step_gather(et_step *step, bool *left_out, et_error *error);
+void et_step_updated(et_step *step);
+
 /* The number of the random numbers of a batch of the step to come. */
 int64_t et_step_number(const et_step *step, int shard);
 

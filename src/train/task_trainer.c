@@ -10,6 +10,7 @@
 #include "train/task_trainer.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <etude/nn.h>
@@ -31,24 +32,37 @@ static et_task_trainer *trainer_of(et_trainer *trainer)
 
 /* ---- the trainer's methods ---------------------------------------------------------------- */
 
-static int attach(et_trainer *trainer, et_state *state, et_error *error)
+/* "metrics", or "digits/metrics". */
+static int attach_part(et_state *state, const char *name, const char *key,
+                       const et_part_class *kind, void *self, et_error *error)
 {
-    et_task_trainer *t = trainer_of(trainer);
+    char full[256];
+    snprintf(full, sizeof full, "%s%s%s", name ? name : "", name ? "/" : "", key);
+    return et_state_add(state, full, kind, self, error);
+}
+
+int et_task_trainer_attach(et_task_trainer *t, et_state *state, const char *name, et_error *error)
+{
     const et_part_class *scale = t->overflow.overflow.class->part;
-    int status = et_state_add_params(state, t->params, error);
-    if (!status)
-        status = et_state_add_optimizer(state, "optimizer", t->optimizer, error);
-    if (!status)
-        status = et_state_add(state, "metrics", &et_metrics_state, t->metrics, error);
+    int status = attach_part(state, name, "metrics", &et_metrics_state, t->metrics, error);
     if (!status && et_metrics_count(t->own))
-        status = et_state_add(state, "task_metrics", &et_metrics_state, t->own, error);
+        status = attach_part(state, name, "task_metrics", &et_metrics_state, t->own, error);
     if (!status && t->source)
-        status = et_state_add(state, "data", &et_source_part, t->source, error);
+        status = attach_part(state, name, "data", &et_source_part, t->source, error);
     if (!status && scale)
-        status = et_state_add(state, "loss_scale", scale, &t->overflow, error);
+        status = attach_part(state, name, "loss_scale", scale, &t->overflow, error);
     if (!status && t->task->class->attach)
         status = t->task->class->attach(t->task, state, error);
     return status;
+}
+
+static int attach(et_trainer *trainer, et_state *state, et_error *error)
+{
+    et_task_trainer *t = trainer_of(trainer);
+    int status = et_state_add_params(state, t->params, error);
+    if (!status)
+        status = et_state_add_optimizer(state, "optimizer", t->optimizer, error);
+    return status ? status : et_task_trainer_attach(t, state, NULL, error);
 }
 
 /* Only where there is nothing to restore: it is most of the work of a start. */
@@ -102,10 +116,9 @@ static int judge(const et_task_trainer *t, et_error *error)
 }
 
 /* The first batch is there. */
-static int train_step(et_task_trainer *t, et_error *error)
+static void begin_step(et_task_trainer *t)
 {
     et_step *step = &t->step;
-    bool own = t->logs != NULL;
     t->now = (et_task_step){ .inputs = step->batch,
                              .model = t->pass,
                              .optimizer = t->optimizer,
@@ -115,6 +128,13 @@ static int train_step(et_task_trainer *t, et_error *error)
                              .step = t->trainer.step,
                              .inside = &t->inside };
     et_metrics_reset(t->pending);
+}
+
+static int train_step(et_task_trainer *t, et_error *error)
+{
+    et_step *step = &t->step;
+    bool own = t->logs != NULL;
+    begin_step(t);
     if (own && !et_value_set_null(t->logs, et_task_loss(t->task)))
         return et_alloc_failed(error, 0, "a step's logs");
     int status = et_task_train_step(t->task, &t->now, t->logs, error);
@@ -139,6 +159,29 @@ static int run_step(et_trainer *trainer, et_error *error)
     t->step.count = trainer->step;
     int status = et_step_take(&t->step, error);
     return status ? status : train_step(t, error);
+}
+
+int et_task_trainer_gather(et_task_trainer *t, et_reduced *sum, et_error *error)
+{
+    bool left_out;
+    t->step.count = t->trainer.step;
+    int status = et_step_take(&t->step, error);
+    if (status)
+        return status;
+    begin_step(t);
+    status = et_step_gather(&t->step, &left_out, error);
+    *sum = t->step.sum;
+    return status;
+}
+
+int et_task_trainer_finish_step(et_task_trainer *t, const et_update *update, et_error *error)
+{
+    t->stepped = true;
+    t->step.update = *update;
+    et_step_updated(&t->step);
+    et_step_add_norm(&t->step);
+    et_metrics_merge(t->own, t->pending);
+    return et_task_process_compiled_metrics(t->task, &t->now, error);
 }
 
 static double learning_rate(const et_task_trainer *t)
@@ -304,18 +347,26 @@ static int open_step(et_task_trainer *t, et_error *error)
     return status;
 }
 
-static int open_all(et_task_trainer *t, et_error *error)
+static int open_passes(et_task_trainer *t, et_error *error)
 {
     int status = t->options.use == ET_EVALUATE_ONLY ? ET_OK : open_training(t, error);
     if (!status && t->options.use != ET_TRAIN_ONLY)
         status = et_validation_open(t, error);
-    if (!status && !et_params_ready(t->params))
-        status = et_params_materialize(t->params, t->options.bfloat16, error);
+    return status;
+}
+
+int et_task_trainer_finish(et_task_trainer *t, et_optimizer *optimizer, et_error *error)
+{
+    int status = et_params_ready(t->params)
+                     ? ET_OK
+                     : et_params_materialize(t->params, t->options.bfloat16, error);
     if (!status && t->source)
         status = et_pass_prepare(t->pass, &t->source->layout, error);
     if (!status)
         status = define_metrics(t, error);
-    if (!status)
+    t->shares = optimizer != NULL;
+    t->optimizer = optimizer;
+    if (!status && !t->shares)
         status = open_optimizer(t, error);
     return status || !t->source ? status : open_step(t, error);
 }
@@ -373,16 +424,18 @@ static void choose_overflow(et_task_trainer *t)
 }
 
 /* Data that was given is the caller's again. */
-static void give_back(et_task_trainer *t)
+static void give_up(et_task_trainer *t)
 {
     if (t->source == t->given.train_dataset)
         t->source = NULL;
     if (t->validation.source == t->given.validation_dataset)
         t->validation.source = NULL;
+    et_task_trainer_close(t);
 }
 
-int et_task_trainer_open(et_task_trainer **out, et_task *task, et_device *device, et_params *params,
-                         const et_task_trainer_options *options, et_error *error)
+int et_task_trainer_begin(et_task_trainer **out, et_task *task, et_device *device,
+                          et_params *params, const et_task_trainer_options *options,
+                          et_error *error)
 {
     static const et_task_trainer_options defaults = { 0 };
     const et_task_trainer_options *o = options ? options : &defaults;
@@ -411,12 +464,24 @@ int et_task_trainer_open(et_task_trainer **out, et_task *task, et_device *device
         t->privacy = *o->dp_config;
     t->options.dp_config = NULL;
     choose_overflow(t);
-    status = open_all(t, error);
-    if (status) {
-        give_back(t);
-        et_task_trainer_close(t);
-    } else {
+    status = open_passes(t, error);
+    if (status)
+        give_up(t);
+    else
         *out = t;
+    return status;
+}
+
+int et_task_trainer_open(et_task_trainer **out, et_task *task, et_device *device, et_params *params,
+                         const et_task_trainer_options *options, et_error *error)
+{
+    int status = et_task_trainer_begin(out, task, device, params, options, error);
+    if (status)
+        return status;
+    status = et_task_trainer_finish(*out, NULL, error);
+    if (status) {
+        give_up(*out);
+        *out = NULL;
     }
     return status;
 }
@@ -430,7 +495,8 @@ void et_task_trainer_close(et_task_trainer *t)
     et_metrics_free(t->metrics);
     et_metrics_free(t->own);
     et_metrics_free(t->pending);
-    et_optimizer_free(t->optimizer);
+    if (!t->shares)
+        et_optimizer_free(t->optimizer);
     et_validation_release(&t->validation);
     et_pass_close(t->pass);
     et_validation_close_source(&t->validation);

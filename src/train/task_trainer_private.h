@@ -46,12 +46,29 @@ struct et_task_trainer {
     et_value *logs; /* of a train_step of the task's own; NULL: it has none */
     et_step step;
     bool stepped; /* since it was opened */
+    bool shares;  /* the optimizer is another trainer's */
     et_task_inside inside;
     et_task_step now;
     et_validation validation;
 };
 
 extern const et_evaluator_class et_task_evaluator_class;
+
+/* et_task_trainer_open in two, for trainers that share a store: passes, which declare; then memory,
+ * plans and steps. optimizer NULL: one of its own. */
+int et_task_trainer_begin(et_task_trainer **out, et_task *task, et_device *device,
+                          et_params *params, const et_task_trainer_options *options,
+                          et_error *error);
+int et_task_trainer_finish(et_task_trainer *trainer, et_optimizer *optimizer, et_error *error);
+
+/* What of it resumes beside parameters and optimizer; name NULL, or before each part's. */
+int et_task_trainer_attach(et_task_trainer *trainer, et_state *state, const char *name,
+                           et_error *error);
+
+/* A default step without its update: what its batches gave; then, somebody having made an update,
+ * moving means and metrics. */
+int et_task_trainer_gather(et_task_trainer *trainer, et_reduced *sum, et_error *error);
+int et_task_trainer_finish_step(et_task_trainer *trainer, const et_update *update, et_error *error);
 
 /* Source and pass, if there is data. */
 int et_validation_open(et_task_trainer *trainer, et_error *error);

@@ -103,6 +103,15 @@ typedef struct et_task_trainer_options {
     ET_RESERVED(8);
 } et_task_trainer_options;
 
+typedef struct et_multitask_options {
+    const et_task_trainer_options *trainer;
+    int order;
+    double alpha;
+    int64_t steps_in_epoch;
+    int64_t epochs;
+    ET_RESERVED(8);
+} et_multitask_options;
+
 typedef struct et_translator_options {
     const char *checkpoint;
     int beam_size;
