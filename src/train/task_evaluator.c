@@ -7,9 +7,6 @@
  *
  * The plan is made at the first evaluation: a run that is short never needs it. A step's logs are
  * made where somebody looks at them; else a step allocates nothing. */
-#include <math.h>
-#include <string.h>
-
 #include <etude/log.h>
 
 #include "base/alloc.h"
@@ -114,7 +111,7 @@ static int begin(et_task_trainer *t, int64_t step, et_error *error)
     et_metrics_reset(v->loss);
     et_arena_release(&v->arena);
     v->state = NULL;
-    v->taken = false;
+    v->taken = v->reported = false;
     v->step = step;
     et_optimizer_show_average(t->optimizer);
     return ET_OK;
@@ -161,9 +158,11 @@ static int note_loss(et_task_trainer *t, const et_value *logs, et_error *error)
     if (!t->task->class->validation_step || !et_value_get(logs, key))
         return ET_OK;
     int status = et_value_read_float(logs, key, &loss, error);
-    if (!status)
-        et_metrics_add(t->validation.loss, "validation_loss", loss, 1);
-    return status;
+    if (status)
+        return status;
+    et_metrics_add(t->validation.loss, "validation_loss", loss, 1);
+    t->validation.reported = true;
+    return ET_OK;
 }
 
 /* The batch that was taken; outputs NULL: nobody looks. */
@@ -221,13 +220,12 @@ static int fill(et_task_trainer *t, const et_value *state, et_value *logs, et_er
 {
     et_validation *v = &t->validation;
     const et_task_class *class = t->task->class;
-    bool reported = !isnan(et_metrics_value(v->loss, "validation_loss"));
     int status = et_metrics_results(v->metrics, logs, error);
     if (!status)
         status = et_metrics_results(v->own, logs, error);
-    if (!status && reported)
+    if (!status && v->reported)
         status = et_metrics_results(v->loss, logs, error);
-    if (!reported && class->validation_step)
+    if (!v->reported && class->validation_step)
         et_log(ET_LOG_INFO, "%s: its validation reported no loss", et_task_name(t->task));
     if (!status && state && state->count)
         status = et_task_reduce_aggregated_logs(t->task, state, v->step, logs, error);

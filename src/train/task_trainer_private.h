@@ -15,6 +15,7 @@ typedef struct et_validation {
     et_metrics *own;     /* of build_metrics */
     et_metrics *loss;    /* what a validation step of the task's own logs */
     int *place;          /* [measures] */
+    bool reported;       /* it has logged one */
     int64_t step;        /* that is validated */
     bool taken;          /* the batch of the next eval_step is there */
     et_arena step_arena; /* until the next batch */

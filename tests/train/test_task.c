@@ -403,7 +403,14 @@ static int silent_step(et_task *self, const et_task_step *now, et_value *logs, e
     return et_task_inference_step(self, now, error);
 }
 
-/* A validation that logs no loss has none; a train step has to. */
+static int nan_step(et_task *self, const et_task_step *now, et_value *logs, et_error *error)
+{
+    et_value_set_float(logs, "loss", NAN);
+    return et_task_inference_step(self, now, error);
+}
+
+/* A validation that logs no loss has none, one that logs NaN has that; a train step has to log one,
+ * and NaN is a divergence. */
 static void test_task__no_loss(void **state)
 {
     (void)state;
@@ -415,6 +422,14 @@ static void test_task__no_loss(void **state)
     assert_ok(et_task_trainer_evaluate(b.r.trainer, -1, b.logs, error));
     assert_null(et_value_get(b.logs, "validation_loss"));
     assert_non_null(et_value_get(b.logs, "validation_accuracy"));
+    bench_close(&b);
+    class.validation_step = class.train_step = nan_step;
+    bench_init(&b, &class);
+    assert_ok(bench_open(&b, error));
+    assert_ok(et_task_trainer_evaluate(b.r.trainer, -1, b.logs, error));
+    assert_true(isnan(logged(&b, "validation_loss")));
+    assert_fails(et_task_trainer_train(b.r.trainer, 1, b.logs, error), ET_EDIVERGED,
+                 "step 1: the loss is not a number");
     bench_close(&b);
     class.train_step = silent_step;
     bench_init(&b, &class);
