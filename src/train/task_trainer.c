@@ -118,16 +118,11 @@ static int judge(const et_task_trainer *t, et_error *error)
 /* The first batch is there. */
 static void begin_step(et_task_trainer *t)
 {
-    et_step *step = &t->step;
-    t->now = (et_task_step){ .inputs = step->batch,
-                             .model = t->pass,
-                             .optimizer = t->optimizer,
-                             .metrics = t->pending,
-                             .seed = step->seed,
-                             .number = (uint64_t)et_step_number(step, 0),
-                             .step = t->trainer.step,
-                             .inside = &t->inside };
-    et_metrics_reset(t->pending);
+    t->now.seed = t->step.seed;
+    t->now.number = (uint64_t)et_step_number(&t->step, 0);
+    t->now.step = t->trainer.step;
+    if (t->has_own)
+        et_metrics_reset(t->pending);
 }
 
 static int train_step(et_task_trainer *t, et_error *error)
@@ -144,7 +139,7 @@ static int train_step(et_task_trainer *t, et_error *error)
     t->stepped = true;
     if (step->updated)
         et_step_add_norm(step);
-    if (step->updated || own)
+    if (t->has_own && (step->updated || own))
         et_metrics_merge(t->own, t->pending);
     if (own)
         status = note_loss(t, error);
@@ -288,6 +283,7 @@ static int define_metrics(et_task_trainer *t, et_error *error)
         status = et_task_build_metrics(t->task, true, t->own, error);
     if (!status && t->source)
         status = et_task_build_metrics(t->task, true, t->pending, error);
+    t->has_own = !status && et_metrics_count(t->own) > 0;
     if (status || !t->source || !t->task->class->train_step)
         return status;
     t->logs = et_value_dict(&t->arena);
@@ -314,7 +310,7 @@ static int open_optimizer(et_task_trainer *t, et_error *error)
 static int see_batch(void *self, et_step *step, et_error *error)
 {
     et_task_trainer *t = self;
-    t->now.inputs = step->batch;
+    (void)step;
     return et_task_process_metrics(t->task, &t->now, error);
 }
 
@@ -340,10 +336,15 @@ static int open_step(et_task_trainer *t, et_error *error)
         .privacy = t->private ? &t->privacy : NULL,
         .hooks = { .self = t,
                    .next = t->given.next_train_inputs ? next_batch : NULL,
-                   .seen = see_batch },
+                   .seen = t->has_own ? see_batch : NULL },
     };
     int status = et_step_open(&t->step, &parts, error);
     t->inside = (et_task_inside){ &t->step, t->metrics, t->step.metric };
+    t->now = (et_task_step){ .inputs = t->step.batch,
+                             .model = t->pass,
+                             .optimizer = t->optimizer,
+                             .metrics = t->pending,
+                             .inside = &t->inside };
     return status;
 }
 

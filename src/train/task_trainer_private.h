@@ -47,6 +47,7 @@ struct et_task_trainer {
     et_value *logs; /* of a train_step of the task's own; NULL: it has none */
     et_step step;
     bool stepped; /* since it was opened */
+    bool has_own; /* build_metrics has defined some */
     bool shares;  /* the optimizer is another trainer's */
     et_task_inside inside;
     et_task_step now;
