@@ -146,7 +146,7 @@ static void train(const char *directory, int rounds)
     const et_task_trainer_options options = { .optimizer = &sgd };
     et_error error = ET_ERROR_INIT;
     et_progress_options shown = ET_PROGRESS_OPTIONS_INIT;
-    et_task task = { &empty_task_class };
+    et_task task = { .class = &empty_task_class };
     et_device *device;
     et_params *params;
     et_progress *progress;

@@ -32,7 +32,7 @@ int main(int argc, char **argv)
 {
     static const et_task_class class = { .name = "classifier", .build = build, .data = data };
     et_error error = ET_ERROR_INIT;
-    et_task task = { &class };
+    et_task task = { .class = &class };
     et_device *device = NULL;
     et_params *params = NULL;
     et_task_trainer *trainer = NULL;

@@ -91,7 +91,9 @@ static int fill_logs(et_trainer *self, et_value *logs, et_error *error)
 }
 int main(int argc, char **argv)
 {
-    static const et_trainer_class class = { "gan", attach, NULL, NULL, step, fill_logs, NULL };
+    static const et_trainer_class class = {
+        .name = "gan", .attach = attach, .step = step, .loop_end = fill_logs
+    };
     static gan g = { .trainer = { &class, 0 } };
     et_error error = ET_ERROR_INIT;
     et_controller *controller = NULL;

@@ -53,6 +53,15 @@ ET_API int et_checkpoint_load_best(char **path, et_params *params, const char *m
                                    bool prefer_average, et_checkpoint_facts *facts,
                                    et_error *error);
 
+/* The weights that another run begins with, for fine-tuning: of a file, of a run's newest
+ * checkpoint
+ * ("runs/a") or of its best ("runs/a/best"); averages where the file has them. Every parameter and
+ * variable is there with its shape, or, with a pattern (an expression searched in names, NULL:
+ * none), every one that has such a name; the others stay as they are. ET_ECONFIG: one is not, or no
+ * name is found. Slots and steps are not read: they begin anew. */
+ET_API int et_checkpoint_initialize(et_params *params, const char *from, const char *pattern,
+                                    et_error *error);
+
 /* Paths that such functions give; NULL allowed. */
 ET_API void et_checkpoint_free_path(char *path);
 

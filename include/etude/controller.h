@@ -36,7 +36,12 @@ typedef struct et_controller_options {
     int64_t summary_interval;    /* steps between logs; 0: at the end only */
     int64_t validation_interval; /* steps between evaluations; 0: none */
     int64_t checkpoint_interval; /* steps between saves; 0: at the end only */
-    ET_RESERVED(8);
+    /* How often in a row a run whose step fails with ET_EDIVERGED goes back to its last checkpoint,
+     * or to where it began, and on in another way (et_trainer_class.retry); a checkpoint past the
+     * step that failed begins a new row. The count is in model_dir/recovery.json, which no restore
+     * takes back. 0 and below: the run ends. */
+    int64_t recovery_max_trials;
+    ET_RESERVED(7);
 } et_controller_options;
 
 /* Attaches, restores the newest checkpoint or starts anew. */

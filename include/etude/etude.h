@@ -21,6 +21,7 @@
 #include <etude/hypotheses.h>
 #include <etude/log.h>
 #include <etude/metrics.h>
+#include <etude/multitask.h>
 #include <etude/nn.h>
 #include <etude/ops.h>
 #include <etude/ops_elementwise.h>
@@ -31,6 +32,7 @@
 #include <etude/optimizer.h>
 #include <etude/params.h>
 #include <etude/pass.h>
+#include <etude/privacy.h>
 #include <etude/records.h>
 #include <etude/run.h>
 #include <etude/run_files.h>
@@ -39,6 +41,7 @@
 #include <etude/state.h>
 #include <etude/summary.h>
 #include <etude/task.h>
+#include <etude/task_trainer.h>
 #include <etude/tensor.h>
 #include <etude/trainer.h>
 #include <etude/translator.h>

@@ -49,7 +49,7 @@ typedef struct et_run_options {
     et_state *state;         /* borrowed; all but the run's own parts is attached */
     int64_t max_to_keep;     /* checkpoints; 0: 5 */
     int on_failed_save;      /* ET_FAILED_SAVE_* */
-    const char *best_metric; /* of validation; NULL: keep no best */
+    const char *best_metric; /* of validation, "a|b" for b in dict a; NULL: keep no best */
     int best_comparison;     /* ET_COMPARE_* */
     et_observer observer;    /* members NULL: nobody */
     bool verbose;            /* every save is told */
@@ -87,8 +87,8 @@ ET_API bool et_run_unsaved(const et_run *run);
 /* Writes a log, and flushes it: it may be the last sign of a run. */
 ET_API int et_run_log(et_run *run, int64_t step, const et_value *logs, et_error *error);
 
-/* Values of a validation: the best so far is noted, and its step saved as such. Adds best_step and
- * a note to them. */
+/* Values of a validation: the best so far is noted, and its step saved as such, checkpoint and
+ * info.json or neither. NaN is never the best. Adds best_<metric>, best_step and a note to them. */
 ET_API int et_run_note_best(et_run *run, int64_t step, et_value *values, et_error *error);
 
 /* Saves the step beside training; passing: one that an unbroken run need not save, so it

@@ -1,6 +1,6 @@
 /* Tasks: what is learnt, from what. A task gives the model and its losses as a graph, and sources
  * of batches; everything else (passes, optimizer, steps, metrics, evaluation) is the task
- * trainer's.
+ * trainer's (task_trainer.h).
  *
  *     typedef struct digits { et_task task; ... } digits;
  *     static void digits_build(et_task *t, et_scope *s, bool training) { ... }
@@ -9,26 +9,64 @@
  *         .name = "digits", .build = digits_build, .data = digits_data,
  *     };
  *
- * Order of calls: data (training, then validation), build once per graph, attach; validate between
- * steps, with the averaged weights in the store if there are any. One thread. */
+ * The other methods are those of Model Garden's Task. NULL is the default, which
+ * et_task_defaults has, for an override that does more than it:
+ * et_task_defaults.validation_step(self, now, logs, error). build_model, build_losses and build add
+ * nodes, once per graph; the rest works on what a graph has computed, and may fail. Order of calls:
+ * data (training, then validation), build, build_metrics, create_optimizer, attach; initialize
+ * where nothing was restored; then steps. One thread. */
 #ifndef ETUDE_TASK_H
 #define ETUDE_TASK_H
 
-#include <signal.h>
-
+#include <etude/metrics.h>
 #include <etude/optimizer.h>
 #include <etude/pass.h>
 #include <etude/trainer.h>
 
 typedef struct et_task et_task;
 
+#define ET_NODES_MAX 16
+
+/* Nodes by name: what a model gives, and its losses beside the task's. Names are not copied. */
+typedef struct et_nodes {
+    int count;
+    const char *name[ET_NODES_MAX];
+    et_node *node[ET_NODES_MAX];
+} et_nodes;
+
+/* Poison of the node's graph, if there are ET_NODES_MAX; NULL: no such name. */
+ET_API void et_nodes_put(et_nodes *nodes, const char *name, et_node *node);
+ET_API et_node *et_nodes_get(const et_nodes *nodes, const char *name);
+
+/* What an optimizer is made for: Model Garden's optimizer_config and runtime_config. */
+typedef struct et_optimizer_request {
+    et_device *device;
+    et_params *params;                                  /* materialized */
+    const et_optimizer_setup *setup;                    /* NULL: the default optimizer, */
+    const struct et_optimization_options *optimization; /* or the command's settings in its place */
+    bool bfloat16;     /* activations; the loss scale is the trainer's, not the optimizer's */
+    double loss_scale; /* as in et_task_trainer_options */
+} et_optimizer_request;
+
+/* What a step works on: Model Garden's inputs, model, optimizer and metrics. All is borrowed. */
+typedef struct et_task_step {
+    et_batch *inputs;              /* features and labels, by the names of the layout's fields */
+    et_pass *model;                /* of build, with or without derivatives */
+    et_optimizer *optimizer;       /* NULL: validation */
+    et_metrics *metrics;           /* those of build_metrics */
+    uint64_t seed, number;         /* of random numbers in this batch: et_pass_run */
+    int64_t step;                  /* updates done before */
+    struct et_task_inside *inside; /* the library's own */
+} et_task_step;
+
 typedef struct et_task_class {
     const char *name;
     /* Adds the model, its losses and measures (pass.h). Also for validation, with training false:
-     * measures are logged as "training_<name>" and "validation_<name>". */
+     * measures are logged as "training_<name>" and "validation_<name>". NULL: build_model, then
+     * build_losses. */
     void (*build)(et_task *self, et_scope *scope, bool training);
     /* Opens batches, which the trainer closes. Of training they never end; of validation one pass.
-     * *out NULL: there is no such data. */
+     * *out NULL: there is no such data. Model Garden's build_inputs. */
     int (*data)(et_task *self, bool training, et_source **out, et_error *error);
     /* Hangs what more resumes on the tree. Optional. */
     int (*attach)(et_task *self, et_state *state, et_error *error);
@@ -38,37 +76,87 @@ typedef struct et_task_class {
     /* Which value of validation says what checkpoint is best (higher is better), where the settings
      * do not. NULL: none does. */
     const char *best_metric;
+
+    const char *loss; /* the key of the loss in a step's logs; NULL: "loss" */
+    /* Adds the model; outputs: what build_losses is given; aux_losses: losses of its own, as
+     * weights' penalties. It may call et_measure and et_output. */
+    void (*build_model)(et_task *self, et_scope *scope, bool training, et_nodes *outputs,
+                        et_nodes *aux_losses);
+    /* Calls et_loss; labels are et_batch_input(scope, "..."). Default: the aux losses, each with
+     * weight 1. An override that wants them adds them itself. */
+    void (*build_losses)(et_task *self, et_scope *scope, const et_nodes *outputs,
+                         const et_nodes *aux_losses);
+    /* Defines metrics beside the model's own measures, logged by their names. Default: none. */
+    int (*build_metrics)(et_task *self, bool training, et_metrics *metrics, et_error *error);
+    int (*create_optimizer)(et_task *self, const et_optimizer_request *request, et_optimizer **out,
+                            et_error *error);
+    /* After initial values were drawn, where there is no checkpoint to go on from. Default: weights
+     * of self->init_checkpoint, if that is set (et_checkpoint_initialize). */
+    int (*initialize)(et_task *self, et_params *params, et_error *error);
+    /* Adds a batch to now->metrics. Default: to each a sample for every row, of the model's output
+     * "outputs" (of several columns the place of the largest) and the field "labels"; labels below
+     * 0 do not count. */
+    int (*process_metrics)(et_task *self, const et_task_step *now, et_error *error);
+    /* The same with the measures that come with the model: et_loss, et_measure. */
+    int (*process_compiled_metrics)(et_task *self, const et_task_step *now, et_error *error);
+    /* One update; logs has the loss, under its key. logs NULL: nobody looks. Default: all batches
+     * of the update, forward, backward and the optimizer, then both metrics. An override has one
+     * batch an update and calls what it needs of these itself; training_loss is then the mean over
+     * steps of what it logs. */
+    int (*train_step)(et_task *self, const et_task_step *now, et_value *logs, et_error *error);
+    /* Default: inference_step, the loss to logs, both metrics. An override that logs no loss gives
+     * no validation_loss. */
+    int (*validation_step)(et_task *self, const et_task_step *now, et_value *logs, et_error *error);
+    /* Default: runs the model on the inputs; what it gave is et_pass_output(now->model, "..."). */
+    int (*inference_step)(et_task *self, const et_task_step *now, et_error *error);
+    /* Adds what a validation step logged to state, a dict that is empty at first. Default: nothing,
+     * and no step's logs are made for it. */
+    int (*aggregate_logs)(et_task *self, et_value *state, const et_value *step_outputs,
+                          et_error *error);
+    /* What follows from the state after the last step, to results; not called where the state is
+     * empty. Default: nothing. */
+    int (*reduce_aggregated_logs)(et_task *self, const et_value *aggregated_logs,
+                                  int64_t global_step, et_value *results, et_error *error);
 } et_task_class;
 
 struct et_task {
     const et_task_class *ET_CLASS;
+    const char *name;            /* NULL: the class's */
+    const char *logging_dir;     /* for files of its own; NULL: the current directory */
+    const void *task_config;     /* its settings, as given */
+    const char *init_checkpoint; /* NULL: none; see et_checkpoint_initialize */
+    const char *init_pattern;    /* expression of the names that it gives; NULL: all */
 };
 
-typedef struct et_task_trainer_options {
-    const et_optimizer_setup *optimizer;                /* NULL: the default optimizer */
-    const struct et_optimization_options *optimization; /* in its place: the command's settings */
-    uint64_t seed;                     /* of initial values, dropout and sampling */
-    bool bfloat16;                     /* type of activations */
-    int recompute;                     /* an et_recompute */
-    int batches;                       /* of one update; 0: 1 */
-    const volatile sig_atomic_t *stop; /* not 0: an update of several batches is left */
-    ET_RESERVED(8);
-} et_task_trainer_options;
+/* All methods' defaults but data, attach and validate, which have none. */
+ET_DATA const et_task_class et_task_defaults;
 
-/* A trainer and an evaluator over a task: opens its data, its passes, an optimizer over all that is
- * trained; draws initial values when a run starts. Borrows device and params, which is empty, and
- * the task. */
-typedef struct et_task_trainer et_task_trainer;
-
-ET_API int et_task_trainer_open(et_task_trainer **out, et_task *task, et_device *device,
-                                et_params *params, const et_task_trainer_options *options,
-                                et_error *error);
-ET_API void et_task_trainer_close(et_task_trainer *trainer); /* NULL allowed */
-
-ET_API et_trainer *et_task_trainer_trainer(et_task_trainer *trainer);
-ET_API et_evaluator *et_task_trainer_evaluator(et_task_trainer *trainer); /* NULL: no data for it */
-
-/* Bytes: values, gradients, slots; what the plans of training need. */
-ET_API size_t et_task_trainer_memory(const et_task_trainer *trainer);
+/* Each calls the task's method, or its default. */
+ET_API void et_task_build(et_task *task, et_scope *scope, bool training);
+ET_API void et_task_build_model(et_task *task, et_scope *scope, bool training, et_nodes *outputs,
+                                et_nodes *aux_losses);
+ET_API void et_task_build_losses(et_task *task, et_scope *scope, const et_nodes *outputs,
+                                 const et_nodes *aux_losses);
+/* ET_ECONFIG: the task has no method data. */
+ET_API int et_task_build_inputs(et_task *task, bool training, et_source **out, et_error *error);
+ET_API int et_task_build_metrics(et_task *task, bool training, et_metrics *metrics,
+                                 et_error *error);
+ET_API int et_task_create_optimizer(et_task *task, const et_optimizer_request *request,
+                                    et_optimizer **out, et_error *error);
+ET_API int et_task_initialize(et_task *task, et_params *params, et_error *error);
+ET_API int et_task_process_metrics(et_task *task, const et_task_step *now, et_error *error);
+ET_API int et_task_process_compiled_metrics(et_task *task, const et_task_step *now,
+                                            et_error *error);
+ET_API int et_task_train_step(et_task *task, const et_task_step *now, et_value *logs,
+                              et_error *error);
+ET_API int et_task_validation_step(et_task *task, const et_task_step *now, et_value *logs,
+                                   et_error *error);
+ET_API int et_task_inference_step(et_task *task, const et_task_step *now, et_error *error);
+ET_API int et_task_aggregate_logs(et_task *task, et_value *state, const et_value *step_outputs,
+                                  et_error *error);
+ET_API int et_task_reduce_aggregated_logs(et_task *task, const et_value *aggregated_logs,
+                                          int64_t global_step, et_value *results, et_error *error);
+ET_API const char *et_task_loss(const et_task *task); /* the key */
+ET_API const char *et_task_name(const et_task *task);
 
 #endif

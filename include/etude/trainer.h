@@ -45,6 +45,13 @@ typedef struct et_trainer_class {
     /* The window ends: fills logs with what its steps were like. */
     int (*loop_end)(et_trainer *self, et_value *logs, et_error *error);
     void (*view)(const et_trainer *self, et_trainer_view *view);
+    /* A step has failed with ET_EDIVERGED, and the run goes back to its last checkpoint: keeps what
+     * retry has to know of where it was. */
+    int (*diverged)(et_trainer *self, et_value *memory, et_error *error);
+    /* The state is that checkpoint's. What is tried now must differ, or it ends in the same way:
+     * trial counts from 1. Also where a run goes on that was killed later; memory NULL: it has
+     * saved a checkpoint since. */
+    int (*retry)(et_trainer *self, int64_t trial, const et_value *memory, et_error *error);
 } et_trainer_class;
 
 struct et_trainer {

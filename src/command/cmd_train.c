@@ -155,6 +155,7 @@ static et_controller_options controller_options(training *t, const char *directo
         .summary_interval = o->summary_interval,
         .validation_interval = validation_interval(t),
         .checkpoint_interval = o->checkpoint_interval,
+        .recovery_max_trials = o->recovery_max_trials,
     };
 }
 
@@ -177,8 +178,12 @@ static int open_trainer(training *t, et_error *error)
         .recompute = e->runtime.recompute,
         .batches = (int)e->trainer.gradient_accumulation,
         .stop = &et_stop_requested,
+        .loss_upper_bound = e->trainer.recovery_max_trials < 0 ? 0 : e->trainer.loss_upper_bound,
+        .recovery_begin_steps = e->trainer.recovery_begin_steps,
     };
-    int status = et_task_trainer_open(&t->trainer, t->task, t->device, t->params, &options, error);
+    int status = et_runtime_loss_scale(&e->runtime, &options.loss_scale, error);
+    if (!status)
+        status = et_task_trainer_open(&t->trainer, t->task, t->device, t->params, &options, error);
     bool wanted = t->args->mode_name && t->args->mode != ET_MODE_TRAIN;
     if (!status && wanted && !et_task_trainer_evaluator(t->trainer))
         status = et_fail(error, ET_ECONFIG,

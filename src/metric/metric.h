@@ -1,5 +1,5 @@
-/* What <etude/metrics.h> leaves to the kinds: how a class is made. A state is exact sums of
- * doubles, then whole numbers. */
+/* What <etude/metrics.h> leaves to the library: how a class is made, and how large a set is. A
+ * state is exact sums of doubles, then whole numbers. */
 #ifndef ETUDE_METRIC_METRIC_H
 #define ETUDE_METRIC_METRIC_H
 
@@ -20,5 +20,8 @@ struct et_metric_class {
     void (*value)(const et_metric *metric, const et_exact_sum *sums, const int64_t *counts,
                   double values[ET_METRIC_VALUES_MAX]);
 };
+
+/* How many metrics a set has; places are below it. */
+size_t et_metrics_count(const et_metrics *metrics);
 
 #endif

@@ -10,6 +10,7 @@
 #include "base/arena.h"
 #include "base/assert.h"
 #include "base/vector.h"
+#include "metric/metric.h"
 
 typedef struct item {
     char *name;              /* owned */
@@ -98,6 +99,11 @@ int et_metrics_place(const et_metrics *metrics, const char *name)
     const item *one = find(metrics, name);
     et_assert(one);
     return (int)(one - metrics->items);
+}
+
+size_t et_metrics_count(const et_metrics *metrics)
+{
+    return metrics->count;
 }
 
 static const item *at(const et_metrics *metrics, int place)

@@ -698,6 +698,19 @@ int et_checkpoints_restore(et_checkpoints *checkpoints, int64_t *step, et_error 
     return ET_OK;
 }
 
+int et_checkpoints_drop_passing(et_checkpoints *checkpoints, et_error *error)
+{
+    et_manifest *manifest = &checkpoints->manifest;
+    int status = et_checkpoints_wait(checkpoints, error);
+    size_t before = manifest->count;
+    while (!status && manifest->count > 1 && manifest->entries[manifest->count - 1].passing)
+        status = et_manifest_remove(manifest, manifest->count - 1, error);
+    if (status || manifest->count == before)
+        return status;
+    checkpoints->newest_step = manifest->entries[manifest->count - 1].step;
+    return et_manifest_commit(manifest, checkpoints->directory, error);
+}
+
 void et_checkpoint_free_path(char *path)
 {
     et_free(path);

@@ -43,6 +43,10 @@ int et_checkpoints_check_lock(et_checkpoints *checkpoints, et_error *error);
  * So what is kept in the end does not depend on where a run was interrupted. */
 int et_checkpoints_save_passing(et_checkpoints *checkpoints, int64_t step, et_error *error);
 
+/* Before a run goes back: the newest is again one of those to keep, where there is one, so that
+ * what it goes back to does not depend on where it was interrupted. */
+int et_checkpoints_drop_passing(et_checkpoints *checkpoints, et_error *error);
+
 /* Whether et_checkpoints_wait has anything to say; and whether it would say it without waiting. */
 bool et_checkpoints_saving(const et_checkpoints *checkpoints);
 bool et_checkpoints_ended(et_checkpoints *checkpoints);

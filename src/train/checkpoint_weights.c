@@ -16,7 +16,9 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
+#include "base/file.h"
 #include "base/json.h"
+#include "base/pattern.h"
 #include "base/strbuf.h"
 #include "train/checkpoint.h"
 #include "train/checkpoint_file.h"
@@ -55,14 +57,16 @@ static int check_weight(const et_safetensors_tensor *there, const char *name, et
                    et_shape_print(shape, is));
 }
 
-/* found: [count of parameters], by their index in the store. */
+/* found: [count of parameters], by their index in the store; NULL: not wanted. */
 static int find_all(const et_safetensors_tensor **found, const et_params *params,
                     const et_safetensors *file, const char *path, bool prefer_average,
-                    et_arena *arena, et_error *error)
+                    const et_patterns *wanted, et_arena *arena, et_error *error)
 {
     int status = ET_OK;
     for (int i = 0; !status && i < et_params_count(params); i++) {
         const char *name = et_params_name(params, i);
+        if (wanted && !et_patterns_match(wanted, name))
+            continue;
         found[i] = find_weight(file, name, prefer_average, arena);
         status = check_weight(found[i], name, et_params_shape(params, i), path, error);
     }
@@ -72,18 +76,19 @@ static int find_all(const et_safetensors_tensor **found, const et_params *params
 /* All is found and checked before the first value changes. Values of the store only: gradients
  * are left as they are, the shadow follows by et_params_changed. */
 static int load(et_params *params, const et_safetensors *file, const char *path,
-                bool prefer_average, et_error *error)
+                bool prefer_average, const et_patterns *wanted, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
     size_t count = (size_t)et_params_count(params);
     const et_safetensors_tensor **found = et_arena_array(&arena, count, sizeof *found);
-    int status = found ? find_all(found, params, file, path, prefer_average, &arena, error)
+    int status = found ? find_all(found, params, file, path, prefer_average, wanted, &arena, error)
                        : et_alloc_failed(error, count * sizeof *found, "a list of weights");
     if (!status)
         et_params_begin_change(params);
     for (size_t i = 0; !status && i < count; i++)
-        memcpy(et_params_values(params) + et_params_offset(params, (int)i), found[i]->data,
-               found[i]->bytes);
+        if (found[i])
+            memcpy(et_params_values(params) + et_params_offset(params, (int)i), found[i]->data,
+                   found[i]->bytes);
     et_arena_release(&arena);
     if (!status)
         et_params_changed(params, true);
@@ -93,7 +98,7 @@ static int load(et_params *params, const et_safetensors *file, const char *path,
 int et_checkpoint_file_load(et_params *params, const et_safetensors *file, const char *path,
                             bool prefer_average, et_checkpoint_facts *facts, et_error *error)
 {
-    int status = load(params, file, path, prefer_average, error);
+    int status = load(params, file, path, prefer_average, NULL, error);
     if (!status && facts && facts->arena)
         status = et_identity_parse(&facts->identity,
                                    et_safetensors_metadata(file, ET_CHECKPOINT_KEY_STATE), path,
@@ -116,6 +121,77 @@ int et_checkpoint_load_weights(et_params *params, const char *path, bool prefer_
     if (!status && facts)
         facts->step = found;
     return status;
+}
+
+/* Another run's weights -----------------------------------------------------------------
+ *
+ * Where a directory is named, its newest or best checkpoint. */
+
+static int find_file(char **path, const char *from, et_error *error)
+{
+    char *info = et_path_join(from, ET_CHECKPOINT_INFO);
+    char *folder = et_path_join(from, ET_CHECKPOINT_FOLDER);
+    bool best = info && !strcmp(et_path_base(from), ET_CHECKPOINT_BEST) && et_file_exists(info);
+    bool run = folder && et_file_exists(folder);
+    int status = info && folder ? ET_OK : et_alloc_failed(error, strlen(from), "a path");
+    et_free(info);
+    et_free(folder);
+    if (status)
+        return status;
+    if (run)
+        return et_checkpoint_newest(path, from, error);
+    char *parent = best ? et_path_parent(from) : NULL;
+    if (parent)
+        status = et_checkpoint_best(path, parent, error);
+    else if (!best)
+        *path = et_strdup(from);
+    et_free(parent);
+    return status || *path ? status : et_alloc_failed(error, strlen(from), "a path");
+}
+
+static bool any_name(const et_params *params, const et_patterns *wanted)
+{
+    for (int i = 0; i < et_params_count(params); i++)
+        if (et_patterns_match(wanted, et_params_name(params, i)))
+            return true;
+    return false;
+}
+
+static int load_file(et_params *params, const char *path, const et_patterns *wanted,
+                     et_error *error)
+{
+    et_safetensors *file;
+    int64_t step;
+    int status = et_checkpoint_file_open(&file, path, &step, error);
+    if (status)
+        return status;
+    status = load(params, file, path, true, wanted, error);
+    et_safetensors_close(file);
+    return status;
+}
+
+int et_checkpoint_initialize(et_params *params, const char *from, const char *pattern,
+                             et_error *error)
+{
+    et_patterns *wanted = NULL;
+    char *path = NULL;
+    if (!et_params_ready(params))
+        return et_fail(error, ET_EUSAGE, "weights are loaded after et_params_materialize");
+    int status = et_path_check(from, error);
+    if (!status && pattern)
+        status = et_patterns_new(&wanted, (et_strings){ &pattern, 1 }, "init_pattern", error);
+    if (!status && wanted && !any_name(params, wanted))
+        status = et_fail(error, ET_ECONFIG,
+                         "init_pattern %s: the model has no such name; its first "
+                         "is %s",
+                         pattern, et_params_name(params, 0));
+    if (!status)
+        status = find_file(&path, from, error);
+    if (!status)
+        status = load_file(params, path, wanted, error);
+    et_patterns_free(wanted);
+    et_free(path);
+    return status ? et_fail_while(error, status, "beginning with the weights of %s", from) : ET_OK;
 }
 
 /* Averaging ---------------------------------------------------------------------------

@@ -192,7 +192,10 @@ static int restore(et_controller *c, et_error *error)
     if (!status && step < 0 && trainer->class->loop_begin)
         status = trainer->class->loop_begin(trainer, error);
     c->finished = !status && step >= 0 && has_finished(c);
-    return status || c->finished ? status : et_run_begin(c->run, error);
+    if (status || c->finished)
+        return status;
+    status = et_run_begin(c->run, error);
+    return status ? status : et_recovery_open(&c->recovery, c->run, trainer, step, error);
 }
 
 /* The order of adding is the order of restoring. */
@@ -239,6 +242,7 @@ int et_controller_open(et_controller **out, const et_controller_options *options
     if (!c)
         return status ? status : et_alloc_failed(error, sizeof *c, "a controller");
     c->options = *options;
+    c->recovery = (et_recovery){ .max_trials = options->recovery_max_trials };
     status = open_parts(c, error);
     if (status)
         et_controller_close(c, NULL);
@@ -254,6 +258,7 @@ int et_controller_close(et_controller *c, et_error *error)
     int status = et_run_close(c->run, error);
     et_sink_close(c->options.run.console, NULL);
     et_state_free(c->state);
+    et_recovery_release(&c->recovery);
     et_free(c->actions);
     et_arena_release(&c->arena);
     et_free(c);
@@ -429,6 +434,20 @@ static int save_and_stop(et_controller *c, et_error *error)
                 : et_fail(error, ET_EINTERRUPTED, "%s", ET_CONTROLLER_NOT_BEGUN);
 }
 
+static void begin_boundary(et_controller *c)
+{
+    c->next = 0;
+    c->values = NULL;
+}
+
+/* What the checkpoint had left to do is done next, as where a run goes on. */
+static int go_back(et_controller *c, et_error *error)
+{
+    int status = et_recovery_go_back(&c->recovery, c->run, c->options.trainer, error);
+    et_meter_start_window(&c->meter);
+    return status;
+}
+
 /* An error leaves the newest checkpoint as the place to go on from. */
 int et_controller_train(et_controller *c, et_error *error)
 {
@@ -438,11 +457,12 @@ int et_controller_train(et_controller *c, et_error *error)
     int status = act(c, error); /* what the last interruption cut short */
     while (!status && c->stopper == c->count && c->options.trainer->step < c->options.train_steps) {
         status = inner_loop(c, next_boundary(c), error);
-        if (status)
-            break;
-        c->next = 0;
-        c->values = NULL;
-        status = act(c, error);
+        if (status == ET_EDIVERGED)
+            status = go_back(c, error);
+        else if (!status)
+            begin_boundary(c);
+        if (!status)
+            status = act(c, error);
     }
     if (status == ET_EINTERRUPTED)
         return save_and_stop(c, error);

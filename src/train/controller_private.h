@@ -4,6 +4,7 @@
 
 #include "base/arena.h"
 #include "train/controller.h"
+#include "train/recovery.h"
 
 /* An action of the controller's own: every so many steps, and at the end. */
 typedef struct et_own_action {
@@ -36,6 +37,7 @@ struct et_controller {
     et_meter meter;
     et_arena arena;         /* of logs, until the next evaluation */
     const et_value *values; /* of the evaluation at this step; NULL: none */
+    et_recovery recovery;
 };
 
 /* actions.c */

@@ -6,7 +6,12 @@
  * list, in the order of the enum. Defaults are Model Garden's where it has the setting. */
 #include "train/options.h"
 
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include <etude/task_trainer.h>
 
 /* A count of steps nobody reaches, small enough that doubles hold it exactly, and so many steps
  * of 65536 batches each are still an int64_t. */
@@ -59,8 +64,15 @@ static const et_field trainer_fields[] = {
         "own, the higher the better, where there is validation data; null or \"\": none"),
     ET_FIELD_CHOICE(et_trainer_options, best_checkpoint_metric_comp, ET_COMPARE_HIGHER, comparisons,
                     "which values of it are better"),
-    ET_FIELD_ONLY("best_checkpoint_export_subdir", "",
-                  "the best checkpoint is kept in best/ of the model's directory"),
+    ET_FIELD_STRING(et_trainer_options, best_checkpoint_export_subdir, ET_CHECKPOINT_BEST,
+                    "where the best checkpoint is kept: best"),
+    ET_FIELD_FLOAT(et_trainer_options, loss_upper_bound, 1e6, 0, DBL_MAX,
+                   "a step whose loss is larger has diverged, as one whose loss is no number"),
+    ET_FIELD_INT(et_trainer_options, recovery_begin_steps, 0, 0, STEPS_MAX,
+                 "update from which on the bound counts"),
+    ET_FIELD_INT(et_trainer_options, recovery_max_trials, 0, -1, 1000000,
+                 "how often in a row a run that has diverged goes back to its last checkpoint and "
+                 "on with other data; 0: it ends; -1: it ends, and there is no bound"),
     ET_FIELD_ONLY("validation_summary_subdir", "validation",
                   "what validation measures is logged in validation/ of the model's directory"),
     ET_FIELD_ONLY("preemption_on_demand_checkpoint", "true",
@@ -93,7 +105,6 @@ static const et_field runtime_fields[] = {
                  "batches prepared ahead by a thread of its own; 0: none"),
     ET_FIELD_CHOICE(et_runtime_options, distribution_strategy, ET_STRATEGY_MIRRORED, strategies,
                     "off, one_device and mirrored are the same: one CPU; others are refused"),
-    ET_FIELD_ONLY("loss_scale", "null", "scaling is for float16; float32 and bfloat16 need none"),
     ET_FIELD_ONLY("enable_xla", "false", NO_XLA),
     ET_FIELD_ONLY("run_eagerly", "false", "a step is always planned as a whole"),
     ET_FIELD_ONLY("tpu", "null", NO_TPU),
@@ -111,6 +122,10 @@ static const et_field runtime_fields[] = {
     ET_FIELD_ONLY("task_index", "-1", ONE_WORKER),
     ET_FIELD_ONLY("all_reduce_alg", "null", ONE_WORKER),
     ET_FIELD_ONLY("num_packs", "1", ONE_WORKER),
+    ET_FIELD_STRING(et_runtime_options, loss_scale, NULL,
+                    "factor of gradients while they are made: dynamic, which leaves updates out "
+                    "that are not finite, or a number; null: none",
+                    .change = ET_CHANGE_FIXED),
     ET_FIELD_END
 };
 const et_fields et_runtime_fields = { "runtime", runtime_fields };
@@ -131,7 +146,32 @@ int et_trainer_check(const et_trainer_options *options, et_error *error)
         return et_fail(error, ET_ECONFIG,
                        "trainer.best_checkpoint_metric_comp: lower goes with a metric of your own; "
                        "set trainer.best_checkpoint_eval_metric, such as validation_loss");
+    const char *best = options->best_checkpoint_export_subdir;
+    if (best && *best && strcmp(best, ET_CHECKPOINT_BEST))
+        return et_fail(error, ET_ECONFIG,
+                       "trainer.best_checkpoint_export_subdir: %s; the best checkpoint is kept in "
+                       "%s, where commands look for it",
+                       best, ET_CHECKPOINT_BEST);
     return et_optimization_check(&options->optimizer_config, error);
+}
+
+/* Numbers as strtod reads them: this is the C locale's. */
+int et_runtime_loss_scale(const et_runtime_options *options, double *scale, et_error *error)
+{
+    const char *text = options->loss_scale;
+    char *end;
+    *scale = 0;
+    if (!text || !*text)
+        return ET_OK;
+    if (!strcmp(text, "dynamic")) {
+        *scale = ET_LOSS_SCALE_DYNAMIC;
+        return ET_OK;
+    }
+    *scale = strtod(text, &end);
+    if (!*end && *scale > 0 && isfinite(*scale))
+        return ET_OK;
+    return et_fail(error, ET_ECONFIG,
+                   "runtime.loss_scale: %s; give dynamic, a positive number or null", text);
 }
 
 int et_runtime_check(const et_runtime_options *options, et_error *error)
@@ -141,8 +181,9 @@ int et_runtime_check(const et_runtime_options *options, et_error *error)
         [ET_STRATEGY_PARAMETER_SERVER] = ONE_WORKER,
         [ET_STRATEGY_TPU] = NO_TPU,
     };
+    double scale;
     if (options->distribution_strategy <= ET_STRATEGY_MIRRORED)
-        return ET_OK;
+        return et_runtime_loss_scale(options, &scale, error);
     return et_fail(error, ET_ECONFIG,
                    "runtime.distribution_strategy: %s is not taken here: %s; leave it at mirrored",
                    strategies[options->distribution_strategy],

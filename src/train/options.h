@@ -25,6 +25,10 @@ typedef struct et_trainer_options {
     const char
         *best_checkpoint_eval_metric; /* see et_trainer_best_metric; ET_BEST_AUTO: the task's */
     int best_checkpoint_metric_comp;  /* ET_COMPARE_*: which values are better */
+    const char *best_checkpoint_export_subdir; /* of model_dir: "best", also where it is empty */
+    double loss_upper_bound;      /* a step with a larger loss has diverged; from the step */
+    int64_t recovery_begin_steps; /* this on */
+    int64_t recovery_max_trials; /* in a row; 0: the run ends; -1: also, and no loss is too large */
 } et_trainer_options;
 
 #define ET_BEST_AUTO "auto"
@@ -44,6 +48,7 @@ typedef struct et_runtime_options {
     int recompute;             /* an et_recompute, feed_forward being ET_RECOMPUTE_MARKED, or
                                   ET_RECOMPUTE_AUTO */
     int64_t prefetch;          /* batches read ahead; 0: none */
+    const char *loss_scale;    /* "dynamic", or a number; NULL: none */
 } et_runtime_options;
 
 enum {
@@ -83,5 +88,8 @@ int et_runtime_check(const et_runtime_options *options, et_error *error);
                       "there is no tf.data; runtime.prefetch says how far ahead data is read")
 #define ET_NO_DATA_SERVICE                                                                         \
     "there is no tf.data service; each run reads its data itself, ahead of training"
+
+/* runtime.loss_scale as et_task_trainer_options has it; 0: none. */
+int et_runtime_loss_scale(const et_runtime_options *options, double *scale, et_error *error);
 
 #endif

@@ -33,6 +33,12 @@ et_overflow et_overflow_fail(void)
     return (et_overflow){ &fail_class, 1 };
 }
 
+et_overflow et_overflow_fixed(double scale)
+{
+    et_assert(scale > 0);
+    return (et_overflow){ &fail_class, scale };
+}
+
 static int scale_met(et_overflow *overflow, et_step *step, int shard, et_error *error)
 {
     et_overflow_scale *self = (et_overflow_scale *)overflow;

@@ -30,11 +30,18 @@ struct et_overflow {
 /* Fails with ET_EDIVERGED: step, first bad value and the batch's samples are named. */
 et_overflow et_overflow_fail(void);
 
+/* The same with a factor that stays. */
+et_overflow et_overflow_fixed(double scale);
+
 typedef struct et_overflow_scale {
     et_overflow overflow; /* first member */
     int64_t every;        /* good updates until the factor is doubled; 0: it never is */
     int64_t good;         /* since it last changed */
 } et_overflow_scale;
+
+/* As Model Garden's loss_scale: dynamic. */
+#define ET_OVERFLOW_SCALE 32768
+#define ET_OVERFLOW_EVERY 2000
 
 /* scale: the first factor, a power of two; it is never below 1. After a hundred
  * that were left out in a row the next is a divergence, and fails. */

@@ -235,7 +235,7 @@ int et_tree_open(et_reducer **out, const et_pass *pass, int shards, et_error *er
     *out = NULL;
     if (!self)
         return et_alloc_failed(error, sizeof *self, "a reducer");
-    self->reducer = (et_reducer){ &tree_class, shards };
+    self->reducer = (et_reducer){ .class = &tree_class, .shards = shards };
     self->params = et_pass_params(pass);
     self->kernels = et_pass_device(pass)->kernels;
     self->trained = et_params_trained_size(self->params);

@@ -48,6 +48,8 @@ typedef struct et_reducer_class {
 struct et_reducer {
     const et_reducer_class *class;
     int shards;
+    uint64_t seed; /* of what it draws, and the number of the step; set before begin */
+    int64_t step;
 };
 
 /* Adds in this process, shards in order from 0. pass: one of those that will be added, prepared. */

@@ -114,8 +114,8 @@ int et_run_close(et_run *run, et_error *error)
     if (!run)
         return ET_OK;
     int status = et_checkpoints_close(run->checkpoints, error);
-    et_sink *sink = run->sink ? run->sink : run->options.console;
-    int closed = et_sink_close(sink, status ? NULL : error);
+    int closed = et_sink_close(run->sink, status ? NULL : error);
+    et_sink_close(run->options.console, NULL);
     et_arena_release(&run->arena);
     et_free((char *)run->options.model_dir);
     et_free(run);
@@ -131,37 +131,45 @@ int et_run_restore(et_run *run, int64_t *step, et_error *error)
     return status;
 }
 
-/* metrics.jsonl for programs, event files for TensorBoard, the console for people. Without
- * positions the files start anew. What was opened before a failure is closed here;
- * et_sink_multi_open takes over the rest. */
+/* metrics.jsonl for programs, event files for TensorBoard. Without positions they start anew. What
+ * was opened before a failure is closed here; et_sink_multi_open takes over the rest. */
 static int open_sinks(et_run *run, et_error *error)
 {
-    et_sink *sinks[3] = { NULL, NULL, NULL };
-    size_t count = 0;
+    et_sink *sinks[2] = { NULL, NULL };
     const char *directory = run->options.model_dir;
     char *jsonl = et_path_join(directory, "metrics.jsonl");
     int status = jsonl ? ET_OK : et_alloc_failed(error, strlen(directory), "a path");
     if (!status)
-        status = et_sink_jsonl_open(&sinks[count], jsonl, run->positions, error);
-    count += !status;
+        status = et_sink_jsonl_open(&sinks[0], jsonl, run->positions, error);
     if (!status)
-        status = et_sink_events_open(&sinks[count], directory, run->positions, error);
-    count += !status;
+        status = et_sink_events_open(&sinks[1], directory, run->positions, error);
     et_free(jsonl);
-    if (!status && run->options.console)
-        sinks[count++] = run->options.console;
-    if (!status) {
-        run->options.console = NULL;
-        return et_sink_multi_open(&run->sink, sinks, count, error);
-    }
-    while (count)
-        et_sink_close(sinks[--count], NULL);
+    if (!status)
+        return et_sink_multi_open(&run->sink, sinks, 2, error);
+    et_sink_close(sinks[0], NULL);
     return status;
 }
 
 int et_run_begin(et_run *run, et_error *error)
 {
     int status = et_checkpoints_check_room(run->checkpoints, error);
+    return status ? status : open_sinks(run, error);
+}
+
+/* Logs are cut off where the checkpoint was made, as where a killed run goes on. */
+int et_run_rewind(et_run *run, int64_t *step, et_error *error)
+{
+    int status = et_run_settle(run, error);
+    if (!status)
+        status = et_run_restore(run, step, error);
+    if (!status && *step < 0)
+        status = et_fail(error, ET_ENOTFOUND, "%s has no checkpoint to go back to",
+                         run->options.model_dir);
+    if (status)
+        return status;
+    status = et_sink_close(run->sink, error);
+    run->sink = NULL;
+    run->unsaved = false;
     return status ? status : open_sinks(run, error);
 }
 
@@ -201,13 +209,21 @@ bool et_run_unsaved(const et_run *run)
 
 /* ---- logs ------------------------------------------------------------------------------- */
 
-/* Where a save may fail a log may too, for most often it is the same disk. */
+static int write_log(et_sink *sink, int64_t step, const et_value *logs, et_error *error)
+{
+    int status = et_sink_write(sink, step, logs, error);
+    return status ? status : et_sink_flush(sink, error);
+}
+
+/* Where a save may fail a log may too, for most often it is the same disk. People see it all the
+ * same. */
 int et_run_log(et_run *run, int64_t step, const et_value *logs, et_error *error)
 {
     et_error failure = ET_ERROR_INIT;
-    int status = et_sink_write(run->sink, step, logs, &failure);
-    if (!status)
-        status = et_sink_flush(run->sink, &failure);
+    et_sink *console = run->options.console;
+    int status = write_log(run->sink, step, logs, &failure);
+    int shown = console ? write_log(console, step, logs, status ? NULL : &failure) : ET_OK;
+    status = status ? status : shown;
     if (!status)
         return ET_OK;
     if (run->options.on_failed_save == ET_FAILED_SAVE_STOP)
@@ -228,12 +244,23 @@ static bool is_better(const et_run *run, double value)
                                                              : value < run->best.value;
 }
 
+/* "a|b" is b in the dict a. */
+static int read_metric(const et_value *values, const char *name, double *value)
+{
+    char part[256];
+    for (const char *bar; values && (bar = strchr(name, '|')) != NULL; name = bar + 1) {
+        snprintf(part, sizeof part, "%.*s", (int)(bar - name), name);
+        values = et_value_get(values, part);
+    }
+    return values ? et_value_read_float(values, name, value, NULL) : ET_EFORMAT;
+}
+
 /* The values' own metric, by name. */
 static int keep_best(et_run *run, int64_t step, const et_value *values, et_error *error)
 {
     const char *name = run->options.best_metric;
     double value;
-    if (et_value_read_float(values, name, &value, NULL))
+    if (read_metric(values, name, &value))
         return et_fail(error, ET_ECONFIG,
                        "trainer.best_checkpoint_eval_metric: validation gives no %s", name);
     if (!is_better(run, value))
@@ -247,6 +274,10 @@ int et_run_note_best(et_run *run, int64_t step, et_value *values, et_error *erro
     int status = run->options.best_metric ? keep_best(run, step, values, error) : ET_OK;
     if (status || !run->best.known)
         return status;
+    char key[256];
+    snprintf(key, sizeof key, "best_%s", run->options.best_metric ? run->options.best_metric : "");
+    if (run->options.best_metric)
+        et_value_set_float(values, key, run->best.value);
     et_value_set_int(values, "best_step", run->best.step);
     if (run->best.step == step)
         et_value_set_string(values, ET_SINK_NOTE, "best so far, saved");

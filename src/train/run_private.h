@@ -26,7 +26,7 @@ typedef struct et_run_saves {
 struct et_run {
     et_run_options options;      /* a copy; model_dir owned */
     et_checkpoints *checkpoints; /* of model_dir */
-    et_sink *sink;               /* all sinks as one; NULL: not begun */
+    et_sink *sink;               /* the files as one; NULL: not begun */
     et_run_best best;
     et_run_saves saves;
     bool unsaved;        /* something happened since the last save or restore */
@@ -37,5 +37,8 @@ struct et_run {
 /* saving.c: notes the best validation and saves its step as the best one; if that fails, the one
  * noted before is the best again. */
 int et_run_save_best(et_run *run, const et_run_best *best, const et_value *logs, et_error *error);
+
+/* Waits for a save in progress; one that failed is not tried again. */
+int et_run_settle(et_run *run, et_error *error);
 
 #endif

@@ -62,6 +62,13 @@ static int settle_last(et_run *run, et_error *error)
     return ET_OK;
 }
 
+int et_run_settle(et_run *run, et_error *error)
+{
+    int status = settle_last(run, error);
+    run->saves.again = false;
+    return status;
+}
+
 /* The logs are durable before the checkpoint that names their lengths. */
 static int begin(et_run *run, int64_t step, bool passing, et_error *error)
 {

@@ -4,17 +4,22 @@
 #include "train/step.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
 
-int et_define_measures(et_metrics *metrics, const et_pass *pass, const char *prefix, int *place,
-                       et_error *error)
+int et_define_measures(et_metrics *metrics, const et_pass *pass, const char *prefix,
+                       const char *skip, int *place, et_error *error)
 {
     int status = ET_OK;
     for (int i = 0; !status && i < et_pass_measures(pass); i++) {
         char name[256];
-        snprintf(name, sizeof name, "%s%s", prefix, et_pass_measured(pass, i).name);
+        const char *measure = et_pass_measured(pass, i).name;
+        place[i] = -1;
+        if (skip && !strcmp(measure, skip))
+            continue;
+        snprintf(name, sizeof name, "%s%s", prefix, measure);
         status = et_metrics_define(metrics, name, &et_metric_ratio, error);
         if (!status)
             place[i] = et_metrics_place(metrics, name);
@@ -23,18 +28,32 @@ int et_define_measures(et_metrics *metrics, const et_pass *pass, const char *pre
 }
 
 /* The norm is behind the measures. */
-static int define_metrics(et_step *step, const char *prefix, et_error *error)
+static int define_metrics(et_step *step, const et_step_parts *parts, et_error *error)
 {
     static const char norm[] = "gradient_norm";
     int measures = et_pass_measures(step->pass);
     step->metric = et_alloc((size_t)measures + 1, sizeof *step->metric);
     if (!step->metric)
         return et_alloc_failed(error, (size_t)measures * sizeof *step->metric, "a step");
-    int status = et_define_measures(step->metrics, step->pass, prefix, step->metric, error);
+    int status = et_define_measures(step->metrics, step->pass, parts->prefix, parts->skip,
+                                    step->metric, error);
     if (!status)
         status = et_metrics_define(step->metrics, norm, &et_metric_mean, error);
     if (!status)
         step->metric[measures] = et_metrics_place(step->metrics, norm);
+    return status;
+}
+
+static int open_reducer(et_step *step, const et_step_parts *parts, et_error *error)
+{
+    et_reducer *tree;
+    int status = et_tree_open(&tree, step->pass, parts->shards, error);
+    step->reducer = tree;
+    if (status || !parts->privacy)
+        return status;
+    status = et_private_open(&step->reducer, tree, step->pass, parts->privacy, error);
+    if (status)
+        et_reducer_close(tree);
     return status;
 }
 
@@ -47,11 +66,12 @@ int et_step_open(et_step *step, const et_step_parts *parts, et_error *error)
                        .metrics = parts->metrics,
                        .stop = parts->stop,
                        .seed = parts->seed,
+                       .hooks = parts->hooks,
                        .update_cost = et_optimizer_cost(parts->optimizer) };
     int status = et_batch_new(&step->batch, &step->source->layout, error);
     if (!status)
-        status = et_tree_open(&step->reducer, step->pass, parts->shards, error);
-    return status ? status : define_metrics(step, parts->prefix, error);
+        status = open_reducer(step, parts, error);
+    return status ? status : define_metrics(step, parts, error);
 }
 
 void et_step_release(et_step *step)
@@ -67,7 +87,7 @@ static const et_label update_label = { .name = "update", .kind = "update" };
 
 /* Random numbers are counted by batches since the start of the run: no two batches draw the same
  * dropout, and a resumed run draws what it would have drawn. */
-static int64_t number(const et_step *step, int shard)
+int64_t et_step_number(const et_step *step, int shard)
 {
     return step->count * step->reducer->shards + shard;
 }
@@ -75,8 +95,10 @@ static int64_t number(const et_step *step, int shard)
 /* A span of its own: its length is how long training waits for data. */
 static int take_batch(et_step *step, int shard, et_track *track, et_error *error)
 {
-    et_track_begin(track, &data_label, number(step, shard) + 1);
-    int status = et_source_next(step->source, step->batch, error);
+    et_track_begin(track, &data_label, et_step_number(step, shard) + 1);
+    int status = step->hooks.next
+                     ? step->hooks.next(step->hooks.self, step->source, step->batch, error)
+                     : et_source_next(step->source, step->batch, error);
     et_track_end(track);
     if (!status && !step->batch->filled[0])
         status = et_fail(error, ET_EDATA,
@@ -114,15 +136,21 @@ static void move_means(et_step *step, const float *value)
     et_params_changed(params, true);
 }
 
-/* After the update, for the norm that it measured. A mean over rows weighs by rows: windows of
- * unequal batches are exact. */
-static void add_metrics(et_step *step, const et_reduced *sum)
+/* After the update, which has measured it. */
+void et_step_add_norm(et_step *step)
 {
-    for (int i = 0; i < sum->measures; i++)
-        et_metrics_add_at(step->metrics, step->metric[i], sum->measured[i].total,
-                          sum->measured[i].weight);
-    et_metrics_add_at(step->metrics, step->metric[sum->measures], step->update.gradient_norm, 1);
-    step->loss = sum->loss / sum->divisor;
+    et_assert(step->updated);
+    et_metrics_add_at(step->metrics, step->metric[step->sum.measures], step->update.gradient_norm,
+                      1);
+}
+
+/* A mean over rows weighs by rows: windows of unequal batches are exact. */
+static void add_measures(et_step *step)
+{
+    for (int i = 0; i < step->sum.measures; i++)
+        if (step->metric[i] >= 0)
+            et_metrics_add_at(step->metrics, step->metric[i], step->sum.measured[i].total,
+                              step->sum.measured[i].weight);
 }
 
 static int met(et_step *step, int shard, et_error *error)
@@ -142,39 +170,89 @@ static int leave(et_step *step, const et_position *begin, et_error *error)
                             (long long)step->count + 1);
 }
 
-int et_step_run(et_step *step, et_error *error)
+static et_track *track_of(const et_step *step)
 {
-    et_reduced sum;
-    et_position begin;
-    int shards = step->reducer->shards;
-    et_track *track = et_device_track(et_pass_device(step->pass));
+    return et_device_track(et_pass_device(step->pass));
+}
+
+int et_step_take(et_step *step, et_error *error)
+{
+    if (step->taken)
+        return ET_OK;
     step->units = 0;
-    if (shards > 1)
-        et_source_position(step->source, &begin);
+    step->updated = false;
+    if (step->reducer->shards > 1)
+        et_source_position(step->source, &step->begin);
+    int status = take_batch(step, 0, track_of(step), error);
+    step->taken = !status;
+    return status;
+}
+
+/* One shard: its batch, unless it is the first, which is there. */
+static int run_shard(et_step *step, int shard, et_track *track, et_error *error)
+{
+    int status = shard ? take_batch(step, shard, track, error) : ET_OK;
+    if (!status)
+        status = et_pass_run(step->pass, step->batch, step->seed,
+                             (uint64_t)et_step_number(step, shard), error);
+    if (!status)
+        status = et_reducer_add(step->reducer, shard, step->pass, error);
+    return !status && step->hooks.seen ? step->hooks.seen(step->hooks.self, step, error) : status;
+}
+
+int et_step_gather(et_step *step, bool *left_out, et_error *error)
+{
+    int shards = step->reducer->shards;
+    et_track *track = track_of(step);
+    *left_out = false;
+    int status = et_step_take(step, error);
+    if (status)
+        return status;
+    step->taken = false;
     et_pass_set_scale(step->pass, (float)step->overflow->scale);
+    step->reducer->seed = step->seed;
+    step->reducer->step = step->count;
     et_reducer_begin(step->reducer);
     for (int i = 0; i < shards; i++) {
         if (i > 0 && step->stop && *step->stop)
-            return leave(step, &begin, error);
-        int status = take_batch(step, i, track, error);
-        if (!status)
-            status =
-                et_pass_run(step->pass, step->batch, step->seed, (uint64_t)number(step, i), error);
-        if (!status)
-            status = et_reducer_add(step->reducer, i, step->pass, error);
+            return leave(step, &step->begin, error);
+        status = run_shard(step, i, track, error);
+        *left_out = status == ET_EDIVERGED;
         if (status)
-            return status == ET_EDIVERGED ? met(step, i, error) : status;
+            return *left_out ? met(step, i, error) : status;
     }
-    int status = et_reducer_end(step->reducer, &sum, error);
-    if (status)
+    return et_reducer_end(step->reducer, &step->sum, error);
+}
+
+void et_step_updated(et_step *step)
+{
+    move_means(step, step->sum.means);
+    step->count++;
+    step->updated = true;
+    step->loss = step->sum.loss / step->sum.divisor;
+}
+
+int et_step_update(et_step *step, et_error *error)
+{
+    bool left_out;
+    int status = et_step_gather(step, &left_out, error);
+    if (status || left_out)
         return status;
-    update(step, &sum, track);
+    update(step, &step->sum, track_of(step));
     if (!step->update.finite)
-        return met(step, shards - 1, error);
-    move_means(step, sum.means);
+        return met(step, step->reducer->shards - 1, error);
     if (step->overflow->class->good)
         step->overflow->class->good(step->overflow);
-    step->count++;
-    add_metrics(step, &sum);
+    et_step_updated(step);
     return ET_OK;
+}
+
+int et_step_run(et_step *step, et_error *error)
+{
+    int status = et_step_update(step, error);
+    if (!status && step->updated) {
+        add_measures(step);
+        et_step_add_norm(step);
+    }
+    return status;
 }

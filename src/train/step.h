@@ -12,7 +12,19 @@
 #include <etude/metrics.h>
 #include "optim/optimizer.h"
 #include "train/overflow.h"
+#include "train/private.h"
 #include "train/reducer.h"
+
+struct et_step;
+
+/* Who looks at batches on their way; members NULL: nobody. */
+typedef struct et_step_hooks {
+    void *self;
+    /* Fills the next batch, in place of et_source_next. */
+    int (*next)(void *self, et_source *source, et_batch *batch, et_error *error);
+    /* The pass has run on a batch of the step, and what it gave is finite. */
+    int (*seen)(void *self, struct et_step *step, et_error *error);
+} et_step_hooks;
 
 typedef struct et_step {
     et_source *source; /* borrowed, as all up to overflow */
@@ -24,7 +36,12 @@ typedef struct et_step {
     uint64_t seed;                     /* of dropout and sampling */
     et_batch *batch;                   /* owned, as reducer and metric */
     et_reducer *reducer;
-    int *metric;         /* [measures + 1]: places in metrics, the gradient's norm last */
+    int *metric; /* [measures + 1]: places in metrics, the gradient's norm last */
+    et_step_hooks hooks;
+    et_position begin; /* of the source, before the step's first batch; of several only */
+    bool taken;        /* the first batch of the step to come is there */
+    bool updated;      /* the step has made an update, and sum is what it was made of */
+    et_reduced sum;
     et_cost update_cost; /* of an update, for who watches */
     int64_t count;       /* steps done: the global step */
     int64_t units;       /* what the last step consumed: tokens, rows */
@@ -40,23 +57,42 @@ typedef struct et_step_parts {
     et_overflow *overflow;
     et_metrics *metrics;
     const char *prefix; /* of the metrics' names: "training_" makes "training_loss" */
+    const char *skip;   /* a measure that is not added; NULL: none */
     const volatile sig_atomic_t *stop; /* NULL: never */
     uint64_t seed;
-    int shards; /* batches of one update */
+    int shards;                        /* batches of one update */
+    const et_privacy_options *privacy; /* NULL: none */
+    et_step_hooks hooks;
 } et_step_parts;
 
 /* Defines what the step adds to metrics: the pass's measures, and gradient_norm (per step). */
 int et_step_open(et_step *step, const et_step_parts *parts, et_error *error);
 void et_step_release(et_step *step);
 
-/* Defines each measure of a pass in metrics, as prefix and its name; place[measures]: where. */
-int et_define_measures(et_metrics *metrics, const et_pass *pass, const char *prefix, int *place,
-                       et_error *error);
+/* Defines each measure of a pass in metrics, as prefix and its name; place[measures]: where. skip
+ * (NULL: none) is left out: -1. */
+int et_define_measures(et_metrics *metrics, const et_pass *pass, const char *prefix,
+                       const char *skip, int *place, et_error *error);
 
 /* Does one. ET_EDIVERGED: the loss or gradient is not finite; nothing was changed, and the
  * message names step, first bad tensor and the batch's samples. ET_EINTERRUPTED: asked to stop
  * between two batches; all is as before the step, the position in the data too. ET_EDATA: the
  * source has no more. */
 int et_step_run(et_step *step, et_error *error);
+
+/* Its parts, for who does something between them: takes the first batch, unless it is there; does
+ * the rest (step->updated: an update was made); adds its norm to the metrics, measures being left
+ * to the caller. */
+int et_step_take(et_step *step, et_error *error);
+int et_step_update(et_step *step, et_error *error);
+void et_step_add_norm(et_step *step);
+
+/* And the parts of that: sum is what the batches gave (left_out: not finite, and the step counts
+ * without an update); what follows an update is moving means and the count. */
+int et_step_gather(et_step *step, bool *left_out, et_error *error);
+void et_step_updated(et_step *step);
+
+/* The number of the random numbers of a batch of the step to come. */
+int64_t et_step_number(const et_step *step, int shard);
 
 #endif

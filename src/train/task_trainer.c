@@ -1,15 +1,17 @@
 /* Between a task and a driver: sources, passes, optimizer, step and metrics, each made once.
  *
  *   open    training data -> its pass (graph, derivatives) -> validation data -> its pass ->
- *           parameters' memory -> plans -> optimizer -> step
- *   step    et_step_run
- *   evaluate    the averaged weights in the store; every batch of one pass over the data; the
- *           task's own measures
+ *           parameters' memory -> plans -> metrics -> optimizer -> step
+ *   step    next_train_inputs -> train_step -> the step's loss is looked at
+ *   evaluate    task_evaluator.c
  *
- * The validation's plan is made at the first validation: a run that is short never needs it. */
+ * A step that failed, or was left, has added to no metric: those of the task's own are gathered
+ * aside and added when it is done. */
 #include "train/task_trainer.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 #include <etude/nn.h>
 
@@ -17,45 +19,42 @@
 #include "base/assert.h"
 #include "base/reserved.h"
 #include "data/source.h"
+#include "exec/device.h"
+#include "metric/metric.h"
+#include "optim/optimizer.h"
 #include "train/state.h"
-
-typedef struct validation {
-    et_source *source; /* NULL: there is no data */
-    et_position begin; /* of source */
-    et_batch *batch;
-    et_pass *pass;
-    et_metrics *metrics;
-    int *metric;  /* [measures]: places */
-    int64_t step; /* that is validated */
-} validation;
-
-struct et_task_trainer {
-    et_trainer trainer;
-    et_evaluator evaluator;
-    et_task *task; /* borrowed, as device and params */
-    et_device *device;
-    et_params *params;
-    et_task_trainer_options options;
-    et_source *source;
-    et_pass *pass;
-    et_optimizer *optimizer;
-    et_overflow overflow;
-    et_metrics *metrics;
-    et_step step;
-    validation validation;
-};
+#include "train/task_trainer_private.h"
 
 static et_task_trainer *trainer_of(et_trainer *trainer)
 {
     return (et_task_trainer *)(void *)trainer;
 }
 
-static et_task_trainer *evaluator_of(et_evaluator *evaluator)
+/* ---- the trainer's methods ---------------------------------------------------------------- */
+
+/* "metrics", or "digits/metrics". */
+static int attach_part(et_state *state, const char *name, const char *key,
+                       const et_part_class *kind, void *self, et_error *error)
 {
-    return (et_task_trainer *)(void *)((char *)evaluator - offsetof(et_task_trainer, evaluator));
+    char full[256];
+    snprintf(full, sizeof full, "%s%s%s", name ? name : "", name ? "/" : "", key);
+    return et_state_add(state, full, kind, self, error);
 }
 
-/* ---- the trainer's methods ---------------------------------------------------------------- */
+int et_task_trainer_attach(et_task_trainer *t, et_state *state, const char *name, et_error *error)
+{
+    const et_part_class *scale = t->overflow.overflow.class->part;
+    int status = attach_part(state, name, "metrics", &et_metrics_state, t->metrics, error);
+    if (!status && et_metrics_count(t->own))
+        status = attach_part(state, name, "task_metrics", &et_metrics_state, t->own, error);
+    if (!status && t->source)
+        status = attach_part(state, name, "data", &et_source_part, t->source, error);
+    if (!status && scale)
+        status = attach_part(state, name, "loss_scale", scale, &t->overflow, error);
+    if (!status && t->task->class->attach)
+        status = t->task->class->attach(t->task, state, error);
+    return status;
+}
 
 static int attach(et_trainer *trainer, et_state *state, et_error *error)
 {
@@ -63,52 +62,170 @@ static int attach(et_trainer *trainer, et_state *state, et_error *error)
     int status = et_state_add_params(state, t->params, error);
     if (!status)
         status = et_state_add_optimizer(state, "optimizer", t->optimizer, error);
-    if (!status)
-        status = et_state_add(state, "metrics", &et_metrics_state, t->metrics, error);
-    if (!status)
-        status = et_state_add(state, "data", &et_source_part, t->source, error);
-    if (!status && t->task->class->attach)
-        status = t->task->class->attach(t->task, state, error);
-    return status;
+    return status ? status : et_task_trainer_attach(t, state, NULL, error);
 }
 
 /* Only where there is nothing to restore: it is most of the work of a start. */
 static int start(et_trainer *trainer, et_error *error)
 {
     et_task_trainer *t = trainer_of(trainer);
-    (void)error;
     et_init_draw(t->params, t->options.seed);
-    et_optimizer_start(t->optimizer);
-    return ET_OK;
+    int status = et_task_initialize(t->task, t->params, error);
+    if (!status)
+        et_optimizer_start(t->optimizer);
+    return status;
 }
 
 static int loop_begin(et_trainer *trainer, et_error *error)
 {
+    et_task_trainer *t = trainer_of(trainer);
     (void)error;
-    et_metrics_reset(trainer_of(trainer)->metrics);
+    et_metrics_reset(t->metrics);
+    et_metrics_reset(t->own);
     return ET_OK;
+}
+
+/* What a train_step of the task's own says of its loss; one that was left out says nothing. */
+static int note_loss(et_task_trainer *t, et_error *error)
+{
+    const char *key = et_task_loss(t->task);
+    const et_value *loss = et_value_get(t->logs, key);
+    if (t->options.loss_scale < 0 && (!loss || loss->kind == ET_VALUE_NULL))
+        return ET_OK;
+    int status = et_value_read_float(t->logs, key, &t->step.loss, error);
+    if (status)
+        return et_fail(error, ET_ECONFIG, "train_step of task %s logs no %s", et_task_name(t->task),
+                       key);
+    et_metrics_add(t->metrics, "training_loss", t->step.loss, 1);
+    return ET_OK;
+}
+
+/* On every step, not on a window's mean, which hides a step that blew up. */
+static int judge(const et_task_trainer *t, et_error *error)
+{
+    double loss = t->step.loss, bound = t->options.loss_upper_bound;
+    long long step = t->trainer.step + 1;
+    if (t->logs && isnan(loss))
+        return et_fail(error, ET_EDIVERGED, "step %lld: the loss is not a number", step);
+    if (bound > 0 && loss > bound && step >= t->options.recovery_begin_steps)
+        return et_fail(error, ET_EDIVERGED,
+                       "step %lld: the loss is %g, above loss_upper_bound %g. Lower the learning "
+                       "rate or clip gradients",
+                       step, loss, bound);
+    return ET_OK;
+}
+
+/* The first batch is there. */
+static void begin_step(et_task_trainer *t)
+{
+    t->now.seed = t->step.seed;
+    t->now.number = (uint64_t)et_step_number(&t->step, 0);
+    t->now.step = t->trainer.step;
+    if (t->has_own)
+        et_metrics_reset(t->pending);
+}
+
+static int train_step(et_task_trainer *t, et_error *error)
+{
+    et_step *step = &t->step;
+    bool own = t->logs != NULL;
+    begin_step(t);
+    if (own && !et_value_set_null(t->logs, et_task_loss(t->task)))
+        return et_alloc_failed(error, 0, "a step's logs");
+    int status = et_task_train_step(t->task, &t->now, t->logs, error);
+    step->taken = false;
+    if (status)
+        return status;
+    t->stepped = true;
+    if (step->updated)
+        et_step_add_norm(step);
+    if (t->has_own && (step->updated || own))
+        et_metrics_merge(t->own, t->pending);
+    if (own)
+        status = note_loss(t, error);
+    return status ? status : step->updated || own ? judge(t, error) : ET_OK;
 }
 
 static int run_step(et_trainer *trainer, et_error *error)
 {
     et_task_trainer *t = trainer_of(trainer);
+    if (!t->source)
+        return et_fail(error, ET_EUSAGE, "%s was opened to evaluate only", et_task_name(t->task));
     t->step.count = trainer->step;
-    return et_step_run(&t->step, error);
+    int status = et_step_take(&t->step, error);
+    return status ? status : train_step(t, error);
+}
+
+int et_task_trainer_gather(et_task_trainer *t, et_reduced *sum, et_error *error)
+{
+    bool left_out;
+    t->step.count = t->trainer.step;
+    int status = et_step_take(&t->step, error);
+    if (status)
+        return status;
+    begin_step(t);
+    status = et_step_gather(&t->step, &left_out, error);
+    *sum = t->step.sum;
+    return status;
+}
+
+int et_task_trainer_finish_step(et_task_trainer *t, const et_update *update, et_error *error)
+{
+    t->stepped = true;
+    t->step.update = *update;
+    et_step_updated(&t->step);
+    et_step_add_norm(&t->step);
+    et_metrics_merge(t->own, t->pending);
+    return et_task_process_compiled_metrics(t->task, &t->now, error);
+}
+
+static double learning_rate(const et_task_trainer *t)
+{
+    bool known = t->stepped && (t->step.updated || !t->logs);
+    return known ? t->step.update.learning_rate : et_optimizer_learning_rate(t->optimizer);
 }
 
 static int loop_end(et_trainer *trainer, et_value *logs, et_error *error)
 {
-    return et_metrics_results(trainer_of(trainer)->metrics, logs, error);
+    et_task_trainer *t = trainer_of(trainer);
+    int status = et_metrics_results(t->metrics, logs, error);
+    if (!status)
+        status = et_metrics_results(t->own, logs, error);
+    if (!status && !et_value_set_float(logs, "learning_rate", learning_rate(t)))
+        status = et_alloc_failed(error, 0, "a log");
+    return status;
 }
 
 static void view(const et_trainer *trainer, et_trainer_view *out)
 {
     const et_task_trainer *t = (const et_task_trainer *)(const void *)trainer;
-    *out = (et_trainer_view){ .loss = t->step.loss,
-                              .learning_rate = t->step.update.learning_rate,
-                              .units = t->step.units,
-                              .unit = et_layout_unit(&t->source->layout),
-                              .epoch = t->step.batch->epoch + 1 };
+    *out = (et_trainer_view){ .loss = NAN, .learning_rate = learning_rate(t) };
+    if (!t->source)
+        return;
+    out->loss = t->step.loss;
+    out->units = t->step.units;
+    out->unit = et_layout_unit(&t->source->layout);
+    out->epoch = t->step.batch->epoch + 1;
+}
+
+/* Where the data stood: behind the batches of the step that failed. */
+static int diverged(et_trainer *trainer, et_value *memory, et_error *error)
+{
+    et_value *data = et_value_set_dict(memory, "data");
+    return data ? et_source_part.save(trainer_of(trainer)->source, data, error)
+                : et_alloc_failed(error, 0, "the state");
+}
+
+/* The batches from the checkpoint to the failure are left out (Chowdhery et al. 2022, "PaLM",
+ * section 5.1), and what is drawn is another sequence: a step of the same weights, data and masks
+ * would end in the same way. */
+static int retry(et_trainer *trainer, int64_t trial, const et_value *memory, et_error *error)
+{
+    et_task_trainer *t = trainer_of(trainer);
+    const et_value *data = memory ? et_value_get(memory, "data") : NULL;
+    t->step.seed = t->options.seed + (uint64_t)trial * 0x9e3779b97f4a7c15u;
+    t->step.taken = false;
+    return data ? et_source_part.restore(t->source, data, error) : ET_OK;
 }
 
 static const et_trainer_class trainer_class = {
@@ -119,124 +236,88 @@ static const et_trainer_class trainer_class = {
     .step = run_step,
     .loop_end = loop_end,
     .view = view,
-};
-
-/* ---- the evaluator's methods --------------------------------------------------------------- */
-
-static int define_validation(et_task_trainer *t, et_error *error)
-{
-    validation *v = &t->validation;
-    int status = et_pass_prepare(v->pass, &v->source->layout, error);
-    if (status)
-        return status;
-    int measures = et_pass_measures(v->pass);
-    status = et_metrics_new(&v->metrics, error);
-    v->metric = status ? NULL : et_alloc((size_t)measures, sizeof *v->metric);
-    if (!status && !v->metric)
-        status = et_alloc_failed(error, (size_t)measures * sizeof *v->metric, "validation");
-    if (!status)
-        status = et_define_measures(v->metrics, v->pass, "validation_", v->metric, error);
-    return status ? status : et_batch_new(&v->batch, &v->source->layout, error);
-}
-
-/* The store shows the averaged weights, where there are any, for as long as validation runs. */
-static int begin_validation(et_evaluator *evaluator, int64_t step, et_error *error)
-{
-    et_task_trainer *t = evaluator_of(evaluator);
-    validation *v = &t->validation;
-    int status = v->batch ? ET_OK : define_validation(t, error);
-    if (!status)
-        status = et_source_seek(v->source, &v->begin, error);
-    if (status)
-        return status;
-    et_metrics_reset(v->metrics);
-    v->step = step;
-    et_optimizer_show_average(t->optimizer);
-    return ET_OK;
-}
-
-static int validate_batch(et_evaluator *evaluator, bool *more, et_error *error)
-{
-    validation *v = &evaluator_of(evaluator)->validation;
-    int status = et_source_next(v->source, v->batch, error);
-    *more = !status && v->batch->filled[0] > 0;
-    if (!*more)
-        return status;
-    status = et_pass_run(v->pass, v->batch, 0, 0, error);
-    for (int i = 0; !status && i < et_pass_measures(v->pass); i++) {
-        et_measured measured = et_pass_measured(v->pass, i);
-        et_metrics_add_at(v->metrics, v->metric[i], measured.total, measured.weight);
-    }
-    return status;
-}
-
-/* logs NULL: it was cut short. The weights come back in any case. */
-static int end_validation(et_evaluator *evaluator, et_value *logs, et_error *error)
-{
-    et_task_trainer *t = evaluator_of(evaluator);
-    validation *v = &t->validation;
-    int status = logs ? et_metrics_results(v->metrics, logs, error) : ET_OK;
-    if (logs && !status && t->task->class->validate)
-        status = t->task->class->validate(t->task, v->step, logs, error);
-    et_params_use(t->params, NULL);
-    return status;
-}
-
-static const et_evaluator_class evaluator_class = {
-    .name = "validation",
-    .begin = begin_validation,
-    .step = validate_batch,
-    .end = end_validation,
+    .diverged = diverged,
+    .retry = retry,
 };
 
 /* ---- opening and closing ------------------------------------------------------------------- */
 
-static void build_training(et_scope *scope, void *payload)
+static void build(et_scope *scope, void *payload)
 {
-    et_task *task = ((et_task_trainer *)payload)->task;
-    task->class->build(task, scope, true);
-}
-
-static void build_validation(et_scope *scope, void *payload)
-{
-    et_task *task = ((et_task_trainer *)payload)->task;
-    task->class->build(task, scope, false);
-}
-
-static int open_validation(et_task_trainer *t, et_error *error)
-{
-    validation *v = &t->validation;
-    et_pass_options options = { .bfloat16 = t->options.bfloat16, .name = "validation loss" };
-    int status = t->task->class->data(t->task, false, &v->source, error);
-    if (status || !v->source)
-        return status;
-    et_source_position(v->source, &v->begin);
-    return et_pass_open(&v->pass, t->device, t->params, &v->source->layout, build_validation, t,
-                        &options, error);
+    et_task_build(((et_task_trainer *)payload)->task, scope, true);
 }
 
 static int open_training(et_task_trainer *t, et_error *error)
 {
     et_pass_options options = { .training = true,
+                                .scaled = t->options.loss_scale != 0,
                                 .bfloat16 = t->options.bfloat16,
                                 .recompute = t->options.recompute,
                                 .name = "loss and gradients" };
-    int status = t->task->class->data(t->task, true, &t->source, error);
+    int status = ET_OK;
+    t->source = t->given.train_dataset;
+    if (!t->source)
+        status = et_task_build_inputs(t->task, true, &t->source, error);
     if (!status && !t->source)
-        status = et_fail(error, ET_ECONFIG, "%s has no training data", t->task->class->name);
+        status = et_fail(error, ET_ECONFIG, "%s has no training data", et_task_name(t->task));
+    if (!status && t->private && t->privacy.per_example && t->source->layout.capacity[0] != 1)
+        status =
+            et_fail(error, ET_ECONFIG,
+                    "dp_config: per_example needs batches of one sample, these have up to %lld; "
+                    "give so many `batches` instead",
+                    (long long)t->source->layout.capacity[0]);
     return status ? status
-                  : et_pass_open(&t->pass, t->device, t->params, &t->source->layout, build_training,
-                                 t, &options, error);
+                  : et_pass_open(&t->pass, t->device, t->params, &t->source->layout, build, t,
+                                 &options, error);
+}
+
+/* The loss of a step of the task's own is the mean of what it logs, so the model's is not added. */
+static int define_metrics(et_task_trainer *t, et_error *error)
+{
+    int status = et_metrics_new(&t->metrics, error);
+    if (!status)
+        status = et_metrics_new(&t->own, error);
+    if (!status)
+        status = et_metrics_new(&t->pending, error);
+    if (!status && t->source)
+        status = et_task_build_metrics(t->task, true, t->own, error);
+    if (!status && t->source)
+        status = et_task_build_metrics(t->task, true, t->pending, error);
+    t->has_own = !status && et_metrics_count(t->own) > 0;
+    if (status || !t->source || !t->task->class->train_step)
+        return status;
+    t->logs = et_value_dict(&t->arena);
+    return t->logs ? et_metrics_define(t->metrics, "training_loss", &et_metric_mean, error)
+                   : et_alloc_failed(error, sizeof *t->logs, "a step's logs");
 }
 
 static int open_optimizer(et_task_trainer *t, et_error *error)
 {
-    static const et_optimizer_setup defaults = { 0 };
-    const et_task_trainer_options *o = &t->options;
-    return o->optimization ? et_optimizer_new(&t->optimizer, t->params, NULL, t->device->kernels,
-                                              o->optimization, error)
-                           : et_optimizer_open(&t->optimizer, t->device, t->params, NULL,
-                                               o->optimizer ? o->optimizer : &defaults, error);
+    et_optimizer_request request = { .device = t->device,
+                                     .params = t->params,
+                                     .setup = t->options.optimizer,
+                                     .optimization = t->options.optimization,
+                                     .bfloat16 = t->options.bfloat16,
+                                     .loss_scale = t->options.loss_scale };
+    int status = et_task_create_optimizer(t->task, &request, &t->optimizer, error);
+    if (!status && !t->optimizer)
+        status = et_fail(error, ET_ECONFIG, "create_optimizer of task %s gives none",
+                         et_task_name(t->task));
+    return status;
+}
+
+/* Every batch of an update is seen by the task's own metrics, not only its last. */
+static int see_batch(void *self, et_step *step, et_error *error)
+{
+    et_task_trainer *t = self;
+    (void)step;
+    return et_task_process_metrics(t->task, &t->now, error);
+}
+
+static int next_batch(void *self, et_source *source, et_batch *batch, et_error *error)
+{
+    const et_task_trainer_given *given = &((et_task_trainer *)self)->given;
+    return given->next_train_inputs(given->self, source, batch, error);
 }
 
 static int open_step(et_task_trainer *t, et_error *error)
@@ -245,59 +326,164 @@ static int open_step(et_task_trainer *t, et_error *error)
         .source = t->source,
         .pass = t->pass,
         .optimizer = t->optimizer,
-        .overflow = &t->overflow,
+        .overflow = &t->overflow.overflow,
         .metrics = t->metrics,
         .prefix = "training_",
+        .skip = t->logs ? "loss" : NULL,
         .stop = t->options.stop,
         .seed = t->options.seed,
         .shards = t->options.batches,
+        .privacy = t->private ? &t->privacy : NULL,
+        .hooks = { .self = t,
+                   .next = t->given.next_train_inputs ? next_batch : NULL,
+                   .seen = t->has_own ? see_batch : NULL },
     };
-    return et_step_open(&t->step, &parts, error);
+    int status = et_step_open(&t->step, &parts, error);
+    t->inside = (et_task_inside){ &t->step, t->metrics, t->step.metric };
+    t->now = (et_task_step){ .inputs = t->step.batch,
+                             .model = t->pass,
+                             .optimizer = t->optimizer,
+                             .metrics = t->pending,
+                             .inside = &t->inside };
+    return status;
 }
 
-static int open_all(et_task_trainer *t, et_error *error)
+static int open_passes(et_task_trainer *t, et_error *error)
 {
-    int status = open_training(t, error);
-    if (!status)
-        status = open_validation(t, error);
-    if (!status && !et_params_ready(t->params))
-        status = et_params_materialize(t->params, t->options.bfloat16, error);
-    if (!status)
+    int status = t->options.use == ET_EVALUATE_ONLY ? ET_OK : open_training(t, error);
+    if (!status && t->options.use != ET_TRAIN_ONLY)
+        status = et_validation_open(t, error);
+    return status;
+}
+
+int et_task_trainer_finish(et_task_trainer *t, et_optimizer *optimizer, et_error *error)
+{
+    int status = et_params_ready(t->params)
+                     ? ET_OK
+                     : et_params_materialize(t->params, t->options.bfloat16, error);
+    if (!status && t->source)
         status = et_pass_prepare(t->pass, &t->source->layout, error);
     if (!status)
+        status = define_metrics(t, error);
+    t->shares = optimizer != NULL;
+    t->optimizer = optimizer;
+    if (!status && !t->shares)
         status = open_optimizer(t, error);
+    return status || !t->source ? status : open_step(t, error);
+}
+
+/* A step of the task's own makes its update itself, so nothing would be private. */
+static int check_privacy(const et_task_trainer_options *o, const et_task *task, et_error *error)
+{
+    if (!o->dp_config)
+        return ET_OK;
+    if (o->loss_scale != 0)
+        return et_fail(error, ET_ECONFIG, "dp_config takes no loss_scale: gradients are clipped");
+    if (task->class->train_step)
+        return et_fail(error, ET_ECONFIG,
+                       "dp_config: task %s has a train_step of its own, which would not heed it",
+                       et_task_name(task));
+    return et_privacy_check(o->dp_config, error);
+}
+
+static bool is_whole(const et_task *task, const et_task_trainer_options *o)
+{
+    bool given = o->given && (o->given->train_dataset || o->use == ET_EVALUATE_ONLY);
+    return task && (task->class->build || task->class->build_model) && (task->class->data || given);
+}
+
+static int check_options(const et_task_trainer_options *o, const et_task *task, et_error *error)
+{
+    bool whole = !task->class->train_step || o->batches <= 1;
+    if (o->batches < 0)
+        return et_fail(error, ET_ECONFIG, "%d batches of one update", o->batches);
+    if (!whole)
+        return et_fail(error, ET_ECONFIG,
+                       "%d batches of one update: task %s has a train_step of its own, which takes "
+                       "one",
+                       o->batches, et_task_name(task));
+    if (o->loss_scale != 0 && o->loss_scale != ET_LOSS_SCALE_DYNAMIC &&
+        !(o->loss_scale > 0 && isfinite(o->loss_scale)))
+        return et_fail(error, ET_ECONFIG, "loss_scale %g: give a positive number, or dynamic",
+                       o->loss_scale);
+    if (isnan(o->loss_upper_bound) || o->loss_upper_bound < 0 || o->recovery_begin_steps < 0)
+        return et_fail(error, ET_ECONFIG,
+                       "loss_upper_bound %g, recovery_begin_steps %lld: neither is below 0",
+                       o->loss_upper_bound, (long long)o->recovery_begin_steps);
+    if (o->use < ET_TRAIN_AND_EVALUATE || o->use > ET_EVALUATE_ONLY)
+        return et_fail(error, ET_ECONFIG, "use %lld of a task trainer", (long long)o->use);
+    return check_privacy(o, task, error);
+}
+
+static void choose_overflow(et_task_trainer *t)
+{
+    double scale = t->options.loss_scale;
+    if (scale < 0)
+        t->overflow = et_overflow_scaled(ET_OVERFLOW_SCALE, ET_OVERFLOW_EVERY);
+    else
+        t->overflow.overflow = scale > 0 ? et_overflow_fixed(scale) : et_overflow_fail();
+}
+
+/* Data that was given is the caller's again. */
+static void give_up(et_task_trainer *t)
+{
+    if (t->source == t->given.train_dataset)
+        t->source = NULL;
+    if (t->validation.source == t->given.validation_dataset)
+        t->validation.source = NULL;
+    et_task_trainer_close(t);
+}
+
+int et_task_trainer_begin(et_task_trainer **out, et_task *task, et_device *device,
+                          et_params *params, const et_task_trainer_options *options,
+                          et_error *error)
+{
+    static const et_task_trainer_options defaults = { 0 };
+    const et_task_trainer_options *o = options ? options : &defaults;
+    *out = NULL;
+    if (!is_whole(task, o) || !device || !params)
+        return et_fail(error, ET_EUSAGE,
+                       "a task trainer needs a task with build and data, a device and parameters");
+    int status = et_options_check(options, "et_task_trainer_options", error);
     if (!status)
-        status = et_metrics_new(&t->metrics, error);
-    return status ? status : open_step(t, error);
+        status = check_options(o, task, error);
+    et_task_trainer *t = status ? NULL : et_alloc_zero(1, sizeof *t);
+    if (!t)
+        return status ? status : et_alloc_failed(error, sizeof *t, "a trainer");
+    t->trainer.class = &trainer_class;
+    t->evaluator.class = &et_task_evaluator_class;
+    t->task = task;
+    t->device = device;
+    t->params = params;
+    t->options = *o;
+    t->options.given = NULL;
+    t->options.batches = o->batches ? o->batches : 1;
+    if (o->given)
+        t->given = *o->given;
+    t->private = o->dp_config != NULL;
+    if (t->private)
+        t->privacy = *o->dp_config;
+    t->options.dp_config = NULL;
+    choose_overflow(t);
+    status = open_passes(t, error);
+    if (status)
+        give_up(t);
+    else
+        *out = t;
+    return status;
 }
 
 int et_task_trainer_open(et_task_trainer **out, et_task *task, et_device *device, et_params *params,
                          const et_task_trainer_options *options, et_error *error)
 {
-    static const et_task_trainer_options defaults = { 0 };
-    *out = NULL;
-    if (!task || !task->class->build || !task->class->data || !device || !params)
-        return et_fail(error, ET_EUSAGE,
-                       "a task trainer needs a task with build and data, a device and parameters");
-    int status = et_options_check(options, "et_task_trainer_options", error);
-    et_task_trainer *t = status ? NULL : et_alloc_zero(1, sizeof *t);
-    if (!t)
-        return status ? status : et_alloc_failed(error, sizeof *t, "a trainer");
-    t->trainer.class = &trainer_class;
-    t->evaluator.class = &evaluator_class;
-    t->task = task;
-    t->device = device;
-    t->params = params;
-    t->options = options ? *options : defaults;
-    t->options.batches = t->options.batches ? t->options.batches : 1;
-    t->overflow = et_overflow_fail();
-    status = t->options.batches < 0
-                 ? et_fail(error, ET_ECONFIG, "%d batches of one update", t->options.batches)
-                 : open_all(t, error);
+    int status = et_task_trainer_begin(out, task, device, params, options, error);
     if (status)
-        et_task_trainer_close(t);
-    else
-        *out = t;
+        return status;
+    status = et_task_trainer_finish(*out, NULL, error);
+    if (status) {
+        give_up(*out);
+        *out = NULL;
+    }
     return status;
 }
 
@@ -306,19 +492,128 @@ void et_task_trainer_close(et_task_trainer *t)
 {
     if (!t)
         return;
-    validation *v = &t->validation;
     et_step_release(&t->step);
-    et_batch_free(v->batch);
-    et_metrics_free(v->metrics);
-    et_free(v->metric);
     et_metrics_free(t->metrics);
-    et_optimizer_free(t->optimizer);
-    et_pass_close(v->pass);
+    et_metrics_free(t->own);
+    et_metrics_free(t->pending);
+    if (!t->shares)
+        et_optimizer_free(t->optimizer);
+    et_validation_release(&t->validation);
     et_pass_close(t->pass);
-    et_source_close(v->source);
+    et_validation_close_source(&t->validation);
     et_source_close(t->source);
+    et_arena_release(&t->arena);
     et_free(t);
 }
+
+/* ---- members of Model Garden's Trainer ------------------------------------------------------- */
+
+int et_task_trainer_initialize(et_task_trainer *t, et_error *error)
+{
+    int status = start(&t->trainer, error);
+    return status ? status : loop_begin(&t->trainer, error);
+}
+
+int et_task_trainer_train_loop_begin(et_task_trainer *t, et_error *error)
+{
+    (void)t, (void)error;
+    return ET_OK;
+}
+
+/* A source other than the trainer's stands in its place while one batch or update is made. */
+static et_source *put_source(et_task_trainer *t, et_source *iterator)
+{
+    et_source *before = t->step.source;
+    t->step.source = iterator ? iterator : before;
+    return before;
+}
+
+int et_task_trainer_next_train_inputs(et_task_trainer *t, et_source *iterator, et_batch **inputs,
+                                      et_error *error)
+{
+    *inputs = NULL;
+    if (!t->source)
+        return run_step(&t->trainer, error);
+    et_source *before = put_source(t, iterator);
+    t->step.count = t->trainer.step;
+    int status = et_step_take(&t->step, error);
+    t->step.source = before;
+    if (!status)
+        *inputs = t->step.batch;
+    return status;
+}
+
+int et_task_trainer_train_step(et_task_trainer *t, et_source *iterator, et_error *error)
+{
+    et_source *before = put_source(t, iterator);
+    int status = run_step(&t->trainer, error);
+    t->step.source = before;
+    t->trainer.step += !status;
+    return status;
+}
+
+int et_task_trainer_train_loop_end(et_task_trainer *t, et_value *logs, et_error *error)
+{
+    int status = loop_end(&t->trainer, logs, error);
+    return status ? status : loop_begin(&t->trainer, error);
+}
+
+static int train_loop(et_task_trainer *t, et_source *iterator, int64_t num_steps, et_error *error)
+{
+    int status = ET_OK;
+    for (int64_t i = 0; !status && i < num_steps; i++)
+        status = et_task_trainer_train_step(t, iterator, error);
+    return status;
+}
+
+et_loop_fn *et_task_trainer_create_train_loop_fn(et_task_trainer *trainer)
+{
+    (void)trainer;
+    return train_loop;
+}
+
+int et_task_trainer_train(et_task_trainer *t, int64_t num_steps, et_value *logs, et_error *error)
+{
+    if (num_steps < 0)
+        return et_fail(error, ET_EUSAGE, "%lld training steps", (long long)num_steps);
+    int status = et_task_trainer_train_loop_begin(t, error);
+    if (!status)
+        status = train_loop(t, NULL, num_steps, error);
+    return status ? status : et_task_trainer_train_loop_end(t, logs, error);
+}
+
+int et_task_trainer_distribute_dataset(et_task_trainer *t, et_dataset_fn *open, void *payload,
+                                       et_source **out, et_error *error)
+{
+    const et_input_context context = { .input_pipelines = 1 };
+    (void)t;
+    *out = NULL;
+    return open ? open(payload, &context, out, error)
+                : et_fail(error, ET_EUSAGE, "distribute_dataset needs a function that opens one");
+}
+
+int et_task_trainer_init_async(et_task_trainer *trainer, et_error *error)
+{
+    (void)trainer, (void)error;
+    return ET_OK;
+}
+
+int et_task_trainer_coordinator_for_async(et_task_trainer *trainer, et_coordinator **out,
+                                          et_error *error)
+{
+    (void)trainer;
+    *out = NULL;
+    return et_fail(error, ET_EUSAGE,
+                   "there is no coordinator: training in one process is not asynchronous");
+}
+
+int et_task_trainer_join(et_task_trainer *trainer, et_error *error)
+{
+    (void)trainer, (void)error;
+    return ET_OK;
+}
+
+/* ---- facts ---------------------------------------------------------------------------------- */
 
 et_trainer *et_task_trainer_trainer(et_task_trainer *trainer)
 {
@@ -337,7 +632,7 @@ const et_pass *et_task_trainer_pass(const et_task_trainer *trainer)
 
 const et_layout *et_task_trainer_layout(const et_task_trainer *trainer)
 {
-    return &trainer->source->layout;
+    return trainer->source ? &trainer->source->layout : &trainer->validation.source->layout;
 }
 
 /* Arrays over the store: values, gradients and the optimizer's slots, the average among them, in
@@ -351,5 +646,6 @@ size_t et_task_trainer_parameter_bytes(const et_task_trainer *t)
 
 size_t et_task_trainer_memory(const et_task_trainer *trainer)
 {
-    return et_task_trainer_parameter_bytes(trainer) + et_pass_memory(trainer->pass);
+    const et_pass *pass = trainer->pass ? trainer->pass : trainer->validation.pass;
+    return et_task_trainer_parameter_bytes(trainer) + et_pass_memory(pass);
 }

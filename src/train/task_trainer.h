@@ -1,14 +1,15 @@
-/* What <etude/task.h> leaves to the library's own parts: facts about a task trainer. */
+/* What <etude/task_trainer.h> leaves to the library's own parts: facts about a task trainer. */
 #ifndef ETUDE_TRAIN_TASK_TRAINER_H
 #define ETUDE_TRAIN_TASK_TRAINER_H
 
-#include <etude/task.h>
+#include <etude/task_trainer.h>
 
 #include "train/step.h"
 
+/* Of training; NULL: there is none. */
 const et_pass *et_task_trainer_pass(const et_task_trainer *trainer);
 
-/* Of the training data. */
+/* Of the training data, or without any of the validation data. */
 const et_layout *et_task_trainer_layout(const et_task_trainer *trainer);
 
 /* Values, gradients, shadow, slots, averages. */

@@ -134,6 +134,15 @@ static void test_bad_settings__values(void **state)
         { TRAIN "--set trainer.train_steps=", .code = 3, .words = { "trainer.train_steps: \"\"" } },
         { TRAIN "--set trainer.train_steps=99999999999999999999", .code = 3,
           .words = { "train_steps" } },
+        { TRAIN "--set runtime.loss_scale=large", .code = 3,
+          .words = { "runtime.loss_scale: large; give dynamic, a positive number or null" } },
+        { TRAIN "--set runtime.loss_scale=-1", .code = 3, .words = { "loss_scale: -1" } },
+        { TRAIN "--set trainer.loss_upper_bound=-1", .code = 3,
+          .words = { "loss_upper_bound: -1" } },
+        { TRAIN "--set trainer.recovery_max_trials=-2", .code = 3,
+          .words = { "recovery_max_trials: -2" } },
+        { TRAIN "--set trainer.recovery_begin_steps=-1", .code = 3,
+          .words = { "recovery_begin_steps: -1" } },
         { TRAIN "--set 'trainer.train_steps=[1, 2]'", .code = 3, .words = { "not a list" } },
         { TRAIN "--set trainer.train_steps=1,foo", .code = 3, .words = { "\"1,foo\" is not an" } },
         { TRAIN "--set task.model.dropout_rate=nan", .code = 3, .words = { "is not a number" } },
@@ -315,8 +324,10 @@ static void test_bad_settings__best_by_default(void **state)
     static const bad_case cases[] = {
         { TRAIN "--set trainer.best_checkpoint_metric_comp=lower", .code = 3,
           .words = { "best_checkpoint_metric_comp: lower goes with a metric of your own" } },
+        { TRAIN "--set trainer.best_checkpoint_export_subdir=top", .code = 3,
+          .words = { "best_checkpoint_export_subdir: top; the best checkpoint is kept in best" } },
     };
-    bad_run(cases, 1);
+    bad_run(cases, COUNT(cases));
 }
 
 static void test_bad_settings__files(void **state)

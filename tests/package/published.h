@@ -92,6 +92,13 @@ typedef struct et_chrf_options {
     ET_RESERVED(4);
 } et_chrf_options;
 
+typedef struct et_privacy_options {
+    double clipping_norm;
+    double noise_multiplier;
+    bool per_example;
+    ET_RESERVED(8);
+} et_privacy_options;
+
 typedef struct et_task_trainer_options {
     const et_optimizer_setup *optimizer;
     const struct et_optimization_options *optimization;
@@ -102,6 +109,15 @@ typedef struct et_task_trainer_options {
     const volatile sig_atomic_t *stop;
     ET_RESERVED(8);
 } et_task_trainer_options;
+
+typedef struct et_multitask_options {
+    const et_task_trainer_options *trainer;
+    int order;
+    double alpha;
+    int64_t steps_in_epoch;
+    int64_t epochs;
+    ET_RESERVED(8);
+} et_multitask_options;
 
 typedef struct et_translator_options {
     const char *checkpoint;

@@ -310,6 +310,11 @@ static void test_experiment__same(void **state)
         { "trainer.checkpoint_interval=9", FREE },
         { "trainer.max_to_keep=9", FREE },
         { "runtime.prefetch=0", FREE },
+        { "runtime.loss_scale=dynamic", NEVER },
+        { "trainer.loss_upper_bound=9", FREE },
+        { "trainer.recovery_max_trials=9", FREE },
+        { "trainer.recovery_begin_steps=9", FREE },
+        { "task.init_checkpoint=runs/other", FREE }, /* a run begins once */
         { "runtime.recompute=none", FREE },
         { "task.model.beam_size=2", FREE },
         { "task.validation_data.tsv_path=v.tsv", FREE },

@@ -1,6 +1,7 @@
 /* A run without a loop around it, as a program's own driver has it: directory, logs, requests. */
 #include "train/run.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,7 +29,7 @@ static void show(void *self, const et_showing *showing)
 }
 
 /* Up to the first step; the step that was restored, -1: none. */
-static int64_t begin(driver *d, const char *directory)
+static int64_t begin_with(driver *d, const char *directory, const char *best_metric)
 {
     int64_t step;
     *d = (driver){ .state = toy_new(0) };
@@ -36,7 +37,7 @@ static int64_t begin(driver *d, const char *directory)
     et_run_options options = { .model_dir = directory,
                                .state = d->state.state,
                                .max_to_keep = 2,
-                               .best_metric = "score",
+                               .best_metric = best_metric,
                                .observer = { .self = d, .show = show, .tell = tell },
                                .stop = &d->stop,
                                .save = &d->save };
@@ -44,6 +45,11 @@ static int64_t begin(driver *d, const char *directory)
     assert_ok(et_run_restore(d->run, &step, error));
     assert_ok(et_run_begin(d->run, error));
     return step;
+}
+
+static int64_t begin(driver *d, const char *directory)
+{
+    return begin_with(d, directory, "score");
 }
 
 static void end(driver *d)
@@ -173,12 +179,58 @@ static void test_run__best(void **state)
         assert_ok(et_run_note_best(d.run, i + 1, values, error));
         assert_ok(et_value_read_int(values, "best_step", &best, error));
         assert_int_equal(best, cases[i].best);
+        double value;
+        assert_ok(et_value_read_float(values, "best_score", &value, error));
+        assert_true(value == cases[cases[i].best - 1].score);
         assert_true((et_value_get(values, ET_SINK_NOTE) != NULL) == (best == i + 1));
         assert_ok(et_run_save(d.run, i + 1, false, error));
         assert_ok(et_run_finish_saves(d.run, i + 1, error));
         end(&d);
         et_arena_release(&arena);
     }
+}
+
+/* A metric within a dict; a first value that is NaN is not the best, and nothing is saved as such.
+ */
+static void test_run__best_nested(void **state)
+{
+    static const double scores[] = { NAN, 2, 1, 3 };
+    static const double best[] = { NAN, 2, 2, 3 };
+    const char *directory = in(state, "nested");
+    driver d;
+    begin_with(&d, directory, "task|deep|score");
+    for (int i = 0; i < 4; i++) {
+        et_arena arena = ET_ARENA_INIT;
+        et_value *values = et_value_dict(&arena), *info;
+        double found = NAN;
+        do_step(&d, i + 1);
+        et_value *deep = et_value_set_dict(et_value_set_dict(values, "task"), "deep");
+        et_value_set_float(deep, "score", scores[i]);
+        assert_ok(et_run_note_best(d.run, i + 1, values, error));
+        assert_ok(et_run_finish_saves(d.run, i + 1, error));
+        bool known = !et_value_read_float(values, "best_task|deep|score", &found, NULL);
+        assert_true(known == (i > 0) && (!known || found == best[i]));
+        if (known) { /* the file and what is said of it are of one step */
+            int64_t step;
+            assert_ok(et_checkpoint_best_info(&info, directory, &arena, error));
+            assert_ok(et_value_read_int(info, ET_CHECKPOINT_STEP, &step, error));
+            assert_int_equal(step, i < 3 ? 2 : 4);
+            et_value *said = et_value_path(info, "task.deep.score");
+            assert_true(said && said->real == best[i]);
+            char name[64];
+            snprintf(name, sizeof name, "best/best-%d.safetensors", (int)step);
+            assert_true(file_is_there(below(directory, name)));
+        } else {
+            assert_false(file_is_there(below(directory, "best/info.json")));
+        }
+        et_arena_release(&arena);
+    }
+    et_arena arena = ET_ARENA_INIT;
+    et_value *values = et_value_dict(&arena);
+    assert_fails(et_run_note_best(d.run, 5, values, error), ET_ECONFIG,
+                 "validation gives no task|deep|score");
+    et_arena_release(&arena);
+    end(&d);
 }
 
 int main(void)
@@ -188,6 +240,7 @@ int main(void)
         cmocka_unit_test(test_run__requests),
         cmocka_unit_test(test_run__observer_and_lock),
         cmocka_unit_test(test_run__best),
+        cmocka_unit_test(test_run__best_nested),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }

@@ -416,7 +416,7 @@ static void test_step__sum_not_finite(void **state)
     size_t bytes = (size_t)et_params_flat_size(s.params) * sizeof(float);
     assert_true(bytes <= sizeof kept);
     memcpy(kept, et_params_values(s.params), bytes);
-    poisoned sum = { { &poisoned_class, 2 }, s.step.reducer };
+    poisoned sum = { { .class = &poisoned_class, .shards = 2 }, s.step.reducer };
     s.step.reducer = &sum.reducer;
     static const char *const words[] = {
         "first in the gradient's norm; batch: text:5, the last of the sum. ", NULL

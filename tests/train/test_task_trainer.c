@@ -563,8 +563,8 @@ static void test_task_trainer__refused(void **state)
     et_params *params;
     assert_ok(et_device_open(&device, error));
     assert_ok(et_params_new(&params, error));
-    et_task unbuilt = { &no_build }, empty = { &no_data };
-    two_losses task = { .task = { &two_class } };
+    et_task unbuilt = { .class = &no_build }, empty = { .class = &no_data };
+    two_losses task = { .task = { .class = &two_class } };
     et_task_trainer_options options = { .batches = -3 };
     assert_fails(et_task_trainer_open(&trainer, &task.task, device, params, &options, error),
                  ET_ECONFIG, "-3 batches");

@@ -21,7 +21,7 @@ typedef struct toy_run {
  * be changed before toy_run_start. */
 static inline void toy_run_init(toy_run *r, const et_task_class *class)
 {
-    *r = (toy_run){ .task = { class },
+    *r = (toy_run){ .task = { .class = class },
                     .trainer_options = { .batches = 2 },
                     .options = { .train_steps = 1, .steps_per_loop = 100 } };
     r->options.run.max_to_keep = 5;

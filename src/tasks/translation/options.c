@@ -204,6 +204,11 @@ static const et_field translation_fields[] = {
                     "what is scored between loops"),
     ET_FIELD_STRING(et_translation_options, sentencepiece_model_path, NULL,
                     "SentencePiece model; null: trained on the training data"),
+    ET_FIELD_STRING(et_translation_options, init_checkpoint, NULL,
+                    "weights that a new run begins with: a file, a run's directory (its newest) or "
+                    "its best; null: drawn"),
+    ET_FIELD_STRING(et_translation_options, init_pattern, NULL,
+                    "expression of the names that init_checkpoint gives; null: all of the model's"),
     ET_FIELD_STRUCT(et_translation_options, vocabulary, &vocabulary_table,
                     "how a vocabulary is trained", .change = ET_CHANGE_FIXED),
     ET_FIELD_INT(et_translation_options, print_translations, 0, 0, 1000,

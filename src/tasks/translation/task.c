@@ -94,6 +94,10 @@ int et_translation_task_open(et_task **out, const et_translation_options *option
     if (task->vocabulary_seconds > 0 || !cached)
         et_alloc_trim();
     task->task.class = &translation_class;
+    task->task.logging_dir = context->model_dir;
+    task->task.task_config = &task->options;
+    task->task.init_checkpoint = options->init_checkpoint;
+    task->task.init_pattern = options->init_pattern;
     *out = &task->task;
     return ET_OK;
 }

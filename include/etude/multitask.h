@@ -1,0 +1,62 @@
+/* Several tasks that share parameters, trained as one: Model Garden's MultiTask with its joint and
+ * interleaving trainers and its evaluator. Tasks share what they name alike in the store.
+ *
+ *     et_multitask_part parts[] = { { .task = &digits.task, .weight = 1 },
+ *                                   { .task = &letters.task, .weight = 0.5 } };
+ *     et_multitask_options options = { .order = ET_MULTITASK_JOINT };
+ *     if (et_multitask_open(&multitask, parts, 2, device, params, &options, &error)) ...
+ *     controller.trainer = et_multitask_trainer(multitask);
+ *     controller.evaluator = et_multitask_evaluator(multitask);
+ *
+ * Joint: each step takes a batch of every task (or trainer.batches of them) and makes one update,
+ * by the gradient of total_loss, the sum of weight times a task's mean loss. Interleaved: each step
+ * is one of one task, drawn by (seed, step) alone; what that task does not reach has a zero
+ * gradient, on which momentum and decay act all the same. Logs have a dict for each task, by its
+ * name, so a best metric is "digits|validation_loss". Which tasks had how many steps resumes too.
+ * Borrows tasks, device and params, which is empty. One thread. */
+#ifndef ETUDE_MULTITASK_H
+#define ETUDE_MULTITASK_H
+
+#include <etude/task_trainer.h>
+
+typedef struct et_multitask_part {
+    et_task *task;      /* its name is another one than the others' */
+    double weight;      /* joint: of its loss; 0: 1 */
+    int64_t eval_steps; /* batches of its evaluation; 0: all */
+    double size;        /* proportional, annealing: of its data, in whatever unit; positive */
+} et_multitask_part;
+
+enum {
+    ET_MULTITASK_JOINT,
+    ET_MULTITASK_UNIFORM,
+    ET_MULTITASK_PROPORTIONAL, /* with probability ~ size^alpha */
+    ET_MULTITASK_ANNEALING, /* the same, alpha 1 - 0.8 (e - 1) / (E - 1) in epoch e of E, from 1 */
+};
+
+typedef struct et_multitask_options {
+    /* Optimizer, seed, types, batches, bound. Of joint training no loss_scale, dp_config; nothing
+     * is given, and all is used. NULL: the defaults. */
+    const et_task_trainer_options *trainer;
+    int order;              /* ET_MULTITASK_* */
+    double alpha;           /* proportional; 0: 1 */
+    int64_t steps_in_epoch; /* annealing: both positive */
+    int64_t epochs;
+    ET_RESERVED(8);
+} et_multitask_options;
+
+typedef struct et_multitask et_multitask;
+
+ET_API int et_multitask_open(et_multitask **out, const et_multitask_part *parts, int count,
+                             et_device *device, et_params *params,
+                             const et_multitask_options *options, et_error *error);
+ET_API void et_multitask_close(et_multitask *multitask); /* NULL allowed */
+
+ET_API et_trainer *et_multitask_trainer(et_multitask *multitask);
+ET_API et_evaluator *et_multitask_evaluator(et_multitask *multitask); /* NULL: no task has data */
+
+/* Steps of a task so far: of joint training all of them. */
+ET_API int64_t et_multitask_steps(const et_multitask *multitask, int part);
+/* The probability of a task at a step; 1 of joint training. */
+ET_API double et_multitask_probability(const et_multitask *multitask, int part, int64_t step);
+
+#endif

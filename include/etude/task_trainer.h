@@ -1,0 +1,144 @@
+/* The trainer of a task: its data, its passes, an optimizer, steps and evaluation, each made once,
+ * from the task's methods (task.h). It is a trainer and an evaluator for a controller; its own
+ * functions are the members of Model Garden's Trainer, for a program that drives it itself:
+ *
+ *     et_task_trainer_options options = { .seed = 1, .batches = 4 };
+ *     if (et_task_trainer_open(&trainer, &task, device, params, &options, &error)) ...
+ *     if (et_task_trainer_initialize(trainer, &error)) ...
+ *     if (et_task_trainer_train(trainer, 1000, logs, &error)) ...       training_loss, ...
+ *     if (et_task_trainer_evaluate(trainer, -1, logs, &error)) ...      validation_loss, ...
+ *     et_task_trainer_close(trainer);
+ *
+ * It borrows task, device and params, which is empty. Validation shows the averaged weights, where
+ * there are any; those that are trained come back bit for bit however it ends. One thread. */
+#ifndef ETUDE_TASK_TRAINER_H
+#define ETUDE_TASK_TRAINER_H
+
+#include <signal.h>
+
+#include <etude/privacy.h>
+#include <etude/task.h>
+
+typedef struct et_task_trainer et_task_trainer;
+
+/* Model Garden's train=True, evaluate=True. Where there is no training, no derivatives are made. */
+enum { ET_TRAIN_AND_EVALUATE, ET_TRAIN_ONLY, ET_EVALUATE_ONLY };
+
+#define ET_LOSS_SCALE_DYNAMIC (-1) /* from 2^15 on, twice as much after 2000 finite updates */
+
+/* What is given from outside; members NULL: the task's own, or nothing. */
+typedef struct et_task_trainer_given {
+    /* In place of the task's data; the trainer closes them. */
+    et_source *train_dataset, *validation_dataset;
+    /* In place of et_source_next: fills batch from iterator. filled[0] 0: the end. */
+    int (*next_train_inputs)(void *self, et_source *iterator, et_batch *batch, et_error *error);
+    /* extra, a dict, goes past the model: its values are among those that aggregate_logs sees. Of a
+     * name that the model logs too the model's counts, and a warning says so. */
+    int (*next_eval_inputs)(void *self, et_source *iterator, et_batch *batch, et_value *extra,
+                            et_error *error);
+    /* At the end of each evaluation, with the averaged weights in the store; adds to logs, as
+     * best_<metric>. A controller's run keeps a best checkpoint without it. */
+    int (*checkpoint_exporter)(void *self, int64_t step, et_value *logs, et_error *error);
+    void *self; /* of these three */
+} et_task_trainer_given;
+
+typedef struct et_task_trainer_options {
+    const et_optimizer_setup *optimizer;                /* NULL: the default optimizer */
+    const struct et_optimization_options *optimization; /* in its place: the command's settings */
+    uint64_t seed;                     /* of initial values, dropout and sampling */
+    bool bfloat16;                     /* type of activations */
+    int recompute;                     /* an et_recompute */
+    int batches;                       /* of one update; 0: 1 */
+    const volatile sig_atomic_t *stop; /* not 0: an update of several batches is left */
+    /* Of gradients while they are made. 0: 1; dynamic: an update whose gradient is not finite is
+     * left out and the factor halved, down to 1; of a fixed one such an update fails. */
+    double loss_scale;
+    double loss_upper_bound;      /* a step with a larger loss is ET_EDIVERGED; 0: there is none */
+    int64_t recovery_begin_steps; /* from this step on; a loss that is no number always is */
+    const et_task_trainer_given *given;  /* copied; NULL: nothing */
+    int64_t use;                         /* ET_TRAIN_AND_EVALUATE, ... */
+    const et_privacy_options *dp_config; /* copied; NULL: none. Takes no loss_scale beside it */
+    ET_RESERVED(2);
+} et_task_trainer_options;
+
+ET_API int et_task_trainer_open(et_task_trainer **out, et_task *task, et_device *device,
+                                et_params *params, const et_task_trainer_options *options,
+                                et_error *error);
+ET_API void et_task_trainer_close(et_task_trainer *trainer); /* NULL allowed */
+
+ET_API et_trainer *et_task_trainer_trainer(et_task_trainer *trainer);
+ET_API et_evaluator *et_task_trainer_evaluator(et_task_trainer *trainer); /* NULL: no data for it */
+
+/* Bytes: values, gradients, slots; what the plans of training need. */
+ET_API size_t et_task_trainer_memory(const et_task_trainer *trainer);
+
+/* ---- members of Model Garden's Trainer, beside both ----
+ *
+ * iterator NULL: the trainer's own, which goes on where it was in training and begins anew in each
+ * evaluation. Another one has batches of the same layout. */
+
+/* Once, before the first step of a new run: draws initial values, then et_task_initialize. */
+ET_API int et_task_trainer_initialize(et_task_trainer *trainer, et_error *error);
+
+/* The inner loop: begin, num_steps steps, end. ET_EUSAGE: num_steps is negative. */
+ET_API int et_task_trainer_train(et_task_trainer *trainer, int64_t num_steps, et_value *logs,
+                                 et_error *error);
+ET_API int et_task_trainer_train_loop_begin(et_task_trainer *trainer, et_error *error);
+/* The batch of the next step, which train_step takes itself where this was not called. */
+ET_API int et_task_trainer_next_train_inputs(et_task_trainer *trainer, et_source *iterator,
+                                             et_batch **inputs, et_error *error);
+/* One update; the global step grows by one. */
+ET_API int et_task_trainer_train_step(et_task_trainer *trainer, et_source *iterator,
+                                      et_error *error);
+/* Adds every metric, training_loss among them, and learning_rate to logs; then resets metrics. */
+ET_API int et_task_trainer_train_loop_end(et_task_trainer *trainer, et_value *logs,
+                                          et_error *error);
+
+/* One evaluation: begin, num_steps batches or, with -1, all; end. Where the data end before
+ * num_steps a warning says so. */
+ET_API int et_task_trainer_evaluate(et_task_trainer *trainer, int64_t num_steps, et_value *logs,
+                                    et_error *error);
+/* Resets metrics and state, and shows averaged weights. */
+ET_API int et_task_trainer_eval_begin(et_task_trainer *trainer, et_error *error);
+/* The next batch, and what goes past the model to extra; *inputs NULL: the end. */
+ET_API int et_task_trainer_next_eval_inputs(et_task_trainer *trainer, et_source *iterator,
+                                            et_batch **inputs, et_value *extra, et_error *error);
+/* One batch; what the task logs of it to step_outputs. *more false: the data had ended. */
+ET_API int et_task_trainer_eval_step(et_task_trainer *trainer, et_source *iterator,
+                                     et_value *step_outputs, bool *more, et_error *error);
+/* et_task_aggregate_logs, in every kind of loop: no state is dropped. state NULL: the trainer's. */
+ET_API int et_task_trainer_eval_reduce(et_task_trainer *trainer, et_value *state,
+                                       const et_value *step_outputs, et_error *error);
+/* Metrics, validation_loss if the task reported one, what follows from aggregated_logs (NULL: the
+ * trainer's state) and what the exporter adds, to logs; the weights come back. logs NULL: it was
+ * cut short, and only they do. */
+ET_API int et_task_trainer_eval_end(et_task_trainer *trainer, const et_value *aggregated_logs,
+                                    et_value *logs, et_error *error);
+
+/* The loops without begin and end. Both are the same functions every time, and evaluation has a
+ * state whether or not has_state says so. */
+typedef int et_loop_fn(et_task_trainer *trainer, et_source *iterator, int64_t num_steps,
+                       et_error *error);
+ET_API et_loop_fn *et_task_trainer_create_train_loop_fn(et_task_trainer *trainer);
+ET_API et_loop_fn *et_task_trainer_create_eval_loop_fn(et_task_trainer *trainer, bool has_state);
+
+/* Which part of the data a process reads. */
+typedef struct et_input_context {
+    int64_t input_pipelines, input_pipeline; /* how many there are, and which: 1 and 0 */
+} et_input_context;
+
+/* A source as this process reads it: what open opens, called with payload. */
+typedef int et_dataset_fn(void *payload, const et_input_context *context, et_source **out,
+                          et_error *error);
+ET_API int et_task_trainer_distribute_dataset(et_task_trainer *trainer, et_dataset_fn *open,
+                                              void *payload, et_source **out, et_error *error);
+
+/* Asynchronous training is that of several processes, of which there is one: init_async and join
+ * have nothing to do, and there is no coordinator: ET_EUSAGE. */
+typedef struct et_coordinator et_coordinator;
+ET_API int et_task_trainer_init_async(et_task_trainer *trainer, et_error *error);
+ET_API int et_task_trainer_coordinator_for_async(et_task_trainer *trainer, et_coordinator **out,
+                                                 et_error *error);
+ET_API int et_task_trainer_join(et_task_trainer *trainer, et_error *error);
+
+#endif

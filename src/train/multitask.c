@@ -1,0 +1,552 @@
+/* A trainer over trainers of tasks, which share store and optimizer.
+ *
+ *   interleaved    draw a task by (seed, step) -> its own step
+ *   joint          each task: batches -> its gradient, times weight / divisor, to the sum
+ *                  the sum -> one update -> each task's metrics
+ *
+ * A task's gradient is in the store only until the next one's pass: it is added up at once. */
+#include <etude/multitask.h>
+
+#include <math.h>
+#include <string.h>
+
+#include <etude/nn.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/philox.h"
+#include "base/reserved.h"
+#include "data/source.h"
+#include "metric/metric.h"
+#include "optim/optimizer.h"
+#include "train/state.h"
+#include "train/task_trainer_private.h"
+
+typedef struct part {
+    et_task_trainer *trainer;
+    double weight, size;
+    int64_t eval_steps, steps;
+    double loss; /* joint: of the last step */
+} part;
+
+struct et_multitask {
+    et_trainer trainer;
+    et_evaluator evaluator;
+    et_task_trainer_options options;
+    int order;
+    double alpha;
+    int64_t steps_in_epoch, epochs;
+    et_params *params; /* borrowed */
+    part *parts;       /* [count]; trainers are owned */
+    int count;
+    int last;            /* interleaved: which task had the last step */
+    float *gradient;     /* joint: [trained size] */
+    et_metrics *metrics; /* joint: total_loss */
+    et_update update;    /* joint: what the last step did */
+    double loss;         /* joint: total, of the last step */
+    int evaluated;       /* the task that is evaluated; count: none */
+    int64_t eval_step;   /* its batches so far */
+    int64_t at;          /* the step that is evaluated */
+    et_arena arena;      /* of results, until the next evaluation */
+    et_value *results;
+};
+
+static et_multitask *of(et_trainer *trainer)
+{
+    return (et_multitask *)(void *)trainer;
+}
+
+static et_multitask *evaluator_of(et_evaluator *evaluator)
+{
+    return (et_multitask *)(void *)((char *)evaluator - offsetof(et_multitask, evaluator));
+}
+
+static const char *name_of(const et_multitask *m, int i)
+{
+    return et_task_name(m->parts[i].trainer->task);
+}
+
+static et_optimizer *optimizer_of(const et_multitask *m)
+{
+    return m->parts[0].trainer->optimizer;
+}
+
+/* ---- which task ------------------------------------------------------------------------------ */
+
+/* Epochs are counted from 1, and the last one stays. */
+static double alpha_at(const et_multitask *m, int64_t step)
+{
+    if (m->order != ET_MULTITASK_ANNEALING)
+        return m->order == ET_MULTITASK_UNIFORM ? 0 : m->alpha;
+    int64_t epoch = 1 + step / m->steps_in_epoch;
+    epoch = epoch < m->epochs ? epoch : m->epochs;
+    return m->epochs > 1 ? 1 - 0.8 * (double)(epoch - 1) / (double)(m->epochs - 1) : 1;
+}
+
+/* Sizes over the largest, so that no power overflows. */
+static double share(const et_multitask *m, int i, double alpha)
+{
+    double largest = 0;
+    for (int k = 0; k < m->count; k++)
+        largest = fmax(largest, m->parts[k].size);
+    return alpha == 0 ? 1 : pow(m->parts[i].size / largest, alpha);
+}
+
+double et_multitask_probability(const et_multitask *m, int i, int64_t step)
+{
+    double sum = 0, alpha = alpha_at(m, step);
+    if (m->order == ET_MULTITASK_JOINT)
+        return 1;
+    for (int k = 0; k < m->count; k++)
+        sum += share(m, k, alpha);
+    return share(m, i, alpha) / sum;
+}
+
+static int draw(const et_multitask *m, int64_t step)
+{
+    et_random random = { m->options.seed, (uint64_t)step, et_random_site("multitask") };
+    double left = et_random_uniform(random, 0);
+    for (int i = 0; i + 1 < m->count; i++) {
+        left -= et_multitask_probability(m, i, step);
+        if (left < 0)
+            return i;
+    }
+    return m->count - 1;
+}
+
+/* ---- as a trainer ------------------------------------------------------------------------------
+ */
+
+static int save(const void *self, et_value *dict, et_error *error)
+{
+    const et_multitask *m = self;
+    for (int i = 0; i < m->count; i++)
+        if (!et_value_set_int(dict, name_of(m, i), m->parts[i].steps))
+            return et_alloc_failed(error, 0, "the state");
+    return ET_OK;
+}
+
+static int restore(void *self, const et_value *dict, et_error *error)
+{
+    et_multitask *m = self;
+    int status = ET_OK;
+    for (int i = 0; !status && i < m->count; i++)
+        status = et_value_read_int(dict, name_of(m, i), &m->parts[i].steps, error);
+    return status;
+}
+
+static const et_part_class steps_part = { "steps of tasks", save, restore };
+
+static int attach(et_trainer *trainer, et_state *state, et_error *error)
+{
+    et_multitask *m = of(trainer);
+    int status = et_state_add_params(state, m->params, error);
+    if (!status)
+        status = et_state_add_optimizer(state, "optimizer", optimizer_of(m), error);
+    if (!status)
+        status = et_state_add(state, "multitask", &steps_part, m, error);
+    if (!status)
+        status = et_state_add(state, "metrics", &et_metrics_state, m->metrics, error);
+    for (int i = 0; !status && i < m->count; i++)
+        status = et_task_trainer_attach(m->parts[i].trainer, state, name_of(m, i), error);
+    return status;
+}
+
+static int start(et_trainer *trainer, et_error *error)
+{
+    et_multitask *m = of(trainer);
+    int status = ET_OK;
+    et_init_draw(m->params, m->options.seed);
+    for (int i = 0; !status && i < m->count; i++)
+        status = et_task_initialize(m->parts[i].trainer->task, m->params, error);
+    if (!status)
+        et_optimizer_start(optimizer_of(m));
+    return status;
+}
+
+static int loop_begin(et_trainer *trainer, et_error *error)
+{
+    et_multitask *m = of(trainer);
+    et_metrics_reset(m->metrics);
+    for (int i = 0; i < m->count; i++) {
+        et_trainer *one = &m->parts[i].trainer->trainer;
+        one->class->loop_begin(one, error);
+    }
+    return ET_OK;
+}
+
+/* A pass writes the gradients of what its loss reaches; the rest is another task's, or zero. */
+static void clear_gradients(const et_multitask *m)
+{
+    memset(et_params_gradients(m->params), 0,
+           (size_t)et_params_trained_size(m->params) * sizeof(float));
+}
+
+static int interleaved_step(et_multitask *m, et_error *error)
+{
+    int i = draw(m, m->trainer.step);
+    et_trainer *one = &m->parts[i].trainer->trainer;
+    one->step = m->trainer.step;
+    if (i != m->last)
+        clear_gradients(m);
+    int status = one->class->step(one, error);
+    m->last = i;
+    m->parts[i].steps += !status;
+    return status ? et_fail_while(error, status, "task %s", name_of(m, i)) : ET_OK;
+}
+
+/* A task's part of the sum. */
+static int add_task(et_multitask *m, int i, et_error *error)
+{
+    et_task_trainer *t = m->parts[i].trainer;
+    et_reduced sum;
+    t->trainer.step = m->trainer.step;
+    clear_gradients(m);
+    int status = et_task_trainer_gather(t, &sum, error);
+    if (status)
+        return et_fail_while(error, status, "task %s", name_of(m, i));
+    double factor = m->parts[i].weight / sum.divisor;
+    int64_t count = et_params_trained_size(m->params);
+    for (int64_t k = 0; k < count; k++)
+        m->gradient[k] = (i ? m->gradient[k] : 0) + (float)(factor * sum.gradient[k]);
+    m->parts[i].loss = sum.loss / sum.divisor;
+    m->loss += m->parts[i].weight * m->parts[i].loss;
+    return ET_OK;
+}
+
+static int finish_tasks(et_multitask *m, et_error *error)
+{
+    int status = ET_OK;
+    for (int i = 0; !status && i < m->count; i++) {
+        status = et_task_trainer_finish_step(m->parts[i].trainer, &m->update, error);
+        m->parts[i].steps += !status;
+    }
+    et_metrics_add(m->metrics, "total_loss", m->loss, 1);
+    return status;
+}
+
+static int judge(const et_multitask *m, et_error *error)
+{
+    const et_task_trainer_options *o = &m->options;
+    long long step = m->trainer.step + 1;
+    if (o->loss_upper_bound > 0 && m->loss > o->loss_upper_bound && step >= o->recovery_begin_steps)
+        return et_fail(error, ET_EDIVERGED,
+                       "step %lld: total_loss is %g, above loss_upper_bound %g", step, m->loss,
+                       o->loss_upper_bound);
+    return ET_OK;
+}
+
+static int joint_step(et_multitask *m, et_error *error)
+{
+    m->loss = 0;
+    for (int i = 0; i < m->count; i++) {
+        int status = add_task(m, i, error);
+        if (status)
+            return status;
+    }
+    m->update = et_optimizer_apply(optimizer_of(m), m->gradient, 1);
+    if (!m->update.finite)
+        return et_fail(error, ET_EDIVERGED, "step %lld: the gradient of total_loss is not finite",
+                       (long long)m->trainer.step + 1);
+    int status = finish_tasks(m, error);
+    return status ? status : judge(m, error);
+}
+
+static int step(et_trainer *trainer, et_error *error)
+{
+    et_multitask *m = of(trainer);
+    return m->order == ET_MULTITASK_JOINT ? joint_step(m, error) : interleaved_step(m, error);
+}
+
+/* {"digits": {"training_loss": ...}, "letters": {...}, "total_loss": ...} */
+static int loop_end(et_trainer *trainer, et_value *logs, et_error *error)
+{
+    et_multitask *m = of(trainer);
+    int status = ET_OK;
+    for (int i = 0; !status && i < m->count; i++) {
+        et_trainer *one = &m->parts[i].trainer->trainer;
+        et_value *dict = et_value_set_dict(logs, name_of(m, i));
+        status = dict ? one->class->loop_end(one, dict, error)
+                      : et_alloc_failed(error, sizeof *dict, "a log");
+    }
+    return status ? status : et_metrics_results(m->metrics, logs, error);
+}
+
+static void view(const et_trainer *trainer, et_trainer_view *out)
+{
+    const et_multitask *m = (const et_multitask *)(const void *)trainer;
+    const et_trainer *one = &m->parts[m->last].trainer->trainer;
+    one->class->view(one, out);
+    for (int i = 1; m->order == ET_MULTITASK_JOINT && i < m->count; i++)
+        out->units += m->parts[i].trainer->step.units;
+    if (m->order == ET_MULTITASK_JOINT) {
+        out->loss = m->loss;
+        out->learning_rate = m->update.learning_rate;
+    }
+}
+
+static int diverged(et_trainer *trainer, et_value *memory, et_error *error)
+{
+    et_multitask *m = of(trainer);
+    int status = ET_OK;
+    for (int i = 0; !status && i < m->count; i++) {
+        et_trainer *one = &m->parts[i].trainer->trainer;
+        et_value *dict = et_value_set_dict(memory, name_of(m, i));
+        status = dict ? one->class->diverged(one, dict, error)
+                      : et_alloc_failed(error, sizeof *dict, "the state");
+    }
+    return status;
+}
+
+static int retry(et_trainer *trainer, int64_t trial, const et_value *memory, et_error *error)
+{
+    et_multitask *m = of(trainer);
+    int status = ET_OK;
+    for (int i = 0; !status && i < m->count; i++) {
+        et_trainer *one = &m->parts[i].trainer->trainer;
+        const et_value *dict = memory ? et_value_get(memory, name_of(m, i)) : NULL;
+        status = one->class->retry(one, trial, dict, error);
+    }
+    return status;
+}
+
+static const et_trainer_class trainer_class = {
+    .name = "multitask",
+    .attach = attach,
+    .start = start,
+    .loop_begin = loop_begin,
+    .step = step,
+    .loop_end = loop_end,
+    .view = view,
+    .diverged = diverged,
+    .retry = retry,
+};
+
+/* ---- as an evaluator: one task after the other -------------------------------------------------
+ */
+
+static et_evaluator *evaluated(const et_multitask *m)
+{
+    return &m->parts[m->evaluated].trainer->evaluator;
+}
+
+/* The next task from i on that has data; count: none. */
+static int begin_task(et_multitask *m, int i, et_error *error)
+{
+    while (i < m->count && !m->parts[i].trainer->validation.source)
+        i++;
+    m->evaluated = i;
+    m->eval_step = 0;
+    return i < m->count ? evaluated(m)->class->begin(evaluated(m), m->at, error) : ET_OK;
+}
+
+static int begin(et_evaluator *evaluator, int64_t at, et_error *error)
+{
+    et_multitask *m = evaluator_of(evaluator);
+    et_arena_release(&m->arena);
+    m->results = et_value_dict(&m->arena);
+    m->at = at;
+    return m->results ? begin_task(m, 0, error)
+                      : et_alloc_failed(error, sizeof *m->results, "an evaluation");
+}
+
+static int end_task(et_multitask *m, et_error *error)
+{
+    et_value *dict = et_value_set_dict(m->results, name_of(m, m->evaluated));
+    et_evaluator *one = evaluated(m);
+    int after = m->evaluated + 1;
+    m->evaluated = m->count;
+    int status = one->class->end(one, dict, error);
+    if (!status && !dict)
+        status = et_alloc_failed(error, sizeof *dict, "an evaluation");
+    return status ? status : begin_task(m, after, error);
+}
+
+static int evaluate_batch(et_evaluator *evaluator, bool *more, et_error *error)
+{
+    et_multitask *m = evaluator_of(evaluator);
+    int64_t most = m->parts[m->evaluated].eval_steps;
+    bool one_more;
+    int status = evaluated(m)->class->step(evaluated(m), &one_more, error);
+    m->eval_step++;
+    if (!status && (!one_more || (most && m->eval_step >= most)))
+        status = end_task(m, error);
+    *more = !status && m->evaluated < m->count;
+    return status;
+}
+
+/* Cut short: the task that was on gives the weights back. */
+static int end(et_evaluator *evaluator, et_value *logs, et_error *error)
+{
+    et_multitask *m = evaluator_of(evaluator);
+    int status = ET_OK;
+    if (m->evaluated < m->count)
+        status = evaluated(m)->class->end(evaluated(m), NULL, error);
+    m->evaluated = m->count;
+    if (!status && logs)
+        status = et_value_merge(logs, m->results, error);
+    et_arena_release(&m->arena);
+    m->results = NULL;
+    return status;
+}
+
+static const et_evaluator_class evaluator_class = {
+    .name = "validation",
+    .begin = begin,
+    .step = evaluate_batch,
+    .end = end,
+};
+
+/* ---- opening and closing ------------------------------------------------------------------------
+ */
+
+static int check_part(const et_multitask_part *parts, int i, int order, et_error *error)
+{
+    const et_multitask_part *one = &parts[i];
+    bool sized = order == ET_MULTITASK_PROPORTIONAL || order == ET_MULTITASK_ANNEALING;
+    if (!one->task)
+        return et_fail(error, ET_EUSAGE, "part %d of a multitask has no task", i + 1);
+    if (!(one->weight >= 0) || isinf(one->weight) || one->eval_steps < 0)
+        return et_fail(error, ET_ECONFIG, "task %s: weight %g, eval_steps %lld: not below 0",
+                       et_task_name(one->task), one->weight, (long long)one->eval_steps);
+    if (sized && (!(one->size > 0) || isinf(one->size)))
+        return et_fail(error, ET_ECONFIG, "task %s: size %g: how much data has it?",
+                       et_task_name(one->task), one->size);
+    if (one->task->class->train_step && order == ET_MULTITASK_JOINT)
+        return et_fail(
+            error, ET_ECONFIG,
+            "task %s has a train_step of its own; joint training makes one update of all",
+            et_task_name(one->task));
+    for (int k = 0; k < i; k++)
+        if (!strcmp(et_task_name(parts[k].task), et_task_name(one->task)))
+            return et_fail(error, ET_ECONFIG, "two tasks are named %s", et_task_name(one->task));
+    return ET_OK;
+}
+
+static int check(const et_multitask_part *parts, int count, const et_multitask_options *o,
+                 et_error *error)
+{
+    const et_task_trainer_options *t = o->trainer;
+    int status = ET_OK;
+    if (count < 1 || !parts)
+        return et_fail(error, ET_EUSAGE, "a multitask needs tasks");
+    if (o->order < ET_MULTITASK_JOINT || o->order > ET_MULTITASK_ANNEALING)
+        return et_fail(error, ET_ECONFIG, "order %d of a multitask", o->order);
+    if (!(o->alpha >= 0) || isinf(o->alpha))
+        return et_fail(error, ET_ECONFIG, "alpha %g: not below 0", o->alpha);
+    if (o->order == ET_MULTITASK_ANNEALING && (o->steps_in_epoch < 1 || o->epochs < 1))
+        return et_fail(error, ET_ECONFIG, "annealing: %lld steps in each of %lld epochs",
+                       (long long)o->steps_in_epoch, (long long)o->epochs);
+    if (t && (t->given || t->use))
+        return et_fail(error, ET_ECONFIG, "a multitask takes neither given nor use");
+    if (t && o->order == ET_MULTITASK_JOINT && (t->loss_scale != 0 || t->dp_config))
+        return et_fail(error, ET_ECONFIG, "joint training takes neither loss_scale nor dp_config");
+    for (int i = 0; !status && i < count; i++)
+        status = check_part(parts, i, o->order, error);
+    return status;
+}
+
+/* Dropout of a task is another one than that of the next. */
+static int open_passes(et_multitask *m, const et_multitask_part *parts, int count,
+                       et_device *device, et_error *error)
+{
+    int status = ET_OK;
+    for (int i = 0; !status && i < count; i++) {
+        et_task_trainer_options options = m->options;
+        options.seed += (uint64_t)i * 0xbf58476d1ce4e5b9u;
+        options.loss_upper_bound = m->order == ET_MULTITASK_JOINT ? 0 : options.loss_upper_bound;
+        part *one = &m->parts[m->count];
+        *one = (part){ .weight = parts[i].weight > 0 ? parts[i].weight : 1,
+                       .size = parts[i].size,
+                       .eval_steps = parts[i].eval_steps };
+        status =
+            et_task_trainer_begin(&one->trainer, parts[i].task, device, m->params, &options, error);
+        m->count += !status;
+    }
+    return status;
+}
+
+static int open_rest(et_multitask *m, et_error *error)
+{
+    int status = ET_OK;
+    for (int i = 0; !status && i < m->count; i++)
+        status = et_task_trainer_finish(m->parts[i].trainer, i ? optimizer_of(m) : NULL, error);
+    if (!status)
+        status = et_metrics_new(&m->metrics, error);
+    if (status || m->order != ET_MULTITASK_JOINT)
+        return status;
+    size_t bytes = (size_t)et_params_trained_size(m->params) * sizeof(float);
+    m->gradient = et_alloc_array(bytes);
+    if (!m->gradient)
+        return et_alloc_failed(error, bytes, "a gradient");
+    return et_metrics_define(m->metrics, "total_loss", &et_metric_mean, error);
+}
+
+int et_multitask_open(et_multitask **out, const et_multitask_part *parts, int count,
+                      et_device *device, et_params *params, const et_multitask_options *options,
+                      et_error *error)
+{
+    static const et_multitask_options defaults = { 0 };
+    const et_multitask_options *o = options ? options : &defaults;
+    *out = NULL;
+    int status = et_options_check(options, "et_multitask_options", error);
+    if (!status)
+        status = check(parts, count, o, error);
+    et_multitask *m = status ? NULL : et_alloc_zero(1, sizeof *m);
+    part *made = m ? et_alloc_zero((size_t)count, sizeof *made) : NULL;
+    if (!made) {
+        et_free(m);
+        return status ? status : et_alloc_failed(error, sizeof *m, "a multitask");
+    }
+    *m = (et_multitask){ .trainer = { .class = &trainer_class },
+                         .evaluator = { .class = &evaluator_class },
+                         .order = o->order,
+                         .alpha = o->alpha > 0 ? o->alpha : 1,
+                         .steps_in_epoch = o->steps_in_epoch,
+                         .epochs = o->epochs,
+                         .params = params,
+                         .parts = made };
+    if (o->trainer)
+        m->options = *o->trainer;
+    status = open_passes(m, parts, count, device, error);
+    if (!status)
+        status = open_rest(m, error);
+    m->evaluated = m->count;
+    if (status)
+        et_multitask_close(m);
+    else
+        *out = m;
+    return status;
+}
+
+/* The first one's trainer last: the optimizer is its. */
+void et_multitask_close(et_multitask *m)
+{
+    if (!m)
+        return;
+    for (int i = m->count; i-- > 0;)
+        et_task_trainer_close(m->parts[i].trainer);
+    et_metrics_free(m->metrics);
+    et_free_array(m->gradient);
+    et_arena_release(&m->arena);
+    et_free(m->parts);
+    et_free(m);
+}
+
+et_trainer *et_multitask_trainer(et_multitask *multitask)
+{
+    return &multitask->trainer;
+}
+
+et_evaluator *et_multitask_evaluator(et_multitask *m)
+{
+    for (int i = 0; i < m->count; i++)
+        if (m->parts[i].trainer->validation.source)
+            return &m->evaluator;
+    return NULL;
+}
+
+int64_t et_multitask_steps(const et_multitask *m, int i)
+{
+    return m->parts[i].steps;
+}

@@ -1,0 +1,182 @@
+/* recovery.json:
+ *
+ *   {"trials":1,"all":2,"step":1000,"failed":1250,"memory":{"data":{...}}}
+ *
+ * It is written before the state goes back: whoever finds it beside a checkpoint of "step" goes on
+ * with "memory"; beside a newer one that has happened already, and only the trial counts. */
+#include "train/recovery.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <etude/log.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/format.h"
+#include "base/json.h"
+#include "base/strbuf.h"
+#include "train/run_private.h"
+
+#define FILE_MOST (1 << 20)
+
+/* ---- the file ------------------------------------------------------------------------------ */
+
+static char *file_path(const et_run *run)
+{
+    return et_path_join(run->options.model_dir, ET_RECOVERY_FILE);
+}
+
+static int write_file(const et_recovery *r, const char *path, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_strbuf text = ET_STRBUF_INIT;
+    et_value *dict = et_value_dict(&arena);
+    et_value_set_int(dict, "trials", r->trials);
+    et_value_set_int(dict, "all", r->all);
+    et_value_set_int(dict, "step", r->step);
+    et_value_set_int(dict, "failed", r->failed);
+    et_value *memory = et_value_set_dict(dict, "memory");
+    int status = memory && r->memory ? et_value_merge(memory, r->memory, error) : ET_OK;
+    if (!status)
+        et_json_print(&text, dict, 0);
+    et_strbuf_printf(&text, "\n");
+    if (!status && (et_value_failed(dict) || text.failed))
+        status = et_alloc_failed(error, 0, "a file");
+    if (!status)
+        status = et_file_write(path, et_strbuf_text(&text), text.length, error);
+    et_strbuf_release(&text);
+    et_arena_release(&arena);
+    return status;
+}
+
+static int write_trials(const et_recovery *r, const et_run *run, et_error *error)
+{
+    char *path = file_path(run);
+    int status = path ? write_file(r, path, error) : et_alloc_failed(error, 0, "a path");
+    et_free(path);
+    return status;
+}
+
+static int read_numbers(et_recovery *r, const et_value *dict, et_error *error)
+{
+    int status = et_value_read_int(dict, "trials", &r->trials, error);
+    if (!status)
+        status = et_value_read_int(dict, "all", &r->all, error);
+    if (!status)
+        status = et_value_read_int(dict, "step", &r->step, error);
+    if (!status)
+        status = et_value_read_int(dict, "failed", &r->failed, error);
+    if (!status && (r->trials < 1 || r->all < r->trials || r->step < 0 || r->failed <= r->step))
+        status = et_fail(
+            error, ET_EFORMAT, "trials %lld of %lld, from step %lld after %lld: cannot be",
+            (long long)r->trials, (long long)r->all, (long long)r->step, (long long)r->failed);
+    return status;
+}
+
+static int read_file(et_recovery *r, const char *path, et_error *error)
+{
+    char *text;
+    size_t length;
+    et_value *dict;
+    int status = et_file_read(&text, &length, path, FILE_MOST, error);
+    if (status)
+        return status;
+    status = et_json_parse(&dict, &r->arena, text, length, path, error);
+    et_free(text);
+    if (status)
+        return status;
+    status = read_numbers(r, dict, error);
+    r->memory = et_value_get(dict, "memory");
+    return status ? et_fail_while(error, status, "%s", path) : ET_OK;
+}
+
+/* ---- going on, going back -------------------------------------------------------------------- */
+
+static int retry(const et_recovery *r, et_trainer *trainer, int64_t step, et_error *error)
+{
+    const et_trainer_class *class = trainer->class;
+    if (!r->all || !class->retry)
+        return ET_OK;
+    return class->retry(trainer, r->all, step == r->step ? r->memory : NULL, error);
+}
+
+/* A file that lies beside no checkpoint is of a run that is gone. */
+int et_recovery_open(et_recovery *r, et_run *run, et_trainer *trainer, int64_t step,
+                     et_error *error)
+{
+    char *path = file_path(run);
+    int status = path ? ET_OK : et_alloc_failed(error, 0, "a path");
+    if (!status && et_file_exists(path)) {
+        if (step >= 0)
+            status = read_file(r, path, error);
+        else if (remove(path))
+            status = et_fail_errno(error, "%s", path);
+    }
+    et_free(path);
+    if (!status && step < 0 && r->max_trials > 0)
+        status = et_run_save(run, 0, false, error);
+    return status ? status : retry(r, trainer, step, error);
+}
+
+void et_recovery_release(et_recovery *r)
+{
+    et_arena_release(&r->arena);
+}
+
+static int remember(et_recovery *r, et_trainer *trainer, et_error *error)
+{
+    const et_trainer_class *class = trainer->class;
+    et_arena_release(&r->arena);
+    et_value *memory = et_value_dict(&r->arena);
+    int status = class->diverged ? class->diverged(trainer, memory, error) : ET_OK;
+    r->memory = memory;
+    return status || !et_value_failed(memory) ? status : et_alloc_failed(error, 0, "the state");
+}
+
+/* The next trial, if there is one left. */
+static int count_trial(et_recovery *r, const et_run *run, int64_t failed, et_error *error)
+{
+    char what[ET_ERROR_TEXT_MAX];
+    snprintf(what, sizeof what, "%s", error ? error->text : "");
+    int64_t newest = et_checkpoints_newest_step(run->checkpoints);
+    bool new_row = !r->all || newest >= r->failed;
+    int64_t trials = new_row ? 1 : r->trials + 1;
+    if (trials > r->max_trials)
+        return et_fail(error, ET_EDIVERGED,
+                       "%.700s. It has happened %lld times in a row; %lld "
+                       "trials are made (recovery_max_trials)",
+                       what, (long long)trials, (long long)r->max_trials);
+    et_log(ET_LOG_WARNING, "%.700s. Back to step %s: trial %lld of %lld", what,
+           et_format_count(newest).text, (long long)trials, (long long)r->max_trials);
+    r->trials = trials;
+    r->all++;
+    r->step = newest;
+    r->failed = failed;
+    return ET_OK;
+}
+
+int et_recovery_go_back(et_recovery *r, et_run *run, et_trainer *trainer, et_error *error)
+{
+    int64_t step;
+    if (r->max_trials <= 0)
+        return ET_EDIVERGED;
+    et_error failure = ET_ERROR_INIT;
+    int status = et_run_settle(run, &failure);
+    if (!status)
+        status = et_checkpoints_drop_passing(run->checkpoints, &failure);
+    if (status)
+        return et_fail(error, status, "%s", failure.text);
+    status = count_trial(r, run, trainer->step + 1, error);
+    if (!status)
+        status = remember(r, trainer, error);
+    if (!status)
+        status = write_trials(r, run, error);
+    if (!status)
+        status = et_run_rewind(run, &step, error);
+    if (!status && step != r->step) {
+        r->step = step;
+        status = write_trials(r, run, error);
+    }
+    return status ? status : retry(r, trainer, step, error);
+}

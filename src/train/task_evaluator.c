@@ -1,0 +1,356 @@
+/* Evaluation of a task, as Model Garden's Trainer does it.
+ *
+ *   begin    metrics and state are reset; the store shows the averaged weights
+ *   step     next_eval_inputs -> validation_step -> aggregate_logs
+ *   end      metrics -> validation_loss -> reduce_aggregated_logs -> validate -> exporter;
+ *            the store shows its own weights again, in any case
+ *
+ * The plan is made at the first evaluation: a run that is short never needs it. A step's logs are
+ * made where somebody looks at them; else a step allocates nothing. */
+#include <etude/log.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "train/task_trainer_private.h"
+
+static et_task_trainer *trainer_of(et_evaluator *evaluator)
+{
+    return (et_task_trainer *)(void *)((char *)evaluator - offsetof(et_task_trainer, evaluator));
+}
+
+/* ---- opening ------------------------------------------------------------------------------- */
+
+static void build(et_scope *scope, void *payload)
+{
+    et_task_build(((et_task_trainer *)payload)->task, scope, false);
+}
+
+int et_validation_open(et_task_trainer *t, et_error *error)
+{
+    et_validation *v = &t->validation;
+    et_pass_options options = { .bfloat16 = t->options.bfloat16, .name = "validation loss" };
+    int status = ET_OK;
+    v->source = t->given.validation_dataset;
+    if (!v->source && t->task->class->data)
+        status = et_task_build_inputs(t->task, false, &v->source, error);
+    if (!status && !v->source && t->options.use == ET_EVALUATE_ONLY)
+        status = et_fail(error, ET_ECONFIG, "%s has no validation data", et_task_name(t->task));
+    if (status || !v->source)
+        return status;
+    et_source_position(v->source, &v->begin);
+    return et_pass_open(&v->pass, t->device, t->params, &v->source->layout, build, t, &options,
+                        error);
+}
+
+void et_validation_release(et_validation *v)
+{
+    et_batch_free(v->batch);
+    et_metrics_free(v->metrics);
+    et_metrics_free(v->own);
+    et_metrics_free(v->loss);
+    et_free(v->place);
+    et_arena_release(&v->arena);
+    et_arena_release(&v->step_arena);
+    et_pass_close(v->pass);
+}
+
+void et_validation_close_source(et_validation *v)
+{
+    et_source_close(v->source);
+}
+
+static int define_metrics(et_task_trainer *t, et_error *error)
+{
+    et_validation *v = &t->validation;
+    const char *skip = t->task->class->validation_step ? "loss" : NULL;
+    int status = et_metrics_new(&v->metrics, error);
+    if (!status)
+        status = et_define_measures(v->metrics, v->pass, "validation_", skip, v->place, error);
+    if (!status)
+        status = et_metrics_new(&v->own, error);
+    if (!status)
+        status = et_task_build_metrics(t->task, false, v->own, error);
+    if (!status)
+        status = et_metrics_new(&v->loss, error);
+    return status ? status : et_metrics_define(v->loss, "validation_loss", &et_metric_mean, error);
+}
+
+/* What a failure leaves is released before it is tried again. */
+static int prepare(et_task_trainer *t, et_error *error)
+{
+    et_validation *v = &t->validation;
+    int status = et_pass_prepare(v->pass, &v->source->layout, error);
+    if (status)
+        return status;
+    size_t measures = (size_t)et_pass_measures(v->pass);
+    et_metrics_free(v->metrics);
+    et_metrics_free(v->own);
+    et_metrics_free(v->loss);
+    et_free(v->place);
+    v->metrics = v->own = v->loss = NULL;
+    v->place = et_alloc(measures, sizeof *v->place);
+    status = v->place ? define_metrics(t, error)
+                      : et_alloc_failed(error, measures * sizeof *v->place, "validation");
+    v->inside = (et_task_inside){ NULL, v->metrics, v->place };
+    v->now = (et_task_step){ .model = v->pass, .metrics = v->own, .inside = &v->inside };
+    return status ? status : et_batch_new(&v->batch, &v->source->layout, error);
+}
+
+/* ---- begin, step, end ------------------------------------------------------------------------ */
+
+static int begin(et_task_trainer *t, int64_t step, et_error *error)
+{
+    et_validation *v = &t->validation;
+    int status = v->batch ? ET_OK : prepare(t, error);
+    if (!status)
+        status = et_source_seek(v->source, &v->begin, error);
+    if (status)
+        return status;
+    et_metrics_reset(v->metrics);
+    et_metrics_reset(v->own);
+    et_metrics_reset(v->loss);
+    et_arena_release(&v->arena);
+    v->state = NULL;
+    v->taken = v->reported = false;
+    v->step = step;
+    et_optimizer_show_average(t->optimizer);
+    return ET_OK;
+}
+
+static int take(et_task_trainer *t, et_source *iterator, et_error *error)
+{
+    et_validation *v = &t->validation;
+    et_source *source = iterator ? iterator : v->source;
+    if (v->taken)
+        return ET_OK;
+    et_arena_release(&v->step_arena);
+    v->extra = t->given.next_eval_inputs ? et_value_dict(&v->step_arena) : NULL;
+    int status = t->given.next_eval_inputs
+                     ? t->given.next_eval_inputs(t->given.self, source, v->batch, v->extra, error)
+                     : et_source_next(source, v->batch, error);
+    if (!status && v->extra && et_value_failed(v->extra))
+        status = et_alloc_failed(error, 0, "inputs of a step");
+    v->taken = !status;
+    return status;
+}
+
+static bool has_batch(const et_validation *v)
+{
+    return v->batch->filled[0] > 0;
+}
+
+/* The model's own values win, in the order: what went past it, what it logged. */
+static int join_logs(et_value *outputs, const et_value *extra, const et_value *model,
+                     et_error *error)
+{
+    for (const et_value *one = extra->first; one; one = one->next)
+        if (et_value_get(model, one->key))
+            et_log(ET_LOG_WARNING, "%s: the model logs it too, and that is what counts", one->key);
+    int status = et_value_merge(outputs, extra, error);
+    return status ? status : et_value_merge(outputs, model, error);
+}
+
+/* Of a validation step that is the task's own. */
+static int note_loss(et_task_trainer *t, const et_value *logs, et_error *error)
+{
+    const char *key = et_task_loss(t->task);
+    double loss;
+    if (!t->task->class->validation_step || !et_value_get(logs, key))
+        return ET_OK;
+    int status = et_value_read_float(logs, key, &loss, error);
+    if (status)
+        return status;
+    et_metrics_add(t->validation.loss, "validation_loss", loss, 1);
+    t->validation.reported = true;
+    return ET_OK;
+}
+
+/* The batch that was taken; outputs NULL: nobody looks. */
+static int validate(et_task_trainer *t, et_value *outputs, et_error *error)
+{
+    et_validation *v = &t->validation;
+    bool own = v->extra || (!outputs && t->task->class->validation_step);
+    et_value *model = own ? et_value_dict(&v->step_arena) : outputs;
+    if (own && !model)
+        return et_alloc_failed(error, sizeof *model, "a step's logs");
+    v->taken = false;
+    v->now.inputs = v->batch;
+    v->now.step = v->step;
+    int status = et_task_validation_step(t->task, &v->now, model, error);
+    if (!status && model)
+        status = note_loss(t, model, error);
+    if (!status && outputs && model != outputs)
+        status = join_logs(outputs, v->extra, model, error);
+    if (!status && model && et_value_failed(model))
+        status = et_alloc_failed(error, 0, "a step's logs");
+    return status;
+}
+
+static int reduce(et_task_trainer *t, et_value *state, const et_value *outputs, et_error *error)
+{
+    et_validation *v = &t->validation;
+    if (!state && !v->state)
+        v->state = et_value_dict(&v->arena);
+    et_value *to = state ? state : v->state;
+    int status = to ? et_task_aggregate_logs(t->task, to, outputs, error) : ET_ENOMEM;
+    return !status && !et_value_failed(to) ? ET_OK
+           : status && to                  ? status
+                          : et_alloc_failed(error, 0, "the state of an evaluation");
+}
+
+/* A batch as the evaluator's class has it. */
+static int step_and_reduce(et_task_trainer *t, et_source *iterator, bool *more, et_error *error)
+{
+    et_validation *v = &t->validation;
+    int status = take(t, iterator, error);
+    *more = !status && has_batch(v);
+    if (!*more) {
+        v->taken = false;
+        return status;
+    }
+    bool kept = t->task->class->aggregate_logs != NULL;
+    et_value *outputs = kept ? et_value_dict(&v->step_arena) : NULL;
+    if (kept && !outputs)
+        return et_alloc_failed(error, sizeof *outputs, "a step's logs");
+    status = validate(t, outputs, error);
+    return status || !kept ? status : reduce(t, NULL, outputs, error);
+}
+
+static int fill(et_task_trainer *t, const et_value *state, et_value *logs, et_error *error)
+{
+    et_validation *v = &t->validation;
+    const et_task_class *class = t->task->class;
+    int status = et_metrics_results(v->metrics, logs, error);
+    if (!status)
+        status = et_metrics_results(v->own, logs, error);
+    if (!status && v->reported)
+        status = et_metrics_results(v->loss, logs, error);
+    if (!v->reported && class->validation_step)
+        et_log(ET_LOG_INFO, "%s: its validation reported no loss", et_task_name(t->task));
+    if (!status && state && state->count)
+        status = et_task_reduce_aggregated_logs(t->task, state, v->step, logs, error);
+    if (!status && class->validate)
+        status = class->validate(t->task, v->step, logs, error);
+    if (!status && t->given.checkpoint_exporter)
+        status = t->given.checkpoint_exporter(t->given.self, v->step, logs, error);
+    return status;
+}
+
+/* logs NULL: it was cut short. The weights come back in any case. */
+static int end(et_task_trainer *t, const et_value *state, et_value *logs, et_error *error)
+{
+    et_validation *v = &t->validation;
+    int status = logs ? fill(t, state ? state : v->state, logs, error) : ET_OK;
+    et_params_use(t->params, NULL);
+    et_arena_release(&v->arena);
+    et_arena_release(&v->step_arena);
+    v->state = v->extra = NULL;
+    v->taken = false;
+    return status;
+}
+
+/* ---- as an evaluator ---------------------------------------------------------------------------
+ */
+
+static int class_begin(et_evaluator *evaluator, int64_t step, et_error *error)
+{
+    return begin(trainer_of(evaluator), step, error);
+}
+
+static int class_step(et_evaluator *evaluator, bool *more, et_error *error)
+{
+    return step_and_reduce(trainer_of(evaluator), NULL, more, error);
+}
+
+static int class_end(et_evaluator *evaluator, et_value *logs, et_error *error)
+{
+    return end(trainer_of(evaluator), NULL, logs, error);
+}
+
+const et_evaluator_class et_task_evaluator_class = {
+    .name = "validation",
+    .begin = class_begin,
+    .step = class_step,
+    .end = class_end,
+};
+
+/* ---- as members of the trainer -----------------------------------------------------------------
+ */
+
+int et_task_trainer_eval_begin(et_task_trainer *t, et_error *error)
+{
+    return t->validation.source
+               ? begin(t, t->trainer.step, error)
+               : et_fail(error, ET_EUSAGE, "%s has no validation data", et_task_name(t->task));
+}
+
+int et_task_trainer_next_eval_inputs(et_task_trainer *t, et_source *iterator, et_batch **inputs,
+                                     et_value *extra, et_error *error)
+{
+    et_validation *v = &t->validation;
+    *inputs = NULL;
+    int status = take(t, iterator, error);
+    if (!status && v->extra && extra)
+        status = et_value_merge(extra, v->extra, error);
+    if (!status && has_batch(v))
+        *inputs = v->batch;
+    return status;
+}
+
+int et_task_trainer_eval_step(et_task_trainer *t, et_source *iterator, et_value *step_outputs,
+                              bool *more, et_error *error)
+{
+    et_validation *v = &t->validation;
+    int status = take(t, iterator, error);
+    *more = !status && has_batch(v);
+    if (*more)
+        return validate(t, step_outputs, error);
+    v->taken = false;
+    return status;
+}
+
+int et_task_trainer_eval_reduce(et_task_trainer *t, et_value *state, const et_value *step_outputs,
+                                et_error *error)
+{
+    return reduce(t, state, step_outputs, error);
+}
+
+int et_task_trainer_eval_end(et_task_trainer *t, const et_value *aggregated_logs, et_value *logs,
+                             et_error *error)
+{
+    return end(t, aggregated_logs, logs, error);
+}
+
+static int eval_loop(et_task_trainer *t, et_source *iterator, int64_t num_steps, et_error *error)
+{
+    for (int64_t i = 0; num_steps < 0 || i < num_steps; i++) {
+        bool more;
+        int status = step_and_reduce(t, iterator, &more, error);
+        if (status)
+            return status;
+        if (!more && num_steps > 0)
+            et_log(ET_LOG_WARNING, "%s: the data ended after %lld of %lld evaluation steps",
+                   et_task_name(t->task), (long long)i, (long long)num_steps);
+        if (!more)
+            break;
+    }
+    return ET_OK;
+}
+
+et_loop_fn *et_task_trainer_create_eval_loop_fn(et_task_trainer *trainer, bool has_state)
+{
+    (void)trainer, (void)has_state;
+    return eval_loop;
+}
+
+int et_task_trainer_evaluate(et_task_trainer *t, int64_t num_steps, et_value *logs, et_error *error)
+{
+    if (num_steps < -1)
+        return et_fail(error, ET_EUSAGE, "%lld evaluation steps; -1 is all there are",
+                       (long long)num_steps);
+    int status = et_task_trainer_eval_begin(t, error);
+    if (!status)
+        status = eval_loop(t, NULL, num_steps, error);
+    int ended = end(t, NULL, status ? NULL : logs, status ? NULL : error);
+    return status ? status : ended;
+}

@@ -1,0 +1,16 @@
+/* What a task's defaults and its trainer share. */
+#ifndef ETUDE_TRAIN_TASK_PRIVATE_H
+#define ETUDE_TRAIN_TASK_PRIVATE_H
+
+#include <etude/task.h>
+
+#include "train/step.h"
+
+/* Where the measures of a step's pass are added. */
+typedef struct et_task_inside {
+    et_step *step; /* of training; NULL: validation */
+    et_metrics *measured;
+    const int *place; /* [measures of the pass]; -1: not added */
+} et_task_inside;
+
+#endif

@@ -1,0 +1,81 @@
+/* What the files of a task trainer share: task_trainer.c (opening, training), task_evaluator.c. */
+#ifndef ETUDE_TRAIN_TASK_TRAINER_PRIVATE_H
+#define ETUDE_TRAIN_TASK_TRAINER_PRIVATE_H
+
+#include "base/arena.h"
+#include "train/task_private.h"
+#include "train/task_trainer.h"
+
+typedef struct et_validation {
+    et_source *source; /* NULL: there is no data */
+    et_position begin; /* of source */
+    et_batch *batch;   /* NULL: nothing was evaluated yet */
+    et_pass *pass;
+    et_metrics *metrics; /* the model's measures */
+    et_metrics *own;     /* of build_metrics */
+    et_metrics *loss;    /* what a validation step of the task's own logs */
+    int *place;          /* [measures] */
+    bool reported;       /* it has logged one */
+    int64_t step;        /* that is validated */
+    bool taken;          /* the batch of the next eval_step is there */
+    et_arena step_arena; /* until the next batch */
+    et_value *extra;     /* what goes past the model; NULL: nothing may */
+    et_arena arena;      /* until the next evaluation */
+    et_value *state;
+    et_task_inside inside;
+    et_task_step now;
+} et_validation;
+
+struct et_task_trainer {
+    et_trainer trainer;
+    et_evaluator evaluator;
+    et_task *task; /* borrowed, as device and params */
+    et_device *device;
+    et_params *params;
+    et_task_trainer_options options; /* given, dp_config: NULL */
+    et_privacy_options privacy;      /* where there is some */
+    bool private;
+    et_task_trainer_given given;
+    et_source *source; /* NULL: there is no training, and no pass, metrics, step */
+    et_position begin; /* of source */
+    et_pass *pass;
+    et_optimizer *optimizer;
+    et_overflow_scale overflow; /* of any class */
+    et_metrics *metrics;        /* of the window: the model's measures */
+    et_metrics *own, *pending;  /* of build_metrics: of the window; of the step under way */
+    et_arena arena;
+    et_value *logs; /* of a train_step of the task's own; NULL: it has none */
+    et_step step;
+    bool stepped; /* since it was opened */
+    bool has_own; /* build_metrics has defined some */
+    bool shares;  /* the optimizer is another trainer's */
+    et_task_inside inside;
+    et_task_step now;
+    et_validation validation;
+};
+
+extern const et_evaluator_class et_task_evaluator_class;
+
+/* et_task_trainer_open in two, for trainers that share a store: passes, which declare; then memory,
+ * plans and steps. optimizer NULL: one of its own. */
+int et_task_trainer_begin(et_task_trainer **out, et_task *task, et_device *device,
+                          et_params *params, const et_task_trainer_options *options,
+                          et_error *error);
+int et_task_trainer_finish(et_task_trainer *trainer, et_optimizer *optimizer, et_error *error);
+
+/* What of it resumes beside parameters and optimizer; name NULL, or before each part's. */
+int et_task_trainer_attach(et_task_trainer *trainer, et_state *state, const char *name,
+                           et_error *error);
+
+/* A default step without its update: what its batches gave; then, somebody having made an update,
+ * moving means and metrics. */
+int et_task_trainer_gather(et_task_trainer *trainer, et_reduced *sum, et_error *error);
+int et_task_trainer_finish_step(et_task_trainer *trainer, const et_update *update, et_error *error);
+
+/* Source and pass, if there is data. */
+int et_validation_open(et_task_trainer *trainer, et_error *error);
+void et_validation_release(et_validation *validation);
+/* The source, last. */
+void et_validation_close_source(et_validation *validation);
+
+#endif
