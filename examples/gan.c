@@ -91,8 +91,10 @@ static int fill_logs(et_trainer *self, et_value *logs, et_error *error)
 }
 int main(int argc, char **argv)
 {
-    static const et_trainer_class class = { "gan", attach, NULL, NULL, step, fill_logs, NULL };
-    static gan g = { .trainer = { &class, 0 } };
+    static const et_trainer_class class = {
+        .name = "gan", .attach = attach, .step = step, .loop_end = fill_logs
+    };
+    static gan g = { .trainer.class = &class };
     et_error error = ET_ERROR_INIT;
     et_controller *controller = NULL;
     et_controller_options options = { .trainer = &g.trainer, .summary_interval = 100 };

@@ -19,6 +19,7 @@
 #include <etude/group.h>
 #include <etude/log.h>
 #include <etude/metrics.h>
+#include <etude/module.h>
 #include <etude/nn.h>
 #include <etude/ops.h>
 #include <etude/ops_elementwise.h>
@@ -27,10 +28,12 @@
 #include <etude/ops_loss.h>
 #include <etude/ops_random.h>
 #include <etude/optimizer.h>
+#include <etude/outer_loop.h>
 #include <etude/params.h>
 #include <etude/pass.h>
 #include <etude/run.h>
 #include <etude/score.h>
+#include <etude/standard.h>
 #include <etude/state.h>
 #include <etude/summary.h>
 #include <etude/task.h>

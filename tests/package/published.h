@@ -123,6 +123,18 @@ typedef struct et_controller_options {
     ET_RESERVED(8);
 } et_controller_options;
 
+typedef struct et_outer_loop_options {
+    int64_t (*steps_per_loop)(void *payload, int64_t step);
+    void *payload;
+    et_action *const *train_actions;
+    et_action *const *eval_actions;
+    int train_action_count, eval_action_count;
+    et_sink *summaries, *eval_summaries;
+    et_params *weights;
+    bool live_weights;
+    ET_RESERVED(8);
+} et_outer_loop_options;
+
 typedef struct et_matmul_options {
     bool transpose_a, transpose_b;
     bool relu;

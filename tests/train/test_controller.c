@@ -153,8 +153,9 @@ static int evaluate_end(et_evaluator *self, et_value *logs, et_error *error)
     return ET_OK;
 }
 
-static const et_evaluator_class evaluator_class = { "validation", evaluate_begin, evaluate_step,
-                                                    evaluate_end };
+static const et_evaluator_class evaluator_class = {
+    .name = "validation", .begin = evaluate_begin, .step = evaluate_step, .end = evaluate_end
+};
 
 typedef struct acting {
     et_action action;
@@ -505,7 +506,9 @@ static bool stops_at_once(void *payload)
 
 static void test_controller__evaluate(void **state)
 {
-    static const et_evaluator_class whole = { "whole", count_begin, count_step, count_end };
+    static const et_evaluator_class whole = {
+        .name = "whole", .begin = count_begin, .step = count_step, .end = count_end
+    };
     static const et_evaluator_class bare = { .name = "bare", .step = count_step };
     static const struct {
         const et_evaluator_class *class;
@@ -522,7 +525,7 @@ static void test_controller__evaluate(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         et_arena arena = ET_ARENA_INIT;
-        counting c = { .evaluator = { cases[i].class }, .fails_at = cases[i].fails_at };
+        counting c = { .evaluator = { .class = cases[i].class }, .fails_at = cases[i].fails_at };
         assert_int_equal(et_evaluate(&c.evaluator, 7, cases[i].limit,
                                      cases[i].stops ? stops_at_once : NULL, NULL,
                                      et_value_dict(&arena), NULL),
