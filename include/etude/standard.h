@@ -17,8 +17,9 @@
  *     options.trainer = &a.standard.trainer;
  *
  * A data set is a source or a tree of sources by name; a feed is where its reader stands. Training
- * goes on in it from call to call; a data set that is replaced begins at its beginning, and what
- * was left of the one before is not read. All that is in the state tree: a run that goes on reads
+ * goes on in it from call to call; one that takes another's place begins at its beginning, and what
+ * was left of the other is not read: its sources are put back to where they first stood, which is
+ * their beginning. All that is in the state tree: a run that goes on reads
  * what it would have read. Data sets, sources and classes are borrowed, until release or
  * replacement. One thread.
  *

@@ -25,7 +25,7 @@ struct et_feed {
 
 static const leaf *find_source(const et_feed *feed, const et_source *source)
 {
-    for (int i = 0; feed && i < feed->count; i++)
+    for (int i = 0; i < feed->count; i++)
         if (feed->leaves[i].source == source)
             return &feed->leaves[i];
     return NULL;
@@ -40,8 +40,7 @@ static const leaf *find_path(const et_feed *feed, const char *path)
 }
 
 /* Reading two places of one source by turns would be neither. */
-static int add_leaf(et_feed *feed, const et_dataset *dataset, const et_feed *before,
-                    const char *path, et_error *error)
+static int add_leaf(et_feed *feed, const et_dataset *dataset, const char *path, et_error *error)
 {
     et_source *source = dataset->source;
     if (find_path(feed, path))
@@ -49,24 +48,19 @@ static int add_leaf(et_feed *feed, const et_dataset *dataset, const et_feed *bef
     if (find_source(feed, source))
         return et_fail(error, ET_EUSAGE, "a data set has the same source twice: %s and %s",
                        find_source(feed, source)->path, path);
-    const leaf *known = find_source(before, source);
     leaf *to = &feed->leaves[feed->count++];
     to->source = source;
     to->path = et_strdup(path);
-    if (known)
-        to->begin = known->begin;
-    else
-        et_source_position(source, &to->begin);
+    et_source_position(source, &to->begin);
     return to->path ? et_batch_new(&to->batch, &source->layout, error)
                     : et_alloc_failed(error, 0, "a data set");
 }
 
 /* The path is put together on the way down and cut on the way up. */
-static int add_leaves(et_feed *feed, const et_dataset *dataset, const et_feed *before,
-                      et_strbuf *path, et_error *error)
+static int add_leaves(et_feed *feed, const et_dataset *dataset, et_strbuf *path, et_error *error)
 {
     if (dataset->source)
-        return add_leaf(feed, dataset, before, et_strbuf_text(path), error);
+        return add_leaf(feed, dataset, et_strbuf_text(path), error);
     int status = ET_OK;
     for (int i = 0; !status && i < dataset->count; i++) {
         const et_dataset *part = &dataset->parts[i];
@@ -75,7 +69,7 @@ static int add_leaves(et_feed *feed, const et_dataset *dataset, const et_feed *b
             return et_fail(error, ET_EUSAGE, "a part of a data set has a name, without '/'");
         et_strbuf_printf(path, "%s%s", length ? "/" : "", part->name);
         status = path->failed ? et_alloc_failed(error, 0, "a data set")
-                              : add_leaves(feed, part, before, path, error);
+                              : add_leaves(feed, part, path, error);
         et_strbuf_cut(path, length);
     }
     return status;
@@ -89,7 +83,7 @@ static int64_t count_leaves(const et_dataset *dataset)
     return count;
 }
 
-int et_feed_new(et_feed **out, const et_dataset *dataset, const et_feed *before, et_error *error)
+int et_feed_new(et_feed **out, const et_dataset *dataset, et_error *error)
 {
     *out = NULL;
     int64_t count = dataset ? count_leaves(dataset) : 0;
@@ -104,7 +98,7 @@ int et_feed_new(et_feed **out, const et_dataset *dataset, const et_feed *before,
     }
     et_strbuf path = ET_STRBUF_INIT;
     feed->dataset = dataset;
-    int status = add_leaves(feed, dataset, before, &path, error);
+    int status = add_leaves(feed, dataset, &path, error);
     et_strbuf_release(&path);
     if (status)
         et_feed_free(feed);
@@ -132,12 +126,18 @@ const et_dataset *et_feed_dataset(const et_feed *feed)
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
-int et_feed_begin(et_feed *feed, et_error *error)
+int et_feed_rewind(et_feed *feed, et_error *error)
 {
     int status = ET_OK;
-    for (int i = 0; !feed->lives && !status && i < feed->count; i++)
+    for (int i = 0; !status && i < feed->count; i++)
         status = et_source_seek(feed->leaves[i].source, &feed->leaves[i].begin, error);
-    feed->lives = feed->lives || !status;
+    return status;
+}
+
+int et_feed_begin(et_feed *feed, et_error *error)
+{
+    int status = feed->lives ? ET_OK : et_feed_rewind(feed, error);
+    feed->lives = !status;
     return status;
 }
 

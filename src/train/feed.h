@@ -1,21 +1,21 @@
 /* Feeds: where a reader of a data set (<etude/standard.h>) stands. A feed is made over a tree of
  * sources; it lives when it has been begun, and then it goes on until it is dropped.
  *
- * Batches are made with the feed, so that reading allocates nothing. What a source's beginning is
- * was found when it first came into a feed; one that comes again, in a tree that replaces another,
- * keeps it. */
+ * Batches are made with the feed, so that reading allocates nothing. The beginning of a source is
+ * where it stands when it comes into a feed; whoever takes it out puts it back there (rewind), so
+ * that it may come again. */
 #ifndef ETUDE_TRAIN_FEED_H
 #define ETUDE_TRAIN_FEED_H
 
 #include <etude/standard.h>
 
-/* before: the feed that this one takes the place of; NULL: none. */
-int et_feed_new(et_feed **out, const et_dataset *dataset, const et_feed *before, et_error *error);
+int et_feed_new(et_feed **out, const et_dataset *dataset, et_error *error);
 void et_feed_free(et_feed *feed); /* NULL allowed; not the sources */
 
 const et_dataset *et_feed_dataset(const et_feed *feed);
 
-/* All sources at their beginning, unless it lives. */
+/* All sources at their beginning; begin: unless it lives. */
+int et_feed_rewind(et_feed *feed, et_error *error);
 int et_feed_begin(et_feed *feed, et_error *error);
 void et_feed_drop(et_feed *feed);
 

@@ -32,7 +32,7 @@ static int data_new(struct et_standard_data **out, const char *name, const et_da
         return et_alloc_failed(error, sizeof *data, "a trainer");
     int status = et_module_new(&data->module, name, NULL, NULL, error);
     if (!status)
-        status = et_feed_new(&data->feed, dataset, NULL, error);
+        status = et_feed_new(&data->feed, dataset, error);
     if (status) {
         et_module_free(data->module);
         et_free(data);
@@ -54,9 +54,14 @@ static void data_free(struct et_standard_data *data)
 static int replace_feed(struct et_standard_data *data, const et_dataset *dataset, et_error *error)
 {
     et_feed *feed;
-    int status = et_feed_new(&feed, dataset, data->feed, error);
-    if (status)
+    et_feed_mark(data->feed);
+    int status = et_feed_rewind(data->feed, error);
+    if (!status)
+        status = et_feed_new(&feed, dataset, error);
+    if (status) {
+        et_feed_return(data->feed, NULL);
         return status;
+    }
     et_feed_free(data->feed);
     data->feed = feed;
     return ET_OK;

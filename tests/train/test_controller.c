@@ -13,6 +13,7 @@
 
 #include "base/arena.h"
 #include "io/files.h"
+#include "train/logged.h"
 
 enum { STEPS = 10, BATCHES = 3, ACTIONS_MAX = 4 };
 
@@ -230,28 +231,6 @@ static int process(toy *t, const script *s, const char *directory, et_error *err
         status = et_controller_train(controller, error);
     int closed = et_controller_close(controller, status ? NULL : error);
     return status ? status : closed;
-}
-
-/* metrics.jsonl without what the clock says; valid until the next call but one. */
-static const char *logged(const char *directory)
-{
-    static char texts[2][4096];
-    static int next;
-    char path[700], *to = texts[next++ % 2];
-    size_t length;
-    snprintf(path, sizeof path, "%s/metrics.jsonl", directory);
-    char *text = get_file(path, &length), *from = text;
-    const char *start = to;
-    assert_true(length < sizeof texts[0]);
-    for (char *at; (at = strstr(from, ",\"time\":")) != NULL;) {
-        memcpy(to, from, (size_t)(at - from));
-        to += at - from;
-        from = strchr(at, '}');
-        from = from ? from + 1 : at + strlen(at);
-    }
-    strcpy(to, from);
-    free(text);
-    return start;
 }
 
 static const et_controller_options usual = { .train_steps = STEPS,
