@@ -11,6 +11,7 @@
 #include <etude/data.h>
 #include <etude/device.h>
 #include <etude/dtype.h>
+#include <etude/epochs.h>
 #include <etude/error.h>
 #include <etude/experiment.h>
 #include <etude/export.h>
@@ -31,6 +32,7 @@
 #include <etude/outer_loop.h>
 #include <etude/params.h>
 #include <etude/pass.h>
+#include <etude/ready_actions.h>
 #include <etude/run.h>
 #include <etude/score.h>
 #include <etude/standard.h>

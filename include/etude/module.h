@@ -2,8 +2,8 @@
  * attributes: parameters and variables of a store, by name or by prefix, and other modules; asked
  * for them, it answers in an order that depends on names alone.
  *
- *     if (et_module_new(&mlp, "MyMlp", NULL, NULL, &error) ||           "my_mlp"
- *         et_module_new(&dense, "Dense", "first", mlp, &error) ||       its scope: "my_mlp/first"
+ *     if (et_module_new(&mlp, "MyMlp", NULL, NULL, &error) ||
+ *         et_module_new(&dense, "Dense", "first", mlp, &error) ||
  *         et_module_add_module(mlp, "layers", dense, &error) ||
  *         et_module_add_params(dense, "weights", params, "my_mlp/first/", &error) ||
  *         et_module_variables(mlp, &variables, &count, &error)) ...

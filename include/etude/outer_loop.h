@@ -5,7 +5,7 @@
  *     et_controller_options options = { .trainer = &gan.trainer, .evaluator = &judge.evaluator,
  *                                       .run.model_dir = "runs/gan", .outer_loop = &outer,
  *                                       .steps_per_loop = 100, .checkpoint_interval = 1000 };
- *     if (et_controller_open(&controller, &options, &error) ||            restores, or starts anew
+ *     if (et_controller_open(&controller, &options, &error) ||
  *         et_controller_train_and_evaluate(controller, 20000, -1, 5000, logs, &error)) ...
  *     et_controller_close(controller, &error);
  *

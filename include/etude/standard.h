@@ -2,8 +2,8 @@
  * StandardEvaluator): who writes one gives what a step is, and says nothing of loops, data
  * positions or ends.
  *
- *     typedef struct adder { et_standard_trainer standard; double sum; } adder;     the first
- * member static int add(et_standard_trainer *self, et_feed *feed, et_error *error)
+ *     typedef struct adder { et_standard_trainer standard; double sum; } adder;
+ *     static int add(et_standard_trainer *self, et_feed *feed, et_error *error)
  *     {
  *         const et_batch *batch;
  *         int status = et_feed_next(feed, NULL, &batch, error);
@@ -19,9 +19,8 @@
  * A data set is a source or a tree of sources by name; a feed is where its reader stands. Training
  * goes on in it from call to call; one that takes another's place begins at its beginning, and what
  * was left of the other is not read: its sources are put back to where they first stood, which is
- * their beginning. All that is in the state tree: a run that goes on reads
- * what it would have read. Data sets, sources and classes are borrowed, until release or
- * replacement. One thread.
+ * their beginning. All that is in the state tree: a run that goes on reads what it would have read.
+ * Data sets, sources and classes are borrowed, until release or replacement. One thread.
  *
  * Unlike Orbit's: eval_reduce is called whatever eval_begin gave; training data that end are an
  * error, and evaluation data that end before the steps asked for are told. */
