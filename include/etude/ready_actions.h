@@ -70,7 +70,7 @@ ET_API int et_new_best_metric(const et_new_best *self, const et_value *logs, dou
 ET_API double et_new_best_value(const et_new_best *self);
 
 /* commit as a condition; payload is the et_new_best. */
-ET_API et_condition_fn et_new_best_holds;
+ET_API int et_new_best_holds(void *new_best, const et_moment *now, bool *holds, et_error *error);
 
 /* ---- exports ---- */
 

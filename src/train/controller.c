@@ -218,6 +218,8 @@ int et_controller_start(et_controller *c, int64_t *step, et_error *error)
     if (status || *step >= 0)
         return status;
     trainer->step = c->loop_began = 0;
+    c->next = c->stopper = c->count;
+    c->at_boundary = false;
     if (trainer->class->start)
         status = trainer->class->start(trainer, error);
     if (!status && trainer->class->loop_begin)

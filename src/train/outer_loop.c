@@ -150,7 +150,9 @@ int et_controller_restore(et_controller *c, const char *path, int64_t *step, et_
     else
         et_controller_tell(c, "restoring or initializing model...");
     status = trains(c) ? restore_state(c, path, step, error) : load_weights(c, path, step, error);
-    if (!status && *step >= 0)
+    if (!status && path)
+        et_controller_tell(c, "restored model from %s.", path);
+    else if (!status && *step >= 0)
         et_controller_tell(c, "restored model from %s/" ET_CHECKPOINT_FOLDER "/ckpt-%lld.",
                            c->model_dir, (long long)*step);
     return status;
@@ -175,7 +177,9 @@ static int need_weights(et_controller *c, et_error *error)
 /* Outside of the loop actions act once, here. */
 static int evaluate(et_controller *c, int64_t eval_steps, bool *stop, et_error *error)
 {
-    int status = et_controller_evaluate_now(c, eval_steps < 0 ? 0 : eval_steps, error);
+    int status = et_run_check(c->run, error);
+    if (!status)
+        status = et_controller_evaluate_now(c, eval_steps < 0 ? 0 : eval_steps, error);
     et_moment now = { c->trainer->step, false, c->values, stop };
     for (int i = 0; !status && i < c->count; i++)
         if (c->actions[i].acts == ET_ACTS_AFTER_EVALUATION)

@@ -259,7 +259,7 @@ static void prepare(play *p, const char *directory)
     p->options.trainer = &p->trainer.trainer;
     p->options.evaluator = &p->evaluator.evaluator;
     p->options.run.model_dir = directory;
-    p->options.run.max_to_keep = 100;
+    p->options.run.max_to_keep = -1; /* all */
     p->options.run.stop = &p->stop;
     p->options.run.observer.self = p;
     p->options.run.observer.tell = tell;
