@@ -94,7 +94,7 @@ int main(int argc, char **argv)
     static const et_trainer_class class = {
         .name = "gan", .attach = attach, .step = step, .loop_end = fill_logs
     };
-    static gan g = { .trainer = { &class, 0 } };
+    static gan g = { .trainer.class = &class };
     et_error error = ET_ERROR_INIT;
     et_controller *controller = NULL;
     et_controller_options options = { .trainer = &g.trainer, .summary_interval = 100 };

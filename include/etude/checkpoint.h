@@ -74,7 +74,7 @@ ET_API int et_checkpoint_restore_file(et_state *state, const char *path, int64_t
 typedef struct et_checkpoints et_checkpoints;
 
 typedef struct et_checkpoint_options {
-    int64_t max_to_keep;  /* the newest N; 0: 5 */
+    int64_t max_to_keep;  /* the newest N; 0: 5; negative: all */
     bool other_optimizer; /* a restore takes the file of another optimizer: weights must fit, slots
                              that it lacks are left as they are, those that it has beyond ours are
                              dropped, with a warning */

@@ -15,7 +15,8 @@
  *     et_controller_train(controller, &error);                 ET_EINTERRUPTED: stopped, saved
  *     et_controller_close(controller, &error);
  *
- * It owns a state tree and a run, and borrows all else. */
+ * It owns a state tree and a run, and borrows all else. A program that trains, evaluates and saves
+ * by calls of its own: outer_loop.h. */
 #ifndef ETUDE_CONTROLLER_H
 #define ETUDE_CONTROLLER_H
 
@@ -41,14 +42,18 @@ typedef struct et_controller_options {
      * step that failed begins a new row. The count is in model_dir/recovery.json, which no restore
      * takes back. 0 and below: the run ends. */
     int64_t recovery_max_trials;
-    ET_RESERVED(7);
+    /* Driven call by call, not by train_steps and validation_interval: <etude/outer_loop.h>. NULL:
+     * by et_controller_train. Copied. */
+    const struct et_outer_loop_options *outer_loop;
+    ET_RESERVED(6);
 } et_controller_options;
 
 /* Attaches, restores the newest checkpoint or starts anew. */
 ET_API int et_controller_open(et_controller **out, const et_controller_options *options,
                               et_error *error);
 
-/* At train_steps or past it when it was opened: nothing is left to do, and nothing is written. */
+/* At train_steps or past it when it was opened: nothing is left to do, and nothing is written. Of
+ * one that is driven call by call: never. */
 ET_API bool et_controller_finished(const et_controller *controller);
 
 /* Trains up to train_steps. Asked to stop, it saves the step it is at and returns ET_EINTERRUPTED;

@@ -11,6 +11,7 @@
 #include <etude/data.h>
 #include <etude/device.h>
 #include <etude/dtype.h>
+#include <etude/epochs.h>
 #include <etude/error.h>
 #include <etude/example.h>
 #include <etude/experiment.h>
@@ -21,6 +22,7 @@
 #include <etude/hypotheses.h>
 #include <etude/log.h>
 #include <etude/metrics.h>
+#include <etude/module.h>
 #include <etude/multitask.h>
 #include <etude/nn.h>
 #include <etude/ops.h>
@@ -30,14 +32,17 @@
 #include <etude/ops_loss.h>
 #include <etude/ops_random.h>
 #include <etude/optimizer.h>
+#include <etude/outer_loop.h>
 #include <etude/params.h>
 #include <etude/pass.h>
 #include <etude/privacy.h>
 #include <etude/records.h>
+#include <etude/ready_actions.h>
 #include <etude/run.h>
 #include <etude/run_files.h>
 #include <etude/score.h>
 #include <etude/settings.h>
+#include <etude/standard.h>
 #include <etude/state.h>
 #include <etude/summary.h>
 #include <etude/task.h>

@@ -45,9 +45,9 @@ enum { ET_COMPARE_HIGHER, ET_COMPARE_LOWER };
 enum { ET_FAILED_SAVE_STOP, ET_FAILED_SAVE_GO_ON };
 
 typedef struct et_run_options {
-    const char *model_dir;   /* copied */
+    const char *model_dir;   /* copied. NULL: nothing is kept; logs go to console alone */
     et_state *state;         /* borrowed; all but the run's own parts is attached */
-    int64_t max_to_keep;     /* checkpoints; 0: 5 */
+    int64_t max_to_keep;     /* checkpoints; 0: 5; negative: all */
     int on_failed_save;      /* ET_FAILED_SAVE_* */
     const char *best_metric; /* of validation, "a|b" for b in dict a; NULL: keep no best */
     int best_comparison;     /* ET_COMPARE_* */

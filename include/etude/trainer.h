@@ -1,7 +1,8 @@
 /* Trainers and evaluators: what a driver calls. A trainer is a class with a step; what a step is,
  * it says itself: one network and one optimizer (et_task_trainer_open, task.h) or several. A driver
  * (controller.h) calls step until something is due, then logs, evaluates, saves; a trainer never
- * knows its driver.
+ * knows its driver. These are Orbit's AbstractTrainer and AbstractEvaluator; with hooks and data
+ * sets, standard.h.
  *
  *     typedef struct gan { et_trainer trainer; ... } gan;          the first member
  *     static int gan_step(et_trainer *self, et_error *error) { gan *g = (gan *)self; ... }
@@ -21,6 +22,7 @@
 #include <etude/state.h>
 #include <etude/value.h>
 
+typedef struct et_module et_module;
 typedef struct et_trainer et_trainer;
 
 /* What people and rates see of the last step. */
@@ -39,8 +41,8 @@ typedef struct et_trainer_class {
     int (*start)(et_trainer *self, et_error *error);
     /* A window of steps begins, after the last log. Not where a restored one goes on. */
     int (*loop_begin)(et_trainer *self, et_error *error);
-    /* One update. self->step is the number of steps done; the driver counts. ET_EINTERRUPTED:
-     * nothing was done. */
+    /* One step, of one update or several. self->step is the number of steps done; the driver
+     * counts, and a step that changes it is an error. ET_EINTERRUPTED: nothing was done. */
     int (*step)(et_trainer *self, et_error *error);
     /* The window ends: fills logs with what its steps were like. */
     int (*loop_end)(et_trainer *self, et_value *logs, et_error *error);
@@ -52,30 +54,50 @@ typedef struct et_trainer_class {
      * trial counts from 1. Also where a run goes on that was killed later; memory NULL: it has
      * saved a checkpoint since. */
     int (*retry)(et_trainer *self, int64_t trial, const et_value *memory, et_error *error);
+    /* An inner loop of the trainer's own, in place of loop_begin, step and loop_end: num_steps
+     * steps, by which it advances self->step, no more and no less. Fills logs, nested as it likes.
+     * Requests to stop or save are served before and after it. */
+    int (*train)(et_trainer *self, int64_t num_steps, et_value *logs, et_error *error);
 } et_trainer_class;
 
 struct et_trainer {
     const et_trainer_class *ET_CLASS;
-    int64_t step; /* the global step: updates done */
+    int64_t step;             /* the global step: steps done */
+    int64_t summary_interval; /* the driver's; 0: none. See et_trainer_records */
+    et_module *module;        /* its name and variables, <etude/module.h>; borrowed. NULL: none */
 };
+
+/* The inner loop: loop_begin, num_steps steps, loop_end, or the trainer's own; adds to logs what it
+ * was like. For programs without a driver. ET_EFAIL: the step did not advance by num_steps. */
+ET_API int et_trainer_train(et_trainer *trainer, int64_t num_steps, et_value *logs,
+                            et_error *error);
+
+/* In a step: whether summaries that it writes itself are wanted of it, once every summary_interval
+ * steps. What train or loop_end gives is always written. */
+ET_API bool et_trainer_records(const et_trainer *trainer);
 
 typedef struct et_evaluator et_evaluator;
 
 typedef struct et_evaluator_class {
     const char *name; /* summary directory of its logs, such as "validation" */
     int (*begin)(et_evaluator *self, int64_t step, et_error *error);
-    /* One batch. *more becomes false at the end of the data. */
+    /* One batch. *more becomes false where none was left. */
     int (*step)(et_evaluator *self, bool *more, et_error *error);
     /* The last step is done: fills logs. ET_EINTERRUPTED: it is to be done again. */
     int (*end)(et_evaluator *self, et_value *logs, et_error *error);
+    /* Hangs what resumes on the tree, where there is a trainer too; before a restore. */
+    int (*attach)(et_evaluator *self, et_state *state, et_error *error);
 } et_evaluator_class;
 
 struct et_evaluator {
     const et_evaluator_class *ET_CLASS;
+    int64_t limit, done; /* steps: asked for, 0: all there are; done so far. et_evaluate counts */
+    et_module *module;   /* as a trainer's */
 };
 
-/* begin, steps until there are no more or limit of them are done (0: no limit), end. stops (NULL:
- * never) is asked between steps: ET_EINTERRUPTED. */
+/* begin, steps until there are no more or limit of them are done (0: no limit), end. Data that end
+ * before the limit are told in a warning. stops (NULL: never) is asked between steps:
+ * ET_EINTERRUPTED. */
 ET_API int et_evaluate(et_evaluator *evaluator, int64_t step, int64_t limit,
                        bool (*stops)(void *payload), void *payload, et_value *logs,
                        et_error *error);

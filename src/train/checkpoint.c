@@ -207,9 +207,6 @@ static int check_options(const char *model_dir, const et_state *state,
 {
     if (!model_dir || !state)
         return et_fail(error, ET_EUSAGE, "checkpoints need a directory and a state");
-    if (options && options->max_to_keep < 0)
-        return et_fail(error, ET_ECONFIG, "%lld checkpoints kept; at least 1, or 0: 5",
-                       (long long)options->max_to_keep);
     return et_options_check(options, "et_checkpoint_options", error);
 }
 
@@ -226,6 +223,8 @@ int et_checkpoints_open(et_checkpoints **out, const char *model_dir, et_state *s
         self->options = *options;
     if (!self->options.max_to_keep)
         self->options.max_to_keep = 5;
+    if (self->options.max_to_keep < 0)
+        self->options.max_to_keep = INT64_MAX / 2;
     if (self->options.inside)
         self->inside = *self->options.inside;
     if (!self->inside.track)

@@ -16,28 +16,13 @@
 #include "base/format.h"
 #include "base/reserved.h"
 #include "train/controller_private.h"
-
-int et_evaluate(et_evaluator *evaluator, int64_t step, int64_t limit, bool (*stops)(void *payload),
-                void *payload, et_value *logs, et_error *error)
-{
-    const et_evaluator_class *class = evaluator->class;
-    bool more = true;
-    int status = class->begin ? class->begin(evaluator, step, error) : ET_OK;
-    for (int64_t i = 0; !status && more && (!limit || i < limit); i++)
-        status = stops && stops(payload)
-                     ? et_fail(error, ET_EINTERRUPTED, "%s was interrupted", class->name)
-                     : class->step(evaluator, &more, error);
-    /* Also after a failure: what begin has set up is taken down there. */
-    int ended =
-        class->end ? class->end(evaluator, status ? NULL : logs, status ? NULL : error) : ET_OK;
-    return status ? status : ended;
-}
+#include "train/trainer.h"
 
 /* ---- what resumes ------------------------------------------------------------------------ */
 
 static const char *name_of(const et_controller *c, int action)
 {
-    return action < c->count ? c->actions[action]->class->name : "";
+    return action < c->count ? c->actions[action].action->class->name : "";
 }
 
 /* An evaluation's values, for the actions that have not seen them: a run that is interrupted
@@ -75,28 +60,41 @@ static void restore_values(et_value *to, const et_value *dict)
     }
 }
 
-static int restore_evaluation(et_controller *c, const et_value *dict, et_error *error)
+/* NULL where dict has none of that name. */
+static int restore_logs(et_arena *arena, const et_value *dict, const char *name,
+                        const et_value **out, et_error *error)
 {
-    const et_value *values = et_value_get(dict, "evaluation");
-    c->values = NULL;
+    const et_value *values = et_value_get(dict, name);
+    *out = NULL;
     if (!values)
         return ET_OK;
-    et_arena_release(&c->arena);
-    et_value *copy = et_value_dict(&c->arena);
+    et_arena_release(arena);
+    et_value *copy = et_value_dict(arena);
     restore_values(copy, values);
-    c->values = copy;
+    *out = copy;
     return et_value_failed(copy) ? et_alloc_failed(error, 0, "the state") : ET_OK;
 }
 
-/* {"step": 2000, "next": "", "stopped_by": "", "recent_loss": ..., "recent_weight": ...} */
+/* Where the inner loop began: here, if the one that ended here has nothing left to do. */
+static int64_t began(const et_controller *c)
+{
+    return c->at_boundary && c->next >= c->count ? c->trainer->step : c->loop_began;
+}
+
+/* {"step": 2000, "next": "", "stopped_by": "", "recent_loss": ..., "recent_weight": ...}, by call
+ * "loop": 1900 as well; what actions have yet to see: "evaluation", "inner_loop". */
 static int save_progress(const void *self, et_value *dict, et_error *error)
 {
     const et_controller *c = self;
-    et_value_set_int(dict, "step", c->options.trainer->step);
+    et_value_set_int(dict, "step", c->trainer->step);
     et_value_set_string(dict, "next", name_of(c, c->next));
     et_value_set_string(dict, "stopped_by", name_of(c, c->stopper));
+    if (c->by_call)
+        et_value_set_int(dict, "loop", began(c));
     if (c->values && c->next < c->count)
         save_values(et_value_set_dict(dict, "evaluation"), c->values);
+    if (c->by_call && c->loop_values && c->next < c->count)
+        save_values(et_value_set_dict(dict, "inner_loop"), c->loop_values);
     et_part_set_real(dict, "recent_loss", c->meter.loss.sum);
     return et_part_set_real(dict, "recent_weight", c->meter.loss.weight)
                ? ET_OK
@@ -118,24 +116,45 @@ static int restore_action(et_controller *c, const et_value *dict, const char *ke
     return *name ? et_fail(error, ET_EFORMAT, "%s: there is no action named %s", key, name) : ET_OK;
 }
 
-static int restore_progress(void *self, const et_value *dict, et_error *error)
+/* Steps are not negative, and a loop began no later than here. */
+static int restore_steps(et_controller *c, const et_value *dict, et_error *error)
 {
-    et_controller *c = self;
-    int64_t step;
+    int64_t step, loop;
     int status = et_value_read_int(dict, "step", &step, error);
     if (!status && step < 0)
         status = et_fail(error, ET_EFORMAT, "step: %lld is negative", (long long)step);
+    if (status)
+        return status;
+    loop = step;
+    if (c->by_call && et_value_get(dict, "loop"))
+        status = et_value_read_int(dict, "loop", &loop, error);
+    if (!status && (loop < 0 || loop > step))
+        status = et_fail(error, ET_EFORMAT, "loop: it began at %lld, and the step is %lld",
+                         (long long)loop, (long long)step);
+    c->trainer->step = step;
+    c->loop_began = loop;
+    return status;
+}
+
+static int restore_progress(void *self, const et_value *dict, et_error *error)
+{
+    et_controller *c = self;
+    int status = restore_steps(c, dict, error);
     if (!status)
         status = et_part_read_real(dict, "recent_loss", &c->meter.loss.sum, error);
     if (!status)
         status = et_part_read_real(dict, "recent_weight", &c->meter.loss.weight, error);
-    if (status)
-        return status;
-    c->options.trainer->step = step;
-    status = restore_action(c, dict, "next", &c->next, error);
+    if (!status)
+        status = restore_action(c, dict, "next", &c->next, error);
     if (!status)
         status = restore_action(c, dict, "stopped_by", &c->stopper, error);
-    return status ? status : restore_evaluation(c, dict, error);
+    if (!status)
+        status = restore_logs(&c->arena, dict, "evaluation", &c->values, error);
+    if (!status)
+        status = restore_logs(&c->loop_arena, dict, "inner_loop", &c->loop_values, error);
+    c->at_boundary = c->next < c->count;
+    c->last = NULL;
+    return status;
 }
 
 static const et_part_class progress_part = { "progress", save_progress, restore_progress };
@@ -152,20 +171,34 @@ static int check_names(const et_controller *c, et_error *error)
     return ET_OK;
 }
 
+static void list(et_controller *c, et_action *const *actions, int count, int acts)
+{
+    for (int i = 0; i < count; i++)
+        c->actions[c->count++] = (et_listed_action){ actions[i], acts };
+}
+
+static void list_own(et_controller *c, int own)
+{
+    list(c, (et_action *[]){ &c->own[own].action }, 1, ET_ACTS_WHEN_DUE);
+}
+
 /* The controller's own around the program's, which act before the save. */
 static int list_actions(et_controller *c, et_error *error)
 {
     const et_controller_options *o = &c->options;
-    size_t count = ET_OWN_ACTIONS + (size_t)o->action_count;
+    const et_outer_loop_options *outer = &c->outer;
+    size_t count = ET_OWN_ACTIONS + (size_t)o->action_count + (size_t)outer->train_action_count +
+                   (size_t)outer->eval_action_count;
     c->actions = et_alloc(count, sizeof *c->actions);
     if (!c->actions)
         return et_alloc_failed(error, count * sizeof *c->actions, "actions");
     et_controller_make_own(c);
-    c->actions[c->count++] = &c->own[ET_OWN_LOG].action;
-    c->actions[c->count++] = &c->own[ET_OWN_VALIDATE].action;
-    for (int i = 0; i < o->action_count; i++)
-        c->actions[c->count++] = o->actions[i];
-    c->actions[c->count++] = &c->own[ET_OWN_SAVE].action;
+    list_own(c, ET_OWN_LOG);
+    list(c, outer->train_actions, outer->train_action_count, ET_ACTS_AFTER_LOOP);
+    list_own(c, ET_OWN_VALIDATE);
+    list(c, outer->eval_actions, outer->eval_action_count, ET_ACTS_AFTER_EVALUATION);
+    list(c, o->actions, o->action_count, ET_ACTS_WHEN_DUE);
+    list_own(c, ET_OWN_SAVE);
     c->next = c->stopper = c->count;
     return check_names(c, error);
 }
@@ -173,43 +206,67 @@ static int list_actions(et_controller *c, et_error *error)
 /* A run may be past its end: train_steps was more once. What acts at an end has acted there. */
 static bool has_finished(const et_controller *c)
 {
-    int64_t left = c->options.train_steps - c->options.trainer->step;
+    int64_t left = c->options.train_steps - c->trainer->step;
     bool ended = left == 0 || c->stopper < c->count;
     return left < 0 || (ended && c->next == c->count);
+}
+
+int et_controller_start(et_controller *c, int64_t *step, et_error *error)
+{
+    et_trainer *trainer = c->trainer;
+    int status = et_run_restore(c->run, step, error);
+    if (status || *step >= 0)
+        return status;
+    trainer->step = c->loop_began = 0;
+    c->next = c->stopper = c->count;
+    c->at_boundary = false;
+    if (trainer->class->start)
+        status = trainer->class->start(trainer, error);
+    if (!status && trainer->class->loop_begin)
+        status = trainer->class->loop_begin(trainer, error);
+    return status;
 }
 
 /* Opening the logs cuts them off, which must not happen before a checkpoint has been read, nor
  * where there is nothing to do. */
 static int restore(et_controller *c, et_error *error)
 {
-    et_trainer *trainer = c->options.trainer;
     int64_t step;
-    int status = et_run_restore(c->run, &step, error);
-    if (status)
-        return status;
-    if (step < 0 && trainer->class->start)
-        status = trainer->class->start(trainer, error);
-    if (!status && step < 0 && trainer->class->loop_begin)
-        status = trainer->class->loop_begin(trainer, error);
-    c->finished = !status && step >= 0 && has_finished(c);
+    bool reads = c->by_call && c->trainer != &c->nobody && c->model_dir;
+    if (reads)
+        et_controller_tell(c, "restoring or initializing model...");
+    int status = et_controller_start(c, &step, error);
+    if (!status && reads && step >= 0)
+        et_controller_tell(c, "restored from checkpoint: %s/" ET_CHECKPOINT_FOLDER "/ckpt-%lld",
+                           c->model_dir, (long long)step);
+    c->finished = !status && !c->by_call && step >= 0 && has_finished(c);
     if (status || c->finished)
         return status;
     status = et_run_begin(c->run, error);
-    return status ? status : et_recovery_open(&c->recovery, c->run, trainer, step, error);
+    return status ? status : et_recovery_open(&c->recovery, c->run, c->trainer, step, error);
 }
 
-/* The order of adding is the order of restoring. */
+static int attach(et_controller *c, et_error *error)
+{
+    const et_trainer_class *trainer = c->trainer->class;
+    et_evaluator *evaluator = c->options.evaluator;
+    int status = trainer->attach ? trainer->attach(c->trainer, c->state, error) : ET_OK;
+    if (!status && c->trainer != &c->nobody && evaluator && evaluator->class->attach)
+        status = evaluator->class->attach(evaluator, c->state, error);
+    return status ? status : et_state_add(c->state, "progress", &progress_part, c, error);
+}
+
+/* The order of adding is the order of restoring. Without a trainer the directory is another
+ * process's, so the run has none. */
 static int open_parts(et_controller *c, et_error *error)
 {
-    et_trainer *trainer = c->options.trainer;
     int status = et_state_new(&c->state, error);
     if (!status)
         status = list_actions(c, error);
-    if (!status && trainer->class->attach)
-        status = trainer->class->attach(trainer, c->state, error);
     if (!status)
-        status = et_state_add(c->state, "progress", &progress_part, c, error);
+        status = attach(c, error);
     c->options.run.state = c->state;
+    c->options.run.model_dir = c->trainer == &c->nobody ? NULL : c->model_dir;
     if (!status) {
         status = et_run_open(&c->run, &c->options.run, error);
         c->options.run.console = NULL;
@@ -217,25 +274,61 @@ static int open_parts(et_controller *c, et_error *error)
     return status ? status : restore(c, error);
 }
 
+/* Settings whose combination makes no sense where calls say what is done. */
+static int check_outer(const et_controller_options *o, et_error *error)
+{
+    const et_outer_loop_options *outer = o->outer_loop;
+    if (!o->trainer && !o->evaluator)
+        return et_fail(error, ET_EUSAGE, "`trainer` and `evaluator` should not both be NULL");
+    if (o->validation_interval)
+        return et_fail(error, ET_ECONFIG,
+                       "validation_interval: with outer_loop, calls say when to evaluate");
+    if (outer->train_action_count < 0 || outer->eval_action_count < 0)
+        return et_fail(error, ET_ECONFIG, "a negative number of actions");
+    if (!o->trainer)
+        return ET_OK;
+    if (!o->trainer->class->step && !o->trainer->class->train)
+        return et_fail(error, ET_EUSAGE, "a trainer has a step or a train");
+    if (outer->steps_per_loop)
+        return ET_OK;
+    if (!o->steps_per_loop)
+        return et_fail(error, ET_ECONFIG, "`steps_per_loop` is required when `trainer` is given");
+    if (o->summary_interval % o->steps_per_loop)
+        return et_fail(error, ET_ECONFIG,
+                       "`summary_interval` (%lld) must be a multiple of `steps_per_loop` (%lld)",
+                       (long long)o->summary_interval, (long long)o->steps_per_loop);
+    return ET_OK;
+}
+
+static int check_planned(const et_controller_options *o, et_error *error)
+{
+    if (!o->trainer || !o->run.model_dir || (!o->trainer->class->step && !o->trainer->class->train))
+        return et_fail(error, ET_EUSAGE, "a controller needs a trainer with a step, and model_dir");
+    if (!o->trainer->class->step || o->trainer->class->train)
+        return et_fail(error, ET_EUSAGE, "a trainer with a train of its own needs outer_loop");
+    return ET_OK;
+}
+
 static int check_options(const et_controller_options *o, et_error *error)
 {
     int status = et_options_check(o, "et_controller_options", error);
     if (!status)
         status = et_options_check(&o->run, "et_run_options", error);
+    if (!status && o->outer_loop)
+        status = et_options_check(o->outer_loop, "et_outer_loop_options", error);
     if (status)
         return status;
-    if (!o->trainer || !o->trainer->class->step || !o->run.model_dir)
-        return et_fail(error, ET_EUSAGE, "a controller needs a trainer with a step, and model_dir");
-    const int64_t counts[] = { o->train_steps, o->steps_per_loop, o->summary_interval,
-                               o->validation_interval, o->checkpoint_interval };
+    const int64_t counts[] = { o->train_steps,         o->steps_per_loop,      o->summary_interval,
+                               o->validation_interval, o->checkpoint_interval, o->action_count };
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
         if (counts[i] < 0)
-            return et_fail(error, ET_ECONFIG, "steps and intervals are at least 0");
-    return ET_OK;
+            return et_fail(error, ET_ECONFIG, "steps, intervals and counts are at least 0");
+    return o->outer_loop ? check_outer(o, error) : check_planned(o, error);
 }
 
 int et_controller_open(et_controller **out, const et_controller_options *options, et_error *error)
 {
+    static const et_trainer_class nobody = { .name = "nobody" };
     *out = NULL;
     int status = check_options(options, error);
     et_controller *c = status ? NULL : et_alloc_zero(1, sizeof *c);
@@ -243,7 +336,15 @@ int et_controller_open(et_controller **out, const et_controller_options *options
         return status ? status : et_alloc_failed(error, sizeof *c, "a controller");
     c->options = *options;
     c->recovery = (et_recovery){ .max_trials = options->recovery_max_trials };
-    status = open_parts(c, error);
+    c->by_call = options->outer_loop != NULL;
+    if (c->by_call)
+        c->outer = *options->outer_loop;
+    c->nobody.class = &nobody;
+    c->trainer = options->trainer ? options->trainer : &c->nobody;
+    c->trainer->summary_interval = options->summary_interval;
+    c->model_dir = options->run.model_dir ? et_strdup(options->run.model_dir) : NULL;
+    status = options->run.model_dir && !c->model_dir ? et_alloc_failed(error, 0, "a controller")
+                                                     : open_parts(c, error);
     if (status)
         et_controller_close(c, NULL);
     else
@@ -260,7 +361,9 @@ int et_controller_close(et_controller *c, et_error *error)
     et_state_free(c->state);
     et_recovery_release(&c->recovery);
     et_free(c->actions);
+    et_free(c->model_dir);
     et_arena_release(&c->arena);
+    et_arena_release(&c->loop_arena);
     et_free(c);
     return status;
 }
@@ -275,13 +378,13 @@ bool et_controller_finished(const et_controller *controller)
 /* Every step, also without an observer, so that rate and loss are there when one is asked for. */
 static void show(et_controller *c)
 {
-    const et_trainer *trainer = c->options.trainer;
+    const et_trainer *trainer = c->trainer;
     et_trainer_view view = { NAN, NAN, 0, NULL, 0 };
     if (trainer->class->view)
         trainer->class->view(trainer, &view);
     et_meter_add(&c->meter, &view);
     et_showing showing = { .step = trainer->step,
-                           .steps = c->options.train_steps,
+                           .steps = c->call.target,
                            .loss = et_recent_mean(c->meter.loss),
                            .learning_rate = view.learning_rate,
                            .rate = view.unit ? et_recent_mean(c->meter.rate) : NAN,
@@ -309,12 +412,27 @@ static et_track *track_of(const et_controller *c)
 /* One step as a span of the trace; steps count from 1 there, as in logs. */
 static int run_step(et_controller *c, et_error *error)
 {
-    et_trainer *trainer = c->options.trainer;
+    et_trainer *trainer = c->trainer;
     et_track *track = track_of(c);
-    et_track_begin(track, &step_label, trainer->step + 1);
+    int64_t before = trainer->step;
+    et_track_begin(track, &step_label, before + 1);
     int status = trainer->class->step(trainer, error);
     et_track_end(track);
     trainer->step += !status;
+    return status ? status : et_trainer_advanced(trainer, before, 1, error);
+}
+
+/* All steps up to `until`, by the trainer's own inner loop. */
+static int run_train(et_controller *c, int64_t until, et_error *error)
+{
+    et_track *track = track_of(c);
+    et_arena_release(&c->loop_arena);
+    et_value *values = et_value_dict(&c->loop_arena);
+    et_track_begin(track, &step_label, c->trainer->step + 1);
+    int status = values ? et_trainer_train(c->trainer, until - c->trainer->step, values, error)
+                        : et_alloc_failed(error, sizeof *values, "a log");
+    et_track_end(track);
+    c->loop_values = status ? NULL : values;
     return status;
 }
 
@@ -322,8 +440,9 @@ static int run_step(et_controller *c, et_error *error)
  * all, so requests are served between steps. */
 static int inner_loop(et_controller *c, int64_t until, et_error *error)
 {
-    et_trainer *trainer = c->options.trainer;
+    et_trainer *trainer = c->trainer;
     et_assert(until > trainer->step);
+    c->at_boundary = false;
     c->meter.step_start = et_clock_monotonic();
     while (trainer->step < until) {
         if (et_run_asked_to_stop(c->run))
@@ -332,28 +451,66 @@ static int inner_loop(et_controller *c, int64_t until, et_error *error)
         if (!status)
             status = et_run_save_if_asked(c->run, trainer->step, error);
         if (!status)
-            status = run_step(c, error);
+            status = trainer->class->train ? run_train(c, until, error) : run_step(c, error);
         if (status)
             return status;
         et_run_touch(c->run);
         show(c);
     }
+    c->at_boundary = true;
+    return ET_OK;
+}
+
+int et_controller_loop_steps(const et_controller *c, int64_t step, int64_t *steps, et_error *error)
+{
+    const et_outer_loop_options *outer = &c->outer;
+    *steps = outer->steps_per_loop ? outer->steps_per_loop(outer->payload, step)
+                                   : c->options.steps_per_loop;
+    if (*steps > 0)
+        return ET_OK;
+    return et_fail(error, ET_ECONFIG, "steps_per_loop gives %lld after step %lld; at least 1",
+                   (long long)*steps, (long long)step);
+}
+
+static void cut(int64_t *until, int64_t step)
+{
+    *until = step < *until ? step : *until;
+}
+
+/* By call: where the loop that began at loop_began ends. With steps_per_loop 4, eval_interval 6: 4,
+ * 6, 10, 12. An inner loop that is under way where settings have changed ends with the next step.
+ */
+static int loop_end(const et_controller *c, int64_t *until, et_error *error)
+{
+    const et_action *validate = &c->own[ET_OWN_VALIDATE].action;
+    int64_t from = c->loop_began, steps;
+    int status = et_controller_loop_steps(c, from, &steps, error);
+    if (status)
+        return status;
+    *until = c->call.target;
+    if (steps < *until - from)
+        *until = from + steps;
+    cut(until, validate->class->due(validate, from));
+    *until = *until > c->trainer->step ? *until : c->trainer->step + 1;
     return ET_OK;
 }
 
 /* With steps_per_loop 1000, step 250, intervals 100 and 1000: 300. */
-static int64_t next_boundary(const et_controller *c)
+static int next_boundary(const et_controller *c, int64_t *until, et_error *error)
 {
-    int64_t step = c->options.trainer->step, until = c->options.train_steps;
-    int64_t most = c->options.steps_per_loop;
-    if (most && most < until - step)
-        until = step + most;
+    int64_t step = c->trainer->step, most = c->options.steps_per_loop;
+    if (c->by_call)
+        return loop_end(c, until, error);
+    *until = c->call.target;
+    if (most && most < *until - step)
+        *until = step + most;
     for (int i = 0; i < c->count; i++) {
-        int64_t due = c->actions[i]->class->due(c->actions[i], step);
+        const et_action *action = c->actions[i].action;
+        int64_t due = action->class->due(action, step);
         et_assert(due > step);
-        until = due < until ? due : until;
+        cut(until, due);
     }
-    return until;
+    return ET_OK;
 }
 
 /* Which of the controller's own; ET_OWN_ACTIONS: the program's. */
@@ -371,26 +528,58 @@ static bool is_present(const et_controller *c, const et_action *action)
     return own == ET_OWN_ACTIONS || c->own[own].present;
 }
 
+/* Whether it was due when this step's actions began to act: exactly here or, by call, since the
+ * inner loop began. Each inner loop is logged then. */
+static bool was_due(const et_controller *c, int i)
+{
+    const et_action *action = c->actions[i].action;
+    int64_t step = c->trainer->step, since = c->by_call ? c->loop_began : step - 1;
+    if (c->actions[i].acts == ET_ACTS_AFTER_EVALUATION)
+        action = &c->own[ET_OWN_VALIDATE].action;
+    if (c->actions[i].acts == ET_ACTS_AFTER_LOOP)
+        return true;
+    if (c->by_call && action == &c->own[ET_OWN_LOG].action)
+        return true;
+    return since >= 0 && action->class->due(action, since) <= step;
+}
+
+/* By call what was evaluated is saved, so that these weights are there. */
+static bool acts_at_end(const et_controller *c, int i)
+{
+    int64_t step = c->trainer->step;
+    if (!c->by_call)
+        return step >= c->call.target;
+    if (c->actions[i].action == &c->own[ET_OWN_SAVE].action)
+        return c->values || (c->call.saves && step == c->call.target);
+    return step == c->call.target;
+}
+
 /* At the end all act, due or not: the last step is always logged, evaluated and saved. Where an
  * action has ended the run that goes for those before it as well, and what was due has acted. */
 static bool acts(const et_controller *c, int i)
 {
-    int64_t step = c->options.trainer->step;
-    const et_action *action = c->actions[i];
-    bool due = step > 0 && action->class->due(action, step - 1) == step;
-    if (!is_present(c, action) || i == c->stopper)
+    const et_listed_action *listed = &c->actions[i];
+    bool due = was_due(c, i);
+    if (!is_present(c, listed->action) || i == c->stopper)
+        return false;
+    if (listed->acts == ET_ACTS_AFTER_LOOP && !c->loop_values)
+        return false;
+    if (listed->acts == ET_ACTS_AFTER_EVALUATION && !c->values)
         return false;
     if (c->stopper < c->count)
         return i > c->stopper || !due;
-    return due || step >= c->options.train_steps;
+    return due || listed->acts == ET_ACTS_AFTER_EVALUATION || acts_at_end(c, i);
 }
 
-static int act_one(et_controller *c, et_action *action, et_error *error)
+static int act_one(et_controller *c, const et_listed_action *listed, et_error *error)
 {
-    int64_t step = c->options.trainer->step;
+    et_action *action = listed->action;
+    int64_t step = c->trainer->step;
     et_track *track = track_of(c);
-    bool last = step >= c->options.train_steps, stop = false;
-    et_moment now = { step, last || c->stopper < c->count, c->values, &stop };
+    bool last = step >= c->call.target, stop = false;
+    bool on_loop = listed->acts == ET_ACTS_AFTER_LOOP;
+    et_moment now = { step, last || c->stopper < c->count, on_loop ? c->loop_values : c->values,
+                      &stop };
     et_run_touch(c->run);
     et_track_begin(track, &action_labels[own_number(c, action)], step);
     int status = et_run_check(c->run, error);
@@ -410,12 +599,14 @@ static int act(et_controller *c, et_error *error)
 {
     while (c->next < c->count) {
         int i = c->next++;
-        int status = acts(c, i) ? act_one(c, c->actions[i], error) : ET_OK;
+        int status = acts(c, i) ? act_one(c, &c->actions[i], error) : ET_OK;
         if (status) {
             c->next = i;
             return status;
         }
     }
+    if (c->at_boundary)
+        c->loop_began = c->trainer->step;
     return ET_OK;
 }
 
@@ -423,12 +614,17 @@ static int act(et_controller *c, et_error *error)
  * is nothing to save, and the message says so. */
 static int save_and_stop(et_controller *c, et_error *error)
 {
-    int64_t step = c->options.trainer->step;
+    int64_t step = c->trainer->step;
     int status = et_run_unsaved(c->run) ? et_run_save(c->run, step, true, error) : ET_OK;
     if (!status)
         status = et_run_finish_saves(c->run, step, error);
     if (status)
         return status;
+    if (!c->model_dir)
+        return et_fail(error, ET_EINTERRUPTED,
+                       "interrupted after step %s; there is no model_dir "
+                       "to save it in",
+                       et_format_count(step).text);
     return step ? et_fail(error, ET_EINTERRUPTED, "interrupted: saved step %s. %s",
                           et_format_count(step).text, ET_CONTROLLER_GOES_ON)
                 : et_fail(error, ET_EINTERRUPTED, "%s", ET_CONTROLLER_NOT_BEGUN);
@@ -443,20 +639,25 @@ static void begin_boundary(et_controller *c)
 /* What the checkpoint had left to do is done next, as where a run goes on. */
 static int go_back(et_controller *c, et_error *error)
 {
-    int status = et_recovery_go_back(&c->recovery, c->run, c->options.trainer, error);
+    int status = et_recovery_go_back(&c->recovery, c->run, c->trainer, error);
     et_meter_start_window(&c->meter);
     return status;
 }
 
-/* An error leaves the newest checkpoint as the place to go on from. */
-int et_controller_train(et_controller *c, et_error *error)
+/* Up to the end, or where an action has ended the run. */
+static int run_loops(et_controller *c, et_error *error)
 {
-    if (c->finished)
-        return ET_OK;
-    et_meter_start_window(&c->meter);
     int status = act(c, error); /* what the last interruption cut short */
-    while (!status && c->stopper == c->count && c->options.trainer->step < c->options.train_steps) {
-        status = inner_loop(c, next_boundary(c), error);
+    bool told = false;
+    while (!status && c->stopper == c->count && c->trainer->step < c->call.target) {
+        int64_t until;
+        status = next_boundary(c, &until, error);
+        if (!status && !told)
+            et_controller_tell(c, "train | step: %6lld | training until step %lld...",
+                               (long long)c->trainer->step, (long long)c->call.target);
+        told = true;
+        if (!status)
+            status = inner_loop(c, until, error);
         if (status == ET_EDIVERGED)
             status = go_back(c, error);
         else if (!status)
@@ -464,7 +665,34 @@ int et_controller_train(et_controller *c, et_error *error)
         if (!status)
             status = act(c, error);
     }
+    return status;
+}
+
+/* An error leaves the newest checkpoint as the place to go on from. */
+int et_controller_run(et_controller *c, const et_call *call, et_error *error)
+{
+    c->call = *call;
+    c->own[ET_OWN_VALIDATE].every = call->eval_interval;
+    c->own[ET_OWN_VALIDATE].present = call->evaluates;
+    c->last = c->next < c->count ? c->values : NULL;
+    /* What a run that went further has yet to do is for the call that it was made in. */
+    if (c->by_call && c->trainer->step > call->target)
+        return ET_OK;
+    et_meter_start_window(&c->meter);
+    int status = run_loops(c, error);
+    if (!status && c->by_call && call->saves && et_run_unsaved(c->run))
+        status = et_run_save(c->run, c->trainer->step, false, error);
     if (status == ET_EINTERRUPTED)
         return save_and_stop(c, error);
-    return status ? status : et_run_finish_saves(c->run, c->options.trainer->step, error);
+    return status ? status : et_run_finish_saves(c->run, c->trainer->step, error);
+}
+
+int et_controller_train(et_controller *c, et_error *error)
+{
+    const et_controller_options *o = &c->options;
+    et_call call = { o->train_steps, o->validation_interval, 0,
+                     o->evaluator && o->validation_interval, true };
+    if (c->by_call)
+        return et_fail(error, ET_EUSAGE, "with outer_loop, et_controller_train_to trains");
+    return c->finished ? ET_OK : et_controller_run(c, &call, error);
 }

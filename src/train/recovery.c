@@ -105,6 +105,11 @@ static int retry(const et_recovery *r, et_trainer *trainer, int64_t step, et_err
 int et_recovery_open(et_recovery *r, et_run *run, et_trainer *trainer, int64_t step,
                      et_error *error)
 {
+    if (!run->options.model_dir)
+        return r->max_trials <= 0 ? ET_OK
+                                  : et_fail(error, ET_ECONFIG,
+                                            "recovery_max_trials: a run without model_dir has no "
+                                            "checkpoint to go back to; give it one");
     char *path = file_path(run);
     int status = path ? ET_OK : et_alloc_failed(error, 0, "a path");
     if (!status && et_file_exists(path)) {

@@ -74,8 +74,8 @@ static const et_part_class logs_part = { "logs", save_logs, restore_logs };
 
 static int check_options(const et_run_options *options, et_error *error)
 {
-    if (!options->model_dir || !options->state)
-        return et_fail(error, ET_EUSAGE, "a run needs model_dir and a state");
+    if (!options->state)
+        return et_fail(error, ET_EUSAGE, "a run needs a state");
     return et_options_check(options, "et_run_options", error);
 }
 
@@ -87,18 +87,20 @@ int et_run_open(et_run **out, const et_run_options *options, et_error *error)
     if (!run)
         return status ? status : et_alloc_failed(error, sizeof *run, "a run");
     run->options = *options;
-    run->options.model_dir = et_strdup(options->model_dir);
+    if (options->model_dir)
+        run->options.model_dir = et_strdup(options->model_dir);
     et_checkpoint_options checkpoints = { .max_to_keep = options->max_to_keep,
                                           .other_optimizer = options->other_optimizer,
                                           .inside = options->inside };
-    status = run->options.model_dir ? ET_OK : et_alloc_failed(error, 0, "a run");
+    if (options->model_dir && !run->options.model_dir)
+        status = et_alloc_failed(error, 0, "a run");
     if (!status)
         status = et_state_add(options->state, "best", &best_part, run, error);
     if (!status)
         status = et_state_add(options->state, "logs", &logs_part, run, error);
     if (!status && options->identity)
         status = et_state_add_identity(options->state, options->identity, error);
-    if (!status)
+    if (!status && options->model_dir)
         status = et_checkpoints_open(&run->checkpoints, options->model_dir, options->state,
                                      &checkpoints, error);
     if (status)
@@ -125,34 +127,46 @@ int et_run_close(et_run *run, et_error *error)
 int et_run_restore(et_run *run, int64_t *step, et_error *error)
 {
     *step = -1;
-    int status = et_checkpoints_restore(run->checkpoints, step, error);
+    int status = run->checkpoints ? et_checkpoints_restore(run->checkpoints, step, error) : ET_OK;
     if (!status && *step >= 0)
         et_state_start_slots(run->options.state);
     return status;
 }
 
-/* metrics.jsonl for programs, event files for TensorBoard. Without positions they start anew. What
- * was opened before a failure is closed here; et_sink_multi_open takes over the rest. */
-static int open_sinks(et_run *run, et_error *error)
+/* metrics.jsonl for programs, event files for TensorBoard. Without positions they start anew. */
+static int open_files(et_run *run, et_sink **sinks, size_t *count, et_error *error)
 {
-    et_sink *sinks[2] = { NULL, NULL };
     const char *directory = run->options.model_dir;
+    if (!directory)
+        return ET_OK;
     char *jsonl = et_path_join(directory, "metrics.jsonl");
     int status = jsonl ? ET_OK : et_alloc_failed(error, strlen(directory), "a path");
     if (!status)
-        status = et_sink_jsonl_open(&sinks[0], jsonl, run->positions, error);
+        status = et_sink_jsonl_open(&sinks[*count], jsonl, run->positions, error);
+    *count += !status;
     if (!status)
-        status = et_sink_events_open(&sinks[1], directory, run->positions, error);
+        status = et_sink_events_open(&sinks[*count], directory, run->positions, error);
+    *count += !status;
     et_free(jsonl);
+    return status;
+}
+
+/* What was opened before a failure is closed here; et_sink_multi_open takes over the rest. */
+static int open_sinks(et_run *run, et_error *error)
+{
+    et_sink *sinks[2] = { NULL, NULL };
+    size_t count = 0;
+    int status = open_files(run, sinks, &count, error);
     if (!status)
-        return et_sink_multi_open(&run->sink, sinks, 2, error);
-    et_sink_close(sinks[0], NULL);
+        return count ? et_sink_multi_open(&run->sink, sinks, count, error) : ET_OK;
+    while (count)
+        et_sink_close(sinks[--count], NULL);
     return status;
 }
 
 int et_run_begin(et_run *run, et_error *error)
 {
-    int status = et_checkpoints_check_room(run->checkpoints, error);
+    int status = run->checkpoints ? et_checkpoints_check_room(run->checkpoints, error) : ET_OK;
     return status ? status : open_sinks(run, error);
 }
 
@@ -160,6 +174,7 @@ int et_run_begin(et_run *run, et_error *error)
 int et_run_rewind(et_run *run, int64_t *step, et_error *error)
 {
     int status = et_run_settle(run, error);
+    *step = -1;
     if (!status)
         status = et_run_restore(run, step, error);
     if (!status && *step < 0)
@@ -177,7 +192,7 @@ int et_run_rewind(et_run *run, int64_t *step, et_error *error)
 
 int et_run_check(et_run *run, et_error *error)
 {
-    return et_checkpoints_check_lock(run->checkpoints, error);
+    return run->checkpoints ? et_checkpoints_check_lock(run->checkpoints, error) : ET_OK;
 }
 
 /* A signal handler sets it; here it is only read. */
@@ -221,7 +236,7 @@ int et_run_log(et_run *run, int64_t step, const et_value *logs, et_error *error)
 {
     et_error failure = ET_ERROR_INIT;
     et_sink *console = run->options.console;
-    int status = write_log(run->sink, step, logs, &failure);
+    int status = run->sink ? write_log(run->sink, step, logs, &failure) : ET_OK;
     int shown = console ? write_log(console, step, logs, status ? NULL : &failure) : ET_OK;
     status = status ? status : shown;
     if (!status)
@@ -279,7 +294,7 @@ int et_run_note_best(et_run *run, int64_t step, et_value *values, et_error *erro
     if (run->options.best_metric)
         et_value_set_float(values, key, run->best.value);
     et_value_set_int(values, "best_step", run->best.step);
-    if (run->best.step == step)
+    if (run->best.step == step && run->checkpoints)
         et_value_set_string(values, ET_SINK_NOTE, "best so far, saved");
     return ET_OK;
 }

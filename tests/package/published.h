@@ -159,6 +159,49 @@ typedef struct et_controller_options {
     ET_RESERVED(8);
 } et_controller_options;
 
+typedef struct et_outer_loop_options {
+    int64_t (*steps_per_loop)(void *payload, int64_t step);
+    void *payload;
+    et_action *const *train_actions;
+    et_action *const *eval_actions;
+    int train_action_count, eval_action_count;
+    et_sink *summaries, *eval_summaries;
+    et_params *weights;
+    bool live_weights;
+    ET_RESERVED(8);
+} et_outer_loop_options;
+
+typedef struct et_standard_trainer_options {
+    bool no_tf_function;
+    bool no_tf_while_loop;
+    bool tpu_summary_optimization;
+    ET_RESERVED(4);
+} et_standard_trainer_options;
+
+typedef struct et_standard_evaluator_options {
+    bool no_tf_function;
+    bool tf_while_loop;
+    bool keep_iterator;
+    ET_RESERVED(4);
+} et_standard_evaluator_options;
+
+typedef struct et_new_best_options {
+    const char *metric;
+    int (*value)(void *payload, const et_value *logs, double *out, et_error *error);
+    void *payload;
+    bool lower_is_better;
+    const char *filename;
+    bool read_only;
+    ET_RESERVED(8);
+} et_new_best_options;
+
+typedef struct et_exports_options {
+    int64_t (*next_id)(void *payload);
+    void *payload;
+    const char *subdirectory;
+    ET_RESERVED(8);
+} et_exports_options;
+
 typedef struct et_matmul_options {
     bool transpose_a, transpose_b;
     bool relu;

@@ -13,6 +13,7 @@
 
 #include "base/arena.h"
 #include "io/files.h"
+#include "train/logged.h"
 
 enum { STEPS = 10, BATCHES = 3, ACTIONS_MAX = 4 };
 
@@ -153,8 +154,9 @@ static int evaluate_end(et_evaluator *self, et_value *logs, et_error *error)
     return ET_OK;
 }
 
-static const et_evaluator_class evaluator_class = { "validation", evaluate_begin, evaluate_step,
-                                                    evaluate_end };
+static const et_evaluator_class evaluator_class = {
+    .name = "validation", .begin = evaluate_begin, .step = evaluate_step, .end = evaluate_end
+};
 
 typedef struct acting {
     et_action action;
@@ -229,28 +231,6 @@ static int process(toy *t, const script *s, const char *directory, et_error *err
         status = et_controller_train(controller, error);
     int closed = et_controller_close(controller, status ? NULL : error);
     return status ? status : closed;
-}
-
-/* metrics.jsonl without what the clock says; valid until the next call but one. */
-static const char *logged(const char *directory)
-{
-    static char texts[2][4096];
-    static int next;
-    char path[700], *to = texts[next++ % 2];
-    size_t length;
-    snprintf(path, sizeof path, "%s/metrics.jsonl", directory);
-    char *text = get_file(path, &length), *from = text;
-    const char *start = to;
-    assert_true(length < sizeof texts[0]);
-    for (char *at; (at = strstr(from, ",\"time\":")) != NULL;) {
-        memcpy(to, from, (size_t)(at - from));
-        to += at - from;
-        from = strchr(at, '}');
-        from = from ? from + 1 : at + strlen(at);
-    }
-    strcpy(to, from);
-    free(text);
-    return start;
 }
 
 static const et_controller_options usual = { .train_steps = STEPS,
@@ -505,7 +485,9 @@ static bool stops_at_once(void *payload)
 
 static void test_controller__evaluate(void **state)
 {
-    static const et_evaluator_class whole = { "whole", count_begin, count_step, count_end };
+    static const et_evaluator_class whole = {
+        .name = "whole", .begin = count_begin, .step = count_step, .end = count_end
+    };
     static const et_evaluator_class bare = { .name = "bare", .step = count_step };
     static const struct {
         const et_evaluator_class *class;
@@ -522,7 +504,7 @@ static void test_controller__evaluate(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         et_arena arena = ET_ARENA_INIT;
-        counting c = { .evaluator = { cases[i].class }, .fails_at = cases[i].fails_at };
+        counting c = { .evaluator = { .class = cases[i].class }, .fails_at = cases[i].fails_at };
         assert_int_equal(et_evaluate(&c.evaluator, 7, cases[i].limit,
                                      cases[i].stops ? stops_at_once : NULL, NULL,
                                      et_value_dict(&arena), NULL),

@@ -1,0 +1,55 @@
+#include <etude/epochs.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+
+bool et_epochs_begin(et_epochs *self)
+{
+    et_assert(self->epoch_steps > 0);
+    if (self->inside)
+        return false;
+    self->inside = true;
+    self->first = *self->step;
+    self->epoch = self->first / self->epoch_steps;
+    return true;
+}
+
+int et_epochs_end(et_epochs *self, bool *ended, et_error *error)
+{
+    *ended = false;
+    if (!self->inside)
+        return et_fail(error, ET_EUSAGE, "the end of an epoch can only be asked for within one");
+    *ended = *self->step / self->epoch_steps > self->epoch;
+    self->inside = !*ended;
+    return ET_OK;
+}
+
+int64_t et_epochs_batch_index(const et_epochs *self)
+{
+    return *self->step - self->first;
+}
+
+int64_t et_epochs_current(const et_epochs *self)
+{
+    return self->epoch;
+}
+
+static int save(const void *part, et_value *dict, et_error *error)
+{
+    const et_epochs *self = part;
+    et_value_set_bool(dict, "inside", self->inside);
+    et_value_set_int(dict, "epoch", self->epoch);
+    return et_value_set_int(dict, "first", self->first) ? ET_OK
+                                                        : et_alloc_failed(error, 0, "the state");
+}
+
+static int restore(void *part, const et_value *dict, et_error *error)
+{
+    et_epochs *self = part;
+    int status = et_value_read_bool(dict, "inside", &self->inside, error);
+    if (!status)
+        status = et_value_read_int(dict, "epoch", &self->epoch, error);
+    return status ? status : et_value_read_int(dict, "first", &self->first, error);
+}
+
+const et_part_class et_epochs_part = { "epochs", save, restore };

@@ -1,0 +1,309 @@
+/* Exports are directories BASE-N. One is made under a temporary name and renamed when all of it is
+ * on disk, so that what has a name is whole. */
+#include <etude/ready_actions.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <ftw.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/reserved.h"
+#include "base/vector.h"
+#include "train/checkpoint_file.h"
+
+struct et_exports {
+    et_exports_options options; /* subdirectory owned */
+    char *directory, *base;     /* owned: "runs/a/", "export" */
+    int64_t max_to_keep, last;  /* last: number that was given, -1: none */
+    char *name;                 /* owned: what was given last */
+};
+
+/* ---- what there is -------------------------------------------------------------------------- */
+
+typedef struct ids {
+    int64_t *ids; /* [count], owned, ascending */
+    size_t count, capacity;
+} ids;
+
+/* -1: not BASE-N. */
+static int64_t id_of(const et_exports *self, const char *file)
+{
+    size_t length = strlen(self->base);
+    const char *digits = file + length + 1;
+    if (strncmp(file, self->base, length) || file[length] != '-' || !*digits ||
+        strspn(digits, "0123456789") != strlen(digits))
+        return -1;
+    errno = 0;
+    long long id = strtoll(digits, NULL, 10);
+    return errno ? -1 : id;
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static int note_id(ids *all, int64_t id, et_error *error)
+{
+    if (id < 0)
+        return ET_OK;
+    int64_t *grown = et_vector_grow(all->ids, &all->capacity, all->count + 1, sizeof *all->ids, 16);
+    if (!grown)
+        return et_alloc_failed(error, 0, "a list of exports");
+    all->ids = grown;
+    grown[all->count++] = id;
+    return ET_OK;
+}
+
+/* Free all->ids in any case. */
+static int find_ids(const et_exports *self, ids *all, et_error *error)
+{
+    *all = (ids){ NULL, 0, 0 };
+    DIR *directory = opendir(self->directory);
+    if (!directory && errno == ENOENT)
+        return ET_OK;
+    if (!directory)
+        return et_fail_errno(error, "reading %s", self->directory);
+    int status = ET_OK;
+    for (struct dirent *entry; !status && (entry = readdir(directory)) != NULL;)
+        status = note_id(all, id_of(self, entry->d_name), error);
+    closedir(directory);
+    if (all->count)
+        qsort(all->ids, all->count, sizeof *all->ids, compare_ids);
+    return status;
+}
+
+/* "BASE-3", or with the subdirectory; free it. NULL: no memory. */
+static char *path_of(const et_exports *self, int64_t id, bool whole)
+{
+    et_strbuf path = ET_STRBUF_INIT;
+    et_strbuf_printf(&path, "%s/%s-%" PRId64, self->directory, self->base, id);
+    if (whole && self->options.subdirectory)
+        et_strbuf_printf(&path, "/%s", self->options.subdirectory);
+    return et_strbuf_detach(&path);
+}
+
+/* ---- names ---------------------------------------------------------------------------------- */
+
+static int check_options(const char *base_name, int64_t max_to_keep,
+                         const et_exports_options *options, et_error *error)
+{
+    if (!base_name || !*et_path_base(base_name))
+        return et_fail(error, ET_EUSAGE, "exports need a base name");
+    if (!max_to_keep)
+        return et_fail(error, ET_ECONFIG,
+                       "max_to_keep 0 would keep no export; a negative number keeps all");
+    return et_options_check(options, "et_exports_options", error);
+}
+
+int et_exports_open(et_exports **out, const char *base_name, int64_t max_to_keep,
+                    const et_exports_options *options, et_error *error)
+{
+    *out = NULL;
+    int status = check_options(base_name, max_to_keep, options, error);
+    et_exports *self = status ? NULL : et_alloc_zero(1, sizeof *self);
+    if (!self)
+        return status ? status : et_alloc_failed(error, sizeof *self, "exports");
+    if (options)
+        self->options = *options;
+    const char *subdirectory = self->options.subdirectory;
+    self->max_to_keep = max_to_keep;
+    self->last = -1;
+    self->options.subdirectory = subdirectory ? et_strdup(subdirectory) : NULL;
+    self->directory = et_path_parent(base_name);
+    self->base = et_strdup(et_path_base(base_name));
+    if (!self->directory || !self->base || !subdirectory != !self->options.subdirectory) {
+        et_exports_close(self);
+        return et_alloc_failed(error, strlen(base_name), "exports");
+    }
+    *out = self;
+    return ET_OK;
+}
+
+void et_exports_close(et_exports *self)
+{
+    if (!self)
+        return;
+    et_free((char *)self->options.subdirectory);
+    et_free(self->directory);
+    et_free(self->base);
+    et_free(self->name);
+    et_free(self);
+}
+
+static int next_id(et_exports *self, int64_t *id, et_error *error)
+{
+    ids all;
+    if (self->options.next_id) {
+        *id = self->options.next_id(self->options.payload);
+        return *id >= 0 ? ET_OK
+                        : et_fail(error, ET_ECONFIG, "an export's number is %lld; at least 0",
+                                  (long long)*id);
+    }
+    int status = find_ids(self, &all, error);
+    int64_t largest = all.count ? all.ids[all.count - 1] : 0;
+    *id = (largest > self->last ? largest : self->last) + 1;
+    self->last = *id;
+    et_free(all.ids);
+    return status;
+}
+
+int et_exports_next_name(et_exports *self, const char **name, et_error *error)
+{
+    int64_t id;
+    int status = next_id(self, &id, error);
+    et_free(self->name);
+    self->name = status ? NULL : path_of(self, id, true);
+    *name = self->name;
+    return status || self->name ? status : et_alloc_failed(error, 0, "a name");
+}
+
+int et_exports_managed(const et_exports *self, et_value *list, et_error *error)
+{
+    ids all;
+    int status = find_ids(self, &all, error);
+    for (size_t i = 0; !status && i < all.count; i++) {
+        char *path = path_of(self, all.ids[i], true);
+        if (!path)
+            status = et_alloc_failed(error, 0, "a list of exports");
+        else if (et_file_exists(path))
+            et_value_add_string(list, path);
+        et_free(path);
+    }
+    et_free(all.ids);
+    return status || !et_value_failed(list) ? status : et_alloc_failed(error, 0, "a list");
+}
+
+static int remove_entry(const char *path, const struct stat *info, int type, struct FTW *where)
+{
+    (void)info, (void)type, (void)where;
+    return remove(path);
+}
+
+static int remove_tree(const char *path, et_error *error)
+{
+    if (!nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS) || errno == ENOENT)
+        return ET_OK;
+    return et_fail_errno(error, "removing %s", path);
+}
+
+int et_exports_clean_up(et_exports *self, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_value *list = et_value_list(&arena);
+    int status = et_exports_managed(self, list, error);
+    int64_t surplus =
+        status || self->max_to_keep < 0 ? 0 : (int64_t)list->count - self->max_to_keep;
+    for (const et_value *v = list ? list->first : NULL; !status && v && surplus-- > 0; v = v->next)
+        status = remove_tree(v->string, error);
+    et_arena_release(&arena);
+    return status;
+}
+
+/* ---- exporting ------------------------------------------------------------------------------ */
+
+static int write_weights(const et_params *params, const char *path, int64_t step, et_error *error)
+{
+    static const char state[] = "{\"export\":{}}";
+    et_arena arena = ET_ARENA_INIT;
+    et_file_writer writer;
+    et_safetensors_written written;
+    int count = et_params_count(params);
+    const float *values = et_params_values((et_params *)params);
+    et_safetensors_item *items = et_arena_array(&arena, (size_t)count, sizeof *items);
+    int status = items ? ET_OK : et_alloc_failed(error, 0, "an export");
+    for (int i = 0; !status && i < count; i++)
+        items[i] = (et_safetensors_item){ et_params_name(params, i),
+                                          { (float *)values + et_params_offset(params, i), ET_F32,
+                                            et_params_shape(params, i) } };
+    if (!status)
+        status = et_checkpoint_file_draft(&writer, &written, path, items, (size_t)count, step,
+                                          state, error);
+    et_arena_release(&arena);
+    return status ? status : et_file_writer_commit(&writer, error);
+}
+
+static int write_settings(const et_value *settings, const char *path, et_error *error)
+{
+    et_strbuf text = ET_STRBUF_INIT;
+    et_json_print(&text, settings, 2);
+    int status = text.failed ? et_alloc_failed(error, 0, "settings")
+                             : et_file_write(path, et_strbuf_text(&text), text.length, error);
+    et_strbuf_release(&text);
+    return status;
+}
+
+/* Into a directory, which is made. */
+static int write_export(const et_export_action *self, const char *directory, int64_t step,
+                        et_error *error)
+{
+    char *weights = et_path_join(directory, "weights.safetensors");
+    char *settings = et_path_join(directory, "settings.json");
+    int status = weights && settings ? et_directory_make(directory, error)
+                                     : et_alloc_failed(error, 0, "a path");
+    if (!status)
+        status = write_weights(self->params, weights, step, error);
+    if (!status && self->settings)
+        status = write_settings(self->settings, settings, error);
+    et_free(weights);
+    et_free(settings);
+    return status;
+}
+
+/* The name is only taken when all is there. One of the same number, which next_id may say again, is
+ * replaced. */
+static int publish(const char *temporary, const char *name, et_error *error)
+{
+    char *parent = et_path_parent(name);
+    int status = parent ? et_directory_make(parent, error) : et_alloc_failed(error, 0, "a path");
+    if (!status)
+        status = remove_tree(name, error);
+    if (!status && rename(temporary, name))
+        status = et_fail_errno(error, "renaming %s to %s", temporary, name);
+    if (!status)
+        status = et_directory_sync(parent, error);
+    et_free(parent);
+    return status;
+}
+
+static int act_export(et_action *action, const et_moment *now, et_error *error)
+{
+    const et_export_action *self = (const et_export_action *)action;
+    const char *name;
+    et_strbuf temporary = ET_STRBUF_INIT;
+    int status = et_exports_next_name(self->exports, &name, error);
+    if (status)
+        return status;
+    et_strbuf_printf(&temporary, "%s/.%s.tmp.%ld", self->exports->directory, self->exports->base,
+                     (long)getpid());
+    status = temporary.failed ? et_alloc_failed(error, 0, "a path")
+                              : write_export(self, et_strbuf_text(&temporary), now->step, error);
+    if (!status)
+        status = publish(et_strbuf_text(&temporary), name, error);
+    if (status && !temporary.failed)
+        remove_tree(et_strbuf_text(&temporary), NULL);
+    if (!status)
+        status = et_exports_clean_up(self->exports, error);
+    et_strbuf_release(&temporary);
+    return status ? et_fail_while(error, status, "exporting step %lld", (long long)now->step)
+                  : ET_OK;
+}
+
+void et_export_action_init(et_export_action *self, const char *name, et_exports *exports,
+                           const et_params *params, const et_value *settings)
+{
+    *self = (et_export_action){ .kind = { .name = name, .act = act_export },
+                                .exports = exports,
+                                .params = params,
+                                .settings = settings };
+    self->action.class = &self->kind;
+}

@@ -1,0 +1,332 @@
+/* Calls of <etude/outer_loop.h>: each says to the controller's one loop what it is to do, or does
+ * one thing of it by itself. */
+#include <etude/outer_loop.h>
+
+#include <math.h>
+#include <time.h>
+
+#include <etude/log.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "io/manifest.h"
+#include "train/controller_private.h"
+
+/* Seconds between two looks for a new checkpoint. */
+#define LOOK_EVERY 0.05
+
+static int need(const et_controller *c, bool there, const char *what, const char *call,
+                et_error *error)
+{
+    if (!c->by_call)
+        return et_fail(error, ET_EUSAGE,
+                       "`outer_loop` is not set: %s is for a controller that was "
+                       "opened with it",
+                       call);
+    if (there)
+        return ET_OK;
+    return et_fail(error, ET_EUSAGE,
+                   "`%s` is not set. Pass `%s` to et_controller_open before calling %s", what, what,
+                   call);
+}
+
+static bool trains(const et_controller *c)
+{
+    return c->trainer != &c->nobody;
+}
+
+static int check_eval_steps(int64_t steps, et_error *error)
+{
+    if (steps > 0 || steps == -1)
+        return ET_OK;
+    return et_fail(error, ET_ECONFIG, "%lld steps of evaluation; above 0, or -1 for all data",
+                   (long long)steps);
+}
+
+/* What an evaluation gave, with its rate. */
+static int give_values(const et_controller *c, et_value *logs, et_error *error)
+{
+    if (!logs || !c->last)
+        return ET_OK;
+    int status = et_value_merge(logs, c->last, error);
+    if (!status && !isnan(c->evaluation_rate))
+        et_value_set_float(et_value_set_dict(logs, ET_SINK_TIME), "steps_per_second",
+                           c->evaluation_rate);
+    return status || !et_value_failed(logs) ? status : et_alloc_failed(error, 0, "a log");
+}
+
+/* ---- training ------------------------------------------------------------------------------ */
+
+int et_controller_train_to(et_controller *c, int64_t steps, bool save_nothing, et_error *error)
+{
+    et_call call = { .target = steps, .saves = !save_nothing };
+    int status = need(c, trains(c), "trainer", "et_controller_train_to", error);
+    if (!status && steps < 0)
+        status = et_fail(error, ET_ECONFIG, "train to step %lld; at least 0", (long long)steps);
+    return status ? status : et_controller_run(c, &call, error);
+}
+
+int et_controller_train_and_evaluate(et_controller *c, int64_t train_steps, int64_t eval_steps,
+                                     int64_t eval_interval, et_value *logs, et_error *error)
+{
+    static const char name[] = "et_controller_train_and_evaluate";
+    et_call call = { train_steps, eval_interval, eval_steps < 0 ? 0 : eval_steps, true, true };
+    int status = need(c, trains(c), "trainer", name, error);
+    if (!status)
+        status = need(c, c->options.evaluator, "evaluator", name, error);
+    if (!status)
+        status = check_eval_steps(eval_steps, error);
+    if (!status && (train_steps < 0 || eval_interval < 0))
+        status =
+            et_fail(error, ET_ECONFIG, "train to step %lld, evaluate every %lld; both at least 0",
+                    (long long)train_steps, (long long)eval_interval);
+    if (!status)
+        status = et_controller_run(c, &call, error);
+    return status ? status : give_values(c, logs, error);
+}
+
+/* ---- checkpoints --------------------------------------------------------------------------- */
+
+int et_controller_save(et_controller *c, et_error *error)
+{
+    int64_t step = c->trainer->step;
+    int status = need(c, trains(c) && c->model_dir, trains(c) ? "run.model_dir" : "trainer",
+                      "et_controller_save", error);
+    if (!status)
+        status = et_run_save(c->run, step, false, error);
+    if (!status)
+        status = et_run_finish_saves(c->run, step, error);
+    if (!status)
+        et_controller_tell(c, "saved checkpoint to %s/" ET_CHECKPOINT_FOLDER "/ckpt-%lld.",
+                           c->model_dir, (long long)step);
+    return status;
+}
+
+/* Weights alone. *step -1: path is NULL and there is no checkpoint. */
+static int load_weights(et_controller *c, const char *path, int64_t *step, et_error *error)
+{
+    et_error reason = ET_ERROR_INIT;
+    et_checkpoint_facts facts = { .step = -1 };
+    bool averages = !c->outer.live_weights;
+    char *found = NULL;
+    int status = path
+                     ? et_checkpoint_load_weights(c->outer.weights, path, averages, &facts, &reason)
+                     : et_checkpoint_load_newest(&found, c->outer.weights, c->model_dir, averages,
+                                                 &facts, &reason);
+    et_checkpoint_free_path(found);
+    *step = facts.step;
+    if (status == ET_ENOTFOUND && !path)
+        return ET_OK;
+    if (status)
+        return et_fail(error, status, "%s", reason.text);
+    c->trainer->step = facts.step;
+    c->restored = true;
+    return ET_OK;
+}
+
+/* The state of a run that trains: a save that reads the arrays has ended before they change. */
+static int restore_state(et_controller *c, const char *path, int64_t *step, et_error *error)
+{
+    int status = et_run_finish_saves(c->run, c->trainer->step, error);
+    if (!status)
+        status = path ? et_checkpoint_restore_file(c->state, path, step, error)
+                      : et_controller_start(c, step, error);
+    et_run_touch(c->run);
+    return status;
+}
+
+int et_controller_restore(et_controller *c, const char *path, int64_t *step, et_error *error)
+{
+    static const char name[] = "et_controller_restore";
+    *step = -1;
+    int status = need(c, c->model_dir, "run.model_dir", name, error);
+    if (!status)
+        status = need(c, trains(c) || c->outer.weights, "outer_loop.weights", name, error);
+    if (status)
+        return status;
+    if (path)
+        et_controller_tell(c, "restoring model from %s...", path);
+    else
+        et_controller_tell(c, "restoring or initializing model...");
+    status = trains(c) ? restore_state(c, path, step, error) : load_weights(c, path, step, error);
+    if (!status && path)
+        et_controller_tell(c, "restored model from %s.", path);
+    else if (!status && *step >= 0)
+        et_controller_tell(c, "restored model from %s/" ET_CHECKPOINT_FOLDER "/ckpt-%lld.",
+                           c->model_dir, (long long)*step);
+    return status;
+}
+
+/* ---- evaluation ---------------------------------------------------------------------------- */
+
+/* Of a run's weights, not of initial ones. */
+static int need_weights(et_controller *c, et_error *error)
+{
+    int64_t step;
+    if (trains(c) || c->restored || !c->model_dir)
+        return ET_OK;
+    int status = et_controller_restore(c, NULL, &step, error);
+    if (!status && step < 0)
+        status =
+            et_fail(error, ET_ENOTFOUND,
+                    "%s: no checkpoint there, and initial weights are not evaluated", c->model_dir);
+    return status;
+}
+
+/* Outside of the loop actions act once, here. */
+static int evaluate(et_controller *c, int64_t eval_steps, bool *stop, et_error *error)
+{
+    int status = et_run_check(c->run, error);
+    if (!status)
+        status = et_controller_evaluate_now(c, eval_steps < 0 ? 0 : eval_steps, error);
+    et_moment now = { c->trainer->step, false, c->values, stop };
+    for (int i = 0; !status && i < c->count; i++)
+        if (c->actions[i].acts == ET_ACTS_AFTER_EVALUATION)
+            status = c->actions[i].action->class->act(c->actions[i].action, &now, error);
+    if (trains(c))
+        et_run_touch(c->run);
+    return status;
+}
+
+int et_controller_evaluate(et_controller *c, int64_t eval_steps, et_value *logs, et_error *error)
+{
+    bool stop = false;
+    int status = need(c, c->options.evaluator, "evaluator", "et_controller_evaluate", error);
+    if (!status)
+        status = check_eval_steps(eval_steps, error);
+    if (!status)
+        status = need_weights(c, error);
+    if (!status)
+        status = evaluate(c, eval_steps, &stop, error);
+    return status ? status : give_values(c, logs, error);
+}
+
+/* The path of the oldest checkpoint after a step, NULL: none is there by now. */
+static int next_checkpoint(const et_controller *c, int64_t after, char **path, int64_t *step,
+                           et_error *error)
+{
+    et_manifest manifest;
+    *path = NULL;
+    char *directory = et_path_join(c->model_dir, ET_CHECKPOINT_FOLDER);
+    if (!directory)
+        return et_alloc_failed(error, 0, "a path");
+    int status = et_manifest_read(&manifest, directory, error);
+    for (size_t i = 0; !status && !*path && i < manifest.count; i++)
+        if (manifest.entries[i].step > after) {
+            *step = manifest.entries[i].step;
+            *path = et_path_join(directory, manifest.entries[i].file);
+            status = *path ? ET_OK : et_alloc_failed(error, 0, "a path");
+            break;
+        }
+    et_free(directory);
+    if (!status)
+        et_manifest_release(&manifest);
+    return status;
+}
+
+/* *found: it was still there, and sound. */
+static int take_checkpoint(et_controller *c, const char *path, bool *found, et_error *error)
+{
+    int64_t step;
+    et_error reason = ET_ERROR_INIT;
+    int status = load_weights(c, path, &step, &reason);
+    *found = !status;
+    if (!status) {
+        et_controller_tell(c, "restored model from %s.", path);
+        return ET_OK;
+    }
+    if (status != ET_ENOTFOUND && status != ET_EFORMAT)
+        return et_fail(error, status, "%s", reason.text);
+    et_log(ET_LOG_WARNING, "%s; it is not evaluated", reason.text);
+    return ET_OK;
+}
+
+typedef struct watch {
+    int64_t eval_steps, last; /* last: the step that was looked at last, -1: none */
+    double timeout, since;
+    et_done_fn *done;
+    void *payload;
+    bool ended;
+} watch;
+
+static int evaluate_next(et_controller *c, watch *w, const char *path, et_error *error)
+{
+    bool found;
+    int status = take_checkpoint(c, path, &found, error);
+    if (status || !found)
+        return status;
+    status = evaluate(c, w->eval_steps, &w->ended, error);
+    w->since = et_clock_monotonic();
+    if (status)
+        return status;
+    if (c->options.train_steps && w->last >= c->options.train_steps)
+        w->ended = true;
+    if (!w->ended && w->done)
+        w->ended = w->done(w->payload, w->last);
+    return ET_OK;
+}
+
+static int wait_for_more(et_controller *c, watch *w, et_error *error)
+{
+    const struct timespec pause = { .tv_nsec = (long)(LOOK_EVERY * 1e9) };
+    if (et_run_asked_to_stop(c->run))
+        return et_fail(error, ET_EINTERRUPTED, "interrupted after the evaluation of step %lld",
+                       (long long)w->last);
+    double now = et_clock_monotonic();
+    if (w->timeout < 0 || now - w->since < w->timeout) {
+        nanosleep(&pause, NULL);
+        return ET_OK;
+    }
+    w->since = now;
+    w->ended = !w->done || w->done(w->payload, w->last);
+    return ET_OK;
+}
+
+static int need_for_watching(const et_controller *c, et_error *error)
+{
+    static const char name[] = "et_controller_evaluate_continuously";
+    int status = need(c, c->options.evaluator, "evaluator", name, error);
+    if (!status)
+        status = need(c, c->model_dir, "run.model_dir", name, error);
+    if (!status && trains(c))
+        return et_fail(error, ET_EUSAGE,
+                       "`trainer` is set: what trains evaluates by "
+                       "et_controller_train_and_evaluate, and %s is for another process",
+                       name);
+    return status ? status : need(c, c->outer.weights, "outer_loop.weights", name, error);
+}
+
+int et_controller_evaluate_continuously(et_controller *c, int64_t eval_steps, double timeout,
+                                        et_done_fn *done, void *payload, et_value *logs,
+                                        et_error *error)
+{
+    watch w = { eval_steps, -1, timeout, et_clock_monotonic(), done, payload, false };
+    int status = need_for_watching(c, error);
+    if (!status)
+        status = check_eval_steps(eval_steps, error);
+    c->last = NULL;
+    while (!status && !w.ended) {
+        char *path;
+        status = next_checkpoint(c, w.last, &path, &w.last, error);
+        if (!status)
+            status = path ? evaluate_next(c, &w, path, error) : wait_for_more(c, &w, error);
+        et_free(path);
+    }
+    return status ? status : give_values(c, logs, error);
+}
+
+/* ---- getters ------------------------------------------------------------------------------- */
+
+int64_t et_controller_step(const et_controller *controller)
+{
+    return controller->trainer->step;
+}
+
+int64_t et_controller_steps_per_loop(const et_controller *c)
+{
+    int64_t steps = 0;
+    if (et_controller_loop_steps(c, c->trainer->step, &steps, NULL))
+        return 0;
+    return steps;
+}

@@ -1,0 +1,70 @@
+#include "train/trainer.h"
+
+#include <etude/log.h>
+
+int et_trainer_train(et_trainer *trainer, int64_t num_steps, et_value *logs, et_error *error)
+{
+    const et_trainer_class *class = trainer->class;
+    const int64_t before = trainer->step;
+    int status = ET_OK;
+    if (num_steps < 0)
+        return et_fail(error, ET_ECONFIG, "%lld steps; at least 0", (long long)num_steps);
+    if (class->train)
+        status = class->train(trainer, num_steps, logs, error);
+    else if (class->loop_begin)
+        status = class->loop_begin(trainer, error);
+    for (int64_t i = 0; !class->train && !status && i < num_steps; i++) {
+        status = class->step(trainer, error);
+        trainer->step += !status;
+    }
+    if (!class->train && !status && class->loop_end)
+        status = class->loop_end(trainer, logs, error);
+    return status ? status : et_trainer_advanced(trainer, before, num_steps, error);
+}
+
+int et_trainer_advanced(const et_trainer *trainer, int64_t before, int64_t steps, et_error *error)
+{
+    if (trainer->step == before + steps)
+        return ET_OK;
+    return et_fail(
+        error, ET_EFAIL,
+        "%s was told to advance from step %lld to %lld and is at %lld: a trainer advances "
+        "by what it is told",
+        trainer->class->name, (long long)before, (long long)(before + steps),
+        (long long)trainer->step);
+}
+
+bool et_trainer_records(const et_trainer *trainer)
+{
+    return trainer->summary_interval && (trainer->step + 1) % trainer->summary_interval == 0;
+}
+
+/* Nothing is left and fewer than were asked for are done: whoever compares results of so many steps
+ * is to know. */
+static void tell_of_end(const et_evaluator *evaluator)
+{
+    et_log(ET_LOG_WARNING, "%s: the data ended after %lld of %lld steps", evaluator->class->name,
+           (long long)evaluator->done, (long long)evaluator->limit);
+}
+
+int et_evaluate(et_evaluator *evaluator, int64_t step, int64_t limit, bool (*stops)(void *payload),
+                void *payload, et_value *logs, et_error *error)
+{
+    const et_evaluator_class *class = evaluator->class;
+    bool more = true;
+    evaluator->limit = limit;
+    evaluator->done = 0;
+    int status = class->begin ? class->begin(evaluator, step, error) : ET_OK;
+    while (!status && more && (!limit || evaluator->done < limit)) {
+        status = stops && stops(payload)
+                     ? et_fail(error, ET_EINTERRUPTED, "%s was interrupted", class->name)
+                     : class->step(evaluator, &more, error);
+        evaluator->done += !status && more;
+    }
+    if (!status && !more && limit)
+        tell_of_end(evaluator);
+    /* Also after a failure: what begin has set up is taken down there. */
+    int ended =
+        class->end ? class->end(evaluator, status ? NULL : logs, status ? NULL : error) : ET_OK;
+    return status ? status : ended;
+}

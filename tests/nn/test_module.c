@@ -1,0 +1,220 @@
+/* Modules: names, scopes, and the order in which things come. */
+#include <etude/module.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <etude/ops.h>
+
+#include "base/strbuf.h"
+#include "calls.h"
+#include "graph/graph.h"
+
+static et_module *new_module(const char *name)
+{
+    et_module *m;
+    assert_ok(et_module_new(&m, "Module", name, NULL, error));
+    return m;
+}
+
+static void test_module__names(void **state)
+{
+    static const struct {
+        const char *class_name, *name, *expected; /* NULL: refused */
+    } cases[] = {
+        { "MyModule", NULL, "my_module" },
+        { "HTTPServer2D", NULL, "http_server2_d" },
+        { "AbstractTrainer", NULL, "abstract_trainer" },
+        { "A", NULL, "a" },
+        { "ABC", NULL, "abc" },
+        { "MLPBlock", NULL, "mlp_block" },
+        { "already_snake", NULL, "already_snake" },
+        { "With_Underscore", NULL, "with__underscore" },
+        { "MyModule", "other", "other" },
+        { NULL, "_a1", "_a1" },
+        { "MyModule", "CamelStays", "CamelStays" },
+        { "MyModule", "1a", NULL },
+        { "MyModule", "", NULL },
+        { "MyModule", "a-b", NULL },
+        { "MyModule", "a/b", NULL },
+        { "MyModule", "a b", NULL },
+        { NULL, NULL, NULL },
+        { "", NULL, NULL },
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        et_module *m;
+        if (!cases[i].expected) {
+            assert_fails(et_module_new(&m, cases[i].class_name, cases[i].name, NULL, error),
+                         ET_ECONFIG, "name");
+            assert_null(m);
+            continue;
+        }
+        assert_ok(et_module_new(&m, cases[i].class_name, cases[i].name, NULL, error));
+        assert_string_equal(et_module_name(m), cases[i].expected);
+        assert_string_equal(et_module_scope_name(m), cases[i].expected);
+        et_module_free(m);
+    }
+    et_module_free(NULL);
+}
+
+/* a.b = b, b.c = c, as documented; then a cycle, a second way, a removal. */
+static void test_module__submodules(void **state)
+{
+    (void)state;
+    et_module *a = new_module("a"), *b = new_module("b"), *c = new_module("c"), *const * found;
+    size_t count;
+    assert_ok(et_module_add_module(a, "b", b, error));
+    assert_ok(et_module_add_module(b, "c", c, error));
+    assert_ok(et_module_submodules(a, &found, &count, error));
+    assert_int_equal(count, 2);
+    assert_ptr_equal(found[0], b);
+    assert_ptr_equal(found[1], c);
+    assert_ok(et_module_submodules(b, &found, &count, error));
+    assert_int_equal(count, 1);
+    assert_ptr_equal(found[0], c);
+    assert_ok(et_module_submodules(c, &found, &count, error));
+    assert_int_equal(count, 0);
+
+    assert_ok(et_module_add_module(c, "back", a, error));
+    assert_ok(et_module_add_module(a, "b", c, error));
+    assert_ok(et_module_submodules(a, &found, &count, error));
+    assert_int_equal(count, 2);
+    assert_ok(et_module_submodules(c, &found, &count, error));
+    assert_int_equal(count, 2);
+    assert_ptr_equal(found[0], a);
+    assert_ptr_equal(found[1], b);
+    et_module_remove(a, "b");
+    assert_ok(et_module_submodules(a, &found, &count, error));
+    assert_int_equal(count, 0);
+    et_module_free(a);
+    et_module_free(b);
+    et_module_free(c);
+}
+
+/* ---- variables ------------------------------------------------------------------------------- */
+
+static et_params *declare(const char *const *names, int count)
+{
+    et_params *params;
+    et_init zeros = { ET_INIT_ZEROS, 0 };
+    assert_ok(et_params_new(&params, error));
+    for (int i = 0; i < count; i++) {
+        int index;
+        /* Names in capitals are of variables. */
+        if (names[i][0] >= 'A' && names[i][0] <= 'Z')
+            assert_ok(
+                et_params_declare_variable(params, names[i], et_shape_1(1), zeros, &index, error));
+        else
+            assert_ok(et_params_declare(params, names[i], et_shape_1(1), zeros, &index, error));
+    }
+    return params;
+}
+
+typedef int ask_fn(et_module *, const et_module_variable **, size_t *, et_error *);
+
+static void assert_variables(ask_fn *ask, et_module *m, const char *expected)
+{
+    const et_module_variable *found;
+    size_t count;
+    et_strbuf text = ET_STRBUF_INIT;
+    assert_ok(ask(m, &found, &count, error));
+    for (size_t i = 0; i < count; i++)
+        et_strbuf_printf(&text, "%s ", et_params_name(found[i].params, found[i].index));
+    assert_string_equal(et_strbuf_text(&text), expected);
+    et_strbuf_release(&text);
+}
+
+/* Own ones first, by the name of their attribute; lists in the order of adding; then the modules
+ * of the next level, and the next; nothing twice. */
+static void test_module__variables(void **state)
+{
+    static const char *const names[] = {
+        "w", "b", "one", "two", "S", "deep", "late", "p/x", "p/y"
+    };
+    (void)state;
+    et_params *params = declare(names, 9), *other = declare(names, 1);
+    et_module *root = new_module("root"), *first = new_module("first"),
+              *second = new_module("second"), *inner = new_module("inner");
+    assert_ok(et_module_add_param(root, "weight", params, 0, error));
+    assert_ok(et_module_add_param(root, "bias", params, 1, error));
+    assert_ok(et_module_add_module(root, "layers", second, error));
+    assert_ok(et_module_add_module(root, "layers", first, error));
+    assert_ok(et_module_add_param(second, "list", params, 3, error));
+    assert_ok(et_module_add_param(second, "list", params, 2, error));
+    assert_ok(et_module_add_param(second, "list", params, 0, error)); /* known */
+    assert_ok(et_module_add_module(second, "inner", inner, error));
+    assert_ok(et_module_add_param(inner, "deep", params, 5, error));
+    assert_ok(et_module_add_param(first, "statistics", params, 4, error));
+    assert_ok(et_module_add_params(first, "a_late_one", params, "p/", error));
+    assert_ok(et_module_add_param(first, "z", other, 0, error)); /* another store's w */
+    assert_variables(et_module_variables, root, "b w two one p/x p/y S w deep ");
+    assert_variables(et_module_trainable_variables, root, "b w two one p/x p/y w deep ");
+    assert_variables(et_module_non_trainable_variables, root, "S ");
+    assert_variables(et_module_variables, inner, "deep ");
+    assert_variables(et_module_non_trainable_variables, inner, "");
+    assert_fails(et_module_add_param(root, "more", params, 9, error), ET_EUSAGE, "no parameter 9");
+    assert_fails(et_module_add_param(root, "", params, 1, error), ET_EUSAGE, "has a name");
+    assert_fails(et_module_add_params(root, "more", params, NULL, error), ET_EUSAGE, "no prefix");
+    assert_fails(et_module_add_module(root, "more", NULL, error), ET_EUSAGE, "no module");
+    et_module_free(root);
+    et_module_free(first);
+    et_module_free(second);
+    et_module_free(inner);
+    et_params_free(params);
+    et_params_free(other);
+}
+
+/* ---- name scopes ------------------------------------------------------------------------------
+ */
+
+static void declare_w(et_scope *scope, void *payload)
+{
+    const et_init zeros = { ET_INIT_ZEROS, 0 };
+    (void)payload;
+    et_param(scope, "Variable", et_shape_2(2, 3), zeros);
+}
+
+static void call_inner(et_scope *scope, void *module)
+{
+    et_module_with_name_scope(module, et_in(scope, "elsewhere"), declare_w, NULL);
+    et_module_with_name_scope(module, scope, declare_w, NULL); /* again: the same one */
+}
+
+/* As documented: what is made in a method is named after the module. */
+static void test_module__name_scope(void **state)
+{
+    (void)state;
+    et_params *params;
+    et_graph *graph;
+    et_module *mine, *within;
+    assert_ok(et_params_new(&params, error));
+    assert_ok(et_graph_new(&graph, params, NULL, error));
+    assert_ok(et_module_new(&mine, "MyModule", NULL, NULL, error));
+    assert_ok(et_module_new(&within, "Dense", NULL, mine, error));
+    assert_string_equal(et_module_name(within), "dense");
+    assert_string_equal(et_module_scope_name(within), "my_module/dense");
+    et_module_with_name_scope(mine, et_graph_scope(graph), declare_w, NULL);
+    et_module_with_name_scope(mine, et_graph_scope(graph), call_inner, within);
+    assert_ok(et_graph_finish(graph, error));
+    assert_int_equal(et_params_count(params), 2);
+    assert_string_equal(et_params_name(params, 0), "my_module/Variable");
+    assert_string_equal(et_params_name(params, 1), "my_module/dense/Variable");
+    et_module_free(within);
+    et_module_free(mine);
+    et_graph_free(graph);
+    et_params_free(params);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_module__names),
+        cmocka_unit_test(test_module__submodules),
+        cmocka_unit_test(test_module__variables),
+        cmocka_unit_test(test_module__name_scope),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

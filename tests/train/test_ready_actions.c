@@ -1,0 +1,391 @@
+/* Conditions, bests and exports, and epochs. */
+#include <etude/ready_actions.h>
+
+#include <float.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <etude/checkpoint.h>
+#include <etude/epochs.h>
+
+#include "base/arena.h"
+#include "io/files.h"
+#include "train/state.h"
+
+/* ---- conditions ------------------------------------------------------------------------------ */
+
+typedef struct counter {
+    et_action action;
+    int acted, breaks;
+    int64_t every;
+} counter;
+
+static int64_t count_due(const et_action *self, int64_t step)
+{
+    int64_t every = ((const counter *)self)->every;
+    return (step / every + 1) * every;
+}
+
+static int count_act(et_action *self, const et_moment *now, et_error *error)
+{
+    counter *c = (counter *)self;
+    (void)now;
+    if (c->breaks)
+        return et_fail(error, ET_EIO, "broken");
+    c->acted++;
+    return ET_OK;
+}
+
+static const et_action_class due_class = { "due", count_due, count_act };
+static const et_action_class free_class = { .name = "free", .act = count_act };
+
+static int is_even(void *payload, const et_moment *now, bool *holds, et_error *error)
+{
+    ++*(int *)payload;
+    *holds = now->step % 2 == 0;
+    return now->step == 99 ? et_fail(error, ET_EDATA, "no 99") : ET_OK;
+}
+
+static void test_ready_actions__conditional(void **state)
+{
+    (void)state;
+    int asked = 0;
+    counter one = { .action = { &due_class }, .every = 5 }, two = { .action = { &free_class } };
+    counter three = { .action = { &due_class }, .every = 7 };
+    et_action *all[] = { &one.action, &two.action, &three.action };
+    et_conditional c, none;
+    et_conditional_init(&c, "when_even", is_even, &asked, all, 3);
+    et_conditional_init(&none, "none", is_even, &asked, all + 1, 1);
+    assert_string_equal(c.action.class->name, "when_even");
+    assert_int_equal(c.action.class->due(&c.action, 0), 5);
+    assert_int_equal(c.action.class->due(&c.action, 5), 7);
+    assert_true(none.action.class->due(&none.action, 5) == ET_ACTION_NEVER);
+    for (int step = 1; step <= 4; step++) {
+        et_moment now = { .step = step };
+        assert_ok(c.action.class->act(&c.action, &now, error));
+    }
+    assert_int_equal(asked, 4);
+    assert_int_equal(one.acted, 2);
+    assert_int_equal(three.acted, 2);
+    et_moment even = { .step = 2 }, wrong = { .step = 99 };
+    two.breaks = 1;
+    assert_fails(c.action.class->act(&c.action, &even, error), ET_EIO, "broken");
+    assert_int_equal(one.acted, 3);
+    assert_int_equal(three.acted, 2);
+    assert_fails(c.action.class->act(&c.action, &wrong, error), ET_EDATA, "no 99");
+}
+
+/* ---- a new best ------------------------------------------------------------------------------ */
+
+/* {"accuracy": value, "sets": {"one": {"loss": value}}} */
+static const et_value *logs_of(et_arena *arena, double value)
+{
+    et_value *logs = et_value_dict(arena);
+    et_value_set_float(logs, "accuracy", value);
+    et_value_set_float(et_value_set_dict(et_value_set_dict(logs, "sets"), "one"), "loss", value);
+    et_value_set_string(logs, "word", "seven");
+    return logs;
+}
+
+static void test_ready_actions__new_best(void **state)
+{
+    static const struct {
+        double value;
+        int higher, lower; /* whether it is a new best */
+    } cases[] = { { 0.5, 1, 1 }, { 0.5, 0, 0 },      { NAN, 0, 0 },      { 0.75, 1, 0 },
+                  { 0.6, 0, 0 }, { 0.25, 0, 1 },     { INFINITY, 1, 0 }, { -INFINITY, 0, 1 },
+                  { NAN, 0, 0 }, { INFINITY, 0, 0 }, { -INFINITY, 0, 0 } };
+    for (int lower = 0; lower < 2; lower++) {
+        et_arena arena = ET_ARENA_INIT;
+        char path[700];
+        snprintf(path, sizeof path, "%s-%d/best/value.json", in(state, "new"), lower);
+        et_new_best_options options = { .metric = lower ? "sets.one.loss" : "accuracy",
+                                        .lower_is_better = lower,
+                                        .filename = path };
+        double best = lower ? DBL_MAX : -DBL_MAX;
+        for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+            et_new_best *b; /* a process for each */
+            bool tested, committed;
+            const et_value *logs = logs_of(&arena, cases[i].value);
+            et_moment now = { .logs = logs };
+            assert_ok(et_new_best_open(&b, &options, error));
+            assert_true(et_new_best_value(b) == best);
+            assert_ok(et_new_best_test(b, logs, &tested, error));
+            assert_true(et_new_best_value(b) == best);
+            assert_ok(i % 2 ? et_new_best_holds(b, &now, &committed, error)
+                            : et_new_best_commit(b, logs, &committed, error));
+            assert_int_equal(tested, lower ? cases[i].lower : cases[i].higher);
+            assert_int_equal(committed, tested);
+            best = tested ? cases[i].value : best;
+            assert_true(et_new_best_value(b) == best);
+            et_new_best_close(b);
+        }
+        et_arena_release(&arena);
+    }
+    et_new_best_close(NULL);
+}
+
+static int half_of(void *payload, const et_value *logs, double *out, et_error *error)
+{
+    int status = et_value_read_float(logs, payload, out, error);
+    *out /= 2;
+    return status;
+}
+
+static void test_ready_actions__new_best_files(void **state)
+{
+    et_arena arena = ET_ARENA_INIT;
+    const char *path = in(state, "file.json");
+    const et_value *logs = logs_of(&arena, 3);
+    et_new_best *b;
+    bool is_new;
+    double value;
+    et_new_best_options options = {
+        .value = half_of, .payload = (void *)"accuracy", .filename = path, .read_only = true
+    };
+    assert_ok(et_new_best_open(&b, &options, error));
+    assert_false(file_is_there(path));
+    assert_ok(et_new_best_metric(b, logs, &value, error));
+    assert_true(value == 1.5);
+    assert_ok(et_new_best_commit(b, logs, &is_new, error));
+    assert_true(is_new);
+    assert_false(file_is_there(path));
+    et_new_best_close(b);
+    options.read_only = false;
+    put_file(path, "", 0); /* empty counts as none */
+    assert_ok(et_new_best_open(&b, &options, error));
+    assert_true(et_new_best_value(b) == -DBL_MAX);
+    et_new_best_close(b);
+    put_file(path, "{\"best\": 2.5}", 13);
+    options.read_only = true;
+    assert_ok(et_new_best_open(&b, &options, error));
+    assert_ok(et_new_best_commit(b, logs, &is_new, error));
+    assert_false(is_new);
+    et_new_best_close(b);
+
+    static const char *const damaged[] = { "{\"best\": tr", "{}", "[1]", "{\"best\":\"x\"}" };
+    for (int i = 0; i < 4; i++) {
+        put_file(path, damaged[i], strlen(damaged[i]));
+        assert_fails(et_new_best_open(&b, &options, error), ET_EFORMAT, "file.json");
+        assert_null(b);
+    }
+    et_arena_release(&arena);
+}
+
+static void test_ready_actions__new_best_refused(void **state)
+{
+    et_arena arena = ET_ARENA_INIT;
+    const et_value *logs = logs_of(&arena, 3);
+    static const et_new_best_options wrong[] = { { .filename = "x" },
+                                                 { .metric = "a", .value = half_of } };
+    et_new_best *b;
+    bool is_new;
+    (void)state;
+    for (int i = 0; i < 2; i++)
+        assert_fails(et_new_best_open(&b, &wrong[i], error), ET_EUSAGE, "a metric or a value");
+    assert_fails(et_new_best_open(&b, NULL, error), ET_EUSAGE, "a metric or a value");
+    static const char *const names[] = { "loss", "sets", "word", "sets.two.loss" };
+    for (int i = 0; i < 4; i++) {
+        et_new_best_options options = { .metric = names[i] };
+        assert_ok(et_new_best_open(&b, &options, error));
+        assert_fails(et_new_best_test(b, logs, &is_new, error), ET_ECONFIG, names[i]);
+        assert_fails(et_new_best_commit(b, NULL, &is_new, error), ET_ECONFIG, names[i]);
+        et_new_best_close(b);
+    }
+    et_arena_release(&arena);
+}
+
+/* ---- exports --------------------------------------------------------------------------------- */
+
+static const char *managed(const et_exports *e)
+{
+    static char text[1000];
+    et_arena arena = ET_ARENA_INIT;
+    et_value *list = et_value_list(&arena);
+    text[0] = 0;
+    assert_ok(et_exports_managed(e, list, error));
+    for (const et_value *v = list->first; v; v = v->next) {
+        const char *base = strstr(v->string, "out-");
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s ", base + 4);
+    }
+    et_arena_release(&arena);
+    return text;
+}
+
+static int64_t by_tens(void *payload)
+{
+    return *(int64_t *)payload += 10;
+}
+
+/* Kept by number, however old; what only looks like one is left alone. */
+static void test_ready_actions__export_names(void **state)
+{
+    et_exports *e;
+    const char *name;
+    char base[700], path[800];
+    snprintf(base, sizeof base, "%s/out", in(state, "names"));
+    assert_ok(et_exports_open(&e, base, 2, NULL, error));
+    assert_string_equal(managed(e), "");
+    assert_ok(et_exports_next_name(e, &name, error));
+    assert_string_equal(strstr(name, "out-"), "out-1");
+    static const char *const made[] = { "out-9", "out-10",   "out-7",   "out-x",
+                                        "out-",  "output-3", "out-11b", "out" };
+    assert_int_equal(mkdir(in(state, "names"), 0777), 0);
+    for (int i = 0; i < 8; i++) {
+        snprintf(path, sizeof path, "%s/%s", in(state, "names"), made[i]);
+        assert_int_equal(mkdir(path, 0777), 0);
+    }
+    assert_string_equal(managed(e), "7 9 10 ");
+    assert_ok(et_exports_next_name(e, &name, error));
+    assert_string_equal(strstr(name, "out-"), "out-11");
+    assert_ok(et_exports_next_name(e, &name, error));
+    assert_string_equal(strstr(name, "out-"), "out-12");
+    assert_ok(et_exports_clean_up(e, error));
+    assert_string_equal(managed(e), "9 10 ");
+    et_exports_close(e);
+    for (int i = 3; i < 8; i++) {
+        snprintf(path, sizeof path, "%s/%s", in(state, "names"), made[i]);
+        assert_true(file_is_there(path));
+    }
+
+    int64_t last = 20;
+    et_exports_options options = { .next_id = by_tens, .payload = &last };
+    assert_ok(et_exports_open(&e, base, -1, &options, error));
+    assert_ok(et_exports_next_name(e, &name, error));
+    assert_string_equal(strstr(name, "out-"), "out-30");
+    assert_ok(et_exports_clean_up(e, error));
+    assert_string_equal(managed(e), "9 10 ");
+    last = -100;
+    assert_fails(et_exports_next_name(e, &name, error), ET_ECONFIG, "-90; at least 0");
+    et_exports_close(e);
+    et_exports_close(NULL);
+    assert_fails(et_exports_open(&e, base, 0, NULL, error), ET_ECONFIG, "would keep no export");
+    assert_fails(et_exports_open(&e, "", 1, NULL, error), ET_EUSAGE, "a base name");
+}
+
+/* What is exported is read as weights; a subdirectory goes alone. */
+static void test_ready_actions__export(void **state)
+{
+    for (int below = 0; below < 2; below++) {
+        et_arena arena = ET_ARENA_INIT;
+        et_exports *e;
+        et_params *params[2];
+        et_value *settings = et_value_dict(&arena);
+        char base[700], path[900];
+        et_init init = { ET_INIT_ZEROS, 0 };
+        et_value_set_int(settings, "width", 3);
+        snprintf(base, sizeof base, "%s-%d/deep/out", in(state, "export"), below);
+        for (int i = 0; i < 2; i++) {
+            int index;
+            assert_ok(et_params_new(&params[i], error));
+            assert_ok(et_params_declare(params[i], "w", et_shape_1(3), init, &index, error));
+            assert_ok(et_params_materialize(params[i], false, error));
+        }
+        et_exports_options options = { .subdirectory = below ? "sub" : NULL };
+        et_export_action action;
+        assert_ok(et_exports_open(&e, base, 2, &options, error));
+        et_export_action_init(&action, "export", e, params[0], settings);
+        assert_string_equal(action.action.class->name, "export");
+        for (int i = 1; i <= 4; i++) {
+            et_moment now = { .step = i };
+            et_params_values(params[0])[0] = (float)i;
+            assert_ok(action.action.class->act(&action.action, &now, error));
+        }
+        assert_string_equal(managed(e), below ? "3/sub 4/sub " : "3 4 ");
+        snprintf(path, sizeof path, "%s-1", base);
+        assert_int_equal(file_is_there(path), below); /* the folder around it stays */
+        et_checkpoint_facts facts = { 0 };
+        snprintf(path, sizeof path, "%s-4%s/weights.safetensors", base, below ? "/sub" : "");
+        assert_ok(et_checkpoint_load_weights(params[1], path, true, &facts, error));
+        assert_int_equal(facts.step, 4);
+        assert_true(et_params_values(params[1])[0] == 4);
+        snprintf(path, sizeof path, "%s-4%s/settings.json", base, below ? "/sub" : "");
+        size_t length;
+        char *text = get_file(path, &length);
+        assert_non_null(strstr(text, "\"width\": 3"));
+        free(text);
+        et_exports_close(e);
+        et_params_free(params[0]);
+        et_params_free(params[1]);
+        et_arena_release(&arena);
+    }
+}
+
+/* A failure leaves no name and no temporary file. */
+static void test_ready_actions__export_fails(void **state)
+{
+    et_exports *e;
+    et_params *params;
+    et_init init = { ET_INIT_ZEROS, 0 };
+    int index;
+    char base[700];
+    snprintf(base, sizeof base, "%s/out", in(state, "full"));
+    assert_ok(et_params_new(&params, error));
+    assert_ok(et_params_declare(params, "w", et_shape_1(100000), init, &index, error));
+    assert_ok(et_params_materialize(params, false, error));
+    et_export_action action;
+    et_moment now = { .step = 7 };
+    assert_ok(et_exports_open(&e, base, 2, NULL, error));
+    et_export_action_init(&action, "export", e, params, NULL);
+    limit_files(1000);
+    int status = action.action.class->act(&action.action, &now, NULL);
+    unlimit_files();
+    assert_int_equal(status, ET_ENOSPACE);
+    assert_string_equal(managed(e), "");
+    assert_int_equal(rmdir(in(state, "full")), 0); /* nothing is left in it */
+    et_exports_close(e);
+    et_params_free(params);
+}
+
+/* ---- epochs ---------------------------------------------------------------------------------- */
+
+static void test_ready_actions__epochs(void **state)
+{
+    (void)state;
+    int64_t step = 5, other_step = 7;
+    bool ended;
+    et_epochs e = { .epoch_steps = 4, .step = &step },
+              other = { .epoch_steps = 4, .step = &other_step };
+    assert_fails(et_epochs_end(&e, &ended, error), ET_EUSAGE, "within one");
+    assert_true(et_epochs_begin(&e));
+    assert_false(et_epochs_begin(&e));
+    assert_int_equal(et_epochs_current(&e), 1);
+    assert_int_equal(et_epochs_batch_index(&e), 0);
+    step = 7;
+    assert_int_equal(et_epochs_batch_index(&e), 2);
+    assert_ok(et_epochs_end(&e, &ended, error));
+    assert_false(ended);
+
+    et_arena arena = ET_ARENA_INIT; /* in the middle of it: the index goes on */
+    et_value *dict = et_value_dict(&arena);
+    assert_ok(et_epochs_part.save(&e, dict, error));
+    assert_ok(et_epochs_part.restore(&other, dict, error));
+    assert_false(et_epochs_begin(&other));
+    assert_int_equal(et_epochs_batch_index(&other), 2);
+    et_arena_release(&arena);
+
+    step = 8;
+    assert_ok(et_epochs_end(&e, &ended, error));
+    assert_true(ended);
+    assert_fails(et_epochs_end(&e, &ended, error), ET_EUSAGE, "within one");
+    assert_true(et_epochs_begin(&e));
+    assert_int_equal(et_epochs_current(&e), 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ready_actions__conditional),
+        cmocka_unit_test(test_ready_actions__new_best),
+        cmocka_unit_test(test_ready_actions__new_best_files),
+        cmocka_unit_test(test_ready_actions__new_best_refused),
+        cmocka_unit_test(test_ready_actions__export_names),
+        cmocka_unit_test(test_ready_actions__export),
+        cmocka_unit_test(test_ready_actions__export_fails),
+        cmocka_unit_test(test_ready_actions__epochs),
+    };
+    return cmocka_run_group_tests(tests, make_directory, remove_directory);
+}
