@@ -91,7 +91,7 @@ typedef struct et_task_kind {
     /* A run goes on: what these settings leave open is what it began with. */
     void (*adopt)(void *options, const void *kept);
     /* Calls file for each file that the settings name: it is read, and nothing may be written to.
-     */
+     * path is file's until it returns. */
     void (*reads)(const void *options, void (*file)(void *payload, const char *path),
                   void *payload);
     /* Tells lines about data and model, before the first step. NULL: the model's size. */

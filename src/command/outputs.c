@@ -30,7 +30,10 @@ static void note(et_outputs *outputs, const char *name, const struct stat *file)
         outputs->files = files;
         outputs->capacity = capacity;
     }
-    outputs->files[outputs->count++] = (et_output_file){ name, file->st_dev, file->st_ino };
+    char *copy = et_strdup(name);
+    if (copy)
+        outputs->files[outputs->count++] = (et_output_file){ copy, file->st_dev, file->st_ino };
+    outputs->failed |= !copy;
 }
 
 void et_outputs_read(et_outputs *outputs, const char *path)
@@ -60,6 +63,8 @@ void et_outputs_read_standard(et_outputs *outputs)
 
 void et_outputs_release(et_outputs *outputs)
 {
+    for (size_t i = 0; i < outputs->count; i++)
+        et_free(outputs->files[i].name);
     et_free(outputs->files);
     *outputs = (et_outputs){ .program = outputs->program };
 }

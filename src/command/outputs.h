@@ -19,7 +19,7 @@
 
 /* A file that is there. */
 typedef struct et_output_file {
-    const char *name; /* as typed, or "standard input"; borrowed */
+    char *name; /* as typed, or "standard input"; owned */
     dev_t device;
     ino_t inode;
 } et_output_file;
