@@ -12,12 +12,15 @@
 #include <etude/device.h>
 #include <etude/dtype.h>
 #include <etude/error.h>
+#include <etude/events.h>
 #include <etude/experiment.h>
 #include <etude/export.h>
 #include <etude/fields.h>
 #include <etude/graph.h>
 #include <etude/group.h>
 #include <etude/log.h>
+#include <etude/loop.h>
+#include <etude/loop_log.h>
 #include <etude/metrics.h>
 #include <etude/nn.h>
 #include <etude/ops.h>
@@ -32,6 +35,7 @@
 #include <etude/run.h>
 #include <etude/score.h>
 #include <etude/state.h>
+#include <etude/statistics.h>
 #include <etude/summary.h>
 #include <etude/task.h>
 #include <etude/tensor.h>
