@@ -74,9 +74,24 @@ static const et_part_class logs_part = { "logs", save_logs, restore_logs };
 
 static int check_options(const et_run_options *options, et_error *error)
 {
-    if (!options->model_dir || !options->state)
-        return et_fail(error, ET_EUSAGE, "a run needs model_dir and a state");
+    if (!options->state)
+        return et_fail(error, ET_EUSAGE, "a run needs a state");
     return et_options_check(options, "et_run_options", error);
+}
+
+/* NULL stays NULL. False: no memory. */
+static bool copy_text(const char **text)
+{
+    const char *given = *text;
+    return !given || (*text = et_strdup(given)) != NULL;
+}
+
+static int copy_options(et_run *run, const et_run_options *options, et_error *error)
+{
+    run->options = *options;
+    bool copied = copy_text(&run->options.model_dir);
+    copied = copy_text(&run->options.summary_dir) && copied;
+    return copied ? ET_OK : et_alloc_failed(error, 0, "a run");
 }
 
 int et_run_open(et_run **out, const et_run_options *options, et_error *error)
@@ -86,19 +101,17 @@ int et_run_open(et_run **out, const et_run_options *options, et_error *error)
     et_run *run = status ? NULL : et_alloc_zero(1, sizeof *run);
     if (!run)
         return status ? status : et_alloc_failed(error, sizeof *run, "a run");
-    run->options = *options;
-    run->options.model_dir = et_strdup(options->model_dir);
     et_checkpoint_options checkpoints = { .max_to_keep = options->max_to_keep,
                                           .other_optimizer = options->other_optimizer,
                                           .inside = options->inside };
-    status = run->options.model_dir ? ET_OK : et_alloc_failed(error, 0, "a run");
+    status = copy_options(run, options, error);
     if (!status)
         status = et_state_add(options->state, "best", &best_part, run, error);
     if (!status)
         status = et_state_add(options->state, "logs", &logs_part, run, error);
     if (!status && options->identity)
         status = et_state_add_identity(options->state, options->identity, error);
-    if (!status)
+    if (!status && options->model_dir)
         status = et_checkpoints_open(&run->checkpoints, options->model_dir, options->state,
                                      &checkpoints, error);
     if (status)
@@ -118,6 +131,7 @@ int et_run_close(et_run *run, et_error *error)
     int closed = et_sink_close(sink, status ? NULL : error);
     et_arena_release(&run->arena);
     et_free((char *)run->options.model_dir);
+    et_free((char *)run->options.summary_dir);
     et_free(run);
     return status ? status : closed;
 }
@@ -125,34 +139,47 @@ int et_run_close(et_run *run, et_error *error)
 int et_run_restore(et_run *run, int64_t *step, et_error *error)
 {
     *step = -1;
+    if (!run->checkpoints)
+        return ET_OK;
     int status = et_checkpoints_restore(run->checkpoints, step, error);
     if (!status && *step >= 0)
         et_state_start_slots(run->options.state);
     return status;
 }
 
-/* metrics.jsonl for programs, event files for TensorBoard, the console for people. Without
- * positions the files start anew. What was opened before a failure is closed here;
+/* metrics.jsonl for programs, in its own directory only; event files for TensorBoard. Without
+ * positions the files start anew. */
+static int open_files(et_run *run, et_sink **sinks, size_t *count, et_error *error)
+{
+    const et_run_options *o = &run->options;
+    const char *directory = o->summary_dir ? o->summary_dir : o->no_logs ? NULL : o->model_dir;
+    int status = ET_OK;
+    if (directory && !o->summary_dir) {
+        char *jsonl = et_path_join(directory, "metrics.jsonl");
+        status = jsonl ? et_sink_jsonl_open(&sinks[*count], jsonl, run->positions, error)
+                       : et_alloc_failed(error, strlen(directory), "a path");
+        *count += !status;
+        et_free(jsonl);
+    }
+    if (!status && directory) {
+        status = et_sink_events_open(&sinks[*count], directory, run->positions, error);
+        *count += !status;
+    }
+    return status;
+}
+
+/* Files, and the console for people. What was opened before a failure is closed here;
  * et_sink_multi_open takes over the rest. */
 static int open_sinks(et_run *run, et_error *error)
 {
     et_sink *sinks[3] = { NULL, NULL, NULL };
     size_t count = 0;
-    const char *directory = run->options.model_dir;
-    char *jsonl = et_path_join(directory, "metrics.jsonl");
-    int status = jsonl ? ET_OK : et_alloc_failed(error, strlen(directory), "a path");
-    if (!status)
-        status = et_sink_jsonl_open(&sinks[count], jsonl, run->positions, error);
-    count += !status;
-    if (!status)
-        status = et_sink_events_open(&sinks[count], directory, run->positions, error);
-    count += !status;
-    et_free(jsonl);
+    int status = open_files(run, sinks, &count, error);
     if (!status && run->options.console)
         sinks[count++] = run->options.console;
     if (!status) {
         run->options.console = NULL;
-        return et_sink_multi_open(&run->sink, sinks, count, error);
+        return count ? et_sink_multi_open(&run->sink, sinks, count, error) : ET_OK;
     }
     while (count)
         et_sink_close(sinks[--count], NULL);
@@ -161,7 +188,7 @@ static int open_sinks(et_run *run, et_error *error)
 
 int et_run_begin(et_run *run, et_error *error)
 {
-    int status = et_checkpoints_check_room(run->checkpoints, error);
+    int status = run->checkpoints ? et_checkpoints_check_room(run->checkpoints, error) : ET_OK;
     return status ? status : open_sinks(run, error);
 }
 
@@ -169,7 +196,7 @@ int et_run_begin(et_run *run, et_error *error)
 
 int et_run_check(et_run *run, et_error *error)
 {
-    return et_checkpoints_check_lock(run->checkpoints, error);
+    return run->checkpoints ? et_checkpoints_check_lock(run->checkpoints, error) : ET_OK;
 }
 
 /* A signal handler sets it; here it is only read. */
@@ -205,6 +232,8 @@ bool et_run_unsaved(const et_run *run)
 int et_run_log(et_run *run, int64_t step, const et_value *logs, et_error *error)
 {
     et_error failure = ET_ERROR_INIT;
+    if (!run->sink)
+        return ET_OK;
     int status = et_sink_write(run->sink, step, logs, &failure);
     if (!status)
         status = et_sink_flush(run->sink, &failure);
@@ -218,7 +247,7 @@ int et_run_log(et_run *run, int64_t step, const et_value *logs, et_error *error)
 
 /* NaN is never better, and always worse than what is no NaN. A value equal to the best is not
  * better: the earlier step stays. */
-static bool is_better(const et_run *run, double value)
+bool et_run_is_better(const et_run *run, double value)
 {
     if (isnan(value))
         return false;
@@ -226,6 +255,17 @@ static bool is_better(const et_run *run, double value)
         return true;
     return run->options.best_comparison == ET_COMPARE_HIGHER ? value > run->best.value
                                                              : value < run->best.value;
+}
+
+int64_t et_run_best_step(const et_run *run, double *value)
+{
+    *value = run->best.known ? run->best.value : (double)NAN;
+    return run->best.known ? run->best.step : -1;
+}
+
+et_sink *et_run_sink(et_run *run)
+{
+    return run->sink;
 }
 
 /* The values' own metric, by name. */
@@ -236,7 +276,7 @@ static int keep_best(et_run *run, int64_t step, const et_value *values, et_error
     if (et_value_read_float(values, name, &value, NULL))
         return et_fail(error, ET_ECONFIG,
                        "trainer.best_checkpoint_eval_metric: validation gives no %s", name);
-    if (!is_better(run, value))
+    if (!et_run_is_better(run, value))
         return ET_OK;
     et_run_best best = { true, value, step };
     return et_run_save_best(run, &best, values, error);

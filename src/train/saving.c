@@ -52,7 +52,7 @@ static int settle(et_run *run, const et_error *failure, et_error *error)
 /* Waits for a save in progress. */
 static int settle_last(et_run *run, et_error *error)
 {
-    if (!et_checkpoints_saving(run->checkpoints))
+    if (!run->checkpoints || !et_checkpoints_saving(run->checkpoints))
         return ET_OK;
     et_error failure = ET_ERROR_INIT;
     if (et_checkpoints_wait(run->checkpoints, &failure))
@@ -69,7 +69,7 @@ static int begin(et_run *run, int64_t step, bool passing, et_error *error)
     run->saves.again = false;
     if (!passing)
         run->saves.due = step;
-    int status = et_sink_flush(run->sink, &failure);
+    int status = run->sink ? et_sink_flush(run->sink, &failure) : ET_OK;
     if (!status)
         status = passing ? et_checkpoints_save_passing(run->checkpoints, step, &failure)
                          : et_checkpoints_save(run->checkpoints, step, &failure);
@@ -88,6 +88,8 @@ static int try_again(et_run *run, int64_t step, et_error *error)
 
 int et_run_save(et_run *run, int64_t step, bool passing, et_error *error)
 {
+    if (!run->checkpoints)
+        return ET_OK;
     if (run->options.verbose && !passing)
         et_run_tell(run, "step  %s  saving", et_format_count(step).text);
     int status = settle_last(run, error);
@@ -103,6 +105,10 @@ int et_run_save_best(et_run *run, const et_run_best *best, const et_value *logs,
     run->saves.best_before = run->best;
     run->saves.is_best = true;
     run->best = *best;
+    if (!run->checkpoints || run->options.best_unsaved) {
+        run->saves.is_best = false;
+        return ET_OK;
+    }
     if (et_checkpoints_save_best(run->checkpoints, best->step, logs, &failure))
         return settle(run, &failure, error);
     return ET_OK;
@@ -110,7 +116,8 @@ int et_run_save_best(et_run *run, const et_run_best *best, const et_value *logs,
 
 int et_run_look_after_saves(et_run *run, int64_t step, et_error *error)
 {
-    int status = et_checkpoints_ended(run->checkpoints) ? settle_last(run, error) : ET_OK;
+    bool ended = run->checkpoints && et_checkpoints_ended(run->checkpoints);
+    int status = ended ? settle_last(run, error) : ET_OK;
     return !status && run->saves.again ? try_again(run, step, error) : status;
 }
 
