@@ -5,8 +5,9 @@
  *     et_loop_time_begin(loop, "valid_time");
  *     ...
  *     et_loop_time_end(loop, "valid_time");
- *     et_loop_print_logs(loop);     [Epoch 3/10, Step 400/1000, ETA 1m 2s] valid time: 0.5s; loss:
- * 0.25
+ *     et_loop_print_logs(loop);
+ *
+ * prints "[Epoch 3/10, Step 400, ETA 1m 2s] valid time: 0.5s; loss: 0.25".
  *
  * Metrics go to the epoch's statistics and, in a step, to the steps'; each until it is printed:
  * what is printed every five epochs is of five epochs. They are in checkpoints, but for names that

@@ -3,7 +3,7 @@
  *
  *     et_statistics_collect(statistics, 2, 1);
  *     et_statistics_collect(statistics, 3, 3);
- *     et_statistics_mean(statistics) == 2.75
+ *     double mean = et_statistics_mean(statistics);      2.75
  *
  * As a metric of a set it is et_metric_statistics (<etude/metrics.h>). One thread at a time. */
 #ifndef ETUDE_STATISTICS_H

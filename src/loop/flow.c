@@ -152,6 +152,16 @@ static bool save_position(et_value *dict, const et_flow *flow)
     return whole;
 }
 
+/* What was restored for the source without a name, as long as no step has shown which it is. */
+static int save_waiting(et_value *dict, const et_flows *flows, et_error *error)
+{
+    const et_value *waiting = is_taken(flows, "") ? NULL : et_value_get(flows->restored, "");
+    if (!waiting)
+        return ET_OK;
+    et_value *copy = et_value_set_dict(dict, "");
+    return copy ? et_value_merge(copy, waiting, error) : et_alloc_failed(error, 0, "a state tree");
+}
+
 static int save(const void *self, et_value *dict, et_error *error)
 {
     const et_flows *flows = self;
@@ -163,7 +173,7 @@ static int save(const void *self, et_value *dict, et_error *error)
             !et_value_set_int(one, "over", flow->over))
             return et_alloc_failed(error, 0, "a state tree");
     }
-    return ET_OK;
+    return save_waiting(dict, flows, error);
 }
 
 /* A copy is kept for the source without a name, which comes with the first step. */

@@ -26,7 +26,7 @@ static int save_loop(const void *self, et_value *dict, et_error *error)
     const et_loop *loop = self;
     bool whole = et_value_set_int(dict, "epoch", loop->epoch) &&
                  et_value_set_int(dict, "step", loop->step) &&
-                 et_value_set_bool(dict, "within_epoch", loop->within_epoch) &&
+                 et_value_set_bool(dict, "within_epoch", loop->within_epoch || loop->resumes) &&
                  et_value_set_int(dict, "epochs_done", loop->epochs_done) &&
                  et_value_set_int(dict, "steps_done", loop->steps_done) &&
                  et_value_set_bool(dict, "is_best", loop->is_best) &&

@@ -9,6 +9,7 @@
 
 #include "loop/looped.h"
 
+#include "base/alloc.h"
 #include "base/arena.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
@@ -391,6 +392,39 @@ static void test_loop__collectors_and_timers(void **state)
     looped_free(&l);
 }
 
+/* Steps, events, metrics and logs take no memory once their names are known. */
+static void test_loop__allocates_nothing_in_a_step(void **state)
+{
+    (void)state;
+    size_t before = 0;
+    recorder r;
+    looped l;
+    looped_init(&l);
+    l.options.max_step = 40;
+    et_source *source = rows_source(4, true, false);
+    looped_begin(&l);
+    while (et_loop_next_epoch(l.loop)) {
+        record_all(l.loop, &r);
+        while (et_loop_next_step(l.loop, source)) {
+            *r.text = 0;
+            et_loop_time_begin(l.loop, "x_time");
+            et_loop_collect(l.loop, "loss", row_of(l.loop));
+            et_loop_time_end(l.loop, "x_time");
+            et_loop_print_logs(l.loop);
+            *l.printed = 0;
+        }
+        *r.text = 0;
+        assert_ok(et_event_source_clear(et_loop_events(l.loop), NULL, error));
+        if (et_loop_epoch(l.loop) == 4)
+            before = et_alloc_count();
+        if (et_loop_epoch(l.loop) == 8)
+            assert_int_equal(et_alloc_count(), before);
+    }
+    looped_end(&l);
+    et_source_close(source);
+    looped_free(&l);
+}
+
 /* ---- the valid metric ---- */
 
 static void test_loop__valid_metric(void **state)
@@ -656,6 +690,7 @@ int main(void)
         cmocka_unit_test(test_loop__metrics_wait_for_the_log),
         cmocka_unit_test(test_loop__formatter),
         cmocka_unit_test(test_loop__collectors_and_timers),
+        cmocka_unit_test(test_loop__allocates_nothing_in_a_step),
         cmocka_unit_test(test_loop__valid_metric),
         cmocka_unit_test(test_loop__progress),
         cmocka_unit_test(test_loop__training_summary),

@@ -426,6 +426,34 @@ static void test_loop_saves__one_process(void **state)
     looped_free(&l);
 }
 
+/* What is saved again before a step has been taken loses no position. */
+static void test_loop_saves__saved_before_a_step(void **state)
+{
+    const char *directory = in(state, "again");
+    for (int part = 0; part < 3; part++) {
+        et_source *source = rows_source(4, true, false);
+        looped l;
+        looped_init(&l);
+        l.options.checkpoint_dir = directory;
+        l.options.max_epoch = 1;
+        looped_begin(&l);
+        if (part == 1)
+            et_loop_make_checkpoint(l.loop);
+        for (bool left = part == 1; !left && et_loop_next_epoch(l.loop);) {
+            while (!left && et_loop_next_step(l.loop, source)) {
+                assert_true(row_of(l.loop) == (double)et_loop_step(l.loop) - 1);
+                left = part == 0 && et_loop_step(l.loop) == 2;
+                if (left)
+                    et_loop_make_checkpoint(l.loop);
+            }
+        }
+        assert_int_equal(et_loop_step(l.loop), part < 2 ? 2 : 4);
+        looped_end(&l);
+        et_source_close(source);
+        looped_free(&l);
+    }
+}
+
 /* Asked to stop, it has saved the step it was at, and goes on behind it. */
 static void test_loop_saves__stopped_is_saved(void **state)
 {
@@ -470,6 +498,7 @@ int main(void)
         cmocka_unit_test(test_loop_saves__going_back),
         cmocka_unit_test(test_loop_saves__objects_come_and_go),
         cmocka_unit_test(test_loop_saves__one_process),
+        cmocka_unit_test(test_loop_saves__saved_before_a_step),
         cmocka_unit_test(test_loop_saves__stopped_is_saved),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);

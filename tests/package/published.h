@@ -160,3 +160,31 @@ typedef struct et_pool_options {
     bool same;
     ET_RESERVED(4);
 } et_pool_options;
+
+typedef struct et_loop_options {
+    const et_group *group;
+    const char *const *var_groups;
+    int var_group_count;
+    bool no_eta;
+    et_loop_print_fn *print;
+    void *print_payload;
+    int64_t max_epoch, max_step;
+    const et_metric_formatter *formatter;
+    const et_device *device;
+    const char *checkpoint_dir;
+    int64_t checkpoint_epoch_freq;
+    int64_t checkpoint_max_to_keep;
+    const char *restore_checkpoint;
+    const char *summary_dir;
+    et_sink *summary_writer;
+    const char *summary_graph;
+    const char *summary_metric_prefix;
+    const char *summary_skip_pattern;
+    const et_loop_frequency *summary_commit_freqs;
+    int summary_commit_freq_count;
+    const char *valid_metric_name;
+    int valid_metric_better;
+    bool early_stopping;
+    const volatile sig_atomic_t *stop;
+    ET_RESERVED(8);
+} et_loop_options;
