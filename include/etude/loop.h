@@ -28,7 +28,13 @@
  *
  * A loop that is killed goes on from its checkpoint with the same bits. One that was saved in a
  * step goes on in that epoch, behind that step: BEFORE_EPOCH is not fired again, and what stands in
- * the epoch before its steps is done again. It borrows store and sources. One thread. */
+ * the epoch before its steps is done again.
+ *
+ * Other than TrainLoop: ENTER_LOOP and EXIT_LOOP are fired; checkpoints hold the place in the data
+ * and the metrics, are made where a step or an epoch has ended, and may lack an object; a named one
+ * needs no directory and goes with early stopping; NaN is never the best. As there, early stopping
+ * ends nothing, and an interruption takes nothing back. Store and sources are borrowed. One
+ * thread. */
 #ifndef ETUDE_LOOP_H
 #define ETUDE_LOOP_H
 
@@ -147,8 +153,8 @@ ET_API int et_loop_leave(et_loop *loop);
 ET_API int et_loop_fail(et_loop *loop, const et_error *error);
 
 /* Saves at the end of the open step, or else epoch, when its AFTER event was fired: so that what is
- * restored has done all of it; outside of epochs at once. ET_ECONFIG: there is no checkpoint_dir.
- */
+ * restored has done all of it; outside of epochs at once. What is open at et_loop_end is saved as
+ * open. ET_ECONFIG: there is no checkpoint_dir. */
 ET_API int et_loop_make_checkpoint(et_loop *loop);
 
 /* Once. Finishes saves, fires EXIT_LOOP, closes the writer; if nothing failed early stopping takes

@@ -428,7 +428,7 @@ int et_loop_end(et_loop *loop, et_error *error)
                                           : "Context is required be entered: there is no loop to "
                                             "end");
     et_error failure = ET_ERROR_INIT;
-    et_loop_drop(loop);
+    et_loop_end_open(loop);
     if (finish(loop, &failure))
         et_loop_fail(loop, &failure);
     failure = (et_error)ET_ERROR_INIT;

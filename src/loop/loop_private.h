@@ -92,8 +92,8 @@ int et_loop_add_parts(et_loop *loop, et_error *error);
 
 /* ---- steps.c ---- */
 
-/* Ends what is open without its events. */
-void et_loop_drop(et_loop *loop);
+/* Ends what is open without its events, at the end of the loop. */
+void et_loop_end_open(et_loop *loop);
 
 /* ---- collect.c ---- */
 

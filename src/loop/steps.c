@@ -41,8 +41,9 @@ static int save(et_loop *loop, bool passing)
     return et_run_save(loop->run, loop->step, passing, &loop->error);
 }
 
-/* What a save that was asked for and left was to keep is kept now. */
-void et_loop_drop(et_loop *loop)
+/* What a save that was asked for and left was to keep is kept now: the epoch is over, as it is for
+ * what the program does next. */
+static void drop(et_loop *loop)
 {
     close_epoch(loop);
     forget_metrics(loop);
@@ -51,11 +52,21 @@ void et_loop_drop(et_loop *loop)
         save(loop, false);
 }
 
+/* Here the program ends: it goes on in this epoch when it is started again. */
+void et_loop_end_open(et_loop *loop)
+{
+    if (loop->save_asked && !loop->error.status) {
+        close_step(loop);
+        save(loop, false);
+    }
+    drop(loop);
+}
+
 int et_loop_leave(et_loop *loop)
 {
     int status = et_loop_ready(loop);
     if (!status)
-        et_loop_drop(loop);
+        drop(loop);
     return status ? status : loop->error.status;
 }
 

@@ -678,6 +678,36 @@ static void test_loop__summaries(void **state)
     }
 }
 
+/* The loop's own writer: what describes the model stands there once, in a run that begins. */
+static void test_loop__graph_and_own_writer(void **state)
+{
+    looped l;
+    looped_init(&l);
+    l.options.max_step = 2;
+    l.options.summary_dir = l.options.checkpoint_dir = in(state, "graph");
+    l.options.summary_graph = "x -> y";
+    size_t lengths[2];
+    for (int part = 0; part < 2; part++) {
+        size_t length, found = 0;
+        looped_begin(&l);
+        assert_non_null(et_loop_summary_writer(l.loop));
+        while (et_loop_next_epoch(l.loop))
+            while (et_loop_next_step(l.loop, NULL)) {
+                et_loop_collect(l.loop, "x", 1);
+                et_loop_make_checkpoint(l.loop);
+            }
+        looped_end(&l);
+        char *bytes = get_file(in(state, "graph/events.out.tfevents.0000000000.etude"), &length);
+        for (size_t i = 0; i + 6 <= length; i++)
+            found += !memcmp(bytes + i, "x -> y", 6);
+        assert_int_equal(found, 1);
+        lengths[part] = length;
+        free(bytes);
+    }
+    assert_int_equal(lengths[0], lengths[1]);
+    looped_free(&l);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -695,6 +725,7 @@ int main(void)
         cmocka_unit_test(test_loop__progress),
         cmocka_unit_test(test_loop__training_summary),
         cmocka_unit_test(test_loop__summaries),
+        cmocka_unit_test(test_loop__graph_and_own_writer),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }
