@@ -119,6 +119,16 @@ static int count(void *payload, const char *event, const void *what, et_error *e
     return ET_OK;
 }
 
+/* How many values were printed, so that lost ones show. */
+static int count_printed(void *payload, const char *event, const void *what, et_error *error)
+{
+    const et_loop_event *e = what;
+    (void)event, (void)error;
+    for (int i = 0; i < e->count; i++)
+        ((counter *)payload)->events += et_statistics_counter(e->stats[i].statistics);
+    return ET_OK;
+}
+
 enum { TRAIN_EPOCHS = 4, TRAIN_ROWS = 5 };
 
 /* Steps over one source, then over another; metrics that are printed every other epoch. */
@@ -144,6 +154,7 @@ static void train(const char *directory, const char *logs, int64_t stop_after, b
     et_event_source *events = et_loop_events(l.loop);
     assert_ok(et_event_source_on(events, ET_EVENT_AFTER_STEP, count, &c, error));
     assert_ok(et_event_source_on(events, ET_EVENT_BEFORE_EPOCH, count, &c, error));
+    assert_ok(et_event_source_on(events, ET_EVENT_METRIC_STATS_PRINTED, count_printed, &c, error));
     assert_ok(et_loop_begin(l.loop, error));
     while (et_loop_next_epoch(l.loop)) {
         for (int k = 0; k <= two; k++)
@@ -151,6 +162,8 @@ static void train(const char *directory, const char *logs, int64_t stop_after, b
                 double before = weight_of(l.params, "a");
                 set_weights(l.params, before * 0.9 + row_of(l.loop));
                 et_loop_collect(l.loop, "loss", before);
+                if (et_loop_step(l.loop) % 4 == 0)
+                    et_loop_print_logs(l.loop);
                 if (et_loop_step(l.loop) % 3 == 0)
                     et_loop_make_checkpoint(l.loop);
                 if (et_loop_step(l.loop) == stop_after)
