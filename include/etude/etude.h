@@ -16,6 +16,7 @@
 #include <etude/experiment.h>
 #include <etude/export.h>
 #include <etude/fields.h>
+#include <etude/flows.h>
 #include <etude/graph.h>
 #include <etude/group.h>
 #include <etude/log.h>

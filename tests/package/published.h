@@ -21,6 +21,14 @@ typedef struct et_batches_options {
     ET_RESERVED(8);
 } et_batches_options;
 
+typedef struct et_split_options {
+    double portion;
+    int64_t size;
+    bool no_shuffle;
+    uint64_t seed;
+    ET_RESERVED(8);
+} et_split_options;
+
 typedef struct et_dense_options {
     bool no_bias;
     et_activation activation;
