@@ -106,7 +106,7 @@ static int open_part(et_samples **out, const et_array *arrays, int fields, int64
 int et_split_open(et_samples **first, et_samples **second, const et_array *arrays, int fields,
                   int64_t count, const et_split_options *options, et_error *error)
 {
-    int64_t size;
+    int64_t size = 0;
     if (count < 1 || count > UINT32_MAX)
         return et_fail(error, ET_ECONFIG, "%lld samples to split; from 1 to 4,294,967,295",
                        (long long)count);

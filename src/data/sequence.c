@@ -75,7 +75,7 @@ int et_sequence_open(et_samples **out, const char *field, int64_t start, int64_t
     const et_layout_field rows[] = { { .name = field, .dtype = ET_I32, .empty = ET_EMPTY_NONE },
                                      et_layout_mask };
     et_layout layout = { .kinds = 1, .fields = 2, .kind = { "sample" }, .field = rows };
-    int64_t count;
+    int64_t count = 0;
     int status = count_integers(&count, start, stop, step, error);
     if (!status)
         status = et_layout_check(&layout, error);
