@@ -5,6 +5,7 @@
 
 #include <etude/action.h>
 #include <etude/allocator.h>
+#include <etude/annealing.h>
 #include <etude/checkpoint.h>
 #include <etude/command.h>
 #include <etude/controller.h>
@@ -21,7 +22,9 @@
 #include <etude/group.h>
 #include <etude/log.h>
 #include <etude/loop.h>
+#include <etude/loop_evaluator.h>
 #include <etude/loop_log.h>
+#include <etude/loop_trainer.h>
 #include <etude/metrics.h>
 #include <etude/nn.h>
 #include <etude/ops.h>

@@ -169,6 +169,44 @@ typedef struct et_pool_options {
     ET_RESERVED(4);
 } et_pool_options;
 
+typedef struct et_annealing_scalar_options {
+    double initial_value, ratio;
+    int64_t epochs, steps;
+    const double *minimum, *maximum;
+    ET_RESERVED(8);
+} et_annealing_scalar_options;
+
+typedef struct et_loop_evaluator_options {
+    et_source *source;
+    et_pass *pass;
+    const et_loop_measure *metrics;
+    int metric_count;
+    int (*run_batch)(void *payload, const et_batch *batch, double *values, et_error *error);
+    double (*weight)(void *payload, const et_batch *batch);
+    void *payload;
+    bool equal_weights;
+    const char *time_metric;
+    const et_feed *feeds;
+    int feed_count;
+    uint64_t seed;
+    ET_RESERVED(8);
+} et_loop_evaluator_options;
+
+typedef struct et_loop_trainer_options {
+    et_source *source;
+    et_pass *pass;
+    et_optimizer *optimizer;
+    int (*step)(void *payload, et_loop *loop, et_error *error);
+    void *payload;
+    uint64_t seed;
+    const et_loop_measure *metrics;
+    int metric_count;
+    const char *const *summaries;
+    int summary_count;
+    const et_feed *feeds;
+    int feed_count;
+    ET_RESERVED(8);
+} et_loop_trainer_options;
 typedef struct et_loop_options {
     const et_group *group;
     const char *const *var_groups;
