@@ -36,6 +36,7 @@
 #include <etude/optimizer.h>
 #include <etude/params.h>
 #include <etude/pass.h>
+#include <etude/results.h>
 #include <etude/run.h>
 #include <etude/score.h>
 #include <etude/state.h>
