@@ -149,6 +149,7 @@ static void test_sequence__values(void **state)
         { 0, 5, 1, 5, { 0, 1, 2, 3, 4 } },
         { 1, 10, 3, 3, { 1, 4, 7 } },
         { 5, 0, -2, 3, { 5, 3, 1 } },
+        { 0, 5, 2, 3, { 0, 2, 4 } },
         { -3, 1, 2, 2, { -3, -1 } },
         { INT32_MAX - 1, (int64_t)INT32_MAX + 1, 1, 2, { INT32_MAX - 1, INT32_MAX } },
         { INT32_MIN + 1, (int64_t)INT32_MIN - 1, -1, 2, { INT32_MIN + 1, INT32_MIN } },
@@ -247,18 +248,23 @@ static void test_gather__mistakes(void **state)
     et_samples_close(c);
 }
 
-/* ---- samples that are made of tokens: sample i has i % 3 + 1 of them, base + i each ---- */
+/* ---- samples that are made of tokens, base + i each ---- */
 
 typedef struct words {
     et_samples samples;
     int32_t base;
 } words;
 
+/* How many sample i has. */
+static int32_t words_of(int32_t base, uint32_t i)
+{
+    return (int32_t)((i + (uint32_t)base / 1000) % 3 + 1);
+}
+
 static void words_sizes(const et_samples *self, et_pick pick, int32_t *const *sizes)
 {
-    (void)self;
     for (int64_t i = 0; i < pick.count; i++)
-        sizes[1][i] = (int32_t)(pick.which[i] % 3 + 1);
+        sizes[1][i] = words_of(((const words *)self)->base, pick.which[i]);
 }
 
 static int words_fill(et_samples *self, et_pick pick, et_batch *batch, et_error *error)
@@ -267,8 +273,9 @@ static int words_fill(et_samples *self, et_pick pick, et_batch *batch, et_error 
     int32_t *ids = batch->data[0], *offsets = batch->data[1];
     for (int64_t i = 0; i < pick.count; i++) {
         offsets[batch->filled[0]++] = (int32_t)batch->filled[1];
-        for (uint32_t k = 0; k < pick.which[i] % 3 + 1; k++)
-            ids[batch->filled[1]++] = ((words *)self)->base + (int32_t)pick.which[i];
+        int32_t base = ((words *)self)->base;
+        for (int32_t k = 0; k < words_of(base, pick.which[i]); k++)
+            ids[batch->filled[1]++] = base + (int32_t)pick.which[i];
         assert_true(batch->filled[1] <= batch->layout->capacity[1]);
     }
     return ET_OK;
@@ -336,11 +343,14 @@ static void test_gather__kinds(void **state)
     int64_t seen = 0;
     for (next(source, batch); batch->filled[0]; next(source, batch)) {
         const int32_t *at = field_of(batch, "offsets"), *start = field_of(batch, "starts");
-        assert_int_equal(batch->filled[1], batch->filled[2]);
+        assert_int_equal(at[batch->filled[0]], batch->filled[1]);
+        assert_int_equal(start[batch->filled[0]], batch->filled[2]);
+        for (int64_t i = batch->filled[2]; i < 20; i++)
+            assert_int_equal(((const int32_t *)field_of(batch, "other"))[i], -1);
         for (int64_t i = 0; i < batch->filled[0]; i++, seen++) {
             int32_t n = ((const int32_t *)field_of(batch, "n"))[i];
-            assert_int_equal(at[i + 1] - at[i], n % 3 + 1);
-            assert_int_equal(start[i + 1] - start[i], n % 3 + 1);
+            assert_int_equal(at[i + 1] - at[i], words_of(0, (uint32_t)n));
+            assert_int_equal(start[i + 1] - start[i], words_of(1000, (uint32_t)n));
             assert_int_equal(((const int32_t *)field_of(batch, "ids"))[at[i]], n);
             assert_int_equal(((const int32_t *)field_of(batch, "other"))[start[i + 1] - 1],
                              1000 + n);
@@ -372,6 +382,29 @@ static bool is_long(void *payload, const et_batch *batch, int64_t i)
     const int32_t *at = field_of(batch, "offsets");
     (void)payload;
     return at[i + 1] - at[i] == 3;
+}
+
+/* Tokens and their offsets pass a selection as they are. */
+static void test_select__kinds(void **state)
+{
+    (void)state;
+    const char *chosen[] = { "offsets", "ids" };
+    et_source *plain = batches_of(open_words(0, 30), (et_batches_options){ .capacity = { 8, 16 } });
+    et_source *source =
+        batches_of(open_words(0, 30), (et_batches_options){ .capacity = { 8, 16 } });
+    assert_ok(et_select_open(&source, source, chosen, 2, error));
+    et_batch *left = batch_of(plain), *right = batch_of(source);
+    do {
+        next(plain, left);
+        next(source, right);
+        assert_memory_equal(left->filled, right->filled, sizeof left->filled);
+        assert_memory_equal(left->data[0], right->data[1], 16 * sizeof(int32_t));
+        assert_memory_equal(left->data[1], right->data[0], 9 * sizeof(int32_t));
+    } while (left->filled[0]);
+    et_batch_free(left);
+    et_batch_free(right);
+    et_source_close(plain);
+    et_source_close(source);
 }
 
 static void test_filter__kinds(void **state)
@@ -841,8 +874,10 @@ static void test_cache__one_pass(void **state)
     et_samples *cached = NULL;
     assert_ok(et_cache_open(&cached, source, error));
     et_batch *batch = batch_of(source);
-    next(source, batch);
-    assert_int_equal(batch->epoch, 1);
+    int64_t rows = 0;
+    for (next(source, batch); batch->epoch == 1; next(source, batch))
+        rows += batch->filled[0];
+    assert_int_equal(rows, 50);
     et_tensor n = et_samples_array(cached, "n"), x = et_samples_array(cached, "x");
     assert_int_equal(cached->count, 50);
     assert_true(et_shape_equal(n.shape, et_shape_1(50)) && n.dtype == ET_I32);
@@ -1044,6 +1079,7 @@ int main(void)
         cmocka_unit_test(test_gather__too_many_kinds),
         cmocka_unit_test(test_filter__keeps),
         cmocka_unit_test(test_filter__kinds),
+        cmocka_unit_test(test_select__kinds),
         cmocka_unit_test(test_split__size),
         cmocka_unit_test(test_split__parts),
         cmocka_unit_test(test_split__empty_part),

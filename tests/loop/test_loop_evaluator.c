@@ -172,8 +172,10 @@ static void test_evaluator__feeds(void **state)
     assert_ok(et_loop_evaluator_open(&evaluator, w.loop, &options, error));
     assert_ok(et_loop_evaluator_run(evaluator, NULL, 0, error));
     assert_true(s.feed == 34);
-    assert_ok(et_loop_evaluator_run(evaluator, &moving, 1, error));
+    const et_feed more[] = { moving, { .optimizer = w.optimizer, .value = { .constant = 0.5 } } };
+    assert_ok(et_loop_evaluator_run(evaluator, more, 2, error));
     assert_true(s.feed == 2 && counted == 2);
+    assert_true(et_optimizer_learning_rate(w.optimizer) == 0.01);
     assert_true(et_scheduled_variable_get(&s.variable) == 9);
     const et_feed none = { .variable = "none" };
     assert_fails(et_loop_evaluator_run(evaluator, &none, 1, error), ET_ECONFIG, "variable none");
@@ -212,6 +214,33 @@ static void test_evaluator__no_values(void **state)
     assert_ok(et_loop_evaluator_open(&evaluator, w.loop, &options, error));
     assert_ok(et_loop_evaluator_run(evaluator, NULL, 0, error));
     assert_string_equal(s.events, "metrics_collected some=7 ");
+    et_loop_evaluator_close(evaluator);
+    world_close(&w);
+    et_source_close(s.source);
+}
+
+/* One pass of data that repeats, each time the same. */
+static void test_evaluator__endless(void **state)
+{
+    (void)state;
+    world w;
+    seen s = { .batches = 0 };
+    et_samples *samples = NULL;
+    et_batches_options batches = { .repeat = true, .shuffle = true, .capacity = { 4 } };
+    world_open(&w);
+    in_epoch(&w);
+    assert_ok(et_sequence_open(&samples, "n", 0, 6, 1, error));
+    assert_ok(et_batches_open(&s.source, samples, &batches, error));
+    const et_loop_evaluator_options options = { .source = s.source,
+                                                .run_batch = mean_of_batch,
+                                                .payload = &s };
+    et_loop_evaluator *evaluator = NULL;
+    assert_ok(et_loop_evaluator_open(&evaluator, w.loop, &options, error));
+    for (int again = 1; again < 4; again++) {
+        assert_ok(et_loop_evaluator_run(evaluator, NULL, 0, error));
+        assert_int_equal(s.batches, 2 * again);
+        assert_true(fabs(et_loop_evaluator_last(evaluator, NULL) - 2.5) < 1e-12);
+    }
     et_loop_evaluator_close(evaluator);
     world_close(&w);
     et_source_close(s.source);
@@ -330,6 +359,7 @@ int main(void)
         cmocka_unit_test(test_evaluator__mistakes),
         cmocka_unit_test(test_evaluator__outside),
         cmocka_unit_test(test_evaluator__no_valid_metric),
+        cmocka_unit_test(test_evaluator__endless),
         cmocka_unit_test(test_evaluator__no_data),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -364,13 +364,13 @@ static void test_trainer__trains(void **state)
         { .optimizer = w.optimizer, .value = et_annealing_scalar_dynamic(&rate) },
         { .variable = "weight", .value = et_annealing_scalar_dynamic(&weight) },
     };
-    const et_loop_measure metrics[] = { { "loss", NULL }, { "y", "y" } };
+    const et_loop_measure metrics[] = { { "loss", NULL }, { "never", "never" }, { "y", "y" } };
     const et_loop_trainer_options options = { .source = w.training,
                                               .pass = w.pass,
                                               .optimizer = w.optimizer,
                                               .seed = 1,
                                               .metrics = metrics,
-                                              .metric_count = 2,
+                                              .metric_count = 3,
                                               .summaries = &summary,
                                               .summary_count = 1,
                                               .feeds = feeds,
@@ -389,8 +389,39 @@ static void test_trainer__trains(void **state)
     assert_true(et_optimizer_learning_rate(w.optimizer) == 0.01);
     assert_true(sink.loss[49] < sink.loss[0]);
     assert_non_null(strstr(w.printed, "y: 10.5"));
+    assert_null(strstr(w.printed, "never"));
     et_loop_trainer_close(trainer);
     world_close(&w);
+}
+
+/* The same bits as a loop by hand, dropout included. */
+static void test_trainer__as_by_hand(void **state)
+{
+    (void)state;
+    world w, hand;
+    world_open(&w);
+    world_open(&hand);
+    world_loop(&w);
+    const et_loop_trainer_options options = {
+        .source = w.training, .pass = w.pass, .optimizer = w.optimizer, .seed = 1
+    };
+    et_loop_trainer *trainer = NULL;
+    et_batch *batch = NULL;
+    assert_ok(et_loop_trainer_open(&trainer, w.loop, &options, error));
+    assert_ok(et_loop_begin(w.loop, error));
+    assert_ok(et_loop_trainer_run(trainer, error));
+    assert_ok(et_batch_new(&batch, &hand.training->layout, error));
+    for (uint64_t step = 1; step <= 2 * WORLD_ROWS / 4; step++) {
+        assert_ok(et_source_next(hand.training, batch, error));
+        assert_ok(et_pass_run(hand.pass, batch, 1, step, error));
+        assert_ok(et_optimizer_update(hand.optimizer, hand.pass, NULL, error));
+    }
+    assert_memory_equal(et_params_values(w.params), et_params_values(hand.params),
+                        (size_t)et_params_flat_size(w.params) * sizeof(float));
+    et_batch_free(batch);
+    et_loop_trainer_close(trainer);
+    world_close(&w);
+    world_close(&hand);
 }
 
 static void test_trainer__summary_mistakes(void **state)
@@ -602,6 +633,7 @@ int main(void)
         cmocka_unit_test(test_trainer__failure),
         cmocka_unit_test(test_trainer__no_data),
         cmocka_unit_test(test_trainer__trains),
+        cmocka_unit_test(test_trainer__as_by_hand),
         cmocka_unit_test(test_trainer__summary_mistakes),
         cmocka_unit_test(test_trainer__resumes),
         cmocka_unit_test(test_trainer__allocates_nothing),

@@ -56,6 +56,7 @@ static inline void world_build(et_scope *s, void *payload)
     et_loss(s, "loss", error, 1);
     et_loss(s, "penalty", et_mul(et_square(h), weight), 1);
     et_measure(s, "y", et_sum(y), et_sum(mask));
+    et_measure(s, "never", et_sum(y), et_scale(et_sum(mask), 0)); /* no row counts */
     et_output(s, "doubled", et_scale(y, 2));
     et_output(s, "total", et_sum(y));
     et_node *basis = et_variable(s, "basis", et_shape_2(2, 1), ones);
