@@ -13,6 +13,7 @@
 #include <etude/flows.h>
 
 #include "base/alloc.h"
+#include "base/scarce.h"
 
 enum { MANY = 1000 };
 
@@ -1066,6 +1067,98 @@ static void test_flows__allocate_nothing(void **state)
     }
 }
 
+/* ---- out of memory ---- */
+
+/* What is opened within another is closed by it, or by hand where it was not taken over. */
+static int open_samples(et_samples **out, et_error *error)
+{
+    const et_array array = { "n", ET_I32, numbers, et_shape_scalar() };
+    et_samples *parts[2] = { NULL, NULL }, *inner = NULL;
+    int asked = 0;
+    int status = et_windows_open(&parts[0], &(et_array){ "w", ET_F32, halves, et_shape_scalar() },
+                                 22, 3, error);
+    if (!status)
+        status = et_arrays_open(&parts[1], &array, 1, 20, error);
+    if (!status)
+        status = et_gather_open(&inner, parts, 2, error);
+    if (status) {
+        et_samples_close(parts[0]);
+        et_samples_close(parts[1]);
+        return status;
+    }
+    status = et_filter_open(out, inner, is_third, &asked, error);
+    if (status)
+        et_samples_close(inner);
+    return status;
+}
+
+static int open_source(et_source **out, et_error *error)
+{
+    const et_batches_options options = { .capacity = { 4 } };
+    const char *chosen[] = { "n", "w" };
+    et_samples *samples = NULL;
+    et_source *source = NULL;
+    int status = open_samples(&samples, error);
+    if (!status && (status = et_batches_open(&source, samples, &options, error)))
+        et_samples_close(samples);
+    if (!status)
+        status = et_noise_open(&source, source, "w", 0, 1, 1, error);
+    if (!status)
+        status = et_select_open(&source, source, chosen, 2, error);
+    if (status)
+        et_source_close(source);
+    else
+        *out = source;
+    return status;
+}
+
+static int open_all(et_error *error)
+{
+    const et_array array = { "n", ET_I32, numbers, et_shape_scalar() };
+    const et_split_options split = { .portion = 0.5 };
+    et_source *sources[2] = { NULL, NULL }, *both = NULL;
+    et_samples *cached = NULL, *first = NULL, *second = NULL;
+    counted made = { .batches = 2 };
+    const et_layout_field field = { .name = "v", .dtype = ET_I32, .empty = ET_EMPTY_NONE };
+    const et_layout layout = {
+        .kinds = 1, .fields = 1, .kind = { "sample" }, .capacity = { 4 }, .field = &field
+    };
+    const et_factory factory = { .payload = &made, .begin = counted_begin, .next = counted_next };
+    int status = open_source(&sources[0], error);
+    if (!status)
+        status = et_factory_open(&sources[1], &layout, &factory, true, error);
+    if (!status)
+        status = et_gather_sources_open(&both, sources, 2, error);
+    if (!status)
+        status = et_cache_open(&cached, sources[0], error);
+    if (!status)
+        status = et_split_open(&first, &second, &array, 1, 10, &split, error);
+    et_samples_close(cached);
+    et_samples_close(first);
+    et_samples_close(second);
+    if (both)
+        et_source_close(both);
+    for (int i = 0; !both && i < 2; i++)
+        et_source_close(sources[i]);
+    return status;
+}
+
+static void test_flows__out_of_memory(void **state)
+{
+    (void)state;
+    et_samples_close(open_named("n", MANY));
+    et_samples_close(open_halves("x", 400));
+    long calls = 0;
+    for (bool failed = true; failed; calls++) {
+        scarce_begin(calls);
+        int status = open_all(NULL);
+        scarce_end();
+        failed = scarce_failed;
+        assert_int_equal(status, failed ? ET_ENOMEM : ET_OK);
+    }
+    assert_true(calls > 50);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1100,6 +1193,7 @@ int main(void)
         cmocka_unit_test(test_bernoulli__mistakes),
         cmocka_unit_test(test_noise__adds),
         cmocka_unit_test(test_flows__allocate_nothing),
+        cmocka_unit_test(test_flows__out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
