@@ -5,6 +5,7 @@
 
 #include <etude/action.h>
 #include <etude/allocator.h>
+#include <etude/annealing.h>
 #include <etude/checkpoint.h>
 #include <etude/command.h>
 #include <etude/controller.h>
@@ -13,14 +14,20 @@
 #include <etude/dtype.h>
 #include <etude/epochs.h>
 #include <etude/error.h>
+#include <etude/events.h>
 #include <etude/example.h>
 #include <etude/experiment.h>
 #include <etude/export.h>
 #include <etude/fields.h>
+#include <etude/flows.h>
 #include <etude/graph.h>
 #include <etude/group.h>
 #include <etude/hypotheses.h>
 #include <etude/log.h>
+#include <etude/loop.h>
+#include <etude/loop_evaluator.h>
+#include <etude/loop_log.h>
+#include <etude/loop_trainer.h>
 #include <etude/metrics.h>
 #include <etude/module.h>
 #include <etude/multitask.h>
@@ -36,14 +43,16 @@
 #include <etude/params.h>
 #include <etude/pass.h>
 #include <etude/privacy.h>
-#include <etude/records.h>
 #include <etude/ready_actions.h>
+#include <etude/records.h>
+#include <etude/results.h>
 #include <etude/run.h>
 #include <etude/run_files.h>
 #include <etude/score.h>
 #include <etude/settings.h>
 #include <etude/standard.h>
 #include <etude/state.h>
+#include <etude/statistics.h>
 #include <etude/summary.h>
 #include <etude/task.h>
 #include <etude/task_trainer.h>

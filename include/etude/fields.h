@@ -150,6 +150,12 @@ ET_API int et_fields_read(const et_fields *table, void *options, const et_value 
 ET_API int et_fields_set(const et_fields *table, void *options, const char *path, const char *text,
                          et_arena *arena, et_error *error);
 
+/* Sets members from flags "--[prefix.]path=text" or "--[prefix.]path text" of a command line, and
+ * takes them out of argv; what does not begin so is left in its order, and so is all from "--" on.
+ * prefix NULL or "": every flag is one. argv[0] is the program. After an error argv is useless. */
+ET_API int et_fields_flags(const et_fields *table, void *options, const char *prefix, int *argc,
+                           char **argv, et_arena *arena, et_error *error);
+
 /* The options as a dict in arena, every member, in the table's order; NULL if none left. */
 ET_API et_value *et_fields_echo(const et_fields *table, const void *options, et_arena *arena);
 

@@ -46,6 +46,9 @@ ET_DATA const et_metric et_metric_accuracy;   /* sum w [y = t] / sum w */
 /* "mse", "rmse", "mae", "r2" = 1 - sum w (y - t)^2 / sum w (t - mean t)^2. */
 ET_DATA const et_metric et_metric_regression;
 
+/* "mean", "stddev", "var", "weight_sum", "counter" of values: <etude/statistics.h>. */
+ET_DATA const et_metric et_metric_statistics;
+
 /* How often class t was taken for class y, in units of 2^-24 of a weight (a weight is rounded to
  * them, so up to 2^39 samples are counted exactly). Values and targets are classes from 0; one
  * that is none of `classes` is the caller's mistake. Of several classes the values are means over

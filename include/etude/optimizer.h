@@ -53,6 +53,11 @@ ET_API int et_optimizer_update(et_optimizer *optimizer, et_pass *pass, et_update
 ET_API int64_t et_optimizer_iterations(const et_optimizer *optimizer);
 ET_API double et_optimizer_learning_rate(const et_optimizer *optimizer);
 
+/* A rate in place of the schedule's, from the next update on; NaN: the schedule's again. It is no
+ * part of the state: whoever sets it does so again in a run that goes on. ET_ECONFIG: negative, or
+ * infinite. */
+ET_API int et_optimizer_set_learning_rate(et_optimizer *optimizer, double rate, et_error *error);
+
 /* Attaches all weights; attaches slots and iterations under name ("optimizer", "optimizer/d"). */
 ET_API int et_state_add_params(et_state *state, et_params *params, et_error *error);
 ET_API int et_state_add_optimizer(et_state *state, const char *name, et_optimizer *optimizer,

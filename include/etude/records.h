@@ -52,7 +52,7 @@ ET_API void et_record_reader_close(et_record_reader *reader); /* NULL allowed */
 /* ---- samples ----
  *
  * What Model Garden's input pipeline does in stages is done to numbers here, exactly and once:
- * decoding and parsing by the declared fields, sampling and filtering by et_filter_open, several
+ * decoding and parsing by the declared fields, sampling and filtering by et_filter_open (flows.h), several
  * inputs by et_mix_open, caching by the files themselves (mapped, or unpacked once). Shuffling is
  * of all samples, anew in each pass (et_batches_open): there is no buffer whose size decides how
  * well, and no repeat before it that blurs passes. The order is always the same, so a position is a
@@ -93,12 +93,5 @@ ET_API int et_records_open(et_samples **out, const char *const *paths, size_t co
  * part. 0: all parts at once; blocks of 1. Owns the parts once it has succeeded. */
 ET_API int et_interleave_open(et_samples **out, et_samples *const *parts, int count,
                               int cycle_length, int64_t block_length, et_error *error);
-
-/* The samples that keep says yes to, asked once for each, with a batch of that one sample. What it
- * costs is paid at the start, once; a pass knows how many there are. Owns inner once it has
- * succeeded. ET_EDATA: none is left. */
-typedef int et_keep_fn(void *payload, const et_batch *sample, bool *keep, et_error *error);
-ET_API int et_filter_open(et_samples **out, et_samples *inner, et_keep_fn *keep, void *payload,
-                          et_error *error);
 
 #endif

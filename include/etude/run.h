@@ -45,7 +45,8 @@ enum { ET_COMPARE_HIGHER, ET_COMPARE_LOWER };
 enum { ET_FAILED_SAVE_STOP, ET_FAILED_SAVE_GO_ON };
 
 typedef struct et_run_options {
-    const char *model_dir;   /* copied. NULL: nothing is kept; logs go to console alone */
+    const char *model_dir;   /* copied. NULL: nothing is saved, the best is only noted; logs go to
+                                summary_dir and console alone */
     et_state *state;         /* borrowed; all but the run's own parts is attached */
     int64_t max_to_keep;     /* checkpoints; 0: 5; negative: all */
     int on_failed_save;      /* ET_FAILED_SAVE_* */
@@ -60,7 +61,11 @@ typedef struct et_run_options {
     const volatile sig_atomic_t *stop; /* not 0: asked to stop; NULL: never */
     volatile sig_atomic_t *save;       /* not 0: asked to save and go on; becomes 0; NULL: never */
     const struct et_inside *inside;    /* the library's own; NULL */
-    ET_RESERVED(8);
+    const char *summary_dir;           /* copied: event files alone, there; NULL: logs are in
+                                          model_dir, if there is one */
+    bool no_logs;                      /* none in model_dir */
+    bool best_unsaved;                 /* the best is noted, its step not saved */
+    ET_RESERVED(6);
 } et_run_options;
 
 ET_API int et_run_open(et_run **out, const et_run_options *options, et_error *error);

@@ -1,19 +1,23 @@
-/* Samples from arrays in memory: row i of each array is sample i. */
+/* Samples from arrays in memory: row i of each array is sample i. A row begins a stride behind the
+ * one before it, which is its own size, but for windows, which overlap. */
+#include "data/arrays.h"
+
 #include <stdio.h>
 #include <string.h>
 
-#include <etude/data.h>
+#include <etude/flows.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/checksum.h"
-
-#define MASK "mask"
+#include "data/layout.h"
 
 typedef struct arrays {
     et_samples samples;
-    const unsigned char **data; /* [fields but the mask]; borrowed */
+    const unsigned char **data; /* [fields but the mask]; borrowed unless owned */
     size_t *size;               /* [the same]: bytes of a row */
+    size_t stride;              /* of a window; 0: as size */
+    bool owned;
     int count;
     et_layout_field *field; /* [count + 1]; names owned */
 } arrays;
@@ -23,10 +27,10 @@ static int arrays_fill(et_samples *samples, et_pick pick, et_batch *batch, et_er
     (void)error;
     const arrays *self = (const arrays *)samples;
     for (int k = 0; k < self->count; k++) {
-        size_t size = self->size[k];
+        size_t size = self->size[k], stride = self->stride ? self->stride : size;
         unsigned char *to = (unsigned char *)batch->data[k] + (size_t)batch->filled[0] * size;
         for (int64_t i = 0; i < pick.count; i++, to += size)
-            memcpy(to, self->data[k] + (size_t)pick.which[i] * size, size);
+            memcpy(to, self->data[k] + (size_t)pick.which[i] * stride, size);
     }
     batch->filled[0] += pick.count;
     return ET_OK;
@@ -44,6 +48,8 @@ static void arrays_close(et_samples *samples)
     arrays *self = (arrays *)samples;
     for (int k = 0; self->field && k < self->count; k++)
         et_free((char *)self->field[k].name);
+    for (int k = 0; self->owned && k < self->count; k++)
+        et_free((void *)self->data[k]);
     et_free(self->field);
     et_free((void *)self->data);
     et_free(self->size);
@@ -64,7 +70,7 @@ static int add_array(arrays *self, const et_array *array, uint64_t *print, et_er
         return et_fail(error, ET_ECONFIG, "array %d: needs a name, data and at most %d dimensions",
                        k, ET_RANK_MAX);
     int64_t elements = et_shape_count(array->item);
-    if (elements < 1 || !strcmp(array->name, MASK))
+    if (elements < 1 || !strcmp(array->name, et_layout_mask.name))
         return et_fail(error, ET_ECONFIG, "array %s: %s", array->name,
                        elements < 1 ? "its rows are empty" : "the name is the batch's own");
     char *name = et_strdup(array->name);
@@ -79,14 +85,17 @@ static int add_array(arrays *self, const et_array *array, uint64_t *print, et_er
         .empty = array->dtype == ET_I32 ? ET_EMPTY_NONE : ET_EMPTY_ZERO,
     };
     self->count++;
+    size_t stride = self->stride ? self->stride : self->size[k];
+    size_t bytes = stride * ((size_t)self->samples.count - 1) + self->size[k];
     uint64_t facts[] = { *print, et_checksum(name, strlen(name)), (uint64_t)array->dtype,
-                         et_checksum(array->data, self->size[k] * (size_t)self->samples.count) };
+                         et_checksum(array->data, bytes) };
     *print = et_checksum(facts, sizeof facts);
     return ET_OK;
 }
 
-int et_arrays_open(et_samples **out, const et_array *array, int fields, int64_t count,
-                   et_error *error)
+/* stride 0: rows lie one behind another. */
+static int open_arrays(arrays **out, const et_array *array, int fields, int64_t count,
+                       size_t stride, et_error *error)
 {
     if (fields < 1 || count < 1)
         return et_fail(error, ET_ECONFIG, "%d arrays of %lld samples: at least one of each", fields,
@@ -99,6 +108,7 @@ int et_arrays_open(et_samples **out, const et_array *array, int fields, int64_t 
     self->samples.class = &arrays_class;
     self->samples.count = self->samples.total[0] = count;
     self->samples.largest[0] = 1;
+    self->stride = stride;
     self->data = et_alloc_zero(n, sizeof *self->data);
     self->size = et_alloc_zero(n, sizeof *self->size);
     self->field = et_alloc_zero(n + 1, sizeof *self->field);
@@ -111,11 +121,71 @@ int et_arrays_open(et_samples **out, const et_array *array, int fields, int64_t 
         arrays_close(&self->samples);
         return status;
     }
-    self->field[fields] =
-        (et_layout_field){ .name = MASK, .dtype = ET_F32, .empty = ET_EMPTY_MASK };
+    self->field[fields] = et_layout_mask;
     self->samples.layout =
         (et_layout){ .kinds = 1, .fields = fields + 1, .kind = { "sample" }, .field = self->field };
     self->samples.fingerprint = print;
+    *out = self;
+    return ET_OK;
+}
+
+int et_arrays_open(et_samples **out, const et_array *array, int fields, int64_t count,
+                   et_error *error)
+{
+    arrays *self = NULL;
+    int status = open_arrays(&self, array, fields, count, 0, error);
+    if (!status)
+        *out = &self->samples;
+    return status;
+}
+
+int et_arrays_adopt(et_samples **out, const et_array *array, const et_empty *empty, int fields,
+                    int64_t count, et_error *error)
+{
+    arrays *self = NULL;
+    int status = open_arrays(&self, array, fields, count, 0, error);
+    if (status)
+        return status;
+    self->owned = true;
+    for (int k = 0; k < fields; k++)
+        self->field[k].empty = empty[k];
     *out = &self->samples;
     return ET_OK;
+}
+
+int et_windows_open(et_samples **out, const et_array *array, int64_t count, int64_t size,
+                    et_error *error)
+{
+    if (size < 1 || size > count)
+        return et_fail(error, ET_ECONFIG, "windows of %lld rows over %lld: from 1 to all",
+                       (long long)size, (long long)count);
+    if (!et_shape_valid(array->item) || array->item.rank + 1 >= ET_RANK_MAX)
+        return et_fail(error, ET_ECONFIG, "windows: items of at most %d dimensions",
+                       ET_RANK_MAX - 2);
+    et_array window = *array;
+    window.item.rank++;
+    window.item.size[0] = size;
+    for (int i = 0; i < array->item.rank; i++)
+        window.item.size[i + 1] = array->item.size[i];
+    size_t stride = et_tensor_bytes((et_tensor){ .dtype = array->dtype, .shape = array->item });
+    arrays *self = NULL;
+    int status = open_arrays(&self, &window, 1, count - size + 1, stride, error);
+    if (!status)
+        *out = &self->samples;
+    return status;
+}
+
+et_tensor et_samples_array(const et_samples *samples, const char *field)
+{
+    const arrays *self = (const arrays *)samples;
+    int k = et_layout_find(&samples->layout, field);
+    et_tensor tensor = { .data = NULL };
+    if (samples->class != &arrays_class || k < 0 || k >= self->count || self->stride)
+        return tensor;
+    et_layout whole = samples->layout;
+    whole.capacity[0] = samples->count;
+    tensor = (et_tensor){ .data = (void *)self->data[k],
+                          .dtype = self->field[k].dtype,
+                          .shape = et_layout_shape(&whole, k) };
+    return tensor;
 }

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "data/layout.h"
 #include "data/source.h"
 
 #define LINE 64
@@ -47,22 +48,6 @@ const char *et_layout_unit(const et_layout *layout)
     return layout->unit_name ? layout->unit_name : layout->kind[layout->unit];
 }
 
-bool et_layout_same(const et_layout *a, const et_layout *b)
-{
-    bool same = a->kinds == b->kinds && a->fields == b->fields && a->unit == b->unit;
-    for (int i = 0; same && i < a->fields; i++)
-        same = !strcmp(a->field[i].name, b->field[i].name) &&
-               a->field[i].dtype == b->field[i].dtype && a->field[i].kind == b->field[i].kind &&
-               et_shape_equal(a->field[i].item, b->field[i].item);
-    return same;
-}
-
-static size_t field_bytes(const et_layout *layout, int i)
-{
-    return (size_t)et_shape_count(et_layout_shape(layout, i)) *
-           et_dtype_size(layout->field[i].dtype);
-}
-
 /* Of the struct and its pointers; of the arrays behind them. */
 static size_t head_bytes(const et_layout *layout)
 {
@@ -73,7 +58,7 @@ static size_t array_bytes(const et_layout *layout)
 {
     size_t bytes = padded((size_t)layout->capacity[0] * sizeof(uint32_t));
     for (int i = 0; i < layout->fields; i++)
-        bytes += padded(field_bytes(layout, i));
+        bytes += padded(et_layout_bytes(layout, i));
     return bytes;
 }
 
@@ -93,7 +78,7 @@ int et_batch_new(et_batch **out, const et_layout *layout, et_error *error)
     unsigned char *at = block + head;
     for (int i = 0; i < layout->fields; i++) {
         batch->data[i] = at;
-        at += padded(field_bytes(layout, i));
+        at += padded(et_layout_bytes(layout, i));
     }
     batch->sample = (uint32_t *)(void *)at;
     et_batch_clear(batch);

@@ -15,6 +15,7 @@
 #include "base/assert.h"
 #include "base/checksum.h"
 #include "base/philox.h"
+#include "data/layout.h"
 #include "data/source.h"
 
 #define CHUNK 256

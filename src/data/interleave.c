@@ -1,9 +1,7 @@
 /* Interleaving is a permutation of the samples of all parts put one behind the other, made once.
  * The rule is tf.data's: slots 0 to cycle - 1 are visited in turn; one that is empty takes the next
  * part; each gives up to `block` samples. A part is found to have ended when it is asked for one
- * more than it has: then its slot is empty, and is filled when the turn comes round again.
- *
- * Filtering is a list of numbers, made once, over what et_subset_open has. */
+ * more than it has: then its slot is empty, and is filled when the turn comes round again. */
 #include <string.h>
 
 #include <etude/records.h>
@@ -11,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/checksum.h"
+#include "data/layout.h"
 #include "data/source.h"
 
 #define CHUNK 256
@@ -229,51 +228,5 @@ int et_interleave_open(et_samples **out, et_samples *const *parts, int count, in
     status = interleave(out, self, cycle, block_length ? block_length : 1, error);
     if (status)
         joined_free(self);
-    return status;
-}
-
-/* ---- filter ---- */
-
-/* A batch that any one sample fits. */
-static int open_single(et_batch **out, et_layout *layout, const et_samples *samples,
-                       et_error *error)
-{
-    *layout = samples->layout;
-    for (int k = 0; k < layout->kinds; k++)
-        layout->capacity[k] = samples->largest[k] > 0 ? samples->largest[k] : 1;
-    return et_batch_new(out, layout, error);
-}
-
-static int ask(et_samples *inner, uint32_t n, et_batch *batch, et_keep_fn *keep, void *payload,
-               bool *kept, et_error *error)
-{
-    memset(batch->filled, 0, sizeof batch->filled);
-    batch->sample[0] = n;
-    int status = inner->class->fill(inner, (et_pick){ &n, 1, 0 }, batch, error);
-    if (status)
-        return status;
-    et_batch_finish(batch);
-    return keep(payload, batch, kept, error);
-}
-
-int et_filter_open(et_samples **out, et_samples *inner, et_keep_fn *keep, void *payload,
-                   et_error *error)
-{
-    et_layout layout;
-    et_batch *batch = NULL;
-    int64_t count = 0;
-    uint32_t *which = et_alloc((size_t)inner->count, sizeof *which);
-    int status = which ? open_single(&batch, &layout, inner, error)
-                       : et_alloc_failed(error, (size_t)inner->count * sizeof *which, "a filter");
-    for (int64_t i = 0; !status && i < inner->count; i++) {
-        bool kept = false;
-        status = ask(inner, (uint32_t)i, batch, keep, payload, &kept, error);
-        which[count] = (uint32_t)i;
-        count += kept;
-    }
-    if (!status)
-        status = et_subset_open(out, inner, which, count, error);
-    et_batch_free(batch);
-    et_free(which);
     return status;
 }

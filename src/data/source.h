@@ -14,9 +14,6 @@ const char *et_layout_unit(const et_layout *layout);
 /* Names the samples of a batch, "train.en:17, train.en:4 and 52 more", cut to size. */
 void et_samples_describe(const et_samples *samples, const et_batch *batch, char *text, size_t size);
 
-/* Whether samples of both can stand in one batch. */
-bool et_layout_same(const et_layout *left, const et_layout *right);
-
 /* Each next is a span on track, which is borrowed and of the thread that calls next. Owns inner. */
 int et_watch_open(et_source **out, et_source *inner, et_track *track, et_error *error);
 

@@ -159,6 +159,26 @@ double et_exact_sum_rest(const et_exact_sum *sum)
     return et_exact_sum_value(&rest);
 }
 
+void et_exact_sum_add_square(et_exact_sum *sum, double w, double t)
+{
+    double square = t * t;
+    et_exact_sum_add(sum, w * square);
+    et_exact_sum_add(sum, w * fma(t, t, -square));
+}
+
+/* s2 - s1^2 / weight, with s1 and s2 as pairs: q = s1 / weight rounded, r what it leaves; then
+ * s1^2 / weight = q s1 + q r + r^2 / weight, of which the last is below what counts. */
+double et_exact_sum_spread(const et_exact_sum *weight, const et_exact_sum *total,
+                           const et_exact_sum *squared)
+{
+    double w = et_exact_sum_value(weight);
+    double s1 = et_exact_sum_value(total), s1_rest = et_exact_sum_rest(total);
+    double s2 = et_exact_sum_value(squared), s2_rest = et_exact_sum_rest(squared);
+    double q = s1 / w, r = fma(-q, w, s1) + 2 * s1_rest;
+    double product = q * s1, product_rest = fma(q, s1, -product);
+    return (s2 - product) + (s2_rest - product_rest - q * r);
+}
+
 /* A list of numbers of falling size, each the rounded value of what those before left. */
 static et_value *save_parts(et_exact_sum *rest, et_value *list)
 {

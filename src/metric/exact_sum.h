@@ -59,6 +59,15 @@ double et_exact_sum_value(const et_exact_sum *sum);
 /* What is left of it beside its value: value + rest is the sum but for the rest's rounding. */
 double et_exact_sum_rest(const et_exact_sum *sum);
 
+/* Adds w t^2, the square as the two doubles whose sum it is. */
+void et_exact_sum_add_square(et_exact_sum *sum, double w, double t);
+
+/* S(w t^2) - S(w t)^2 / S(w) = S(w (t - mean)^2): a small difference of large numbers where values
+ * are far from 0, so it is taken of values with their rests. With weights of 1 it loses nothing
+ * that a double could show. */
+double et_exact_sum_spread(const et_exact_sum *weight, const et_exact_sum *total,
+                           const et_exact_sum *squared);
+
 /* As a number, or as the few whose exact sum it is. Reading replaces sum. */
 int et_exact_sum_save(const et_exact_sum *sum, et_value *dict, const char *key, et_error *error);
 int et_exact_sum_restore(et_exact_sum *sum, const et_value *dict, const char *key, et_error *error);

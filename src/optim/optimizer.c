@@ -44,6 +44,7 @@ struct et_optimizer {
     const et_rule_class *rule;    /* a row of `rules`, or of whoever made it */
     et_optimizer_options options; /* its lists are not used after new */
     et_schedule schedule;
+    double rate_override;      /* in its place; NaN: none */
     const et_kernels *kernels; /* borrowed, static */
     et_params *params;         /* borrowed */
     float *weights;            /* the store's own */
@@ -321,6 +322,7 @@ int et_optimizer_new_rule(et_optimizer **out, et_params *params, const et_group 
     optimizer->kernels = kernels;
     optimizer->params = params;
     optimizer->weights = et_params_values(params);
+    optimizer->rate_override = NAN;
     int status = build(optimizer, group, options, error);
     if (status) {
         et_optimizer_free(optimizer);
@@ -645,7 +647,22 @@ void et_optimizer_restart(et_optimizer *optimizer)
 
 double et_optimizer_learning_rate(const et_optimizer *optimizer)
 {
-    return et_schedule_rate(&optimizer->schedule, optimizer->iterations);
+    return isnan(optimizer->rate_override)
+               ? et_schedule_rate(&optimizer->schedule, optimizer->iterations)
+               : optimizer->rate_override;
+}
+
+double et_optimizer_rate_override(const et_optimizer *optimizer)
+{
+    return optimizer->rate_override;
+}
+
+int et_optimizer_set_learning_rate(et_optimizer *optimizer, double rate, et_error *error)
+{
+    if (rate < 0 || isinf(rate))
+        return et_fail(error, ET_ECONFIG, "learning rate %g: finite, and not negative", rate);
+    optimizer->rate_override = rate;
+    return ET_OK;
 }
 
 int et_optimizer_slots(const et_optimizer *optimizer, const et_slot **slots)

@@ -45,6 +45,9 @@ int et_optimizer_new(et_optimizer **out, et_params *params, const et_group *grou
 int et_optimizer_scale_rate(et_optimizer *optimizer, const et_group *group, double factor,
                             et_error *error);
 
+/* The rate that was set in place of the schedule's; NaN: none. */
+double et_optimizer_rate_override(const et_optimizer *optimizer);
+
 /* Applies gradients (flat, as the store's; those or an accumulation) times gradient_scale (1 /
  * tokens of the whole batch). They are used up: clipping and rules may write them. Advances
  * iterations by one if finite. Waits for readers of the store (et_params_begin_change) before the

@@ -273,6 +273,14 @@ static char *file_path(const char *directory, const char *prefix, int64_t step)
     return et_path_join(directory, name);
 }
 
+char *et_checkpoint_path(const char *model_dir, int64_t step)
+{
+    char *directory = et_path_join(model_dir, ET_CHECKPOINT_FOLDER);
+    char *path = directory ? file_path(directory, ET_CHECKPOINT_PREFIX, step) : NULL;
+    et_free(directory);
+    return path;
+}
+
 /* Whether the manifest names a file of the directory. */
 static bool is_listed(const et_manifest *manifest, const char *file)
 {

@@ -59,6 +59,9 @@ int et_checkpoints_check_room(const et_checkpoints *checkpoints, et_error *error
  * none. A damaged one is named in a warning and passed over. */
 int et_checkpoint_newest(char **path, const char *model_dir, et_error *error);
 
+/* Where a run keeps the checkpoint of a step; free with et_free. NULL: no memory. */
+char *et_checkpoint_path(const char *model_dir, int64_t step);
+
 /* The path of the best checkpoint, by info.json; free with et_free. */
 int et_checkpoint_best(char **path, const char *model_dir, et_error *error);
 

@@ -79,6 +79,21 @@ static int check_options(const et_run_options *options, et_error *error)
     return et_options_check(options, "et_run_options", error);
 }
 
+/* NULL stays NULL. False: no memory. */
+static bool copy_text(const char **text)
+{
+    const char *given = *text;
+    return !given || (*text = et_strdup(given)) != NULL;
+}
+
+static int copy_options(et_run *run, const et_run_options *options, et_error *error)
+{
+    run->options = *options;
+    bool copied = copy_text(&run->options.model_dir);
+    copied = copy_text(&run->options.summary_dir) && copied;
+    return copied ? ET_OK : et_alloc_failed(error, 0, "a run");
+}
+
 int et_run_open(et_run **out, const et_run_options *options, et_error *error)
 {
     *out = NULL;
@@ -86,14 +101,10 @@ int et_run_open(et_run **out, const et_run_options *options, et_error *error)
     et_run *run = status ? NULL : et_alloc_zero(1, sizeof *run);
     if (!run)
         return status ? status : et_alloc_failed(error, sizeof *run, "a run");
-    run->options = *options;
-    if (options->model_dir)
-        run->options.model_dir = et_strdup(options->model_dir);
     et_checkpoint_options checkpoints = { .max_to_keep = options->max_to_keep,
                                           .other_optimizer = options->other_optimizer,
                                           .inside = options->inside };
-    if (options->model_dir && !run->options.model_dir)
-        status = et_alloc_failed(error, 0, "a run");
+    status = copy_options(run, options, error);
     if (!status)
         status = et_state_add(options->state, "best", &best_part, run, error);
     if (!status)
@@ -120,6 +131,7 @@ int et_run_close(et_run *run, et_error *error)
     et_sink_close(run->options.console, NULL);
     et_arena_release(&run->arena);
     et_free((char *)run->options.model_dir);
+    et_free((char *)run->options.summary_dir);
     et_free(run);
     return status ? status : closed;
 }
@@ -127,27 +139,32 @@ int et_run_close(et_run *run, et_error *error)
 int et_run_restore(et_run *run, int64_t *step, et_error *error)
 {
     *step = -1;
-    int status = run->checkpoints ? et_checkpoints_restore(run->checkpoints, step, error) : ET_OK;
+    if (!run->checkpoints)
+        return ET_OK;
+    int status = et_checkpoints_restore(run->checkpoints, step, error);
     if (!status && *step >= 0)
         et_state_start_slots(run->options.state);
     return status;
 }
 
-/* metrics.jsonl for programs, event files for TensorBoard. Without positions they start anew. */
+/* metrics.jsonl for programs, in its own directory only; event files for TensorBoard. Without
+ * positions the files start anew. */
 static int open_files(et_run *run, et_sink **sinks, size_t *count, et_error *error)
 {
-    const char *directory = run->options.model_dir;
-    if (!directory)
-        return ET_OK;
-    char *jsonl = et_path_join(directory, "metrics.jsonl");
-    int status = jsonl ? ET_OK : et_alloc_failed(error, strlen(directory), "a path");
-    if (!status)
-        status = et_sink_jsonl_open(&sinks[*count], jsonl, run->positions, error);
-    *count += !status;
-    if (!status)
+    const et_run_options *o = &run->options;
+    const char *directory = o->summary_dir ? o->summary_dir : o->no_logs ? NULL : o->model_dir;
+    int status = ET_OK;
+    if (directory && !o->summary_dir) {
+        char *jsonl = et_path_join(directory, "metrics.jsonl");
+        status = jsonl ? et_sink_jsonl_open(&sinks[*count], jsonl, run->positions, error)
+                       : et_alloc_failed(error, strlen(directory), "a path");
+        *count += !status;
+        et_free(jsonl);
+    }
+    if (!status && directory) {
         status = et_sink_events_open(&sinks[*count], directory, run->positions, error);
-    *count += !status;
-    et_free(jsonl);
+        *count += !status;
+    }
     return status;
 }
 
@@ -249,7 +266,7 @@ int et_run_log(et_run *run, int64_t step, const et_value *logs, et_error *error)
 
 /* NaN is never better, and always worse than what is no NaN. A value equal to the best is not
  * better: the earlier step stays. */
-static bool is_better(const et_run *run, double value)
+bool et_run_is_better(const et_run *run, double value)
 {
     if (isnan(value))
         return false;
@@ -257,6 +274,17 @@ static bool is_better(const et_run *run, double value)
         return true;
     return run->options.best_comparison == ET_COMPARE_HIGHER ? value > run->best.value
                                                              : value < run->best.value;
+}
+
+int64_t et_run_best_step(const et_run *run, double *value)
+{
+    *value = run->best.known ? run->best.value : (double)NAN;
+    return run->best.known ? run->best.step : -1;
+}
+
+et_sink *et_run_sink(et_run *run)
+{
+    return run->sink;
 }
 
 /* "a|b" is b in the dict a. */
@@ -278,7 +306,7 @@ static int keep_best(et_run *run, int64_t step, const et_value *values, et_error
     if (read_metric(values, name, &value))
         return et_fail(error, ET_ECONFIG,
                        "trainer.best_checkpoint_eval_metric: validation gives no %s", name);
-    if (!is_better(run, value))
+    if (!et_run_is_better(run, value))
         return ET_OK;
     et_run_best best = { true, value, step };
     return et_run_save_best(run, &best, values, error);

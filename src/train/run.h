@@ -14,4 +14,12 @@ void et_run_show(const et_run *run, const et_showing *showing);
 /* Back to the newest checkpoint, logs and all; ET_ENOTFOUND: there is none. */
 int et_run_rewind(et_run *run, int64_t *step, et_error *error);
 
+/* Where its logs go, for those that need not be durable at once; NULL: it has none, or has not
+ * begun. */
+et_sink *et_run_sink(et_run *run);
+
+/* Whether a value would be the best so far; which was: its step, -1 if there is none. */
+bool et_run_is_better(const et_run *run, double value);
+int64_t et_run_best_step(const et_run *run, double *value);
+
 #endif

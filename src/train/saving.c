@@ -112,8 +112,10 @@ int et_run_save_best(et_run *run, const et_run_best *best, const et_value *logs,
     run->saves.best_before = run->best;
     run->saves.is_best = run->checkpoints != NULL;
     run->best = *best;
-    if (!run->checkpoints)
+    if (!run->checkpoints || run->options.best_unsaved) {
+        run->saves.is_best = false;
         return ET_OK;
+    }
     if (et_checkpoints_save_best(run->checkpoints, best->step, logs, &failure))
         return settle(run, &failure, error);
     return ET_OK;

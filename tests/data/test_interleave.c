@@ -123,51 +123,17 @@ static void test_interleave__errors(void **state)
     et_samples_close(parts[1]);
 }
 
-static int keep_odd(void *payload, const et_batch *sample, bool *keep, et_error *error)
-{
-    const int32_t n = *(const int32_t *)sample->data[0];
-    assert_int_equal(sample->filled[0], 1);
-    if (n == *(const int32_t *)payload)
-        return et_fail(error, ET_EDATA, "not %d", (int)n);
-    *keep = n % 2;
-    return ET_OK;
-}
-
-static int keep_none(void *payload, const et_batch *sample, bool *keep, et_error *error)
-{
-    (void)payload, (void)sample, (void)error;
-    *keep = false;
-    return ET_OK;
-}
-
-static void test_filter__keeps(void **state)
-{
-    (void)state;
-    static const int32_t expected[] = { 3, 5, 7, 9 };
-    int32_t never = -1, five = 5, order[30];
-    et_samples *samples = NULL, *inner = open_numbers(2, 9);
-    assert_fails(et_filter_open(&samples, inner, keep_odd, &five, error), ET_EDATA, "not 5");
-    assert_fails(et_filter_open(&samples, inner, keep_none, NULL, error), ET_EDATA,
-                 "none of 9 samples is left");
-    assert_ok(et_filter_open(&samples, inner, keep_odd, &never, error));
-    assert_int_equal(read_all(samples, order), 4);
-    assert_memory_equal(order, expected, sizeof expected);
-}
-
 static int open_scarcely(et_samples *const *parts)
 {
     et_samples *samples = NULL;
-    int32_t never = -1;
     int status = et_interleave_open(&samples, parts, 2, 0, 0, NULL);
     if (status) {
         et_samples_close(parts[0]);
         et_samples_close(parts[1]);
         return status;
     }
-    et_samples *odd = NULL;
-    status = et_filter_open(&odd, samples, keep_odd, &never, NULL);
-    et_samples_close(status ? samples : odd);
-    return status;
+    et_samples_close(samples);
+    return ET_OK;
 }
 
 static void test_interleave__out_of_memory(void **state)
@@ -195,7 +161,6 @@ int main(void)
         cmocka_unit_test(test_interleave__tensorflow),
         cmocka_unit_test(test_interleave__describe),
         cmocka_unit_test(test_interleave__errors),
-        cmocka_unit_test(test_filter__keeps),
         cmocka_unit_test(test_interleave__out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -28,6 +28,14 @@ typedef struct et_records_options {
     ET_RESERVED(8);
 } et_records_options;
 
+typedef struct et_split_options {
+    double portion;
+    int64_t size;
+    bool no_shuffle;
+    uint64_t seed;
+    ET_RESERVED(8);
+} et_split_options;
+
 typedef struct et_dense_options {
     bool no_bias;
     et_activation activation;
@@ -239,3 +247,69 @@ typedef struct et_pool_options {
     bool same;
     ET_RESERVED(4);
 } et_pool_options;
+
+typedef struct et_annealing_scalar_options {
+    double initial_value, ratio;
+    int64_t epochs, steps;
+    const double *minimum, *maximum;
+    ET_RESERVED(8);
+} et_annealing_scalar_options;
+
+typedef struct et_loop_evaluator_options {
+    et_source *source;
+    et_pass *pass;
+    const et_loop_measure *metrics;
+    int metric_count;
+    int (*run_batch)(void *payload, const et_batch *batch, double *values, et_error *error);
+    double (*weight)(void *payload, const et_batch *batch);
+    void *payload;
+    bool equal_weights;
+    const char *time_metric;
+    const et_feed *feeds;
+    int feed_count;
+    uint64_t seed;
+    ET_RESERVED(8);
+} et_loop_evaluator_options;
+
+typedef struct et_loop_trainer_options {
+    et_source *source;
+    et_pass *pass;
+    et_optimizer *optimizer;
+    int (*step)(void *payload, et_loop *loop, et_error *error);
+    void *payload;
+    uint64_t seed;
+    const et_loop_measure *metrics;
+    int metric_count;
+    const char *const *summaries;
+    int summary_count;
+    const et_feed *feeds;
+    int feed_count;
+    ET_RESERVED(8);
+} et_loop_trainer_options;
+typedef struct et_loop_options {
+    const et_group *group;
+    const char *const *var_groups;
+    int var_group_count;
+    bool no_eta;
+    et_loop_print_fn *print;
+    void *print_payload;
+    int64_t max_epoch, max_step;
+    const et_metric_formatter *formatter;
+    const et_device *device;
+    const char *checkpoint_dir;
+    int64_t checkpoint_epoch_freq;
+    int64_t checkpoint_max_to_keep;
+    const char *restore_checkpoint;
+    const char *summary_dir;
+    et_sink *summary_writer;
+    const char *summary_graph;
+    const char *summary_metric_prefix;
+    const char *summary_skip_pattern;
+    const et_loop_frequency *summary_commit_freqs;
+    int summary_commit_freq_count;
+    const char *valid_metric_name;
+    int valid_metric_better;
+    bool early_stopping;
+    const volatile sig_atomic_t *stop;
+    ET_RESERVED(8);
+} et_loop_options;

@@ -233,6 +233,85 @@ static void test_run__best_nested(void **state)
     end(&d);
 }
 
+/* Without a directory nothing is written and nothing fails: the best is known all the same. */
+static void test_run__without_a_directory(void **state)
+{
+    (void)state;
+    et_arena arena = ET_ARENA_INIT;
+    et_value *values = et_value_dict(&arena);
+    int64_t step = 0;
+    double best;
+    volatile sig_atomic_t save = 1;
+    toy t = toy_new(0);
+    toy_attach(&t);
+    et_run *run;
+    et_run_options options = {
+        .state = t.state, .best_metric = "score", .best_comparison = ET_COMPARE_LOWER, .save = &save
+    };
+    assert_int_equal(et_run_open(&run, &(et_run_options){ 0 }, NULL), ET_EUSAGE);
+    assert_ok(et_run_open(&run, &options, error));
+    assert_ok(et_run_restore(run, &step, error));
+    assert_int_equal(step, -1);
+    assert_ok(et_run_begin(run, error));
+    assert_null(et_run_sink(run));
+    assert_int_equal(et_run_best_step(run, &best), -1);
+    assert_true(isnan(best));
+    et_run_touch(run);
+    et_value_set_float(values, "score", 2);
+    assert_false(et_run_is_better(run, NAN));
+    assert_ok(et_run_note_best(run, 3, values, error));
+    assert_false(et_run_is_better(run, 2));
+    assert_true(et_run_is_better(run, 1));
+    assert_int_equal(et_run_best_step(run, &best), 3);
+    assert_true(best == 2);
+    assert_ok(et_run_log(run, 3, values, error));
+    assert_ok(et_run_check(run, error));
+    assert_ok(et_run_save_if_asked(run, 3, error));
+    assert_ok(et_run_save(run, 3, false, error));
+    assert_ok(et_run_look_after_saves(run, 3, error));
+    assert_ok(et_run_finish_saves(run, 3, error));
+    assert_ok(et_run_close(run, error));
+    et_arena_release(&arena);
+    toy_free(&t);
+}
+
+/* Logs elsewhere, or none; the best noted and not saved. */
+static void test_run__logs_elsewhere(void **state)
+{
+    for (int none = 0; none < 2; none++) {
+        const char *directory = in(state, none ? "no_logs" : "elsewhere");
+        char logs[700];
+        snprintf(logs, sizeof logs, "%s-logs", directory);
+        et_arena arena = ET_ARENA_INIT;
+        et_value *values = et_value_dict(&arena);
+        toy t = toy_new(1);
+        toy_attach(&t);
+        et_run *run;
+        et_run_options options = { .model_dir = directory,
+                                   .state = t.state,
+                                   .best_metric = "score",
+                                   .best_unsaved = true,
+                                   .summary_dir = none ? NULL : logs,
+                                   .no_logs = none };
+        assert_ok(et_run_open(&run, &options, error));
+        assert_ok(et_run_begin(run, error));
+        assert_int_equal(et_run_sink(run) != NULL, !none);
+        et_value_set_float(values, "score", 2);
+        assert_ok(et_run_log(run, 1, values, error));
+        assert_ok(et_run_note_best(run, 1, values, error));
+        assert_ok(et_run_save(run, 1, false, error));
+        assert_ok(et_run_finish_saves(run, 1, error));
+        assert_ok(et_run_close(run, error));
+        assert_true(is_saved(directory, 1));
+        assert_false(file_is_there(below(directory, "best")));
+        assert_false(file_is_there(below(directory, "metrics.jsonl")));
+        assert_false(file_is_there(below(logs, "metrics.jsonl")));
+        assert_int_equal(file_is_there(below(logs, "events.out.tfevents.0000000000.etude")), !none);
+        et_arena_release(&arena);
+        toy_free(&t);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -241,6 +320,8 @@ int main(void)
         cmocka_unit_test(test_run__observer_and_lock),
         cmocka_unit_test(test_run__best),
         cmocka_unit_test(test_run__best_nested),
+        cmocka_unit_test(test_run__without_a_directory),
+        cmocka_unit_test(test_run__logs_elsewhere),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }

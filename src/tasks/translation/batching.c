@@ -1,7 +1,7 @@
 #include "tasks/translation/batching.h"
 
 #include "base/assert.h"
-#include "data/windows.h"
+#include "data/bucketed.h"
 
 /* A sentence is never cut for a batch, so the budget has to hold the longest that may come. The
  * bound of the last bucket is one more than the longest. */
@@ -23,7 +23,7 @@ int et_translation_check_batching(const char *name, const et_translation_data *d
                    bucketed ? ", in its bucket" : "");
 }
 
-static int open_windows(et_source **out, et_samples *samples, const et_translation_data *data,
+static int open_bucketed(et_source **out, et_samples *samples, const et_translation_data *data,
                         const et_batches_options *order, bool training, et_error *error)
 {
     et_bucket buckets[ET_BUCKETS_MAX];
@@ -35,8 +35,8 @@ static int open_windows(et_source **out, et_samples *samples, const et_translati
         buckets[0] =
             (et_bucket){ data->max_seq_length, training ? budget / data->max_seq_length : budget };
     et_assert(count >= 1);
-    et_windows_options options = { order->seed, order->shuffle, order->repeat, buckets, count };
-    return et_windows_open(out, samples, &options, error);
+    et_bucketed_options options = { order->seed, order->shuffle, order->repeat, buckets, count };
+    return et_bucketed_open(out, samples, &options, error);
 }
 
 int et_translation_batches(et_source **out, et_samples *samples, const et_translation_data *data,
@@ -44,7 +44,7 @@ int et_translation_batches(et_source **out, et_samples *samples, const et_transl
 {
     const bool packed = !data->static_batch && data->batching == ET_BATCHING_PACKED;
     int status = packed ? et_batches_open(out, samples, order, error)
-                        : open_windows(out, samples, data, order, training, error);
+                        : open_bucketed(out, samples, data, order, training, error);
     if (status)
         et_samples_close(samples);
     return status;

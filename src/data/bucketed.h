@@ -4,16 +4,16 @@
  *
  *     et_bucket buckets[ET_BUCKETS_MAX];
  *     int count = et_buckets_scaled(buckets, 64, 24576);
- *     et_windows_options options = { .buckets = buckets, .count = count, .shuffle = true };
- *     if (et_windows_open(&source, samples, &options, &error)) ...
+ *     et_bucketed_options options = { .buckets = buckets, .count = count, .shuffle = true };
+ *     if (et_bucketed_open(&source, samples, &options, &error)) ...
  *
  * A sample's length is that of its longest kind. What lies in buckets at the end of a pass are the
  * pass's last batches, the shortest first: none is left out, and a pass is whole. Batches are
  * packed all the same: what a padded batch would pad with is not there. Order, position and
  * ownership as et_batches_open; a pass's batches are laid out when it begins, from lengths alone.
  */
-#ifndef ETUDE_DATA_WINDOWS_H
-#define ETUDE_DATA_WINDOWS_H
+#ifndef ETUDE_DATA_BUCKETED_H
+#define ETUDE_DATA_BUCKETED_H
 
 #include <etude/data.h>
 
@@ -24,12 +24,12 @@ typedef struct et_bucket {
     int64_t rows;    /* samples of a batch */
 } et_bucket;
 
-typedef struct et_windows_options {
+typedef struct et_bucketed_options {
     uint64_t seed;
     bool shuffle, repeat;     /* as in et_batches_options */
     const et_bucket *buckets; /* [count], longest rising; copied */
     int count;
-} et_windows_options;
+} et_bucketed_options;
 
 /* Model Garden's rule: bounds 8, then x = max(x + 1, int(1.1 x)) below longest, then longest + 1. A
  * bucket holds lengths below its bound, and budget / bound samples: 0 where the budget is too
@@ -40,7 +40,7 @@ int et_buckets_of(et_bucket *buckets, int64_t longest, int64_t budget, int64_t f
 
 /* Owns samples from then on, which have more than one kind. ET_ECONFIG: a bucket without rows, or a
  * sample that is longer than the last one takes. */
-int et_windows_open(et_source **out, et_samples *samples, const et_windows_options *options,
+int et_bucketed_open(et_source **out, et_samples *samples, const et_bucketed_options *options,
                     et_error *error);
 
 #endif

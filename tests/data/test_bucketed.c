@@ -10,11 +10,11 @@
 #include <string.h>
 
 #include "data/pairs_fixture.h"
-#include "data/windows.h"
+#include "data/bucketed.h"
 
 /* ---- bounds ---- */
 
-static void test_windows__bounds(void **state)
+static void test_bucketed__bounds(void **state)
 {
     (void)state;
     static const int64_t published[] = { 8,  9,  10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 22,
@@ -44,13 +44,13 @@ static void test_windows__bounds(void **state)
 
 /* ---- batches ---- */
 
-static et_source *open_windows(const et_encoded *encoded, const et_windows_options *options)
+static et_source *open_bucketed(const et_encoded *encoded, const et_bucketed_options *options)
 {
     et_error error = ET_ERROR_INIT;
     et_samples *samples;
     et_source *source;
     assert_int_equal(et_pairs_open(&samples, encoded, &error), ET_OK);
-    if (et_windows_open(&source, samples, options, &error))
+    if (et_bucketed_open(&source, samples, options, &error))
         fail_msg("%s", error.text);
     return source;
 }
@@ -79,7 +79,7 @@ static void next(et_source *source, et_batch *batch)
 
 /* Each sample once a pass; a batch has samples of one bucket, in the pass's order, as many as it
  * takes but for the last of each bucket, which come at the end, the shortest first. */
-static void test_windows__passes(void **state)
+static void test_bucketed__passes(void **state)
 {
     (void)state;
     enum { PAIRS = 1000 };
@@ -89,8 +89,8 @@ static void test_windows__passes(void **state)
     for (int shuffle = 0; shuffle < 2; shuffle++) {
         et_error error = ET_ERROR_INIT;
         et_batch *batch;
-        et_windows_options options = { 5, shuffle, true, buckets, count };
-        et_source *source = open_windows(&encoded, &options);
+        et_bucketed_options options = { 5, shuffle, true, buckets, count };
+        et_source *source = open_bucketed(&encoded, &options);
         assert_int_equal(et_batch_new(&batch, &source->layout, &error), ET_OK);
         uint32_t first[2] = { 0 };
         for (int epoch = 0; epoch < 2; epoch++) {
@@ -129,7 +129,7 @@ static void test_windows__passes(void **state)
 
 /* One bucket: batches of so many in the pass's order, and one of what is left. A pass that is not
  * repeated ends, and stays ended. */
-static void test_windows__one_bucket(void **state)
+static void test_bucketed__one_bucket(void **state)
 {
     (void)state;
     enum { PAIRS = 100 };
@@ -138,7 +138,7 @@ static void test_windows__one_bucket(void **state)
     et_batch *batch;
     et_encoded encoded = make_encoded(PAIRS);
     et_source *source =
-        open_windows(&encoded, &(et_windows_options){ .buckets = &one, .count = 1 });
+        open_bucketed(&encoded, &(et_bucketed_options){ .buckets = &one, .count = 1 });
     assert_int_equal(source->layout.capacity[0], 32);
     assert_int_equal(source->layout.capacity[ET_PAIR_TARGET], 32 * 64);
     assert_int_equal(et_batch_new(&batch, &source->layout, &error), ET_OK);
@@ -158,7 +158,7 @@ static void test_windows__one_bucket(void **state)
 }
 
 /* Three short pairs and a budget of 100 tokens of up to 35: batches of two. */
-static void test_windows__published_static(void **state)
+static void test_bucketed__published_static(void **state)
 {
     (void)state;
     static const et_bucket one = { 35, 100 / 35 };
@@ -166,7 +166,7 @@ static void test_windows__published_static(void **state)
     et_batch *batch;
     et_encoded encoded = make_encoded(3);
     et_source *source =
-        open_windows(&encoded, &(et_windows_options){ .buckets = &one, .count = 1 });
+        open_bucketed(&encoded, &(et_bucketed_options){ .buckets = &one, .count = 1 });
     assert_int_equal(et_batch_new(&batch, &source->layout, &error), ET_OK);
     next(source, batch);
     assert_int_equal(batch->filled[0], 2);
@@ -176,7 +176,7 @@ static void test_windows__published_static(void **state)
 }
 
 /* From every position, also across passes, comes what came behind it. */
-static void test_windows__resumes(void **state)
+static void test_bucketed__resumes(void **state)
 {
     (void)state;
     enum { PAIRS = 300, BATCHES = 60 };
@@ -187,8 +187,8 @@ static void test_windows__resumes(void **state)
     et_batch *batch;
     et_bucket buckets[ET_BUCKETS_MAX];
     et_encoded encoded = make_encoded(PAIRS);
-    et_windows_options options = { 5, true, true, buckets, et_buckets_scaled(buckets, 64, 400) };
-    et_source *source = open_windows(&encoded, &options);
+    et_bucketed_options options = { 5, true, true, buckets, et_buckets_scaled(buckets, 64, 400) };
+    et_source *source = open_bucketed(&encoded, &options);
     assert_int_equal(et_batch_new(&batch, &source->layout, &error), ET_OK);
     for (int i = 0; i < BATCHES; i++) {
         et_source_position(source, &positions[i]);
@@ -211,19 +211,19 @@ static void test_windows__resumes(void **state)
 }
 
 /* A position of other buckets, another seed, or that no pass has; what was there goes on. */
-static void test_windows__refuses_positions(void **state)
+static void test_bucketed__refuses_positions(void **state)
 {
     (void)state;
     static const et_bucket one = { 64, 32 }, other = { 64, 31 };
     et_error error = ET_ERROR_INIT;
     et_batch *batch;
     et_encoded encoded = make_encoded(100);
-    et_windows_options options = { 5, true, true, &one, 1 };
-    et_source *source = open_windows(&encoded, &options);
+    et_bucketed_options options = { 5, true, true, &one, 1 };
+    et_source *source = open_bucketed(&encoded, &options);
     assert_int_equal(et_batch_new(&batch, &source->layout, &error), ET_OK);
     et_position position = { 0 };
     for (int i = 0; i < 3; i++) {
-        et_windows_options of = options;
+        et_bucketed_options of = options;
         position.count = 0;
         if (i == 0)
             of.seed = 6;
@@ -231,7 +231,7 @@ static void test_windows__refuses_positions(void **state)
             of.buckets = &other;
         else
             of.shuffle = false;
-        et_source *another = open_windows(&encoded, &of);
+        et_source *another = open_bucketed(&encoded, &of);
         et_source_position(another, &position);
         et_source_close(another);
         assert_int_equal(et_source_seek(source, &position, &error), ET_EDATA);
@@ -252,7 +252,7 @@ static void test_windows__refuses_positions(void **state)
     release_encoded(&encoded);
 }
 
-static void test_windows__refuses(void **state)
+static void test_bucketed__refuses(void **state)
 {
     (void)state;
     static const struct {
@@ -268,9 +268,9 @@ static void test_windows__refuses(void **state)
         et_error error = ET_ERROR_INIT;
         et_samples *samples;
         et_source *source;
-        et_windows_options options = { .buckets = &cases[i].bucket, .count = 1 };
+        et_bucketed_options options = { .buckets = &cases[i].bucket, .count = 1 };
         assert_int_equal(et_pairs_open(&samples, &encoded, &error), ET_OK);
-        assert_int_equal(et_windows_open(&source, samples, &options, &error), ET_ECONFIG);
+        assert_int_equal(et_bucketed_open(&source, samples, &options, &error), ET_ECONFIG);
         if (!strstr(error.text, cases[i].words))
             fail_msg("case %zu: %s", i, error.text);
         et_samples_close(samples);
@@ -281,13 +281,13 @@ static void test_windows__refuses(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_windows__bounds),
-        cmocka_unit_test(test_windows__passes),
-        cmocka_unit_test(test_windows__one_bucket),
-        cmocka_unit_test(test_windows__published_static),
-        cmocka_unit_test(test_windows__resumes),
-        cmocka_unit_test(test_windows__refuses_positions),
-        cmocka_unit_test(test_windows__refuses),
+        cmocka_unit_test(test_bucketed__bounds),
+        cmocka_unit_test(test_bucketed__passes),
+        cmocka_unit_test(test_bucketed__one_bucket),
+        cmocka_unit_test(test_bucketed__published_static),
+        cmocka_unit_test(test_bucketed__resumes),
+        cmocka_unit_test(test_bucketed__refuses_positions),
+        cmocka_unit_test(test_bucketed__refuses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

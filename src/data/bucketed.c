@@ -7,7 +7,7 @@
  *   (2) which and starts are those of loaded_epoch;
  *   (3) what comes depends on fingerprint and position only;
  *   (4) nothing is allocated after open. */
-#include "data/windows.h"
+#include "data/bucketed.h"
 
 #include <string.h>
 
@@ -28,12 +28,12 @@ typedef struct bucket {
     int64_t waiting; /* samples in it */
 } bucket;
 
-typedef struct windows {
+typedef struct bucketed {
     et_source source;
     et_samples *samples; /* owned, as all below */
     bucket *buckets;     /* [count] */
     int count;
-    et_windows_options options;
+    et_bucketed_options options;
     int64_t epoch, batch; /* the position */
     int64_t fingerprint;
     uint32_t *waiting;
@@ -41,7 +41,7 @@ typedef struct windows {
     uint32_t *starts;      /* [samples + 1] */
     int64_t batches, used; /* of the pass: batches, and samples in them */
     int64_t loaded_epoch;
-} windows;
+} bucketed;
 
 /* ---- buckets ---- */
 
@@ -68,7 +68,7 @@ int et_buckets_scaled(et_bucket *buckets, int64_t longest, int64_t budget)
 
 /* ---- a pass ---- */
 
-static void give_batch(windows *self, bucket *from)
+static void give_batch(bucketed *self, bucket *from)
 {
     memcpy(self->which + self->used, self->waiting + from->first,
            (size_t)from->waiting * sizeof *self->which);
@@ -77,7 +77,7 @@ static void give_batch(windows *self, bucket *from)
     from->waiting = 0;
 }
 
-static void add_sample(windows *self, uint32_t sample, int64_t length)
+static void add_sample(bucketed *self, uint32_t sample, int64_t length)
 {
     bucket *to = self->buckets;
     while (length > to->is.longest)
@@ -88,7 +88,7 @@ static void add_sample(windows *self, uint32_t sample, int64_t length)
         give_batch(self, to);
 }
 
-static void add_block(windows *self, const uint32_t *which, int64_t count)
+static void add_block(bucketed *self, const uint32_t *which, int64_t count)
 {
     int32_t size[ET_LAYOUT_KINDS][BLOCK];
     int32_t *sizes[ET_LAYOUT_KINDS];
@@ -103,14 +103,14 @@ static void add_block(windows *self, const uint32_t *which, int64_t count)
     }
 }
 
-static void load_epoch(windows *self)
+static void load_epoch(bucketed *self)
 {
     if (self->loaded_epoch == self->epoch)
         return;
     const uint32_t count = (uint32_t)self->samples->count;
     const et_random random = { .seed = self->options.seed,
                                .step = (uint64_t)self->epoch,
-                               .site = et_random_site("windows/order") };
+                               .site = et_random_site("bucketed/order") };
     et_random_order order = et_random_order_of(random, count);
     uint32_t block[BLOCK];
     self->batches = self->used = 0;
@@ -130,9 +130,9 @@ static void load_epoch(windows *self)
 
 /* ---- the class ---- */
 
-static int windows_next(et_source *source, et_batch *batch, et_error *error)
+static int bucketed_next(et_source *source, et_batch *batch, et_error *error)
 {
-    windows *self = (windows *)source;
+    bucketed *self = (bucketed *)source;
     if (!self->options.repeat && self->epoch > 0) {
         et_batch_clear(batch);
         return ET_OK;
@@ -155,16 +155,16 @@ static int windows_next(et_source *source, et_batch *batch, et_error *error)
     return ET_OK;
 }
 
-static void windows_position(const et_source *source, et_position *position)
+static void bucketed_position(const et_source *source, et_position *position)
 {
-    const windows *self = (const windows *)source;
+    const bucketed *self = (const bucketed *)source;
     et_position_put(position, "epoch", self->epoch);
     et_position_put(position, "batch", self->batch);
     et_position_put(position, "fingerprint", self->fingerprint);
 }
 
 /* Whether a batch is there is known only when the pass is laid out: tried, and taken back. */
-static int try_position(windows *self, int64_t epoch, int64_t batch, et_error *error)
+static int try_position(bucketed *self, int64_t epoch, int64_t batch, et_error *error)
 {
     const int64_t was = self->epoch;
     bool sound = epoch >= 0 && batch >= 0;
@@ -184,9 +184,9 @@ static int try_position(windows *self, int64_t epoch, int64_t batch, et_error *e
                    (long long)epoch, (long long)batch);
 }
 
-static int windows_seek(et_source *source, const et_position *position, et_error *error)
+static int bucketed_seek(et_source *source, const et_position *position, et_error *error)
 {
-    windows *self = (windows *)source;
+    bucketed *self = (bucketed *)source;
     int64_t epoch = 0, batch = 0, fingerprint = 0;
     int status = et_position_get(position, "fingerprint", &fingerprint, error);
     if (!status)
@@ -203,13 +203,13 @@ static int windows_seek(et_source *source, const et_position *position, et_error
     return try_position(self, epoch, batch, error);
 }
 
-static void windows_describe(const et_source *source, const et_batch *batch, char *text,
+static void bucketed_describe(const et_source *source, const et_batch *batch, char *text,
                              size_t size)
 {
-    et_samples_describe(((const windows *)source)->samples, batch, text, size);
+    et_samples_describe(((const bucketed *)source)->samples, batch, text, size);
 }
 
-static void release(windows *self)
+static void release(bucketed *self)
 {
     et_free(self->buckets);
     et_free(self->waiting);
@@ -218,25 +218,25 @@ static void release(windows *self)
     et_free(self);
 }
 
-static void windows_close(et_source *source)
+static void bucketed_close(et_source *source)
 {
-    windows *self = (windows *)source;
+    bucketed *self = (bucketed *)source;
     et_samples_close(self->samples);
     release(self);
 }
 
-static const et_source_class windows_class = {
-    .name = "windows",
-    .next = windows_next,
-    .position = windows_position,
-    .seek = windows_seek,
-    .describe = windows_describe,
-    .close = windows_close,
+static const et_source_class bucketed_class = {
+    .name = "bucketed",
+    .next = bucketed_next,
+    .position = bucketed_position,
+    .seek = bucketed_seek,
+    .describe = bucketed_describe,
+    .close = bucketed_close,
 };
 
 /* ---- opening ---- */
 
-static int check(const et_samples *samples, const et_windows_options *o, et_error *error)
+static int check(const et_samples *samples, const et_bucketed_options *o, et_error *error)
 {
     int64_t longest = 0;
     et_assert(samples->layout.kinds > 1 && o->count >= 1);
@@ -260,7 +260,7 @@ static int check(const et_samples *samples, const et_windows_options *o, et_erro
 }
 
 /* The largest batch of all. A bucket never holds more than there are samples. */
-static void lay_out(windows *self)
+static void lay_out(bucketed *self)
 {
     et_layout *layout = &self->source.layout;
     int64_t first = 0;
@@ -279,16 +279,16 @@ static void lay_out(windows *self)
     }
 }
 
-static int64_t fingerprint(const windows *self)
+static int64_t fingerprint(const bucketed *self)
 {
-    const et_windows_options *o = &self->options;
+    const et_bucketed_options *o = &self->options;
     const uint64_t facts[] = { ORDER_VERSION, self->samples->fingerprint, o->seed,
                                (uint64_t)o->shuffle | (uint64_t)o->repeat << 1,
                                et_checksum(o->buckets, (size_t)o->count * sizeof *o->buckets) };
     return (int64_t)et_checksum(facts, sizeof facts);
 }
 
-static int allocate(windows *self, et_error *error)
+static int allocate(bucketed *self, et_error *error)
 {
     const size_t samples = (size_t)self->samples->count;
     const bucket *last = &self->buckets[self->count - 1];
@@ -300,16 +300,16 @@ static int allocate(windows *self, et_error *error)
                : et_alloc_failed(error, 2 * samples * sizeof(uint32_t), "the order of data");
 }
 
-int et_windows_open(et_source **out, et_samples *samples, const et_windows_options *options,
+int et_bucketed_open(et_source **out, et_samples *samples, const et_bucketed_options *options,
                     et_error *error)
 {
     int status = check(samples, options, error);
     if (status)
         return status;
-    windows *self = et_alloc_zero(1, sizeof *self);
+    bucketed *self = et_alloc_zero(1, sizeof *self);
     if (!self)
         return et_alloc_failed(error, sizeof *self, "batches");
-    self->source = (et_source){ &windows_class, samples->layout };
+    self->source = (et_source){ &bucketed_class, samples->layout };
     self->samples = samples;
     self->options = *options;
     self->count = options->count;

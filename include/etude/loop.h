@@ -1,0 +1,181 @@
+/* A loop that the program owns (as TFSnippet's TrainLoop): it counts epochs and steps, takes
+ * batches, fires events, saves and goes on after a kill; what a step does stands in the program.
+ * What is measured and printed in it: <etude/loop_log.h>.
+ *
+ *     et_loop_options options = { .max_epoch = 10, .early_stopping = true };
+ *     et_loop_open(&loop, params, &options, &error);
+ *     et_state_add_optimizer(et_loop_state(loop), "optimizer", optimizer, &error);
+ *     et_loop_begin(loop, &error);
+ *     while (et_loop_next_epoch(loop)) {
+ *         while (et_loop_next_step(loop, source)) {
+ *             if (et_pass_run(pass, et_loop_step_data(loop), 1, et_loop_step(loop), &error) ||
+ *                 et_optimizer_update(optimizer, pass, NULL, &error))
+ *                 et_loop_fail(loop, &error);
+ *             et_loop_collect(loop, "loss", et_pass_loss(pass) / et_pass_divisor(pass));
+ *         }
+ *         et_loop_print_logs(loop);
+ *     }
+ *     et_loop_end(loop, &error);
+ *     et_loop_close(loop);
+ *
+ * The first failure of a call between begin and end is kept: next_epoch and next_step are false
+ * from then on, other calls do nothing and return it, et_loop_end tells it.
+ *
+ * Ended early, by break, the loop is still good: a step or epoch that was left ends without its
+ * AFTER event, its time and a checkpoint that was due; batches go on where they were in the next
+ * epoch. After break out of epochs et_loop_leave says so; without it the next next_epoch takes the
+ * epoch for done.
+ *
+ * A loop that is killed goes on from its checkpoint with the same bits. One that was saved in a
+ * step goes on in that epoch, behind that step: BEFORE_EPOCH is not fired again, and what stands in
+ * the epoch before its steps is done again.
+ *
+ * Other than TrainLoop: ENTER_LOOP and EXIT_LOOP are fired; checkpoints hold the place in the data
+ * and the metrics, are made where a step or an epoch has ended, and may lack an object; a named one
+ * needs no directory and goes with early stopping; NaN is never the best. As there, early stopping
+ * ends nothing, and an interruption takes nothing back. Store and sources are borrowed. One
+ * thread. */
+#ifndef ETUDE_LOOP_H
+#define ETUDE_LOOP_H
+
+#include <signal.h>
+
+#include <etude/data.h>
+#include <etude/device.h>
+#include <etude/events.h>
+#include <etude/group.h>
+#include <etude/state.h>
+#include <etude/summary.h>
+
+typedef struct et_loop et_loop;
+typedef struct et_metric_formatter et_metric_formatter; /* loop_log.h */
+
+/* Which value of the valid metric is better. BY_NAME: the larger one if the name ends in "acc" or
+ * "accuracy", else the smaller. */
+enum { ET_LOOP_BETTER_BY_NAME, ET_LOOP_BETTER_SMALLER, ET_LOOP_BETTER_LARGER };
+
+#define ET_LOOP_RESTORE_NONE "" /* in place of a path */
+
+/* One line or several, without the last line's end. */
+typedef void et_loop_print_fn(void *payload, const char *text);
+
+/* A metric's summary is written when it is first collected and every n-th time from there. */
+typedef struct et_loop_frequency {
+    const char *name;
+    int64_t every;
+} et_loop_frequency;
+
+typedef struct et_loop_options {
+    const et_group *group;         /* what early stopping takes back and the training summary
+                                      shows; copied. NULL: all, variables too */
+    const char *const *var_groups; /* [var_group_count]: scopes with a table of their own in the
+                                      training summary */
+    int var_group_count;
+    bool no_eta;             /* no ETA in tags */
+    et_loop_print_fn *print; /* NULL: to standard output */
+    void *print_payload;
+    int64_t max_epoch, max_step;          /* in all; 0: no limit */
+    const et_metric_formatter *formatter; /* NULL: et_metric_formatter_default */
+    const et_device *device;              /* told in the training summary; NULL: not */
+
+    const char *checkpoint_dir;     /* a run's directory; NULL: no checkpoints */
+    int64_t checkpoint_epoch_freq;  /* saves behind every n-th epoch; 0: never */
+    int64_t checkpoint_max_to_keep; /* the newest n; 0: all */
+    const char *restore_checkpoint; /* NULL: the newest of checkpoint_dir, if there is one; "":
+                                       none; else this file, whatever the directory */
+
+    const char *summary_dir;           /* for a writer of the loop's own; NULL: none */
+    et_sink *summary_writer;           /* borrowed; wins over summary_dir */
+    const char *summary_graph;         /* a text "graph", when the loop's own writer begins anew */
+    const char *summary_metric_prefix; /* NULL: "metrics/" */
+    const char *summary_skip_pattern;  /* metrics whose names it matches from their start are not
+                                          written; NULL: ".*(time|timer)$", "": all are */
+    const et_loop_frequency *summary_commit_freqs; /* [summary_commit_freq_count]; others: 1 */
+    int summary_commit_freq_count;
+
+    const char *valid_metric_name; /* NULL: "valid_loss"; "": none */
+    int valid_metric_better;       /* ET_LOOP_BETTER_* */
+    bool early_stopping;           /* keeps the best step; a clean end takes its parameters back.
+                                      Nothing ends sooner for it */
+    const volatile sig_atomic_t *stop; /* not 0: ends as interrupted, saved; NULL: never */
+    ET_RESERVED(8);
+} et_loop_options;
+
+/* What an event of a loop tells; lives as long as the call. */
+typedef struct et_loop_event {
+    et_loop *loop;
+    const struct et_loop_metric *metrics; /* [count] collected */
+    const struct et_loop_stats *stats;    /* [count] printed */
+    int count;
+    const et_value *summary; /* added */
+} et_loop_event;
+
+/* params has its memory. All is copied but what is said to be borrowed. ET_ECONFIG: options that do
+ * not fit together. */
+ET_API int et_loop_open(et_loop **out, et_params *params, const et_loop_options *options,
+                        et_error *error);
+/* Without an end before it: as one that an error has ended. NULL allowed. */
+ET_API void et_loop_close(et_loop *loop);
+
+/* ---- between open and begin: what resumes. The store is there, and so are counters, metrics, the
+ * best value and positions in data. ---- */
+
+/* The tree: optimizers, and what every checkpoint must have. */
+ET_API et_state *et_loop_state(et_loop *loop);
+/* An object of the program's. One that a checkpoint lacks stays as it is, one that it has too many
+ * is let go, both with a warning. ET_ECONFIG: the name is taken. */
+ET_API int et_loop_add_object(et_loop *loop, const char *name, const et_part_class *kind,
+                              void *self, et_error *error);
+/* A name for a source, where there are several to take steps from in a loop with checkpoints. One
+ * may go without. ET_ECONFIG: the name is taken. */
+ET_API int et_loop_add_source(et_loop *loop, const char *name, et_source *source, et_error *error);
+ET_API et_event_source *et_loop_events(et_loop *loop); /* also later */
+
+/* ---- running ---- */
+
+/* Once. Opens the writer, restores and says so, begins ETA, fires ENTER_LOOP. */
+ET_API int et_loop_begin(et_loop *loop, et_error *error);
+
+/* Ends the epoch before (AFTER_EPOCH in reverse, epoch_time, checkpoint if due), then begins one
+ * (BEFORE_EPOCH). false: max_epoch or max_step is reached, or something failed; metrics are
+ * cleared. What is logged before the end of an epoch is of all epochs since the last log. */
+ET_API bool et_loop_next_epoch(et_loop *loop);
+
+/* Ends the step before (AFTER_STEP in reverse, step_time), then begins one (BEFORE_STEP). false:
+ * the source's pass is over, or max_step is reached, or something failed. source NULL: steps
+ * without data, up to max_step. One that repeats is over where its epoch changes; one that ends is
+ * set back to where it was first seen, with the same order: let it repeat for another. */
+ET_API bool et_loop_next_step(et_loop *loop, et_source *source);
+/* Leaves what is open. */
+ET_API int et_loop_leave(et_loop *loop);
+
+/* Keeps a failure of the program's own, of which error tells; status 0 there: nothing. */
+ET_API int et_loop_fail(et_loop *loop, const et_error *error);
+
+/* Saves at the end of the open step, or else epoch, when its AFTER event was fired: so that what is
+ * restored has done all of it; outside of epochs at once. What is open at et_loop_end is saved as
+ * open. ET_ECONFIG: there is no checkpoint_dir. */
+ET_API int et_loop_make_checkpoint(et_loop *loop);
+
+/* Once. Finishes saves, fires EXIT_LOOP, closes the writer; if nothing failed early stopping takes
+ * the best parameters back: after an error or an interruption it does not. Checkpoints stay what
+ * they were: a run that goes on goes on from the last step. Returns the first failure. */
+ET_API int et_loop_end(et_loop *loop, et_error *error);
+
+/* ---- getters ---- */
+
+ET_API int64_t et_loop_epoch(const et_loop *loop); /* 0 before the first, then from 1 */
+ET_API int64_t et_loop_step(const et_loop *loop);  /* over all epochs; the same */
+ET_API bool et_loop_within_epoch(const et_loop *loop);
+ET_API bool et_loop_within_step(const et_loop *loop);
+ET_API const et_batch *et_loop_step_data(const et_loop *loop); /* of this step; NULL: none */
+/* 0: no limit. Set, they count from the next next_epoch or next_step on. */
+ET_API int64_t et_loop_max_epoch(const et_loop *loop);
+ET_API int64_t et_loop_max_step(const et_loop *loop);
+ET_API int et_loop_set_max_epoch(et_loop *loop, int64_t max_epoch);
+ET_API int et_loop_set_max_step(et_loop *loop, int64_t max_step);
+/* Of all there is to do, 0 to 1; NaN: there is no limit. */
+ET_API double et_loop_progress(const et_loop *loop);
+ET_API const et_group *et_loop_param_vars(const et_loop *loop);
+
+#endif

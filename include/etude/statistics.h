@@ -1,0 +1,36 @@
+/* Statistics of values that come one by one: weighted mean, variance, how many. Nothing is rounded
+ * while they come, so the order of them and how they are grouped change no bit.
+ *
+ *     et_statistics_collect(statistics, 2, 1);
+ *     et_statistics_collect(statistics, 3, 3);
+ *     double mean = et_statistics_mean(statistics);      2.75
+ *
+ * As a metric of a set it is et_metric_statistics (<etude/metrics.h>). One thread at a time. */
+#ifndef ETUDE_STATISTICS_H
+#define ETUDE_STATISTICS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <etude/error.h>
+
+typedef struct et_statistics et_statistics;
+
+ET_API int et_statistics_new(et_statistics **out, et_error *error);
+ET_API void et_statistics_free(et_statistics *statistics); /* NULL allowed */
+ET_API void et_statistics_reset(et_statistics *statistics);
+
+ET_API void et_statistics_collect(et_statistics *statistics, double value, double weight);
+/* count of them; weights NULL: 1 each. None: nothing. */
+ET_API void et_statistics_collect_all(et_statistics *statistics, const double *values,
+                                      const double *weights, size_t count);
+
+ET_API int64_t et_statistics_counter(const et_statistics *statistics); /* values collected */
+/* NaN: nothing was collected that weighs. */
+ET_API double et_statistics_mean(const et_statistics *statistics);
+/* sum w (x - mean)^2 / sum w, not below 0; and its root. */
+ET_API double et_statistics_var(const et_statistics *statistics);
+ET_API double et_statistics_stddev(const et_statistics *statistics);
+ET_API double et_statistics_weight_sum(const et_statistics *statistics);
+
+#endif

@@ -1,0 +1,80 @@
+#include "data/layout.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+
+const et_layout_field et_layout_mask = { .name = "mask", .dtype = ET_F32, .empty = ET_EMPTY_MASK };
+
+int et_layout_own(et_layout_field **out, const et_layout_field *rows, int count, et_error *error)
+{
+    et_assert(count > 0);
+    size_t names = 0, head = (size_t)count * sizeof **out;
+    for (int i = 0; i < count; i++)
+        names += strlen(rows[i].name) + 1;
+    char *block = et_alloc(head + names, 1);
+    if (!block)
+        return et_alloc_failed(error, head + names, "the fields of batches");
+    memcpy(block, rows, head);
+    *out = (et_layout_field *)(void *)block;
+    char *at = block + head;
+    for (int i = 0; i < count; i++) {
+        size_t length = strlen(rows[i].name) + 1;
+        memcpy(at, rows[i].name, length);
+        (*out)[i].name = at;
+        at += length;
+    }
+    return ET_OK;
+}
+
+bool et_layout_same(const et_layout *a, const et_layout *b)
+{
+    bool same = a->kinds == b->kinds && a->fields == b->fields && a->unit == b->unit;
+    for (int i = 0; same && i < a->fields; i++)
+        same = !strcmp(a->field[i].name, b->field[i].name) &&
+               a->field[i].dtype == b->field[i].dtype && a->field[i].kind == b->field[i].kind &&
+               et_shape_equal(a->field[i].item, b->field[i].item);
+    return same;
+}
+
+size_t et_layout_bytes(const et_layout *layout, int field)
+{
+    return (size_t)et_shape_count(et_layout_shape(layout, field)) *
+           et_dtype_size(layout->field[field].dtype);
+}
+
+/* What of a row is wrong; NULL: nothing. */
+static const char *wrong(const et_layout *layout, int i)
+{
+    const et_layout_field *f = &layout->field[i];
+    if (!et_shape_valid(f->item) || f->item.rank >= ET_RANK_MAX || et_shape_count(f->item) < 1)
+        return "its item is empty, or has too many dimensions";
+    if (!et_dtype_size(f->dtype))
+        return "its type is none";
+    if (f->kind < 0 || f->kind >= layout->kinds)
+        return "it counts a kind that there is not";
+    if (f->empty == ET_EMPTY_OFFSETS && (f->offsets_of < 1 || f->offsets_of >= layout->kinds))
+        return "it points into a kind that there is not";
+    if ((f->empty == ET_EMPTY_NONE || f->empty == ET_EMPTY_OFFSETS) && f->dtype != ET_I32)
+        return "-1 and offsets are int32";
+    if (f->empty == ET_EMPTY_MASK && (f->dtype != ET_F32 || et_shape_count(f->item) != 1))
+        return "a mask is one float32";
+    return et_layout_find(layout, f->name) < i ? "there is another one of that name" : NULL;
+}
+
+int et_layout_check(const et_layout *layout, et_error *error)
+{
+    if (layout->kinds < 1 || layout->kinds > ET_LAYOUT_KINDS || layout->fields < 1)
+        return et_fail(error, ET_ECONFIG, "batches of %d fields and %d kinds; from 1, and 1 to %d",
+                       layout->fields, layout->kinds, ET_LAYOUT_KINDS);
+    for (int i = 0; i < layout->fields; i++)
+        if (!layout->field[i].name || !*layout->field[i].name)
+            return et_fail(error, ET_ECONFIG, "field %d of batches has no name", i);
+    for (int i = 0; i < layout->fields; i++) {
+        const char *why = wrong(layout, i);
+        if (why)
+            return et_fail(error, ET_ECONFIG, "field %s: %s", layout->field[i].name, why);
+    }
+    return ET_OK;
+}

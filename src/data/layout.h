@@ -1,0 +1,23 @@
+/* Layouts that are made of other ones, or of a program's own rows. */
+#ifndef ETUDE_DATA_LAYOUT_H
+#define ETUDE_DATA_LAYOUT_H
+
+#include <etude/data.h>
+
+/* The row of masks, as all samples of rows have it. */
+extern const et_layout_field et_layout_mask;
+
+/* A copy of rows with their names, in one block: free with et_free. */
+int et_layout_own(et_layout_field **out, const et_layout_field *rows, int count, et_error *error);
+
+/* Whether batches can have it: kinds, and what each row says. ET_ECONFIG names the row. Capacities
+ * are not looked at. */
+int et_layout_check(const et_layout *layout, et_error *error);
+
+/* Whether samples of both can stand in one batch. */
+bool et_layout_same(const et_layout *left, const et_layout *right);
+
+/* Of a field's array, in a batch. */
+size_t et_layout_bytes(const et_layout *layout, int field);
+
+#endif

@@ -1,0 +1,238 @@
+/* A run: from where the source stood at first to the end of its pass, batch by batch, into sums of
+ * weight times value. Doubles are added in the order of batches, so a run gives the same bits each
+ * time. */
+#include <etude/loop_evaluator.h>
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/reserved.h"
+#include "loop/feed.h"
+#include "loop/loop_private.h"
+#include "loop/measures.h"
+
+struct et_loop_evaluator {
+    et_loop *loop; /* borrowed */
+    et_loop_evaluator_options options;
+    char *time_metric; /* owned; "": none */
+    et_event_source *events;
+    et_measures measures;
+    et_feeder feeder;
+    et_batch *batch;
+    et_position begin; /* of the source */
+    double *values;    /* [metrics]: of a batch, and its sums */
+    double *sums, *weights;
+    et_loop_metric *last; /* [metrics]: those that had values in the last run come first */
+    int last_count;
+};
+
+static int check(const et_loop *loop, const et_loop_evaluator_options *o, et_error *error)
+{
+    int status = et_options_check(o, "et_loop_evaluator_options", error);
+    if (status)
+        return status;
+    if (!o->source)
+        return et_fail(error, ET_ECONFIG, "an evaluator needs a source");
+    if (!o->pass == !o->run_batch)
+        return et_fail(error, ET_ECONFIG, "an evaluator has a pass or run_batch, and not both");
+    if (o->weight && o->equal_weights)
+        return et_fail(error, ET_ECONFIG, "batches have equal weights or a function of their own");
+    return loop->phase == ET_LOOP_ENDED ? et_fail(error, ET_EUSAGE, "the loop has ended") : ET_OK;
+}
+
+static int open_parts(et_loop_evaluator *e, et_error *error)
+{
+    static const char *const allowed[] = { ET_EVENT_BEFORE_EXECUTION, ET_EVENT_AFTER_EXECUTION };
+    static const et_loop_measure loss = { .name = NULL };
+    const et_loop_evaluator_options *o = &e->options;
+    const char *time = o->time_metric ? o->time_metric : "eval_time";
+    const char *unnamed = et_loop_valid_metric_name(e->loop);
+    e->time_metric = et_strdup(time);
+    int status = e->time_metric ? ET_OK : et_alloc_failed(error, strlen(time), "an evaluator");
+    if (!status)
+        status = et_event_source_new(&e->events, allowed, 2, error);
+    if (!status && o->pass)
+        status = et_pass_prepare(o->pass, &o->source->layout, error);
+    if (!status)
+        status = et_measures_init(&e->measures, o->pass, o->metric_count ? o->metrics : &loss,
+                                  o->metric_count ? o->metric_count : 1, unnamed, error);
+    if (!status)
+        status = et_feeder_init(&e->feeder, e->loop->params, o->feeds, o->feed_count, error);
+    return status ? status : et_batch_new(&e->batch, &o->source->layout, error);
+}
+
+static int open_sums(et_loop_evaluator *e, et_error *error)
+{
+    size_t count = (size_t)e->measures.count;
+    e->values = et_alloc_zero(count, sizeof *e->values);
+    e->sums = et_alloc_zero(count, sizeof *e->sums);
+    e->weights = et_alloc_zero(count, sizeof *e->weights);
+    e->last = et_alloc_zero(count, sizeof *e->last);
+    return e->values && e->sums && e->weights && e->last
+               ? ET_OK
+               : et_alloc_failed(error, 4 * count * sizeof *e->values, "an evaluator");
+}
+
+int et_loop_evaluator_open(et_loop_evaluator **out, et_loop *loop,
+                           const et_loop_evaluator_options *options, et_error *error)
+{
+    int status = check(loop, options, error);
+    *out = NULL;
+    et_loop_evaluator *e = status ? NULL : et_alloc_zero(1, sizeof *e);
+    if (!e)
+        return status ? status : et_alloc_failed(error, sizeof *e, "an evaluator");
+    e->loop = loop;
+    e->options = *options;
+    status = open_parts(e, error);
+    if (!status)
+        status = open_sums(e, error);
+    if (status) {
+        et_loop_evaluator_close(e);
+        return status;
+    }
+    et_source_position(options->source, &e->begin);
+    *out = e;
+    return ET_OK;
+}
+
+void et_loop_evaluator_close(et_loop_evaluator *e)
+{
+    if (!e)
+        return;
+    et_event_source_free(e->events);
+    et_measures_release(&e->measures);
+    et_feeder_release(&e->feeder);
+    et_batch_free(e->batch);
+    et_free(e->values);
+    et_free(e->sums);
+    et_free(e->weights);
+    et_free(e->last);
+    et_free(e->time_metric);
+    et_free(e);
+}
+
+/* ---- a run ---- */
+
+static int weigh(const et_loop_evaluator *e, double *weight, et_error *error)
+{
+    const et_loop_evaluator_options *o = &e->options;
+    *weight = o->equal_weights ? 1 : (double)e->batch->filled[0];
+    if (o->weight)
+        *weight = o->weight(o->payload, e->batch);
+    return *weight >= 0 && isfinite(*weight)
+               ? ET_OK
+               : et_fail(error, ET_EDATA, "a batch weighs %g: finite, and not negative", *weight);
+}
+
+static int run_batch(et_loop_evaluator *e, et_feeder *more, int64_t number, et_error *error)
+{
+    const et_loop_evaluator_options *o = &e->options;
+    double weight = 0;
+    int status = et_feeder_apply(&e->feeder, error);
+    if (!status)
+        status = et_feeder_apply(more, error);
+    if (!status)
+        status = weigh(e, &weight, error);
+    if (!status && o->pass)
+        status = et_pass_run(o->pass, e->batch, o->seed, (uint64_t)number, error);
+    else if (!status)
+        status = o->run_batch(o->payload, e->batch, e->values, error);
+    for (int i = 0; !status && i < e->measures.count; i++) {
+        double value = o->pass ? et_measures_value(&e->measures, i) : e->values[i];
+        if (isnan(value))
+            continue;
+        e->sums[i] += weight * value;
+        e->weights[i] += weight;
+    }
+    return status;
+}
+
+static int run_batches(et_loop_evaluator *e, et_feeder *more, et_error *error)
+{
+    size_t bytes = (size_t)e->measures.count * sizeof(double);
+    int64_t number = 0, epoch = 0;
+    memset(e->sums, 0, bytes);
+    memset(e->weights, 0, bytes);
+    int status = et_source_seek(e->options.source, &e->begin, error);
+    while (!status) {
+        status = et_source_next(e->options.source, e->batch, error);
+        if (status || !e->batch->filled[0] || (number && e->batch->epoch != epoch))
+            break;
+        epoch = e->batch->epoch;
+        status = run_batch(e, more, number++, error);
+    }
+    return status;
+}
+
+static int collect(et_loop_evaluator *e, et_error *error)
+{
+    e->last_count = 0;
+    for (int i = 0; i < e->measures.count; i++)
+        if (e->weights[i] > 0) {
+            e->last[e->last_count] = e->measures.metrics[i];
+            e->last[e->last_count++].value = e->sums[i] / e->weights[i];
+        }
+    int status = e->last_count ? et_loop_collect_metrics(e->loop, e->last, e->last_count) : ET_OK;
+    return status ? et_fail(error, status, "%s", e->loop->error.text) : ET_OK;
+}
+
+static int evaluate(et_loop_evaluator *e, et_feeder *more, et_error *error)
+{
+    int status = et_event_source_fire(e->events, ET_EVENT_BEFORE_EXECUTION, e, error);
+    if (status)
+        return status;
+    et_feeder_keep(&e->feeder);
+    et_feeder_keep(more);
+    status = run_batches(e, more, error);
+    et_feeder_put_back(more);
+    et_feeder_put_back(&e->feeder);
+    if (!status)
+        status = collect(e, error);
+    return status ? status
+                  : et_event_source_reverse_fire(e->events, ET_EVENT_AFTER_EXECUTION, e, error);
+}
+
+int et_loop_evaluator_run(et_loop_evaluator *e, const et_feed *feeds, int feed_count,
+                          et_error *error)
+{
+    et_feeder more;
+    bool timed = *e->time_metric;
+    int status = et_feeder_init(&more, e->loop->params, feeds, feed_count, error);
+    if (status)
+        return status;
+    status = timed ? et_loop_time_begin(e->loop, e->time_metric) : ET_OK;
+    if (status)
+        et_fail(error, status, "%s", e->loop->error.text);
+    else
+        status = evaluate(e, &more, error);
+    if (!status && timed) {
+        status = et_loop_time_end(e->loop, e->time_metric);
+        if (status)
+            et_fail(error, status, "%s", e->loop->error.text);
+    }
+    et_feeder_release(&more);
+    return status;
+}
+
+/* ---- getters ---- */
+
+double et_loop_evaluator_last(const et_loop_evaluator *e, const char *name)
+{
+    for (int i = 0; i < e->last_count; i++)
+        if (!name || !strcmp(e->last[i].name, name))
+            return e->last[i].value;
+    return NAN;
+}
+
+int et_loop_evaluator_last_metrics(const et_loop_evaluator *e, const et_loop_metric **metrics)
+{
+    *metrics = e->last;
+    return e->last_count;
+}
+
+et_event_source *et_loop_evaluator_events(et_loop_evaluator *e)
+{
+    return e->events;
+}

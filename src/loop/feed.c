@@ -1,0 +1,109 @@
+/* A value that is there already is not written: whoever reads the store for a save is not waited
+ * for without need. */
+#include "loop/feed.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "optim/optimizer.h"
+
+double et_dynamic_get(const et_dynamic *dynamic)
+{
+    return dynamic->get ? dynamic->get(dynamic->payload) : dynamic->constant;
+}
+
+int et_variable_find(int *index, const et_params *params, const char *name, et_error *error)
+{
+    int i = et_params_find(params, name);
+    if (!et_params_ready(params))
+        return et_fail(error, ET_ECONFIG, "variable %s: the store has no memory yet",
+                       name ? name : "(without a name)");
+    if (i < 0 || et_params_is_trained(params, i))
+        return et_fail(error, ET_ECONFIG,
+                       "the store has no variable %s%s: declare it before its memory is made",
+                       name ? name : "(without a name)", i < 0 ? "" : ", but a parameter");
+    char shape[ET_SHAPE_TEXT_MAX];
+    if (et_shape_count(et_params_shape(params, i)) != 1)
+        return et_fail(error, ET_ECONFIG, "variable %s is %s: one number is fed", name,
+                       et_shape_print(et_params_shape(params, i), shape));
+    *index = i;
+    return ET_OK;
+}
+
+static int find_target(et_feeder *feeder, int i, const et_feed *feed, et_error *error)
+{
+    if (!feed->variable == !feed->optimizer)
+        return et_fail(error, ET_ECONFIG, "feed %d: goes to a variable or an optimizer", i);
+    feeder->index[i] = -1;
+    return feed->optimizer
+               ? ET_OK
+               : et_variable_find(&feeder->index[i], feeder->params, feed->variable, error);
+}
+
+int et_feeder_init(et_feeder *feeder, et_params *params, const et_feed *feeds, int count,
+                   et_error *error)
+{
+    *feeder = (et_feeder){ .params = params };
+    if (count < 0)
+        return et_fail(error, ET_ECONFIG, "%d feeds", count);
+    if (!count)
+        return ET_OK;
+    feeder->feeds = et_alloc((size_t)count, sizeof *feeds);
+    feeder->index = et_alloc((size_t)count, sizeof *feeder->index);
+    feeder->before = et_alloc_zero((size_t)count, sizeof *feeder->before);
+    int status = feeder->feeds && feeder->index && feeder->before
+                     ? ET_OK
+                     : et_alloc_failed(error, (size_t)count * sizeof *feeds, "feeds");
+    for (int i = 0; !status && i < count; i++)
+        status = find_target(feeder, i, &feeds[i], error);
+    if (status) {
+        et_feeder_release(feeder);
+        return status;
+    }
+    memcpy(feeder->feeds, feeds, (size_t)count * sizeof *feeds);
+    feeder->count = count;
+    return ET_OK;
+}
+
+void et_feeder_release(et_feeder *feeder)
+{
+    et_free(feeder->feeds);
+    et_free(feeder->index);
+    et_free(feeder->before);
+    *feeder = (et_feeder){ .params = feeder->params };
+}
+
+static int put(const et_feeder *feeder, int i, double value, et_error *error)
+{
+    if (feeder->index[i] < 0)
+        return et_optimizer_set_learning_rate(feeder->feeds[i].optimizer, value, error);
+    et_scheduled_variable variable = { feeder->params, feeder->index[i] };
+    if ((float)value != (float)et_scheduled_variable_get(&variable))
+        et_scheduled_variable_set(&variable, value);
+    return ET_OK;
+}
+
+int et_feeder_apply(et_feeder *feeder, et_error *error)
+{
+    int status = ET_OK;
+    for (int i = 0; !status && i < feeder->count; i++)
+        status = put(feeder, i, et_dynamic_get(&feeder->feeds[i].value), error);
+    return status;
+}
+
+void et_feeder_keep(et_feeder *feeder)
+{
+    for (int i = 0; i < feeder->count; i++) {
+        et_scheduled_variable variable = { feeder->params, feeder->index[i] };
+        feeder->before[i] = feeder->index[i] < 0
+                                ? et_optimizer_rate_override(feeder->feeds[i].optimizer)
+                                : et_scheduled_variable_get(&variable);
+    }
+}
+
+void et_feeder_put_back(et_feeder *feeder)
+{
+    for (int i = feeder->count - 1; i >= 0; i--)
+        put(feeder, i, feeder->before[i], NULL);
+}

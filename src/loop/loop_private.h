@@ -1,0 +1,126 @@
+/* What the files of a loop share. Doors (<etude/loop.h>, <etude/loop_log.h>) guard themselves with
+ * et_loop_ready and hand &loop->error down as what to fail with: after the first failure nothing
+ * runs that could write over it. */
+#ifndef ETUDE_LOOP_LOOP_PRIVATE_H
+#define ETUDE_LOOP_LOOP_PRIVATE_H
+
+#include <etude/loop_log.h>
+
+#include "base/arena.h"
+#include "base/pattern.h"
+#include "base/strbuf.h"
+#include "loop/flow.h"
+#include "loop/logger.h"
+#include "train/run.h"
+
+#define ET_LOOP_EPOCH_TIME "epoch_time"
+#define ET_LOOP_STEP_TIME  "step_time"
+
+/* An object of the program's, in the part "objects". */
+typedef struct et_loop_object {
+    const char *name; /* in the arena */
+    const et_part_class *kind;
+    void *self;
+} et_loop_object;
+
+/* A pair that is open, or was: its memory is used again. */
+typedef struct et_loop_pair {
+    char *name;               /* owned */
+    et_statistics *collector; /* owned; NULL: a timer */
+    double begun;             /* of a timer */
+    bool open, in_step;
+} et_loop_pair;
+
+/* How often a metric's summary is written; waited: how often it was not since then. */
+typedef struct et_loop_commit {
+    const char *name; /* in the arena */
+    int64_t every, waited;
+} et_loop_commit;
+
+struct et_loop {
+    et_loop_options options; /* texts in the arena */
+    et_arena arena;
+    et_params *params;
+    et_group *group; /* what is trained of what was given */
+    et_state *state;
+    et_event_source *events;
+    et_run *run;       /* from begin to end; NULL else */
+    et_sink *writer;   /* of the run or borrowed; NULL: none */
+    et_patterns *skip; /* names that are not written; NULL: none */
+    et_error error;    /* the first failure */
+    enum { ET_LOOP_OPEN, ET_LOOP_RUNNING, ET_LOOP_ENDED } phase;
+    int firing; /* events that are fired now, in each other */
+
+    int64_t epoch, step;
+    bool within_epoch, within_step;
+    int64_t epochs_done, steps_done; /* at the end of the last epoch that ended */
+    bool resumes;                    /* restored within an epoch, which is not open yet */
+    bool save_asked;                 /* at the end of what is open */
+    double epoch_begun, step_begun;  /* by the clock; NaN: not open, or collected already */
+    double eta_time, eta_progress;   /* where the ETA counts from; NaN: nowhere yet */
+
+    et_flows flows;
+    const et_batch *step_data;
+    et_loop_object *objects; /* [object_count], owned */
+    size_t object_count, object_capacity;
+
+    et_logger epoch_metrics, step_metrics;
+    et_loop_pair *pairs; /* [pair_count], owned */
+    size_t pair_count, pair_capacity;
+    et_loop_commit *commits; /* [options.summary_commit_freq_count], in the arena */
+    et_strbuf line;          /* memory for what is printed */
+
+    bool smaller_is_better;
+    bool is_best; /* the valid metric's last value, until it is printed */
+    double best;  /* NaN: none yet */
+    int64_t best_step;
+    float *best_values; /* where there is no directory: [flat size of the store] */
+};
+
+/* Whether a call may go on: between begin and end, nothing has failed. */
+int et_loop_ready(et_loop *loop);
+/* The same in an epoch. */
+int et_loop_ready_in_epoch(et_loop *loop);
+
+/* Fires an event that tells `event`, whose loop is filled in. */
+int et_loop_fire(et_loop *loop, const char *name, et_loop_event *event, bool reverse);
+
+/* ---- parts.c ---- */
+
+/* Hangs all that is the loop's own on its tree. */
+int et_loop_add_parts(et_loop *loop, et_error *error);
+
+/* ---- steps.c ---- */
+
+/* Ends what is open without its events, at the end of the loop. */
+void et_loop_end_open(et_loop *loop);
+
+/* ---- collect.c ---- */
+
+/* event: ET_EVENT_METRICS_COLLECTED or ET_EVENT_TIME_METRICS_COLLECTED. */
+int et_loop_collect_as(et_loop *loop, const et_loop_metric *metrics, int count, const char *event);
+/* step_time or epoch_time since *begun, unless it is collected. */
+int et_loop_collect_time(et_loop *loop, const char *name, double *begun);
+/* Pairs that were begun in a step that is over, or all. */
+void et_loop_drop_pairs(et_loop *loop, bool all);
+
+/* ---- stopping.c ---- */
+
+/* Whether what is better by its name is larger. */
+bool et_loop_larger_by_name(const char *name);
+int et_loop_note_valid(et_loop *loop, double value);
+/* The best parameters back, at a clean end. */
+int et_loop_take_best(et_loop *loop, et_error *error);
+
+/* ---- print.c ---- */
+
+void et_loop_print(et_loop *loop, const char *text);
+/* Begins the ETA, if the progress is known and it has not begun. */
+void et_loop_begin_eta(et_loop *loop);
+
+/* ---- table.c ---- */
+
+/* Appends a table of the group's tensors. */
+void et_loop_print_table(const et_loop *loop, et_strbuf *out);
+
+#endif

@@ -1,0 +1,27 @@
+/* Values of a pass as metrics of a loop. */
+#ifndef ETUDE_LOOP_MEASURES_H
+#define ETUDE_LOOP_MEASURES_H
+
+#include <etude/loop_evaluator.h>
+
+typedef struct et_measures {
+    et_pass *pass;           /* borrowed; NULL: values come from elsewhere */
+    et_loop_metric *metrics; /* [count]; names owned */
+    et_loop_metric *given;   /* [count]: those that have a value, by et_measures_read */
+    int *place;              /* [count]: in the pass; -1: the sum of its losses */
+    int count;
+} et_measures;
+
+/* pass, where there is one, is prepared. unnamed: what a metric without a name is called; NULL:
+ * each has one. ET_ECONFIG: it has not, or the pass has no such measure. */
+int et_measures_init(et_measures *measures, et_pass *pass, const et_loop_measure *list, int count,
+                     const char *unnamed, et_error *error);
+void et_measures_release(et_measures *measures);
+
+/* Of the pass's last run, a mean over the batch; NaN: nothing of it counted. */
+double et_measures_value(const et_measures *measures, int i);
+
+/* All that have a value, into given; how many. */
+int et_measures_read(et_measures *measures);
+
+#endif

@@ -1,0 +1,216 @@
+/* Epochs and steps. A door of the next one is the end of the one before; the order in which an
+ * end happens is TFSnippet's:
+ *
+ *   step   AFTER_STEP in reverse, step_time, closed, checkpoint if asked for
+ *   epoch  AFTER_EPOCH in reverse, epoch_time, closed, checkpoint if due or asked for
+ *
+ * Closed before the checkpoint, so that what is restored has done all of it. What is restored
+ * within an epoch opens it again without an event. */
+#include <math.h>
+
+#include "base/assert.h"
+#include "base/clock.h"
+#include "loop/loop_private.h"
+
+static void close_step(et_loop *loop)
+{
+    loop->within_step = false;
+    loop->step_data = NULL;
+    loop->step_begun = (double)NAN;
+    et_loop_drop_pairs(loop, false);
+}
+
+static void close_epoch(et_loop *loop)
+{
+    close_step(loop);
+    et_loop_drop_pairs(loop, true);
+    loop->within_epoch = false;
+    loop->epoch_begun = (double)NAN;
+}
+
+static void forget_metrics(et_loop *loop)
+{
+    et_logger_clear(&loop->step_metrics);
+    et_logger_clear(&loop->epoch_metrics);
+    loop->is_best = false;
+}
+
+static int save(et_loop *loop, bool passing)
+{
+    loop->save_asked = false;
+    return et_run_save(loop->run, loop->step, passing, &loop->error);
+}
+
+/* What a save that was asked for and left was to keep is kept now: the epoch is over, as it is for
+ * what the program does next. */
+static void drop(et_loop *loop)
+{
+    close_epoch(loop);
+    forget_metrics(loop);
+    loop->resumes = false;
+    if (loop->save_asked && !loop->error.status)
+        save(loop, false);
+}
+
+/* Here the program ends: it goes on in this epoch when it is started again. */
+void et_loop_end_open(et_loop *loop)
+{
+    if (loop->save_asked && !loop->error.status) {
+        close_step(loop);
+        save(loop, false);
+    }
+    drop(loop);
+}
+
+int et_loop_leave(et_loop *loop)
+{
+    int status = et_loop_ready(loop);
+    if (!status)
+        drop(loop);
+    return status ? status : loop->error.status;
+}
+
+int et_loop_make_checkpoint(et_loop *loop)
+{
+    int status = et_loop_ready(loop);
+    if (!status && !loop->options.checkpoint_dir)
+        status = et_fail(&loop->error, ET_ECONFIG,
+                         "Checkpoint directory is not configured: give the loop checkpoint_dir");
+    if (status)
+        return status;
+    loop->save_asked = loop->within_epoch;
+    return loop->within_epoch ? ET_OK : save(loop, false);
+}
+
+/* Asked to stop, with nothing half done: what there is is saved for the next start. */
+static int look_around(et_loop *loop)
+{
+    int status = et_run_look_after_saves(loop->run, loop->step, &loop->error);
+    if (status || !et_run_asked_to_stop(loop->run))
+        return status;
+    status = et_run_unsaved(loop->run) ? save(loop, true) : ET_OK;
+    return status ? status
+                  : et_fail(&loop->error, ET_EINTERRUPTED, "asked to stop at epoch %lld, step %lld",
+                            (long long)loop->epoch, (long long)loop->step);
+}
+
+/* ---- steps ---- */
+
+static int end_step(et_loop *loop)
+{
+    int status = et_loop_fire(loop, ET_EVENT_AFTER_STEP, &(et_loop_event){ 0 }, true);
+    if (!status)
+        status = et_loop_collect_time(loop, ET_LOOP_STEP_TIME, &loop->step_begun);
+    if (status)
+        return status;
+    close_step(loop);
+    et_run_touch(loop->run);
+    return loop->save_asked ? save(loop, false) : ET_OK;
+}
+
+static int take_batch(et_loop *loop, et_source *source, bool *over)
+{
+    if (!source)
+        return ET_OK;
+    et_flow *flow = et_flows_find(&loop->flows, source);
+    int status = flow ? ET_OK : et_flows_add(&loop->flows, "", source, &loop->error);
+    flow = status ? NULL : et_flows_find(&loop->flows, source);
+    if (!status)
+        status = et_flow_next(flow, over, &loop->error);
+    loop->step_data = status || *over ? NULL : flow->batch;
+    return status;
+}
+
+static int begin_step(et_loop *loop, et_source *source, bool *over)
+{
+    int64_t max_step = loop->options.max_step;
+    if (!source && !max_step)
+        return et_fail(&loop->error, ET_EUSAGE,
+                       "steps without data would never end: give max_step, or a source");
+    *over = max_step && loop->step >= max_step;
+    int status = *over ? ET_OK : take_batch(loop, source, over);
+    if (status || *over)
+        return status;
+    loop->step++;
+    loop->within_step = true;
+    loop->step_begun = et_clock_monotonic();
+    return et_loop_fire(loop, ET_EVENT_BEFORE_STEP, &(et_loop_event){ 0 }, false);
+}
+
+bool et_loop_next_step(et_loop *loop, et_source *source)
+{
+    bool over = false;
+    int status = et_loop_ready(loop);
+    if (!status && loop->firing)
+        status = et_fail(&loop->error, ET_EUSAGE,
+                         "Another step loop has been opened: no steps in a handler of an event");
+    if (!status && !loop->within_epoch)
+        status =
+            et_fail(&loop->error, ET_EUSAGE, "Step loop must be opened within active epoch loop");
+    if (!status && loop->within_step)
+        status = end_step(loop);
+    if (!status)
+        status = look_around(loop);
+    if (!status)
+        status = begin_step(loop, source, &over);
+    return !status && !over;
+}
+
+/* ---- epochs ---- */
+
+static int end_epoch(et_loop *loop)
+{
+    int64_t freq = loop->options.checkpoint_epoch_freq;
+    close_step(loop);
+    int status = et_loop_fire(loop, ET_EVENT_AFTER_EPOCH, &(et_loop_event){ 0 }, true);
+    if (!status)
+        status = et_loop_collect_time(loop, ET_LOOP_EPOCH_TIME, &loop->epoch_begun);
+    if (status)
+        return status;
+    close_epoch(loop);
+    loop->epochs_done = loop->epoch;
+    loop->steps_done = loop->step;
+    et_flows_begin_epoch(&loop->flows);
+    et_run_touch(loop->run);
+    bool due = freq && loop->epoch % freq == 0;
+    return due || loop->save_asked ? save(loop, false) : ET_OK;
+}
+
+static int begin_epoch(et_loop *loop)
+{
+    bool resumes = loop->resumes;
+    loop->resumes = false;
+    loop->within_epoch = true;
+    loop->epoch_begun = et_clock_monotonic();
+    if (resumes)
+        return ET_OK;
+    loop->epoch++;
+    et_flows_begin_epoch(&loop->flows);
+    return et_loop_fire(loop, ET_EVENT_BEFORE_EPOCH, &(et_loop_event){ 0 }, false);
+}
+
+static bool is_done(const et_loop *loop)
+{
+    const et_loop_options *o = &loop->options;
+    return (o->max_epoch && loop->epoch >= o->max_epoch) ||
+           (o->max_step && loop->step >= o->max_step);
+}
+
+bool et_loop_next_epoch(et_loop *loop)
+{
+    int status = et_loop_ready(loop);
+    if (!status && loop->firing)
+        status = et_fail(&loop->error, ET_EUSAGE,
+                         "Another epoch loop has been opened: no epochs in a handler of an event");
+    if (!status && loop->within_epoch)
+        status = end_epoch(loop);
+    if (!status)
+        status = look_around(loop);
+    if (status)
+        return false;
+    if (!loop->resumes && is_done(loop)) {
+        forget_metrics(loop);
+        return false;
+    }
+    return begin_epoch(loop) == ET_OK;
+}

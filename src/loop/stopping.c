@@ -1,0 +1,164 @@
+/* The valid metric and early stopping. The run keeps which was the best, and its step as a whole
+ * snapshot beside the last ones; without a directory the values of the parameters are kept here.
+ * Checkpoints of the last steps are never touched by what a clean end takes back. */
+#include <stdio.h>
+#include <string.h>
+
+#include <etude/checkpoint.h>
+#include <etude/log.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "loop/loop_private.h"
+#include "train/checkpoint.h"
+
+static bool ends_with(const char *name, const char *end)
+{
+    size_t length = strlen(name), tail = strlen(end);
+    return length >= tail && !strcmp(name + length - tail, end);
+}
+
+bool et_loop_larger_by_name(const char *name)
+{
+    return ends_with(name, "acc") || ends_with(name, "accuracy");
+}
+
+/* All values of the store, of which a clean end may take back a part. */
+static int keep_values(et_loop *loop)
+{
+    size_t bytes = (size_t)et_params_flat_size(loop->params) * sizeof(float);
+    if (!loop->best_values)
+        loop->best_values = et_alloc(bytes, 1);
+    if (!loop->best_values)
+        return et_alloc_failed(&loop->error, bytes, "the best parameters");
+    memcpy(loop->best_values, et_params_values(loop->params), bytes);
+    return ET_OK;
+}
+
+/* The run wants a dict, for info.json. */
+static int note_best(et_loop *loop, double value)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_value *values = et_value_dict(&arena);
+    et_value_set_float(values, loop->options.valid_metric_name, value);
+    int status = et_value_failed(values)
+                     ? et_alloc_failed(&loop->error, 0, "the best metric")
+                     : et_run_note_best(loop->run, loop->step, values, &loop->error);
+    et_arena_release(&arena);
+    loop->best_step = et_run_best_step(loop->run, &loop->best);
+    if (!status && loop->options.early_stopping && !loop->options.checkpoint_dir)
+        status = keep_values(loop);
+    return status;
+}
+
+int et_loop_note_valid(et_loop *loop, double value)
+{
+    loop->is_best = et_run_is_better(loop->run, value);
+    return loop->is_best ? note_best(loop, value) : ET_OK;
+}
+
+/* ---- the end ---- */
+
+static void take_parameter(et_loop *loop, int index)
+{
+    size_t offset = (size_t)et_params_offset(loop->params, index);
+    memcpy(et_params_values(loop->params) + offset, loop->best_values + offset,
+           (size_t)et_shape_count(et_params_shape(loop->params, index)) * sizeof(float));
+}
+
+/* Of what was kept, the group or all. */
+static void take_values(et_loop *loop)
+{
+    bool some = loop->options.group != NULL;
+    int count = some ? et_group_count(loop->group) : et_params_count(loop->params);
+    et_params_begin_change(loop->params);
+    for (int i = 0; i < count; i++)
+        take_parameter(loop, some ? et_group_param(loop->group, i) : i);
+    et_params_changed(loop->params, true);
+}
+
+/* A file is read as a whole, so where a part is wanted the rest comes back from a copy. */
+static int take_file(et_loop *loop, const char *path, et_error *error)
+{
+    size_t bytes = (size_t)et_params_flat_size(loop->params) * sizeof(float);
+    if (!loop->options.group)
+        return et_checkpoint_load_weights(loop->params, path, false, NULL, error);
+    float *now = et_alloc(bytes, 1);
+    if (!now)
+        return et_alloc_failed(error, bytes, "the best parameters");
+    memcpy(now, et_params_values(loop->params), bytes);
+    int status = et_checkpoint_load_weights(loop->params, path, false, NULL, error);
+    if (!status)
+        status = keep_values(loop);
+    if (!status) {
+        memcpy(et_params_values(loop->params), now, bytes);
+        take_values(loop);
+    }
+    et_free(now);
+    return status;
+}
+
+/* *step: of the snapshot that there is. */
+static int find_best(et_loop *loop, char **path, int64_t *step, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_value *info;
+    int status = et_checkpoint_best_info(&info, loop->options.checkpoint_dir, &arena, error);
+    if (!status)
+        status = et_value_read_int(info, ET_CHECKPOINT_STEP, step, error);
+    et_arena_release(&arena);
+    return status ? status : et_checkpoint_best(path, loop->options.checkpoint_dir, error);
+}
+
+static void tell_restored(et_loop *loop, const char *what, const char *which)
+{
+    et_strbuf_reset(&loop->line);
+    et_strbuf_printf(&loop->line, "Restore early-stopping parameters: %s %s", what, which);
+    et_loop_print(loop, et_strbuf_text(&loop->line));
+}
+
+/* A run that went back to an earlier checkpoint may know of a best one that is gone. */
+static int take_snapshot(et_loop *loop, et_error *error)
+{
+    char *path = NULL;
+    int64_t step;
+    int status = find_best(loop, &path, &step, error);
+    if (!status && step != loop->best_step) {
+        et_log(ET_LOG_WARNING,
+               "early stopping: the best was step %lld, of which no snapshot is kept any more (%s "
+               "is another); the parameters stay as they are",
+               (long long)loop->best_step, path);
+    } else if (!status) {
+        status = take_file(loop, path, error);
+        if (!status)
+            tell_restored(loop, "from checkpoint", path);
+    }
+    et_free(path);
+    return status;
+}
+
+int et_loop_take_best(et_loop *loop, et_error *error)
+{
+    char text[24];
+    if (!loop->options.early_stopping)
+        return ET_OK;
+    if (loop->error.status) {
+        et_log(ET_LOG_WARNING, "early stopping: after an error or an interruption the best "
+                               "parameters are not taken back");
+        return ET_OK;
+    }
+    if (loop->best_step < 0) {
+        et_log(ET_LOG_WARNING,
+               "early stopping has never been triggered: no value of %s was collected; the "
+               "parameters stay as they are",
+               loop->options.valid_metric_name);
+        return ET_OK;
+    }
+    if (loop->options.checkpoint_dir)
+        return take_snapshot(loop, error);
+    et_assert(loop->best_values);
+    take_values(loop);
+    snprintf(text, sizeof text, "%lld", (long long)loop->best_step);
+    tell_restored(loop, "of step", text);
+    return ET_OK;
+}
