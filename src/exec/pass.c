@@ -60,16 +60,25 @@ struct et_pass {
 
 /* ---- making a variant -------------------------------------------------------------------- */
 
+/* Asked in every run, of names of a few letters: a call of strcmp would cost more. */
+static bool same_name(const char *a, const char *b)
+{
+    while (*a && *a == *b)
+        a++, b++;
+    return *a == *b;
+}
+
 static bool same_field(const et_layout_field *a, const et_layout_field *b)
 {
-    return !strcmp(a->name, b->name) && a->dtype == b->dtype && a->kind == b->kind &&
+    return same_name(a->name, b->name) && a->dtype == b->dtype && a->kind == b->kind &&
            a->empty == b->empty && et_shape_equal(a->item, b->item);
 }
 
 static bool same_layout(const et_layout *a, const et_layout *b)
 {
-    bool same = a->kinds == b->kinds && a->fields == b->fields &&
-                !memcmp(a->capacity, b->capacity, (size_t)a->kinds * sizeof a->capacity[0]);
+    bool same = a->kinds == b->kinds && a->fields == b->fields;
+    for (int k = 0; same && k < a->kinds; k++)
+        same = a->capacity[k] == b->capacity[k];
     for (int i = 0; same && i < a->fields; i++)
         same = same_field(&a->field[i], &b->field[i]);
     return same;

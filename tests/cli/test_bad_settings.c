@@ -46,8 +46,6 @@ static void test_bad_settings__only(void **state)
         { TRAIN "--set runtime.all_reduce_alg=nccl", .code = 3,
           .words = { "not nccl: training runs in one process" } },
         { TRAIN "--set runtime.worker_hosts=a:1", .code = 3, .words = { "only null", "a:1" } },
-        { TRAIN "--set runtime.loss_scale=dynamic", .code = 3,
-          .words = { "not dynamic: scaling is for float16" } },
         { TRAIN "--set runtime.run_eagerly=1", .code = 3, .words = { "only false" } },
         { TRAIN "--set runtime.distribution_strategy=tpu", .code = 3,
           .words = { "runtime.distribution_strategy: tpu is not taken here: there is no TPU" } },
