@@ -63,7 +63,7 @@ static void test_bad_settings__only(void **state)
         { TRAIN "--set trainer.validation_summary_subdir=eval", .code = 3,
           .words = { "only validation is taken here, not eval" } },
         { TRAIN "--set trainer.best_checkpoint_export_subdir=best_ckpt", .code = 3,
-          .words = { "not best_ckpt: the best checkpoint is kept in best/" } },
+          .words = { "best_ckpt; the best checkpoint is kept in best, where commands look for it" } },
         { TRAIN "--set trainer.validation_steps=0", .code = 3,
           .words = { "trainer.validation_steps: 0 batches measure nothing" } },
         { TRAIN "--set trainer.validation_steps=-2", .code = 3, .words = { "out of range" } },
