@@ -473,6 +473,24 @@ et_tracked et_pass_tracked(const et_pass *pass, int i)
                          et_shape_count(value->shape) };
 }
 
+void et_pass_move_means(const et_pass *pass, const float *values)
+{
+    const int count = et_pass_tracks(pass);
+    if (!count)
+        return;
+    et_params_begin_change(pass->params);
+    for (int i = 0; i < count; i++) {
+        et_tracked tracked = et_pass_tracked(pass, i);
+        const float *value = values ? values : tracked.value;
+        float *variable =
+            et_params_values(pass->params) + et_params_offset(pass->params, tracked.variable);
+        for (int64_t k = 0; k < tracked.elements; k++)
+            variable[k] = tracked.momentum * variable[k] + (1 - tracked.momentum) * value[k];
+        values = values ? values + tracked.elements : NULL;
+    }
+    et_params_changed(pass->params, true);
+}
+
 const char *et_pass_find_not_finite(et_pass *pass)
 {
     return et_plan_find_not_finite(pass->variants[pass->used].plan, pass->random);

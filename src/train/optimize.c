@@ -72,8 +72,10 @@ int et_optimizer_update(et_optimizer *optimizer, et_pass *pass, et_update *updat
             et_optimizer_apply(optimizer, et_params_gradients(et_pass_params(pass)), 1 / divisor);
     if (update)
         *update = done;
-    if (done.finite)
+    if (done.finite) {
+        et_pass_move_means(pass, NULL);
         return ET_OK;
+    }
     const char *name = et_pass_find_not_finite(pass);
     return et_fail(error, ET_EDIVERGED, "loss or gradient is not finite, first in %s",
                    name ? name : "the gradient's norm");

@@ -118,24 +118,6 @@ static void update(et_step *step, const et_reduced *sum, et_track *track)
     et_track_end_with(track, step->update_cost);
 }
 
-/* variable = momentum variable + (1 - momentum) value, for each moving mean. */
-static void move_means(et_step *step, const float *value)
-{
-    int count = et_pass_tracks(step->pass);
-    et_params *params = et_pass_params(step->pass);
-    if (!count)
-        return;
-    et_params_begin_change(params);
-    for (int i = 0; i < count; i++) {
-        et_tracked tracked = et_pass_tracked(step->pass, i);
-        float *variable = et_params_values(params) + et_params_offset(params, tracked.variable);
-        for (int64_t k = 0; k < tracked.elements; k++)
-            variable[k] = tracked.momentum * variable[k] + (1 - tracked.momentum) * value[k];
-        value += tracked.elements;
-    }
-    et_params_changed(params, true);
-}
-
 /* After the update, which has measured it. */
 void et_step_add_norm(et_step *step)
 {
@@ -226,7 +208,7 @@ int et_step_gather(et_step *step, bool *left_out, et_error *error)
 
 void et_step_updated(et_step *step)
 {
-    move_means(step, step->sum.means);
+    et_pass_move_means(step->pass, step->sum.means);
     step->count++;
     step->updated = true;
     step->loss = step->sum.loss / step->sum.divisor;

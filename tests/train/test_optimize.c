@@ -265,6 +265,43 @@ static et_node *judged(et_scope *s, et_node *h)
     return et_dense(et_in(s, "discriminator"), h, 1);
 }
 
+static void build_mean(et_scope *s, void *payload)
+{
+    build(s, payload);
+    et_node *seen = et_variable(s, "seen", et_shape_scalar(), (et_init){ ET_INIT_ZEROS, 0 });
+    et_moving_mean(s, seen, et_sum(et_batch_input(s, "x")), 0.75f);
+}
+
+/* A moving mean moves with each update, and with none that changes nothing. */
+static void test_optimize__moving_mean(void **state)
+{
+    (void)state;
+    small_pass p;
+    et_optimizer *optimizer;
+    small_open(&p, build_mean, ROWS, &training);
+    assert_int_equal(et_source_next(p.source, p.batch, NULL), ET_OK);
+    assert_int_equal(et_optimizer_open(&optimizer, p.device, p.params, NULL, NULL, NULL), ET_OK);
+    const float *seen =
+        et_params_values(p.params) + et_params_offset(p.params, et_params_find(p.params, "seen"));
+    double sum = 0, expected = 0;
+    for (int i = 0; i < ROWS * FEATURES; i++)
+        sum += ((const float *)p.batch->data[0])[i];
+    assert_true(fabs(sum) > 0.1);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(et_pass_run(p.pass, p.batch, 1, 0, NULL), ET_OK);
+        assert_float_equal(*seen, expected, 1e-5);
+        assert_int_equal(et_optimizer_update(optimizer, p.pass, NULL, NULL), ET_OK);
+        expected = 0.75 * expected + 0.25 * sum;
+        assert_float_equal(*seen, expected, 1e-5);
+    }
+    ((float *)p.batch->data[0])[0] = NAN;
+    assert_int_equal(et_pass_run(p.pass, p.batch, 1, 0, NULL), ET_OK);
+    assert_int_equal(et_optimizer_update(optimizer, p.pass, NULL, NULL), ET_EDIVERGED);
+    assert_float_equal(*seen, expected, 1e-5);
+    et_optimizer_free(optimizer);
+    small_close(&p);
+}
+
 static void build_generator(et_scope *s, void *payload)
 {
     (void)payload;
@@ -332,9 +369,10 @@ static void test_optimize__each_its_own(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_optimize__rules),      cmocka_unit_test(test_optimize__all_rules),
-        cmocka_unit_test(test_optimize__settings),   cmocka_unit_test(test_optimize__refused),
-        cmocka_unit_test(test_optimize__not_finite), cmocka_unit_test(test_optimize__each_its_own),
+        cmocka_unit_test(test_optimize__rules),        cmocka_unit_test(test_optimize__all_rules),
+        cmocka_unit_test(test_optimize__settings),     cmocka_unit_test(test_optimize__refused),
+        cmocka_unit_test(test_optimize__not_finite),   cmocka_unit_test(test_optimize__moving_mean),
+        cmocka_unit_test(test_optimize__each_its_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
