@@ -113,6 +113,7 @@ typedef struct et_task_kind {
     const char *amount;  /* what batches are counted in, "tokens a side"; NULL: the batches' unit */
     const char *next;    /* the command that a trained model is for, and what it does: */
     const char *next_help; /* "translate", "translates lines"; NULL: evaluate */
+    ET_RESERVED(8);
 } et_task_kind;
 
 #endif

@@ -117,6 +117,7 @@ typedef struct et_task_class {
      * empty. Default: nothing. */
     int (*reduce_aggregated_logs)(et_task *self, const et_value *aggregated_logs,
                                   int64_t global_step, et_value *results, et_error *error);
+    ET_RESERVED(8);
 } et_task_class;
 
 struct et_task {
@@ -126,6 +127,7 @@ struct et_task {
     const void *task_config;     /* its settings, as given */
     const char *init_checkpoint; /* NULL: none; see et_checkpoint_initialize */
     const char *init_pattern;    /* expression of the names that it gives; NULL: all */
+    ET_RESERVED(4);
 };
 
 /* All methods' defaults but data, attach and validate, which have none. */

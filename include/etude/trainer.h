@@ -58,6 +58,7 @@ typedef struct et_trainer_class {
      * steps, by which it advances self->step, no more and no less. Fills logs, nested as it likes.
      * Requests to stop or save are served before and after it. */
     int (*train)(et_trainer *self, int64_t num_steps, et_value *logs, et_error *error);
+    ET_RESERVED(8);
 } et_trainer_class;
 
 struct et_trainer {
@@ -65,6 +66,7 @@ struct et_trainer {
     int64_t step;             /* the global step: steps done */
     int64_t summary_interval; /* the driver's; 0: none. See et_trainer_records */
     et_module *module;        /* its name and variables, <etude/module.h>; borrowed. NULL: none */
+    ET_RESERVED(4);
 };
 
 /* The inner loop: loop_begin, num_steps steps, loop_end, or the trainer's own; adds to logs what it
@@ -87,12 +89,14 @@ typedef struct et_evaluator_class {
     int (*end)(et_evaluator *self, et_value *logs, et_error *error);
     /* Hangs what resumes on the tree, where there is a trainer too; before a restore. */
     int (*attach)(et_evaluator *self, et_state *state, et_error *error);
+    ET_RESERVED(8);
 } et_evaluator_class;
 
 struct et_evaluator {
     const et_evaluator_class *ET_CLASS;
     int64_t limit, done; /* steps: asked for, 0: all there are; done so far. et_evaluate counts */
     et_module *module;   /* as a trainer's */
+    ET_RESERVED(4);
 };
 
 /* begin, steps until there are no more or limit of them are done (0: no limit), end. Data that end

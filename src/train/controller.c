@@ -309,6 +309,20 @@ static int check_planned(const et_controller_options *o, et_error *error)
     return ET_OK;
 }
 
+/* What a program made: neither it nor its class may have what this library does not know. */
+static int check_objects(const et_controller_options *o, et_error *error)
+{
+    const et_trainer *trainer = o->trainer;
+    const et_evaluator *evaluator = o->evaluator;
+    int status = et_options_check(trainer, "et_trainer", error);
+    if (!status && trainer)
+        status = et_options_check(trainer->class, "et_trainer_class", error);
+    if (!status)
+        status = et_options_check(evaluator, "et_evaluator", error);
+    return status || !evaluator ? status
+                                : et_options_check(evaluator->class, "et_evaluator_class", error);
+}
+
 static int check_options(const et_controller_options *o, et_error *error)
 {
     int status = et_options_check(o, "et_controller_options", error);
@@ -316,6 +330,8 @@ static int check_options(const et_controller_options *o, et_error *error)
         status = et_options_check(&o->run, "et_run_options", error);
     if (!status && o->outer_loop)
         status = et_options_check(o->outer_loop, "et_outer_loop_options", error);
+    if (!status)
+        status = check_objects(o, error);
     if (status)
         return status;
     const int64_t counts[] = { o->train_steps,         o->steps_per_loop,      o->summary_interval,

@@ -17,6 +17,7 @@
 #include "base/arena.h"
 #include "base/assert.h"
 #include "base/file.h"
+#include "base/reserved.h"
 #include "base/settings.h"
 
 #define NAMES_MAX 256 /* experiments that the nearest is sought among */
@@ -117,7 +118,7 @@ static int check_kind(const et_program *program, int number, et_error *error)
         if (!strcmp(program->kinds[i]->name, kind->name))
             return et_fail(error, ET_EUSAGE, "kinds of task %d and %d are both named %s", i + 1,
                            number + 1, kind->name);
-    return ET_OK;
+    return et_options_check(kind, "et_task_kind", error);
 }
 
 /* A name that means two things would be found by the order of tables. */

@@ -446,6 +446,10 @@ int et_task_trainer_begin(et_task_trainer **out, et_task *task, et_device *devic
                        "a task trainer needs a task with build and data, a device and parameters");
     int status = et_options_check(options, "et_task_trainer_options", error);
     if (!status)
+        status = et_options_check(task, "et_task", error);
+    if (!status)
+        status = et_options_check(task->class, "et_task_class", error);
+    if (!status)
         status = check_options(o, task, error);
     et_task_trainer *t = status ? NULL : et_alloc_zero(1, sizeof *t);
     if (!t)

@@ -138,6 +138,14 @@ static void test_public__reserved_words(void **state)
     assert_non_null(strstr(error.text, "et_controller_options"));
     assert_int_equal(et_controller_open(&controller, &of_run, &error), ET_EUSAGE);
     assert_non_null(strstr(error.text, "et_run_options"));
+    static const et_trainer_class newer = { .name = "newer", .reserved = { [7] = 1 } };
+    et_trainer trainer = { .class = &newer }, odd = { .reserved = { [3] = 1 } };
+    et_trainer *const trainers[] = { &trainer, &odd };
+    for (int i = 0; i < 2; i++) {
+        et_controller_options of_trainer = { .trainer = trainers[i] };
+        assert_int_equal(et_controller_open(&controller, &of_trainer, &error), ET_EUSAGE);
+        assert_non_null(strstr(error.text, i ? "et_trainer: " : "et_trainer_class: "));
+    }
     assert_int_equal(et_checkpoints_open(&checkpoints, "none", tree, &of_checkpoints, &error),
                      ET_EUSAGE);
     assert_int_equal(et_translator_open(&translator, "none", &of_translator, &error), ET_EUSAGE);
