@@ -1,56 +1,20 @@
 /* A pass whose plan finds no memory is as it was, and plans again when it is asked again. The n-th
- * allocation of the plan fails, for every n until nothing fails, and none is lost. */
+ * allocation of the plan fails and all after it, for every n until nothing fails; none is lost. */
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdlib.h>
 
 #include <cmocka.h>
 
-#include <etude/allocator.h>
 #include <etude/nn.h>
 #include <etude/pass.h>
 
+#include "base/scarce.h"
+
 enum { ROWS = 8, WIDE = 24, WIDTH = 5 };
 
-static atomic_long left; /* allocations until one fails; below 0: none does */
-static atomic_long live; /* allocations that were not released */
-
-static bool fails(void)
-{
-    return atomic_fetch_sub(&left, 1) == 1;
-}
-
-static void *allocate(void *payload, size_t size, size_t alignment)
-{
-    (void)payload;
-    void *memory = NULL;
-    if (fails() || posix_memalign(&memory, alignment < 16 ? 16 : alignment, size ? size : 1))
-        return NULL;
-    atomic_fetch_add(&live, 1);
-    return memory;
-}
-
-static void *reallocate(void *payload, void *memory, size_t size)
-{
-    (void)payload;
-    void *moved = fails() ? NULL : realloc(memory, size);
-    if (moved && !memory)
-        atomic_fetch_add(&live, 1);
-    return moved;
-}
-
-static void release(void *payload, void *memory)
-{
-    (void)payload;
-    if (memory)
-        atomic_fetch_sub(&live, 1);
-    free(memory);
-}
-
-static const et_allocator failing = { NULL, allocate, reallocate, release };
+#define PLENTY 1000000000L
 
 static float x[WIDE * WIDTH];
 static int32_t labels[WIDE];
@@ -84,21 +48,21 @@ static double loss_of(et_pass *pass, const et_batch *batch)
 }
 
 /* Both plans of a pass, the first one's and that of a batch of another size. Returns whether the
- * n-th allocation was one of theirs. */
-static bool fail_nth(long n, et_device *device, et_params *params, et_batch *const batch[2],
-                     const double loss[2])
+ * allocation after `calls` of them was one of theirs. */
+static bool fail_after(long calls, et_device *device, et_params *params, et_batch *const batch[2],
+                       const double loss[2])
 {
     et_pass *pass = NULL;
-    et_pass_options options = { .training = true, .recompute = n % 2 ? ET_RECOMPUTE_AUTO : 0 };
+    et_pass_options options = { .training = true, .recompute = calls % 2 ? ET_RECOMPUTE_AUTO : 0 };
     bool failed = false;
     assert_int_equal(
         et_pass_open(&pass, device, params, batch[0]->layout, build, NULL, &options, NULL), ET_OK);
     for (int i = 0; i < 2; i++) {
         et_error error = ET_ERROR_INIT;
-        atomic_store(&left, failed ? -1 : n);
+        scarce_left = failed ? PLENTY : calls;
         int status = et_pass_run(pass, batch[i], 1, 0, &error);
-        n = atomic_load(&left);
-        atomic_store(&left, -1);
+        calls = scarce_left;
+        scarce_left = PLENTY;
         if (status) {
             failed = true;
             assert_int_equal(status, ET_ENOMEM);
@@ -115,8 +79,7 @@ static bool fail_nth(long n, et_device *device, et_params *params, et_batch *con
 static void test_pass__plans_again(void **state)
 {
     (void)state;
-    et_allocator_set(&failing);
-    atomic_store(&left, -1);
+    scarce_begin(PLENTY);
     for (int i = 0; i < WIDE * WIDTH; i++)
         x[i] = (float)((i * 37) % 19) / 19 - 0.5f;
     for (int i = 0; i < WIDE; i++)
@@ -136,18 +99,18 @@ static void test_pass__plans_again(void **state)
     const double loss[2] = { loss_of(pass, batch[0]), loss_of(pass, batch[1]) };
     et_pass_close(pass);
 
-    long failures = 0, before = atomic_load(&live);
-    while (fail_nth(failures + 1, device, params, batch, loss))
+    long failures = 0, before = scarce_live;
+    while (fail_after(failures, device, params, batch, loss))
         failures++;
     assert_true(failures > 20);
-    assert_int_equal(atomic_load(&live), before);
+    assert_int_equal(scarce_live, before);
     for (int i = 0; i < 2; i++) {
         et_batch_free(batch[i]);
         et_source_close(source[i]);
     }
     et_params_free(params);
     et_device_close(device);
-    et_allocator_set(NULL);
+    scarce_end();
 }
 
 int main(void)
