@@ -169,6 +169,7 @@ ET_API int et_loop_end(et_loop *loop, et_error *error);
 
 ET_API int64_t et_loop_epoch(const et_loop *loop); /* 0 before the first, then from 1 */
 ET_API int64_t et_loop_step(const et_loop *loop);  /* over all epochs; the same */
+/* Whether one is open: from its BEFORE event to behind its AFTER event. */
 ET_API bool et_loop_within_epoch(const et_loop *loop);
 ET_API bool et_loop_within_step(const et_loop *loop);
 ET_API const et_batch *et_loop_step_data(const et_loop *loop); /* of this step; NULL: none */

@@ -237,6 +237,9 @@ static int own_validation_step(et_task *self, const et_task_step *now, et_value 
     assert_int_equal(et_pass_output(now->model, "outputs").shape.size[1], CLASSES);
     assert_string_equal(et_pass_measured(now->model, 0).name, "loss");
     et_value_set_float(logs, "rows", (double)now->inputs->filled[0]);
+    et_value *each = et_value_set_list(logs, "labels"); /* a value of each sample */
+    for (int64_t i = 0; i < now->inputs->filled[0]; i++)
+        et_value_add_int(each, ((const int32_t *)now->inputs->data[1])[i]);
     assert_true(loss == et_pass_loss(now->model) / et_pass_divisor(now->model));
     return status;
 }
@@ -249,6 +252,10 @@ static int own_aggregate(et_task *self, et_value *state, const et_value *step_ou
     if (et_value_get(state, "rows"))
         before = number(state, "rows");
     et_value_set_float(state, "rows", before + number(step_outputs, "rows"));
+    et_value *all = et_value_get(state, "labels"), *each = et_value_get(step_outputs, "labels");
+    all = all ? all : et_value_set_list(state, "labels");
+    for (const et_value *one = each ? each->first : NULL; one; one = one->next)
+        et_value_add_int(all, one->integer);
     return ET_OK;
 }
 
@@ -258,6 +265,7 @@ static int own_reduce(et_task *self, const et_value *aggregated_logs, int64_t gl
     (void)self, (void)error_;
     et_value_set_float(results, "rows", number(aggregated_logs, "rows"));
     et_value_set_int(results, "at", global_step);
+    et_value_set_int(results, "seen", (int64_t)et_value_get(aggregated_logs, "labels")->count);
     return ET_OK;
 }
 
@@ -325,6 +333,7 @@ static void evaluate_by_hand(et_task_trainer *t, et_value *logs)
     assert_int_equal(compiled, ROWS / BATCH);
     assert_float_equal(number(logs, "rows"), ROWS, 0);
     assert_float_equal(number(logs, "at"), 44, 0);
+    assert_float_equal(number(logs, "seen"), ROWS, 0);
     assert_true(number(logs, "hits") > 0.9);
     ok(et_task_trainer_eval_begin(t, error));
     ok(et_task_trainer_next_eval_inputs(t, NULL, &inputs, NULL, error));
