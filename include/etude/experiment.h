@@ -28,7 +28,7 @@ typedef struct et_identity {
 /* What a task needs of the run that it is opened for; a copy of it may be kept, all that it points
  * to outlives the task. */
 typedef struct et_task_context {
-    const char *model_dir; /* where the run's files go */
+    const char *model_dir; /* where the run's files go; it is there */
     et_params *params;     /* the store that the model declares into */
     et_device *device;
     uint64_t seed;               /* of the order of the data */

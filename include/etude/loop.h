@@ -138,13 +138,15 @@ ET_API int et_loop_begin(et_loop *loop, et_error *error);
 
 /* Ends the epoch before (AFTER_EPOCH in reverse, epoch_time, checkpoint if due), then begins one
  * (BEFORE_EPOCH). false: max_epoch or max_step is reached, or something failed; metrics are
- * cleared. What is logged before the end of an epoch is of all epochs since the last log. */
+ * cleared. What is logged before the end of an epoch is of all epochs since the last log. ET_EUSAGE
+ * is kept in a handler of an event: another epoch is open. */
 ET_API bool et_loop_next_epoch(et_loop *loop);
 
 /* Ends the step before (AFTER_STEP in reverse, step_time), then begins one (BEFORE_STEP). false:
  * the source's pass is over, or max_step is reached, or something failed. source NULL: steps
  * without data, up to max_step. One that repeats is over where its epoch changes; one that ends is
- * set back to where it was first seen, with the same order: let it repeat for another. */
+ * set back to where it was first seen, with the same order: let it repeat for another. ET_EUSAGE is
+ * kept: outside of an epoch, in a handler, without source and max_step, which would never end. */
 ET_API bool et_loop_next_step(et_loop *loop, et_source *source);
 /* Leaves what is open. */
 ET_API int et_loop_leave(et_loop *loop);
@@ -158,24 +160,27 @@ ET_API int et_loop_fail(et_loop *loop, const et_error *error);
 ET_API int et_loop_make_checkpoint(et_loop *loop);
 
 /* Once. Finishes saves, fires EXIT_LOOP, closes the writer; if nothing failed early stopping takes
- * the best parameters back: after an error or an interruption it does not. Checkpoints stay what
- * they were: a run that goes on goes on from the last step. Returns the first failure. */
+ * the best parameters back: after an error or an interruption it does not, nor where there never
+ * was a best one; a warning says so. Checkpoints stay what they were: a run that goes on goes on
+ * from the last step. Returns the first failure. */
 ET_API int et_loop_end(et_loop *loop, et_error *error);
 
 /* ---- getters ---- */
 
 ET_API int64_t et_loop_epoch(const et_loop *loop); /* 0 before the first, then from 1 */
 ET_API int64_t et_loop_step(const et_loop *loop);  /* over all epochs; the same */
+/* Whether one is open: from its BEFORE event to behind its AFTER event. */
 ET_API bool et_loop_within_epoch(const et_loop *loop);
 ET_API bool et_loop_within_step(const et_loop *loop);
 ET_API const et_batch *et_loop_step_data(const et_loop *loop); /* of this step; NULL: none */
-/* 0: no limit. Set, they count from the next next_epoch or next_step on. */
+/* 0: no limit. Set, they count from the next next_epoch or next_step on; ET_ECONFIG: negative. */
 ET_API int64_t et_loop_max_epoch(const et_loop *loop);
 ET_API int64_t et_loop_max_step(const et_loop *loop);
 ET_API int et_loop_set_max_epoch(et_loop *loop, int64_t max_epoch);
 ET_API int et_loop_set_max_step(et_loop *loop, int64_t max_step);
 /* Of all there is to do, 0 to 1; NaN: there is no limit. */
 ET_API double et_loop_progress(const et_loop *loop);
+/* What is trained of the parameters that options.group has, or of all. Borrowed. */
 ET_API const et_group *et_loop_param_vars(const et_loop *loop);
 
 #endif

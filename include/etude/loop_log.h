@@ -85,7 +85,7 @@ ET_API int et_loop_add_summary(et_loop *loop, const et_value *summary);
 
 /* ---- getters ---- */
 
-/* Seconds to go, by the pace since begin; NaN: unknown. */
+/* Seconds to go, by the pace since begin, to the limits as they are now; NaN: unknown. */
 ET_API double et_loop_eta(const et_loop *loop);
 ET_API double et_loop_best_valid_metric(const et_loop *loop);      /* NaN: none yet */
 ET_API const char *et_loop_valid_metric_name(const et_loop *loop); /* NULL: none */

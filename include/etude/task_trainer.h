@@ -77,12 +77,15 @@ ET_API size_t et_task_trainer_memory(const et_task_trainer *trainer);
  * iterator NULL: the trainer's own, which goes on where it was in training and begins anew in each
  * evaluation. Another one has batches of the same layout. */
 
-/* Once, before the first step of a new run: draws initial values, then et_task_initialize. */
+/* Once, before the first step of a new run: draws initial values, then et_task_initialize, which
+ * may load pretrained weights. Not where a checkpoint was restored; a driver knows. */
 ET_API int et_task_trainer_initialize(et_task_trainer *trainer, et_error *error);
 
-/* The inner loop: begin, num_steps steps, end. ET_EUSAGE: num_steps is negative. */
+/* The inner loop: begin, num_steps calls of train_step, end, which fills logs. ET_EUSAGE: num_steps
+ * is negative. */
 ET_API int et_task_trainer_train(et_task_trainer *trainer, int64_t num_steps, et_value *logs,
                                  et_error *error);
+/* Before data are looked for. Does nothing: metrics are reset where the loop before ended. */
 ET_API int et_task_trainer_train_loop_begin(et_task_trainer *trainer, et_error *error);
 /* The batch of the next step, which train_step takes itself where this was not called. */
 ET_API int et_task_trainer_next_train_inputs(et_task_trainer *trainer, et_source *iterator,
@@ -90,7 +93,8 @@ ET_API int et_task_trainer_next_train_inputs(et_task_trainer *trainer, et_source
 /* One update; the global step grows by one. */
 ET_API int et_task_trainer_train_step(et_task_trainer *trainer, et_source *iterator,
                                       et_error *error);
-/* Adds every metric, training_loss among them, and learning_rate to logs; then resets metrics. */
+/* Adds every metric, training_loss among them, and learning_rate, that of the last update, to logs;
+ * then resets metrics. */
 ET_API int et_task_trainer_train_loop_end(et_task_trainer *trainer, et_value *logs,
                                           et_error *error);
 
@@ -98,15 +102,18 @@ ET_API int et_task_trainer_train_loop_end(et_task_trainer *trainer, et_value *lo
  * num_steps a warning says so. */
 ET_API int et_task_trainer_evaluate(et_task_trainer *trainer, int64_t num_steps, et_value *logs,
                                     et_error *error);
-/* Resets metrics and state, and shows averaged weights. */
+/* Resets metrics and state, and shows averaged weights. Those below are ET_EUSAGE before it. */
 ET_API int et_task_trainer_eval_begin(et_task_trainer *trainer, et_error *error);
-/* The next batch, and what goes past the model to extra; *inputs NULL: the end. */
+/* The batch of the next step, which eval_step takes itself where this was not called, and what goes
+ * past the model to extra (NULL: nobody looks); *inputs NULL: the end. */
 ET_API int et_task_trainer_next_eval_inputs(et_task_trainer *trainer, et_source *iterator,
                                             et_batch **inputs, et_value *extra, et_error *error);
-/* One batch; what the task logs of it to step_outputs. *more false: the data had ended. */
+/* One batch: next_eval_inputs, et_task_validation_step; what both log to step_outputs (NULL: nobody
+ * looks). *more false: the data had ended. */
 ET_API int et_task_trainer_eval_step(et_task_trainer *trainer, et_source *iterator,
                                      et_value *step_outputs, bool *more, et_error *error);
-/* et_task_aggregate_logs, in every kind of loop: no state is dropped. state NULL: the trainer's. */
+/* et_task_aggregate_logs: adds a step's outputs to the state, a dict, which eval_end is given. In
+ * every kind of loop: no state is dropped. state NULL: the trainer's. */
 ET_API int et_task_trainer_eval_reduce(et_task_trainer *trainer, et_value *state,
                                        const et_value *step_outputs, et_error *error);
 /* Metrics, validation_loss if the task reported one, what follows from aggregated_logs (NULL: the
@@ -127,7 +134,8 @@ typedef struct et_input_context {
     int64_t input_pipelines, input_pipeline; /* how many there are, and which: 1 and 0 */
 } et_input_context;
 
-/* A source as this process reads it: what open opens, called with payload. */
+/* A source as this process reads it: what open opens, called with payload and the context of the
+ * one process. A source that is there already needs none of this. ET_EUSAGE: no function. */
 typedef int et_dataset_fn(void *payload, const et_input_context *context, et_source **out,
                           et_error *error);
 ET_API int et_task_trainer_distribute_dataset(et_task_trainer *trainer, et_dataset_fn *open,

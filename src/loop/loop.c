@@ -224,7 +224,7 @@ int et_loop_open(et_loop **out, et_params *params, const et_loop_options *option
     if (!loop)
         return status ? status : et_alloc_failed(error, sizeof *loop, "a loop");
     loop->params = params;
-    loop->epoch_begun = loop->step_begun = loop->eta_progress = loop->best = (double)NAN;
+    loop->epoch_begun = loop->step_begun = loop->best = (double)NAN;
     loop->best_step = -1;
     status = open_parts(loop, options, error);
     if (status) {
@@ -499,8 +499,6 @@ static int set_max(et_loop *loop, int64_t *max, int64_t value, const char *name)
         return et_fail(&loop->error, ET_ECONFIG, "%s %lld: at least 1, or 0: no limit", name,
                        (long long)value);
     *max = value;
-    if (loop->phase == ET_LOOP_RUNNING)
-        et_loop_begin_eta(loop);
     return ET_OK;
 }
 

@@ -53,11 +53,11 @@ struct et_loop {
 
     int64_t epoch, step;
     bool within_epoch, within_step;
-    int64_t epochs_done, steps_done; /* at the end of the last epoch that ended */
-    bool resumes;                    /* restored within an epoch, which is not open yet */
-    bool save_asked;                 /* at the end of what is open */
-    double epoch_begun, step_begun;  /* by the clock; NaN: not open, or collected already */
-    double eta_time, eta_progress;   /* where the ETA counts from; NaN: nowhere yet */
+    int64_t epochs_done, steps_done;      /* at the end of the last epoch that ended */
+    bool resumes;                         /* restored within an epoch, which is not open yet */
+    bool save_asked;                      /* at the end of what is open */
+    double epoch_begun, step_begun;       /* by the clock; NaN: not open, or collected already */
+    double eta_time, eta_step, eta_epoch; /* where the ETA counts from */
 
     et_flows flows;
     const et_batch *step_data;

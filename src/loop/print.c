@@ -26,30 +26,35 @@ static double done(int64_t counter, bool within, double begun)
 }
 
 /* By steps as soon as it is known how many there will be: the mean of the epochs so far. */
-double et_loop_progress(const et_loop *loop)
+static double progress_of(const et_loop *loop, double step, double epoch)
 {
     const et_loop_options *o = &loop->options;
     double steps = (double)o->max_step;
     if (!o->max_step && o->max_epoch && loop->epochs_done)
         steps = (double)o->max_epoch * ((double)loop->steps_done / (double)loop->epochs_done);
     if (steps > 0)
-        return done(loop->step, loop->within_step, loop->step_begun) / steps;
-    if (o->max_epoch)
-        return done(loop->epoch, loop->within_epoch, loop->epoch_begun) / (double)o->max_epoch;
-    return (double)NAN;
+        return step / steps;
+    return o->max_epoch ? epoch / (double)o->max_epoch : (double)NAN;
 }
 
+double et_loop_progress(const et_loop *loop)
+{
+    return progress_of(loop, done(loop->step, loop->within_step, loop->step_begun),
+                       done(loop->epoch, loop->within_epoch, loop->epoch_begun));
+}
+
+/* Counters, not progress: limits may be set later. */
 void et_loop_begin_eta(et_loop *loop)
 {
-    if (!isnan(loop->eta_progress))
-        return;
-    loop->eta_progress = et_loop_progress(loop);
+    loop->eta_step = (double)loop->step;
+    loop->eta_epoch = (double)(loop->epoch - loop->resumes);
     loop->eta_time = et_clock_monotonic();
 }
 
 double et_loop_eta(const et_loop *loop)
 {
-    double progress = et_loop_progress(loop), made = progress - loop->eta_progress;
+    double progress = et_loop_progress(loop);
+    double made = progress - progress_of(loop, loop->eta_step, loop->eta_epoch);
     if (!(made >= 1e-7))
         return (double)NAN;
     return (et_clock_monotonic() - loop->eta_time) / made * (1 - progress);

@@ -117,17 +117,26 @@ static int begin(et_task_trainer *t, int64_t step, et_error *error)
     return ET_OK;
 }
 
+static int check_begun(const et_task_trainer *t, et_error *error)
+{
+    return t->validation.batch
+               ? ET_OK
+               : et_fail(error, ET_EUSAGE, "no evaluation of %s was begun: call eval_begin first",
+                         et_task_name(t->task));
+}
+
 static int take(et_task_trainer *t, et_source *iterator, et_error *error)
 {
     et_validation *v = &t->validation;
     et_source *source = iterator ? iterator : v->source;
-    if (v->taken)
-        return ET_OK;
+    int status = check_begun(t, error);
+    if (status || v->taken)
+        return status;
     et_arena_release(&v->step_arena);
     v->extra = t->given.next_eval_inputs ? et_value_dict(&v->step_arena) : NULL;
-    int status = t->given.next_eval_inputs
-                     ? t->given.next_eval_inputs(t->given.self, source, v->batch, v->extra, error)
-                     : et_source_next(source, v->batch, error);
+    status = t->given.next_eval_inputs
+                 ? t->given.next_eval_inputs(t->given.self, source, v->batch, v->extra, error)
+                 : et_source_next(source, v->batch, error);
     if (!status && v->extra && et_value_failed(v->extra))
         status = et_alloc_failed(error, 0, "inputs of a step");
     v->taken = !status;
@@ -220,7 +229,9 @@ static int fill(et_task_trainer *t, const et_value *state, et_value *logs, et_er
 {
     et_validation *v = &t->validation;
     const et_task_class *class = t->task->class;
-    int status = et_metrics_results(v->metrics, logs, error);
+    int status = check_begun(t, error);
+    if (!status)
+        status = et_metrics_results(v->metrics, logs, error);
     if (!status)
         status = et_metrics_results(v->own, logs, error);
     if (!status && v->reported)

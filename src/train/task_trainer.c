@@ -431,6 +431,7 @@ static void give_up(et_task_trainer *t)
         t->source = NULL;
     if (t->validation.source == t->given.validation_dataset)
         t->validation.source = NULL;
+    t->given.train_dataset = t->given.validation_dataset = NULL;
     et_task_trainer_close(t);
 }
 
@@ -491,6 +492,13 @@ int et_task_trainer_open(et_task_trainer **out, et_task *task, et_device *device
     return status;
 }
 
+/* What was given and is not read, as options.use is. */
+static void close_unread(et_source *given, const et_source *read)
+{
+    if (given != read)
+        et_source_close(given);
+}
+
 /* Sources last: their threads fill batches of layouts that passes refer to. */
 void et_task_trainer_close(et_task_trainer *t)
 {
@@ -504,6 +512,8 @@ void et_task_trainer_close(et_task_trainer *t)
         et_optimizer_free(t->optimizer);
     et_validation_release(&t->validation);
     et_pass_close(t->pass);
+    close_unread(t->given.validation_dataset, t->validation.source);
+    close_unread(t->given.train_dataset, t->source);
     et_validation_close_source(&t->validation);
     et_source_close(t->source);
     et_arena_release(&t->arena);

@@ -349,6 +349,29 @@ static void test_loop_saves__newest_named_or_none(void **state)
     looped_free(&l);
 }
 
+/* A loop that goes on and is given a later end: less of it is done than when it began. */
+static void test_loop_saves__later_limit(void **state)
+{
+    const char *directory = in(state, "later");
+    leave_at(directory, 3);
+    looped l;
+    looped_init(&l);
+    l.options.checkpoint_dir = directory;
+    l.options.max_epoch = 4;
+    et_source *source = rows_source(2, true, false);
+    looped_begin(&l);
+    assert_int_equal(et_loop_set_max_epoch(l.loop, 12), 0);
+    assert_true(isnan(et_loop_eta(l.loop))); /* nothing was done yet */
+    assert_true(et_loop_next_epoch(l.loop));
+    while (et_loop_next_step(l.loop, source))
+        continue;
+    assert_true(fabs(et_loop_progress(l.loop) - 4. / 12) < 1e-9);
+    assert_true(et_loop_eta(l.loop) > 0);
+    looped_end(&l);
+    et_source_close(source);
+    looped_free(&l);
+}
+
 /* A run that went back leaves what was newer behind: the next start does not find it. */
 static void test_loop_saves__going_back(void **state)
 {
@@ -508,6 +531,7 @@ int main(void)
         cmocka_unit_test(test_loop_saves__early_stopping),
         cmocka_unit_test(test_loop_saves__best_and_last_are_two),
         cmocka_unit_test(test_loop_saves__newest_named_or_none),
+        cmocka_unit_test(test_loop_saves__later_limit),
         cmocka_unit_test(test_loop_saves__going_back),
         cmocka_unit_test(test_loop_saves__objects_come_and_go),
         cmocka_unit_test(test_loop_saves__one_process),

@@ -2,12 +2,17 @@
 # test_members.sh SOURCE: doc/members.md against the documents' members (members.txt), the public
 # headers and the tests. Each member has one row; each C name of a row is declared in a public
 # header (`et_call`, `ET_NAME`, or `et_struct.field`); each test (`tests/dir/file.c:case`) is there.
-# A member without a C name says so: its fourth column begins with "absent: ".
+# A member without a C name says so: its fourth column begins with "absent: ". And a page with a
+# fault of each kind is found out.
 set -eu
 source=$1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
 cd "$source"
 
-awk '
+# check PAGE
+check() {
+    awk '
     function fail(text) { print FILENAME ":" FNR ": " text; bad++ }
     function trim(s) { gsub(/^[ \t]+|[ \t]+$/, "", s); return s }
 
@@ -16,18 +21,19 @@ awk '
         line = $0
         if (comment && sub(/^.*\*\//, "", line)) comment = 0
         if (comment) next
-        gsub(/\/\*[^*]*\*\//, "", line)
+        gsub(/\/\*([^*]|\*+[^*\/])*\*+\//, "", line)
         if (sub(/\/\*.*$/, "", line)) comment = 1
         if (match(line, /struct et_[a-z0-9_]+ *\{/) || match(line, /enum et_[a-z0-9_]+ *\{/)) {
             inside = substr(line, RSTART, RLENGTH)
             sub(/^(struct|enum) /, "", inside); sub(/ *\{$/, "", inside)
         }
         n = split(line, word, /[^A-Za-z0-9_]+/)
-        for (i = 1; i <= n; i++) {
-            declared[word[i]] = 1
-            if (inside != "") declared[inside "." word[i]] = 1
+        for (i = 1; i <= n; i++) declared[word[i]] = 1
+        while (inside != "" && match(line, /[a-z0-9_]+(;|,|\)|\[)/)) {
+            declared[inside "." substr(line, RSTART, RLENGTH - 1)] = 1
+            line = substr(line, RSTART + RLENGTH)
         }
-        if (line ~ /^}/) inside = ""
+        if ($0 ~ /^}/) inside = ""
         next
     }
 
@@ -63,7 +69,8 @@ awk '
             test = substr(tests, RSTART + 1, RLENGTH - 2)
             tests = substr(tests, RSTART + RLENGTH)
             colon = index(test, ":")
-            file = colon ? substr(test, 1, colon - 1) : test
+            if (!colon) { fail(key ": " test " names no case"); continue }
+            file = substr(test, 1, colon - 1)
             if (!(file in text)) {
                 text[file] = ""
                 while ((status = (getline line < file)) > 0) text[file] = text[file] line "\n"
@@ -71,7 +78,7 @@ awk '
                 if (status < 0) text[file] = "none"
             }
             if (text[file] == "none") fail(key ": there is no " file)
-            else if (colon && text[file] !~ ("(^|[^A-Za-z0-9_])" substr(test, colon + 1) "[^A-Za-z0-9_]"))
+            else if (text[file] !~ ("(^|[^A-Za-z0-9_])" substr(test, colon + 1) "[^A-Za-z0-9_]"))
                 fail(key ": " test ": no such case")
         }
         rows++
@@ -82,4 +89,34 @@ awk '
             if (!(key in seen)) { print "doc/members.md: no row for " key; bad++ }
         printf "%d members shown, %d absent\n", rows, absent
         exit bad > 0 || rows == 0
-    }' include/etude/*.h tests/tools/members.txt doc/members.md
+    }' include/etude/*.h tests/tools/members.txt "$1"
+}
+
+check doc/members.md
+
+# A fault of each kind is found: SED makes it, TEXT is what is said of it.
+finds() {
+    sed "$1" doc/members.md >"$work/page"
+    if cmp -s doc/members.md "$work/page"; then
+        echo "test_members: $1 changes nothing" >&2
+        exit 1
+    fi
+    if check "$work/page" >"$work/log" || ! grep -q "$2" "$work/log"; then
+        echo "test_members: $1: not \"$2\", but:" >&2
+        head -5 "$work/log" >&2
+        exit 1
+    fi
+}
+
+finds '/| epoch |/d' 'no row for L attributes epoch'
+finds '/| epoch |/p' 'a second row for L attributes epoch'
+finds 's/| epoch |/| epochs |/' 'no member of the documents: L attributes epochs'
+finds 's/`et_loop_epoch`/`et_loop_epochs`/' 'et_loop_epochs is in no public header'
+finds 's/`et_loop_options.max_epoch`/`et_loop_options.max_epochs`/' 'max_epochs is in no public'
+finds 's/`et_loop_epoch`/et_loop_epoch/' 'epoch: no C name'
+finds 's/`et_loop_epoch`/-/' 'not said to be absent'
+finds 's/| `[^`]*test_loop__progress`[^|]*|$/| none |/' 'get_eta: no test'
+finds 's/:test_loop__progress`/:test_loop__regress`/' 'no such case'
+finds 's/:test_loop__progress`/`/' 'names no case'
+finds 's/test_loop.c:test_loop__progress`/test_lop.c:test_loop__progress`/' 'there is no tests/loop/test_lop.c'
+

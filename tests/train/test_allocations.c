@@ -48,7 +48,7 @@ static counting_task *outer(const et_task *self)
 static void build(et_task *self, et_scope *scope, bool training)
 {
     et_task *inner = outer(self)->inner;
-    inner->class->build(inner, scope, training);
+    et_task_build(inner, scope, training);
 }
 
 static int count_batch(void *payload, et_batch *batch, et_error *error)

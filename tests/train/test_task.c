@@ -719,6 +719,107 @@ static void test_task__iterators_and_async(void **state)
     bench_close(&b);
 }
 
+/* Members of an evaluation that nobody has begun. */
+static void test_task__order_of_calls(void **state)
+{
+    (void)state;
+    bench b;
+    et_batch *inputs;
+    bool more;
+    bench_init(&b, &plain_class);
+    assert_ok(bench_open(&b, error));
+    et_task_trainer *t = b.r.trainer;
+    assert_fails(et_task_trainer_next_eval_inputs(t, NULL, &inputs, NULL, error), ET_EUSAGE,
+                 "call eval_begin first");
+    assert_fails(et_task_trainer_eval_step(t, NULL, NULL, &more, error), ET_EUSAGE, "eval_begin");
+    assert_fails(et_task_trainer_create_eval_loop_fn(t, false)(t, NULL, 1, error), ET_EUSAGE,
+                 "eval_begin");
+    assert_fails(et_task_trainer_eval_end(t, NULL, b.logs, error), ET_EUSAGE, "eval_begin");
+    assert_ok(et_task_trainer_eval_end(t, NULL, NULL, error));
+    assert_ok(et_task_trainer_evaluate(t, -1, b.logs, error));
+    bench_close(&b);
+}
+
+/* ---- data that are given, and closed ---- */
+
+static int no_optimizer(et_task *self, const et_optimizer_request *request, et_optimizer **out,
+                        et_error *error)
+{
+    (void)self, (void)request, (void)error;
+    *out = NULL;
+    return ET_OK;
+}
+
+typedef struct closed_source {
+    et_source source;
+    et_source *inner;
+    int *closed;
+} closed_source;
+
+static int pass_next(et_source *self, et_batch *batch, et_error *error)
+{
+    return et_source_next(((closed_source *)(void *)self)->inner, batch, error);
+}
+
+static void pass_position(const et_source *self, et_position *position)
+{
+    et_source_position(((const closed_source *)(const void *)self)->inner, position);
+}
+
+static int pass_seek(et_source *self, const et_position *position, et_error *error)
+{
+    return et_source_seek(((closed_source *)(void *)self)->inner, position, error);
+}
+
+static void pass_close(et_source *self)
+{
+    closed_source *c = (closed_source *)(void *)self;
+    ++*c->closed;
+    et_source_close(c->inner);
+    free(c);
+}
+
+static et_source *watched(bool training, int *closed)
+{
+    static const et_source_class class = { .name = "watched",
+                                           .next = pass_next,
+                                           .position = pass_position,
+                                           .seek = pass_seek,
+                                           .close = pass_close };
+    closed_source *c = calloc(1, sizeof *c);
+    assert_non_null(c);
+    assert_ok(mock_data(NULL, training, &c->inner, error));
+    c->closed = closed;
+    c->source = (et_source){ .class = &class, .layout = c->inner->layout };
+    return &c->source;
+}
+
+/* Both are closed, whichever of them `use` has the trainer read; after a failure neither is. */
+static void test_task__given_but_unread(void **state)
+{
+    (void)state;
+    for (int use = ET_TRAIN_AND_EVALUATE; use <= ET_EVALUATE_ONLY; use++)
+        for (int fails = 0; fails < 2; fails++) {
+            et_task_class class = plain_class;
+            int closed = 0;
+            bench b;
+            class.data = NULL;
+            class.create_optimizer = fails ? no_optimizer : NULL;
+            et_task_trainer_given both = { .train_dataset = watched(true, &closed),
+                                           .validation_dataset = watched(false, &closed) };
+            bench_init(&b, &class);
+            b.r.trainer_options.given = &both;
+            b.r.trainer_options.use = use;
+            assert_int_equal(bench_open(&b, NULL), fails ? ET_ECONFIG : ET_OK);
+            bench_close(&b);
+            assert_int_equal(closed, fails ? 0 : 2);
+            if (fails) {
+                et_source_close(both.train_dataset);
+                et_source_close(both.validation_dataset);
+            }
+        }
+}
+
 /* train=False, evaluate=False. */
 static void test_task__use(void **state)
 {
@@ -769,14 +870,6 @@ static void test_task__loss_scale(void **state)
 
 /* ---- refused
  * ------------------------------------------------------------------------------------- */
-
-static int no_optimizer(et_task *self, const et_optimizer_request *request, et_optimizer **out,
-                        et_error *error)
-{
-    (void)self, (void)request, (void)error;
-    *out = NULL;
-    return ET_OK;
-}
 
 static void bad_model(et_task *self, et_scope *s, bool training, et_nodes *outputs,
                       et_nodes *aux_losses)
@@ -890,6 +983,8 @@ int main(void)
         cmocka_unit_test(test_task__given),
         cmocka_unit_test(test_task__weights_come_back),
         cmocka_unit_test(test_task__iterators_and_async),
+        cmocka_unit_test(test_task__order_of_calls),
+        cmocka_unit_test(test_task__given_but_unread),
         cmocka_unit_test(test_task__use),
         cmocka_unit_test(test_task__loss_scale),
         cmocka_unit_test(test_task__refused),

@@ -9,8 +9,8 @@
 
 /* For training and validation: the same model, other shapes. max_positions: the longest
  * sentence, in tokens, which is how many rows the table of positions needs. */
-et_node *et_translation_loss(const et_translation_task *task, et_scope *scope,
-                             int64_t max_positions)
+void et_translation_build_model(const et_translation_task *task, et_scope *scope,
+                                int64_t max_positions, et_nodes *outputs)
 {
     const int64_t *capacity = et_scope_layout(scope)->capacity;
     et_assert(capacity[ET_PAIR_SOURCE] > 0 && capacity[ET_PAIR_TARGET] > 0);
@@ -18,8 +18,17 @@ et_node *et_translation_loss(const et_translation_task *task, et_scope *scope,
         &task->options, et_vocabulary_size(task->vocabulary), max_positions);
     et_node *h = et_transformer_train(scope, &model, capacity[ET_PAIR_SOURCE],
                                       capacity[ET_PAIR_TARGET], capacity[ET_PAIR_SEGMENTS]);
-    /* Labels of -1 (the rest of a batch) count in no sum. */
+    et_nodes_put(outputs, "decoded", h);
+    et_nodes_put(outputs, "table", et_transformer_table(scope, &model));
+}
+
+/* Labels of -1 (the rest of a batch) count in no sum. */
+void et_translation_build_losses(const et_translation_task *task, et_scope *scope,
+                                 const et_nodes *outputs)
+{
     et_node *labels = et_batch_input(scope, et_pair_fields[ET_PAIR_TARGET_LABELS].name);
-    return et_vocabulary_loss(h, et_transformer_table(scope, &model), labels,
-                              (float)task->options.model.label_smoothing);
+    et_loss(scope, "loss",
+            et_vocabulary_loss(et_nodes_get(outputs, "decoded"), et_nodes_get(outputs, "table"),
+                               labels, (float)task->options.model.label_smoothing),
+            1);
 }

@@ -1,7 +1,8 @@
 /* The class of the task, in terms of batches of pairs.
  *
  *   data     training: shuffled, in buckets, without end, read ahead; validation: one pass
- *   build    transformer over source and target -> vocabulary loss over the labels
+ *   model    transformer over source and target: "decoded", and the "table" of pieces
+ *   losses   vocabulary loss over the labels
  *   validate beam search and its scores (validate.c) */
 #include "tasks/translation/task.h"
 
@@ -23,11 +24,20 @@ static const et_translation_task *downcast_const(const et_task *self)
     return (const et_translation_task *)(const void *)self;
 }
 
-static void build(et_task *self, et_scope *scope, bool training)
+static void build_model(et_task *self, et_scope *scope, bool training, et_nodes *outputs,
+                        et_nodes *aux_losses)
 {
     const et_translation_options *options = &downcast(self)->options;
     const et_translation_data *data = training ? &options->train_data : &options->validation_data;
-    et_loss(scope, "loss", et_translation_loss(downcast(self), scope, data->max_seq_length), 1);
+    (void)aux_losses; /* there are none */
+    et_translation_build_model(downcast(self), scope, data->max_seq_length, outputs);
+}
+
+static void build_losses(et_task *self, et_scope *scope, const et_nodes *outputs,
+                         const et_nodes *aux_losses)
+{
+    (void)aux_losses;
+    et_translation_build_losses(downcast(self), scope, outputs);
 }
 
 static int data(et_task *self, bool training, et_source **out, et_error *error)
@@ -38,8 +48,9 @@ static int data(et_task *self, bool training, et_source **out, et_error *error)
 
 static const et_task_class translation_class = {
     .name = "translation",
-    .build = build,
     .data = data,
+    .build_model = build_model,
+    .build_losses = build_losses,
     .validate = et_translation_validate,
     .best_metric = "sacrebleu_score",
 };

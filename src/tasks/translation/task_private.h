@@ -40,9 +40,12 @@ int et_translation_open_validation(et_translation_task *task, et_error *error);
 int et_translation_training(et_translation_task *task, et_source **out, et_error *error);
 int et_translation_validation(et_translation_task *task, et_source **out, et_error *error);
 
-/* model.c: the model's loss for the graph's batches. max_positions: the longest sentence. */
-et_node *et_translation_loss(const et_translation_task *task, et_scope *scope,
-                             int64_t max_positions);
+/* model.c: for the graph's batches, "decoded" and "table"; the loss of these. max_positions: the
+ * longest sentence. */
+void et_translation_build_model(const et_translation_task *task, et_scope *scope,
+                                int64_t max_positions, et_nodes *outputs);
+void et_translation_build_losses(const et_translation_task *task, et_scope *scope,
+                                 const et_nodes *outputs);
 
 /* task.c: a line for people, where somebody looks. */
 void et_translation_tell(const et_translation_task *task, const char *format, ...)
