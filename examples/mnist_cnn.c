@@ -1,7 +1,7 @@
 /* Handwritten digits by a convolutional network under a trainer of the loop: 3 x 3 filters and
  * pooling twice, 128 units, dropout; images are moved by up to two pixels as they come.
  *     build/examples/mnist_cnn RUN DATA [EPOCHS]     at least 99.25 % after 12 epochs
- * DATA as for mnist_loop.c. 5,000 images of the training set are kept out to choose the best epoch.
+ * DATA as for mnist_loop.c. 5,000 images of the training set are kept out to watch it learn.
  * Killed and started again, it goes on. */
 #define _POSIX_C_SOURCE 200809L
 #include <etude/etude.h>
@@ -130,7 +130,7 @@ int main(int argc, char **argv)
     static const char *const name = "accuracy";
     et_error error = ET_ERROR_INIT;
     double accuracy;
-    et_loop_options options = { .checkpoint_epoch_freq = 1, .early_stopping = true };
+    et_loop_options options = { .checkpoint_epoch_freq = 1, .checkpoint_max_to_keep = 2 };
     if (argc < 3)
         return fprintf(stderr, "usage: %s RUN DATA [EPOCHS]\n", argv[0]), 2;
     options.valid_metric_name = "valid_acc";

@@ -136,7 +136,7 @@ int main(int argc, char **argv)
     if (argc < 3 || samples < 1)
         return fprintf(stderr, "usage: %s RUN DATA [EPOCHS [SAMPLES]]\n", argv[0]), 2;
     options.checkpoint_dir = options.summary_dir = argv[1];
-    options.max_epoch = argc > 3 ? atoi(argv[3]) : 100;
+    options.max_epoch = argc > 3 ? atoi(argv[3]) : 1000;
     if (!open_all(&p, argv[2], &options, &error) && !et_loop_begin(p.loop, &error) &&
         !et_loop_trainer_run(p.trainer, &error) && !et_loop_end(p.loop, &error) &&
         !likelihood(&p, samples, &nll, &error))
