@@ -9,7 +9,8 @@ TREE = src include tests bench examples
 SOURCES = $(shell find $(TREE) -name '*.[ch]' -o -name '*.cc' -o -name '*.cpp')
 
 .PHONY: help setup setup-build setup-dev build demo test asan ubsan tsan valgrind guard-update \
-        kill-test lint format metrics bench bench-growth bench-peers check install clean
+        kill-test lint format metrics bench bench-growth bench-peers quality check install \
+        clean
 
 help:             ## this list
 	@awk -F ':|## +' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$NF }' Makefile
@@ -92,6 +93,12 @@ bench-peers: build ## beside PyTorch, TensorFlow, Keras, Marian, CTranslate2 (Py
 	@bench/peers/setup build/peers/venv $(PEERS)
 	@PYTHONDONTWRITEBYTECODE=1 build/peers/venv/bin/python bench/peers/compare.py build \
 	    $(SOURCE) $(TARGET) $(ARGUMENTS)
+
+# The data sets: text/tinyshakespeare.txt, mnist/*-ubyte.gz. VAE_EPOCHS=3000 trains that one longer.
+DATA ?= ../shared/data
+quality: build    ## what the examples reach in full, beside what is wanted; fails if a goal is missed
+	@cmake --build build -j $(J) --target mnist_loop mnist_cnn vae_loop charlm_orbit
+	@tools/quality build $(DATA)
 
 check: lint test  ## what has to pass before a change is merged
 

@@ -27,6 +27,9 @@ ET_API et_node *et_variable(et_scope *scope, const char *name, et_shape shape, e
  * (dim/2 - 1)), columns sin(p w_i) then cos(p w_i) (Vaswani et al. 2017, laid out as in Model
  * Garden: all sines, then all cosines). dim is even. */
 ET_API et_node *et_sinusoid(et_scope *scope, int64_t rows, int64_t dim);
+/* first, first + step, ...: int32 [count], the same in every batch. Offsets of segments that are
+ * all equally long, a position for each row. */
+ET_API et_node *et_integers(et_scope *scope, int64_t first, int64_t count, int64_t step);
 
 /* In training, zeroes elements with probability rate and scales the others by what keeps the
  * mean; the mask is a function of (seed, step, node's name, element). Else x itself. */

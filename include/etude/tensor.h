@@ -23,10 +23,11 @@ typedef struct et_tensor {
     et_shape shape;
 } et_tensor;
 
-/* Shapes of rank 0, 1, 2 and 4. */
+/* Shapes of rank 0 to 4. */
 ET_API et_shape et_shape_scalar(void);
 ET_API et_shape et_shape_1(int64_t size);
 ET_API et_shape et_shape_2(int64_t rows, int64_t columns);
+ET_API et_shape et_shape_3(int64_t height, int64_t width, int64_t channels);
 ET_API et_shape et_shape_4(int64_t samples, int64_t height, int64_t width, int64_t channels);
 
 /* Whether a tensor can have it: rank 0 to ET_RANK_MAX, no size negative, and no more elements than

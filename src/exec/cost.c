@@ -322,6 +322,7 @@ static et_cost cost_sample(const et_plan *plan, const et_plan_step *step)
 #define cost_INPUT     NULL
 #define cost_PARAM     NULL
 #define cost_POSITIONS NULL
+#define cost_INTEGERS  NULL
 #define cost_RESULT    NULL
 
 #define cost_CONCATENATE        cost_moved

@@ -290,7 +290,7 @@ static void add_single(et_plan *plan, const et_node *node)
 static bool is_leaf(const et_node *node)
 {
     return node->op == ET_OP_INPUT || node->op == ET_OP_PARAM || node->op == ET_OP_POSITIONS ||
-           node->op == ET_OP_RESULT;
+           node->op == ET_OP_INTEGERS || node->op == ET_OP_RESULT;
 }
 
 /* In the order of nodes, which every input comes before; a chain where its last member stands. */

@@ -38,6 +38,7 @@ static value_place place_of(const et_node *node)
     case ET_OP_PARAM:
         return PLACE_PARAM;
     case ET_OP_POSITIONS:
+    case ET_OP_INTEGERS:
         return PLACE_CONSTANT;
     case ET_OP_RESULT:
         return PLACE_NONE;
@@ -88,7 +89,17 @@ static void reach(const et_graph *graph, bool *reached)
             reached[graph->nodes[i]->input[k]->id] = true;
 }
 
-/* They depend on nothing but their shape, so one filling lasts as long as the plan. */
+static void fill_constant(const et_node *node, et_tensor constant)
+{
+    const et_progression *progression = &node->attributes.progression;
+    if (node->op == ET_OP_POSITIONS)
+        et_plan_fill_positions(constant.data, constant.shape.size[0], constant.shape.size[1]);
+    else
+        for (int64_t i = 0; i < constant.shape.size[0]; i++)
+            ((int32_t *)constant.data)[i] = (int32_t)(progression->first + i * progression->step);
+}
+
+/* They depend on nothing but their node, so one filling lasts as long as the plan. */
 static int make_constants(et_plan *plan, et_error *error)
 {
     for (int i = 0; i < plan->value_count; i++) {
@@ -98,10 +109,9 @@ static int make_constants(et_plan *plan, et_error *error)
         size_t bytes = et_tensor_bytes(value->tensor);
         value->tensor.data = et_alloc_aligned(bytes, 64);
         if (!value->tensor.data)
-            return et_alloc_failed(error, bytes, "positions");
+            return et_alloc_failed(error, bytes, "constants");
         plan->memory.constants += bytes;
-        et_plan_fill_positions(value->tensor.data, value->tensor.shape.size[0],
-                               value->tensor.shape.size[1]);
+        fill_constant(value->node, value->tensor);
     }
     return ET_OK;
 }

@@ -114,6 +114,20 @@ et_node *et_sinusoid(et_scope *scope, int64_t rows, int64_t dim)
     return et_node_add(scope->graph, ET_OP_POSITIONS, NULL, NULL, 0, &attributes);
 }
 
+et_node *et_integers(et_scope *scope, int64_t first, int64_t count, int64_t step)
+{
+    et_attributes attributes = { .leaf = { ET_I32, et_shape_1(count) },
+                                 .progression = { (int32_t)first, (int32_t)step } };
+    /* The bounds of all three keep last from overflow. */
+    bool fits = first >= INT32_MIN && first <= INT32_MAX && step >= INT32_MIN &&
+                step <= INT32_MAX && count >= 0 && count <= INT32_MAX;
+    int64_t last = fits && count ? first + (count - 1) * step : 0;
+    if (!fits || last < INT32_MIN || last > INT32_MAX)
+        return et_graph_poison(scope->graph, "%sintegers: %lld from %lld by %lld are not int32",
+                               scope->prefix, (long long)count, (long long)first, (long long)step);
+    return et_node_add(scope->graph, ET_OP_INTEGERS, NULL, NULL, 0, &attributes);
+}
+
 bool et_reserved_known(et_graph *graph, const uint64_t *reserved, size_t count, const char *name)
 {
     et_error error = ET_ERROR_INIT;

@@ -38,6 +38,7 @@ static void grad_nothing(gradients *g, et_node *node, et_node *dy)
 #define grad_INPUT     grad_nothing
 #define grad_PARAM     grad_nothing
 #define grad_POSITIONS grad_nothing
+#define grad_INTEGERS  grad_nothing
 #define grad_ONE_HOT   grad_nothing
 #define grad_NOISE     grad_nothing
 #define grad_BERNOULLI grad_nothing

@@ -62,6 +62,11 @@ typedef struct et_result_type {
     et_shape shape;
 } et_result_type;
 
+/* first, first + step, ... */
+typedef struct et_progression {
+    int32_t first, step;
+} et_progression;
+
 /* Part of the sizes along one dimension: from first on, count of them. */
 typedef struct et_piece {
     int axis;
@@ -70,8 +75,8 @@ typedef struct et_piece {
 
 /* What an op knows besides its inputs; which member counts follows from the op. */
 typedef struct et_attributes {
-    et_result_type leaf; /* INPUT, PARAM, POSITIONS, COPY, NOISE, RESHAPE, and derivatives whose
-                            result has the type of no input: the type */
+    et_result_type leaf; /* INPUT, PARAM, POSITIONS, INTEGERS, COPY, NOISE, RESHAPE, and derivatives
+                            whose result has the type of no input: the type */
     int param;           /* PARAM: index in the store */
     int result;          /* RESULT: which one, from 1 */
     float x;             /* element-wise: the formula's constant; DROPOUT: rate;
@@ -82,6 +87,7 @@ typedef struct et_attributes {
         et_attention_options attention;
         et_convolution_options convolution; /* and its derivatives; relu: of the op alone */
         et_pool_options pool;               /* and its derivative */
+        et_progression progression;         /* INTEGERS */
         et_piece piece;                     /* CONCATENATE, SLICE, SLICE_GRAD */
         const et_column *columns;           /* EMBED_COLUMNS: [count], in the arena */
     };

@@ -26,6 +26,11 @@ static bool shape_POSITIONS(et_node *node)
     return leaf(node);
 }
 
+static bool shape_INTEGERS(et_node *node)
+{
+    return leaf(node);
+}
+
 /* The type was set by the input's own rule, in the place that the attribute names. */
 static bool shape_RESULT(et_node *node)
 {

@@ -10,7 +10,7 @@ et_shape et_shape_scalar(void)
     return (et_shape){ 0, { 0 } };
 }
 
-/* A vector, and a matrix: the two kinds that models here are made of. A view may have more,
+/* Vectors, matrices, images: what models here are made of. A view may have other ranks,
  * up to ET_RANK_MAX, since tensors in files do. */
 et_shape et_shape_1(int64_t size)
 {
@@ -20,6 +20,11 @@ et_shape et_shape_1(int64_t size)
 et_shape et_shape_2(int64_t rows, int64_t columns)
 {
     return (et_shape){ 2, { rows, columns } };
+}
+
+et_shape et_shape_3(int64_t height, int64_t width, int64_t channels)
+{
+    return (et_shape){ 3, { height, width, channels } };
 }
 
 et_shape et_shape_4(int64_t samples, int64_t height, int64_t width, int64_t channels)

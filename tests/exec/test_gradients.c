@@ -244,6 +244,7 @@ static et_node *check_BERNOULLI(et_scope *s)
 #define check_INPUT                   NULL
 #define check_PARAM                   NULL
 #define check_POSITIONS               NULL
+#define check_INTEGERS                NULL
 #define check_RESULT                  NULL
 #define check_FILL                    NULL
 #define check_LAYER_NORM_GRAD         NULL

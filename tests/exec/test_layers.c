@@ -201,6 +201,11 @@ static et_node *taken(et_scope *s)
                           ids_of(s));
 }
 
+static et_node *backwards(et_scope *s)
+{
+    return et_gather_rows(et_reshape(x_3_by_4(s), et_shape_2(6, 2)), et_integers(s, 5, 4, -2));
+}
+
 static et_node *hot(et_scope *s)
 {
     return et_one_hot(ids_of(s), 3);
@@ -261,6 +266,7 @@ static void test_layers__values(void **state)
         { beside, 21, { 4, 1, 2, 3, 4, 1, 2, 8, 5, 6, 7, 8, 5, 6, 12, 9, 10, 11, 12, 9, 10 } },
         { below, 8, { 10, 11, 2, 3, 6, 7, 10, 11 } },
         { taken, 10, { 5, 6, 0, 0, 1, 2, 11, 12, 5, 6 } },
+        { backwards, 8, { 11, 12, 7, 8, 3, 4, 0, 0 } },
         { hot, 15, { 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1 } },
         { largest, 6, { 6, 8, 10, 12, 10, 12 } },
         { mean_of, 2, { 6, 7 } },

@@ -408,6 +408,21 @@ static et_node *wrong_sinusoid(et_scope *s)
     return et_sinusoid(s, -2, 8);
 }
 
+static et_node *wrong_integers(et_scope *s)
+{
+    return et_integers(s, 1, (int64_t)1 << 31, 1);
+}
+
+static et_node *wrong_integers_end(et_scope *s)
+{
+    return et_integers(s, -1, 4, -0x40000000);
+}
+
+static et_node *wrong_integers_count(et_scope *s)
+{
+    return et_integers(s, 0, -1, 1);
+}
+
 static et_node *wrong_product(et_scope *s)
 {
     return et_matmul(matrix(s, "a", (int64_t)1 << 50, 1), matrix(s, "b", 1, 1 << 20), NULL, NULL);
@@ -562,6 +577,9 @@ static void test_shape__refuses(void **state)
         { wrong_dtype, { "m/n (input): 9 is no type of elements" } },
         { wrong_param_shape, { "parameter m/n: [-1] is not a shape" } },
         { wrong_sinusoid, { "[-2, 8] is not a shape" } },
+        { wrong_integers, { "m/integers: 2147483648 from 1 by 1 are not int32" } },
+        { wrong_integers_end, { "m/integers: 4 from -1 by -1073741824 are not int32" } },
+        { wrong_integers_count, { "m/integers: -1 from 0 by 1 are not int32" } },
         { wrong_product, { "(matmul): [1125899906842624, 1048576] is not a shape" } },
         { wrong_row_tile, { "matmul: row_tile -1: must be from 0" } },
         { wrong_factor, { "scale: factor nan: must be from" } },

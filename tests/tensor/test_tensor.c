@@ -40,6 +40,7 @@ static void test_tensor__equal(void **state)
 {
     (void)state;
     assert_true(et_shape_equal(et_shape_scalar(), (et_shape){ 0, { 3 } }));
+    assert_true(et_shape_equal(et_shape_3(4, 5, 6), (et_shape){ 3, { 4, 5, 6, 7 } }));
     assert_true(et_shape_equal(et_shape_2(4, 5), (et_shape){ 2, { 4, 5, 6, 7 } }));
     assert_false(et_shape_equal(et_shape_1(4), et_shape_2(1, 4)));
     assert_false(et_shape_equal(et_shape_2(4, 5), et_shape_2(5, 4)));

@@ -398,6 +398,8 @@ static void run_ATTENTION_GRAD(const et_plan *plan, const et_plan_step *step)
 #define run_PARAM         NULL
 #define prepare_POSITIONS NULL
 #define run_POSITIONS     NULL
+#define prepare_INTEGERS  NULL
+#define run_INTEGERS      NULL
 #define prepare_RESULT    NULL
 #define run_RESULT        NULL
 

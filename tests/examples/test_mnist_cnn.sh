@@ -1,0 +1,42 @@
+#!/bin/sh
+# test_mnist_cnn.sh MNIST_CNN: one epoch of MNIST, where it lies in ../shared/data or ETUDE_MNIST
+# names it; a run that is over goes on from its end.
+set -eu
+mnist_cnn=$1
+source=$(cd "$(dirname "$0")/../.." && pwd)
+work=$(mktemp -d "$PWD/mnist_cnn.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+fail() {
+    echo "test_mnist_cnn: $*" >&2
+    cat log >&2
+    exit 1
+}
+run() {
+    "$mnist_cnn" "$@" >log 2>&1 || fail "$*: exit $?"
+    accuracy=$(sed -n 's/^test accuracy: \([0-9.]*\) %$/\1/p' log)
+}
+
+status=0
+"$mnist_cnn" >log 2>&1 || status=$?
+[ "$status" = 2 ] && grep -q usage log || fail "without arguments: exit $status"
+status=0
+"$mnist_cnn" run nowhere 1 >log 2>&1 || status=$?
+[ "$status" = 1 ] && grep -q 'nowhere/train-images-idx3-ubyte.gz: not there' log ||
+    fail "without data: exit $status"
+
+data=${ETUDE_MNIST:-$source/../shared/data/mnist}
+if [ ! -f "$data/t10k-labels-idx1-ubyte.gz" ]; then
+    echo "mnist_cnn: no MNIST in $data: not trained"
+    exit 77
+fi
+run digits "$data" 1
+grep -q '^Trainable Parameters *(421,642 in total)$' log || fail "no summary"
+grep -q '^\[Step 430, ETA .*\] epoch time: .*; valid acc: .* (\*)$' log || fail "no logs"
+awk "BEGIN { exit !($accuracy >= 97 && $accuracy <= 100) }" || fail "accuracy $accuracy %"
+before=$accuracy
+run digits "$data" 1
+grep -q '^Resume training: epoch 1, step 430, from checkpoint ' log || fail "does not go on"
+[ "$accuracy" = "$before" ] || fail "accuracy $accuracy % of a run that is over, not $before"
+echo "mnist_cnn: $accuracy % of MNIST after one epoch"
