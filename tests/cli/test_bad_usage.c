@@ -75,7 +75,7 @@ static void test_bad_usage__options(void **state)
           .words = { "--tf-data-service grpc://x: not taken here: a run reads its data itself" } },
         { TRAIN "--tfhub_handle h", .code = 2, .words = { "--tfhub-handle h: not taken here" } },
         { TRAIN "--tflex_output_uri u", .code = 2, .words = { "--tflex-output-uri u: not" } },
-        { TRAIN "--pretrain_steps 5", .code = 2, .words = { "--pretrain-steps 5: not taken" } },
+        { TRAIN "--pretrain_steps 5", .code = 2, .words = { "--pretrain-steps: goes with --mode" } },
         { TRAIN "--enable_async_checkpointing=maybe", .code = 2,
           .words = { "--enable-async-checkpointing=maybe: choose true or false" } },
         { TRAIN "--nomode", .code = 2, .words = { "no option --nomode. Nearest: --mode" } },
