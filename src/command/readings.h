@@ -7,7 +7,7 @@
  *     et_readings readings = ET_READINGS_INIT;
  *     et_readings_open(&readings, "runs/a/validation", &error);     readings.last: where to go on
  *     et_readings_add(&readings, 2000, logs, &error);               durable
- *     et_readings_close(&readings);
+ *     et_readings_close(&readings, &error);
  *
  * A line that a kill cut short is cut off. */
 #ifndef ETUDE_COMMAND_READINGS_H
