@@ -114,6 +114,18 @@ code=0
 [ "$code" = 3 ] || fail "timeout: exit code $code"
 grep -q 'usual: no new checkpoint for 0.5 seconds .*of step 400, training ends at 500' log ||
     fail "timeout: not said"
+# One at a time.
+"$own" train --model-dir usual --mode continuous_eval \
+    --set trainer.train_steps=500,trainer.continuous_eval_timeout=60 >watched 2>watched.log &
+watcher=$!
+while kill -0 "$watcher" && ! grep -qx "$watcher" usual/validation/lock; do
+    sleep 0.01
+done
+code=0
+"$own" train --model-dir usual --mode continuous_eval >out 2>log || code=$?
+kill "$watcher"
+wait "$watcher" || :
+[ "$code" != 0 ] && grep -q 'usual/validation/lock' log || fail "two at a time: exit code $code"
 code=0
 "$own" train --experiment rings/small --model-dir none --mode eval >out 2>log || code=$?
 [ "$code" = 3 ] && [ ! -e none ] || fail "eval without a run: exit code $code"
