@@ -376,22 +376,22 @@ static void test_resume__fine_tuned(void **state)
     run_command drawn = { .directory = "drawn", .settings = { TUNED } };
     run_command whole = { .directory = "tuned",
                           .settings = { TUNED, "task.init_checkpoint=from" } };
-    run_command parts = { .directory = "parts",
+    run_command parts = { .directory = "tuned_parts",
                           .settings = { TUNED, "task.init_checkpoint=from" } };
     run_copy("from", WHOLE);
     assert_ends(run(&drawn), NULL, 0, "drawn");
     assert_ends(run(&whole), NULL, 0, "tuned");
     kill_at(&parts, texts);
-    run_assert_same("tuned", "parts");
+    run_assert_same("tuned", "tuned_parts");
     /* Killed once more where it has saved: what it began with is not looked at. */
-    run_remove("parts");
+    run_remove("tuned_parts");
     pid_t pid = run_start(&parts);
-    run_await_text(pid, "parts/metrics.jsonl", "{\"step\":40,");
+    run_await_text(pid, "tuned_parts/metrics.jsonl", "{\"step\":40,");
     kill(pid, SIGKILL);
     run_wait(pid);
     run_remove("from");
-    assert_ends(run(&parts), NULL, 0, "parts");
-    run_assert_same("tuned", "parts");
+    assert_ends(run(&parts), NULL, 0, "tuned_parts");
+    run_assert_same("tuned", "tuned_parts");
     size_t length;
     char *one = get_file("drawn/checkpoints/ckpt-80.safetensors", &length);
     char *other = get_file("tuned/checkpoints/ckpt-80.safetensors", &length);
@@ -400,7 +400,7 @@ static void test_resume__fine_tuned(void **state)
     free(other);
     run_remove("drawn");
     run_remove("tuned");
-    run_remove("parts");
+    run_remove("tuned_parts");
 }
 
 /* The largest loss of a step after `from`. */
@@ -437,12 +437,12 @@ static void test_resume__recovered(void **state)
                           .settings = { bound, "trainer.recovery_begin_steps=101",
                                         "trainer.recovery_max_trials=20" } };
     run_command parts = whole;
-    parts.directory = "parts";
+    parts.directory = "recovered_parts";
     assert_ends(run(&whole), ". Back to step 1", 0, "recovered");
     kill_at(&parts, texts);
-    run_assert_same("recovered", "parts");
+    run_assert_same("recovered", "recovered_parts");
     run_remove("recovered");
-    run_remove("parts");
+    run_remove("recovered_parts");
 }
 
 static void test_resume__interrupted(void **state)
