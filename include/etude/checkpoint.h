@@ -79,7 +79,10 @@ typedef struct et_checkpoint_options {
                              that it lacks are left as they are, those that it has beyond ours are
                              dropped, with a warning */
     const struct et_inside *inside; /* the library's own; NULL */
-    ET_RESERVED(8);
+    double keep_every_n_hours; /* beside the newest N: of those that fall out one each so many hours
+                                  stays for good, unless a run goes back before it. Hours count from
+                                  when a run first had this, also while it rests; 0: none */
+    ET_RESERVED(7);
 } et_checkpoint_options;
 
 /* Makes the directories, takes the lock (ET_EBUSY: another process trains there) and clears what a

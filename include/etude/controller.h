@@ -45,7 +45,8 @@ typedef struct et_controller_options {
     /* Driven call by call, not by train_steps and validation_interval: <etude/outer_loop.h>. NULL:
      * by et_controller_train. Copied. */
     const struct et_outer_loop_options *outer_loop;
-    ET_RESERVED(6);
+    int64_t validation_steps; /* of an evaluation; 0: all there are */
+    ET_RESERVED(5);
 } et_controller_options;
 
 /* Attaches, restores the newest checkpoint or starts anew. */

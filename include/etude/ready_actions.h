@@ -17,6 +17,7 @@
 #define ETUDE_READY_ACTIONS_H
 
 #include <etude/action.h>
+#include <etude/optimizer.h>
 #include <etude/params.h>
 
 /* ---- conditions ---- */
@@ -108,9 +109,21 @@ typedef struct et_export_action {
     et_exports *exports;
     const et_params *params;
     const et_value *settings; /* a dict; NULL: none are written */
+    et_optimizer *optimizer;  /* its average is what is written; NULL: what the store shows */
 } et_export_action;
 
 ET_API void et_export_action_init(et_export_action *self, const char *name, et_exports *exports,
                                   const et_params *params, const et_value *settings);
+
+/* The same of the average that an optimizer of these params keeps, as Model Garden's
+ * EMACheckpointing: an evaluation action, with "MODEL_DIR/ema_checkpoints/average_weights" as base
+ * name, of which 1 is kept, and next_id below. Weights are shown, not swapped: none changes by a
+ * bit. ET_EUSAGE: it keeps none. */
+ET_API int et_average_export_init(et_export_action *self, const char *name, et_exports *exports,
+                                  et_optimizer *optimizer, et_params *params,
+                                  const et_value *settings, et_error *error);
+
+/* et_exports_options.next_id by an optimizer's updates; payload is the et_optimizer. */
+ET_API int64_t et_exports_by_iterations(void *optimizer);
 
 #endif

@@ -52,11 +52,11 @@ ET_API void et_record_reader_close(et_record_reader *reader); /* NULL allowed */
 /* ---- samples ----
  *
  * What Model Garden's input pipeline does in stages is done to numbers here, exactly and once:
- * decoding and parsing by the declared fields, sampling and filtering by et_filter_open (flows.h), several
- * inputs by et_mix_open, caching by the files themselves (mapped, or unpacked once). Shuffling is
- * of all samples, anew in each pass (et_batches_open): there is no buffer whose size decides how
- * well, and no repeat before it that blurs passes. The order is always the same, so a position is a
- * few integers. */
+ * decoding and parsing by the declared fields, sampling and filtering by et_filter_open (flows.h),
+ * several inputs by et_mix_open, caching by the files themselves (mapped, or unpacked once).
+ * Shuffling is of all samples, anew in each pass (et_batches_open): there is no buffer whose size
+ * decides how well, and no repeat before it that blurs passes. The order is always the same, so a
+ * position is a few integers. */
 
 /* A feature as a field of batches. Integers become ET_I32 (those that do not fit are an error),
  * floats ET_F32; of a list of one string each byte is an element of either. */

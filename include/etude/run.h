@@ -65,7 +65,8 @@ typedef struct et_run_options {
                                           model_dir, if there is one */
     bool no_logs;                      /* none in model_dir */
     bool best_unsaved;                 /* the best is noted, its step not saved */
-    ET_RESERVED(6);
+    double keep_every_n_hours;         /* et_checkpoint_options */
+    ET_RESERVED(5);
 } et_run_options;
 
 ET_API int et_run_open(et_run **out, const et_run_options *options, et_error *error);

@@ -10,7 +10,6 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/file.h"
-#include "io/manifest.h"
 #include "train/checkpoint.h"
 
 /* The optimizer is the default one: it does nothing here, and keeps no average. */
@@ -121,27 +120,6 @@ int et_evaluation_load_best(et_evaluation *e, et_error *error)
     if (!none)
         et_log(ET_LOG_WARNING, "%s; taking the newest checkpoint, not the best", reason.text);
     return et_evaluation_load(e, NULL, error);
-}
-
-/* The manifest may be replaced at any time, and is whole whenever it is read. */
-int et_evaluation_next(const et_evaluation *e, int64_t after, char **path, et_error *error)
-{
-    et_manifest manifest;
-    *path = NULL;
-    char *directory = et_path_join(e->model_dir, ET_CHECKPOINT_FOLDER);
-    if (!directory)
-        return et_alloc_failed(error, strlen(e->model_dir), "a path");
-    int status =
-        et_file_exists(directory) ? et_manifest_read(&manifest, directory, error) : ET_ENOTFOUND;
-    for (size_t i = 0; !status && i < manifest.count && !*path; i++)
-        if (manifest.entries[i].step > after && !manifest.entries[i].passing) {
-            *path = et_path_join(directory, manifest.entries[i].file);
-            status = *path ? ET_OK : et_alloc_failed(error, strlen(directory), "a path");
-        }
-    if (status != ET_ENOTFOUND)
-        et_manifest_release(&manifest);
-    et_free(directory);
-    return status == ET_ENOTFOUND ? ET_OK : status;
 }
 
 /* ---- values ------------------------------------------------------------------------------ */

@@ -1,5 +1,5 @@
 /* A trained model on its validation data, as training measures it, beside a run that may be at
- * work: no lock is taken and nothing is written.
+ * work: nothing of it is locked or written.
  *
  *     et_evaluation evaluation = { .model_dir = "runs/a", .experiment = &experiment };
  *     et_evaluation_open(&evaluation, &error);            task, data, parameters
@@ -40,12 +40,6 @@ int et_evaluation_load(et_evaluation *evaluation, const char *path, et_error *er
 
 /* Of the best checkpoint; what is wrong with that is a warning, and then it is the newest. */
 int et_evaluation_load_best(et_evaluation *evaluation, et_error *error);
-
-/* The step of the oldest checkpoint after `after` that the run keeps, and its path (et_free);
- * *path NULL: there is none by now. Ones of an interrupted run, which go when it goes on, are left
- * out. */
-int et_evaluation_next(const et_evaluation *evaluation, int64_t after, char **path,
-                       et_error *error);
 
 /* Adds the values to logs. */
 int et_evaluation_run(et_evaluation *evaluation, et_value *logs, et_error *error);

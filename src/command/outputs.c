@@ -144,6 +144,7 @@ static bool is_of_kind(const et_program *program, const char *name, bool folder)
 static bool is_of_run(const et_outputs *outputs, char *path)
 {
     static const char *const files[] = { ET_EXPERIMENT_FILE, "metrics.jsonl", NULL };
+    static const char *const logs[] = { "metrics.jsonl", NULL };
     static const char *const folders[] = { ET_CHECKPOINT_FOLDER, ET_CHECKPOINT_BEST, NULL };
     const char *name = cut(path);
     if (!name)
@@ -151,7 +152,7 @@ static bool is_of_run(const et_outputs *outputs, char *path)
     if ((is_one_of(name, files) || is_of_kind(outputs->program, name, false)) &&
         is_run(outputs, path))
         return true;
-    bool events = strstr(name, "tfevents");
+    bool events = strstr(name, "tfevents") || is_one_of(name, logs);
     const char *folder = cut(path);
     return folder &&
            (events || is_one_of(folder, folders) || is_of_kind(outputs->program, folder, true)) &&

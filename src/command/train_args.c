@@ -19,6 +19,7 @@ static const char *const modes[ET_MODE_COUNT + 1] = {
     [ET_MODE_TRAIN_AND_EVAL] = "train_and_eval",
     [ET_MODE_TRAIN_AND_POST_EVAL] = "train_and_post_eval",
     [ET_MODE_CONTINUOUS_EVAL] = "continuous_eval",
+    [ET_MODE_CONTINUOUS_TRAIN_AND_EVAL] = "continuous_train_and_eval",
 };
 
 /* Why options of Model Garden take nothing here. */
@@ -27,6 +28,12 @@ static const char *const modes[ET_MODE_COUNT + 1] = {
 
 static int read_mode(et_train_args *args, et_error *error)
 {
+    bool finetunes =
+        args->mode_name && !strcmp(args->mode_name, modes[ET_MODE_CONTINUOUS_TRAIN_AND_EVAL]);
+    if (args->pretrain_steps && !finetunes)
+        return et_fail(error, ET_EUSAGE,
+                       "--pretrain-steps: goes with --mode continuous_train_and_eval alone, which "
+                       "waits for another run's pre-training");
     if (!args->mode_name)
         return ET_OK;
     for (int i = 0; i < ET_MODE_COUNT; i++)
@@ -40,7 +47,7 @@ static int read_mode(et_train_args *args, et_error *error)
                        "train_and_eval validates while it trains");
     return et_fail(error, ET_EUSAGE,
                    "--mode %s: no such mode%s (there are: train, eval, train_and_eval, "
-                   "train_and_post_eval, continuous_eval)",
+                   "train_and_post_eval, continuous_eval, continuous_train_and_eval)",
                    args->mode_name, et_nearest_hint(args->mode_name, modes, "").text);
 }
 
@@ -71,8 +78,8 @@ int et_train_args_parse(et_train_args *args, const et_call *call, et_error *erro
           &args->model_dir, NULL },
         { "mode", "MODE",
           "train_and_eval (the usual), train, train_and_post_eval; eval and continuous_eval "
-          "measure "
-          "the run's newest checkpoint, or each as it comes, and write nothing",
+          "measure the run's newest checkpoint, or each as it comes; continuous_train_and_eval "
+          "fine-tunes from each that comes in task.init_checkpoint",
           ET_ARG_TEXT, &args->mode_name, NULL },
         { "config", "FILE", "YAML or JSON file of settings; may be given again, later ones win",
           ET_ARG_LIST, &args->config, "config-file" },
@@ -89,6 +96,10 @@ int et_train_args_parse(et_train_args *args, const et_call *call, et_error *erro
           &args->async, NULL },
         { "verbose", NULL, "show every summary and save, and what computes", ET_ARG_FLAG,
           &args->verbose, NULL },
+        { "pretrain-steps", "N",
+          "of continuous_train_and_eval: the last step of the run that is fine-tuned; else what "
+          "its settings say",
+          ET_ARG_COUNT, &args->pretrain_steps, NULL },
         ET_PROFILING_ARGS(args->profiling),
         { "gin-file", "FILE", NO_GIN, ET_ARG_NONE, NULL, NULL },
         { "gin-params", "BINDING", NO_GIN, ET_ARG_NONE, NULL, NULL },
@@ -97,8 +108,6 @@ int et_train_args_parse(et_train_args *args, const et_call *call, et_error *erro
         { "tf-data-service", "ADDRESS", "a run reads its data itself", ET_ARG_NONE, NULL, NULL },
         { "tfhub-handle", "NAME", "models do not come from a hub", ET_ARG_NONE, NULL, NULL },
         { "tflex-output-uri", "URI", "a run is kept in --model-dir alone", ET_ARG_NONE, NULL,
-          NULL },
-        { "pretrain-steps", "N", "no mode waits for another run's pre-training", ET_ARG_NONE, NULL,
           NULL },
         ET_ARG_END
     };

@@ -17,6 +17,7 @@ typedef enum et_train_mode {
     ET_MODE_TRAIN_AND_EVAL,
     ET_MODE_TRAIN_AND_POST_EVAL,
     ET_MODE_CONTINUOUS_EVAL,
+    ET_MODE_CONTINUOUS_TRAIN_AND_EVAL,
     ET_MODE_COUNT,
 } et_train_mode;
 
@@ -26,7 +27,8 @@ typedef struct et_train_args {
     et_train_mode mode;
     et_arg_list config, set; /* in the order given, which is the order applied */
     bool accept_changes, verbose, help;
-    bool async; /* saves run beside training */
+    bool async;             /* saves run beside training */
+    int64_t pretrain_steps; /* of the run that is fine-tuned; 0: not given */
     et_profiling profiling;
 } et_train_args;
 

@@ -1,9 +1,9 @@
 /* run's settings -> evaluation -> checkpoint by checkpoint. The run may not have begun yet: its
- * settings are waited for as its checkpoints are. Nothing is locked, written or removed. */
+ * settings are waited for as its checkpoints are. Of the run nothing is locked, written or removed;
+ * what continuous_eval measures is kept beside it (readings.h), so that it goes on where it ended.
+ */
 #include "command/watching.h"
 
-#include <inttypes.h>
-#include <string.h>
 #include <time.h>
 
 #include "base/alloc.h"
@@ -12,49 +12,9 @@
 #include "base/file.h"
 #include "base/format.h"
 #include "command/evaluation.h"
+#include "command/readings.h"
 #include "command/outputs.h"
-
-/* ---- a part of the data ------------------------------------------------------------------ */
-
-static et_limited *limited_of(et_evaluator *evaluator)
-{
-    return (et_limited *)(void *)evaluator;
-}
-
-static int begin(et_evaluator *self, int64_t step, et_error *error)
-{
-    et_limited *l = limited_of(self);
-    l->done = 0;
-    return l->inner->class->begin ? l->inner->class->begin(l->inner, step, error) : ET_OK;
-}
-
-static int step(et_evaluator *self, bool *more, et_error *error)
-{
-    et_limited *l = limited_of(self);
-    int status = l->inner->class->step(l->inner, more, error);
-    *more = *more && ++l->done < l->limit;
-    return status;
-}
-
-static int end(et_evaluator *self, et_value *logs, et_error *error)
-{
-    et_evaluator *inner = limited_of(self)->inner;
-    return inner->class->end ? inner->class->end(inner, logs, error) : ET_OK;
-}
-
-et_evaluator *et_limit_evaluator(et_limited *limited, et_evaluator *inner, int64_t limit)
-{
-    if (limit < 0)
-        return inner;
-    *limited = (et_limited){ .inner = inner, .limit = limit };
-    limited->shape = (et_evaluator_class){
-        .name = inner->class->name, .begin = begin, .step = step, .end = end
-    };
-    limited->evaluator.class = &limited->shape;
-    return &limited->evaluator;
-}
-
-/* ---- watching ---------------------------------------------------------------------------- */
+#include "train/checkpoint.h"
 
 typedef struct watching {
     const et_train_args *args;
@@ -62,8 +22,12 @@ typedef struct watching {
     et_arena *arena;
     et_experiment experiment;
     et_evaluation evaluation;
-    double since; /* monotonic time of the last checkpoint */
+    et_readings readings; /* of continuous_eval */
+    double since;         /* monotonic time of the last checkpoint */
 } watching;
+
+/* trainer.validation_summary_subdir. */
+#define VALIDATION "validation"
 
 /* Time between two looks at a directory, in nanoseconds. */
 #define LOOK_EVERY 250000000L
@@ -79,7 +43,8 @@ static int wait_more(const watching *w, et_error *error)
             "%s: no new checkpoint for %g seconds (trainer.continuous_eval_timeout); the "
             "last one measured is of step %s, training ends at %s",
             w->args->model_dir, o->continuous_eval_timeout,
-            et_format_count(w->evaluation.step).text, et_format_count(o->train_steps).text);
+            et_format_count(w->readings.last < 0 ? 0 : w->readings.last).text,
+            et_format_count(o->train_steps).text);
     nanosleep(&a_little, NULL);
     return ET_OK;
 }
@@ -100,6 +65,8 @@ static int measure(watching *w, et_error *error)
     et_value *logs = et_value_dict(&arena);
     int status =
         logs ? et_evaluation_run(&w->evaluation, logs, error) : et_alloc_failed(error, 0, "values");
+    if (!status && w->readings.sink)
+        status = et_readings_add(&w->readings, w->evaluation.step, logs, error);
     if (!status)
         et_evaluation_print(&w->evaluation, logs);
     et_arena_release(&arena);
@@ -111,8 +78,9 @@ static int measure(watching *w, et_error *error)
 static int load_next(watching *w, int64_t after, bool *found, et_error *error)
 {
     char *path;
+    int64_t step;
     *found = false;
-    int status = et_evaluation_next(&w->evaluation, after, &path, error);
+    int status = et_checkpoint_next(&path, &step, w->args->model_dir, after, false, error);
     if (status || !path)
         return status;
     status = et_evaluation_load(&w->evaluation, path, error);
@@ -126,9 +94,10 @@ static int load_next(watching *w, int64_t after, bool *found, et_error *error)
 static int wait_for_checkpoint(watching *w, et_error *error)
 {
     char *path = NULL;
+    int64_t step;
     int status = ET_OK;
     while (!status && !path) {
-        status = et_evaluation_next(&w->evaluation, -1, &path, error);
+        status = et_checkpoint_next(&path, &step, w->args->model_dir, -1, false, error);
         if (!status && !path)
             status = wait_more(w, error);
     }
@@ -138,21 +107,22 @@ static int wait_for_checkpoint(watching *w, et_error *error)
 
 static int measure_all(watching *w, et_error *error)
 {
-    int64_t last = -1, steps = w->experiment.trainer.train_steps;
-    int status = ET_OK;
-    while (!status && last < steps) {
+    int64_t steps = w->experiment.trainer.train_steps;
+    const char *directory = et_arena_printf(w->arena, "%s/" VALIDATION, w->args->model_dir);
+    int status = directory ? et_readings_open(&w->readings, directory, error)
+                           : et_alloc_failed(error, 0, "a path");
+    while (!status && w->readings.last < steps) {
         bool found;
-        status = load_next(w, last, &found, error);
+        status = load_next(w, w->readings.last, &found, error);
         if (!status && found)
             status = measure(w, error);
-        if (!status && found) {
-            last = w->evaluation.step;
+        if (!status && found)
             w->since = et_clock_monotonic();
-        } else if (!status) {
+        else if (!status)
             status = wait_more(w, error);
-        }
     }
-    return status;
+    int closed = et_readings_close(&w->readings, status ? NULL : error);
+    return status ? status : closed;
 }
 
 static int adopt_run(watching *w, et_error *error)
@@ -207,9 +177,11 @@ int et_watch_run(const et_call *call, const et_train_args *args, et_error *error
     et_arena *arena = et_arena_new();
     if (!arena)
         return et_alloc_failed(error, 0, "an evaluation");
-    watching w = {
-        .args = args, .program = call->program, .arena = arena, .since = et_clock_monotonic()
-    };
+    watching w = { .args = args,
+                   .program = call->program,
+                   .arena = arena,
+                   .readings = ET_READINGS_INIT,
+                   .since = et_clock_monotonic() };
     w.evaluation = (et_evaluation){ .model_dir = args->model_dir, .experiment = &w.experiment };
     int status = watch(&w, error);
     et_evaluation_close(&w.evaluation);

@@ -74,17 +74,18 @@ static int write_version(et_events *events, et_error *error)
 }
 
 /* A file that is new, or cut off at 0, gets its version record; one that goes on has it. */
-int et_events_open(et_events **out, const char *directory, int64_t offset, et_error *error)
+int et_events_open_as(et_events **out, const char *directory, const char *name, int64_t offset,
+                      et_error *error)
 {
     *out = NULL;
-    et_assert(directory);
+    et_assert(directory && name);
     int status = et_directory_make(directory, error);
     if (status)
         return status;
     et_events *events = et_alloc_zero(1, sizeof *events);
     /* One file of a fixed name in each directory: it is continued, so it needs no time or
      * machine in its name. */
-    char *path = et_path_join(directory, ET_EVENTS_NAME);
+    char *path = et_path_join(directory, name);
     if (events == NULL || path == NULL)
         status = et_alloc_failed(error, sizeof *events, "an event file");
     else
@@ -102,6 +103,11 @@ int et_events_open(et_events **out, const char *directory, int64_t offset, et_er
     else
         *out = events;
     return status;
+}
+
+int et_events_open(et_events **out, const char *directory, int64_t offset, et_error *error)
+{
+    return et_events_open_as(out, directory, ET_EVENTS_NAME, offset, error);
 }
 
 /* A text summary: a tensor of one string, shape [1], for the plugin "text". Everything the

@@ -19,8 +19,10 @@
 
 #include "io/append.h"
 
-/* Readers look for "tfevents" in the name and want the rest sortable. */
+/* Readers look for "tfevents" in the name and want the rest sortable. A file has one writer: who
+ * trains writes the first, who measures beside it the other. */
 #define ET_EVENTS_NAME     "events.out.tfevents.0000000000.etude"
+#define ET_EVENTS_MEASURED "events.out.tfevents.0000000001.etude"
 #define ET_EVENTS_CONTINUE ET_APPEND_CONTINUE
 
 typedef struct et_events et_events;
@@ -32,7 +34,11 @@ typedef struct et_events_value {
     const char *text; /* UTF-8, shown as Markdown */
 } et_events_value;
 
-/* Makes the directory if needed. offset: as for et_append_open. */
+/* Makes the directory if needed. name: of the file, ET_EVENTS_*. offset: as for et_append_open. */
+int et_events_open_as(et_events **out, const char *directory, const char *name, int64_t offset,
+                      et_error *error);
+
+/* The same of ET_EVENTS_NAME. */
 int et_events_open(et_events **out, const char *directory, int64_t offset, et_error *error);
 
 /* Writes all values of a step as one event. */

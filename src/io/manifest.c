@@ -4,9 +4,11 @@
  *     "format": "etude-checkpoints-1",
  *     "checksum": "5f0c...",
  *     "best": {"step": 1800, "value": 31.2},                  only where one is known
+ *     "kept_time": 1.7e9,                                     only where hours are counted
  *     "checkpoints": [
  *       {"step": 1000, "file": "ckpt-1000.safetensors", "bytes": 812, "checksum": "ab..",
  *        "time": 1.7e9},
+ *       {"step": 1500, ..., "kept": true},
  *       {"step": 2000, ..., "passing": true}
  *     ],
  *     "leaving": ["ckpt-500.safetensors"]
@@ -267,6 +269,8 @@ static void put_entry(et_value *list, const et_manifest_entry *entry)
     et_value_set_float(dict, "time", entry->time);
     if (entry->passing)
         et_value_set_bool(dict, "passing", true);
+    if (entry->kept)
+        et_value_set_bool(dict, "kept", true);
 }
 
 /* The manifest as values, with zeros for its checksum. Failures of memory show in
@@ -283,6 +287,8 @@ static et_value *to_values(const et_manifest *manifest, et_arena *arena)
         et_value_set_int(best, "step", manifest->best_step);
         et_value_set_float(best, "value", manifest->best_value);
     }
+    if (manifest->kept_time > 0)
+        et_value_set_float(root, "kept_time", manifest->kept_time);
     et_value *list = et_value_set_list(root, "checkpoints");
     for (size_t i = 0; i < manifest->count; i++)
         put_entry(list, &manifest->entries[i]);
@@ -352,7 +358,7 @@ static int read_name(char out[ET_MANIFEST_FILE_MAX + 1], const char *name, et_er
     return ET_OK;
 }
 
-/* passing is optional: it is written for those entries only. */
+/* passing and kept are optional: they are written for those entries only. */
 static int read_entry(et_manifest_entry *out, const et_value *dict, et_error *error)
 {
     int64_t bytes = 0;
@@ -369,6 +375,8 @@ static int read_entry(et_manifest_entry *out, const et_value *dict, et_error *er
         status = et_value_read_float(dict, "time", &out->time, error);
     if (!status && et_value_get(dict, "passing"))
         status = et_value_read_bool(dict, "passing", &out->passing, error);
+    if (!status && et_value_get(dict, "kept"))
+        status = et_value_read_bool(dict, "kept", &out->kept, error);
     if (status)
         return status;
     out->bytes = (uint64_t)bytes;
@@ -454,6 +462,8 @@ static int read_root(et_manifest *manifest, const et_value *root, et_error *erro
         status = read_entries(manifest, et_value_get(root, "checkpoints"), error);
     if (!status)
         status = read_leaving(manifest, et_value_get(root, "leaving"), error);
+    if (!status && et_value_get(root, "kept_time"))
+        status = et_value_read_float(root, "kept_time", &manifest->kept_time, error);
     return status ? status : read_best(manifest, et_value_get(root, "best"), error);
 }
 

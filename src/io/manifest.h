@@ -35,6 +35,7 @@ typedef struct et_manifest_entry {
     uint64_t bytes;                      /* length of the file */
     uint64_t checksum;                   /* XXH3-64 of the whole file; 0: not known */
     bool passing;                        /* not one of those to keep: where a run stopped */
+    bool kept;                           /* beyond those to keep, since it was saved so late */
 } et_manifest_entry;
 
 typedef struct et_manifest {
@@ -43,6 +44,7 @@ typedef struct et_manifest {
     char (*leaving)[ET_MANIFEST_FILE_MAX + 1]; /* files to delete after the next commit */
     size_t leaving_count, leaving_capacity;
     bool has_best;
+    double kept_time; /* from which hours count for `kept`: of the last one; 0: none were counted */
     int64_t best_step; /* its file may lie elsewhere: it need not be among the entries */
     double best_value;
 } et_manifest;

@@ -36,6 +36,7 @@ typedef struct branch {
 typedef struct events_sink {
     et_sink sink;
     char *directory;  /* owned */
+    const char *file; /* the name of all files, ET_EVENTS_* */
     branch *branches; /* [count], owned, in the order of their first log */
     size_t count, capacity;
 } events_sink;
@@ -69,7 +70,7 @@ static int open_branch(events_sink *sink, const char *name, int64_t offset, et_e
     next->name = et_strdup(name);
     status = directory == NULL || next->name == NULL
                  ? et_alloc_failed(error, strlen(name), "a path")
-                 : et_events_open(&next->events, directory, offset, error);
+                 : et_events_open_as(&next->events, directory, sink->file, offset, error);
     et_free(directory);
     if (status)
         et_free(next->name);
@@ -264,9 +265,8 @@ static int reopen_branches(events_sink *sink, const et_value *dict, et_error *er
     return ET_OK;
 }
 
-/* Without positions nothing is opened: a new run's files start anew when their first log comes. */
-int et_sink_events_open(et_sink **out, const char *directory, const et_value *positions,
-                        et_error *error)
+static int open_sink(et_sink **out, const char *directory, const char *name,
+                     const et_value *positions, et_error *error)
 {
     *out = NULL;
     events_sink *sink = et_alloc_zero(1, sizeof *sink);
@@ -275,10 +275,23 @@ int et_sink_events_open(et_sink **out, const char *directory, const et_value *po
         return et_alloc_failed(error, sizeof *sink, "event files");
     }
     sink->sink.class = &events_class;
+    sink->file = name;
     const int status = reopen_branches(sink, et_value_get(positions, events_class.name), error);
     if (status)
         et_sink_close(&sink->sink, NULL);
     else
         *out = &sink->sink;
     return status;
+}
+
+/* Without positions nothing is opened: a new run's files start anew when their first log comes. */
+int et_sink_events_open(et_sink **out, const char *directory, const et_value *positions,
+                        et_error *error)
+{
+    return open_sink(out, directory, ET_EVENTS_NAME, positions, error);
+}
+
+int et_sink_events_open_as(et_sink **out, const char *directory, const char *name, et_error *error)
+{
+    return open_sink(out, directory, name, NULL, error);
 }

@@ -43,6 +43,7 @@
 #include "base/strbuf.h"
 #include "base/thread.h"
 #include "train/checkpoint_file.h"
+#include "train/checkpoint_keep.h"
 
 /* What a save does, in order; a kill between any two leaves the directory usable:
  *
@@ -90,6 +91,7 @@ struct et_checkpoints {
     bool ended; /* the thread has done all that it does; like reading, under the mutex */
     job job;
     int64_t newest_step; /* -1: none */
+    et_checkpoint_keep keep;
 };
 
 /* Opening -----------------------------------------------------------------------------
@@ -157,6 +159,11 @@ int et_checkpoints_check_lock(et_checkpoints *checkpoints, et_error *error)
 
 static void sweep_best(const et_checkpoints *self);
 
+static double time_of_day(const et_checkpoints *self)
+{
+    return self->inside.clock ? self->inside.clock() : et_clock_wall();
+}
+
 /* The lock comes before anything is read or swept: what lies about in the directory may be
  * another run's work in progress. */
 static int prepare(et_checkpoints *self, const char *model_dir, et_error *error)
@@ -168,9 +175,12 @@ static int prepare(et_checkpoints *self, const char *model_dir, et_error *error)
         status = et_checkpoint_list(&self->manifest, &self->taken_up, self->directory, true, error);
     if (!status)
         status = list_tensors(self, error);
-    if (!status)
-        sweep_best(self);
-    return status;
+    if (status)
+        return status;
+    if (self->taken_up == self->manifest.count)
+        et_checkpoint_keep_found(&self->manifest, &self->keep);
+    sweep_best(self);
+    return ET_OK;
 }
 
 static et_checkpoints *of_reader(et_params_reader *reader)
@@ -207,7 +217,8 @@ static int check_options(const char *model_dir, const et_state *state,
 {
     if (!model_dir || !state)
         return et_fail(error, ET_EUSAGE, "checkpoints need a directory and a state");
-    return et_options_check(options, "et_checkpoint_options", error);
+    int status = et_options_check(options, "et_checkpoint_options", error);
+    return status || !options ? status : et_checkpoint_keep_check(options, error);
 }
 
 int et_checkpoints_open(et_checkpoints **out, const char *model_dir, et_state *state,
@@ -221,14 +232,11 @@ int et_checkpoints_open(et_checkpoints **out, const char *model_dir, et_state *s
     self->state = state;
     if (options)
         self->options = *options;
-    if (!self->options.max_to_keep)
-        self->options.max_to_keep = 5;
-    if (self->options.max_to_keep < 0)
-        self->options.max_to_keep = INT64_MAX / 2;
     if (self->options.inside)
         self->inside = *self->options.inside;
     if (!self->inside.track)
         self->inside.track = et_track_off();
+    self->keep = et_checkpoint_keep_rule(&self->options, time_of_day(self));
     self->writer_track = et_track_beside(self->inside.track, "saving");
     self->lock = -1;
     self->newest_step = -1;
@@ -307,24 +315,6 @@ static void roll_back(et_checkpoints *self, const char *path)
         unlink(path);
 }
 
-/* Lets go what came to pass only, and what is too old; the newest stays, whatever it is. With
- * max_to_keep 2: 100 200p 300 400 -> 300 400, and 100 200 250p -> 100 200 250p: a passing one
- * that is the newest stays beside the N, since it was never counted. */
-static int thin_out(et_manifest *manifest, int64_t max_to_keep, et_error *error)
-{
-    et_assert(manifest->count > 0 && max_to_keep >= 1);
-    int status = ET_OK;
-    for (size_t i = 0; !status && i + 1 < manifest->count;)
-        if (manifest->entries[i].passing)
-            status = et_manifest_remove(manifest, i, error);
-        else
-            i++;
-    int64_t keep = max_to_keep + manifest->entries[manifest->count - 1].passing;
-    while (!status && (int64_t)manifest->count > keep)
-        status = et_manifest_remove(manifest, 0, error);
-    return status;
-}
-
 /* Names the new file and lets go what is too old, in one replacement of the manifest. */
 static int commit(et_checkpoints *self, const char *path, const et_safetensors_written *written,
                   et_error *error)
@@ -332,7 +322,7 @@ static int commit(et_checkpoints *self, const char *path, const et_safetensors_w
     et_assert(self->job.kind != BEST);
     et_manifest *manifest = &self->manifest;
     et_manifest_entry entry = { .step = self->job.step,
-                                .time = et_clock_wall(),
+                                .time = time_of_day(self),
                                 .bytes = written->bytes,
                                 .checksum = written->checksum,
                                 .passing = self->job.kind == PASSING };
@@ -342,7 +332,7 @@ static int commit(et_checkpoints *self, const char *path, const et_safetensors_w
         return status;
     status = et_manifest_add(manifest, &entry, error);
     if (!status)
-        status = thin_out(manifest, self->options.max_to_keep, error);
+        status = et_checkpoint_thin_out(manifest, &self->keep, error);
     if (!status)
         status = et_manifest_commit(manifest, self->directory, error);
     if (status)
@@ -665,7 +655,7 @@ int64_t et_checkpoints_newest_step(const et_checkpoints *checkpoints)
 static void commit_taken_up(et_checkpoints *self)
 {
     et_error error = ET_ERROR_INIT;
-    int status = thin_out(&self->manifest, self->options.max_to_keep, &error);
+    int status = et_checkpoint_thin_out(&self->manifest, &self->keep, &error);
     if (!status)
         status = et_manifest_commit(&self->manifest, self->directory, &error);
     if (status)

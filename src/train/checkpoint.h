@@ -28,6 +28,7 @@ typedef struct et_inside {
                         watches */
     bool waits;      /* a save returns when it is durable, or has failed; which of both is told by
                         what is called next, as ever */
+    double (*clock)(void); /* seconds since 1970; NULL: of the machine */
 } et_inside;
 
 /* For a program that writes more into model_dir than checkpoints, and before they are opened:
@@ -58,6 +59,12 @@ int et_checkpoints_check_room(const et_checkpoints *checkpoints, et_error *error
 /* The path of the newest sound checkpoint of a run; free with et_free. ET_ENOTFOUND: there is
  * none. A damaged one is named in a warning and passed over. */
 int et_checkpoint_newest(char **path, const char *model_dir, et_error *error);
+
+/* The oldest checkpoint after a step that a run keeps by now: its step, and its path (et_free),
+ * NULL if there is none, or no run yet. passing: also where a run was interrupted, which goes when
+ * it goes on. It may be gone when it is opened. */
+int et_checkpoint_next(char **path, int64_t *step, const char *model_dir, int64_t after,
+                       bool passing, et_error *error);
 
 /* Where a run keeps the checkpoint of a step; free with et_free. NULL: no memory. */
 char *et_checkpoint_path(const char *model_dir, int64_t step);

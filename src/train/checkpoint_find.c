@@ -195,6 +195,31 @@ int et_checkpoint_load_newest(char **path, et_params *params, const char *model_
     return status;
 }
 
+/* The manifest may be replaced at any time, and is whole whenever it is read. */
+int et_checkpoint_next(char **path, int64_t *step, const char *model_dir, int64_t after,
+                       bool passing, et_error *error)
+{
+    et_manifest manifest;
+    *path = NULL;
+    char *directory = et_path_join(model_dir, ET_CHECKPOINT_FOLDER);
+    if (!directory)
+        return et_alloc_failed(error, strlen(model_dir), "a path");
+    int status =
+        et_file_exists(directory) ? et_manifest_read(&manifest, directory, error) : ET_ENOTFOUND;
+    for (size_t i = 0; !status && i < manifest.count && !*path; i++) {
+        const et_manifest_entry *entry = &manifest.entries[i];
+        if (entry->step <= after || (entry->passing && !passing))
+            continue;
+        *step = entry->step;
+        *path = et_path_join(directory, entry->file);
+        status = *path ? ET_OK : et_alloc_failed(error, strlen(directory), "a path");
+    }
+    if (status != ET_ENOTFOUND)
+        et_manifest_release(&manifest);
+    et_free(directory);
+    return status == ET_ENOTFOUND ? ET_OK : status;
+}
+
 /* Best --------------------------------------------------------------------------------
  *
  * One file at a time, named by info.json; its own name says the step as well, for people. */

@@ -17,6 +17,7 @@
 #include "base/json.h"
 #include "base/reserved.h"
 #include "base/vector.h"
+#include "optim/optimizer.h"
 #include "train/checkpoint_file.h"
 
 struct et_exports {
@@ -242,6 +243,17 @@ static int write_settings(const et_value *settings, const char *path, et_error *
     return status;
 }
 
+/* The average stands in the store while it is read, as in a validation. */
+static int write_values(const et_export_action *self, const char *path, int64_t step,
+                        et_error *error)
+{
+    bool shown = self->optimizer && et_optimizer_show_average(self->optimizer);
+    int status = write_weights(self->params, path, step, error);
+    if (shown)
+        et_params_use((et_params *)self->params, NULL);
+    return status;
+}
+
 /* Into a directory, which is made. */
 static int write_export(const et_export_action *self, const char *directory, int64_t step,
                         et_error *error)
@@ -251,7 +263,7 @@ static int write_export(const et_export_action *self, const char *directory, int
     int status = weights && settings ? et_directory_make(directory, error)
                                      : et_alloc_failed(error, 0, "a path");
     if (!status)
-        status = write_weights(self->params, weights, step, error);
+        status = write_values(self, weights, step, error);
     if (!status && self->settings)
         status = write_settings(self->settings, settings, error);
     et_free(weights);
@@ -306,4 +318,23 @@ void et_export_action_init(et_export_action *self, const char *name, et_exports 
                                 .params = params,
                                 .settings = settings };
     self->action.class = &self->kind;
+}
+
+int et_average_export_init(et_export_action *self, const char *name, et_exports *exports,
+                           et_optimizer *optimizer, et_params *params, const et_value *settings,
+                           et_error *error)
+{
+    if (!optimizer || !et_optimizer_average(optimizer))
+        return et_fail(error, ET_EUSAGE,
+                       "%s: the optimizer keeps no average of weights; open it with "
+                       "ema.enabled, or export the weights themselves",
+                       name);
+    et_export_action_init(self, name, exports, params, settings);
+    self->optimizer = optimizer;
+    return ET_OK;
+}
+
+int64_t et_exports_by_iterations(void *optimizer)
+{
+    return et_optimizer_iterations(optimizer);
 }

@@ -53,6 +53,8 @@ static const et_field trainer_fields[] = {
     ET_FIELD_FLOAT(et_trainer_options, continuous_eval_timeout, 3600, 0, 1e9,
                    "seconds without a new checkpoint after which --mode continuous_eval ends"),
     ET_FIELD_INT(et_trainer_options, max_to_keep, 5, 1, 100000, "checkpoints kept, newest first"),
+    ET_FIELD_FLOAT(et_trainer_options, keep_checkpoint_every_n_hours, 0, 0, 1e6,
+                   "beside them, one each so many hours is kept for good; 0: none"),
     ET_FIELD_CHOICE(et_trainer_options, on_failed_save, ET_FAILED_SAVE_STOP, failed_saves,
                     "what is done when a checkpoint can't be saved and a second try at once fails "
                     "too; go_on: train until the next one is due"),

@@ -10,7 +10,6 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
-#include "io/manifest.h"
 #include "train/controller_private.h"
 
 /* Seconds between two looks for a new checkpoint. */
@@ -202,29 +201,6 @@ int et_controller_evaluate(et_controller *c, int64_t eval_steps, et_value *logs,
     return status ? status : give_values(c, logs, error);
 }
 
-/* The path of the oldest checkpoint after a step, NULL: none is there by now. */
-static int next_checkpoint(const et_controller *c, int64_t after, char **path, int64_t *step,
-                           et_error *error)
-{
-    et_manifest manifest;
-    *path = NULL;
-    char *directory = et_path_join(c->model_dir, ET_CHECKPOINT_FOLDER);
-    if (!directory)
-        return et_alloc_failed(error, 0, "a path");
-    int status = et_manifest_read(&manifest, directory, error);
-    for (size_t i = 0; !status && !*path && i < manifest.count; i++)
-        if (manifest.entries[i].step > after) {
-            *step = manifest.entries[i].step;
-            *path = et_path_join(directory, manifest.entries[i].file);
-            status = *path ? ET_OK : et_alloc_failed(error, 0, "a path");
-            break;
-        }
-    et_free(directory);
-    if (!status)
-        et_manifest_release(&manifest);
-    return status;
-}
-
 /* *found: it was still there, and sound. */
 static int take_checkpoint(et_controller *c, const char *path, bool *found, et_error *error)
 {
@@ -308,7 +284,7 @@ int et_controller_evaluate_continuously(et_controller *c, int64_t eval_steps, do
     c->last = NULL;
     while (!status && !w.ended) {
         char *path;
-        status = next_checkpoint(c, w.last, &path, &w.last, error);
+        status = et_checkpoint_next(&path, &w.last, c->model_dir, w.last, true, error);
         if (!status)
             status = path ? evaluate_next(c, &w, path, error) : wait_for_more(c, &w, error);
         et_free(path);

@@ -103,7 +103,8 @@ int et_run_open(et_run **out, const et_run_options *options, et_error *error)
         return status ? status : et_alloc_failed(error, sizeof *run, "a run");
     et_checkpoint_options checkpoints = { .max_to_keep = options->max_to_keep,
                                           .other_optimizer = options->other_optimizer,
-                                          .inside = options->inside };
+                                          .inside = options->inside,
+                                          .keep_every_n_hours = options->keep_every_n_hours };
     status = copy_options(run, options, error);
     if (!status)
         status = et_state_add(options->state, "best", &best_part, run, error);

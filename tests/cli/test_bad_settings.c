@@ -63,7 +63,8 @@ static void test_bad_settings__only(void **state)
         { TRAIN "--set trainer.validation_summary_subdir=eval", .code = 3,
           .words = { "only validation is taken here, not eval" } },
         { TRAIN "--set trainer.best_checkpoint_export_subdir=best_ckpt", .code = 3,
-          .words = { "best_ckpt; the best checkpoint is kept in best, where commands look for it" } },
+          .words = { "best_ckpt; the best checkpoint is kept in best, where commands look for "
+                     "it" } },
         { TRAIN "--set trainer.validation_steps=0", .code = 3,
           .words = { "trainer.validation_steps: 0 batches measure nothing" } },
         { TRAIN "--set trainer.validation_steps=-2", .code = 3, .words = { "out of range" } },
@@ -110,7 +111,9 @@ static void test_bad_settings__model_garden(void **state)
                    "    tf_data_service_address: null\n    tf_data_service_job_name: null\n"
                    "    enable_shared_tf_data_service_between_parallel_trainers: false\n"
                    "    apply_tf_data_service_before_batching: false\n    trainer_id: null\n"
-                   "    autotune_algorithm: null\n    ram_budget: null\n");
+                   "    autotune_algorithm: null\n    ram_budget: null\n"
+                   "    cycle_length: null\n    deterministic: null\n    seed: null\n"
+                   "    prefetch_buffer_size: null\n    is_training: null\n");
     static const bad_case cases[] = {
         { TRAIN "--config garden.yaml --tpu= --tf_data_service '' --gin_file=", .lines = -1,
           .made = "m" },

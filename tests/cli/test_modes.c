@@ -1,6 +1,6 @@
-/* Modes that watch a run of translation: what it needs is read where it is, and nothing is written,
- * with its files of encoded text or without. Those of a program's own task: examples/test_modes.sh.
- */
+/* Modes that watch a run of translation: what it needs is read where it is, with its files of
+ * encoded text or without, and nothing of it is written. Those of a program's own task:
+ * examples/test_modes.sh. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -14,6 +14,8 @@
 #define VALIDATED                                                                                  \
     "--set trainer.train_steps=2 --set trainer.checkpoint_interval=1 "                             \
     "--set task.validation_data.source_path=two.en --set task.validation_data.target_path=two.de "
+
+#define TRAINED "m/validation/events.out.tfevents.0000000000.etude"
 
 /* Runs it, and checks that no file of the run came, went or changed its length. */
 static bad_end watch(const char *line)
@@ -52,9 +54,23 @@ static void test_modes__write_nothing(void **state)
     end = watch("train --model-dir m --mode eval");
     assert_string_equal(end.out, first);
     bad_release(&end);
-    end = watch("train --model-dir m --mode continuous_eval");
+    /* Values go into files of its own, beside what the trainer wrote there; the second time nothing
+     * is left to measure. */
+    size_t trained, after;
+    free(bad_read(TRAINED, &trained));
+    end = bad_start("train --model-dir m --mode continuous_eval", NULL, NULL);
+    assert_int_equal(end.code, 0);
     bad_assert_says("all", end.out, "checkpoint m/checkpoints/ckpt-1.safetensors, step 1\n");
     bad_assert_says("all", end.out, first);
+    bad_release(&end);
+    free(bad_read(TRAINED, &after));
+    assert_int_equal(after, trained);
+    char *lines = bad_read("m/validation/metrics.jsonl", &after);
+    bad_assert_says("lines", lines, "{\"step\":1,\"validation_loss\":");
+    bad_assert_says("lines", lines, "\n{\"step\":2,\"validation_loss\":");
+    free(lines);
+    end = watch("train --model-dir m --mode continuous_eval");
+    assert_string_equal(end.out, "");
     bad_release(&end);
     free(first);
     bad_remove("m/vocabulary.model");

@@ -352,6 +352,99 @@ static bool run_and_interrupt(const char *directory, int signal, double seconds)
     return code == 75;
 }
 
+/* Kills a run when each of the texts is in its log of values, then lets it end. */
+static void kill_at(const run_command *command, const char *const *texts)
+{
+    char path[100];
+    snprintf(path, sizeof path, "%s/metrics.jsonl", command->directory);
+    for (; *texts; texts++) {
+        pid_t pid = run_start(command);
+        run_await_text(pid, path, *texts);
+        kill(pid, SIGKILL);
+        run_wait(pid);
+    }
+    assert_ends(run(command), NULL, 0, command->directory);
+}
+
+#define TUNED "trainer.train_steps=80", "trainer.validation_interval=40"
+
+/* A run that begins with the weights of another goes on without it. */
+static void test_resume__fine_tuned(void **state)
+{
+    (void)state;
+    static const char *const texts[] = { "{\"step\":8,", "{\"step\":24,", "{\"step\":56,", NULL };
+    run_command drawn = { .directory = "drawn", .settings = { TUNED } };
+    run_command whole = { .directory = "tuned",
+                          .settings = { TUNED, "task.init_checkpoint=from" } };
+    run_command parts = { .directory = "tuned_parts",
+                          .settings = { TUNED, "task.init_checkpoint=from" } };
+    run_copy("from", WHOLE);
+    assert_ends(run(&drawn), NULL, 0, "drawn");
+    assert_ends(run(&whole), NULL, 0, "tuned");
+    kill_at(&parts, texts);
+    run_assert_same("tuned", "tuned_parts");
+    /* Killed once more where it has saved: what it began with is not looked at. */
+    run_remove("tuned_parts");
+    pid_t pid = run_start(&parts);
+    run_await_text(pid, "tuned_parts/metrics.jsonl", "{\"step\":40,");
+    kill(pid, SIGKILL);
+    run_wait(pid);
+    run_remove("from");
+    assert_ends(run(&parts), NULL, 0, "tuned_parts");
+    run_assert_same("tuned", "tuned_parts");
+    size_t length;
+    char *one = get_file("drawn/checkpoints/ckpt-80.safetensors", &length);
+    char *other = get_file("tuned/checkpoints/ckpt-80.safetensors", &length);
+    assert_memory_not_equal(one, other, length);
+    free(one);
+    free(other);
+    run_remove("drawn");
+    run_remove("tuned");
+    run_remove("tuned_parts");
+}
+
+/* The largest loss of a step after `from`. */
+static double largest_loss(const char *directory, int64_t from)
+{
+    static const char mark[] = "\"training_loss\":";
+    char path[100];
+    size_t length;
+    double largest = 0;
+    snprintf(path, sizeof path, "%s/metrics.jsonl", directory);
+    char *text = get_file(path, &length), *at = text;
+    for (char *line;
+         (line = strstr(at, "{\"step\":")) != NULL && (at = strstr(line, mark)) != NULL;) {
+        double loss = strtod(at + sizeof mark - 1, NULL);
+        if (strtoll(line + 8, NULL, 10) > from && loss > largest)
+            largest = loss;
+    }
+    free(text);
+    return largest;
+}
+
+/* A loss beyond the bound: the run goes back and on with other data, killed or not. */
+static void test_resume__recovered(void **state)
+{
+    (void)state;
+    char bound[60];
+    static const char *const texts[] = { "{\"step\":48,", "{\"step\":96,", "{\"step\":136,", NULL };
+    run_command losses = { .directory = "losses", .settings = { "trainer.summary_interval=1" } };
+    assert_ends(run(&losses), NULL, 0, "losses");
+    snprintf(bound, sizeof bound, "trainer.loss_upper_bound=%.9g",
+             largest_loss("losses", 100) * (1 - 1e-6));
+    run_remove("losses");
+    run_command whole = { .directory = "recovered",
+                          .settings = { bound, "trainer.recovery_begin_steps=101",
+                                        "trainer.recovery_max_trials=20" } };
+    run_command parts = whole;
+    parts.directory = "recovered_parts";
+    assert_ends(run(&whole), ". Back to step 1", 0, "recovered");
+    kill_at(&parts, texts);
+    run_assert_same("recovered", "recovered_parts");
+    run_remove("recovered");
+    run_remove("recovered_parts");
+}
+
 static void test_resume__interrupted(void **state)
 {
     (void)state;
@@ -514,6 +607,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_resume__loss_of_the_bar),
         cmocka_unit_test(test_resume__extended),
         cmocka_unit_test(test_resume__killed_at_random),
+        cmocka_unit_test(test_resume__fine_tuned),
+        cmocka_unit_test(test_resume__recovered),
         cmocka_unit_test(test_resume__interrupted),
         cmocka_unit_test(test_resume__says_what_was_saved),
         cmocka_unit_test(test_resume__asked_to_save),

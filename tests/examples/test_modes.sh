@@ -1,6 +1,6 @@
 #!/bin/sh
 # test_modes.sh OWN_TASK: run modes of a program's own task: which of them validate, and that those
-# that watch a run beside its training take no lock and write nothing.
+# that watch a run beside its training touch nothing of it.
 set -eu
 own=$1
 work=$(mktemp -d "$PWD/modes.XXXXXX")
@@ -68,8 +68,31 @@ echo "$validation" | grep -q "validation_margin\": *${margin%?}" || fail "eval: 
 "$own" train --model-dir usual --mode continuous_eval >out 2>log || fail "continuous_eval"
 [ "$(sed -n 's/^checkpoint .*, step //p' out | tr '\n' ' ')" = "100 200 300 400 " ] ||
     fail "continuous_eval: $(grep ^checkpoint out)"
-files usual >after
-cmp before after >>log || fail "continuous_eval has written"
+files usual | grep -v -e '/validation/metrics.jsonl$' -e '/validation/lock$' \
+    -e '/validation/events.*0001.etude$' >after
+cmp before after >>log || fail "continuous_eval has written into files of the run"
+# Its own files have what training measured, and it goes on behind them.
+sed 's/.*"validation":{\(.*\)},"time".*/\1/; s/,"best_.*//' usual/metrics.jsonl |
+    grep '^"validation_' >trained
+sed 's/"time":.*//; s/^{"step":[0-9]*,//; s/,$//' usual/validation/metrics.jsonl >measured
+cmp trained measured >>log || { diff trained measured >&2; fail "other values"; }
+lines=$(cat usual/validation/metrics.jsonl)
+printf '{"step":500,"val' >>usual/validation/metrics.jsonl
+"$own" train --model-dir usual --mode continuous_eval >out 2>log || fail "once more"
+[ ! -s out ] || fail "measured once more"
+[ "$(cat usual/validation/metrics.jsonl)" = "$lines" ] || fail "a torn line stays"
+# As if it had been killed after two.
+sed -n 1,2p usual/validation/metrics.jsonl >two && cp two usual/validation/metrics.jsonl
+"$own" train --model-dir usual --mode continuous_eval >out 2>log || fail "go on"
+[ "$(sed -n 's/^checkpoint .*, step //p' out | tr '\n' ' ')" = "300 400 " ] || fail "does not go on"
+sed 's/"time":.*//; s/^{"step":[0-9]*,//; s/,$//' usual/validation/metrics.jsonl >measured
+cmp trained measured >>log || fail "gone on: other values"
+echo 'no line' >>usual/validation/metrics.jsonl
+code=0
+"$own" train --model-dir usual --mode continuous_eval >out 2>log || code=$?
+[ "$code" != 0 ] && grep -q 'validation/metrics.jsonl: line 5' log || fail "a wrong line: $code"
+cp two usual/validation/metrics.jsonl
+"$own" train --model-dir usual --mode continuous_eval >out 2>log || fail "go on once more"
 
 # Before and beside a training, which it does not disturb.
 "$own" train --experiment rings/small --model-dir beside --mode continuous_eval \
@@ -91,6 +114,18 @@ code=0
 [ "$code" = 3 ] || fail "timeout: exit code $code"
 grep -q 'usual: no new checkpoint for 0.5 seconds .*of step 400, training ends at 500' log ||
     fail "timeout: not said"
+# One at a time.
+"$own" train --model-dir usual --mode continuous_eval \
+    --set trainer.train_steps=500,trainer.continuous_eval_timeout=60 >watched 2>watched.log &
+watcher=$!
+while kill -0 "$watcher" && ! grep -qx "$watcher" usual/validation/lock; do
+    sleep 0.01
+done
+code=0
+"$own" train --model-dir usual --mode continuous_eval >out 2>log || code=$?
+kill "$watcher"
+wait "$watcher" || :
+[ "$code" != 0 ] && grep -q 'usual/validation/lock' log || fail "two at a time: exit code $code"
 code=0
 "$own" train --experiment rings/small --model-dir none --mode eval >out 2>log || code=$?
 [ "$code" = 3 ] && [ ! -e none ] || fail "eval without a run: exit code $code"

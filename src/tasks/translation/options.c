@@ -134,9 +134,10 @@ static const et_field data_fields[] = {
                     "packed: as many pairs as fit; bucketed: pairs of one bucket of length, as "
                     "Model Garden without static_batch"),
     ET_FIELD_INT(et_translation_data, seed, -1, -1, SEED_MAX,
-                 "of the order of the data; -1: runtime.seed"),
+                 "of the order of the data; -1: runtime.seed", .nullable = true),
     ET_FIELD_INT(et_translation_data, prefetch_buffer_size, -1, -1, 1024,
-                 "batches read ahead in training; -1: runtime.prefetch", .change = ET_CHANGE_FREE),
+                 "batches read ahead in training; -1: runtime.prefetch", .nullable = true,
+                 .change = ET_CHANGE_FREE),
     /* What follows decides nothing here, or is refused: input.h says why. */
     ET_FIELD_CHOICE(et_translation_data, is_training, ET_TRANSLATION_UNSET, truths,
                     "as where it stands: train_data is, validation_data is not",
@@ -148,7 +149,7 @@ static const et_field data_fields[] = {
     ET_FIELD_BOOL(et_translation_data, cache, false, "either: encoded text is always kept",
                   .change = ET_CHANGE_FREE),
     ET_FIELD_INT(et_translation_data, cycle_length, 0, 0, INT64_MAX,
-                 "any: pairs are numbered file after file, then shuffled",
+                 "any: pairs are numbered file after file, then shuffled", .nullable = true,
                  .change = ET_CHANGE_FREE),
     ET_FIELD_INT(et_translation_data, block_length, 1, 1, INT64_MAX, "any, as cycle_length",
                  .change = ET_CHANGE_FREE),

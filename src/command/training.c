@@ -1,0 +1,464 @@
+/* From words to a run, and from its end to a status. The order is the point:
+ *
+ *   1. settings          experiment, files, --set; checked as a whole, nothing written
+ *   2. directory         made, locked; signals only end the process from here to 5
+ *   3. claim             a new run's settings are written, an old run's compared with ours
+ *   4. task, run         data, graph, plan, newest checkpoint
+ *   5. settings again    now that all of it is known to work, unless nothing is left to do;
+ *                        signals save from here on
+ *   6. training          et_run_train; then the last save, the profile, one line what to do next
+ *
+ * Whatever fails before 5 in a directory that was empty leaves it as it was (model_dir.c). What
+ * people read goes to standard error through the progress bar, so that lines and bar do not mix. */
+#include "command/training.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/assert.h"
+#include "base/file.h"
+#include "command/args.h"
+#include "command/command.h"
+#include "command/model_dir.h"
+#include "command/outputs.h"
+#include "command/profile.h"
+#include "base/format.h"
+#include "data/source.h"
+#include "io/sink.h"
+#include "train/experiment.h"
+#include "train/controller.h"
+#include "train/task_trainer.h"
+
+/* An interval that no step is a multiple of. */
+#define NEVER ((int64_t)1 << 60)
+
+/* Everything that a training command opens, in order; closed in reverse. */
+typedef struct training {
+    const et_call *call;
+    et_arena arena; /* texts of settings and paths, until the end */
+    et_model_dir directory;
+    et_inside inside; /* what its run gets of directory and device */
+    bool set_up;      /* everything is open: there is a run to keep */
+    const et_train_args *args;
+    et_experiment experiment; /* all settings; refers to texts in arena */
+    et_identity kept;         /* of the newest checkpoint that is there */
+    et_value *identity;       /* of those that this training makes */
+    et_progress *progress;    /* on standard error */
+    char rate[64];            /* its unit */
+    et_device *device;
+    et_params *params; /* of task and run, which borrow it */
+    et_task *task;
+    et_task_trainer *trainer;
+    et_controller *controller;
+    et_profiling profiling;
+} training;
+
+/* A directory with a run in it must be this run's. Its settings are left alone until all is
+ * open; those of a new run are written first, since they say whose the files are that opening
+ * makes. */
+static int claim_directory(training *t, const char *directory, et_error *error)
+{
+    et_experiment kept;
+    const char *path = et_arena_printf(&t->arena, "%s/%s", directory, ET_EXPERIMENT_FILE);
+    if (!path)
+        return et_alloc_failed(error, strlen(directory), "a path");
+    /* A new run. Its precision is settled now, since it stands in the settings that are written. */
+    if (!et_file_exists(path)) {
+        et_train_resolve_precision(&t->experiment);
+        return et_experiment_write(&t->experiment, path, error);
+    }
+    int status = et_experiment_open_run(&kept, t->call->program, directory, &t->arena, error);
+    if (status)
+        return status;
+    et_train_adopt(&t->experiment, &kept);
+    status = et_identity_of_newest(&t->kept, directory, &t->arena, error);
+    return status ? status
+                  : et_experiment_check_same(&kept, &t->experiment, &t->kept, directory,
+                                             t->args->accept_changes, error);
+}
+
+/* What the bar shows of a step. */
+static void show(void *self, const et_showing *showing)
+{
+    training *t = self;
+    et_progress_field fields[] = { { "loss", showing->loss, true },
+                                   { "lr", showing->learning_rate, false } };
+    et_progress_state state = { .step = showing->step,
+                                .steps = showing->steps,
+                                .fields = fields,
+                                .field_count = 2,
+                                .rate = showing->rate,
+                                .unit = t->rate,
+                                .epoch = showing->epoch,
+                                .seconds_left = NAN };
+    et_progress_update(t->progress, &state);
+}
+
+static void tell(void *self, const char *text)
+{
+    et_progress_message(((training *)self)->progress, text);
+}
+
+/* By the settings, or else by the task. */
+static const char *best_metric(const training *t)
+{
+    const char *name = et_trainer_best_metric(&t->experiment.trainer);
+    return name && !strcmp(name, ET_BEST_AUTO) ? t->task->class->best_metric : name;
+}
+
+/* Of the modes that train one does not validate, and one does so at its end alone. */
+static et_evaluator *evaluator_of(training *t)
+{
+    et_evaluator *evaluator = et_task_trainer_evaluator(t->trainer);
+    if (!evaluator || t->args->mode == ET_MODE_TRAIN)
+        return NULL;
+    return evaluator;
+}
+
+static int64_t validation_interval(const training *t)
+{
+    bool at_end = t->args->mode == ET_MODE_TRAIN_AND_POST_EVAL;
+    return at_end ? NEVER : t->experiment.trainer.validation_interval;
+}
+
+/* stop and save are flags that signal handlers set; the directory's lock is ours already. */
+static et_controller_options controller_options(training *t, const char *directory)
+{
+    const et_trainer_options *o = &t->experiment.trainer;
+    t->inside = (et_inside){ .lock = &t->directory.lock,
+                             .track = et_device_track(t->device),
+                             .waits = !t->args->async };
+    return (et_controller_options){
+        .trainer = et_task_trainer_trainer(t->trainer),
+        .evaluator = evaluator_of(t),
+        .run = { .model_dir = directory,
+                 .max_to_keep = o->max_to_keep,
+                 .keep_every_n_hours = o->keep_checkpoint_every_n_hours,
+                 .on_failed_save = o->on_failed_save,
+                 .best_metric = best_metric(t),
+                 .best_comparison = o->best_checkpoint_metric_comp,
+                 .observer = { .self = t, .show = show, .tell = tell },
+                 .verbose = t->args->verbose,
+                 .inside = &t->inside,
+                 .other_optimizer = t->args->accept_changes,
+                 .identity = t->identity,
+                 .stop = &et_stop_requested,
+                 .save = &et_save_requested },
+        .train_steps = o->train_steps,
+        .steps_per_loop = o->steps_per_loop,
+        .summary_interval = o->summary_interval,
+        .validation_interval = validation_interval(t),
+        .validation_steps = o->validation_steps < 0 ? 0 : o->validation_steps,
+        .checkpoint_interval = o->checkpoint_interval,
+        .recovery_max_trials = o->recovery_max_trials,
+    };
+}
+
+/* Its sinks show people what the bar does not. */
+static int open_controller(training *t, const char *directory, et_error *error)
+{
+    et_controller_options options = controller_options(t, directory);
+    int status = et_sink_console_open(&options.run.console, t->progress,
+                                      t->args->verbose ? NULL : "train", error);
+    return status ? status : et_controller_open(&t->controller, &options, error);
+}
+
+static int open_trainer(training *t, et_error *error)
+{
+    const et_experiment *e = &t->experiment;
+    et_task_trainer_options options = {
+        .optimization = &e->trainer.optimizer_config,
+        .seed = (uint64_t)e->runtime.seed,
+        .bfloat16 = e->runtime.mixed_precision_dtype == ET_PRECISION_BFLOAT16,
+        .recompute = e->runtime.recompute,
+        .batches = (int)e->trainer.gradient_accumulation,
+        .stop = &et_stop_requested,
+        .loss_upper_bound = e->trainer.recovery_max_trials < 0 ? 0 : e->trainer.loss_upper_bound,
+        .recovery_begin_steps = e->trainer.recovery_begin_steps,
+    };
+    int status = et_runtime_loss_scale(&e->runtime, &options.loss_scale, error);
+    if (!status)
+        status = et_task_trainer_open(&t->trainer, t->task, t->device, t->params, &options, error);
+    bool wanted = t->args->mode_name && t->args->mode != ET_MODE_TRAIN;
+    if (!status && wanted && !et_task_trainer_evaluator(t->trainer))
+        status = et_fail(error, ET_ECONFIG,
+                         "--mode %s: the settings name no validation data; set some, or choose "
+                         "--mode train",
+                         t->args->mode_name);
+    return status;
+}
+
+static int64_t step_of(const training *t)
+{
+    return t->trainer ? et_task_trainer_trainer(t->trainer)->step : 0;
+}
+
+/* What checkpoints will belong to: the kind's own first. */
+static int make_identity(training *t, et_error *error)
+{
+    const et_task_kind *kind = t->experiment.kind;
+    t->identity = et_value_dict(&t->arena);
+    int status = t->identity ? ET_OK : et_alloc_failed(error, 0, "settings");
+    if (!status && kind->identify)
+        status = kind->identify(t->task, t->identity, error);
+    return status ? status : et_experiment_identify(&t->experiment, t->identity, error);
+}
+
+static const et_layout *layout_of(const training *t)
+{
+    return et_task_trainer_layout(t->trainer);
+}
+
+static void name_rate(training *t)
+{
+    const char *rate = t->experiment.kind->rate;
+    snprintf(t->rate, sizeof t->rate, "%s%s", rate ? rate : et_layout_unit(layout_of(t)),
+             rate ? "" : "/s");
+}
+
+/* Device, profiling, parameters, task, trainer, controller: each needs those before it. What is
+ * open when one fails is closed by close_training and train. */
+static int open_training(training *t, const char *directory, et_error *error)
+{
+    et_assert(t->directory.lock >= 0);
+    et_experiment *e = &t->experiment;
+    bool bfloat16 = et_train_resolve_precision(e);
+    int status = et_device_open(&t->device, error);
+    if (!status)
+        status = et_profiling_open(&t->profiling, t->device, ET_CONTROLLER_STEP_SPAN, error);
+    if (!status)
+        status = et_params_new(&t->params, error);
+    et_task_context context = { .model_dir = directory,
+                                .params = t->params,
+                                .device = t->device,
+                                .seed = (uint64_t)e->runtime.seed,
+                                .bfloat16 = bfloat16,
+                                .prefetch = (int)e->runtime.prefetch,
+                                .validation_interval = e->trainer.validation_interval,
+                                .identity = &t->kept,
+                                .listener = t,
+                                .tell = tell,
+                                .stop = &et_stop_requested };
+    if (!status)
+        status = e->kind->open(&t->task, e->task, &context, error);
+    if (!status)
+        status = make_identity(t, error);
+    if (!status)
+        status = open_trainer(t, error);
+    if (!status)
+        name_rate(t);
+    if (!status)
+        status = open_controller(t, directory, error);
+    if (status)
+        return status;
+    /* A run that is at its end does no step that could be recorded. */
+    int64_t left = e->trainer.train_steps - step_of(t);
+    return left > 0 ? et_profiling_begin(&t->profiling, left, error) : ET_OK;
+}
+
+/* In reverse, but for the log, which must not point to a bar that is gone. The directory comes
+ * last: its lock covers all that is written. */
+static void close_training(training *t)
+{
+    et_task_trainer_close(t->trainer);
+    if (t->task)
+        t->experiment.kind->close(t->task);
+    et_params_free(t->params);
+    et_device_close(t->device);
+    et_profiling_release(&t->profiling);
+    et_show_log_on(t->call->program, NULL);
+    et_progress_close(t->progress);
+    et_model_dir_close(&t->directory, !t->set_up);
+    et_arena_release(&t->arena);
+}
+
+/* One line above the bar; longer ones are cut. */
+static void say(et_progress *progress, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void say(et_progress *progress, const char *format, ...)
+{
+    /* Paths may be long; what does not fit is lost, and only of a message. */
+    char text[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    et_progress_message(progress, text);
+}
+
+/* Data and model: the kind's lines. Thirteen columns for what a line is about, as every line of a
+ * start has them. */
+static void say_task(training *t)
+{
+    if (t->experiment.kind->describe)
+        t->experiment.kind->describe(t->task);
+    else
+        say(t->progress, "model        %s parameters",
+            et_format_count(et_params_elements(t->params)).text);
+}
+
+/* What will be in memory: what was planned, not what the system has given. */
+static void say_memory(training *t)
+{
+    const et_pass *pass = et_task_trainer_pass(t->trainer);
+    et_plan_memory memory = et_pass_plan_memory(pass);
+    size_t parameters = et_task_trainer_parameter_bytes(t->trainer);
+    /* Resolved by now: never auto. */
+    bool bf16 = t->experiment.runtime.mixed_precision_dtype == ET_PRECISION_BFLOAT16;
+    say(t->progress, "precision    %s (this CPU has %s), %d thread%s",
+        bf16 ? "mixed_bfloat16" : "float32", et_gemm_isa(), t->device->threads,
+        t->device->threads == 1 ? "" : "s");
+    /* Tables made with the plan, and packed weights where a plan keeps them. */
+    size_t constants = memory.packed + memory.constants;
+    size_t all = parameters + memory.activations + constants;
+    bool twice = et_pass_recompute(pass) == ET_RECOMPUTE_MARKED;
+    say(t->progress, "memory       %s planned: parameters %s, activations %s, constants %s%s",
+        et_format_bytes(all).text, et_format_bytes(parameters).text,
+        et_format_bytes(memory.activations).text, et_format_bytes(constants).text,
+        twice ? "; feed-forward layers computed twice" : "");
+}
+
+/* For --verbose: what a step is made of, and where its logs are. */
+static void say_parts(training *t, const char *directory)
+{
+    int calls = et_plan_steps(et_pass_plan(et_task_trainer_pass(t->trainer)));
+    say(t->progress, "kernels      %s; %s calls for loss and gradients", t->device->kernels->name,
+        et_format_count(calls).text);
+    say(t->progress, "logs         %s/metrics.jsonl, events for TensorBoard in %s/train", directory,
+        directory);
+}
+
+static void say_new(training *t)
+{
+    const et_layout *layout = layout_of(t);
+    const char *amount = t->experiment.kind->amount;
+    say(t->progress, "training     %s steps, batches of %s %s%s",
+        et_format_count(t->experiment.trainer.train_steps).text,
+        et_format_count(layout->capacity[layout->unit]).text,
+        amount ? amount : et_layout_unit(layout), amount ? "" : "s");
+}
+
+/* Three cases: nothing left to do, going on, a new run. */
+static void say_begin(training *t)
+{
+    int64_t steps = t->experiment.trainer.train_steps, step = step_of(t);
+    /* Nothing to do is said as such: the command ends with success. */
+    if (step > steps)
+        say(t->progress,
+            "nothing done the run is at step %s, past trainer.train_steps: %s, and is left as it "
+            "is; to go on, set more than %s",
+            et_format_count(step).text, et_format_count(steps).text, et_format_count(step).text);
+    else if (et_controller_finished(t->controller))
+        say(t->progress,
+            "finished     at step %s of %s already; to go on, raise trainer.train_steps",
+            et_format_count(step).text, et_format_count(steps).text);
+    else if (step)
+        say(t->progress, "resuming     at step %s of %s", et_format_count(step).text,
+            et_format_count(steps).text);
+    else
+        say_new(t);
+}
+
+/* What to type next. */
+static void say_end(training *t, int64_t steps, const char *directory)
+{
+    /* The last bar stays on the screen, above the line. */
+    et_progress_finish(t->progress, true);
+    const et_task_kind *kind = t->experiment.kind;
+    say(t->progress, "done         %s steps; `%s %s --model-dir %s` %s",
+        et_format_count(steps).text, t->call->program->name, kind->next ? kind->next : "evaluate",
+        directory, kind->next_help ? kind->next_help : "measures it");
+}
+
+/* The profile may go into the run's directory, beside what the run keeps. */
+static int check_profile(training *t, const et_train_args *args, et_error *error)
+{
+    et_outputs outputs = { .program = t->call->program, .run = args->model_dir };
+    for (int i = 0; i < args->config.count; i++)
+        et_outputs_read(&outputs, args->config.items[i]);
+    et_outputs_read_settings(&outputs, t->experiment.kind, t->experiment.task);
+    int status = et_profiling_check(&t->profiling, &outputs, error);
+    et_outputs_release(&outputs);
+    return status;
+}
+
+/* Signals: until the run is open there is nothing to save, so they say that and end the process;
+ * afterwards they ask the run to save and stop. */
+static int set_up(training *t, const et_train_args *args, et_error *error)
+{
+    const char *directory = args->model_dir;
+    signal(SIGPIPE, SIG_IGN); /* progress that nobody reads never stops the work */
+    et_leave_on_signals(ET_CONTROLLER_NOT_BEGUN);
+    int status = et_model_dir_open(&t->directory, t->experiment.kind, directory, error);
+    if (!status)
+        status = check_profile(t, args, error);
+    if (!status)
+        status = claim_directory(t, directory, error);
+    if (status)
+        return status;
+    status = open_training(t, directory, error);
+    const char *path = et_arena_printf(&t->arena, "%s/%s", directory, ET_EXPERIMENT_FILE);
+    /* Settings under which nothing is done are nobody's. */
+    if (!status && !et_controller_finished(t->controller))
+        status = path ? et_experiment_write(&t->experiment, path, error)
+                      : et_alloc_failed(error, strlen(directory), "a path");
+    /* From here on there is a run in the directory, which stays whatever comes. */
+    t->set_up = !status;
+    et_watch_signals(et_progress_eraser(t->progress));
+    return status;
+}
+
+/* The run is closed here and not in close_training, since closing waits for the last save and
+ * may fail, while people still look at the bar. */
+static int train(training *t, const et_train_args *args, et_error *error)
+{
+    et_assert(!args->help);
+    /* The bar chooses by itself between a terminal and a log file. */
+    et_progress_options options = ET_PROGRESS_OPTIONS_INIT;
+    options.fd = STDERR_FILENO;
+    /* Settings first: a misspelt one is said before anything is made. */
+    int status = et_train_configure(&t->experiment, args, t->call->program, &t->arena, error);
+    if (!status)
+        status = et_progress_open(&t->progress, &options, error);
+    if (status)
+        return status;
+    et_show_log_on(t->call->program, t->progress);
+    /* Where the profile goes was parsed; what it records belongs to this training. */
+    t->profiling = args->profiling;
+    t->profiling.progress = t->progress;
+    status = set_up(t, args, error);
+    if (!status) {
+        say(t->progress, "experiment   %s  (all settings: %s/%s)", t->experiment.name,
+            args->model_dir, ET_EXPERIMENT_FILE);
+        say_task(t);
+        say_memory(t);
+        if (t->args->verbose)
+            say_parts(t, args->model_dir);
+        say_begin(t);
+        status = et_controller_train(t->controller, error);
+    }
+    int64_t steps = step_of(t);
+    /* The first failure is the one that is told; what fails while closing is told if nothing did
+     * before. */
+    int closed = et_controller_close(t->controller, status ? NULL : error);
+    closed = closed ? closed : et_profiling_close(&t->profiling, status, error);
+    if (!status && !closed && steps <= t->experiment.trainer.train_steps)
+        say_end(t, steps, args->model_dir);
+    return status ? status : closed;
+}
+
+/* Everything that training opened is closed here, whatever the status: the lock goes last. */
+int et_training_run(const et_call *call, const et_train_args *args, et_error *error)
+{
+    signal(SIGPIPE, SIG_IGN); /* progress never stops the work */
+    training t = { .call = call, .args = args, .directory = ET_MODEL_DIR_INIT };
+    int status = train(&t, args, error);
+    close_training(&t);
+    return status;
+}
