@@ -91,6 +91,7 @@ static int take_file(et_loop *loop, const char *path, et_error *error)
     if (!status)
         status = keep_values(loop);
     if (!status) {
+        et_params_begin_change(loop->params);
         memcpy(et_params_values(loop->params), now, bytes);
         take_values(loop);
     }

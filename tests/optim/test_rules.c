@@ -147,6 +147,7 @@ static void hand_over(et_params *from, et_optimizer *old, et_params *to, et_opti
     const et_slot_part *parts, *others;
     int count = et_optimizer_parts(old, &parts);
     assert_int_equal(et_optimizer_parts(new, &others), count);
+    et_params_begin_change(to);
     for (int i = 0; i < et_params_count(from); i++) {
         int64_t at = et_params_offset(from, i);
         memcpy(et_params_values(to) + at, et_params_values(from) + at,
