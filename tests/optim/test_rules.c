@@ -217,8 +217,8 @@ static void test_rules__unreached(void **state)
 static void test_rules__edges(void **state)
 {
     (void)state;
-    static const et_shape shapes[] = { { 0, { 0 } },          { 1, { 1 } },    { 2, { 1, 1 } },
-                                       { 3, { 1, 1, 1 } },    { 2, { 1, 3 } }, { 2, { 3, 1 } },
+    static const et_shape shapes[] = { { 0, { 0 } },         { 1, { 1 } },    { 2, { 1, 1 } },
+                                       { 3, { 1, 1, 1 } },   { 2, { 1, 3 } }, { 2, { 3, 1 } },
                                        { 4, { 1, 1, 2, 2 } } };
     static const float gradients[] = { 0, 1, -1e18f, 1e-38f, 0, 3e-20f, 1e18f, 0, NAN, INFINITY };
     enum { SHAPES = sizeof shapes / sizeof *shapes, CASES = sizeof gradients / sizeof *gradients };
@@ -251,7 +251,8 @@ static void test_rules__edges(void **state)
                 if (finite != (isfinite(gradients[c]) != 0))
                     fail_msg("rule %d, gradient %g: finite %d", type, gradients[c], finite);
                 if (!finite)
-                    assert_memory_equal(kept, et_params_values(params), (size_t)size * sizeof(float));
+                    assert_memory_equal(kept, et_params_values(params),
+                                        (size_t)size * sizeof(float));
                 for (int64_t i = 0; i < size; i++)
                     if (!isfinite(et_params_values(params)[i]))
                         fail_msg("rule %d, setting %d, shape %d, gradient %g, rate %g: %g", type,
