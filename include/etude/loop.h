@@ -148,7 +148,7 @@ ET_API bool et_loop_next_epoch(et_loop *loop);
  * set back to where it was first seen, with the same order: let it repeat for another. ET_EUSAGE is
  * kept: outside of an epoch, in a handler, without source and max_step, which would never end. */
 ET_API bool et_loop_next_step(et_loop *loop, et_source *source);
-/* Leaves what is open. */
+/* Leaves what is open. ET_EUSAGE in a handler of an event. */
 ET_API int et_loop_leave(et_loop *loop);
 
 /* Keeps a failure of the program's own, of which error tells; status 0 there: nothing. */
@@ -162,7 +162,7 @@ ET_API int et_loop_make_checkpoint(et_loop *loop);
 /* Once. Finishes saves, fires EXIT_LOOP, closes the writer; if nothing failed early stopping takes
  * the best parameters back: after an error or an interruption it does not, nor where there never
  * was a best one; a warning says so. Checkpoints stay what they were: a run that goes on goes on
- * from the last step. Returns the first failure. */
+ * from the last step. Returns the first failure; ET_EUSAGE in a handler of an event. */
 ET_API int et_loop_end(et_loop *loop, et_error *error);
 
 /* ---- getters ---- */

@@ -39,24 +39,22 @@ typedef struct assignment {
     const char *end;  /* the comma, or the end of all */
 } assignment;
 
-/* Behind name { "." name }; *dotted: there is a point. */
-static const char *skip_path(const char *text, bool *dotted)
+/* Behind { "." name }: a point without a name behind it is no part of a path. */
+static const char *skip_below(const char *text)
 {
-    size_t length = strspn(text, NAME);
-    while (length && text[length] == '.') {
-        *dotted = true;
-        text += length + 1;
-        length = strspn(text, NAME);
-    }
-    return text + length;
+    size_t length;
+    while (*text == '.' && (length = strspn(text + 1, NAME)))
+        text += 1 + length;
+    return text;
 }
 
 /* All but the value's end. */
 static bool scan_name(assignment *a, const et_fields *table, const char *text, bool first)
 {
-    bool dotted = false;
     a->path = text + strspn(text, BLANKS);
-    text = skip_path(a->path, &dotted);
+    const char *name = a->path + strspn(a->path, NAME);
+    text = name > a->path ? skip_below(name) : name;
+    bool dotted = text > name;
     a->length = (size_t)(text - a->path);
     a->index = -1;
     a->below = false;
@@ -64,8 +62,9 @@ static bool scan_name(assignment *a, const et_fields *table, const char *text, b
     if (digits && text[1 + digits] == ']') {
         a->index = digits < 7 ? strtol(text + 1, NULL, 10) : ITEMS_MAX + 1;
         text += digits + 2;
-        a->below = *text == '.';
-        text = skip_path(text + a->below, &dotted);
+        const char *item = text;
+        text = skip_below(item);
+        a->below = text > item;
     }
     text += strspn(text, BLANKS);
     bool known = first || dotted || a->index >= 0 || et_fields_find(table, a->path, a->length);

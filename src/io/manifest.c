@@ -159,7 +159,7 @@ int et_manifest_add(et_manifest *manifest, const et_manifest_entry *entry, et_er
 /* The name is noted first: without memory for it nothing has changed. */
 int et_manifest_remove(et_manifest *manifest, size_t index, et_error *error)
 {
-    et_assert(index + 1 < manifest->count);
+    et_assert(index < manifest->count && manifest->count > 1);
     const int status = append_leaving(manifest, manifest->entries[index].file, error);
     if (status)
         return status;

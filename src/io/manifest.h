@@ -5,8 +5,8 @@
  * To publish: write the new file (durable under its own name), add it, remove those that fall
  * out, commit. Commit replaces the manifest, then deletes the files of removed entries; their
  * names stand under "leaving" until that is done, so a kill in between leaves nothing behind
- * and no file is ever deleted that the manifest did not name. The newest entry cannot be
- * removed, and nothing is deleted unless the newest file is there with its size.
+ * and no file is ever deleted that the manifest did not name. The only entry cannot be
+ * removed, and nothing is deleted unless the newest that stays is there with its size.
  *
  *     et_manifest m;
  *     if (et_manifest_load(&m, directory, &error)) ...
@@ -69,7 +69,7 @@ void et_manifest_release(et_manifest *manifest);
 /* Adds the newest entry. Entries of its step and later ones (a run that went back) leave. */
 int et_manifest_add(et_manifest *manifest, const et_manifest_entry *entry, et_error *error);
 
-/* Takes out entry index, not the newest; its file goes with the next commit. */
+/* Takes out entry index, not the only one; its file goes with the next commit. */
 int et_manifest_remove(et_manifest *manifest, size_t index, et_error *error);
 
 /* Makes the manifest durable, then deletes what leaves. On failure the old one stands; a

@@ -13,6 +13,9 @@
 #include "train/checkpoint.h"
 #include "train/state.h"
 
+/* Events within handlers of events: more have no end. */
+#define FIRING_MOST 16
+
 static const char *const event_names[] = {
     ET_EVENT_ENTER_LOOP,           ET_EVENT_EXIT_LOOP,
     ET_EVENT_BEFORE_EPOCH,         ET_EVENT_AFTER_EPOCH,
@@ -44,6 +47,16 @@ int et_loop_ready_in_epoch(et_loop *loop)
                    "An epoch or a step loop is expected, but neither has been opened");
 }
 
+/* Whoever fires an event goes on behind it in the loop as it was. */
+int et_loop_refuse_in_handler(et_loop *loop)
+{
+    if (!loop->firing || loop->error.status)
+        return loop->error.status;
+    return et_fail(
+        &loop->error, ET_EUSAGE,
+        "A loop is not left and not ended in a handler of an event: let the handler fail");
+}
+
 /* What handlers themselves did wrong is told first. */
 int et_loop_fire(et_loop *loop, const char *name, et_loop_event *event, bool reverse)
 {
@@ -51,6 +64,9 @@ int et_loop_fire(et_loop *loop, const char *name, et_loop_event *event, bool rev
     failure.status = ET_OK;
     *failure.text = 0;
     event->loop = loop;
+    if (loop->firing == FIRING_MOST)
+        return et_fail(&loop->error, ET_EUSAGE,
+                       "%s: a handler of an event does what fires it again, without an end", name);
     loop->firing++;
     int status = reverse ? et_event_source_reverse_fire(loop->events, name, event, &failure)
                          : et_event_source_fire(loop->events, name, event, &failure);
@@ -244,6 +260,7 @@ void et_loop_close(et_loop *loop)
 {
     if (!loop)
         return;
+    et_assert(!loop->firing);
     if (loop->phase == ET_LOOP_RUNNING) {
         if (!loop->error.status)
             et_fail(&loop->error, ET_EINTERRUPTED, "closed before its end");
@@ -427,6 +444,8 @@ int et_loop_end(et_loop *loop, et_error *error)
                        loop->error.status ? loop->error.text
                                           : "Context is required be entered: there is no loop to "
                                             "end");
+    if (loop->firing && et_loop_refuse_in_handler(loop))
+        return et_fail(error, loop->error.status, "%s", loop->error.text);
     et_error failure = ET_ERROR_INIT;
     et_loop_end_open(loop);
     if (finish(loop, &failure))

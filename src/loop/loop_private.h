@@ -82,6 +82,9 @@ int et_loop_ready(et_loop *loop);
 /* The same in an epoch. */
 int et_loop_ready_in_epoch(et_loop *loop);
 
+/* ET_EUSAGE while an event is fired, or what has failed before. */
+int et_loop_refuse_in_handler(et_loop *loop);
+
 /* Fires an event that tells `event`, whose loop is filled in. */
 int et_loop_fire(et_loop *loop, const char *name, et_loop_event *event, bool reverse);
 

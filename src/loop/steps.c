@@ -66,6 +66,8 @@ int et_loop_leave(et_loop *loop)
 {
     int status = et_loop_ready(loop);
     if (!status)
+        status = et_loop_refuse_in_handler(loop);
+    if (!status)
         drop(loop);
     return status ? status : loop->error.status;
 }

@@ -91,6 +91,7 @@ static int take_file(et_loop *loop, const char *path, et_error *error)
     if (!status)
         status = keep_values(loop);
     if (!status) {
+        et_params_begin_change(loop->params);
         memcpy(et_params_values(loop->params), now, bytes);
         take_values(loop);
     }
@@ -117,18 +118,28 @@ static void tell_restored(et_loop *loop, const char *what, const char *which)
     et_loop_print(loop, et_strbuf_text(&loop->line));
 }
 
-/* A run that went back to an earlier checkpoint may know of a best one that is gone. */
+/* A run that went back to an earlier checkpoint, or began from a file of another one, may know of a
+ * best step that is not here. */
+static void tell_gone(const et_loop *loop)
+{
+    et_log(ET_LOG_WARNING,
+           "early stopping: the best was step %lld, of which no snapshot is here; the parameters "
+           "stay as they are",
+           (long long)loop->best_step);
+}
+
 static int take_snapshot(et_loop *loop, et_error *error)
 {
     char *path = NULL;
-    int64_t step;
-    int status = find_best(loop, &path, &step, error);
-    if (!status && step != loop->best_step) {
-        et_log(ET_LOG_WARNING,
-               "early stopping: the best was step %lld, of which no snapshot is kept any more (%s "
-               "is another); the parameters stay as they are",
-               (long long)loop->best_step, path);
-    } else if (!status) {
+    int64_t step = -1;
+    et_error failure = ET_ERROR_INIT;
+    int status = find_best(loop, &path, &step, &failure);
+    if (status == ET_ENOTFOUND || (!status && step != loop->best_step)) {
+        tell_gone(loop);
+        status = ET_OK;
+    } else if (status) {
+        et_fail(error, status, "%s", failure.text);
+    } else {
         status = take_file(loop, path, error);
         if (!status)
             tell_restored(loop, "from checkpoint", path);
@@ -156,7 +167,10 @@ int et_loop_take_best(et_loop *loop, et_error *error)
     }
     if (loop->options.checkpoint_dir)
         return take_snapshot(loop, error);
-    et_assert(loop->best_values);
+    if (!loop->best_values) {
+        tell_gone(loop);
+        return ET_OK;
+    }
     take_values(loop);
     snprintf(text, sizeof text, "%lld", (long long)loop->best_step);
     tell_restored(loop, "of step", text);

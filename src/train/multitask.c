@@ -305,7 +305,9 @@ static int retry(et_trainer *trainer, int64_t trial, const et_value *memory, et_
     for (int i = 0; !status && i < m->count; i++) {
         et_trainer *one = &m->parts[i].trainer->trainer;
         const et_value *dict = memory ? et_value_get(memory, name_of(m, i)) : NULL;
-        status = one->class->retry(one, trial, dict, error);
+        status = memory && (!dict || dict->kind != ET_VALUE_DICT)
+                     ? et_fail(error, ET_EFORMAT, "task %s: is missing or no dict", name_of(m, i))
+                     : one->class->retry(one, trial, dict, error);
     }
     return status;
 }

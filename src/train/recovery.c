@@ -18,7 +18,8 @@
 #include "base/strbuf.h"
 #include "train/run_private.h"
 
-#define FILE_MOST (1 << 20)
+#define FILE_MOST   (1 << 20)
+#define TRIALS_MOST INT32_MAX
 
 /* ---- the file ------------------------------------------------------------------------------ */
 
@@ -67,7 +68,8 @@ static int read_numbers(et_recovery *r, const et_value *dict, et_error *error)
         status = et_value_read_int(dict, "step", &r->step, error);
     if (!status)
         status = et_value_read_int(dict, "failed", &r->failed, error);
-    if (!status && (r->trials < 1 || r->all < r->trials || r->step < 0 || r->failed <= r->step))
+    if (!status && (r->trials < 1 || r->all < r->trials || r->all > TRIALS_MOST || r->step < 0 ||
+                    r->failed <= r->step))
         status = et_fail(
             error, ET_EFORMAT, "trials %lld of %lld, from step %lld after %lld: cannot be",
             (long long)r->trials, (long long)r->all, (long long)r->step, (long long)r->failed);
@@ -88,6 +90,8 @@ static int read_file(et_recovery *r, const char *path, et_error *error)
         return status;
     status = read_numbers(r, dict, error);
     r->memory = et_value_get(dict, "memory");
+    if (!status && (!r->memory || r->memory->kind != ET_VALUE_DICT))
+        status = et_fail(error, ET_EFORMAT, "memory: is missing or no dict");
     return status ? et_fail_while(error, status, "%s", path) : ET_OK;
 }
 
@@ -118,10 +122,12 @@ int et_recovery_open(et_recovery *r, et_run *run, et_trainer *trainer, int64_t s
         else if (remove(path))
             status = et_fail_errno(error, "%s", path);
     }
-    et_free(path);
     if (!status && step < 0 && r->max_trials > 0)
         status = et_run_save(run, 0, false, error);
-    return status ? status : retry(r, trainer, step, error);
+    if (!status && (status = retry(r, trainer, step, error)))
+        et_fail_while(error, status, "%s", path);
+    et_free(path);
+    return status;
 }
 
 void et_recovery_release(et_recovery *r)

@@ -225,6 +225,8 @@ static int retry(et_trainer *trainer, int64_t trial, const et_value *memory, et_
     const et_value *data = memory ? et_value_get(memory, "data") : NULL;
     t->step.seed = t->options.seed + (uint64_t)trial * 0x9e3779b97f4a7c15u;
     t->step.taken = false;
+    if (memory && (!data || data->kind != ET_VALUE_DICT))
+        return et_fail(error, ET_EFORMAT, "the place in the data: is missing or no dict");
     return data ? et_source_part.restore(t->source, data, error) : ET_OK;
 }
 

@@ -52,10 +52,12 @@ static inline double loss_with(test_model *model, int64_t element, float value)
 {
     float *at = et_params_values(model->params) + element;
     float kept = *at;
+    et_params_begin_change(model->params);
     *at = value;
     et_params_changed(model->params, true);
     et_plan_run(model->plan, randomness);
     double loss = *(const float *)et_plan_output(model->plan, 0).data;
+    et_params_begin_change(model->params);
     *at = kept;
     et_params_changed(model->params, true);
     return loss;
@@ -66,6 +68,7 @@ static inline void leave_kinks(et_params *params)
 {
     const float step = STEP;
     float *values = et_params_values(params);
+    et_params_begin_change(params);
     for (int64_t i = 0; i < et_params_flat_size(params); i++)
         if (values[i] != 0 && fabsf(values[i]) < 2 * step)
             values[i] = copysignf(2 * step, values[i]);

@@ -58,6 +58,7 @@ static et_node *build(et_scope *s)
 static void move_away(et_params *params, bool positive)
 {
     float *values = et_params_values(params);
+    et_params_begin_change(params);
     for (int64_t i = 0; i < et_params_flat_size(params); i++)
         values[i] =
             positive ? 0.5f + fabsf(values[i]) : copysignf(0.5f + fabsf(values[i]), values[i]);

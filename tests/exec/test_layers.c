@@ -145,6 +145,7 @@ static void test_layers__allocates_nothing(void **state)
     et_plan_run(model.plan, (et_random){ 1, 0, 0 });
     size_t before = et_alloc_count();
     for (uint64_t step = 1; step < 4; step++) {
+        et_params_begin_change(model.params);
         et_params_changed(model.params, true);
         et_plan_run(model.plan, (et_random){ 1, step, 0 });
     }

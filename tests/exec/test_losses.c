@@ -241,6 +241,7 @@ static void test_losses__empty_rows(void **state)
     for (int run = 0; run < 2; run++) {
         et_plan_run(model.plan, randomness);
         loss[run] = output(model.plan, 0);
+        et_params_begin_change(model.params);
         for (int c = 2 * CLASSES; c < 4 * CLASSES; c++) {
             assert_true(et_params_gradients(model.params)[c] == 0);
             values[c] = 1e4f * (float)c;
@@ -263,11 +264,13 @@ static void test_losses__binary_is_stable(void **state)
     test_model model;
     test_model_open(&model, build_extreme);
     bind_weights(model.plan);
+    et_params_begin_change(model.params);
     for (int i = 0; i < ROWS * WIDTH; i++)
         et_params_values(model.params)[i] = i % 2 ? 1 : -1;
     et_params_changed(model.params, true);
     et_plan_run(model.plan, randomness);
     assert_true(fabsf(output(model.plan, 0)) < 1e-6f);
+    et_params_begin_change(model.params);
     for (int i = 0; i < ROWS * WIDTH; i++)
         et_params_values(model.params)[i] = i % 2 ? 0.5f : -1;
     et_params_changed(model.params, true);

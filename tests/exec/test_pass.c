@@ -296,6 +296,7 @@ static void test_pass__short_batch_is_normal(void **state)
 /* What an update does with what is tracked. */
 static void move_means(model *m)
 {
+    et_params_begin_change(m->params);
     for (int k = 0; k < et_pass_tracks(m->pass); k++) {
         et_tracked tracked = et_pass_tracked(m->pass, k);
         float *at = et_params_values(m->params) + et_params_offset(m->params, tracked.variable);

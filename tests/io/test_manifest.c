@@ -86,6 +86,20 @@ static void test_manifest__removed_files_go(void **state)
     et_manifest_release(&m);
 }
 
+/* As a run does that goes back: what stays is the newest then. */
+static void test_manifest__newest_is_removed(void **state)
+{
+    et_manifest m;
+    commit_three(state, &m);
+    assert_ok(et_manifest_remove(&m, 2, error));
+    assert_ok(et_manifest_remove(&m, 1, error));
+    assert_ok(et_manifest_commit(&m, *state, error));
+    assert_int_equal(m.count, 1);
+    assert_true(checkpoint_is_there(state, 100));
+    assert_false(checkpoint_is_there(state, 200) || checkpoint_is_there(state, 300));
+    et_manifest_release(&m);
+}
+
 /* A kill between the commit and the deletions: load deletes what was leaving. */
 static void test_manifest__kill_before_deleting(void **state)
 {
@@ -257,6 +271,7 @@ int main(void)
         case_in_directory(test_manifest__missing_is_empty),
         case_in_directory(test_manifest__round_trip),
         case_in_directory(test_manifest__removed_files_go),
+        case_in_directory(test_manifest__newest_is_removed),
         case_in_directory(test_manifest__kill_before_deleting),
         case_in_directory(test_manifest__no_room),
         case_in_directory(test_manifest__keeps_the_last_good_one),

@@ -234,6 +234,27 @@ static int nested_steps(void *payload, const char *event, const void *what, et_e
     return on_steps(((const et_loop_event *)what)->loop);
 }
 
+static int leaver(void *payload, const char *event, const void *what, et_error *error)
+{
+    (void)payload, (void)event, (void)error;
+    return et_loop_leave(((const et_loop_event *)what)->loop);
+}
+
+/* Goes on as if nothing had been said. */
+static int ender(void *payload, const char *event, const void *what, et_error *error)
+{
+    et_error said = ET_ERROR_INIT;
+    (void)payload, (void)event, (void)error;
+    assert_int_equal(et_loop_end(((const et_loop_event *)what)->loop, &said), ET_EUSAGE);
+    return ET_OK;
+}
+
+static int collector(void *payload, const char *event, const void *what, et_error *error)
+{
+    (void)payload, (void)event, (void)error;
+    return et_loop_collect(((const et_loop_event *)what)->loop, "x", 1);
+}
+
 static int bad_handler(void *payload, const char *event, const void *what, et_error *error)
 {
     (void)payload, (void)event, (void)what;
@@ -261,6 +282,33 @@ static int on_nested_epochs(et_loop *loop)
 static int on_nested_steps(et_loop *loop)
 {
     return with_handler(loop, nested_steps);
+}
+
+static int on_left_in_handler(et_loop *loop)
+{
+    return with_handler(loop, leaver);
+}
+
+static int on_ended_in_handler(et_loop *loop)
+{
+    return with_handler(loop, ender);
+}
+
+static int on_ended_at_step(et_loop *loop)
+{
+    assert_ok(et_event_source_on(et_loop_events(loop), ET_EVENT_AFTER_STEP, ender, NULL, error));
+    return on_steps(loop);
+}
+
+static int on_ended_at_epoch(et_loop *loop)
+{
+    assert_ok(et_event_source_on(et_loop_events(loop), ET_EVENT_AFTER_EPOCH, ender, NULL, error));
+    return on_epochs(loop);
+}
+
+static int on_endless_handler(et_loop *loop)
+{
+    return with_handler(loop, collector);
 }
 
 static int on_bad_handler(et_loop *loop)
@@ -291,6 +339,11 @@ static const struct {
     { on_nested_epochs, EPOCH, ET_EUSAGE, "Another epoch loop has been opened" },
     { on_nested_epochs, STEP, ET_EUSAGE, "Another epoch loop has been opened" },
     { on_nested_steps, STEP, ET_EUSAGE, "Another step loop has been opened" },
+    { on_left_in_handler, STEP, ET_EUSAGE, "not left and not ended in a handler" },
+    { on_ended_in_handler, EPOCH, ET_EUSAGE, "not left and not ended in a handler" },
+    { on_ended_at_step, STEP, ET_EUSAGE, "not left and not ended in a handler" },
+    { on_ended_at_epoch, EPOCH, ET_EUSAGE, "not left and not ended in a handler" },
+    { on_endless_handler, STEP, ET_EUSAGE, "does what fires it again, without an end" },
     { on_bad_handler, EPOCH, ET_EIO, "metrics_collected: the bell is broken" },
     { on_mute_handler, EPOCH, ET_EIO, "a handler failed" },
     { on_collect, OPEN, ET_EUSAGE, "Context is required be entered" },

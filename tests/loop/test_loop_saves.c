@@ -307,6 +307,37 @@ static void leave_at(const char *directory, int64_t epochs)
     looped_free(&l);
 }
 
+/* From a file of another run, whose best step is not here: the parameters stay as they are. */
+static void test_loop_saves__best_of_another_run(void **state)
+{
+    for (int directory = 0; directory < 2; directory++) {
+        looped l;
+        char *path = et_checkpoint_path(in(state, directory ? "another" : "one"), 6);
+        for (int second = 0; second < 2; second++) {
+            looped_init(&l);
+            l.options.max_step = second ? 8 : 6;
+            l.options.early_stopping = true;
+            l.options.checkpoint_dir = second ? NULL : in(state, directory ? "another" : "one");
+            l.options.restore_checkpoint = second ? path : ET_LOOP_RESTORE_NONE;
+            if (second && directory)
+                l.options.checkpoint_dir = in(state, "elsewhere");
+            looped_begin(&l);
+            while (et_loop_next_epoch(l.loop))
+                while (et_loop_next_step(l.loop, NULL)) {
+                    set_weights(l.params, (double)et_loop_step(l.loop));
+                    et_loop_collect(l.loop, "valid_loss", fabs(4 - (double)et_loop_step(l.loop)));
+                    if (et_loop_step(l.loop) == 6)
+                        et_loop_make_checkpoint(l.loop);
+                }
+            assert_int_equal(et_loop_best_valid_metric(l.loop), 0);
+            looped_end(&l);
+            assert_true(weight_of(l.params, "a") == (second ? 8 : 4));
+            looped_free(&l);
+        }
+        et_checkpoint_free_path(path);
+    }
+}
+
 static void test_loop_saves__newest_named_or_none(void **state)
 {
     const char *directory = in(state, "which");
@@ -530,6 +561,7 @@ int main(void)
         cmocka_unit_test(test_loop_saves__goes_on_exactly),
         cmocka_unit_test(test_loop_saves__early_stopping),
         cmocka_unit_test(test_loop_saves__best_and_last_are_two),
+        cmocka_unit_test(test_loop_saves__best_of_another_run),
         cmocka_unit_test(test_loop_saves__newest_named_or_none),
         cmocka_unit_test(test_loop_saves__later_limit),
         cmocka_unit_test(test_loop_saves__going_back),

@@ -82,7 +82,7 @@ static void step_once(et_optimizer *optimizer, et_params *params, int step)
 static const char *const settings[] = { "", "sgd: {momentum: 0}", WITH_ALL };
 enum { SETTINGS = sizeof settings / sizeof settings[0] };
 
-static et_optimizer *make(et_params *params, int type, const char *more)
+static et_optimizer *make_at(et_params *params, int type, const char *more, double rate)
 {
     et_optimization_options o = default_options();
     et_arena arena = ET_ARENA_INIT;
@@ -93,12 +93,17 @@ static et_optimizer *make(et_params *params, int type, const char *more)
              "false}}",
              more);
     o.learning_rate.type = ET_RATE_CONSTANT;
-    o.learning_rate.constant.learning_rate = 0.05;
+    o.learning_rate.constant.learning_rate = rate;
     o.optimizer.type = type;
     assert_ok(read_options(&o, text, &arena, error));
     assert_ok(et_optimizer_new(&optimizer, params, NULL, et_kernels_best(), &o, error));
     et_arena_release(&arena);
     return optimizer;
+}
+
+static et_optimizer *make(et_params *params, int type, const char *more)
+{
+    return make_at(params, type, more, 0.05);
 }
 
 static void assert_same(et_params *a, et_optimizer *x, et_params *b, et_optimizer *y, int type)
@@ -147,6 +152,7 @@ static void hand_over(et_params *from, et_optimizer *old, et_params *to, et_opti
     const et_slot_part *parts, *others;
     int count = et_optimizer_parts(old, &parts);
     assert_int_equal(et_optimizer_parts(new, &others), count);
+    et_params_begin_change(to);
     for (int i = 0; i < et_params_count(from); i++) {
         int64_t at = et_params_offset(from, i);
         memcpy(et_params_values(to) + at, et_params_values(from) + at,
@@ -206,6 +212,58 @@ static void test_rules__unreached(void **state)
 }
 
 /* Slots that begin anew begin as those of a new optimizer. */
+/* Of one element, of any rank, and a row and a column: under no gradient, huge ones, tiny ones and
+ * a rate of 0 weights stay numbers; what is not finite changes nothing at all. */
+static void test_rules__edges(void **state)
+{
+    (void)state;
+    static const et_shape shapes[] = { { 0, { 0 } },         { 1, { 1 } },    { 2, { 1, 1 } },
+                                       { 3, { 1, 1, 1 } },   { 2, { 1, 3 } }, { 2, { 3, 1 } },
+                                       { 4, { 1, 1, 2, 2 } } };
+    static const float gradients[] = { 0, 1, -1e18f, 1e-38f, 0, 3e-20f, 1e18f, 0, NAN, INFINITY };
+    enum { SHAPES = sizeof shapes / sizeof *shapes, CASES = sizeof gradients / sizeof *gradients };
+    for (int type = ET_OPTIMIZER_NONE + 1; type < ET_OPTIMIZER_COUNT; type++)
+        for (int s = 0; s < SETTINGS * 2 * (SHAPES + 1); s++) {
+            const char *setting = settings[s % SETTINGS];
+            double rate = s / SETTINGS % 2 ? 0 : 0.05;
+            int only = s / SETTINGS / 2; /* SHAPES: all */
+            et_params *params;
+            int index;
+            assert_ok(et_params_new(&params, error));
+            for (int p = 0; p < SHAPES; p++) {
+                char name[16];
+                snprintf(name, sizeof name, "p%d/weight", p);
+                if (only == SHAPES || p == only)
+                    assert_ok(et_params_declare(params, name, shapes[p],
+                                                (et_init){ ET_INIT_ONES, 0 }, &index, error));
+            }
+            assert_ok(et_params_materialize(params, true, error));
+            et_optimizer *optimizer = make_at(params, type, setting, rate);
+            int64_t size = et_params_flat_size(params);
+            for (int c = 0; c < CASES; c++) {
+                float *gradient = et_params_gradients(params), kept[256];
+                assert_true(size <= 256);
+                memcpy(kept, et_params_values(params), (size_t)size * sizeof(float));
+                for (int p = 0; p < et_params_count(params); p++)
+                    for (int64_t i = 0; i < et_shape_count(et_params_shape(params, p)); i++)
+                        gradient[et_params_offset(params, p) + i] = gradients[c];
+                bool finite = et_optimizer_apply(optimizer, gradient, 1).finite;
+                if (finite != (isfinite(gradients[c]) != 0))
+                    fail_msg("rule %d, gradient %g: finite %d", type, gradients[c], finite);
+                if (!finite)
+                    assert_memory_equal(kept, et_params_values(params),
+                                        (size_t)size * sizeof(float));
+                for (int64_t i = 0; i < size; i++)
+                    if (!isfinite(et_params_values(params)[i]))
+                        fail_msg("rule %d, setting %d, shape %d, gradient %g, rate %g: %g", type,
+                                 s % SETTINGS, only, gradients[c], rate,
+                                 et_params_values(params)[i]);
+            }
+            et_optimizer_free(optimizer);
+            et_params_free(params);
+        }
+}
+
 static void test_rules__restart(void **state)
 {
     (void)state;
@@ -462,6 +520,7 @@ int main(void)
         cmocka_unit_test(test_rules__same_bits_for_any_threads),
         cmocka_unit_test(test_rules__resume),
         cmocka_unit_test(test_rules__unreached),
+        cmocka_unit_test(test_rules__edges),
         cmocka_unit_test(test_rules__restart),
         cmocka_unit_test(test_rules__slots),
         cmocka_unit_test(test_rules__adafactor),
