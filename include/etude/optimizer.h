@@ -45,7 +45,8 @@ ET_API void et_optimizer_free(et_optimizer *optimizer); /* NULL allowed */
 ET_API void et_optimizer_start(et_optimizer *optimizer);
 
 /* The gradient that the pass's last run left in the store, over its divisor, as one update; its
- * moving means (et_moving_mean) move too. update may be NULL. ET_EDIVERGED: the loss or a gradient is not finite; nothing was changed. */
+ * moving means (et_moving_mean) move too. update may be NULL. ET_EDIVERGED: the loss or a gradient
+ * is not finite; nothing was changed. */
 ET_API int et_optimizer_update(et_optimizer *optimizer, et_pass *pass, et_update *update,
                                et_error *error);
 

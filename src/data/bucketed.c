@@ -204,7 +204,7 @@ static int bucketed_seek(et_source *source, const et_position *position, et_erro
 }
 
 static void bucketed_describe(const et_source *source, const et_batch *batch, char *text,
-                             size_t size)
+                              size_t size)
 {
     et_samples_describe(((const bucketed *)source)->samples, batch, text, size);
 }
@@ -301,7 +301,7 @@ static int allocate(bucketed *self, et_error *error)
 }
 
 int et_bucketed_open(et_source **out, et_samples *samples, const et_bucketed_options *options,
-                    et_error *error)
+                     et_error *error)
 {
     int status = check(samples, options, error);
     if (status)

@@ -41,6 +41,6 @@ int et_buckets_of(et_bucket *buckets, int64_t longest, int64_t budget, int64_t f
 /* Owns samples from then on, which have more than one kind. ET_ECONFIG: a bucket without rows, or a
  * sample that is longer than the last one takes. */
 int et_bucketed_open(et_source **out, et_samples *samples, const et_bucketed_options *options,
-                    et_error *error);
+                     et_error *error);
 
 #endif

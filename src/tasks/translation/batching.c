@@ -24,7 +24,7 @@ int et_translation_check_batching(const char *name, const et_translation_data *d
 }
 
 static int open_bucketed(et_source **out, et_samples *samples, const et_translation_data *data,
-                        const et_batches_options *order, bool training, et_error *error)
+                         const et_batches_options *order, bool training, et_error *error)
 {
     et_bucket buckets[ET_BUCKETS_MAX];
     const int64_t budget = data->global_batch_size;

@@ -84,7 +84,7 @@ typedef struct et_translation_vocabulary {
 typedef struct et_translation_options {
     et_translation_model model;
     et_translation_data train_data, validation_data;
-    const char *sentencepiece_model_path; /* NULL: trained on the data */
+    const char *sentencepiece_model_path;       /* NULL: trained on the data */
     const char *init_checkpoint, *init_pattern; /* as in et_task */
     et_translation_vocabulary vocabulary;
     int64_t print_translations; /* of each validation, shown; all are in a file */
