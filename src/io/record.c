@@ -40,7 +40,7 @@ static uint32_t masked_crc(const void *bytes, size_t length)
 
 et_record_frame et_record_frame_of(const void *data, size_t length)
 {
-    et_record_frame frame;
+    et_record_frame frame = { { 0 }, { 0 } };
     put_little(frame.head, 8, length);
     put_little(frame.head + 8, 4, masked_crc(frame.head, 8));
     put_little(frame.tail, ET_RECORD_TAIL, masked_crc(data, length));

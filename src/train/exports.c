@@ -202,10 +202,11 @@ int et_exports_clean_up(et_exports *self, et_error *error)
     et_arena arena = ET_ARENA_INIT;
     et_value *list = et_value_list(&arena);
     int status = et_exports_managed(self, list, error);
-    int64_t surplus =
-        status || self->max_to_keep < 0 ? 0 : (int64_t)list->count - self->max_to_keep;
-    for (const et_value *v = list ? list->first : NULL; !status && v && surplus-- > 0; v = v->next)
-        status = remove_tree(v->string, error);
+    if (!status && list && self->max_to_keep >= 0) {
+        int64_t surplus = (int64_t)list->count - self->max_to_keep;
+        for (const et_value *v = list->first; !status && v && surplus-- > 0; v = v->next)
+            status = remove_tree(v->string, error);
+    }
     et_arena_release(&arena);
     return status;
 }
