@@ -60,6 +60,7 @@ static et_value *without(const et_value *dict, const char *const *names, et_aren
             continue;
         *copy = *child;
         copy->next = NULL;
+        copy->arena = arena;
         et_value_append(rest, child->key, copy);
     }
     return et_value_failed(rest) ? NULL : rest;
