@@ -1,0 +1,63 @@
+/* Rows of CSV: RFC 4180 with what tables have beside it: any delimiter, quotes around fields with
+ * delimiters, line ends and doubled quotes in them, comments, blanks around values, empty lines;
+ * LF and CR LF, a byte order mark, gzip. Bad input is an error that names file, line, column and
+ * cure: a row with another number of fields, a quote that never ends (the line where it opened),
+ * text behind a closing quote, NUL, invalid UTF-8, a row past ET_CSV_ROW_MAX.
+ *
+ *     et_csv *csv;
+ *     et_csv_row row;
+ *     if (et_csv_open(&csv, "train.csv", NULL, &error)) ...
+ *     while (!(status = et_csv_next(csv, &row, &error)) && row.count)
+ *         use(row.cell[0].text, row.cell[0].length);
+ *     et_csv_close(csv);
+ *
+ * Memory: a buffer and the longest row. One thread at a time. */
+#ifndef ETUDE_DATA_CSV_H
+#define ETUDE_DATA_CSV_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <etude/error.h>
+
+#define ET_CSV_ROW_MAX ((size_t)16 << 20) /* bytes */
+
+/* A value of a row. */
+typedef struct et_cell {
+    const char *text; /* not terminated, quotes taken off; NULL: missing */
+    size_t length;
+} et_cell;
+
+typedef struct et_csv_row {
+    int64_t line;        /* where it began, in its file, from 1 */
+    int count;           /* 0: the end */
+    const et_cell *cell; /* [count], valid until the next next */
+} et_csv_row;
+
+typedef struct et_csv_options {
+    char delimiter;             /* 0: the one of , ; tab | that the first rows are made of */
+    char comment;               /* lines that begin with it are left out; 0: none */
+    int columns;                /* what a row has to have; 0: what the first one has */
+    const char *const *missing; /* texts that mean "no value" where they are not quoted, ended by
+                                   NULL; NULL: "", "?", "NA", "N/A", "NaN", "nan", "null" */
+} et_csv_options;
+
+typedef struct et_csv et_csv;
+
+int et_csv_open(et_csv **out, const char *path, const et_csv_options *options, et_error *error);
+/* Of a descriptor, which stays the caller's: a row is there as soon as its line is. name: in
+ * messages. */
+int et_csv_open_stream(et_csv **out, int descriptor, const char *name,
+                       const et_csv_options *options, et_error *error);
+void et_csv_close(et_csv *csv); /* NULL allowed */
+
+/* The next row. After a failure that is ET_EDATA reading may go on behind the row (*row has its
+ * line), after others only close is allowed. */
+int et_csv_next(et_csv *csv, et_csv_row *row, et_error *error);
+
+/* "train.csv:17" of the row that was read last, for messages. */
+void et_csv_describe(const et_csv *csv, char *text, size_t size);
+char et_csv_delimiter(const et_csv *csv); /* in use; 0: nothing was read yet */
+
+#endif

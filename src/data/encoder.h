@@ -1,0 +1,58 @@
+/* Encoders: from rows of a table to the arrays that a model sees. The same code runs in training
+ * and prediction: an encoder is made from schema, metadata and features, three texts that are kept
+ * with the model, and from nothing else.
+ *
+ *     et_encoder_new(&encoder, schema, metadata, features, &error);
+ *     const et_layout *layout = et_encoder_layout(encoder);
+ *     et_encoder_row(encoder, cells, places, "train.csv:17", &error);
+ *
+ * Each top feature is a field of the layout by its name: numbers side by side (ET_F32 [width]), ids
+ * (ET_I32 [width]), or a target (ET_I32 scalar: a class; ET_F32 [targets]: numbers). A feature of
+ * type key is none. Does not change once made; any number of threads may encode. */
+#ifndef ETUDE_DATA_ENCODER_H
+#define ETUDE_DATA_ENCODER_H
+
+#include <etude/data.h>
+#include <etude/feature_set.h>
+
+#include "data/csv.h"
+
+typedef enum et_encoded_kind {
+    ET_ENCODED_NUMBERS,
+    ET_ENCODED_IDS,
+    ET_ENCODED_CLASS,  /* the target is one of classes */
+    ET_ENCODED_VALUES, /* the target is numbers */
+} et_encoded_kind;
+
+/* One field of the layout. */
+typedef struct et_encoded_field {
+    const char *name;
+    et_encoded_kind kind;
+    int64_t width;              /* columns */
+    const int32_t *cardinality; /* IDS: [width], how many ids each column has */
+    const char *const *column;  /* [width], what each one is, for messages and tables */
+    int classes;                /* CLASS */
+    const char *const *label;   /* CLASS: [classes] */
+} et_encoded_field;
+
+typedef struct et_encoder et_encoder;
+
+/* Copies what it needs. ET_ECONFIG: what of the three disagrees, all of it in one message. */
+int et_encoder_new(et_encoder **out, const et_schema *schema, const et_metadata *metadata,
+                   const et_feature_set *features, et_error *error);
+void et_encoder_free(et_encoder *encoder); /* NULL allowed */
+
+const et_layout *et_encoder_layout(const et_encoder *encoder); /* of samples, targets included */
+int et_encoder_fields(const et_encoder *encoder);
+const et_encoded_field *et_encoder_field(const et_encoder *encoder, int place);
+int et_encoder_target(const et_encoder *encoder); /* place of the first target; -1: none */
+uint64_t et_encoder_fingerprint(const et_encoder *encoder);
+
+/* Writes one row: cells [fields of the schema], in its order; to[f]: where field f's item goes. A
+ * target that is missing, or not wanted (to[f] NULL), is -1 or NaN. where: "file:line" for
+ * messages. ET_EDATA: a value that is no number, a label that is unknown, a value that is required.
+ */
+int et_encoder_row(const et_encoder *encoder, const et_cell *cells, void *const *to,
+                   const char *where, et_error *error);
+
+#endif
