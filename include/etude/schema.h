@@ -1,14 +1,13 @@
 /* Schemas: what the columns of a table are, by name: TensorFX's SchemaField and Schema, and what a
  * table's person needs beside them (a default, whether a value may be missing).
  *
- *     fields:
- *       - name: age
- *         type: integer
- *       - name: income
- *         type: discrete
+ *   fields:
+ *     - {name: age, type: integer}
+ *     - {name: income, type: discrete}
  *
+ *     et_schema *schema;
  *     if (et_schema_load(&schema, "schema.yaml", &error)) ...
- *     const et_schema_field *age = et_schema_find(schema, "age");
+ *     if (!et_schema_find(schema, "age")) ...
  *     et_schema_free(schema);
  *
  * A schema does not change once it is made. Values are the caller's; any number of threads may
