@@ -7,6 +7,7 @@
 #include <etude/allocator.h>
 #include <etude/annealing.h>
 #include <etude/checkpoint.h>
+#include <etude/class_scores.h>
 #include <etude/command.h>
 #include <etude/controller.h>
 #include <etude/data.h>
