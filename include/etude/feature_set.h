@@ -2,12 +2,16 @@
  * set of them, with the schema and the metadata that they are fitted from, is an encoder
  * (src/data/encoder.h), which turns rows into arrays. TensorFX's FeatureSet and Feature, in YAML:
  *
- *     features:
- *       - {name: X, type: concat, features: [
- *           {name: age, type: standardize}, {name: gain, type: log},
- *           {name: sex, type: one-hot}]}
- *       - {name: job, type: embed}
- *       - {name: Y, type: target, fields: income}
+ *   features:
+ *   - {name: X, type: concat, features: [
+ *    {name: age, type: standardize}, {name: gain, type: log}, {name: sex, type: one-hot}]}
+ *   - {name: job, type: embed}
+ *   - {name: Y, type: target, fields: income}
+ *
+ *     et_feature_set *features;
+ *     if (et_feature_set_load(&features, "features.yaml", &error)) ...
+ *     const et_feature_spec *job = et_feature_set_find(features, "job");
+ *     et_feature_set_free(features);
  *
  * A set does not change once it is made; any number of threads may read it. */
 #ifndef ETUDE_FEATURE_SET_H
