@@ -86,14 +86,15 @@ ET_API int et_feature_set_format(const et_feature_set *set, char **text, et_erro
 ET_API void et_feature_set_free_text(char *text); /* NULL allowed */
 ET_API int et_feature_set_save(const et_feature_set *set, const char *path, et_error *error);
 
-/* What a person would choose who looks at the metadata: numbers ("X") by the transform `numeric`
- * (standardize, quantile, scale or identity), with missing where some are; texts by `discrete`
- * (embed: "ids"; one-hot: in X); texts that are dates by date; the target ("Y"). Columns that say
- * nothing are left out: constant ones, those without a value, and what is as good as a key. */
+/* What a person would choose who looks at the metadata: numbers ("X") by the transform `numeric`,
+ * with missing where some are; texts by `discrete` (embed: "ids"; one-hot: in X); texts that are
+ * dates by date; the target ("Y"). Columns that say nothing are left out: constant ones, those
+ * without a value, and what is as good as a key, but for whether it is missing. */
 typedef struct et_feature_choice {
-    et_transform numeric, discrete;
-    const char *target; /* field; NULL: none */
-    bool classes;       /* of an integer target: its numbers are classes */
+    et_transform numeric;  /* 0, standardize; quantile; scale: as far as the metadata goes */
+    et_transform discrete; /* 0, embed; one-hot */
+    const char *target;    /* field; NULL: none */
+    bool classes;          /* of an integer target: its numbers are classes */
     ET_RESERVED(4);
 } et_feature_choice;
 /* ET_ECONFIG: no such target, or no column says anything. */
