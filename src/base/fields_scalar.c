@@ -163,6 +163,10 @@ static int read_int(const et_field *field, int64_t *member, const et_value *valu
     int64_t integer;
     if (field->epochs && read_epochs(member, value))
         return ET_OK;
+    if (field->truth && value->kind == ET_VALUE_BOOL) {
+        *member = value->boolean ? field->truth : 0;
+        return ET_OK;
+    }
     if (value->kind == ET_VALUE_INT)
         integer = value->integer;
     /* Whole, and within 64 bits: 2^63 itself is not. */

@@ -213,11 +213,14 @@ static const et_field translation_fields[] = {
     ET_FIELD_STRUCT(et_translation_options, vocabulary, &vocabulary_table,
                     "how a vocabulary is trained", .change = ET_CHANGE_FIXED),
     ET_FIELD_INT(et_translation_options, print_translations, 0, 0, 1000,
-                 "translations shown at each validation", .nullable = true),
+                 "translations shown at each validation; true: 1,000", .nullable = true,
+                 .truth = 1000),
     ET_FIELD_CHOICE(et_translation_options, score_tokenize, 0, tokenizers,
                     "tokenisation of BLEU in validation"),
     ET_FIELD_BOOL(et_translation_options, score_lowercase, false,
                   "lower-case before BLEU in validation"),
+    ET_FIELD_STRUCT(et_translation_options, differential_privacy_config, &et_privacy_fields,
+                    "clipped and noisy gradients", .change = ET_CHANGE_FIXED),
     ET_TASK_ONLY_FIELDS,
     ET_FIELD_END
 };
