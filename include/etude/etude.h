@@ -7,6 +7,7 @@
 #include <etude/allocator.h>
 #include <etude/annealing.h>
 #include <etude/checkpoint.h>
+#include <etude/class_scores.h>
 #include <etude/command.h>
 #include <etude/controller.h>
 #include <etude/data.h>
@@ -57,6 +58,7 @@
 #include <etude/state.h>
 #include <etude/statistics.h>
 #include <etude/summary.h>
+#include <etude/tabular.h>
 #include <etude/task.h>
 #include <etude/task_trainer.h>
 #include <etude/tensor.h>

@@ -1,7 +1,9 @@
 /* Schemas: what the columns of a table are, by name: TensorFX's SchemaField and Schema, and what a
  * table's person needs beside them (a default, whether a value may be missing).
  *
- *   fields: [{name: age, type: integer}, {name: income, type: discrete}]
+ *   fields:
+ *    - {name: age, type: integer}
+ *    - {name: income, type: discrete}
  *
  *     et_schema *schema;
  *     if (et_schema_load(&schema, "schema.yaml", &error)) ...
