@@ -59,6 +59,7 @@
 #include <etude/state.h>
 #include <etude/statistics.h>
 #include <etude/summary.h>
+#include <etude/tabular.h>
 #include <etude/task.h>
 #include <etude/task_trainer.h>
 #include <etude/tensor.h>
