@@ -11,6 +11,7 @@
 #include <etude/command.h>
 #include <etude/controller.h>
 #include <etude/data.h>
+#include <etude/dataset.h>
 #include <etude/device.h>
 #include <etude/dtype.h>
 #include <etude/epochs.h>

@@ -28,9 +28,9 @@ static int open_trainer(et_evaluation *e, et_error *error)
                                 .tell = e->tell,
                                 .stop = e->stop,
                                 .reader = true };
-    et_task_trainer_options options = {
-        .seed = (uint64_t)runtime->seed, .bfloat16 = bfloat16, .use = ET_EVALUATE_ONLY
-    };
+    et_task_trainer_options options = { .seed = (uint64_t)runtime->seed,
+                                        .bfloat16 = bfloat16,
+                                        .use = ET_EVALUATE_ONLY };
     int status = kind->open(&e->task, e->experiment->task, &context, error);
     if (!status)
         status = et_task_trainer_open(&e->trainer, e->task, e->device, e->params, &options, error);
@@ -80,8 +80,8 @@ static int load(et_evaluation *e, const char *path, et_error *error)
     et_arena arena = ET_ARENA_INIT;
     et_checkpoint_facts facts = { .arena = &arena };
     et_free(e->path);
-    e->path = path ? et_strdup(path) : NULL;
-    int status = path && !e->path ? et_alloc_failed(error, strlen(path), "a path") : ET_OK;
+    e->path = NULL;
+    int status = path ? et_checkpoint_named(&e->path, e->model_dir, path, error) : ET_OK;
     if (!status && path)
         status = et_checkpoint_load_weights(e->params, e->path, !e->live_weights, &facts, error);
     else if (!status)

@@ -21,6 +21,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "command/args.h"
 #include "command/command.h"
@@ -45,12 +46,14 @@ typedef struct training {
     et_inside inside; /* what its run gets of directory and device */
     bool set_up;      /* everything is open: there is a run to keep */
     const et_train_args *args;
-    et_experiment experiment; /* all settings; refers to texts in arena */
-    et_trainer_options plan;  /* of the trainer, with steps in place of epochs */
-    et_identity kept;         /* of the newest checkpoint that is there */
-    et_value *identity;       /* of those that this training makes */
-    et_progress *progress;    /* on standard error */
-    char rate[64];            /* its unit */
+    et_experiment experiment;   /* all settings; refers to texts in arena */
+    et_privacy_options privacy; /* copied: reserved words of settings are not set */
+    et_trainer_options plan;    /* of the trainer, with steps in place of epochs */
+    et_identity kept;           /* of the newest checkpoint that is there */
+    et_value *identity;         /* of those that this training makes */
+    et_progress *progress;      /* on standard error */
+    double began;               /* monotonic time */
+    char rate[64];              /* its unit */
     et_device *device;
     et_params *params; /* of task and run, which borrow it */
     et_task *task;
@@ -172,6 +175,17 @@ static int open_controller(training *t, const char *directory, et_error *error)
     return status ? status : et_controller_open(&t->controller, &options, error);
 }
 
+static const et_privacy_options *privacy_of(training *t)
+{
+    const et_privacy_options *o = et_privacy_in(t->experiment.kind->fields, t->experiment.task);
+    if (!o)
+        return NULL;
+    t->privacy = (et_privacy_options){ .clipping_norm = o->clipping_norm,
+                                       .noise_multiplier = o->noise_multiplier,
+                                       .per_example = o->per_example };
+    return &t->privacy;
+}
+
 static int open_trainer(training *t, et_error *error)
 {
     const et_experiment *e = &t->experiment;
@@ -184,6 +198,7 @@ static int open_trainer(training *t, et_error *error)
         .stop = &et_stop_requested,
         .loss_upper_bound = e->trainer.recovery_max_trials < 0 ? 0 : e->trainer.loss_upper_bound,
         .recovery_begin_steps = e->trainer.recovery_begin_steps,
+        .dp_config = privacy_of(t),
     };
     int status = et_runtime_loss_scale(&e->runtime, &options.loss_scale, error);
     if (!status)
@@ -387,14 +402,35 @@ static void say_begin(training *t)
         say_new(t);
 }
 
-/* What to type next. */
-static void say_end(training *t, int64_t steps, bool early, const char *directory)
+/* How a training ended. */
+typedef struct ending {
+    int64_t steps, best_step; /* -1: no best */
+    double best, seconds;     /* seconds of this command */
+    bool early;
+} ending;
+
+static ending end_of(const training *t)
 {
+    ending e = { .steps = step_of(t),
+                 .early = et_controller_stopped_early(t->controller),
+                 .seconds = et_clock_monotonic() - t->began };
+    e.best_step = et_controller_best(t->controller, &e.best);
+    return e;
+}
+
+/* How long, how good, and what to type next. */
+static void say_end(training *t, const ending *e, const char *directory)
+{
+    char best[200] = "";
     /* The last bar stays on the screen, above the line. */
     et_progress_finish(t->progress, true);
     const et_task_kind *kind = t->experiment.kind;
-    say(t->progress, "done         %s steps%s; `%s %s --model-dir %s` %s",
-        et_format_count(steps).text, early ? ", stopped early" : "", t->call->program->name,
+    if (e->best_step >= 0 && best_metric(t))
+        snprintf(best, sizeof best, "; best %.150s %.4g at step %s", best_metric(t), e->best,
+                 et_format_count(e->best_step).text);
+    say(t->progress, "done         %s steps%s in %s%s; `%s %s --model-dir %s` %s",
+        et_format_count(e->steps).text, e->early ? ", stopped early," : "",
+        et_format_duration(e->seconds).text, best, t->call->program->name,
         kind->next ? kind->next : "evaluate", directory,
         kind->next_help ? kind->next_help : "measures it");
 }
@@ -466,14 +502,15 @@ static int train(training *t, const et_train_args *args, et_error *error)
         say_begin(t);
         status = et_controller_train(t->controller, error);
     }
-    int64_t steps = step_of(t);
-    bool early = !status && et_controller_stopped_early(t->controller);
+    ending e = { .steps = step_of(t) };
+    if (!status)
+        e = end_of(t);
     /* The first failure is the one that is told; what fails while closing is told if nothing did
      * before. */
     int closed = et_controller_close(t->controller, status ? NULL : error);
     closed = closed ? closed : et_profiling_close(&t->profiling, status, error);
-    if (!status && !closed && steps <= t->plan.train_steps)
-        say_end(t, steps, early, args->model_dir);
+    if (!status && !closed && e.steps <= t->plan.train_steps)
+        say_end(t, &e, args->model_dir);
     return status ? status : closed;
 }
 
@@ -481,7 +518,9 @@ static int train(training *t, const et_train_args *args, et_error *error)
 int et_training_run(const et_call *call, const et_train_args *args, et_error *error)
 {
     signal(SIGPIPE, SIG_IGN); /* progress never stops the work */
-    training t = { .call = call, .args = args, .directory = ET_MODEL_DIR_INIT };
+    training t = {
+        .call = call, .args = args, .directory = ET_MODEL_DIR_INIT, .began = et_clock_monotonic()
+    };
     int status = train(&t, args, error);
     close_training(&t);
     return status;

@@ -118,6 +118,11 @@ static const et_short shorts[] = {
     { NULL },
 };
 
+static const et_command commands[] = {
+    { "data", et_cmd_data, "say what is in a table" },
+    { NULL, NULL, NULL },
+};
+
 const et_task_kind et_tabular_kind = {
     .name = "tabular",
     .fields = &et_tabular_fields,
@@ -132,6 +137,7 @@ const et_task_kind et_tabular_kind = {
     .identify = et_tabular_identify,
     .belongs = et_tabular_belongs,
     .files = files,
+    .commands = commands,
     .example = "--data train.csv --target price",
     .rate = "rows/s",
     .amount = "rows",
