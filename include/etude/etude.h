@@ -6,6 +6,7 @@
 #include <etude/action.h>
 #include <etude/allocator.h>
 #include <etude/annealing.h>
+#include <etude/arguments.h>
 #include <etude/checkpoint.h>
 #include <etude/command.h>
 #include <etude/controller.h>
@@ -23,6 +24,7 @@
 #include <etude/graph.h>
 #include <etude/group.h>
 #include <etude/hypotheses.h>
+#include <etude/job_config.h>
 #include <etude/log.h>
 #include <etude/loop.h>
 #include <etude/loop_evaluator.h>
