@@ -2,10 +2,10 @@
  * there; none on a single node) and a job (what the environment says of it), from the environment
  * variable TF_CONFIG or from a program:
  *
- *     {"task": {"type": "worker", "index": 1},
- *      "cluster": {"ps": ["10.0.0.1:14000"], "master": ["10.0.0.2:14001"],
- *                  "worker": ["10.0.0.3:14002", "10.0.0.4:14002"]},
- *      "job": {"name": "census"}}
+ *   {"task": {"type": "worker", "index": 1},
+ *    "cluster": {"ps": ["10.0.0.1:14000"], "master": ["10.0.0.2:14001"],
+ *    "worker": ["10.0.0.3:14002", "10.0.0.4:14002"]},
+ *    "job": {"name": "census"}}
  *
  *     if (et_job_config_environment(&config, &error)) ...
  *     if (et_job_config_master(config)) ...
