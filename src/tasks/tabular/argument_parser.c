@@ -137,7 +137,8 @@ void et_argument_parser_reset(const et_argument_parser *parser, et_arguments *ar
     for (size_t i = 0; i < parser->count; i++) {
         const et_flag *flag = &parser->flags[i];
         if (flag->indexed)
-            *(et_integers *)et_field_member(&flag->field, arguments) = (et_integers){ NULL, 0 };
+            *(et_integer_list *)et_field_member(&flag->field, arguments) =
+                (et_integer_list){ NULL, 0 };
         else
             et_field_reset(&flag->field, arguments);
     }
@@ -147,7 +148,7 @@ void et_argument_parser_reset(const et_argument_parser *parser, et_arguments *ar
 static int set_item(const et_flag *flag, et_arguments *arguments, size_t at, const et_value *value,
                     const char *where, et_error *error)
 {
-    et_integers *list = et_field_member(&flag->field, arguments);
+    et_integer_list *list = et_field_member(&flag->field, arguments);
     et_field item = flag->field;
     int64_t number = 0;
     item.offset = 0;
@@ -160,7 +161,7 @@ static int set_item(const et_flag *flag, et_arguments *arguments, size_t at, con
             return et_alloc_failed(error, (at + 1) * sizeof *items, "a flag");
         for (size_t i = 0; i <= at; i++)
             items[i] = i < list->count ? list->items[i] : (int64_t)flag->field.default_number;
-        *list = (et_integers){ items, at + 1 };
+        *list = (et_integer_list){ items, at + 1 };
     }
     list->items[at] = number;
     return ET_OK;

@@ -349,7 +349,7 @@ et_value *et_arguments_echo(const et_arguments *arguments, et_arena *arena)
             et_field_echo(&flag->field, arguments, dict);
             continue;
         }
-        const et_integers *list = (const void *)((const char *)arguments + flag->field.offset);
+        const et_integer_list *list = (const void *)((const char *)arguments + flag->field.offset);
         et_value *items = et_value_set_list(dict, flag->field.name);
         for (size_t k = 0; k < list->count; k++)
             et_value_add_int(items, list->items[k]);

@@ -115,7 +115,7 @@ static int read_cluster(et_job_config *config, const et_value *cluster, const ch
         return status;
     et_map seen = ET_MAP_INIT;
     for (const et_value *v = cluster->first; v && !status; v = v->next) {
-        et_job_role role;
+        et_job_role role = ET_JOB_MASTER;
         status = find_role(&role, v->key, "cluster", name, error);
         if (!status)
             status = read_addresses(config, role, v, &seen, name, error);

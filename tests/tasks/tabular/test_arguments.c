@@ -12,7 +12,7 @@
 typedef struct wide_arguments {
     et_arguments base;
     double learning_rate;
-    et_integers hidden_layers;
+    et_integer_list hidden_layers;
     bool shuffle;
     int64_t units; /* made by process */
 } wide_arguments;
