@@ -2,6 +2,7 @@
 
 #include <etude/job_config.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
