@@ -46,7 +46,10 @@ typedef struct et_controller_options {
      * by et_controller_train. Copied. */
     const struct et_outer_loop_options *outer_loop;
     int64_t validation_steps; /* of an evaluation; 0: all there are */
-    ET_RESERVED(5);
+    /* Evaluations in a row without a new best (run.best_metric) after which the run ends, for good
+     * unless it is opened with another patience. 0: none. */
+    int64_t patience;
+    ET_RESERVED(4);
 } et_controller_options;
 
 /* Attaches, restores the newest checkpoint or starts anew. */
@@ -56,6 +59,9 @@ ET_API int et_controller_open(et_controller **out, const et_controller_options *
 /* At train_steps or past it when it was opened: nothing is left to do, and nothing is written. Of
  * one that is driven call by call: never. */
 ET_API bool et_controller_finished(const et_controller *controller);
+
+/* Evaluations without a new best have ended it, now or before. */
+ET_API bool et_controller_stopped_early(const et_controller *controller);
 
 /* Trains up to train_steps. Asked to stop, it saves the step it is at and returns ET_EINTERRUPTED;
  * an evaluation that was cut short is done when the run goes on. */

@@ -145,6 +145,8 @@ typedef struct et_source_class {
     int (*seek)(et_source *self, const et_position *position, et_error *error);
     void (*describe)(const et_source *self, const et_batch *batch, char *text, size_t size);
     void (*close)(et_source *self);
+    /* See et_source_batches. NULL: 0. */
+    int (*batches)(et_source *self, int64_t *count, et_error *error);
 } et_source_class;
 
 struct et_source {
@@ -184,6 +186,9 @@ ET_API int et_source_seek(et_source *source, const et_position *position, et_err
 /* Which samples a batch holds, "train.en:17, train.en:4 and 52 more", cut to size. */
 ET_API void et_source_describe(const et_source *source, const et_batch *batch, char *text,
                                size_t size);
+/* How many batches the first pass over the data has (by size of samples another pass may have some
+ * more or less); 0: not known. Positions stay. */
+ET_API int et_source_batches(et_source *source, int64_t *count, et_error *error);
 ET_API void et_source_close(et_source *source); /* NULL allowed */
 
 /* For et_state_add: a source's position. */

@@ -19,6 +19,7 @@
 #include <etude/example.h>
 #include <etude/experiment.h>
 #include <etude/export.h>
+#include <etude/feature_set.h>
 #include <etude/fields.h>
 #include <etude/flows.h>
 #include <etude/graph.h>
@@ -30,6 +31,7 @@
 #include <etude/loop_evaluator.h>
 #include <etude/loop_log.h>
 #include <etude/loop_trainer.h>
+#include <etude/metadata.h>
 #include <etude/metrics.h>
 #include <etude/module.h>
 #include <etude/multitask.h>
@@ -50,6 +52,7 @@
 #include <etude/results.h>
 #include <etude/run.h>
 #include <etude/run_files.h>
+#include <etude/schema.h>
 #include <etude/score.h>
 #include <etude/settings.h>
 #include <etude/standard.h>

@@ -71,6 +71,16 @@ typedef struct et_run_file {
     int what;         /* of the above */
 } et_run_file;
 
+/* A short form of settings on the command line: `--data a b` for two settings of a word each, or
+ * for one of as many words as there are. Kinds of one program may have the same name; the
+ * experiment says whose counts. */
+typedef struct et_short {
+    const char *name;  /* without -- */
+    const char *value; /* what its words are called, "SOURCE TARGET" */
+    const char *settings[2];
+    const char *help;
+} et_short;
+
 struct et_command;
 
 typedef struct et_task_kind {
@@ -112,8 +122,9 @@ typedef struct et_task_kind {
     const char *rate;    /* unit of the rate in the progress bar, "tok/s"; NULL: the batches' */
     const char *amount;  /* what batches are counted in, "tokens a side"; NULL: the batches' unit */
     const char *next;    /* the command that a trained model is for, and what it does: */
-    const char *next_help; /* "translate", "translates lines"; NULL: evaluate */
-    ET_RESERVED(8);
+    const char *next_help;  /* "translate", "translates lines"; NULL: evaluate */
+    const et_short *shorts; /* ended by a row without a name */
+    ET_RESERVED(7);
 } et_task_kind;
 
 #endif

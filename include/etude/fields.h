@@ -74,6 +74,8 @@ typedef struct et_field {
     bool nullable;              /* null is taken as well, for the default */
     bool selects;               /* CHOICE: of the groups behind it in its table only the one of its
                                    name counts, as in a one-of block; the others are not saved */
+    bool epochs;                /* INT, a number of steps: "2ep" and "0.5ep" are taken as well, see
+                                   et_field_steps */
     et_field_change change;     /* in a run that goes on */
     const char *help;           /* one line, with unit */
 } et_field;
@@ -155,6 +157,10 @@ ET_API int et_fields_set(const et_fields *table, void *options, const char *path
  * prefix NULL or "": every flag is one. argv[0] is the program. After an error argv is useless. */
 ET_API int et_fields_flags(const et_fields *table, void *options, const char *prefix, int *argc,
                            char **argv, et_arena *arena, et_error *error);
+
+/* Steps that a member of a row with .epochs says: itself or, where it was given in epochs (then it
+ * is negative: thousandths of one), as many of epoch_steps, rounded, and at least 1. */
+ET_API int64_t et_field_steps(int64_t member, int64_t epoch_steps);
 
 /* The options as a dict in arena, every member, in the table's order; NULL if none left. */
 ET_API et_value *et_fields_echo(const et_fields *table, const void *options, et_arena *arena);

@@ -1,9 +1,14 @@
 /* Metadata: what was seen in the columns of a table: TensorFX's metadata, with what `etude data
  * analyze` finds beside it. Features are fitted from it, so a model depends on it.
  *
- *     {"age": {"count": 32561, "missing": 0, "min": 17, "max": 90, "mean": 38.58, "std": 13.64,
- *              "quantiles": [17, 19, ...]},
- *      "income": {"entries": ["<=50K", ">50K"], "counts": [24720, 7841]}}
+ *   {"age": {"count": 32561, "missing": 0, "min": 17, "max": 90, "mean": 38.58, "std": 13.64,
+ *            "quantiles": [17, 19, ...]},
+ *    "income": {"entries": ["<=50K", ">50K"], "counts": [24720, 7841]}}
+ *
+ *     et_metadata *metadata;
+ *     if (et_metadata_load(&metadata, "metadata.json", &error)) ...
+ *     const et_column_metadata *age = et_metadata_find(metadata, "age");
+ *     et_metadata_free(metadata);
  *
  * Read are "entries" and "vocab": {"entries": ...}, which mean the same; both are written, so that
  * TensorFX reads them as well. Does not change once it is made; any number of threads may read. */
@@ -28,16 +33,19 @@ typedef struct et_column_metadata {
     int entry_count; /* distinct values, the most frequent first; 0: none */
     const char *const *entries;
     const int64_t *counts; /* [entry_count]; NULL: not known */
-    bool cut;              /* there were more entries than the limit */
+    bool cut;              /* there were more entries than are kept */
+    int64_t distinct;      /* distinct values, within 3 % where they are many; 0: not known */
     ET_RESERVED(4);
 } et_column_metadata;
 
 typedef struct et_metadata et_metadata;
 
-/* Copies columns. ET_ECONFIG: a name twice; a range or moments that are no numbers. */
+/* Copies columns. ET_ECONFIG: a name twice or empty, an entry twice, a text that is not UTF-8, a
+ * range or moments that are not finite or cannot be, quantiles that fall, counts below 0. */
 ET_API int et_metadata_create(et_metadata **out, const et_column_metadata *columns, int count,
                               et_error *error);
-/* JSON. name: of the text in messages. */
+/* JSON. name: of the text in messages. What else a column has there is not read. ET_ECONFIG as
+ * create; ET_EFORMAT: not JSON, or a value of another kind. */
 ET_API int et_metadata_parse(et_metadata **out, const char *text, size_t length, const char *name,
                              et_error *error);
 ET_API int et_metadata_load(et_metadata **out, const char *path, et_error *error);
@@ -48,8 +56,12 @@ ET_API int et_metadata_count(const et_metadata *metadata);
 ET_API const et_column_metadata *et_metadata_at(const et_metadata *metadata, int position);
 /* Of a column that is not there: one with nothing in it, never NULL. */
 ET_API const et_column_metadata *et_metadata_find(const et_metadata *metadata, const char *name);
-/* The place of a value among a column's entries; -1: none. In constant time. */
+ET_API int et_metadata_position(const et_metadata *metadata, const char *name); /* -1: none */
+/* The place of a value, its text [length], among a column's entries; -1: none, or no such column.
+ * In constant time; by position without the search for the name. */
 ET_API int et_metadata_entry(const et_metadata *metadata, const char *column, const char *text,
                              size_t length);
+ET_API int et_metadata_entry_at(const et_metadata *metadata, int position, const char *text,
+                                size_t length);
 
 #endif

@@ -1,14 +1,13 @@
 /* Schemas: what the columns of a table are, by name: TensorFX's SchemaField and Schema, and what a
  * table's person needs beside them (a default, whether a value may be missing).
  *
- *     fields:
- *       - name: age
- *         type: integer
- *       - name: income
- *         type: discrete
+ *   fields:
+ *     - {name: age, type: integer}
+ *     - {name: income, type: discrete}
  *
+ *     et_schema *schema;
  *     if (et_schema_load(&schema, "schema.yaml", &error)) ...
- *     const et_schema_field *age = et_schema_find(schema, "age");
+ *     if (!et_schema_find(schema, "age")) ...
  *     et_schema_free(schema);
  *
  * A schema does not change once it is made. Values are the caller's; any number of threads may
@@ -31,8 +30,7 @@ typedef enum et_schema_type {
 typedef struct et_schema_field {
     const char *name;
     et_schema_type type;
-    int64_t
-        length; /* values of a row; 1; ET_SCHEMA_VARIABLE: any number. In a program's { 0 } too 1 */
+    int64_t length;      /* values of a row: 1, n, ET_SCHEMA_VARIABLE: any number; 0: 1 */
     const char *missing; /* what takes the place of a missing value (in the file "default"); NULL:
                             it stays missing, and each transform says what that gives */
     bool required;       /* a missing value is an error (in the file "nullable: false") */
@@ -43,10 +41,13 @@ typedef struct et_schema_field {
 
 typedef struct et_schema et_schema;
 
-/* Copies fields. ET_ECONFIG: there is none, a name twice, empty or with a comma. */
+/* Copies fields. ET_ECONFIG: there is none, a name twice, empty or with a control character, a
+ * length below -1, "default" that is no number in a numeric field, a text that is not UTF-8. */
 ET_API int et_schema_create(et_schema **out, const et_schema_field *fields, int count,
                             et_error *error);
-/* YAML. name: of the text in messages, which give the line too. ET_ECONFIG, ET_EFORMAT. */
+/* YAML. name: of the text in messages, which give the line too. ET_ECONFIG, ET_EFORMAT: not YAML.
+ * A field has `name` and `type`, and may have `length` (1; 0: variable), `default` and `nullable`
+ * (true). */
 ET_API int et_schema_parse(et_schema **out, const char *text, size_t length, const char *name,
                            et_error *error);
 ET_API int et_schema_load(et_schema **out, const char *path, et_error *error);
@@ -63,6 +64,6 @@ ET_API const et_schema_field *et_schema_at(const et_schema *schema, int position
 ET_API const et_schema_field *et_schema_find(const et_schema *schema, const char *name);
 ET_API int et_schema_position(const et_schema *schema, const char *name); /* -1: none */
 ET_API bool et_schema_numeric(const et_schema_field *field);              /* integer or real */
-ET_API const char *et_schema_type_name(et_schema_type type);              /* "integer", ... */
+ET_API const char *et_schema_type_name(et_schema_type type); /* "integer"; NULL: none */
 
 #endif

@@ -30,3 +30,10 @@ double et_clock_wall(void)
 {
     return seconds(CLOCK_REALTIME);
 }
+
+void et_clock_sleep(double seconds)
+{
+    struct timespec time = { .tv_sec = (time_t)seconds,
+                             .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9) };
+    nanosleep(&time, NULL);
+}

@@ -59,6 +59,8 @@ void et_field_range(const et_field *field, et_strbuf *out)
         append_limit("", field->minimum, high ? "" : " or more", out);
     if (high)
         append_limit(low ? " to " : "", field->maximum, low ? "" : " or less", out);
+    if (field->epochs)
+        et_strbuf_append(out, "; or epochs: 2ep");
 }
 
 /* The default as it would be written in a file. Lists have none but the empty one. */

@@ -6,6 +6,7 @@
  *   kind      takes                                           member becomes
  *   BOOL      true, false, yes, no, on, off, 0, 1             bool
  *   INT       integers, and numbers that are whole: 1e6       int64_t, within the row's limits
+ *             of a row of epochs also 2ep, 0.5ep              minus thousandths of an epoch
  *   FLOAT     numbers and integers                            double, within the row's limits
  *   STRING    any scalar, as it was written; null             const char *, NULL for null
  *   CHOICE    a name of the row's list                        int, its place in the list
@@ -34,6 +35,9 @@
  * one line. */
 #define QUOTED_MAX 60 /* characters of a value in a message */
 #define SCALAR_MAX 48 /* a number in text */
+
+#define EPOCH      1000.0 /* in a member that was given in epochs */
+#define EPOCHS_MAX 1e9
 
 /* What a scalar says: as written, or as a number prints. A value from a YAML text has its
  * text, so 010 or 1e-3 is quoted to its writer as 010 or 1e-3; others (JSON, made by program)
@@ -122,12 +126,43 @@ static int read_bool(bool *member, const et_value *value, const char *where, et_
     return wrong_value(value, "true or false", where, error);
 }
 
+/* "2ep", up to EPOCHS_MAX: a number and the word, nothing between or behind. False: it is not. */
+static bool read_epochs(int64_t *member, const et_value *value)
+{
+    size_t length = value->kind == ET_VALUE_STRING ? strlen(value->string) : 0;
+    char number[SCALAR_MAX];
+    if (length < 3 || length >= sizeof number || strcmp(value->string + length - 2, "ep"))
+        return false;
+    memcpy(number, value->string, length - 2);
+    number[length - 2] = 0;
+    et_value epochs = { .kind = ET_VALUE_STRING };
+    et_yaml_resolve(&epochs, number);
+    double count = epochs.kind == ET_VALUE_INT     ? (double)epochs.integer
+                   : epochs.kind == ET_VALUE_FLOAT ? epochs.real
+                                                   : 0;
+    if (!(count >= 0.001 && count <= EPOCHS_MAX))
+        return false;
+    *member = -llround(count * EPOCH);
+    return true;
+}
+
+int64_t et_field_steps(int64_t member, int64_t epoch_steps)
+{
+    et_assert(epoch_steps >= 0);
+    if (member >= 0)
+        return member;
+    int64_t steps = llround((double)-member * (double)epoch_steps / EPOCH);
+    return steps > 0 ? steps : 1;
+}
+
 /* 4.0 and 4e3 are integers too: people write 1e6 steps. Below 2^63 in size, so that the
  * conversion is defined; a limit of a row is compared as a double, exact up to 2^53. */
 static int read_int(const et_field *field, int64_t *member, const et_value *value,
                     const char *where, et_error *error)
 {
     int64_t integer;
+    if (field->epochs && read_epochs(member, value))
+        return ET_OK;
     if (value->kind == ET_VALUE_INT)
         integer = value->integer;
     /* Whole, and within 64 bits: 2^63 itself is not. */
@@ -135,7 +170,9 @@ static int read_int(const et_field *field, int64_t *member, const et_value *valu
              value->real == trunc(value->real))
         integer = (int64_t)value->real;
     else
-        return wrong_value(value, "an integer", where, error);
+        return wrong_value(value,
+                           field->epochs ? "an integer, or epochs such as 2ep" : "an integer",
+                           where, error);
     /* The member is set behind the check: a wrong setting leaves it as it was. */
     int failure = check_range(field, (double)integer, value, where, error);
     if (!failure)
@@ -383,6 +420,23 @@ static void echo_only(const et_field *field, et_value *dict)
     }
 }
 
+/* As it was given: -1500 is 1.5ep. */
+static void echo_int(const et_field *field, int64_t member, et_value *dict)
+{
+    char text[SCALAR_MAX];
+    if (!field->epochs || member >= 0) {
+        et_value_set_int(dict, field->name, member);
+        return;
+    }
+    int length =
+        snprintf(text, sizeof text, "%" PRId64 ".%03" PRId64, -member / 1000, -member % 1000);
+    while (text[length - 1] == '0')
+        length--;
+    length -= text[length - 1] == '.';
+    snprintf(text + length, sizeof text - (size_t)length, "ep");
+    et_value_set_string(dict, field->name, text);
+}
+
 /* The value as a reader of the written file would give it back: a choice by name, not by
  * number. */
 void et_field_echo(const et_field *field, const void *options, et_value *dict)
@@ -395,7 +449,7 @@ void et_field_echo(const et_field *field, const void *options, et_value *dict)
         et_value_set_bool(dict, field->name, *(const bool *)member);
         break;
     case ET_FIELD_KIND_INT:
-        et_value_set_int(dict, field->name, *(const int64_t *)member);
+        echo_int(field, *(const int64_t *)member, dict);
         break;
     case ET_FIELD_KIND_FLOAT:
         et_value_set_float(dict, field->name, *(const double *)member);

@@ -4,6 +4,7 @@
  *   option = "--" name                      a flag or switch
  *          | "--no" name                    a switch, off
  *          | "--" name "=" value            anything, dashes too
+ *          | "--" name value { value }      of an option that takes words
  *          | "--" name value                value: the next argument, which does not begin with --
  *          | "-h"                           the same as --help
  *
@@ -139,6 +140,24 @@ static int refuse(const et_arg *arg, const char *value, et_error *error)
                   : ET_OK;
 }
 
+/* Those in argv from at on, or the one behind "=". */
+static int store_words(const et_arg *arg, const et_call *call, int *at, char *value,
+                       et_error *error)
+{
+    et_arg_words *words = arg->target;
+    *words = (et_arg_words){ .one = value, .count = 1 };
+    words->items = &words->one;
+    if (value)
+        return ET_OK;
+    words->items = call->argv + *at + 1;
+    for (words->count = 0; *at + 1 < call->argc; ++*at, words->count++)
+        if (!strncmp(call->argv[*at + 1], "--", 2))
+            break;
+    return words->count ? ET_OK
+                        : et_fail(error, ET_EUSAGE, "%s: --%s wants %s after it", call->command,
+                                  arg->name, arg->value);
+}
+
 /* target is of the type that et_arg_kind says; the row vouches for it. */
 static int store(const et_arg *arg, const char *value, et_error *error)
 {
@@ -181,6 +200,8 @@ static int parse_option(const et_arg *table, const et_call *call, int *at, et_er
     if (arg->kind == ET_ARG_FLAG && equals)
         return et_fail(error, ET_EUSAGE, "%s: --%s takes no value, found %s", command, arg->name,
                        equals + 1);
+    if (arg->kind == ET_ARG_WORDS)
+        return store_words(arg, call, at, equals ? call->argv[*at] + 3 + length : NULL, error);
     /* "--name" alone looks for a value in the next argument. */
     const char *value = equals ? equals + 1 : NULL;
     if (arg->kind == ET_ARG_SWITCH && !value)

@@ -26,9 +26,10 @@ typedef enum et_arg_kind {
     ET_ARG_COUNT,  /* int64_t, 0 to ET_ARG_COUNT_MAX */
     ET_ARG_REAL,   /* double, finite, not negative */
     ET_ARG_LIST,   /* et_arg_list: may be given again */
-    ET_ARG_NONE, /* no target: an option of other systems that takes no value but "" here; its help
-                    says why */
-    ET_ARG_REST, /* et_arg_list: what is not an option; last in the table */
+    ET_ARG_NONE,  /* no target: an option of other systems that takes no value but "" here; its help
+                     says why */
+    ET_ARG_WORDS, /* et_arg_words: all up to the next option, at least one */
+    ET_ARG_REST,  /* et_arg_list: what is not an option; last in the table */
 } et_arg_kind;
 
 #define ET_ARG_LIST_MAX  256
@@ -39,6 +40,13 @@ typedef struct et_arg_list {
     const char *items[ET_ARG_LIST_MAX]; /* as given, borrowed from argv */
     int count;
 } et_arg_list;
+
+/* What stands behind an option, up to the next one; "--name=value": that alone. */
+typedef struct et_arg_words {
+    char *const *items; /* [count] in argv, or &one */
+    char *one;
+    int count; /* 0: not given */
+} et_arg_words;
 
 /* A row of a command's table of options. */
 typedef struct et_arg {

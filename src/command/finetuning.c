@@ -7,7 +7,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <etude/run_files.h>
 
@@ -29,8 +28,7 @@
 
 static const char between[] = "stopping     between two runs: the same command goes on";
 
-/* Time between two looks at a directory, in nanoseconds. */
-#define LOOK_EVERY 250000000L
+#define LOOK_EVERY 0.25 /* seconds between two looks at a directory */
 
 typedef struct finetuning {
     const et_call *call;
@@ -40,6 +38,7 @@ typedef struct finetuning {
     const char *from;         /* the directory of the run that is fine-tuned */
     et_readings readings;     /* what is done */
     double since;             /* monotonic time of the last one */
+    int64_t last, asked_at;   /* the other run's last step, 0: not known, when asked_at was done */
 } finetuning;
 
 /* ---- settings ---------------------------------------------------------------------------- */
@@ -100,23 +99,31 @@ static int64_t last_step(const finetuning *f)
     et_experiment other;
     int64_t steps = f->args->pretrain_steps;
     if (!steps && !et_experiment_open_run(&other, f->call->program, f->from, &arena, NULL))
-        steps = other.trainer.train_steps;
+        steps = et_trainer_last_step(&other.trainer);
     et_arena_release(&arena);
     return steps;
+}
+
+/* Settings are read only where a checkpoint was fine-tuned since they were. */
+static bool is_last(finetuning *f)
+{
+    if (f->asked_at != f->readings.last) {
+        f->asked_at = f->readings.last;
+        f->last = last_step(f);
+    }
+    return f->last && f->readings.last >= f->last;
 }
 
 /* Waits a little; *over: for too long, and nothing says that more is to come. */
 static int wait_more(const finetuning *f, bool *over, et_error *error)
 {
-    struct timespec a_little = { .tv_nsec = LOOK_EVERY };
     double timeout = f->experiment.trainer.continuous_eval_timeout;
-    int64_t last = last_step(f);
     if (et_clock_monotonic() - f->since < timeout) {
-        nanosleep(&a_little, NULL);
+        et_clock_sleep(LOOK_EVERY);
         return ET_OK;
     }
     *over = true;
-    if (!last && f->readings.last >= 0)
+    if (!last_step(f) && f->readings.last >= 0)
         return ET_OK;
     return et_fail(error, ET_ENOTFOUND,
                    "%s: no new checkpoint for %g seconds (trainer.continuous_eval_timeout); the "
@@ -178,6 +185,7 @@ static int train(const finetuning *f, const char *directory, const char *path, e
     args->mode_name = "train_and_eval";
     args->experiment = NULL;
     args->config.count = args->set.count = 1;
+    args->shorts.count = 0;
     args->config.items[0] = settings;
     args->set.items[0] = source;
     int status = et_training_run(f->call, args, error);
@@ -304,11 +312,8 @@ static int finetune_all(finetuning *f, et_error *error)
     int status = go_on(f, error);
     if (step < f->readings.last)
         step = f->readings.last;
-    for (bool over = false; !status && !over;) {
-        int64_t last = last_step(f);
+    for (bool over = false; !status && !over && !is_last(f);) {
         char *path = NULL;
-        if (last && f->readings.last >= last)
-            break;
         status = et_checkpoint_next(&path, &step, f->from, step, false, error);
         if (!status)
             status = path ? finetune(f, step, path, error) : wait_more(f, &over, error);
@@ -351,7 +356,8 @@ int et_finetune(const et_call *call, const et_train_args *args, et_error *error)
                      .args = args,
                      .arena = arena,
                      .readings = ET_READINGS_INIT,
-                     .since = et_clock_monotonic() };
+                     .since = et_clock_monotonic(),
+                     .asked_at = -2 };
     int status = et_train_configure(&f.experiment, args, call->program, arena, error);
     if (!status)
         status = check(&f, error);

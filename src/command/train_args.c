@@ -26,6 +26,8 @@ static const char *const modes[ET_MODE_COUNT + 1] = {
 #define NO_GIN "gin binds Python's functions; settings are said with --config and --set"
 #define NO_TPU "there is no TPU; training runs on the CPU"
 
+#define ROWS_MAX 32
+
 static int read_mode(et_train_args *args, et_error *error)
 {
     bool finetunes =
@@ -62,6 +64,23 @@ static void show_help(const et_arg *table, const et_call *call)
                  "SIGUSR1\nsaves and goes on.",
                  et_strbuf_text(&example));
     et_strbuf_release(&example);
+}
+
+/* The short forms first, as what people type most; then the rows that are given. */
+static int parse(et_train_args *args, const et_arg *rows, int count, const et_call *call,
+                 et_error *error)
+{
+    et_arg table[ROWS_MAX + ET_SHORTS_MAX + 2];
+    int shorts = et_shorts_list(&args->shorts, call->program, table);
+    et_assert(count <= ROWS_MAX);
+    memcpy(table + shorts, rows, (size_t)count * sizeof *rows);
+    table[shorts + count] =
+        (et_arg){ "[RUN]", NULL, "where the run is kept", ET_ARG_REST, &args->run, NULL };
+    table[shorts + count + 1] = (et_arg)ET_ARG_END;
+    int status = et_args_parse(table, call, &args->help, error);
+    if (!status && args->help)
+        show_help(table, call);
+    return status;
 }
 
 /* Rows: what et_arg says; a new option needs nothing else for parsing and help. */
@@ -109,13 +128,15 @@ int et_train_args_parse(et_train_args *args, const et_call *call, et_error *erro
         { "tfhub-handle", "NAME", "models do not come from a hub", ET_ARG_NONE, NULL, NULL },
         { "tflex-output-uri", "URI", "a run is kept in --model-dir alone", ET_ARG_NONE, NULL,
           NULL },
-        ET_ARG_END
     };
-    int status = et_args_parse(table, call, &args->help, error);
-    if (!status && args->help)
-        show_help(table, call);
+    int status = parse(args, table, (int)(sizeof table / sizeof table[0]), call, error);
     if (status || args->help)
         return status;
+    if (args->run.count > 1 || (args->run.count && args->model_dir))
+        return et_fail(error, ET_EUSAGE, "train: takes one run, found %s and %s",
+                       args->model_dir ? args->model_dir : args->run.items[1], args->run.items[0]);
+    if (args->run.count)
+        args->model_dir = args->run.items[0];
     if (!args->model_dir)
         return et_fail(error, ET_EUSAGE, "train: --model-dir is missing: where to keep the run");
     return read_mode(args, error);
@@ -155,6 +176,8 @@ int et_train_configure(et_experiment *experiment, const et_train_args *args,
     int status = begin(experiment, args, program, arena, error);
     for (int i = 0; i < args->config.count && !status; i++)
         status = et_experiment_read_file(experiment, args->config.items[i], arena, error);
+    if (!status)
+        status = et_shorts_apply(&args->shorts, experiment, arena, error);
     for (int i = 0; i < args->set.count && !status; i++)
         status = et_experiment_set(experiment, args->set.items[i], arena, error);
     if (!status)

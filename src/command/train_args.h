@@ -8,6 +8,7 @@
 
 #include "command/args.h"
 #include "command/profile.h"
+#include "command/shorts.h"
 #include "train/experiment.h"
 
 /* Model Garden's, by its names. */
@@ -23,9 +24,11 @@ typedef enum et_train_mode {
 
 typedef struct et_train_args {
     const char *experiment, *model_dir; /* NULL: not given */
+    et_arg_list run;                    /* words that are no option: model_dir, given plainly */
     const char *mode_name;              /* NULL: not given */
     et_train_mode mode;
     et_arg_list config, set; /* in the order given, which is the order applied */
+    et_shorts shorts;        /* between them */
     bool accept_changes, verbose, help;
     bool async;             /* saves run beside training */
     int64_t pretrain_steps; /* of the run that is fine-tuned; 0: not given */

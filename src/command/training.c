@@ -46,6 +46,7 @@ typedef struct training {
     bool set_up;      /* everything is open: there is a run to keep */
     const et_train_args *args;
     et_experiment experiment; /* all settings; refers to texts in arena */
+    et_trainer_options plan;  /* of the trainer, with steps in place of epochs */
     et_identity kept;         /* of the newest checkpoint that is there */
     et_value *identity;       /* of those that this training makes */
     et_progress *progress;    /* on standard error */
@@ -123,13 +124,13 @@ static et_evaluator *evaluator_of(training *t)
 static int64_t validation_interval(const training *t)
 {
     bool at_end = t->args->mode == ET_MODE_TRAIN_AND_POST_EVAL;
-    return at_end ? NEVER : t->experiment.trainer.validation_interval;
+    return at_end ? NEVER : t->plan.validation_interval;
 }
 
 /* stop and save are flags that signal handlers set; the directory's lock is ours already. */
 static et_controller_options controller_options(training *t, const char *directory)
 {
-    const et_trainer_options *o = &t->experiment.trainer;
+    const et_trainer_options *o = &t->plan;
     t->inside = (et_inside){ .lock = &t->directory.lock,
                              .track = et_device_track(t->device),
                              .waits = !t->args->async };
@@ -156,6 +157,9 @@ static et_controller_options controller_options(training *t, const char *directo
         .validation_steps = o->validation_steps < 0 ? 0 : o->validation_steps,
         .checkpoint_interval = o->checkpoint_interval,
         .recovery_max_trials = o->recovery_max_trials,
+        .patience = best_metric(t) && evaluator_of(t) && validation_interval(t) != NEVER
+                        ? o->early_stopping.patience
+                        : 0,
     };
 }
 
@@ -191,6 +195,17 @@ static int open_trainer(training *t, et_error *error)
                          "--mode train",
                          t->args->mode_name);
     return status;
+}
+
+/* Epochs become steps now that there are data to count. */
+static int plan_steps(training *t, et_error *error)
+{
+    int64_t batches = 0;
+    t->plan = t->experiment.trainer;
+    int status = et_trainer_counts_epochs(&t->plan)
+                     ? et_task_trainer_batches(t->trainer, &batches, error)
+                     : ET_OK;
+    return status ? status : et_trainer_options_resolve(&t->plan, batches, error);
 }
 
 static int64_t step_of(const training *t)
@@ -253,11 +268,13 @@ static int open_training(training *t, const char *directory, et_error *error)
     if (!status)
         name_rate(t);
     if (!status)
+        status = plan_steps(t, error);
+    if (!status)
         status = open_controller(t, directory, error);
     if (status)
         return status;
     /* A run that is at its end does no step that could be recorded. */
-    int64_t left = e->trainer.train_steps - step_of(t);
+    int64_t left = t->plan.train_steps - step_of(t);
     return left > 0 ? et_profiling_begin(&t->profiling, left, error) : ET_OK;
 }
 
@@ -339,7 +356,7 @@ static void say_new(training *t)
     const et_layout *layout = layout_of(t);
     const char *amount = t->experiment.kind->amount;
     say(t->progress, "training     %s steps, batches of %s %s%s",
-        et_format_count(t->experiment.trainer.train_steps).text,
+        et_format_count(t->plan.train_steps).text,
         et_format_count(layout->capacity[layout->unit]).text,
         amount ? amount : et_layout_unit(layout), amount ? "" : "s");
 }
@@ -347,13 +364,18 @@ static void say_new(training *t)
 /* Three cases: nothing left to do, going on, a new run. */
 static void say_begin(training *t)
 {
-    int64_t steps = t->experiment.trainer.train_steps, step = step_of(t);
+    int64_t steps = t->plan.train_steps, step = step_of(t);
     /* Nothing to do is said as such: the command ends with success. */
     if (step > steps)
         say(t->progress,
             "nothing done the run is at step %s, past trainer.train_steps: %s, and is left as it "
             "is; to go on, set more than %s",
             et_format_count(step).text, et_format_count(steps).text, et_format_count(step).text);
+    else if (et_controller_finished(t->controller) && et_controller_stopped_early(t->controller))
+        say(t->progress,
+            "finished     at step %s of %s already: stopped early; to go on, raise "
+            "trainer.early_stopping.patience",
+            et_format_count(step).text, et_format_count(steps).text);
     else if (et_controller_finished(t->controller))
         say(t->progress,
             "finished     at step %s of %s already; to go on, raise trainer.train_steps",
@@ -366,14 +388,15 @@ static void say_begin(training *t)
 }
 
 /* What to type next. */
-static void say_end(training *t, int64_t steps, const char *directory)
+static void say_end(training *t, int64_t steps, bool early, const char *directory)
 {
     /* The last bar stays on the screen, above the line. */
     et_progress_finish(t->progress, true);
     const et_task_kind *kind = t->experiment.kind;
-    say(t->progress, "done         %s steps; `%s %s --model-dir %s` %s",
-        et_format_count(steps).text, t->call->program->name, kind->next ? kind->next : "evaluate",
-        directory, kind->next_help ? kind->next_help : "measures it");
+    say(t->progress, "done         %s steps%s; `%s %s --model-dir %s` %s",
+        et_format_count(steps).text, early ? ", stopped early" : "", t->call->program->name,
+        kind->next ? kind->next : "evaluate", directory,
+        kind->next_help ? kind->next_help : "measures it");
 }
 
 /* The profile may go into the run's directory, beside what the run keeps. */
@@ -444,12 +467,13 @@ static int train(training *t, const et_train_args *args, et_error *error)
         status = et_controller_train(t->controller, error);
     }
     int64_t steps = step_of(t);
+    bool early = !status && et_controller_stopped_early(t->controller);
     /* The first failure is the one that is told; what fails while closing is told if nothing did
      * before. */
     int closed = et_controller_close(t->controller, status ? NULL : error);
     closed = closed ? closed : et_profiling_close(&t->profiling, status, error);
-    if (!status && !closed && steps <= t->experiment.trainer.train_steps)
-        say_end(t, steps, args->model_dir);
+    if (!status && !closed && steps <= t->plan.train_steps)
+        say_end(t, steps, early, args->model_dir);
     return status ? status : closed;
 }
 

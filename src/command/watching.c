@@ -4,8 +4,6 @@
  */
 #include "command/watching.h"
 
-#include <time.h>
-
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/clock.h"
@@ -29,15 +27,14 @@ typedef struct watching {
 /* trainer.validation_summary_subdir. */
 #define VALIDATION "validation"
 
-/* Time between two looks at a directory, in nanoseconds. */
-#define LOOK_EVERY 250000000L
+#define LOOK_EVERY 0.25 /* seconds between two looks at a directory */
 
-/* Waits a little. ET_ENOTFOUND: nothing has come for too long. */
-static int wait_more(const watching *w, et_error *error)
+/* Waits a little; *over: for too long, and it is not known whether more is to come. */
+static int wait_more(const watching *w, bool *over, et_error *error)
 {
     const et_trainer_options *o = &w->experiment.trainer;
-    struct timespec a_little = { .tv_nsec = LOOK_EVERY };
-    if (et_clock_monotonic() - w->since >= o->continuous_eval_timeout)
+    *over = et_clock_monotonic() - w->since >= o->continuous_eval_timeout;
+    if (*over && et_trainer_last_step(o))
         return et_fail(
             error, ET_ENOTFOUND,
             "%s: no new checkpoint for %g seconds (trainer.continuous_eval_timeout); the "
@@ -45,7 +42,12 @@ static int wait_more(const watching *w, et_error *error)
             w->args->model_dir, o->continuous_eval_timeout,
             et_format_count(w->readings.last < 0 ? 0 : w->readings.last).text,
             et_format_count(o->train_steps).text);
-    nanosleep(&a_little, NULL);
+    if (*over && w->readings.last < 0)
+        return et_fail(error, ET_ENOTFOUND,
+                       "%s: no checkpoint for %g seconds (trainer.continuous_eval_timeout)",
+                       w->args->model_dir, o->continuous_eval_timeout);
+    if (!*over)
+        et_clock_sleep(LOOK_EVERY);
     return ET_OK;
 }
 
@@ -54,8 +56,9 @@ static int wait_for_run(const watching *w, et_error *error)
 {
     const char *path = et_arena_printf(w->arena, "%s/%s", w->args->model_dir, ET_EXPERIMENT_FILE);
     int status = path ? ET_OK : et_alloc_failed(error, 0, "a path");
+    bool over = false;
     while (!status && !et_file_exists(path))
-        status = wait_more(w, error);
+        status = wait_more(w, &over, error);
     return status;
 }
 
@@ -96,10 +99,11 @@ static int wait_for_checkpoint(watching *w, et_error *error)
     char *path = NULL;
     int64_t step;
     int status = ET_OK;
+    bool over = false;
     while (!status && !path) {
         status = et_checkpoint_next(&path, &step, w->args->model_dir, -1, false, error);
         if (!status && !path)
-            status = wait_more(w, error);
+            status = wait_more(w, &over, error);
     }
     et_free(path);
     return status;
@@ -107,11 +111,11 @@ static int wait_for_checkpoint(watching *w, et_error *error)
 
 static int measure_all(watching *w, et_error *error)
 {
-    int64_t steps = w->experiment.trainer.train_steps;
+    int64_t last = et_trainer_last_step(&w->experiment.trainer);
     const char *directory = et_arena_printf(w->arena, "%s/" VALIDATION, w->args->model_dir);
     int status = directory ? et_readings_open(&w->readings, directory, error)
                            : et_alloc_failed(error, 0, "a path");
-    while (!status && w->readings.last < steps) {
+    for (bool over = false; !status && !over && (!last || w->readings.last < last);) {
         bool found;
         status = load_next(w, w->readings.last, &found, error);
         if (!status && found)
@@ -119,7 +123,7 @@ static int measure_all(watching *w, et_error *error)
         if (!status && found)
             w->since = et_clock_monotonic();
         else if (!status)
-            status = wait_more(w, error);
+            status = wait_more(w, &over, error);
     }
     int closed = et_readings_close(&w->readings, status ? NULL : error);
     return status ? status : closed;

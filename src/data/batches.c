@@ -314,6 +314,28 @@ static void batches_describe(const et_source *source, const et_batch *batch, cha
     et_samples_describe(((const batches *)source)->samples, batch, text, size);
 }
 
+/* Only a pass whose samples have sizes has to be made for it. */
+static int batches_batches(et_source *source, int64_t *count, et_error *error)
+{
+    batches *self = (batches *)source;
+    const int64_t epoch = self->epoch, pool = self->pool;
+    int64_t rows = self->source.layout.capacity[0], samples = self->samples->count;
+    (void)error;
+    if (!has_sizes(self)) {
+        *count = (samples + (self->options.drop_remainder ? 0 : rows - 1)) / rows;
+        return ET_OK;
+    }
+    *count = 0;
+    self->epoch = 0;
+    for (self->pool = 0; self->pool < self->pools; self->pool++) {
+        load_pool(self);
+        *count += self->batches;
+    }
+    self->epoch = epoch;
+    self->pool = pool;
+    return ET_OK;
+}
+
 static void release(batches *self)
 {
     et_free(self->taken);
@@ -340,6 +362,7 @@ static const et_source_class batches_class = {
     .seek = batches_seek,
     .describe = batches_describe,
     .close = batches_close,
+    .batches = batches_batches,
 };
 
 /* ---- opening ----

@@ -209,6 +209,18 @@ static void bucketed_describe(const et_source *source, const et_batch *batch, ch
     et_samples_describe(((const bucketed *)source)->samples, batch, text, size);
 }
 
+static int bucketed_batches(et_source *source, int64_t *count, et_error *error)
+{
+    bucketed *self = (bucketed *)source;
+    const int64_t epoch = self->epoch;
+    (void)error;
+    self->epoch = 0;
+    load_epoch(self);
+    *count = self->batches;
+    self->epoch = epoch;
+    return ET_OK;
+}
+
 static void release(bucketed *self)
 {
     et_free(self->buckets);
@@ -232,6 +244,7 @@ static const et_source_class bucketed_class = {
     .seek = bucketed_seek,
     .describe = bucketed_describe,
     .close = bucketed_close,
+    .batches = bucketed_batches,
 };
 
 /* ---- opening ---- */

@@ -93,8 +93,14 @@ static void convert_close(et_source *source)
     release(self);
 }
 
+static int convert_batches(et_source *source, int64_t *count, et_error *error)
+{
+    return et_source_batches(((convert *)source)->inner, count, error);
+}
+
 static const et_source_class convert_class = {
-    "convert", convert_next, convert_position, convert_seek, convert_describe, convert_close,
+    "convert",        convert_next,  convert_position, convert_seek,
+    convert_describe, convert_close, convert_batches,
 };
 
 /* layout has the rows; passed is taken over. */

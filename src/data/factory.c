@@ -186,7 +186,12 @@ static void factory_close(et_source *source)
 }
 
 static const et_source_class factory_class = {
-    "factory", factory_next, factory_position, factory_seek, factory_describe, factory_close,
+    .name = "factory",
+    .next = factory_next,
+    .position = factory_position,
+    .seek = factory_seek,
+    .describe = factory_describe,
+    .close = factory_close,
 };
 
 static int check(const et_layout *layout, const et_factory *make, et_error *error)

@@ -409,8 +409,15 @@ static void sources_close(et_source *source)
     release_sources(self);
 }
 
+/* Side by side: all have as many. */
+static int sources_batches(et_source *source, int64_t *count, et_error *error)
+{
+    return et_source_batches(((sources *)source)->parts[0].source, count, error);
+}
+
 static const et_source_class sources_class = {
-    "gather", sources_next, sources_position, sources_seek, sources_describe, sources_close,
+    "gather",         sources_next,  sources_position, sources_seek,
+    sources_describe, sources_close, sources_batches,
 };
 
 static int name_numbers(sources *self, et_error *error)

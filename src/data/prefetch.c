@@ -167,6 +167,18 @@ static void release(prefetch *self)
     et_free(self);
 }
 
+/* The source within is the thread's, so it is stopped meanwhile; what it has read ahead is read
+ * again. */
+static int prefetch_batches(et_source *source, int64_t *count, et_error *error)
+{
+    prefetch *self = (prefetch *)source;
+    et_position position = self->position;
+    stop(self);
+    int status = et_source_batches(self->inner, count, error);
+    int sought = prefetch_seek(source, &position, status ? NULL : error);
+    return status ? status : sought;
+}
+
 static void prefetch_describe(const et_source *source, const et_batch *batch, char *text,
                               size_t size)
 {
@@ -188,6 +200,7 @@ static const et_source_class prefetch_class = {
     .seek = prefetch_seek,
     .describe = prefetch_describe,
     .close = prefetch_close,
+    .batches = prefetch_batches,
 };
 
 /* Memory for all batches is taken here; afterwards nothing is allocated until a seek makes

@@ -38,6 +38,12 @@ void et_source_describe(const et_source *source, const et_batch *batch, char *te
     source->class->describe(source, batch, text, size);
 }
 
+int et_source_batches(et_source *source, int64_t *count, et_error *error)
+{
+    *count = 0;
+    return source->class->batches ? source->class->batches(source, count, error) : ET_OK;
+}
+
 void et_source_close(et_source *source)
 {
     if (source)

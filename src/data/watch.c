@@ -57,12 +57,18 @@ static void around_close(et_source *source)
     et_free(source);
 }
 
+static int around_batches(et_source *source, int64_t *count, et_error *error)
+{
+    return et_source_batches(((around *)source)->inner, count, error);
+}
+
 static const et_source_class watch_class = {
-    "watch", watch_next, around_position, around_seek, around_describe, around_close,
+    "watch",         watch_next,   around_position, around_seek,
+    around_describe, around_close, around_batches,
 };
 
 static const et_source_class map_class = {
-    "map", map_next, around_position, around_seek, around_describe, around_close,
+    "map", map_next, around_position, around_seek, around_describe, around_close, around_batches,
 };
 
 static int around_open(et_source **out, const around *made, et_error *error)

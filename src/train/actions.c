@@ -215,8 +215,9 @@ int et_controller_evaluate_now(et_controller *c, int64_t limit, et_error *error)
 static int act_validate(et_action *action, const et_moment *now, et_error *error)
 {
     et_controller *c = ((et_own_action *)action)->controller;
-    (void)now;
-    return et_controller_evaluate_now(c, c->call.eval_steps, error);
+    int status = et_controller_evaluate_now(c, c->call.eval_steps, error);
+    *now->stop |= !status && et_controller_out_of_patience(c);
+    return status;
 }
 
 static int act_save(et_action *action, const et_moment *now, et_error *error)

@@ -203,6 +203,22 @@ static int list_actions(et_controller *c, et_error *error)
     return check_names(c, error);
 }
 
+bool et_controller_out_of_patience(const et_controller *c)
+{
+    return c->options.patience && et_run_since_best(c->run) >= c->options.patience;
+}
+
+static bool stopped_by_validation(const et_controller *c)
+{
+    return c->stopper < c->count &&
+           c->actions[c->stopper].action == &c->own[ET_OWN_VALIDATE].action;
+}
+
+bool et_controller_stopped_early(const et_controller *c)
+{
+    return stopped_by_validation(c);
+}
+
 /* A run may be past its end: train_steps was more once. What acts at an end has acted there. */
 static bool has_finished(const et_controller *c)
 {
@@ -239,6 +255,8 @@ static int restore(et_controller *c, et_error *error)
     if (!status && reads && step >= 0)
         et_controller_tell(c, "restored from checkpoint: %s/" ET_CHECKPOINT_FOLDER "/ckpt-%lld",
                            c->model_dir, (long long)step);
+    if (stopped_by_validation(c) && !et_controller_out_of_patience(c))
+        c->stopper = c->count; /* more patience than it had */
     c->finished = !status && !c->by_call && step >= 0 && has_finished(c);
     if (status || c->finished)
         return status;
@@ -280,9 +298,9 @@ static int check_outer(const et_controller_options *o, et_error *error)
     const et_outer_loop_options *outer = o->outer_loop;
     if (!o->trainer && !o->evaluator)
         return et_fail(error, ET_EUSAGE, "`trainer` and `evaluator` should not both be NULL");
-    if (o->validation_interval)
-        return et_fail(error, ET_ECONFIG,
-                       "validation_interval: with outer_loop, calls say when to evaluate");
+    if (o->validation_interval || o->patience)
+        return et_fail(error, ET_ECONFIG, "%s: with outer_loop, calls say when to evaluate",
+                       o->patience ? "patience" : "validation_interval");
     if (outer->train_action_count < 0 || outer->eval_action_count < 0)
         return et_fail(error, ET_ECONFIG, "a negative number of actions");
     if (!o->trainer)
@@ -306,6 +324,9 @@ static int check_planned(const et_controller_options *o, et_error *error)
         return et_fail(error, ET_EUSAGE, "a controller needs a trainer with a step, and model_dir");
     if (!o->trainer->class->step || o->trainer->class->train)
         return et_fail(error, ET_EUSAGE, "a trainer with a train of its own needs outer_loop");
+    if (o->patience && (!o->run.best_metric || !o->evaluator || !o->validation_interval))
+        return et_fail(error, ET_ECONFIG,
+                       "patience: needs an evaluator, validation_interval and run.best_metric");
     return ET_OK;
 }
 
@@ -334,8 +355,10 @@ static int check_options(const et_controller_options *o, et_error *error)
         status = check_objects(o, error);
     if (status)
         return status;
-    const int64_t counts[] = { o->train_steps,         o->steps_per_loop,      o->summary_interval,
-                               o->validation_interval, o->checkpoint_interval, o->action_count };
+    const int64_t counts[] = {
+        o->train_steps,         o->steps_per_loop, o->summary_interval, o->validation_interval,
+        o->checkpoint_interval, o->action_count,   o->patience
+    };
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
         if (counts[i] < 0)
             return et_fail(error, ET_ECONFIG, "steps, intervals and counts are at least 0");

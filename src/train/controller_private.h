@@ -80,6 +80,9 @@ int et_controller_loop_steps(const et_controller *controller, int64_t step, int6
 /* The newest checkpoint, else initial values; *step -1: there was none. */
 int et_controller_start(et_controller *controller, int64_t *step, et_error *error);
 
+/* Whether as many evaluations as options.patience says were not the best. */
+bool et_controller_out_of_patience(const et_controller *controller);
+
 /* actions.c */
 void et_controller_make_own(et_controller *controller);
 

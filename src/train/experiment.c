@@ -258,6 +258,13 @@ int et_experiment_set(et_experiment *experiment, const char *text, et_arena *are
                 : et_settings_assign(&settings, text, error);
 }
 
+int et_experiment_assign(et_experiment *experiment, const char *name, const char *path,
+                         const et_value *value, et_arena *arena, et_error *error)
+{
+    const et_fields_origin from = { .name = name, .arena = arena };
+    return et_fields_set_from(&from, experiment->table, experiment, path, value, NULL, error);
+}
+
 void et_experiment_lock(et_experiment *experiment)
 {
     experiment->locked = true;

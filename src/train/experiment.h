@@ -50,6 +50,10 @@ int et_experiment_read_file(et_experiment *experiment, const char *path, et_aren
 int et_experiment_set(et_experiment *experiment, const char *text, et_arena *arena,
                       et_error *error);
 
+/* Sets one setting. name: where value comes from, for messages. */
+int et_experiment_assign(et_experiment *experiment, const char *name, const char *path,
+                         const et_value *value, et_arena *arena, et_error *error);
+
 /* What tables cannot check, for all parts; the kind's restrictions come first. */
 int et_experiment_check(const et_experiment *experiment, et_error *error);
 

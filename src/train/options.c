@@ -34,20 +34,33 @@ static const char *const recomputed[] = { "none", "cheap", "feed_forward", "auto
 #define NO_XLA     "there is no XLA; graphs are planned by Etude itself"
 #define ONE_WORKER "training runs in one process"
 
+static const et_field early_stopping_fields[] = {
+    ET_FIELD_INT(et_early_stopping, patience, 0, 0, 1000000000,
+                 "validations in a row without a new best, by best_checkpoint_eval_metric, after "
+                 "which the run ends; 0: it does not"),
+    ET_FIELD_END
+};
+static const et_fields early_stopping_table = { "early_stopping", early_stopping_fields };
+
 /* trainer: intervals count updates, not batches. */
 static const et_field trainer_fields[] = {
     ET_FIELD_STRUCT(et_trainer_options, optimizer_config, &et_optimization_fields,
                     "optimizer, learning rate, warm-up, average", .change = ET_CHANGE_ASK),
     ET_FIELD_INT(et_trainer_options, train_steps, 0, 0, STEPS_MAX,
-                 "updates in all, must be set; a run that is there already stops at once"),
+                 "updates in all, this or train_epochs must be set; a run that is there already "
+                 "stops at once",
+                 .epochs = true),
+    ET_FIELD_FLOAT(et_trainer_options, train_epochs, 0, 0, 1e9,
+                   "passes over the data, counted by the batches of the first, in place of "
+                   "train_steps; 0: train_steps counts"),
     ET_FIELD_INT(et_trainer_options, steps_per_loop, 1000, 1, STEPS_MAX,
                  "most updates without leaving the inner loop"),
     ET_FIELD_INT(et_trainer_options, summary_interval, 1000, 0, STEPS_MAX,
-                 "updates between logs of loss and rates; 0: none"),
+                 "updates between logs of loss and rates; 0: none", .epochs = true),
     ET_FIELD_INT(et_trainer_options, checkpoint_interval, 1000, 0, STEPS_MAX,
-                 "updates between checkpoints; 0: at the end only"),
+                 "updates between checkpoints; 0: at the end only", .epochs = true),
     ET_FIELD_INT(et_trainer_options, validation_interval, 1000, 0, STEPS_MAX,
-                 "updates between validations; 0: none"),
+                 "updates between validations; 0: none", .epochs = true),
     ET_FIELD_INT(et_trainer_options, validation_steps, -1, -1, STEPS_MAX,
                  "batches of one validation; -1: all of the data, to its last, smaller batch"),
     ET_FIELD_FLOAT(et_trainer_options, continuous_eval_timeout, 3600, 0, 1e9,
@@ -68,6 +81,8 @@ static const et_field trainer_fields[] = {
                     "which values of it are better"),
     ET_FIELD_STRING(et_trainer_options, best_checkpoint_export_subdir, ET_CHECKPOINT_BEST,
                     "where the best checkpoint is kept: best"),
+    ET_FIELD_STRUCT(et_trainer_options, early_stopping, &early_stopping_table,
+                    "when a run ends before its last step"),
     ET_FIELD_FLOAT(et_trainer_options, loss_upper_bound, 1e6, 0, DBL_MAX,
                    "a step whose loss is larger has diverged, as one whose loss is no number"),
     ET_FIELD_INT(et_trainer_options, recovery_begin_steps, 0, 0, STEPS_MAX,
@@ -135,14 +150,19 @@ const et_fields et_runtime_fields = { "runtime", runtime_fields };
 /* train_steps has no default that would make sense, and 0 would end at once without a word. */
 int et_trainer_check(const et_trainer_options *options, et_error *error)
 {
-    if (options->train_steps == 0)
+    if (options->train_steps == 0 && options->train_epochs == 0)
         return et_fail(error, ET_ECONFIG,
-                       "trainer.train_steps: 0; say how many updates to train, such as 2000");
+                       "trainer.train_steps: 0; say how many updates to train, such as 2000, or "
+                       "passes over the data, such as trainer.train_epochs: 10");
     if (options->validation_steps == 0)
         return et_fail(error, ET_ECONFIG,
                        "trainer.validation_steps: 0 batches measure nothing; choose -1 for all of "
                        "the data, or trainer.validation_interval: 0 for no validation");
     const char *metric = et_trainer_best_metric(options);
+    if (options->early_stopping.patience && (!metric || !options->validation_interval))
+        return et_fail(error, ET_ECONFIG, "trainer.early_stopping.patience: needs %s",
+                       metric ? "validations: set trainer.validation_interval"
+                              : "trainer.best_checkpoint_eval_metric, such as auto");
     if (metric && !strcmp(metric, ET_BEST_AUTO) &&
         options->best_checkpoint_metric_comp != ET_COMPARE_HIGHER)
         return et_fail(error, ET_ECONFIG,
@@ -190,4 +210,35 @@ int et_runtime_check(const et_runtime_options *options, et_error *error)
                    "runtime.distribution_strategy: %s is not taken here: %s; leave it at mirrored",
                    strategies[options->distribution_strategy],
                    reasons[options->distribution_strategy]);
+}
+
+int64_t et_trainer_last_step(const et_trainer_options *o)
+{
+    bool known = o->train_epochs == 0 && o->train_steps > 0 && !o->early_stopping.patience;
+    return known ? o->train_steps : 0;
+}
+
+bool et_trainer_counts_epochs(const et_trainer_options *o)
+{
+    return o->train_epochs > 0 || o->train_steps < 0 || o->summary_interval < 0 ||
+           o->checkpoint_interval < 0 || o->validation_interval < 0;
+}
+
+/* An update takes gradient_accumulation batches. */
+int et_trainer_options_resolve(et_trainer_options *options, int64_t batches, et_error *error)
+{
+    int64_t *spans[] = { &options->train_steps, &options->summary_interval,
+                         &options->checkpoint_interval, &options->validation_interval };
+    if (!et_trainer_counts_epochs(options))
+        return ET_OK;
+    if (batches <= 0)
+        return et_fail(error, ET_ECONFIG,
+                       "trainer.train_epochs and intervals in epochs: how many batches a pass has "
+                       "is not known of this data; give steps");
+    double steps = (double)batches / (double)options->gradient_accumulation;
+    if (options->train_epochs > 0)
+        options->train_steps = (int64_t)fmin(ceil(options->train_epochs * steps), STEPS_MAX);
+    for (size_t i = 0; i < sizeof spans / sizeof spans[0]; i++)
+        *spans[i] = et_field_steps(*spans[i], llround(fmax(steps, 1)));
+    return ET_OK;
 }

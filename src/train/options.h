@@ -9,10 +9,17 @@
 #include "optim/options.h"
 #include "train/run.h"
 
+/* trainer.early_stopping */
+typedef struct et_early_stopping {
+    int64_t patience; /* validations in a row without a new best after which a run ends; 0: none */
+} et_early_stopping;
+
 /* trainer */
 typedef struct et_trainer_options {
     et_optimization_options optimizer_config;
-    int64_t train_steps;            /* updates in all, an absolute target */
+    int64_t train_steps;            /* updates in all, an absolute target. This and intervals may be
+                                       in epochs: et_trainer_options_resolve */
+    double train_epochs;            /* in place of train_steps; 0: it counts */
     int64_t steps_per_loop;         /* updates between looks at hooks */
     int64_t summary_interval;       /* updates between logs; 0: none */
     int64_t checkpoint_interval;    /* updates between saves; 0: at the end only */
@@ -27,6 +34,7 @@ typedef struct et_trainer_options {
         *best_checkpoint_eval_metric; /* see et_trainer_best_metric; ET_BEST_AUTO: the task's */
     int best_checkpoint_metric_comp;  /* ET_COMPARE_*: which values are better */
     const char *best_checkpoint_export_subdir; /* of model_dir: "best", also where it is empty */
+    et_early_stopping early_stopping;
     double loss_upper_bound;      /* a step with a larger loss has diverged; from the step */
     int64_t recovery_begin_steps; /* this on */
     int64_t recovery_max_trials; /* in a row; 0: the run ends; -1: also, and no loss is too large */
@@ -68,6 +76,14 @@ extern const et_fields et_runtime_fields;
 
 /* What the tables cannot check. */
 int et_trainer_check(const et_trainer_options *options, et_error *error);
+/* What the settings alone say; 0: it is known only with the data, or a run may end before. */
+int64_t et_trainer_last_step(const et_trainer_options *options);
+/* Whether a number of steps is given in epochs. */
+bool et_trainer_counts_epochs(const et_trainer_options *options);
+/* Numbers of steps in place of those in epochs: batches is what a pass over the data has, 0 where
+ * that is not known (ET_ECONFIG, if it is needed). */
+int et_trainer_options_resolve(et_trainer_options *options, int64_t batches, et_error *error);
+
 int et_runtime_check(const et_runtime_options *options, et_error *error);
 
 /* Rows for the table of a kind of task, and for those of its data, that files of Model Garden have

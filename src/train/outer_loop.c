@@ -245,13 +245,12 @@ static int evaluate_next(et_controller *c, watch *w, const char *path, et_error 
 
 static int wait_for_more(et_controller *c, watch *w, et_error *error)
 {
-    const struct timespec pause = { .tv_nsec = (long)(LOOK_EVERY * 1e9) };
     if (et_run_asked_to_stop(c->run))
         return et_fail(error, ET_EINTERRUPTED, "interrupted after the evaluation of step %lld",
                        (long long)w->last);
     double now = et_clock_monotonic();
     if (w->timeout < 0 || now - w->since < w->timeout) {
-        nanosleep(&pause, NULL);
+        et_clock_sleep(LOOK_EVERY);
         return ET_OK;
     }
     w->since = now;

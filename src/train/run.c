@@ -33,6 +33,7 @@ static int save_best(const void *self, et_value *dict, et_error *error)
     const et_run_best *best = &((const et_run *)self)->best;
     et_value_set_bool(dict, "known", best->known);
     et_value_set_int(dict, "step", best->step);
+    et_value_set_int(dict, "since", best->since);
     return et_part_set_real(dict, "value", best->value) ? ET_OK
                                                         : et_alloc_failed(error, 0, "the state");
 }
@@ -43,6 +44,9 @@ static int restore_best(void *self, const et_value *dict, et_error *error)
     int status = et_value_read_bool(dict, "known", &best->known, error);
     if (!status)
         status = et_value_read_int(dict, "step", &best->step, error);
+    best->since = 0; /* checkpoints of earlier versions have none */
+    if (!status && et_value_get(dict, "since"))
+        status = et_value_read_int(dict, "since", &best->since, error);
     return status ? status : et_part_read_real(dict, "value", &best->value, error);
 }
 
@@ -283,6 +287,11 @@ int64_t et_run_best_step(const et_run *run, double *value)
     return run->best.known ? run->best.step : -1;
 }
 
+int64_t et_run_since_best(const et_run *run)
+{
+    return run->best.since;
+}
+
 et_sink *et_run_sink(et_run *run)
 {
     return run->sink;
@@ -307,9 +316,11 @@ static int keep_best(et_run *run, int64_t step, const et_value *values, et_error
     if (read_metric(values, name, &value))
         return et_fail(error, ET_ECONFIG,
                        "trainer.best_checkpoint_eval_metric: validation gives no %s", name);
-    if (!et_run_is_better(run, value))
+    if (!et_run_is_better(run, value)) {
+        run->best.since++;
         return ET_OK;
-    et_run_best best = { true, value, step };
+    }
+    et_run_best best = { true, value, step, 0 };
     return et_run_save_best(run, &best, values, error);
 }
 

@@ -21,5 +21,7 @@ et_sink *et_run_sink(et_run *run);
 /* Whether a value would be the best so far; which was: its step, -1 if there is none. */
 bool et_run_is_better(const et_run *run, double value);
 int64_t et_run_best_step(const et_run *run, double *value);
+/* Validations in a row that were not the best. */
+int64_t et_run_since_best(const et_run *run);
 
 #endif

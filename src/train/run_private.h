@@ -8,9 +8,10 @@
 
 /* The best validation so far. Part of the state, so that a resumed run knows what to beat. */
 typedef struct et_run_best {
-    bool known;   /* a validation gave a value; false: the rest means nothing */
-    double value; /* of options.best_metric; may be NaN if no other came yet */
-    int64_t step; /* that was validated */
+    bool known;    /* a validation gave a value; false: the rest means nothing */
+    double value;  /* of options.best_metric; may be NaN if no other came yet */
+    int64_t step;  /* that was validated */
+    int64_t since; /* validations since then */
 } et_run_best;
 
 /* Saves of the run so far. */

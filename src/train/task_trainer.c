@@ -651,6 +651,12 @@ const et_layout *et_task_trainer_layout(const et_task_trainer *trainer)
     return trainer->source ? &trainer->source->layout : &trainer->validation.source->layout;
 }
 
+int et_task_trainer_batches(et_task_trainer *trainer, int64_t *count, et_error *error)
+{
+    *count = 0;
+    return trainer->source ? et_source_batches(trainer->source, count, error) : ET_OK;
+}
+
 /* Arrays over the store: values, gradients and the optimizer's slots, the average among them, in
  * float32; the bfloat16 shadow is half of one. */
 size_t et_task_trainer_parameter_bytes(const et_task_trainer *t)

@@ -9,6 +9,9 @@
 /* Of training; NULL: there is none. */
 const et_pass *et_task_trainer_pass(const et_task_trainer *trainer);
 
+/* Of a pass over the training data: et_source_batches. */
+int et_task_trainer_batches(et_task_trainer *trainer, int64_t *count, et_error *error);
+
 /* Of the training data, or without any of the validation data. */
 const et_layout *et_task_trainer_layout(const et_task_trainer *trainer);
 

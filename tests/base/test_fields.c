@@ -209,6 +209,42 @@ static void test_fields__set(void **state)
     assert_int_equal(given.model.decoder.activation, 0);
 }
 
+/* Steps that are given in epochs: kept as they were given, turned into steps by their number. */
+static void test_fields__epochs(void **state)
+{
+    (void)state;
+    static const et_field rows[] = {
+        ET_FIELD_INT(options, seed, 100, 0, 1e6, "steps between", .epochs = true), ET_FIELD_END
+    };
+    static const et_fields steps = { "steps", rows };
+    static const struct {
+        const char *text, *echo;
+        int64_t steps; /* of an epoch of 250 */
+    } right[] = { { "2ep", "2ep", 500 },
+                  { "0.5ep", "0.5ep", 125 },
+                  { "1.250ep", "1.25ep", 313 },
+                  { "0.001ep", "0.001ep", 1 },
+                  { "1e3ep", "1000ep", 250000 } };
+    for (size_t i = 0; i < COUNT(right); i++) {
+        assert_int_equal(et_fields_set(&steps, &given, "seed", right[i].text, &arena, &error),
+                         ET_OK);
+        assert_true(et_field_steps(given.seed, 250) == right[i].steps);
+        const et_value *echo = et_fields_echo(&steps, &given, &arena);
+        assert_string_equal(et_value_get(echo, "seed")->string, right[i].echo);
+    }
+    assert_int_equal(et_fields_set(&steps, &given, "seed", "7", &arena, &error), ET_OK);
+    assert_true(et_field_steps(given.seed, 250) == 7);
+    static const char *const wrong[] = { "ep",    "0ep", "-1ep",   "nanep",
+                                         "2 eps", "ep2", "1e30ep", ".infep" };
+    for (size_t i = 0; i < COUNT(wrong); i++) {
+        assert_int_equal(et_fields_set(&steps, &given, "seed", wrong[i], &arena, &error),
+                         ET_ECONFIG);
+        assert_non_null(strstr(error.text, "is not an integer, or epochs such as 2ep"));
+        assert_true(given.seed == 7);
+    }
+    assert_int_equal(set("seed", "2ep"), ET_ECONFIG);
+}
+
 static void test_fields__set_messages(void **state)
 {
     (void)state;
@@ -489,6 +525,7 @@ int main(void)
         CASE(test_fields__defaults),
         CASE(test_fields__reads),
         CASE(test_fields__set),
+        CASE(test_fields__epochs),
         CASE(test_fields__set_messages),
         CASE(test_fields__file_messages),
         CASE(test_fields__long_value),

@@ -44,14 +44,14 @@ mv run begun
 for threads in 1 2; do
     export OMP_NUM_THREADS=$threads
     short=$(mallocs 21)
-    long=$(mallocs 61)
-    echo "$threads threads: $short mallocs with 20 steps, $long with 60"
+    long=$(mallocs 421)
+    echo "$threads threads: $short mallocs with 20 steps, $long with 420"
     [ "$short" -gt 1000 ] || {
         echo "test_mallocs: mallocs are not seen"
         exit 1
     }
-    [ $((long - short)) -lt 40 ] || {
-        echo "test_mallocs: 40 steps more asked malloc $((long - short)) times more"
+    [ $((long - short)) -lt 100 ] || {
+        echo "test_mallocs: 400 steps more asked malloc $((long - short)) times more"
         exit 1
     }
 done

@@ -110,6 +110,33 @@ static void test_batches__every_pair_once(void **state)
             check_epochs(&shapes[s], &options[i]);
 }
 
+/* As many as the first pass gives, from wherever it is asked, through decorators too; and what
+ * comes next is what would have come. */
+static void test_batches__counted(void **state)
+{
+    (void)state;
+    const et_batches_options options[] = { ORDER(1, true, true, true, 0),
+                                           ORDER(1, true, true, true, 300),
+                                           ORDER(1, false, false, true, 77) };
+    et_encoded encoded = make_encoded(1000);
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
+        et_source *source = open_source(&encoded, &shape, &options[i]);
+        et_batch *batch;
+        int64_t counted = 0, again = 0, seen = 0;
+        open_batch(&batch, &shape);
+        assert_int_equal(et_prefetch_open(&source, source, 2, NULL), ET_OK);
+        for (next_batch(source, batch); batch->epoch == 0; next_batch(source, batch), seen++)
+            if (seen == 3)
+                assert_int_equal(et_source_batches(source, &counted, NULL), ET_OK);
+        assert_int_equal(et_source_batches(source, &again, NULL), ET_OK);
+        assert_int_equal(counted, seen);
+        assert_int_equal(again, seen);
+        et_batch_free(batch);
+        et_source_close(source);
+    }
+    release_encoded(&encoded);
+}
+
 /* Without shuffle and buckets, the corpus's order. */
 static void test_batches__plain_order(void **state)
 {
@@ -435,6 +462,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_batches__every_pair_once),
+        cmocka_unit_test(test_batches__counted),
         cmocka_unit_test(test_batches__plain_order),
         cmocka_unit_test(test_batches__seed),
         cmocka_unit_test(test_batches__sequence_is_kept),

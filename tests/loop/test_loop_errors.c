@@ -478,8 +478,9 @@ static int empty_seek(et_source *self, const et_position *position, et_error *er
 static void test_loop_errors__no_data(void **state)
 {
     (void)state;
-    static const et_source_class empty = { "empty",    empty_next, empty_position,
-                                           empty_seek, NULL,       NULL };
+    static const et_source_class empty = {
+        .name = "empty", .next = empty_next, .position = empty_position, .seek = empty_seek
+    };
     et_source *source = rows_source(2, true, false);
     et_source nothing = { .class = &empty, .layout = source->layout };
     et_error told = ET_ERROR_INIT;

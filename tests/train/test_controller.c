@@ -377,6 +377,40 @@ static void test_controller__ended(void **state)
         }
 }
 
+/* The sum of steps only grows, and lower is better: the first evaluation stays the best. It ends
+ * behind the third, however often it is interrupted, stays ended, and goes on with more patience.
+ */
+static void test_controller__patience(void **state)
+{
+    for (int n = 0; n < 8; n++) {
+        toy t;
+        char directory[700];
+        script s = { .options = usual };
+        s.options.validation_interval = 2;
+        s.options.patience = 2;
+        s.options.run.best_metric = "total";
+        s.options.run.best_comparison = ET_COMPARE_LOWER;
+        snprintf(directory, sizeof directory, "%s-%d", in(state, "patience"), n);
+        words[0] = 0;
+        with_a_break(&s, directory, n, ET_EINTERRUPTED, 0, &t);
+        assert_string_equal(words, "V2 L4 V4 V6 L6 ");
+        assert_int_equal(t.trainer.step, 6);
+        words[0] = 0;
+        t = (toy){ 0 };
+        assert_ok(process(&t, &s, directory, error));
+        assert_string_equal(words, "");
+        s.options.patience = 3;
+        t = (toy){ 0 };
+        assert_ok(process(&t, &s, directory, error));
+        assert_string_equal(words, "L8 V8 ");
+        assert_int_equal(t.trainer.step, 8);
+    }
+    toy t = { 0 };
+    script s = { .options = usual };
+    s.options.patience = 1;
+    assert_fails(process(&t, &s, in(state, "refused"), error), ET_ECONFIG, "run.best_metric");
+}
+
 /* What comes next is known by name: one that has gone is not passed over. */
 static void test_controller__unknown_next(void **state)
 {
@@ -523,6 +557,7 @@ int main(void)
         cmocka_unit_test(test_controller__interrupted),
         cmocka_unit_test(test_controller__failed),
         cmocka_unit_test(test_controller__ended),
+        cmocka_unit_test(test_controller__patience),
         cmocka_unit_test(test_controller__unknown_next),
         cmocka_unit_test(test_controller__finished),
         cmocka_unit_test(test_controller__refused_options),

@@ -66,10 +66,7 @@ static void describe(et_task *self)
                         et_format_count(et_vocabulary_size(task->vocabulary)).text,
                         et_vocabulary_kind(task->vocabulary), trained, task->vocabulary_path);
     if (!task->validation.encoded && task->context.validation_interval)
-        et_translation_tell(task,
-                            "validation   none: task.validation_data names no text "
-                            "(trainer.validation_interval: %s)",
-                            et_format_count(task->context.validation_interval).text);
+        et_translation_tell(task, "validation   none: task.validation_data names no text");
     et_translation_tell(task,
                         "model        %s parameters: encoder %lld x %lld, decoder %lld x %lld, "
                         "shared embeddings",
@@ -103,6 +100,19 @@ static const et_command commands[] = {
     { NULL, NULL, NULL },
 };
 
+static const et_short shorts[] = {
+    { "data",
+      "SOURCE TARGET",
+      { "task.train_data.source_path", "task.train_data.target_path" },
+      "text to train on, a file a side" },
+    { "valid",
+      "SOURCE TARGET",
+      { "task.validation_data.source_path", "task.validation_data.target_path" },
+      "text to validate on" },
+    { "vocab-size", "N", { "task.vocabulary.size" }, "of a vocabulary that is trained" },
+    { NULL },
+};
+
 const et_task_kind et_translation_kind = {
     .name = "translation",
     .fields = &et_translation_fields,
@@ -119,10 +129,10 @@ const et_task_kind et_translation_kind = {
     .belongs = et_translation_belongs,
     .files = files,
     .commands = commands,
-    .example = "--set task.train_data.source_path=train.en \\\n"
-               "        --set task.train_data.target_path=train.de",
+    .example = "--data train.en train.de",
     .rate = "tok/s",
     .amount = "tokens a side",
     .next = "translate",
     .next_help = "translates lines",
+    .shorts = shorts,
 };

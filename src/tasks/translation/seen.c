@@ -35,6 +35,11 @@ static int seen_seek(et_source *source, const et_position *position, et_error *e
     return et_source_seek(self->inner, position, error);
 }
 
+static int seen_batches(et_source *source, int64_t *count, et_error *error)
+{
+    return et_source_batches(((watched *)source)->inner, count, error);
+}
+
 static void seen_describe(const et_source *source, const et_batch *batch, char *text, size_t size)
 {
     const watched *self = (const watched *)source;
@@ -53,6 +58,7 @@ static const et_source_class seen_class = {
     .next = seen_next,
     .position = seen_position,
     .seek = seen_seek,
+    .batches = seen_batches,
     .describe = seen_describe,
     .close = seen_close,
 };

@@ -1,0 +1,106 @@
+/* Words become values as YAML reads them, without its marks: a path is text whatever it holds. */
+#include "command/shorts.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/assert.h"
+#include "base/yaml_scalar.h"
+
+/* Of every task. */
+static const et_short general[] = {
+    { "steps", "N", { "trainer.train_steps" }, "updates in all; 2ep: passes over the data" },
+    { "epochs", "N", { "trainer.train_epochs" }, "passes over the data, in place of steps" },
+    { "seed", "N", { "runtime.seed" }, "of initial values, order of data and dropout" },
+    { NULL },
+};
+
+static const et_short *find(const et_short *table, const char *name)
+{
+    for (; table && table->name; table++)
+        if (!strcmp(table->name, name))
+            return table;
+    return NULL;
+}
+
+static void add(et_shorts *shorts, const et_short *table, et_arg *rows)
+{
+    for (; table && table->name; table++) {
+        int i = 0;
+        while (i < shorts->count && strcmp(shorts->first[i]->name, table->name) != 0)
+            i++;
+        if (i < shorts->count)
+            continue;
+        et_assert(shorts->count < ET_SHORTS_MAX);
+        shorts->first[i] = table;
+        rows[i] = (et_arg){ table->name,  table->value,      table->help,
+                            ET_ARG_WORDS, &shorts->words[i], NULL };
+        shorts->count++;
+    }
+}
+
+int et_shorts_list(et_shorts *shorts, const et_program *program, et_arg *rows)
+{
+    memset(shorts, 0, sizeof *shorts);
+    for (int i = 0; i < program->count; i++)
+        add(shorts, program->kinds[i]->shorts, rows);
+    add(shorts, general, rows);
+    return shorts->count;
+}
+
+/* A scalar, or of several words a list. */
+static et_value *value_of(const et_arg_words *words, int first, int count, et_arena *arena)
+{
+    et_value *list = count == 1 ? NULL : et_value_list(arena);
+    for (int i = 0; i < count; i++) {
+        et_value *item = et_value_new(arena, ET_VALUE_STRING);
+        if (!item)
+            return NULL;
+        item->text = item->string = words->items[first + i];
+        et_yaml_resolve(item, item->text);
+        if (count == 1)
+            return item;
+        et_value_append(list, NULL, item);
+    }
+    return list && !et_value_failed(list) ? list : NULL;
+}
+
+static int apply(const et_short *as, const et_arg_words *words, et_experiment *experiment,
+                 et_arena *arena, et_error *error)
+{
+    bool pair = as->settings[1] != NULL;
+    if (pair && words->count != 2)
+        return et_fail(error, ET_EUSAGE, "--%s: takes two words, %s, found %d", as->name, as->value,
+                       words->count);
+    const char *name = et_arena_printf(arena, "--%s", as->name);
+    int status = name ? ET_OK : et_alloc_failed(error, 0, "settings");
+    for (int i = 0; i <= pair && !status; i++) {
+        const et_value *value = value_of(words, i, pair ? 1 : words->count, arena);
+        status = value
+                     ? et_experiment_assign(experiment, name, as->settings[i], value, arena, error)
+                     : et_alloc_failed(error, 0, "settings");
+    }
+    return status;
+}
+
+int et_shorts_apply(const et_shorts *shorts, et_experiment *experiment, et_arena *arena,
+                    et_error *error)
+{
+    for (int i = 0; i < shorts->count; i++) {
+        const char *name = shorts->first[i]->name;
+        if (!shorts->words[i].count)
+            continue;
+        const et_short *as = find(experiment->kind->shorts, name);
+        if (!as)
+            as = find(general, name);
+        if (!as)
+            return et_fail(error, ET_EUSAGE,
+                           "--%s: experiment %s, a task of %s, has no such option", name,
+                           experiment->name, experiment->kind->name);
+        int status = apply(as, &shorts->words[i], experiment, arena, error);
+        if (status)
+            return status;
+    }
+    return ET_OK;
+}

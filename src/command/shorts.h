@@ -1,0 +1,29 @@
+/* Short forms of settings on a command line: the general ones and those of the program's kinds
+ * (et_short). Which kind's count is known only when the settings have an experiment, so words are
+ * kept until then.
+ *
+ *     count = et_shorts_list(&shorts, program, rows, ROWS);      rows for et_args_parse
+ *     et_shorts_apply(&shorts, &experiment, &arena, &error); */
+#ifndef ETUDE_COMMAND_SHORTS_H
+#define ETUDE_COMMAND_SHORTS_H
+
+#include "command/args.h"
+#include "train/experiment.h"
+
+#define ET_SHORTS_MAX 24
+
+typedef struct et_shorts {
+    const et_short *first[ET_SHORTS_MAX]; /* of each name the first that a table has */
+    et_arg_words words[ET_SHORTS_MAX];
+    int count;
+} et_shorts;
+
+/* Adds a row for each to rows, which has room for ET_SHORTS_MAX; how many. shorts stays where it
+ * is until the arguments are parsed. */
+int et_shorts_list(et_shorts *shorts, const et_program *program, et_arg *rows);
+
+/* ET_EUSAGE: one that tasks of this kind do not have, too many words. ET_ECONFIG: their values. */
+int et_shorts_apply(const et_shorts *shorts, et_experiment *experiment, et_arena *arena,
+                    et_error *error);
+
+#endif

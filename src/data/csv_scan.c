@@ -1,0 +1,580 @@
+/* Two ways through a row. Of one without quotes before its end, 64 bytes at a time become a mask
+ * of delimiters and line ends, eight bytes in each word (bytes equal to c: those of x ^ cccccccc
+ * that are 0; Warren, Hacker's Delight, 6-1), and each bit ends a cell. A row with quotes is walked
+ * byte by byte, from quote to quote by memchr.
+ *
+ *   row    = cell { delimiter cell } ( LF | CR LF )         the last one's LF is put there by csv
+ *   cell   = blanks ( quoted blanks | text )
+ *   quoted = '"' { any byte but '"' | '""' } '"'
+ *   text   = bytes but delimiter, CR, LF that do not begin with '"'; blanks at its end are cut off
+ *
+ * Blanks are spaces, and tabs where those do not delimit. A quote within text is text: that is
+ * unambiguous, and what other readers do. */
+#include "data/csv_scan.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/unicode.h"
+#include "base/vector.h"
+
+#define ONES  0x0101010101010101u
+#define LOW7  0x7f7f7f7f7f7f7f7fu
+#define HIGH1 0x8080808080808080u
+
+#define BLOCK 64
+_Static_assert(ET_CSV_PADDING >= BLOCK, "a row's last block may reach behind the last byte");
+
+static const char *const usual_missing[] = { "", "?", "NA", "N/A", "NaN", "nan", "null", NULL };
+
+void et_csv_scanner_init(et_csv_scanner *scanner, const et_csv_options *options)
+{
+    static const et_csv_options none;
+    const et_csv_options *o = options ? options : &none;
+    *scanner = (et_csv_scanner){ .delimiter = o->delimiter ? o->delimiter : ',',
+                                 .comment = o->comment,
+                                 .columns = o->columns,
+                                 .missing = o->missing ? o->missing : usual_missing };
+    for (const char *const *word = scanner->missing; *word; word++) {
+        size_t length = strlen(*word);
+        if (length > scanner->missing_longest)
+            scanner->missing_longest = length;
+        if (length)
+            scanner->missing_first[(unsigned char)**word] = true;
+        else
+            scanner->missing_empty = true;
+    }
+}
+
+void et_csv_scanner_release(et_csv_scanner *scanner)
+{
+    et_free(scanner->cell);
+    et_free(scanner->how);
+    scanner->cell = NULL;
+    scanner->how = NULL;
+    scanner->capacity = 0;
+}
+
+unsigned et_csv_contents(const char *bytes, size_t length)
+{
+    const unsigned char *at = (const unsigned char *)bytes;
+    unsigned char quote = 0, cr = 0, nul = 0, high = 0;
+    for (size_t i = 0; i < length; i++) {
+        quote |= at[i] == '"';
+        cr |= at[i] == '\r';
+        nul |= at[i] == 0;
+        high |= at[i];
+    }
+    return (quote ? ET_CSV_HAS_QUOTE : 0u) | (cr ? ET_CSV_HAS_CR : 0u) |
+           (nul ? ET_CSV_HAS_NUL : 0u) | (high & 0x80 ? ET_CSV_HAS_HIGH : 0u);
+}
+
+/* ---- words of eight bytes, the first byte lowest ---- */
+
+static inline uint64_t load(const char *at)
+{
+    uint64_t word;
+    memcpy(&word, at, sizeof word);
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    word = __builtin_bswap64(word);
+#endif
+    return word;
+}
+
+/* The high bit of each byte that equals the pattern's. */
+static inline uint64_t equal(uint64_t word, uint64_t pattern)
+{
+    uint64_t x = word ^ pattern;
+    return ~(((x & LOW7) + LOW7) | x) & HIGH1;
+}
+
+/* The high bits side by side. */
+static inline uint64_t gather(uint64_t high)
+{
+    return ((high >> 7) * 0x0102040810204080u) >> 56;
+}
+
+/* Of a block: bit i is set where byte i is one of two. */
+static inline uint64_t mask_of(const char *at, uint64_t first, uint64_t second)
+{
+    uint64_t mask = 0;
+    for (int i = 0; i < BLOCK / 8; i++) {
+        uint64_t word = load(at + (size_t)8 * (size_t)i);
+        mask |= gather(equal(word, first) | equal(word, second)) << (8 * i);
+    }
+    return mask;
+}
+
+/* ---- cells ---- */
+
+static inline bool is_blank(const et_csv_scanner *scanner, char c)
+{
+    return c == ' ' || (c == '\t' && scanner->delimiter != '\t');
+}
+
+static bool is_missing_word(const et_csv_scanner *scanner, const char *text, size_t length)
+{
+    for (const char *const *word = scanner->missing; *word; word++)
+        if (strlen(*word) == length && !memcmp(*word, text, length))
+            return true;
+    return false;
+}
+
+static bool grow(et_csv_scanner *scanner)
+{
+    size_t capacity = scanner->capacity, same = capacity;
+    void *cells =
+        et_vector_grow(scanner->cell, &capacity, scanner->capacity + 1, sizeof *scanner->cell, 64);
+    if (!cells)
+        return false;
+    scanner->cell = cells;
+    void *how = et_vector_grow(scanner->how, &same, capacity, 1, capacity);
+    if (!how)
+        return false;
+    scanner->how = how;
+    scanner->capacity = capacity;
+    return true;
+}
+
+/* Takes the next cell, [begin, end) without quotes around it. False: see fault. Cells that nobody
+ * expects are counted only. */
+static inline bool add_cell(et_csv_scanner *scanner, const char *begin, const char *end,
+                            unsigned char how)
+{
+    size_t at = (size_t)scanner->count++;
+    if (scanner->columns && scanner->count > scanner->columns + 1)
+        return true;
+    if (at >= scanner->capacity) {
+        scanner->fault = at >= ET_CSV_COLUMNS_MAX ? ET_CSV_FAULT_MANY : ET_CSV_FAULT_MEMORY;
+        scanner->at = begin;
+        if (at >= ET_CSV_COLUMNS_MAX || !grow(scanner))
+            return false;
+    }
+    scanner->how[at] = how;
+    if (!how) {
+        while (begin < end && is_blank(scanner, *begin))
+            begin++;
+        while (begin < end && is_blank(scanner, end[-1]))
+            end--;
+    }
+    size_t length = (size_t)(end - begin);
+    bool missing = length ? !how && scanner->missing_first[(unsigned char)*begin] &&
+                                length <= scanner->missing_longest &&
+                                is_missing_word(scanner, begin, length)
+                          : scanner->missing_empty;
+    scanner->cell[at] = (et_cell){ missing ? NULL : begin, missing ? 0 : length };
+    return true;
+}
+
+/* ---- rows ---- */
+
+static et_csv_found bad(et_csv_scanner *scanner, et_csv_fault fault, const char *at)
+{
+    scanner->fault = fault;
+    scanner->at = at;
+    return ET_CSV_BAD;
+}
+
+static int64_t count_lines(const char *at, const char *end)
+{
+    int64_t lines = 0;
+    for (; (at = memchr(at, '\n', (size_t)(end - at))); at++)
+        lines++;
+    return lines;
+}
+
+/* The same where the row's end is not known: the next row begins behind the next LF. */
+static et_csv_found bad_before(et_csv_scanner *scanner, et_csv_fault fault, const char *at,
+                               char *limit)
+{
+    char *lf = memchr(at, '\n', (size_t)(limit - at));
+    if (!lf) { /* the message may wait until the line is whole */
+        scanner->at = NULL;
+        return ET_CSV_MORE;
+    }
+    scanner->next = lf + 1;
+    scanner->lines = count_lines(scanner->begin, lf + 1);
+    return bad(scanner, fault, at);
+}
+
+/* After add_cell has failed. */
+static et_csv_found no_cell(et_csv_scanner *scanner, char *limit)
+{
+    return scanner->fault == ET_CSV_FAULT_MEMORY
+               ? ET_CSV_BAD
+               : bad_before(scanner, scanner->fault, scanner->at, limit);
+}
+
+/* A row without quotes: each of the mask's bits ends a cell. *quoted: there is a quote in it, and
+ * nothing else is known. */
+static et_csv_found scan_plain(et_csv_scanner *scanner, char *limit, unsigned contents,
+                               bool *quoted)
+{
+    const uint64_t delimiter = ONES * (unsigned char)scanner->delimiter, newline = ONES * '\n';
+    char *cell = scanner->begin;
+    for (char *block = scanner->begin; block < limit; block += BLOCK) {
+        uint64_t mask = mask_of(block, delimiter, newline);
+        uint64_t quotes = contents & ET_CSV_HAS_QUOTE ? mask_of(block, ONES * '"', ONES * '"') : 0;
+        for (; mask; mask &= mask - 1) {
+            char *at = block + __builtin_ctzll(mask);
+            if (at >= limit || (*quoted = quotes & ((mask & -mask) - 1)))
+                return ET_CSV_MORE;
+            if (*at == '\n') {
+                scanner->next = at + 1;
+                at -= at > cell && at[-1] == '\r';
+                return add_cell(scanner, cell, at, 0) ? ET_CSV_ROW : no_cell(scanner, limit);
+            }
+            if (!add_cell(scanner, cell, at, 0))
+                return no_cell(scanner, limit);
+            cell = at + 1;
+        }
+        /* What stands behind the last byte is none. */
+        if (limit - block < BLOCK)
+            quotes &= ((uint64_t)1 << (limit - block)) - 1;
+        if ((*quoted = quotes))
+            return ET_CSV_MORE;
+    }
+    return ET_CSV_MORE;
+}
+
+/* Behind an opening quote: the closing one, or NULL. */
+static char *closing_quote(char *at, char *limit, unsigned char *how)
+{
+    while ((at = memchr(at, '"', (size_t)(limit - at)))) {
+        if (at + 1 == limit || at[1] != '"')
+            return at;
+        *how |= 2;
+        at += 2;
+    }
+    return NULL;
+}
+
+static inline char *skip_blanks(const et_csv_scanner *scanner, char *at, const char *limit)
+{
+    while (at < limit && is_blank(scanner, *at))
+        at++;
+    return at;
+}
+
+/* One cell of a row that has quotes. *at goes to what ends it. */
+static et_csv_found scan_cell(et_csv_scanner *scanner, char **at, char *limit)
+{
+    char *first = skip_blanks(scanner, *at, limit), *end = first;
+    if (first < limit && *first == '"') {
+        unsigned char how = 1;
+        char *close = closing_quote(first + 1, limit, &how);
+        scanner->at = first;
+        if (!close || close + 1 == limit)
+            return ET_CSV_MORE;
+        *at = skip_blanks(scanner, close + 1, limit);
+        return add_cell(scanner, first + 1, close, how) ? ET_CSV_ROW : no_cell(scanner, limit);
+    }
+    scanner->at = NULL;
+    while (end < limit && *end != scanner->delimiter && *end != '\n' && *end != '\r')
+        end++;
+    *at = end;
+    return add_cell(scanner, first, end, 0) ? ET_CSV_ROW : no_cell(scanner, limit);
+}
+
+/* A row byte by byte. */
+static et_csv_found scan_quoted(et_csv_scanner *scanner, char *limit)
+{
+    char *at = scanner->begin;
+    for (;;) {
+        et_csv_found found = scan_cell(scanner, &at, limit);
+        if (found != ET_CSV_ROW)
+            return found;
+        if (at == limit || (*at == '\r' && at + 1 == limit)) {
+            scanner->at = NULL;
+            return ET_CSV_MORE;
+        }
+        if (*at == '\n' || (*at == '\r' && at[1] == '\n')) {
+            scanner->next = at + (*at == '\n' ? 1 : 2);
+            return ET_CSV_ROW;
+        }
+        if (*at != scanner->delimiter)
+            return bad_before(scanner, *at == '\r' ? ET_CSV_FAULT_CR : ET_CSV_FAULT_TEXT, at,
+                              limit);
+        at++;
+    }
+}
+
+/* Once the row is whole: of a doubled quote one is left. */
+static void unquote(et_csv_scanner *scanner)
+{
+    int count = scanner->columns && scanner->count > scanner->columns ? scanner->columns + 1
+                                                                      : scanner->count;
+    for (int i = 0; i < count; i++) {
+        et_cell *cell = &scanner->cell[i];
+        if (!(scanner->how[i] & 2))
+            continue;
+        char *from = scanner->begin + (cell->text - scanner->begin), *to = from;
+        const char *end = from + cell->length;
+        while (from < end) {
+            from += *from == '"';
+            *to++ = *from++;
+        }
+        cell->length = (size_t)(to - cell->text);
+    }
+}
+
+static et_csv_found check_row(et_csv_scanner *scanner, unsigned contents)
+{
+    size_t length = (size_t)(scanner->next - scanner->begin), offset;
+    const char *nul = contents & ET_CSV_HAS_NUL ? memchr(scanner->begin, 0, length) : NULL;
+    if (nul)
+        return bad(scanner, ET_CSV_FAULT_NUL, nul);
+    if (contents & ET_CSV_HAS_HIGH && !et_utf8_valid(scanner->begin, length, &offset))
+        return bad(scanner, ET_CSV_FAULT_UTF8, scanner->begin + offset);
+    if (scanner->columns && scanner->count != scanner->columns)
+        return bad(scanner, ET_CSV_FAULT_COLUMNS, scanner->begin);
+    return scanner->count > ET_CSV_COLUMNS_MAX ? bad(scanner, ET_CSV_FAULT_MANY, scanner->begin)
+                                               : ET_CSV_ROW;
+}
+
+/* A line that is no row: a comment, or blanks alone. */
+static et_csv_found skip_line(et_csv_scanner *scanner, char *limit)
+{
+    char first = *scanner->begin, *at = scanner->begin;
+    if (scanner->comment && first == scanner->comment)
+        at = memchr(at, '\n', (size_t)(limit - at));
+    else {
+        if (first != '\n' && first != '\r' && !is_blank(scanner, first))
+            return ET_CSV_ROW;
+        at = skip_blanks(scanner, at, limit);
+        if (at < limit && *at == '\r')
+            at++;
+        if (at < limit && *at != '\n')
+            return ET_CSV_ROW;
+    }
+    if (!at || at == limit)
+        return ET_CSV_MORE;
+    scanner->lines = 1;
+    scanner->next = at + 1;
+    return ET_CSV_SKIP;
+}
+
+/* A row with quotes, which may have line ends in it. */
+static et_csv_found scan_whole(et_csv_scanner *scanner, char *limit, unsigned contents)
+{
+    scanner->count = 0;
+    et_csv_found found = scan_quoted(scanner, limit);
+    if (found != ET_CSV_ROW)
+        return found;
+    scanner->lines = count_lines(scanner->begin, scanner->next);
+    found = check_row(scanner, contents);
+    if (found == ET_CSV_ROW)
+        unquote(scanner);
+    return found;
+}
+
+et_csv_found et_csv_scan(et_csv_scanner *scanner, char *begin, char *limit, unsigned contents)
+{
+    scanner->begin = begin;
+    scanner->lines = 0;
+    scanner->count = 0;
+    scanner->at = NULL;
+    if (begin == limit)
+        return ET_CSV_MORE;
+    et_csv_found found = skip_line(scanner, limit);
+    if (found != ET_CSV_ROW)
+        return found;
+    bool quoted = false;
+    found = scan_plain(scanner, limit, contents, &quoted);
+    if (quoted)
+        return scan_whole(scanner, limit, contents);
+    if (found != ET_CSV_ROW)
+        return found;
+    scanner->lines = 1;
+    if (contents & ET_CSV_HAS_CR) {
+        char *end = scanner->next - 1;
+        end -= end > begin && end[-1] == '\r';
+        const char *cr = memchr(begin, '\r', (size_t)(end - begin));
+        if (cr)
+            return bad(scanner, ET_CSV_FAULT_CR, cr);
+    }
+    return contents & (ET_CSV_HAS_NUL | ET_CSV_HAS_HIGH) || scanner->count != scanner->columns
+               ? check_row(scanner, contents)
+               : ET_CSV_ROW;
+}
+
+/* ---- guessing ---- */
+
+/* The last quote of a value that begins with one; NULL: it does not end here. */
+static const char *behind_quoted(const char *at, const char *limit)
+{
+    while ((at = memchr(at + 1, '"', (size_t)(limit - at - 1)))) {
+        if (at + 1 == limit || at[1] != '"')
+            return at;
+        at++;
+    }
+    return NULL;
+}
+
+/* The cells that delimiter makes of the line at *at, which goes to the next; 0: of none that is
+ * whole, -1: it is no row. Quotes count where they open a cell. */
+static int count_cells(const et_csv_scanner *scanner, char delimiter, const char **at,
+                       const char *limit)
+{
+    int count = 1;
+    bool first = true, blank = true, comment = scanner->comment && **at == scanner->comment;
+    for (const char *i = *at; i < limit; i++) {
+        if (*i == '\n') {
+            *at = i + 1;
+            return comment || blank ? -1 : count;
+        }
+        blank &= *i == ' ' || *i == '\t' || *i == '\r';
+        if (first && *i == '"' && !comment && !(i = behind_quoted(i, limit)))
+            return 0;
+        first = *i == delimiter || (first && *i == ' ');
+        count += *i == delimiter;
+    }
+    return 0;
+}
+
+/* Columns that delimiter makes of all rows alike; 1 where it does not, 0: no row is whole. */
+static int count_columns(const et_csv_scanner *scanner, char delimiter, const char *begin,
+                         const char *limit, int rows)
+{
+    int columns = 0;
+    for (const char *at = begin; rows > 0 && at < limit;) {
+        int count = count_cells(scanner, delimiter, &at, limit);
+        if (!count)
+            break;
+        if (count < 0)
+            continue;
+        if (columns && count != columns)
+            return 1;
+        columns = count;
+        rows--;
+    }
+    return columns;
+}
+
+char et_csv_guess(const et_csv_scanner *scanner, const char *begin, const char *limit, int rows)
+{
+    static const char candidates[] = ",;\t|";
+    char best = 0;
+    int most = 0;
+    for (const char *candidate = candidates; *candidate; candidate++) {
+        int columns = count_columns(scanner, *candidate, begin, limit, rows);
+        if (columns > most) {
+            most = columns;
+            best = *candidate;
+        }
+    }
+    return best;
+}
+
+/* ---- messages ---- */
+
+/* The beginning of a text in quotation marks, cut between characters; a control character in it
+ * becomes a point. */
+typedef struct quotation {
+    char text[48];
+} quotation;
+
+static quotation quote(const char *text, size_t length)
+{
+    quotation q = { "\"" };
+    const size_t most = sizeof q.text - sizeof "\"...\"";
+    size_t count = length < most ? length : most;
+    while (count < length && count && ((unsigned char)text[count] & 0xc0) == 0x80)
+        count--;
+    for (size_t i = 0; i < count; i++)
+        q.text[1 + i] = (unsigned char)text[i] < 0x20 || text[i] == 0x7f ? '.' : text[i];
+    strcpy(q.text + 1 + count, count < length ? "...\"" : "\"");
+    return q;
+}
+
+static quotation delimiter_name(char delimiter)
+{
+    return delimiter == '\t' ? (quotation){ "a tab" } : quote(&delimiter, 1);
+}
+
+/* The column, from 1, that the byte at `at` of the row is in. */
+static int column_of(const et_csv_scanner *scanner, const char *at)
+{
+    int column = 1;
+    bool open = false, first = true;
+    for (const char *i = scanner->begin; i < at; i++) {
+        if (*i == '"' && (open || first))
+            open = !open;
+        first = !open && (*i == scanner->delimiter || (first && is_blank(scanner, *i)));
+        column += !open && *i == scanner->delimiter;
+    }
+    return column;
+}
+
+/* The row's first line, as far as it fits and is UTF-8. */
+static quotation quote_row(const et_csv_scanner *scanner)
+{
+    size_t length = strcspn(scanner->begin, "\r\n");
+    et_utf8_valid(scanner->begin, length, &length);
+    return quote(scanner->begin, length);
+}
+
+/* "train.csv:17: column 3" of a place within the row, in line and column. */
+static int fail_at(const et_csv_scanner *scanner, const char *name, int64_t line, const char *text,
+                   et_error *error)
+{
+    return et_fail(error, ET_EDATA, "%s:%lld: column %d: %s", name,
+                   (long long)(line + count_lines(scanner->begin, scanner->at)),
+                   column_of(scanner, scanner->at), text);
+}
+
+static int fail_columns(const et_csv_scanner *scanner, const char *name, int64_t line,
+                        et_error *error)
+{
+    char seen[64] = "are expected";
+    if (scanner->columns_line)
+        snprintf(seen, sizeof seen, "are in line %lld", (long long)scanner->columns_line);
+    return et_fail(error, ET_EDATA,
+                   "%s:%lld: %d columns, where %d %s, in %s: mend the row, put a value with the "
+                   "delimiter (%s) in it between quotes, or name another delimiter",
+                   name, (long long)line, scanner->count, scanner->columns, seen,
+                   quote_row(scanner).text, delimiter_name(scanner->delimiter).text);
+}
+
+int et_csv_fault_fail(const et_csv_scanner *scanner, const char *name, int64_t line,
+                      et_error *error)
+{
+    char text[128];
+    switch (scanner->fault) {
+    case ET_CSV_FAULT_TEXT:
+        snprintf(text, sizeof text,
+                 "%s follows the quote that ends a value: double a quote within a value (\"\")",
+                 quote(scanner->at, 1).text);
+        return fail_at(scanner, name, line, text, error);
+    case ET_CSV_FAULT_CR:
+        return fail_at(scanner, name, line,
+                       "a CR that ends no line: end lines in LF or CR LF, or put the value between "
+                       "quotes",
+                       error);
+    case ET_CSV_FAULT_NUL:
+        return fail_at(scanner, name, line, "a NUL byte: save the file as UTF-8 text", error);
+    case ET_CSV_FAULT_UTF8:
+        snprintf(text, sizeof text, "the byte 0x%02X is not UTF-8: save the file as UTF-8",
+                 (unsigned)(unsigned char)*scanner->at);
+        return fail_at(scanner, name, line, text, error);
+    case ET_CSV_FAULT_QUOTE:
+        return fail_at(scanner, name, line,
+                       "the quote that opens here is never closed: close it, or double a quote "
+                       "within a value (\"\")",
+                       error);
+    case ET_CSV_FAULT_MANY:
+        return et_fail(error, ET_EDATA, "%s:%lld: more than %d columns: tables have fewer", name,
+                       (long long)line, ET_CSV_COLUMNS_MAX);
+    case ET_CSV_FAULT_LONG:
+        return et_fail(error, ET_EDATA,
+                       "%s:%lld: a row of more than %zu bytes: tables have a row a line", name,
+                       (long long)line, ET_CSV_ROW_MAX);
+    case ET_CSV_FAULT_COLUMNS:
+        return fail_columns(scanner, name, line, error);
+    case ET_CSV_FAULT_MEMORY:
+        break;
+    }
+    return et_alloc_failed(error, (size_t)scanner->count * sizeof *scanner->cell, "a row");
+}

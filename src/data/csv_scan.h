@@ -1,0 +1,81 @@
+/* What a row of CSV is, over bytes in memory: the scanner behind csv and analyze. It finds one row,
+ * its cells and its end, and says what is wrong without words: who knows file and line makes the
+ * message (et_csv_fault_fail). One thread at a time; nothing but cells is allocated. */
+#ifndef ETUDE_DATA_CSV_SCAN_H
+#define ETUDE_DATA_CSV_SCAN_H
+
+#include "data/csv.h"
+
+/* Bytes behind the last one that are read, whatever they hold: they have to be there. */
+#define ET_CSV_PADDING 64
+
+/* Columns of a row at most. */
+#define ET_CSV_COLUMNS_MAX 1000000
+
+/* What is known of some bytes, so that rows of them need not be searched for what is not there. */
+enum {
+    ET_CSV_HAS_QUOTE = 1,
+    ET_CSV_HAS_CR = 2,
+    ET_CSV_HAS_NUL = 4,
+    ET_CSV_HAS_HIGH = 8, /* beyond ASCII */
+};
+unsigned et_csv_contents(const char *bytes, size_t length);
+
+typedef enum et_csv_found {
+    ET_CSV_ROW,
+    ET_CSV_SKIP, /* an empty line or a comment */
+    ET_CSV_MORE, /* the row does not end in these bytes */
+    ET_CSV_BAD,  /* see fault; next is where the following row may begin */
+} et_csv_found;
+
+typedef enum et_csv_fault {
+    ET_CSV_FAULT_TEXT,    /* behind a closing quote */
+    ET_CSV_FAULT_CR,      /* alone, outside quotes */
+    ET_CSV_FAULT_NUL,     /* a byte that is 0 */
+    ET_CSV_FAULT_UTF8,    /* a byte that is not UTF-8 */
+    ET_CSV_FAULT_COLUMNS, /* another number than expected */
+    ET_CSV_FAULT_MANY,    /* more than ET_CSV_COLUMNS_MAX */
+    ET_CSV_FAULT_QUOTE,   /* never closed; found by who knows that nothing follows */
+    ET_CSV_FAULT_LONG,    /* the same: a row past ET_CSV_ROW_MAX */
+    ET_CSV_FAULT_MEMORY,
+} et_csv_fault;
+
+typedef struct et_csv_scanner {
+    /* the form of rows */
+    char delimiter, comment;
+    int columns;                /* expected; 0: any */
+    int64_t columns_line;       /* where that was seen; 0: it was said */
+    const char *const *missing; /* borrowed, ended by NULL */
+    size_t missing_longest;     /* bytes */
+    bool missing_empty;         /* "" is among them */
+    bool missing_first[256];    /* what one of them begins with */
+    /* the row found last */
+    et_cell *cell;      /* [count]; owned */
+    unsigned char *how; /* [count]: of each cell 1: was quoted, 2: has doubled quotes; owned */
+    size_t capacity;    /* of both */
+    int count;          /* columns, those beyond columns + 1 only counted */
+    char *begin, *next; /* of the row, and behind its end */
+    int64_t lines;      /* line ends from begin to next */
+    et_csv_fault fault; /* of BAD */
+    const char *at;     /* where, of BAD; of MORE: where the quote opened that is open, or
+                           NULL */
+} et_csv_scanner;
+
+/* options NULL: defaults; delimiter 0 is taken for a comma. release frees the cells. */
+void et_csv_scanner_init(et_csv_scanner *scanner, const et_csv_options *options);
+void et_csv_scanner_release(et_csv_scanner *scanner);
+
+/* The row that begins at begin, of bytes up to limit, ET_CSV_PADDING bytes behind which are there.
+ * contents: what the bytes hold (or more). Cells lie where the bytes do; doubled quotes are made
+ * single in place once the row is whole. */
+et_csv_found et_csv_scan(et_csv_scanner *scanner, char *begin, char *limit, unsigned contents);
+
+/* The delimiter that up to `rows` whole rows are made of: one of , ; tab | that divides all of them
+ * into equally many columns, the most; 0: no row is whole. */
+char et_csv_guess(const et_csv_scanner *scanner, const char *begin, const char *limit, int rows);
+
+/* ET_EDATA or ET_ENOMEM with the scanner's fault in words; line: of the row's begin. */
+int et_csv_fault_fail(const et_csv_scanner *scanner, const char *name, int64_t line,
+                      et_error *error);
+
+#endif

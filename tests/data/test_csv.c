@@ -1,0 +1,620 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include "base/scarce.h"
+#include "data/csv.h"
+#include "data/fixture.h"
+#include "skip.h"
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+/* A row as text: "2<a|b|->" began in line 2; "-" is a missing value, "'" stands before one that is
+ * not. */
+static void append_row(et_strbuf *out, const et_csv_row *row)
+{
+    et_strbuf_printf(out, "%lld<", (long long)row->line);
+    for (int i = 0; i < row->count; i++) {
+        et_strbuf_append(out, i ? "|" : "");
+        et_strbuf_append_char(out, row->cell[i].text ? '\'' : '-');
+        if (row->cell[i].text)
+            et_strbuf_append_bytes(out, row->cell[i].text, row->cell[i].length);
+    }
+    et_strbuf_append_char(out, '>');
+}
+
+/* All rows; "!" for each that is bad where reading goes on. Returns the first failure. */
+static int read_rows(et_csv *csv, bool go_on, et_strbuf *out, et_error *error)
+{
+    et_csv_row row;
+    int first = ET_OK;
+    for (;;) {
+        int status = et_csv_next(csv, &row, first ? NULL : error);
+        first = first ? first : status;
+        if (status && (!go_on || status != ET_EDATA))
+            return first;
+        if (status)
+            et_strbuf_printf(out, "%lld!", (long long)row.line);
+        else if (!row.count)
+            return first;
+        else
+            append_row(out, &row);
+    }
+}
+
+static int read_all(const char *path, const et_csv_options *options, bool go_on, et_strbuf *out,
+                    et_error *error)
+{
+    et_csv *csv;
+    int status = et_csv_open(&csv, path, options, error);
+    if (status)
+        return status;
+    status = read_rows(csv, go_on, out, error);
+    et_csv_close(csv);
+    return status;
+}
+
+static void check_rows(const char *path, const et_csv_options *options, const char *expected)
+{
+    et_strbuf rows = ET_STRBUF_INIT;
+    et_error error = ET_ERROR_INIT;
+    if (read_all(path, options, false, &rows, &error))
+        fail_msg("%s", error.text);
+    assert_string_equal(et_strbuf_text(&rows), expected);
+    et_strbuf_release(&rows);
+}
+
+static void check_error(const char *path, const et_csv_options *options, int status,
+                        const char *expected)
+{
+    et_strbuf rows = ET_STRBUF_INIT;
+    et_error error = ET_ERROR_INIT;
+    assert_int_equal(read_all(path, options, false, &rows, &error), status);
+    assert_contains(error.text, expected);
+    et_strbuf_release(&rows);
+}
+
+static const struct {
+    const char *text, *rows;
+    et_csv_options options;
+} good[] = {
+    { "", "", { 0 } },
+    { "\n\r\n  \n", "", { 0 } },
+    { "a", "1<'a>", { 0 } },
+    { "a\n", "1<'a>", { 0 } },
+    { "a,b\n1,2\n", "1<'a|'b>2<'1|'2>", { 0 } },
+    { "a,b\r\n1,2\r\n", "1<'a|'b>2<'1|'2>", { 0 } },
+    { "a,b\r\n1,2\r", "1<'a|'b>2<'1|'2>", { 0 } },
+    { "a,b\n\n \t\n1,2", "1<'a|'b>4<'1|'2>", { 0 } },
+    { "\xef\xbb\xbf"
+      "a,b\n",
+      "1<'a|'b>",
+      { 0 } },
+    { "\xef\xbb\xbf\"a\",b\n", "1<'a|'b>", { 0 } },
+    { " a , b\t\n 1,\"2 \" \n", "1<'a|'b>2<'1|'2 >", { 0 } },
+    { ",\n", "1<-|->", { .columns = 2 } },
+    /* quotes */
+    { "\"a\",\"b,c\"\n", "1<'a|'b,c>", { 0 } },
+    { "\"a\nb\",c\nd,e\n", "1<'a\nb|'c>3<'d|'e>", { 0 } },
+    { "\"a\r\n\r\nb\",c\r\nd,e\r\n", "1<'a\r\n\r\nb|'c>4<'d|'e>", { 0 } },
+    { "\"say \"\"hi\"\"\",\"\"\"\"\n", "1<'say \"hi\"|'\">", { 0 } },
+    { "5\" pipe,a\"b\"c\n", "1<'5\" pipe|'a\"b\"c>", { 0 } },
+    { "a,\" b\"\n", "1<'a|' b>", { 0 } },
+    { "a  ,  \"b\"  \n", "1<'a|'b>", { 0 } },
+    { "\"a\"\n\"b\"", "1<'a>2<'b>", { 0 } },
+    /* missing values */
+    { "a,?,NA,N/A,NaN,nan,null,\n", "1<'a|-|-|-|-|-|-|->", { 0 } },
+    { "a,\"?\",\"NA\",\"\",NAN,nanx,n,na\n", "1<'a|'?|'NA|-|'NAN|'nanx|'n|'na>", { 0 } },
+    /* delimiters */
+    { "a;b;c\n1,5;2,5;3,5\n", "1<'a|'b|'c>2<'1,5|'2,5|'3,5>", { 0 } },
+    { "a\tb c\n1\t\n", "1<'a|'b c>2<'1|->", { 0 } },
+    { "a\t b \n", "1<'a|'b>", { .delimiter = '\t' } },
+    { "a|b\n1|2\n", "1<'a|'b>2<'1|'2>", { 0 } },
+    { "a,b|c\n1,2|3\n4,5|6\n", "1<'a|'b|c>2<'1|'2|3>3<'4|'5|6>", { 0 } },
+    { "a|b|c,d\n1|2|3,4\n", "1<'a|'b|'c,d>2<'1|'2|'3,4>", { 0 } },
+    { "\"a,b\";c\n\"d,e,f\";g\n", "1<'a,b|'c>2<'d,e,f|'g>", { 0 } },
+    { "a;b\n", "1<'a;b>", { .delimiter = ',' } },
+    { "aXbXc\n", "1<'a|'b|'c>", { .delimiter = 'X' } },
+    { "a b\n", "1<'a b>", { 0 } },
+    { "a b  c\n", "1<'a|'b|-|'c>", { .delimiter = ' ' } },
+    /* comments */
+    { "#x,y,z\na,b\n# \"\n1,2\n#", "2<'a|'b>4<'1|'2>", { .comment = '#' } },
+    { "a,b\n1,#\n", "1<'a|'b>2<'1|'#>", { .comment = '#' } },
+    { "#a,b\n", "1<'#a|'b>", { 0 } },
+    { "gr\xc3\xbc\xc3\x9f,\xf0\x9f\x98\x80\n", "1<'gr\xc3\xbc\xc3\x9f|'\xf0\x9f\x98\x80>", { 0 } },
+};
+
+static void test_csv__rows(void **state)
+{
+    for (size_t i = 0; i < COUNT(good); i++) {
+        const char *plain = write_text(*state, "plain.csv", good[i].text);
+        const char *packed = write_gzip(*state, "packed.csv.gz", good[i].text);
+        check_rows(plain, &good[i].options, good[i].rows);
+        check_rows(packed, &good[i].options, good[i].rows);
+    }
+    static const char *const words[] = { "-", "n.a.", NULL };
+    static const char *const none[] = { NULL };
+    const char *path = write_text(*state, "m.csv", "-,?,,n.a.,n.a\n");
+    check_rows(path, &(et_csv_options){ .missing = words }, "1<-|'?|'|-|'n.a>");
+    check_rows(path, &(et_csv_options){ .missing = none }, "1<'-|'?|'|'n.a.|'n.a>");
+}
+
+static const struct {
+    const char *text;
+    size_t length; /* 0: up to its NUL */
+    int status;
+    const char *message;
+    et_csv_options options;
+} bad[] = {
+    { "a,b\n1\n", 0, ET_EDATA, ":2: 1 columns, where 2 are in line 1, in \"1\"", { 0 } },
+    { "a,b\n\n1,2,3\n", 0, ET_EDATA, ":3: 3 columns, where 2 are in line 1, in \"1,2,3\"", { 0 } },
+    { "a,b\n", 0, ET_EDATA, ":1: 2 columns, where 3 are expected", { .columns = 3 } },
+    { "a\tb\n1\n", 0, ET_EDATA, "the delimiter (a tab)", { .delimiter = '\t' } },
+    { "a,b\n1,\"2\n3,4\n", 0, ET_EDATA, ":2: column 2: the quote that opens here", { 0 } },
+    { "a,b\n\"x\ny\",\"2\n3,4", 0, ET_EDATA, ":3: column 2: the quote that opens here", { 0 } },
+    { "\"", 0, ET_EDATA, ":1: column 1: the quote that opens here", { 0 } },
+    { "a,\"b\"c,d\n", 0, ET_EDATA, ":1: column 2: \"c\" follows the quote", { 0 } },
+    { "a,\"b\n\"c,d\n", 0, ET_EDATA, ":2: column 2: \"c\" follows the quote", { 0 } },
+    { "a,b\rc,d\n", 0, ET_EDATA, ":1: column 2: a CR that ends no line", { 0 } },
+    { "a,b\rc,\"d\"\n", 0, ET_EDATA, ":1: column 2: a CR that ends no line", { 0 } },
+    { "a,b\rc,d\r", 0, ET_EDATA, "lines end in CR alone", { 0 } },
+    { "a,b\rc,d", 0, ET_EDATA, "lines end in CR alone", { 0 } },
+    { "a,b\nc,d\0\n", 9, ET_EDATA, ":2: column 2: a NUL byte", { 0 } },
+    { "a,b\n\"c\0\",d\n", 11, ET_EDATA, ":2: column 1: a NUL byte", { 0 } },
+    { "a,b\nc,d\xff"
+      "e\n",
+      0,
+      ET_EDATA,
+      ":2: column 2: the byte 0xFF is not UTF-8",
+      { 0 } },
+    { "a,b\n\"c\n\xc3\",d\n", 0, ET_EDATA, ":3: column 1: the byte 0xC3 is not UTF-8", { 0 } },
+    { "a,b\nc,\xed\xa0\x80\n", 0, ET_EDATA, ":2: column 2: the byte 0xED", { 0 } },
+    { "\xff\xfe"
+      "a\0\n\0",
+      6,
+      ET_EFORMAT,
+      "is UTF-16",
+      { 0 } },
+    { "a", 0, ET_ECONFIG, "the delimiter is a quote", { .delimiter = '"' } },
+    { "a", 0, ET_ECONFIG, "the delimiter is no printable", { .delimiter = '\n' } },
+    { "a", 0, ET_ECONFIG, "the character before comments is no", { .comment = '\r' } },
+    { "a", 0, ET_ECONFIG, "are the same", { .delimiter = '#', .comment = '#' } },
+    { "a", 0, ET_ECONFIG, "-1 columns", { .columns = -1 } },
+};
+
+static void test_csv__bad(void **state)
+{
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        size_t length = bad[i].length ? bad[i].length : strlen(bad[i].text);
+        const char *path = write_bytes(*state, "bad.csv", bad[i].text, length);
+        check_error(path, &bad[i].options, bad[i].status, bad[i].message);
+    }
+    fixture *f = *state;
+    check_error(f->directory, NULL, ET_EDENIED, "directory");
+    check_error(fixture_path(f, "none.csv"), NULL, ET_ENOTFOUND, "none.csv");
+    check_error("", NULL, ET_ENOTFOUND, "empty");
+    check_error(write_text(f, "x.csv.gz", "a,b\n"), NULL, ET_EFORMAT, "is not gzip data");
+}
+
+/* Behind a bad row, reading goes on. */
+static void test_csv__goes_on(void **state)
+{
+    static const struct {
+        const char *text, *rows;
+    } rows[] = {
+        { "a,b\n1\n2,3\n", "1<'a|'b>2!3<'2|'3>" },
+        { "a,b\n1,\"2\"x\n3,4\n", "1<'a|'b>2!3<'3|'4>" },
+        { "a,b\n1,\"2\n3,4\n5,6", "1<'a|'b>2!3<'3|'4>4<'5|'6>" },
+        { "a,b\n1,\xff\n3,4\n", "1<'a|'b>2!3<'3|'4>" },
+        { "a,b\n\"1\n1\",\xff\n3,4\n", "1<'a|'b>2!4<'3|'4>" },
+        { "a,b\n1\r,2\n3,4\n", "1<'a|'b>2!3<'3|'4>" },
+        { "a,b\n1,\"", "1<'a|'b>2!" },
+        { "1,\"\n", "1!" },
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        et_strbuf out = ET_STRBUF_INIT;
+        et_error error = ET_ERROR_INIT;
+        const char *path = write_text(*state, "some.csv", rows[i].text);
+        assert_int_equal(read_all(path, &(et_csv_options){ .delimiter = ',' }, true, &out, &error),
+                         ET_EDATA);
+        assert_string_equal(et_strbuf_text(&out), rows[i].rows);
+        et_strbuf_release(&out);
+    }
+}
+
+/* ---- beside a reader of single bytes ---- */
+
+typedef struct reference {
+    const char *text;
+    size_t length, at;
+    long line;
+    int columns;
+} reference;
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+/* Goes behind the next LF from `from`; lines are counted from at. */
+static void move_behind_line(reference *r, size_t from)
+{
+    while (r->text[from] != '\n')
+        from++;
+    for (; r->at <= from; r->at++)
+        r->line += r->text[r->at] == '\n';
+}
+
+static void append_cell(et_strbuf *out, int count, const et_strbuf *cell, bool quoted)
+{
+    const char *text = et_strbuf_text(cell);
+    bool missing = !*text || (!quoted && (!strcmp(text, "?") || !strcmp(text, "NA")));
+    et_strbuf_printf(out, "%s%s%s", count ? "|" : "", missing ? "-" : "'", missing ? "" : text);
+}
+
+/* One cell from *i, which goes to its end. False: bad, *i is where. */
+static bool parse_cell(const reference *r, size_t *i, et_strbuf *cell, bool *quoted)
+{
+    const char *text = r->text;
+    while (is_blank(text[*i]))
+        ++*i;
+    size_t open = *i;
+    *quoted = text[*i] == '"';
+    if (*quoted) {
+        for (++*i; *i < r->length && (text[*i] != '"' || text[*i + 1] == '"'); ++*i) {
+            *i += text[*i] == '"';
+            et_strbuf_append_char(cell, text[*i]);
+        }
+        if (*i >= r->length) {
+            *i = open;
+            return false;
+        }
+        for (++*i; is_blank(text[*i]);)
+            ++*i;
+    } else {
+        for (; !strchr(",\n\r", text[*i]); ++*i)
+            et_strbuf_append_char(cell, text[*i]);
+        while (cell->length && is_blank(cell->data[cell->length - 1]))
+            et_strbuf_cut(cell, cell->length - 1);
+    }
+    return text[*i] == ',' || text[*i] == '\n' || (text[*i] == '\r' && text[*i + 1] == '\n');
+}
+
+static void parse_row(reference *r, et_strbuf *out)
+{
+    et_strbuf row = ET_STRBUF_INIT, cell = ET_STRBUF_INIT;
+    long line = r->line;
+    int count = 0;
+    size_t i = r->at;
+    bool quoted, sound;
+    while ((sound = parse_cell(r, &i, &cell, &quoted))) {
+        append_cell(&row, count++, &cell, quoted);
+        et_strbuf_reset(&cell);
+        if (r->text[i] != ',')
+            break;
+        i++;
+    }
+    move_behind_line(r, i);
+    if (sound && (!r->columns || count == r->columns)) {
+        r->columns = count;
+        et_strbuf_printf(out, "%ld<%s>", line, et_strbuf_text(&row));
+    } else
+        et_strbuf_printf(out, "%ld!", line);
+    et_strbuf_release(&row);
+    et_strbuf_release(&cell);
+}
+
+/* text ends in an LF behind which there is a NUL. */
+static void parse_reference(const char *text, et_strbuf *out)
+{
+    reference r = { text, strlen(text), 0, 1, 0 };
+    while (r.at < r.length) {
+        size_t blanks = r.at + strspn(text + r.at, " \t");
+        blanks += text[blanks] == '\r';
+        if (text[r.at] == '#' || text[blanks] == '\n')
+            move_behind_line(&r, r.at);
+        else
+            parse_row(&r, out);
+    }
+}
+
+/* A descriptor whose reads give text in pieces: one for each packet of a socket. */
+static int pieces_of(const char *text, size_t length, unsigned *seed)
+{
+    int ends[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends), 0);
+    for (size_t at = 0, count; at < length; at += count) {
+        count = 1 + roll(seed, 9);
+        count = count < length - at ? count : length - at;
+        assert_int_equal(send(ends[0], text + at, count, 0), count);
+    }
+    close(ends[0]);
+    return ends[1];
+}
+
+static void check_same(fixture *f, const char *text, size_t length, const char *expected,
+                       unsigned *seed)
+{
+    static const char *const words[] = { "", "?", "NA", NULL };
+    const et_csv_options options = { .delimiter = ',', .comment = '#', .missing = words };
+    for (int stream = 0; stream < 2; stream++) {
+        et_strbuf rows = ET_STRBUF_INIT;
+        et_csv *csv;
+        int descriptor = stream ? pieces_of(text, length, seed) : -1;
+        int status =
+            stream ? et_csv_open_stream(&csv, descriptor, "pieces", &options, NULL)
+                   : et_csv_open(&csv, write_bytes(f, "random.csv", text, length), &options, NULL);
+        assert_int_equal(status, ET_OK);
+        read_rows(csv, true, &rows, NULL);
+        et_csv_close(csv);
+        if (stream)
+            close(descriptor);
+        if (strcmp(et_strbuf_text(&rows), expected) != 0)
+            fail_msg("%.*s\nstream %d:\n%s\nnot\n%s", (int)length, text, stream,
+                     et_strbuf_text(&rows), expected);
+        et_strbuf_release(&rows);
+    }
+}
+
+static void test_csv__as_reference(void **state)
+{
+    static const char rare[] = "aaaa,,,\"\"\n\n\r# \t?NA";
+    static const char usual[] = "abcdefgh1234,,,\n";
+    unsigned seed = 11;
+    for (int round = 0; round < 20000; round++) {
+        char text[512];
+        size_t length = roll(&seed, round % 2 ? 24 : 400);
+        unsigned oddness = round % 2 ? 1 : 1 + roll(&seed, 40);
+        for (size_t i = 0; i < length; i++)
+            text[i] = roll(&seed, oddness) ? usual[roll(&seed, sizeof usual - 1)]
+                                           : rare[roll(&seed, sizeof rare - 1)];
+        /* Where there is no LF at the end, one is thought of. */
+        bool ended = length && text[length - 1] == '\n';
+        memcpy(text + length, ended || !length ? "" : "\n", ended || !length ? 1 : 2);
+        et_strbuf expected = ET_STRBUF_INIT;
+        parse_reference(text, &expected);
+        check_same(*state, text, length, et_strbuf_text(&expected), &seed);
+        et_strbuf_release(&expected);
+    }
+}
+
+/* Any bytes at all: rows or errors that name the file. */
+static void test_csv__mutated(void **state)
+{
+    unsigned seed = 3;
+    for (int round = 0; round < 5000; round++) {
+        char text[300];
+        size_t length = roll(&seed, sizeof text);
+        for (size_t i = 0; i < length; i++)
+            text[i] = roll(&seed, 3) ? "1,\"\n"[roll(&seed, 4)] : (char)roll(&seed, 256);
+        const char *path = write_bytes(*state, "any.csv", text, length);
+        et_strbuf rows = ET_STRBUF_INIT;
+        et_error error = ET_ERROR_INIT;
+        int status = read_all(path, NULL, true, &rows, &error);
+        if (status)
+            assert_contains(error.text, path);
+        et_strbuf_release(&rows);
+    }
+}
+
+/* ---- sizes ---- */
+
+/* Rows around the buffer's size, and the longest. */
+static void test_csv__long_rows(void **state)
+{
+    static const size_t lengths[] = { 1 << 16,       (1 << 18) - 1, 1 << 18, (1 << 18) + 1,
+                                      (1 << 20) + 7, 5 << 20,       17,      1 << 18 };
+    et_strbuf text = ET_STRBUF_INIT;
+    for (size_t i = 0; i < COUNT(lengths); i++) {
+        for (size_t k = 0; k < lengths[i]; k++)
+            et_strbuf_append_char(&text, "abcdefg"[k % 7]);
+        et_strbuf_append(&text, i % 2 ? ",x\n" : ",\"x\ny\"\r\n");
+    }
+    const char *path = write_text(*state, "long.csv", et_strbuf_text(&text));
+    et_csv *csv;
+    et_csv_row row;
+    int64_t line = 1;
+    assert_int_equal(et_csv_open(&csv, path, NULL, NULL), ET_OK);
+    for (size_t i = 0; i < COUNT(lengths); i++) {
+        assert_int_equal(et_csv_next(csv, &row, NULL), ET_OK);
+        assert_int_equal(row.count, 2);
+        assert_int_equal(row.line, line);
+        assert_int_equal(row.cell[0].length, lengths[i]);
+        for (size_t k = 0; k < lengths[i]; k++)
+            if (row.cell[0].text[k] != "abcdefg"[k % 7])
+                fail_msg("byte %zu of row %zu", k, i);
+        assert_int_equal(row.cell[1].length, i % 2 ? 1 : 3);
+        line += i % 2 ? 1 : 2;
+    }
+    assert_int_equal(et_csv_next(csv, &row, NULL), ET_OK);
+    assert_int_equal(row.count, 0);
+    assert_int_equal(et_csv_delimiter(csv), ',');
+    et_csv_close(csv);
+    et_strbuf_release(&text);
+}
+
+/* A sparse file: a line of a gigabyte, of NULs and without an end; and one that ends. Nothing like
+ * its length is kept. */
+static void test_csv__endless(void **state)
+{
+    const char *path = fixture_path(*state, "endless.csv");
+    int fd = open(path, O_WRONLY | O_CREAT, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, "a,b\n1,2\n3,", 10), 10);
+    if (ftruncate(fd, (off_t)1 << 30))
+        test_skip("no sparse file of 1 GB here");
+    close(fd);
+    struct rusage before, after;
+    getrusage(RUSAGE_SELF, &before);
+    check_error(path, NULL, ET_EDATA, "endless.csv:3: a row of more than 16777216 bytes");
+    getrusage(RUSAGE_SELF, &after);
+    assert_true(after.ru_maxrss - before.ru_maxrss < 96 * 1024);
+    et_strbuf text = ET_STRBUF_INIT, rows = ET_STRBUF_INIT;
+    et_strbuf_append(&text, "a,b\n");
+    for (size_t i = 0; i < ET_CSV_ROW_MAX * 3; i++)
+        et_strbuf_append_char(&text, 'x');
+    et_strbuf_append(&text, ",y\n1,2\n");
+    path = write_text(*state, "long.csv", et_strbuf_text(&text));
+    assert_int_equal(read_all(path, NULL, true, &rows, NULL), ET_EDATA);
+    assert_string_equal(et_strbuf_text(&rows), "1<'a|'b>2!3<'1|'2>");
+    memset(text.data, 'x', text.length);
+    for (size_t i = 0; i < text.length; i += 1000)
+        text.data[i] = '\r';
+    check_error(write_text(*state, "mac.csv", et_strbuf_text(&text)), NULL, ET_EDATA,
+                "lines end in CR alone");
+    text.data[0] = 'a';
+    text.data[1] = '"';
+    text.data[5] = ',';
+    text.data[6] = '"';
+    check_error(write_text(*state, "open.csv", et_strbuf_text(&text)), NULL, ET_EDATA,
+                "open.csv:1: column 2: the quote that opens here");
+    et_strbuf_release(&text);
+    et_strbuf_release(&rows);
+}
+
+static void test_csv__many_columns(void **state)
+{
+    et_strbuf text = ET_STRBUF_INIT;
+    for (int i = 1; i < 1000000; i++)
+        et_strbuf_append(&text, "1,");
+    et_strbuf_append(&text, "1\n");
+    et_csv *csv;
+    et_csv_row row;
+    assert_int_equal(
+        et_csv_open(&csv, write_text(*state, "wide.csv", et_strbuf_text(&text)), NULL, NULL),
+        ET_OK);
+    assert_int_equal(et_csv_next(csv, &row, NULL), ET_OK);
+    assert_int_equal(row.count, 1000000);
+    et_csv_close(csv);
+    et_strbuf_cut(&text, text.length - 1);
+    et_strbuf_append(&text, ",1\n");
+    check_error(write_text(*state, "wider.csv", et_strbuf_text(&text)), NULL, ET_EDATA,
+                "wider.csv:1: more than 1000000 columns");
+    et_strbuf_release(&text);
+}
+
+/* ---- what others do meanwhile ---- */
+
+/* A row is there as soon as its line is: nothing more is waited for. */
+static void test_csv__stream(void **state)
+{
+    (void)state;
+    static const char *const lines[] = { "a\n", "\"x\ny\"\n", "b\r\n", "c" };
+    static const char *const rows[] = { "1<'a>", "2<'x\ny>", "4<'b>", "5<'c>" };
+    int ends[2];
+    et_csv *csv;
+    et_csv_row row;
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(et_csv_open_stream(&csv, ends[0], "input", NULL, NULL), ET_OK);
+    assert_int_equal(et_csv_delimiter(csv), 0);
+    for (size_t i = 0; i < COUNT(lines); i++) {
+        et_strbuf out = ET_STRBUF_INIT;
+        assert_int_equal(write(ends[1], lines[i], strlen(lines[i])), strlen(lines[i]));
+        if (i == 3)
+            close(ends[1]);
+        assert_int_equal(et_csv_next(csv, &row, NULL), ET_OK);
+        append_row(&out, &row);
+        assert_string_equal(et_strbuf_text(&out), rows[i]);
+        et_strbuf_release(&out);
+    }
+    char place[32];
+    et_csv_describe(csv, place, sizeof place);
+    assert_string_equal(place, "input:5");
+    assert_int_equal(et_csv_next(csv, &row, NULL), ET_OK);
+    assert_int_equal(row.count, 0);
+    et_csv_close(csv);
+    assert_int_equal(fcntl(ends[0], F_GETFD) >= 0, 1); /* stays the caller's */
+    close(ends[0]);
+    unsigned seed = 1;
+    int gzip = pieces_of("\x1f\x8b\x08\x00", 4, &seed);
+    et_error error = ET_ERROR_INIT;
+    assert_int_equal(et_csv_open_stream(&csv, gzip, "input", NULL, NULL), ET_OK);
+    assert_int_equal(et_csv_next(csv, &row, &error), ET_EFORMAT);
+    assert_contains(error.text, "input is gzip data: unpack it first");
+    et_csv_close(csv);
+    close(gzip);
+}
+
+/* It grows, is cut, or is written over with as many bytes. */
+static void test_csv__changes(void **state)
+{
+    for (int way = 0; way < 3; way++) {
+        et_strbuf text = ET_STRBUF_INIT;
+        for (int i = 0; i < 100000; i++)
+            et_strbuf_append(&text, "1,2,3,4,5,6\n");
+        const char *path = write_text(*state, "changing.csv", et_strbuf_text(&text));
+        et_csv *csv;
+        et_csv_row row;
+        et_error error = ET_ERROR_INIT;
+        int status = et_csv_open(&csv, path, NULL, &error);
+        assert_int_equal(status, ET_OK);
+        assert_int_equal(et_csv_next(csv, &row, &error), ET_OK);
+        int fd = open(path, O_WRONLY);
+        usleep(20000); /* more than a file system's clock ticks */
+        if (way == 0)
+            assert_int_equal(pwrite(fd, "9,9,9,9,9,9\n", 12, (off_t)text.length), 12);
+        else if (way == 1)
+            assert_int_equal(ftruncate(fd, (off_t)text.length / 2), 0);
+        else
+            assert_int_equal(pwrite(fd, "9", 1, 0), 1);
+        close(fd);
+        while (!(status = et_csv_next(csv, &row, &error)) && row.count)
+            ;
+        assert_int_equal(status, ET_EFORMAT);
+        assert_contains(error.text, "changing.csv changed while it was read");
+        et_csv_close(csv);
+        et_strbuf_release(&text);
+    }
+}
+
+static void test_csv__scarce(void **state)
+{
+    et_strbuf text = ET_STRBUF_INIT;
+    for (int i = 0; i < 100; i++)
+        et_strbuf_append(&text, "1,");
+    for (int i = 0; i < 400000; i++)
+        et_strbuf_append(&text, "x");
+    et_strbuf_append(&text, "\n");
+    const char *path = write_gzip(*state, "scarce.csv.gz", et_strbuf_text(&text));
+    for (long n = 0;; n++) {
+        et_csv *csv;
+        et_csv_row row;
+        et_error error = ET_ERROR_INIT;
+        scarce_begin(n);
+        int status = et_csv_open(&csv, path, NULL, &error);
+        if (!status) {
+            status = et_csv_next(csv, &row, &error);
+            et_csv_close(csv);
+        }
+        bool failed = scarce_failed;
+        scarce_end();
+        if (!failed) {
+            assert_int_equal(status, ET_OK);
+            assert_int_equal(row.count, 101);
+            break;
+        }
+        assert_int_equal(status, ET_ENOMEM);
+    }
+    et_strbuf_release(&text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_csv__rows),    cmocka_unit_test(test_csv__bad),
+        cmocka_unit_test(test_csv__goes_on), cmocka_unit_test(test_csv__as_reference),
+        cmocka_unit_test(test_csv__mutated), cmocka_unit_test(test_csv__long_rows),
+        cmocka_unit_test(test_csv__endless), cmocka_unit_test(test_csv__many_columns),
+        cmocka_unit_test(test_csv__stream),  cmocka_unit_test(test_csv__changes),
+        cmocka_unit_test(test_csv__scarce),
+    };
+    return cmocka_run_group_tests(tests, fixture_open, fixture_close);
+}
