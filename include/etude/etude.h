@@ -8,6 +8,7 @@
 #include <etude/annealing.h>
 #include <etude/arguments.h>
 #include <etude/checkpoint.h>
+#include <etude/class_scores.h>
 #include <etude/command.h>
 #include <etude/controller.h>
 #include <etude/data.h>

@@ -1,9 +1,9 @@
 /* Metadata: what was seen in the columns of a table: TensorFX's metadata, with what `etude data
  * analyze` finds beside it. Features are fitted from it, so a model depends on it.
  *
- *   {"age": {"count": 32561, "missing": 0, "min": 17, "max": 90, "mean": 38.58, "std": 13.64,
- *            "quantiles": [17, 19, ...]},
- *    "income": {"entries": ["<=50K", ">50K"], "counts": [24720, 7841]}}
+ *   {"age": {"count": 32561, "missing": 0, "distinct": 73, "min": 17, "max": 90, "mean": 38.58,
+ *    "std": 13.64, "quantiles": [17, 19, ...]},
+ *   "income": {"entries": ["<=50K", ">50K"], "counts": [24720, 7841]}}
  *
  *     et_metadata *metadata;
  *     if (et_metadata_load(&metadata, "metadata.json", &error)) ...

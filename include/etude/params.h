@@ -28,8 +28,9 @@ typedef struct et_params et_params;
 typedef enum et_init_kind {
     ET_INIT_ZEROS,
     ET_INIT_ONES,
-    ET_INIT_UNIFORM, /* in [-scale, scale) */
-    ET_INIT_NORMAL,  /* mean 0, standard deviation scale */
+    ET_INIT_UNIFORM,          /* in [-scale, scale) */
+    ET_INIT_NORMAL,           /* mean 0, standard deviation scale */
+    ET_INIT_TRUNCATED_NORMAL, /* the same; what is further than 2 scale from 0 is drawn again */
 } et_init_kind;
 
 typedef struct et_init {

@@ -8,6 +8,8 @@
  * zero. */
 #include <etude/nn.h>
 
+#include <math.h>
+
 #include "base/assert.h"
 #include "base/philox.h"
 #include "kernel/kernels.h"
@@ -16,6 +18,15 @@
  * no threads of their own in a piece; some hundreds of pieces for a model of a few million
  * weights, so that threads finish together. */
 #define PIECE 8192
+
+/* Numbers that are too far out become those of the next step at which they are not: one in twenty
+ * is drawn again. */
+static void truncate(float *to, int64_t first, int64_t count, float scale, et_random random)
+{
+    for (int64_t i = 0; i < count; i++)
+        for (random.step = 1; fabsf(to[i]) > 2 * scale; random.step++)
+            to[i] = scale * et_random_normal(random, (uint64_t)(first + i));
+}
 
 /* Elements first .. first + count of parameter index, written to `to`, which is where `first`
  * stands. The kernel takes `first` as well: it counts from the parameter's own start. */
@@ -29,7 +40,10 @@ static void draw(const et_kernels *kernels, const et_params *params, int index, 
         kernels->draw_uniform(to, first, count, init.scale, random);
         break;
     case ET_INIT_NORMAL:
+    case ET_INIT_TRUNCATED_NORMAL:
         kernels->draw_normal(to, first, count, init.scale, random);
+        if (init.kind == ET_INIT_TRUNCATED_NORMAL)
+            truncate(to, first, count, init.scale, random);
         break;
     default:
         et_assert(init.kind == ET_INIT_ZEROS || init.kind == ET_INIT_ONES);

@@ -1,5 +1,6 @@
 #include <etude/nn.h>
 
+#include <math.h>
 #include <omp.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,6 +25,7 @@ static const struct {
     { "norm/offset", 1, 33, { ET_INIT_ZEROS, 0 } },
     { "bias", 1, 1, { ET_INIT_UNIFORM, 1 } },
     { "dense/weight", 70, 91, { ET_INIT_UNIFORM, 0.5f } },
+    { "hidden/weight", 130, 64, { ET_INIT_TRUNCATED_NORMAL, 0.125f } },
 };
 
 static et_params *make_params(size_t first, uint64_t seed)
@@ -53,9 +55,28 @@ static float expected(size_t i, uint64_t element, uint64_t seed)
         return scale * (2 * et_random_uniform(random, element) - 1);
     case ET_INIT_NORMAL:
         return scale * et_random_normal(random, element);
+    case ET_INIT_TRUNCATED_NORMAL:
+        for (float x;; random.step++)
+            if (fabsf(x = scale * et_random_normal(random, element)) <= 2 * scale)
+                return x;
     default:
         return 0;
     }
+}
+
+/* Of a normal number that is within two deviations the deviation is 0.87963 of them. */
+static void test_init__truncated(void **state)
+{
+    (void)state;
+    et_params *params = make_params(COUNT(parameters) - 1, 5);
+    const float *values = et_params_values(params);
+    double sum = 0, count = (double)et_params_elements(params);
+    for (int i = 0; i < (int)count; i++) {
+        assert_true(fabsf(values[i]) <= 0.25f);
+        sum += (double)values[i] * (double)values[i];
+    }
+    assert_true(fabs(sqrt(sum / count) / 0.125 - 0.87963) < 0.02);
+    et_params_free(params);
 }
 
 /* Every element is the one that its name and place say; padding is zero; the shadow follows. */
@@ -136,6 +157,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_init__draw),
+        cmocka_unit_test(test_init__truncated),
         cmocka_unit_test(test_init__depends_on_seed_and_name_alone),
         cmocka_unit_test(test_init__variables),
     };

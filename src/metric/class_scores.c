@@ -1,0 +1,343 @@
+/* Scores of classes, each a function of the confusion matrix or of all rows. Rows are added in
+ * their order, so values do not depend on threads.
+ *
+ * AUC, exact: rows in rising order of a class's score, in groups of equal scores. With P and N the
+ * weights of the class and of the rest, and p, n those of a group,
+ *
+ *   auc = sum over groups of p (N before it + n / 2) / (P N)
+ *
+ * which is the area under the ROC curve by trapezoids. */
+#include <etude/class_scores.h>
+
+#include <float.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/reserved.h"
+#include "base/strbuf.h"
+#include "metric/class_scores.h"
+
+#define BINS      15
+#define BINS_MOST 1000000
+
+/* ---- the rows ---- */
+
+/* What every score reads. */
+typedef struct rows {
+    const et_class_predictions *given;
+    int64_t classes, bins;
+    double *confusion; /* [classes, classes] */
+    double weight;     /* of all rows */
+} rows;
+
+static double weight_of(const rows *r, int64_t row)
+{
+    const et_class_predictions *p = r->given;
+    return p->target[row] < 0 ? 0 : p->weight ? p->weight[row] : 1;
+}
+
+static const float *probability_of(const rows *r, int64_t row)
+{
+    return r->given->probability + row * r->classes;
+}
+
+/* The first of the largest. */
+static int64_t predicted(const rows *r, int64_t row)
+{
+    const float *p = probability_of(r, row);
+    int64_t best = 0;
+    for (int64_t c = 1; c < r->classes; c++)
+        best = p[c] > p[best] ? c : best;
+    return best;
+}
+
+int et_scores_check_weight(const double *weight, int64_t row, et_error *error)
+{
+    if (!weight || (weight[row] >= 0 && isfinite(weight[row])))
+        return ET_OK;
+    return et_fail(error, ET_EDATA, "row %lld: its weight is %g; finite numbers from 0 on",
+                   (long long)row + 1, weight[row]);
+}
+
+static int check_row(const et_class_predictions *p, int64_t row, et_error *error)
+{
+    if (p->target[row] < 0)
+        return ET_OK;
+    if (p->target[row] >= p->classes)
+        return et_fail(error, ET_EDATA, "row %lld: its target is class %d of %lld",
+                       (long long)row + 1, (int)p->target[row], (long long)p->classes);
+    for (int64_t c = 0; c < p->classes; c++) {
+        float one = p->probability[row * p->classes + c];
+        if (!(one >= 0 && one <= 1.0001F))
+            return et_fail(error, ET_EDATA,
+                           "row %lld: the probability of class %lld is %g; numbers from 0 to 1",
+                           (long long)row + 1, (long long)c, (double)one);
+    }
+    return et_scores_check_weight(p->weight, row, error);
+}
+
+static int check(const et_class_predictions *p, et_error *error)
+{
+    int status = et_options_check(p, "et_class_predictions", error);
+    if (status)
+        return status;
+    if (p->classes < 2 || p->classes > INT32_MAX)
+        return et_fail(error, ET_ECONFIG, "scores of %lld classes: at least 2",
+                       (long long)p->classes);
+    if (p->bins < 0 || p->bins > BINS_MOST)
+        return et_fail(error, ET_ECONFIG, "scores: %lld bins; from 1 to %d, or 0 for %d",
+                       (long long)p->bins, BINS_MOST, BINS);
+    if (p->count < 1 || !p->probability || !p->target)
+        return et_fail(error, ET_EDATA, "scores of no predictions: there are no rows");
+    for (int64_t i = 0; !status && i < p->count; i++)
+        status = check_row(p, i, error);
+    return status;
+}
+
+/* ---- by what was taken for what ---- */
+
+typedef struct outcome {
+    double hit, targets, predicted;
+} outcome;
+
+static outcome outcome_of(const rows *r, int64_t class)
+{
+    outcome o = { r->confusion[class * r->classes + class], 0, 0 };
+    for (int64_t i = 0; i < r->classes; i++) {
+        o.targets += r->confusion[class * r->classes + i];
+        o.predicted += r->confusion[i * r->classes + class];
+    }
+    return o;
+}
+
+/* 0 where there is nothing to divide by. */
+static double share(double part, double whole)
+{
+    return whole > 0 ? part / whole : 0;
+}
+
+static void score_confusion(const rows *r, et_class_scores *s)
+{
+    double hits = 0, seen = 0, targeted = 0, recalls = 0;
+    double precision = 0, recall = 0, f1 = 0;
+    for (int64_t c = 0; c < r->classes; c++) {
+        outcome o = outcome_of(r, c);
+        hits += o.hit;
+        if (o.targets > 0) {
+            targeted++;
+            recalls += o.hit / o.targets;
+        }
+        if ((r->classes == 2 && c == 0) || (r->classes > 2 && o.targets + o.predicted <= 0))
+            continue;
+        seen++;
+        precision += share(o.hit, o.predicted);
+        recall += share(o.hit, o.targets);
+        f1 += share(2 * o.hit, o.targets + o.predicted);
+    }
+    et_assert(targeted >= 1 && seen >= 1);
+    s->accuracy = hits / r->weight;
+    s->balanced_accuracy = recalls / targeted;
+    s->precision = precision / seen;
+    s->recall = recall / seen;
+    s->f1 = f1 / seen;
+}
+
+/* ---- by rank ---- */
+
+typedef struct ranked {
+    float score;
+    int64_t row;
+} ranked;
+
+/* Equal scores in order of rows, so that sums of weights have the same bits with any qsort. */
+static int by_score(const void *left, const void *right)
+{
+    const ranked *a = left, *b = right;
+    if (a->score < b->score || a->score > b->score)
+        return a->score < b->score ? -1 : 1;
+    return (a->row > b->row) - (a->row < b->row);
+}
+
+/* NaN where there is one kind only. */
+static double auc_of(const rows *r, int64_t class, ranked *order)
+{
+    int64_t count = 0;
+    double all[2] = { 0, 0 }, below = 0, area = 0;
+    for (int64_t i = 0; i < r->given->count; i++) {
+        double weight = weight_of(r, i);
+        if (weight <= 0)
+            continue;
+        order[count++] = (ranked){ probability_of(r, i)[class], i };
+        all[r->given->target[i] == class] += weight;
+    }
+    qsort(order, (size_t)count, sizeof *order, by_score);
+    for (int64_t i = 0; i < count;) {
+        double group[2] = { 0, 0 };
+        float score = order[i].score;
+        for (; i < count && order[i].score == score; i++)
+            group[r->given->target[order[i].row] == class] += weight_of(r, order[i].row);
+        area += group[1] * (below + group[0] / 2);
+        below += group[0];
+    }
+    return all[0] > 0 && all[1] > 0 ? area / (all[0] * all[1]) : NAN;
+}
+
+static int score_ranks(const rows *r, et_class_scores *s, et_error *error)
+{
+    size_t count = (size_t)r->given->count;
+    ranked *order = et_alloc(count, sizeof *order);
+    double sum = 0, classes = 0;
+    if (!order)
+        return et_alloc_failed(error, count * sizeof *order, "scores");
+    for (int64_t c = r->classes == 2; c < r->classes; c++) {
+        double auc = auc_of(r, c, order);
+        if (!isnan(auc)) {
+            sum += auc;
+            classes++;
+        }
+    }
+    et_free(order);
+    s->auc = classes > 0 ? sum / classes : NAN;
+    return ET_OK;
+}
+
+/* ---- by probability ---- */
+
+static double square(double x)
+{
+    return x * x;
+}
+
+static double brier_of(const rows *r, int64_t row)
+{
+    const float *p = probability_of(r, row);
+    const int32_t target = r->given->target[row];
+    double sum = 0;
+    for (int64_t c = r->classes == 2; c < r->classes; c++)
+        sum += square((double)p[c] - (c == target));
+    return sum;
+}
+
+static void score_probabilities(const rows *r, et_class_scores *s)
+{
+    double log_loss = 0, brier = 0;
+    for (int64_t i = 0; i < r->given->count; i++) {
+        double weight = weight_of(r, i);
+        if (weight <= 0)
+            continue;
+        double p = (double)probability_of(r, i)[r->given->target[i]];
+        log_loss -= weight * log(fmin(fmax(p, DBL_EPSILON), 1 - DBL_EPSILON));
+        brier += weight * brier_of(r, i);
+    }
+    s->log_loss = log_loss / r->weight;
+    s->brier = brier / r->weight;
+}
+
+/* Of the rows of a bin. Shares of weight and means of the same rows: weights cancel. */
+typedef struct bin {
+    double hits, sure;
+} bin;
+
+static int score_calibration(const rows *r, et_class_scores *s, et_error *error)
+{
+    bin *bins = et_alloc_zero((size_t)r->bins, sizeof *bins);
+    double sum = 0;
+    if (!bins)
+        return et_alloc_failed(error, (size_t)r->bins * sizeof *bins, "scores");
+    for (int64_t i = 0; i < r->given->count; i++) {
+        int64_t y = predicted(r, i);
+        double p = (double)probability_of(r, i)[y], weight = weight_of(r, i);
+        int64_t at = (int64_t)ceil((double)r->bins * p) - 1;
+        bin *one = &bins[at < 0 ? 0 : at >= r->bins ? r->bins - 1 : at];
+        one->hits += weight * (y == r->given->target[i]);
+        one->sure += weight * p;
+    }
+    for (int64_t b = 0; b < r->bins; b++)
+        sum += fabs(bins[b].hits - bins[b].sure);
+    et_free(bins);
+    s->calibration_error = sum / r->weight;
+    return ET_OK;
+}
+
+/* ---- all ---- */
+
+static void fill_confusion(rows *r)
+{
+    for (int64_t i = 0; i < r->classes * r->classes; i++)
+        r->confusion[i] = 0;
+    for (int64_t i = 0; i < r->given->count; i++) {
+        double weight = weight_of(r, i);
+        if (weight <= 0)
+            continue;
+        r->confusion[r->given->target[i] * r->classes + predicted(r, i)] += weight;
+        r->weight += weight;
+    }
+}
+
+static int score(rows *r, et_class_scores *scores, et_error *error)
+{
+    fill_confusion(r);
+    if (r->weight <= 0)
+        return et_fail(error, ET_EDATA, "scores of %lld rows: none of them counts",
+                       (long long)r->given->count);
+    score_confusion(r, scores);
+    score_probabilities(r, scores);
+    int status = score_ranks(r, scores, error);
+    return status ? status : score_calibration(r, scores, error);
+}
+
+int et_class_scores_compute(et_class_scores *scores, double *confusion,
+                            const et_class_predictions *predictions, et_error *error)
+{
+    *scores = (et_class_scores){ 0 };
+    int status = check(predictions, error);
+    if (status)
+        return status;
+    rows r = { predictions, predictions->classes, predictions->bins ? predictions->bins : BINS,
+               confusion, 0 };
+    size_t cells = (size_t)r.classes * (size_t)r.classes;
+    double *own = confusion ? NULL : et_alloc(cells, sizeof *own);
+    if (!confusion && !own)
+        return et_alloc_failed(error, cells * sizeof *own, "scores");
+    r.confusion = confusion ? confusion : own;
+    status = score(&r, scores, error);
+    et_free(own);
+    return status;
+}
+
+/* ---- logs ---- */
+
+int et_scores_log(const char *const *names, const double *values, const char *prefix,
+                  et_value *dict, et_error *error)
+{
+    et_strbuf name = ET_STRBUF_INIT;
+    bool failed = false;
+    for (int i = 0; names[i]; i++) {
+        et_strbuf_reset(&name);
+        et_strbuf_printf(&name, "%s%s", prefix, names[i]);
+        failed |= name.failed || !et_value_set_float(dict, et_strbuf_text(&name), values[i]);
+    }
+    et_strbuf_release(&name);
+    return failed ? et_alloc_failed(error, 0, "scores") : ET_OK;
+}
+
+const char *const et_class_score_names[] = {
+    "accuracy", "balanced_accuracy", "precision", "recall", "f1", "auc", "log_loss",
+    "brier",    "calibration_error", NULL
+};
+
+int et_class_scores_log(const et_class_scores *s, const char *prefix, et_value *dict,
+                        et_error *error)
+{
+    const double values[] = {
+        s->accuracy, s->balanced_accuracy, s->precision, s->recall,           s->f1,
+        s->auc,      s->log_loss,          s->brier,     s->calibration_error
+    };
+    _Static_assert(sizeof values / sizeof *values + 1 ==
+                       sizeof et_class_score_names / sizeof *et_class_score_names,
+                   "a name for each");
+    return et_scores_log(et_class_score_names, values, prefix, dict, error);
+}

@@ -1,0 +1,14 @@
+/* What scores of classes and of values share. */
+#ifndef ETUDE_METRIC_CLASS_SCORES_H
+#define ETUDE_METRIC_CLASS_SCORES_H
+
+#include <etude/class_scores.h>
+
+/* ET_EDATA: the weight of a row is none. weight NULL: all are 1. */
+int et_scores_check_weight(const double *weight, int64_t row, et_error *error);
+
+/* Sets prefix and name of each value, as many as there are names. */
+int et_scores_log(const char *const *names, const double *values, const char *prefix,
+                  et_value *dict, et_error *error);
+
+#endif

@@ -1,0 +1,107 @@
+/* Scores of numbers: means first, then squares around them, so that nothing cancels. */
+#include <math.h>
+#include <stddef.h>
+
+#include <etude/class_scores.h>
+
+#include "base/reserved.h"
+#include "metric/class_scores.h"
+
+/* A target and its predictions, a column of the arrays. */
+typedef struct column {
+    const et_value_predictions *given;
+    int64_t targets, which;
+} column;
+
+static bool counts(const et_value_predictions *p, int64_t targets, int64_t row)
+{
+    if (p->weight && p->weight[row] <= 0)
+        return false;
+    for (int64_t k = 0; k < targets; k++)
+        if (isnan(p->target[row * targets + k]))
+            return false;
+    return true;
+}
+
+static double weight_of(column c, int64_t row)
+{
+    return !counts(c.given, c.targets, row) ? 0 : c.given->weight ? c.given->weight[row] : 1;
+}
+
+static double target_of(column c, int64_t row)
+{
+    return (double)c.given->target[row * c.targets + c.which];
+}
+
+static int check(const et_value_predictions *p, int64_t targets, et_error *error)
+{
+    int status = et_options_check(p, "et_value_predictions", error);
+    if (!status && p->targets < 0)
+        status =
+            et_fail(error, ET_ECONFIG, "scores of %lld targets: at least 1", (long long)p->targets);
+    if (!status && (p->count < 1 || !p->value || !p->target))
+        status = et_fail(error, ET_EDATA, "scores of no predictions: there are no rows");
+    for (int64_t i = 0; !status && i < p->count; i++) {
+        status = et_scores_check_weight(p->weight, i, error);
+        for (int64_t k = i * targets; !status && k < (i + 1) * targets; k++)
+            if (!isfinite(p->value[k]) || isinf(p->target[k]))
+                status = et_fail(error, ET_EDATA, "row %lld: %g for %g; finite numbers",
+                                 (long long)i + 1, (double)p->value[k], (double)p->target[k]);
+    }
+    return status;
+}
+
+/* weight: of the rows that count. */
+static void score_column(column c, double weight, et_value_scores *s)
+{
+    double mean = 0, squared = 0, absolute = 0, spread = 0;
+    for (int64_t i = 0; i < c.given->count; i++)
+        if (weight_of(c, i) > 0)
+            mean += weight_of(c, i) * target_of(c, i);
+    mean /= weight;
+    for (int64_t i = 0; i < c.given->count; i++) {
+        double w = weight_of(c, i);
+        if (w <= 0)
+            continue;
+        double t = target_of(c, i), d = (double)c.given->value[i * c.targets + c.which] - t;
+        squared += w * d * d;
+        absolute += w * fabs(d);
+        spread += w * (t - mean) * (t - mean);
+    }
+    s->mse += squared / weight;
+    s->rmse += sqrt(squared / weight);
+    s->mae += absolute / weight;
+    s->r2 += spread > 0 ? 1 - squared / spread : squared > 0 ? 0 : 1;
+}
+
+int et_value_scores_compute(et_value_scores *scores, const et_value_predictions *predictions,
+                            et_error *error)
+{
+    const int64_t targets = predictions->targets > 0 ? predictions->targets : 1;
+    double weight = 0;
+    *scores = (et_value_scores){ 0 };
+    int status = check(predictions, targets, error);
+    for (int64_t i = 0; !status && i < predictions->count; i++)
+        weight += weight_of((column){ predictions, targets, 0 }, i);
+    if (!status && weight <= 0)
+        status = et_fail(error, ET_EDATA, "scores of %lld rows: none of them counts",
+                         (long long)predictions->count);
+    if (status)
+        return status;
+    for (int64_t k = 0; k < targets; k++)
+        score_column((column){ predictions, targets, k }, weight, scores);
+    scores->mse /= (double)targets;
+    scores->rmse /= (double)targets;
+    scores->mae /= (double)targets;
+    scores->r2 /= (double)targets;
+    return ET_OK;
+}
+
+const char *const et_value_score_names[] = { "rmse", "mae", "r2", "mse", NULL };
+
+int et_value_scores_log(const et_value_scores *s, const char *prefix, et_value *dict,
+                        et_error *error)
+{
+    const double values[] = { s->rmse, s->mae, s->r2, s->mse };
+    return et_scores_log(et_value_score_names, values, prefix, dict, error);
+}
