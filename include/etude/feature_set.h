@@ -16,33 +16,39 @@
 #include <etude/metadata.h>
 #include <etude/schema.h>
 
-/* What a value x of a field becomes. "Missing" is what a row without one gives. */
+/* What a value x of a field becomes. "Missing" is what a row without one gives. Over several fields
+ * it is each one's, side by side. */
 typedef enum et_transform {
-    ET_TRANSFORM_IDENTITY,    /* x; missing 0 */
-    ET_TRANSFORM_TARGET,      /* class by the metadata's entries, or the number itself */
-    ET_TRANSFORM_CONCAT,      /* its features side by side, in order */
-    ET_TRANSFORM_LOG,         /* ln(x + 1); x <= -1 is an error; missing 0 */
-    ET_TRANSFORM_SCALE,       /* min..max of the metadata to transform.min..max (0..1); a constant
-                                 column gives transform.min; not clipped; missing: the middle */
-    ET_TRANSFORM_BUCKETIZE,   /* one of boundaries + 1 columns is 1; missing: none is */
-    ET_TRANSFORM_ONE_HOT,     /* one of entries + 1 columns is 1, the last: unknown or missing */
+    ET_TRANSFORM_IDENTITY,  /* x; missing 0 */
+    ET_TRANSFORM_TARGET,    /* class by the metadata's entries, or the number itself */
+    ET_TRANSFORM_CONCAT,    /* its features side by side, in order */
+    ET_TRANSFORM_LOG,       /* ln(x + 1); x <= -1 is an error; missing 0 */
+    ET_TRANSFORM_SCALE,     /* min..max of the metadata to transform.min..max (0..1); a constant
+                               column gives transform.min; not clipped; missing: the middle */
+    ET_TRANSFORM_BUCKETIZE, /* one of boundaries + 1 columns is 1, that of so many boundaries <= x;
+                               missing: none is */
+    ET_TRANSFORM_ONE_HOT,   /* one of entries + 1 columns is 1, the last: unknown or missing */
     ET_TRANSFORM_STANDARDIZE, /* (x - mean) / std; a constant column 0; missing 0 */
-    ET_TRANSFORM_QUANTILE, /* by the quantiles to a standard normal, clipped at +-5.2; missing 0 */
+    ET_TRANSFORM_QUANTILE, /* by the quantiles to a standard normal, ties to the middle of theirs,
+                              clipped at +-5.2; a constant column 0; missing 0 */
     ET_TRANSFORM_EMBED,    /* place among the entries as an id; unknown and missing have ids of
                               their own behind them */
-    ET_TRANSFORM_HASH,     /* xxHash of the text modulo transform.buckets as an id, the last + 1:
-                              missing */
-    ET_TRANSFORM_CROSS,    /* the same of several fields' texts together */
-    ET_TRANSFORM_DATE,     /* parts of "2024-05-31[T12:30:00[Z]]" or seconds since 1970: those of
-                              transform.parts, each scaled to 0..1 and, of a cycle, as sine and
-                              cosine; missing 0 */
-    ET_TRANSFORM_MISSING,  /* 1 where the value is missing, else 0 */
-    ET_TRANSFORM_KEY,      /* the text itself, which no model sees: predictions carry it */
+    ET_TRANSFORM_HASH,     /* xxHash of the text, or of the number as a double, modulo
+                              transform.buckets as an id; the one behind them: missing */
+    ET_TRANSFORM_CROSS,    /* the same of several fields together; missing: all of them are */
+    ET_TRANSFORM_DATE,    /* parts of "2024-05-31[T12:30[:00]]", as written whatever the zone, or of
+                             seconds since 1970: the year as (year - 1970) / 100; of others where
+                             they are in their cycle as 0..1, sine and cosine; missing 0 */
+    ET_TRANSFORM_MISSING, /* 1 where the value is missing, else 0 */
+    ET_TRANSFORM_KEY,     /* the text itself, which no model sees: predictions carry it */
     ET_TRANSFORM_COUNT,
 } et_transform;
 
+/* In a file the members behind fields stand in a group `transform` (min, max, boundaries, buckets,
+ * parts, classes), but features. A text in a concat's features names another feature of the file,
+ * which is then a part of the concat alone. */
 typedef struct et_feature_spec {
-    const char *name;
+    const char *name; /* in a concat it may be left out */
     et_transform type;
     const char *const *fields; /* [field_count]; none: the field with its name */
     int field_count;
@@ -53,8 +59,10 @@ typedef struct et_feature_spec {
     const char *const
         *parts; /* [part_count] of year, month, day, weekday, hour, minute; none: all */
     int part_count;
+    bool classes;                           /* target: an integer field's numbers are classes */
     const struct et_feature_spec *features; /* [feature_count]; concat */
     int feature_count;
+    int line; /* of the file that it was read from; else 0 */
     ET_RESERVED(4);
 } et_feature_spec;
 
@@ -63,25 +71,34 @@ typedef struct et_feature_set et_feature_set;
 /* Copies specs. ET_ECONFIG: none, a name twice, what a type needs is not there. */
 ET_API int et_feature_set_create(et_feature_set **out, const et_feature_spec *specs, int count,
                                  et_error *error);
+/* YAML. name: of the text in messages, which give the line too. ET_ECONFIG, ET_EFORMAT. */
 ET_API int et_feature_set_parse(et_feature_set **out, const char *text, size_t length,
                                 const char *name, et_error *error);
 ET_API int et_feature_set_load(et_feature_set **out, const char *path, et_error *error);
 ET_API void et_feature_set_free(et_feature_set *set); /* NULL allowed */
+
+/* As YAML that et_feature_set_parse takes, terminated: yours to free (et_feature_set_free_text). */
+ET_API int et_feature_set_format(const et_feature_set *set, char **text, et_error *error);
+ET_API void et_feature_set_free_text(char *text); /* NULL allowed */
 ET_API int et_feature_set_save(const et_feature_set *set, const char *path, et_error *error);
 
-/* What a person would choose who looks at the metadata: of numbers the transform `numeric`
- * (standardize or quantile; and missing, where some are), of texts `discrete` (embed or one-hot),
- * of what is as good as a key or constant nothing; target is the target. */
+/* What a person would choose who looks at the metadata: numbers ("X") by the transform `numeric`
+ * (standardize, quantile, scale or identity), with missing where some are; texts by `discrete`
+ * (embed: "ids"; one-hot: in X); texts that are dates by date; the target ("Y"). Columns that say
+ * nothing are left out: constant ones, those without a value, and what is as good as a key. */
 typedef struct et_feature_choice {
     et_transform numeric, discrete;
-    const char *target; /* field */
+    const char *target; /* field; NULL: none */
+    bool classes;       /* of an integer target: its numbers are classes */
     ET_RESERVED(4);
 } et_feature_choice;
+/* ET_ECONFIG: no such target, or no column says anything. */
 ET_API int et_feature_set_infer(et_feature_set **out, const et_schema *schema,
                                 const et_metadata *metadata, const et_feature_choice *choice,
                                 et_error *error);
 
 ET_API int et_feature_set_count(const et_feature_set *set);
+/* By position, from 0, and by name. Borrowed; NULL: no such feature. */
 ET_API const et_feature_spec *et_feature_set_at(const et_feature_set *set, int position);
 ET_API const et_feature_spec *et_feature_set_find(const et_feature_set *set, const char *name);
 ET_API const char *et_transform_name(et_transform type); /* "one-hot"; the file's word */

@@ -35,6 +35,16 @@ typedef struct et_encoded_field {
     const char *const *label;   /* CLASS: [classes] */
 } et_encoded_field;
 
+/* A value of a row that is not text: of a tf.Example, of an array. Of a discrete field the text, of
+ * others the number. */
+typedef struct et_reading {
+    const char *text; /* [length], not terminated; of a number NULL, or as it was written */
+    size_t length;
+    double number;
+    bool numeric; /* of an integer or real field */
+    bool missing; /* then nothing else counts */
+} et_reading;
+
 typedef struct et_encoder et_encoder;
 
 /* Copies what it needs. ET_ECONFIG: what of the three disagrees, all of it in one message. */
@@ -46,13 +56,27 @@ const et_layout *et_encoder_layout(const et_encoder *encoder); /* of samples, ta
 int et_encoder_fields(const et_encoder *encoder);
 const et_encoded_field *et_encoder_field(const et_encoder *encoder, int place);
 int et_encoder_target(const et_encoder *encoder); /* place of the first target; -1: none */
+const et_schema *et_encoder_schema(const et_encoder *encoder); /* the encoder's own */
+/* The position in the schema of the first field of key number n, and its feature's name; -1: there
+ * is no such. */
+int et_encoder_key(const et_encoder *encoder, int n, const char **name);
 uint64_t et_encoder_fingerprint(const et_encoder *encoder);
 
-/* Writes one row: cells [fields of the schema], in its order; to[f]: where field f's item goes. A
- * target that is missing, or not wanted (to[f] NULL), is -1 or NaN. where: "file:line" for
- * messages. ET_EDATA: a value that is no number, a label that is unknown, a value that is required.
- */
+/* How many values a row has: of each field of the schema, in its order, as many as it is long. */
+int et_encoder_cells(const et_encoder *encoder);
+/* Where field's values begin among them. */
+int et_encoder_cell(const et_encoder *encoder, int field);
+/* Whether the values of a field go into anything but targets, or into a target. */
+bool et_encoder_reads(const et_encoder *encoder, int field, bool target);
+
+/* Writes one row: cells [et_encoder_cells]; to[f]: where field f's item goes. A target that is
+ * missing, or not wanted (to[f] NULL), is -1 or NaN. where: "file:line" for messages; NULL: the
+ * caller puts it before what is recorded. ET_EDATA: a value that is no number, a label that is
+ * unknown, a value that is required. */
 int et_encoder_row(const et_encoder *encoder, const et_cell *cells, void *const *to,
                    const char *where, et_error *error);
+/* The same of values that are not text. Those of integer fields are whole. */
+int et_encoder_values(const et_encoder *encoder, const et_reading *values, void *const *to,
+                      const char *where, et_error *error);
 
 #endif

@@ -1,0 +1,193 @@
+#include "data/columns.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/fields.h"
+#include "data/number.h"
+#include "data/problems.h"
+
+/* The name of value `at` of a field in a header. */
+typedef struct value_name {
+    char text[300];
+} value_name;
+
+static value_name name_of(const et_schema_field *field, int at)
+{
+    value_name name;
+    if (field->length > 1)
+        snprintf(name.text, sizeof name.text, "%s[%d]", field->name, at);
+    else
+        snprintf(name.text, sizeof name.text, "%s", field->name);
+    return name;
+}
+
+static bool is_text(const et_cell *cell, const char *text)
+{
+    size_t length = strlen(text);
+    return cell->text && cell->length == length && !memcmp(cell->text, text, length);
+}
+
+/* ---- what the first row is ---- */
+
+/* Whether a cell is the name of a field, or of a value of one. */
+static bool is_name(const et_schema *schema, const et_cell *cell)
+{
+    char text[300];
+    if (!cell->text || cell->length >= sizeof text)
+        return false;
+    memcpy(text, cell->text, cell->length);
+    text[cell->length] = 0;
+    if (et_schema_position(schema, text) >= 0)
+        return true;
+    char *bracket = strrchr(text, '[');
+    if (!bracket)
+        return false;
+    *bracket = 0;
+    const et_schema_field *field = et_schema_find(schema, text);
+    return field && field->length > 1;
+}
+
+static bool looks_like_header(const et_encoder *encoder, const et_csv_row *first)
+{
+    const et_schema *schema = et_encoder_schema(encoder);
+    int names = 0, numbers = 0, fields = et_schema_count(schema);
+    for (int i = 0; i < first->count; i++) {
+        double number;
+        const et_cell *cell = &first->cell[i];
+        names += is_name(schema, cell);
+        numbers +=
+            cell->text && et_number_parse(&number, cell->text, cell->length) != ET_NUMBER_NONE;
+    }
+    return names && (2 * names >= (first->count < fields ? first->count : fields) || !numbers);
+}
+
+/* ---- by name ---- */
+
+/* Adds what is wrong with one value's column. */
+static void find_named(et_columns *self, const et_csv_row *first, int at, const char *name,
+                       bool needed, et_problems *problems)
+{
+    int found = -1;
+    for (int i = 0; i < first->count; i++) {
+        if (!is_text(&first->cell[i], name))
+            continue;
+        if (found >= 0)
+            et_problems_add(problems,
+                            "column %.60s is there twice, as column %d and %d: rename one", name,
+                            found + 1, i + 1);
+        else
+            found = i;
+    }
+    if (found < 0 && needed)
+        et_problems_add(problems, "there is no column %.60s", name);
+    self->column[at] = found;
+}
+
+static int find_by_name(et_columns *self, const et_encoder *encoder, const et_csv_row *first,
+                        bool targets, const char *name, et_error *error)
+{
+    const et_schema *schema = et_encoder_schema(encoder);
+    et_problems problems = ET_PROBLEMS_INIT;
+    char what[160];
+    self->targets = true;
+    for (int f = 0; f < et_schema_count(schema); f++) {
+        const et_schema_field *field = et_schema_at(schema, f);
+        bool target = et_encoder_reads(encoder, f, true);
+        bool needed = et_encoder_reads(encoder, f, false) || (targets && target);
+        int begin = et_encoder_cell(encoder, f);
+        for (int i = 0; i < (field->length > 0 ? field->length : 0); i++) {
+            find_named(self, first, begin + i, name_of(field, i).text, needed, &problems);
+            self->targets &= !target || self->column[begin + i] >= 0;
+        }
+    }
+    snprintf(what, sizeof what, "%.80s:%lld: the header disagrees with the schema", name,
+             (long long)first->line);
+    return et_problems_report(&problems, ET_EDATA, what, error);
+}
+
+/* ---- by position ---- */
+
+/* Values of the schema without those that only targets read. */
+static int count_inputs(const et_encoder *encoder)
+{
+    const et_schema *schema = et_encoder_schema(encoder);
+    int count = et_encoder_cells(encoder);
+    for (int f = 0; f < et_schema_count(schema); f++)
+        if (et_encoder_reads(encoder, f, true))
+            count -= (int)et_schema_at(schema, f)->length;
+    return count;
+}
+
+static int wrong_count(const et_encoder *encoder, const et_csv_row *first, bool targets,
+                       const char *name, et_error *error)
+{
+    int cells = et_encoder_cells(encoder), inputs = count_inputs(encoder);
+    char without[48] = "";
+    if (!targets && inputs < cells)
+        snprintf(without, sizeof without, ", or %d without the target", inputs);
+    return et_fail(error, ET_EDATA,
+                   "%s:%lld: %d columns, and the schema has %d%s: add those that are missing, or a "
+                   "first line with the names of all columns",
+                   name, (long long)first->line, first->count, cells, without);
+}
+
+static int find_by_position(et_columns *self, const et_encoder *encoder, const et_csv_row *first,
+                            bool targets, const char *name, et_error *error)
+{
+    const et_schema *schema = et_encoder_schema(encoder);
+    bool all = first->count == self->count;
+    if (!all && (targets || first->count != count_inputs(encoder)))
+        return wrong_count(encoder, first, targets, name, error);
+    self->targets = all;
+    for (int f = 0, column = 0; f < et_schema_count(schema); f++) {
+        bool there = all || !et_encoder_reads(encoder, f, true);
+        int begin = et_encoder_cell(encoder, f);
+        int64_t length = et_schema_at(schema, f)->length;
+        for (int i = 0; i < length; i++)
+            self->column[begin + i] = there ? column++ : -1;
+    }
+    return ET_OK;
+}
+
+/* ---- the object ---- */
+
+int et_columns_find(et_columns *columns, const et_encoder *encoder, const et_csv_row *first,
+                    et_header header, bool targets, const char *name, et_error *error)
+{
+    size_t count = (size_t)et_encoder_cells(encoder);
+    *columns = (et_columns){ .count = (int)count };
+    columns->column = et_alloc_zero(count, sizeof *columns->column);
+    columns->cells = et_alloc_zero(count, sizeof *columns->cells);
+    int status = columns->column && columns->cells
+                     ? ET_OK
+                     : et_alloc_failed(error, count * sizeof *columns->cells, "columns");
+    columns->header = header == ET_HEADER_THERE ||
+                      (header == ET_HEADER_FOUND && looks_like_header(encoder, first));
+    if (!status && columns->header)
+        status = find_by_name(columns, encoder, first, targets, name, error);
+    else if (!status)
+        status = find_by_position(columns, encoder, first, targets, name, error);
+    if (status)
+        et_columns_release(columns);
+    return status;
+}
+
+void et_columns_release(et_columns *columns)
+{
+    et_free(columns->column);
+    et_free(columns->cells);
+    *columns = (et_columns){ .count = 0 };
+}
+
+const et_cell *et_columns_take(et_columns *columns, const et_csv_row *row)
+{
+    for (int i = 0; i < columns->count; i++) {
+        int column = columns->column[i];
+        et_assert(column < row->count);
+        columns->cells[i] = column < 0 ? (et_cell){ NULL, 0 } : row->cell[column];
+    }
+    return columns->cells;
+}

@@ -1,0 +1,29 @@
+/* Tables as samples: the rows of files or arrays, encoded once, numbered in their order. A row is
+ * kept as its fields' items side by side, in memory or in a file that is mapped: batches are equal.
+ *
+ *     et_table_options options = { .paths = files };
+ *     if (et_table_open(&samples, encoder, &options, &error)) ...
+ *
+ * The encoder may be freed after that. Samples describe themselves as "train.csv:17". Equal rows
+ * have equal fingerprints, whatever files they came from. */
+#ifndef ETUDE_DATA_TABLE_H
+#define ETUDE_DATA_TABLE_H
+
+#include "data/rows.h"
+
+typedef struct et_table_options {
+    et_strings paths; /* as et_paths_match gave them */
+    et_csv_options csv;
+    et_header header;
+    bool keep_unlabelled; /* rows without a target, as -1 and NaN; else they are left out, with a
+                             warning */
+} et_table_options;
+
+/* ET_EDATA: a row is wrong (the first one is named), or there is none. */
+int et_table_open(et_samples **out, const et_encoder *encoder, const et_table_options *options,
+                  et_error *error);
+/* The same of any rows, which stay the caller's. */
+int et_table_read(et_samples **out, et_rows *rows, const et_table_options *options,
+                  et_error *error);
+
+#endif

@@ -1,0 +1,694 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <locale.h>
+#include <math.h>
+
+#include "base/scarce.h"
+#include "calls.h"
+#include "data/fixture.h"
+#include "data/table_fixture.h"
+
+/* One table for most cases: x is real, n integer, t discrete, y and z targets, v a vector. */
+static const char *const schema = "fields:\n"
+                                  "  - {name: x, type: real}\n"
+                                  "  - {name: n, type: integer}\n"
+                                  "  - {name: t, type: discrete}\n"
+                                  "  - {name: y, type: discrete}\n"
+                                  "  - {name: u, type: discrete, default: b}\n"
+                                  "  - {name: w, type: real, nullable: false}\n"
+                                  "  - {name: v, type: real, length: 3}\n"
+                                  "  - {name: l, type: integer}\n";
+enum { X, N, T, Y, U, W, V, L = V + 3, CELLS };
+
+static const char *const metadata =
+    "{\"x\": {\"count\": 500, \"min\": 17, \"max\": 90.5, \"mean\": 41.625, \"std\": 29.4520267,"
+    " \"quantiles\": [0.051, 0.2749, 0.4274, 0.5738, 0.7606, 0.9705, 1.2888, 1.6992, 2.4294, "
+    "3.7993, 16.641]},"
+    " \"n\": {\"min\": 5, \"max\": 5, \"mean\": 5, \"std\": 0, \"entries\": [\"7\", \"-2\", "
+    "\"0\"]},"
+    " \"t\": {\"entries\": [\"a\", \"b\", \"\\u00fc\"]},"
+    " \"u\": {\"vocab\": {\"entries\": [\"a\", \"b\"]}},"
+    " \"w\": {\"min\": 0, \"max\": 21, \"mean\": 3, \"std\": 1e-30, \"quantiles\": [0, 0, 0, 0, 0, "
+    "0, 0.4, 1, 1.2, 11.1, 21]},"
+    " \"v\": {\"min\": 0, \"max\": 255, \"mean\": 100, \"std\": 50},"
+    " \"y\": {\"entries\": [\"<=50K\", \">50K\"]},"
+    " \"l\": {\"min\": 3, \"max\": 6, \"mean\": 4, \"std\": 1}}";
+
+#define NUMBERS_MAX 24
+
+typedef struct row_case {
+    const char *feature; /* its text behind "- ", with the name F */
+    const char *cells[CELLS];
+    float numbers[NUMBERS_MAX];
+    int32_t ids[4];
+    int width;
+} row_case;
+
+static int open_feature(et_encoder **out, const char *feature, et_error *error)
+{
+    char text[1000];
+    snprintf(text, sizeof text, "features:\n- %s\n", feature);
+    return encoder_parse(out, schema, metadata, text, error);
+}
+
+static int encode(const et_encoder *encoder, const char *const *texts, void *to, et_error *error)
+{
+    et_cell cells[CELLS];
+    for (int i = 0; i < CELLS; i++)
+        cells[i] = cell_of(texts[i]);
+    return et_encoder_row(encoder, cells, (void *[]){ to }, "f.csv:7", error);
+}
+
+static void check_numbers(const row_case *c, const float *numbers)
+{
+    for (int i = 0; i < c->width; i++) {
+        bool nan = isnan(c->numbers[i]) && isnan(numbers[i]);
+        if (!nan && !(fabsf(numbers[i] - c->numbers[i]) <= 2e-7f * (1 + fabsf(c->numbers[i]))))
+            fail_msg("%s of %s %s: column %d is %.9g, not %.9g", c->feature,
+                     c->cells[0] ? c->cells[0] : "", c->cells[2] ? c->cells[2] : "", i, numbers[i],
+                     c->numbers[i]);
+    }
+}
+
+static void check_row(const row_case *c)
+{
+    et_encoder *encoder = NULL;
+    union {
+        float numbers[NUMBERS_MAX];
+        int32_t ids[NUMBERS_MAX];
+    } out;
+    for (int i = 0; i < NUMBERS_MAX; i++)
+        out.numbers[i] = 12345; /* nothing is taken for written */
+    assert_ok(open_feature(&encoder, c->feature, error));
+    const et_encoded_field *f = et_encoder_field(encoder, 0);
+    assert_int_equal(f->width, c->width);
+    assert_ok(encode(encoder, c->cells, &out, error));
+    if (f->kind == ET_ENCODED_NUMBERS || f->kind == ET_ENCODED_VALUES)
+        check_numbers(c, out.numbers);
+    else
+        for (int i = 0; i < c->width; i++) {
+            assert_int_equal(out.ids[i], c->ids[i]);
+            if (f->kind == ET_ENCODED_IDS)
+                assert_true(out.ids[i] >= 0 && out.ids[i] < f->cardinality[i]);
+        }
+    assert_true(out.numbers[c->width] == 12345);
+    et_encoder_free(encoder);
+}
+
+#define OF_X(text)                                                                                 \
+    {                                                                                              \
+        [X] = text                                                                                 \
+    }
+#define OF_T(text)                                                                                 \
+    {                                                                                              \
+        [T] = text                                                                                 \
+    }
+
+/* Golden values: tools/golden-transforms. */
+static void test_encoder__numbers(void **state)
+{
+    (void)state;
+    static const row_case cases[] = {
+        { "{name: F, fields: x}", OF_X("-1.5e3"), { -1500 }, .width = 1 },
+        { "{name: F, fields: x}", OF_X(NULL), { 0 }, .width = 1 },
+        { "{name: F, fields: 'x, n'}", { [X] = "1", [N] = "2" }, { 1, 2 }, .width = 2 },
+        { "{name: F, fields: v}", { [V] = "1", "2", NULL }, { 1, 2, 0 }, .width = 3 },
+        { "{name: F, type: log, fields: x}", OF_X("17"), { 2.89037176f }, .width = 1 },
+        { "{name: F, type: log, fields: x}", OF_X("90.5"), { 4.51633897f }, .width = 1 },
+        { "{name: F, type: log, fields: x}", OF_X("1e-12"), { 1e-12f }, .width = 1 },
+        { "{name: F, type: log, fields: x}", OF_X(NULL), { 0 }, .width = 1 },
+        { "{name: F, type: scale, fields: x}", OF_X("17"), { 0 }, .width = 1 },
+        { "{name: F, type: scale, fields: x}", OF_X("90.5"), { 1 }, .width = 1 },
+        { "{name: F, type: scale, fields: x}", OF_X("164"), { 2 }, .width = 1 },
+        { "{name: F, type: scale, fields: x}", OF_X(NULL), { 0.5f }, .width = 1 },
+        { "{name: F, type: scale, fields: x, transform: {min: -1, max: 1}}",
+          OF_X("38.58"),
+          { -0.412789116f },
+          .width = 1 },
+        { "{name: F, type: scale, fields: x, transform: {min: -1, max: 1}}",
+          OF_X("-3"),
+          { -1.54421769f },
+          .width = 1 },
+        { "{name: F, type: scale, fields: x, transform: {min: 2, max: 4}}",
+          OF_X(NULL),
+          { 3 },
+          .width = 1 },
+        /* A constant column. */
+        { "{name: F, type: scale, fields: n, transform: {min: -1, max: 1}}",
+          { [N] = "5" },
+          { -1 },
+          .width = 1 },
+        { "{name: F, type: scale, fields: n, transform: {min: -1, max: 1}}",
+          { [N] = "80" },
+          { -1 },
+          .width = 1 },
+        { "{name: F, type: standardize, fields: n}", { [N] = "80" }, { 0 }, .width = 1 },
+        { "{name: F, type: standardize, fields: w}", { [W] = "80" }, { 0 }, .width = 1 },
+        { "{name: F, type: standardize, fields: x}", OF_X("17"), { -0.83610545f }, .width = 1 },
+        { "{name: F, type: standardize, fields: x}", OF_X("38.58"), { -0.103388471f }, .width = 1 },
+        { "{name: F, type: standardize, fields: x}", OF_X(NULL), { 0 }, .width = 1 },
+        { "{name: F, type: missing, fields: 'x, n, t'}",
+          { [X] = "1", [T] = "" },
+          { 0, 1, 0 },
+          .width = 3 },
+    };
+    for (size_t i = 0; i < COUNT(cases); i++)
+        check_row(&cases[i]);
+}
+
+static void test_encoder__quantile(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *x;
+        float z;
+    } untied[] = { { "0.05", -5.19933758f },  { "0.2", -1.50200766f },
+                   { "0.31", -1.16003935f },  { "0.7", -0.338325681f },
+                   { "1", 0.0232334862f },    { "1.25", 0.22191569f },
+                   { "2", 0.647031413f },     { "3.3", 1.09641813f },
+                   { "7", 1.43899669f },      { "100", 5.19933758f },
+                   { "-5", -5.19933758f },    { "16.641", 5.19933758f },
+                   { "0.051", -5.19933758f }, { NULL, 0 } },
+      tied[] = { { "0", -0.67448975f },   { "0.5", 0.296737838f }, { "1", 0.524400513f },
+                 { "1.5", 0.852495034f }, { "3", 0.908457869f },   { "20", 2.32257453f },
+                 { "21", 5.19933758f },   { "22", 5.19933758f } };
+    for (size_t i = 0; i < COUNT(untied); i++)
+        check_row(&(row_case){ .feature = "{name: F, type: quantile, fields: x}",
+                               .cells = { [X] = untied[i].x },
+                               .numbers = { untied[i].z },
+                               .width = 1 });
+    for (size_t i = 0; i < COUNT(tied); i++)
+        check_row(&(row_case){ .feature = "{name: F, type: quantile, fields: w}",
+                               .cells = { [W] = tied[i].x },
+                               .numbers = { tied[i].z },
+                               .width = 1 });
+}
+
+static void test_encoder__columns(void **state)
+{
+    (void)state;
+    static const char *const buckets =
+        "{name: F, type: bucketize, fields: x, transform: {boundaries: '18, 25, 65'}}";
+    static const char *const hot = "{name: F, type: one-hot, fields: t}";
+    static const struct {
+        const char *x;
+        int column;
+    } in[] = { { "17", 0 }, { "18", 1 }, { "24.9", 1 }, { "25", 2 },
+               { "64", 2 }, { "65", 3 }, { "90", 3 },   { NULL, -1 } };
+    for (size_t i = 0; i < COUNT(in); i++) {
+        row_case c = { .feature = buckets, .cells = OF_X(in[i].x), .width = 4 };
+        if (in[i].column >= 0)
+            c.numbers[in[i].column] = 1;
+        check_row(&c);
+    }
+    static const row_case cases[] = {
+        { hot, OF_T("a"), { 1, 0, 0, 0 }, .width = 4 },
+        { hot, OF_T("\xc3\xbc"), { 0, 0, 1, 0 }, .width = 4 },
+        { hot, OF_T("A"), { 0, 0, 0, 1 }, .width = 4 },
+        { hot, OF_T(""), { 0, 0, 0, 1 }, .width = 4 },
+        { hot, OF_T(NULL), { 0, 0, 0, 1 }, .width = 4 },
+        /* A default in the schema; entries under "vocab". */
+        { "{name: F, type: one-hot, fields: u}", { [U] = NULL }, { 0, 1, 0 }, .width = 3 },
+        { "{name: F, type: one-hot, fields: n}", { [N] = "7" }, { 1, 0, 0, 0 }, .width = 4 },
+        { "{name: F, type: one-hot, fields: n}", { [N] = "+07.0" }, { 1, 0, 0, 0 }, .width = 4 },
+        { "{name: F, type: one-hot, fields: n}", { [N] = "-2e0" }, { 0, 1, 0, 0 }, .width = 4 },
+        { "{name: F, type: one-hot, fields: n}", { [N] = "-0" }, { 0, 0, 1, 0 }, .width = 4 },
+        { "{name: F, type: one-hot, fields: n}", { [N] = "8" }, { 0, 0, 0, 1 }, .width = 4 },
+        { "{name: F, type: concat, features: [{name: n}, {name: t, type: one-hot}, {name: c, type: "
+          "concat, features: [{name: x, type: log}, {name: x, type: missing}]}]}",
+          { [X] = "17", [N] = "3", [T] = "b" },
+          { 3, 0, 1, 0, 0, 2.89037176f, 0 },
+          .width = 7 },
+    };
+    for (size_t i = 0; i < COUNT(cases); i++)
+        check_row(&cases[i]);
+}
+
+static void test_encoder__ids(void **state)
+{
+    (void)state;
+    static const char *const hash = "{name: F, type: hash, fields: t, transform: {buckets: 1000}}";
+    static const char *const cross =
+        "{name: F, type: cross, fields: [t, u], transform: {buckets: 1000}}";
+    static const char *const both =
+        "{name: F, type: cross, fields: [t, y], transform: {buckets: 1000}}";
+    static const char *const numbers =
+        "{name: F, type: hash, fields: n, transform: {buckets: 1000}}";
+    static const row_case cases[] = {
+        { "{name: F, type: embed, fields: 't,u'}",
+          { [T] = "b", [U] = "a" },
+          .ids = { 1, 0 },
+          .width = 2 },
+        { "{name: F, type: embed, fields: 't, n'}",
+          { [T] = "c", [N] = "9" },
+          .ids = { 3, 3 },
+          .width = 2 },
+        { "{name: F, type: embed, fields: 't,u'}", { NULL }, .ids = { 4, 1 }, .width = 2 },
+        { hash, OF_T("Sales"), .ids = { 894 }, .width = 1 },
+        { hash, OF_T(""), .ids = { 138 }, .width = 1 },
+        { hash, OF_T("\xc3\xbc"), .ids = { 302 }, .width = 1 },
+        { hash, OF_T(NULL), .ids = { 1000 }, .width = 1 },
+        { numbers, { [N] = "39" }, .ids = { 552 }, .width = 1 },
+        { numbers, { [N] = "3.9e1" }, .ids = { 552 }, .width = 1 },
+        { cross, { [T] = "a", [U] = "b" }, .ids = { 119 }, .width = 1 },
+        { cross, { [T] = "ab", [U] = "" }, .ids = { 593 }, .width = 1 },
+        { cross, { [T] = "b", [U] = "a" }, .ids = { 285 }, .width = 1 },
+        { both, { [T] = "a" }, .ids = { 36 }, .width = 1 },
+        { both, { NULL }, .ids = { 1000 }, .width = 1 },
+    };
+    for (size_t i = 0; i < COUNT(cases); i++)
+        check_row(&cases[i]);
+}
+
+static void test_encoder__dates(void **state)
+{
+    (void)state;
+    static const char *const all = "{name: F, type: date, fields: t}";
+    static const char *const day = "{name: F, type: date, fields: x, transform: {parts: [year, "
+                                   "weekday, minute]}}";
+    static const row_case cases[] = {
+        { all,
+          OF_T("2024-05-31"),
+          { 0.54f, 0.333333333f, 0.866025404f, -0.5f, 0.967741935f, -0.20129852f, 0.979529941f,
+            0.571428571f, -0.433883739f, -0.900968868f, 0, 0, 1, 0, 0, 1 },
+          .width = 16 },
+        { all,
+          OF_T("1969-12-31T23:59:59"),
+          { -0.01f, 0.916666667f, -0.5f, 0.866025404f, 0.967741935f, -0.20129852f, 0.979529941f,
+            0.285714286f, 0.974927912f, -0.222520934f, 0.958333333f, -0.258819045f, 0.965925826f,
+            0.983333333f, -0.104528463f, 0.994521895f },
+          .width = 16 },
+        { all,
+          OF_T("2000-02-29 00:00"),
+          { 0.3f, 0.0833333333f, 0.5f, 0.866025404f, 0.903225806f, -0.571268215f, 0.820763441f,
+            0.142857143f, 0.781831482f, 0.623489802f, 0, 0, 1, 0, 0, 1 },
+          .width = 16 },
+        { all,
+          OF_T("1900-03-01T06:30Z"),
+          { -0.7f, 0.166666667f, 0.866025404f, 0.5f, 0, 0, 1, 0.428571429f, 0.433883739f,
+            -0.900968868f, 0.25f, 1, 0, 0.5f, 0, -1 },
+          .width = 16 },
+        { all,
+          OF_T("0004-02-29T00:00:60.25+05:30"),
+          { -19.66f, 0.0833333333f, 0.5f, 0.866025404f, 0.903225806f, -0.571268215f, 0.820763441f,
+            0.857142857f, -0.781831482f, 0.623489802f, 0, 0, 1, 0, 0, 1 },
+          .width = 16 },
+        { all, OF_T(NULL), { 0 }, .width = 16 },
+        { day, OF_X("0"), { 0, 0.428571429f, 0.433883739f, -0.900968868f, 0, 0, 1 }, .width = 7 },
+        { day,
+          OF_X("1717158600"),
+          { 0.54f, 0.571428571f, -0.433883739f, -0.900968868f, 0.5f, 0, -1 },
+          .width = 7 },
+        { day,
+          OF_X("-1"),
+          { -0.01f, 0.285714286f, 0.974927912f, -0.222520934f, 0.983333333f, -0.104528463f,
+            0.994521895f },
+          .width = 7 },
+    };
+    for (size_t i = 0; i < COUNT(cases); i++)
+        check_row(&cases[i]);
+}
+
+static void test_encoder__targets(void **state)
+{
+    (void)state;
+    static const row_case cases[] = {
+        { "{name: F, type: target, fields: y}", { [Y] = ">50K" }, .ids = { 1 }, .width = 1 },
+        { "{name: F, type: target, fields: y}", { [Y] = NULL }, .ids = { -1 }, .width = 1 },
+        { "{name: F, type: target, fields: x}", OF_X("3.5"), { 3.5f }, .width = 1 },
+        { "{name: F, type: target, fields: x}", OF_X(NULL), { NAN }, .width = 1 },
+        { "{name: F, type: target, fields: 'x, l'}",
+          { [X] = "1", [L] = "4" },
+          { 1, 4 },
+          .width = 2 },
+        /* Integer labels: by their entries, or from min to max. */
+        { "{name: F, type: target, fields: n, transform: {classes: true}}",
+          { [N] = "-2.0" },
+          .ids = { 1 },
+          .width = 1 },
+        { "{name: F, type: target, fields: l, transform: {classes: true}}",
+          { [L] = "6" },
+          .ids = { 3 },
+          .width = 1 },
+    };
+    for (size_t i = 0; i < COUNT(cases); i++)
+        check_row(&cases[i]);
+}
+
+/* Layout, labels, names of columns, keys, and which fields are read. */
+static void test_encoder__layout(void **state)
+{
+    (void)state;
+    static const char *const text = "features:\n"
+                                    "- {name: id, type: key, fields: t}\n"
+                                    "- {name: X, type: concat, features: [x, {name: n, type: "
+                                    "one-hot}, {name: v}]}\n"
+                                    "- {name: x, type: standardize}\n"
+                                    "- {name: E, type: embed, fields: [t, u]}\n"
+                                    "- {name: Y, type: target, fields: y}\n"
+                                    "- {name: Z, type: target, fields: l}\n";
+    static const char *const columns[] = { "x",          "n: 7", "n: -2", "n: 0",
+                                           "n: another", "v[0]", "v[1]",  "v[2]" };
+    et_encoder *encoder = NULL;
+    const char *name = NULL;
+    assert_ok(encoder_parse(&encoder, schema, metadata, text, error));
+    const et_layout *layout = et_encoder_layout(encoder);
+    assert_int_equal(et_encoder_fields(encoder), 4);
+    assert_int_equal(layout->fields, 5);
+    assert_string_equal(layout->field[4].name, "mask");
+    assert_int_equal(et_layout_find(layout, "X"), 0);
+    assert_true(et_shape_equal(layout->field[0].item, et_shape_1(8)));
+    assert_true(layout->field[1].dtype == ET_I32 && layout->field[1].empty == ET_EMPTY_NONE);
+    assert_int_equal(layout->field[2].item.rank, 0);
+    assert_true(layout->field[3].dtype == ET_F32);
+    assert_int_equal(et_encoder_target(encoder), 2);
+    const et_encoded_field *x = et_encoder_field(encoder, 0), *e = et_encoder_field(encoder, 1),
+                           *y = et_encoder_field(encoder, 2);
+    for (int i = 0; i < 8; i++)
+        assert_string_equal(x->column[i], columns[i]);
+    assert_true(e->cardinality[0] == 5 && e->cardinality[1] == 4);
+    assert_string_equal(e->column[1], "u");
+    assert_int_equal(y->classes, 2);
+    assert_string_equal(y->label[1], ">50K");
+    assert_string_equal(y->column[0], "y");
+    assert_int_equal(et_encoder_key(encoder, 0, &name), T);
+    assert_string_equal(name, "id");
+    assert_int_equal(et_encoder_key(encoder, 1, &name), -1);
+    assert_int_equal(et_encoder_cells(encoder), CELLS);
+    assert_int_equal(et_encoder_cell(encoder, 7), L);
+    assert_true(et_encoder_reads(encoder, 3, true) && !et_encoder_reads(encoder, 3, false));
+    assert_true(et_encoder_reads(encoder, 0, false) && !et_encoder_reads(encoder, 5, false));
+    et_encoder_free(encoder);
+}
+
+/* Targets that are not wanted are not looked at. */
+static void test_encoder__without_target(void **state)
+{
+    (void)state;
+    static const char *const text =
+        "features:\n- {name: x}\n- {name: Y, type: target, fields: y}\n";
+    et_encoder *encoder = NULL;
+    et_cell cells[CELLS] = { [X] = { "2", 1 }, [Y] = { "?!", 2 } };
+    float x = 0;
+    int32_t y = 9;
+    assert_ok(encoder_parse(&encoder, schema, metadata, text, error));
+    assert_ok(et_encoder_row(encoder, cells, (void *[]){ &x, NULL }, NULL, error));
+    assert_true(x == 2);
+    assert_fails(et_encoder_row(encoder, cells, (void *[]){ &x, &y }, NULL, error), ET_EDATA,
+                 "column y: the label \"?!\" is none of the 2 of the metadata (<=50K, >50K)");
+    et_encoder_free(encoder);
+}
+
+/* Values that are not text give what the same texts give. */
+static void test_encoder__values(void **state)
+{
+    (void)state;
+    static const char *const text =
+        "features:\n- {name: X, fields: [x, v]}\n- {name: E, type: embed, fields: [n, t]}\n"
+        "- {name: H, type: hash, fields: n, transform: {buckets: 1000}}\n";
+    et_encoder *encoder = NULL;
+    float numbers[4];
+    int32_t ids[2], hash;
+    void *to[] = { numbers, ids, &hash };
+    et_reading values[CELLS];
+    for (int i = 0; i < CELLS; i++)
+        values[i] = (et_reading){ .missing = true };
+    values[X] = (et_reading){ .number = 0.5 };
+    values[V + 1] = (et_reading){ .number = -3 };
+    values[N] = (et_reading){ .number = 39 };
+    values[T] = (et_reading){ .text = "bx", .length = 1 };
+    assert_ok(encoder_parse(&encoder, schema, metadata, text, error));
+    assert_ok(et_encoder_values(encoder, values, to, NULL, error));
+    assert_true(numbers[0] == 0.5f && numbers[1] == 0 && numbers[2] == -3 && numbers[3] == 0);
+    assert_true(ids[0] == 3 && ids[1] == 1 && hash == 552);
+    values[N].number = 7;
+    assert_ok(et_encoder_values(encoder, values, to, NULL, error));
+    assert_int_equal(ids[0], 0);
+    values[N].number = 7.5;
+    assert_fails(et_encoder_values(encoder, values, to, "a:1", error), ET_EDATA,
+                 "a:1: column n: 7.5 is no integer");
+    values[N].missing = true;
+    values[X].number = NAN;
+    assert_fails(et_encoder_values(encoder, values, to, "a:1", error), ET_EDATA,
+                 "a:1: column x: nan is no finite number");
+    et_encoder_free(encoder);
+}
+
+static void test_encoder__bad_rows(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *feature, *cells[CELLS], *error;
+    } cases[] = {
+        { "{name: F, fields: x}", OF_X("abc"), "f.csv:7: column x: \"abc\" is no number" },
+        { "{name: F, fields: x}", OF_X("1e999"), "column x: \"1e999\" is beyond the numbers" },
+        { "{name: F, fields: x}", OF_X("1e39"), "1e+39 is too large for the model's numbers" },
+        { "{name: F, fields: x}", OF_X("0x1p3"),
+          "\"0x1p3\" is no number, and the schema says real" },
+        { "{name: F, fields: x}", OF_X("nan"), "\"nan\" is no number" },
+        { "{name: F, fields: x}", OF_X("inf"), "\"inf\" is no number" },
+        { "{name: F, fields: x}", OF_X("1,5"), "\"1,5\" is no number" },
+        { "{name: F, fields: x}", OF_X(""), "\"\" is no number" },
+        { "{name: F, fields: n}", { [N] = "3.5" }, "column n: 3.5 is no integer" },
+        { "{name: F, fields: w}", { NULL }, "f.csv:7: column w: there is no value" },
+        { "{name: F, type: log, fields: x}", OF_X("-1"), "ln(x + 1) of -1 is no number" },
+        { "{name: F, type: date, fields: t}", OF_T("31.5.2024"),
+          "\"31.5.2024\" is no date: write" },
+        { "{name: F, type: date, fields: t}", OF_T("2023-02-29"), "is no date" },
+        { "{name: F, type: date, fields: t}", OF_T("2023-00-29"), "is no date" },
+        { "{name: F, type: date, fields: t}", OF_T("2023-01-29T24:00"), "is no date" },
+        { "{name: F, type: date, fields: t}", OF_T("2023-01-29T"), "is no date" },
+        { "{name: F, type: date, fields: t}", OF_T("2023-01-29T10:00:00."), "is no date" },
+        { "{name: F, type: date, fields: t}", OF_T("2023-01-29T10:00+5"), "is no date" },
+        { "{name: F, type: date, fields: t}", OF_T("2023-01-29 10:00x"), "is no date" },
+        { "{name: F, type: date, fields: t}", OF_T(""), "is no date" },
+        { "{name: F, type: date, fields: x}", OF_X("1e15"), "is no time of the years 0 to 9999" },
+        { "{name: F, type: target, fields: y}",
+          { [Y] = "<=50K." },
+          "the label \"<=50K.\" is none of the 2" },
+        { "{name: F, type: target, fields: y}", { [Y] = "" }, "the label \"\" is none of the 2" },
+        { "{name: F, type: target, fields: l, transform: {classes: true}}",
+          { [L] = "7" },
+          "the label \"7\" is none of the 4 of the metadata (3, 4, ...)" },
+        { "{name: F, type: target, fields: l, transform: {classes: true}}",
+          { [L] = "2" },
+          "the label \"2\" is none of the 4" },
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        et_encoder *encoder = NULL;
+        float room[16];
+        assert_ok(open_feature(&encoder, cases[i].feature, error));
+        assert_fails(encode(encoder, cases[i].cells, room, error), ET_EDATA, cases[i].error);
+        et_encoder_free(encoder);
+    }
+}
+
+/* What does not fit together: with file, line and cure. */
+static void test_encoder__disagreements(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *feature, *error;
+    } cases[] = {
+        { "{name: xx}", "features.yaml: schema, metadata and features disagree: line 2: feature "
+                        "xx: there is no field xx in the schema" },
+        { "{name: t}", "line 2: feature t: identity is not for discrete fields, as t is one: "
+                       "choose embed, one-hot or hash" },
+        { "{name: t, type: log}", "log is not for discrete fields" },
+        { "{name: t, type: scale}", "scale is not for discrete fields" },
+        { "{name: t, type: standardize}", "standardize is not for discrete fields" },
+        { "{name: t, type: quantile}", "quantile is not for discrete fields" },
+        { "{name: t, type: bucketize, transform: {boundaries: 1}}",
+          "bucketize is not for discrete" },
+        { "{name: x, type: one-hot}", "one-hot is not for real fields, as x is one: choose "
+                                      "standardize, quantile, scale or bucketize" },
+        { "{name: x, type: embed}", "embed is not for real fields" },
+        { "{name: l, type: one-hot}", "the metadata has no entries of l, which one-hot needs" },
+        { "{name: l, type: quantile}", "the metadata has no quantiles of l" },
+        { "{name: Y, type: target, fields: [y, t]}", "classes are of one field with one value" },
+        { "{name: Y, type: target, fields: x, transform: {classes: true}}",
+          "x is real, and classes are texts or integers" },
+        { "{name: X, type: concat, features: [{name: x}, {name: t, type: embed}]}",
+          "feature X: it has numbers and ids" },
+        { "{name: X, type: cross, fields: [t, v], transform: {buckets: 3}}",
+          "v has more than one value" },
+        { "{name: t, type: key}", "no feature gives a column" },
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        et_encoder *encoder = NULL;
+        assert_fails(open_feature(&encoder, cases[i].feature, error), ET_ECONFIG, cases[i].error);
+        assert_null(encoder);
+    }
+}
+
+static void test_encoder__disagreements_of_metadata(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *fields, *metadata, *features, *error;
+    } cases[] = {
+        { "{name: a, type: real}", "{}", "{name: a, type: scale}",
+          "the metadata has no min and max of a" },
+        { "{name: a, type: real}", "{}", "{name: a, type: standardize}",
+          "the metadata has no mean and std of a" },
+        { "{name: a, type: discrete}", "{\"a\": {\"entries\": [\"x\"]}}", "{name: a, type: target}",
+          "a has one class only, \"x\"" },
+        { "{name: a, type: discrete}", "{}", "{name: a, type: target}",
+          "the metadata has no entries of a, which target needs" },
+        { "{name: a, type: integer}", "{\"a\": {\"min\": 0, \"max\": 1e9}}",
+          "{name: a, type: target, transform: {classes: true}}",
+          "from 2 to 65536 numbers can be classes" },
+        { "{name: a, type: integer}", "{\"a\": {\"min\": 0.5, \"max\": 3}}",
+          "{name: a, type: target, transform: {classes: true}}", "a goes from 0.5 to 3" },
+        { "{name: income, type: real}", "{}", "{name: incom}",
+          "there is no field incom in the schema. Nearest: income" },
+        { "{name: a, type: real, length: 0}", "{}", "{name: a}", "a is of variable length" },
+        { "{name: a, type: real, length: 2000000}", "{}", "{name: a}",
+          "a row of more than 1048576 values" },
+        { "{name: a, type: real}", "{}", "{name: a}\n- {name: Y, type: target, fields: a}",
+          "a is the target and goes into another feature, too" },
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        et_encoder *encoder = NULL;
+        char text[2][300];
+        snprintf(text[0], sizeof *text, "fields:\n- %s\n", cases[i].fields);
+        snprintf(text[1], sizeof *text, "features:\n- %s\n", cases[i].features);
+        assert_fails(encoder_parse(&encoder, text[0], cases[i].metadata, text[1], error),
+                     ET_ECONFIG, cases[i].error);
+    }
+}
+
+/* All at once, in one message; what does not fit into it is counted. */
+static void test_encoder__all_disagreements(void **state)
+{
+    (void)state;
+    static const char *const some = "features:\n- {name: a}\n- {name: X, type: concat, features: [{"
+                                    "name: t, type: log},\n {name: l, type: quantile}]}\n"
+                                    "- {name: b, type: hash, transform: {buckets: 3}}\n";
+    static const char *const parts[] = {
+        "features.yaml: schema, metadata and features disagree, in 4 places: (1) line 2: feature a",
+        "(2) line 3: feature t: log is not for discrete",
+        "(3) line 4: feature l: the metadata has no quantiles",
+        "(4) line 5: feature b: there is no field b",
+    };
+    et_encoder *encoder = NULL;
+    et_strbuf many = ET_STRBUF_INIT;
+    for (size_t i = 0; i < COUNT(parts); i++)
+        assert_fails(encoder_parse(&encoder, schema, metadata, some, error), ET_ECONFIG, parts[i]);
+    et_strbuf_append(&many, "features:\n");
+    for (int i = 0; i < 100; i++)
+        et_strbuf_printf(&many, "- {name: absent%d}\n", i);
+    assert_fails(encoder_parse(&encoder, schema, metadata, et_strbuf_text(&many), error),
+                 ET_ECONFIG, "in 100 places: (1)");
+    assert_fails(encoder_parse(&encoder, schema, metadata, et_strbuf_text(&many), error),
+                 ET_ECONFIG, " more");
+    et_strbuf_release(&many);
+}
+
+static uint64_t fingerprint(const char *schema_text, const char *metadata_text, const char *text)
+{
+    et_encoder *encoder = NULL;
+    assert_ok(encoder_parse(&encoder, schema_text, metadata_text, text, error));
+    uint64_t print = et_encoder_fingerprint(encoder);
+    et_encoder_free(encoder);
+    return print;
+}
+
+/* The same for what encodes rows alike, another one for all else. */
+static void test_encoder__fingerprint(void **state)
+{
+    (void)state;
+    static const char *const base =
+        "fields:\n- {name: a, type: real}\n- {name: b, type: discrete}\n";
+    static const char *const with = "fields:\n- {name: a, type: real, default: 3}\n"
+                                    "- {name: b, type: discrete}\n";
+    static const char *const seen = "{\"a\": {\"mean\": 1, \"std\": 2}, \"b\": {\"entries\": "
+                                    "[\"x\", \"y\"]}}";
+    static const char *const other = "{\"a\": {\"mean\": 1, \"std\": 3}, \"b\": {\"entries\": "
+                                     "[\"x\", \"y\"]}}";
+    static const char *const turned = "{\"a\": {\"mean\": 1, \"std\": 2}, \"b\": {\"entries\": "
+                                      "[\"y\", \"x\"]}}";
+    static const char *const f = "features:\n- {name: a, type: standardize}\n"
+                                 "- {name: b, type: one-hot}\n";
+    static const char *const g = "features: [{name: a, fields: a, type: standardize}, {name: b, "
+                                 "type: one-hot}]";
+    static const char *const h = "features: [{name: a, type: standardize}, {name: b, type: embed}]";
+    uint64_t print = fingerprint(base, seen, f);
+    assert_true(print == fingerprint(base, seen, g));
+    assert_true(print != fingerprint(with, seen, f));
+    assert_true(print != fingerprint(base, other, f));
+    assert_true(print != fingerprint(base, turned, f));
+    assert_true(print != fingerprint(base, seen, h));
+}
+
+/* A decimal point is one in every locale. */
+static void test_encoder__locale(void **state)
+{
+    (void)state;
+    static const char *const places[] = { "de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8" };
+    const char *found = NULL;
+    for (size_t i = 0; !found && i < COUNT(places); i++)
+        found = setlocale(LC_ALL, places[i]);
+    check_row(&(row_case){ .feature = "{name: F, fields: x}",
+                           .cells = OF_X("1.25"),
+                           .numbers = { 1.25f },
+                           .width = 1 });
+    check_row(&(row_case){
+        .feature = "{name: F, type: bucketize, fields: x, transform: {boundaries: [0.5, 1.5]}}",
+        .cells = OF_X("1.25"),
+        .numbers = { 0, 1, 0 },
+        .width = 3 });
+    setlocale(LC_ALL, "C");
+}
+
+static void test_encoder__memory(void **state)
+{
+    (void)state;
+    static const char *const text =
+        "features:\n- {name: X, type: concat, features: [{name: x, type: quantile}, {name: t, "
+        "type: "
+        "one-hot}, {name: v}, {name: u, type: date}]}\n- {name: k, type: key, fields: t}\n"
+        "- {name: Y, type: target, fields: l, transform: {classes: true}}\n"
+        "- {name: C, type: cross, fields: [t, u], transform: {buckets: 9}}\n";
+    three t;
+    int status = ET_ENOMEM;
+    assert_ok(three_parse(&t, schema, metadata, text, error));
+    for (long n = 0; status; n++) {
+        et_encoder *encoder = NULL;
+        et_error error = ET_ERROR_INIT;
+        scarce_begin(n);
+        status = et_encoder_new(&encoder, t.schema, t.metadata, t.features, &error);
+        et_encoder_free(encoder);
+        scarce_end();
+        assert_int_equal(status, scarce_failed ? ET_ENOMEM : ET_OK);
+    }
+    three_free(&t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_encoder__numbers),
+        cmocka_unit_test(test_encoder__quantile),
+        cmocka_unit_test(test_encoder__columns),
+        cmocka_unit_test(test_encoder__ids),
+        cmocka_unit_test(test_encoder__dates),
+        cmocka_unit_test(test_encoder__targets),
+        cmocka_unit_test(test_encoder__layout),
+        cmocka_unit_test(test_encoder__without_target),
+        cmocka_unit_test(test_encoder__values),
+        cmocka_unit_test(test_encoder__bad_rows),
+        cmocka_unit_test(test_encoder__disagreements),
+        cmocka_unit_test(test_encoder__disagreements_of_metadata),
+        cmocka_unit_test(test_encoder__all_disagreements),
+        cmocka_unit_test(test_encoder__fingerprint),
+        cmocka_unit_test(test_encoder__locale),
+        cmocka_unit_test(test_encoder__memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

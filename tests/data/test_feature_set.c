@@ -1,0 +1,287 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+
+#include "base/scarce.h"
+#include "calls.h"
+#include "data/fixture.h"
+#include "data/table_fixture.h"
+
+static int parse(et_feature_set **out, const char *text, et_error *error)
+{
+    *out = NULL;
+    return et_feature_set_parse(out, text, strlen(text), "f.yaml", error);
+}
+
+/* All transforms, in every way of writing. */
+static const char *const everything =
+    "features:\n"
+    "  - {name: a}\n"
+    "  - {name: X, type: concat, features: [\n"
+    "      {name: b, type: scale, transform: {min: -1, max: 1}},\n"
+    "      {type: log, fields: 'c, d'},\n"
+    "      {name: e, type: bucketize, transform: {boundaries: '18,25, 65.5'}},\n"
+    "      {name: inner, type: concat, features: [{name: f, type: one-hot}, g]}]}\n"
+    "  - {name: g, type: standardize}\n"
+    "  - {name: h, type: quantile, fields: [h, i]}\n"
+    "  - {name: j, type: embed}\n"
+    "  - {name: k, type: hash, transform: {buckets: 100}}\n"
+    "  - {name: l, type: cross, fields: [j, k], transform: {buckets: 7}}\n"
+    "  - {name: when, type: date, transform: {parts: [year, weekday]}}\n"
+    "  - {name: n, type: missing}\n"
+    "  - {name: key, type: key, fields: 007}\n"
+    "  - {name: Y, type: target, fields: label, transform: {classes: true}}\n";
+
+static void check_everything(const et_feature_set *set)
+{
+    assert_int_equal(et_feature_set_count(set), 10);
+    assert_int_equal(et_feature_set_at(set, 0)->type, ET_TRANSFORM_IDENTITY);
+    assert_null(et_feature_set_at(set, 10));
+    assert_null(et_feature_set_at(set, -1));
+    assert_null(et_feature_set_find(set, "g")); /* a part of X alone */
+    const et_feature_spec *x = et_feature_set_find(set, "X");
+    assert_int_equal(x->feature_count, 4);
+    assert_true(x->features[0].minimum == -1 && x->features[0].maximum == 1);
+    assert_string_equal(x->features[1].name, "c");
+    assert_int_equal(x->features[1].field_count, 2);
+    assert_string_equal(x->features[1].fields[1], "d");
+    assert_int_equal(x->features[2].boundary_count, 3);
+    assert_true(x->features[2].boundaries[2] == 65.5);
+    assert_string_equal(x->features[3].features[1].name, "g");
+    assert_int_equal(x->features[3].features[1].type, ET_TRANSFORM_STANDARDIZE);
+    assert_int_equal(et_feature_set_find(set, "k")->buckets, 100);
+    assert_int_equal(et_feature_set_find(set, "l")->field_count, 2);
+    assert_string_equal(et_feature_set_find(set, "when")->parts[1], "weekday");
+    assert_string_equal(et_feature_set_find(set, "key")->fields[0], "007");
+    assert_true(et_feature_set_find(set, "Y")->classes);
+}
+
+static void test_feature_set__parse(void **state)
+{
+    (void)state;
+    et_feature_set *set = NULL;
+    assert_ok(parse(&set, everything, error));
+    check_everything(set);
+    assert_int_equal(et_feature_set_find(set, "j")->line, 10);
+    et_feature_set_free(set);
+}
+
+/* What is printed is read as the same, and printed the same again. */
+static void test_feature_set__round_trip(void **state)
+{
+    et_feature_set *set = NULL, *again = NULL;
+    char *text, *second;
+    const char *path = fixture_path(*state, "features.yaml");
+    assert_ok(parse(&set, everything, error));
+    assert_ok(et_feature_set_save(set, path, error));
+    assert_ok(et_feature_set_format(set, &text, error));
+    assert_ok(et_feature_set_load(&again, path, error));
+    check_everything(again);
+    assert_ok(et_feature_set_format(again, &second, error));
+    assert_string_equal(text, second);
+    et_feature_set_free_text(text);
+    et_feature_set_free_text(second);
+    et_feature_set_free(set);
+    et_feature_set_free(again);
+    assert_fails(et_feature_set_load(&set, fixture_path(*state, "absent"), error), ET_ENOTFOUND,
+                 "absent");
+}
+
+static void test_feature_set__create(void **state)
+{
+    (void)state;
+    const char *const fields[] = { "c", "d" };
+    const et_feature_spec inner[] = {
+        { .name = "b", .type = ET_TRANSFORM_SCALE },
+        { .type = ET_TRANSFORM_LOG, .fields = fields, .field_count = 2 }
+    };
+    const et_feature_spec specs[] = {
+        { .name = "X", .type = ET_TRANSFORM_CONCAT, .features = inner, .feature_count = 2 },
+        { .name = "Y", .type = ET_TRANSFORM_TARGET },
+    };
+    et_feature_set *set = NULL;
+    assert_ok(et_feature_set_create(&set, specs, 2, error));
+    const et_feature_spec *x = et_feature_set_at(set, 0);
+    assert_ptr_not_equal(x->features, inner);
+    assert_string_equal(x->features[1].fields[1], "d");
+    assert_string_equal(et_feature_set_at(set, 1)->name, "Y");
+    et_feature_set_free(set);
+    /* Specs that hold themselves. */
+    et_feature_spec loop = { .name = "L", .type = ET_TRANSFORM_CONCAT, .feature_count = 1 };
+    loop.features = &loop;
+    assert_fails(et_feature_set_create(&set, &loop, 1, error), ET_ECONFIG, "a cycle?");
+    assert_fails(et_feature_set_create(&set, specs, 0, error), ET_ECONFIG, "one or more");
+    const et_feature_spec odd = { .name = "o", .type = (et_transform)99 };
+    assert_fails(et_feature_set_create(&set, &odd, 1, error), ET_ECONFIG, "none of et_transform's");
+    const et_feature_spec newer = { .name = "o", .reserved = { 1 } };
+    assert_fails(et_feature_set_create(&set, &newer, 1, error), ET_EUSAGE, "et_feature_spec");
+}
+
+static void test_feature_set__errors(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *error;
+        int status;
+    } cases[] = {
+        { "", "f.yaml:1: features are a list `features:`", ET_ECONFIG },
+        { "features: []", "one or more", ET_ECONFIG },
+        { "features: {a: 1}", "f.yaml:1: features are a list", ET_ECONFIG },
+        { "features:\n- {name: a}\nfeature: 1", "f.yaml:3: there is no key \"feature\"",
+          ET_ECONFIG },
+        { "features: [", "f.yaml", ET_EFORMAT },
+        { "features:\n- a", "f.yaml:2: a feature is a group of keys", ET_ECONFIG },
+        { "features:\n- {name: a}\n- {name: b, type: onehot}",
+          "f.yaml:3: the type \"onehot\" is none. Nearest: one-hot. Types: identity, target",
+          ET_ECONFIG },
+        { "features:\n- {name: a, typ: log}",
+          "f.yaml:2: a feature has no key \"typ\". Nearest: type", ET_ECONFIG },
+        { "features:\n- {name: a, type: scale, transform: {mini: 1}}",
+          "f.yaml:2: a transform has no key \"mini\". Nearest: min", ET_ECONFIG },
+        { "features:\n- {name: a, type: scale, transform: {min: x}}",
+          "f.yaml:2: min: a number belongs here", ET_ECONFIG },
+        { "features:\n- {name: a, type: scale, transform: [1]}",
+          "f.yaml:2: transform: a group belongs here", ET_ECONFIG },
+        { "features:\n- {name: a, type: scale, transform: {min: 2, max: 1}}",
+          "f.yaml:2: feature a: its min is not below its max", ET_ECONFIG },
+        { "features:\n- {name: a, type: scale, transform: {min: 3}}", "min is not below",
+          ET_ECONFIG },
+        { "features:\n- {name: a, type: log, transform: {min: 0, max: 2}}",
+          "f.yaml:2: feature a: log takes no min and max: leave them out", ET_ECONFIG },
+        { "features:\n- {name: a, type: bucketize}", "bucketize needs boundaries", ET_ECONFIG },
+        { "features:\n- {name: a, type: bucketize, transform: {boundaries: '1,x'}}",
+          "f.yaml:2: boundaries: a list of numbers belongs here", ET_ECONFIG },
+        { "features:\n- {name: a, type: bucketize, transform: {boundaries: [2, 2]}}",
+          "boundaries do not rise", ET_ECONFIG },
+        { "features:\n- {name: a, type: hash}", "needs buckets, from 1", ET_ECONFIG },
+        { "features:\n- {name: a, type: hash, transform: {buckets: 0}}", "a count, from 1",
+          ET_ECONFIG },
+        { "features:\n- {name: a, type: hash, transform: {buckets: 2147483647}}",
+          "from 1 to 2147483646", ET_ECONFIG },
+        { "features:\n- {name: a, type: cross, fields: b, transform: {buckets: 9}}",
+          "cross takes two or more fields", ET_ECONFIG },
+        { "features:\n- {name: a, type: date, transform: {parts: [yar]}}",
+          "\"yar\" is no part of a date. Nearest: year", ET_ECONFIG },
+        { "features:\n- {name: a, type: target, transform: {classes: 3}}", "true or false",
+          ET_ECONFIG },
+        { "features:\n- {name: a, type: concat}", "concat needs features", ET_ECONFIG },
+        { "features:\n- {name: a, type: concat, fields: [b], features: [{name: c}]}",
+          "concat takes features, not fields", ET_ECONFIG },
+        { "features:\n- {name: a, type: log, features: [{name: c}]}",
+          "f.yaml:2: feature a: log takes no features", ET_ECONFIG },
+        { "features:\n- {name: a, type: concat, features: [\n{name: y, type: target}]}",
+          "f.yaml:3: feature y: a target or key stands by itself", ET_ECONFIG },
+        { "features:\n- {name: a, type: concat, features: [b]}", "f.yaml:2: there is no feature b",
+          ET_ECONFIG },
+        { "features:\n- {name: a, type: concat, features: [b]}\n"
+          "- {name: b, type: concat, features: [a]}",
+          "f.yaml:3: feature a is a part of itself", ET_ECONFIG },
+        { "features:\n- {name: a, type: concat, features: [a]}", "feature a is a part of itself",
+          ET_ECONFIG },
+        { "features:\n- {name: a}\n- {name: a, type: log}",
+          "f.yaml:3: feature a: there is another one of that name", ET_ECONFIG },
+        { "features:\n- {name: mask}", "the name is the batch's own", ET_ECONFIG },
+        { "features:\n- {type: log}", "its name is empty", ET_ECONFIG },
+        { "features:\n- {name: a, type: concat, features: [{type: log}]}",
+          "without name and fields", ET_ECONFIG },
+        { "features:\n- {name: a, fields: ''}", "the name of a field is empty", ET_ECONFIG },
+        { "features:\n- {name: [a]}", "f.yaml:2: name: a text belongs here", ET_ECONFIG },
+        { "features:\n- {name: a, features: 3}", "a list of features belongs here", ET_ECONFIG },
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        et_feature_set *set = NULL;
+        assert_fails(parse(&set, cases[i].text, error), cases[i].status, cases[i].error);
+        assert_null(set);
+    }
+}
+
+/* Names of names of names: 2^30 features if nothing counted them. */
+static void test_feature_set__bomb(void **state)
+{
+    (void)state;
+    et_strbuf text = ET_STRBUF_INIT;
+    et_feature_set *set = NULL;
+    et_strbuf_append(&text, "features:\n- {name: a0}\n");
+    for (int i = 1; i <= 30; i++)
+        et_strbuf_printf(&text, "- {name: a%d, type: concat, features: [a%d, a%d]}\n", i, i - 1,
+                         i - 1);
+    assert_fails(parse(&set, et_strbuf_text(&text), error), ET_ECONFIG, "more than 100,000");
+    et_strbuf_release(&text);
+}
+
+static void test_feature_set__names(void **state)
+{
+    (void)state;
+    static const char *const names[ET_TRANSFORM_COUNT] = {
+        "identity", "target", "concat", "log",   "scale", "bucketize", "one-hot", "standardize",
+        "quantile", "embed",  "hash",   "cross", "date",  "missing",   "key",
+    };
+    for (int i = 0; i < ET_TRANSFORM_COUNT; i++)
+        assert_string_equal(et_transform_name((et_transform)i), names[i]);
+    assert_string_equal(et_transform_name(ET_TRANSFORM_COUNT), "unknown");
+}
+
+/* Every byte of a text changed, and every length: no crash, and what is read can be printed. */
+static void test_feature_set__mutated(void **state)
+{
+    (void)state;
+    static const char bytes[] = { 0, ' ', '{', ',', '\xff', '9' };
+    size_t length = strlen(everything);
+    char *copy = malloc(length + 1);
+    for (size_t at = 0; at < length; at++)
+        for (size_t k = 0; k <= COUNT(bytes); k++) {
+            et_feature_set *set = NULL;
+            et_error error = ET_ERROR_INIT;
+            memcpy(copy, everything, length + 1);
+            if (k < COUNT(bytes))
+                copy[at] = bytes[k];
+            if (et_feature_set_parse(&set, copy, k < COUNT(bytes) ? length : at, "m", &error)) {
+                assert_true(error.text[0]);
+                continue;
+            }
+            char *text = NULL;
+            assert_int_equal(et_feature_set_format(set, &text, &error), ET_OK);
+            et_feature_set_free_text(text);
+            et_feature_set_free(set);
+        }
+    free(copy);
+}
+
+static void test_feature_set__memory(void **state)
+{
+    (void)state;
+    int status = ET_ENOMEM;
+    for (long n = 0; status; n++) {
+        et_feature_set *set = NULL;
+        et_error error = ET_ERROR_INIT;
+        char *text = NULL;
+        scarce_begin(n);
+        status = parse(&set, everything, &error);
+        if (!status)
+            status = et_feature_set_format(set, &text, &error);
+        et_feature_set_free_text(text);
+        et_feature_set_free(set);
+        scarce_end();
+        assert_int_equal(status, scarce_failed ? ET_ENOMEM : ET_OK);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_feature_set__parse),
+        cmocka_unit_test_setup_teardown(test_feature_set__round_trip, fixture_open, fixture_close),
+        cmocka_unit_test(test_feature_set__create),
+        cmocka_unit_test(test_feature_set__errors),
+        cmocka_unit_test(test_feature_set__bomb),
+        cmocka_unit_test(test_feature_set__names),
+        cmocka_unit_test(test_feature_set__mutated),
+        cmocka_unit_test(test_feature_set__memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
