@@ -143,14 +143,9 @@ static int keep_extra(const struct place *place, const char *path, const et_valu
     const char *key;
     et_value *group = extra_group(place, path, &key);
     et_value *over = group ? et_value_dict(group->arena) : NULL;
-    et_value *node = over ? et_arena_alloc(group->arena, sizeof *node) : NULL;
     const char *where = locate(place, path, value->line);
-    if (!node || !where)
+    if (!over || !where || !et_value_append_copy(over, key, value))
         return no_memory(place);
-    *node = *value;
-    node->next = NULL;
-    node->arena = group->arena;
-    et_value_append(over, key, node);
     et_log(ET_LOG_WARNING, "%s: no such setting; it is kept, and nothing here reads it", where);
     return et_value_merge(group, over, place->error);
 }

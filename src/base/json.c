@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
+#include "base/file.h"
 
 /* Far beyond any file written here; convert's recursion needs little stack for it. */
 #define DEPTH_MAX  64
@@ -144,4 +145,30 @@ int et_json_parse(et_value **out, et_arena *arena, const char *text, size_t leng
         return et_alloc_failed(error, length, name);
     *out = value;
     return ET_OK;
+}
+
+int et_json_read(et_value **out, et_arena *arena, const char *path, size_t most, et_error *error)
+{
+    char *text;
+    size_t length;
+    int status = et_file_read(&text, &length, path, most, error);
+    if (status)
+        return status;
+    status = et_json_parse(out, arena, text, length, path, error);
+    et_free(text);
+    return status;
+}
+
+int et_json_write(const char *path, const et_value *value, int indent, const char *end,
+                  et_error *error)
+{
+    et_strbuf text = ET_STRBUF_INIT;
+    if (!et_value_failed(value))
+        et_json_print(&text, value, indent);
+    et_strbuf_append(&text, end);
+    int status = et_value_failed(value) || text.failed
+                     ? et_alloc_failed(error, text.length, path)
+                     : et_file_write(path, et_strbuf_text(&text), text.length, error);
+    et_strbuf_release(&text);
+    return status;
 }

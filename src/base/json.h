@@ -15,6 +15,14 @@ int et_json_parse(et_value **out, et_arena *arena, const char *text, size_t leng
  * fewest digits that read back equal, in the C locale; NaN and infinity as null. */
 void et_json_print(et_strbuf *out, const et_value *value, int indent);
 
+/* A file as one value, up to most bytes. */
+int et_json_read(et_value **out, et_arena *arena, const char *path, size_t most, et_error *error);
+
+/* Replaces a file as a whole (et_file_write); end stands behind the value: "\n", "". ET_ENOMEM also
+ * where value is not whole. */
+int et_json_write(const char *path, const et_value *value, int indent, const char *end,
+                  et_error *error);
+
 /* Appends text in quotes. A byte that is not UTF-8 (a path from the system may hold one) becomes
  * U+FFFD, so that what is written can be read. */
 void et_json_print_string(et_strbuf *out, const char *text);

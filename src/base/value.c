@@ -61,6 +61,18 @@ void et_value_append(et_value *parent, const char *key, et_value *child)
     parent->count++;
 }
 
+et_value *et_value_append_copy(et_value *parent, const char *key, const et_value *child)
+{
+    et_value *copy = et_arena_alloc(parent->arena, sizeof *copy);
+    if (!copy)
+        return NULL;
+    *copy = *child;
+    copy->next = NULL;
+    copy->arena = parent->arena;
+    et_value_append(parent, key, copy);
+    return copy;
+}
+
 /* Anything that the arena did not give may have been a part of this tree. */
 bool et_value_failed(const et_value *root)
 {

@@ -54,15 +54,9 @@ static bool is_one_of(const char *key, const char *const *names)
 static et_value *without(const et_value *dict, const char *const *names, et_arena *arena)
 {
     et_value *rest = et_value_dict(arena);
-    for (const et_value *child = dict->first; rest && child; child = child->next) {
-        et_value *copy = is_one_of(child->key, names) ? NULL : et_arena_alloc(arena, sizeof *copy);
-        if (!copy)
-            continue;
-        *copy = *child;
-        copy->next = NULL;
-        copy->arena = arena;
-        et_value_append(rest, child->key, copy);
-    }
+    for (const et_value *child = dict->first; rest && child; child = child->next)
+        if (!is_one_of(child->key, names))
+            et_value_append_copy(rest, child->key, child);
     return et_value_failed(rest) ? NULL : rest;
 }
 

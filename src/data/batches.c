@@ -290,8 +290,8 @@ static int try_position(batches *self, int64_t epoch, int64_t pool, int64_t batc
 static int batches_seek(et_source *source, const et_position *position, et_error *error)
 {
     batches *self = (batches *)source;
-    int64_t epoch = 0, pool = 0, batch = 0, fingerprint = 0;
-    int status = et_position_get(position, "fingerprint", &fingerprint, error);
+    int64_t epoch = 0, pool = 0, batch = 0;
+    int status = et_position_check(position, self->fingerprint, error);
     if (!status)
         status = et_position_get(position, "epoch", &epoch, error);
     if (!status)
@@ -300,11 +300,6 @@ static int batches_seek(et_source *source, const et_position *position, et_error
         status = et_position_get(position, "batch", &batch, error);
     if (status)
         return status;
-    if (fingerprint != self->fingerprint)
-        return et_fail(error, ET_EDATA,
-                       "the saved position is for other data: the data, what it is made with, the "
-                       "seed or the batch size changed: restore those, or begin in another "
-                       "directory");
     return try_position(self, epoch, pool, batch, error);
 }
 

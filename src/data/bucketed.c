@@ -187,19 +187,14 @@ static int try_position(bucketed *self, int64_t epoch, int64_t batch, et_error *
 static int bucketed_seek(et_source *source, const et_position *position, et_error *error)
 {
     bucketed *self = (bucketed *)source;
-    int64_t epoch = 0, batch = 0, fingerprint = 0;
-    int status = et_position_get(position, "fingerprint", &fingerprint, error);
+    int64_t epoch = 0, batch = 0;
+    int status = et_position_check(position, self->fingerprint, error);
     if (!status)
         status = et_position_get(position, "epoch", &epoch, error);
     if (!status)
         status = et_position_get(position, "batch", &batch, error);
     if (status)
         return status;
-    if (fingerprint != self->fingerprint)
-        return et_fail(error, ET_EDATA,
-                       "the saved position is for other data: the data, what it is made with, the "
-                       "seed or the batch size changed: restore those, or begin in another "
-                       "directory");
     return try_position(self, epoch, batch, error);
 }
 

@@ -16,11 +16,11 @@
 #include "base/assert.h"
 #include "base/checksum.h"
 #include "base/reserved.h"
+#include "data/layout.h"
 #include "data/paths.h"
 #include "data/record_files.h"
 #include "io/example.h"
 
-#define MASK "mask"
 
 /* A declared field. */
 typedef struct column {
@@ -239,7 +239,7 @@ static int check_field(const et_record_field *f, et_error *error)
 {
     if (!f->name || !*f->name)
         return et_fail(error, ET_ECONFIG, "a field of records has no name");
-    if (!strcmp(f->name, MASK))
+    if (!strcmp(f->name, et_layout_mask.name))
         return et_fail(error, ET_ECONFIG, "field %s: the name is the batch's own", f->name);
     if (f->dtype != ET_I32 && f->dtype != ET_F32)
         return et_fail(error, ET_ECONFIG, "field %s: records give int32 and float32", f->name);
@@ -326,8 +326,7 @@ static int add_fields(records *self, const et_record_field *fields, int count, e
         status = add_field(self, &fields[i], error);
     if (status)
         return status;
-    self->fields[layout->fields++] =
-        (et_layout_field){ .name = MASK, .dtype = ET_F32, .empty = ET_EMPTY_MASK };
+    self->fields[layout->fields++] = et_layout_mask;
     return check_names(self, error);
 }
 

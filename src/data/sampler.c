@@ -16,15 +16,27 @@ typedef struct sampler {
     float minimum, range; /* of noise */
 } sampler;
 
-/* [0, 1), as et_random_uniform. */
-static float uniform(et_philox_block block, int64_t element)
+/* A sample's stretch of numbers, element after element. */
+typedef struct stretch {
+    et_random random;
+    uint64_t block; /* the next */
+    et_philox_block words;
+} stretch;
+
+static stretch stretch_of(const sampler *self, const char *use, const et_batch *batch, int64_t i,
+                          int64_t item)
 {
-    return (float)(block.word[element % BLOCK] >> 8) * WORD;
+    uint64_t blocks = (uint64_t)((item + BLOCK - 1) / BLOCK);
+    return (stretch){ .random = { self->seed, (uint64_t)batch->epoch, et_random_site(use) },
+                      .block = batch->sample[i] * blocks };
 }
 
-static uint64_t first_block(const et_batch *batch, int64_t i, int64_t item)
+/* [0, 1), as et_random_uniform; elements in order. */
+static float uniform(stretch *s, int64_t element)
 {
-    return (uint64_t)batch->sample[i] * (uint64_t)((item + BLOCK - 1) / BLOCK);
+    if (element % BLOCK == 0)
+        s->words = et_random_block(s->random, s->block++);
+    return (float)(s->words.word[element % BLOCK] >> 8) * WORD;
 }
 
 /* NaN is none either. */
@@ -43,17 +55,12 @@ static int draw_bernoulli(void *payload, const et_batch *from, et_batch *to, et_
     const float *p = from->data[self->field];
     float *reals = to->data[self->field];
     int32_t *integers = to->data[self->field];
-    et_random random = { self->seed, (uint64_t)from->epoch, et_random_site("bernoulli") };
     for (int64_t i = 0; i < from->filled[0]; i++) {
-        uint64_t block = first_block(from, i, item);
-        et_philox_block words = { { 0 } };
-        for (int64_t e = 0; e < item; e++) {
-            int64_t at = i * item + e;
-            if (e % BLOCK == 0)
-                words = et_random_block(random, block++);
+        stretch numbers = stretch_of(self, "bernoulli", from, i, item);
+        for (int64_t e = 0, at = i * item; e < item; e++, at++) {
             if (!(p[at] >= 0 && p[at] <= 1))
                 return no_probability(from, field->name, i, p[at], error);
-            bool one = uniform(words, e) < p[at];
+            bool one = uniform(&numbers, e) < p[at];
             if (field->dtype == ET_I32)
                 integers[at] = one;
             else
@@ -71,17 +78,12 @@ static int add_noise(void *payload, const et_batch *from, et_batch *to, et_error
     const float *reals = from->data[self->field];
     const int32_t *integers = from->data[self->field];
     float *out = to->data[self->field];
-    et_random random = { self->seed, (uint64_t)from->epoch, et_random_site("noise") };
     (void)error;
     for (int64_t i = 0; i < from->filled[0]; i++) {
-        uint64_t block = first_block(from, i, item);
-        et_philox_block words = { { 0 } };
-        for (int64_t e = 0; e < item; e++) {
-            int64_t at = i * item + e;
-            if (e % BLOCK == 0)
-                words = et_random_block(random, block++);
+        stretch numbers = stretch_of(self, "noise", from, i, item);
+        for (int64_t e = 0, at = i * item; e < item; e++, at++) {
             float x = field->dtype == ET_I32 ? (float)integers[at] : reals[at];
-            out[at] = x + (self->minimum + self->range * uniform(words, e));
+            out[at] = x + (self->minimum + self->range * uniform(&numbers, e));
         }
     }
     return ET_OK;

@@ -114,3 +114,14 @@ void et_samples_describe(const et_samples *samples, const et_batch *batch, char 
     if (count > DESCRIBED && used < size)
         snprintf(text + used, size - used, " and %lld more", (long long)(count - DESCRIBED));
 }
+
+int et_position_check(const et_position *position, int64_t fingerprint, et_error *error)
+{
+    int64_t saved = 0;
+    int status = et_position_get(position, "fingerprint", &saved, error);
+    if (status || saved == fingerprint)
+        return status;
+    return et_fail(error, ET_EDATA,
+                   "the saved position is for other data: the data, what it is made with, the seed "
+                   "or the batch size changed: restore those, or begin in another directory");
+}

@@ -22,14 +22,9 @@ struct et_results {
 static int write_json(const et_results *results, const char *name, const et_value *value,
                       et_error *error)
 {
-    et_strbuf text = ET_STRBUF_INIT;
     char *path = et_path_join(results->directory, name);
-    et_json_print(&text, value, INDENT);
-    et_strbuf_append_char(&text, '\n');
-    int status = path && !text.failed
-                     ? et_file_write(path, et_strbuf_text(&text), text.length, error)
-                     : et_alloc_failed(error, text.length, name);
-    et_strbuf_release(&text);
+    int status = path ? et_json_write(path, value, INDENT, "\n", error)
+                      : et_alloc_failed(error, strlen(results->directory), name);
     et_free(path);
     return status;
 }
@@ -38,21 +33,17 @@ static int write_json(const et_results *results, const char *name, const et_valu
 
 static int read_values(et_results *results, et_error *error)
 {
-    char *path = et_path_join(results->directory, VALUES), *text = NULL;
-    size_t length;
+    char *path = et_path_join(results->directory, VALUES);
     if (!path)
         return et_alloc_failed(error, strlen(results->directory), "results");
     int status = ET_OK;
     if (et_file_exists(path)) {
-        status = et_file_read(&text, &length, path, VALUES_MAX, error);
-        if (!status)
-            status = et_json_parse(&results->values, results->arena, text, length, path, error);
+        status = et_json_read(&results->values, results->arena, path, VALUES_MAX, error);
         if (!status && results->values->kind != ET_VALUE_DICT)
             status = et_fail(error, ET_EFORMAT, "%s: holds %s; results are named", path,
                              et_value_kind_name(results->values->kind));
     } else
         results->values = et_value_dict(results->arena);
-    et_free(text);
     et_free(path);
     return status || results->values ? status : et_alloc_failed(error, 0, "results");
 }

@@ -68,22 +68,37 @@ static int larger(int a, size_t b)
     return a > (int)b ? a : (int)b;
 }
 
-static void measure(table *t)
+/* One parameter's line. */
+typedef struct row {
+    const char *name; /* NULL: not of this table */
+    int64_t elements;
+    char shape[128], size[ET_COUNT_TEXT_MAX];
+} row;
+
+static row row_of(const table *t, int i)
 {
     const et_loop *loop = t->loop;
-    for (int i = 0; i < et_group_count(loop->group); i++) {
-        int param = et_group_param(loop->group, i);
-        const char *name = name_in(t, param);
-        char shape[128], size[ET_COUNT_TEXT_MAX];
-        if (!name)
+    int param = et_group_param(loop->group, i);
+    row r = { .name = name_in(t, param) };
+    if (!r.name)
+        return r;
+    r.elements = et_shape_count(et_params_shape(loop->params, param));
+    print_shape(et_params_shape(loop->params, param), r.shape);
+    et_count_text(r.size, r.elements);
+    return r;
+}
+
+static void measure(table *t)
+{
+    for (int i = 0; i < et_group_count(t->loop->group); i++) {
+        row r = row_of(t, i);
+        if (!r.name)
             continue;
-        print_shape(et_params_shape(loop->params, param), shape);
-        et_count_text(size, et_shape_count(et_params_shape(loop->params, param)));
         t->rows++;
-        t->elements += et_shape_count(et_params_shape(loop->params, param));
-        t->name = larger(t->name, strlen(name));
-        t->shape = larger(t->shape, strlen(shape));
-        t->size = larger(t->size, strlen(size));
+        t->elements += r.elements;
+        t->name = larger(t->name, strlen(r.name));
+        t->shape = larger(t->shape, strlen(r.shape));
+        t->size = larger(t->size, strlen(r.size));
     }
 }
 
@@ -123,17 +138,11 @@ static void append_title(const table *t, char rule, int width, et_strbuf *out)
 
 static void append_rows(const table *t, int width, et_strbuf *out)
 {
-    const et_loop *loop = t->loop;
-    for (int i = 0; i < et_group_count(loop->group); i++) {
-        int param = et_group_param(loop->group, i);
-        const char *name = name_in(t, param);
-        char shape[128], size[ET_COUNT_TEXT_MAX];
-        if (!name)
-            continue;
-        print_shape(et_params_shape(loop->params, param), shape);
-        et_count_text(size, et_shape_count(et_params_shape(loop->params, param)));
-        et_strbuf_printf(out, "\n%-*s  %-*s  %*s", width - t->shape - t->size - 4, name, t->shape,
-                         shape, t->size, size);
+    for (int i = 0; i < et_group_count(t->loop->group); i++) {
+        row r = row_of(t, i);
+        if (r.name)
+            et_strbuf_printf(out, "\n%-*s  %-*s  %*s", width - t->shape - t->size - 4, r.name,
+                             t->shape, r.shape, t->size, r.size);
     }
 }
 

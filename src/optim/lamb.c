@@ -31,9 +31,8 @@ static void decay(const et_optimizer_options *options, et_strings *include, et_s
 static const char *adapt(const et_optimizer_options *options, et_strings *exclude)
 {
     const et_lamb_options *o = &options->lamb;
-    bool own = o->exclude_from_layer_adaptation.count > 0;
-    *exclude = own ? o->exclude_from_layer_adaptation : o->exclude_from_weight_decay;
-    return own ? "exclude_from_layer_adaptation" : "exclude_from_weight_decay";
+    return et_rule_adaptation(exclude, &o->exclude_from_layer_adaptation,
+                              &o->exclude_from_weight_decay);
 }
 
 static void before(const et_kernels *kernels, const et_optimizer_options *options,
@@ -58,10 +57,7 @@ static void before(const et_kernels *kernels, const et_optimizer_options *option
         .count = chunk->count,
     };
     kernels->adam_direction(&direction);
-    if (!chunk->adapts)
-        return;
-    sums[0] += kernels->sum_of_squares(chunk->weight, chunk->count);
-    sums[1] += kernels->sum_of_squares(chunk->gradient, chunk->count);
+    et_rule_add_squares(kernels, chunk, sums);
 }
 
 static void update(const et_kernels *kernels, const et_optimizer_options *options,

@@ -33,9 +33,8 @@ static void decay(const et_optimizer_options *options, et_strings *include, et_s
 static const char *adapt(const et_optimizer_options *options, et_strings *exclude)
 {
     const et_lars_options *o = &options->lars;
-    bool own = o->exclude_from_layer_adaptation.count > 0;
-    *exclude = own ? o->exclude_from_layer_adaptation : o->exclude_from_weight_decay;
-    return own ? "exclude_from_layer_adaptation" : "exclude_from_weight_decay";
+    return et_rule_adaptation(exclude, &o->exclude_from_layer_adaptation,
+                              &o->exclude_from_weight_decay);
 }
 
 static void before(const et_kernels *kernels, const et_optimizer_options *options,
@@ -52,10 +51,7 @@ static void before(const et_kernels *kernels, const et_optimizer_options *option
         kernels->blend(v, g, momentum, 1, chunk->count);
         kernels->blend(g, v, o->nesterov ? 1 : 0, o->nesterov ? momentum : 1, chunk->count);
     }
-    if (!chunk->adapts)
-        return;
-    sums[0] += kernels->sum_of_squares(chunk->weight, chunk->count);
-    sums[1] += kernels->sum_of_squares(g, chunk->count);
+    et_rule_add_squares(kernels, chunk, sums);
 }
 
 /* The kernel's accumulator is -v: both begin at 0, and what is kept has v's sign changed. */

@@ -75,6 +75,25 @@ static inline et_slice_update et_rule_update(const et_rule_step *step, const et_
                               .count = chunk->count };
 }
 
+/* Layer adaptation: the list that leaves tensors out of it, its own or else weight decay's, and
+ * that list's name. */
+static inline const char *et_rule_adaptation(et_strings *exclude, const et_strings *own,
+                                             const et_strings *from_decay)
+{
+    *exclude = own->count ? *own : *from_decay;
+    return own->count ? "exclude_from_layer_adaptation" : "exclude_from_weight_decay";
+}
+
+/* For its norms: sums[0] of weights, sums[1] of what `before` left in the gradient. */
+static inline void et_rule_add_squares(const et_kernels *kernels, const et_rule_chunk *chunk,
+                                       double sums[ET_RULE_SUMS_MAX])
+{
+    if (!chunk->adapts)
+        return;
+    sums[0] += kernels->sum_of_squares(chunk->weight, chunk->count);
+    sums[1] += kernels->sum_of_squares(chunk->gradient, chunk->count);
+}
+
 /* w -= decay w + rate g, of what a rule has left in the chunk's gradient. */
 static inline void et_rule_move(const et_kernels *kernels, const et_rule_step *step,
                                 const et_rule_chunk *chunk, double rate, double decay)

@@ -228,22 +228,14 @@ int et_checkpoint_next(char **path, int64_t *step, const char *model_dir, int64_
  * the weights; the rest is for people and `inspect`. */
 static int read_info(et_value **info, const char *path, et_arena *arena, et_error *error)
 {
-    char *text;
-    size_t length;
-    int status = et_file_read(&text, &length, path, INFO_MAX, error);
+    int64_t step;
+    int status = et_json_read(info, arena, path, INFO_MAX, error);
     if (status)
         return status;
-    status = et_json_parse(info, arena, text, length, path, error);
-    et_free(text);
-    int64_t step;
-    if (!status) {
-        status = et_value_read_int(*info, ET_CHECKPOINT_STEP, &step, error);
-        if (!status && step < 0)
-            status = et_fail(error, ET_EFORMAT, "%s is negative", ET_CHECKPOINT_STEP);
-        if (status)
-            et_fail_while(error, status, "%s", path);
-    }
-    return status;
+    status = et_value_read_int(*info, ET_CHECKPOINT_STEP, &step, error);
+    if (!status && step < 0)
+        status = et_fail(error, ET_EFORMAT, "%s is negative", ET_CHECKPOINT_STEP);
+    return status ? et_fail_while(error, status, "%s", path) : ET_OK;
 }
 
 /* The dict lives in arena, as long as that does. */

@@ -192,15 +192,9 @@ static const et_value *without_name(const et_value *dict, et_arena *arena)
 {
     /* A dict without the key would need a way to take one out, which values have not. */
     et_value *rest = et_value_dict(arena);
-    for (const et_value *child = rest ? dict->first : NULL; child; child = child->next) {
-        et_value *copy = et_arena_alloc(arena, sizeof *copy);
-        if (!copy)
+    for (const et_value *child = rest ? dict->first : NULL; child; child = child->next)
+        if (strcmp(child->key, NAME_KEY) != 0 && !et_value_append_copy(rest, child->key, child))
             return NULL;
-        *copy = *child;
-        copy->next = NULL;
-        if (strcmp(child->key, NAME_KEY))
-            et_value_append(rest, child->key, copy);
-    }
     return rest;
 }
 

@@ -92,8 +92,7 @@ static int keep_leaf(walk *w, const et_value *leaf)
     et_arena *arena = w->values->arena;
     et_value *dict = et_value_get(w->values, tree_of(w));
     const char *part = et_arena_printf(arena, "%s", et_strbuf_text(&w->path));
-    et_value *copy = et_arena_alloc(arena, sizeof *copy);
-    if (!part || !copy)
+    if (!part)
         return et_alloc_failed(w->error, w->path.length, "settings");
     for (const char *dot; (dot = strchr(part, '.')) != NULL; part = dot + 1) {
         char *key = et_arena_printf(arena, "%.*s", (int)(dot - part), part);
@@ -102,10 +101,9 @@ static int keep_leaf(walk *w, const et_value *leaf)
         if (!dict)
             return et_alloc_failed(w->error, w->path.length, "settings");
     }
-    *copy = *leaf;
-    copy->next = NULL;
-    et_value_append(dict, part, copy);
-    return ET_OK;
+    return et_value_append_copy(dict, part, leaf)
+               ? ET_OK
+               : et_alloc_failed(w->error, w->path.length, "settings");
 }
 
 int et_experiment_identify(const et_experiment *experiment, et_value *identity, et_error *error)

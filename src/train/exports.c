@@ -234,16 +234,6 @@ static int write_weights(const et_params *params, const char *path, int64_t step
     return status ? status : et_file_writer_commit(&writer, error);
 }
 
-static int write_settings(const et_value *settings, const char *path, et_error *error)
-{
-    et_strbuf text = ET_STRBUF_INIT;
-    et_json_print(&text, settings, 2);
-    int status = text.failed ? et_alloc_failed(error, 0, "settings")
-                             : et_file_write(path, et_strbuf_text(&text), text.length, error);
-    et_strbuf_release(&text);
-    return status;
-}
-
 /* The average stands in the store while it is read, as in a validation. */
 static int write_values(const et_export_action *self, const char *path, int64_t step,
                         et_error *error)
@@ -266,7 +256,7 @@ static int write_export(const et_export_action *self, const char *directory, int
     if (!status)
         status = write_values(self, weights, step, error);
     if (!status && self->settings)
-        status = write_settings(self->settings, settings, error);
+        status = et_json_write(settings, self->settings, 2, "", error);
     et_free(weights);
     et_free(settings);
     return status;

@@ -63,18 +63,14 @@ static int write_best(const et_new_best *self, et_error *error)
     if (!path || self->options.read_only)
         return ET_OK;
     et_arena arena = ET_ARENA_INIT;
-    et_strbuf text = ET_STRBUF_INIT;
     et_value *dict = et_value_dict(&arena);
     char *directory = et_path_parent(path);
     et_part_set_real(dict, "best", self->best);
-    et_json_print(&text, dict, 0);
-    int status = !directory || text.failed || et_value_failed(dict)
-                     ? et_alloc_failed(error, 0, "the best value")
-                     : et_directory_make(directory, error);
+    int status = !directory || et_value_failed(dict) ? et_alloc_failed(error, 0, "the best value")
+                                                     : et_directory_make(directory, error);
     if (!status)
-        status = et_file_write(path, et_strbuf_text(&text), text.length, error);
+        status = et_json_write(path, dict, 0, "", error);
     et_free(directory);
-    et_strbuf_release(&text);
     et_arena_release(&arena);
     return status;
 }

@@ -15,7 +15,6 @@
 #include "base/file.h"
 #include "base/format.h"
 #include "base/json.h"
-#include "base/strbuf.h"
 #include "train/run_private.h"
 
 #define FILE_MOST   (1 << 20)
@@ -31,7 +30,6 @@ static char *file_path(const et_run *run)
 static int write_file(const et_recovery *r, const char *path, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
-    et_strbuf text = ET_STRBUF_INIT;
     et_value *dict = et_value_dict(&arena);
     et_value_set_int(dict, "trials", r->trials);
     et_value_set_int(dict, "all", r->all);
@@ -40,13 +38,7 @@ static int write_file(const et_recovery *r, const char *path, et_error *error)
     et_value *memory = et_value_set_dict(dict, "memory");
     int status = memory && r->memory ? et_value_merge(memory, r->memory, error) : ET_OK;
     if (!status)
-        et_json_print(&text, dict, 0);
-    et_strbuf_printf(&text, "\n");
-    if (!status && (et_value_failed(dict) || text.failed))
-        status = et_alloc_failed(error, 0, "a file");
-    if (!status)
-        status = et_file_write(path, et_strbuf_text(&text), text.length, error);
-    et_strbuf_release(&text);
+        status = et_json_write(path, dict, 0, "\n", error);
     et_arena_release(&arena);
     return status;
 }
@@ -78,14 +70,8 @@ static int read_numbers(et_recovery *r, const et_value *dict, et_error *error)
 
 static int read_file(et_recovery *r, const char *path, et_error *error)
 {
-    char *text;
-    size_t length;
     et_value *dict;
-    int status = et_file_read(&text, &length, path, FILE_MOST, error);
-    if (status)
-        return status;
-    status = et_json_parse(&dict, &r->arena, text, length, path, error);
-    et_free(text);
+    int status = et_json_read(&dict, &r->arena, path, FILE_MOST, error);
     if (status)
         return status;
     status = read_numbers(r, dict, error);

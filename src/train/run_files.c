@@ -76,15 +76,10 @@ int et_run_files_write_metrics(const char *model_dir, int64_t step, const et_val
                                et_error *error)
 {
     char name[64];
-    et_strbuf text = ET_STRBUF_INIT;
     snprintf(name, sizeof name, "metrics-%" PRId64 ".json", step);
     char *path = et_path_join(model_dir, name);
-    et_json_print(&text, values, 4);
-    et_strbuf_append(&text, "\n");
-    int status = path && !text.failed
-                     ? et_file_write(path, et_strbuf_text(&text), text.length, error)
-                     : et_alloc_failed(error, text.length, "metrics");
-    et_strbuf_release(&text);
+    int status = path ? et_json_write(path, values, 4, "\n", error)
+                      : et_alloc_failed(error, strlen(model_dir), "metrics");
     et_free(path);
     return status;
 }

@@ -125,6 +125,13 @@ ET_INLINE vf settle(vf x)
     return v_select(v_not_le(size, v_set(FLT_MIN)), x, v_set(0.0f));
 }
 
+/* m = b1 m + (1 - b1) g, v = b2 v + (1 - b2) g^2 */
+ET_INLINE void add_moments(vf *m, vf *v, vf g, float beta_1, float beta_2)
+{
+    *m = settle(v_fma(v_set(1.0f - beta_1), g, v_set(beta_1) * *m));
+    *v = v_fma(v_set(1.0f - beta_2) * g, g, v_set(beta_2) * *v);
+}
+
 /* g is scaled first (tokens, clipping); decay is of the weight as it was before the step. epsilon
  * is added to the root, outside the bias correction, as in Keras. Where m and v are 0 the step is 0
  * as long as epsilon is not. Copies of what is told stay in registers: nobody else can change
@@ -137,11 +144,9 @@ static void adam_part(const et_slice_update *update, const et_adam_moments *mome
     for (int64_t i = begin; i < end; i += V_LANES) {
         const int64_t n = end - i;
         vf g = v_read_n(u.gradient, i, n, ET_F32) * v_set(u.gradient_scale);
-        vf first = v_set(a.beta_1) * v_read_n(a.m, i, n, ET_F32);
-        vf second = v_set(a.beta_2) * v_read_n(a.v, i, n, ET_F32);
-        vf w = v_read_n(u.weight, i, n, ET_F32);
-        first = settle(v_fma(v_set(1.0f - a.beta_1), g, first));
-        second = v_fma(v_set(1.0f - a.beta_2) * g, g, second);
+        vf w = v_read_n(u.weight, i, n, ET_F32), first = v_read_n(a.m, i, n, ET_F32);
+        vf second = v_read_n(a.v, i, n, ET_F32);
+        add_moments(&first, &second, g, a.beta_1, a.beta_2);
         w = w - v_set(u.decay) * w;
         w = w - v_set(a.rate_t) * first / (v_sqrt(second) + v_set(a.epsilon));
         v_write_n(a.m, i, first, n, ET_F32);
@@ -198,11 +203,9 @@ static void amsgrad_part(const et_slice_update *update, const et_adam_moments *m
     for (int64_t i = begin; i < end; i += V_LANES) {
         const int64_t n = end - i;
         vf g = v_read_n(u.gradient, i, n, ET_F32) * v_set(u.gradient_scale);
-        vf first = v_set(a.beta_1) * v_read_n(a.m, i, n, ET_F32);
-        vf second = v_set(a.beta_2) * v_read_n(a.v, i, n, ET_F32);
-        vf w = v_read_n(u.weight, i, n, ET_F32);
-        first = settle(v_fma(v_set(1.0f - a.beta_1), g, first));
-        second = v_fma(v_set(1.0f - a.beta_2) * g, g, second);
+        vf w = v_read_n(u.weight, i, n, ET_F32), first = v_read_n(a.m, i, n, ET_F32);
+        vf second = v_read_n(a.v, i, n, ET_F32);
+        add_moments(&first, &second, g, a.beta_1, a.beta_2);
         const vf most = v_max(v_read_n(largest, i, n, ET_F32), second);
         w = w - v_set(u.decay) * w;
         w = w - v_set(a.rate_t) * first / (v_sqrt(most) + v_set(a.epsilon));
@@ -298,10 +301,8 @@ static void adam_direction_part(const et_adam_direction *told, int64_t begin, in
     for (int64_t i = begin; i < end; i += V_LANES) {
         const int64_t n = end - i;
         vf g = v_read_n(d.gradient, i, n, ET_F32) * v_set(d.gradient_scale);
-        vf first = v_set(d.beta_1) * v_read_n(d.m, i, n, ET_F32);
-        vf second = v_set(d.beta_2) * v_read_n(d.v, i, n, ET_F32);
-        first = settle(v_fma(v_set(1.0f - d.beta_1), g, first));
-        second = v_fma(v_set(1.0f - d.beta_2) * g, g, second);
+        vf first = v_read_n(d.m, i, n, ET_F32), second = v_read_n(d.v, i, n, ET_F32);
+        add_moments(&first, &second, g, d.beta_1, d.beta_2);
         g = first * v_set(d.m_scale) / (v_sqrt(second * v_set(d.v_scale)) + v_set(d.epsilon));
         g = v_fma(v_set(d.decay), v_read_n(d.weight, i, n, ET_F32), g);
         v_write_n(d.m, i, first, n, ET_F32);

@@ -24,6 +24,8 @@ int et_builder_check_identity(const et_identity *identity, const et_encoder *enc
 
 /* Writes the four files. */
 int et_builder_write(const et_model_builder *builder, const char *directory, et_error *error);
+/* The fourth, builder.yaml, as path. */
+int et_builder_write_class(const et_model_builder *builder, const char *path, et_error *error);
 /* Reads builder.yaml: *kind is given or, where that is NULL, one of the library's own. ET_ECONFIG:
  * it is another builder's. */
 int et_builder_read(const et_model_builder_class **kind, et_arguments **arguments,

@@ -13,11 +13,10 @@ typedef struct et_tabular_graph et_tabular_graph;
 int et_tabular_graph_check(et_experiment *experiment, const char *directory, et_arena *arena,
                            et_error *error);
 
-/* experiment: as check has read it; both outlive the graph. */
+/* In arena. experiment: as check has read it; it and the encoder outlive the graph. */
 int et_tabular_graph_open(et_tabular_graph **out, const et_experiment *experiment,
                           const char *directory, const et_encoder *encoder, et_arena *arena,
                           et_error *error);
-void et_tabular_graph_close(et_tabular_graph *graph); /* NULL allowed */
 
 /* An et_build_fn, whose payload is the graph. */
 void et_tabular_graph_build(et_scope *scope, void *graph);

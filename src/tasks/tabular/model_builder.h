@@ -35,6 +35,11 @@ typedef struct et_model_builder_inside {
     int64_t global_steps;
 } et_model_builder_inside;
 
+/* build_input, where a class has none: a source of the dataset, or rows to predict. */
+int et_builder_default_input(et_model_builder *self, et_dataset *dataset, const char *source,
+                             int64_t batch, int64_t epochs, bool shuffle, et_builder_input *out,
+                             et_error *error);
+
 /* The device that graphs run on, opened at the first call. */
 int et_model_builder_open_device(et_model_builder *builder, et_device **out, et_error *error);
 

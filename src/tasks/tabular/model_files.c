@@ -128,7 +128,6 @@ void et_table_model_close(et_table_model *model)
         et_arguments_free(model->arguments);
     } else
         et_params_free(model->params);
-    et_tabular_graph_close(model->graph);
     et_encoder_free(model->encoder);
     et_feature_set_free(model->features);
     et_metadata_free(model->metadata);

@@ -8,16 +8,14 @@
  * Invariants: (1) the model is only read; predictors that share it have device, pass and batch of
  * their own; (2) a row that could not be encoded is computed as an empty one, and not shown. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
-
-#include <etude/log.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/reserved.h"
 #include "base/thread.h"
 #include "exec/pass.h"
-#include "exec/plan.h"
 #include "tasks/tabular/predictor_private.h"
 
 /* ---- opening -----------------------------------------------------------------------------------

@@ -65,8 +65,13 @@ static void describe(et_task *self)
     et_translation_tell(task, "vocabulary   %s %s pieces%s  (%s)",
                         et_format_count(et_vocabulary_size(task->vocabulary)).text,
                         et_vocabulary_kind(task->vocabulary), trained, task->vocabulary_path);
-    if (!task->validation.encoded && task->context.validation_interval)
-        et_translation_tell(task, "validation   none: task.validation_data names no text");
+    int64_t interval = task->context.validation_interval; /* negative: see et_field_steps */
+    if (!task->validation.encoded && interval)
+        et_translation_tell(task,
+                            "validation   none: task.validation_data names no text "
+                            "(trainer.validation_interval: %s%s)",
+                            et_format_count(interval < 0 ? -interval / 1000 : interval).text,
+                            interval < 0 ? "ep" : "");
     et_translation_tell(task,
                         "model        %s parameters: encoder %lld x %lld, decoder %lld x %lld, "
                         "shared embeddings",

@@ -9,6 +9,7 @@
 #ifndef ETUDE_TASKS_TABULAR_COMMAND_ROW_READER_H
 #define ETUDE_TASKS_TABULAR_COMMAND_ROW_READER_H
 
+#include "base/arena.h"
 #include "data/columns.h"
 
 typedef enum et_row_format {
