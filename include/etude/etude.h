@@ -12,6 +12,7 @@
 #include <etude/command.h>
 #include <etude/controller.h>
 #include <etude/data.h>
+#include <etude/dataset.h>
 #include <etude/device.h>
 #include <etude/dtype.h>
 #include <etude/epochs.h>
@@ -34,6 +35,8 @@
 #include <etude/loop_trainer.h>
 #include <etude/metadata.h>
 #include <etude/metrics.h>
+#include <etude/model_builder.h>
+#include <etude/model_trainer.h>
 #include <etude/module.h>
 #include <etude/multitask.h>
 #include <etude/nn.h>
@@ -47,6 +50,7 @@
 #include <etude/outer_loop.h>
 #include <etude/params.h>
 #include <etude/pass.h>
+#include <etude/predictor.h>
 #include <etude/privacy.h>
 #include <etude/ready_actions.h>
 #include <etude/records.h>
@@ -60,6 +64,7 @@
 #include <etude/state.h>
 #include <etude/statistics.h>
 #include <etude/summary.h>
+#include <etude/tabular.h>
 #include <etude/task.h>
 #include <etude/task_trainer.h>
 #include <etude/tensor.h>

@@ -79,23 +79,27 @@ typedef struct et_graph_interfaces {
 } et_graph_interfaces;
 
 typedef struct et_model_builder_class {
-    const char *name;
+    const char *name;                          /* kept beside what is trained */
     const struct et_model_builder_class *base; /* NULL: et_model_builder_base */
     const et_arguments_class *arguments;       /* that args must be of; NULL: the base's */
+    size_t size; /* of its struct, which begins with an et_model_builder; 0: the base's. A predictor
+                    makes one, all zero behind that */
+    int (*init)(et_model_builder *self, et_error *error); /* fills it in, at et_model_builder_init;
+                                                             the base's before. Optional */
 
     /* ---- whole graphs; dataset NULL: the builder's ---- */
     int (*build_graph_interfaces)(et_model_builder *self, const et_job_config *config,
                                   et_graph_interfaces *out, et_error *error);
-    int (*build_training_graph)(et_model_builder *self, et_dataset *dataset,
+    int (*build_training_graph)(et_model_builder *self, et_data_set *dataset,
                                 et_graph_interface **out, et_error *error);
-    int (*build_evaluation_graph)(et_model_builder *self, et_dataset *dataset,
+    int (*build_evaluation_graph)(et_model_builder *self, et_data_set *dataset,
                                   et_graph_interface **out, et_error *error);
-    int (*build_prediction_graph)(et_model_builder *self, et_dataset *dataset,
+    int (*build_prediction_graph)(et_model_builder *self, et_data_set *dataset,
                                   et_graph_interface **out, et_error *error);
     /* ---- parts ---- */
     void (*build_init)(et_model_builder *self, et_builder_init *out);
     /* source: the dataset's "train" or "eval"; NULL: prediction. epochs 0: without end. */
-    int (*build_input)(et_model_builder *self, et_dataset *dataset, const char *source,
+    int (*build_input)(et_model_builder *self, et_data_set *dataset, const char *source,
                        int64_t batch, int64_t epochs, bool shuffle, et_builder_input *out,
                        et_error *error);
     /* These add nodes. inputs: the first ET_NODES_MAX features; others are et_batch_input's. */
@@ -114,7 +118,7 @@ typedef struct et_model_builder_class {
 struct et_model_builder {
     const et_model_builder_class *ET_CLASS;
     const et_arguments *args;               /* borrowed */
-    et_dataset *dataset;                    /* borrowed; NULL: each graph is given one */
+    et_data_set *dataset;                   /* borrowed; NULL: each graph is given one */
     struct et_model_builder_inside *inside; /* the library's own */
     ET_RESERVED(4);
 };
@@ -134,6 +138,7 @@ typedef struct et_feed_forward_arguments {
     et_arguments base;
     double learning_rate;          /* 0.01 */
     et_integer_list hidden_layers; /* units of each; --hidden-layers:1 20 */
+    et_strings layers;             /* made by process: "20", ... */
 } et_feed_forward_arguments;
 ET_DATA const et_arguments_class et_feed_forward_arguments_class;
 
@@ -141,30 +146,36 @@ ET_DATA const et_arguments_class et_feed_forward_arguments_class;
 
 /* ET_EUSAGE: args is NULL or not of the class's kind. dataset NULL: graphs are given one. */
 ET_API int et_model_builder_init(et_model_builder *builder, const et_model_builder_class *kind,
-                                 const et_arguments *args, et_dataset *dataset, et_error *error);
+                                 const et_arguments *args, et_data_set *dataset, et_error *error);
 /* Closes what it has opened: device, store and the graphs that were not closed. */
 ET_API void et_model_builder_release(et_model_builder *builder);
 
 ET_API const et_arguments *et_model_builder_args(const et_model_builder *builder);
-ET_API et_dataset *et_model_builder_dataset(const et_model_builder *builder);
+ET_API et_data_set *et_model_builder_dataset(const et_model_builder *builder);
 /* The store that its graphs declare parameters into; made at the first call. NULL: none left. */
 ET_API et_params *et_model_builder_params(et_model_builder *builder);
+
+/* Of the first target of its dataset: the feature's name, how many labels it has, which. NULL and
+ * 0: there is no dataset, or no target; it is numbers. */
+ET_API const char *et_model_builder_target(const et_model_builder *builder);
+ET_API int et_model_builder_labels(const et_model_builder *builder);
+ET_API const char *et_model_builder_label(const et_model_builder *builder, int place);
 
 /* The methods, of whichever class has them. Graphs are to be closed. */
 ET_API int et_model_builder_build_graph_interfaces(et_model_builder *builder,
                                                    const et_job_config *config,
                                                    et_graph_interfaces *out, et_error *error);
-ET_API int et_model_builder_build_training_graph(et_model_builder *builder, et_dataset *dataset,
+ET_API int et_model_builder_build_training_graph(et_model_builder *builder, et_data_set *dataset,
                                                  et_graph_interface **out, et_error *error);
-ET_API int et_model_builder_build_evaluation_graph(et_model_builder *builder, et_dataset *dataset,
+ET_API int et_model_builder_build_evaluation_graph(et_model_builder *builder, et_data_set *dataset,
                                                    et_graph_interface **out, et_error *error);
-ET_API int et_model_builder_build_prediction_graph(et_model_builder *builder, et_dataset *dataset,
+ET_API int et_model_builder_build_prediction_graph(et_model_builder *builder, et_data_set *dataset,
                                                    et_graph_interface **out, et_error *error);
 ET_API void et_graph_interface_close(et_graph_interface *graph); /* NULL allowed */
 
 ET_API void et_model_builder_build_init(et_model_builder *builder, et_builder_init *out);
 /* ET_EUSAGE: there is no dataset, a batch of none. The source is the caller's to close. */
-ET_API int et_model_builder_build_input(et_model_builder *builder, et_dataset *dataset,
+ET_API int et_model_builder_build_input(et_model_builder *builder, et_data_set *dataset,
                                         const char *source, int64_t batch, int64_t epochs,
                                         bool shuffle, et_builder_input *out, et_error *error);
 ET_API void et_model_builder_build_inference(et_model_builder *builder, et_scope *scope,

@@ -27,9 +27,9 @@ typedef struct et_model_trainer et_model_trainer;
 
 /* TensorFX's job_args, and what of later versions is beside them. */
 typedef struct et_training_job {
-    const char *output; /* the directory; NULL: the arguments' --output or --job-dir */
-    et_dataset *inputs; /* NULL: the builder's dataset */
-    void *listener;     /* lines about the job go to tell(listener, line); */
+    const char *output;  /* the directory; NULL: the arguments' --output or --job-dir */
+    et_data_set *inputs; /* NULL: the builder's dataset */
+    void *listener;      /* lines about the job go to tell(listener, line); */
     void (*tell)(void *listener, const char *line); /* NULL: to the log, as information */
     const volatile sig_atomic_t *stop; /* not 0: the job is saved and ends; NULL: never */
     ET_RESERVED(8);

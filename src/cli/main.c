@@ -1,5 +1,7 @@
 /* etude: the command with the tasks of this library. All that it does is <etude/command.h>'s; what
  * is of this program is how the process runs. */
+#include <etude/tabular.h>
+
 #include "cli/stack.h"
 #include "cli/uncaught.h"
 #include "cli/waiting.h"
@@ -9,7 +11,7 @@
 
 static int begin(int argc, char **argv)
 {
-    static const et_task_kind *const kinds[] = { &et_translation_kind };
+    static const et_task_kind *const kinds[] = { &et_translation_kind, &et_tabular_kind };
     return et_command_main(argc, argv, kinds, sizeof kinds / sizeof kinds[0]);
 }
 

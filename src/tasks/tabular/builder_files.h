@@ -11,7 +11,7 @@
 #include "data/encoder.h"
 
 /* Rows of a dataset's source. */
-int et_builder_rows(et_dataset *dataset, const char *source, int64_t *rows, et_error *error);
+int et_builder_rows(et_data_set *dataset, const char *source, int64_t *rows, et_error *error);
 
 /* What checkpoints of a builder belong to, in arena; whether those in a directory do. ET_ECONFIG:
  * they are of another builder or of rows that are read otherwise. */
@@ -30,11 +30,6 @@ int et_builder_write_class(const et_model_builder *builder, const char *path, et
  * it is another builder's. */
 int et_builder_read(const et_model_builder_class **kind, et_arguments **arguments,
                     const char *directory, const et_model_builder_class *given, et_error *error);
-
-/* A dataset without sources. */
-int et_builder_dataset(et_dataset **out, const et_schema *schema, const et_metadata *metadata,
-                       const et_feature_set *features, et_error *error);
-void et_builder_dataset_close(et_dataset *dataset);
 
 /* The graph of prediction: what adds its nodes, and the store that it declares into. */
 int et_builder_prediction(et_model_builder *builder, et_params **params, et_build_fn **build,

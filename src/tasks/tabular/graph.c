@@ -13,12 +13,9 @@ struct et_tabular_graph {
     et_tabular_target target;
 };
 
-static const et_task_kind *const kinds[] = { &et_tabular_kind };
-static const et_program program = { "etude", kinds, 1 };
-
 static bool is_ours(const char *name)
 {
-    const et_experiment_row *row = et_tabular_kind.experiments;
+    const et_experiment_row *row = et_tabular_experiments;
     while (row->name && strcmp(row->name, name) != 0)
         row++;
     return row->name != NULL;
@@ -29,13 +26,14 @@ int et_tabular_graph_check(et_experiment *experiment, const char *directory, et_
                            et_error *error)
 {
     const char *path = et_arena_printf(arena, "%s/%s", directory, ET_EXPERIMENT_FILE), *name;
-    int status = path ? et_experiment_named_in(&name, &program, path, arena, error)
+    int status = path ? et_experiment_named_in(&name, &et_tabular_program, path, arena, error)
                       : et_alloc_failed(error, strlen(directory), "a path");
     if (!status && name && !is_ours(name))
         status = et_fail(error, ET_ECONFIG, "%s: a run of %s, which is no task of tables",
                          directory, name);
-    return status ? status
-                  : et_experiment_open_run(experiment, &program, directory, arena, error);
+    return status
+               ? status
+               : et_experiment_open_run(experiment, &et_tabular_program, directory, arena, error);
 }
 
 int et_tabular_graph_open(et_tabular_graph **out, const et_experiment *experiment,

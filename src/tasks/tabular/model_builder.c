@@ -148,7 +148,7 @@ static int open_pass(et_builder_graph *graph, et_error *error)
 }
 
 /* The three differ in what they read and in what add_nodes does for their phase. */
-static int build_graph(et_model_builder *self, et_dataset *dataset, et_builder_phase phase,
+static int build_graph(et_model_builder *self, et_data_set *dataset, et_builder_phase phase,
                        et_graph_interface **out, et_error *error)
 {
     static const char *const names[] = { "training", "evaluation", "prediction" };
@@ -203,19 +203,19 @@ void et_graph_interface_close(et_graph_interface *face)
 /* ---- what a class need not say -----------------------------------------------------------------
  */
 
-static int build_training_graph(et_model_builder *self, et_dataset *dataset,
+static int build_training_graph(et_model_builder *self, et_data_set *dataset,
                                 et_graph_interface **out, et_error *error)
 {
     return build_graph(self, dataset, ET_PHASE_TRAINING, out, error);
 }
 
-static int build_evaluation_graph(et_model_builder *self, et_dataset *dataset,
+static int build_evaluation_graph(et_model_builder *self, et_data_set *dataset,
                                   et_graph_interface **out, et_error *error)
 {
     return build_graph(self, dataset, ET_PHASE_EVALUATION, out, error);
 }
 
-static int build_prediction_graph(et_model_builder *self, et_dataset *dataset,
+static int build_prediction_graph(et_model_builder *self, et_data_set *dataset,
                                   et_graph_interface **out, et_error *error)
 {
     return build_graph(self, dataset, ET_PHASE_PREDICTION, out, error);
@@ -240,7 +240,7 @@ static int build_graph_interfaces(et_model_builder *self, const et_job_config *c
 {
     *out = (et_graph_interfaces){ NULL, NULL, NULL };
     int status = et_model_builder_build_training_graph(self, NULL, &out->training, error);
-    if (!status && et_dataset_source(self->dataset, "eval"))
+    if (!status && et_data_set_source(self->dataset, "eval"))
         status = et_model_builder_build_evaluation_graph(self, NULL, &out->evaluation, error);
     if (!status)
         status = et_model_builder_build_prediction_graph(self, NULL, &out->prediction, error);
@@ -298,6 +298,8 @@ static int resolve(et_model_builder_class *methods, const et_model_builder_class
                            kind->name ? kind->name : "?", CLASSES_MAX - 1);
         if (!methods->arguments)
             methods->arguments = k->arguments;
+        if (!methods->size)
+            methods->size = k->size;
 #define TAKE(method)                                                                               \
     if (!methods->method)                                                                          \
         methods->method = k->method;
@@ -307,10 +309,35 @@ static int resolve(et_model_builder_class *methods, const et_model_builder_class
     return ET_OK;
 }
 
+/* A base before what is based on it. */
+static int init_classes(et_model_builder *builder, const et_model_builder_class *kind,
+                        et_error *error)
+{
+    const et_model_builder_class *of[CLASSES_MAX];
+    int count = 0, status = ET_OK;
+    for (const et_model_builder_class *k = kind; k && count < CLASSES_MAX; k = base_of(k))
+        of[count++] = k;
+    while (count && !status)
+        if (of[--count]->init)
+            status = of[count]->init(builder, error);
+    return status;
+}
+
+int et_model_builder_class_resolve(et_model_builder_class *out, const et_model_builder_class *kind,
+                                   et_error *error)
+{
+    int status = resolve(out, kind, error);
+    if (!status && out->size < sizeof(et_model_builder))
+        out->size = sizeof(et_model_builder);
+    return status;
+}
+
 int et_model_builder_init(et_model_builder *builder, const et_model_builder_class *kind,
-                          const et_arguments *args, et_dataset *dataset, et_error *error)
+                          const et_arguments *args, et_data_set *dataset, et_error *error)
 {
     *builder = (et_model_builder){ .ET_CLASS = kind, .args = args, .dataset = dataset };
+    if (!kind || !kind->name)
+        return et_fail(error, ET_EUSAGE, "a builder needs a class with a name");
     et_model_builder_inside *inside = et_alloc_zero(1, sizeof *inside);
     if (!inside)
         return et_alloc_failed(error, sizeof *inside, "a builder");
@@ -321,10 +348,14 @@ int et_model_builder_init(et_model_builder *builder, const et_model_builder_clas
             error, ET_EUSAGE, "builder %s: its arguments must be those of %s, and are %s",
             kind->name, wanted ? wanted->name : "a model", args ? "of another class" : "not given");
     }
-    if (status)
+    if (status) {
         et_free(inside);
-    else
-        builder->inside = inside;
+        return status;
+    }
+    builder->inside = inside;
+    status = init_classes(builder, kind, error);
+    if (status)
+        et_model_builder_release(builder);
     return status;
 }
 
@@ -379,7 +410,7 @@ const et_arguments *et_model_builder_args(const et_model_builder *builder)
     return builder->args;
 }
 
-et_dataset *et_model_builder_dataset(const et_model_builder *builder)
+et_data_set *et_model_builder_dataset(const et_model_builder *builder)
 {
     return builder->dataset;
 }
@@ -396,19 +427,19 @@ int et_model_builder_build_graph_interfaces(et_model_builder *builder, const et_
     return methods_of(builder)->build_graph_interfaces(builder, config, out, error);
 }
 
-int et_model_builder_build_training_graph(et_model_builder *builder, et_dataset *dataset,
+int et_model_builder_build_training_graph(et_model_builder *builder, et_data_set *dataset,
                                           et_graph_interface **out, et_error *error)
 {
     return methods_of(builder)->build_training_graph(builder, dataset, out, error);
 }
 
-int et_model_builder_build_evaluation_graph(et_model_builder *builder, et_dataset *dataset,
+int et_model_builder_build_evaluation_graph(et_model_builder *builder, et_data_set *dataset,
                                             et_graph_interface **out, et_error *error)
 {
     return methods_of(builder)->build_evaluation_graph(builder, dataset, out, error);
 }
 
-int et_model_builder_build_prediction_graph(et_model_builder *builder, et_dataset *dataset,
+int et_model_builder_build_prediction_graph(et_model_builder *builder, et_data_set *dataset,
                                             et_graph_interface **out, et_error *error)
 {
     return methods_of(builder)->build_prediction_graph(builder, dataset, out, error);
@@ -420,9 +451,9 @@ void et_model_builder_build_init(et_model_builder *builder, et_builder_init *out
     methods_of(builder)->build_init(builder, out);
 }
 
-int et_model_builder_build_input(et_model_builder *builder, et_dataset *dataset, const char *source,
-                                 int64_t batch, int64_t epochs, bool shuffle, et_builder_input *out,
-                                 et_error *error)
+int et_model_builder_build_input(et_model_builder *builder, et_data_set *dataset,
+                                 const char *source, int64_t batch, int64_t epochs, bool shuffle,
+                                 et_builder_input *out, et_error *error)
 {
     *out = (et_builder_input){ NULL, NULL };
     dataset = dataset ? dataset : builder->dataset;

@@ -5,6 +5,7 @@
 #include <etude/model_builder.h>
 
 #include "base/arena.h"
+#include "data/encoder.h"
 
 /* The kinds of graph. */
 typedef enum et_builder_phase {
@@ -36,9 +37,13 @@ typedef struct et_model_builder_inside {
 } et_model_builder_inside;
 
 /* build_input, where a class has none: a source of the dataset, or rows to predict. */
-int et_builder_default_input(et_model_builder *self, et_dataset *dataset, const char *source,
+int et_builder_default_input(et_model_builder *self, et_data_set *dataset, const char *source,
                              int64_t batch, int64_t epochs, bool shuffle, et_builder_input *out,
                              et_error *error);
+
+/* A class with what its bases give: methods, arguments, the size of its struct. */
+int et_model_builder_class_resolve(et_model_builder_class *out, const et_model_builder_class *kind,
+                                   et_error *error);
 
 /* The device that graphs run on, opened at the first call. */
 int et_model_builder_open_device(et_model_builder *builder, et_device **out, et_error *error);

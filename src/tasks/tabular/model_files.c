@@ -12,9 +12,10 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/file.h"
-#include "base/yaml.h"
+#include "data/dataset.h"
 #include "tasks/tabular/builder_files.h"
 #include "tasks/tabular/graph.h"
+#include "tasks/tabular/model_builder.h"
 #include "tasks/tabular/predictor_private.h"
 #include "train/checkpoint.h"
 
@@ -49,16 +50,24 @@ static int read_encoder(et_table_model *model, et_error *error)
 
 static int open_builder(et_table_model *model, const et_predictor_options *options, et_error *error)
 {
+    const et_data_set_options parts = { .schema = model->schema,
+                                        .metadata = model->metadata,
+                                        .features = model->features };
+    et_model_builder_class whole;
     int status =
         et_builder_read(&model->kind, &model->arguments, model->directory, options->builder, error);
     if (!status)
-        status = et_builder_dataset(&model->dataset, model->schema, model->metadata,
-                                    model->features, error);
+        status = et_data_set_bare(&model->dataset, &parts, error);
     if (!status)
-        status = et_model_builder_init(&model->builder, model->kind, model->arguments,
+        status = et_model_builder_class_resolve(&whole, model->kind, error);
+    model->builder = status ? NULL : et_alloc_zero(1, whole.size);
+    if (!status && !model->builder)
+        status = et_alloc_failed(error, whole.size, "a builder");
+    if (!status)
+        status = et_model_builder_init(model->builder, model->kind, model->arguments,
                                        model->dataset, error);
     return status ? status
-                  : et_builder_prediction(&model->builder, &model->params, &model->build,
+                  : et_builder_prediction(model->builder, &model->params, &model->build,
                                           &model->payload, error);
 }
 
@@ -123,8 +132,10 @@ void et_table_model_close(et_table_model *model)
     if (!model)
         return;
     if (model->kind) {
-        et_model_builder_release(&model->builder);
-        et_builder_dataset_close(model->dataset);
+        if (model->builder)
+            et_model_builder_release(model->builder);
+        et_free(model->builder);
+        et_data_set_close(model->dataset);
         et_arguments_free(model->arguments);
     } else
         et_params_free(model->params);
@@ -214,8 +225,8 @@ static int init_locally(et_table_model *model, et_error *error)
     et_builder_init init;
     if (!model->kind)
         return ET_OK;
-    et_model_builder_build_init(&model->builder, &init);
-    return init.local_init ? init.local_init(&model->builder, model->params, error) : ET_OK;
+    et_model_builder_build_init(model->builder, &init);
+    return init.local_init ? init.local_init(model->builder, model->params, error) : ET_OK;
 }
 
 int et_table_model_load(et_table_model *model, const et_predictor_options *options, et_error *error)

@@ -397,7 +397,7 @@ int et_model_trainer_train(et_model_trainer *trainer, et_model_builder *builder,
                            const et_training_job *given, et_predictor **out, et_error *error)
 {
     static const et_training_job none = { .output = NULL };
-    et_dataset *before = builder->dataset;
+    et_data_set *before = builder->dataset;
     *out = NULL;
     job j = { .given = given ? given : &none,
               .builder = builder,

@@ -43,11 +43,12 @@ static int make_layout(et_predictor *p, et_error *error)
     et_layout_field *field = et_alloc_zero((size_t)from->fields, sizeof *field);
     p->place = et_alloc((size_t)fields, sizeof *p->place);
     p->to = et_alloc_zero((size_t)fields, sizeof *p->to);
+    p->size = et_alloc_zero((size_t)fields, sizeof *p->size);
     p->layout = *from;
     p->layout.field = field;
     p->layout.fields = 0;
     p->layout.capacity[0] = p->batch_size;
-    if (!field || !p->place || !p->to)
+    if (!field || !p->place || !p->to || !p->size)
         return et_alloc_failed(error, (size_t)fields * sizeof *field, "a predictor");
     for (int i = 0; i < fields; i++) {
         et_encoded_kind kind = et_encoder_field(p->model->encoder, i)->kind;
@@ -55,6 +56,8 @@ static int make_layout(et_predictor *p, et_error *error)
         if (kind == ET_ENCODED_CLASS || kind == ET_ENCODED_VALUES)
             continue;
         p->place[i] = p->layout.fields;
+        p->size[i] =
+            (size_t)et_shape_count(from->field[i].item) * et_dtype_size(from->field[i].dtype);
         field[p->layout.fields++] = from->field[i];
     }
     return p->layout.fields ? ET_OK
@@ -81,7 +84,7 @@ static int find_outputs(et_predictor *p, et_error *error)
                            "than %d",
                            p->model->directory, name, ET_NODES_MAX);
         p->output[p->outputs++] =
-            (et_predicted_output){ name, et_shape_count(values.shape) / rows };
+            (et_predicted_output){ name, et_shape_count(values.shape) / rows, values.data };
     }
     if (!p->outputs)
         return et_fail(error, ET_ECONFIG, "%s: the model gives nothing", p->model->directory);
@@ -169,6 +172,7 @@ void et_predictor_close(et_predictor *p)
     et_free((void *)p->layout.field);
     et_free(p->place);
     et_free(p->to);
+    et_free(p->size);
     if (!p->shares)
         et_table_model_close(p->model);
     et_free(p);
@@ -177,20 +181,14 @@ void et_predictor_close(et_predictor *p)
 /* ---- rows --------------------------------------------------------------------------------------
  */
 
-static char *item_of(const et_predictor *p, int field, int64_t at)
-{
-    const et_layout_field *f = &p->layout.field[field];
-    size_t item = (size_t)et_shape_count(f->item) * et_dtype_size(f->dtype);
-    return (char *)p->batch->data[field] + (size_t)at * item;
-}
-
 int et_predictor_put(et_predictor *p, int64_t at, const et_cell *cells, const char *where,
                      et_error *error)
 {
     et_assert(at >= 0 && at < p->batch_size);
     const et_encoder *encoder = p->model->encoder;
     for (int i = 0, count = et_encoder_fields(encoder); i < count; i++)
-        p->to[i] = p->place[i] < 0 ? NULL : item_of(p, p->place[i], at);
+        p->to[i] =
+            p->place[i] < 0 ? NULL : (char *)p->batch->data[p->place[i]] + (size_t)at * p->size[i];
     return et_encoder_row(encoder, cells, p->to, where, error);
 }
 
@@ -199,13 +197,15 @@ int et_predictor_run(et_predictor *p, int64_t count, et_error *error)
     et_assert(count >= 0 && count <= p->batch_size);
     p->batch->filled[0] = count;
     et_batch_finish(p->batch);
-    return et_pass_run(p->pass, p->batch, 0, 0, error);
+    int status = et_pass_run(p->pass, p->batch, 0, 0, error);
+    for (int i = 0; i < p->outputs && !status; i++)
+        p->output[i].values = et_pass_output(p->pass, p->output[i].name).data;
+    return status;
 }
 
 const float *et_predictor_values(const et_predictor *p, int output, int64_t at)
 {
-    const et_predicted_output *o = &p->output[output];
-    return (const float *)et_pass_output(p->pass, o->name).data + at * o->width;
+    return p->output[output].values + at * p->output[output].width;
 }
 
 /* A NaN is no score; where all are, it is the first label. */

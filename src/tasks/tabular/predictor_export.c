@@ -27,7 +27,7 @@ static int write_file(const et_table_model *model, int which, const char *path, 
     case SETTINGS:
         return model->kind ? ET_OK : et_experiment_write(&model->experiment, path, error);
     case BUILDER:
-        return model->kind ? et_builder_write_class(&model->builder, path, error) : ET_OK;
+        return model->kind ? et_builder_write_class(model->builder, path, error) : ET_OK;
     default:
         return et_checkpoint_average(&checkpoint, 1, model->live_weights, path, &averages, error);
     }

@@ -32,6 +32,7 @@ typedef struct et_table_model {
     char *checkpoint;
     int64_t step;
     bool live_weights;
+    bool bfloat16;     /* as it was trained */
     et_params *params; /* a builder's own: borrowed */
     /* Adds the nodes of prediction, over batches of the encoder's fields but targets. */
     et_build_fn *build;
@@ -42,8 +43,8 @@ typedef struct et_table_model {
     /* of a job */
     const et_model_builder_class *kind;
     et_arguments *arguments;
-    et_dataset *dataset;
-    et_model_builder builder;
+    et_data_set *dataset;
+    et_model_builder *builder; /* of its class's size */
 } et_table_model;
 
 int et_table_model_open(et_table_model **out, const char *directory,
@@ -56,6 +57,7 @@ int et_table_model_load(et_table_model *model, const et_predictor_options *optio
 typedef struct et_predicted_output {
     const char *name;
     int64_t width;
+    const float *values; /* [batch_size, width]; of the last run */
 } et_predicted_output;
 
 struct et_predictor {
@@ -68,7 +70,8 @@ struct et_predictor {
     et_device *device;
     et_pass *pass;
     et_batch *batch;
-    void **to; /* [fields of the encoder]: where the next row goes; owned */
+    void **to;    /* [fields of the encoder]: where the next row goes; owned */
+    size_t *size; /* [the same]: bytes of an item; owned */
     et_predicted_output output[ET_NODES_MAX];
     int outputs;
     int scores; /* the output that labels are read off; -1: numbers are predicted */

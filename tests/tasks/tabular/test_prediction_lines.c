@@ -25,11 +25,12 @@ static void check_number(double value)
 static void test_prediction_lines__numbers(void **state)
 {
     (void)state;
-    static const double values[] = { 0,        -0.0,    1,         0.5,       0.000005,  0.000015,
-                                     0.000025, 0.00001, 0.125,     1.0 / 3,   2.0 / 3,   0.999995,
-                                     0.999994, 9.99999, -1e-9,     -0.123455, 123456.7,  4.5e10,
-                                     4.4e10,   1e15,    1e300,     DBL_MAX,   DBL_MIN,   5e-324,
-                                     INFINITY, NAN,     -INFINITY, 0.0000049, 0.0000051, 33554432.03125 };
+    static const double values[] = { 0,         -0.0,      1,         0.5,       0.000005,
+                                     0.000015,  0.000025,  0.00001,   0.125,     1.0 / 3,
+                                     2.0 / 3,   0.999995,  0.999994,  9.99999,   -1e-9,
+                                     -0.123455, 123456.7,  4.5e10,    4.4e10,    1e15,
+                                     1e300,     DBL_MAX,   DBL_MIN,   5e-324,    INFINITY,
+                                     NAN,       -INFINITY, 0.0000049, 0.0000051, 33554432.03125 };
     for (size_t i = 0; i < COUNT(values); i++)
         check_number(values[i]);
     /* Halves of a hundred thousandth that a double has exactly: k / 32. */

@@ -80,10 +80,10 @@ static int check_empty(const char *directory, et_error *error)
     for (const struct dirent *entry; (entry = readdir(open)) != NULL;)
         entries += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
     closedir(open);
-    return entries ? et_fail(error, ET_EDENIED,
-                             "%s is not empty: choose another --name or --dir, or remove it",
-                             directory)
-                   : ET_OK;
+    return entries
+               ? et_fail(error, ET_EDENIED,
+                         "%s is not empty: choose another --name or --dir, or remove it", directory)
+               : ET_OK;
 }
 
 static void fill_in(et_strbuf *out, const char *text, const char *name)

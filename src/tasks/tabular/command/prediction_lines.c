@@ -129,8 +129,26 @@ static void add_column(et_prediction_lines *lines, const char *name, int output)
     et_assert(at < ET_PREDICTION_COLUMNS_MAX);
     for (; at && strcmp(lines->column[at - 1].name, name) > 0; at--)
         lines->column[at] = lines->column[at - 1];
+    lines->column[at].lead = NULL;
     lines->column[at].name = name;
     lines->column[at].output = output;
+}
+
+/* `{"label": `, `, "scores": [`; of CSV the comma. */
+static int print_leads(et_prediction_lines *lines, et_error *error)
+{
+    for (int c = 0; c < lines->columns; c++) {
+        et_strbuf out = ET_STRBUF_INIT;
+        et_strbuf_append(&out, lines->csv ? c ? "," : "" : c ? ", " : "{");
+        if (!lines->csv) {
+            et_json_print_string(&out, lines->column[c].name);
+            et_strbuf_append(&out, lines->column[c].output >= 0 ? ": [" : ": ");
+        }
+        lines->column[c].lead = et_strbuf_detach(&out);
+        if (!lines->column[c].lead)
+            return et_alloc_failed(error, 1, "names");
+    }
+    return ET_OK;
 }
 
 static int print_labels(et_prediction_lines *lines, const et_predictor *p, et_error *error)
@@ -165,21 +183,23 @@ int et_prediction_lines_open(et_prediction_lines *lines, const et_predictor *p, 
         add_column(lines, key, KEY);
     if (numbers)
         add_column(lines, "line", NUMBER);
-    return print_labels(lines, p, error);
+    int status = print_leads(lines, error);
+    return status ? status : print_labels(lines, p, error);
 }
 
 void et_prediction_lines_release(et_prediction_lines *lines)
 {
     for (int i = 0; lines->label && i < lines->labels; i++)
         et_free(lines->label[i]);
+    for (int c = 0; c < lines->columns; c++)
+        et_free(lines->column[c].lead);
     et_free(lines->label);
     *lines = (et_prediction_lines){ .csv = false };
 }
 
 /* "scores.setosa": of an output with a value for each label its name, else its number; of one value
  * the output's name alone. */
-static void name_values(const et_prediction_lines *lines, const et_predictor *p, const char *name,
-                        int output, et_strbuf *out)
+static void name_values(const et_predictor *p, const char *name, int output, et_strbuf *out)
 {
     int64_t width = et_predictor_output_width(p, output);
     for (int64_t i = 0; i < width; i++) {
@@ -195,7 +215,6 @@ static void name_values(const et_prediction_lines *lines, const et_predictor *p,
         out->failed |= whole.failed;
         et_strbuf_release(&whole);
     }
-    (void)lines;
 }
 
 void et_prediction_lines_begin(const et_prediction_lines *lines, const et_predictor *p,
@@ -208,7 +227,7 @@ void et_prediction_lines_begin(const et_prediction_lines *lines, const et_predic
         if (c)
             et_strbuf_append_char(out, ',');
         if (lines->column[c].output >= 0)
-            name_values(lines, p, name, lines->column[c].output, out);
+            name_values(p, name, lines->column[c].output, out);
         else
             append_csv(out, name, strlen(name));
     }
@@ -220,8 +239,6 @@ static void append_values(const et_prediction_lines *lines, const et_predictor *
 {
     const float *values = et_predictor_values(p, output, at);
     int64_t width = et_predictor_output_width(p, output);
-    if (!lines->csv)
-        et_strbuf_append_char(out, '[');
     for (int64_t i = 0; i < width; i++) {
         if (i)
             et_strbuf_append(out, lines->csv ? "," : ", ");
@@ -234,16 +251,9 @@ static void append_values(const et_prediction_lines *lines, const et_predictor *
 void et_prediction_lines_add(const et_prediction_lines *lines, const et_predictor *p, int64_t at,
                              int64_t number, const et_cell *key, et_strbuf *out)
 {
-    if (!lines->csv)
-        et_strbuf_append_char(out, '{');
     for (int c = 0; c < lines->columns; c++) {
         int output = lines->column[c].output;
-        if (c)
-            et_strbuf_append(out, lines->csv ? "," : ", ");
-        if (!lines->csv) {
-            et_json_print_string(out, lines->column[c].name);
-            et_strbuf_append(out, ": ");
-        }
+        et_strbuf_append(out, lines->column[c].lead);
         if (output >= 0)
             append_values(lines, p, output, at, out);
         else if (output == LABEL)

@@ -20,6 +20,7 @@ typedef struct et_prediction_lines {
     struct {
         const char *name;
         int output; /* -1: the label, -2: the key, -3: the number of the line */
+        char *lead; /* what stands before its value in each line; owned */
     } column[ET_PREDICTION_COLUMNS_MAX]; /* by name */
     char **label;                        /* [labels]: as they are printed; owned */
     int labels;

@@ -14,10 +14,13 @@ foreach(row IN LISTS rows)
     list(GET part 1 name)
     list(GET part 2 template)
     file(READ ${CMAKE_CURRENT_LIST_DIR}/${template} bytes HEX)
+    # @COMMON@ and the line's end become what both projects have.
+    file(READ ${CMAKE_CURRENT_LIST_DIR}/common.c.in common HEX)
+    string(REPLACE "40434f4d4d4f4e400a" "${common}" bytes "${bytes}")
     string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")
     string(APPEND arrays "static const char text_${number}[] = { ${bytes}0 };\n")
     string(APPEND table "    { ${model}, \"${name}\", text_${number} },\n")
     math(EXPR number "${number} + 1")
 endforeach()
-file(WRITE ${OUT} "#include \"tasks/tabular/command/scaffold_files.h\"\n\n${arrays}
+file(WRITE ${OUT} "#include \"tasks/tabular/command/scaffold_files.h\"\n\n#include <stddef.h>\n\n${arrays}
 const et_scaffold_file et_scaffold_files[] = {\n${table}    { 0, 0, 0 },\n};\n")
