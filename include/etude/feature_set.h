@@ -2,12 +2,16 @@
  * set of them, with the schema and the metadata that they are fitted from, is an encoder
  * (src/data/encoder.h), which turns rows into arrays. TensorFX's FeatureSet and Feature, in YAML:
  *
- *     features:
- *       - {name: X, type: concat, features: [
- *           {name: age, type: standardize}, {name: gain, type: log},
- *           {name: sex, type: one-hot}]}
- *       - {name: job, type: embed}
- *       - {name: Y, type: target, fields: income}
+ *   features:
+ *   - {name: X, type: concat, features: [
+ *    {name: age, type: standardize}, {name: gain, type: log}, {name: sex, type: one-hot}]}
+ *   - {name: job, type: embed}
+ *   - {name: Y, type: target, fields: income}
+ *
+ *     et_feature_set *features;
+ *     if (et_feature_set_load(&features, "features.yaml", &error)) ...
+ *     const et_feature_spec *job = et_feature_set_find(features, "job");
+ *     et_feature_set_free(features);
  *
  * A set does not change once it is made; any number of threads may read it. */
 #ifndef ETUDE_FEATURE_SET_H
@@ -82,14 +86,15 @@ ET_API int et_feature_set_format(const et_feature_set *set, char **text, et_erro
 ET_API void et_feature_set_free_text(char *text); /* NULL allowed */
 ET_API int et_feature_set_save(const et_feature_set *set, const char *path, et_error *error);
 
-/* What a person would choose who looks at the metadata: numbers ("X") by the transform `numeric`
- * (standardize, quantile, scale or identity), with missing where some are; texts by `discrete`
- * (embed: "ids"; one-hot: in X); texts that are dates by date; the target ("Y"). Columns that say
- * nothing are left out: constant ones, those without a value, and what is as good as a key. */
+/* What a person would choose who looks at the metadata: numbers ("X") by the transform `numeric`,
+ * with missing where some are; texts by `discrete` (embed: "ids"; one-hot: in X); texts that are
+ * dates by date; the target ("Y"). Columns that say nothing are left out: constant ones, those
+ * without a value, and what is as good as a key, but for whether it is missing. */
 typedef struct et_feature_choice {
-    et_transform numeric, discrete;
-    const char *target; /* field; NULL: none */
-    bool classes;       /* of an integer target: its numbers are classes */
+    et_transform numeric;  /* 0, standardize; quantile; scale: as far as the metadata goes */
+    et_transform discrete; /* 0, embed; one-hot */
+    const char *target;    /* field; NULL: none */
+    bool classes;          /* of an integer target: its numbers are classes */
     ET_RESERVED(4);
 } et_feature_choice;
 /* ET_ECONFIG: no such target, or no column says anything. */

@@ -30,6 +30,11 @@ typedef struct et_privacy_options {
     ET_RESERVED(8);
 } et_privacy_options;
 
+/* For the table of a kind of task (experiment.h), whose trainer is given what the row says as
+ * dp_config: ET_FIELD_STRUCT(own_options, differential_privacy_config, &et_privacy_fields, "...").
+ */
+ET_DATA const struct et_fields et_privacy_fields;
+
 /* The epsilon of (epsilon, delta) after steps updates whose samples were each taken with
  * probability sampling_rate (a shuffled pass is held to be that): Renyi divergence of the sampled
  * Gaussian mechanism at whole orders 2 to 256 (Mironov, Talwar and Zhang 2019, section 3.3),

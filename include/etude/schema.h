@@ -2,8 +2,8 @@
  * table's person needs beside them (a default, whether a value may be missing).
  *
  *   fields:
- *     - {name: age, type: integer}
- *     - {name: income, type: discrete}
+ *    - {name: age, type: integer}
+ *    - {name: income, type: discrete}
  *
  *     et_schema *schema;
  *     if (et_schema_load(&schema, "schema.yaml", &error)) ...

@@ -19,7 +19,7 @@ static const char *const type_names[] = {
     [ET_FIELD_KIND_BOOL] = "bool",      [ET_FIELD_KIND_INT] = "integer",
     [ET_FIELD_KIND_FLOAT] = "number",   [ET_FIELD_KIND_STRING] = "text",
     [ET_FIELD_KIND_CHOICE] = "choice",  [ET_FIELD_KIND_STRINGS] = "texts",
-    [ET_FIELD_KIND_STRUCTS] = "groups",
+    [ET_FIELD_KIND_STRUCTS] = "groups", [ET_FIELD_KIND_ONLY] = "fixed",
 };
 
 /* No limit of the type itself. Integers' limits are doubles in the table, where INT64_MAX has

@@ -10,7 +10,7 @@
  *   FLOAT     numbers and integers                            double, within the row's limits
  *   STRING    any scalar, as it was written; null             const char *, NULL for null
  *   CHOICE    a name of the row's list                        int, its place in the list
- *   STRINGS   a list of scalars, or one scalar; null          et_strings, empty for null
+ *   STRINGS   a list of scalars, or one scalar; null, ""      et_strings, empty for both
  *   STRUCTS   a list of groups, or one group; null            et_structs (fields.c)
  *   ONLY      the value of its row, however it is written     there is none
  *
@@ -163,6 +163,10 @@ static int read_int(const et_field *field, int64_t *member, const et_value *valu
     int64_t integer;
     if (field->epochs && read_epochs(member, value))
         return ET_OK;
+    if (field->truth && value->kind == ET_VALUE_BOOL) {
+        *member = value->boolean ? field->truth : 0;
+        return ET_OK;
+    }
     if (value->kind == ET_VALUE_INT)
         integer = value->integer;
     /* Whole, and within 64 bits: 2^63 itself is not. */
@@ -213,13 +217,14 @@ static int read_text(const char **out, const et_value *value, et_arena *arena, c
     return ET_OK;
 }
 
-/* null and [] are the empty list; a single scalar is a list of one, so that --set key=a
+/* null, "" and [] are the empty list; a single scalar is a list of one, so that --set key=a
  * works. Items are read as text: stepwise rates 0.1 and 1e-3 stay as they were written. The
  * member is set last, when all items are good. */
 static int read_strings(et_strings *member, const et_value *value, et_arena *arena,
                         const char *where, et_error *error)
 {
-    if (value->kind == ET_VALUE_NULL) {
+    bool empty = value->kind == ET_VALUE_STRING && !*value->string;
+    if (value->kind == ET_VALUE_NULL || empty) {
         *member = (et_strings){ NULL, 0 };
         return ET_OK;
     }

@@ -28,9 +28,9 @@ static int open_trainer(et_evaluation *e, et_error *error)
                                 .tell = e->tell,
                                 .stop = e->stop,
                                 .reader = true };
-    et_task_trainer_options options = {
-        .seed = (uint64_t)runtime->seed, .bfloat16 = bfloat16, .use = ET_EVALUATE_ONLY
-    };
+    et_task_trainer_options options = { .seed = (uint64_t)runtime->seed,
+                                        .bfloat16 = bfloat16,
+                                        .use = ET_EVALUATE_ONLY };
     int status = kind->open(&e->task, e->experiment->task, &context, error);
     if (!status)
         status = et_task_trainer_open(&e->trainer, e->task, e->device, e->params, &options, error);

@@ -69,14 +69,14 @@ static et_value *value_of(const et_arg_words *words, int first, int count, et_ar
 static int apply(const et_short *as, const et_arg_words *words, et_experiment *experiment,
                  et_arena *arena, et_error *error)
 {
-    bool pair = as->settings[1] != NULL;
-    if (pair && words->count != 2)
+    int settings = as->settings[1] ? 2 : 1;
+    if (settings == 2 && words->count != 2)
         return et_fail(error, ET_EUSAGE, "--%s: takes two words, %s, found %d", as->name, as->value,
                        words->count);
     const char *name = et_arena_printf(arena, "--%s", as->name);
     int status = name ? ET_OK : et_alloc_failed(error, 0, "settings");
-    for (int i = 0; i <= pair && !status; i++) {
-        const et_value *value = value_of(words, i, pair ? 1 : words->count, arena);
+    for (int i = 0; i < settings && !status; i++) {
+        const et_value *value = value_of(words, i, settings == 2 ? 1 : words->count, arena);
         status = value
                      ? et_experiment_assign(experiment, name, as->settings[i], value, arena, error)
                      : et_alloc_failed(error, 0, "settings");

@@ -45,12 +45,13 @@ typedef struct training {
     et_inside inside; /* what its run gets of directory and device */
     bool set_up;      /* everything is open: there is a run to keep */
     const et_train_args *args;
-    et_experiment experiment; /* all settings; refers to texts in arena */
-    et_trainer_options plan;  /* of the trainer, with steps in place of epochs */
-    et_identity kept;         /* of the newest checkpoint that is there */
-    et_value *identity;       /* of those that this training makes */
-    et_progress *progress;    /* on standard error */
-    char rate[64];            /* its unit */
+    et_experiment experiment;   /* all settings; refers to texts in arena */
+    et_privacy_options privacy; /* copied: reserved words of settings are not set */
+    et_trainer_options plan;    /* of the trainer, with steps in place of epochs */
+    et_identity kept;           /* of the newest checkpoint that is there */
+    et_value *identity;         /* of those that this training makes */
+    et_progress *progress;      /* on standard error */
+    char rate[64];              /* its unit */
     et_device *device;
     et_params *params; /* of task and run, which borrow it */
     et_task *task;
@@ -172,6 +173,17 @@ static int open_controller(training *t, const char *directory, et_error *error)
     return status ? status : et_controller_open(&t->controller, &options, error);
 }
 
+static const et_privacy_options *privacy_of(training *t)
+{
+    const et_privacy_options *o = et_privacy_in(t->experiment.kind->fields, t->experiment.task);
+    if (!o)
+        return NULL;
+    t->privacy = (et_privacy_options){ .clipping_norm = o->clipping_norm,
+                                       .noise_multiplier = o->noise_multiplier,
+                                       .per_example = o->per_example };
+    return &t->privacy;
+}
+
 static int open_trainer(training *t, et_error *error)
 {
     const et_experiment *e = &t->experiment;
@@ -184,6 +196,7 @@ static int open_trainer(training *t, et_error *error)
         .stop = &et_stop_requested,
         .loss_upper_bound = e->trainer.recovery_max_trials < 0 ? 0 : e->trainer.loss_upper_bound,
         .recovery_begin_steps = e->trainer.recovery_begin_steps,
+        .dp_config = privacy_of(t),
     };
     int status = et_runtime_loss_scale(&e->runtime, &options.loss_scale, error);
     if (!status)

@@ -48,7 +48,7 @@ static void arrays_close(et_samples *samples)
     arrays *self = (arrays *)samples;
     for (int k = 0; self->field && k < self->count; k++)
         et_free((char *)self->field[k].name);
-    for (int k = 0; self->owned && k < self->count; k++)
+    for (int k = 0; self->owned && self->data && k < self->count; k++)
         et_free((void *)self->data[k]);
     et_free(self->field);
     et_free((void *)self->data);

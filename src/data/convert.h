@@ -7,7 +7,7 @@
 /* As et_convert_open; payload is memory (et_alloc) that is freed with the source, once this has
  * succeeded. */
 int et_convert_adopt(et_source **out, et_source *inner, const et_layout_field *made, int count,
-                     et_convert_fn *convert, void *payload, et_error *error);
+                     et_convert_fn *make, void *payload, et_error *error);
 
 /* A batch of another layout with a batch's samples, and its fields where they lie: what describe
  * of a source within sees. data: [fields]. */

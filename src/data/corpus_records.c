@@ -102,7 +102,7 @@ static int read_pair(et_corpus_records *self, const void *bytes, size_t length,
 {
     et_example_room room = { .arena = &self->arena };
     et_example example;
-    et_bytes source, target;
+    et_bytes source = { 0 }, target = { 0 };
     int status = et_example_read(&example, &room, bytes, length, error);
     if (!status)
         status = find_text(&source, &example, self->paths->source_feature, "src_lang", error);

@@ -13,7 +13,7 @@ int et_corpus_records_open(et_corpus_records **out, const et_corpus_paths *paths
                            et_error *error);
 
 /* The next pair, valid until the next call; as it is (all NULL) at the end. */
-int et_corpus_records_next(et_corpus_records *records, et_corpus_pair *pair, et_error *error);
+int et_corpus_records_next(et_corpus_records *self, et_corpus_pair *pair, et_error *error);
 void et_corpus_records_close(et_corpus_records *records); /* NULL allowed */
 
 #endif

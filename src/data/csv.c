@@ -53,7 +53,7 @@ struct et_csv {
     bool skipping;           /* to the next line's begin: the row was too long */
     int64_t line;            /* of begin, from 1 */
     int64_t row_line;        /* of the row given last; 0: none */
-    char *buffer;            /* [capacity + ET_CSV_PADDING] */
+    char *buffer;            /* [capacity] */
     size_t capacity, begin, end;
     unsigned contents;
 };
@@ -94,10 +94,9 @@ static int make_room(et_csv *csv, et_error *error)
     if (csv->end < csv->capacity / 2)
         return ET_OK;
     size_t capacity = csv->capacity ? csv->capacity * 2 : CAPACITY_FIRST;
-    char *buffer = et_realloc(csv->buffer, capacity + ET_CSV_PADDING, 1);
+    char *buffer = et_realloc(csv->buffer, capacity, 1);
     if (!buffer)
-        return et_alloc_failed(error, capacity, "a row");
-    memset(buffer + csv->capacity, 0, capacity + ET_CSV_PADDING - csv->capacity);
+        return et_alloc_failed(error, capacity, "rows");
     csv->buffer = buffer;
     csv->capacity = capacity;
     return ET_OK;
@@ -381,6 +380,61 @@ int et_csv_next(et_csv *csv, et_csv_row *row, et_error *error)
     }
     return status;
 }
+
+/* ---- rows in bulk ---- */
+
+/* More bytes until there are `wanted`, or no more. */
+static int fill(et_csv *csv, size_t wanted, et_error *error)
+{
+    int status = ET_OK;
+    while (!status && !csv->drained && csv->end - csv->begin < wanted)
+        status = refill(csv, error);
+    return status;
+}
+
+int et_csv_next_block(et_csv *csv, size_t wanted, et_csv_block *block, et_error *error)
+{
+    int status = csv->started ? ET_OK : start(csv, error);
+    *block = (et_csv_block){ 0 };
+    for (; !status; wanted *= 2) {
+        if ((status = fill(csv, wanted, error)))
+            break;
+        char *begin = csv->buffer + csv->begin;
+        size_t length = csv->end - csv->begin;
+        length = length < wanted ? length : wanted;
+        char *end =
+            length ? et_csv_cut(&csv->scanner, begin, begin + length, csv->contents) : begin;
+        if (end > begin || !length) {
+            *block = (et_csv_block){ begin, end, csv->contents, csv->line };
+            csv->line += et_csv_count_lines(begin, end);
+            csv->begin += (size_t)(end - begin);
+            return ET_OK;
+        }
+        csv->row_line = csv->line;
+        if (length > ET_CSV_ROW_MAX || (csv->drained && length == csv->end - csv->begin)) {
+            /* What it is that does not end. */
+            et_csv_scan(&csv->scanner, begin, begin + length, csv->contents);
+            return fail_endless(csv, error);
+        }
+    }
+    return status;
+}
+
+void et_csv_form(const et_csv *csv, et_csv_scanner *scanner)
+{
+    *scanner = csv->scanner;
+    scanner->cell = NULL;
+    scanner->how = NULL;
+    scanner->capacity = 0;
+}
+
+uint64_t et_csv_taken(const et_csv *csv)
+{
+    off_t at = csv->bytes ? lseek(csv->descriptor, 0, SEEK_CUR) : 0;
+    return at > 0 ? (uint64_t)at : 0;
+}
+
+/* ---- what is known ---- */
 
 void et_csv_describe(const et_csv *csv, char *text, size_t size)
 {

@@ -1,6 +1,5 @@
 /* Two ways through a row. Of one without quotes before its end, 64 bytes at a time become a mask
- * of delimiters and line ends, eight bytes in each word (bytes equal to c: those of x ^ cccccccc
- * that are 0; Warren, Hacker's Delight, 6-1), and each bit ends a cell. A row with quotes is walked
+ * of delimiters and line ends, and each bit ends a cell. A row with quotes is walked
  * byte by byte, from quote to quote by memchr.
  *
  *   row    = cell { delimiter cell } ( LF | CR LF )         the last one's LF is put there by csv
@@ -20,12 +19,9 @@
 #include "base/unicode.h"
 #include "base/vector.h"
 
-#define ONES  0x0101010101010101u
-#define LOW7  0x7f7f7f7f7f7f7f7fu
-#define HIGH1 0x8080808080808080u
+#define ONES 0x0101010101010101u
 
 #define BLOCK 64
-_Static_assert(ET_CSV_PADDING >= BLOCK, "a row's last block may reach behind the last byte");
 
 static const char *const usual_missing[] = { "", "?", "NA", "N/A", "NaN", "nan", "null", NULL };
 
@@ -71,40 +67,37 @@ unsigned et_csv_contents(const char *bytes, size_t length)
            (nul ? ET_CSV_HAS_NUL : 0u) | (high & 0x80 ? ET_CSV_HAS_HIGH : 0u);
 }
 
-/* ---- words of eight bytes, the first byte lowest ---- */
+/* ---- masks ---- */
 
-static inline uint64_t load(const char *at)
+/* Of a block: bit i is set where byte i is one of two. Each byte that is becomes its bit among
+ * eight, and the bytes of a word are added up by a product. */
+static inline uint64_t mask_of(const char *at, char first, char second)
 {
-    uint64_t word;
-    memcpy(&word, at, sizeof word);
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    word = __builtin_bswap64(word);
-#endif
-    return word;
-}
-
-/* The high bit of each byte that equals the pattern's. */
-static inline uint64_t equal(uint64_t word, uint64_t pattern)
-{
-    uint64_t x = word ^ pattern;
-    return ~(((x & LOW7) + LOW7) | x) & HIGH1;
-}
-
-/* The high bits side by side. */
-static inline uint64_t gather(uint64_t high)
-{
-    return ((high >> 7) * 0x0102040810204080u) >> 56;
-}
-
-/* Of a block: bit i is set where byte i is one of two. */
-static inline uint64_t mask_of(const char *at, uint64_t first, uint64_t second)
-{
+    static const unsigned char bit[BLOCK] = {
+        1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128,
+        1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128,
+        1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128,
+    };
+    unsigned char bits[BLOCK];
     uint64_t mask = 0;
+    for (int i = 0; i < BLOCK; i++)
+        bits[i] = (at[i] == first) | (at[i] == second) ? bit[i] : 0;
     for (int i = 0; i < BLOCK / 8; i++) {
-        uint64_t word = load(at + (size_t)8 * (size_t)i);
-        mask |= gather(equal(word, first) | equal(word, second)) << (8 * i);
+        uint64_t word;
+        memcpy(&word, bits + (size_t)8 * (size_t)i, sizeof word);
+        mask |= ((word * ONES) >> 56) << (8 * i);
     }
     return mask;
+}
+
+/* The bytes at `at`, NULs behind the last one: what stands there may be another thread's. */
+static inline const char *whole_block(const char *at, const char *limit, char copy[BLOCK])
+{
+    if (limit - at >= BLOCK)
+        return at;
+    memset(copy, 0, BLOCK);
+    memcpy(copy, at, (size_t)(limit - at));
+    return copy;
 }
 
 /* ---- cells ---- */
@@ -138,33 +131,49 @@ static bool grow(et_csv_scanner *scanner)
     return true;
 }
 
-/* Takes the next cell, [begin, end) without quotes around it. False: see fault. Cells that nobody
- * expects are counted only. */
-static inline bool add_cell(et_csv_scanner *scanner, const char *begin, const char *end,
-                            unsigned char how)
+/* Room for one more cell. False: see fault. Cells that nobody expects are counted only: there is
+ * none for them. */
+static bool make_room(et_csv_scanner *scanner, size_t count, const char *at)
 {
-    size_t at = (size_t)scanner->count++;
-    if (scanner->columns && scanner->count > scanner->columns + 1)
+    if (count < scanner->capacity || (scanner->columns && count > (size_t)scanner->columns))
         return true;
-    if (at >= scanner->capacity) {
-        scanner->fault = at >= ET_CSV_COLUMNS_MAX ? ET_CSV_FAULT_MANY : ET_CSV_FAULT_MEMORY;
-        scanner->at = begin;
-        if (at >= ET_CSV_COLUMNS_MAX || !grow(scanner))
-            return false;
-    }
-    scanner->how[at] = how;
-    if (!how) {
-        while (begin < end && is_blank(scanner, *begin))
-            begin++;
-        while (begin < end && is_blank(scanner, end[-1]))
-            end--;
-    }
+    scanner->at = at;
+    scanner->fault = count >= ET_CSV_COLUMNS_MAX ? ET_CSV_FAULT_MANY : ET_CSV_FAULT_MEMORY;
+    return count < ET_CSV_COLUMNS_MAX && grow(scanner);
+}
+
+/* Not quoted. */
+static inline et_cell plain_cell(const et_csv_scanner *scanner, const char *begin, const char *end)
+{
+    const char tab = scanner->delimiter == '\t' ? ' ' : '\t';
+    while (begin < end && (*begin == ' ' || *begin == tab))
+        begin++;
+    while (begin < end && (end[-1] == ' ' || end[-1] == tab))
+        end--;
     size_t length = (size_t)(end - begin);
-    bool missing = length ? !how && scanner->missing_first[(unsigned char)*begin] &&
+    bool missing = length ? scanner->missing_first[(unsigned char)*begin] &&
                                 length <= scanner->missing_longest &&
                                 is_missing_word(scanner, begin, length)
                           : scanner->missing_empty;
-    scanner->cell[at] = (et_cell){ missing ? NULL : begin, missing ? 0 : length };
+    return missing ? (et_cell){ NULL, 0 } : (et_cell){ begin, length };
+}
+
+/* Takes the next cell of a row that has quotes: [begin, end) is without those around it. False: see
+ * fault. */
+static bool add_cell(et_csv_scanner *scanner, const char *begin, const char *end, unsigned char how)
+{
+    size_t at = (size_t)scanner->count++;
+    if (!make_room(scanner, at, begin))
+        return false;
+    if (at >= scanner->capacity)
+        return true;
+    scanner->how[at] = how;
+    if (how)
+        scanner->cell[at] = begin == end && scanner->missing_empty
+                                ? (et_cell){ NULL, 0 }
+                                : (et_cell){ begin, (size_t)(end - begin) };
+    else
+        scanner->cell[at] = plain_cell(scanner, begin, end);
     return true;
 }
 
@@ -177,11 +186,20 @@ static et_csv_found bad(et_csv_scanner *scanner, et_csv_fault fault, const char 
     return ET_CSV_BAD;
 }
 
-static int64_t count_lines(const char *at, const char *end)
+int64_t et_csv_count_lines(const char *begin, const char *end)
 {
+    enum { LANES = 64, TURNS = 255 }; /* a lane counts up to what a byte holds */
     int64_t lines = 0;
-    for (; (at = memchr(at, '\n', (size_t)(end - at))); at++)
-        lines++;
+    while (end - begin >= LANES) {
+        unsigned char lane[LANES] = { 0 };
+        for (int turn = 0; turn < TURNS && end - begin >= LANES; turn++, begin += LANES)
+            for (int i = 0; i < LANES; i++)
+                lane[i] = (unsigned char)(lane[i] + (begin[i] == '\n'));
+        for (int i = 0; i < LANES; i++)
+            lines += lane[i];
+    }
+    for (; begin < end; begin++)
+        lines += *begin == '\n';
     return lines;
 }
 
@@ -195,7 +213,7 @@ static et_csv_found bad_before(et_csv_scanner *scanner, et_csv_fault fault, cons
         return ET_CSV_MORE;
     }
     scanner->next = lf + 1;
-    scanner->lines = count_lines(scanner->begin, lf + 1);
+    scanner->lines = et_csv_count_lines(scanner->begin, lf + 1);
     return bad(scanner, fault, at);
 }
 
@@ -212,27 +230,32 @@ static et_csv_found no_cell(et_csv_scanner *scanner, char *limit)
 static et_csv_found scan_plain(et_csv_scanner *scanner, char *limit, unsigned contents,
                                bool *quoted)
 {
-    const uint64_t delimiter = ONES * (unsigned char)scanner->delimiter, newline = ONES * '\n';
+    const char delimiter = scanner->delimiter;
     char *cell = scanner->begin;
+    size_t count = 0;
     for (char *block = scanner->begin; block < limit; block += BLOCK) {
-        uint64_t mask = mask_of(block, delimiter, newline);
-        uint64_t quotes = contents & ET_CSV_HAS_QUOTE ? mask_of(block, ONES * '"', ONES * '"') : 0;
+        char copy[BLOCK];
+        const char *bytes = whole_block(block, limit, copy);
+        uint64_t mask = mask_of(bytes, delimiter, '\n');
+        uint64_t quotes = contents & ET_CSV_HAS_QUOTE ? mask_of(bytes, '"', '"') : 0;
         for (; mask; mask &= mask - 1) {
             char *at = block + __builtin_ctzll(mask);
-            if (at >= limit || (*quoted = quotes & ((mask & -mask) - 1)))
+            if ((*quoted = quotes & ((mask & -mask) - 1)))
                 return ET_CSV_MORE;
-            if (*at == '\n') {
-                scanner->next = at + 1;
-                at -= at > cell && at[-1] == '\r';
-                return add_cell(scanner, cell, at, 0) ? ET_CSV_ROW : no_cell(scanner, limit);
-            }
-            if (!add_cell(scanner, cell, at, 0))
+            bool last = *at == '\n';
+            const char *end = last && at > cell && at[-1] == '\r' ? at - 1 : at;
+            if (count >= scanner->capacity && !make_room(scanner, count, cell))
                 return no_cell(scanner, limit);
+            if (count < scanner->capacity)
+                scanner->cell[count] = plain_cell(scanner, cell, end);
+            count++;
             cell = at + 1;
+            if (last) {
+                scanner->count = (int)count;
+                scanner->next = cell;
+                return ET_CSV_ROW;
+            }
         }
-        /* What stands behind the last byte is none. */
-        if (limit - block < BLOCK)
-            quotes &= ((uint64_t)1 << (limit - block)) - 1;
         if ((*quoted = quotes))
             return ET_CSV_MORE;
     }
@@ -363,7 +386,7 @@ static et_csv_found scan_whole(et_csv_scanner *scanner, char *limit, unsigned co
     et_csv_found found = scan_quoted(scanner, limit);
     if (found != ET_CSV_ROW)
         return found;
-    scanner->lines = count_lines(scanner->begin, scanner->next);
+    scanner->lines = et_csv_count_lines(scanner->begin, scanner->next);
     found = check_row(scanner, contents);
     if (found == ET_CSV_ROW)
         unquote(scanner);
@@ -398,6 +421,65 @@ et_csv_found et_csv_scan(et_csv_scanner *scanner, char *begin, char *limit, unsi
     return contents & (ET_CSV_HAS_NUL | ET_CSV_HAS_HIGH) || scanner->count != scanner->columns
                ? check_row(scanner, contents)
                : ET_CSV_ROW;
+}
+
+/* ---- cutting ---- */
+
+/* Behind the line end that ends the row at begin, in which there are quotes; NULL: it is not whole.
+ * What follows a closing quote is not looked at, but for where the next cell begins: a bad row ends
+ * with the line of its fault. */
+static char *quoted_end(const et_csv_scanner *scanner, char *begin, char *limit)
+{
+    char *at = begin;
+    for (;;) {
+        unsigned char how = 0;
+        at = skip_blanks(scanner, at, limit);
+        if (at < limit && *at == '"') {
+            char *close = closing_quote(at + 1, limit, &how);
+            if (!close)
+                return NULL;
+            at = skip_blanks(scanner, close + 1, limit);
+            if (at < limit && *at == '\r')
+                at++;
+            if (at < limit && *at != scanner->delimiter && *at != '\n') {
+                at = memchr(at, '\n', (size_t)(limit - at));
+                return at ? at + 1 : NULL;
+            }
+        }
+        while (at < limit && *at != scanner->delimiter && *at != '\n') {
+            if (*at == '\r' && at + 1 < limit && at[1] != '\n') {
+                at = memchr(at, '\n', (size_t)(limit - at));
+                return at ? at + 1 : NULL;
+            }
+            at++;
+        }
+        if (at == limit)
+            return NULL;
+        if (*at++ == '\n')
+            return at;
+    }
+}
+
+char *et_csv_cut(const et_csv_scanner *scanner, char *begin, char *limit, unsigned contents)
+{
+    char *cut = begin;
+    if (!(contents & ET_CSV_HAS_QUOTE)) {
+        char *lf = memrchr(begin, '\n', (size_t)(limit - begin));
+        return lf ? lf + 1 : begin;
+    }
+    while (cut < limit) {
+        char *lf = memchr(cut, '\n', (size_t)(limit - cut));
+        if (!lf)
+            return cut;
+        bool comment = scanner->comment && *cut == scanner->comment;
+        char *next = !comment && memchr(cut, '"', (size_t)(lf - cut))
+                         ? quoted_end(scanner, cut, limit)
+                         : lf + 1;
+        if (!next)
+            return cut;
+        cut = next;
+    }
+    return cut;
 }
 
 /* ---- guessing ---- */
@@ -521,7 +603,7 @@ static int fail_at(const et_csv_scanner *scanner, const char *name, int64_t line
                    et_error *error)
 {
     return et_fail(error, ET_EDATA, "%s:%lld: column %d: %s", name,
-                   (long long)(line + count_lines(scanner->begin, scanner->at)),
+                   (long long)(line + et_csv_count_lines(scanner->begin, scanner->at)),
                    column_of(scanner, scanner->at), text);
 }
 

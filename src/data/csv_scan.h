@@ -6,9 +6,6 @@
 
 #include "data/csv.h"
 
-/* Bytes behind the last one that are read, whatever they hold: they have to be there. */
-#define ET_CSV_PADDING 64
-
 /* Columns of a row at most. */
 #define ET_CSV_COLUMNS_MAX 1000000
 
@@ -65,10 +62,16 @@ typedef struct et_csv_scanner {
 void et_csv_scanner_init(et_csv_scanner *scanner, const et_csv_options *options);
 void et_csv_scanner_release(et_csv_scanner *scanner);
 
-/* The row that begins at begin, of bytes up to limit, ET_CSV_PADDING bytes behind which are there.
- * contents: what the bytes hold (or more). Cells lie where the bytes do; doubled quotes are made
- * single in place once the row is whole. */
+/* The row that begins at begin, of bytes up to limit. contents: what the bytes hold (or more).
+ * Cells lie where the bytes do; doubled quotes are made single in place once the row is whole. */
 et_csv_found et_csv_scan(et_csv_scanner *scanner, char *begin, char *limit, unsigned contents);
+
+/* LFs. */
+int64_t et_csv_count_lines(const char *begin, const char *end);
+
+/* The end of the last row that is whole in [begin, limit), where begin begins one: begin if there
+ * is none. Bad rows end as et_csv_scan has it. */
+char *et_csv_cut(const et_csv_scanner *scanner, char *begin, char *limit, unsigned contents);
 
 /* The delimiter that up to `rows` whole rows are made of: one of , ; tab | that divides all of them
  * into equally many columns, the most; 0: no row is whole. */
@@ -77,5 +80,22 @@ char et_csv_guess(const et_csv_scanner *scanner, const char *begin, const char *
 /* ET_EDATA or ET_ENOMEM with the scanner's fault in words; line: of the row's begin. */
 int et_csv_fault_fail(const et_csv_scanner *scanner, const char *name, int64_t line,
                       et_error *error);
+
+/* ---- csv.c: rows in bulk, for who scans them ---- */
+
+typedef struct et_csv_block {
+    char *begin, *end; /* whole rows; the same at the end of the file */
+    unsigned contents; /* of them, or more */
+    int64_t line;      /* of begin */
+} et_csv_block;
+
+/* The next rows, at most `wanted` bytes of them or one row; valid until the next call. */
+int et_csv_next_block(et_csv *csv, size_t wanted, et_csv_block *block, et_error *error);
+
+/* The form of the rows, once one was read, for scanners of one's own: cells are not shared. */
+void et_csv_form(const et_csv *csv, et_csv_scanner *scanner);
+
+/* Bytes that were taken from the file, as it lies there; 0 of a stream. */
+uint64_t et_csv_taken(const et_csv *csv);
 
 #endif

@@ -85,6 +85,7 @@ static int fill_places(places *p, const et_layout *const *part, int count, et_la
                        et_error *error)
 {
     int status = ET_OK;
+    et_assert(count >= 1);
     p->layout = *part[0];
     p->layout.kinds = 1;
     p->layout.fields = 0;

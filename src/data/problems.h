@@ -3,7 +3,7 @@
  *
  *     et_problems problems = ET_PROBLEMS_INIT;
  *     et_problems_add(&problems, "field %s is not in the schema", name);
- *     status = et_problems_report(&problems, ET_ECONFIG, "the features do not fit", error);
+ *     status = et_problems_report(&problems, ET_ECONFIG, "the features do not fit", &error);
  */
 #ifndef ETUDE_DATA_PROBLEMS_H
 #define ETUDE_DATA_PROBLEMS_H

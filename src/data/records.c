@@ -21,7 +21,6 @@
 #include "data/record_files.h"
 #include "io/example.h"
 
-
 /* A declared field. */
 typedef struct column {
     const char *name;

@@ -2,7 +2,7 @@
  * files, arrays in memory. A row is values in the order of an encoder's schema, for the encoder.
  *
  *     while (!(status = et_rows_next(rows, &row, &error)) && !row.end)
- *         status = et_row_encode(&row, encoder, to, &error);
+ *         status = et_row_encode(rows, &row, to, &error);
  *
  * A row's values are valid until the next next. One thread at a time. */
 #ifndef ETUDE_DATA_ROWS_H

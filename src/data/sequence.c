@@ -31,7 +31,7 @@ static void sequence_describe(const et_samples *samples, uint32_t which, int kin
     const sequence *self = (const sequence *)samples;
     (void)kind;
     snprintf(text, size, "%s %lld", self->field[0].name,
-             (long long)(self->start + self->step * (int64_t)which));
+             (long long)self->start + (long long)self->step * which);
 }
 
 static void sequence_close(et_samples *samples)

@@ -191,6 +191,7 @@ int et_event_source_clear(et_event_source *source, const char *name, et_error *e
 {
     event *one = NULL;
     int status = name ? look_up(&one, source, name, error) : ET_OK;
+    et_assert(source->events || !source->count);
     for (size_t i = 0; !status && i < source->count; i++)
         if (!name || one == &source->events[i])
             for (size_t k = 0; k < source->events[i].count; k++)

@@ -62,7 +62,7 @@ int et_measures_init(et_measures *measures, et_pass *pass, const et_loop_measure
 
 void et_measures_release(et_measures *measures)
 {
-    for (int i = 0; i < measures->count; i++)
+    for (int i = 0; measures->metrics && i < measures->count; i++)
         et_free((char *)measures->metrics[i].name);
     et_free(measures->metrics);
     et_free(measures->given);

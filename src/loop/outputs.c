@@ -28,7 +28,7 @@ void et_outputs_free(et_outputs *outputs)
 {
     if (!outputs)
         return;
-    for (int i = 0; i < outputs->count; i++) {
+    for (int i = 0; outputs->outputs && i < outputs->count; i++) {
         et_free(outputs->outputs[i].name);
         et_free(outputs->outputs[i].data);
     }

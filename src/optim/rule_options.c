@@ -218,15 +218,16 @@ static const struct {
     size_t norm, global_norm;
 } clips[] = {
 #define RULE(ID, name, help)                                                                       \
-    { #name, offsetof(et_optimizer_options, name.clipnorm),                                        \
-      offsetof(et_optimizer_options, name.global_clipnorm) },
+    { #name, offsetof(et_optimizer_options, name) + offsetof(et_##name##_options, clipnorm),       \
+      offsetof(et_optimizer_options, name) + offsetof(et_##name##_options, global_clipnorm) },
 #include "optim/rules.def"
 #undef RULE
 };
 
 #define LIST(name, list)                                                                           \
     {                                                                                              \
-        "optimizer." #name "." #list, offsetof(et_optimizer_options, name.list)                    \
+        "optimizer." #name "." #list,                                                              \
+            offsetof(et_optimizer_options, name) + offsetof(et_##name##_options, list)             \
     }
 static const struct {
     const char *setting;

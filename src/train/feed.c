@@ -111,7 +111,7 @@ void et_feed_free(et_feed *feed)
 {
     if (!feed)
         return;
-    for (int i = 0; i < feed->count; i++) {
+    for (int i = 0; feed->leaves && i < feed->count; i++) {
         et_free(feed->leaves[i].path);
         et_batch_free(feed->leaves[i].batch);
     }

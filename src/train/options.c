@@ -34,6 +34,31 @@ static const char *const recomputed[] = { "none", "cheap", "feed_forward", "auto
 #define NO_XLA     "there is no XLA; graphs are planned by Etude itself"
 #define ONE_WORKER "training runs in one process"
 
+/* Model Garden's defaults, with which nothing is clipped and no noise added. */
+static const et_field privacy_fields[] = {
+    ET_FIELD_FLOAT(et_privacy_options, clipping_norm, ET_CLIPPING_NORM, 1e-30, 1e30,
+                   "largest norm of a gradient"),
+    ET_FIELD_FLOAT(et_privacy_options, noise_multiplier, 0, 0, 1e6,
+                   "deviation of the noise, in clipping norms"),
+    ET_FIELD_BOOL(et_privacy_options, per_example, false,
+                  "each sample's gradient is clipped: batches of one sample, of which "
+                  "trainer.gradient_accumulation make an update"),
+    ET_FIELD_END
+};
+const et_fields et_privacy_fields = { "differential_privacy_config", privacy_fields };
+
+const et_privacy_options *et_privacy_in(const et_fields *fields, const void *options)
+{
+    for (const et_field *field = fields->fields; field->kind != ET_FIELD_KIND_END; field++) {
+        const et_privacy_options *o = (const void *)((const char *)options + field->offset);
+        if (field->nested == &et_privacy_fields)
+            return o->noise_multiplier > 0 || o->clipping_norm < ET_CLIPPING_NORM || o->per_example
+                       ? o
+                       : NULL;
+    }
+    return NULL;
+}
+
 static const et_field early_stopping_fields[] = {
     ET_FIELD_INT(et_early_stopping, patience, 0, 0, 1000000000,
                  "validations in a row without a new best, by best_checkpoint_eval_metric, after "

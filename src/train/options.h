@@ -4,6 +4,7 @@
 #define ETUDE_TRAIN_OPTIONS_H
 
 #include <etude/graph.h>
+#include <etude/privacy.h>
 
 #include "base/fields.h"
 #include "optim/options.h"
@@ -76,6 +77,11 @@ extern const et_fields et_runtime_fields;
 
 /* What the tables cannot check. */
 int et_trainer_check(const et_trainer_options *options, et_error *error);
+#define ET_CLIPPING_NORM 1e8 /* Model Garden's, as good as none */
+
+/* Differential privacy in a kind's settings, by its row with et_privacy_fields; NULL: none. */
+const et_privacy_options *et_privacy_in(const et_fields *fields, const void *options);
+
 /* What the settings alone say; 0: it is known only with the data, or a run may end before. */
 int64_t et_trainer_last_step(const et_trainer_options *options);
 /* Whether a number of steps is given in epochs. */

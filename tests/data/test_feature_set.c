@@ -271,6 +271,139 @@ static void test_feature_set__memory(void **state)
     }
 }
 
+/* ---- inferred ---- */
+
+static const char *const infer_schema = "fields:\n"
+                                        "- {name: id, type: integer}\n"
+                                        "- {name: age, type: integer}\n"
+                                        "- {name: fare, type: real}\n"
+                                        "- {name: flat, type: real}\n"
+                                        "- {name: flat2, type: real}\n"
+                                        "- {name: name, type: discrete}\n"
+                                        "- {name: cabin, type: discrete}\n"
+                                        "- {name: sex, type: discrete}\n"
+                                        "- {name: one, type: discrete}\n"
+                                        "- {name: one2, type: discrete}\n"
+                                        "- {name: empty, type: real}\n"
+                                        "- {name: when, type: discrete}\n"
+                                        "- {name: free, type: discrete}\n"
+                                        "- {name: tags, type: discrete, length: 0}\n"
+                                        "- {name: bare, type: real}\n"
+                                        "- {name: y, type: discrete}\n";
+static const char *const infer_metadata =
+    "{\"id\": {\"count\": 100, \"min\": 1, \"max\": 100, \"mean\": 50.5, \"std\": 28.86607},"
+    "\"age\": {\"count\": 80, \"missing\": 20, \"min\": 1, \"max\": 90, \"mean\": 30, \"std\": "
+    "14, \"quantiles\": [1, 30, 90]},"
+    "\"fare\": {\"count\": 100, \"min\": 1, \"max\": 100, \"mean\": 50.5, \"std\": 28.86607},"
+    "\"flat\": {\"count\": 100, \"min\": 4, \"max\": 4, \"mean\": 4, \"std\": 0},"
+    "\"flat2\": {\"count\": 90, \"missing\": 10, \"min\": 4, \"max\": 4, \"mean\": 4, \"std\": 0},"
+    "\"name\": {\"count\": 100, \"distinct\": 99, \"entries\": [\"A\", \"B\"], \"cut\": true},"
+    "\"cabin\": {\"count\": 40, \"missing\": 60, \"distinct\": 30, \"entries\": [\"C1\"], \"cut\": "
+    "true},"
+    "\"sex\": {\"count\": 100, \"entries\": [\"m\", \"f\"]},"
+    "\"one\": {\"count\": 100, \"entries\": [\"x\"]},"
+    "\"one2\": {\"count\": 50, \"missing\": 50, \"entries\": [\"x\"]},"
+    "\"empty\": {\"count\": 0, \"missing\": 100},"
+    "\"when\": {\"count\": 99, \"missing\": 1, \"entries\": [\"2024-05-31\", \"2024-06-01\"]},"
+    "\"bare\": {\"min\": 0, \"max\": 1},"
+    "\"y\": {\"count\": 100, \"entries\": [\"no\", \"yes\"]}}";
+
+static int infer(et_feature_set **out, const et_feature_choice *choice, et_error *error)
+{
+    et_schema *schema = NULL;
+    et_metadata *metadata = NULL;
+    int status = et_schema_parse(&schema, infer_schema, strlen(infer_schema), "schema.yaml", error);
+    if (!status)
+        status = et_metadata_parse(&metadata, infer_metadata, strlen(infer_metadata),
+                                   "metadata.json", error);
+    if (!status)
+        status = et_feature_set_infer(out, schema, metadata, choice, error);
+    et_metadata_free(metadata);
+    et_schema_free(schema);
+    return status;
+}
+
+/* "X(age:standardize age:missing) ids(sex:embed) Y:target". */
+static void describe(et_strbuf *out, const et_feature_spec *spec)
+{
+    if (!spec->feature_count) {
+        et_strbuf_printf(out, "%s:%s", spec->name, et_transform_name(spec->type));
+        return;
+    }
+    et_strbuf_printf(out, "%s(", spec->name);
+    for (int i = 0; i < spec->feature_count; i++) {
+        et_strbuf_append(out, i ? " " : "");
+        describe(out, &spec->features[i]);
+    }
+    et_strbuf_append(out, ")");
+}
+
+static void test_feature_set__infer(void **state)
+{
+    (void)state;
+    static const struct {
+        et_feature_choice choice;
+        const char *set;
+    } cases[] = {
+        { { .target = "y" },
+          "X(age:standardize age:missing fare:standardize flat2:missing cabin:missing when:date "
+          "when:missing bare:scale) ids(sex:embed one2:embed free:hash) Y:target " },
+        { { .numeric = ET_TRANSFORM_QUANTILE, .discrete = ET_TRANSFORM_ONE_HOT, .target = "age" },
+          "X(fare:standardize flat2:missing cabin:missing sex:one-hot one2:one-hot when:date "
+          "when:missing bare:scale y:one-hot) ids(free:hash) Y:target " },
+        { { .numeric = ET_TRANSFORM_QUANTILE },
+          "X(age:quantile age:missing fare:standardize flat2:missing cabin:missing when:date "
+          "when:missing bare:scale) ids(sex:embed one2:embed free:hash y:embed) " },
+        { { .numeric = ET_TRANSFORM_SCALE, .target = "sex" },
+          "X(age:scale age:missing fare:scale flat2:missing cabin:missing when:date when:missing "
+          "bare:scale) ids(one2:embed free:hash y:embed) Y:target " },
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        et_feature_set *set = NULL;
+        et_strbuf text = ET_STRBUF_INIT;
+        assert_ok(infer(&set, &cases[i].choice, error));
+        for (int k = 0; k < et_feature_set_count(set); k++) {
+            describe(&text, et_feature_set_at(set, k));
+            et_strbuf_append(&text, " ");
+        }
+        assert_string_equal(et_strbuf_text(&text), cases[i].set);
+        et_strbuf_release(&text);
+        et_feature_set_free(set);
+    }
+}
+
+static void test_feature_set__infer_errors(void **state)
+{
+    (void)state;
+    static const struct {
+        et_feature_choice choice;
+        int status;
+        const char *error;
+    } cases[] = {
+        { { .target = "sexx" },
+          ET_ECONFIG,
+          "the target sexx is no column of the table. Nearest: sex. Columns: id, age, " },
+        { { .target = "empty" }, ET_ECONFIG, "the target empty has no value in any row" },
+        { { .target = "name" }, ET_ECONFIG, "the target name has 99 different values in 100 rows" },
+        { { .numeric = ET_TRANSFORM_EMBED }, ET_ECONFIG, "numbers by embed: choose" },
+        { { .discrete = ET_TRANSFORM_LOG }, ET_ECONFIG, "texts by log: choose" },
+        { { .reserved = { 3 } }, ET_EUSAGE, "et_feature_choice" },
+    };
+    et_feature_set *set = NULL;
+    for (size_t i = 0; i < COUNT(cases); i++)
+        assert_fails(infer(&set, &cases[i].choice, error), cases[i].status, cases[i].error);
+    const et_schema_field field = { .name = "a", .type = ET_SCHEMA_REAL };
+    const et_column_metadata column = { .name = "a", .count = 9, .has_range = true };
+    et_schema *schema = NULL;
+    et_metadata *metadata = NULL;
+    assert_ok(et_schema_create(&schema, &field, 1, error));
+    assert_ok(et_metadata_create(&metadata, &column, 1, error));
+    assert_fails(et_feature_set_infer(&set, schema, metadata, NULL, error), ET_ECONFIG,
+                 "no column says anything: all are constant");
+    et_schema_free(schema);
+    et_metadata_free(metadata);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -282,6 +415,8 @@ int main(void)
         cmocka_unit_test(test_feature_set__names),
         cmocka_unit_test(test_feature_set__mutated),
         cmocka_unit_test(test_feature_set__memory),
+        cmocka_unit_test(test_feature_set__infer),
+        cmocka_unit_test(test_feature_set__infer_errors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -79,7 +79,8 @@ static void build(et_task *self, et_scope *scope, bool training)
     et_loss(scope, "loss", et_vocabulary_loss(h, table, et_batch_input(scope, "labels"), 0.1f), 1);
 }
 
-/* The fifth step waits for a save that fails to have ended; the sixth sees that it was told. */
+/* The fifth step waits for a save that fails to have ended; the sixth sees that it was told. Where it
+ * failed before the fifth step began, the second try may have been told as well. */
 static int watch(void *payload, et_batch *batch, et_error *error)
 {
     (void)payload, (void)batch, (void)error;
@@ -89,7 +90,7 @@ static int watch(void *payload, et_batch *batch, et_error *error)
             nanosleep(&moment, NULL);
     }
     if (batches == BATCHES * (INTERVAL + 1) && failures)
-        assert_true(count("saving step 4: ") == 1 && count("trying once more") == 1);
+        assert_true(count("saving step 4: ") >= 1 && count("trying once more") == 1);
     batches++;
     return ET_OK;
 }

@@ -168,11 +168,6 @@ static int check_others(const char *name, const et_translation_data *data, bool 
                        "task.%s.tfds_as_supervised: there are no named data sets here; leave it "
                        "false",
                        name);
-    if (data->drop_remainder)
-        return et_fail(error, ET_ECONFIG,
-                       "task.%s.drop_remainder: batches are packed with as many tokens as fit, and "
-                       "none is left out; leave it false",
-                       name);
     if (data->is_training != ET_TRANSLATION_UNSET &&
         (data->is_training == ET_TRANSLATION_TRUE) != training)
         return et_fail(error, ET_ECONFIG, "task.%s.is_training: %s %s; leave it out", name,

@@ -8,7 +8,7 @@
  *   cache                encoded text is always kept
  *   cycle_length, block_length, deterministic    pairs are numbered as files come, then shuffled
  *   sharding             a run is one process
- *   drop_remainder       false, also by default: no batch is left out (Model Garden: true) */
+ *   drop_remainder       either: no pair is left out (Model Garden repeats before it batches) */
 #ifndef ETUDE_TASKS_TRANSLATION_INPUT_H
 #define ETUDE_TASKS_TRANSLATION_INPUT_H
 

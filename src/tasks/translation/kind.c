@@ -30,7 +30,8 @@ static void reads(const void *settings, void (*file)(void *payload, const char *
     const et_translation_options *options = settings;
     et_translation_input_reads(&options->train_data, file, payload);
     et_translation_input_reads(&options->validation_data, file, payload);
-    file(payload, options->sentencepiece_model_path);
+    if (options->sentencepiece_model_path && *options->sentencepiece_model_path)
+        file(payload, options->sentencepiece_model_path);
 }
 
 /* "data         28,941 pairs; 59 left out: 59 too long; 412,087 target sub-words (cached)" and, of

@@ -143,7 +143,9 @@ static const et_field data_fields[] = {
                     "as where it stands: train_data is, validation_data is not",
                     .change = ET_CHANGE_FREE),
     ET_FIELD_BOOL(et_translation_data, drop_remainder, false,
-                  "no batch is left out: packed batches are never full", .change = ET_CHANGE_FREE),
+                  "either: no pair is left out; passes follow on each other, as where Model Garden "
+                  "repeats before it batches",
+                  .change = ET_CHANGE_FREE),
     ET_FIELD_INT(et_translation_data, shuffle_buffer_size, 100, 0, INT64_MAX,
                  "any: all of the data is shuffled", .change = ET_CHANGE_FREE),
     ET_FIELD_BOOL(et_translation_data, cache, false, "either: encoded text is always kept",
@@ -167,6 +169,10 @@ static const et_field data_fields[] = {
                   .change = ET_CHANGE_FREE),
     ET_FIELD_STRING(et_translation_data, tfds_skip_decoding_feature, "", "none, as tfds_name",
                     .change = ET_CHANGE_FREE),
+    ET_FIELD_ONLY("sentencepiece_model_path", "",
+                  "training and validation have one vocabulary: task.sentencepiece_model_path"),
+    ET_FIELD_ONLY("transform_and_batch", "true", "text is always encoded and batched"),
+    ET_FIELD_ONLY("has_unique_id", "false", "sentences are numbered where they are read"),
     ET_DATA_ONLY_FIELDS, ET_FIELD_END
 };
 static const et_fields data_table = { "data", data_fields };
@@ -204,7 +210,7 @@ static const et_field translation_fields[] = {
     ET_FIELD_STRUCT(et_translation_options, validation_data, &data_table,
                     "what is scored between loops"),
     ET_FIELD_STRING(et_translation_options, sentencepiece_model_path, NULL,
-                    "SentencePiece model; null: trained on the training data"),
+                    "SentencePiece model; null or \"\": trained on the training data"),
     ET_FIELD_STRING(et_translation_options, init_checkpoint, NULL,
                     "weights that a new run begins with: a file, a run's directory (its newest) or "
                     "its best; null: drawn"),
@@ -213,11 +219,14 @@ static const et_field translation_fields[] = {
     ET_FIELD_STRUCT(et_translation_options, vocabulary, &vocabulary_table,
                     "how a vocabulary is trained", .change = ET_CHANGE_FIXED),
     ET_FIELD_INT(et_translation_options, print_translations, 0, 0, 1000,
-                 "translations shown at each validation", .nullable = true),
+                 "translations shown at each validation; true: 1,000", .nullable = true,
+                 .truth = 1000),
     ET_FIELD_CHOICE(et_translation_options, score_tokenize, 0, tokenizers,
                     "tokenisation of BLEU in validation"),
     ET_FIELD_BOOL(et_translation_options, score_lowercase, false,
                   "lower-case before BLEU in validation"),
+    ET_FIELD_STRUCT(et_translation_options, differential_privacy_config, &et_privacy_fields,
+                    "clipped and noisy gradients", .change = ET_CHANGE_FIXED),
     ET_TASK_ONLY_FIELDS,
     ET_FIELD_END
 };
@@ -257,9 +266,6 @@ int et_translation_check(const void *settings, et_error *error)
                          "task.vocabulary.size: %lld is too small; choose %d or more, or 0 for "
                          "what the text allows",
                          (long long)options->vocabulary.size, SIZE_LEAST);
-    if (!status && options->sentencepiece_model_path && !*options->sentencepiece_model_path)
-        status = et_fail(error, ET_ECONFIG,
-                         "task.sentencepiece_model_path: the path is empty; name a file, or null");
     if (!status)
         status = et_translation_check_data("train_data", &options->train_data, true, error);
     if (!status)

@@ -3,6 +3,8 @@
 #ifndef ETUDE_TASKS_TRANSLATION_OPTIONS_H
 #define ETUDE_TASKS_TRANSLATION_OPTIONS_H
 
+#include <etude/privacy.h>
+
 #include "base/fields.h"
 #include "data/vocabulary.h"
 #include "nn/transformer.h"
@@ -90,6 +92,7 @@ typedef struct et_translation_options {
     int64_t print_translations; /* of each validation, shown; all are in a file */
     int score_tokenize;         /* for BLEU in validation */
     bool score_lowercase;
+    et_privacy_options differential_privacy_config;
 } et_translation_options;
 
 /* The table of all of it: what a settings file has below `task`. */

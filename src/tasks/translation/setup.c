@@ -177,7 +177,8 @@ int et_translation_open_vocabulary(et_translation_task *task, et_error *error)
     if (!task->vocabulary_path)
         return et_alloc_failed(error, strlen(task->context.model_dir), "a path");
     /* Three ways to a vocabulary, and the run's own copy goes before the other two. */
-    bool given = task->options.sentencepiece_model_path != NULL;
+    const char *model = task->options.sentencepiece_model_path;
+    bool given = model && *model;
     int status;
     /* A new run, or one that was stopped before its vocabulary was there. */
     if (!et_file_exists(task->vocabulary_path)) {

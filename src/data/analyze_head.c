@@ -1,0 +1,392 @@
+/* The first rows of a file say whether it has a header. Without a schema: no cell of the first row
+ * is a number, and there are numbers below one of them, or no cell of it is there again, in its row
+ * or below itself. With a schema: half of the cells, or of the fields, are names of fields, or one
+ * is and no cell is a number; that is how readers of training data have it (columns.h). */
+#include "data/analyze_private.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/map.h"
+#include "base/strbuf.h"
+
+/* Rows that are looked at. */
+#define ROWS_MAX 200
+
+/* Empty is the only name that is none. */
+static const char *const no_name[] = { "", NULL };
+
+/* The first row of a file, and what was seen below it. */
+typedef struct first_rows {
+    const char **text; /* [count]; NULL: empty */
+    bool *numeric;     /* [count]: there is a number below */
+    bool *again;       /* [count]: the text is there again below */
+    int count;         /* 0: the file has no rows */
+    int64_t line;
+    int rows; /* below */
+    char delimiter;
+} first_rows;
+
+static bool is_same(const et_cell *cell, const char *text)
+{
+    return cell->text && text && strlen(text) == cell->length &&
+           !memcmp(text, cell->text, cell->length);
+}
+
+static bool is_number(const char *text, size_t length)
+{
+    double number;
+    et_cell_class class = et_cell_classify(text, length, &number);
+    return class != ET_CELL_TEXT && class != ET_CELL_CODE;
+}
+
+static int copy_first(first_rows *first, const et_csv_row *row, et_arena *arena, et_error *error)
+{
+    size_t count = (size_t)row->count;
+    first->count = row->count;
+    first->line = row->line;
+    first->text = et_arena_array(arena, count, sizeof *first->text);
+    first->numeric = et_arena_array(arena, count, sizeof *first->numeric);
+    first->again = et_arena_array(arena, count, sizeof *first->again);
+    for (size_t i = 0; i < count && !arena->failed; i++)
+        if (row->cell[i].text)
+            first->text[i] =
+                et_arena_printf(arena, "%.*s", (int)row->cell[i].length, row->cell[i].text);
+    return arena->failed ? et_alloc_failed(error, count * sizeof *first->text, "a header") : ET_OK;
+}
+
+static void look_below(first_rows *first, const et_csv_row *row)
+{
+    first->rows++;
+    for (int i = 0; i < row->count && i < first->count; i++) {
+        const et_cell *cell = &row->cell[i];
+        first->again[i] |= is_same(cell, first->text[i]);
+        first->numeric[i] |= cell->text && is_number(cell->text, cell->length);
+    }
+}
+
+/* A bad row below is not what is looked for here: whoever reads all rows names it. */
+static int read_first(first_rows *first, const char *path, const et_csv_options *options, int rows,
+                      et_arena *arena, et_error *error)
+{
+    et_csv *csv;
+    et_csv_row row;
+    et_csv_options o = *options;
+    o.missing = no_name;
+    o.columns = 0;
+    *first = (first_rows){ 0 };
+    int status = et_csv_open(&csv, path, &o, error);
+    if (status)
+        return status;
+    status = et_csv_next(csv, &row, error);
+    if (!status && row.count)
+        status = copy_first(first, &row, arena, error);
+    first->delimiter = et_csv_delimiter(csv);
+    while (!status && first->count && first->rows < rows) {
+        if (et_csv_next(csv, &row, NULL) || !row.count)
+            break;
+        look_below(first, &row);
+    }
+    et_csv_close(csv);
+    return status;
+}
+
+/* ---- without a schema ---- */
+
+static bool is_first_again(const first_rows *first, et_map *seen, int i)
+{
+    int64_t before;
+    return first->again[i] || et_map_get(seen, first->text[i], &before);
+}
+
+static bool looks_like_header(const first_rows *first, bool *failed)
+{
+    bool numeric = false, again = false;
+    int named = 0;
+    et_map seen = ET_MAP_INIT;
+    for (int i = 0; i < first->count; i++) {
+        if (!first->text[i])
+            continue;
+        if (is_number(first->text[i], strlen(first->text[i]))) {
+            et_map_release(&seen);
+            return false;
+        }
+        named++;
+        numeric |= first->numeric[i];
+        again |= is_first_again(first, &seen, i);
+        *failed |= !et_map_put(&seen, first->text[i], i);
+    }
+    et_map_release(&seen);
+    return named && (numeric || !again);
+}
+
+static int check_name(const char *name, int column, const first_rows *first, const char *path,
+                      et_error *error)
+{
+    for (const char *c = name; *c; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f)
+            return et_fail(
+                error, ET_EDATA,
+                "%s:%lld: byte %td of the name of column %d is a control character (0x%02X): "
+                "rename it",
+                path, (long long)first->line, c - name + 1, column + 1,
+                (unsigned)(unsigned char)*c);
+    return ET_OK;
+}
+
+static int name_columns(et_table_head *head, const first_rows *first, const char *path,
+                        et_arena *arena, et_error *error)
+{
+    et_map seen = ET_MAP_INIT;
+    int status = ET_OK;
+    for (int i = 0; i < head->columns && !status; i++) {
+        int64_t before;
+        head->name[i] = head->header && first->text[i] ? first->text[i]
+                                                       : et_arena_printf(arena, "column_%d", i + 1);
+        if (!head->name[i])
+            status = et_alloc_failed(error, 32, "a column's name");
+        else if (et_map_get(&seen, head->name[i], &before))
+            status = et_fail(error, ET_EDATA,
+                             "%s:%lld: columns %d and %d are both called \"%.60s\": rename one, or "
+                             "say that the first row is no header",
+                             path, (long long)first->line, (int)before + 1, i + 1, head->name[i]);
+        else if (!et_map_put(&seen, head->name[i], i))
+            status = et_alloc_failed(error, 32, "a column's name");
+        else
+            status = check_name(head->name[i], i, first, path, error);
+    }
+    et_map_release(&seen);
+    return status;
+}
+
+/* Each column is a field. */
+static int take_columns(et_table_head *head, et_arena *arena, et_error *error)
+{
+    int *all = et_arena_array(arena, (size_t)head->columns, sizeof *all);
+    if (!all)
+        return et_alloc_failed(error, (size_t)head->columns * sizeof *all, "columns");
+    for (int i = 0; i < head->columns; i++) {
+        all[i] = i;
+        head->column[i] = &all[i];
+        head->column_count[i] = 1;
+    }
+    return ET_OK;
+}
+
+/* ---- with one ---- */
+
+typedef struct value_name {
+    char text[300];
+} value_name;
+
+/* A field that is longer than one value has a column for each: "pixels[0]", "pixels[1]", ... */
+static value_name name_of(const et_schema_field *field, int64_t at)
+{
+    value_name name;
+    if (field->length > 1)
+        snprintf(name.text, sizeof name.text, "%s[%lld]", field->name, (long long)at);
+    else
+        snprintf(name.text, sizeof name.text, "%s", field->name);
+    return name;
+}
+
+static int64_t length_of(const et_schema_field *field)
+{
+    return field->length > 0 ? field->length : 0;
+}
+
+/* names: of columns to their places. */
+static bool looks_named(const et_schema *schema, const first_rows *first, const et_map *names)
+{
+    int64_t found = 0, place;
+    bool numbers = false;
+    int fields = et_schema_count(schema);
+    for (int f = 0; f < fields; f++)
+        for (int64_t i = 0; i < length_of(et_schema_at(schema, f)) && i < first->count; i++)
+            found += et_map_get(names, name_of(et_schema_at(schema, f), i).text, &place);
+    for (int i = 0; i < first->count; i++)
+        numbers |= first->text[i] && is_number(first->text[i], strlen(first->text[i]));
+    return found && (2 * found >= (first->count < fields ? first->count : fields) || !numbers);
+}
+
+/* All that is missing is named at once. */
+static int fail_unnamed(const et_strbuf *missing, const char *path, const first_rows *first,
+                        et_error *error)
+{
+    return missing->failed
+               ? et_alloc_failed(error, missing->length, "a header")
+               : et_fail(error, ET_EDATA,
+                         "%s:%lld: the header disagrees with the schema: there is no column %s",
+                         path, (long long)first->line, et_strbuf_text(missing));
+}
+
+static int find_fields(et_table_head *head, const et_schema *schema, const first_rows *first,
+                       const et_map *names, const char *path, et_arena *arena, et_error *error)
+{
+    et_strbuf missing = ET_STRBUF_INIT;
+    int64_t next = 0, place;
+    for (int f = 0; f < head->fields; f++) {
+        const et_schema_field *field = et_schema_at(schema, f);
+        int64_t length = length_of(field);
+        int *columns = et_arena_array(arena, (size_t)length + 1, sizeof *columns);
+        head->column[f] = columns;
+        head->column_count[f] = (int)length;
+        for (int64_t i = 0; columns && i < length; i++) {
+            if (head->header && !et_map_get(names, name_of(field, i).text, &place)) {
+                et_strbuf_printf(&missing, "%s%.60s", missing.length ? ", " : "",
+                                 name_of(field, i).text);
+                continue;
+            }
+            columns[i] = (int)(head->header ? place : next++);
+        }
+    }
+    int status = ET_OK;
+    if (arena->failed)
+        status = et_alloc_failed(error, sizeof(int), "a header");
+    else if (missing.length || missing.failed)
+        status = fail_unnamed(&missing, path, first, error);
+    et_strbuf_release(&missing);
+    return status;
+}
+
+/* Columns that a row of the schema's fields has without a header. */
+static int check_columns(const et_table_head *head, const et_schema *schema, const char *path,
+                         const first_rows *first, et_error *error)
+{
+    int64_t wanted = 0;
+    for (int f = 0; f < head->fields; f++)
+        wanted += length_of(et_schema_at(schema, f));
+    if (wanted == head->columns)
+        return ET_OK;
+    return et_fail(
+        error, ET_EDATA,
+        "%s:%lld: %d columns, and the schema has %lld: correct one of them, or add a first "
+        "line with the names of all columns",
+        path, (long long)first->line, head->columns, (long long)wanted);
+}
+
+static int take_schema(et_table_head *head, const et_analyze_options *o, const first_rows *first,
+                       const char *path, et_arena *arena, et_error *error)
+{
+    et_map names = ET_MAP_INIT;
+    bool failed = false;
+    int status = ET_OK;
+    for (int i = 0; i < first->count; i++)
+        failed |= first->text[i] && !et_map_put(&names, first->text[i], i);
+    head->fields = et_schema_count(o->schema);
+    head->column = et_arena_array(arena, (size_t)head->fields, sizeof *head->column);
+    head->column_count = et_arena_array(arena, (size_t)head->fields, sizeof *head->column_count);
+    if (failed || arena->failed)
+        status = et_alloc_failed(error, (size_t)first->count, "a header");
+    head->header = o->header == ET_ANALYZE_HEADER_THERE ||
+                   (o->header == ET_ANALYZE_HEADER_FOUND && looks_named(o->schema, first, &names));
+    if (!status)
+        status = name_columns(head, first, path, arena, error);
+    if (!status && !head->header)
+        status = check_columns(head, o->schema, path, first, error);
+    if (!status)
+        status = find_fields(head, o->schema, first, &names, path, arena, error);
+    et_map_release(&names);
+    return status;
+}
+
+/* ---- the head ---- */
+
+int et_table_head_find(et_table_head *head, const char *path, const et_analyze_options *options,
+                       et_arena *arena, et_error *error)
+{
+    first_rows first;
+    bool failed = false;
+    *head = (et_table_head){ 0 };
+    int status = read_first(&first, path, &options->csv, ROWS_MAX, arena, error);
+    if (status)
+        return status;
+    if (!first.count)
+        return et_fail(error, ET_EDATA, "%s: there is no row in it", path);
+    size_t count = (size_t)first.count;
+    head->delimiter = first.delimiter;
+    head->columns = head->fields = first.count;
+    head->name = et_arena_array(arena, count, sizeof *head->name);
+    head->column = et_arena_array(arena, count, sizeof *head->column);
+    head->column_count = et_arena_array(arena, count, sizeof *head->column_count);
+    if (arena->failed)
+        return et_alloc_failed(error, count * sizeof *head->name, "a header");
+    if (options->schema)
+        return take_schema(head, options, &first, path, arena, error);
+    head->header =
+        options->header == ET_ANALYZE_HEADER_THERE ||
+        (options->header == ET_ANALYZE_HEADER_FOUND && looks_like_header(&first, &failed));
+    if (failed)
+        return et_alloc_failed(error, count, "a header");
+    status = name_columns(head, &first, path, arena, error);
+    return status ? status : take_columns(head, arena, error);
+}
+
+static int fail_other(const et_table_head *head, const first_rows *first, int column,
+                      const char *path, et_error *error)
+{
+    return et_fail(error, ET_EDATA,
+                   "%s:%lld: its header is not the first file's: column %d is \"%.60s\", there "
+                   "\"%.60s\"",
+                   path, (long long)first->line, column + 1,
+                   column < first->count && first->text[column] ? first->text[column] : "",
+                   column < head->columns ? head->name[column] : "");
+}
+
+int et_table_head_skip(bool *skip, const et_table_head *head, const char *path,
+                       const et_analyze_options *options, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    first_rows first;
+    int same = 0, other = -1;
+    et_csv_options csv = options->csv;
+    csv.delimiter = head->delimiter;
+    int status = head->header ? read_first(&first, path, &csv, 0, &arena, error) : ET_OK;
+    *skip = false;
+    if (!status && head->header && first.count) {
+        for (int i = 0; i < first.count && i < head->columns; i++) {
+            bool equal = first.text[i] ? !strcmp(first.text[i], head->name[i])
+                                       : !strncmp(head->name[i], "column_", 7);
+            same += equal;
+            other = other < 0 && !equal ? i : other;
+        }
+        if (other < 0 && first.count != head->columns)
+            other = same;
+        *skip = other < 0;
+        /* Some names alone are no coincidence; none are a file whose rows go on. */
+        if (other >= 0 && (options->header == ET_ANALYZE_HEADER_THERE || 2 * same > head->columns))
+            status = fail_other(head, &first, other, path, error);
+    }
+    et_arena_release(&arena);
+    return status;
+}
+
+const char *et_table_head_field(const et_table_head *head, const et_analyze_options *options,
+                                int field)
+{
+    return options->schema ? et_schema_at(options->schema, field)->name : head->name[field];
+}
+
+int et_table_head_target(int *out, const et_table_head *head, const et_analyze_options *options,
+                         const char *path, et_error *error)
+{
+    *out = -1;
+    if (!options->target)
+        return ET_OK;
+    for (int i = 0; i < head->fields; i++)
+        if (!strcmp(et_table_head_field(head, options, i), options->target)) {
+            *out = i;
+            return ET_OK;
+        }
+    const char **names = et_alloc_zero((size_t)head->fields + 1, sizeof *names);
+    for (int i = 0; names && i < head->fields; i++)
+        names[i] = et_table_head_field(head, options, i);
+    int status =
+        et_fail(error, ET_EDATA, "%s: there is no column \"%.60s\"%s. It has %d%s", path,
+                options->target, names ? et_nearest_hint(options->target, names, "").text : "",
+                head->columns, head->header ? "" : " and no header: column_1, column_2, ...");
+    et_free(names);
+    return status;
+}

@@ -1,0 +1,47 @@
+/* What the parts of analyze share: what the columns are (analyze_head.c), what was added up of them
+ * (analyze.c), what is made of it (analyze_report.c). */
+#ifndef ETUDE_DATA_ANALYZE_PRIVATE_H
+#define ETUDE_DATA_ANALYZE_PRIVATE_H
+
+#include "data/analyze.h"
+#include "data/column_stats.h"
+
+/* The columns of a table's files. */
+typedef struct et_table_head {
+    char delimiter;
+    bool header;        /* the first row of the first file is one */
+    int columns;        /* of a row */
+    const char **name;  /* [columns], in the arena */
+    int fields;         /* what is analyzed: columns, or the fields of a schema */
+    const int **column; /* [fields]: which columns are a field's */
+    int *column_count;  /* [fields] */
+} et_table_head;
+
+/* From the first file, all of it in arena. */
+int et_table_head_find(et_table_head *head, const char *path, const et_analyze_options *options,
+                       et_arena *arena, et_error *error);
+/* Whether the first row of another file is the same header; an error where it has to be and is not.
+ */
+int et_table_head_skip(bool *skip, const et_table_head *head, const char *path,
+                       const et_analyze_options *options, et_error *error);
+
+/* What was added up. */
+typedef struct et_table_stats {
+    const et_strings *paths;
+    const et_analyze_options *options; /* with defaults in place */
+    et_table_head head;
+    et_column_stats *field; /* [head.fields] */
+    int64_t rows;
+    uint64_t bytes; /* of all files */
+} et_table_stats;
+
+/* Schema, metadata and report. */
+int et_table_stats_report(const et_table_stats *stats, et_analysis *out, et_error *error);
+
+/* The target's field; -1: there is none. ET_EDATA: it is named and not there. */
+int et_table_head_target(int *out, const et_table_head *head, const et_analyze_options *options,
+                         const char *path, et_error *error);
+const char *et_table_head_field(const et_table_head *head, const et_analyze_options *options,
+                                int field);
+
+#endif

@@ -1,0 +1,270 @@
+/* The three texts that say what a table is: schema, metadata, features. Each is the run's own file,
+ * else a copy of the one that the settings name, else inferred from the training data. They are
+ * written before the rows are read, and read again from what was written: a run that goes on sees
+ * what the first one saw.
+ *
+ * Weights mean nothing without them, so checkpoints know their checksums. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/checksum.h"
+#include "base/file.h"
+#include "tasks/tabular/task_private.h"
+#include "train/identity.h"
+
+#define BYTES_MAX ((size_t)1 << 30)
+
+/* ORDER et_tabular_task.file. */
+static const struct {
+    const char *name, *key, *setting;
+} files[ET_TABULAR_FILES] = {
+    [ET_TABULAR_FILE_SCHEMA] = { ET_TABULAR_SCHEMA, "schema", "schema_path" },
+    [ET_TABULAR_FILE_METADATA] = { ET_TABULAR_METADATA, "metadata", "metadata_path" },
+    [ET_TABULAR_FILE_FEATURES] = { ET_TABULAR_FEATURES, "features", "features_path" },
+};
+
+static const char *given(const et_tabular_options *options, int which)
+{
+    const char *const paths[] = { options->schema_path, options->metadata_path,
+                                  options->features_path };
+    return paths[which] && *paths[which] ? paths[which] : NULL;
+}
+
+/* ---- what checkpoints belong to ---- */
+
+static int checksum_of(uint64_t *checksum, const char *path, et_error *error)
+{
+    char *bytes;
+    size_t length;
+    int status = et_file_read(&bytes, &length, path, BYTES_MAX, error);
+    if (status)
+        return status;
+    *checksum = et_checksum(bytes, length);
+    et_free(bytes);
+    return ET_OK;
+}
+
+static int check_belongs(uint64_t checksum, const et_identity *identity, int which,
+                         const char *path, et_error *error)
+{
+    const char *was;
+    et_checksum_text is = et_checksum_print(checksum);
+    if (!identity || !identity->values || !et_value_get(identity->values, files[which].key))
+        return ET_OK;
+    int status = et_value_read_string(identity->values, files[which].key, &was, error);
+    if (status)
+        return et_fail_while(error, status, "%s", identity->checkpoint);
+    if (!strcmp(was, is.digits))
+        return ET_OK;
+    return et_fail(error, ET_ECONFIG,
+                   "%s does not belong to %s: its checksum is %s, that of the one it was trained "
+                   "with %s; put that file back, or train with this one in another --model-dir "
+                   "(task.%s)",
+                   path, identity->checkpoint, is.digits, was, files[which].setting);
+}
+
+int et_tabular_identify(const et_task *task, et_value *identity, et_error *error)
+{
+    const et_tabular_task *self = (const et_tabular_task *)(const void *)task;
+    for (int i = 0; i < ET_TABULAR_FILES; i++)
+        et_value_set_string(identity, files[i].key,
+                            et_checksum_print(self->file[i].checksum).digits);
+    return et_value_set_string(identity, ET_IDENTITY_DATA,
+                               et_checksum_print(self->training->fingerprint).digits)
+               ? ET_OK
+               : et_alloc_failed(error, 0, "settings");
+}
+
+int et_tabular_belongs(const void *options, const char *model_dir, const et_identity *identity,
+                       et_error *error)
+{
+    int status = ET_OK;
+    (void)options;
+    for (int i = 0; !status && i < ET_TABULAR_FILES; i++) {
+        uint64_t checksum = 0;
+        char *path = et_path_join(model_dir, files[i].name);
+        status = path ? checksum_of(&checksum, path, error)
+                      : et_alloc_failed(error, strlen(model_dir), "a path");
+        if (!status)
+            status = check_belongs(checksum, identity, i, path, error);
+        et_free(path);
+    }
+    return status;
+}
+
+/* ---- the run's own ---- */
+
+/* By content: the file that the settings name may have been moved. */
+static int check_same(const et_tabular_task *task, int which, et_error *error)
+{
+    const char *path = given(&task->options, which);
+    uint64_t checksum;
+    if (!path)
+        return ET_OK;
+    int status = checksum_of(&checksum, path, error);
+    if (status || checksum == task->file[which].checksum)
+        return status;
+    return et_fail(error, ET_ECONFIG,
+                   "task.%s: %s is not the file that this run began with (%s); choose another "
+                   "--model-dir",
+                   files[which].setting, path, task->file[which].path);
+}
+
+static int copy(const et_tabular_task *task, int which, et_error *error)
+{
+    char *bytes;
+    size_t length;
+    int status = et_file_read(&bytes, &length, given(&task->options, which), BYTES_MAX, error);
+    if (status)
+        return status;
+    status = et_file_write(task->file[which].path, bytes, length, error);
+    et_free(bytes);
+    return status;
+}
+
+static int read_schema(et_tabular_task *task, const char *path, et_error *error)
+{
+    return task->schema ? ET_OK : et_schema_load(&task->schema, path, error);
+}
+
+static int read_metadata(et_tabular_task *task, const char *path, et_error *error)
+{
+    return task->metadata ? ET_OK : et_metadata_load(&task->metadata, path, error);
+}
+
+static int read_features(et_tabular_task *task, const char *path, et_error *error)
+{
+    return task->features ? ET_OK : et_feature_set_load(&task->features, path, error);
+}
+
+typedef int read_fn(et_tabular_task *task, const char *path, et_error *error);
+static read_fn *const readers[ET_TABULAR_FILES] = { read_schema, read_metadata, read_features };
+
+static void forget(et_tabular_task *task)
+{
+    et_schema_free(task->schema);
+    et_metadata_free(task->metadata);
+    et_feature_set_free(task->features);
+    task->schema = NULL;
+    task->metadata = NULL;
+    task->features = NULL;
+}
+
+/* What there is: the run's own file, or the named one. */
+static int read_known(et_tabular_task *task, et_error *error)
+{
+    int status = ET_OK;
+    for (int i = 0; !status && i < ET_TABULAR_FILES; i++) {
+        const char *path = task->file[i].made ? given(&task->options, i) : task->file[i].path;
+        if (path)
+            status = readers[i](task, path, error);
+    }
+    return status;
+}
+
+/* Of an integer target; a loss of classes says it as well. */
+static bool are_classes(const et_tabular_options *options, const et_metadata *metadata)
+{
+    const et_column_metadata *target = et_metadata_find(metadata, options->target);
+    if (options->target_type != ET_TABULAR_TARGET_AUTO)
+        return options->target_type == ET_TABULAR_TARGET_CLASS;
+    if (options->loss != ET_TABULAR_LOSS_AUTO)
+        return options->loss <= ET_TABULAR_LOSS_BINARY;
+    return target->has_range && target->max - target->min == 1;
+}
+
+static int infer(et_tabular_task *task, et_error *error)
+{
+    et_feature_choice choice = { .numeric = et_tabular_numeric(&task->options),
+                                 .discrete = et_tabular_discrete(&task->options),
+                                 .target = task->options.target };
+    int status = ET_OK;
+    if (!choice.target && !task->features)
+        return et_fail(error, ET_ECONFIG,
+                       "task.target: no column; name the one that is to be predicted, as with "
+                       "--target price");
+    if (!task->schema || !task->metadata)
+        return et_fail(error, ET_ECONFIG, "task.%s: no file; name one",
+                       task->schema ? "metadata_path" : "schema_path");
+    choice.classes = !status && choice.target && are_classes(&task->options, task->metadata);
+    if (!status && !task->features)
+        status =
+            et_feature_set_infer(&task->features, task->schema, task->metadata, &choice, error);
+    return status;
+}
+
+static int save(et_tabular_task *task, int which, et_error *error)
+{
+    const char *path = task->file[which].path;
+    if (!task->file[which].made)
+        return ET_OK;
+    if (given(&task->options, which))
+        return copy(task, which, error);
+    return which == ET_TABULAR_FILE_SCHEMA     ? et_schema_save(task->schema, path, error)
+           : which == ET_TABULAR_FILE_METADATA ? et_metadata_save(task->metadata, path, error)
+                                               : et_feature_set_save(task->features, path, error);
+}
+
+/* All three make an encoder before any of them gets the run's name. */
+static int make(et_tabular_task *task, et_error *error)
+{
+    int status = infer(task, error);
+    if (!status)
+        status =
+            et_encoder_new(&task->encoder, task->schema, task->metadata, task->features, error);
+    if (!status)
+        status = et_tabular_target_of(&task->target, &task->options, task->encoder, error);
+    et_encoder_free(task->encoder);
+    task->encoder = NULL;
+    for (int i = 0; !status && i < ET_TABULAR_FILES; i++)
+        status = save(task, i, error);
+    forget(task);
+    return status;
+}
+
+static int find(et_tabular_task *task, et_error *error)
+{
+    bool missing = false;
+    for (int i = 0; i < ET_TABULAR_FILES; i++) {
+        et_tabular_file *file = &task->file[i];
+        file->path = et_path_join(task->context.model_dir, files[i].name);
+        if (!file->path)
+            return et_alloc_failed(error, strlen(task->context.model_dir), "a path");
+        file->made = !et_file_exists(file->path);
+        missing |= file->made;
+        if (file->made && task->context.reader)
+            return et_fail(error, ET_ENOTFOUND, "%s: no %s yet; train there first",
+                           task->context.model_dir, files[i].name);
+    }
+    int status = missing ? read_known(task, error) : ET_OK;
+    return status || !missing ? status : make(task, error);
+}
+
+int et_tabular_open_files(et_tabular_task *task, et_error *error)
+{
+    int status = find(task, error);
+    for (int i = 0; !status && i < ET_TABULAR_FILES; i++) {
+        et_tabular_file *file = &task->file[i];
+        status = checksum_of(&file->checksum, file->path, error);
+        if (!status)
+            status = check_belongs(file->checksum, task->context.identity, i, file->path, error);
+        if (!status)
+            status = check_same(task, i, error);
+        if (!status)
+            status = readers[i](task, file->path, error);
+    }
+    if (!status)
+        status =
+            et_encoder_new(&task->encoder, task->schema, task->metadata, task->features, error);
+    return status ? status
+                  : et_tabular_target_of(&task->target, &task->options, task->encoder, error);
+}
+
+void et_tabular_close_files(et_tabular_task *task)
+{
+    et_encoder_free(task->encoder);
+    forget(task);
+    for (int i = 0; i < ET_TABULAR_FILES; i++)
+        et_free(task->file[i].path);
+}

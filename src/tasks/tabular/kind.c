@@ -1,0 +1,139 @@
+/* The row of the table of kinds. */
+#include "tasks/tabular/kind.h"
+
+#include "base/format.h"
+#include "base/strbuf.h"
+#include "data/paths.h"
+#include "tasks/tabular/task_private.h"
+
+static int open_task(et_task **out, const void *options, const et_task_context *context,
+                     et_error *error)
+{
+    return et_tabular_task_open(out, options, context, error);
+}
+
+static void read_files(const et_strings *paths, void (*file)(void *payload, const char *path),
+                       void *payload)
+{
+    /* What cannot be found cannot be read: it is said when it is opened. */
+    et_arena arena = ET_ARENA_INIT;
+    et_strings found;
+    if (et_paths_match(&found, paths, NULL, &arena, NULL))
+        found = *paths;
+    for (size_t i = 0; i < found.count; i++)
+        file(payload, found.items[i]);
+    et_arena_release(&arena);
+}
+
+static void reads(const void *settings, void (*file)(void *payload, const char *path),
+                  void *payload)
+{
+    const et_tabular_options *o = settings;
+    read_files(&o->train_data.input_path, file, payload);
+    read_files(&o->validation_data.input_path, file, payload);
+    file(payload, o->schema_path);
+    file(payload, o->metadata_path);
+    file(payload, o->features_path);
+}
+
+/* ---- what there is to say ---- */
+
+/* "6 columns of numbers, 8 of texts" */
+static void describe_features(const et_tabular_task *task)
+{
+    int64_t numbers = 0, ids = 0;
+    for (int f = 0; f < et_encoder_fields(task->encoder); f++) {
+        const et_encoded_field *field = et_encoder_field(task->encoder, f);
+        numbers += field->kind == ET_ENCODED_NUMBERS ? field->width : 0;
+        ids += field->kind == ET_ENCODED_IDS ? field->width : 0;
+    }
+    const et_tabular_file *file = &task->file[ET_TABULAR_FILE_FEATURES];
+    et_tabular_tell(task, "features     %s numbers, %s ids  (%s%s)", et_format_count(numbers).text,
+                    et_format_count(ids).text, file->path, file->made ? ", inferred" : "");
+}
+
+/* "2 classes: <=50K, >50K", of many the first ones. */
+static void describe_target(const et_tabular_task *task)
+{
+    const et_encoded_field *field =
+        et_encoder_field(task->encoder, et_encoder_target(task->encoder));
+    et_strbuf text = ET_STRBUF_INIT;
+    et_strbuf_printf(&text, "target       %s: ", field->column[0]);
+    if (task->target.values)
+        et_strbuf_printf(&text, "%s", task->target.values > 1 ? "numbers" : "a number");
+    else
+        et_strbuf_printf(&text, "%s classes", et_format_count(field->classes).text);
+    for (int i = 0; i < field->classes && i < 8; i++)
+        et_strbuf_printf(&text, "%s %s", i ? "," : ":", field->label[i]);
+    et_strbuf_append(&text, field->classes > 8 ? ", ..." : "");
+    et_tabular_tell(task, "%s", et_strbuf_text(&text));
+    et_strbuf_release(&text);
+}
+
+static void describe_rows(const et_tabular_task *task)
+{
+    const int columns = et_schema_count(task->schema);
+    et_tabular_tell(task, "data         %s rows, %s columns",
+                    et_format_count(task->table->count).text, et_format_count(columns).text);
+    if (!task->validation)
+        et_tabular_tell(task, "validation   none: task.held_out is 0");
+    else if (task->other)
+        et_tabular_tell(task, "validation   %s rows",
+                        et_format_count(task->validation->count).text);
+    else
+        et_tabular_tell(task, "validation   %s rows of these are held out (%g %%)",
+                        et_format_count(task->validation->count).text,
+                        100 * task->options.held_out);
+}
+
+static const char *model_name(const et_tabular_options *options)
+{
+    const et_field *type = et_tabular_fields.fields[0].nested->fields;
+    return type->choices[options->model.type];
+}
+
+static void describe(et_task *self)
+{
+    const et_tabular_task *task = (const et_tabular_task *)(const void *)self;
+    describe_rows(task);
+    describe_target(task);
+    describe_features(task);
+    et_tabular_tell(task, "model        %s, %s parameters", model_name(&task->options),
+                    et_format_count(et_params_elements(task->context.params)).text);
+}
+
+/* ---- the row ---- */
+
+static const et_run_file files[] = {
+    { ET_TABULAR_SCHEMA, ET_RUN_MADE_AT_START | ET_RUN_COMPARED },
+    { ET_TABULAR_METADATA, ET_RUN_MADE_AT_START | ET_RUN_COMPARED },
+    { ET_TABULAR_FEATURES, ET_RUN_MADE_AT_START | ET_RUN_COMPARED },
+    { NULL, 0 },
+};
+
+static const et_short shorts[] = {
+    { "data", "FILE", { "task.train_data.input_path" }, "table to learn from: CSV, plain or .gz" },
+    { "valid", "FILE", { "task.validation_data.input_path" }, "table to validate on" },
+    { "target", "NAME", { "task.target" }, "column that is to be predicted" },
+    { NULL },
+};
+
+const et_task_kind et_tabular_kind = {
+    .name = "tabular",
+    .fields = &et_tabular_fields,
+    .size = sizeof(et_tabular_options),
+    .experiments = et_tabular_experiments,
+    .open = open_task,
+    .close = et_tabular_task_close,
+    .check = et_tabular_check,
+    .check_metric = et_tabular_check_metric,
+    .reads = reads,
+    .describe = describe,
+    .identify = et_tabular_identify,
+    .belongs = et_tabular_belongs,
+    .files = files,
+    .example = "--data train.csv --target price",
+    .rate = "rows/s",
+    .amount = "rows",
+    .shorts = shorts,
+};

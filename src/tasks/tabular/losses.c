@@ -1,0 +1,129 @@
+/* What models give, and the losses of it.
+ *
+ *   classes   softmax: -sum_i t_i log softmax(z)_i, t smoothed; times the label's weight
+ *             binary: z one number, p = sigmoid(z) that of class 1
+ *   values    z is standardised: the loss is of z and (t - mean) / deviation, and what comes out is
+ *             z deviation + mean; squared, absolute, huber, the mean over targets
+ *
+ * Means, deviations and weights of classes are variables, set from the training rows before the
+ * first step (et_tabular_fit in fit.c): whoever loads a checkpoint has them. */
+#include <etude/pass.h>
+
+#include "base/assert.h"
+#include "tasks/tabular/models.h"
+#include "tasks/tabular/task_private.h"
+
+static et_node *vector(et_scope *scope, const char *name, int64_t size)
+{
+    return et_variable(et_in(scope, ET_TABULAR_TARGET_SCOPE), name, et_shape_1(size),
+                       (et_init){ ET_INIT_ONES, 0 });
+}
+
+static bool binary(const et_tabular_options *options)
+{
+    return options->loss == ET_TABULAR_LOSS_BINARY;
+}
+
+et_node *et_tabular_build_outputs(et_scope *scope, const et_tabular_options *options,
+                                  const et_encoder *encoder, const et_tabular_target *target)
+{
+    const int64_t width = target->values ? target->values : binary(options) ? 1 : target->classes;
+    et_node *z = et_tabular_model_build(scope, &options->model, encoder, width);
+    et_node *mean = target->values ? vector(scope, ET_TABULAR_MEAN, width) : NULL;
+    et_node *deviation = target->values ? vector(scope, ET_TABULAR_DEVIATION, width) : NULL;
+    if (et_scope_training(scope))
+        return z;
+    if (target->values) {
+        et_output(scope, ET_TABULAR_VALUES, et_add(et_mul(z, deviation), mean));
+    } else if (binary(options)) {
+        et_node *p = et_sigmoid(z);
+        et_node *both[] = { et_offset(et_scale(p, -1), 1), p };
+        et_output(scope, ET_TABULAR_SCORES, et_concatenate_columns(both, 2));
+    } else {
+        et_output(scope, ET_TABULAR_SCORES, et_softmax(z));
+    }
+    return z;
+}
+
+/* ---- classes ---- */
+
+/* Of each row's label; only training is weighted. NULL: all are 1. */
+static et_node *label_weights(et_scope *scope, const et_tabular_options *options,
+                              const et_tabular_target *target, et_node *labels)
+{
+    if (!options->class_weights.count || !et_scope_training(scope))
+        return NULL;
+    et_node *weight = vector(scope, ET_TABULAR_CLASS_WEIGHT, target->classes);
+    return et_row_sum(et_mul(et_one_hot(labels, target->classes), weight));
+}
+
+static void softmax_loss(et_scope *scope, const et_tabular_options *options, et_node *logits,
+                         et_node *labels, et_node *weights)
+{
+    et_node *correct, *labelled;
+    const float smoothing = (float)options->label_smoothing;
+    if (!weights) {
+        et_loss(scope, "loss", et_softmax_loss(logits, labels, smoothing), 1);
+        return;
+    }
+    et_node *rows = et_cross_entropy(logits, labels, smoothing, NULL, &correct);
+    labelled = et_labelled(labels);
+    et_loss(scope, "loss", et_mul(rows, weights), 1);
+    et_measure(scope, "accuracy", et_sum(correct), et_sum(labelled));
+}
+
+/* Label smoothing e as of two classes: t is 1 - e or e. */
+static void binary_loss(et_scope *scope, const et_tabular_options *options, et_node *logits,
+                        et_node *labels, et_node *weights)
+{
+    const float smoothing = (float)options->label_smoothing;
+    et_node *labelled = et_labelled(labels);
+    et_node *t = et_slice_columns(et_one_hot(labels, 2), 1, 1);
+    t = et_copy(t, ET_F32, et_node_shape(t));
+    t = et_offset(et_scale(t, 1 - 2 * smoothing), smoothing);
+    et_node *rows = et_mul(et_binary_cross_entropy(logits, t), labelled);
+    et_loss(scope, "loss", weights ? et_mul(rows, weights) : rows, 1);
+}
+
+/* ---- values ---- */
+
+/* 1 where the batch is filled: [rows, 1]. */
+static et_node *mask(et_scope *scope)
+{
+    et_node *filled = et_batch_input(scope, "mask");
+    return et_reshape(filled, et_shape_2(et_node_shape(filled).size[0], 1));
+}
+
+static et_node *value_loss(et_node *z, et_node *t, const et_tabular_options *options)
+{
+    if (options->loss == ET_TABULAR_LOSS_ABSOLUTE)
+        return et_absolute_error(z, t);
+    return options->loss == ET_TABULAR_LOSS_HUBER
+               ? et_huber_error(z, t, (float)options->huber_delta)
+               : et_squared_error(z, t);
+}
+
+static void values_loss(et_scope *scope, const et_tabular_options *options,
+                        const et_tabular_target *target, et_node *z)
+{
+    et_node *mean = vector(scope, ET_TABULAR_MEAN, target->values);
+    et_node *deviation = vector(scope, ET_TABULAR_DEVIATION, target->values);
+    et_node *t = et_batch_input(scope, target->field);
+    t = et_div(et_sub(t, mean), deviation);
+    et_loss(scope, "loss", et_mul(value_loss(z, t, options), mask(scope)), 1);
+}
+
+void et_tabular_build_loss(et_scope *scope, const et_tabular_options *options,
+                           const et_tabular_target *target, et_node *outputs)
+{
+    if (target->values) {
+        values_loss(scope, options, target, outputs);
+        return;
+    }
+    et_node *labels = et_batch_input(scope, target->field);
+    et_node *weights = label_weights(scope, options, target, labels);
+    if (binary(options))
+        binary_loss(scope, options, outputs, labels, weights);
+    else
+        softmax_loss(scope, options, outputs, labels, weights);
+}

@@ -1,0 +1,24 @@
+/* Models of tables: from a batch's columns to outputs, by the settings' type. */
+#ifndef ETUDE_TASKS_TABULAR_MODELS_H
+#define ETUDE_TASKS_TABULAR_MODELS_H
+
+#include "tasks/tabular/inputs.h"
+
+/* Adds the model of the settings for the graph's batches, which have the encoder's fields: [rows,
+ * outputs] float32, logits or standardised values. A poison node where it cannot be. */
+et_node *et_tabular_model_build(et_scope *scope, const et_tabular_model *model,
+                                const et_encoder *encoder, int64_t outputs);
+
+/* What a model takes from the training rows before the first step (bins of its columns), into a
+ * store with its start values. */
+int et_tabular_model_fit(et_params *params, const et_tabular_model *model,
+                         const et_encoder *encoder, et_samples *samples, et_error *error);
+
+/* x W + b, W uniform within 1 / sqrt(inputs), b zeros. */
+et_node *et_tabular_dense(et_scope *scope, et_node *x, int64_t units);
+
+/* ft_transformer.c */
+et_node *et_tabular_ft_transformer_build(et_scope *scope, const et_tabular_ft_transformer *model,
+                                         const et_tabular_inputs *inputs, int64_t outputs);
+
+#endif

@@ -1,0 +1,127 @@
+#include "tasks/tabular/samples.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/philox.h"
+
+#define CHUNK 256
+
+/* ---- borrowed ---- */
+
+typedef struct borrowed {
+    et_samples samples;
+    et_samples *inner;
+} borrowed;
+
+static void borrowed_sizes(const et_samples *samples, et_pick pick, int32_t *const *sizes)
+{
+    const et_samples *inner = ((const borrowed *)samples)->inner;
+    inner->class->sizes(inner, pick, sizes);
+}
+
+static int borrowed_fill(et_samples *samples, et_pick pick, et_batch *batch, et_error *error)
+{
+    et_samples *inner = ((borrowed *)samples)->inner;
+    return inner->class->fill(inner, pick, batch, error);
+}
+
+static void borrowed_describe(const et_samples *samples, uint32_t which, int kind, char *text,
+                              size_t size)
+{
+    const et_samples *inner = ((const borrowed *)samples)->inner;
+    inner->class->describe(inner, which, kind, text, size);
+}
+
+static void borrowed_close(et_samples *samples)
+{
+    et_free(samples);
+}
+
+static const et_samples_class borrowed_class = {
+    .name = "borrowed",
+    .sizes = borrowed_sizes,
+    .fill = borrowed_fill,
+    .describe = borrowed_describe,
+    .close = borrowed_close,
+};
+
+int et_tabular_borrow(et_samples **out, et_samples *samples, et_error *error)
+{
+    borrowed *self = et_alloc_zero(1, sizeof *self);
+    if (!self)
+        return et_alloc_failed(error, sizeof *self, "samples");
+    self->samples = *samples;
+    self->samples.class = &borrowed_class;
+    self->inner = samples;
+    *out = &self->samples;
+    return ET_OK;
+}
+
+/* ---- reading ---- */
+
+int et_tabular_read(et_samples *samples, int64_t rows, et_tabular_visit_fn *visit, void *payload,
+                    et_error *error)
+{
+    et_layout layout = samples->layout;
+    et_batch *batch;
+    uint32_t which[CHUNK];
+    et_assert(rows >= 1 && rows <= samples->count);
+    layout.capacity[0] = CHUNK;
+    int status = et_batch_new(&batch, &layout, error);
+    for (int64_t done = 0, count; !status && done < rows; done += count) {
+        count = rows - done < CHUNK ? rows - done : CHUNK;
+        for (int64_t i = 0; i < count; i++)
+            which[i] = (uint32_t)((done + i) * samples->count / rows);
+        et_batch_clear(batch);
+        status = samples->class->fill(samples, (et_pick){ which, count, 0 }, batch, error);
+        if (!status)
+            visit(payload, batch, done);
+    }
+    et_batch_free(batch);
+    return status;
+}
+
+/* ---- the split ---- */
+
+typedef struct drawn {
+    int32_t class;
+    float number; /* of its row's own */
+    int64_t row;
+} drawn;
+
+static int by_class_and_number(const void *left, const void *right)
+{
+    const drawn *a = left, *b = right;
+    if (a->class != b->class)
+        return a->class < b->class ? -1 : 1;
+    if (a->number < b->number || a->number > b->number)
+        return a->number < b->number ? -1 : 1;
+    return (a->row > b->row) - (a->row < b->row);
+}
+
+/* Shares are cut of all rows in order of classes, not of each: parts of a row are not lost where
+ * classes are small. */
+int et_tabular_hold_out(bool *held, const int32_t *class, int64_t rows, double share, uint64_t seed,
+                        et_error *error)
+{
+    const et_random random = { seed, 0, et_random_site("held_out") };
+    drawn *order = et_alloc((size_t)rows, sizeof *order);
+    int64_t count = 0;
+    if (!order)
+        return et_alloc_failed(error, (size_t)rows * sizeof *order, "rows that are held out");
+    for (int64_t i = 0; i < rows; i++)
+        order[i] = (drawn){ class ? class[i] : 0, et_random_uniform(random, (uint64_t)i), i };
+    qsort(order, (size_t)rows, sizeof *order, by_class_and_number);
+    for (int64_t i = 0; i < rows; i++) {
+        bool due = floor((double)(i + 1) * share + 0.5) > floor((double)i * share + 0.5);
+        held[order[i].row] = due;
+        count += due;
+    }
+    if (rows > 1 && (count == 0 || count == rows))
+        held[order[0].row] = count == 0;
+    et_free(order);
+    return ET_OK;
+}

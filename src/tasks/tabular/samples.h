@@ -1,0 +1,21 @@
+/* Rows of a table for the task: read by all who need them once, and cut in two. */
+#ifndef ETUDE_TASKS_TABULAR_SAMPLES_H
+#define ETUDE_TASKS_TABULAR_SAMPLES_H
+
+#include <etude/data.h>
+
+/* The same samples, which stay their owner's and outlive these. */
+int et_tabular_borrow(et_samples **out, et_samples *samples, et_error *error);
+
+/* Calls visit for batches of so many of the rows, evenly spread, in their order; number 0 of a
+ * batch is number `first` of them. */
+typedef void et_tabular_visit_fn(void *payload, const et_batch *batch, int64_t first);
+int et_tabular_read(et_samples *samples, int64_t rows, et_tabular_visit_fn *visit, void *payload,
+                    et_error *error);
+
+/* Which rows are held out: that share of each class (class NULL: of all), drawn by the number of
+ * the row and the seed. Of two rows or more at least one is, and one is not. */
+int et_tabular_hold_out(bool *held, const int32_t *class, int64_t rows, double share, uint64_t seed,
+                        et_error *error);
+
+#endif

@@ -1,0 +1,262 @@
+/* Rows: those of the training files, encoded and numbered; those that are scored, of files of their
+ * own or held out; batches of both. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/checksum.h"
+#include "base/format.h"
+#include "data/paths.h"
+#include "data/source.h"
+#include "data/table.h"
+#include "tasks/tabular/samples.h"
+#include "tasks/tabular/task_private.h"
+#include "train/identity.h"
+
+/* ---- what the target is ---- */
+
+int et_tabular_target_of(et_tabular_target *target, const et_tabular_options *options,
+                         const et_encoder *encoder, et_error *error)
+{
+    const int place = et_encoder_target(encoder), loss = options->loss;
+    int targets = 0;
+    for (int f = 0; f < et_encoder_fields(encoder); f++)
+        targets += et_encoder_field(encoder, f)->kind >= ET_ENCODED_CLASS;
+    if (place < 0 || targets != 1)
+        return et_fail(error, ET_ECONFIG,
+                       "the features have %d of type target; one is what is learnt", targets);
+    const et_encoded_field *field = et_encoder_field(encoder, place);
+    const bool classes = field->kind == ET_ENCODED_CLASS;
+    *target = (et_tabular_target){ field->name, classes ? field->classes : 0,
+                                   classes ? 0 : field->width };
+    if (options->target && strcmp(options->target, field->column[0]))
+        return et_fail(error, ET_ECONFIG,
+                       "task.target: %s; the target of the features is %s; name one column",
+                       options->target, field->column[0]);
+    if (classes && field->classes < 2)
+        return et_fail(error, ET_EDATA,
+                       "the target %s has one class only (%s); there is nothing to tell apart",
+                       field->column[0], field->classes ? field->label[0] : "none");
+    if (loss == ET_TABULAR_LOSS_BINARY && classes && field->classes != 2)
+        return et_fail(error, ET_ECONFIG,
+                       "task.loss: binary is of two classes, and %s has %d; choose softmax",
+                       field->column[0], field->classes);
+    if (loss != ET_TABULAR_LOSS_AUTO && classes != (loss <= ET_TABULAR_LOSS_BINARY))
+        return et_fail(error, ET_ECONFIG, "task.loss: the target %s %s; choose %s, or auto",
+                       field->column[0], classes ? "is one of classes" : "is a number",
+                       classes ? "softmax or binary" : "squared, absolute or huber");
+    if (!classes && (options->label_smoothing > 0 || options->class_weights.count))
+        return et_fail(error, ET_ECONFIG, "task.%s: the target %s is a number, not a class",
+                       options->label_smoothing > 0 ? "label_smoothing" : "class_weights",
+                       field->column[0]);
+    return ET_OK;
+}
+
+/* ---- rows ---- */
+
+static char character(const char *text)
+{
+    return !text ? 0 : !strcmp(text, "tab") ? '\t' : text[0];
+}
+
+et_table_options et_tabular_table_options(const et_tabular_options *options)
+{
+    static const et_header headers[] = { [ET_TABULAR_HEADER_AUTO] = ET_HEADER_FOUND,
+                                         [ET_TABULAR_HEADER_TRUE] = ET_HEADER_THERE,
+                                         [ET_TABULAR_HEADER_FALSE] = ET_HEADER_ABSENT };
+    return (et_table_options){ .csv = { .delimiter = character(options->delimiter),
+                                        .comment = character(options->comment) },
+                               .header = headers[options->header] };
+}
+
+static int open_table(et_tabular_task *task, et_samples **out, const et_strings *paths,
+                      et_error *error)
+{
+    et_table_options options = et_tabular_table_options(&task->options);
+    options.paths = *paths;
+    return et_table_open(out, task->encoder, &options, error);
+}
+
+/* Who evaluates on rows of their own need not have those that were learnt from. */
+static bool is_trained(const et_tabular_task *task)
+{
+    return !task->context.reader || !task->options.validation_data.input_path.count;
+}
+
+int et_tabular_find_files(et_tabular_task *task, et_error *error)
+{
+    int status = !is_trained(task)
+                     ? ET_OK
+                     : et_paths_match(&task->paths, &task->options.train_data.input_path,
+                                      "task.train_data.input_path", &task->arena, error);
+    return status ? status
+                  : et_paths_match(&task->other_paths, &task->options.validation_data.input_path,
+                                   "task.validation_data.input_path", &task->arena, error);
+}
+
+/* ---- the split ---- */
+
+typedef struct reading {
+    int field;
+    int32_t *class; /* [rows] */
+} reading;
+
+static void read_classes(void *payload, const et_batch *batch, int64_t first)
+{
+    const reading *r = payload;
+    memcpy(r->class + first, batch->data[r->field], (size_t)batch->filled[0] * sizeof *r->class);
+}
+
+/* One part of the table: those that are held out, or the others. */
+static int open_part(et_samples **out, et_samples *table, const bool *held, bool wanted,
+                     uint32_t *which, et_error *error)
+{
+    et_samples *all;
+    int64_t count = 0;
+    for (int64_t i = 0; i < table->count; i++)
+        if (held[i] == wanted)
+            which[count++] = (uint32_t)i;
+    int status = et_tabular_borrow(&all, table, error);
+    if (status)
+        return status;
+    status = et_subset_open(out, all, which, count, error);
+    if (status)
+        et_samples_close(all);
+    return status;
+}
+
+static int split(et_tabular_task *task, bool *held, uint32_t *which, int32_t *class,
+                 et_error *error)
+{
+    et_samples *table = task->table;
+    int status = ET_OK;
+    if (class) {
+        reading r = { et_layout_find(&table->layout, task->target.field), class };
+        status = et_tabular_read(table, table->count, read_classes, &r, error);
+    }
+    if (!status)
+        status = et_tabular_hold_out(held, class, table->count, task->options.held_out,
+                                     task->context.seed, error);
+    if (!status)
+        status = open_part(&task->training, table, held, false, which, error);
+    return status ? status : open_part(&task->validation, table, held, true, which, error);
+}
+
+static int hold_out(et_tabular_task *task, et_error *error)
+{
+    const size_t rows = (size_t)task->table->count;
+    const bool classes = task->target.classes;
+    if (rows < 2)
+        return et_fail(error, ET_EDATA,
+                       "%zu row: none can be held out; name validation_data, or set "
+                       "task.held_out: 0",
+                       rows);
+    bool *held = et_alloc(rows, sizeof *held);
+    uint32_t *which = et_alloc(rows, sizeof *which);
+    int32_t *class = classes ? et_alloc(rows, sizeof *class) : NULL;
+    int status = held && which && (class || !classes)
+                     ? split(task, held, which, class, error)
+                     : et_alloc_failed(error, rows * sizeof *which, "rows that are held out");
+    et_free(held);
+    et_free(which);
+    et_free(class);
+    return status;
+}
+
+/* ---- opening ---- */
+
+/* The rows that the newest checkpoint was trained on, by their checksum. */
+static int check_same_rows(const et_tabular_task *task, et_error *error)
+{
+    const et_identity *identity = task->context.identity;
+    const char *digits;
+    uint64_t was, is = task->training->fingerprint;
+    if (!is_trained(task) || !identity || !identity->values ||
+        et_value_read_string(identity->values, ET_IDENTITY_DATA, &digits, NULL) ||
+        !et_checksum_parse(&was, digits) || was == is)
+        return ET_OK;
+    return et_fail(error, ET_EDATA,
+                   "%s: not the rows that the run was trained on: their checksum is %s, that of "
+                   "the run's %s; restore them, or choose another --model-dir",
+                   task->paths.items[0], et_checksum_print(is).digits, digits);
+}
+
+int et_tabular_open_rows(et_tabular_task *task, et_error *error)
+{
+    int status = ET_OK;
+    if (is_trained(task))
+        status = open_table(task, &task->table, &task->paths, error);
+    if (!status && task->other_paths.count)
+        status = open_table(task, &task->other, &task->other_paths, error);
+    if (!status && task->other)
+        status = et_tabular_borrow(&task->validation, task->other, error);
+    if (!status && (task->other || task->options.held_out <= 0))
+        status = et_tabular_borrow(&task->training, task->table ? task->table : task->other, error);
+    else if (!status)
+        status = hold_out(task, error);
+    return status ? status : check_same_rows(task, error);
+}
+
+void et_tabular_close_rows(et_tabular_task *task)
+{
+    et_samples_close(task->training);
+    et_samples_close(task->validation);
+    et_samples_close(task->table);
+    et_samples_close(task->other);
+}
+
+/* ---- batches ---- */
+
+static bool has_batch_norm(const et_tabular_model *model)
+{
+    return (model->type == ET_TABULAR_MLP && model->mlp.norm == ET_TABULAR_NORM_BATCH) ||
+           (model->type == ET_TABULAR_RESNET && model->resnet.norm == ET_TABULAR_NORM_BATCH);
+}
+
+static int open_batches(const et_tabular_task *task, bool training, et_source **out,
+                        et_error *error)
+{
+    const et_tabular_data *data =
+        training ? &task->options.train_data : &task->options.validation_data;
+    et_samples *rows = training ? task->training : task->validation, *own;
+    const int64_t size = data->batch_size < rows->count ? data->batch_size : rows->count;
+    et_batches_options options = {
+        .seed = data->seed < 0 ? task->context.seed : (uint64_t)data->seed,
+        .shuffle = training,
+        .repeat = training,
+        /* The statistics of a last batch of a few rows would be anything. */
+        .drop_remainder = training && has_batch_norm(&task->options.model),
+        .capacity = { size },
+        .setting = training ? "task.train_data.batch_size" : "task.validation_data.batch_size",
+    };
+    int status = et_tabular_borrow(&own, rows, error);
+    if (status)
+        return status;
+    status = et_batches_open(out, own, &options, error);
+    if (status)
+        et_samples_close(own);
+    return status;
+}
+
+/* As translation's: the watch is inside the prefetch, on that thread's own track. */
+int et_tabular_batches(et_tabular_task *task, bool training, et_source **out, et_error *error)
+{
+    et_track *track = et_device_track(task->context.device);
+    *out = NULL;
+    if (!training && !task->validation)
+        return ET_OK;
+    int status = open_batches(task, training, out, error);
+    if (status || !training || !task->context.prefetch)
+        return status;
+    if (task->context.device->watch->trace)
+        status = et_watch_open(out, *out, et_track_beside(track, "prefetch"), error);
+    if (!status)
+        status = et_prefetch_open(out, *out, task->context.prefetch, error);
+    if (status) {
+        et_source_close(*out);
+        *out = NULL;
+    }
+    return status;
+}

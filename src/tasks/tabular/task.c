@@ -1,0 +1,122 @@
+/* The class of the task, in terms of batches of rows.
+ *
+ *   data     training: shuffled, without end, read ahead; validation: one pass, in order
+ *   model    that of the settings over the encoder's columns (models.h)
+ *   losses   of classes or of values (losses.c)
+ *   validate scores over all rows (validate.c) */
+#include "tasks/tabular/task.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "tasks/tabular/task_private.h"
+
+static et_tabular_task *downcast(et_task *self)
+{
+    return (et_tabular_task *)(void *)self;
+}
+
+static void build_model(et_task *self, et_scope *scope, bool training, et_nodes *outputs,
+                        et_nodes *aux_losses)
+{
+    const et_tabular_task *task = downcast(self);
+    (void)training, (void)aux_losses;
+    et_nodes_put(outputs, "outputs",
+                 et_tabular_build_outputs(scope, &task->options, task->encoder, &task->target));
+}
+
+static void build_losses(et_task *self, et_scope *scope, const et_nodes *outputs,
+                         const et_nodes *aux_losses)
+{
+    const et_tabular_task *task = downcast(self);
+    (void)aux_losses;
+    et_tabular_build_loss(scope, &task->options, &task->target, et_nodes_get(outputs, "outputs"));
+}
+
+static int data(et_task *self, bool training, et_source **out, et_error *error)
+{
+    return et_tabular_batches(downcast(self), training, out, error);
+}
+
+/* First what the library does for any task: weights of another run have its means as well. */
+static int initialize(et_task *self, et_params *params, et_error *error)
+{
+    int status = et_task_defaults.initialize(self, params, error);
+    return status ? status : et_tabular_fit(downcast(self), params, error);
+}
+
+/* r2 is in order of the squared error, and higher is better. */
+#define METHODS                                                                                    \
+    .name = "tabular", .data = data, .build_model = build_model, .build_losses = build_losses,     \
+    .initialize = initialize, .process_metrics = et_tabular_process_metrics,                       \
+    .validate = et_tabular_validate
+static const et_task_class class_of_classes = { METHODS, .best_metric = "validation_accuracy" };
+static const et_task_class class_of_values = { METHODS, .best_metric = "validation_r2" };
+
+void et_tabular_tell(const et_tabular_task *task, const char *format, ...)
+{
+    char text[1024];
+    va_list arguments;
+    if (!task->context.tell)
+        return;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    task->context.tell(task->context.listener, text);
+}
+
+const et_encoder *et_tabular_task_encoder(const et_task *task)
+{
+    return ((const et_tabular_task *)(const void *)task)->encoder;
+}
+
+/* ---- opening and closing ---- */
+
+int et_tabular_task_open(et_task **out, const et_tabular_options *options,
+                         const et_task_context *context, et_error *error)
+{
+    et_assert(options && context && context->params && context->device);
+    *out = NULL;
+    int status = et_tabular_check(options, error);
+    if (status)
+        return status;
+    et_tabular_task *task = et_alloc_zero(1, sizeof *task);
+    if (!task)
+        return et_alloc_failed(error, sizeof *task, "a task");
+    /* Copies of the structs; lists and texts in them are the caller's and outlive the task. */
+    task->options = *options;
+    task->context = *context;
+    task->arena = (et_arena)ET_ARENA_INIT;
+    status = et_tabular_find_files(task, error);
+    if (!status)
+        status = et_tabular_open_files(task, error);
+    if (!status)
+        status = et_tabular_open_rows(task, error);
+    if (!status)
+        status = et_tabular_open_seen(task, error);
+    if (status) {
+        et_tabular_task_close(&task->task);
+        return status;
+    }
+    task->task.class = task->target.values ? &class_of_values : &class_of_classes;
+    task->task.logging_dir = context->model_dir;
+    task->task.task_config = &task->options;
+    task->task.init_checkpoint = options->init_checkpoint;
+    task->task.init_pattern = options->init_pattern;
+    *out = &task->task;
+    return ET_OK;
+}
+
+void et_tabular_task_close(et_task *task)
+{
+    if (!task)
+        return;
+    et_tabular_task *self = downcast(task);
+    et_tabular_close_seen(&self->seen);
+    et_tabular_close_rows(self);
+    et_tabular_close_files(self);
+    et_arena_release(&self->arena);
+    et_free(self);
+}

@@ -1,0 +1,63 @@
+/* The tabular task: a table in, a trained model of its target out.
+ *
+ * Opening finds schema, metadata and features (named by the settings, the run's own, or inferred
+ * from the training data), keeps them with the run, reads the rows, and sets apart those that are
+ * held out. Validation gives the scores of <etude/class_scores.h> beside the loss. */
+#ifndef ETUDE_TASKS_TABULAR_TASK_H
+#define ETUDE_TASKS_TABULAR_TASK_H
+
+#include <etude/experiment.h>
+
+#include "data/encoder.h"
+#include "data/table.h"
+#include "tasks/tabular/options.h"
+
+/* Files of a run that this task keeps. */
+#define ET_TABULAR_SCHEMA   "schema.yaml"
+#define ET_TABULAR_METADATA "metadata.json"
+#define ET_TABULAR_FEATURES "features.yaml"
+
+/* What a trained model gives (et_output): of classes probabilities, float32 [rows, classes]; of
+ * numbers values in the target's unit, float32 [rows, targets]. */
+#define ET_TABULAR_SCORES "scores"
+#define ET_TABULAR_VALUES "values"
+
+/* What the model and its loss are about, beside the settings. */
+typedef struct et_tabular_target {
+    const char *field; /* of the encoder's layout; borrowed */
+    int classes;       /* 0: numbers */
+    int64_t values;    /* numbers; 0: classes */
+} et_tabular_target;
+
+/* ET_ECONFIG: the features have no target, or more than one feature of that type; the loss of the
+ * settings is for the other kind. */
+int et_tabular_target_of(et_tabular_target *target, const et_tabular_options *options,
+                         const et_encoder *encoder, et_error *error);
+
+/* Adds the model to a scope, by batches of the encoder's layout (targets are not read), and its
+ * outputs by the names above; returns what the loss is of, for et_tabular_build_loss. */
+et_node *et_tabular_build_outputs(et_scope *scope, const et_tabular_options *options,
+                                  const et_encoder *encoder, const et_tabular_target *target);
+void et_tabular_build_loss(et_scope *scope, const et_tabular_options *options,
+                           const et_tabular_target *target, et_node *outputs);
+
+/* How files are read, by the settings; without paths. */
+et_table_options et_tabular_table_options(const et_tabular_options *options);
+
+/* Options and context are copied; what they point to must outlive the task. */
+int et_tabular_task_open(et_task **out, const et_tabular_options *options,
+                         const et_task_context *context, et_error *error);
+void et_tabular_task_close(et_task *task); /* NULL allowed */
+
+/* Borrowed from the task. */
+const et_encoder *et_tabular_task_encoder(const et_task *task);
+
+/* Methods of the kind. */
+int et_tabular_identify(const et_task *task, et_value *identity, et_error *error);
+int et_tabular_belongs(const void *options, const char *model_dir, const et_identity *identity,
+                       et_error *error);
+void et_tabular_describe(et_task *task);
+void et_tabular_reads(const void *options, void (*file)(void *payload, const char *path),
+                      void *payload);
+
+#endif

@@ -1,0 +1,84 @@
+/* What the files of the tabular task share: task.c (the class), files.c (schema, metadata
+ * and features), setup.c (rows and the split), fit.c (what is taken from the training rows),
+ * losses.c, validate.c. */
+#ifndef ETUDE_TASKS_TABULAR_TASK_PRIVATE_H
+#define ETUDE_TASKS_TABULAR_TASK_PRIVATE_H
+
+#include <etude/class_scores.h>
+
+#include "base/arena.h"
+#include "data/table.h"
+#include "exec/device.h"
+#include "tasks/tabular/task.h"
+
+/* Variables of a model's target. */
+#define ET_TABULAR_TARGET_SCOPE "target"
+#define ET_TABULAR_MEAN         "mean"
+#define ET_TABULAR_DEVIATION    "deviation"
+#define ET_TABULAR_CLASS_WEIGHT "weight"
+
+/* What a validation has computed, row by row. */
+typedef struct et_tabular_seen {
+    int64_t rows, width; /* of the validation data; of an output */
+    float *output;       /* [rows, width] */
+    int32_t *class;      /* [rows], of classes */
+    float *value;        /* [rows, width], of values */
+    double *weight;      /* [rows]: 1 where the row has been seen */
+} et_tabular_seen;
+
+/* The texts that say what the table is. */
+enum {
+    ET_TABULAR_FILE_SCHEMA,
+    ET_TABULAR_FILE_METADATA,
+    ET_TABULAR_FILE_FEATURES,
+    ET_TABULAR_FILES,
+};
+typedef struct et_tabular_file {
+    char *path;        /* in the run's directory */
+    uint64_t checksum; /* of its bytes */
+    bool made;         /* now: the run had none */
+} et_tabular_file;
+
+typedef struct et_tabular_task {
+    et_task task;
+    et_tabular_options options;
+    et_task_context context;
+    et_arena arena;
+    et_strings paths, other_paths; /* files of training and validation; in arena */
+    et_tabular_file file[ET_TABULAR_FILES];
+    et_schema *schema; /* owned, as all below */
+    et_metadata *metadata;
+    et_feature_set *features;
+    et_encoder *encoder;
+    et_tabular_target target;
+    et_samples *table, *other;         /* rows of the training files, of the validation files; or
+                                          NULL */
+    et_samples *training, *validation; /* those of them that are learnt from and scored; the second
+                                          NULL: none */
+    et_tabular_seen seen;
+} et_tabular_task;
+
+/* In order: setup.c, files.c, setup.c; and closing each, in any state. */
+int et_tabular_find_files(et_tabular_task *task, et_error *error);
+int et_tabular_open_files(et_tabular_task *task, et_error *error);
+int et_tabular_open_rows(et_tabular_task *task, et_error *error);
+void et_tabular_close_rows(et_tabular_task *task);
+void et_tabular_close_files(et_tabular_task *task);
+
+/* setup.c: batches of what was opened. Validation: *out NULL where there is none. */
+int et_tabular_batches(et_tabular_task *task, bool training, et_source **out, et_error *error);
+
+/* fit.c: before the first step of a new run. */
+int et_tabular_fit(et_tabular_task *task, et_params *params, et_error *error);
+
+/* task.c: a line for people, where somebody looks. */
+void et_tabular_tell(const et_tabular_task *task, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* validate.c */
+int et_tabular_open_seen(et_tabular_task *task, et_error *error);
+void et_tabular_close_seen(et_tabular_seen *seen);
+int et_tabular_process_metrics(et_task *self, const et_task_step *now, et_error *error);
+int et_tabular_validate(et_task *self, int64_t step, et_value *logs, et_error *error);
+
+#endif

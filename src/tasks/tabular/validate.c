@@ -1,0 +1,100 @@
+/* Validation beside the loss: what the model gave for each row is kept, batch by batch, and scored
+ * as a whole when all rows are there. A validation of some batches scores those. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "tasks/tabular/task_private.h"
+
+int et_tabular_open_seen(et_tabular_task *task, et_error *error)
+{
+    et_tabular_seen *s = &task->seen;
+    if (!task->validation)
+        return ET_OK;
+    s->rows = task->validation->count;
+    s->width = task->target.values ? task->target.values : task->target.classes;
+    size_t rows = (size_t)s->rows, cells = rows * (size_t)s->width;
+    s->output = et_alloc_zero(cells, sizeof *s->output);
+    s->weight = et_alloc_zero(rows, sizeof *s->weight);
+    s->class = task->target.classes ? et_alloc_zero(rows, sizeof *s->class) : NULL;
+    s->value = task->target.values ? et_alloc_zero(cells, sizeof *s->value) : NULL;
+    bool whole =
+        s->output && s->weight && (task->target.classes ? s->class != NULL : s->value != NULL);
+    return whole ? ET_OK : et_alloc_failed(error, cells * sizeof *s->output, "validation");
+}
+
+void et_tabular_close_seen(et_tabular_seen *seen)
+{
+    et_free(seen->output);
+    et_free(seen->weight);
+    et_free(seen->class);
+    et_free(seen->value);
+}
+
+/* Rows come in their order, so the first of them begins a validation. */
+static void keep(et_tabular_task *task, const et_batch *batch, const float *output)
+{
+    et_tabular_seen *s = &task->seen;
+    const void *target = batch->data[et_layout_find(batch->layout, task->target.field)];
+    const size_t width = (size_t)s->width;
+    for (int64_t i = 0; i < batch->filled[0]; i++) {
+        size_t row = batch->sample[i];
+        et_assert((int64_t)row < s->rows);
+        if (row == 0)
+            memset(s->weight, 0, (size_t)s->rows * sizeof *s->weight);
+        s->weight[row] = 1;
+        memcpy(s->output + row * width, output + (size_t)i * width, width * sizeof *output);
+        if (s->class)
+            s->class[row] = ((const int32_t *)target)[i];
+        else
+            memcpy(s->value + row * width, (const float *)target + (size_t)i * width,
+                   width * sizeof *output);
+    }
+}
+
+int et_tabular_process_metrics(et_task *self, const et_task_step *now, et_error *error)
+{
+    et_tabular_task *task = (et_tabular_task *)(void *)self;
+    const char *name = task->target.values ? ET_TABULAR_VALUES : ET_TABULAR_SCORES;
+    (void)error;
+    if (now->optimizer)
+        return ET_OK;
+    et_tensor output = et_pass_output(now->model, name);
+    et_assert(output.data && output.dtype == ET_F32 && output.shape.size[1] == task->seen.width);
+    keep(task, now->inputs, output.data);
+    return ET_OK;
+}
+
+static int score_classes(const et_tabular_task *task, et_value *logs, et_error *error)
+{
+    const et_tabular_seen *s = &task->seen;
+    et_class_predictions predictions = { .count = s->rows,
+                                         .classes = s->width,
+                                         .probability = s->output,
+                                         .target = s->class,
+                                         .weight = s->weight,
+                                         .bins = task->options.calibration_bins };
+    et_class_scores scores;
+    int status = et_class_scores_compute(&scores, NULL, &predictions, error);
+    return status ? status : et_class_scores_log(&scores, "validation_", logs, error);
+}
+
+static int score_values(const et_tabular_task *task, et_value *logs, et_error *error)
+{
+    const et_tabular_seen *s = &task->seen;
+    et_value_predictions predictions = { .count = s->rows,
+                                         .targets = s->width,
+                                         .value = s->output,
+                                         .target = s->value,
+                                         .weight = s->weight };
+    et_value_scores scores;
+    int status = et_value_scores_compute(&scores, &predictions, error);
+    return status ? status : et_value_scores_log(&scores, "validation_", logs, error);
+}
+
+int et_tabular_validate(et_task *self, int64_t step, et_value *logs, et_error *error)
+{
+    const et_tabular_task *task = (const et_tabular_task *)(const void *)self;
+    (void)step;
+    return task->target.values ? score_values(task, logs, error) : score_classes(task, logs, error);
+}

@@ -1,0 +1,577 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+
+#include "base/json.h"
+#include "base/scarce.h"
+#include "data/analyze.h"
+#include "data/fixture.h"
+#include "data/golden_tables.h"
+#include "skip.h"
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+static int analyze(et_analysis *out, const char *path, const et_analyze_options *options,
+                   et_error *error)
+{
+    return et_analyze(out, &(et_strings){ &path, 1 }, options, error);
+}
+
+static void must_analyze(et_analysis *out, const char *path, const et_analyze_options *options)
+{
+    et_error error = ET_ERROR_INIT;
+    if (analyze(out, path, options, &error))
+        fail_msg("%s", error.text);
+}
+
+/* "name:type name:type" */
+static void check_schema(const et_analysis *analysis, const char *expected)
+{
+    et_strbuf text = ET_STRBUF_INIT;
+    for (int i = 0; i < et_schema_count(analysis->schema); i++)
+        et_strbuf_printf(&text, "%s%s:%s", i ? " " : "", et_schema_at(analysis->schema, i)->name,
+                         et_schema_type_name(et_schema_at(analysis->schema, i)->type));
+    assert_string_equal(et_strbuf_text(&text), expected);
+    et_strbuf_release(&text);
+}
+
+/* "column:kind column:kind" */
+static void append_suspicious(et_strbuf *text, const et_analysis *analysis)
+{
+    for (const et_value *item = et_value_get(analysis->report, "suspicious")->first; item;
+         item = item->next)
+        et_strbuf_printf(text, "%s%s:%s", text->length ? " " : "",
+                         et_value_get(item, "column")->string, et_value_get(item, "kind")->string);
+}
+
+/* ---- what columns are ---- */
+
+static const struct {
+    const char *text, *schema, *suspicious;
+    const char *target;
+    et_analyze_header header;
+} tables[] = {
+    /* headers */
+    { "a,b\n1,x\n2,y\n", "a:integer b:discrete", "", NULL, 0 },
+    { "1,x\n2,y\n", "column_1:integer column_2:discrete", "", NULL, 0 },
+    { "1,x\n2,y\n", "1:integer x:discrete", "1:constant x:constant", NULL,
+      ET_ANALYZE_HEADER_THERE },
+    { "a,b\n1,x\n2,y\n", "column_1:discrete column_2:discrete", "column_1:mixed", NULL,
+      ET_ANALYZE_HEADER_ABSENT },
+    { "name,town\nann,rome\nbob,oslo\n", "name:discrete town:discrete", "", NULL, 0 },
+    { "p,x\np,y\ne,x\n", "column_1:discrete column_2:discrete", "", NULL, 0 },
+    { "x,x\np,y\ne,z\n", "column_1:discrete column_2:discrete", "", NULL, 0 },
+    { ",a\n0,5\n1,6\n", "column_1:integer a:integer", "", NULL, 0 },
+    { "a,NA\n1,2\n3,5\n", "a:integer NA:integer", "", NULL, 0 },
+    { "\"a, b\";c\n1;2\n4;3\n", "a, b:integer c:integer", "", NULL, 0 },
+    /* types */
+    { "a,b,c,d\n1,1.0,-3,1e3\n2,2,+4,2\n", "a:integer b:real c:real d:real", "", NULL, 0 },
+    { "a,b\n007,-0\n8,-1\n", "a:discrete b:real", "a:code", NULL, 0 },
+    { "a\n1\n2\n3\n4\n5\n6\n7\n8\n9\nx\n", "a:integer", "a:text", NULL, 0 },
+    { "a\n1\n2\n3\n4\n5\n6\n7\n8\ny\nx\n", "a:discrete", "a:mixed", NULL, 0 },
+    { "a,b\n1e999,1\n2,2\n3,3\n", "a:real b:integer", "a:large", NULL, 0 },
+    { "a,b\nnan,NaN\n?,1\n,2\n", "a:discrete b:integer", "a:missing", NULL, 0 },
+    { "a,b\ninf,1\n-inf,0x1p3\n", "a:discrete b:discrete", "b:mixed", NULL, 0 },
+    { "a,b\n1,1e308\n2,-1e308\n", "a:integer b:real", "b:wide", NULL, 0 },
+    { "a,b\n\"1\",\"2\"\n\"3\",\"4\"\n", "a:integer b:integer", "", NULL, 0 },
+    /* what is suspicious */
+    { "a,b\n1,x\n1,x\n", "a:integer b:discrete", "a:constant b:constant", NULL, 0 },
+    { "a,b\n1,\n2,\n3,\n4,x\n5,y\n", "a:integer b:discrete", "b:sparse", NULL, 0 },
+    { "a\n2024-05-31\n2023-01-01T10:00\n", "a:discrete", "a:date", NULL, 0 },
+    { "a\n31.05.2024\n1/2/99\n", "a:discrete", "a:date", NULL, 0 },
+    { "a;b\n1,5;2\n-3,25;3\n1.000,5;4\n", "a:discrete b:integer", "a:comma", NULL, 0 },
+    { "a,b\n12%,$5\n13%,$-6.5\n", "a:discrete b:discrete", "a:unit b:unit", NULL, 0 },
+    { "a,b\n\" x\",\"y \"\nx,z\n", "a:discrete b:discrete", "a:blanks b:blanks", NULL, 0 },
+    /* targets */
+    { "a,b\n1,5\n2,6\n1,7\n1,6\n2,5\n2,7\n", "a:discrete b:integer", "", "a", 0 },
+    { "a,b\n1.0,5\n0.0,6\n1.0,7\n0.0,6\n", "a:discrete b:integer", "", "a", 0 },
+    { "a,b\n1.5,5\n0.5,6\n1.5,7\n0.5,6\n", "a:real b:integer", "", "a", 0 },
+    { "a,b\n1.0,5\n0.0,6\n1,7\n0.0,6\n", "a:real b:integer", "", "a", 0 },
+    { "a,b\n1,5\n1,6\n", "a:discrete b:integer", "a:constant a:target", "a", 0 },
+    { "a,b\n1,5\n2,6\n1,7\n", "a:discrete b:integer", "a:target", "a", 0 },
+    { "a,b\nx,5\ny,6\n,7\nx,7\ny,8\n", "a:discrete b:integer", "a:target", "a", 0 },
+};
+
+static void test_analyze__columns(void **state)
+{
+    for (size_t i = 0; i < COUNT(tables); i++) {
+        et_analysis analysis;
+        et_strbuf suspicious = ET_STRBUF_INIT;
+        et_analyze_options options = { .target = tables[i].target, .header = tables[i].header };
+        must_analyze(&analysis, write_text(*state, "table.csv", tables[i].text), &options);
+        check_schema(&analysis, tables[i].schema);
+        append_suspicious(&suspicious, &analysis);
+        if (strcmp(et_strbuf_text(&suspicious), tables[i].suspicious) != 0)
+            fail_msg("%s: \"%s\", not \"%s\"", tables[i].text, et_strbuf_text(&suspicious),
+                     tables[i].suspicious);
+        et_strbuf_release(&suspicious);
+        et_analysis_release(&analysis);
+    }
+}
+
+/* Keys: rows that are counted, texts that are all different; not amounts. */
+static void test_analyze__keys(void **state)
+{
+    et_strbuf text = ET_STRBUF_INIT, suspicious = ET_STRBUF_INIT;
+    et_strbuf_append(&text, "id,name,amount,hash,x\n");
+    for (int i = 0; i < 200; i++)
+        et_strbuf_printf(&text, "%d,user %d,%d,%lld,%d.5\n", i + 17, i, (i * 7919) % 100003,
+                         (long long)i * 31233720368547759, i * i);
+    et_analysis analysis;
+    must_analyze(&analysis, write_text(*state, "keys.csv", text.data), NULL);
+    append_suspicious(&suspicious, &analysis);
+    assert_string_equal(et_strbuf_text(&suspicious), "id:key name:key hash:key");
+    const et_column_metadata *name = et_metadata_find(analysis.metadata, "name");
+    assert_true(name->cut && !name->entry_count);
+    assert_int_equal(name->distinct, 200);
+    et_analysis_release(&analysis);
+    /* a target keeps its entries */
+    must_analyze(&analysis, write_text(*state, "keys.csv", text.data),
+                 &(et_analyze_options){ .target = "name" });
+    assert_int_equal(et_metadata_find(analysis.metadata, "name")->entry_count, 200);
+    et_analysis_release(&analysis);
+    et_strbuf_release(&text);
+    et_strbuf_release(&suspicious);
+}
+
+static void test_analyze__metadata(void **state)
+{
+    static const char text[] = "n,t,half,none\n3,b,1,\n1,a,,\n4,b,,\n1,\"c \"\"d\"\"\",2,\n";
+    et_analysis analysis;
+    must_analyze(&analysis, write_text(*state, "table.csv", text),
+                 &(et_analyze_options){ .quantiles = 3 });
+    const et_column_metadata *n = et_metadata_find(analysis.metadata, "n");
+    assert_int_equal(n->count, 4);
+    assert_int_equal(n->missing, 0);
+    assert_int_equal(n->distinct, 3);
+    assert_true(n->has_range && n->min == 1 && n->max == 4);
+    assert_true(n->has_moments && n->mean == 2.25 && fabs(n->std - 1.299038105676658) < 1e-15);
+    assert_int_equal(n->quantile_count, 3);
+    assert_true(n->quantiles[0] == 1 && n->quantiles[1] == 2 && n->quantiles[2] == 4);
+    assert_int_equal(n->entry_count, 0);
+    const et_column_metadata *t = et_metadata_find(analysis.metadata, "t");
+    assert_int_equal(t->entry_count, 3);
+    assert_string_equal(t->entries[0], "b");
+    assert_string_equal(t->entries[1], "a");
+    assert_string_equal(t->entries[2], "c \"d\"");
+    assert_int_equal(t->counts[0], 2);
+    assert_int_equal(t->counts[2], 1);
+    assert_true(!t->has_range && !t->cut);
+    const et_column_metadata *half = et_metadata_find(analysis.metadata, "half");
+    assert_int_equal(half->count, 2);
+    assert_int_equal(half->missing, 2);
+    assert_int_equal(half->quantile_count, 2);
+    const et_column_metadata *none = et_metadata_find(analysis.metadata, "none");
+    assert_int_equal(none->missing, 4);
+    assert_true(!none->has_range && !none->entry_count);
+    et_analysis_release(&analysis);
+}
+
+/* ---- errors ---- */
+
+static void test_analyze__errors(void **state)
+{
+    static const struct {
+        const char *text, *message;
+        et_analyze_options options;
+    } rows[] = {
+        { "", ": there is no row in it", { 0 } },
+        { "\n\n", ": there is no row in it", { 0 } },
+        { "#x\n", ": there is no row in it", { .csv.comment = '#' } },
+        { "a,b\n", ": there is a header and no row", { .header = ET_ANALYZE_HEADER_THERE } },
+        { "a,b,a\n1,2,3\n", ":1: columns 1 and 3 are both called \"a\"", { 0 } },
+        { "column_2,\n1,2\n", ":1: columns 1 and 2 are both called \"column_2\"", { 0 } },
+        { "a,\"b\nc\"\n1,2\n", ":1: byte 2 of the name of column 2 is a control", { 0 } },
+        { "age,b\n1,2\n", ": there is no column \"agee\". Nearest: age", { .target = "agee" } },
+        { "1,2\n", "no header: column_1, column_2", { .target = "age" } },
+        { "a,b\n1,2\n3\n", ":3: 1 columns, where 2 are expected", { 0 } },
+        { "a,b\n1,2\n3,\"4\n", ":3: column 2: the quote that opens here", { 0 } },
+        { "a,b\n1,2\n3,\"4\"x\n", ":3: column 2: \"x\" follows", { 0 } },
+        { "a,b\n1,2\n3,\xff\n", ":3: column 2: the byte 0xFF is not UTF-8", { 0 } },
+        { "a\rb\r", "lines end in CR alone", { 0 } },
+        { "a\n1\n", "100000001 entries", { .entries = 100000001 } },
+        { "a\n1\n", "1 quantiles", { .quantiles = 1 } },
+        { "a\n1\n", "-1 threads", { .threads = -1 } },
+        { "a\n1\n", "1001 classes", { .classes = 1001 } },
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        et_analysis analysis;
+        et_error error = ET_ERROR_INIT;
+        const char *path = write_text(*state, "bad.csv", rows[i].text);
+        assert_int_not_equal(analyze(&analysis, path, &rows[i].options, &error), ET_OK);
+        assert_contains(error.text, rows[i].message);
+        assert_null(analysis.schema);
+    }
+    et_analysis analysis;
+    assert_int_equal(et_analyze(&analysis, &(et_strings){ NULL, 0 }, NULL, NULL), ET_ECONFIG);
+    assert_int_equal(analyze(&analysis, "none.csv", NULL, NULL), ET_ENOTFOUND);
+}
+
+/* ---- several files ---- */
+
+static void test_analyze__files(void **state)
+{
+    et_analysis analysis;
+    et_error error = ET_ERROR_INIT;
+    const char *paths[] = { write_text(*state, "1.csv", "a,b\n1,x\n2,y\n"),
+                            write_gzip(*state, "2.csv.gz", "a,b\n3,x\n"),
+                            write_text(*state, "3.csv", "4,z\n5,x"),
+                            write_text(*state, "4.csv", "") };
+    if (et_analyze(&analysis, &(et_strings){ paths, 4 }, NULL, &error))
+        fail_msg("%s", error.text);
+    check_schema(&analysis, "a:integer b:discrete");
+    const et_column_metadata *a = et_metadata_find(analysis.metadata, "a");
+    assert_true(a->count == 5 && a->min == 1 && a->max == 5 && a->mean == 3);
+    et_analysis_release(&analysis);
+    static const struct {
+        const char *text, *message;
+    } others[] = {
+        { "a,c\n1,2\n", "other.csv:1: column 2: " },
+        { "a,b,c\n1,2,3\n", "other.csv:1: its header is not the first file's: column 3 is \"c\"" },
+        { "1,2,3\n", "other.csv:1: 3 columns, where 2 are expected" },
+    };
+    for (size_t i = 1; i < COUNT(others); i++) {
+        const char *two[] = { paths[0], write_text(*state, "other.csv", others[i].text) };
+        assert_int_equal(et_analyze(&analysis, &(et_strings){ two, 2 }, NULL, &error), ET_EDATA);
+        assert_contains(error.text, others[i].message);
+    }
+    const char *two[] = { paths[0], paths[2] };
+    assert_int_equal(et_analyze(&analysis, &(et_strings){ two, 2 },
+                                &(et_analyze_options){ .header = ET_ANALYZE_HEADER_THERE }, &error),
+                     ET_EDATA);
+    assert_contains(error.text, "3.csv:1: its header is not the first file's: column 1 is \"4\"");
+}
+
+/* ---- a schema that is given ---- */
+
+static void test_analyze__schema(void **state)
+{
+    static const et_schema_field fields[] = {
+        { .name = "b", .type = ET_SCHEMA_DISCRETE, .missing = "7" },
+        { .name = "v", .type = ET_SCHEMA_REAL, .length = 2 },
+    };
+    et_schema *schema;
+    et_analysis analysis;
+    et_error error = ET_ERROR_INIT;
+    assert_int_equal(et_schema_create(&schema, fields, 2, NULL), ET_OK);
+    const et_analyze_options options = { .schema = schema };
+    const char *named = write_text(*state, "named.csv", "v[1],extra,b,v[0]\n4,x,1,3\n2,y,5,1\n");
+    const char *bare = write_text(*state, "bare.csv", "1,3,4\n5,1,2\n");
+    for (int way = 0; way < 2; way++) {
+        must_analyze(&analysis, way ? bare : named, &options);
+        check_schema(&analysis, "b:discrete v:real");
+        assert_string_equal(et_schema_at(analysis.schema, 0)->missing, "7");
+        const et_column_metadata *v = et_metadata_find(analysis.metadata, "v");
+        assert_true(v->count == 4 && v->min == 1 && v->max == 4 && v->mean == 2.5);
+        assert_int_equal(et_metadata_find(analysis.metadata, "b")->entry_count, 2);
+        assert_int_equal(et_metadata_count(analysis.metadata), 2);
+        et_analysis_release(&analysis);
+    }
+    static const struct {
+        const char *text, *message;
+    } bad[] = {
+        { "b,v[0]\n1,2\n", ":1: the header disagrees with the schema: there is no column v[1]" },
+        { "x,b\n1,2\n", "there is no column v[0], v[1]" },
+        { "1,2\n", ":1: 2 columns, and the schema has 3" },
+    };
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        assert_int_equal(
+            analyze(&analysis, write_text(*state, "bad.csv", bad[i].text), &options, &error),
+            ET_EDATA);
+        assert_contains(error.text, bad[i].message);
+    }
+    et_schema_free(schema);
+}
+
+/* ---- a table of some size ---- */
+
+enum { ROWS = 120000 };
+
+static double value_of(int row)
+{
+    unsigned x = (unsigned)row * 2654435761u;
+    return floor((double)(x >> 4) / 16777216.0 * 1e6) / 1e6 * (row % 3 ? 1 : -100);
+}
+
+/* A column of numbers, one that is missing now and then, integers, words, texts that are nearly all
+ * different, and one that turns from numbers to texts. */
+static const char *write_large(fixture *f, const char *name, const char *bad, int bad_row)
+{
+    et_strbuf text = ET_STRBUF_INIT;
+    et_strbuf_append(&text, "x,half,few,word,many,late\r\n");
+    for (int i = 0; i < ROWS; i++) {
+        if (bad && i == bad_row)
+            et_strbuf_append(&text, bad);
+        char half[16] = "NA";
+        if (i % 2)
+            snprintf(half, sizeof half, "%d", i / 2);
+        et_strbuf_printf(&text, "%.6f,%s,%d,%s,%s%d%s,", value_of(i), half, i % 17,
+                         i % 5   ? "oft"
+                         : i % 7 ? "\"se\"\"ld\"\"om\""
+                                 : "rar",
+                         i % 4 ? "" : "\"\n", i / 2, i % 4 ? "" : "\"");
+        et_strbuf_printf(&text, i < 100000 ? "%d\r\n" : "t%d\r\n", i);
+    }
+    const char *path = write_text(f, name, text.data);
+    et_strbuf_release(&text);
+    return path;
+}
+
+static int compare(const void *a, const void *b)
+{
+    const double *x = a, *y = b;
+    return *x < *y ? -1 : *x > *y;
+}
+
+/* Beside a second way: all values in memory, sums in long double. */
+static void check_numbers(const et_column_metadata *m, double *values, int count)
+{
+    long double sum = 0, squares = 0;
+    for (int i = 0; i < count; i++)
+        sum += values[i];
+    for (int i = 0; i < count; i++)
+        squares += (values[i] - sum / count) * (values[i] - sum / count);
+    qsort(values, (size_t)count, sizeof *values, compare);
+    assert_int_equal(m->count, count);
+    assert_true(m->min == values[0] && m->max == values[count - 1]);
+    assert_true(fabs(m->mean - (double)(sum / count)) < 1e-12 * fabs(values[count - 1]));
+    assert_true(fabs(m->std / (double)sqrtl(squares / count) - 1) < 1e-12);
+    assert_int_equal(m->quantile_count, 257);
+    for (int q = 0; q < 257; q++) {
+        int low = (int)((q / 256.0 - 0.005) * count), high = (int)((q / 256.0 + 0.005) * count);
+        assert_true(m->quantiles[q] >= values[low < 0 ? 0 : low]);
+        assert_true(m->quantiles[q] <= values[high >= count ? count - 1 : high]);
+    }
+}
+
+static void test_analyze__large(void **state)
+{
+    et_analysis analysis;
+    double *values = malloc(ROWS * sizeof *values);
+    must_analyze(&analysis, write_large(*state, "large.csv", NULL, 0), NULL);
+    check_schema(&analysis,
+                 "x:real half:integer few:integer word:discrete many:discrete late:discrete");
+    for (int i = 0; i < ROWS; i++)
+        values[i] = value_of(i);
+    check_numbers(et_metadata_find(analysis.metadata, "x"), values, ROWS);
+    for (int i = 0; i < ROWS / 2; i++)
+        values[i] = i;
+    const et_column_metadata *half = et_metadata_find(analysis.metadata, "half");
+    check_numbers(half, values, ROWS / 2);
+    assert_int_equal(half->missing, ROWS / 2);
+    assert_true(fabs((double)half->distinct / (ROWS / 2) - 1) < 0.05);
+    const et_column_metadata *few = et_metadata_find(analysis.metadata, "few");
+    assert_true(few->min == 0 && few->max == 16 && few->distinct == 17);
+    assert_true(few->quantiles[128] == 8);
+    const et_column_metadata *word = et_metadata_find(analysis.metadata, "word");
+    assert_int_equal(word->entry_count, 3);
+    assert_string_equal(word->entries[0], "oft");
+    assert_string_equal(word->entries[1], "se\"ld\"om");
+    assert_int_equal(word->counts[0], ROWS / 5 * 4);
+    assert_int_equal(word->counts[0] + word->counts[1] + word->counts[2], ROWS);
+    free(values);
+    et_analysis_release(&analysis);
+}
+
+static char *report_text(const et_analysis *analysis, const char *path)
+{
+    et_strbuf text = ET_STRBUF_INIT;
+    char *metadata;
+    size_t length;
+    et_json_print(&text, analysis->report, 1);
+    assert_int_equal(et_metadata_save(analysis->metadata, path, NULL), ET_OK);
+    assert_int_equal(et_file_read(&metadata, &length, path, (size_t)1 << 30, NULL), ET_OK);
+    et_strbuf_append(&text, metadata);
+    et_free(metadata);
+    return et_strbuf_detach(&text);
+}
+
+/* Bit for bit; and of a bad row the same message. */
+static void test_analyze__threads(void **state)
+{
+    static const int threads[] = { 1, 2, 3, 7 };
+    const char *path = write_large(*state, "large.csv", NULL, 0);
+    const char *saved = fixture_path(*state, "metadata.json");
+    char *first = NULL, *messages[3] = { 0 };
+    for (size_t i = 0; i < COUNT(threads); i++) {
+        et_analysis analysis;
+        must_analyze(&analysis, path,
+                     &(et_analyze_options){ .threads = threads[i], .entries = 5000 });
+        char *text = report_text(&analysis, saved);
+        et_analysis_release(&analysis);
+        if (first)
+            assert_string_equal(text, first);
+        else
+            first = text;
+        if (first != text)
+            et_free(text);
+    }
+    et_free(first);
+    static const char *const bad[] = { "1,2,3\r\n", "1,2,3,4,5,\"6\"7\r\n", "1,2,3,4,5,\xe4\r\n" };
+    for (size_t k = 0; k < COUNT(bad); k++) {
+        path = write_large(*state, "bad.csv", bad[k], ROWS / 3);
+        for (size_t i = 0; i < COUNT(threads); i++) {
+            et_analysis analysis;
+            et_error error = ET_ERROR_INIT;
+            assert_int_equal(
+                analyze(&analysis, path, &(et_analyze_options){ .threads = threads[i] }, &error),
+                ET_EDATA);
+            if (!messages[k])
+                messages[k] = et_strdup(error.text);
+            assert_string_equal(error.text, messages[k]);
+        }
+        /* a header, the rows before, and a line more for each fourth of them */
+        char line[32];
+        snprintf(line, sizeof line, "bad.csv:%d: ", 2 + ROWS / 3 + ROWS / 12);
+        assert_contains(messages[k], line);
+        et_free(messages[k]);
+    }
+}
+
+/* Where there are more distinct texts than are kept, the frequent ones are found, and counted short
+ * by no more than the report says. */
+static void test_analyze__cut(void **state)
+{
+    et_strbuf text = ET_STRBUF_INIT, suspicious = ET_STRBUF_INIT;
+    et_strbuf_append(&text, "t,u\n");
+    for (int i = 0; i < 30000; i++)
+        if (i % 2)
+            et_strbuf_printf(&text, "common %d,1\n", i % 10);
+        else
+            et_strbuf_printf(&text, "rare %d,2\n", i);
+    et_analysis analysis;
+    must_analyze(&analysis, write_text(*state, "cut.csv", text.data),
+                 &(et_analyze_options){ .entries = 300 });
+    append_suspicious(&suspicious, &analysis);
+    assert_string_equal(et_strbuf_text(&suspicious), "t:cut");
+    const et_column_metadata *t = et_metadata_find(analysis.metadata, "t");
+    assert_true(t->cut && t->entry_count >= 5 && t->entry_count < 300);
+    assert_true(fabs((double)t->distinct / 15005 - 1) < 0.05);
+    for (int i = 0; i < 5; i++) {
+        assert_true(!strncmp(t->entries[i], "common ", 7));
+        assert_true(t->counts[i] <= 3000 && t->counts[i] > 2700);
+    }
+    et_analysis_release(&analysis);
+    et_strbuf_release(&text);
+    et_strbuf_release(&suspicious);
+}
+
+/* ---- hostile ---- */
+
+/* A good table with bytes changed: an analysis or an error, the same for any number of threads. */
+static void test_analyze__mutated(void **state)
+{
+    static const char good[] =
+        "id,age,name,\"a b\"\n1,2.5,\"x \"\"y\"\"\",0\n2,NA,z,1\n3,7e2,,0\n4,,w,1\n";
+    unsigned seed = 9;
+    for (int round = 0; round < 2000; round++) {
+        char text[sizeof good];
+        memcpy(text, good, sizeof good);
+        for (int i = 0; i < 1 + round % 3; i++)
+            text[roll(&seed, sizeof good - 1)] =
+                roll(&seed, 2) ? ",\"\n\r1x."[roll(&seed, 7)] : (char)roll(&seed, 256);
+        const char *path = write_bytes(*state, "mutated.csv", text, sizeof good - 1);
+        et_analysis analysis;
+        et_error error = ET_ERROR_INIT;
+        int status = analyze(&analysis, path, &(et_analyze_options){ .threads = 1 }, &error);
+        if (status)
+            assert_contains(error.text, path);
+        else
+            et_analysis_release(&analysis);
+    }
+}
+
+static void test_analyze__scarce(void **state)
+{
+    et_strbuf text = ET_STRBUF_INIT;
+    et_strbuf_append(&text, "a,b,c\n");
+    for (int i = 0; i < 3000; i++)
+        et_strbuf_printf(&text, "%d,%d.5,word %d\n", i % 5, i, i);
+    const char *path = write_text(*state, "scarce.csv", text.data);
+    for (long n = 0;; n++) {
+        et_analysis analysis;
+        et_error error = ET_ERROR_INIT;
+        scarce_begin(n);
+        int status =
+            analyze(&analysis, path,
+                    &(et_analyze_options){ .threads = 1, .target = "a", .entries = 100 }, &error);
+        if (!status)
+            et_analysis_release(&analysis);
+        bool failed = scarce_failed;
+        scarce_end();
+        if (!failed) {
+            assert_int_equal(status, ET_OK);
+            break;
+        }
+        if (status != ET_ENOMEM)
+            fail_msg("%ld: %d %s", n, status, error.text);
+    }
+    et_strbuf_release(&text);
+}
+
+/* ---- beside pandas ---- */
+
+static void check_golden(const et_analysis *analysis, const struct golden_column *golden)
+{
+    const et_column_metadata *m = et_metadata_find(analysis->metadata, golden->column);
+    assert_int_equal(m->count, golden->values);
+    assert_int_equal(m->missing, golden->missing);
+    assert_true(fabs((double)m->distinct / (double)golden->distinct - 1) < 0.05);
+    if (golden->most) {
+        if (!m->entry_count) /* a key */
+            return;
+        assert_int_equal(m->entry_count, golden->distinct);
+        assert_string_equal(m->entries[0], golden->most);
+        assert_int_equal(m->counts[0], golden->most_count);
+        return;
+    }
+    const double *want = golden->numbers;
+    double got[] = { m->min, m->max, m->mean, m->std };
+    for (int i = 0; i < 4; i++)
+        if (fabs(got[i] - want[i]) > 1e-12 * fabs(want[i]))
+            fail_msg("%s: %.17g, not %.17g", golden->column, got[i], want[i]);
+    for (int q = 1; q <= 3; q++) {
+        double quantile = m->quantiles[64 * q], range = m->max - m->min;
+        if (fabs(quantile - want[3 + q]) > 0.005 * range)
+            fail_msg("%s: quartile %d is %g, not %g", golden->column, q, quantile, want[3 + q]);
+    }
+}
+
+static void test_analyze__golden(void **state)
+{
+    (void)state;
+    const char *before = "";
+    et_analysis analysis = { .arena = ET_ARENA_INIT };
+    for (size_t i = 0; i < COUNT(golden_columns); i++) {
+        const struct golden_column *golden = &golden_columns[i];
+        if (strcmp(golden->file, before) != 0) {
+            char path[512];
+            snprintf(path, sizeof path, ET_TEST_SHARED "/data/tabular/%s", golden->file);
+            if (access(path, R_OK))
+                test_skip("no ../shared/data/tabular");
+            et_analysis_release(&analysis);
+            must_analyze(&analysis, path, NULL);
+            before = golden->file;
+        }
+        check_golden(&analysis, golden);
+    }
+    et_analysis_release(&analysis);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_analyze__columns),  cmocka_unit_test(test_analyze__keys),
+        cmocka_unit_test(test_analyze__metadata), cmocka_unit_test(test_analyze__errors),
+        cmocka_unit_test(test_analyze__files),    cmocka_unit_test(test_analyze__schema),
+        cmocka_unit_test(test_analyze__large),    cmocka_unit_test(test_analyze__threads),
+        cmocka_unit_test(test_analyze__cut),      cmocka_unit_test(test_analyze__mutated),
+        cmocka_unit_test(test_analyze__scarce),   cmocka_unit_test(test_analyze__golden),
+    };
+    return cmocka_run_group_tests(tests, fixture_open, fixture_close);
+}
