@@ -138,10 +138,17 @@ static int find_by_position(et_columns *self, const et_encoder *encoder, const e
                             bool targets, const char *name, et_error *error)
 {
     const et_schema *schema = et_encoder_schema(encoder);
+    int inputs = count_inputs(encoder);
     bool all = first->count == self->count;
-    if (!all && (targets || first->count != count_inputs(encoder)))
+    bool first_absent = inputs == self->count && first->count == inputs - 1;
+    if (!all && (targets || (first->count != inputs && !first_absent)))
         return wrong_count(encoder, first, targets, name, error);
     self->targets = all;
+    if (first_absent) { /* TensorFX: the first column is the target, whatever features say */
+        for (int i = 0; i < self->count; i++)
+            self->column[i] = i - 1;
+        return ET_OK;
+    }
     for (int f = 0, column = 0; f < et_schema_count(schema); f++) {
         bool there = all || !et_encoder_reads(encoder, f, true);
         int begin = et_encoder_cell(encoder, f);

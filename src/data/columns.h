@@ -25,8 +25,8 @@ typedef struct et_columns {
 
 /* From the first row of a file, whose name messages begin with. targets: what a target is made of
  * has to be there; else it may be absent, and without a header a row then has all other columns in
- * their order. ET_EDATA: columns that are needed are not there (all are named), a name twice,
- * another number of columns. */
+ * their order (where no feature is a target, all but the first: TensorFX's rule). ET_EDATA: columns
+ * that are needed are not there (all are named), a name twice, another number of columns. */
 int et_columns_find(et_columns *columns, const et_encoder *encoder, const et_csv_row *first,
                     et_header header, bool targets, const char *name, et_error *error);
 void et_columns_release(et_columns *columns);

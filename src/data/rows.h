@@ -1,5 +1,6 @@
 /* Rows of a table, wherever they come from, one after another: CSV files, tf.Examples in record
- * files, arrays in memory. A row is values in the order of an encoder's schema, for the encoder.
+ * files, arrays in memory, instances of a program. A row is values in the order of an encoder's
+ * schema, for the encoder.
  *
  *     while (!(status = et_rows_next(rows, &row, &error)) && !row.end)
  *         status = et_row_encode(rows, &row, to, &error);
@@ -7,6 +8,8 @@
  * A row's values are valid until the next next. One thread at a time. */
 #ifndef ETUDE_DATA_ROWS_H
 #define ETUDE_DATA_ROWS_H
+
+#include <etude/dataset.h>
 
 #include "base/fields.h"
 #include "data/columns.h"
@@ -16,7 +19,7 @@ typedef struct et_row {
     bool end;                 /* there is no row: the rest says nothing */
     const et_cell *cells;     /* texts; NULL: values */
     const et_reading *values; /* others */
-    size_t file;              /* which of the paths it is from */
+    size_t file;              /* which of the paths it is from; 0 */
     int64_t number;           /* there: its line or record, from 1 */
 } et_row;
 
@@ -43,6 +46,18 @@ typedef struct et_rows_options {
 /* paths: as et_paths_match gave them. options may be NULL. */
 int et_rows_open_csv(et_rows **out, const et_encoder *encoder, const et_strings *paths,
                      const et_rows_options *options, et_error *error);
+/* tf.Examples in record files, plain or GZIP: a field is the feature with its key. Integers and
+ * floats are numbers, a string is a text, or so many bytes as the field is long; an empty list or
+ * text and a NaN are missing. */
+int et_rows_open_examples(et_rows **out, const et_encoder *encoder, const et_strings *paths,
+                          const et_rows_options *options, et_error *error);
+/* frame is borrowed; name: of it in messages, borrowed. */
+int et_rows_open_frame(et_rows **out, const et_encoder *encoder, const et_frame *frame,
+                       const char *name, const et_rows_options *options, et_error *error);
+/* Rows that are given one by one, borrowed: texts of CSV, or serialized tf.Examples. */
+int et_rows_open_instances(et_rows **out, const et_encoder *encoder, const et_bytes *instances,
+                           size_t count, bool examples, const et_rows_options *options,
+                           et_error *error);
 void et_rows_close(et_rows *rows); /* NULL allowed */
 
 int et_rows_next(et_rows *rows, et_row *row, et_error *error);

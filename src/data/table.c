@@ -1,4 +1,4 @@
-/* Rows are encoded straight into where they stay. A row in memory:
+/* Rows are encoded straight into where they stay. A row, in memory or in a file that is mapped:
  *
  *   item of field 0 | item of field 1 | ... | its line, uint32
  *
@@ -9,6 +9,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <etude/log.h>
 
@@ -18,9 +19,12 @@
 #include "base/format.h"
 #include "base/vector.h"
 #include "data/layout.h"
+#include "data/table_cache.h"
 
 /* Rows that the first memory is for. */
 #define ROWS_FIRST 1024
+/* Bytes that go into the file at once. */
+#define CHUNK (UINT64_C(4) << 20)
 
 typedef struct part {
     size_t offset, size; /* of a field's item in a row */
@@ -28,19 +32,17 @@ typedef struct part {
     bool target;
 } part;
 
-typedef struct file {
-    char *path;    /* owned */
-    int64_t first; /* its first row */
-} file;
-
 typedef struct table {
     et_samples samples;
-    unsigned char *rows; /* [count][row_size] */
-    size_t row_size;     /* with the line */
-    part *parts;         /* [fields but the mask] */
-    int fields;          /* the same */
-    file *files;         /* [file_count] */
-    size_t file_count;
+    const unsigned char *rows; /* [count][row_size]: memory's or mapping's */
+    unsigned char *memory;     /* owned */
+    et_mapping mapping;        /* data NULL: none */
+    size_t row_size;           /* with the line */
+    part *parts;               /* [fields] */
+    int fields;                /* but the mask */
+    char **paths;              /* [files], owned */
+    uint64_t *first;           /* [files]: the first row of each, owned */
+    size_t files;
     et_layout_field *layout; /* owned */
 } table;
 
@@ -66,27 +68,29 @@ static void table_describe(const et_samples *samples, uint32_t which, int kind, 
     (void)kind;
     const table *self = (const table *)samples;
     uint32_t line;
-    size_t low = 0, high = self->file_count - 1;
+    size_t low = 0, high = self->files - 1;
     while (low < high) {
         size_t middle = low + (high - low + 1) / 2;
-        if (self->files[middle].first <= which)
+        if (self->first[middle] <= which)
             low = middle;
         else
             high = middle - 1;
     }
     memcpy(&line, self->rows + (which + 1) * self->row_size - sizeof line, sizeof line);
-    snprintf(text, size, "%s:%lu", self->files[low].path, (unsigned long)line);
+    snprintf(text, size, "%s:%lu", self->paths[low], (unsigned long)line);
 }
 
 static void table_close(et_samples *samples)
 {
     table *self = (table *)samples;
-    for (size_t i = 0; self->files && i < self->file_count; i++)
-        et_free(self->files[i].path);
-    et_free(self->files);
+    for (size_t i = 0; self->paths && i < self->files; i++)
+        et_free(self->paths[i]);
+    et_free(self->paths);
+    et_free(self->first);
     et_free(self->parts);
     et_free(self->layout);
-    et_free(self->rows);
+    et_free(self->memory);
+    et_mapping_close(&self->mapping);
     et_free(self);
 }
 
@@ -124,24 +128,60 @@ static int copy_layout(table *self, const et_encoder *encoder, et_error *error)
     return ET_OK;
 }
 
-static int copy_files(table *self, const et_strings *paths, et_error *error)
+static int copy_paths(table *self, const et_strings *paths, et_error *error)
 {
-    self->files = et_alloc_zero(paths->count, sizeof *self->files);
-    for (size_t i = 0; self->files && i < paths->count; i++) {
-        self->files[i].path = et_strdup(paths->items[i]);
-        if (!self->files[i].path)
-            return et_alloc_failed(error, strlen(paths->items[i]), "a table");
-        self->file_count++;
+    self->paths = et_alloc_zero(paths->count, sizeof *self->paths);
+    self->first = et_alloc_zero(paths->count, sizeof *self->first);
+    bool whole = self->paths && self->first;
+    for (size_t i = 0; whole && i < paths->count; i++) {
+        self->paths[i] = et_strdup(paths->items[i]);
+        whole = self->paths[i] != NULL;
+        self->files++;
     }
-    return self->files ? ET_OK : et_alloc_failed(error, sizeof *self->files, "a table");
+    return whole ? ET_OK : et_alloc_failed(error, paths->count * sizeof *self->paths, "a table");
 }
 
-/* ---- reading ---- */
+static int new_table(table **out, const et_encoder *encoder, const et_strings *paths,
+                     et_error *error)
+{
+    table *self = et_alloc_zero(1, sizeof *self);
+    if (!self)
+        return et_alloc_failed(error, sizeof *self, "a table");
+    self->samples.class = &table_class;
+    int status = copy_layout(self, encoder, error);
+    if (!status)
+        status = copy_paths(self, paths, error);
+    if (status) {
+        table_close(&self->samples);
+        return status;
+    }
+    et_assert_equal(self->row_size, et_table_row_size(encoder));
+    *out = self;
+    return ET_OK;
+}
+
+static void set_count(table *self, int64_t count, uint64_t fingerprint)
+{
+    et_samples *s = &self->samples;
+    s->count = s->total[0] = count;
+    s->largest[0] = 1;
+    s->fingerprint = fingerprint;
+}
+
+/* ---- reading ----
+ *
+ * Rows go behind those in memory. Where these are more than may be, they go into the file, and so
+ * does every following CHUNK of them. */
 
 typedef struct reading {
     table *self;
     et_rows *rows;
     const et_table_options *options;
+    et_table_cache *cache; /* NULL, or without a path: rows stay in memory */
+    et_table_writer writer;
+    bool writing;
+    int64_t count, written;     /* rows that were read, and of these in the file */
+    uint64_t limit;             /* bytes of rows that may be in memory */
     et_checksum_stream *stream; /* of items, not of lines */
     void **to;                  /* [fields] */
     size_t capacity;            /* bytes */
@@ -166,16 +206,38 @@ static bool is_unlabelled(const table *self, const unsigned char *row)
     return false;
 }
 
+/* What is in memory goes into the file, behind what is there. */
+static int flush(reading *r)
+{
+    table *self = r->self;
+    int status = ET_OK;
+    if (!r->writing) {
+        status = et_directory_make(r->options->cache, r->error);
+        if (!status)
+            status = et_table_writer_begin(&r->writer, r->cache->path, r->cache->key,
+                                           self->row_size, r->error);
+        if (status)
+            return status;
+        r->writing = true;
+        r->limit = CHUNK < r->limit ? CHUNK : r->limit;
+    }
+    status = et_table_writer_add(&r->writer, self->memory,
+                                 (size_t)(r->count - r->written) * self->row_size, r->error);
+    r->written = r->count;
+    return status;
+}
+
+/* Where the next row goes; what it is not kept for is overwritten by the next. */
 static unsigned char *room(reading *r)
 {
     table *self = r->self;
-    size_t wanted = ((size_t)self->samples.count + 1) * self->row_size;
-    unsigned char *rows =
-        et_vector_grow(self->rows, &r->capacity, wanted, 1, self->row_size * ROWS_FIRST);
+    size_t kept = (size_t)(r->count - r->written);
+    unsigned char *rows = et_vector_grow(self->memory, &r->capacity, (kept + 1) * self->row_size, 1,
+                                         self->row_size * ROWS_FIRST);
     if (!rows)
         return NULL;
-    self->rows = rows;
-    unsigned char *row = rows + (size_t)self->samples.count * self->row_size;
+    self->memory = rows;
+    unsigned char *row = rows + kept * self->row_size;
     for (int i = 0; i < self->fields; i++)
         r->to[i] = row + self->parts[i].offset;
     return row;
@@ -185,7 +247,7 @@ static int add_row(reading *r, const et_row *from)
 {
     table *self = r->self;
     uint32_t line = (uint32_t)from->number;
-    if (self->samples.count == UINT32_MAX || from->number > UINT32_MAX)
+    if (r->count == UINT32_MAX || from->number > UINT32_MAX)
         return et_fail(r->error, ET_EDATA, "%s:%lld: more than 4,294,967,295 rows: use fewer",
                        r->rows->paths.items[from->file], (long long)from->number);
     unsigned char *row = room(r);
@@ -200,25 +262,9 @@ static int add_row(reading *r, const et_row *from)
     }
     memcpy(row + self->row_size - sizeof line, &line, sizeof line);
     et_checksum_stream_add(r->stream, row, self->row_size - sizeof line);
-    self->samples.count++;
-    return ET_OK;
-}
-
-/* Says how many rows had no target; where no row is left that is why. */
-static int finish(reading *r)
-{
-    et_samples *s = &r->self->samples;
-    const char *path = r->rows->paths.items[0];
-    if (!s->count && r->left_out)
-        return et_fail(r->error, ET_EDATA, "%s: no row has a target: fill it in", path);
-    if (!s->count)
-        return et_fail(r->error, ET_EDATA, "%s: there is no row in it: give at least one", path);
-    if (r->left_out)
-        et_log(ET_LOG_WARNING, "%s: %s rows have no target and are left out", path,
-               et_format_count(r->left_out).text);
-    s->total[0] = s->count;
-    s->largest[0] = 1;
-    return ET_OK;
+    r->count++;
+    bool full = (uint64_t)(r->count - r->written) * self->row_size >= r->limit;
+    return full && r->cache && r->cache->path ? flush(r) : ET_OK;
 }
 
 static int read_rows(reading *r)
@@ -232,46 +278,109 @@ static int read_rows(reading *r)
         if (status || row.end)
             break;
         for (; at < row.file; at++)
-            self->files[at + 1].first = self->samples.count;
+            self->first[at + 1] = (uint64_t)r->count;
         status = add_row(r, &row);
         if (status)
             return status;
     }
-    for (; at + 1 < self->file_count; at++)
-        self->files[at + 1].first = self->samples.count;
-    return status ? status : finish(r);
+    for (; at + 1 < self->files; at++)
+        self->first[at + 1] = (uint64_t)r->count;
+    return status;
 }
 
-static int read_all(table *self, et_rows *rows, const et_table_options *options, et_error *error)
+/* Says how many rows had no target; where no row is left that is why. */
+static int check_rows(const reading *r)
 {
-    reading r = { .self = self, .rows = rows, .options = options, .error = error };
-    uint64_t print[] = { et_encoder_fingerprint(rows->encoder), 0, 0 };
+    const char *path = r->rows->paths.items[0];
+    if (!r->count && r->left_out)
+        return et_fail(r->error, ET_EDATA, "%s: no row has a target: fill it in", path);
+    if (!r->count)
+        return et_fail(r->error, ET_EDATA, "%s: there is no row in it: give at least one", path);
+    if (r->left_out)
+        et_log(ET_LOG_WARNING, "%s: %s rows have no target and are left out", path,
+               et_format_count(r->left_out).text);
+    return r->cache ? et_table_cache_check(r->cache, r->error) : ET_OK;
+}
+
+static void map_parts(table *self, const et_table_parts *parts)
+{
+    self->rows = parts->rows;
+    memcpy(self->first, parts->first, self->files * sizeof *self->first);
+    set_count(self, parts->count, parts->fingerprint);
+}
+
+/* The file is whole: its rows take the place of those in memory. */
+static int finish_file(reading *r, uint64_t fingerprint)
+{
+    table *self = r->self;
+    et_table_parts parts = { .row_size = self->row_size,
+                             .count = r->count,
+                             .first = self->first,
+                             .files = self->files,
+                             .fingerprint = fingerprint };
+    int status = flush(r);
+    if (status)
+        return status;
+    r->writing = false;
+    status = et_table_writer_end(&r->writer, &parts, r->error);
+    if (!status)
+        status = et_table_cache_map(r->cache, &parts, &self->mapping, r->error);
+    if (status)
+        return status;
+    et_free(self->memory);
+    self->memory = NULL;
+    map_parts(self, &parts);
+    return ET_OK;
+}
+
+static int finish(reading *r)
+{
+    table *self = r->self;
+    int status = check_rows(r);
+    const uint64_t print[] = { et_encoder_fingerprint(r->rows->encoder), (uint64_t)r->count,
+                               et_checksum_stream_value(r->stream) };
+    uint64_t fingerprint = et_checksum(print, sizeof print);
+    if (status || r->writing)
+        return status ? status : finish_file(r, fingerprint);
+    self->rows = self->memory;
+    set_count(self, r->count, fingerprint);
+    return ET_OK;
+}
+
+static uint64_t half_of_memory(void)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+    return pages > 0 && size > 0 ? (uint64_t)pages / 2 * (uint64_t)size : UINT64_MAX;
+}
+
+static int read_all(table *self, et_rows *rows, const et_table_options *options,
+                    et_table_cache *cache, et_error *error)
+{
+    reading r = { .self = self, .rows = rows, .options = options, .cache = cache, .error = error };
+    r.limit = options->memory ? options->memory : half_of_memory();
     r.to = et_alloc_zero((size_t)self->fields, sizeof *r.to);
     int status = r.to ? et_checksum_stream_open(&r.stream, error)
                       : et_alloc_failed(error, sizeof *r.to, "a table");
     if (!status)
         status = read_rows(&r);
-    if (!status) {
-        print[1] = (uint64_t)self->samples.count;
-        print[2] = et_checksum_stream_value(r.stream);
-        self->samples.fingerprint = et_checksum(print, sizeof print);
-    }
+    if (!status)
+        status = finish(&r);
+    if (r.writing)
+        et_table_writer_abandon(&r.writer);
     et_checksum_stream_close(r.stream);
     et_free(r.to);
     return status;
 }
 
+/* ---- opening ---- */
+
 int et_table_read(et_samples **out, et_rows *rows, const et_table_options *options, et_error *error)
 {
-    table *self = et_alloc_zero(1, sizeof *self);
-    if (!self)
-        return et_alloc_failed(error, sizeof *self, "a table");
-    self->samples.class = &table_class;
-    int status = copy_layout(self, rows->encoder, error);
-    if (!status)
-        status = copy_files(self, &rows->paths, error);
-    if (!status)
-        status = read_all(self, rows, options, error);
+    table *self = NULL;
+    int status = new_table(&self, rows->encoder, &rows->paths, error);
+    if (status)
+        return status;
+    status = read_all(self, rows, options, NULL, error);
     if (status) {
         table_close(&self->samples);
         return status;
@@ -280,16 +389,43 @@ int et_table_read(et_samples **out, et_rows *rows, const et_table_options *optio
     return ET_OK;
 }
 
-int et_table_open(et_samples **out, const et_encoder *encoder, const et_table_options *options,
-                  et_error *error)
+static int read_files(table *self, const et_encoder *encoder, const et_table_options *options,
+                      et_table_cache *cache, et_error *error)
 {
     const et_rows_options how = { options->csv, options->header, options->keep_unlabelled };
     et_rows *rows = NULL;
-    if (!options->paths.count)
-        return et_fail(error, ET_ECONFIG, "no data: name one file or more");
-    int status = et_rows_open_csv(&rows, encoder, &options->paths, &how, error);
+    int status = options->examples
+                     ? et_rows_open_examples(&rows, encoder, &options->paths, &how, error)
+                     : et_rows_open_csv(&rows, encoder, &options->paths, &how, error);
     if (!status)
-        status = et_table_read(out, rows, options, error);
+        status = read_all(self, rows, options, cache, error);
     et_rows_close(rows);
     return status;
+}
+
+int et_table_open(et_samples **out, const et_encoder *encoder, const et_table_options *options,
+                  et_error *error)
+{
+    table *self = NULL;
+    et_table_cache cache;
+    et_table_parts parts;
+    if (!options->paths.count)
+        return et_fail(error, ET_ECONFIG, "no data: name one file or more");
+    int status = et_table_cache_open(&cache, encoder, options, error);
+    if (!status)
+        status = new_table(&self, encoder, &options->paths, error);
+    if (!status)
+        et_table_cache_find(&cache, &parts, &self->mapping);
+    if (!status && self->mapping.data)
+        map_parts(self, &parts);
+    else if (!status)
+        status = read_files(self, encoder, options, &cache, error);
+    et_table_cache_close(&cache);
+    if (status) {
+        if (self)
+            table_close(&self->samples);
+        return status;
+    }
+    *out = &self->samples;
+    return ET_OK;
 }

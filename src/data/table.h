@@ -13,16 +13,20 @@
 
 typedef struct et_table_options {
     et_strings paths; /* as et_paths_match gave them */
+    bool examples;    /* tf.Examples in record files; else CSV */
     et_csv_options csv;
     et_header header;
     bool keep_unlabelled; /* rows without a target, as -1 and NaN; else they are left out, with a
                              warning */
+    const char *cache;    /* a folder, made if needed, for rows that do not fit into memory: what
+                             was written there is used again. NULL: they have to fit */
+    uint64_t memory;      /* bytes of rows that fit; 0: half of what the machine has */
 } et_table_options;
 
 /* ET_EDATA: a row is wrong (the first one is named), or there is none. */
 int et_table_open(et_samples **out, const et_encoder *encoder, const et_table_options *options,
                   et_error *error);
-/* The same of any rows, which stay the caller's. */
+/* The same of any rows, which stay the caller's, in memory. Of options keep_unlabelled is read. */
 int et_table_read(et_samples **out, et_rows *rows, const et_table_options *options,
                   et_error *error);
 

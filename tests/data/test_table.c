@@ -5,8 +5,13 @@
 
 #include <cmocka.h>
 
+#include <dirent.h>
 #include <math.h>
+#include <unistd.h>
 
+#include <etude/records.h>
+
+#include "base/checksum.h"
 #include "base/scarce.h"
 #include "calls.h"
 #include "data/fixture.h"
@@ -255,21 +260,385 @@ static void test_table__resume(void **state)
     }
 }
 
+/* ---- rows in a file ---- */
+
+/* What is in a folder whose name ends so; NULL: nothing. */
+static const char *find_file(fixture *f, const char *folder, const char *end)
+{
+    const char *found = NULL;
+    DIR *directory = opendir(folder);
+    for (struct dirent *entry; directory && (entry = readdir(directory)) != NULL;) {
+        size_t length = strlen(entry->d_name), tail = strlen(end);
+        if (length > tail && !strcmp(entry->d_name + length - tail, end))
+            found = et_arena_printf(&f->arena, "%s/%s", folder, entry->d_name);
+    }
+    if (directory)
+        closedir(directory);
+    return found;
+}
+
+/* In memory and from a file: the same samples, bit for bit, with the same fingerprint. */
+static void test_table__cache(void **state)
+{
+    fixture *f = *state;
+    const char *paths[] = { write_many(f, "c0.csv", 0, 70), write_many(f, "c1.csv", 70, 1031) };
+    const char *folder = fixture_path(f, "rows/of it");
+    et_samples *memory = NULL, *file = NULL;
+    char left[100], right[100];
+    f->logged = 0;
+    for (int i = 0; i < 3; i++) {
+        /* Written, used, and used where there would be room in memory. */
+        const et_table_options small = { .cache = folder, .memory = i < 2 };
+        assert_ok(open_table(&memory, paths, 2, (et_table_options){ .csv = { 0 } }, error));
+        assert_ok(open_table(&file, paths, 2, small, error));
+        assert_non_null(find_file(f, folder, ".rows"));
+        assert_true(memory->fingerprint == file->fingerprint);
+        assert_int_equal(memory->count, file->count);
+        for (uint32_t k = 0; k < 1101; k += 50) {
+            memory->class->describe(memory, k, 0, left, sizeof left);
+            file->class->describe(file, k, 0, right, sizeof right);
+            assert_string_equal(left, right);
+        }
+        assert_string_equal(read_all(f, memory, false), read_all(f, file, false));
+    }
+    assert_int_equal(f->logged, 0);
+    /* Where it fits no file is made. */
+    const char *other = fixture_path(f, "other");
+    assert_ok(open_table(&file, paths, 2, (et_table_options){ .cache = other }, error));
+    et_samples_close(file);
+    assert_null(find_file(f, other, ".rows"));
+    /* A folder that cannot be. */
+    const char *none = et_arena_printf(&f->arena, "%s/in", paths[0]);
+    assert_fails(
+        open_table(&file, paths, 2, (et_table_options){ .cache = none, .memory = 1 }, error),
+        ET_EDENIED, "c0.csv");
+}
+
+/* Other contents, another encoder, other options: other rows. */
+static void test_table__cache_is_by_content(void **state)
+{
+    fixture *f = *state;
+    const char *folder = fixture_path(f, "rows");
+    const et_table_options small = { .cache = folder, .memory = 1 };
+    et_table_options keep = small;
+    keep.keep_unlabelled = true;
+    et_samples *samples = NULL;
+    assert_ok(open_text(&samples, f, "age,job,income\n1,a,low\n2,a,?\n", small, error));
+    assert_string_equal(read_all(f, samples, false), "1/0/0");
+    assert_ok(open_text(&samples, f, "age,job,income\n1,a,low\n2,a,?\n", keep, error));
+    assert_string_equal(read_all(f, samples, false), "1/0/0 2/0/-1");
+    assert_ok(open_text(&samples, f, "age,job,income\n1,a,low\n3,a,?\n", keep, error));
+    assert_string_equal(read_all(f, samples, false), "1/0/0 3/0/-1");
+}
+
+/* Any byte wrong: a warning, and the rows are made again. */
+static void test_table__cache_damaged(void **state)
+{
+    fixture *f = *state;
+    const char *paths[] = { write_many(f, "d.csv", 0, 30) };
+    const char *folder = fixture_path(f, "rows");
+    const et_table_options small = { .cache = folder, .memory = 1 };
+    et_samples *samples = NULL;
+    assert_ok(open_table(&samples, paths, 1, small, error));
+    const char *right = read_all(f, samples, false), *path = find_file(f, folder, ".rows");
+    char *bytes;
+    size_t length;
+    assert_ok(et_file_read(&bytes, &length, path, 100000, error));
+    assert_int_equal(length, 32 + 30 * 16 + 8 + 48);
+    for (size_t at = 0; at < length; at++) {
+        bytes[at] ^= 16;
+        assert_ok(et_file_write(path, bytes, length, error));
+        bytes[at] ^= 16;
+        f->logged = 0;
+        assert_ok(open_table(&samples, paths, 1, small, error));
+        bool key = at >= 16 && at < 24; /* of other rows, unless the checksum tells */
+        assert_int_equal(f->logged, 1);
+        assert_contains(f->log, key ? "is damaged (head)" : "is damaged");
+        assert_string_equal(read_all(f, samples, false), right);
+    }
+    for (size_t cut = 0; cut < length; cut += 13) {
+        assert_ok(et_file_write(path, bytes, cut, error));
+        f->logged = 0;
+        assert_ok(open_table(&samples, paths, 1, small, error));
+        assert_int_equal(f->logged, 1);
+        assert_string_equal(read_all(f, samples, false), right);
+    }
+    et_free(bytes);
+}
+
+/* Made with intent, so that every checksum is right: what would lead out of a table is found. */
+static void test_table__cache_made(void **state)
+{
+    fixture *f = *state;
+    const char *paths[] = { write_many(f, "i.csv", 0, 30) };
+    const char *folder = fixture_path(f, "rows");
+    const et_table_options small = { .cache = folder, .memory = 1 };
+    static const struct {
+        size_t at; /* in the file */
+        int32_t value;
+        const char *fault;
+    } cases[] = {
+        { 32 + 4, 4, "rows" },         { 32 + 4, -1, "rows" },     { 32 + 16 + 8, 2, "rows" },
+        { 32 + 16 + 8, -2, "rows" },   { 32, 0x7f800000, "rows" }, { 32 + 480, 1, "files" },
+        { 32 + 480 + 4, -1, "files" }, { 32 + 488, 31, "size" },   { 32 + 488 + 4, -1, "size" },
+        { 32 + 488 + 8, 2, "size" },   { 12, 12, "size of rows" }, { 8, 2, "head" },
+    };
+    et_samples *samples = NULL;
+    assert_ok(open_table(&samples, paths, 1, small, error));
+    const char *right = read_all(f, samples, false), *path = find_file(f, folder, ".rows");
+    char *bytes;
+    size_t length;
+    assert_ok(et_file_read(&bytes, &length, path, 100000, error));
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        char *copy = malloc(length);
+        uint64_t sum;
+        memcpy(copy, bytes, length);
+        memcpy(copy + cases[i].at, &cases[i].value, 4);
+        sum = et_checksum(copy, 24);
+        memcpy(copy + 24, &sum, 8);
+        sum = et_checksum(copy + 32, 488);
+        memcpy(copy + 520 + 16, &sum, 8);
+        sum = et_checksum(copy + 520, 40);
+        memcpy(copy + 520 + 40, &sum, 8);
+        assert_ok(et_file_write(path, copy, length, error));
+        free(copy);
+        f->logged = 0;
+        assert_ok(open_table(&samples, paths, 1, small, error));
+        assert_int_equal(f->logged, 1);
+        char fault[40];
+        snprintf(fault, sizeof fault, "is damaged (%s)", cases[i].fault);
+        assert_contains(f->log, fault);
+        assert_string_equal(read_all(f, samples, false), right);
+    }
+    et_free(bytes);
+}
+
+/* Once files are settled nothing but head and foot is read at a start. */
+static void test_table__cache_seen(void **state)
+{
+    fixture *f = *state;
+    const char *paths[] = { write_many(f, "s.csv", 0, 30) };
+    const char *folder = fixture_path(f, "rows");
+    const et_table_options small = { .cache = folder, .memory = 1 };
+    et_samples *samples = NULL;
+    assert_ok(open_table(&samples, paths, 1, small, error));
+    et_samples_close(samples);
+    assert_null(find_file(f, folder, ".seen"));
+    sleep(4);
+    for (int i = 0; i < 2; i++) {
+        assert_ok(open_table(&samples, paths, 1, small, error));
+        assert_int_equal(samples->count, 30);
+        et_samples_close(samples);
+        assert_non_null(find_file(f, folder, ".seen"));
+    }
+}
+
+/* ---- tf.Examples ---- */
+
+static et_example_builder *example(et_example_builder *b, int64_t age, const char *job,
+                                   const char *income)
+{
+    et_example_reset(b);
+    return et_example_add_text(
+        et_example_add_text(et_example_add_ints(b, "age", &age, 1), "job", job), "income", income);
+}
+
+static const char *write_examples(fixture *f, const char *name, const char *type, int from,
+                                  int count)
+{
+    const char *path = fixture_path(f, name);
+    et_record_writer *writer;
+    et_example_builder *b;
+    assert_ok(et_record_writer_open(&writer, path, type, error));
+    assert_ok(et_example_builder_new(&b, NULL, error));
+    for (int i = from; i < from + count; i++)
+        assert_ok(et_record_write_example(
+            writer, example(b, i, i % 3 ? "a" : "b", i % 2 ? "low" : "high"), error));
+    et_example_builder_free(b);
+    assert_ok(et_record_writer_close(writer, error));
+    return path;
+}
+
+/* The rows that CSV gives, plain and GZIP, in memory and in a file. */
+static void test_table__examples(void **state)
+{
+    fixture *f = *state;
+    const char *csv[] = { write_many(f, "e.csv", 0, 50) };
+    const char *records[] = { write_examples(f, "e.tfrecord", NULL, 0, 20),
+                              write_examples(f, "e.gz", "tfrecords_gzip", 20, 30) };
+    et_samples *left = NULL, *right = NULL;
+    char text[100];
+    for (int i = 0; i < 3; i++) {
+        const et_table_options options = { .examples = true,
+                                           .cache = fixture_path(f, "rows"),
+                                           .memory = i ? 1 : 0 };
+        assert_ok(open_table(&left, csv, 1, (et_table_options){ .csv = { 0 } }, error));
+        assert_ok(open_table(&right, records, 2, options, error));
+        assert_true(left->fingerprint == right->fingerprint);
+        right->class->describe(right, 21, 0, text, sizeof text);
+        assert_contains(text, "e.gz:2");
+        assert_string_equal(read_all(f, left, false), read_all(f, right, false));
+    }
+}
+
+/* One example with a feature in place of age. */
+static const char *write_one(fixture *f, const et_feature *feature, const char *job)
+{
+    const char *path = fixture_path(f, "one");
+    et_example_builder *b;
+    assert_ok(et_example_builder_new(&b, NULL, error));
+    example(b, 3, job, "low");
+    if (feature)
+        et_example_add_feature(b, feature);
+    assert_ok(et_records_write(path, NULL, &b, 1, error));
+    et_example_builder_free(b);
+    return path;
+}
+
+static int open_one(fixture *f, const et_feature *feature, const char *job, et_error *error)
+{
+    const char *path = write_one(f, feature, job);
+    et_samples *samples = NULL;
+    int status = open_table(&samples, &path, 1, (et_table_options){ .examples = true }, error);
+    et_samples_close(samples);
+    return status;
+}
+
+static void test_table__bad_examples(void **state)
+{
+    static const int64_t two[] = { 1, 2 };
+    static const float half = 0.5f, nan = NAN, infinite = INFINITY;
+    static const et_bytes text = { "17", 2 };
+    static const struct {
+        et_feature feature;
+        const char *job, *error;
+    } cases[] = {
+        { { .key = "age", .kind = ET_FEATURE_INTS, .count = 2, .ints = two },
+          "a",
+          "one:1: feature age has 2 values, and the schema says 1" },
+        { { .key = "age", .kind = ET_FEATURE_BYTES, .count = 1, .bytes = &text },
+          "a",
+          "one:1: feature age holds bytes, and the schema says integer" },
+        { { .key = "age", .kind = ET_FEATURE_FLOATS, .count = 1, .floats = &half },
+          "a",
+          "one:1: column age: 0.5 is no integer" },
+        { { .key = "age", .kind = ET_FEATURE_FLOATS, .count = 1, .floats = &infinite },
+          "a",
+          "one:1: column age: inf is no finite number" },
+        { { .key = "job", .kind = ET_FEATURE_INTS, .count = 1, .ints = two },
+          "a",
+          "one:1: feature job holds integers, and the schema says discrete" },
+        { { .key = NULL }, "\xff", "one:1: feature job: byte 1 of its text is not UTF-8" },
+        { { .key = "income", .kind = ET_FEATURE_BYTES, .count = 1, .bytes = &text },
+          "a",
+          "one:1: column income: the label \"17\" is none" },
+    };
+    for (size_t i = 0; i < COUNT(cases); i++)
+        assert_fails(
+            open_one(*state, cases[i].feature.key ? &cases[i].feature : NULL, cases[i].job, error),
+            ET_EDATA, cases[i].error);
+    /* Missing: NaN, an empty list, an empty text, no feature at all. */
+    const et_feature missing[] = {
+        { .key = "age", .kind = ET_FEATURE_FLOATS, .count = 1, .floats = &nan },
+        { .key = "age", .kind = ET_FEATURE_INTS },
+        { .key = "age", .kind = ET_FEATURE_NONE },
+    };
+    for (size_t i = 0; i < COUNT(missing); i++)
+        assert_ok(open_one(*state, &missing[i], "", error));
+    const char *path = write_text(*state, "no.tfrecord", "age,job\n1,2\n");
+    et_samples *samples = NULL;
+    assert_fails(open_table(&samples, &path, 1, (et_table_options){ .examples = true }, error),
+                 ET_EFORMAT, "no.tfrecord: record 1 at byte 0");
+}
+
+/* Every byte of a file of records changed: an error that names it, or other rows. */
+static void test_table__mutated_examples(void **state)
+{
+    const char *path = write_examples(*state, "m.tfrecord", NULL, 0, 3);
+    char *bytes;
+    size_t length;
+    assert_ok(et_file_read(&bytes, &length, path, 100000, error));
+    for (size_t at = 0; at < length; at++) {
+        et_error error = ET_ERROR_INIT;
+        et_samples *samples = NULL;
+        bytes[at] ^= 8;
+        assert_int_equal(et_file_write(path, bytes, length, &error), ET_OK);
+        bytes[at] ^= 8;
+        assert_int_equal(
+            open_table(&samples, &path, 1, (et_table_options){ .examples = true }, &error),
+            ET_EFORMAT);
+        assert_contains(error.text, "m.tfrecord");
+    }
+    et_free(bytes);
+}
+
+/* Images as bytes, vectors as lists. */
+static void test_table__vectors(void **state)
+{
+    fixture *f = *state;
+    static const char *const image_schema = "fields:\n- {name: image, type: integer, length: 4}\n"
+                                            "- {name: v, type: real, length: 2}\n";
+    static const char *const image_features = "features:\n- {name: X, type: concat, features: ["
+                                              "{name: image, type: scale}, {name: v}]}\n";
+    static const unsigned char pixels[] = { 0, 51, 255, 102 };
+    static const float v[] = { -1, 2.5f }, expected[] = { 0, 0.2f, 1, 0.4f, -1, 2.5f };
+    const et_bytes image = { pixels, 4 };
+    const char *path = fixture_path(f, "image");
+    const char *csv = write_text(f, "image.csv", "0,51,255,102,-1,2.5\n");
+    const char *named = write_text(f, "named.csv",
+                                   "v[1],v[0],image[3],image[2],image[1],image[0]\n2.5,-1,102,255,"
+                                   "51,0\n");
+    et_example_builder *b;
+    et_encoder *encoder = NULL;
+    assert_ok(et_example_builder_new(&b, NULL, error));
+    et_example_add_floats(et_example_add_bytes(b, "image", &image, 1), "v", v, 2);
+    assert_ok(et_records_write(path, NULL, &b, 1, error));
+    et_example_builder_free(b);
+    assert_ok(encoder_parse(&encoder, image_schema, "{\"image\": {\"min\": 0, \"max\": 255}}",
+                            image_features, error));
+    const char *ways[] = { path, csv, named };
+    for (int i = 0; i < 3; i++) {
+        const et_table_options options = { .paths = { &ways[i], 1 }, .examples = i == 0 };
+        et_samples *samples = NULL;
+        et_batch *batch;
+        assert_ok(et_table_open(&samples, encoder, &options, error));
+        et_layout layout = samples->layout;
+        layout.capacity[0] = 1;
+        assert_ok(et_batch_new(&batch, &layout, error));
+        assert_ok(samples->class->fill(samples, (et_pick){ &(uint32_t){ 0 }, 1, 0 }, batch, error));
+        for (int k = 0; k < 6; k++)
+            assert_true(((float *)batch->data[0])[k] == expected[k]);
+        et_batch_free(batch);
+        et_samples_close(samples);
+    }
+    et_encoder_free(encoder);
+}
+
+/* Memory runs out at every place: in memory, into a file, and of records. */
 static void test_table__memory(void **state)
 {
-    const char *paths[] = { write_many(*state, "m0.csv", 0, 5),
-                            write_many(*state, "m1.csv", 5, 5) };
+    fixture *f = *state;
+    const char *paths[] = { write_many(f, "m0.csv", 0, 5), write_many(f, "m1.csv", 5, 5) };
+    const char *records[] = { write_examples(f, "m.tfrecord", NULL, 0, 3) };
+    const et_table_options ways[] = {
+        { .paths = { paths, 2 } },
+        { .paths = { paths, 2 }, .cache = fixture_path(f, "rows"), .memory = 1 },
+        { .paths = { paths, 2 }, .cache = fixture_path(f, "rows"), .memory = 1 },
+        { .paths = { records, 1 }, .examples = true },
+    };
     et_encoder *encoder = open_encoder();
-    const et_table_options options = { .paths = { paths, 2 } };
-    int status = ET_ENOMEM;
-    for (long n = 0; status; n++) {
-        et_samples *samples = NULL;
-        et_error error = ET_ERROR_INIT;
-        scarce_begin(n);
-        status = et_table_open(&samples, encoder, &options, &error);
-        et_samples_close(samples);
-        scarce_end();
-        assert_int_equal(status, scarce_failed ? ET_ENOMEM : ET_OK);
+    for (size_t i = 0; i < COUNT(ways); i++) {
+        int status = ET_ENOMEM;
+        for (long n = 0; status; n++) {
+            et_samples *samples = NULL;
+            et_error error = ET_ERROR_INIT;
+            scarce_begin(n);
+            status = et_table_open(&samples, encoder, &ways[i], &error);
+            et_samples_close(samples);
+            scarce_end();
+            assert_true(status == ET_OK || (scarce_failed && status == ET_ENOMEM));
+        }
+        assert_null(find_file(f, f->directory, ".tmp"));
     }
     et_encoder_free(encoder);
 }
@@ -282,6 +651,16 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_table__unlabelled, fixture_open, fixture_close),
         cmocka_unit_test_setup_teardown(test_table__errors, fixture_open, fixture_close),
         cmocka_unit_test_setup_teardown(test_table__resume, fixture_open, fixture_close),
+        cmocka_unit_test_setup_teardown(test_table__cache, fixture_open, fixture_close),
+        cmocka_unit_test_setup_teardown(test_table__cache_is_by_content, fixture_open,
+                                        fixture_close),
+        cmocka_unit_test_setup_teardown(test_table__cache_damaged, fixture_open, fixture_close),
+        cmocka_unit_test_setup_teardown(test_table__cache_made, fixture_open, fixture_close),
+        cmocka_unit_test_setup_teardown(test_table__cache_seen, fixture_open, fixture_close),
+        cmocka_unit_test_setup_teardown(test_table__examples, fixture_open, fixture_close),
+        cmocka_unit_test_setup_teardown(test_table__bad_examples, fixture_open, fixture_close),
+        cmocka_unit_test_setup_teardown(test_table__mutated_examples, fixture_open, fixture_close),
+        cmocka_unit_test_setup_teardown(test_table__vectors, fixture_open, fixture_close),
         cmocka_unit_test_setup_teardown(test_table__memory, fixture_open, fixture_close),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
