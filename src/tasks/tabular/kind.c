@@ -4,6 +4,7 @@
 #include "base/format.h"
 #include "base/strbuf.h"
 #include "data/paths.h"
+#include "tasks/tabular/command/commands.h"
 #include "tasks/tabular/task_private.h"
 
 static int open_task(et_task **out, const void *options, const et_task_context *context,
@@ -118,6 +119,13 @@ static const et_short shorts[] = {
     { NULL },
 };
 
+static const et_command commands[] = {
+    { "predict", et_cmd_predict, "predict rows from standard input" },
+    { "scaffold", et_cmd_scaffold, "write a C project that trains and predicts" },
+    { "tfx", et_cmd_tfx, "TensorFX's commands by their names" },
+    { NULL, NULL, NULL },
+};
+
 const et_task_kind et_tabular_kind = {
     .name = "tabular",
     .fields = &et_tabular_fields,
@@ -136,4 +144,7 @@ const et_task_kind et_tabular_kind = {
     .rate = "rows/s",
     .amount = "rows",
     .shorts = shorts,
+    .commands = commands,
+    .next = "predict",
+    .next_help = "predicts rows",
 };

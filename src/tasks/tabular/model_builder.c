@@ -91,20 +91,24 @@ static void add_metric(et_builder_graph *graph, et_scope *scope, const et_nodes 
     et_measure(scope, evaluation.metric, evaluation.total, evaluation.weight);
 }
 
-/* payload: the interface. */
+/* payload: the interface. Parts see the dataset that the graph was given as the builder's. */
 static void add_nodes(et_scope *scope, void *payload)
 {
     et_builder_graph *graph = payload;
+    et_model_builder *builder = graph->face.builder;
+    et_data_set *before = builder->dataset;
     et_nodes inputs = { 0 }, inferences = { 0 }, outputs = { 0 };
+    builder->dataset = graph->dataset;
     take_inputs(scope, et_scope_layout(scope), &inputs);
-    et_model_builder_build_inference(graph->face.builder, scope, &inputs,
-                                     graph->phase == ET_PHASE_TRAINING, &inferences);
+    et_model_builder_build_inference(builder, scope, &inputs, graph->phase == ET_PHASE_TRAINING,
+                                     &inferences);
     if (graph->phase != ET_PHASE_PREDICTION)
         add_loss(graph, scope, &inputs, &inferences);
     if (graph->phase != ET_PHASE_TRAINING)
         add_outputs(graph, scope, &inputs, &inferences, &outputs);
     if (graph->phase == ET_PHASE_EVALUATION)
         add_metric(graph, scope, &inputs, &outputs);
+    builder->dataset = before;
 }
 
 /* ---- graphs ---------------------------------------------------------------------------------- */
@@ -172,6 +176,7 @@ static int build_graph(et_model_builder *self, et_data_set *dataset, et_builder_
                                            .global_steps = &self->inside->global_steps,
                                            .loss = "loss" },
                                  .phase = phase,
+                                 .dataset = dataset,
                                  .next = self->inside->graphs };
     self->inside->graphs = graph;
     et_model_builder_build_init(self, &graph->face.init);

@@ -180,14 +180,14 @@ static int predict(call *c, size_t count, et_predictions **out, et_error *error)
 /* ---- texts -------------------------------------------------------------------------------------
  */
 
-/* A copy that the scanner may write into, ended by a line end and with room behind it. */
+/* A copy that the scanner may write into, ended by a line end. */
 static int copy_line(call *c, const char *text, size_t *length, et_error *error)
 {
     *length = strlen(text);
     if (*length > ET_CSV_ROW_MAX)
         return et_fail(error, ET_EDATA, "longer than %zu bytes", ET_CSV_ROW_MAX);
-    if (*length + 1 + ET_CSV_PADDING > c->room) {
-        size_t room = 2 * (*length + 1 + ET_CSV_PADDING);
+    if (*length + 1 > c->room) {
+        size_t room = 2 * (*length + 1);
         char *line = et_realloc(c->line, room, 1);
         if (!line)
             return et_alloc_failed(error, room, "a row");
@@ -195,7 +195,6 @@ static int copy_line(call *c, const char *text, size_t *length, et_error *error)
         c->room = room;
     }
     memcpy(c->line, text, *length);
-    memset(c->line + *length, 0, ET_CSV_PADDING + 1);
     c->line[*length] = '\n';
     return ET_OK;
 }
