@@ -25,7 +25,7 @@ typedef struct instance_rows {
     /* CSV */
     et_csv_scanner scanner;
     et_columns columns; /* count 0: there was no instance yet */
-    char *text;         /* [capacity + ET_CSV_PADDING] */
+    char *text;         /* [capacity] */
     size_t capacity;
 } instance_rows;
 
@@ -49,7 +49,7 @@ static int copy_instance(instance_rows *self, const et_bytes *instance, size_t *
     if (instance->length > ET_CSV_ROW_MAX)
         return et_fail(error, ET_EDATA, "%s:%zu: %zu bytes; a row has %zu at most", instance_name,
                        self->at, instance->length, ET_CSV_ROW_MAX);
-    size_t needed = instance->length + 1 + ET_CSV_PADDING;
+    size_t needed = instance->length + 1;
     if (needed > self->capacity) {
         char *text = et_realloc(self->text, needed, 2);
         if (!text)
@@ -62,7 +62,6 @@ static int copy_instance(instance_rows *self, const et_bytes *instance, size_t *
         memcpy(self->text, instance->data, *length);
     if (!*length || self->text[*length - 1] != '\n')
         self->text[(*length)++] = '\n';
-    memset(self->text + *length, 0, ET_CSV_PADDING);
     return ET_OK;
 }
 
