@@ -50,6 +50,10 @@ ET_API int et_metadata_parse(et_metadata **out, const char *text, size_t length,
                              et_error *error);
 ET_API int et_metadata_load(et_metadata **out, const char *path, et_error *error);
 ET_API void et_metadata_free(et_metadata *metadata); /* NULL allowed */
+/* As JSON that et_metadata_parse takes, a line for each column, terminated: yours to free
+ * (et_metadata_free_text). */
+ET_API int et_metadata_format(const et_metadata *metadata, char **text, et_error *error);
+ET_API void et_metadata_free_text(char *text); /* NULL allowed */
 ET_API int et_metadata_save(const et_metadata *metadata, const char *path, et_error *error);
 
 ET_API int et_metadata_count(const et_metadata *metadata);

@@ -29,6 +29,8 @@ typedef enum et_arg_kind {
     ET_ARG_NONE,  /* no target: an option of other systems that takes no value but "" here; its help
                      says why */
     ET_ARG_WORDS, /* et_arg_words: all up to the next option, at least one */
+    ET_ARG_WORD,  /* const char *: the one word that is no option, in place of the option with the
+                     same  target */
     ET_ARG_REST,  /* et_arg_list: what is not an option; last in the table */
 } et_arg_kind;
 
@@ -50,13 +52,19 @@ typedef struct et_arg_words {
 
 /* A row of a command's table of options. */
 typedef struct et_arg {
-    const char *name;  /* without --; of REST: what is shown */
+    const char *name;  /* without --; of WORD and REST: what is shown */
     const char *value; /* what its value is called; NULL for flags */
     const char *help;  /* what it does, in a line */
     et_arg_kind kind;
     void *target;      /* where it goes; of the type that kind says */
     const char *alias; /* another name for it, or NULL */
 } et_arg;
+
+/* A run as a word, for a table with the option --model-dir before it. */
+#define ET_ARG_RUN(directory)                                                                      \
+    {                                                                                              \
+        "[RUN]", "run", NULL, ET_ARG_WORD, &(directory), NULL                                      \
+    }
 
 #define ET_ARG_END                                                                                 \
     {                                                                                              \

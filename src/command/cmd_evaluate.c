@@ -29,6 +29,7 @@ static int parse(evaluate_args *args, const et_call *call, et_error *error)
         { "set", "KEY=VALUE", "settings on top of the run's; may be given again", ET_ARG_LIST,
           &args->set, "params-override" },
         { "live-weights", NULL, "not the averaged ones", ET_ARG_FLAG, &args->live_weights, NULL },
+        ET_ARG_RUN(args->model_dir),
         ET_ARG_END
     };
     int status = et_args_parse(table, call, &args->help, error);

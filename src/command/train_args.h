@@ -24,7 +24,6 @@ typedef enum et_train_mode {
 
 typedef struct et_train_args {
     const char *experiment, *model_dir; /* NULL: not given */
-    et_arg_list run;                    /* words that are no option: model_dir, given plainly */
     const char *mode_name;              /* NULL: not given */
     et_train_mode mode;
     et_arg_list config, set; /* in the order given, which is the order applied */

@@ -37,7 +37,7 @@ typedef enum et_analyze_header {
 typedef struct et_analyze_options {
     const char *target; /* NULL: none */
     et_analyze_header header;
-    int classes;             /* distinct integers of a target of classes at most; 0: 20, -1: none */
+    int classes;             /* that integers of a target may be, at most; 0: 20, -1: none */
     const et_schema *schema; /* what columns are; NULL: it is inferred */
     int64_t entries;         /* kept of a column at most; 0: 100,000 */
     int quantiles;           /* of a numeric column; 0: 257 */

@@ -64,23 +64,28 @@ static et_schema_type infer_type(const column *c)
                                                                 : numeric_type(s);
 }
 
-/* Whole numbers, few of them, and each written in one way: 1 and 1.0 would be two classes. */
+static double number_at(const et_entries *entries, size_t i)
+{
+    double number = 0;
+    et_cell_classify(et_entries_text(entries, &entries->entry[i]), entries->entry[i].length,
+                     &number);
+    return number;
+}
+
+/* Whole numbers, two or few that count from 0 or 1, and each written in one way: 1 and 1.0 would be
+ * two classes. Marks from 3 to 8 are amounts. */
 static bool is_classes(const column *c)
 {
     const et_column_stats *s = c->stats;
-    if (!et_column_stats_exact(s) || s->entries.count > (size_t)c->table->options->classes ||
-        c->numbers != c->values || !s->whole || c->table->options->classes < 0)
+    size_t count = s->entries.count;
+    if (!et_column_stats_exact(s) || c->numbers != c->values || !c->numbers || !s->whole ||
+        c->table->options->classes < 0 || count > (size_t)c->table->options->classes)
         return false;
-    for (size_t i = 0; i < s->entries.count; i++)
-        for (size_t k = 0; k < i; k++) {
-            double a = 0, b = 0;
-            const et_entry *x = &s->entries.entry[i], *y = &s->entries.entry[k];
-            et_cell_classify(et_entries_text(&s->entries, x), x->length, &a);
-            et_cell_classify(et_entries_text(&s->entries, y), y->length, &b);
-            if (a == b)
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; k < i; k++)
+            if (number_at(&s->entries, i) == number_at(&s->entries, k))
                 return false;
-        }
-    return true;
+    return count <= 2 || ((s->min == 0 || s->min == 1) && s->max - s->min == (double)(count - 1));
 }
 
 /* Integers are a key where they count rows, or where they are drawn from far more than there are

@@ -195,12 +195,18 @@ static bool has_decimal_comma(const char *text, size_t length)
     return digits && behind && comma + 1 + behind == end;
 }
 
-/* A number with something behind or before it that is no letter of a word: 12%, $5, 30 kg. */
+static bool is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+/* A number with a sign before it or a short word behind: 12%, $5, 30 kg; C85 is a name. */
 static bool has_unit(const char *text, size_t length)
 {
     double number;
     size_t begin = 0, end = length;
-    while (begin < end && !is_digit(text[begin]) && text[begin] != '-' && text[begin] != '.')
+    while (begin < end && !is_digit(text[begin]) && text[begin] != '-' && text[begin] != '.' &&
+           !is_letter(text[begin]))
         begin++;
     while (end > begin && !is_digit(text[end - 1]))
         end--;

@@ -39,9 +39,13 @@ typedef struct et_csv_options {
     char delimiter;             /* 0: the one of , ; tab | that the first rows are made of */
     char comment;               /* lines that begin with it are left out; 0: none */
     int columns;                /* what a row has to have; 0: what the first one has */
-    const char *const *missing; /* texts that mean "no value" where they are not quoted, ended by
-                                   NULL; NULL: "", "?", "NA", "N/A", "NaN", "nan", "null" */
+    const char *const *missing; /* texts that mean "no value" where they are not quoted, but for ""
+                                   which always does; ended by NULL, borrowed. NULL: "", "?", "NA",
+                                   "N/A", "NaN", "nan", "null" */
 } et_csv_options;
+
+/* What missing NULL stands for, ended by NULL. */
+extern const char *const et_csv_usual_missing[];
 
 typedef struct et_csv et_csv;
 

@@ -23,7 +23,7 @@
 
 #define BLOCK 64
 
-static const char *const usual_missing[] = { "", "?", "NA", "N/A", "NaN", "nan", "null", NULL };
+const char *const et_csv_usual_missing[] = { "", "?", "NA", "N/A", "NaN", "nan", "null", NULL };
 
 void et_csv_scanner_init(et_csv_scanner *scanner, const et_csv_options *options)
 {
@@ -32,7 +32,7 @@ void et_csv_scanner_init(et_csv_scanner *scanner, const et_csv_options *options)
     *scanner = (et_csv_scanner){ .delimiter = o->delimiter ? o->delimiter : ',',
                                  .comment = o->comment,
                                  .columns = o->columns,
-                                 .missing = o->missing ? o->missing : usual_missing };
+                                 .missing = o->missing ? o->missing : et_csv_usual_missing };
     for (const char *const *word = scanner->missing; *word; word++) {
         size_t length = strlen(*word);
         if (length > scanner->missing_longest)

@@ -252,6 +252,11 @@ static void passes_describe(const et_source *source, const et_batch *batch, char
     et_source_describe(((const passes *)source)->inner, batch, text, size);
 }
 
+static int passes_batches(et_source *source, int64_t *count, et_error *error)
+{
+    return et_source_batches(((passes *)source)->inner, count, error);
+}
+
 static void passes_close(et_source *source)
 {
     et_source_close(((passes *)source)->inner);
@@ -265,6 +270,7 @@ static const et_source_class passes_class = {
     .seek = passes_seek,
     .describe = passes_describe,
     .close = passes_close,
+    .batches = passes_batches,
 };
 
 int et_passes_open(et_source **out, et_source *inner, int64_t epochs, et_error *error)

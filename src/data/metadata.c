@@ -538,7 +538,7 @@ static void print_column(et_strbuf *out, const et_column_metadata *c)
     et_arena_release(&arena);
 }
 
-int et_metadata_save(const et_metadata *metadata, const char *path, et_error *error)
+int et_metadata_format(const et_metadata *metadata, char **text, et_error *error)
 {
     et_strbuf out = ET_STRBUF_INIT;
     et_strbuf_append(&out, "{");
@@ -547,9 +547,24 @@ int et_metadata_save(const et_metadata *metadata, const char *path, et_error *er
         print_column(&out, &metadata->columns[i]);
     }
     et_strbuf_append(&out, "\n}\n");
-    int status = out.failed ? et_alloc_failed(error, out.length, path)
-                            : et_file_write(path, out.data, out.length, error);
-    et_strbuf_release(&out);
+    size_t length = out.length;
+    *text = et_strbuf_detach(&out);
+    return *text ? ET_OK : et_alloc_failed(error, length, "the text of metadata");
+}
+
+void et_metadata_free_text(char *text)
+{
+    et_free(text);
+}
+
+int et_metadata_save(const et_metadata *metadata, const char *path, et_error *error)
+{
+    char *text;
+    int status = et_metadata_format(metadata, &text, error);
+    if (status)
+        return status;
+    status = et_file_write(path, text, strlen(text), error);
+    et_metadata_free_text(text);
     return status;
 }
 

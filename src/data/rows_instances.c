@@ -42,7 +42,7 @@ static void instance_close(et_rows *rows)
 
 /* ---- CSV ---- */
 
-/* With a line end, which it may have itself, and padding. */
+/* With a line end, which it may have itself. */
 static int copy_instance(instance_rows *self, const et_bytes *instance, size_t *length,
                          et_error *error)
 {

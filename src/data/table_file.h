@@ -3,10 +3,10 @@
  *
  * In the machine's byte order (the magic number tells another one apart):
  *
- *     head      et_table_head, 32 bytes
- *     rows      [rows] of row_size bytes, as table.c has them in memory
- *     first     uint64 [files]: the first row of each file
- *     foot      et_table_foot, 48 bytes: how many there are is known only at the end
+ *   head      et_table_head, 32 bytes
+ *   rows      [rows] of row_size bytes, as table.c has them in memory
+ *   first     uint64 [files]: the first row of each file
+ *   foot      et_table_foot, 48 bytes: how many there are is known only at the end
  *
  * Nothing else follows. Checksums find accidents; what a file made with intent could do (ids past
  * their tables, numbers that are none) is checked as well. */

@@ -164,7 +164,7 @@ static bool is_dumb(void)
 }
 
 /* POSIX: the first of these that is set decides about characters. */
-static bool is_utf8(void)
+bool et_locale_is_utf8(void)
 {
     static const char *const variables[] = { "LC_ALL", "LC_CTYPE", "LANG" };
     for (size_t i = 0; i < 3; i++) {
@@ -245,7 +245,7 @@ int et_progress_open(et_progress **out, const et_progress_options *options, et_e
         progress->mode = options->fd >= 0 && isatty(options->fd) && !is_dumb() ? ET_PROGRESS_BAR
                                                                                : ET_PROGRESS_PLAIN;
     progress->color = !has_value("NO_COLOR");
-    progress->ascii = !is_utf8();
+    progress->ascii = !et_locale_is_utf8();
     progress->plain_interval = options->plain_interval;
     *out = progress;
     return ET_OK;

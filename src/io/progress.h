@@ -87,4 +87,7 @@ void et_progress_close(et_progress *progress); /* finishes first, keeping; NULL 
 /* Appends the line for a state: the pure part of the above. */
 void et_progress_line(et_strbuf *out, const et_progress_state *state, et_progress_style style);
 
+/* Whether the environment asks for UTF-8: characters outside of ASCII may be drawn. */
+bool et_locale_is_utf8(void);
+
 #endif

@@ -90,6 +90,11 @@ static const struct {
     /* targets */
     { "a,b\n1,5\n2,6\n1,7\n1,6\n2,5\n2,7\n", "a:discrete b:integer", "", "a", 0 },
     { "a,b\n1.0,5\n0.0,6\n1.0,7\n0.0,6\n", "a:discrete b:integer", "", "a", 0 },
+    { "a,b\n1,5\n2,6\n3,7\n1,6\n2,5\n3,7\n", "a:discrete b:integer", "", "a", 0 },
+    { "a,b\n3,5\n4,6\n5,7\n3,6\n4,5\n5,7\n", "a:integer b:integer", "", "a", 0 },
+    { "a,b\n0,5\n1,6\n3,7\n0,6\n1,5\n3,7\n", "a:integer b:integer", "", "a", 0 },
+    { "a,b\n-1,5\n1,6\n-1,6\n1,7\n", "a:discrete b:integer", "", "a", 0 },
+    { "a,b\nC85,1\nB9,2\n", "a:discrete b:integer", "", NULL, 0 },
     { "a,b\n1.5,5\n0.5,6\n1.5,7\n0.5,6\n", "a:real b:integer", "", "a", 0 },
     { "a,b\n1.0,5\n0.0,6\n1,7\n0.0,6\n", "a:real b:integer", "", "a", 0 },
     { "a,b\n1,5\n1,6\n", "a:discrete b:integer", "a:constant a:target", "a", 0 },

@@ -121,6 +121,7 @@ static const et_short shorts[] = {
 
 static const et_command commands[] = {
     { "predict", et_cmd_predict, "predict rows from standard input" },
+    { "data", et_cmd_data, "say what is in a table" },
     { "scaffold", et_cmd_scaffold, "write a C project that trains and predicts" },
     { "tfx", et_cmd_tfx, "TensorFX's commands by their names" },
     { NULL, NULL, NULL },
@@ -140,6 +141,7 @@ const et_task_kind et_tabular_kind = {
     .identify = et_tabular_identify,
     .belongs = et_tabular_belongs,
     .files = files,
+    .commands = commands,
     .example = "--data train.csv --target price",
     .rate = "rows/s",
     .amount = "rows",

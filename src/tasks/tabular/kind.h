@@ -11,4 +11,7 @@ extern const et_experiment_row et_tabular_experiments[];
 /* For what reads settings and trains nothing. */
 extern const et_program et_tabular_program;
 
+/* Commands of its own. */
+int et_cmd_data(const et_call *call, et_error *error);
+
 #endif

@@ -63,6 +63,7 @@ static int parse(evaluate_args *args, const et_call *call, et_error *error)
           &args->score.tokenize, NULL },
         { "lowercase", NULL, "compare without case", ET_ARG_FLAG, &args->score.lowercase, NULL },
         ET_PROFILING_ARGS(args->profiling),
+        ET_ARG_RUN(args->model_dir),
         ET_ARG_END
     };
     int status = et_args_parse(table, call, &args->help, error);

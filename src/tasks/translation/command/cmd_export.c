@@ -32,6 +32,7 @@ int et_cmd_export(const et_call *call, et_error *error)
         { "checkpoint", "FILE", "this checkpoint, not the best or newest", ET_ARG_TEXT,
           &options.checkpoint, NULL },
         { "live-weights", NULL, "not the averaged ones", ET_ARG_FLAG, &options.live_weights, NULL },
+        ET_ARG_RUN(model_dir),
         ET_ARG_END
     };
     bool help;

@@ -101,6 +101,7 @@ static int parse(translate_args *args, const et_call *call, et_error *error)
         { "live-weights", NULL, "not the averaged ones", ET_ARG_FLAG, &options->live_weights,
           NULL },
         ET_PROFILING_ARGS(args->profiling),
+        ET_ARG_RUN(args->model_dir),
         ET_ARG_END
     };
     int status = et_args_parse(table, call, &args->help, error);

@@ -1,0 +1,316 @@
+/* etude data analyze: what is in a table. Reads CSV files once, prints a report and writes the two
+ * texts that features are fitted from:
+ *
+ *   files -> et_analyze -> report (standard output), DIR/schema.yaml, DIR/metadata.json
+ *
+ * A file that is there already and says something else is kept unless --force is given; the report
+ * is printed before that is known. Nothing is written of a table that cannot be read to its end.
+ *
+ *   exit code 2: an option; 3: a row, a column, the files; 4: a disk */
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "command/args.h"
+#include "command/command.h"
+#include "command/outputs.h"
+#include "data/analyze.h"
+#include "data/paths.h"
+#include "io/progress.h"
+#include "tasks/tabular/command/data_report.h"
+#include "tasks/tabular/kind.h"
+
+#include <math.h>
+
+#define SCHEMA   "schema.yaml"
+#define METADATA "metadata.json"
+
+typedef struct data_args {
+    et_arg_list words; /* "analyze", then files */
+    const char *delimiter, *comment, *header, *schema, *output;
+    et_arg_list missing;
+    int64_t entries, quantiles;
+    bool force, dry_run, json, help;
+    et_analyze_options options;
+    const char **markers; /* of missing values, ended by NULL; owned */
+} data_args;
+
+static int parse(data_args *args, const et_call *call, et_error *error)
+{
+    /* Rows: name, what its value is called, help, kind, where it goes, another name. */
+    const et_arg table[] = {
+        { "target", "NAME", "the column that is to be predicted", ET_ARG_TEXT,
+          &args->options.target, NULL },
+        { "delimiter", "C", "between values: , ; | tab (found by itself)", ET_ARG_TEXT,
+          &args->delimiter, NULL },
+        { "header", "auto", "yes, no: whether the first row has names", ET_ARG_TEXT, &args->header,
+          NULL },
+        { "comment", "C", "lines that begin with it are left out", ET_ARG_TEXT, &args->comment,
+          NULL },
+        { "missing", "TEXT", "means that there is no value, beside the usual; may be given again",
+          ET_ARG_LIST, &args->missing, NULL },
+        { "schema", "FILE", "take names and types from it", ET_ARG_TEXT, &args->schema, NULL },
+        { "entries", "N", "values kept of a discrete column (100,000)", ET_ARG_COUNT,
+          &args->entries, NULL },
+        { "quantiles", "N", "kept of a numeric column (257)", ET_ARG_COUNT, &args->quantiles,
+          NULL },
+        { "output", "DIR", "where " SCHEMA " and " METADATA " go (here)", ET_ARG_TEXT,
+          &args->output, NULL },
+        { "force", NULL, "replace those that are there", ET_ARG_FLAG, &args->force, NULL },
+        { "dry-run", NULL, "write no file", ET_ARG_FLAG, &args->dry_run, NULL },
+        { "json", NULL, "the report as JSON", ET_ARG_FLAG, &args->json, NULL },
+        { "analyze FILE...", NULL, NULL, ET_ARG_REST, &args->words, NULL },
+        ET_ARG_END
+    };
+    int status = et_args_parse(table, call, &args->help, error);
+    if (!status && args->help)
+        et_args_help(
+            stdout, table, call,
+            "Says what is in a table (CSV, plain or .gz): types, ranges, distributions, what "
+            "is\nsuspicious; writes schema and metadata for training.",
+            "analyze train.csv --target income");
+    return status;
+}
+
+/* ---- options ---- */
+
+static int take_character(char *out, const char *option, const char *text, et_error *error)
+{
+    *out = 0;
+    if (!text)
+        return ET_OK;
+    if (!strcmp(text, "tab") || !strcmp(text, "\\t"))
+        *out = '\t';
+    else if (strlen(text) == 1)
+        *out = *text;
+    return *out ? ET_OK : et_fail(error, ET_EUSAGE, "%s %s: one character, or tab", option, text);
+}
+
+static int take_header(data_args *args, et_error *error)
+{
+    static const char *const words[] = { "auto", "yes", "no" };
+    for (int i = 0; args->header && i < 3; i++)
+        if (!strcmp(args->header, words[i])) {
+            args->options.header = (et_analyze_header)i;
+            return ET_OK;
+        }
+    return !args->header ? ET_OK
+                         : et_fail(error, ET_EUSAGE, "--header %s: auto, yes or no", args->header);
+}
+
+static int take_missing(data_args *args, et_error *error)
+{
+    size_t usual = 0, count = (size_t)args->missing.count;
+    if (!count)
+        return ET_OK;
+    while (et_csv_usual_missing[usual])
+        usual++;
+    args->markers = et_alloc_zero(usual + count + 1, sizeof *args->markers);
+    if (!args->markers)
+        return et_alloc_failed(error, (usual + count) * sizeof *args->markers, "--missing");
+    memcpy(args->markers, et_csv_usual_missing, usual * sizeof *args->markers);
+    memcpy(args->markers + usual, args->missing.items, count * sizeof *args->markers);
+    args->options.csv.missing = args->markers;
+    return ET_OK;
+}
+
+static int check(data_args *args, et_error *error)
+{
+    if (!args->words.count || strcmp(args->words.items[0], "analyze") != 0)
+        return et_fail(error, ET_EUSAGE, "data: say what is to be done: data analyze FILE...%s%s",
+                       args->words.count ? "; there is no " : "",
+                       args->words.count ? args->words.items[0] : "");
+    if (args->words.count < 2)
+        return et_fail(error, ET_EUSAGE, "data analyze: name a file");
+    int status =
+        take_character(&args->options.csv.delimiter, "--delimiter", args->delimiter, error);
+    if (!status)
+        status = take_character(&args->options.csv.comment, "--comment", args->comment, error);
+    if (!status)
+        status = take_header(args, error);
+    if (!status)
+        status = take_missing(args, error);
+    if (args->quantiles > 100001)
+        return et_fail(error, ET_EUSAGE, "--quantiles %lld: at most 100001",
+                       (long long)args->quantiles);
+    args->options.entries = args->entries;
+    args->options.quantiles = (int)args->quantiles;
+    return status;
+}
+
+/* ---- where it goes ---- */
+
+/* Both files, and what they are to hold. */
+typedef struct result {
+    char *path[2]; /* owned; NULL: nothing is written */
+    char *text[2]; /* owned */
+    char *made;    /* the directory, if it was made for them; owned */
+} result;
+
+static int open_result(result *r, const data_args *args, const et_call *call,
+                       const et_strings *paths, et_error *error)
+{
+    static const char *const names[] = { SCHEMA, METADATA };
+    const char *directory = args->output ? args->output : ".";
+    et_outputs outputs = { .program = call->program };
+    int status = ET_OK;
+    for (size_t i = 0; i < paths->count; i++)
+        et_outputs_read(&outputs, paths->items[i]);
+    et_outputs_read(&outputs, args->schema);
+    status = et_outputs_check_standard(&outputs, error);
+    if (!status && !args->dry_run && !et_file_exists(directory)) {
+        status = et_directory_make(directory, error);
+        r->made = status ? NULL : et_strdup(directory);
+    }
+    for (int i = 0; i < 2 && !status && !args->dry_run; i++) {
+        r->path[i] = et_path_join(directory, names[i]);
+        status = r->path[i] ? et_outputs_check(&outputs, "--output", r->path[i], error)
+                            : et_alloc_failed(error, strlen(directory), "a path");
+    }
+    et_outputs_release(&outputs);
+    return status;
+}
+
+static void close_result(result *r, int status)
+{
+    if (status && r->made)
+        rmdir(r->made);
+    et_free(r->made);
+    for (int i = 0; i < 2; i++) {
+        et_free(r->path[i]);
+        et_free(r->text[i]);
+    }
+}
+
+/* *same: there is a file that says what is to be written. */
+static int look_at(bool *same, const char *path, const char *text, bool force, et_error *error)
+{
+    char *there;
+    size_t length;
+    *same = false;
+    if (!et_file_exists(path))
+        return ET_OK;
+    if (!et_file_read(&there, &length, path, strlen(text) + 1, NULL)) {
+        *same = length == strlen(text) && !memcmp(there, text, length);
+        et_free(there);
+    }
+    return *same || force
+               ? ET_OK
+               : et_fail(error, ET_EDENIED,
+                         "%s is there and says something else: give --force to replace it, "
+                         "--output for another place, or --dry-run to write nothing",
+                         path);
+}
+
+/* Either both are written or none. */
+static int write_result(result *r, const et_analysis *analysis, const data_args *args,
+                        et_error *error)
+{
+    bool same[2];
+    if (args->dry_run)
+        return ET_OK;
+    int status = et_schema_format(analysis->schema, &r->text[0], error);
+    if (!status)
+        status = et_metadata_format(analysis->metadata, &r->text[1], error);
+    for (int i = 0; i < 2 && !status; i++)
+        status = look_at(&same[i], r->path[i], r->text[i], args->force, error);
+    for (int i = 0; i < 2 && !status; i++)
+        if (!same[i])
+            status = et_file_write(r->path[i], r->text[i], strlen(r->text[i]), error);
+    if (!status && !args->json)
+        printf("\nwritten: %s, %s\n", r->path[0], r->path[1]);
+    return status;
+}
+
+/* ---- the work ---- */
+
+typedef struct watch {
+    et_progress *progress;
+    double start;
+} watch;
+
+static void show(void *payload, uint64_t done, uint64_t all)
+{
+    const watch *w = payload;
+    double seconds = et_clock_monotonic() - w->start;
+    et_progress_state state = { .what = "MB",
+                                .step = (int64_t)(done / 1000000),
+                                .steps = (int64_t)(all / 1000000),
+                                .rate = seconds > 0 ? (double)done / 1e6 / seconds : NAN,
+                                .unit = "MB/s",
+                                .seconds_left = NAN };
+    if (state.step < state.steps) /* packed files may be longer than they were said to be */
+        et_progress_update(w->progress, &state);
+}
+
+static void print(const et_analysis *analysis, bool json)
+{
+    et_strbuf out = ET_STRBUF_INIT;
+    if (json) {
+        et_json_print(&out, analysis->report, 2);
+        et_strbuf_append_char(&out, '\n');
+    } else
+        et_data_report_print(&out, analysis->report, !et_locale_is_utf8());
+    fputs(et_strbuf_text(&out), stdout);
+    et_strbuf_release(&out);
+}
+
+static int analyze(data_args *args, const et_strings *paths, et_analysis *analysis, et_error *error)
+{
+    et_schema *schema = NULL;
+    watch w = { NULL, et_clock_monotonic() };
+    et_progress_options options = ET_PROGRESS_OPTIONS_INIT;
+    options.fd = STDERR_FILENO;
+    int status = args->schema ? et_schema_load(&schema, args->schema, error) : ET_OK;
+    if (!status)
+        status = et_progress_open(&w.progress, &options, error);
+    args->options.schema = schema;
+    args->options.progress = show;
+    args->options.payload = &w;
+    if (!status)
+        status = et_analyze(analysis, paths, &args->options, error);
+    if (w.progress)
+        et_progress_finish(w.progress, false);
+    et_progress_close(w.progress);
+    et_schema_free(schema);
+    return status;
+}
+
+static int run(data_args *args, const et_call *call, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_strings given = { args->words.items + 1, (size_t)args->words.count - 1 }, paths;
+    et_analysis analysis = { .arena = ET_ARENA_INIT };
+    result r = { { NULL }, { NULL }, NULL };
+    int status = et_paths_match(&paths, &given, NULL, &arena, error);
+    if (!status)
+        status = open_result(&r, args, call, &paths, error);
+    if (!status)
+        status = analyze(args, &paths, &analysis, error);
+    if (!status) {
+        print(&analysis, args->json);
+        status = write_result(&r, &analysis, args, error);
+        et_analysis_release(&analysis);
+    }
+    close_result(&r, status);
+    et_arena_release(&arena);
+    return status;
+}
+
+int et_cmd_data(const et_call *call, et_error *error)
+{
+    data_args args = { .words = { .count = 0 } };
+    int status = parse(&args, call, error);
+    if (!status && !args.help)
+        status = check(&args, error);
+    if (!status && !args.help)
+        status = run(&args, call, error);
+    et_free(args.markers);
+    return status;
+}

@@ -1,0 +1,72 @@
+#!/bin/sh
+# test_data.sh ETUDE: `etude data analyze` as typed: what it prints, writes and refuses.
+set -eu
+etude=$1
+work=$(mktemp -d "$PWD/data.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+# says CODE TEXT ARGUMENT...: `etude data` ends with CODE, and TEXT is in what it prints.
+says() {
+    code=$1 text=$2 got=0
+    shift 2
+    LC_ALL=C "$etude" data "$@" >out 2>&1 || got=$?
+    [ "$got" = "$code" ] && grep -q -e "$text" out || {
+        echo "data $*: exit code $got, wanted $code and: $text" >&2
+        cat out >&2
+        exit 1
+    }
+}
+
+awk 'BEGIN { print "size;colour;label"; for (i = 0; i < 300; i++)
+    printf "%d.5;%s;%d\n", i % 40, i % 3 ? "red" : "dark blue", i % 2 }' >table.csv
+
+# Both files are written where one is, and the report has both kinds of columns.
+says 0 '^table.csv: 300 rows of 3 columns, .* delimiter ";", with a header$' analyze table.csv \
+    --target label
+grep -q '^size  *0  *40  *0.5  *18.5  *39.5  ' out
+grep -q '^colour  *0  *2  red 66.7 %, dark blue 33.3 %$' out
+grep -q '^label  *0  *2  0 50 %, 1 50 %  the target$' out
+grep -q '^written: ./schema.yaml, ./metadata.json$' out
+grep -q '^"colour": .*"entries":\["red","dark blue"\],"counts":\[200,100\]' metadata.json
+printf 'fields:\n  - name: size\n    type: real\n  - name: colour\n    type: discrete\n%s\n' \
+    '  - name: label
+    type: discrete' | cmp - schema.yaml
+
+# The same again changes nothing; another table is refused, and then nothing is changed.
+touch -d 2001-01-01 schema.yaml metadata.json
+says 0 written analyze table.csv --target label
+[ -z "$(find . -newermt 2002-01-01 -name '*.yaml' -o -newermt 2002-01-01 -name '*.json')" ]
+sed 1d table.csv >bare.csv
+says 3 'schema.yaml is there and says something else: give --force' analyze bare.csv
+[ -z "$(find . -newermt 2002-01-01 -name '*.yaml' -o -newermt 2002-01-01 -name '*.json')" ]
+says 0 '^column_3' analyze bare.csv --dry-run
+says 0 written analyze bare.csv --output made/here
+says 0 written analyze table.csv --output made/here --force
+grep -q 'name: colour' made/here/schema.yaml
+rm -r made
+
+# A schema that is given names and types columns; missing values by another name.
+printf 'fields:\n- {name: a, type: real}\n- {name: b, type: discrete}\n- {name: c, type: real}\n' >s
+says 0 '^b  *100  *1  red 100 %$' analyze bare.csv --schema s --missing 'dark blue' --dry-run
+says 0 '^c  *0  *2  *0 ' analyze bare.csv --schema s --dry-run
+
+# JSON, several files, wildcards, packed ones.
+says 0 '"rows": 600,' analyze --json --dry-run 'table.cs?' table.csv
+gzip -k table.csv
+says 0 '^table.csv.gz: 300 rows' analyze table.csv.gz --dry-run
+says 0 '^2 files: 600 rows' analyze 'table.csv*' --dry-run
+
+# What is wrong.
+says 2 'say what is to be done: data analyze FILE...' table.csv
+says 2 'there is no analyse' analyse table.csv
+says 2 'name a file' analyze
+says 2 'delimiter ab: one character' analyze table.csv --delimiter ab
+says 2 'header maybe: auto, yes or no' analyze table.csv --header maybe
+says 3 'there is no column "lable". Nearest: label' analyze table.csv --target lable
+says 3 'none.csv' analyze none.csv
+printf 'a,b\n1,2\n3\n' >ragged.csv
+says 3 'ragged.csv:3: 1 columns, where 2 are expected, in "3"' analyze ragged.csv --output new
+[ ! -e new ]
+mkdir dir && cp table.csv dir/metadata.json
+says 3 'dir/metadata.json are one file, which is read' analyze dir/metadata.json --output dir
