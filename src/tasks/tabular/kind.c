@@ -146,7 +146,6 @@ const et_task_kind et_tabular_kind = {
     .rate = "rows/s",
     .amount = "rows",
     .shorts = shorts,
-    .commands = commands,
     .next = "predict",
     .next_help = "predicts rows",
 };
