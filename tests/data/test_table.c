@@ -16,6 +16,7 @@
 #include "calls.h"
 #include "data/fixture.h"
 #include "data/table.h"
+#include "data/table_cache.h"
 #include "data/table_fixture.h"
 
 static const char *const schema = "fields:\n"
@@ -614,6 +615,50 @@ static void test_table__vectors(void **state)
     et_encoder_free(encoder);
 }
 
+/* A file that changes between being known and being read. */
+static void test_table__cache_changed(void **state)
+{
+    fixture *f = *state;
+    const char *path = write_text(f, "w.csv", "age,job,income\n1,a,low\n");
+    const et_table_options options = { .paths = { &path, 1 }, .cache = f->directory };
+    et_encoder *encoder = open_encoder();
+    et_table_cache cache;
+    assert_ok(et_table_cache_open(&cache, encoder, &options, error));
+    assert_ok(et_table_cache_check(&cache, error));
+    write_text(f, "w.csv", "age,job,income\n1,a,low\n2,a,low\n");
+    assert_fails(et_table_cache_check(&cache, error), ET_EDATA,
+                 "w.csv or a file beside it changed");
+    et_table_cache_close(&cache);
+    et_encoder_free(encoder);
+}
+
+/* Every byte of a CSV file changed, and every length: rows, or an error that names the file. */
+static void test_table__mutated(void **state)
+{
+    fixture *f = *state;
+    static const char bytes[] = { 0, '"', '\n', ',', '\xff', '9', '\r' };
+    static const char *const text = "age,job,income\n1,a,low\n22,\"b\",high\n,\"c\"\"d\",low\n";
+    size_t length = strlen(text);
+    int whole = 0;
+    for (size_t at = 0; at < length; at++)
+        for (size_t k = 0; k <= COUNT(bytes); k++) {
+            char copy[100];
+            et_samples *samples = NULL;
+            et_error error = ET_ERROR_INIT;
+            memcpy(copy, text, length);
+            if (k < COUNT(bytes))
+                copy[at] = bytes[k];
+            const char *path = write_bytes(f, "m.csv", copy, k < COUNT(bytes) ? length : at);
+            int status = open_table(&samples, &path, 1, (et_table_options){ .csv = { 0 } }, &error);
+            if (status)
+                assert_contains(error.text, "m.csv");
+            else
+                whole++;
+            et_samples_close(samples);
+        }
+    assert_true(whole > 20);
+}
+
 /* Memory runs out at every place: in memory, into a file, and of records. */
 static void test_table__memory(void **state)
 {
@@ -661,6 +706,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_table__bad_examples, fixture_open, fixture_close),
         cmocka_unit_test_setup_teardown(test_table__mutated_examples, fixture_open, fixture_close),
         cmocka_unit_test_setup_teardown(test_table__vectors, fixture_open, fixture_close),
+        cmocka_unit_test_setup_teardown(test_table__cache_changed, fixture_open, fixture_close),
+        cmocka_unit_test_setup_teardown(test_table__mutated, fixture_open, fixture_close),
         cmocka_unit_test_setup_teardown(test_table__memory, fixture_open, fixture_close),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
