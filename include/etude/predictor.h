@@ -52,9 +52,9 @@ typedef struct et_prediction {
     const char *failure;        /* names line, column and value; NULL: there is none */
 } et_prediction;
 
-/* Rows of CSV, each a text without its line end, fields in the schema's order with the targets or
- * without them, each row by itself. stop: a row that cannot be predicted ends the call with
- * ET_EDATA; else its prediction has the failure. On failure there are no predictions. */
+/* Rows of CSV, each a text without its line end, values in the schema's order with the targets or
+ * without them, each row by itself. ET_EDATA names the first one that cannot be predicted; of a
+ * lenient predictor its prediction has the failure. On failure there are no predictions. */
 ET_API int et_predictor_predict(et_predictor *predictor, const char *const *rows, size_t count,
                                 et_predictions **out, et_error *error);
 

@@ -96,6 +96,13 @@ for threads in 1 2 5; do
     OMP_NUM_THREADS=$threads "$etude" predict --model-dir run --batch-size 16 <rows.csv >got
     same got "$threads threads"
 done
+newest=$(ls run/checkpoints | grep -m1 safetensors)
+"$etude" predict run --checkpoint best <rows.csv >got
+same got "a run as a word, --checkpoint best"
+"$etude" predict run --checkpoint newest <rows.csv >newest.jsonl
+"$etude" predict run --checkpoint "run/checkpoints/$newest" <rows.csv >got
+cmp -s got newest.jsonl || fail "--checkpoint FILE is not the newest"
+says 3 'run' "$etude" predict run --checkpoint 987654 --input rows.csv
 # An empty line is no end.
 sed 's/$/\n/' rows.csv | "$etude" predict --model-dir run >got
 same got "empty lines"

@@ -209,13 +209,13 @@ static int load_newest(et_table_model *model, et_error *error)
     return status ? et_fail(error, status, "%s", reason.text) : check_belongs(model, &facts, error);
 }
 
-static int load_named(et_table_model *model, const char *checkpoint, et_error *error)
+static int load_named(et_table_model *model, const char *name, et_error *error)
 {
     et_checkpoint_facts facts = { .arena = &model->arena };
-    model->checkpoint = et_strdup(checkpoint);
-    int status = model->checkpoint ? et_checkpoint_load_weights(model->params, checkpoint,
-                                                                !model->live_weights, &facts, error)
-                                   : et_alloc_failed(error, strlen(checkpoint), "a path");
+    int status = et_checkpoint_named(&model->checkpoint, model->directory, name, error);
+    if (!status)
+        status = et_checkpoint_load_weights(model->params, model->checkpoint, !model->live_weights,
+                                            &facts, error);
     return status ? status : check_belongs(model, &facts, error);
 }
 

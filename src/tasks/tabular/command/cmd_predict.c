@@ -45,8 +45,8 @@ static int parse(predict_args *args, const et_call *call, et_error *error)
     const et_arg table[] = {
         { "model-dir", "DIR", "the run, job or export that has the model", ET_ARG_TEXT,
           &args->model_dir, NULL },
-        { "checkpoint", "FILE", "this checkpoint, not the best or newest", ET_ARG_TEXT,
-          &args->options.checkpoint, NULL },
+        { "checkpoint", "NAME", "best, newest, a step or a file; else the best, or the newest",
+          ET_ARG_TEXT, &args->options.checkpoint, NULL },
         { "input", "FILE", "rows (default: standard input)", ET_ARG_TEXT, &args->rows.path, NULL },
         { "output", "FILE", "predictions (default: standard output)", ET_ARG_TEXT, &args->output,
           NULL },
@@ -67,13 +67,14 @@ static int parse(predict_args *args, const et_call *call, et_error *error)
           &args->numbers, NULL },
         { "live-weights", NULL, "not the averaged ones", ET_ARG_FLAG, &args->options.live_weights,
           NULL },
+        ET_ARG_RUN(args->model_dir),
         ET_ARG_END,
     };
     int status = et_args_parse(table, call, &args->help, error);
     if (!status && args->help)
         et_args_help(stdout, table, call,
                      "Predicts rows of CSV, TSV or JSON lines; a line of JSON for each.",
-                     "--model-dir runs/adult < rows.csv > predictions.jsonl");
+                     "runs/adult < rows.csv > predictions.jsonl");
     return status;
 }
 
