@@ -263,6 +263,15 @@ static void test_table__resume(void **state)
 
 /* ---- rows in a file ---- */
 
+/* Without the care of et_file_write, which waits for the disk. */
+static void overwrite(const char *path, const char *bytes, size_t length)
+{
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, length, file), length);
+    assert_int_equal(fclose(file), 0);
+}
+
 /* What is in a folder whose name ends so; NULL: nothing. */
 static const char *find_file(fixture *f, const char *folder, const char *end)
 {
@@ -346,9 +355,9 @@ static void test_table__cache_damaged(void **state)
     size_t length;
     assert_ok(et_file_read(&bytes, &length, path, 100000, error));
     assert_int_equal(length, 32 + 30 * 16 + 8 + 48);
-    for (size_t at = 0; at < length; at++) {
+    for (size_t at = 0; at < length; at += at < 40 || at > 510 ? 1 : 7) {
         bytes[at] ^= 16;
-        assert_ok(et_file_write(path, bytes, length, error));
+        overwrite(path, bytes, length);
         bytes[at] ^= 16;
         f->logged = 0;
         assert_ok(open_table(&samples, paths, 1, small, error));
@@ -358,7 +367,7 @@ static void test_table__cache_damaged(void **state)
         assert_string_equal(read_all(f, samples, false), right);
     }
     for (size_t cut = 0; cut < length; cut += 13) {
-        assert_ok(et_file_write(path, bytes, cut, error));
+        overwrite(path, bytes, cut);
         f->logged = 0;
         assert_ok(open_table(&samples, paths, 1, small, error));
         assert_int_equal(f->logged, 1);
@@ -401,7 +410,7 @@ static void test_table__cache_made(void **state)
         memcpy(copy + 520 + 16, &sum, 8);
         sum = et_checksum(copy + 520, 40);
         memcpy(copy + 520 + 40, &sum, 8);
-        assert_ok(et_file_write(path, copy, length, error));
+        overwrite(path, copy, length);
         free(copy);
         f->logged = 0;
         assert_ok(open_table(&samples, paths, 1, small, error));
@@ -563,7 +572,7 @@ static void test_table__mutated_examples(void **state)
         et_error error = ET_ERROR_INIT;
         et_samples *samples = NULL;
         bytes[at] ^= 8;
-        assert_int_equal(et_file_write(path, bytes, length, &error), ET_OK);
+        overwrite(path, bytes, length);
         bytes[at] ^= 8;
         assert_int_equal(
             open_table(&samples, &path, 1, (et_table_options){ .examples = true }, &error),
