@@ -291,6 +291,46 @@ int et_args_parse(const et_arg *table, const et_call *call, bool *help, et_error
     return ET_OK;
 }
 
+#define TIME_MAX 1e9 /* seconds */
+
+/* 1:30:00 and 2-00:00:00; false: it is not of that form. */
+static bool read_clock(double *seconds, const char *text)
+{
+    int days = 0, hours = 0, minutes = 0, rest = 0, end = 0;
+    bool read = sscanf(text, "%9d-%2d:%2d:%2d%n", &days, &hours, &minutes, &rest, &end) == 4;
+    if (!read) {
+        days = 0;
+        read = sscanf(text, "%9d:%2d:%2d%n", &hours, &minutes, &rest, &end) == 3;
+    }
+    if (!read) {
+        hours = 0;
+        read = sscanf(text, "%9d:%2d%n", &minutes, &rest, &end) == 2;
+    }
+    *seconds = ((days * 24.0 + hours) * 60 + minutes) * 60 + rest;
+    return read && !text[end] && days >= 0 && hours >= 0 && minutes >= 0 && rest >= 0 && rest < 60;
+}
+
+int et_args_read_time(double *seconds, const char *name, const char *text, et_error *error)
+{
+    static const struct {
+        char unit;
+        double seconds;
+    } units[] = { { 's', 1 }, { 'm', 60 }, { 'h', 3600 }, { 'd', 86400 } };
+    char *end;
+    bool right = strchr(text, ':') && read_clock(seconds, text);
+    double number = strtod(text, &end);
+    for (size_t i = 0; !right && i < sizeof units / sizeof units[0]; i++)
+        if (end != text && *end == units[i].unit && !end[1]) {
+            *seconds = number * units[i].seconds;
+            right = true;
+        }
+    if (right && *seconds > 0 && *seconds <= TIME_MAX)
+        return ET_OK;
+    return et_fail(error, ET_EUSAGE,
+                   "--%s %s: no time; write hours, minutes and seconds as 1:30:00, or 90m", name,
+                   text);
+}
+
 /* NULL: not given; then the run's own is used. */
 int et_args_check_precision(const char *precision, et_error *error)
 {

@@ -80,6 +80,10 @@ int et_args_parse(const et_arg *table, const et_call *call, bool *help, et_error
 void et_args_help(FILE *to, const et_arg *table, const et_call *call, const char *about,
                   const char *example);
 
+/* A time as people and Slurm write it, in seconds: [[D-]H:]M:S, or a number with s, m, h or d.
+ * name: of the option. ET_EUSAGE: it is none, or not positive. */
+int et_args_read_time(double *seconds, const char *name, const char *text, et_error *error);
+
 /* Values of --precision. ET_EUSAGE: neither NULL nor one of them. */
 int et_args_check_precision(const char *precision, et_error *error);
 

@@ -228,7 +228,8 @@ static const char *write_many(fixture *f, const char *name, int from, int count)
     return path;
 }
 
-/* From any position on, also in the middle of a pass, batches are the same bits. */
+/* From any position on, also in the middle of a pass, batches are the same bits; also where a run
+ * that began in memory goes on from a file. */
 static void test_table__resume(void **state)
 {
     const char *paths[] = { write_many(*state, "r0.csv", 0, 70),
@@ -240,7 +241,8 @@ static void test_table__resume(void **state)
     et_source *source[2] = { NULL, NULL };
     et_batch *batch[2];
     for (int i = 0; i < 2; i++) {
-        assert_ok(open_table(&samples[i], paths, 2, (et_table_options){ .csv = { 0 } }, error));
+        const et_table_options where = { .cache = fixture_path(*state, "rows"), .memory = i };
+        assert_ok(open_table(&samples[i], paths, 2, where, error));
         assert_ok(et_batches_open(&source[i], samples[i], &options, error));
         assert_ok(et_batch_new(&batch[i], &source[i]->layout, error));
     }
