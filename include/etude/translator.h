@@ -29,7 +29,8 @@
 typedef struct et_translator et_translator;
 
 typedef struct et_translator_options {
-    const char *checkpoint; /* a file; NULL: the best one, or else the newest */
+    const char *checkpoint; /* a file, "best", "newest" or a step of the run; NULL: the best one, or
+                               else the newest */
     int beam_size;          /* 1, greedy, to 64; 0: the run's */
     double alpha;           /* length penalty, up to 10; 0: the run's */
     bool no_length_penalty; /* in place of alpha */

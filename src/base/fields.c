@@ -27,10 +27,12 @@
 #define NAMES_MAX   256 /* members of one struct that the nearest is sought among */
 #define NAMES_WIDTH 64  /* characters of the list of members in a message */
 #define SET         "--set"
+#define DEPTH_MAX   8 /* groups that names are looked for in */
 
 /* Where reading is: what a message starts with. */
 struct place {
-    const char *name; /* of the file, or SET */
+    const et_fields *root; /* the whole table, where names are looked for that stand elsewhere */
+    const char *name;      /* of the file, or SET */
     et_arena *arena;
     et_value *extra; /* of the origin */
     et_error *error;
@@ -94,6 +96,39 @@ static void append_names(et_strbuf *out, const char *const *names)
     }
 }
 
+#define PLACES_MAX 3 /* of a name that stands elsewhere, in a message */
+
+/* Adds the paths of rows named name that are depth groups down, "a.b.name, c.name"; found counts
+ * them. Groups are rows as well. */
+static void append_places(et_strbuf *out, int *found, const et_fields *table, const char *name,
+                          const char *path, int depth)
+{
+    for (const et_field *field = table->fields; field->kind != ET_FIELD_KIND_END; field++) {
+        et_strbuf whole = ET_STRBUF_INIT;
+        et_strbuf_printf(&whole, "%s%s%s", path, *path ? "." : "", field->name);
+        if (depth && field->kind == ET_FIELD_KIND_STRUCT)
+            append_places(out, found, field->nested, name, et_strbuf_text(&whole), depth - 1);
+        if (!depth && !strcmp(field->name, name) && ++*found <= PLACES_MAX + 1)
+            et_strbuf_printf(out, "%s%s", *found > 1 ? ", " : "",
+                             *found > PLACES_MAX ? "..." : et_strbuf_text(&whole));
+        out->failed |= whole.failed;
+        et_strbuf_release(&whole);
+    }
+}
+
+/* ". There is a.b.name, c.name", the least deep first; nothing, if there is none. */
+static void append_elsewhere(et_strbuf *out, const et_fields *root, const char *name)
+{
+    et_strbuf places = ET_STRBUF_INIT;
+    int found = 0;
+    for (int depth = 0; depth < DEPTH_MAX && found <= PLACES_MAX; depth++)
+        append_places(&places, &found, root, name, "", depth);
+    if (found)
+        et_strbuf_printf(out, ". There is %s", et_strbuf_text(&places));
+    out->failed |= places.failed;
+    et_strbuf_release(&places);
+}
+
 /* path: of the dict that key was looked for in, "" at the top. The message lists what there
  * is as far as it fits, and the nearest name in any case: the misspelt one may be the
  * fortieth. */
@@ -110,14 +145,17 @@ static int unknown(const struct place *place, const et_fields *table, const char
     names[count] = NULL;
     const char *whole = join(place->arena, path, key);
     const char *where = whole ? locate(place, whole, line) : NULL;
-    et_strbuf list = ET_STRBUF_INIT;
+    et_strbuf list = ET_STRBUF_INIT, elsewhere = ET_STRBUF_INIT;
     append_names(&list, names);
-    int failure = !where || list.failed
+    append_elsewhere(&elsewhere, place->root, key);
+    const et_hint nearest = et_nearest_hint(key, names, "");
+    const char *hint = elsewhere.length ? et_strbuf_text(&elsewhere) : nearest.text;
+    int failure = !where || list.failed || elsewhere.failed
                       ? no_memory(place)
                       : et_fail(place->error, ET_ECONFIG, "%s: no such setting%s (%s has: %s)",
-                                where, et_nearest_hint(key, names, "").text,
-                                *path ? path : table->name, et_strbuf_text(&list));
+                                where, hint, *path ? path : table->name, et_strbuf_text(&list));
     et_strbuf_release(&list);
+    et_strbuf_release(&elsewhere);
     return failure;
 }
 
@@ -163,6 +201,8 @@ static int not_a_group(const struct place *place, const et_fields *table, const 
 
 static int read_dict(const struct place *place, const et_fields *table, void *options,
                      const et_value *dict, const char *path);
+static int set(const struct place *place, const et_fields *table, void *options, const char *path,
+               const et_value *value);
 
 /* Groups one by one, each from its defaults. The member is set last, when all are good. */
 static int read_list(const struct place *place, const et_field *field, et_structs *member,
@@ -218,6 +258,12 @@ static int read_dict(const struct place *place, const et_fields *table, void *op
         /* Keys of a dict are unique, the readers see to that; so no member is set twice by
          * one file. */
         const et_field *field = et_fields_find(table, value->key, strlen(value->key));
+        if (!field && strchr(value->key, '.')) { /* a.b: 1 in a file is as {a: {b: 1}} */
+            int failure = set(place, table, options, value->key, value);
+            if (failure)
+                return failure;
+            continue;
+        }
         if (!field && !place->extra)
             return unknown(place, table, path, value->key, value->line);
         /* Kept by the arena: text of a message, should this member be refused. */
@@ -237,7 +283,7 @@ int et_fields_read_from(const et_fields_origin *from, const et_fields *table, vo
                         const et_value *dict, const char *path, et_error *error)
 {
     et_assert(table && options && dict && from->arena && from->name);
-    struct place place = { from->name, from->arena, from->extra, error };
+    struct place place = { table, from->name, from->arena, from->extra, error };
     return read_dict(&place, table, options, dict, path ? path : "");
 }
 
@@ -265,6 +311,14 @@ static int parse_text(const struct place *place, et_value **value, const char *p
     return failure;
 }
 
+static int below_one(const struct place *place, const char *path, int line, const char *key)
+{
+    const char *where = locate(place, path, line);
+    return where ? et_fail(place->error, ET_ECONFIG, "%s: %s is one setting, nothing is below it",
+                           where, key)
+                 : no_memory(place);
+}
+
 /* Walks down one part of the path at a time: table, options and rest move together, so that
  * rest is always to be found in table, whose struct is at options. above: the path so far,
  * for messages. */
@@ -283,15 +337,14 @@ static int set(const struct place *place, const et_fields *table, void *options,
         const et_field *field = et_fields_find(table, rest, length);
         if (!field)
             return place->extra ? keep_extra(place, path, value)
-                                : unknown(place, table, above, key, 0);
+                                : unknown(place, table, above, key, value->line);
         /* The last part of the path: the value is for this member, or for the whole group
          * that it is. */
         if (!rest[length])
             return read_member(place, field, options, value, path);
         /* The path goes on below something that is one value. */
         if (field->kind != ET_FIELD_KIND_STRUCT)
-            return et_fail(place->error, ET_ECONFIG,
-                           SET " %s: %s is one setting, nothing is below it", path, key);
+            return below_one(place, path, value->line, key);
         options = et_field_member(field, options);
         table = field->nested;
         rest += length + 1;
@@ -302,7 +355,7 @@ int et_fields_set_from(const et_fields_origin *from, const et_fields *table, voi
                        const char *path, const et_value *value, const char *text, et_error *error)
 {
     et_assert(table && options && path && from->arena && (value != NULL) != (text != NULL));
-    struct place place = { from->name, from->arena, from->extra, error };
+    struct place place = { table, from->name, from->arena, from->extra, error };
     et_value *parsed = NULL;
     int failure = text ? parse_text(&place, &parsed, path, text) : ET_OK;
     return failure ? failure : set(&place, table, options, path, text ? parsed : value);

@@ -43,12 +43,18 @@ static bool same_name(const char *word, size_t length, const char *name)
     return true;
 }
 
+/* No option. */
+static bool is_plain(const et_arg *arg)
+{
+    return arg->kind == ET_ARG_WORD || arg->kind == ET_ARG_REST;
+}
+
 /* NULL: no option of that name. Tables have about ten rows. */
 static const et_arg *find(const et_arg *table, const char *word, size_t length)
 {
     et_assert(table && word);
     for (; table->name; table++)
-        if (table->kind != ET_ARG_REST &&
+        if (!is_plain(table) &&
             (same_name(word, length, table->name) || same_name(word, length, table->alias)))
             return table;
     return NULL;
@@ -73,7 +79,7 @@ static int unknown(const et_arg *table, const et_call *call, const char *word, e
     char plain[64];
     /* Two places are kept: one row may add two names, and "help" comes last. */
     for (const et_arg *arg = table; arg->name && count < NAMES_MAX - 2; arg++) {
-        if (arg->kind != ET_ARG_REST)
+        if (!is_plain(arg))
             names[count++] = arg->name;
         if (arg->alias)
             names[count++] = arg->alias;
@@ -219,12 +225,24 @@ static int parse_option(const et_arg *table, const et_call *call, int *at, et_er
     return store(arg, value, error);
 }
 
-/* A word that is no option belongs to the table's REST row, if it has one. */
+static int store_word(const et_arg *arg, const char *command, const char *word, et_error *error)
+{
+    const char **target = arg->target;
+    if (*target)
+        return et_fail(error, ET_EUSAGE, "%s: takes one %s, found %s and %s", command, arg->value,
+                       *target, word);
+    *target = word;
+    return ET_OK;
+}
+
+/* A word that is no option belongs to the table's WORD or REST row, if it has one. */
 static int parse_rest(const et_arg *table, const char *command, const char *word, et_error *error)
 {
     const et_arg *rest = table;
-    while (rest->name && rest->kind != ET_ARG_REST)
+    while (rest->name && !is_plain(rest))
         rest++;
+    if (rest->name && *word && rest->kind == ET_ARG_WORD)
+        return store_word(rest, command, word, error);
     if (rest->name && !*word)
         return et_fail(error, ET_EUSAGE, "%s: an argument is empty; it wants %s", command,
                        rest->name);
@@ -240,6 +258,10 @@ int et_args_parse(const et_arg *table, const et_call *call, bool *help, et_error
     et_assert(call->argc == 0 || call->argv);
     /* Until "--" was seen. */
     bool options = true;
+    const et_arg *plain = table;
+    while (plain->name && plain->kind != ET_ARG_WORD)
+        plain++;
+    const char *const *word_at = plain->name ? plain->target : NULL, *given = NULL;
     *help = false;
     for (int at = 0; at < call->argc; at++) {
         const char *word = call->argv[at];
@@ -260,8 +282,53 @@ int et_args_parse(const et_arg *table, const et_call *call, bool *help, et_error
             status = parse_rest(table, call->command, word, error);
         if (status)
             return status;
+        if (word_at && *word_at == word)
+            given = word;
     }
+    if (given && *word_at != given)
+        return et_fail(error, ET_EUSAGE, "%s: takes one %s, found %s and %s", call->command,
+                       plain->value, given, *word_at);
     return ET_OK;
+}
+
+#define TIME_MAX 1e9 /* seconds */
+
+/* 1:30:00 and 2-00:00:00; false: it is not of that form. */
+static bool read_clock(double *seconds, const char *text)
+{
+    int days = 0, hours = 0, minutes = 0, rest = 0, end = 0;
+    bool read = sscanf(text, "%9d-%2d:%2d:%2d%n", &days, &hours, &minutes, &rest, &end) == 4;
+    if (!read) {
+        days = 0;
+        read = sscanf(text, "%9d:%2d:%2d%n", &hours, &minutes, &rest, &end) == 3;
+    }
+    if (!read) {
+        hours = 0;
+        read = sscanf(text, "%9d:%2d%n", &minutes, &rest, &end) == 2;
+    }
+    *seconds = ((days * 24.0 + hours) * 60 + minutes) * 60 + rest;
+    return read && !text[end] && days >= 0 && hours >= 0 && minutes >= 0 && rest >= 0 && rest < 60;
+}
+
+int et_args_read_time(double *seconds, const char *name, const char *text, et_error *error)
+{
+    static const struct {
+        char unit;
+        double seconds;
+    } units[] = { { 's', 1 }, { 'm', 60 }, { 'h', 3600 }, { 'd', 86400 } };
+    char *end;
+    bool right = strchr(text, ':') && read_clock(seconds, text);
+    double number = strtod(text, &end);
+    for (size_t i = 0; !right && i < sizeof units / sizeof units[0]; i++)
+        if (end != text && *end == units[i].unit && !end[1]) {
+            *seconds = number * units[i].seconds;
+            right = true;
+        }
+    if (right && *seconds > 0 && *seconds <= TIME_MAX)
+        return ET_OK;
+    return et_fail(error, ET_EUSAGE,
+                   "--%s %s: no time; write hours, minutes and seconds as 1:30:00, or 90m", name,
+                   text);
 }
 
 /* NULL: not given; then the run's own is used. */
@@ -280,14 +347,14 @@ void et_args_help(FILE *to, const et_arg *table, const et_call *call, const char
     const char *program = call->program->name;
     fprintf(to, "usage: %s %s", program, call->command);
     for (const et_arg *arg = table; arg->name; arg++)
-        if (arg->kind == ET_ARG_REST)
+        if (is_plain(arg))
             fprintf(to, " %s", arg->name);
     fprintf(to, " [OPTION]...\n\n%s\n\nexample:\n    %s %s %s\n\noptions:\n", about, program,
             call->command, example);
     for (const et_arg *arg = table; arg->name; arg++) {
         /* Long names push the text to the right, which is ugly and not wrong. */
         char left[64];
-        if (arg->kind == ET_ARG_REST)
+        if (is_plain(arg))
             continue;
         /* "    --model-dir DIR            where the run is kept" */
         snprintf(left, sizeof left, "--%s%s%s", arg->name, arg->value ? " " : "",

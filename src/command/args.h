@@ -29,6 +29,8 @@ typedef enum et_arg_kind {
     ET_ARG_NONE,  /* no target: an option of other systems that takes no value but "" here; its help
                      says why */
     ET_ARG_WORDS, /* et_arg_words: all up to the next option, at least one */
+    ET_ARG_WORD,  /* const char *: the one word that is no option, in place of the option with the
+                     same  target */
     ET_ARG_REST,  /* et_arg_list: what is not an option; last in the table */
 } et_arg_kind;
 
@@ -50,13 +52,19 @@ typedef struct et_arg_words {
 
 /* A row of a command's table of options. */
 typedef struct et_arg {
-    const char *name;  /* without --; of REST: what is shown */
+    const char *name;  /* without --; of WORD and REST: what is shown */
     const char *value; /* what its value is called; NULL for flags */
     const char *help;  /* what it does, in a line */
     et_arg_kind kind;
     void *target;      /* where it goes; of the type that kind says */
     const char *alias; /* another name for it, or NULL */
 } et_arg;
+
+/* A run as a word, for a table with the option --model-dir before it. */
+#define ET_ARG_RUN(directory)                                                                      \
+    {                                                                                              \
+        "[RUN]", "run", NULL, ET_ARG_WORD, &(directory), NULL                                      \
+    }
 
 #define ET_ARG_END                                                                                 \
     {                                                                                              \
@@ -71,6 +79,10 @@ int et_args_parse(const et_arg *table, const et_call *call, bool *help, et_error
  * options. */
 void et_args_help(FILE *to, const et_arg *table, const et_call *call, const char *about,
                   const char *example);
+
+/* A time as people and Slurm write it, in seconds: [[D-]H:]M:S, or a number with s, m, h or d.
+ * name: of the option. ET_EUSAGE: it is none, or not positive. */
+int et_args_read_time(double *seconds, const char *name, const char *text, et_error *error);
 
 /* Values of --precision. ET_EUSAGE: neither NULL nor one of them. */
 int et_args_check_precision(const char *precision, et_error *error);

@@ -5,52 +5,105 @@
  * taken for a checkpoint of a run. */
 #include <stdio.h>
 
-#include "base/assert.h"
+#include "base/alloc.h"
 #include "command/args.h"
 #include "command/command.h"
 #include "command/outputs.h"
 #include "train/checkpoint.h"
 
+typedef struct average_args {
+    const char *output;
+    et_arg_list paths;
+    char *owned[ET_ARG_LIST_MAX]; /* those of paths that --last found */
+    int64_t last;                 /* newest of a run; 0: paths are files */
+    bool live_weights, help;
+} average_args;
+
+/* The run's newest in place of its directory. */
+static int find_last(average_args *args, et_error *error)
+{
+    const char *model_dir = args->paths.items[0];
+    int64_t step = -1;
+    int found = 0, kept = (int)args->last;
+    for (;;) {
+        char *path;
+        int status = et_checkpoint_next(&path, &step, model_dir, step, false, error);
+        if (status)
+            return status;
+        if (!path)
+            break;
+        et_free(args->owned[found % kept]);
+        args->owned[found++ % kept] = path;
+    }
+    if (found < kept)
+        return et_fail(error, ET_ENOTFOUND, "%s: keeps %d checkpoints, fewer than --last %d",
+                       model_dir, found, kept);
+    for (int i = 0; i < kept; i++)
+        args->paths.items[i] = args->owned[(found + i) % kept];
+    args->paths.count = kept;
+    return ET_OK;
+}
+
+static int check(average_args *args, et_error *error)
+{
+    if (!args->output)
+        return et_fail(error, ET_EUSAGE, "average: --output is missing: which file to write");
+    if (!args->paths.count)
+        return et_fail(error, ET_EUSAGE, "average: no checkpoint given: which ones to average");
+    if (args->last > ET_ARG_LIST_MAX)
+        return et_fail(error, ET_EUSAGE, "--last %lld: at most %d", (long long)args->last,
+                       ET_ARG_LIST_MAX);
+    if (args->last && args->paths.count != 1)
+        return et_fail(error, ET_EUSAGE, "--last: takes one run, found %d", args->paths.count);
+    return args->last ? find_last(args, error) : ET_OK;
+}
+
+static int average(const average_args *args, const et_call *call, et_error *error)
+{
+    const et_arg_list *paths = &args->paths;
+    bool averages;
+    et_outputs outputs = { .program = call->program };
+    for (int i = 0; i < paths->count; i++)
+        et_outputs_read(&outputs, paths->items[i]);
+    int status = et_outputs_check(&outputs, "--output", args->output, error);
+    et_outputs_release(&outputs);
+    if (!status)
+        status = et_checkpoint_average(paths->items, (size_t)paths->count, args->live_weights,
+                                       args->output, &averages, error);
+    if (!status)
+        fprintf(stderr, "averaged %d checkpoint%s%s: %s\n", paths->count,
+                paths->count == 1 ? "" : "s", averages ? ", their averaged weights" : "",
+                args->output);
+    return status;
+}
+
 /* At least one file; one alone gives its weights as they are. */
 int et_cmd_average(const et_call *call, et_error *error)
 {
-    const char *output = NULL;
-    et_arg_list paths = { .count = 0 };
-    bool live_weights = false, averages;
+    average_args args = { .output = NULL };
     const et_arg table[] = {
-        { "output", "FILE", "where the averaged weights go", ET_ARG_TEXT, &output, NULL },
+        { "output", "FILE", "where the averaged weights go", ET_ARG_TEXT, &args.output, NULL },
+        { "last", "N", "the N newest of a run, which is named in place of checkpoints",
+          ET_ARG_COUNT, &args.last, NULL },
         { "live-weights", NULL, "average the weights, not the averages that a run kept of them",
-          ET_ARG_FLAG, &live_weights, NULL },
-        { "CHECKPOINT...", NULL, NULL, ET_ARG_REST, &paths, NULL },
+          ET_ARG_FLAG, &args.live_weights, NULL },
+        { "CHECKPOINT...|RUN", NULL, NULL, ET_ARG_REST, &args.paths, NULL },
         ET_ARG_END
     };
-    bool help;
-    int status = et_args_parse(table, call, &help, error);
+    int status = et_args_parse(table, call, &args.help, error);
     if (status)
         return status;
-    if (help) {
+    if (args.help) {
         et_args_help(stdout, table, call,
                      "Writes the mean of the weights of checkpoints of one model, for commands "
                      "that\ntake --checkpoint.",
-                     "--output runs/a/average.safetensors "
-                     "runs/a/checkpoints/ckpt-*.safetensors");
+                     "--output average.safetensors --last 5 runs/a");
         return ET_OK;
     }
-    et_assert(paths.count >= 0);
-    if (!output)
-        return et_fail(error, ET_EUSAGE, "average: --output is missing: which file to write");
-    if (!paths.count)
-        return et_fail(error, ET_EUSAGE, "average: no checkpoint given: which ones to average");
-    et_outputs outputs = { .program = call->program };
-    for (int i = 0; i < paths.count; i++)
-        et_outputs_read(&outputs, paths.items[i]);
-    status = et_outputs_check(&outputs, "--output", output, error);
-    et_outputs_release(&outputs);
+    status = check(&args, error);
     if (!status)
-        status = et_checkpoint_average(paths.items, (size_t)paths.count, live_weights, output,
-                                       &averages, error);
-    if (!status)
-        fprintf(stderr, "averaged %d checkpoint%s%s: %s\n", paths.count,
-                paths.count == 1 ? "" : "s", averages ? ", their averaged weights" : "", output);
+        status = average(&args, call, error);
+    for (int i = 0; i < ET_ARG_LIST_MAX; i++)
+        et_free(args.owned[i]);
     return status;
 }

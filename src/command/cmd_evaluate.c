@@ -24,11 +24,12 @@ static int parse(evaluate_args *args, const et_call *call, et_error *error)
     const et_arg table[] = {
         { "model-dir", "DIR", "the run that trained the model", ET_ARG_TEXT, &args->model_dir,
           NULL },
-        { "checkpoint", "FILE", "this checkpoint, not the best or newest", ET_ARG_TEXT,
-          &args->checkpoint, NULL },
+        { "checkpoint", "NAME", "best, newest, a step or a file; else the best, or the newest",
+          ET_ARG_TEXT, &args->checkpoint, NULL },
         { "set", "KEY=VALUE", "settings on top of the run's; may be given again", ET_ARG_LIST,
           &args->set, "params-override" },
         { "live-weights", NULL, "not the averaged ones", ET_ARG_FLAG, &args->live_weights, NULL },
+        ET_ARG_RUN(args->model_dir),
         ET_ARG_END
     };
     int status = et_args_parse(table, call, &args->help, error);

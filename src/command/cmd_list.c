@@ -6,6 +6,7 @@
  */
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"
@@ -35,10 +36,33 @@ static void print_setting(const et_field *field, const char *path, const et_valu
     et_strbuf_release(&range);
 }
 
+/* What is shown of an experiment. */
+typedef struct listing {
+    const char *experiment;
+    et_arg_list words; /* only settings with all of them in path or help */
+    bool all, yaml;    /* groups that are not selected too; as a file that --config takes */
+} listing;
+
+static bool contains(const char *text, const char *word)
+{
+    for (; *text; text++)
+        if (!strncasecmp(text, word, strlen(word)))
+            return true;
+    return !*word;
+}
+
+static bool is_wanted(const listing *l, const et_field *field, const char *path)
+{
+    for (int i = 1; i < l->words.count; i++)
+        if (!contains(path, l->words.items[i]) && !contains(field->help, l->words.items[i]))
+            return false;
+    return true;
+}
+
 /* echo: the values, as a tree of the table's shape. Depth first, paths with dots. Without memory
  * for a path it stops, and the arena says so to the caller. */
-static void print_settings(const et_fields *table, const et_value *echo, const char *path,
-                           et_arena *arena)
+static void print_settings(const listing *l, const et_fields *table, const et_value *echo,
+                           const char *path, et_arena *arena)
 {
     et_assert(echo->kind == ET_VALUE_DICT);
     const et_value *value = echo->first;
@@ -48,63 +72,84 @@ static void print_settings(const et_fields *table, const et_value *echo, const c
         const char *whole = et_arena_printf(arena, "%s%s%s", path, *path ? "." : "", field->name);
         if (!whole)
             return;
+        if (!l->all && !et_fields_counts(table, field, echo))
+            continue;
         /* A group's own line would say nothing: its settings follow. */
         if (field->kind == ET_FIELD_KIND_STRUCT)
-            print_settings(field->nested, value, whole, arena);
-        else
+            print_settings(l, field->nested, value, whole, arena);
+        else if (is_wanted(l, field, whole))
             print_setting(field, whole, value);
     }
 }
 
+/* As params.yaml has it. */
+static void print_yaml(const et_experiment *experiment, const et_value *values)
+{
+    et_strbuf text = ET_STRBUF_INIT;
+    et_yaml_print(&text, values);
+    printf("experiment: %s\n%s", experiment->name, et_strbuf_text(&text));
+    et_strbuf_release(&text);
+}
+
 /* The experiment as it begins: defaults and what the experiment sets, no run's files. */
-static int list_settings(const et_program *program, const char *name, et_error *error)
+static int list_settings(const listing *l, const et_program *program, et_error *error)
 {
     et_experiment experiment;
     et_arena arena = ET_ARENA_INIT;
-    int status = et_experiment_begin(&experiment, program, name, &arena, error);
+    int status = et_experiment_begin(&experiment, program, l->experiment, &arena, error);
     if (status) {
         et_arena_release(&arena);
         return status;
     }
     /* Values as a tree of the tables' shape: what print_settings walks beside them. */
-    et_value *echo = et_fields_echo(experiment.table, &experiment, &arena);
-    if (echo)
-        print_settings(experiment.table, echo, "", &arena);
+    et_value *echo = l->yaml ? et_fields_effective(experiment.table, &experiment, &arena)
+                             : et_fields_echo(experiment.table, &experiment, &arena);
+    if (echo && l->yaml)
+        print_yaml(&experiment, echo);
+    else if (echo)
+        print_settings(l, experiment.table, echo, "", &arena);
     if (!echo || arena.failed)
         status = et_alloc_failed(error, 0, "settings");
     et_arena_release(&arena);
     return status;
 }
 
-/* `etude list`, `etude list NAME`, `etude list --experiment NAME`. */
+/* `etude list`, `etude list NAME [WORD]...`, `etude list --experiment NAME`. */
 int et_cmd_list(const et_call *call, et_error *error)
 {
-    const char *experiment = NULL;
-    et_arg_list names = { .count = 0 };
-    const et_arg table[] = { { "experiment", "NAME", "show the settings of this experiment",
-                               ET_ARG_TEXT, &experiment, NULL },
-                             { "[EXPERIMENT]", NULL, NULL, ET_ARG_REST, &names, NULL },
-                             ET_ARG_END };
+    listing shown = { .experiment = NULL };
+    const et_arg table[] = {
+        { "experiment", "NAME", "show the settings of this experiment", ET_ARG_TEXT,
+          &shown.experiment, NULL },
+        { "all", NULL, "also groups that are not selected, and settings that mean nothing here",
+          ET_ARG_FLAG, &shown.all, NULL },
+        { "yaml", NULL, "as a file that `train --config` takes", ET_ARG_FLAG, &shown.yaml, NULL },
+        { "[EXPERIMENT] [WORD]...", NULL, NULL, ET_ARG_REST, &shown.words, NULL },
+        ET_ARG_END
+    };
     bool help;
     int status = et_args_parse(table, call, &help, error);
     if (status)
         return status;
     if (help) {
         et_args_help(stdout, table, call,
-                     "Lists experiments, or all settings of one with their values.",
+                     "Lists experiments, or the settings of one with their values: all that count, "
+                     "or\nthose with every WORD in name or help.",
                      call->program->kinds[0]->experiments->name);
         return ET_OK;
     }
     /* Both ways of naming it are taken, one at a time. */
-    if (names.count + (experiment != NULL) > 1)
+    if (shown.words.count && shown.experiment)
         return et_fail(error, ET_EUSAGE, "list: one experiment at a time");
-    if (names.count)
-        experiment = names.items[0];
-    if (experiment)
-        return list_settings(call->program, experiment, error);
+    if (shown.words.count)
+        shown.experiment = shown.words.items[0];
+    if (shown.yaml && (!shown.experiment || shown.words.count > 1))
+        return et_fail(error, ET_EUSAGE, "list: --yaml shows all settings of one experiment");
+    if (shown.experiment)
+        return list_settings(&shown, call->program, error);
     /* Without a name: the tables of experiments. */
     for (int i = 0; i < call->program->count; i++)
         for (const et_experiment_row *row = call->program->kinds[i]->experiments; row->name; row++)
-            printf("%-20s %s\n", row->name, row->help);
+            printf("%-22s %s\n", row->name, row->help);
     return ET_OK;
 }

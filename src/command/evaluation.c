@@ -80,8 +80,8 @@ static int load(et_evaluation *e, const char *path, et_error *error)
     et_arena arena = ET_ARENA_INIT;
     et_checkpoint_facts facts = { .arena = &arena };
     et_free(e->path);
-    e->path = path ? et_strdup(path) : NULL;
-    int status = path && !e->path ? et_alloc_failed(error, strlen(path), "a path") : ET_OK;
+    e->path = NULL;
+    int status = path ? et_checkpoint_named(&e->path, e->model_dir, path, error) : ET_OK;
     if (!status && path)
         status = et_checkpoint_load_weights(e->params, e->path, !e->live_weights, &facts, error);
     else if (!status)

@@ -2,7 +2,7 @@
  * (et_short). Which kind's count is known only when the settings have an experiment, so words are
  * kept until then.
  *
- *     count = et_shorts_list(&shorts, program, rows, ROWS);      rows for et_args_parse
+ *     count = et_shorts_list(&shorts, program, rows);      rows for et_args_parse
  *     et_shorts_apply(&shorts, &experiment, &arena, &error); */
 #ifndef ETUDE_COMMAND_SHORTS_H
 #define ETUDE_COMMAND_SHORTS_H

@@ -66,6 +66,18 @@ static void show_help(const et_arg *table, const et_call *call)
     et_strbuf_release(&example);
 }
 
+/* The first thing that people type is the bare command. Messages are one line. */
+static int missing_run(const et_call *call, et_error *error)
+{
+    const et_task_kind *kind = call->program->kinds[0];
+    bool fits = kind->example && !strchr(kind->example, '\n');
+    return et_fail(error, ET_EUSAGE,
+                   "train: --model-dir is missing: where to keep the run; such as `%s train "
+                   "--experiment %s --model-dir runs/a%s%s`, and `%s train --help` shows all",
+                   call->program->name, kind->experiments->name, fits ? " " : "",
+                   fits ? kind->example : "", call->program->name);
+}
+
 /* The short forms first, as what people type most; then the rows that are given. */
 static int parse(et_train_args *args, const et_arg *rows, int count, const et_call *call,
                  et_error *error)
@@ -74,8 +86,7 @@ static int parse(et_train_args *args, const et_arg *rows, int count, const et_ca
     int shorts = et_shorts_list(&args->shorts, call->program, table);
     et_assert(count <= ROWS_MAX);
     memcpy(table + shorts, rows, (size_t)count * sizeof *rows);
-    table[shorts + count] =
-        (et_arg){ "[RUN]", NULL, "where the run is kept", ET_ARG_REST, &args->run, NULL };
+    table[shorts + count] = (et_arg)ET_ARG_RUN(args->model_dir);
     table[shorts + count + 1] = (et_arg)ET_ARG_END;
     int status = et_args_parse(table, call, &args->help, error);
     if (!status && args->help)
@@ -89,6 +100,7 @@ int et_train_args_parse(et_train_args *args, const et_call *call, et_error *erro
     char which[160];
     snprintf(which, sizeof which, "which set of settings to begin with; `%s list` shows all",
              call->program->name);
+    const char *time_limit = NULL;
     /* Rows: name, what its value is called, help, kind, where it goes, another name (Model
      * Garden's). */
     const et_arg table[] = {
@@ -119,6 +131,9 @@ int et_train_args_parse(et_train_args *args, const et_call *call, et_error *erro
           "of continuous_train_and_eval: the last step of the run that is fine-tuned; else what "
           "its settings say",
           ET_ARG_COUNT, &args->pretrain_steps, NULL },
+        { "time-limit", "TIME",
+          "save and stop with exit code 75 after so long: 1:30:00, 2-00:00:00, 90m, 1.5h",
+          ET_ARG_TEXT, &time_limit, NULL },
         ET_PROFILING_ARGS(args->profiling),
         { "gin-file", "FILE", NO_GIN, ET_ARG_NONE, NULL, NULL },
         { "gin-params", "BINDING", NO_GIN, ET_ARG_NONE, NULL, NULL },
@@ -132,13 +147,12 @@ int et_train_args_parse(et_train_args *args, const et_call *call, et_error *erro
     int status = parse(args, table, (int)(sizeof table / sizeof table[0]), call, error);
     if (status || args->help)
         return status;
-    if (args->run.count > 1 || (args->run.count && args->model_dir))
-        return et_fail(error, ET_EUSAGE, "train: takes one run, found %s and %s",
-                       args->model_dir ? args->model_dir : args->run.items[1], args->run.items[0]);
-    if (args->run.count)
-        args->model_dir = args->run.items[0];
     if (!args->model_dir)
-        return et_fail(error, ET_EUSAGE, "train: --model-dir is missing: where to keep the run");
+        return missing_run(call, error);
+    if (time_limit)
+        status = et_args_read_time(&args->time_limit, "time-limit", time_limit, error);
+    if (status)
+        return status;
     return read_mode(args, error);
 }
 

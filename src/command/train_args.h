@@ -24,13 +24,13 @@ typedef enum et_train_mode {
 
 typedef struct et_train_args {
     const char *experiment, *model_dir; /* NULL: not given */
-    et_arg_list run;                    /* words that are no option: model_dir, given plainly */
     const char *mode_name;              /* NULL: not given */
     et_train_mode mode;
     et_arg_list config, set; /* in the order given, which is the order applied */
     et_shorts shorts;        /* between them */
     bool accept_changes, verbose, help;
     bool async;             /* saves run beside training */
+    double time_limit;      /* seconds after which it saves and stops; 0: none */
     int64_t pretrain_steps; /* of the run that is fine-tuned; 0: not given */
     et_profiling profiling;
 } et_train_args;

@@ -16,11 +16,13 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "command/args.h"
 #include "command/command.h"
@@ -51,6 +53,7 @@ typedef struct training {
     et_identity kept;           /* of the newest checkpoint that is there */
     et_value *identity;         /* of those that this training makes */
     et_progress *progress;      /* on standard error */
+    double began;               /* monotonic time */
     char rate[64];              /* its unit */
     et_device *device;
     et_params *params; /* of task and run, which borrow it */
@@ -171,6 +174,16 @@ static int open_controller(training *t, const char *directory, et_error *error)
     int status = et_sink_console_open(&options.run.console, t->progress,
                                       t->args->verbose ? NULL : "train", error);
     return status ? status : et_controller_open(&t->controller, &options, error);
+}
+
+/* From when the command began: what scripts count. */
+static void limit_time(const et_train_args *args)
+{
+    double whole = floor(args->time_limit);
+    struct itimerval limit = { .it_value = { (time_t)whole,
+                                             (suseconds_t)((args->time_limit - whole) * 1e6) } };
+    if (args->time_limit > 0)
+        setitimer(ITIMER_REAL, &limit, NULL);
 }
 
 static const et_privacy_options *privacy_of(training *t)
@@ -400,14 +413,35 @@ static void say_begin(training *t)
         say_new(t);
 }
 
-/* What to type next. */
-static void say_end(training *t, int64_t steps, bool early, const char *directory)
+/* How a training ended. */
+typedef struct ending {
+    int64_t steps, best_step; /* -1: no best */
+    double best, seconds;     /* seconds of this command */
+    bool early;
+} ending;
+
+static ending end_of(const training *t)
 {
+    ending e = { .steps = step_of(t),
+                 .early = et_controller_stopped_early(t->controller),
+                 .seconds = et_clock_monotonic() - t->began };
+    e.best_step = et_controller_best(t->controller, &e.best);
+    return e;
+}
+
+/* How long, how good, and what to type next. */
+static void say_end(training *t, const ending *e, const char *directory)
+{
+    char best[200] = "";
     /* The last bar stays on the screen, above the line. */
     et_progress_finish(t->progress, true);
     const et_task_kind *kind = t->experiment.kind;
-    say(t->progress, "done         %s steps%s; `%s %s --model-dir %s` %s",
-        et_format_count(steps).text, early ? ", stopped early" : "", t->call->program->name,
+    if (e->best_step >= 0 && best_metric(t))
+        snprintf(best, sizeof best, "; best %.150s %.4g at step %s", best_metric(t), e->best,
+                 et_format_count(e->best_step).text);
+    say(t->progress, "done         %s steps%s in %s%s; `%s %s --model-dir %s` %s",
+        et_format_count(e->steps).text, e->early ? ", stopped early," : "",
+        et_format_duration(e->seconds).text, best, t->call->program->name,
         kind->next ? kind->next : "evaluate", directory,
         kind->next_help ? kind->next_help : "measures it");
 }
@@ -479,14 +513,15 @@ static int train(training *t, const et_train_args *args, et_error *error)
         say_begin(t);
         status = et_controller_train(t->controller, error);
     }
-    int64_t steps = step_of(t);
-    bool early = !status && et_controller_stopped_early(t->controller);
+    ending e = { .steps = step_of(t) };
+    if (!status)
+        e = end_of(t);
     /* The first failure is the one that is told; what fails while closing is told if nothing did
      * before. */
     int closed = et_controller_close(t->controller, status ? NULL : error);
     closed = closed ? closed : et_profiling_close(&t->profiling, status, error);
-    if (!status && !closed && steps <= t->plan.train_steps)
-        say_end(t, steps, early, args->model_dir);
+    if (!status && !closed && e.steps <= t->plan.train_steps)
+        say_end(t, &e, args->model_dir);
     return status ? status : closed;
 }
 
@@ -494,8 +529,12 @@ static int train(training *t, const et_train_args *args, et_error *error)
 int et_training_run(const et_call *call, const et_train_args *args, et_error *error)
 {
     signal(SIGPIPE, SIG_IGN); /* progress never stops the work */
-    training t = { .call = call, .args = args, .directory = ET_MODEL_DIR_INIT };
+    training t = {
+        .call = call, .args = args, .directory = ET_MODEL_DIR_INIT, .began = et_clock_monotonic()
+    };
+    limit_time(args);
     int status = train(&t, args, error);
+    setitimer(ITIMER_REAL, &(struct itimerval){ { 0, 0 }, { 0, 0 } }, NULL);
     close_training(&t);
     return status;
 }

@@ -445,3 +445,9 @@ char et_csv_delimiter(const et_csv *csv)
 {
     return csv->started ? csv->scanner.delimiter : 0;
 }
+
+bool et_csv_has_line(const et_csv *csv)
+{
+    return csv->begin < csv->end &&
+           memchr(csv->buffer + csv->begin, '\n', csv->end - csv->begin) != NULL;
+}

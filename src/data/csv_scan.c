@@ -686,7 +686,8 @@ static quotation quote(const char *text, size_t length)
 
 static quotation delimiter_name(char delimiter)
 {
-    return delimiter == '\t' ? (quotation){ "a tab" } : quote(&delimiter, 1);
+    const quotation tab = { "a tab" };
+    return delimiter == '\t' ? tab : quote(&delimiter, 1);
 }
 
 /* The column, from 1, that the byte at `at` of the row is in. */

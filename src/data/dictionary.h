@@ -13,10 +13,10 @@ typedef struct et_dictionary et_dictionary;
 /* Copies texts. Of equal ones the first counts. NULL: no memory. */
 et_dictionary *et_dictionary_new(et_arena *arena, const char *const *texts, int count);
 
-int et_dictionary_count(const et_dictionary *dictionary);
-const char *const *et_dictionary_texts(const et_dictionary *dictionary);
+int et_dictionary_count(const et_dictionary *self);
+const char *const *et_dictionary_texts(const et_dictionary *self);
 
 /* -1: it is not there. */
-int et_dictionary_find(const et_dictionary *dictionary, const char *text, size_t length);
+int et_dictionary_find(const et_dictionary *self, const char *text, size_t length);
 
 #endif

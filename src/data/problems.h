@@ -22,11 +22,11 @@ typedef struct et_problems {
         ET_STRBUF_INIT, 0, 0                                                                       \
     }
 
-void et_problems_add(et_problems *problems, const char *format, ...)
+void et_problems_add(et_problems *self, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* ET_OK: there are none; else "what: one", "what, in 3 places: (1) one; (2) two; ...". Releases
  * problems. */
-int et_problems_report(et_problems *problems, int status, const char *what, et_error *error);
+int et_problems_report(et_problems *self, int status, const char *what, et_error *error);
 
 #endif

@@ -148,7 +148,8 @@ void et_sketch_sort(double *values, int count)
 static void merge_half(double *restrict out, const double *first, const double *second, int width,
                        bool odd)
 {
-    int a = 0, b = 0, c = width - 1, d = width - 1;
+    const int last = width - 1;
+    int a = 0, b = 0, c = last, d = last;
     for (int i = 0; i < width / 2; i++) {
         double low[2], high[2];
         for (int k = 0; k < 2; k++) {

@@ -61,14 +61,25 @@ static void fit_line(et_fitted *fitted, const et_fitting *with)
     fitted->divisor = fitted->span = 1;
 }
 
+/* The metadata of the field is not enough. */
+static void lacks(const et_fitting *with, const char *what)
+{
+    const et_column_metadata *m = with->metadata;
+    if (!m->count && m->missing)
+        et_fitting_problem(with, "%s has no value in any row: take the feature out",
+                           with->field->name);
+    else
+        et_fitting_problem(with, "the metadata has no %s of %s, which %s needs: make it anew", what,
+                           with->field->name, et_transform_name(with->spec->type));
+}
+
 /* A dictionary of the column's entries; NULL, with a problem: there are none. */
 static const et_dictionary *entries(const et_fitting *with)
 {
     const et_column_metadata *m = with->metadata;
     if (m->entry_count > 0)
         return et_dictionary_new(with->arena, m->entries, m->entry_count);
-    et_fitting_problem(with, "the metadata has no entries of %s, which %s needs: make it anew",
-                       with->field->name, et_transform_name(with->spec->type));
+    lacks(with, "entries");
     return NULL;
 }
 
@@ -165,8 +176,7 @@ static void fit_scale(et_fitted *fitted, const et_fitting *with)
     double low = usual ? 0 : with->spec->minimum, high = usual ? 1 : with->spec->maximum;
     fit_line(fitted, with);
     if (!m->has_range) {
-        et_fitting_problem(with, "the metadata has no min and max of %s, which scale needs",
-                           with->field->name);
+        lacks(with, "min and max");
         return;
     }
     bool constant = !(m->min < m->max) || !isfinite(m->max - m->min);
@@ -187,8 +197,7 @@ static void fit_standardize(et_fitted *fitted, const et_fitting *with)
     const et_column_metadata *m = with->metadata;
     fit_line(fitted, with);
     if (!m->has_moments) {
-        et_fitting_problem(with, "the metadata has no mean and std of %s, which standardize needs",
-                           with->field->name);
+        lacks(with, "mean and std");
         return;
     }
     bool constant =
@@ -228,18 +237,13 @@ static void fit_quantile(et_fitted *fitted, const et_fitting *with)
     int n = m->quantile_count;
     one_column(fitted, with);
     if (n < 2) {
-        et_fitting_problem(with, "the metadata has no quantiles of %s, which quantile needs",
-                           with->field->name);
+        lacks(with, "quantiles");
         return;
     }
     double *points = et_arena_array(with->arena, (size_t)n, sizeof *points);
     for (int i = 0; points && i < n; i++) {
         points[i] = m->quantiles[i];
-        if (!isfinite(points[i]) || (i && points[i] < points[i - 1])) {
-            et_fitting_problem(with, "the quantiles of %s in the metadata do not rise",
-                               with->field->name);
-            return;
-        }
+        et_assert(isfinite(points[i]) && (!i || points[i - 1] <= points[i])); /* metadata.h */
     }
     fitted->point = points;
     fitted->points = n;
@@ -298,7 +302,19 @@ static int apply_missing(const et_fitted *f, const et_reading *value, void *to, 
     return put_number(to, value->missing, 0, error);
 }
 
-/* ---- one of several columns: bucketize, one-hot ---- */
+/* ---- one of several columns: bucketize, one-hot ----
+ *
+ * Of a list the columns of all its values are 1. */
+
+static size_t count_of(const et_reading *value)
+{
+    return value->missing ? 0 : value->list ? value->count : 1;
+}
+
+static const et_reading *value_at(const et_reading *value, size_t i)
+{
+    return value->list ? &value->list[i] : value;
+}
 
 static void fit_bucketize(et_fitted *fitted, const et_fitting *with)
 {
@@ -321,8 +337,8 @@ static int apply_bucketize(const et_fitted *f, const et_reading *value, void *to
 {
     (void)error;
     clear_columns(f, to);
-    if (!value->missing)
-        put_one(to, points_below(f, value->number, true));
+    for (size_t i = 0; i < count_of(value); i++)
+        put_one(to, points_below(f, value_at(value, i)->number, true));
     return ET_OK;
 }
 
@@ -341,9 +357,13 @@ static void fit_one_hot(et_fitted *fitted, const et_fitting *with)
 static int apply_one_hot(const et_fitted *f, const et_reading *value, void *to, et_error *error)
 {
     (void)error;
-    int place = value->missing ? -1 : label_of(f, value);
     clear_columns(f, to);
-    put_one(to, place < 0 ? f->width - 1 : place);
+    for (size_t i = 0; i < count_of(value); i++) {
+        int place = label_of(f, value_at(value, i));
+        put_one(to, place < 0 ? f->width - 1 : place);
+    }
+    if (value->missing)
+        put_one(to, f->width - 1);
     return ET_OK;
 }
 

@@ -11,6 +11,7 @@
  * work since the checkpoint before. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <etude/log.h>
@@ -290,4 +291,52 @@ int et_checkpoint_load_best(char **path, et_params *params, const char *model_di
         status = ET_OK;
     }
     return status ? et_fail(error, status, "%s", reason.text) : ET_OK;
+}
+
+/* Names ------------------------------------------------------------------------------- */
+
+/* Where the run keeps a file of that name; NULL: nowhere, or no memory. */
+static char *file_of_run(const char *model_dir, const char *name)
+{
+    static const char *const folders[] = { ET_CHECKPOINT_FOLDER, ET_CHECKPOINT_BEST };
+    char *path = NULL;
+    for (size_t i = 0; i < 2 && !path; i++) {
+        char *folder = et_path_join(model_dir, folders[i]);
+        path = folder ? et_path_join(folder, name) : NULL;
+        et_free(folder);
+        if (path && !et_file_exists(path)) {
+            et_free(path);
+            path = NULL;
+        }
+    }
+    return path;
+}
+
+int et_checkpoint_named(char **path, const char *model_dir, const char *name, et_error *error)
+{
+    char *end;
+    *path = NULL;
+    if (et_file_exists(name)) {
+        *path = et_strdup(name);
+        return *path ? ET_OK : et_alloc_failed(error, strlen(name), "a path");
+    }
+    if (!strcmp(name, "best"))
+        return et_checkpoint_best(path, model_dir, error);
+    if (!strcmp(name, "newest"))
+        return et_checkpoint_newest(path, model_dir, error);
+    long long step = strtoll(name, &end, 10);
+    bool is_step = *name >= '0' && *name <= '9' && !*end;
+    *path = is_step ? et_checkpoint_path(model_dir, step) : file_of_run(model_dir, name);
+    if (!*path)
+        *path = et_strdup(name);
+    if (!*path)
+        return et_alloc_failed(error, strlen(name), "a path");
+    if (!is_step || et_file_exists(*path))
+        return ET_OK;
+    et_free(*path);
+    *path = NULL;
+    return et_fail(error, ET_ENOTFOUND,
+                   "%s: keeps no checkpoint of step %s; `inspect` shows which, and there are best "
+                   "and newest",
+                   model_dir, name);
 }

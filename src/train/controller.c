@@ -214,6 +214,11 @@ static bool stopped_by_validation(const et_controller *c)
            c->actions[c->stopper].action == &c->own[ET_OWN_VALIDATE].action;
 }
 
+int64_t et_controller_best(const et_controller *c, double *value)
+{
+    return et_run_best_step(c->run, value);
+}
+
 bool et_controller_stopped_early(const et_controller *c)
 {
     return stopped_by_validation(c);

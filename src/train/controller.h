@@ -9,6 +9,9 @@
 /* What a step's span is called in a trace of the device. */
 #define ET_CONTROLLER_STEP_SPAN "step"
 
+/* The best evaluation so far: its step, -1 if there is none, and its value. */
+int64_t et_controller_best(const et_controller *controller, double *value);
+
 /* What people read when a run is interrupted. */
 #define ET_CONTROLLER_GOES_ON "The same command goes on from there."
 #define ET_CONTROLLER_NOT_BEGUN                                                                    \

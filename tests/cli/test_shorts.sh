@@ -25,20 +25,20 @@ small='{task: {model: {embedding_width: 32, encoder: {num_layers: 1}, decoder: {
     train_data: {global_batch_size: 256, shuffle_pool: 64}}}'
 
 # Words are text whatever they hold; RUN is a word too.
-says 0 '^done  *9 steps;' --experiment translation/tiny run --data 'a: text' 'a: text' --steps 9 \
+says 0 '^done  *9 steps in ' --experiment translation/tiny run --data 'a: text' 'a: text' --steps 9 \
     --vocab-size 60 --seed 3 --set "$small"
 grep -q "^  seed: 3$" run/params.yaml
 grep -q "^    size: 60$" run/params.yaml
 
 # A pass has as many steps as batches; what is given in epochs is kept so.
-says 0 '^done  *[0-9]* steps;' run --epochs 2 --set trainer.checkpoint_interval=1ep
+says 0 '^done  *[0-9]* steps in ' run --epochs 2 --set trainer.checkpoint_interval=1ep
 steps=$(sed -n 's/^done  *\([0-9]*\) steps.*/\1/p' out)
 [ "$steps" -gt 9 ] && [ $((steps % 2)) = 0 ]
 [ -e "run/checkpoints/ckpt-$((steps / 2)).safetensors" ]
 grep -q '^  checkpoint_interval: 1ep$' run/params.yaml
 
 # The rate 0 learns nothing, so no validation is better than the first.
-says 0 'steps, stopped early;' --experiment translation/tiny early --data 'a: text' 'a: text' \
+says 0 'steps, stopped early, in .*; best validation_accuracy ' --experiment translation/tiny early --data 'a: text' 'a: text' \
     --valid 'a: text' 'a: text' --steps 40 --vocab-size 60 --set "$small" --set \
     '{trainer: {validation_interval: 5, early_stopping: {patience: 2},
         best_checkpoint_eval_metric: validation_accuracy, optimizer_config: {learning_rate: {

@@ -12,6 +12,7 @@
 #include "calls.h"
 #include "data/fixture.h"
 #include "data/table_fixture.h"
+#include "data/transforms.h"
 
 /* One table for most cases: x is real, n integer, t discrete, y and z targets, v a vector. */
 static const char *const schema = "fields:\n"
@@ -536,6 +537,10 @@ static void test_encoder__disagreements_of_metadata(void **state)
           "the metadata has no min and max of a" },
         { "{name: a, type: real}", "{}", "{name: a, type: standardize}",
           "the metadata has no mean and std of a" },
+        { "{name: a, type: real}", "{\"a\": {\"missing\": 9}}", "{name: a, type: standardize}",
+          "a has no value in any row: take the feature out" },
+        { "{name: a, type: discrete}", "{\"a\": {\"missing\": 9}}", "{name: a, type: target}",
+          "a has no value in any row" },
         { "{name: a, type: discrete}", "{\"a\": {\"entries\": [\"x\"]}}", "{name: a, type: target}",
           "a has one class only, \"x\"" },
         { "{name: a, type: discrete}", "{}", "{name: a, type: target}",
@@ -547,7 +552,7 @@ static void test_encoder__disagreements_of_metadata(void **state)
           "{name: a, type: target, transform: {classes: true}}", "a goes from 0.5 to 3" },
         { "{name: income, type: real}", "{}", "{name: incom}",
           "there is no field incom in the schema. Nearest: income" },
-        { "{name: a, type: real, length: 0}", "{}", "{name: a}", "a is of variable length" },
+        { "{name: a, type: real, length: 0}", "{}", "{name: a}", "a is of variable length: choose one-hot, bucketize or missing" },
         { "{name: a, type: real, length: 2000000}", "{}", "{name: a}",
           "a row of more than 1048576 values" },
         { "{name: a, type: real}", "{}", "{name: a}\n- {name: Y, type: target, fields: a}",
@@ -646,6 +651,65 @@ static void test_encoder__locale(void **state)
     setlocale(LC_ALL, "C");
 }
 
+/* scipy.stats.norm.ppf. */
+static void test_encoder__normal_quantile(void **state)
+{
+    (void)state;
+    static const double cases[][2] = {
+        { 1e-300, -37.047096299361201 },   { 1e-20, -9.2623400897984087 },
+        { 1e-07, -5.1993375821928165 },    { 0.001, -3.0902323061678132 },
+        { 0.07, -1.4757910281791706 },     { 0.0750001, -1.4395307645017301 },
+        { 0.3, -0.52440051270804089 },     { 0.5, 0 },
+        { 0.925, 1.4395314709384563 },     { 0.93, 1.4757910281791711 },
+        { 0.9999999, 5.1993375822906609 },
+    };
+    for (size_t i = 0; i < COUNT(cases); i++)
+        assert_true(fabs(et_normal_quantile(cases[i][0]) - cases[i][1]) <=
+                    4e-15 * fabs(cases[i][1]));
+}
+
+/* Every byte of the three texts changed: no crash, and what is an encoder encodes. */
+static void test_encoder__mutated(void **state)
+{
+    (void)state;
+    static const char *const text =
+        "features:\n- {name: X, type: concat, features: [{name: x, type: quantile}, {name: t, "
+        "type: "
+        "one-hot}, {name: v}, {name: n, type: scale}]}\n"
+        "- {name: Y, type: target, fields: l, transform: {classes: true}}\n"
+        "- {name: C, type: cross, fields: [t, u], transform: {buckets: 9}}\n";
+    static const char bytes[] = { '1', '-', 'x', ',', ' ', '"' };
+    const char *texts[] = { schema, metadata, text };
+    const et_cell cells[CELLS] = { [X] = { "3", 1 }, [N] = { "7", 1 }, [L] = { "4", 1 } };
+    int whole = 0;
+    for (int which = 0; which < 3; which++) {
+        const char *used[] = { schema, metadata, text };
+        char *copy = strdup(texts[which]);
+        used[which] = copy;
+        for (char *at = copy; *at; at++)
+            for (size_t k = 0; k < COUNT(bytes); k++) {
+                et_encoder *encoder = NULL;
+                et_error error = ET_ERROR_INIT;
+                char before = *at;
+                float room[3][64];
+                void *to[] = { room[0], room[1], room[2] };
+                *at = bytes[k];
+                int status = encoder_parse(&encoder, used[0], used[1], used[2], &error);
+                *at = before;
+                assert_true(!status == !error.text[0]);
+                if (!status && et_encoder_cells(encoder) == CELLS &&
+                    et_encoder_fields(encoder) == 3 && et_encoder_field(encoder, 0)->width < 64) {
+                    int row = et_encoder_row(encoder, cells, to, NULL, &error);
+                    assert_true(!row == !error.text[0]);
+                    whole++;
+                }
+                et_encoder_free(encoder);
+            }
+        free(copy);
+    }
+    assert_true(whole > 1000);
+}
+
 static void test_encoder__memory(void **state)
 {
     (void)state;
@@ -688,6 +752,8 @@ int main(void)
         cmocka_unit_test(test_encoder__all_disagreements),
         cmocka_unit_test(test_encoder__fingerprint),
         cmocka_unit_test(test_encoder__locale),
+        cmocka_unit_test(test_encoder__normal_quantile),
+        cmocka_unit_test(test_encoder__mutated),
         cmocka_unit_test(test_encoder__memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

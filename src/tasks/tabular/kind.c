@@ -4,6 +4,7 @@
 #include "base/format.h"
 #include "base/strbuf.h"
 #include "data/paths.h"
+#include "tasks/tabular/command/commands.h"
 #include "tasks/tabular/task_private.h"
 
 static int open_task(et_task **out, const void *options, const et_task_context *context,
@@ -119,7 +120,10 @@ static const et_short shorts[] = {
 };
 
 static const et_command commands[] = {
+    { "predict", et_cmd_predict, "predict rows from standard input" },
     { "data", et_cmd_data, "say what is in a table" },
+    { "scaffold", et_cmd_scaffold, "write a C project that trains and predicts" },
+    { "tfx", et_cmd_tfx, "TensorFX's commands by their names" },
     { NULL, NULL, NULL },
 };
 
@@ -142,4 +146,6 @@ const et_task_kind et_tabular_kind = {
     .rate = "rows/s",
     .amount = "rows",
     .shorts = shorts,
+    .next = "predict",
+    .next_help = "predicts rows",
 };

@@ -119,11 +119,10 @@ static int load_checkpoint(et_translator *t, const char *model_dir, et_error *er
     /* One that the caller names may be from anywhere, also an average. */
     if (t->options.checkpoint) {
         et_checkpoint_facts facts = { .arena = &t->arena };
-        t->checkpoint = et_strdup(t->options.checkpoint);
-        int status = t->checkpoint
-                         ? et_checkpoint_load_weights(t->params, t->checkpoint,
-                                                      !t->options.live_weights, &facts, error)
-                         : et_alloc_failed(error, 0, "a path");
+        int status = et_checkpoint_named(&t->checkpoint, model_dir, t->options.checkpoint, error);
+        if (!status)
+            status = et_checkpoint_load_weights(t->params, t->checkpoint, !t->options.live_weights,
+                                                &facts, error);
         return status ? status : check_belongs(t, model_dir, &facts, error);
     }
     return load_best(t, model_dir) ? load_newest(t, model_dir, error) : ET_OK;

@@ -51,7 +51,7 @@ static int parse(evaluate_args *args, const et_call *call, et_error *error)
         { "reference", "FILE", "their translations", ET_ARG_TEXT, &args->reference, NULL },
         { "output", "FILE", "where the translations go, if they are wanted", ET_ARG_TEXT,
           &args->output, NULL },
-        { "checkpoint", "FILE", "this checkpoint, not the best or newest", ET_ARG_TEXT,
+        { "checkpoint", "NAME", "best, newest, a step or a file; else the best, or the newest", ET_ARG_TEXT,
           &args->options.checkpoint, NULL },
         { "beam-size", "N", "hypotheses kept; 1: greedy", ET_ARG_COUNT, &args->beam_size, NULL },
         { "alpha", "A", "length penalty ((5 + length) / 6)^A", ET_ARG_REAL, &args->alpha, NULL },
@@ -63,6 +63,7 @@ static int parse(evaluate_args *args, const et_call *call, et_error *error)
           &args->score.tokenize, NULL },
         { "lowercase", NULL, "compare without case", ET_ARG_FLAG, &args->score.lowercase, NULL },
         ET_PROFILING_ARGS(args->profiling),
+        ET_ARG_RUN(args->model_dir),
         ET_ARG_END
     };
     int status = et_args_parse(table, call, &args->help, error);

@@ -73,7 +73,7 @@ static int parse(translate_args *args, const et_call *call, et_error *error)
     const et_arg table[] = {
         { "model-dir", "DIR", "the run that trained the model", ET_ARG_TEXT, &args->model_dir,
           NULL },
-        { "checkpoint", "FILE", "this checkpoint, not the best or newest", ET_ARG_TEXT,
+        { "checkpoint", "NAME", "best, newest, a step or a file; else the best, or the newest", ET_ARG_TEXT,
           &options->checkpoint, NULL },
         { "beam-size", "N", "hypotheses kept; 1: greedy", ET_ARG_COUNT, &args->beam_size, NULL },
         { "alpha", "A", "length penalty ((5 + length) / 6)^A", ET_ARG_REAL, &args->alpha, NULL },
@@ -101,6 +101,7 @@ static int parse(translate_args *args, const et_call *call, et_error *error)
         { "live-weights", NULL, "not the averaged ones", ET_ARG_FLAG, &options->live_weights,
           NULL },
         ET_PROFILING_ARGS(args->profiling),
+        ET_ARG_RUN(args->model_dir),
         ET_ARG_END
     };
     int status = et_args_parse(table, call, &args->help, error);
