@@ -223,7 +223,7 @@ static int64_t count_few_lines(const char *begin, const char *end)
     return lines;
 }
 
-/* The same where the row's end is not known: the next row begins behind the next LF. */
+/* A fault where the row's end is not known: the next row begins behind the next LF. */
 static et_csv_found bad_before(et_csv_scanner *scanner, et_csv_fault fault, const char *at,
                                char *limit)
 {
