@@ -26,7 +26,7 @@ struct et_model_builder_class;
 typedef struct et_predictor_options {
     const char *checkpoint;     /* a file; NULL: the best one, or else the newest */
     bool live_weights;          /* not the averaged ones, where there are any */
-    int64_t batch_size;         /* rows that are computed together, up to 1,048,576; 0: 1,024 */
+    int64_t batch_size;         /* rows that are computed together, up to 1,048,576; 0: 256 */
     const et_predictor *shares; /* whose model and weights are used; NULL: its own */
     const struct et_model_builder_class
         *builder; /* of the program that trained the model, which has the graph; NULL: a model of

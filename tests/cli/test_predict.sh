@@ -159,6 +159,14 @@ grep -q 'bad.jsonl:3: column long is a group' err && grep -q 'bad.jsonl:4: no JS
     grep -q 'bad.jsonl:5: ' err || fail "bad JSON: $(cat err)"
 [ "$(wc -l <out)" = 2 ] || fail "bad JSON: $(wc -l <out) lines"
 
+# A model of its own.
+says 0 'exported run/best/.*: models/flowers$' "$etude" export --model-dir run --output models/flowers
+[ "$(ls models/flowers | wc -l)" = 5 ] || fail "files of an export: $(ls models/flowers)"
+"$etude" predict models/flowers <rows.csv >got
+same got "an export"
+says 3 'is there already' "$etude" export --model-dir run --output models/flowers
+says 2 'output is missing' "$etude" export --model-dir run
+
 # What cannot be.
 says 2 '\-\-model-dir is missing' "$etude" predict
 says 2 'tfx predict: --model is missing' "$etude" tfx predict

@@ -15,6 +15,7 @@
 #include "tasks/tabular/argument_parser.h"
 
 #define CLASSES_MAX    16 /* of a class and its bases; more are taken for a circle */
+#define COMMAND_LINE   "/proc/self/cmdline"
 #define LINE_MAX_BYTES ((size_t)64 << 20)
 
 /* ---- the flags of every program -------------------------------------------------------------- */
@@ -242,40 +243,37 @@ int et_arguments_process(et_arguments *arguments, et_error *error)
 
 /* ---- parsing --------------------------------------------------------------------------------- */
 
-/* The raw arguments of this process, each ended by 0. */
-static int read_command_line(char **out, size_t *length, et_error *error)
+/* Appends what can be read to bytes, which grow. */
+static int read_all(int fd, char **bytes, size_t *length, et_error *error)
 {
-    char *bytes = NULL;
-    size_t room = 0;
     ssize_t got = 1;
-    *out = NULL;
-    *length = 0;
-    int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return et_fail_errno(error, "/proc/self/cmdline: the arguments of this process");
-    while (got) {
+    for (size_t room = 0; got;) {
         if (*length == room) {
             room = room ? 2 * room : 4096;
-            char *more = room > LINE_MAX_BYTES ? NULL : et_realloc(bytes, room, 1);
-            if (!more) {
-                close(fd);
-                et_free(bytes);
+            char *more = room > LINE_MAX_BYTES ? NULL : et_realloc(*bytes, room, 1);
+            if (!more)
                 return et_alloc_failed(error, room, "the arguments of this process");
-            }
-            bytes = more;
+            *bytes = more;
         }
-        got = read(fd, bytes + *length, room - *length);
-        if (got < 0 && errno != EINTR) {
-            et_fail_errno(error, "/proc/self/cmdline: the arguments of this process");
-            close(fd);
-            et_free(bytes);
-            return error ? error->status : ET_EIO;
-        }
+        got = read(fd, *bytes + *length, room - *length);
+        if (got < 0 && errno != EINTR)
+            return et_fail_errno(error, COMMAND_LINE);
         *length += got > 0 ? (size_t)got : 0;
     }
-    close(fd);
-    *out = bytes;
     return ET_OK;
+}
+
+/* The raw arguments of this process, each ended by 0; free them in any case. */
+static int read_command_line(char **bytes, size_t *length, et_error *error)
+{
+    *bytes = NULL;
+    *length = 0;
+    int fd = open(COMMAND_LINE, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return et_fail_errno(error, COMMAND_LINE);
+    int status = read_all(fd, bytes, length, error);
+    close(fd);
+    return status;
 }
 
 /* Pointers to them, the program's name left out, in arena. */
@@ -284,13 +282,11 @@ static int own_arguments(const char *const **out, et_arena *arena, et_error *err
     char *bytes;
     size_t length, count = 0, at = 0;
     int status = read_command_line(&bytes, &length, error);
-    if (status)
-        return status;
-    for (size_t i = 0; i < length; i++)
+    for (size_t i = 0; bytes && i < length; i++)
         count += !bytes[i];
     char *copy = et_arena_alloc(arena, length + 1);
     const char **items = et_arena_array(arena, count + 2, sizeof *items);
-    if (copy && items) {
+    if (copy && items && bytes) {
         memcpy(copy, bytes, length);
         for (size_t i = 0; i < count; i++) {
             items[i] = copy + at;
@@ -299,6 +295,8 @@ static int own_arguments(const char *const **out, et_arena *arena, et_error *err
     }
     et_free(bytes);
     *out = items && count ? items + 1 : items;
+    if (status)
+        return status;
     return copy && items ? ET_OK : et_alloc_failed(error, length, "arguments");
 }
 

@@ -49,10 +49,10 @@ int et_tabular_graph_open(et_tabular_graph **out, const et_experiment *experimen
     return status ? et_fail_while(error, status, "%s", directory) : ET_OK;
 }
 
-void et_tabular_graph_build(et_scope *scope, void *payload)
+void et_tabular_graph_build(et_scope *scope, void *graph)
 {
-    const et_tabular_graph *graph = payload;
-    et_tabular_build_outputs(scope, graph->options, graph->encoder, &graph->target);
+    const et_tabular_graph *g = graph;
+    et_tabular_build_outputs(scope, g->options, g->encoder, &g->target);
 }
 
 int et_tabular_graph_check_identity(const et_experiment *experiment, const char *directory,

@@ -24,7 +24,7 @@ typedef struct et_builder_store {
 typedef struct et_builder_graph {
     et_graph_interface face; /* the first member */
     et_builder_phase phase;
-    et_data_set *dataset; /* that it was built with */
+    et_data_set *dataset;          /* that it was built with */
     struct et_builder_graph *next; /* of the builder's open ones */
 } et_builder_graph;
 

@@ -78,7 +78,8 @@ static int find_outputs(et_predictor *p, et_error *error)
     for (int i = 0; (name = et_pass_output_name(p->pass, i)) != NULL; i++) {
         et_tensor values = et_pass_output(p->pass, name);
         int64_t rows = values.shape.rank ? values.shape.size[0] : 0;
-        if (values.dtype != ET_F32 || rows != p->batch_size || p->outputs == ET_NODES_MAX)
+        if (values.dtype != ET_F32 || rows < 1 || rows != p->batch_size ||
+            p->outputs == ET_NODES_MAX)
             return et_fail(error, ET_ECONFIG,
                            "%s: output %s is not a float32 value for each row, or one of more "
                            "than %d",

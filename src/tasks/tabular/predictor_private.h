@@ -18,7 +18,7 @@
 #define ET_TABLE_BUILDER  "builder.yaml"      /* of a job: which builder, with which arguments */
 #define ET_TABLE_WEIGHTS  "model.safetensors" /* of an export */
 
-#define ET_PREDICTOR_BATCH     1024
+#define ET_PREDICTOR_BATCH     256
 #define ET_PREDICTOR_BATCH_MAX 1048576
 
 /* What is in a directory: read once, shared by predictors, which only read it. */

@@ -2,6 +2,8 @@
 
 #include <math.h>
 
+#include "base/scarce.h"
+
 #include <etude/nn.h>
 
 typedef struct built {
@@ -526,6 +528,29 @@ static void test_model_builder__empty_parts(void **state)
     }
 }
 
+static void test_model_builder__out_of_memory(void **state)
+{
+    (void)state;
+    bool failed = true;
+    built b;
+    begin(&b, &own, NULL, ARGS(NULL));
+    et_model_builder_release(&b.builder);
+    for (long n = 0; failed; n += 1 + n / 40) {
+        et_error error = ET_ERROR_INIT;
+        et_graph_interfaces graphs;
+        scarce_begin(n);
+        int status = et_model_builder_init(&b.builder, &own, b.args, b.dataset, &error);
+        if (!status)
+            status = et_model_builder_build_graph_interfaces(&b.builder, NULL, &graphs, &error);
+        et_model_builder_release(&b.builder);
+        failed = scarce_failed;
+        scarce_end();
+        if (status != (failed ? ET_ENOMEM : ET_OK))
+            fail_msg("allocation %ld: %d, %s", n, status, error.text);
+    }
+    end(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -541,6 +566,7 @@ int main(void)
         cmocka_unit_test(test_model_builder__feed_forward_arguments),
         cmocka_unit_test(test_model_builder__targets),
         cmocka_unit_test(test_model_builder__empty_parts),
+        cmocka_unit_test(test_model_builder__out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,8 @@
 #include <math.h>
 #include <pthread.h>
 
+#include "base/scarce.h"
+
 static char job[64];
 
 /* A model for all cases. */
@@ -241,6 +243,16 @@ static void test_predictor__threads(void **state)
         et_predictor_close(readers[i].p);
 }
 
+static void write_file(const char *directory, const char *name, const char *text)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
 static void test_predictor__export(void **state)
 {
     (void)state;
@@ -257,8 +269,46 @@ static void test_predictor__export(void **state)
     ok(et_predictor_open(&again, path, NULL, &error), &error);
     assert_int_equal(right_points(again), right_points(p));
     assert_int_equal(et_predictor_step(again), et_predictor_step(p));
-    et_predictor_close(again);
     et_predictor_close(p);
+    /* Files that were changed meanwhile are not taken for those that were opened. */
+    write_file(path, "features.yaml",
+               "features: [{name: X, type: concat, features: [{name: x}, "
+               "{name: y}]}, {name: Y, type: target, fields: side}]");
+    snprintf(path, sizeof path, "%s/other", job);
+    assert_int_equal(et_predictor_export(again, path, &error), ET_EDATA);
+    assert_contains(error.text, "are not those that were opened");
+    et_predictor_close(again);
+}
+
+/* Memory that ends anywhere on the way from a directory to predictions. */
+static void test_predictor__out_of_memory(void **state)
+{
+    (void)state;
+    char path[128];
+    bool failed = true;
+    snprintf(path, sizeof path, "%s/model", job);
+    write_rows();
+    for (long n = 0; failed; n += 1 + n / 25) {
+        et_error error = ET_ERROR_INIT;
+        et_predictor *p;
+        et_predictions *found = NULL;
+        const et_named_cell cells[] = { { "y", "0.2" }, { "x", "0.1" } };
+        scarce_begin(n);
+        int status =
+            et_predictor_open(&p, path, &(et_predictor_options){ .batch_size = 8 }, &error);
+        if (!status)
+            status = et_predictor_predict(p, points_rows, 20, &found, &error);
+        et_predictions_free(found);
+        found = NULL;
+        if (!status)
+            status = et_predictor_predict_cells(p, cells, 2, 1, &found, &error);
+        et_predictions_free(found);
+        et_predictor_close(p);
+        failed = scarce_failed;
+        scarce_end();
+        if (status != (failed ? ET_ENOMEM : ET_OK))
+            fail_msg("allocation %ld: %d, %s", n, status, error.text);
+    }
 }
 
 static void test_predictor__refused(void **state)
@@ -290,16 +340,6 @@ static void test_predictor__refused(void **state)
         assert_contains(error.text, cases[i].says);
     }
     et_predictor_close(p);
-}
-
-static void write_file(const char *directory, const char *name, const char *text)
-{
-    char path[256];
-    snprintf(path, sizeof path, "%s/%s", directory, name);
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    fputs(text, file);
-    fclose(file);
 }
 
 /* Files beside the weights that are not theirs, or are none. */
@@ -349,6 +389,7 @@ int main(void)
         cmocka_unit_test(test_predictor__alone_and_together),
         cmocka_unit_test(test_predictor__threads),
         cmocka_unit_test(test_predictor__export),
+        cmocka_unit_test(test_predictor__out_of_memory),
         cmocka_unit_test(test_predictor__refused),
         cmocka_unit_test(test_predictor__damaged),
     };

@@ -58,7 +58,7 @@ static int parse(predict_args *args, const et_call *call, et_error *error)
           &args->delimiter, NULL },
         { "header", "WORD", "yes, no, or auto (the default): the first row has names", ET_ARG_TEXT,
           &args->header, NULL },
-        { "batch-size", "N", "rows that are computed together (default: 1024)", ET_ARG_COUNT,
+        { "batch-size", "N", "rows that are computed together (default: 256)", ET_ARG_COUNT,
           &args->batch_size, NULL },
         { "invalid", "WORD", "stop (the default) or skip: what a bad row does", ET_ARG_TEXT,
           &args->invalid, NULL },

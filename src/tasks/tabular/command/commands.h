@@ -6,6 +6,7 @@
 #include <etude/command.h>
 
 int et_cmd_predict(const et_call *call, et_error *error);
+int et_cmd_export_table(const et_call *call, et_error *error);
 int et_cmd_scaffold(const et_call *call, et_error *error);
 /* tfx train, tfx predict, tfx scaffold: TensorFX's flags and defaults. */
 int et_cmd_tfx(const et_call *call, et_error *error);
