@@ -228,6 +228,7 @@ static int parse_option(const et_arg *table, const et_call *call, int *at, et_er
 static int store_word(const et_arg *arg, const char *command, const char *word, et_error *error)
 {
     const char **target = arg->target;
+    et_assert(target);
     if (*target)
         return et_fail(error, ET_EUSAGE, "%s: takes one %s, found %s and %s", command, arg->value,
                        *target, word);
@@ -293,21 +294,33 @@ int et_args_parse(const et_arg *table, const et_call *call, bool *help, et_error
 
 #define TIME_MAX 1e9 /* seconds */
 
-/* 1:30:00 and 2-00:00:00; false: it is not of that form. */
+/* 1:30:00, 10:00 and 2-00:00:00; false: it is not of that form. */
 static bool read_clock(double *seconds, const char *text)
 {
-    int days = 0, hours = 0, minutes = 0, rest = 0, end = 0;
-    bool read = sscanf(text, "%9d-%2d:%2d:%2d%n", &days, &hours, &minutes, &rest, &end) == 4;
-    if (!read) {
-        days = 0;
-        read = sscanf(text, "%9d:%2d:%2d%n", &hours, &minutes, &rest, &end) == 3;
+    double days = 0, whole = 0, part = 0;
+    bool has_days = false, more = true;
+    int parts = 0;
+    for (const char *at = text; more; at++) {
+        char *end;
+        if (*at < '0' || *at > '9')
+            return false;
+        part = (double)strtol(at, &end, 10);
+        at = end;
+        if (*at == '-' && !parts && !has_days) {
+            has_days = true;
+            days = part;
+            continue;
+        }
+        if (parts > 0 && part >= 60)
+            return false;
+        whole = whole * 60 + part;
+        parts++;
+        more = *at == ':';
+        if (*at && !more)
+            return false;
     }
-    if (!read) {
-        hours = 0;
-        read = sscanf(text, "%9d:%2d%n", &minutes, &rest, &end) == 2;
-    }
-    *seconds = ((days * 24.0 + hours) * 60 + minutes) * 60 + rest;
-    return read && !text[end] && days >= 0 && hours >= 0 && minutes >= 0 && rest >= 0 && rest < 60;
+    *seconds = days * 86400 + whole;
+    return parts == 3 || (parts == 2 && !has_days);
 }
 
 int et_args_read_time(double *seconds, const char *name, const char *text, et_error *error)

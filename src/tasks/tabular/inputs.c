@@ -29,6 +29,9 @@
 /* Rows whose quantiles are taken: evenly spread ones, where there are more. */
 #define FITTED_MOST 65536
 
+/* Rows of a bin, at least: what fewer rows say of a piece is noise. */
+#define BIN_ROWS 128
+
 /* ---- nodes ---- */
 
 /* Fields of a kind side by side; NULL: there are none. */
@@ -171,8 +174,10 @@ static int by_value(const void *left, const void *right)
  * rest. */
 static int64_t boundaries_of(const float *sorted, int64_t rows, int64_t bins, float *boundary)
 {
-    const int64_t most = rows / bins > 0 ? rows / bins : 1;
     int64_t total = 0, at = 0, count = 0;
+    if (bins > rows / BIN_ROWS)
+        bins = rows / BIN_ROWS ? rows / BIN_ROWS : 1;
+    const int64_t most = rows / bins;
     for (int64_t i = 0, same; i < rows; i += same) {
         for (same = 1; i + same < rows && sorted[i + same] == sorted[i];)
             same++;
@@ -196,7 +201,7 @@ static void fit_column(const float *sorted, int64_t rows, int64_t bins, float *b
                        float *factor, float *offset)
 {
     int64_t count = boundaries_of(sorted, rows, bins, boundary);
-    et_assert(count >= 1 && count <= bins + 1);
+    et_assert(rows >= 1 && count >= 1 && count <= bins + 1);
     for (int64_t b = 0; b < bins; b++) {
         float width = b + 1 < count ? boundary[b + 1] - boundary[b] : 0;
         bool some = width > 0 && isfinite(1 / width) && isfinite(boundary[b] / width);

@@ -9,6 +9,7 @@
 
 #include "base/assert.h"
 #include "base/strbuf.h"
+#include "tasks/tabular/task.h"
 #include "train/options.h"
 
 #define WIDTH_MAX 65536
@@ -108,7 +109,9 @@ static const et_fields model_table = { "model", model_fields };
 static const et_field data_fields[] = {
     ET_FIELD_STRINGS(et_tabular_data, input_path, "CSV files, plain or .gz; wildcards are allowed",
                      .change = ET_CHANGE_FREE),
-    ET_FIELD_INT(et_tabular_data, batch_size, 256, 1, 1048576, "rows of a batch"),
+    ET_FIELD_INT(et_tabular_data, batch_size, 0, 0, 1048576,
+                 "rows of a batch; 0: in training 256, or a 50th of all where they are few, in "
+                 "validation 1,024"),
     ET_FIELD_INT(et_tabular_data, seed, -1, -1, SEED_MAX, "of the order of rows; -1: runtime.seed",
                  .nullable = true),
     ET_DATA_ONLY_FIELDS, ET_FIELD_END
@@ -276,7 +279,7 @@ int et_tabular_check_metric(const void *settings, const char *name, et_error *er
 {
     const et_tabular_options *o = settings;
     const char *const *lists[] = { et_class_score_names, et_value_score_names };
-    const char prefix[] = "validation_";
+    static const char prefix[] = ET_TABULAR_PREFIX;
     if (!o->validation_data.input_path.count && o->held_out <= 0)
         return et_fail(error, ET_ECONFIG,
                        "trainer.best_checkpoint_eval_metric: %s needs validation; set "
@@ -284,7 +287,7 @@ int et_tabular_check_metric(const void *settings, const char *name, et_error *er
                        name);
     if (!strncmp(name, prefix, strlen(prefix))) {
         const char *rest = name + strlen(prefix);
-        if (!strcmp(rest, "loss"))
+        if (!strcmp(rest, "loss") || !strcmp(name, ET_TABULAR_LIKELIHOOD))
             return ET_OK;
         for (int l = 0; l < 2; l++)
             for (int i = 0; lists[l][i]; i++)
@@ -297,7 +300,7 @@ int et_tabular_check_metric(const void *settings, const char *name, et_error *er
             et_strbuf_printf(&known, ", %s%s", prefix, lists[l][i]);
     int status = et_fail(error, ET_ECONFIG,
                          "trainer.best_checkpoint_eval_metric: validation gives no %s (it gives: "
-                         "validation_loss%s)",
+                         "validation_loss, " ET_TABULAR_LIKELIHOOD "%s)",
                          name, et_strbuf_text(&known));
     et_strbuf_release(&known);
     return status;

@@ -86,7 +86,7 @@ enum { ET_TABULAR_HEADER_AUTO, ET_TABULAR_HEADER_TRUE, ET_TABULAR_HEADER_FALSE }
 /* task.train_data, task.validation_data */
 typedef struct et_tabular_data {
     et_strings input_path; /* files, wildcards allowed */
-    int64_t batch_size;    /* rows */
+    int64_t batch_size;    /* rows; 0: by how many there are */
     int64_t seed;          /* of their order; -1: the run's */
 } et_tabular_data;
 

@@ -215,20 +215,38 @@ static bool has_batch_norm(const et_tabular_model *model)
            (model->type == ET_TABULAR_RESNET && model->resnet.norm == ET_TABULAR_NORM_BATCH);
 }
 
+/* Rows of a batch. Of a few rows a pass would be a step or two, and validations come by passes: a
+ * batch is a multiple of 8 rows that makes some 50 steps of them. */
+#define BATCH            256
+#define BATCH_LEAST      8
+#define BATCH_VALIDATION 1024
+#define STEPS_OF_A_PASS  50
+
+static int64_t batch_size(const et_tabular_data *data, bool training, int64_t rows)
+{
+    int64_t size = data->batch_size;
+    if (!size && !training)
+        size = BATCH_VALIDATION;
+    if (!size) {
+        size = (rows / STEPS_OF_A_PASS + BATCH_LEAST - 1) / BATCH_LEAST * BATCH_LEAST;
+        size = size < BATCH_LEAST ? BATCH_LEAST : size > BATCH ? BATCH : size;
+    }
+    return size < rows ? size : rows;
+}
+
 static int open_batches(const et_tabular_task *task, bool training, et_source **out,
                         et_error *error)
 {
     const et_tabular_data *data =
         training ? &task->options.train_data : &task->options.validation_data;
     et_samples *rows = training ? task->training : task->validation, *own;
-    const int64_t size = data->batch_size < rows->count ? data->batch_size : rows->count;
     et_batches_options options = {
         .seed = data->seed < 0 ? task->context.seed : (uint64_t)data->seed,
         .shuffle = training,
         .repeat = training,
         /* The statistics of a last batch of a few rows would be anything. */
         .drop_remainder = training && has_batch_norm(&task->options.model),
-        .capacity = { size },
+        .capacity = { batch_size(data, training, rows->count) },
         .setting = training ? "task.train_data.batch_size" : "task.validation_data.batch_size",
     };
     int status = et_tabular_borrow(&own, rows, error);

@@ -47,12 +47,13 @@ static int initialize(et_task *self, et_params *params, et_error *error)
     return status ? status : et_tabular_fit(downcast(self), params, error);
 }
 
-/* r2 is in order of the squared error, and higher is better. */
+/* Higher is better of both. r2 is in order of the squared error; the likelihood says more of a few
+ * rows than how many are right. */
 #define METHODS                                                                                    \
     .name = "tabular", .data = data, .build_model = build_model, .build_losses = build_losses,     \
     .initialize = initialize, .process_metrics = et_tabular_process_metrics,                       \
     .validate = et_tabular_validate
-static const et_task_class class_of_classes = { METHODS, .best_metric = "validation_accuracy" };
+static const et_task_class class_of_classes = { METHODS, .best_metric = ET_TABULAR_LIKELIHOOD };
 static const et_task_class class_of_values = { METHODS, .best_metric = "validation_r2" };
 
 void et_tabular_tell(const et_tabular_task *task, const char *format, ...)

@@ -22,6 +22,11 @@
 #define ET_TABULAR_SCORES "scores"
 #define ET_TABULAR_VALUES "values"
 
+/* What validation gives: the scores of <etude/class_scores.h> behind a prefix; of classes the mean
+ * log-likelihood as well, log_loss below zero: higher is better. */
+#define ET_TABULAR_PREFIX     "validation_"
+#define ET_TABULAR_LIKELIHOOD "validation_log_likelihood"
+
 /* What the model and its loss are about, beside the settings. */
 typedef struct et_tabular_target {
     const char *field; /* of the encoder's layout; borrowed */

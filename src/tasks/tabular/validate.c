@@ -76,7 +76,11 @@ static int score_classes(const et_tabular_task *task, et_value *logs, et_error *
                                          .bins = task->options.calibration_bins };
     et_class_scores scores;
     int status = et_class_scores_compute(&scores, NULL, &predictions, error);
-    return status ? status : et_class_scores_log(&scores, "validation_", logs, error);
+    if (!status)
+        status = et_class_scores_log(&scores, ET_TABULAR_PREFIX, logs, error);
+    if (!status && !et_value_set_float(logs, ET_TABULAR_LIKELIHOOD, -scores.log_loss))
+        status = et_alloc_failed(error, 0, "scores");
+    return status;
 }
 
 static int score_values(const et_tabular_task *task, et_value *logs, et_error *error)
@@ -89,7 +93,7 @@ static int score_values(const et_tabular_task *task, et_value *logs, et_error *e
                                          .weight = s->weight };
     et_value_scores scores;
     int status = et_value_scores_compute(&scores, &predictions, error);
-    return status ? status : et_value_scores_log(&scores, "validation_", logs, error);
+    return status ? status : et_value_scores_log(&scores, ET_TABULAR_PREFIX, logs, error);
 }
 
 int et_tabular_validate(et_task *self, int64_t step, et_value *logs, et_error *error)
