@@ -167,6 +167,29 @@ same got "an export"
 says 3 'is there already' "$etude" export --model-dir run --output models/flowers
 says 2 'output is missing' "$etude" export --model-dir run
 
+# Numbers: of two targets at once, with a key.
+sed 's/^/id,/' train.csv | awk -F, 'NR > 1 { $1 = "n" NR; print $1 "," $2 "," $3 "," $2 + $3 "," $2 - $3; next }
+    { print "id,long,wide,sum,difference" }' >numbers.csv
+cat >numbers.yaml <<END
+fields: [{name: id, type: discrete}, {name: long, type: real}, {name: wide, type: real},
+         {name: sum, type: real}, {name: difference, type: real}]
+END
+echo '{}' >numbers.json
+cat >numbers.features.yaml <<END
+features: [{name: X, type: concat, features: [{name: long}, {name: wide}]}, {name: id, type: key},
+           {name: Y, type: target, fields: "sum, difference"}]
+END
+"$etude" train --experiment tabular/linear --data numbers.csv --model-dir numbers --set \
+    task.schema_path=numbers.yaml,task.metadata_path=numbers.json \
+    --set task.features_path=numbers.features.yaml,trainer.train_epochs=60 \
+    --set trainer.early_stopping.patience=0,task.train_data.batch_size=16 >log 2>&1 ||
+    { cat log >&2; fail "no model of numbers"; }
+printf 'long,id,wide\n0.5,"a ""b"", c",0.25\n' | "$etude" predict numbers >got
+grep -q '^{"id": "a \\"b\\", c", "values": \[0\.7[0-9]*, 0\.2[0-9]*\]}$' got || fail "numbers: $(cat got)"
+printf 'long,id,wide\n0.5,"a ""b"", c",0.25\n' | "$etude" predict numbers --output-format csv >got
+[ "$(head -1 got)" = id,values.sum,values.difference ] || fail "numbers: $(head -1 got)"
+grep -q '^"a ""b"", c",0\.7' got || fail "numbers as CSV: $(tail -1 got)"
+
 # What cannot be.
 says 2 '\-\-model-dir is missing' "$etude" predict
 says 2 'tfx predict: --model is missing' "$etude" tfx predict

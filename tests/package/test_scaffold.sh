@@ -67,6 +67,9 @@ for model in custom feed_forward; do
             --hidden-layers:1 16 --learning-rate 0.1 --log-interval-steps 100
         says 0 'Global steps: 300; going on' "$etude" tfx train --module $program \
             --output job_$model $data --max-steps 400 --hidden-layers:1 16 --learning-rate 0.1
+        says 0 'logits/weight: /job:master/task:0$' $program $data --job-dir placed --max-steps 1 \
+            --log-device-placement
+        rm -r placed
         says 1 'not an integer' "$etude" tfx train --module $program $data --max-steps many
     }
     $program predict job_$model/model <rows.csv >predicted 2>log || fail "$model predicts nothing"

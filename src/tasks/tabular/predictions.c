@@ -110,7 +110,8 @@ struct call {
 static int copy_key(call *c, size_t row, const et_cell *cells, et_error *error)
 {
     const et_encoder *encoder = c->p->model->encoder;
-    int field = et_encoder_key(encoder, 0, NULL);
+    const char *name;
+    int field = et_encoder_key(encoder, 0, &name);
     const et_cell *cell = field < 0 ? NULL : &cells[et_encoder_cell(encoder, field)];
     if (!cell || !cell->text)
         return ET_OK;

@@ -243,6 +243,18 @@ static void test_model_trainer__epochs(void **state)
     assert_int_equal(step, 10);
 }
 
+/* A loss that is no number ends it, where TensorFX goes on. */
+static void test_model_trainer__diverges(void **state)
+{
+    fixture *f = *state;
+    et_error error = ET_ERROR_INIT;
+    int status;
+    train(f, &et_feed_forward_builder, &et_feed_forward_arguments_class,
+          ARGS("--hidden-layers:1", "16", "--learning-rate", "1e30"), &status, &error);
+    assert_int_equal(status, ET_EDIVERGED);
+    assert_false(is_there(f, "model"));
+}
+
 static void test_model_trainer__refused(void **state)
 {
     fixture *f = *state;
@@ -412,8 +424,11 @@ static void test_model_trainer__inputs_of_the_job(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(config),  CASE(trains),      CASE(goes_on),      CASE(stopped),           CASE(epochs),
-        CASE(refused), CASE(own_builder), CASE(other_inputs), CASE(inputs_of_the_job),
+        CASE(config),       CASE(trains),
+        CASE(goes_on),      CASE(stopped),
+        CASE(epochs),       CASE(diverges),
+        CASE(refused),      CASE(own_builder),
+        CASE(other_inputs), CASE(inputs_of_the_job),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,7 +14,8 @@ static int train(void **state)
     (void)state;
     strcpy(job, "job.XXXXXX");
     assert_non_null(mkdtemp(job));
-    et_data_set *dataset = open_points(POINTS_FEATURES, 2);
+    et_data_set *dataset =
+        open_points(POINTS_FEATURES "  - {name: who, type: key, fields: side}\n", 2);
     et_arguments *args =
         parse_arguments(&et_feed_forward_arguments_class,
                         ARGS("--hidden-layers:1", "16", "--learning-rate", "0.2", "--max-steps",
@@ -83,6 +84,7 @@ static void test_predictor__rows(void **state)
     /* With the target and without it, in one call. */
     static const char *const rows[] = { "0.1,0.2", "0.1,0.2,above", "0.1,0.2,", "0.9,0.8,what",
                                         "\"0.9\",0.8" };
+    static const char *const keys[] = { NULL, "above", NULL, "what", NULL };
     ok(et_predictor_predict(p, rows, COUNT(rows), &found, &error), &error);
     assert_int_equal(et_predictions_count(found), COUNT(rows));
     for (size_t i = 0; i < COUNT(rows); i++) {
@@ -90,7 +92,10 @@ static void test_predictor__rows(void **state)
         assert_string_equal(one.label, i < 3 ? "below" : "above");
         assert_int_equal(one.label_place, i < 3);
         assert_null(one.failure);
-        assert_null(one.key);
+        if (keys[i])
+            assert_string_equal(one.key, keys[i]);
+        else
+            assert_null(one.key);
         assert_memory_equal(one.output[0], et_predictions_at(found, i < 3 ? 0 : 3).output[0],
                             2 * sizeof(float));
         assert_float_equal(one.output[0][0] + one.output[0][1], 1, 1e-6);

@@ -189,7 +189,8 @@ typedef struct pool {
 
 static const et_cell *key_of(const et_predictor *p, const et_cell *cells)
 {
-    int field = et_encoder_key(p->model->encoder, 0, NULL);
+    const char *name;
+    int field = et_encoder_key(p->model->encoder, 0, &name);
     return field < 0 ? NULL : &cells[et_encoder_cell(p->model->encoder, field)];
 }
 

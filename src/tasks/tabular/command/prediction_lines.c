@@ -197,18 +197,31 @@ void et_prediction_lines_release(et_prediction_lines *lines)
     *lines = (et_prediction_lines){ .csv = false };
 }
 
-/* "scores.setosa": of an output with a value for each label its name, else its number; of one value
- * the output's name alone. */
+/* What a value of an output is: a label's score, a target's value, or one of many. NULL: the only
+ * one. */
+static const char *value_name(const et_predictor *p, int output, int64_t i, char number[24])
+{
+    const et_encoder *encoder = p->model->encoder;
+    int64_t width = et_predictor_output_width(p, output);
+    int target = et_encoder_target(encoder);
+    const et_encoded_field *field = target < 0 ? NULL : et_encoder_field(encoder, target);
+    if (output == p->scores)
+        return et_predictor_label(p, (int)i);
+    if (field && field->kind == ET_ENCODED_VALUES && field->width == width &&
+        !strcmp(et_predictor_output_name(p, output), "values"))
+        return field->column[i];
+    snprintf(number, 24, "%" PRId64, i);
+    return width > 1 ? number : NULL;
+}
+
+/* "scores.setosa,scores.versicolor"; of an output with one value that has no name its own alone. */
 static void name_values(const et_predictor *p, const char *name, int output, et_strbuf *out)
 {
-    int64_t width = et_predictor_output_width(p, output);
-    for (int64_t i = 0; i < width; i++) {
+    char number[24];
+    for (int64_t i = 0; i < et_predictor_output_width(p, output); i++) {
+        const char *value = value_name(p, output, i, number);
         et_strbuf whole = ET_STRBUF_INIT;
-        et_strbuf_append(&whole, name);
-        if (output == p->scores)
-            et_strbuf_printf(&whole, ".%s", et_predictor_label(p, (int)i));
-        else if (width > 1)
-            et_strbuf_printf(&whole, ".%" PRId64, i);
+        et_strbuf_printf(&whole, "%s%s%s", name, value ? "." : "", value ? value : "");
         if (i)
             et_strbuf_append_char(out, ',');
         append_csv(out, et_strbuf_text(&whole), whole.length);
