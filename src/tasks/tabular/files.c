@@ -10,10 +10,14 @@
 #include "base/assert.h"
 #include "base/checksum.h"
 #include "base/file.h"
+#include "data/analyze.h"
 #include "tasks/tabular/task_private.h"
 #include "train/identity.h"
 
 #define BYTES_MAX ((size_t)1 << 30)
+
+/* Of integers, whose labels are kept one by one. */
+#define CLASSES_MAX 10000
 
 /* ORDER et_tabular_task.file. */
 static const struct {
@@ -163,15 +167,51 @@ static int read_known(et_tabular_task *task, et_error *error)
     return status;
 }
 
-/* Of an integer target; a loss of classes says it as well. */
+/* How many different integers of a target are classes; a loss of classes says it as well. Two are
+ * a yes and a no; more may be counts or marks, which are numbers. */
+static int most_classes(const et_tabular_options *options)
+{
+    const int type = options->target_type, loss = options->loss;
+    if (type == ET_TABULAR_TARGET_CLASS ||
+        (type == ET_TABULAR_TARGET_AUTO && loss && loss <= ET_TABULAR_LOSS_BINARY))
+        return CLASSES_MAX;
+    return type == ET_TABULAR_TARGET_AUTO && loss == ET_TABULAR_LOSS_AUTO ? 2 : -1;
+}
+
+/* The same of a target whose schema says that it is an integer. */
 static bool are_classes(const et_tabular_options *options, const et_metadata *metadata)
 {
     const et_column_metadata *target = et_metadata_find(metadata, options->target);
-    if (options->target_type != ET_TABULAR_TARGET_AUTO)
-        return options->target_type == ET_TABULAR_TARGET_CLASS;
-    if (options->loss != ET_TABULAR_LOSS_AUTO)
-        return options->loss <= ET_TABULAR_LOSS_BINARY;
-    return target->has_range && target->max - target->min == 1;
+    return target->has_range && target->max - target->min < (double)most_classes(options);
+}
+
+/* What there is not of schema and metadata. */
+static int analyze(et_tabular_task *task, et_error *error)
+{
+    static const et_analyze_header headers[] = {
+        [ET_TABULAR_HEADER_AUTO] = ET_ANALYZE_HEADER_FOUND,
+        [ET_TABULAR_HEADER_TRUE] = ET_ANALYZE_HEADER_THERE,
+        [ET_TABULAR_HEADER_FALSE] = ET_ANALYZE_HEADER_ABSENT,
+    };
+    et_analyze_options options = { .csv = et_tabular_table_options(&task->options).csv,
+                                   .header = headers[task->options.header],
+                                   .target = task->options.target,
+                                   .classes = most_classes(&task->options),
+                                   .schema = task->schema };
+    et_analysis analysis;
+    int status = et_analyze(&analysis, &task->paths, &options, error);
+    if (status)
+        return status;
+    if (!task->schema) {
+        task->schema = analysis.schema;
+        analysis.schema = NULL;
+    }
+    if (!task->metadata) {
+        task->metadata = analysis.metadata;
+        analysis.metadata = NULL;
+    }
+    et_analysis_release(&analysis);
+    return ET_OK;
 }
 
 static int infer(et_tabular_task *task, et_error *error)
@@ -185,8 +225,7 @@ static int infer(et_tabular_task *task, et_error *error)
                        "task.target: no column; name the one that is to be predicted, as with "
                        "--target price");
     if (!task->schema || !task->metadata)
-        return et_fail(error, ET_ECONFIG, "task.%s: no file; name one",
-                       task->schema ? "metadata_path" : "schema_path");
+        status = analyze(task, error);
     choice.classes = !status && choice.target && are_classes(&task->options, task->metadata);
     if (!status && !task->features)
         status =
