@@ -83,7 +83,7 @@ static inline uint64_t mask_of(const char *at, char first, char second)
     unsigned char bits[BLOCK];
     uint64_t mask = 0;
     for (int i = 0; i < BLOCK; i++)
-        bits[i] = (at[i] == first) | (at[i] == second) ? bit[i] : 0;
+        bits[i] = ((at[i] == first) | (at[i] == second)) ? bit[i] : 0;
     for (int i = 0; i < BLOCK / 8; i++) {
         uint64_t word;
         memcpy(&word, bits + (size_t)8 * (size_t)i, sizeof word);
