@@ -280,8 +280,6 @@ static int analyze(const data_args *args, const et_strings *paths, et_analysis *
         et_progress_finish(w.progress, false);
     et_progress_close(w.progress);
     et_schema_free(schema);
-    args->options.schema = NULL;
-    args->options.payload = NULL;
     return status;
 }
 
