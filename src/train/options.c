@@ -75,9 +75,9 @@ static const et_field trainer_fields[] = {
                  "updates in all, this or train_epochs must be set; a run that is there already "
                  "stops at once",
                  .epochs = true),
-    ET_FIELD_FLOAT(et_trainer_options, train_epochs, 0, 0, 1e9,
-                   "passes over the data, counted by the batches of the first, in place of "
-                   "train_steps; 0: train_steps counts"),
+    ET_FIELD_EPOCHS("train_epochs", et_trainer_options, train_steps,
+                    "passes over the data, counted by the batches of the first: 3 is train_steps: "
+                    "3ep"),
     ET_FIELD_INT(et_trainer_options, steps_per_loop, 1000, 1, STEPS_MAX,
                  "most updates without leaving the inner loop"),
     ET_FIELD_INT(et_trainer_options, summary_interval, 1000, 0, STEPS_MAX,
@@ -175,7 +175,7 @@ const et_fields et_runtime_fields = { "runtime", runtime_fields };
 /* train_steps has no default that would make sense, and 0 would end at once without a word. */
 int et_trainer_check(const et_trainer_options *options, et_error *error)
 {
-    if (options->train_steps == 0 && options->train_epochs == 0)
+    if (options->train_steps == 0)
         return et_fail(error, ET_ECONFIG,
                        "trainer.train_steps: 0; say how many updates to train, such as 2000, or "
                        "passes over the data, such as trainer.train_epochs: 10");
@@ -239,14 +239,14 @@ int et_runtime_check(const et_runtime_options *options, et_error *error)
 
 int64_t et_trainer_last_step(const et_trainer_options *o)
 {
-    bool known = o->train_epochs == 0 && o->train_steps > 0 && !o->early_stopping.patience;
+    bool known = o->train_steps > 0 && !o->early_stopping.patience;
     return known ? o->train_steps : 0;
 }
 
 bool et_trainer_counts_epochs(const et_trainer_options *o)
 {
-    return o->train_epochs > 0 || o->train_steps < 0 || o->summary_interval < 0 ||
-           o->checkpoint_interval < 0 || o->validation_interval < 0;
+    return o->train_steps < 0 || o->summary_interval < 0 || o->checkpoint_interval < 0 ||
+           o->validation_interval < 0;
 }
 
 /* An update takes gradient_accumulation batches. */
@@ -260,10 +260,10 @@ int et_trainer_options_resolve(et_trainer_options *options, int64_t batches, et_
         return et_fail(error, ET_ECONFIG,
                        "trainer.train_epochs and intervals in epochs: how many batches a pass has "
                        "is not known of this data; give steps");
-    double steps = (double)batches / (double)options->gradient_accumulation;
-    if (options->train_epochs > 0)
-        options->train_steps = (int64_t)fmin(ceil(options->train_epochs * steps), STEPS_MAX);
-    for (size_t i = 0; i < sizeof spans / sizeof spans[0]; i++)
-        *spans[i] = et_field_steps(*spans[i], llround(fmax(steps, 1)));
+    for (size_t i = 0; i < sizeof spans / sizeof spans[0]; i++) {
+        double wanted = (double)et_field_steps(*spans[i], batches);
+        if (*spans[i] < 0)
+            *spans[i] = (int64_t)fmax(1, round(wanted / (double)options->gradient_accumulation));
+    }
     return ET_OK;
 }
