@@ -380,6 +380,13 @@ static void add_unread(et_column_stats *stats, const et_column_part *part, int i
         add_entry(stats, text, length);
 }
 
+/* In tables with so many columns that each has room for few entries, they are fewer. */
+static size_t numbers_limit(const et_column_stats *stats)
+{
+    size_t half = stats->entries.limit / 2;
+    return half < NUMBERS_MAX ? half : NUMBERS_MAX;
+}
+
 static void add_exact(et_column_stats *stats, const et_column_part *part, int i, const char *text,
                       size_t length)
 {
@@ -403,7 +410,8 @@ static void add_exact(et_column_stats *stats, const et_column_part *part, int i,
     entry->class = (unsigned char)et_cell_classify(text, length, &number);
     if (!is_number(entry->class))
         look_at(stats, part, i, text, length, entry->class);
-    else if (++stats->number_entries > NUMBERS_MAX && stats->number_entries == stats->entries.count)
+    else if (++stats->number_entries > numbers_limit(stats) &&
+             stats->number_entries == stats->entries.count)
         end_exact(stats, ET_STATS_NUMBERS);
 }
 

@@ -168,6 +168,7 @@ static const struct {
     { "a,b\rc,\"d\"\n", 0, ET_EDATA, ":1: column 2: a CR that ends no line", { 0 } },
     { "a,b\rc,d\r", 0, ET_EDATA, "lines end in CR alone", { 0 } },
     { "a,b\rc,d", 0, ET_EDATA, "lines end in CR alone", { 0 } },
+    { "a,b\rc,\0d\r", 9, ET_EDATA, ":1: column 3: a NUL byte", { 0 } },
     { "a,b\nc,d\0\n", 9, ET_EDATA, ":2: column 2: a NUL byte", { 0 } },
     { "a,b\n\"c\0\",d\n", 11, ET_EDATA, ":2: column 1: a NUL byte", { 0 } },
     { "a,b\nc,d\xff"
