@@ -151,13 +151,14 @@ static int store_words(const et_arg *arg, const et_call *call, int *at, char *va
                        et_error *error)
 {
     et_arg_words *words = arg->target;
-    *words = (et_arg_words){ .one = value, .count = 1 };
+    et_assert(words->most >= 1);
+    *words = (et_arg_words){ .one = value, .count = 1, .most = words->most };
     words->items = &words->one;
     if (value)
         return ET_OK;
     words->items = call->argv + *at + 1;
     for (words->count = 0; *at + 1 < call->argc; ++*at, words->count++)
-        if (!strncmp(call->argv[*at + 1], "--", 2))
+        if (words->count == words->most || !strncmp(call->argv[*at + 1], "--", 2))
             break;
     return words->count ? ET_OK
                         : et_fail(error, ET_EUSAGE, "%s: --%s wants %s after it", call->command,

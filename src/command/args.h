@@ -28,7 +28,7 @@ typedef enum et_arg_kind {
     ET_ARG_LIST,   /* et_arg_list: may be given again */
     ET_ARG_NONE,  /* no target: an option of other systems that takes no value but "" here; its help
                      says why */
-    ET_ARG_WORDS, /* et_arg_words: all up to the next option, at least one */
+    ET_ARG_WORDS, /* et_arg_words: up to most of them and to the next option, at least one */
     ET_ARG_WORD,  /* const char *: the one word that is no option, in place of the option with the
                      same  target */
     ET_ARG_REST,  /* et_arg_list: what is not an option; last in the table */
@@ -48,6 +48,7 @@ typedef struct et_arg_words {
     char *const *items; /* [count] in argv, or &one */
     char *one;
     int count; /* 0: not given */
+    int most;  /* set by the caller */
 } et_arg_words;
 
 /* A row of a command's table of options. */

@@ -83,7 +83,7 @@ static int parse(et_train_args *args, const et_arg *rows, int count, const et_ca
                  et_error *error)
 {
     et_arg table[ROWS_MAX + ET_SHORTS_MAX + 2];
-    int shorts = et_shorts_list(&args->shorts, call->program, table);
+    int shorts = et_shorts_list(&args->shorts, call, table);
     et_assert(count <= ROWS_MAX);
     memcpy(table + shorts, rows, (size_t)count * sizeof *rows);
     table[shorts + count] = (et_arg)ET_ARG_RUN(args->model_dir);

@@ -80,6 +80,10 @@ static int claim_directory(training *t, const char *directory, et_error *error)
     int status = et_experiment_open_run(&kept, t->call->program, directory, &t->arena, error);
     if (status)
         return status;
+    if (kept.kind != t->experiment.kind)
+        return et_fail(error, ET_ECONFIG,
+                       "%s: is a run of %s, a task of %s, not of %s; choose another --model-dir",
+                       directory, kept.name, kept.kind->name, t->experiment.kind->name);
     et_train_adopt(&t->experiment, &kept);
     status = et_identity_of_newest(&t->kept, directory, &t->arena, error);
     return status ? status
