@@ -13,7 +13,7 @@ static const et_short general[] = {
     { "steps", "N", { "trainer.train_steps" }, "updates in all; 2ep: passes over the data" },
     { "epochs", "N", { "trainer.train_epochs" }, "passes over the data, in place of steps" },
     { "seed", "N", { "runtime.seed" }, "of initial values, order of data and dropout" },
-    { NULL },
+    { .name = NULL },
 };
 
 static const et_short *find(const et_short *table, const char *name)

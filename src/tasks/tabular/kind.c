@@ -116,7 +116,7 @@ static const et_short shorts[] = {
     { "data", "FILE", { "task.train_data.input_path" }, "table to learn from: CSV, plain or .gz" },
     { "valid", "FILE", { "task.validation_data.input_path" }, "table to validate on" },
     { "target", "NAME", { "task.target" }, "column that is to be predicted" },
-    { NULL },
+    { .name = NULL },
 };
 
 static const et_command commands[] = {
