@@ -5,6 +5,7 @@
  * To add an option: a member in options.h and a row here; a choice also gets its names in the
  * list, in the order of the enum. Defaults are Model Garden's where it has the setting. */
 #include "train/options.h"
+#include "base/decimal.h"
 
 #include <float.h>
 #include <math.h>
@@ -202,7 +203,6 @@ int et_trainer_check(const et_trainer_options *options, et_error *error)
     return et_optimization_check(&options->optimizer_config, error);
 }
 
-/* Numbers as strtod reads them: this is the C locale's. */
 int et_runtime_loss_scale(const et_runtime_options *options, double *scale, et_error *error)
 {
     const char *text = options->loss_scale;
@@ -214,7 +214,7 @@ int et_runtime_loss_scale(const et_runtime_options *options, double *scale, et_e
         *scale = ET_LOSS_SCALE_DYNAMIC;
         return ET_OK;
     }
-    *scale = strtod(text, &end);
+    *scale = et_decimal_read(text, &end);
     if (!*end && *scale > 0 && isfinite(*scale))
         return ET_OK;
     return et_fail(error, ET_ECONFIG,
