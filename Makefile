@@ -8,7 +8,7 @@ PROGRAMS = etude_cli
 TREE = src include tests bench examples
 SOURCES = $(shell find $(TREE) -name '*.[ch]' -o -name '*.cc' -o -name '*.cpp')
 
-.PHONY: help setup setup-build setup-dev build demo test asan ubsan tsan valgrind guard-update \
+.PHONY: help setup setup-build setup-dev build demo demo-table test asan ubsan tsan valgrind guard-update \
         kill-test lint format metrics bench bench-growth bench-peers quality check install \
         clean
 
@@ -32,6 +32,9 @@ demo: setup build ## a translator trained on real help pages, in minutes; STEPS=
 	@cmake --preset release --log-level=WARNING >/dev/null
 	@cmake --build build -j $(J) --target pair_pages
 	@DEMO_BEGAN=$(BEGAN) tools/demo $(STEPS)
+
+demo-table: setup build ## a table analysed, learnt, predicted: under a minute
+	@tools/demo-table
 
 test: setup       ## build everything and run the tests
 	@cmake --preset release -DETUDE_TESTS=ON --log-level=WARNING >/dev/null

@@ -20,8 +20,10 @@ LENGTHS = 14, 16  # sub-words of a drawn sentence, and of what is made of it
 CLASSIFIERS = {"adult": "105-64-32-2", "mnist": "784-512-512-10"}
 LEARNT = {"tiny": 300, "base": 2}  # steps before a model translates
 MODULES = {
-    "tensorflow": "official", "torch": "torch", "marian": "pymarian", "ctranslate2": "ctranslate2"
+    "tensorflow": "official", "torch": "torch", "marian": "pymarian", "ctranslate2": "ctranslate2",
+    "tables": "polars",
 }
+TABLES = {"floats": 200, "digits": 200, "integers": 100, "words": 100}  # MB
 
 
 @dataclass
@@ -243,9 +245,32 @@ def loop(options):
     )
 
 
+# ---- tables --------------------------------------------------------------------------------
+
+def tables(options):
+    """A file read and described: Etude by its command, start counted; peers within their process."""
+    def made(kind):
+        path = os.path.join(options.work, f"table-{kind}.csv")
+        if not os.path.exists(path):
+            sides.run([os.path.join(options.programs, "bench_csv"), "write", kind,
+                       str(TABLES[kind]), path])
+        return path
+
+    for kind in TABLES:
+        yield Workload(
+            f"table.{kind}", "MB/s", True, lambda k=kind: sides.Analyzing(options, made(k)),
+            figure=f"csv.{kind}.command.mb_s", warm_up=1, memory=True,
+            peers=[
+                Candidate("tables", "", lambda k=kind, p=peer: sides.Peer(
+                    options, "describe.py", p, made(k), options.threads), 1)
+                for peer in ("polars", "pandas")
+            ],
+        )
+
+
 def workloads(options):
     """Those that the command line chose."""
-    for make in (train, start, decode, translate, mlp, loop):
+    for make in (train, start, decode, translate, mlp, loop, tables):
         for workload in make(options):
             if any(map(workload.chosen, options.only)):
                 yield workload

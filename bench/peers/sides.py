@@ -143,6 +143,22 @@ class Translating(Side):
         return rate
 
 
+class Analyzing(Side):
+    """`etude data analyze` from exec to its end: MB of file a second."""
+
+    def __init__(self, options, path):
+        self.megabytes = os.path.getsize(path) / 1e6
+        self.command = [options.etude, "data", "analyze", path, "--dry-run", "--json"]
+
+    def measure(self, times):
+        rate = 0.0
+        for _ in range(times):
+            _, seconds, megabytes = run(self.command, stderr=subprocess.DEVNULL)
+            self.remember(megabytes)
+            rate = max(rate, self.megabytes / seconds)
+        return rate
+
+
 class Program(Side):
     """A program of bench/: the figure that it hands out whose name ends as asked for."""
 

@@ -6,6 +6,7 @@
 #include <etude/action.h>
 #include <etude/allocator.h>
 #include <etude/annealing.h>
+#include <etude/arguments.h>
 #include <etude/checkpoint.h>
 #include <etude/class_scores.h>
 #include <etude/command.h>
@@ -26,6 +27,7 @@
 #include <etude/graph.h>
 #include <etude/group.h>
 #include <etude/hypotheses.h>
+#include <etude/job_config.h>
 #include <etude/log.h>
 #include <etude/loop.h>
 #include <etude/loop_evaluator.h>
@@ -33,6 +35,8 @@
 #include <etude/loop_trainer.h>
 #include <etude/metadata.h>
 #include <etude/metrics.h>
+#include <etude/model_builder.h>
+#include <etude/model_trainer.h>
 #include <etude/module.h>
 #include <etude/multitask.h>
 #include <etude/nn.h>
@@ -46,6 +50,7 @@
 #include <etude/outer_loop.h>
 #include <etude/params.h>
 #include <etude/pass.h>
+#include <etude/predictor.h>
 #include <etude/privacy.h>
 #include <etude/ready_actions.h>
 #include <etude/records.h>

@@ -21,7 +21,8 @@
 #include <etude/schema.h>
 
 /* What a value x of a field becomes. "Missing" is what a row without one gives. Over several fields
- * it is each one's, side by side. */
+ * it is each one's, side by side; so it is over a field of several values. Of a field of variable
+ * length one-hot and bucketize mark the columns of all its values. */
 typedef enum et_transform {
     ET_TRANSFORM_IDENTITY,  /* x; missing 0 */
     ET_TRANSFORM_TARGET,    /* class by the metadata's entries, or the number itself */

@@ -33,7 +33,8 @@ typedef enum et_field_kind {
     ET_FIELD_KIND_STRINGS, /* et_strings; one string counts as a list of one */
     ET_FIELD_KIND_STRUCT,  /* nested struct with a table of its own */
     ET_FIELD_KIND_STRUCTS, /* et_structs; one group of settings counts as a list of one */
-    ET_FIELD_KIND_ONLY,    /* no member: has one value, and says why it takes no other */
+    ET_FIELD_KIND_EPOCHS, /* int64_t of a row of INT with .epochs: another name for it, in epochs */
+    ET_FIELD_KIND_ONLY,   /* no member: has one value, and says why it takes no other */
 } et_field_kind;
 
 /* Whether a run may go on with another value. Said behind the help of a row:
@@ -95,6 +96,13 @@ struct et_fields {
     {                                                                                              \
         .name = #member, .kind = ET_FIELD_KIND_INT, .offset = offsetof(type, member),              \
         .default_number = (double)(value), .minimum = (double)(low), .maximum = (double)(high),    \
+        .help = __VA_ARGS__                                                                        \
+    }
+/* name: 3 is the same as 3ep for the row of the member, which stands before it; the later one
+ * counts, and the member's row is what is saved. */
+#define ET_FIELD_EPOCHS(setting, type, member, ...)                                                \
+    {                                                                                              \
+        .name = (setting), .kind = ET_FIELD_KIND_EPOCHS, .offset = offsetof(type, member),         \
         .help = __VA_ARGS__                                                                        \
     }
 #define ET_FIELD_FLOAT(type, member, value, low, high, ...)                                        \

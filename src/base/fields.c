@@ -372,7 +372,7 @@ int et_fields_set(const et_fields *table, void *options, const char *path, const
 /* The row that selects stands before the groups, and so does its value in the echo. */
 bool et_fields_counts(const et_fields *table, const et_field *field, const et_value *echo)
 {
-    if (field->kind == ET_FIELD_KIND_ONLY)
+    if (field->kind == ET_FIELD_KIND_ONLY || field->kind == ET_FIELD_KIND_EPOCHS)
         return false;
     if (field->kind != ET_FIELD_KIND_STRUCT)
         return true;

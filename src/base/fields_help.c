@@ -20,6 +20,7 @@ static const char *const type_names[] = {
     [ET_FIELD_KIND_FLOAT] = "number",   [ET_FIELD_KIND_STRING] = "text",
     [ET_FIELD_KIND_CHOICE] = "choice",  [ET_FIELD_KIND_STRINGS] = "texts",
     [ET_FIELD_KIND_STRUCTS] = "groups", [ET_FIELD_KIND_ONLY] = "fixed",
+    [ET_FIELD_KIND_EPOCHS] = "epochs",
 };
 
 /* No limit of the type itself. Integers' limits are doubles in the table, where INT64_MAX has
@@ -73,6 +74,7 @@ static void append_default(const et_field *field, et_strbuf *out)
     case ET_FIELD_KIND_CHOICE:
         et_strbuf_append(out, field->choices[(int)field->default_number]);
         break;
+    case ET_FIELD_KIND_EPOCHS:
     case ET_FIELD_KIND_STRING:
     case ET_FIELD_KIND_ONLY:
         et_strbuf_append(out, field->default_string ? field->default_string : "null");

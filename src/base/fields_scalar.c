@@ -8,6 +8,7 @@
  *   INT       integers, and numbers that are whole: 1e6       int64_t, within the row's limits
  *             of a row of epochs also 2ep, 0.5ep              minus thousandths of an epoch
  *   FLOAT     numbers and integers                            double, within the row's limits
+ *   EPOCHS    positive numbers; null                          as INT's 2ep; null leaves it
  *   STRING    any scalar, as it was written; null             const char *, NULL for null
  *   CHOICE    a name of the row's list                        int, its place in the list
  *   STRINGS   a list of scalars, or one scalar; null, ""      et_strings, empty for both
@@ -126,6 +127,26 @@ static int read_bool(bool *member, const et_value *value, const char *where, et_
     return wrong_value(value, "true or false", where, error);
 }
 
+/* What the member of a row of epochs has for a number of them; false: out of range. */
+static bool store_epochs(int64_t *member, double count)
+{
+    if (!(count >= 0.001 && count <= EPOCHS_MAX))
+        return false;
+    *member = -llround(count * EPOCH);
+    return true;
+}
+
+static int read_count_of_epochs(int64_t *member, const et_value *value, const char *where,
+                                et_error *error)
+{
+    double count = value->kind == ET_VALUE_INT     ? (double)value->integer
+                   : value->kind == ET_VALUE_FLOAT ? value->real
+                                                   : 0;
+    return value->kind == ET_VALUE_NULL || store_epochs(member, count)
+               ? ET_OK
+               : wrong_value(value, "a positive number of epochs", where, error);
+}
+
 /* "2ep", up to EPOCHS_MAX: a number and the word, nothing between or behind. False: it is not. */
 static bool read_epochs(int64_t *member, const et_value *value)
 {
@@ -140,10 +161,7 @@ static bool read_epochs(int64_t *member, const et_value *value)
     double count = epochs.kind == ET_VALUE_INT     ? (double)epochs.integer
                    : epochs.kind == ET_VALUE_FLOAT ? epochs.real
                                                    : 0;
-    if (!(count >= 0.001 && count <= EPOCHS_MAX))
-        return false;
-    *member = -llround(count * EPOCH);
-    return true;
+    return store_epochs(member, count);
 }
 
 int64_t et_field_steps(int64_t member, int64_t epoch_steps)
@@ -343,6 +361,8 @@ int et_field_read(const et_field *field, void *options, const et_value *value, e
         return read_bool(member, value, where, error);
     case ET_FIELD_KIND_INT:
         return read_int(field, member, value, where, error);
+    case ET_FIELD_KIND_EPOCHS:
+        return read_count_of_epochs(member, value, where, error);
     case ET_FIELD_KIND_FLOAT:
         return read_float(field, member, value, where, error);
     /* null is no text but its absence: the member becomes NULL. */
@@ -377,6 +397,8 @@ void et_field_reset(const et_field *field, void *options)
         break;
     case ET_FIELD_KIND_INT:
         *(int64_t *)member = (int64_t)field->default_number;
+        break;
+    case ET_FIELD_KIND_EPOCHS: /* the member's own row has a default */
         break;
     case ET_FIELD_KIND_FLOAT:
         *(double *)member = field->default_number;
@@ -455,6 +477,9 @@ void et_field_echo(const et_field *field, const void *options, et_value *dict)
         break;
     case ET_FIELD_KIND_INT:
         echo_int(field, *(const int64_t *)member, dict);
+        break;
+    case ET_FIELD_KIND_EPOCHS:
+        et_value_set_null(dict, field->name);
         break;
     case ET_FIELD_KIND_FLOAT:
         et_value_set_float(dict, field->name, *(const double *)member);

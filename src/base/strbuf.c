@@ -14,6 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/decimal.h"
 
 /* Room for `more` bytes and the 0 behind them; false: none, or there has been a failure
  * before. 32 bytes at least, so that growing by half grows. */
@@ -94,21 +95,20 @@ void et_strbuf_printf(et_strbuf *buffer, const char *format, ...)
 /* Whole numbers below 10^15 in full, others with the least number of digits that strtod gives
  * back; Steele and White 1990 find it directly, trying is simple and at most 17 attempts.
  * "%g" drops the point of 1e+20, which YAML 1.1 would then read as text, so it is put back in
- * front of the exponent: 1.0e+20. strtod and printf follow the locale, which is C where
- * nobody calls setlocale.
+ * front of the exponent: 1.0e+20. No locale is asked.
  *   0.1 -> 0.1    4 -> 4.0    1e-8 -> 1.0e-08    2/3 -> 0.6666666666666666 */
 void et_strbuf_append_double(et_strbuf *buffer, double value)
 {
     et_assert(isfinite(value));
     char text[40];
     if (fabs(value) < 1e15 && value == trunc(value)) {
-        snprintf(text, sizeof text, "%.1f", value);
+        et_decimal_print(text, sizeof text, 1, 1, value);
         et_strbuf_append(buffer, text);
         return;
     }
     for (int digits = 1; digits <= 17; digits++) { /* 17 are enough for any double */
-        snprintf(text, sizeof text, "%.*g", digits, value);
-        if (strtod(text, NULL) == value)
+        et_decimal_print(text, sizeof text, digits, 0, value);
+        if (et_decimal_read(text, NULL) == value)
             break;
     }
     /* "1e-08": the digits before the exponent, or all. */

@@ -106,12 +106,21 @@ bool et_utf8_valid(const char *text, size_t length, size_t *offset)
 {
     const unsigned char *bytes = (const unsigned char *)text;
     size_t size;
-    for (size_t at = 0; at < length; at += size)
+    for (size_t at = 0; at < length; at += size) {
+        uint64_t word = 0;
+        if (length - at >= sizeof word)
+            memcpy(&word, bytes + at, sizeof word);
+        /* Eight of ASCII at once. */
+        if (length - at >= sizeof word && !(word & 0x8080808080808080u)) {
+            size = sizeof word;
+            continue;
+        }
         if (next_code(bytes + at, length - at, &size) < 0) {
             if (offset)
                 *offset = at;
             return false;
         }
+    }
     return true;
 }
 

@@ -7,6 +7,7 @@
  * Words come in three spellings: null, Null, NULL. YAML 1.1's yes, no, on and off stay text;
  * who needs a truth value takes them (fields_scalar.c). 017 is 17: octal is 0o17 only. */
 #include "base/yaml_scalar.h"
+#include "base/decimal.h"
 
 #include <errno.h>
 #include <math.h>
@@ -103,7 +104,7 @@ bool et_yaml_resolve(et_value *value, const char *text)
         value->kind = ET_VALUE_INT;
         value->integer = integer;
     } else if (is_float(text)) {
-        become_float(value, strtod(text, NULL));
+        become_float(value, et_decimal_read(text, NULL));
         return isfinite(value->real);
     } else if (among(unsigned_text, infinities)) {
         become_float(value, *text == '-' ? -INFINITY : INFINITY);

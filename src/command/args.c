@@ -151,13 +151,14 @@ static int store_words(const et_arg *arg, const et_call *call, int *at, char *va
                        et_error *error)
 {
     et_arg_words *words = arg->target;
-    *words = (et_arg_words){ .one = value, .count = 1 };
+    et_assert(words->most >= 1);
+    *words = (et_arg_words){ .one = value, .count = 1, .most = words->most };
     words->items = &words->one;
     if (value)
         return ET_OK;
     words->items = call->argv + *at + 1;
     for (words->count = 0; *at + 1 < call->argc; ++*at, words->count++)
-        if (!strncmp(call->argv[*at + 1], "--", 2))
+        if (words->count == words->most || !strncmp(call->argv[*at + 1], "--", 2))
             break;
     return words->count ? ET_OK
                         : et_fail(error, ET_EUSAGE, "%s: --%s wants %s after it", call->command,
@@ -228,6 +229,7 @@ static int parse_option(const et_arg *table, const et_call *call, int *at, et_er
 static int store_word(const et_arg *arg, const char *command, const char *word, et_error *error)
 {
     const char **target = arg->target;
+    et_assert(target);
     if (*target)
         return et_fail(error, ET_EUSAGE, "%s: takes one %s, found %s and %s", command, arg->value,
                        *target, word);
@@ -289,6 +291,58 @@ int et_args_parse(const et_arg *table, const et_call *call, bool *help, et_error
         return et_fail(error, ET_EUSAGE, "%s: takes one %s, found %s and %s", call->command,
                        plain->value, given, *word_at);
     return ET_OK;
+}
+
+#define TIME_MAX 1e9 /* seconds */
+
+/* 1:30:00, 10:00 and 2-00:00:00; false: it is not of that form. */
+static bool read_clock(double *seconds, const char *text)
+{
+    double days = 0, whole = 0, part = 0;
+    bool has_days = false, more = true;
+    int parts = 0;
+    for (const char *at = text; more; at++) {
+        char *end;
+        if (*at < '0' || *at > '9')
+            return false;
+        part = (double)strtol(at, &end, 10);
+        at = end;
+        if (*at == '-' && !parts && !has_days) {
+            has_days = true;
+            days = part;
+            continue;
+        }
+        if (parts > 0 && part >= 60)
+            return false;
+        whole = whole * 60 + part;
+        parts++;
+        more = *at == ':';
+        if (*at && !more)
+            return false;
+    }
+    *seconds = days * 86400 + whole;
+    return parts == 3 || (parts == 2 && !has_days);
+}
+
+int et_args_read_time(double *seconds, const char *name, const char *text, et_error *error)
+{
+    static const struct {
+        char unit;
+        double seconds;
+    } units[] = { { 's', 1 }, { 'm', 60 }, { 'h', 3600 }, { 'd', 86400 } };
+    char *end;
+    bool right = strchr(text, ':') && read_clock(seconds, text);
+    double number = strtod(text, &end);
+    for (size_t i = 0; !right && i < sizeof units / sizeof units[0]; i++)
+        if (end != text && *end == units[i].unit && !end[1]) {
+            *seconds = number * units[i].seconds;
+            right = true;
+        }
+    if (right && *seconds > 0 && *seconds <= TIME_MAX)
+        return ET_OK;
+    return et_fail(error, ET_EUSAGE,
+                   "--%s %s: no time; write hours, minutes and seconds as 1:30:00, or 90m", name,
+                   text);
 }
 
 /* NULL: not given; then the run's own is used. */

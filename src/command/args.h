@@ -28,7 +28,7 @@ typedef enum et_arg_kind {
     ET_ARG_LIST,   /* et_arg_list: may be given again */
     ET_ARG_NONE,  /* no target: an option of other systems that takes no value but "" here; its help
                      says why */
-    ET_ARG_WORDS, /* et_arg_words: all up to the next option, at least one */
+    ET_ARG_WORDS, /* et_arg_words: up to most of them and to the next option, at least one */
     ET_ARG_WORD,  /* const char *: the one word that is no option, in place of the option with the
                      same  target */
     ET_ARG_REST,  /* et_arg_list: what is not an option; last in the table */
@@ -48,6 +48,7 @@ typedef struct et_arg_words {
     char *const *items; /* [count] in argv, or &one */
     char *one;
     int count; /* 0: not given */
+    int most;  /* set by the caller */
 } et_arg_words;
 
 /* A row of a command's table of options. */
@@ -79,6 +80,10 @@ int et_args_parse(const et_arg *table, const et_call *call, bool *help, et_error
  * options. */
 void et_args_help(FILE *to, const et_arg *table, const et_call *call, const char *about,
                   const char *example);
+
+/* A time as people and Slurm write it, in seconds: [[D-]H:]M:S, or a number with s, m, h or d.
+ * name: of the option. ET_EUSAGE: it is none, or not positive. */
+int et_args_read_time(double *seconds, const char *name, const char *text, et_error *error);
 
 /* Values of --precision. ET_EUSAGE: neither NULL nor one of them. */
 int et_args_check_precision(const char *precision, et_error *error);

@@ -140,26 +140,34 @@ static const et_command *row_of(const et_command *rows, const char *name)
     return rows && rows->name ? rows : NULL;
 }
 
-/* The kind of the run that --model-dir names; NULL: none is named, or none is there. */
+/* The kind of the run in a directory; NULL: there is none. */
+static const et_task_kind *kind_in(const et_call *call, const char *model_dir)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_experiment experiment = { .kind = NULL };
+    bool found = !et_experiment_open_run(&experiment, call->program, model_dir, &arena, NULL);
+    et_arena_release(&arena);
+    return found ? experiment.kind : NULL;
+}
+
+/* The kind of the run that --model-dir names, or else a word; NULL: none is named, or none is
+ * there. */
 static const et_task_kind *kind_of_run(const et_call *call)
 {
     static const char option[] = "--model-dir";
     const size_t length = sizeof option - 1;
-    const char *model_dir = NULL;
-    et_arena arena = ET_ARENA_INIT;
-    et_experiment experiment = { .kind = NULL };
+    const et_task_kind *kind = NULL;
     for (int i = 0; i < call->argc && strcmp(call->argv[i], "--"); i++) {
         const char *word = call->argv[i];
         bool named = !strncmp(word, option, length) || !strncmp(word, "--model_dir", length);
         if (named && word[length] == '=')
-            model_dir = word + length + 1;
-        else if (named && !word[length] && i + 1 < call->argc)
-            model_dir = call->argv[i + 1];
+            return kind_in(call, word + length + 1);
+        if (named && !word[length] && i + 1 < call->argc)
+            return kind_in(call, call->argv[i + 1]);
+        if (!kind && *word != '-')
+            kind = kind_in(call, word);
     }
-    bool found =
-        model_dir && !et_experiment_open_run(&experiment, call->program, model_dir, &arena, NULL);
-    et_arena_release(&arena);
-    return found ? experiment.kind : NULL;
+    return kind;
 }
 
 /* Of several kinds with commands of one name the run says whose is meant; else the first's. */

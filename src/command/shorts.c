@@ -13,7 +13,7 @@ static const et_short general[] = {
     { "steps", "N", { "trainer.train_steps" }, "updates in all; 2ep: passes over the data" },
     { "epochs", "N", { "trainer.train_epochs" }, "passes over the data, in place of steps" },
     { "seed", "N", { "runtime.seed" }, "of initial values, order of data and dropout" },
-    { NULL },
+    { .name = NULL },
 };
 
 static const et_short *find(const et_short *table, const char *name)
@@ -24,27 +24,58 @@ static const et_short *find(const et_short *table, const char *name)
     return NULL;
 }
 
+static int words_of(const et_short *as)
+{
+    return as->settings[1] ? 2 : 1;
+}
+
+/* In place of one with fewer words that is there. */
 static void add(et_shorts *shorts, const et_short *table, et_arg *rows)
 {
     for (; table && table->name; table++) {
         int i = 0;
         while (i < shorts->count && strcmp(shorts->first[i]->name, table->name) != 0)
             i++;
-        if (i < shorts->count)
+        if (i < shorts->count && words_of(table) <= words_of(shorts->first[i]))
             continue;
         et_assert(shorts->count < ET_SHORTS_MAX);
+        shorts->count += i == shorts->count;
         shorts->first[i] = table;
+        shorts->words[i].most = words_of(table);
         rows[i] = (et_arg){ table->name,  table->value,      table->help,
                             ET_ARG_WORDS, &shorts->words[i], NULL };
-        shorts->count++;
     }
 }
 
-int et_shorts_list(et_shorts *shorts, const et_program *program, et_arg *rows)
+/* Of the experiment that stands on the command line; NULL: none does. */
+static const et_task_kind *kind_named(const et_call *call)
 {
+    static const char option[] = "--experiment";
+    const size_t length = sizeof option - 1;
+    const char *name = NULL;
+    for (int i = 0; i < call->argc; i++) {
+        const char *word = call->argv[i];
+        if (strncmp(word, option, length) != 0)
+            continue;
+        if (word[length] == '=')
+            name = word + length + 1;
+        else if (!word[length] && i + 1 < call->argc)
+            name = call->argv[i + 1];
+    }
+    for (int k = 0; name && k < call->program->count; k++)
+        for (const et_experiment_row *row = call->program->kinds[k]->experiments; row->name; row++)
+            if (!strcmp(row->name, name))
+                return call->program->kinds[k];
+    return NULL;
+}
+
+int et_shorts_list(et_shorts *shorts, const et_call *call, et_arg *rows)
+{
+    const et_task_kind *kind = kind_named(call);
     memset(shorts, 0, sizeof *shorts);
-    for (int i = 0; i < program->count; i++)
-        add(shorts, program->kinds[i]->shorts, rows);
+    for (int i = 0; i < call->program->count; i++)
+        if (!kind || kind == call->program->kinds[i])
+            add(shorts, call->program->kinds[i]->shorts, rows);
     add(shorts, general, rows);
     return shorts->count;
 }

@@ -2,7 +2,7 @@
  * (et_short). Which kind's count is known only when the settings have an experiment, so words are
  * kept until then.
  *
- *     count = et_shorts_list(&shorts, program, rows);      rows for et_args_parse
+ *     count = et_shorts_list(&shorts, call, rows);      rows for et_args_parse
  *     et_shorts_apply(&shorts, &experiment, &arena, &error); */
 #ifndef ETUDE_COMMAND_SHORTS_H
 #define ETUDE_COMMAND_SHORTS_H
@@ -18,9 +18,10 @@ typedef struct et_shorts {
     int count;
 } et_shorts;
 
-/* Adds a row for each to rows, which has room for ET_SHORTS_MAX; how many. shorts stays where it
- * is until the arguments are parsed. */
-int et_shorts_list(et_shorts *shorts, const et_program *program, et_arg *rows);
+/* Adds a row for each to rows; of names that several kinds have that of the kind whose experiment
+ * the call names, or else the one with most words. rows has room for ET_SHORTS_MAX; how many.
+ * shorts stays where it is until the arguments are parsed. */
+int et_shorts_list(et_shorts *shorts, const et_call *call, et_arg *rows);
 
 /* ET_EUSAGE: one that tasks of this kind do not have, too many words. ET_ECONFIG: their values. */
 int et_shorts_apply(const et_shorts *shorts, et_experiment *experiment, et_arena *arena,

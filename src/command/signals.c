@@ -35,10 +35,8 @@ static const struct {
     int number;
     bool hurries, may_be_ignored;
 } stops[] = {
-    { SIGINT, true, false },
-    { SIGTERM, true, false },
-    { SIGHUP, false, true },
-    { SIGXCPU, false, true },
+    { SIGINT, true, false },  { SIGTERM, true, false },  { SIGHUP, false, true },
+    { SIGXCPU, false, true }, { SIGALRM, false, false }, /* --time-limit */
 };
 
 enum { STOPS = sizeof stops / sizeof stops[0] };

@@ -83,7 +83,7 @@ static int parse(et_train_args *args, const et_arg *rows, int count, const et_ca
                  et_error *error)
 {
     et_arg table[ROWS_MAX + ET_SHORTS_MAX + 2];
-    int shorts = et_shorts_list(&args->shorts, call->program, table);
+    int shorts = et_shorts_list(&args->shorts, call, table);
     et_assert(count <= ROWS_MAX);
     memcpy(table + shorts, rows, (size_t)count * sizeof *rows);
     table[shorts + count] = (et_arg)ET_ARG_RUN(args->model_dir);
@@ -100,6 +100,7 @@ int et_train_args_parse(et_train_args *args, const et_call *call, et_error *erro
     char which[160];
     snprintf(which, sizeof which, "which set of settings to begin with; `%s list` shows all",
              call->program->name);
+    const char *time_limit = NULL;
     /* Rows: name, what its value is called, help, kind, where it goes, another name (Model
      * Garden's). */
     const et_arg table[] = {
@@ -130,6 +131,9 @@ int et_train_args_parse(et_train_args *args, const et_call *call, et_error *erro
           "of continuous_train_and_eval: the last step of the run that is fine-tuned; else what "
           "its settings say",
           ET_ARG_COUNT, &args->pretrain_steps, NULL },
+        { "time-limit", "TIME",
+          "save and stop with exit code 75 after so long: 1:30:00, 2-00:00:00, 90m, 1.5h",
+          ET_ARG_TEXT, &time_limit, NULL },
         ET_PROFILING_ARGS(args->profiling),
         { "gin-file", "FILE", NO_GIN, ET_ARG_NONE, NULL, NULL },
         { "gin-params", "BINDING", NO_GIN, ET_ARG_NONE, NULL, NULL },
@@ -145,6 +149,10 @@ int et_train_args_parse(et_train_args *args, const et_call *call, et_error *erro
         return status;
     if (!args->model_dir)
         return missing_run(call, error);
+    if (time_limit)
+        status = et_args_read_time(&args->time_limit, "time-limit", time_limit, error);
+    if (status)
+        return status;
     return read_mode(args, error);
 }
 

@@ -30,6 +30,7 @@ typedef struct et_train_args {
     et_shorts shorts;        /* between them */
     bool accept_changes, verbose, help;
     bool async;             /* saves run beside training */
+    double time_limit;      /* seconds after which it saves and stops; 0: none */
     int64_t pretrain_steps; /* of the run that is fine-tuned; 0: not given */
     et_profiling profiling;
 } et_train_args;

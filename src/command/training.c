@@ -16,6 +16,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -79,6 +80,10 @@ static int claim_directory(training *t, const char *directory, et_error *error)
     int status = et_experiment_open_run(&kept, t->call->program, directory, &t->arena, error);
     if (status)
         return status;
+    if (kept.kind != t->experiment.kind)
+        return et_fail(error, ET_ECONFIG,
+                       "%s: is a run of %s, a task of %s, not of %s; choose another --model-dir",
+                       directory, kept.name, kept.kind->name, t->experiment.kind->name);
     et_train_adopt(&t->experiment, &kept);
     status = et_identity_of_newest(&t->kept, directory, &t->arena, error);
     return status ? status
@@ -173,6 +178,16 @@ static int open_controller(training *t, const char *directory, et_error *error)
     int status = et_sink_console_open(&options.run.console, t->progress,
                                       t->args->verbose ? NULL : "train", error);
     return status ? status : et_controller_open(&t->controller, &options, error);
+}
+
+/* From when the command began: what scripts count. */
+static void limit_time(const et_train_args *args)
+{
+    double whole = floor(args->time_limit);
+    struct itimerval limit = { .it_value = { (time_t)whole,
+                                             (suseconds_t)((args->time_limit - whole) * 1e6) } };
+    if (args->time_limit > 0)
+        setitimer(ITIMER_REAL, &limit, NULL);
 }
 
 static const et_privacy_options *privacy_of(training *t)
@@ -521,7 +536,9 @@ int et_training_run(const et_call *call, const et_train_args *args, et_error *er
     training t = {
         .call = call, .args = args, .directory = ET_MODEL_DIR_INIT, .began = et_clock_monotonic()
     };
+    limit_time(args);
     int status = train(&t, args, error);
+    setitimer(ITIMER_REAL, &(struct itimerval){ { 0, 0 }, { 0, 0 } }, NULL);
     close_training(&t);
     return status;
 }

@@ -17,6 +17,7 @@
 #include "base/assert.h"
 #include "data/analyze_private.h"
 #include "data/csv_scan.h"
+#include "data/number_short.h"
 
 /* Bytes of a piece: what it is parsed to stays in a core's own cache. */
 #define PIECE ((size_t)256 << 10)
@@ -91,6 +92,19 @@ static bool make_room(piece *p, int columns)
     return p->cells >= cells && p->row_lines >= rows;
 }
 
+/* The usual ways first; et_cell_classify knows all. */
+static inline et_cell_class class_of(const et_cell *cell, double *number)
+{
+    bool integer;
+    if (!cell->length || !et_number_short(number, &integer, cell->text, cell->length))
+        return et_cell_classify(cell->text, cell->length, number);
+    if (!integer)
+        return ET_CELL_REAL;
+    const char digit = *cell->text == '-' ? cell->text[1] : *cell->text;
+    return digit > '0' || cell->length == 1 ? ET_CELL_INTEGER
+                                            : et_cell_classify(cell->text, cell->length, number);
+}
+
 static inline void parse_cell(piece *p, const et_cell *cell, size_t at, bool unread)
 {
     et_cell_class class = ET_CELL_UNREAD;
@@ -99,7 +113,7 @@ static inline void parse_cell(piece *p, const et_cell *cell, size_t at, bool unr
         return;
     }
     if (!unread)
-        class = et_cell_classify(cell->text, cell->length, &p->number[at]);
+        class = class_of(cell, &p->number[at]);
     p->class[at] = (unsigned char)class;
     if (class != ET_CELL_INTEGER && class != ET_CELL_REAL)
         p->text[at] = (et_text_place){ (uint32_t)(cell->text - p->begin), (uint32_t)cell->length };
@@ -125,8 +139,10 @@ static void parse_piece(piece *p, const bool *unread)
             size_t row = (size_t)p->rows++;
             et_assert(row < p->room);
             p->row_line[row] = (uint32_t)p->lines;
-            for (int i = 0; i < scanner->count; i++)
-                parse_cell(p, &scanner->cell[i], (size_t)i * p->room + row, unread[i]);
+            const et_cell *cell = scanner->cell;
+            size_t cell_at = row;
+            for (int i = 0; i < scanner->count; i++, cell_at += p->room)
+                parse_cell(p, &cell[i], cell_at, unread[i]);
         }
         p->lines += scanner->lines;
     }

@@ -36,7 +36,7 @@ typedef struct et_table_stats {
 } et_table_stats;
 
 /* Schema, metadata and report. */
-int et_table_stats_report(const et_table_stats *stats, et_analysis *out, et_error *error);
+int et_table_stats_report(const et_table_stats *table, et_analysis *out, et_error *error);
 
 /* The target's field; -1: there is none. ET_EDATA: it is named and not there. */
 int et_table_head_target(int *out, const et_table_head *head, const et_analyze_options *options,

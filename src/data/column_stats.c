@@ -380,6 +380,13 @@ static void add_unread(et_column_stats *stats, const et_column_part *part, int i
         add_entry(stats, text, length);
 }
 
+/* In tables with so many columns that each has room for few entries, they are fewer. */
+static size_t numbers_limit(const et_column_stats *stats)
+{
+    size_t half = stats->entries.limit / 2;
+    return half < NUMBERS_MAX ? half : NUMBERS_MAX;
+}
+
 static void add_exact(et_column_stats *stats, const et_column_part *part, int i, const char *text,
                       size_t length)
 {
@@ -403,16 +410,32 @@ static void add_exact(et_column_stats *stats, const et_column_part *part, int i,
     entry->class = (unsigned char)et_cell_classify(text, length, &number);
     if (!is_number(entry->class))
         look_at(stats, part, i, text, length, entry->class);
-    else if (++stats->number_entries > NUMBERS_MAX && stats->number_entries == stats->entries.count)
+    else if (++stats->number_entries > numbers_limit(stats) &&
+             stats->number_entries == stats->entries.count)
         end_exact(stats, ET_STATS_NUMBERS);
 }
 
 /* ---- parts ---- */
 
+/* Eight classes at once: whether all are INTEGER (1) or REAL (2). */
+static bool are_numbers(uint64_t classes)
+{
+    const uint64_t ones = 0x0101010101010101u;
+    return !(classes & ~(3 * ones)) && ((classes ^ classes >> 1) & ones) == ones;
+}
+
 /* As many numbers as follow each other from i on; returns where they end. */
 static int add_run(et_column_stats *stats, const et_column_part *part, int i)
 {
     int end = i, integers = 0;
+    uint64_t classes;
+    _Static_assert(ET_CELL_INTEGER == 1 && ET_CELL_REAL == 2, "are_numbers knows them");
+    for (; end + 8 <= part->count; end += 8) {
+        memcpy(&classes, part->class + end, sizeof classes);
+        if (!are_numbers(classes))
+            break;
+        integers += __builtin_popcountll(classes & 0x0101010101010101u);
+    }
     for (; end < part->count && is_number(part->class[end]); end++)
         integers += part->class[end] == ET_CELL_INTEGER;
     stats->count[ET_CELL_INTEGER] += integers;

@@ -98,7 +98,7 @@ static int find_by_name(et_columns *self, const et_encoder *encoder, const et_cs
         bool target = et_encoder_reads(encoder, f, true);
         bool needed = et_encoder_reads(encoder, f, false) || (targets && target);
         int begin = et_encoder_cell(encoder, f);
-        for (int i = 0; i < (field->length > 0 ? field->length : 0); i++) {
+        for (int i = 0; i < et_encoder_cell_count(encoder, f); i++) {
             find_named(self, first, begin + i, name_of(field, i).text, needed, &problems);
             self->targets &= !target || self->column[begin + i] >= 0;
         }
@@ -117,7 +117,7 @@ static int count_inputs(const et_encoder *encoder)
     int count = et_encoder_cells(encoder);
     for (int f = 0; f < et_schema_count(schema); f++)
         if (et_encoder_reads(encoder, f, true))
-            count -= (int)et_schema_at(schema, f)->length;
+            count -= et_encoder_cell_count(encoder, f);
     return count;
 }
 
@@ -152,8 +152,7 @@ static int find_by_position(et_columns *self, const et_encoder *encoder, const e
     for (int f = 0, column = 0; f < et_schema_count(schema); f++) {
         bool there = all || !et_encoder_reads(encoder, f, true);
         int begin = et_encoder_cell(encoder, f);
-        int64_t length = et_schema_at(schema, f)->length;
-        for (int i = 0; i < length; i++)
+        for (int i = 0; i < et_encoder_cell_count(encoder, f); i++)
             self->column[begin + i] = there ? column++ : -1;
     }
     return ET_OK;

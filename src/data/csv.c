@@ -295,12 +295,19 @@ static bool is_one_line(const et_csv *csv, const char *end)
 
 /* What it is that stands at line's place; the message of a file whose lines end in CR is one for
  * the whole file. */
-static int fail_row(const et_csv *csv, const char *begin, const char *end, et_error *error)
+static int fail_row(et_csv *csv, const char *begin, const char *end, et_error *error)
 {
-    et_csv_fault fault = csv->scanner.fault;
-    if ((fault == ET_CSV_FAULT_CR || fault == ET_CSV_FAULT_LONG) && is_one_line(csv, end) &&
-        et_text_check_first(begin, (size_t)(end - begin), csv->name, error))
-        return ET_EDATA;
+    et_csv_scanner *scanner = &csv->scanner;
+    const char *nul = NULL;
+    if ((scanner->fault == ET_CSV_FAULT_CR || scanner->fault == ET_CSV_FAULT_LONG) &&
+        is_one_line(csv, end)) {
+        /* A file that is no text at all has CRs, too. */
+        if ((nul = memchr(begin, 0, (size_t)(end - begin)))) {
+            scanner->fault = ET_CSV_FAULT_NUL;
+            scanner->at = nul;
+        } else if (et_text_check_first(begin, (size_t)(end - begin), csv->name, error))
+            return ET_EDATA;
+    }
     return et_csv_fault_fail(&csv->scanner, csv->name, csv->row_line, error);
 }
 
@@ -444,4 +451,10 @@ void et_csv_describe(const et_csv *csv, char *text, size_t size)
 char et_csv_delimiter(const et_csv *csv)
 {
     return csv->started ? csv->scanner.delimiter : 0;
+}
+
+bool et_csv_has_line(const et_csv *csv)
+{
+    return csv->begin < csv->end &&
+           memchr(csv->buffer + csv->begin, '\n', csv->end - csv->begin) != NULL;
 }

@@ -63,5 +63,8 @@ int et_csv_next(et_csv *csv, et_csv_row *row, et_error *error);
 /* "train.csv:17" of the row that was read last, for messages. */
 void et_csv_describe(const et_csv *csv, char *text, size_t size);
 char et_csv_delimiter(const et_csv *csv); /* in use; 0: nothing was read yet */
+/* Whether a line's end has been read behind the last row: the next row comes without waiting for
+ * input, unless the line ends inside quotes. */
+bool et_csv_has_line(const et_csv *csv);
 
 #endif

@@ -37,16 +37,25 @@ void et_distinct_add(et_distinct *distinct, uint64_t hash)
     add(distinct->seen, distinct->bits, hash);
 }
 
+__extension__ typedef unsigned __int128 wide;
+
+static inline uint64_t fold(uint64_t x, uint64_t by)
+{
+    wide product = (wide)x * by;
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
 void et_distinct_add_numbers(et_distinct *distinct, const double *values, size_t count)
 {
+    unsigned char *seen = distinct->seen;
+    const int bits = distinct->bits;
     for (size_t i = 0; i < count; i++) {
         double value = values[i] + 0.0; /* -0 becomes 0 */
         uint64_t x;
         memcpy(&x, &value, sizeof x);
-        /* The finalizer of MurmurHash3. */
-        x = (x ^ x >> 33) * 0xff51afd7ed558ccdu;
-        x = (x ^ x >> 33) * 0xc4ceb9fe1a85ec53u;
-        add(distinct->seen, distinct->bits, x ^ x >> 33);
+        /* Halves of products of all bits (wyhash's mixing), twice. */
+        x = fold(x ^ 0xa0761d6478bd642fu, 0xe7037ed1a0b428dbu);
+        add(seen, bits, fold(x, 0x8ebc6af09c88c6e3u));
     }
 }
 

@@ -120,7 +120,7 @@ static int add_inputs(building *b)
         return no_memory(b);
     for (int i = 0; i < count; i++) {
         const et_schema_field *f = et_schema_at(self->schema, i);
-        int64_t length = f->length == ET_SCHEMA_VARIABLE ? 0 : f->length;
+        int64_t length = f->length == ET_SCHEMA_VARIABLE ? 1 : f->length;
         b->names[i] = f->name;
         if (length > CELLS_MAX - self->cell[i])
             return et_fail(b->error, ET_ECONFIG,
@@ -169,8 +169,11 @@ static int find_field(building *b, const et_feature_spec *spec, const char *name
     }
     const et_schema_field *f = et_schema_at(b->self->schema, position);
     et_transform_over over = et_transform_rows[spec->type].over;
-    if (f->length == ET_SCHEMA_VARIABLE) {
-        problem(b, spec, "%s is of variable length, and a row of a model is not: give it a length",
+    if (f->length == ET_SCHEMA_VARIABLE &&
+        !(et_transform_rows[spec->type].takes & ET_TAKES_LISTS)) {
+        problem(b, spec,
+                "%s is of variable length: choose one-hot, bucketize or missing, or give it a "
+                "length in the schema",
                 name);
         return -1;
     }
@@ -533,7 +536,8 @@ static int read_cell(const input *in, const et_cell *cell, et_reading *out, et_e
 {
     if (!cell->text)
         return read_missing(in, out, error);
-    *out = (et_reading){ cell->text, cell->length, 0, in->missing.numeric, false };
+    *out =
+        (et_reading){ .text = cell->text, .length = cell->length, .numeric = in->missing.numeric };
     if (!out->numeric)
         return ET_OK;
     et_number kind = et_number_parse(&out->number, cell->text, cell->length);
@@ -545,18 +549,29 @@ static int read_cell(const input *in, const et_cell *cell, et_reading *out, et_e
     return ET_OK;
 }
 
+static int check_value(const input *in, const et_reading *value, et_error *error)
+{
+    et_assert(in->missing.numeric || value->text);
+    if (in->missing.numeric && !isfinite(value->number))
+        return et_fail(error, ET_EDATA, "%g is no finite number: correct it", value->number);
+    if (in->field->type == ET_SCHEMA_INTEGER && value->number != floor(value->number))
+        return no_integer(value, error);
+    return ET_OK;
+}
+
 static int read_value(const input *in, const et_reading *value, et_reading *out, et_error *error)
 {
+    int status = ET_OK;
     if (value->missing)
         return read_missing(in, out, error);
     *out = *value;
     out->numeric = in->missing.numeric;
-    et_assert(out->numeric || out->text);
-    if (out->numeric && !isfinite(out->number))
-        return et_fail(error, ET_EDATA, "%g is no finite number: correct it", out->number);
-    if (in->field->type == ET_SCHEMA_INTEGER && out->number != floor(out->number))
-        return no_integer(out, error);
-    return ET_OK;
+    et_assert(!value->list || (value->count && in->field->length == ET_SCHEMA_VARIABLE));
+    for (size_t i = 0; !status && value->list && i < value->count; i++) {
+        et_assert(!value->list[i].missing && value->list[i].numeric == out->numeric);
+        status = check_value(in, &value->list[i], error);
+    }
+    return status || value->list ? status : check_value(in, value, error);
 }
 
 /* "train.csv:17: column age: ...". */
@@ -657,6 +672,12 @@ int et_encoder_cell(const et_encoder *encoder, int field)
 {
     et_assert(field >= 0 && field < et_schema_count(encoder->schema));
     return encoder->cell[field];
+}
+
+int et_encoder_cell_count(const et_encoder *encoder, int field)
+{
+    et_assert(field >= 0 && field < et_schema_count(encoder->schema));
+    return encoder->cell[field + 1] - encoder->cell[field];
 }
 
 bool et_encoder_reads(const et_encoder *encoder, int field, bool target)

@@ -41,8 +41,11 @@ typedef struct et_reading {
     const char *text; /* [length], not terminated; of a number NULL, or as it was written */
     size_t length;
     double number;
-    bool numeric; /* of an integer or real field */
-    bool missing; /* then nothing else counts */
+    bool numeric;                  /* of an integer or real field */
+    bool missing;                  /* then nothing else counts */
+    const struct et_reading *list; /* [count]: of a field of variable length its values, of which
+                                      none is missing; NULL: it has this one */
+    size_t count;
 } et_reading;
 
 typedef struct et_encoder et_encoder;
@@ -62,10 +65,12 @@ const et_schema *et_encoder_schema(const et_encoder *encoder); /* the encoder's 
 int et_encoder_key(const et_encoder *encoder, int n, const char **name);
 uint64_t et_encoder_fingerprint(const et_encoder *encoder);
 
-/* How many values a row has: of each field of the schema, in its order, as many as it is long. */
+/* How many values a row has: of each field of the schema, in its order, as many as it is long; of
+ * one of variable length one, which may be a list. */
 int et_encoder_cells(const et_encoder *encoder);
-/* Where field's values begin among them. */
+/* Where field's values begin among them, and how many it has. */
 int et_encoder_cell(const et_encoder *encoder, int field);
+int et_encoder_cell_count(const et_encoder *encoder, int field);
 /* Whether the values of a field go into anything but targets, or into a target. */
 bool et_encoder_reads(const et_encoder *encoder, int field, bool target);
 

@@ -3,8 +3,8 @@
  * all of them, and who has nothing left makes room. Half of the entries go, so that a text costs
  * constant time on average, and what was taken off is the error of every count.
  *
- * Short texts are compared by their first word alone. Open addressing, at most half full; nothing
- * is removed but all at once. */
+ * Texts of up to 16 bytes are compared by two words alone. Open addressing, at most half full;
+ * nothing is removed but all at once. */
 #include "data/entries.h"
 
 #include <stdlib.h>
@@ -51,33 +51,44 @@ static inline uint32_t half_at(const char *text)
     return word;
 }
 
-/* The first 8 bytes, in an order that equal texts share; no byte beyond the text is read. */
-static inline uint64_t head_of(const char *text, size_t length)
+/* What a text of up to 16 bytes is, with its length; of a longer one a part. No byte beyond the
+ * text is read. */
+typedef struct text_key {
+    uint64_t head, tail;
+} text_key;
+
+static inline text_key key_of(const char *text, size_t length)
 {
     if (length >= 8)
-        return word_at(text);
+        return (text_key){ word_at(text), word_at(text + length - 8) };
+    uint64_t all = 0;
     if (length >= 4)
-        return half_at(text) | (uint64_t)half_at(text + length - 4) << 32;
-    if (!length)
-        return 0;
-    return (unsigned char)text[0] | (uint64_t)(unsigned char)text[length / 2] << 8 |
-           (uint64_t)(unsigned char)text[length - 1] << 16;
+        all = half_at(text) | (uint64_t)half_at(text + length - 4) << 32;
+    else if (length)
+        all = (unsigned char)text[0] | (uint64_t)(unsigned char)text[length / 2] << 8 |
+              (uint64_t)(unsigned char)text[length - 1] << 16;
+    return (text_key){ all, all };
 }
 
-static inline uint64_t hash_of(uint64_t head, const char *text, size_t length)
+/* The upper half of products, for places in the table alone: equal bits are rare, not impossible.
+ */
+static inline uint32_t hash_of(text_key key, const char *text, size_t length)
+{
+    if (length > 16)
+        return (uint32_t)(et_checksum(text, length) >> 32);
+    uint64_t x = (key.head + length) * 0x9e3779b97f4a7c15u;
+    return (uint32_t)(((x ^ x >> 32) + key.tail) * 0xd6e8feb86659fd93u >> 32);
+}
+
+/* The finalizer of MurmurHash3, or xxHash: every bit counts. */
+uint64_t et_entries_hash(const char *text, size_t length)
 {
     if (length > 8)
         return et_checksum(text, length);
-    /* The finalizer of MurmurHash3. */
-    uint64_t x = head + length * 0x9e3779b97f4a7c15u;
+    uint64_t x = key_of(text, length).head + length * 0x9e3779b97f4a7c15u;
     x = (x ^ x >> 33) * 0xff51afd7ed558ccdu;
     x = (x ^ x >> 33) * 0xc4ceb9fe1a85ec53u;
     return x ^ x >> 33;
-}
-
-uint64_t et_entries_hash(const char *text, size_t length)
-{
-    return hash_of(head_of(text, length), text, length);
 }
 
 const char *et_entries_text(const et_entries *entries, const et_entry *entry)
@@ -86,17 +97,17 @@ const char *et_entries_text(const et_entries *entries, const et_entry *entry)
 }
 
 static inline bool is_entry(const et_entries *entries, const et_entry *entry, const char *text,
-                            size_t length, uint64_t head)
+                            size_t length, text_key key)
 {
-    return entry->head == head && entry->length == length &&
-           (length <= 8 || !memcmp(entries->texts + entry->at, text, length));
+    return entry->head == key.head && entry->tail == key.tail && entry->length == length &&
+           (length <= 16 || !memcmp(entries->texts + entry->at, text, length));
 }
 
 /* ---- slots ---- */
 
 static void put_slot(et_entries *entries, uint32_t hash, size_t entry)
 {
-    size_t at = hash & (entries->slots - 1);
+    size_t at = hash >> entries->shift;
     while (entries->slot[at])
         at = (at + 1) & (entries->slots - 1);
     entries->slot[at] = (uint32_t)entry + 1;
@@ -118,6 +129,7 @@ static bool grow_slots(et_entries *entries)
     et_free(entries->slot);
     entries->slot = slot;
     entries->slots = slots;
+    entries->shift = 32 - __builtin_ctzll(slots);
     put_all(entries);
     return true;
 }
@@ -208,11 +220,11 @@ et_entry *et_entries_find(const et_entries *entries, const char *text, size_t le
 {
     if (!entries->slots)
         return NULL;
-    const uint64_t head = head_of(text, length);
-    size_t at = hash_of(head, text, length) & (entries->slots - 1);
+    const text_key key = key_of(text, length);
+    size_t at = hash_of(key, text, length) >> entries->shift;
     for (; entries->slot[at]; at = (at + 1) & (entries->slots - 1)) {
         et_entry *entry = &entries->entry[entries->slot[at] - 1];
-        if (is_entry(entries, entry, text, length, head))
+        if (is_entry(entries, entry, text, length, key))
             return entry;
     }
     return NULL;
@@ -223,11 +235,11 @@ et_entry *et_entries_add(et_entries *entries, const char *text, size_t length)
     et_assert(length <= ET_ENTRY_MAX);
     if (!make_room(entries, length))
         return NULL;
-    const uint64_t head = head_of(text, length);
-    const uint32_t hash = (uint32_t)hash_of(head, text, length);
+    const text_key key = key_of(text, length);
+    const uint32_t hash = hash_of(key, text, length);
     et_entry *entry = &entries->entry[entries->count];
     memcpy(entries->texts + entries->length, text, length);
-    *entry = (et_entry){ head, (uint32_t)length, hash, entries->length, 1, 0 };
+    *entry = (et_entry){ key.head, key.tail, (uint32_t)length, hash, entries->length, 1, 0 };
     entries->length += length;
     put_slot(entries, hash, entries->count++);
     return entry;

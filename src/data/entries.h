@@ -13,9 +13,9 @@
 #define ET_ENTRY_MAX 1024
 
 typedef struct et_entry {
-    uint64_t head;       /* its first 8 bytes */
+    uint64_t head, tail; /* its first and its last 8 bytes */
     uint32_t length;     /* bytes */
-    uint32_t hash;       /* the lower half */
+    uint32_t hash;       /* of the table's own */
     size_t at;           /* in texts */
     int64_t count;       /* how often it was there */
     unsigned char class; /* the caller's; 0 at first */
@@ -26,6 +26,7 @@ typedef struct et_entries {
     size_t count, capacity;
     uint32_t *slot; /* [slots]: entry + 1, 0: free */
     size_t slots;   /* a power of two; 0 at first */
+    int shift;      /* of a hash to a slot */
     char *texts;
     size_t length, room; /* of texts */
     size_t limit;        /* of entries */

@@ -4,10 +4,12 @@
 
 #include <etude/example.h>
 
+#include "base/arena.h"
 #include "data/encoder.h"
 
-/* values: [cells of the encoder]; texts are borrowed from the example. ET_EDATA without a place. */
+/* values: [cells of the encoder]; texts are borrowed from the example, lists are arena's. ET_EDATA
+ * without a place. */
 int et_example_row(et_reading *values, const et_encoder *encoder, const et_example *example,
-                   et_error *error);
+                   et_arena *arena, et_error *error);
 
 #endif

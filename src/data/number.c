@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "data/number_short.h"
 
 _Static_assert(FLT_EVAL_METHOD == 0, "a product of doubles is rounded once");
 
@@ -33,9 +34,9 @@ __extension__ typedef unsigned __int128 wide;
  * overflow. A text of more digits than that is longer than any row. */
 #define EXPONENT_MAX 1000000000
 
-static const double exact_tens[] = { 1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
-                                     1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
-                                     1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22 };
+const double et_number_tens[23] = { 1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                    1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
+                                    1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22 };
 static const uint64_t tens[] = { 1u,
                                  10u,
                                  100u,
@@ -68,68 +69,6 @@ typedef struct written {
 static inline bool is_digit(char c)
 {
     return (unsigned char)(c - '0') < 10;
-}
-
-/* ---- eight digits at a time, the first lowest (Lemire: Number parsing at a gigabyte per second,
- * 2021, after Mula) ---- */
-
-#define ZEROS 0x3030303030303030u
-
-static inline uint64_t load(const char *at)
-{
-    uint64_t word;
-    memcpy(&word, at, sizeof word);
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    word = __builtin_bswap64(word);
-#endif
-    return word;
-}
-
-/* Fewer than eight bytes as the last of eight, with the digit 0 before them. */
-static inline uint64_t load_few(const char *at, size_t length)
-{
-    const unsigned char *bytes = (const unsigned char *)at;
-    const unsigned free = 64 - 8 * (unsigned)length;
-    uint64_t word;
-    if (length >= 4) {
-        uint64_t first = bytes[0] | (uint64_t)bytes[1] << 8 | (uint64_t)bytes[2] << 16 |
-                         (uint64_t)bytes[3] << 24;
-        bytes += length - 4;
-        uint64_t last = bytes[0] | (uint64_t)bytes[1] << 8 | (uint64_t)bytes[2] << 16 |
-                        (uint64_t)bytes[3] << 24;
-        word = last << 32 | first << free;
-    } else
-        word = (uint64_t)bytes[0] << free |
-               (uint64_t)bytes[length / 2] << (free + 8 * (length / 2)) |
-               (uint64_t)bytes[length - 1] << 56;
-    return word | (ZEROS & (((uint64_t)1 << free) - 1));
-}
-
-static inline bool are_digits(uint64_t word)
-{
-    return !(((word + 0x4646464646464646u) | (word - ZEROS)) & 0x8080808080808080u);
-}
-
-static inline uint64_t value_of(uint64_t word)
-{
-    const uint64_t mask = 0x000000ff000000ffu;
-    word -= ZEROS;
-    word = word * 10 + (word >> 8);
-    return ((word & mask) * 0x000f424000000064u + ((word >> 16) & mask) * 0x0000271000000001u) >>
-           32;
-}
-
-/* Bytes that may not be digits: digits have this bit. */
-#define DIGIT_BIT 0x1010101010101010u
-
-/* Takes out the point at bit `at` of a word: the bytes before it move up, and one comes in. False:
- * it is none. */
-static inline bool take_point(uint64_t *word, int at, uint64_t before)
-{
-    const uint64_t from = ~(uint64_t)0 << at;
-    bool point = (*word >> at & 0xff) == '.';
-    *word = (*word & from << 8) | (*word & ~from) << 8 | before;
-    return point;
 }
 
 /* (mantissa, with 64 significant bits, and whether anything below it is not zero) * 2^exponent,
@@ -234,8 +173,8 @@ static bool parse_exponent(int64_t *out, const char *at, const char *end)
 static inline size_t take_digits(uint64_t *w, const char **at, const char *end)
 {
     const char *first = *at;
-    for (; end - *at >= 8 && are_digits(load(*at)); *at += 8)
-        *w = *w * 100000000 + value_of(load(*at));
+    for (; end - *at >= 8 && et_number_digits(et_number_load(*at)); *at += 8)
+        *w = *w * 100000000 + et_number_value(et_number_load(*at));
     for (; *at < end && is_digit(**at); ++*at)
         *w = *w * 10 + (uint64_t)(**at - '0');
     return (size_t)(*at - first);
@@ -266,7 +205,8 @@ __attribute__((noinline)) static et_number parse_any(double *out, const char *te
     if (digits + behind > DIGITS_FAST) /* w has overflowed, or leads with zeros */
         kind = parse_long(&value, &number);
     else if (w <= (uint64_t)1 << 53 && exponent >= -22 && exponent <= 22)
-        value = exponent < 0 ? (double)w / exact_tens[-exponent] : (double)w * exact_tens[exponent];
+        value = exponent < 0 ? (double)w / et_number_tens[-exponent]
+                             : (double)w * et_number_tens[exponent];
     else if (w && exponent >= -19 && exponent <= 19)
         value = exponent < 0 ? divide(w, (int)-exponent) : multiply(w, (int)exponent);
     else
@@ -277,38 +217,10 @@ __attribute__((noinline)) static et_number parse_any(double *out, const char *te
     return whole ? ET_NUMBER_INTEGER : ET_NUMBER_REAL;
 }
 
-/* Digits with a point or without, up to 16 bytes of them, as two words of which the point is taken
- * out: that is what most numbers are. */
 et_number et_number_parse(double *out, const char *text, size_t length)
 {
-    /* Signs are often random: no branch depends on them. */
-    static const double sign[2] = { 1, -1 };
-    const char first = length ? *text : 0;
-    const bool negative = first == '-';
-    const char *at = text + (negative | (first == '+'));
-    const size_t count = length - (size_t)(at - text);
-    if (count - 1 >= 16) /* or none */
-        return parse_any(out, text, length);
-    uint64_t low = ZEROS, high = count >= 8 ? load(at + count - 8) : load_few(at, count);
-    if (count > 8)
-        low = count == 16 ? load(at) : load_few(at, count - 8);
-    uint64_t odd_low = ~low & DIGIT_BIT, odd = ~high & DIGIT_BIT;
-    int behind = 0;
-    bool sound = true;
-    if (odd_low) {
-        int place = __builtin_ctzll(odd_low) & ~7;
-        behind = 15 - place / 8;
-        sound = take_point(&low, place, '0');
-    } else if (odd) {
-        int place = __builtin_ctzll(odd) & ~7;
-        behind = 7 - place / 8;
-        sound = take_point(&high, place, low >> 56);
-        low = low << 8 | '0';
-    }
-    bool point = odd_low | odd;
-    uint64_t w = value_of(high) + (count > 8 ? value_of(low) * 100000000 : 0);
-    if (!sound || !are_digits(high) || !are_digits(low) || count == point || w > (uint64_t)1 << 53)
-        return parse_any(out, text, length);
-    *out = (double)w / exact_tens[behind] * sign[negative];
-    return point ? ET_NUMBER_REAL : ET_NUMBER_INTEGER;
+    bool integer;
+    if (length && et_number_short(out, &integer, text, length))
+        return integer ? ET_NUMBER_INTEGER : ET_NUMBER_REAL;
+    return parse_any(out, text, length);
 }

@@ -82,8 +82,32 @@ static int read_texts(const et_schema_field *field, const et_feature *f, et_read
     return status;
 }
 
+static int read_fixed(const et_schema_field *field, const et_feature *f, et_reading *values,
+                      et_error *error)
+{
+    return et_schema_numeric(field) ? read_numbers(field, f, values, error)
+                                    : read_texts(field, f, values, error);
+}
+
+/* As many as there are, without those that are missing. */
+static int read_list(const et_schema_field *field, const et_feature *f, et_reading *value,
+                     et_arena *arena, et_error *error)
+{
+    et_reading *list = et_arena_array(arena, f->count, sizeof *list);
+    et_schema_field fixed = *field;
+    fixed.length = (int64_t)f->count;
+    int status = list ? read_fixed(&fixed, f, list, error)
+                      : et_alloc_failed(error, f->count * sizeof *list, "a row");
+    size_t count = 0;
+    for (size_t i = 0; !status && i < f->count; i++)
+        if (!list[i].missing)
+            list[count++] = list[i];
+    *value = (et_reading){ .list = list, .count = count, .missing = count == 0 };
+    return status;
+}
+
 int et_example_row(et_reading *values, const et_encoder *encoder, const et_example *example,
-                   et_error *error)
+                   et_arena *arena, et_error *error)
 {
     const et_schema *schema = et_encoder_schema(encoder);
     int status = ET_OK;
@@ -91,14 +115,12 @@ int et_example_row(et_reading *values, const et_encoder *encoder, const et_examp
         values[i] = (et_reading){ .missing = true };
     for (int f = 0; !status && f < et_schema_count(schema); f++) {
         const et_schema_field *field = et_schema_at(schema, f);
-        if (field->length == ET_SCHEMA_VARIABLE)
-            continue;
         et_reading *to = &values[et_encoder_cell(encoder, f)];
         const et_feature *feature = et_example_last(example, field->name);
         if (!feature || !feature->count)
             continue;
-        status = et_schema_numeric(field) ? read_numbers(field, feature, to, error)
-                                          : read_texts(field, feature, to, error);
+        status = field->length == ET_SCHEMA_VARIABLE ? read_list(field, feature, to, arena, error)
+                                                     : read_fixed(field, feature, to, error);
     }
     return status;
 }
@@ -160,7 +182,7 @@ static int example_next(et_rows *rows, et_row *row, et_error *error)
         return status;
     status = et_example_read(&example, &room, bytes, length, error);
     if (!status)
-        status = et_example_row(self->values, rows->encoder, &example, error);
+        status = et_example_row(self->values, rows->encoder, &example, &self->arena, error);
     if (status)
         return et_fail_while(error, status, "%s:%lld", rows->paths.items[self->begun - 1],
                              (long long)self->number);

@@ -134,7 +134,7 @@ static int find_columns(frame_rows *self, const et_frame *frame, bool no_targets
         if (!column || !(input || target))
             continue;
         bool numeric = et_column_field_type(column->type) != ET_SCHEMA_DISCRETE;
-        if (field->length != 1)
+        if (field->length > 1)
             et_problems_add(&problems, "column %.60s has one value in a row, the field %lld",
                             field->name, (long long)field->length);
         else if (numeric != et_schema_numeric(field))

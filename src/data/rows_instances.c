@@ -120,7 +120,7 @@ static int next_example(instance_rows *self, et_row *row, et_error *error)
     const et_bytes *bytes = &self->instances[self->at++];
     int status = et_example_read(&example, &room, bytes->data, bytes->length, error);
     if (!status)
-        status = et_example_row(self->values, self->rows.encoder, &example, error);
+        status = et_example_row(self->values, self->rows.encoder, &example, &self->arena, error);
     *row = (et_row){ .values = self->values, .number = (int64_t)self->at };
     return status ? et_fail_while(error, status, "%s:%zu", instance_name, self->at) : ET_OK;
 }

@@ -302,7 +302,19 @@ static int apply_missing(const et_fitted *f, const et_reading *value, void *to, 
     return put_number(to, value->missing, 0, error);
 }
 
-/* ---- one of several columns: bucketize, one-hot ---- */
+/* ---- one of several columns: bucketize, one-hot ----
+ *
+ * Of a list the columns of all its values are 1. */
+
+static size_t count_of(const et_reading *value)
+{
+    return value->missing ? 0 : value->list ? value->count : 1;
+}
+
+static const et_reading *value_at(const et_reading *value, size_t i)
+{
+    return value->list ? &value->list[i] : value;
+}
 
 static void fit_bucketize(et_fitted *fitted, const et_fitting *with)
 {
@@ -325,8 +337,8 @@ static int apply_bucketize(const et_fitted *f, const et_reading *value, void *to
 {
     (void)error;
     clear_columns(f, to);
-    if (!value->missing)
-        put_one(to, points_below(f, value->number, true));
+    for (size_t i = 0; i < count_of(value); i++)
+        put_one(to, points_below(f, value_at(value, i)->number, true));
     return ET_OK;
 }
 
@@ -345,9 +357,13 @@ static void fit_one_hot(et_fitted *fitted, const et_fitting *with)
 static int apply_one_hot(const et_fitted *f, const et_reading *value, void *to, et_error *error)
 {
     (void)error;
-    int place = value->missing ? -1 : label_of(f, value);
     clear_columns(f, to);
-    put_one(to, place < 0 ? f->width - 1 : place);
+    for (size_t i = 0; i < count_of(value); i++) {
+        int place = label_of(f, value_at(value, i));
+        put_one(to, place < 0 ? f->width - 1 : place);
+    }
+    if (value->missing)
+        put_one(to, f->width - 1);
     return ET_OK;
 }
 

@@ -33,6 +33,7 @@ enum et_transform_takes {
     ET_TAKES_PARTS = 8,
     ET_TAKES_CLASSES = 16,
     ET_TAKES_FEATURES = 32,
+    ET_TAKES_LISTS = 64, /* no member: fields of variable length */
 };
 
 /* A transform over a value of a row, or, crossed, over several. Everything is the arena's. */

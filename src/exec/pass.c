@@ -434,6 +434,13 @@ et_tensor et_pass_output(const et_pass *pass, const char *name)
     return (et_tensor){ .data = NULL };
 }
 
+const char *et_pass_output_name(const et_pass *pass, int i)
+{
+    const variant *v = used(pass);
+    int at = v->measures + v->tracks + i;
+    return i >= 0 && at < v->mark_count ? v->marks[at].mark->name : NULL;
+}
+
 int et_pass_measures(const et_pass *pass)
 {
     return used(pass)->measures;

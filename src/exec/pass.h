@@ -14,6 +14,9 @@ et_recompute et_pass_recompute(const et_pass *pass); /* never ET_RECOMPUTE_AUTO 
 et_params *et_pass_params(const et_pass *pass);
 et_device *et_pass_device(const et_pass *pass);
 
+/* Of what et_output keeps the i-th name, in order; NULL: there are no more. */
+const char *et_pass_output_name(const et_pass *pass, int i);
+
 /* All that was measured, at once; out: [et_pass_measures]. */
 void et_pass_read_measures(const et_pass *pass, et_measured *out);
 

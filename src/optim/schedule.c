@@ -17,6 +17,7 @@
 #include <stdlib.h>
 
 #include "base/assert.h"
+#include "base/decimal.h"
 
 /* C17 has no name for it. */
 #define PI 3.14159265358979323846
@@ -55,7 +56,7 @@ static int read_numbers(double *to, et_strings texts, const char *type, const ch
                        texts.count, ET_SCHEDULE_PIECES_MAX);
     for (size_t i = 0; i < texts.count; i++) {
         char *end;
-        to[i] = strtod(texts.items[i], &end);
+        to[i] = et_decimal_read(texts.items[i], &end);
         if (end == texts.items[i] || *end || !isfinite(to[i]) || to[i] < 0)
             return et_fail(error, ET_ECONFIG,
                            "optimizer_config.learning_rate.%s.%s: '%s' is not a number from 0",

@@ -5,6 +5,7 @@
  * To add an option: a member in options.h and a row here; a choice also gets its names in the
  * list, in the order of the enum. Defaults are Model Garden's where it has the setting. */
 #include "train/options.h"
+#include "base/decimal.h"
 
 #include <float.h>
 #include <math.h>
@@ -75,9 +76,9 @@ static const et_field trainer_fields[] = {
                  "updates in all, this or train_epochs must be set; a run that is there already "
                  "stops at once",
                  .epochs = true),
-    ET_FIELD_FLOAT(et_trainer_options, train_epochs, 0, 0, 1e9,
-                   "passes over the data, counted by the batches of the first, in place of "
-                   "train_steps; 0: train_steps counts"),
+    ET_FIELD_EPOCHS("train_epochs", et_trainer_options, train_steps,
+                    "passes over the data, counted by the batches of the first: 3 is train_steps: "
+                    "3ep"),
     ET_FIELD_INT(et_trainer_options, steps_per_loop, 1000, 1, STEPS_MAX,
                  "most updates without leaving the inner loop"),
     ET_FIELD_INT(et_trainer_options, summary_interval, 1000, 0, STEPS_MAX,
@@ -175,7 +176,7 @@ const et_fields et_runtime_fields = { "runtime", runtime_fields };
 /* train_steps has no default that would make sense, and 0 would end at once without a word. */
 int et_trainer_check(const et_trainer_options *options, et_error *error)
 {
-    if (options->train_steps == 0 && options->train_epochs == 0)
+    if (options->train_steps == 0)
         return et_fail(error, ET_ECONFIG,
                        "trainer.train_steps: 0; say how many updates to train, such as 2000, or "
                        "passes over the data, such as trainer.train_epochs: 10");
@@ -202,7 +203,6 @@ int et_trainer_check(const et_trainer_options *options, et_error *error)
     return et_optimization_check(&options->optimizer_config, error);
 }
 
-/* Numbers as strtod reads them: this is the C locale's. */
 int et_runtime_loss_scale(const et_runtime_options *options, double *scale, et_error *error)
 {
     const char *text = options->loss_scale;
@@ -214,7 +214,7 @@ int et_runtime_loss_scale(const et_runtime_options *options, double *scale, et_e
         *scale = ET_LOSS_SCALE_DYNAMIC;
         return ET_OK;
     }
-    *scale = strtod(text, &end);
+    *scale = et_decimal_read(text, &end);
     if (!*end && *scale > 0 && isfinite(*scale))
         return ET_OK;
     return et_fail(error, ET_ECONFIG,
@@ -239,14 +239,14 @@ int et_runtime_check(const et_runtime_options *options, et_error *error)
 
 int64_t et_trainer_last_step(const et_trainer_options *o)
 {
-    bool known = o->train_epochs == 0 && o->train_steps > 0 && !o->early_stopping.patience;
+    bool known = o->train_steps > 0 && !o->early_stopping.patience;
     return known ? o->train_steps : 0;
 }
 
 bool et_trainer_counts_epochs(const et_trainer_options *o)
 {
-    return o->train_epochs > 0 || o->train_steps < 0 || o->summary_interval < 0 ||
-           o->checkpoint_interval < 0 || o->validation_interval < 0;
+    return o->train_steps < 0 || o->summary_interval < 0 || o->checkpoint_interval < 0 ||
+           o->validation_interval < 0;
 }
 
 /* An update takes gradient_accumulation batches. */
@@ -260,10 +260,10 @@ int et_trainer_options_resolve(et_trainer_options *options, int64_t batches, et_
         return et_fail(error, ET_ECONFIG,
                        "trainer.train_epochs and intervals in epochs: how many batches a pass has "
                        "is not known of this data; give steps");
-    double steps = (double)batches / (double)options->gradient_accumulation;
-    if (options->train_epochs > 0)
-        options->train_steps = (int64_t)fmin(ceil(options->train_epochs * steps), STEPS_MAX);
-    for (size_t i = 0; i < sizeof spans / sizeof spans[0]; i++)
-        *spans[i] = et_field_steps(*spans[i], llround(fmax(steps, 1)));
+    for (size_t i = 0; i < sizeof spans / sizeof spans[0]; i++) {
+        double wanted = (double)et_field_steps(*spans[i], batches);
+        if (*spans[i] < 0)
+            *spans[i] = (int64_t)fmax(1, round(wanted / (double)options->gradient_accumulation));
+    }
     return ET_OK;
 }

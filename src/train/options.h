@@ -20,7 +20,6 @@ typedef struct et_trainer_options {
     et_optimization_options optimizer_config;
     int64_t train_steps;            /* updates in all, an absolute target. This and intervals may be
                                        in epochs: et_trainer_options_resolve */
-    double train_epochs;            /* in place of train_steps; 0: it counts */
     int64_t steps_per_loop;         /* updates between looks at hooks */
     int64_t summary_interval;       /* updates between logs; 0: none */
     int64_t checkpoint_interval;    /* updates between saves; 0: at the end only */

@@ -214,7 +214,8 @@ static void test_fields__epochs(void **state)
 {
     (void)state;
     static const et_field rows[] = {
-        ET_FIELD_INT(options, seed, 100, 0, 1e6, "steps between", .epochs = true), ET_FIELD_END
+        ET_FIELD_INT(options, seed, 100, 0, 1e6, "steps between", .epochs = true),
+        ET_FIELD_EPOCHS("passes", options, seed, "in passes"), ET_FIELD_END
     };
     static const et_fields steps = { "steps", rows };
     static const struct {
@@ -234,6 +235,17 @@ static void test_fields__epochs(void **state)
     }
     assert_int_equal(et_fields_set(&steps, &given, "seed", "7", &arena, &error), ET_OK);
     assert_true(et_field_steps(given.seed, 250) == 7);
+    /* By its other name; the later one counts, and what is saved is the member's row. */
+    assert_int_equal(et_fields_set(&steps, &given, "passes", "2.5", &arena, &error), ET_OK);
+    assert_true(et_field_steps(given.seed, 100) == 250);
+    assert_int_equal(et_fields_set(&steps, &given, "passes", "null", &arena, &error), ET_OK);
+    assert_true(et_field_steps(given.seed, 100) == 250);
+    const et_value *saved = et_fields_effective(&steps, &given, &arena);
+    assert_string_equal(et_value_get(saved, "seed")->string, "2.5ep");
+    assert_null(et_value_get(saved, "passes"));
+    assert_int_equal(et_fields_set(&steps, &given, "passes", "-1", &arena, &error), ET_ECONFIG);
+    assert_non_null(strstr(error.text, "a positive number of epochs"));
+    assert_int_equal(et_fields_set(&steps, &given, "seed", "7", &arena, &error), ET_OK);
     static const char *const wrong[] = { "ep",    "0ep", "-1ep",   "nanep",
                                          "2 eps", "ep2", "1e30ep", ".infep" };
     for (size_t i = 0; i < COUNT(wrong); i++) {

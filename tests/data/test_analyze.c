@@ -519,6 +519,27 @@ static void test_analyze__scarce(void **state)
     et_strbuf_release(&text);
 }
 
+/* It is written to while it is read. */
+static void grow(void *payload, uint64_t done, uint64_t all)
+{
+    const char *path = payload;
+    FILE *file = fopen(path, "a");
+    assert_true(done > 0 && done <= all);
+    usleep(20000); /* more than a file system's clock ticks */
+    assert_true(file && fputs("1,2,3,4,5,6\n", file) >= 0);
+    fclose(file);
+}
+
+static void test_analyze__changes(void **state)
+{
+    const char *path = write_large(*state, "growing.csv", NULL, 0);
+    et_analysis analysis;
+    et_error error = ET_ERROR_INIT;
+    et_analyze_options options = { .progress = grow, .payload = (void *)(uintptr_t)path };
+    assert_int_equal(analyze(&analysis, path, &options, &error), ET_EFORMAT);
+    assert_contains(error.text, "growing.csv changed while it was read");
+}
+
 /* ---- beside pandas ---- */
 
 static void check_golden(const et_analysis *analysis, const struct golden_column *golden)
@@ -577,6 +598,7 @@ int main(void)
         cmocka_unit_test(test_analyze__large),    cmocka_unit_test(test_analyze__threads),
         cmocka_unit_test(test_analyze__cut),      cmocka_unit_test(test_analyze__mutated),
         cmocka_unit_test(test_analyze__scarce),   cmocka_unit_test(test_analyze__golden),
+        cmocka_unit_test(test_analyze__changes),
     };
     return cmocka_run_group_tests(tests, fixture_open, fixture_close);
 }

@@ -207,13 +207,10 @@ static void test_corpus__records(void **state)
     const char *files[] = { GOLDEN "pairs.tfrecord", GOLDEN "pairs-gzip.tfrecord" };
     static const char *const sources[] = { "a house",      "the cat sleeps", "",
                                            "two dogs run", "a line\nof two", "good morning" };
-    static const char *const targets[] = { "ein Haus",
-                                           "die Katze schl\xc3\xa4"
-                                           "ft",
-                                           "",
-                                           "zwei Hunde laufen",
-                                           "eine Zeile\nvon zweien",
-                                           "guten Morgen" };
+    static const char *const targets[] = {
+        "ein Haus",          "die Katze schl\303\244ft", "",
+        "zwei Hunde laufen", "eine Zeile\nvon zweien",   "guten Morgen"
+    };
     et_corpus_paths paths = { .records = { files, 2 },
                               .source_feature = "en",
                               .target_feature = "de" };

@@ -168,6 +168,7 @@ static const struct {
     { "a,b\rc,\"d\"\n", 0, ET_EDATA, ":1: column 2: a CR that ends no line", { 0 } },
     { "a,b\rc,d\r", 0, ET_EDATA, "lines end in CR alone", { 0 } },
     { "a,b\rc,d", 0, ET_EDATA, "lines end in CR alone", { 0 } },
+    { "a,b\rc,\0d\r", 9, ET_EDATA, ":1: column 3: a NUL byte", { 0 } },
     { "a,b\nc,d\0\n", 9, ET_EDATA, ":2: column 2: a NUL byte", { 0 } },
     { "a,b\n\"c\0\",d\n", 11, ET_EDATA, ":2: column 1: a NUL byte", { 0 } },
     { "a,b\nc,d\xff"
@@ -313,14 +314,14 @@ static void parse_row(reference *r, et_strbuf *out)
     et_strbuf_release(&cell);
 }
 
-/* text ends in an LF behind which there is a NUL. */
-static void parse_reference(const char *text, et_strbuf *out)
+/* text ends in an LF behind which there is a NUL. comment 0: there are none. */
+static void parse_reference(const char *text, char comment, et_strbuf *out)
 {
     reference r = { text, strlen(text), 0, 1, 0 };
     while (r.at < r.length) {
         size_t blanks = r.at + strspn(text + r.at, " \t");
         blanks += text[blanks] == '\r';
-        if (text[r.at] == '#' || text[blanks] == '\n')
+        if ((comment && text[r.at] == comment) || text[blanks] == '\n')
             move_behind_line(&r, r.at);
         else
             parse_row(&r, out);
@@ -382,12 +383,12 @@ static void read_blocks(et_csv *csv, et_strbuf *out, unsigned *seed)
     et_csv_scanner_release(&scanner);
 }
 
-static void check_same(fixture *f, const char *text, size_t length, const char *expected,
-                       unsigned *seed)
+static void check_same(fixture *f, const char *text, size_t length, char comment,
+                       const char *expected, unsigned *seed)
 {
     static const char *const words[] = { "", "?", "NA", NULL };
     static const char *const ways[] = { "file", "stream", "blocks" };
-    const et_csv_options options = { .delimiter = ',', .comment = '#', .missing = words };
+    const et_csv_options options = { .delimiter = ',', .comment = comment, .missing = words };
     for (int way = 0; way < 3; way++) {
         et_strbuf rows = ET_STRBUF_INIT;
         et_csv *csv;
@@ -411,24 +412,48 @@ static void check_same(fixture *f, const char *text, size_t length, const char *
     }
 }
 
+/* Random text of at most room - 2 bytes: single characters, odd ones among usual ones; or whole
+ * cells, mostly as they should be. */
+static size_t make_text(char *text, size_t room, int round, unsigned *seed)
+{
+    static const char rares[2][24] = { "aaaa,,,\"\"\n\n\r# \t?NA", "aaaa,,,,\"\"\n\n\"\"abcde" };
+    static const char usual[] = "abcdefgh1234,,,\n";
+    static const char *const cells[] = {
+        ",",     ",", ",",  "\n",          "\r\n",       "abc", "\"x,y\"", "\"z\"", "\"\"",
+        "12345", ",", "\n", "\"p\nq, r\"", "\"d\"\"e\"", " ",   "?",       "\"",    "#"
+    };
+    const char *rare = rares[round / 8 % 2];
+    size_t length = roll(seed, round % 2 ? 24 : 400), count = 0;
+    unsigned oddness = round % 2 ? 1 : 1 + roll(seed, 40);
+    if (round % 16 < 8) {
+        for (; count < length; count++)
+            text[count] = roll(seed, oddness) ? usual[roll(seed, sizeof usual - 1)]
+                                              : rare[roll(seed, (unsigned)strlen(rare))];
+        return count;
+    }
+    unsigned kinds = oddness > 20 ? 14 : COUNT(cells);
+    while (count < length && count + 16 < room) {
+        const char *cell = cells[roll(seed, kinds)];
+        memcpy(text + count, cell, strlen(cell));
+        count += strlen(cell);
+        if (oddness > 10 && *cell != ',' && *cell != '\n' && *cell != '\r')
+            text[count++] = ',';
+    }
+    return count;
+}
+
 static void test_csv__as_reference(void **state)
 {
-    static const char rare[] = "aaaa,,,\"\"\n\n\r# \t?NA";
-    static const char usual[] = "abcdefgh1234,,,\n";
     unsigned seed = 11;
-    for (int round = 0; round < 5000; round++) {
-        char text[512];
-        size_t length = roll(&seed, round % 2 ? 24 : 400);
-        unsigned oddness = round % 2 ? 1 : 1 + roll(&seed, 40);
-        for (size_t i = 0; i < length; i++)
-            text[i] = roll(&seed, oddness) ? usual[roll(&seed, sizeof usual - 1)]
-                                           : rare[roll(&seed, sizeof rare - 1)];
+    for (int round = 0; round < 8000; round++) {
+        char text[512], comment = round % 4 < 2 ? '#' : 0;
+        size_t length = make_text(text, sizeof text, round, &seed);
         /* Where there is no LF at the end, one is thought of. */
         bool ended = length && text[length - 1] == '\n';
         memcpy(text + length, ended || !length ? "" : "\n", ended || !length ? 1 : 2);
         et_strbuf expected = ET_STRBUF_INIT;
-        parse_reference(text, &expected);
-        check_same(*state, text, length, et_strbuf_text(&expected), &seed);
+        parse_reference(text, comment, &expected);
+        check_same(*state, text, length, comment, et_strbuf_text(&expected), &seed);
         et_strbuf_release(&expected);
     }
 }

@@ -552,7 +552,7 @@ static void test_encoder__disagreements_of_metadata(void **state)
           "{name: a, type: target, transform: {classes: true}}", "a goes from 0.5 to 3" },
         { "{name: income, type: real}", "{}", "{name: incom}",
           "there is no field incom in the schema. Nearest: income" },
-        { "{name: a, type: real, length: 0}", "{}", "{name: a}", "a is of variable length" },
+        { "{name: a, type: real, length: 0}", "{}", "{name: a}", "a is of variable length: choose one-hot, bucketize or missing" },
         { "{name: a, type: real, length: 2000000}", "{}", "{name: a}",
           "a row of more than 1048576 values" },
         { "{name: a, type: real}", "{}", "{name: a}\n- {name: Y, type: target, fields: a}",

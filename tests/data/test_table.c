@@ -228,7 +228,8 @@ static const char *write_many(fixture *f, const char *name, int from, int count)
     return path;
 }
 
-/* From any position on, also in the middle of a pass, batches are the same bits. */
+/* From any position on, also in the middle of a pass, batches are the same bits; also where a run
+ * that began in memory goes on from a file. */
 static void test_table__resume(void **state)
 {
     const char *paths[] = { write_many(*state, "r0.csv", 0, 70),
@@ -240,7 +241,8 @@ static void test_table__resume(void **state)
     et_source *source[2] = { NULL, NULL };
     et_batch *batch[2];
     for (int i = 0; i < 2; i++) {
-        assert_ok(open_table(&samples[i], paths, 2, (et_table_options){ .csv = { 0 } }, error));
+        const et_table_options where = { .cache = fixture_path(*state, "rows"), .memory = i };
+        assert_ok(open_table(&samples[i], paths, 2, where, error));
         assert_ok(et_batches_open(&source[i], samples[i], &options, error));
         assert_ok(et_batch_new(&batch[i], &source[i]->layout, error));
     }
@@ -262,6 +264,15 @@ static void test_table__resume(void **state)
 }
 
 /* ---- rows in a file ---- */
+
+/* Without the care of et_file_write, which waits for the disk. */
+static void overwrite(const char *path, const char *bytes, size_t length)
+{
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, length, file), length);
+    assert_int_equal(fclose(file), 0);
+}
 
 /* What is in a folder whose name ends so; NULL: nothing. */
 static const char *find_file(fixture *f, const char *folder, const char *end)
@@ -346,9 +357,9 @@ static void test_table__cache_damaged(void **state)
     size_t length;
     assert_ok(et_file_read(&bytes, &length, path, 100000, error));
     assert_int_equal(length, 32 + 30 * 16 + 8 + 48);
-    for (size_t at = 0; at < length; at++) {
+    for (size_t at = 0; at < length; at += at < 40 || at > 510 ? 1 : 7) {
         bytes[at] ^= 16;
-        assert_ok(et_file_write(path, bytes, length, error));
+        overwrite(path, bytes, length);
         bytes[at] ^= 16;
         f->logged = 0;
         assert_ok(open_table(&samples, paths, 1, small, error));
@@ -358,7 +369,7 @@ static void test_table__cache_damaged(void **state)
         assert_string_equal(read_all(f, samples, false), right);
     }
     for (size_t cut = 0; cut < length; cut += 13) {
-        assert_ok(et_file_write(path, bytes, cut, error));
+        overwrite(path, bytes, cut);
         f->logged = 0;
         assert_ok(open_table(&samples, paths, 1, small, error));
         assert_int_equal(f->logged, 1);
@@ -401,7 +412,7 @@ static void test_table__cache_made(void **state)
         memcpy(copy + 520 + 16, &sum, 8);
         sum = et_checksum(copy + 520, 40);
         memcpy(copy + 520 + 40, &sum, 8);
-        assert_ok(et_file_write(path, copy, length, error));
+        overwrite(path, copy, length);
         free(copy);
         f->logged = 0;
         assert_ok(open_table(&samples, paths, 1, small, error));
@@ -563,7 +574,7 @@ static void test_table__mutated_examples(void **state)
         et_error error = ET_ERROR_INIT;
         et_samples *samples = NULL;
         bytes[at] ^= 8;
-        assert_int_equal(et_file_write(path, bytes, length, &error), ET_OK);
+        overwrite(path, bytes, length);
         bytes[at] ^= 8;
         assert_int_equal(
             open_table(&samples, &path, 1, (et_table_options){ .examples = true }, &error),
@@ -612,6 +623,56 @@ static void test_table__vectors(void **state)
         et_batch_free(batch);
         et_samples_close(samples);
     }
+    et_encoder_free(encoder);
+}
+
+/* Any number of values: every one marks its column. In CSV there is one. */
+static void test_table__lists(void **state)
+{
+    fixture *f = *state;
+    static const char *const list_schema = "fields:\n- {name: tags, type: discrete, length: 0}\n"
+                                           "- {name: n, type: integer, length: 0}\n";
+    static const char *const list_features =
+        "features:\n- {name: X, type: concat, features: [{name: tags, type: one-hot}, {name: n, "
+        "type: bucketize, transform: {boundaries: [0, 10]}}, {name: n, type: missing}]}\n";
+    static const et_bytes tags[] = { { "b", 1 }, { "", 0 }, { "?", 1 }, { "b", 1 } };
+    static const int64_t n[] = { 12, -3 };
+    static const float half = 0.5f, expected[][7] = { { 0, 1, 1, 1, 0, 1, 0 },
+                                                      { 0, 0, 1, 0, 0, 0, 1 },
+                                                      { 1, 0, 0, 0, 1, 0, 0 } };
+    const char *path = fixture_path(f, "lists"), *bad = fixture_path(f, "bad");
+    const char *csv = write_text(f, "lists.csv", "n,tags\n7,a\n");
+    et_example_builder *b[3];
+    et_encoder *encoder = NULL;
+    et_samples *samples = NULL;
+    for (int i = 0; i < 3; i++)
+        assert_ok(et_example_builder_new(&b[i], NULL, error));
+    et_example_add_ints(et_example_add_bytes(b[0], "tags", tags, 4), "n", n, 2);
+    et_example_add_bytes(b[1], "tags", tags + 1, 1);
+    et_example_add_floats(b[2], "n", &half, 1);
+    assert_ok(et_records_write(path, NULL, b, 2, error));
+    assert_ok(et_records_write(bad, NULL, b + 2, 1, error));
+    assert_ok(encoder_parse(&encoder, list_schema, "{\"tags\": {\"entries\": [\"a\", \"b\"]}}",
+                            list_features, error));
+    for (int way = 0; way < 2; way++) {
+        const et_table_options options = { .paths = { way ? &csv : &path, 1 }, .examples = !way };
+        et_batch *batch;
+        assert_ok(et_table_open(&samples, encoder, &options, error));
+        et_layout layout = samples->layout;
+        layout.capacity[0] = samples->count;
+        assert_ok(et_batch_new(&batch, &layout, error));
+        assert_ok(samples->class->fill(
+            samples, (et_pick){ (uint32_t[]){ 0, 1 }, samples->count, 0 }, batch, error));
+        assert_memory_equal(batch->data[0], expected[way ? 2 : 0],
+                            (size_t)samples->count * sizeof *expected);
+        et_batch_free(batch);
+        et_samples_close(samples);
+    }
+    const et_table_options wrong = { .paths = { &bad, 1 }, .examples = true };
+    assert_fails(et_table_open(&samples, encoder, &wrong, error), ET_EDATA,
+                 "bad:1: column n: 0.5 is no integer");
+    for (int i = 0; i < 3; i++)
+        et_example_builder_free(b[i]);
     et_encoder_free(encoder);
 }
 
@@ -706,6 +767,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_table__bad_examples, fixture_open, fixture_close),
         cmocka_unit_test_setup_teardown(test_table__mutated_examples, fixture_open, fixture_close),
         cmocka_unit_test_setup_teardown(test_table__vectors, fixture_open, fixture_close),
+        cmocka_unit_test_setup_teardown(test_table__lists, fixture_open, fixture_close),
         cmocka_unit_test_setup_teardown(test_table__cache_changed, fixture_open, fixture_close),
         cmocka_unit_test_setup_teardown(test_table__mutated, fixture_open, fixture_close),
         cmocka_unit_test_setup_teardown(test_table__memory, fixture_open, fixture_close),

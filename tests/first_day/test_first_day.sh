@@ -17,6 +17,8 @@ words() {
 }
 words 0 >text
 words 1000 >valid
+awk 'BEGIN { print "size,colour,kind"; for (i = 0; i < 300; i++)
+    print i % 17 + i % 3 * 10 "," (i % 5 ? "red" : "blue") "," (i % 3 ? "round" : "flat") }' >table.csv
 cat >small.yaml <<'END'
 task:
   model: {embedding_width: 32, encoder.num_layers: 1, decoder.num_layers: 1}

@@ -476,9 +476,10 @@ static void run_search(void *work)
     et_arena arena = ET_ARENA_INIT;
     et_transformer transformer = small_transformer();
     et_decoder *decoder;
-    et_decoder_options options = {
-        .beam = { BEAM, 0.6, -1 }, .max_length = TARGET, .sentences = 8, .act = ET_F32
-    };
+    et_decoder_options options = { .beam = { .size = BEAM, .alpha = 0.6, .eos = -1 },
+                                   .max_length = TARGET,
+                                   .sentences = 8,
+                                   .act = ET_F32 };
     guard_check(et_decoder_new(&decoder, s->params, s->device, &transformer, &options, &error),
                 &error);
     guard_check(et_decoder_run(decoder, s->sentences, SENTENCES, &arena, NULL, NULL, &error),

@@ -313,3 +313,35 @@ typedef struct et_loop_options {
     const volatile sig_atomic_t *stop;
     ET_RESERVED(8);
 } et_loop_options;
+
+typedef struct et_predictor_options {
+    const char *checkpoint;
+    bool live_weights;
+    int64_t batch_size;
+    const et_predictor *shares;
+    const struct et_model_builder_class *builder;
+    ET_RESERVED(8);
+} et_predictor_options;
+
+typedef struct et_data_set_options {
+    const et_schema *schema;
+    const char *schema_path;
+    const et_metadata *metadata;
+    const char *metadata_path;
+    const et_feature_set *features;
+    const char *features_path;
+    ET_RESERVED(8);
+} et_data_set_options;
+
+typedef struct et_read_options {
+    int64_t batch;
+    bool shuffle;
+    int64_t shuffle_buffer;
+    int64_t epochs;
+    int threads;
+    uint64_t seed;
+    bool keep_unlabelled;
+    const char *cache;
+    uint64_t memory;
+    ET_RESERVED(8);
+} et_read_options;

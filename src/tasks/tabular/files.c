@@ -17,7 +17,7 @@
 #define BYTES_MAX ((size_t)1 << 30)
 
 /* Of integers, whose labels are kept one by one. */
-#define CLASSES_MAX 10000
+#define CLASSES_MAX 1000
 
 /* ORDER et_tabular_task.file. */
 static const struct {

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/decimal.h"
 #include "tasks/tabular/models.h"
 #include "tasks/tabular/samples.h"
 #include "tasks/tabular/task_private.h"
@@ -64,7 +65,7 @@ static int read_weight(const et_tabular_task *task, const char *text, float *wei
     const char *colon = strrchr(text, ':'), *equals = strrchr(text, '=');
     const char *end = colon > equals ? colon : equals;
     char *rest = NULL;
-    double number = end ? strtod(end + 1, &rest) : NAN;
+    double number = end ? et_decimal_read(end + 1, &rest) : NAN;
     if (!end || rest == end + 1 || *rest || !(number >= 0) || number > 1e6)
         return et_fail(error, ET_ECONFIG,
                        "task.class_weights: \"%s\" is no \"label: weight\" with a weight from 0 to "

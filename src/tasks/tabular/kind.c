@@ -4,6 +4,7 @@
 #include "base/format.h"
 #include "base/strbuf.h"
 #include "data/paths.h"
+#include "tasks/tabular/command/commands.h"
 #include "tasks/tabular/task_private.h"
 
 static int open_task(et_task **out, const void *options, const et_task_context *context,
@@ -115,11 +116,15 @@ static const et_short shorts[] = {
     { "data", "FILE", { "task.train_data.input_path" }, "table to learn from: CSV, plain or .gz" },
     { "valid", "FILE", { "task.validation_data.input_path" }, "table to validate on" },
     { "target", "NAME", { "task.target" }, "column that is to be predicted" },
-    { NULL },
+    { .name = NULL },
 };
 
 static const et_command commands[] = {
+    { "predict", et_cmd_predict, "predict rows from standard input" },
     { "data", et_cmd_data, "say what is in a table" },
+    { "export", et_cmd_export_table, "write what predicting needs to a directory" },
+    { "scaffold", et_cmd_scaffold, "write a C project that trains and predicts" },
+    { "tfx", et_cmd_tfx, "TensorFX's commands by their names" },
     { NULL, NULL, NULL },
 };
 
@@ -142,4 +147,6 @@ const et_task_kind et_tabular_kind = {
     .rate = "rows/s",
     .amount = "rows",
     .shorts = shorts,
+    .next = "predict",
+    .next_help = "predicts rows",
 };

@@ -116,7 +116,7 @@ static const et_short shorts[] = {
       { "task.validation_data.source_path", "task.validation_data.target_path" },
       "text to validate on" },
     { "vocab-size", "N", { "task.vocabulary.size" }, "of a vocabulary that is trained" },
-    { NULL },
+    { .name = NULL },
 };
 
 const et_task_kind et_translation_kind = {

@@ -7,6 +7,7 @@
  * is printed before that is known. Nothing is written of a table that cannot be read to its end.
  *
  *   exit code 2: an option; 3: a row, a column, the files; 4: a disk */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -25,8 +26,6 @@
 #include "io/progress.h"
 #include "tasks/tabular/command/data_report.h"
 #include "tasks/tabular/kind.h"
-
-#include <math.h>
 
 #define SCHEMA   "schema.yaml"
 #define METADATA "metadata.json"
@@ -261,20 +260,22 @@ static void print(const et_analysis *analysis, bool json)
     et_strbuf_release(&out);
 }
 
-static int analyze(data_args *args, const et_strings *paths, et_analysis *analysis, et_error *error)
+static int analyze(const data_args *args, const et_strings *paths, et_analysis *analysis,
+                   et_error *error)
 {
     et_schema *schema = NULL;
     watch w = { NULL, et_clock_monotonic() };
     et_progress_options options = ET_PROGRESS_OPTIONS_INIT;
+    et_analyze_options how = args->options;
     options.fd = STDERR_FILENO;
     int status = args->schema ? et_schema_load(&schema, args->schema, error) : ET_OK;
     if (!status)
         status = et_progress_open(&w.progress, &options, error);
-    args->options.schema = schema;
-    args->options.progress = show;
-    args->options.payload = &w;
+    how.schema = schema;
+    how.progress = show;
+    how.payload = &w;
     if (!status)
-        status = et_analyze(analysis, paths, &args->options, error);
+        status = et_analyze(analysis, paths, &how, error);
     if (w.progress)
         et_progress_finish(w.progress, false);
     et_progress_close(w.progress);
@@ -282,7 +283,7 @@ static int analyze(data_args *args, const et_strings *paths, et_analysis *analys
     return status;
 }
 
-static int run(data_args *args, const et_call *call, et_error *error)
+static int run(const data_args *args, const et_call *call, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
     et_strings given = { args->words.items + 1, (size_t)args->words.count - 1 }, paths;

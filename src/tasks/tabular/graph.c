@@ -1,0 +1,65 @@
+#include "tasks/tabular/graph.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/fields.h"
+#include "tasks/tabular/kind.h"
+#include "tasks/tabular/task.h"
+
+struct et_tabular_graph {
+    const et_tabular_options *options;
+    const et_encoder *encoder;
+    et_tabular_target target;
+};
+
+static bool is_ours(const char *name)
+{
+    const et_experiment_row *row = et_tabular_experiments;
+    while (row->name && strcmp(row->name, name) != 0)
+        row++;
+    return row->name != NULL;
+}
+
+/* A run of another task is told as such, not by a name that is not known here. */
+int et_tabular_graph_check(et_experiment *experiment, const char *directory, et_arena *arena,
+                           et_error *error)
+{
+    const char *path = et_arena_printf(arena, "%s/%s", directory, ET_EXPERIMENT_FILE), *name;
+    int status = path ? et_experiment_named_in(&name, &et_tabular_program, path, arena, error)
+                      : et_alloc_failed(error, strlen(directory), "a path");
+    if (!status && name && !is_ours(name))
+        status = et_fail(error, ET_ECONFIG, "%s: a run of %s, which is no task of tables",
+                         directory, name);
+    return status
+               ? status
+               : et_experiment_open_run(experiment, &et_tabular_program, directory, arena, error);
+}
+
+int et_tabular_graph_open(et_tabular_graph **out, const et_experiment *experiment,
+                          const char *directory, const et_encoder *encoder, et_arena *arena,
+                          et_error *error)
+{
+    et_tabular_graph *graph = et_arena_alloc(arena, sizeof *graph);
+    *out = graph;
+    if (!graph)
+        return et_alloc_failed(error, sizeof *graph, "a model");
+    *graph = (et_tabular_graph){ .options = experiment->task, .encoder = encoder };
+    int status = et_tabular_target_of(&graph->target, graph->options, encoder, error);
+    return status ? et_fail_while(error, status, "%s", directory) : ET_OK;
+}
+
+void et_tabular_graph_build(et_scope *scope, void *graph)
+{
+    const et_tabular_graph *g = graph;
+    et_tabular_build_outputs(scope, g->options, g->encoder, &g->target);
+}
+
+int et_tabular_graph_check_identity(const et_experiment *experiment, const char *directory,
+                                    const et_identity *identity, et_error *error)
+{
+    int status = et_experiment_check_model(experiment, identity, directory, error);
+    return status || !et_tabular_kind.belongs
+               ? status
+               : et_tabular_kind.belongs(experiment->task, directory, identity, error);
+}

@@ -1,0 +1,28 @@
+/* The graph of prediction of a run of `etude train`: what of the task's settings and functions a
+ * predictor needs. */
+#ifndef ETUDE_TASKS_TABULAR_GRAPH_H
+#define ETUDE_TASKS_TABULAR_GRAPH_H
+
+#include "base/arena.h"
+#include "data/encoder.h"
+#include "train/experiment.h"
+
+typedef struct et_tabular_graph et_tabular_graph;
+
+/* Reads the settings. ET_ECONFIG: they are those of another task. */
+int et_tabular_graph_check(et_experiment *experiment, const char *directory, et_arena *arena,
+                           et_error *error);
+
+/* In arena. experiment: as check has read it; it and the encoder outlive the graph. */
+int et_tabular_graph_open(et_tabular_graph **out, const et_experiment *experiment,
+                          const char *directory, const et_encoder *encoder, et_arena *arena,
+                          et_error *error);
+
+/* An et_build_fn, whose payload is the graph. */
+void et_tabular_graph_build(et_scope *scope, void *graph);
+
+/* Whether settings and files beside a checkpoint are those that it was made with. */
+int et_tabular_graph_check_identity(const et_experiment *experiment, const char *directory,
+                                    const et_identity *identity, et_error *error);
+
+#endif

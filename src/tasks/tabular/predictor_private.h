@@ -1,0 +1,91 @@
+/* What the files of the predictor share: predictor.c (opening, rows in, outputs out), model_files.c
+ * (a directory read), predictions.c (results for programs), predictor_export.c; and what the
+ * command calls, which has rows in memory of its own. */
+#ifndef ETUDE_TASKS_TABULAR_PREDICTOR_PRIVATE_H
+#define ETUDE_TASKS_TABULAR_PREDICTOR_PRIVATE_H
+
+#include <etude/model_builder.h>
+#include <etude/predictor.h>
+
+#include "base/arena.h"
+#include "data/encoder.h"
+#include "train/experiment.h"
+
+/* Files of a run and of an export. */
+#define ET_TABLE_SCHEMA   "schema.yaml"
+#define ET_TABLE_METADATA "metadata.json"
+#define ET_TABLE_FEATURES "features.yaml"
+#define ET_TABLE_BUILDER  "builder.yaml"      /* of a job: which builder, with which arguments */
+#define ET_TABLE_WEIGHTS  "model.safetensors" /* of an export */
+
+#define ET_PREDICTOR_BATCH     256
+#define ET_PREDICTOR_BATCH_MAX 1048576
+
+/* What is in a directory: read once, shared by predictors, which only read it. */
+typedef struct et_table_model {
+    et_arena arena;
+    char *directory; /* owned, as all below */
+    et_schema *schema;
+    et_metadata *metadata;
+    et_feature_set *features;
+    et_encoder *encoder;
+    char *checkpoint;
+    int64_t step;
+    bool live_weights;
+    bool bfloat16;     /* as it was trained */
+    et_params *params; /* a builder's own: borrowed */
+    /* Adds the nodes of prediction, over batches of the encoder's fields but targets. */
+    et_build_fn *build;
+    void *payload;
+    /* of a run of the command */
+    et_experiment experiment; /* kind NULL: a builder's */
+    struct et_tabular_graph *graph;
+    /* of a job */
+    const et_model_builder_class *kind;
+    et_arguments *arguments;
+    et_data_set *dataset;
+    et_model_builder *builder; /* of its class's size */
+} et_table_model;
+
+int et_table_model_open(et_table_model **out, const char *directory,
+                        const et_predictor_options *options, et_error *error);
+void et_table_model_close(et_table_model *model); /* NULL allowed */
+/* Loads the weights; the store has been declared into by then. */
+int et_table_model_load(et_table_model *model, const et_predictor_options *options,
+                        et_error *error);
+
+typedef struct et_predicted_output {
+    const char *name;
+    int64_t width;
+    const float *values; /* [batch_size, width]; of the last run */
+} et_predicted_output;
+
+struct et_predictor {
+    et_table_model *model;
+    bool shares; /* the model is another's */
+    bool lenient;
+    int64_t batch_size;
+    et_layout layout; /* of batches; its fields are owned */
+    int *place;       /* [fields of the encoder]: in the layout; -1: a target; owned */
+    et_device *device;
+    et_pass *pass;
+    et_batch *batch;
+    void **to;    /* [fields of the encoder]: where the next row goes; owned */
+    size_t *size; /* [the same]: bytes of an item; owned */
+    et_predicted_output output[ET_NODES_MAX];
+    int outputs;
+    int scores; /* the output that labels are read off; -1: numbers are predicted */
+    int classes;
+    const char *const *labels; /* [classes]; the encoder's */
+};
+
+/* Rows go in one by one, up to batch_size, at place at; cells as et_encoder_row has them. Then all
+ * are computed, and outputs read until the next run. */
+int et_predictor_put(et_predictor *predictor, int64_t at, const et_cell *cells, const char *where,
+                     et_error *error);
+int et_predictor_run(et_predictor *predictor, int64_t count, et_error *error);
+const float *et_predictor_values(const et_predictor *predictor, int output, int64_t at);
+/* The place of the largest score, the first of equals. */
+int et_predictor_choose(const et_predictor *predictor, const float *scores);
+
+#endif

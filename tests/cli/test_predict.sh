@@ -1,0 +1,218 @@
+#!/bin/sh
+# test_predict.sh ETUDE: what `predict` reads and writes, with a model that this trains: three
+# kinds of flowers by two lengths and a colour.
+set -eu
+etude=$1
+work=$(mktemp -d "$PWD/predict.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+fail() {
+    echo "test_predict: $*" >&2
+    exit 1
+}
+
+# says CODE TEXT COMMAND...: it ends with CODE, and TEXT is in what it prints to standard error.
+says() {
+    code=$1 text=$2 got=0
+    shift 2
+    "$@" >out 2>err || got=$?
+    [ "$got" = "$code" ] && grep -q -e "$text" err || {
+        cat err >&2
+        fail "$*: exit code $got, wanted $code and: $text"
+    }
+}
+
+awk 'BEGIN {
+    print "long,wide,colour,kind"
+    for (i = 0; i < 300; i++) {
+        x = (i * 37 % 100) / 50; y = (i * 53 % 100) / 50
+        kind = x > 1 ? "rose, wild" : (y > 1 ? "lily" : "iris")
+        printf("%.2f,%.2f,%s,%s\n", x, y, i % 4 ? "red" : "blue", kind)
+    }
+}' | sed 's/rose, wild/"rose, wild"/' >train.csv
+cat >schema.yaml <<END
+fields:
+  - {name: long, type: real}
+  - {name: wide, type: real}
+  - {name: colour, type: discrete}
+  - {name: kind, type: discrete}
+END
+cat >metadata.json <<END
+{"long": {"min": 0, "max": 2, "mean": 1, "std": 0.58}, "wide": {"min": 0, "max": 2, "mean": 1,
+ "std": 0.58}, "colour": {"entries": ["red", "blue"]},
+ "kind": {"entries": ["rose, wild", "lily", "iris"]}}
+END
+cat >features.yaml <<END
+features:
+  - {name: X, type: concat, features: [{name: long, type: scale}, {name: wide, type: scale}]}
+  - {name: tint, type: embed, fields: colour}
+  - {name: Y, type: target, fields: kind}
+END
+"$etude" train --experiment tabular/mlp --data train.csv --model-dir run --set \
+    task.schema_path=schema.yaml,task.metadata_path=metadata.json,task.features_path=features.yaml \
+    --set trainer.train_epochs=30,trainer.early_stopping.patience=0,task.model.mlp.width=32,task.train_data.batch_size=16 \
+    >log 2>&1 || { cat log >&2; fail "no model"; }
+
+# Rows with and without a header, with and without the target, columns in any order.
+tail -n +2 train.csv | cut -d, -f1-3 >rows.csv
+"$etude" predict --model-dir run <rows.csv >expected.jsonl
+[ "$(wc -l <expected.jsonl)" = 300 ] || fail "another number of lines"
+grep -q '^{"label": "rose, wild", "scores": \[[01]\.[0-9]\{5\}, [01]\.[0-9]\{5\}, [01]\.[0-9]\{5\}\]}$' \
+    expected.jsonl || fail "lines look otherwise: $(head -1 expected.jsonl)"
+awk -F '"' 'NR == FNR { label[NR] = $4; next } FNR > 1 {
+    want = /rose/ ? "rose, wild" : /lily/ ? "lily" : "iris"; right += label[FNR - 1] == want }
+    END { exit right < 290 }' expected.jsonl train.csv || fail "most labels are wrong"
+
+same() {
+    cmp -s "$1" expected.jsonl || fail "$2: other predictions"
+}
+"$etude" predict --model-dir run <train.csv >got
+same got "a header, the target"
+tail -n +2 train.csv | "$etude" predict --model-dir run >got
+same got "no header, the target"
+awk -F, 'NR == 1 { print "id,colour,wide,long"; next } { print NR "," $3 "," $2 "," $1 }' train.csv |
+    "$etude" predict --model-dir run >got
+same got "a header in another order, a column more"
+tr , '\t' <rows.csv >rows.tsv
+"$etude" predict --model-dir run --input rows.tsv >got
+same got "tabs"
+sed 's/,/;/g' rows.csv | "$etude" predict --model-dir run --delimiter ';' --header no >got
+same got "semicolons"
+gzip <rows.csv >rows.csv.gz
+"$etude" predict --model-dir run --input rows.csv.gz --output got
+same got "gzip, --output"
+awk -F, '{ printf "{\"wide\": %s, \"colour\": \"%s\", \"long\": %s, \"more\": [1]}\n", $2, $3, $1 }' \
+    rows.csv >rows.jsonl
+"$etude" predict --model-dir run --input rows.jsonl >got
+same got "JSON lines"
+"$etude" predict --model-dir run --input-format jsonl <rows.jsonl >got
+same got "JSON lines of standard input"
+for size in 1 7 300 4096; do
+    "$etude" predict --model-dir run --batch-size $size <rows.csv >got
+    same got "--batch-size $size"
+done
+for threads in 1 2 5; do
+    OMP_NUM_THREADS=$threads "$etude" predict --model-dir run --batch-size 16 <rows.csv >got
+    same got "$threads threads"
+done
+newest=$(ls run/checkpoints | grep -m1 safetensors)
+"$etude" predict run --checkpoint best <rows.csv >got
+same got "a run as a word, --checkpoint best"
+"$etude" predict run --checkpoint newest <rows.csv >newest.jsonl
+"$etude" predict run --checkpoint "run/checkpoints/$newest" <rows.csv >got
+cmp -s got newest.jsonl || fail "--checkpoint FILE is not the newest"
+says 3 'run' "$etude" predict run --checkpoint 987654 --input rows.csv
+# An empty line is no end.
+sed 's/$/\n/' rows.csv | "$etude" predict --model-dir run >got
+same got "empty lines"
+"$etude" tfx predict --model run <rows.csv >got
+same got "tfx predict"
+"$etude" tfx predict --model run --input rows.csv --output got --batch-size 3
+same got "tfx predict, its options"
+
+# As CSV, in full, with the numbers of lines.
+"$etude" predict --model-dir run --output-format csv --line-numbers <train.csv >got
+[ "$(head -1 got)" = 'label,line,"scores.rose, wild",scores.lily,scores.iris' ] ||
+    fail "head of CSV: $(head -1 got)"
+[ "$(sed -n '2,$p' got | cut -d, -f1-2 | grep -c '^[a-z]*,[0-9]*$')" -gt 100 ] || fail "CSV"
+"$etude" predict --model-dir run --full <rows.csv >got
+awk -F '[][,]' 'NR == FNR { for (i = 0; i < 3; i++) a[NR, i] = $(NF - 3 + i); next }
+    { for (i = 0; i < 3; i++) { d = $(NF - 3 + i) - a[FNR, i]; if (d * d > 3e-11) exit 1 } }' \
+    expected.jsonl got || fail "--full: $(head -1 got)"
+cmp -s got expected.jsonl && fail "--full: five digits"
+
+# Answers come while input is open.
+mkfifo in
+"$etude" predict --model-dir run <in >got &
+predicting=$!
+exec 3>in
+head -1 rows.csv >&3
+for i in $(seq 200); do
+    [ -s got ] && break
+    sleep 0.05
+done
+[ "$(cat got)" = "$(head -1 expected.jsonl)" ] || fail "no answer before the end of input"
+tail -n +2 rows.csv >&3
+exec 3>&-
+wait $predicting
+same got "a pipe"
+
+# A bad row ends it after the rows before, or is left out and named.
+sed '3s/^[^,]*/wide/; 5s/^[^,]*//' rows.csv >bad.csv
+says 3 'bad.csv:3: .*long.*wide' "$etude" predict --model-dir run --input bad.csv
+cmp -s out - <<END || fail "rows before a bad one are not there"
+$(head -2 expected.jsonl)
+END
+says 3 'bad.csv:3: ' "$etude" predict --model-dir run --input bad.csv --output got2
+[ ! -e got2 ] || fail "half an output"
+says 0 'bad.csv:3: .*; left out' "$etude" predict --model-dir run --input bad.csv --invalid skip
+[ "$(wc -l <out)" = 299 ] || fail "--invalid skip: $(wc -l <out) lines"
+[ "$(sed -n 3p out)" = "$(sed -n 4p expected.jsonl)" ] || fail "--invalid skip: another order"
+printf '1,1,red\n1,1\n"1,1,red\n' >bad.csv
+says 3 'bad.csv:2: ' "$etude" predict --model-dir run --input bad.csv
+says 0 'bad.csv:3.*quote' "$etude" predict --model-dir run --input bad.csv --invalid skip
+[ "$(wc -l <out)" = 1 ] || fail "an open quote"
+printf '{"long": 1, "wide": 1, "colour": "red"}\n[]\n{"long": {}}\nno\n{"long": "x"}\n{}\n' >bad.jsonl
+says 0 'bad.jsonl:2: a list is no row' "$etude" predict --model-dir run --input bad.jsonl --invalid skip
+grep -q 'bad.jsonl:3: column long is a group' err && grep -q 'bad.jsonl:4: no JSON' err &&
+    grep -q 'bad.jsonl:5: ' err || fail "bad JSON: $(cat err)"
+[ "$(wc -l <out)" = 2 ] || fail "bad JSON: $(wc -l <out) lines"
+
+# A model of its own.
+says 0 'exported run/best/.*: models/flowers$' "$etude" export --model-dir run --output models/flowers
+[ "$(ls models/flowers | wc -l)" = 5 ] || fail "files of an export: $(ls models/flowers)"
+"$etude" predict models/flowers <rows.csv >got
+same got "an export"
+says 3 'is there already' "$etude" export --model-dir run --output models/flowers
+says 2 'output is missing' "$etude" export --model-dir run
+
+# Numbers: of two targets at once, with a key.
+sed 's/^/id,/' train.csv | awk -F, 'NR > 1 { $1 = "n" NR; print $1 "," $2 "," $3 "," $2 + $3 "," $2 - $3; next }
+    { print "id,long,wide,sum,difference" }' >numbers.csv
+cat >numbers.yaml <<END
+fields: [{name: id, type: discrete}, {name: long, type: real}, {name: wide, type: real},
+         {name: sum, type: real}, {name: difference, type: real}]
+END
+echo '{}' >numbers.json
+cat >numbers.features.yaml <<END
+features: [{name: X, type: concat, features: [{name: long}, {name: wide}]}, {name: id, type: key},
+           {name: Y, type: target, fields: "sum, difference"}]
+END
+"$etude" train --experiment tabular/linear --data numbers.csv --model-dir numbers --set \
+    task.schema_path=numbers.yaml,task.metadata_path=numbers.json \
+    --set task.features_path=numbers.features.yaml,trainer.train_epochs=60 \
+    --set trainer.early_stopping.patience=0,task.train_data.batch_size=16 >log 2>&1 ||
+    { cat log >&2; fail "no model of numbers"; }
+printf 'long,id,wide\n0.5,"a ""b"", c",0.25\n' | "$etude" predict numbers >got
+grep -q '^{"id": "a \\"b\\", c", "values": \[0\.7[0-9]*, 0\.2[0-9]*\]}$' got || fail "numbers: $(cat got)"
+printf 'long,id,wide\n0.5,"a ""b"", c",0.25\n' | "$etude" predict numbers --output-format csv >got
+[ "$(head -1 got)" = id,values.sum,values.difference ] || fail "numbers: $(head -1 got)"
+grep -q '^"a ""b"", c",0\.7' got || fail "numbers as CSV: $(tail -1 got)"
+
+# What cannot be.
+says 2 '\-\-model-dir is missing' "$etude" predict
+says 2 'tfx predict: --model is missing' "$etude" tfx predict
+says 2 'no option --modl. Nearest: --model' "$etude" tfx predict --modl run
+says 2 'invalid go: choose one of stop, skip' "$etude" predict --model-dir run --invalid go
+says 2 'batch-size 0: 1 to' "$etude" predict --model-dir run --batch-size 0
+says 2 'delimiter ;;: one character' "$etude" predict --model-dir run --delimiter ';;'
+says 3 'no such directory' "$etude" predict --model-dir nowhere
+mkdir empty
+says 3 'no trained model of tables' "$etude" predict --model-dir empty
+mkdir other
+echo 'experiment: translation/tiny' >other/params.yaml
+says 3 'a run of translation/tiny, which is no task of tables' "$etude" predict --model-dir other
+says 3 'there is no column colour' sh -c "echo long,wide | '$etude' predict --model-dir run"
+echo '{"long": 1}' >one.jsonl
+says 3 'looks like JSON lines' "$etude" predict --model-dir run --input-format csv --input one.jsonl
+says 3 'is read' "$etude" predict --model-dir run --input rows.csv --output rows.csv
+cp -r run damaged
+sed -i 's/"lily"/"tulip"/' damaged/metadata.json
+says 3 'metadata' "$etude" predict --model-dir damaged --input rows.csv
+rm -r damaged/best damaged/checkpoints
+cp run/metadata.json damaged/
+says 3 'no checkpoint yet' "$etude" predict --model-dir damaged --input rows.csv
+"$etude" predict --help >out
+grep -q 'batch-size N' out || fail "help"
+echo "predictions of rows in $(ls | wc -l) ways"

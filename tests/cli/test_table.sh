@@ -1,0 +1,97 @@
+#!/bin/sh
+# test_table.sh ETUDE: a table from one command: what is not said is inferred and kept, a run that is
+# killed ends with the bytes of one that was not, and what is wrong with a table is said with file,
+# line, column, value and cure.
+set -eu
+etude=$1
+work=$(mktemp -d "$PWD/table.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+export OMP_NUM_THREADS=1
+
+awk 'BEGIN { print "size,colour,price,kind"; for (i = 0; i < 400; i++)
+    printf "%d,%s,%.2f,%s\n", i % 17 + i % 3 * 10, i % 5 ? "red" : "blue", i * 1.37 % 100,
+        i % 3 ? "round" : "flat" }' >t.csv
+
+fail() {
+    echo "test_table: $*" >&2
+    cat out >&2
+    exit 1
+}
+# says CODE TEXT ARGUMENT...: etude ends with CODE, and TEXT is in what it prints.
+says() {
+    code=$1 text=$2 got=0
+    shift 2
+    "$etude" "$@" >out 2>&1 || got=$?
+    [ "$got" = "$code" ] && grep -q -e "$text" out || fail "$*: exit $got, wanted $code and: $text"
+}
+train() {
+    code=$1 text=$2
+    shift 2
+    says "$code" "$text" train --experiment tabular/mlp --target kind "$@"
+}
+
+# ---- from one command --------------------------------------------------------------------------
+
+train 0 '^done  *60 steps' whole --data t.csv --steps 60
+for file in schema.yaml metadata.json features.yaml params.yaml; do
+    [ -s whole/$file ] || fail "no $file in the run"
+done
+train 0 '^done  *20 steps' parts --data t.csv --steps 20
+says 0 '^done  *60 steps' train parts --steps 60
+tail -c 20000 whole/checkpoints/ckpt-60.safetensors >whole.tail
+tail -c 20000 parts/checkpoints/ckpt-60.safetensors >parts.tail
+cmp whole.tail parts.tail >out 2>&1 || fail "a run that was started again ends elsewhere"
+kills=0
+for delay in 0.1 0.15 0.2 0.25; do
+    timeout -s KILL $delay "$etude" train --experiment tabular/mlp --target kind killed --data t.csv \
+        --steps 60 --set trainer.checkpoint_interval=5 >out 2>&1 || kills=$((kills + 1))
+done
+train 0 '^\(done\|finished\)' killed --data t.csv --steps 60 --set trainer.checkpoint_interval=5
+tail -c 20000 killed/checkpoints/ckpt-60.safetensors >killed.tail
+cmp whole.tail killed.tail >out 2>&1 || fail "after $kills kills a run ends elsewhere"
+
+# The same files in another run; others belong to no checkpoint of it.
+train 0 '^done' again --data t.csv --steps 20 --set task.features_path=whole/features.yaml
+sed 's/standardize/scale/' whole/features.yaml >changed.yaml
+cp changed.yaml whole/features.yaml
+says 3 'features.yaml' train whole --steps 80
+
+says 0 '^validation_accuracy' evaluate parts
+printf 'kind,price,size,colour\nround,3,4,red\n,,,\nflat,99,12,green\n' >rows.csv
+"$etude" predict parts <rows.csv >out 2>&1 || fail "predict: exit $?"
+[ "$(grep -c '^{"label": "' out)" = 3 ] || fail "predict: three rows"
+
+# ---- bad tables --------------------------------------------------------------------------------
+
+sed '7s/.*/1,2/' t.csv >bad.csv
+train 3 'bad.csv:7: 2 columns, where 4 are expected' bad --data bad.csv
+sed '9s/^/"/' t.csv >bad.csv
+train 3 'bad.csv:9: column 1: the quote that opens here is never closed' bad --data bad.csv
+{ head -n 5 t.csv; printf '1,re\000d,3,flat\n'; } >bad.csv
+train 3 'bad.csv:6: column 2: a NUL byte' bad --data bad.csv
+{ head -n 5 t.csv; printf '1,re\377d,3,flat\n'; } >bad.csv
+train 3 'bad.csv:6: column 2: the byte 0xFF is not UTF-8' bad --data bad.csv
+sed '6s/,[0-9.]*,\([a-z]*\)$/,1e999,\1/' t.csv >bad.csv
+train 3 'bad.csv:6: column price: "1e999" is beyond' bad --data bad.csv
+sed '6s/,[0-9.]*,\([a-z]*\)$/,0x1p3,\1/' t.csv >bad.csv
+train 3 'bad.csv:6: column price: "0x1p3" is no number' bad --data bad.csv
+sed '1s/size/colour/' t.csv >bad.csv
+train 3 'bad.csv:1: columns 1 and 2 are both called "colour"' bad --data bad.csv
+sed 's/flat$/round/' t.csv >bad.csv
+train 3 'kind has one class only, "round"' bad --data bad.csv
+: >bad.csv
+train 3 'bad.csv: there is no row in it' bad --data bad.csv
+head -n 1 t.csv >bad.csv
+train 3 'bad.csv: there is a header and no row' bad --data bad.csv
+train 3 'cannot open none.csv' bad --data none.csv
+says 3 'there is no column "kin". Nearest: kind' train --experiment tabular/mlp --target kin bad \
+    --data t.csv
+says 3 'name the one that is to be predicted' train --experiment tabular/mlp bad --data t.csv
+says 3 'these are no classes' train --experiment tabular/mlp --target price bad --data t.csv \
+    --set task.loss=softmax
+[ ! -e bad ] || fail "a start that failed leaves a run"
+printf 'size,colour\n3,red\n' >rows.csv
+says 3 'there is no column price' predict parts --input rows.csv
+says 3 'is a run of tabular/mlp, a task of tabular, not of translation' train --experiment translation/tiny parts --data t.csv t.csv --steps 5
+echo "tables: $kills kills, equal bytes"

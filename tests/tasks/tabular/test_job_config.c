@@ -1,0 +1,295 @@
+#include "base/main.h"
+
+#include <etude/job_config.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/scarce.h"
+
+#define CLUSTER                                                                                    \
+    "\"cluster\": {\"ps\": [\"a:14000\", \"b:14000\"], \"master\": [\"c:14001\"], "                \
+    "\"worker\": [\"d:14002\", \"e:14002\", \"[::1]:14002\"]}"
+
+static et_job_config *parsed(const char *text)
+{
+    et_job_config *config;
+    et_error error = ET_ERROR_INIT;
+    if (et_job_config_parse(&config, text, strlen(text), "TF_CONFIG", &error))
+        fail_msg("%s", error.text);
+    return config;
+}
+
+static void check_local(const et_job_config *config)
+{
+    bool local = false;
+    const et_job_task *task = et_job_config_task(config);
+    assert_int_equal(task->role, ET_JOB_MASTER);
+    assert_string_equal(task->type, "master");
+    assert_int_equal(task->index, 0);
+    assert_null(et_job_config_cluster(config));
+    assert_false(et_job_config_distributed(config));
+    assert_int_equal(et_value_read_bool(et_job_config_job(config), "local", &local, NULL), ET_OK);
+    assert_true(local);
+    assert_int_equal(et_job_config_env(config)->count, 0);
+    assert_true(et_job_config_master(config));
+    assert_false(et_job_config_param_server(config) || et_job_config_worker(config));
+    assert_string_equal(et_job_config_device(config), "/job:master/task:0");
+    assert_string_equal(et_job_config_describe(config), "a single node");
+}
+
+static void test_job_config__local(void **state)
+{
+    (void)state;
+    et_job_config *config;
+    assert_int_equal(et_job_config_local(&config, NULL), ET_OK);
+    check_local(config);
+    et_job_config_free(config);
+    et_job_config_free(NULL);
+}
+
+static void test_job_config__environment(void **state)
+{
+    (void)state;
+    et_job_config *config;
+    et_error error = ET_ERROR_INIT;
+    unsetenv("TF_CONFIG");
+    assert_int_equal(et_job_config_environment(&config, NULL), ET_OK);
+    check_local(config);
+    et_job_config_free(config);
+    setenv("TF_CONFIG", "", 1);
+    assert_int_equal(et_job_config_environment(&config, NULL), ET_OK);
+    check_local(config);
+    et_job_config_free(config);
+    setenv("TF_CONFIG", "{\"task\": {\"type\": \"ps\", \"index\": 1}, " CLUSTER "}", 1);
+    assert_int_equal(et_job_config_environment(&config, NULL), ET_OK);
+    assert_true(et_job_config_param_server(config));
+    assert_int_equal(et_job_config_task(config)->index, 1);
+    et_job_config_free(config);
+    setenv("TF_CONFIG", "{", 1);
+    assert_int_equal(et_job_config_environment(&config, &error), ET_EFORMAT);
+    assert_null(config);
+    assert_contains(error.text, "TF_CONFIG");
+    unsetenv("TF_CONFIG");
+}
+
+static void test_job_config__cluster(void **state)
+{
+    (void)state;
+    et_job_config *config =
+        parsed("{\"task\": {\"type\": \"worker\", \"index\": 2, \"trial\": 7}, " CLUSTER
+               ", \"job\": {\"name\": \"census\"}, \"environment\": \"cloud\"}");
+    const et_job_cluster *cluster = et_job_config_cluster(config);
+    const char *name;
+    assert_true(et_job_config_distributed(config) && et_job_config_worker(config));
+    assert_false(et_job_config_master(config) || et_job_config_param_server(config));
+    assert_int_equal(cluster->addresses[ET_JOB_PARAM_SERVER].count, 2);
+    assert_int_equal(cluster->addresses[ET_JOB_MASTER].count, 1);
+    assert_int_equal(cluster->addresses[ET_JOB_WORKER].count, 3);
+    assert_string_equal(cluster->addresses[ET_JOB_WORKER].items[2], "[::1]:14002");
+    assert_string_equal(et_job_config_device(config), "/job:worker/task:2");
+    assert_int_equal(et_value_read_string(et_job_config_job(config), "name", &name, NULL), ET_OK);
+    assert_string_equal(name, "census");
+    assert_int_equal(et_value_read_string(et_job_config_env(config), "environment", &name, NULL),
+                     ET_OK);
+    assert_string_equal(name, "cloud");
+    assert_string_equal(et_job_config_describe(config),
+                        "a cluster of 6, of which this is worker 2\n"
+                        "master  c:14001\n"
+                        "ps      a:14000 b:14000\n"
+                        "worker  d:14002 e:14002 [::1]:14002");
+    et_job_config_free(config);
+}
+
+/* What a program says, in place of the environment. */
+static void test_job_config__new(void **state)
+{
+    (void)state;
+    et_arena *arena = et_arena_new();
+    et_value *task = et_value_dict(arena), *cluster = et_value_dict(arena);
+    et_value *job = et_value_dict(arena), *env = et_value_dict(arena);
+    et_job_config *config;
+    et_error error = ET_ERROR_INIT;
+    et_value_set_string(task, "type", "worker");
+    et_value_set_int(task, "index", 0);
+    et_value_add_string(et_value_set_list(cluster, "worker"), "w:1");
+    et_value_add_string(et_value_set_list(cluster, "master"), "m:65535");
+    et_value_set_string(job, "name", "x");
+    et_value_set_string(env, "zone", "z");
+    assert_int_equal(et_job_config_new(&config, task, cluster, job, env, NULL), ET_OK);
+    et_arena_free(arena); /* all is copied */
+    assert_string_equal(et_job_config_cluster(config)->addresses[ET_JOB_WORKER].items[0], "w:1");
+    assert_string_equal(et_value_get(et_job_config_job(config), "name")->string, "x");
+    assert_string_equal(et_value_get(et_job_config_env(config), "zone")->string, "z");
+    et_job_config_free(config);
+
+    arena = et_arena_new();
+    task = et_value_dict(arena);
+    et_value_set_string(task, "type", "chef");
+    assert_int_equal(et_job_config_new(&config, task, NULL, NULL, NULL, &error), ET_ECONFIG);
+    assert_null(config);
+    assert_contains(error.text, "configuration: task.type \"chef\": no such role");
+    /* An empty task is the master. */
+    assert_int_equal(
+        et_job_config_new(&config, et_value_dict(arena), et_value_dict(arena), NULL, NULL, NULL),
+        ET_OK);
+    check_local(config);
+    et_job_config_free(config);
+    et_arena_free(arena);
+}
+
+static void test_job_config__refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int status;
+        const char *says;
+    } cases[] = {
+        { "", ET_EFORMAT, "TF_CONFIG" },
+        { "[]", ET_EFORMAT, "must be an object" },
+        { "{\"task\": {\"type\": \"master\"}, \"task\": {}}", ET_EFORMAT, "TF_CONFIG" },
+        { "{\"task\": 3}", ET_ECONFIG, "task must be an object, not an integer" },
+        { "{\"task\": {\"index\": 0}}", ET_ECONFIG, "task.type must be \"master\"" },
+        { "{\"task\": {\"type\": 1}}", ET_ECONFIG, "task.type must be" },
+        { "{\"task\": {\"type\": \"workers\"}}", ET_ECONFIG, "Nearest: worker" },
+        { "{\"task\": {\"type\": \"ps\", \"index\": -1}}", ET_ECONFIG, "not a negative one" },
+        { "{\"task\": {\"type\": \"ps\", \"index\": 1.5}}", ET_ECONFIG, "not a number" },
+        { "{\"task\": {\"type\": \"ps\", \"index\": \"0\"}}", ET_ECONFIG, "not text" },
+        { "{\"task\": {\"type\": \"worker\"}, " CLUSTER "}", ET_ECONFIG,
+          "task.index is missing: which of 3 worker tasks" },
+        { "{\"task\": {\"type\": \"worker\", \"index\": 3}, " CLUSTER "}", ET_ECONFIG,
+          "task worker 3 is not in the cluster, which has 3" },
+        { "{\"task\": {\"type\": \"worker\", \"index\": 9223372036854775807}, " CLUSTER "}",
+          ET_ECONFIG, "is not in the cluster" },
+        { "{\"cluster\": []}", ET_ECONFIG, "cluster must be an object, not a list" },
+        { "{\"cluster\": {\"chief\": [\"a:1\"]}}", ET_ECONFIG, "cluster \"chief\": no such role" },
+        { "{\"cluster\": {\"master\": \"a:1\"}}", ET_ECONFIG, "cluster.master must be a list" },
+        { "{\"cluster\": {\"master\": []}}", ET_ECONFIG, "cluster.master must be a list" },
+        { "{\"cluster\": {\"worker\": [\"a:1\"]}}", ET_ECONFIG, "cluster has 0 masters" },
+        { "{\"cluster\": {\"master\": [\"a:1\", \"b:1\"]}}", ET_ECONFIG, "cluster has 2 masters" },
+        { "{\"cluster\": {\"master\": [\"a:1\"], \"ps\": [\"a:1\"]}}", ET_ECONFIG,
+          "cluster.ps[0]: a:1 is there twice" },
+        { "{\"cluster\": {\"master\": [7]}}", ET_ECONFIG, "cluster.master[0]: an integer is no" },
+        { "{\"cluster\": {\"master\": [\"a\"]}}", ET_ECONFIG, "a is no \"host:port\"" },
+        { "{\"cluster\": {\"master\": [\":1\"]}}", ET_ECONFIG, "is no \"host:port\"" },
+        { "{\"cluster\": {\"master\": [\"a:0\"]}}", ET_ECONFIG, "is no \"host:port\"" },
+        { "{\"cluster\": {\"master\": [\"a:65536\"]}}", ET_ECONFIG, "is no \"host:port\"" },
+        { "{\"cluster\": {\"master\": [\"a:1x\"]}}", ET_ECONFIG, "is no \"host:port\"" },
+        { "{\"cluster\": {\"master\": [\"a b:1\"]}}", ET_ECONFIG, "is no \"host:port\"" },
+        { "{\"cluster\": {\"master\": [\"[::1:1\"]}}", ET_ECONFIG, "is no \"host:port\"" },
+        { "{\"job\": 1}", ET_ECONFIG, "job must be an object" },
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        et_job_config *config;
+        et_error error = ET_ERROR_INIT;
+        int status =
+            et_job_config_parse(&config, cases[i].text, strlen(cases[i].text), "TF_CONFIG", &error);
+        if (status != cases[i].status)
+            fail_msg("%s: %d, %s", cases[i].text, status, error.text);
+        assert_null(config);
+        assert_contains(error.text, cases[i].says);
+    }
+}
+
+/* Sizes of somebody else's choice. */
+static void test_job_config__too_large(void **state)
+{
+    (void)state;
+    enum { ADDRESSES = ET_JOB_TASKS_MAX + 1 };
+    et_job_config *config;
+    et_error error = ET_ERROR_INIT;
+    char *text = malloc(ET_JOB_CONFIG_MAX + 1);
+    memset(text, ' ', ET_JOB_CONFIG_MAX + 1);
+    assert_int_equal(et_job_config_parse(&config, text, ET_JOB_CONFIG_MAX + 1, "TF_CONFIG", &error),
+                     ET_EFORMAT);
+    assert_contains(error.text, "longer than");
+    size_t length = (size_t)sprintf(text, "{\"cluster\": {\"master\": [\"m:1\"], \"worker\": [");
+    for (int i = 0; i < ADDRESSES; i++)
+        length += (size_t)sprintf(text + length, "%s\"w%d:1\"", i ? "," : "", i);
+    length += (size_t)sprintf(text + length, "]}}");
+    assert_int_equal(et_job_config_parse(&config, text, length, "TF_CONFIG", &error), ET_ECONFIG);
+    assert_contains(error.text, "more than 4096 tasks");
+    memset(text, '[', 100000);
+    assert_int_equal(et_job_config_parse(&config, text, 100000, "TF_CONFIG", &error), ET_EFORMAT);
+    free(text);
+}
+
+static void test_job_config__device_setter(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "a/weight", "a/bias", "b/weight", "a/bias", "b/bias" };
+    static const int places[] = { 0, 1, 0, 1, 1 };
+    et_job_config *config = parsed("{\"task\": {\"type\": \"worker\", \"index\": 1}, " CLUSTER "}");
+    et_device_setter *setter;
+    assert_int_equal(et_job_config_create_device_setter(&setter, config, NULL, NULL), ET_OK);
+    for (size_t i = 0; i < COUNT(names); i++) {
+        char expected[32];
+        snprintf(expected, sizeof expected, "/job:ps/task:%d", places[i]);
+        assert_string_equal(et_device_setter_variable(setter, names[i]), expected);
+    }
+    assert_string_equal(et_device_setter_op(setter), "/job:worker/task:1");
+    et_device_setter_free(setter);
+    et_job_config_free(config);
+    /* Without parameter servers all is where the task is. */
+    config = parsed("{}");
+    assert_int_equal(et_job_config_create_device_setter(&setter, config, NULL, NULL), ET_OK);
+    assert_string_equal(et_device_setter_variable(setter, "a"), "/job:master/task:0");
+    et_device_setter_free(setter);
+    et_device_setter_free(NULL);
+    et_job_config_free(config);
+}
+
+static void test_job_config__server(void **state)
+{
+    (void)state;
+    et_job_server *server;
+    et_error error = ET_ERROR_INIT;
+    et_job_config *config = parsed("{}");
+    assert_int_equal(et_job_config_create_server(&server, config, NULL), ET_OK);
+    assert_null(server);
+    et_job_config_free(config);
+    config = parsed("{" CLUSTER "}");
+    assert_int_equal(et_job_config_create_server(&server, config, &error), ET_EUSAGE);
+    assert_contains(error.text, "distribution is not in this build");
+    et_job_config_free(config);
+}
+
+static void test_job_config__out_of_memory(void **state)
+{
+    (void)state;
+    static const char text[] = "{\"task\": {\"type\": \"ps\", \"index\": 1}, " CLUSTER "}";
+    bool failed = true;
+    for (long n = 0; failed; n++) {
+        et_job_config *config;
+        et_device_setter *setter = NULL;
+        scarce_begin(n);
+        int status = et_job_config_parse(&config, text, sizeof text - 1, "TF_CONFIG", NULL);
+        if (!status)
+            status = et_job_config_create_device_setter(&setter, config, NULL, NULL);
+        if (!status && !et_device_setter_variable(setter, "a"))
+            status = ET_ENOMEM;
+        et_device_setter_free(setter);
+        et_job_config_free(config);
+        failed = scarce_failed;
+        scarce_end();
+        assert_int_equal(status, failed ? ET_ENOMEM : ET_OK);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_job_config__local),
+        cmocka_unit_test(test_job_config__environment),
+        cmocka_unit_test(test_job_config__cluster),
+        cmocka_unit_test(test_job_config__new),
+        cmocka_unit_test(test_job_config__refused),
+        cmocka_unit_test(test_job_config__too_large),
+        cmocka_unit_test(test_job_config__device_setter),
+        cmocka_unit_test(test_job_config__server),
+        cmocka_unit_test(test_job_config__out_of_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,434 @@
+#include "tasks/tabular/points.h"
+
+#include <etude/nn.h>
+#include <etude/run_files.h>
+
+/* A job in a directory of its own. */
+typedef struct fixture {
+    char output[64];
+    et_data_set *dataset;
+    et_model_trainer *trainer;
+    char lines[16384]; /* what was told */
+    volatile sig_atomic_t stop;
+    int stop_at; /* a line with this step asks to stop; 0: none does */
+} fixture;
+
+static int set_up(void **state)
+{
+    et_error error = ET_ERROR_INIT;
+    fixture *f = calloc(1, sizeof *f);
+    strcpy(f->output, "job.XXXXXX");
+    assert_non_null(mkdtemp(f->output));
+    f->dataset = open_points(POINTS_FEATURES, 2);
+    unsetenv("TF_CONFIG");
+    ok(et_model_trainer_new(&f->trainer, NULL, &error), &error);
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    fixture *f = *state;
+    et_model_trainer_free(f->trainer);
+    et_data_set_close(f->dataset);
+    remove_tree(f->output);
+    free(f);
+    return 0;
+}
+
+static void tell(void *listener, const char *line)
+{
+    fixture *f = listener;
+    int step;
+    size_t length = strlen(f->lines);
+    snprintf(f->lines + length, sizeof f->lines - length, "%s\n", line);
+    if (f->stop_at && sscanf(line, "Global steps: %d", &step) == 1 && step >= f->stop_at)
+        f->stop = 1;
+}
+
+/* Trains with a class of builder; NULL where that fails, as status and error say. */
+static et_predictor *train(fixture *f, const et_model_builder_class *kind,
+                           const et_arguments_class *arguments, const char *const *args,
+                           int *status, et_error *error)
+{
+    const et_training_job job = {
+        .output = f->output, .listener = f, .tell = tell, .stop = &f->stop
+    };
+    et_arguments *parsed = parse_arguments(arguments, args);
+    et_model_builder *builder = calloc(1, kind->size ? kind->size : sizeof *builder);
+    et_predictor *out = NULL;
+    f->lines[0] = 0;
+    f->stop = 0;
+    *status = et_model_builder_init(builder, kind, parsed, f->dataset, error);
+    if (!*status)
+        *status = et_model_trainer_train(f->trainer, builder, &job, &out, error);
+    assert_int_equal(out == NULL, *status != ET_OK);
+    et_model_builder_release(builder);
+    free(builder);
+    et_arguments_free(parsed);
+    return out;
+}
+
+#define SETTINGS                                                                                   \
+    "--hidden-layers:1", "16", "--learning-rate", "0.2", "--batch-size", "32",                     \
+        "--eval-interval-steps", "100", "--log-interval-steps", "50"
+
+static et_predictor *trained(fixture *f, const char *const *args)
+{
+    et_error error = ET_ERROR_INIT;
+    int status;
+    et_predictor *out =
+        train(f, &et_feed_forward_builder, &et_feed_forward_arguments_class, args, &status, &error);
+    ok(status, &error);
+    return out;
+}
+
+static char *read_text(const fixture *f, const char *name)
+{
+    char path[256];
+    static char text[8192];
+    snprintf(path, sizeof path, "%s/%s", f->output, name);
+    FILE *file = fopen(path, "r");
+    if (!file)
+        fail_msg("no %s", path);
+    text[fread(text, 1, sizeof text - 1, file)] = 0;
+    fclose(file);
+    return text;
+}
+
+static bool is_there(const fixture *f, const char *name)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", f->output, name);
+    return access(path, F_OK) == 0;
+}
+
+/* ---- cases ---- */
+
+static void test_model_trainer__config(void **state)
+{
+    fixture *f = *state;
+    et_error error = ET_ERROR_INIT;
+    et_model_trainer *trainer;
+    et_job_config *config;
+    assert_true(et_job_config_master(et_model_trainer_config(f->trainer)));
+    ok(et_job_config_local(&config, &error), &error);
+    ok(et_model_trainer_new(&trainer, config, &error), &error);
+    assert_ptr_equal(et_model_trainer_config(trainer), config);
+    et_model_trainer_free(trainer);
+    et_model_trainer_free(NULL);
+    et_job_config_free(config);
+    setenv("TF_CONFIG", "[", 1);
+    assert_int_equal(et_model_trainer_new(&trainer, NULL, &error), ET_EFORMAT);
+    unsetenv("TF_CONFIG");
+}
+
+static void test_model_trainer__trains(void **state)
+{
+    fixture *f = *state;
+    et_predictor *p = trained(f, ARGS(SETTINGS, "--max-steps", "400", "--seed", "2"));
+    assert_true(right_points(p) >= 72);
+    assert_string_equal(et_predictor_output_name(p, 0), "scores");
+    assert_int_equal(et_predictor_labels(p), 2);
+    et_predictor_close(p);
+    /* TensorFX's lines. */
+    assert_contains(f->lines, "Run: ");
+    assert_contains(f->lines, " sec; Steps: 1; Duration: 0 sec; Throughput: ");
+    assert_contains(f->lines, "Global steps: 400; Duration: ");
+    assert_contains(f->lines, " instances/sec; Loss: 0.");
+    assert_contains(f->lines, "Global steps: 400; Evaluation metric: 0.");
+    /* And its files. */
+    static const char *const files[] = { "job.yaml",
+                                         "schema.yaml",
+                                         "metadata.json",
+                                         "builder.yaml",
+                                         "features.yaml",
+                                         "checkpoints",
+                                         "best",
+                                         "summaries/train",
+                                         "summaries/validation",
+                                         "model",
+                                         "model/model.safetensors",
+                                         "model/builder.yaml" };
+    for (size_t i = 0; i < COUNT(files); i++)
+        if (!is_there(f, files[i]))
+            fail_msg("%s is missing", files[i]);
+    assert_false(is_there(f, "model.new") || is_there(f, "model.old"));
+    const char *job = read_text(f, "job.yaml");
+    assert_contains(job, "config: {}");
+    assert_contains(job, "--hidden-layers:1 16");
+    assert_contains(job, "--max-steps 400");
+    const char *builder = read_text(f, "model/builder.yaml");
+    assert_contains(builder, "builder: feed_forward");
+    assert_contains(builder, "hidden_layers: [16]");
+    assert_null(strstr(builder, "batch_size"));
+}
+
+/* Scores of all rows of the evaluation. */
+static void read_scores(et_predictor *p, float scores[POINTS_EVAL][2])
+{
+    et_error error = ET_ERROR_INIT;
+    et_predictions *found;
+    write_rows();
+    ok(et_predictor_predict(p, points_rows, POINTS_EVAL, &found, &error), &error);
+    for (size_t i = 0; i < POINTS_EVAL; i++)
+        memcpy(scores[i], et_predictions_at(found, i).output[0], sizeof scores[i]);
+    et_predictions_free(found);
+}
+
+/* Two hundred steps and two hundred more are four hundred, bit for bit; and a job that is done
+ * opens its model at once. */
+static void test_model_trainer__goes_on(void **state)
+{
+    fixture *f = *state;
+    static float whole[POINTS_EVAL][2], parts[POINTS_EVAL][2];
+    et_predictor *p = trained(f, ARGS(SETTINGS, "--max-steps", "400"));
+    read_scores(p, whole);
+    et_predictor_close(p);
+    p = trained(f, ARGS(SETTINGS, "--max-steps", "400"));
+    assert_int_equal(et_predictor_step(p) > 0, 1);
+    assert_contains(f->lines, "Global steps: 400; going on");
+    assert_null(strstr(f->lines, "Loss"));
+    read_scores(p, parts);
+    assert_memory_equal(whole, parts, sizeof whole);
+    et_predictor_close(p);
+
+    char before[64];
+    strcpy(before, f->output);
+    strcpy(f->output, "job.XXXXXX");
+    assert_non_null(mkdtemp(f->output));
+    et_predictor_close(trained(f, ARGS(SETTINGS, "--max-steps", "200")));
+    p = trained(f, ARGS(SETTINGS, "--max-steps", "400"));
+    assert_contains(f->lines, "Global steps: 200; going on");
+    read_scores(p, parts);
+    assert_memory_equal(whole, parts, sizeof whole);
+    et_predictor_close(p);
+    remove_tree(before);
+}
+
+/* Asked to stop, it saves and ends; the model of before stays, and the job goes on. */
+static void test_model_trainer__stopped(void **state)
+{
+    fixture *f = *state;
+    et_error error = ET_ERROR_INIT;
+    int status;
+    int64_t step;
+    f->stop_at = 100;
+    et_predictor *p = train(f, &et_feed_forward_builder, &et_feed_forward_arguments_class,
+                            ARGS(SETTINGS, "--max-steps", "400"), &status, &error);
+    assert_null(p);
+    assert_int_equal(status, ET_EINTERRUPTED);
+    assert_false(is_there(f, "model"));
+    ok(et_run_files_step(f->output, &step, &error), &error);
+    assert_true(step >= 100 && step < 400);
+    f->stop_at = 0;
+    p = trained(f, ARGS(SETTINGS, "--max-steps", "400"));
+    assert_contains(f->lines, "going on");
+    assert_true(right_points(p) >= 70);
+    et_predictor_close(p);
+}
+
+/* Passes over the data end it where they are fewer steps than max_steps. */
+static void test_model_trainer__epochs(void **state)
+{
+    fixture *f = *state;
+    et_error error = ET_ERROR_INIT;
+    int64_t step;
+    et_predictor_close(trained(f, ARGS("--epochs", "2", "--batch-size", "100")));
+    ok(et_run_files_step(f->output, &step, &error), &error);
+    assert_int_equal(step, 2 * 4); /* 320 rows */
+    et_predictor_close(
+        trained(f, ARGS("--epochs", "9", "--batch-size", "100", "--max-steps", "10")));
+    ok(et_run_files_step(f->output, &step, &error), &error);
+    assert_int_equal(step, 10);
+}
+
+/* A loss that is no number ends it, where TensorFX goes on. */
+static void test_model_trainer__diverges(void **state)
+{
+    fixture *f = *state;
+    et_error error = ET_ERROR_INIT;
+    int status;
+    train(f, &et_feed_forward_builder, &et_feed_forward_arguments_class,
+          ARGS("--hidden-layers:1", "16", "--learning-rate", "1e30"), &status, &error);
+    assert_int_equal(status, ET_EDIVERGED);
+    assert_false(is_there(f, "model"));
+}
+
+static void test_model_trainer__refused(void **state)
+{
+    fixture *f = *state;
+    static const struct {
+        const char *config, *says;
+    } cases[] = {
+        { "{\"cluster\": {\"master\": [\"a:1\"], \"ps\": [\"b:1\"]}}",
+          "distribution is not in this build" },
+        { "{\"task\": {\"type\": \"worker\", \"index\": 0}}", "task worker 0 has no cluster" },
+    };
+    et_error error = ET_ERROR_INIT;
+    int status;
+    et_model_trainer *before = f->trainer;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        et_job_config *config;
+        ok(et_job_config_parse(&config, cases[i].config, strlen(cases[i].config), "c", &error),
+           &error);
+        ok(et_model_trainer_new(&f->trainer, config, &error), &error);
+        train(f, &et_feed_forward_builder, &et_feed_forward_arguments_class, ARGS(SETTINGS),
+              &status, &error);
+        assert_int_equal(status, ET_EUSAGE);
+        assert_contains(error.text, cases[i].says);
+        et_model_trainer_free(f->trainer);
+        et_job_config_free(config);
+    }
+    f->trainer = before;
+    char output[64];
+    strcpy(output, f->output);
+    f->output[0] = 0;
+    train(f, &et_feed_forward_builder, &et_feed_forward_arguments_class, ARGS(SETTINGS), &status,
+          &error);
+    assert_int_equal(status, ET_EUSAGE);
+    assert_contains(error.text, "the job has no output");
+    strcpy(f->output, output);
+}
+
+/* ---- a builder of a program's own, with members, that has its word at the start and after a load
+ * ---- */
+
+typedef struct own_builder {
+    et_model_builder builder;
+    int64_t units;
+} own_builder;
+
+static int inits, local_inits;
+
+static int fill_in(et_model_builder *self, et_error *error)
+{
+    (void)error;
+    ((own_builder *)self)->units = 8;
+    return ET_OK;
+}
+
+static int begin_job(et_model_builder *self, et_params *params, et_error *error)
+{
+    (void)error;
+    assert_int_equal(((own_builder *)self)->units, 8);
+    assert_true(et_params_ready(params));
+    inits++;
+    return ET_OK;
+}
+
+static int after_load(et_model_builder *self, et_params *params, et_error *error)
+{
+    (void)self, (void)params, (void)error;
+    local_inits++;
+    return ET_OK;
+}
+
+static void init(et_model_builder *self, et_builder_init *out)
+{
+    (void)self;
+    *out = (et_builder_init){ begin_job, after_load };
+}
+
+static void infer(et_model_builder *self, et_scope *s, const et_nodes *inputs, bool training,
+                  et_nodes *inferences)
+{
+    (void)training;
+    et_node *h = et_tanh(
+        et_dense(et_in(s, "hidden"), et_nodes_get(inputs, "X"), ((own_builder *)self)->units));
+    et_nodes_put(inferences, "logits", et_dense(et_in(s, "logits"), h, 2));
+}
+
+static const et_model_builder_class own = { .name = "own",
+                                            .base = &et_classification_builder,
+                                            .size = sizeof(own_builder),
+                                            .init = fill_in,
+                                            .build_init = init,
+                                            .build_inference = infer };
+
+static void test_model_trainer__own_builder(void **state)
+{
+    fixture *f = *state;
+    et_error error = ET_ERROR_INIT;
+    char path[128];
+    int status;
+    inits = local_inits = 0;
+    et_predictor *p =
+        train(f, &own, NULL, ARGS("--max-steps", "600", "--batch-size", "32"), &status, &error);
+    ok(status, &error);
+    assert_true(right_points(p) >= 70);
+    et_predictor_close(p);
+    assert_int_equal(inits, 1);
+    assert_int_equal(local_inits, 2); /* the run that is exported, the model that is opened */
+    /* Nobody else has its graph. */
+    snprintf(path, sizeof path, "%s/model", f->output);
+    assert_int_equal(et_predictor_open(&p, path, NULL, &error), ET_ECONFIG);
+    assert_contains(error.text, "the model of builder own, which its program has");
+    const et_predictor_options other = { .builder = &et_feed_forward_builder };
+    assert_int_equal(et_predictor_open(&p, path, &other, &error), ET_ECONFIG);
+    assert_contains(error.text, "the model of builder own, not of feed_forward");
+    const et_predictor_options options = { .builder = &own };
+    ok(et_predictor_open(&p, f->output, &options, &error), &error); /* the run itself */
+    assert_true(right_points(p) >= 70);
+    et_predictor_close(p);
+    /* And the directory is no other builder's to go on in. */
+    train(f, &et_feed_forward_builder, &et_feed_forward_arguments_class, ARGS(SETTINGS), &status,
+          &error);
+    assert_int_equal(status, ET_ECONFIG);
+    assert_contains(error.text, "was made by another builder (own, not feed_forward)");
+}
+
+/* Other rows, or rows that are read otherwise. */
+static void test_model_trainer__other_inputs(void **state)
+{
+    fixture *f = *state;
+    et_error error = ET_ERROR_INIT;
+    int status;
+    et_predictor_close(trained(f, ARGS(SETTINGS, "--max-steps", "20")));
+    et_data_set_close(f->dataset);
+    f->dataset = open_points("features: [{name: X, type: concat, features: [{name: x}, {name: y}]},"
+                             "{name: Y, type: target, fields: side}]",
+                             2);
+    train(f, &et_feed_forward_builder, &et_feed_forward_arguments_class, ARGS(SETTINGS), &status,
+          &error);
+    assert_int_equal(status, ET_ECONFIG);
+    assert_contains(error.text, "was made by another encoder");
+}
+
+/* The job's inputs go before the builder's; without a source "eval" nothing is evaluated. */
+static void test_model_trainer__inputs_of_the_job(void **state)
+{
+    fixture *f = *state;
+    et_error error = ET_ERROR_INIT;
+    et_data_set *one = open_points(POINTS_FEATURES, 1);
+    et_arguments *args = parse_arguments(
+        &et_feed_forward_arguments_class,
+        ARGS(SETTINGS, "--max-steps", "60", "--job-dir", f->output, "--log-level", "WARN"));
+    const et_training_job job = { .inputs = one, .listener = f, .tell = tell };
+    et_model_builder builder;
+    et_predictor *p;
+    ok(et_model_builder_init(&builder, &et_feed_forward_builder, args, NULL, &error), &error);
+    ok(et_model_trainer_train(f->trainer, &builder, &job, &p, &error), &error);
+    assert_null(builder.dataset);
+    assert_int_equal(et_predictor_step(p), 60);
+    assert_string_equal(f->lines, ""); /* by --log-level */
+    assert_false(is_there(f, "best") && is_there(f, "summaries/validation"));
+    et_predictor_close(p);
+    et_model_builder_release(&builder);
+    et_arguments_free(args);
+    et_data_set_close(one);
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(test_model_trainer__##name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(config),       CASE(trains),
+        CASE(goes_on),      CASE(stopped),
+        CASE(epochs),       CASE(diverges),
+        CASE(refused),      CASE(own_builder),
+        CASE(other_inputs), CASE(inputs_of_the_job),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
