@@ -14,6 +14,7 @@
 #ifndef ETUDE_CLASS_SCORES_H
 #define ETUDE_CLASS_SCORES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <etude/error.h>
@@ -27,11 +28,13 @@ typedef struct et_class_predictions {
     const int32_t *target;    /* [count], below classes; negative: the row does not count */
     const double *weight;     /* [count], finite and not negative; NULL: 1 each */
     int64_t bins;             /* of calibration_error; 0: 15 */
+    bool first;               /* of two classes: what is asked for is class 0, not class 1 */
     ET_RESERVED(4);
 } et_class_predictions;
 
-/* Precision, recall and f1 are those of class 1 where there are two classes, else means over the
- * classes that are a row's t or y (macro); one without any of what it divides by is 0. */
+/* Precision, recall and f1 are those of class 1 where there are two classes (or 0: first), else
+ * means over the classes that are a row's t or y (macro); one without any of what it divides by is
+ * 0. */
 typedef struct et_class_scores {
     double accuracy;          /* sum w [y = t] / sum w */
     double balanced_accuracy; /* mean of recall over the classes that are a row's t */

@@ -145,6 +145,9 @@ static void test_class_scores__by_hand(void **state)
     assert_true(s.brier == (0.0625 + 2 * 0.0625 + 0.25) / 4);
     assert_true(fabs(s.calibration_error - (0.75 - 2.75 / 4)) < 1e-15);
     assert_true(fabs(s.log_loss - (3 * -log(0.75) - log(0.5)) / 4) < 1e-15);
+    given.first = true;
+    assert_int_equal(et_class_scores_compute(&s, NULL, &given, NULL), ET_OK);
+    assert_true(s.precision == 2.0 / 3 && s.recall == 1 && s.f1 == 0.8 && s.auc == 1);
 }
 
 static void test_class_scores__one_class_has_no_auc(void **state)

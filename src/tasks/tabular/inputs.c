@@ -30,7 +30,7 @@
 #define FITTED_MOST 65536
 
 /* Rows of a bin, at least: what fewer rows say of a piece is noise. */
-#define BIN_ROWS 128
+#define BIN_ROWS 256
 
 /* ---- nodes ---- */
 

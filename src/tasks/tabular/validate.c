@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "data/number.h"
 #include "tasks/tabular/task_private.h"
 
 int et_tabular_open_seen(et_tabular_task *task, et_error *error)
@@ -65,6 +66,35 @@ int et_tabular_process_metrics(et_task *self, const et_task_step *now, et_error 
     return ET_OK;
 }
 
+/* Whether a label is a word, in letters of either case. */
+static bool is_word(const char *label, const char *word)
+{
+    for (; *word && (*label | 32) == *word; word++)
+        label++;
+    return !*word && !*label;
+}
+
+/* Entries stand by how frequent they are; what is asked for is a yes, or the larger number. */
+static bool is_asked_for(const char *label, const char *other)
+{
+    static const char *const words[] = { "true", "yes", "y", "t", "positive", "pos", NULL };
+    double number, second;
+    if (et_number_is(et_number_parse(&number, label, strlen(label))) &&
+        et_number_is(et_number_parse(&second, other, strlen(other))))
+        return number > second;
+    for (int i = 0; words[i]; i++)
+        if (is_word(label, words[i]))
+            return true;
+    return false;
+}
+
+static bool first_is_asked_for(const et_tabular_task *task)
+{
+    const et_encoded_field *field =
+        et_encoder_field(task->encoder, et_encoder_target(task->encoder));
+    return field->classes == 2 && is_asked_for(field->label[0], field->label[1]);
+}
+
 static int score_classes(const et_tabular_task *task, et_value *logs, et_error *error)
 {
     const et_tabular_seen *s = &task->seen;
@@ -73,7 +103,8 @@ static int score_classes(const et_tabular_task *task, et_value *logs, et_error *
                                          .probability = s->output,
                                          .target = s->class,
                                          .weight = s->weight,
-                                         .bins = task->options.calibration_bins };
+                                         .bins = task->options.calibration_bins,
+                                         .first = first_is_asked_for(task) };
     et_class_scores scores;
     int status = et_class_scores_compute(&scores, NULL, &predictions, error);
     if (!status)

@@ -501,12 +501,12 @@ static void test_models__ft_transformer(void **state)
 static void test_models__bins_are_quantiles(void **state)
 {
     (void)state;
-    enum { COUNT_ROWS = 1000, BINS = 4 };
+    enum { COUNT_ROWS = 2000, BINS = 4 };
     static float x[COUNT_ROWS][2], c[COUNT_ROWS][1];
     for (int i = 0; i < COUNT_ROWS; i++) {
-        x[i][0] = (float)i;                       /* 0 .. 999 */
-        x[i][1] = i < 900 ? 5 : (float)(i - 900); /* nine in ten are 5 */
-        c[i][0] = i % 3 ? 1.5f : -2.5f;           /* two values */
+        x[i][0] = (float)i;                         /* 0 .. 1999 */
+        x[i][1] = i < 1800 ? 5 : (float)(i - 1800); /* nine in ten are 5 */
+        c[i][0] = i % 3 ? 1.5f : -2.5f;             /* two values */
     }
     fixture f = { .encoder = NULL };
     open_model(&f, ET_TABULAR_MLP);
@@ -521,26 +521,31 @@ static void test_models__bins_are_quantiles(void **state)
     et_samples *samples;
     assert_ok(et_arrays_open(&samples, arrays, 5, COUNT_ROWS, error));
     assert_ok(et_tabular_model_fit(f.params, &f.options.model, f.encoder, samples, error));
-    et_samples_close(samples);
+    et_samples *few;
     const float *factor = weights(&f, "columns/bins/factor", 3 * BINS);
     const float *offset = weights(&f, "columns/bins/offset", 3 * BINS);
-    /* Of equal shares: 0, 249, 499, 749, 999. */
-    static const float uniform[] = { 0, 249, 499, 749, 999 };
+    /* Of equal shares. */
+    static const float uniform[] = { 0, 499, 999, 1499, 1999 };
     for (int b = 0; b < BINS; b++) {
         assert_true(factor[b] == 1 / (uniform[b + 1] - uniform[b]));
         assert_true(offset[b] == -uniform[b] / (uniform[b + 1] - uniform[b]));
     }
-    /* Most bins are of the tenth that is not 5: 0, 5, .., 99. */
+    /* Most bins are of the tenth that is not 5: 0, 5, .., 199. */
     const float *f1 = factor + BINS, *o1 = offset + BINS;
     assert_true(o1[0] == 0 && f1[0] > 0 && f1[1] > 0 && f1[2] > 0);
     float last = -1;
     for (int b = 0; b < BINS && f1[b] > 0; b++)
         last = (1 - o1[b]) / f1[b];
-    assert_true(fabsf(last - 99) < 1e-3f);
+    assert_true(fabsf(last - 199) < 1e-3f);
     /* Two values, one bin. */
     assert_true(factor[2 * BINS] == 0.25f && offset[2 * BINS] == 2.5f / 4);
     for (int b = 1; b < BINS; b++)
         assert_true(factor[2 * BINS + b] == 0 && offset[2 * BINS + b] == 0);
+    /* Of 600 rows two bins, and the others say nothing. */
+    assert_ok(et_take_open(&few, samples, 600, error));
+    assert_ok(et_tabular_model_fit(f.params, &f.options.model, f.encoder, few, error));
+    assert_true(factor[0] > 0 && factor[1] > 0 && factor[2] == 0 && factor[3] == 0);
+    et_samples_close(few);
     close_model(&f);
 }
 

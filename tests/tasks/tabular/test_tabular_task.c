@@ -1,0 +1,460 @@
+/* The task by its command: a table in, a run out, which goes on to the same bytes, knows its own
+ * files and rows, and says what is wrong with others. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/philox.h"
+#include "cli/bad_case.h"
+
+enum { ROWS = 400 };
+
+/* Small, and with all that has a position or a state: dropout, shuffling, an average. */
+#define SMALL                                                                                      \
+    " --set task.model.mlp.width=16 --set task.model.resnet.width=16 "                             \
+    "--set task.train_data.batch_size=32 --set runtime.seed=5"
+
+/* ---- tables ---- */
+
+/* Two numbers, one of them at times missing, a text; a class by both, a value by both. */
+static void write_row(FILE *file, int i, bool all)
+{
+    static const char *const shapes[] = { "round", "\"flat, thin\"", "square" };
+    et_random random = { 11, 0, 1 };
+    float x = et_random_normal(random, (uint64_t)(4 * i));
+    float y = et_random_normal(random, (uint64_t)(4 * i + 1));
+    int shape = (int)(et_random_uniform(random, (uint64_t)(4 * i + 2)) * 3);
+    float z = x * y + (float)(shape - 1) + 0.2f * et_random_normal(random, (uint64_t)(4 * i + 3));
+    fprintf(file, "%.3f,", (double)x);
+    if (i % 17)
+        fprintf(file, "%.3f", (double)y);
+    fprintf(file, ",%s", shapes[shape]);
+    if (all)
+        fprintf(file, ",%s,%.3f",
+                z > 0.6f    ? "high"
+                : z > -0.6f ? "mid"
+                            : "low",
+                (double)(1000 + 50 * z));
+    fprintf(file, ",%d\n", z > 0);
+}
+
+/* all: with level and price, which say what flag is. */
+static void write_table(const char *path, int first, int rows, bool all)
+{
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fprintf(file, "x,y,shape,%sflag\n", all ? "level,price," : "");
+    for (int i = first; i < first + rows; i++)
+        write_row(file, i, all);
+    assert_int_equal(fclose(file), 0);
+}
+
+static int set_up(void **state)
+{
+    int status = bad_set_up(state);
+    if (!status) {
+        write_table("t.csv", 0, ROWS, true);
+        write_table("v.csv", ROWS, 100, true);
+        write_table("flag.csv", 0, ROWS, false);
+    }
+    return status;
+}
+
+/* ---- the command ---- */
+
+static bad_end succeed(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static bad_end succeed(const char *format, ...)
+{
+    char line[2000];
+    va_list words;
+    va_start(words, format);
+    vsnprintf(line, sizeof line, format, words);
+    va_end(words);
+    bad_end end = bad_start(line, NULL, NULL);
+    if (end.code)
+        fail_msg("%s: %s", line, end.err);
+    return end;
+}
+
+static void assert_equal_files(const char *expected, const char *found)
+{
+    size_t lengths[2];
+    char *bytes[] = { bad_read(expected, &lengths[0]), bad_read(found, &lengths[1]) };
+    if (lengths[0] != lengths[1] || memcmp(bytes[0], bytes[1], lengths[0]))
+        fail_msg("%s and %s differ", expected, found);
+    free(bytes[0]);
+    free(bytes[1]);
+}
+
+/* "name   value" on a line of its own. */
+static double value_of(const char *text, const char *name)
+{
+    size_t length = strlen(name);
+    for (const char *at = text; at; at = strchr(at, '\n')) {
+        at += *at == '\n';
+        if (!strncmp(at, name, length) && at[length] == ' ')
+            return strtod(at + length, NULL);
+    }
+    fail_msg("%s is not in %s", name, text);
+    return NAN;
+}
+
+/* ---- one line ---- */
+
+static void test_tabular_task__one_line(void **state)
+{
+    (void)state;
+    bad_end end = succeed("train --experiment tabular/mlp --data t.csv --target level "
+                          "--model-dir one --epochs 12" SMALL);
+    static const char *const said[] = { "data         400 rows, 6 columns",
+                                        "validation   60 rows of these are held out (15 %)",
+                                        "target       level: 3 classes: ",
+                                        "features     ",
+                                        "model        mlp, ",
+                                        NULL };
+    for (int i = 0; said[i]; i++)
+        bad_assert_says("train", end.err, said[i]);
+    bad_release(&end);
+    char *files = bad_list("one");
+    bad_assert_says("train", files, "features.yaml");
+    bad_assert_says("train", files, "metadata.json");
+    bad_assert_says("train", files, "schema.yaml");
+    free(files);
+    end = succeed("evaluate --model-dir one");
+    assert_true(value_of(end.out, "validation_accuracy") > 0.5);
+    assert_true(value_of(end.out, "validation_auc") > 0.7);
+    assert_true(value_of(end.out, "validation_log_loss") ==
+                -value_of(end.out, "validation_log_likelihood"));
+    assert_true(fabs(value_of(end.out, "validation_log_loss") -
+                     value_of(end.out, "validation_loss")) < 1e-5);
+    bad_release(&end);
+}
+
+static void test_tabular_task__numbers(void **state)
+{
+    (void)state;
+    static const char *const losses[] = { "squared", "absolute", "huber" };
+    for (size_t i = 0; i < COUNT(losses); i++) {
+        bad_end end = succeed("train --experiment tabular/mlp --data t.csv --target price "
+                              "--model-dir numbers%zu --epochs 20 --set task.loss=%s" SMALL,
+                              i, losses[i]);
+        bad_assert_says("train", end.err, "target       price: a number");
+        bad_release(&end);
+        end = succeed("evaluate --model-dir numbers%zu", i);
+        /* In the target's unit, whose deviation is 70 or so, around 1,000. */
+        assert_true(value_of(end.out, "validation_rmse") < 60);
+        assert_true(value_of(end.out, "validation_rmse") > 5);
+        assert_true(value_of(end.out, "validation_r2") > 0.2);
+        bad_release(&end);
+    }
+}
+
+/* Of two classes with one logit or two: about the same. */
+static void test_tabular_task__binary(void **state)
+{
+    (void)state;
+    static const char *const losses[] = { "softmax", "binary" };
+    for (size_t i = 0; i < COUNT(losses); i++) {
+        bad_end end = succeed("train --experiment tabular/mlp --data flag.csv --target flag "
+                              "--model-dir binary%zu --epochs 12 --set task.loss=%s "
+                              "--set task.label_smoothing=0.02" SMALL,
+                              i, losses[i]);
+        bad_assert_says("train", end.err, "target       flag: 2 classes: ");
+        bad_release(&end);
+        end = succeed("evaluate --model-dir binary%zu", i);
+        assert_true(value_of(end.out, "validation_accuracy") > 0.7);
+        assert_true(value_of(end.out, "validation_auc") > 0.8);
+        bad_release(&end);
+    }
+}
+
+/* Every experiment learns something of it. */
+static void test_tabular_task__experiments(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "linear", "feed_forward", "mlp_small", "resnet",
+                                         "ft_transformer" };
+    for (size_t i = 0; i < COUNT(names); i++) {
+        bad_end end =
+            succeed("train --experiment tabular/%s --data t.csv --target level --model-dir %s "
+                    "--epochs 8 --set task.model.ft_transformer.width=16 "
+                    "--set task.model.ft_transformer.num_blocks=2 "
+                    "--set trainer.optimizer_config.learning_rate.constant.learning_rate=0.01 "
+                    "--set task.model.feed_forward.hidden_layers=[16]" SMALL,
+                    names[i], names[i]);
+        bad_release(&end);
+        end = succeed("evaluate --model-dir %s", names[i]);
+        if (!(value_of(end.out, "validation_accuracy") > 0.4))
+            fail_msg("%s: %s", names[i], end.out);
+        bad_release(&end);
+    }
+}
+
+/* ---- going on ---- */
+
+static const struct {
+    const char *name, *experiment, *target;
+} runs[] = {
+    { "mlp", "tabular/mlp", "level" },
+    { "values", "tabular/mlp", "price" },
+    { "resnet", "tabular/resnet", "level" },
+};
+
+static void train(size_t run, const char *part, int epochs)
+{
+    bad_end end = succeed("train --experiment %s --data t.csv --target %s --model-dir %s-%s "
+                          "--epochs %d" SMALL,
+                          runs[run].experiment, runs[run].target, runs[run].name, part, epochs);
+    bad_release(&end);
+}
+
+static void compare(size_t run, int step)
+{
+    char whole[100], parts[100];
+    snprintf(whole, sizeof whole, "%s-whole/checkpoints/ckpt-%d.safetensors", runs[run].name, step);
+    snprintf(parts, sizeof parts, "%s-parts/checkpoints/ckpt-%d.safetensors", runs[run].name, step);
+    assert_equal_files(whole, parts);
+}
+
+/* 340 rows in batches of 32: 11 steps a pass, 10 where the rest is dropped. */
+static int steps_of(size_t run, int epochs)
+{
+    return epochs * (strcmp(runs[run].name, "resnet") ? 11 : 10);
+}
+
+static void test_tabular_task__resumes(void **state)
+{
+    (void)state;
+    for (size_t r = 0; r < COUNT(runs); r++) {
+        train(r, "whole", 6);
+        train(r, "parts", 2);
+        train(r, "parts", 3);
+        train(r, "parts", 6);
+        compare(r, steps_of(r, 6));
+    }
+}
+
+/* A kill in mid-run, wherever it comes. */
+static void test_tabular_task__killed(void **state)
+{
+    (void)state;
+    char seen[100];
+    snprintf(seen, sizeof seen, "killed/checkpoints/ckpt-%d.safetensors", steps_of(0, 2));
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (!pid) {
+        (void)!freopen("killed.log", "w", stderr);
+        execl(ET_TEST_BUILD "/etude", "etude", "train", "--experiment", "tabular/mlp", "--data",
+              "t.csv", "--target", "level", "--model-dir", "killed", "--epochs", "3000", "--set",
+              "task.model.mlp.width=16,task.train_data.batch_size=32,runtime.seed=5,"
+              "trainer.early_stopping.patience=0,trainer.max_to_keep=5000",
+              (char *)NULL);
+        _exit(127);
+    }
+    for (int i = 0; access(seen, F_OK) && i < 6000; i++)
+        nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    int status;
+    assert_true(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status));
+    bad_end end = succeed("train --experiment tabular/mlp --data t.csv --target level "
+                          "--model-dir unbroken --epochs 40 "
+                          "--set trainer.early_stopping.patience=0 "
+                          "--set trainer.max_to_keep=5000" SMALL);
+    bad_release(&end);
+    int last = 2;
+    for (int e = 2; e <= 40; e++) {
+        char path[100];
+        snprintf(path, sizeof path, "killed/checkpoints/ckpt-%d.safetensors", steps_of(0, e));
+        last = access(path, F_OK) ? last : e;
+    }
+    if (last > 38)
+        return; /* it was faster than the kill: nothing is left to go on to */
+    end = succeed("train --experiment tabular/mlp --data t.csv --target level --model-dir killed "
+                  "--epochs 40 --set trainer.early_stopping.patience=0 "
+                  "--set trainer.max_to_keep=5000" SMALL);
+    bad_release(&end);
+    char path[2][100];
+    for (int i = 0; i < 2; i++)
+        snprintf(path[i], sizeof path[i], "%s/checkpoints/ckpt-%d.safetensors",
+                 i ? "killed" : "unbroken", steps_of(0, 40));
+    assert_equal_files(path[0], path[1]);
+}
+
+/* ---- what belongs to a run ---- */
+
+static void replace(const char *path, const char *old, const char *new)
+{
+    size_t length;
+    char *text = bad_read(path, &length), *at = strstr(text, old);
+    assert_non_null(at);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fprintf(file, "%.*s%s%s", (int)(at - text), text, new, at + strlen(old));
+    assert_int_equal(fclose(file), 0);
+    free(text);
+}
+
+static void refuse(const char *line, int code, const char *words)
+{
+    bad_end end = bad_start(line, NULL, NULL);
+    if (end.code != code)
+        fail_msg("%s: %d is not %d: %s", line, end.code, code, end.err);
+    bad_assert_says(line, end.err, words);
+    bad_release(&end);
+}
+
+#define TRAIN_KEPT "train --experiment tabular/mlp --data t.csv --target level --model-dir kept "
+
+static void test_tabular_task__belongs(void **state)
+{
+    (void)state;
+    bad_end end = succeed(TRAIN_KEPT "--epochs 2" SMALL);
+    bad_release(&end);
+    /* Written anew, with the same meaning and other bytes. */
+    replace("kept/features.yaml", "features:", "features: # mine");
+    refuse(TRAIN_KEPT "--epochs 3" SMALL, 3, "kept/features.yaml does not belong to");
+    refuse("evaluate --model-dir kept", 3, "kept/features.yaml does not belong to");
+    replace("kept/features.yaml", "features: # mine", "features:");
+    /* Other rows of the same table, by their number. */
+    write_table("u.csv", 0, ROWS + 1, true);
+    refuse("train --experiment tabular/mlp --data u.csv --target level --model-dir kept "
+           "--epochs 3" SMALL,
+           3, "not the rows that the run was trained on");
+    refuse(TRAIN_KEPT "--epochs 3 --set task.schema_path=v.csv" SMALL, 3,
+           "task.schema_path: v.csv is not the file that this run began with");
+    end = succeed(TRAIN_KEPT "--epochs 3" SMALL);
+    bad_release(&end);
+}
+
+/* Files of one run begin another one, byte for byte, comments and all. */
+static void test_tabular_task__given_files(void **state)
+{
+    (void)state;
+    bad_end end = succeed("train --experiment tabular/mlp --data t.csv --target level "
+                          "--model-dir first --epochs 1" SMALL);
+    bad_release(&end);
+    replace("first/features.yaml", "features:", "# chosen\nfeatures:");
+    end = succeed("train --experiment tabular/mlp --data t.csv --target level --model-dir second "
+                  "--epochs 1 --set task.schema_path=first/schema.yaml "
+                  "--set task.metadata_path=first/metadata.json "
+                  "--set task.features_path=first/features.yaml" SMALL);
+    bad_release(&end);
+    assert_equal_files("first/schema.yaml", "second/schema.yaml");
+    assert_equal_files("first/metadata.json", "second/metadata.json");
+    assert_equal_files("first/features.yaml", "second/features.yaml");
+}
+
+/* Rows of their own need none of those that were learnt from. */
+static void test_tabular_task__evaluates_other_rows(void **state)
+{
+    (void)state;
+    write_table("gone.csv", 0, ROWS, true);
+    bad_end end = succeed("train --experiment tabular/mlp --data gone.csv --target level "
+                          "--model-dir other --epochs 4 --valid v.csv" SMALL);
+    bad_assert_says("train", end.err, "validation   100 rows");
+    bad_release(&end);
+    bad_remove("gone.csv");
+    end = succeed("evaluate --model-dir other");
+    double all = value_of(end.out, "validation_log_loss");
+    bad_release(&end);
+    end = succeed("evaluate --model-dir other --set task.validation_data.batch_size=7");
+    assert_true(fabs(value_of(end.out, "validation_log_loss") - all) < 1e-6);
+    bad_release(&end);
+}
+
+/* A class that weighs more is chosen more often. */
+static void test_tabular_task__class_weights(void **state)
+{
+    (void)state;
+    static const char *const weights[] = { "[]", "balanced", "[\"1: 50\"]", "[\"0: 50\"]" };
+    double recall[COUNT(weights)];
+    for (size_t i = 0; i < COUNT(weights); i++) {
+        bad_end end = succeed("train --experiment tabular/linear --data flag.csv --target flag "
+                              "--model-dir weights%zu --epochs 5 "
+                              "--set 'task.class_weights=%s'" SMALL,
+                              i, weights[i]);
+        bad_release(&end);
+        end = succeed("evaluate --model-dir weights%zu --checkpoint newest", i);
+        recall[i] = value_of(end.out, "validation_recall");
+        bad_release(&end);
+    }
+    if (!(recall[2] >= recall[0] && recall[2] > recall[3] + 0.2))
+        fail_msg("%g %g %g %g", recall[0], recall[1], recall[2], recall[3]);
+    refuse("train --experiment tabular/linear --data flag.csv --target flag --model-dir w "
+           "--set 'task.class_weights=[\"2: 20\"]'",
+           3, "task.class_weights: 2 is no class of Y");
+}
+
+/* ---- what is wrong ---- */
+
+static void test_tabular_task__refuses(void **state)
+{
+    (void)state;
+#define BEGIN "train --experiment tabular/mlp --model-dir wrong "
+    bad_write_text("same.csv", "a,b\n1,x\n2,x\n3,x\n");
+    bad_write_text("label.csv", "x,y,shape,level,price,flag\n1,2,round,mid,3,0\n"
+                                "1,2,round,middle,3,0\n");
+    bad_write_text("one.csv", "a,b\n1,x\n");
+    static const struct {
+        const char *line;
+        int code;
+        const char *words;
+    } cases[] = {
+        { BEGIN "--target level", 3, "task.train_data.input_path: no file" },
+        { BEGIN "--data t.csv", 3, "task.target: no column; name the one" },
+        { BEGIN "--data t.csv --target levle", 3, "levle" },
+        { BEGIN "--data none.csv --target level", 3, "none.csv" },
+        { BEGIN "--data same.csv --target b", 3, "b has one class only" },
+        { BEGIN "--data t.csv --target level --valid label.csv", 3, "label.csv:3: column level: the label \"middle\" is none" },
+        { BEGIN "--data t.csv --target price --set task.loss=softmax", 3, "price" },
+        { BEGIN "--data t.csv --target level --set task.loss=huber", 3,
+          "the target level is one of classes; choose softmax" },
+        { BEGIN "--data t.csv --target level --set task.loss=binary", 3, "binary is of two" },
+        { BEGIN "--data t.csv --target price --set task.label_smoothing=0.1", 3,
+          "task.label_smoothing: the target price is a number" },
+        { BEGIN "--data t.csv --target level --set task.delimiter=;;", 3, "more than one" },
+        { BEGIN "--data t.csv --target level --set task.model.type=ft_transformer "
+                "--set task.model.ft_transformer.num_attention_heads=7",
+          3, "7 heads do not divide the width, 192" },
+        { BEGIN "--data t.csv --target level "
+                "--set trainer.best_checkpoint_eval_metric=validation_acuracy",
+          3, "validation gives no validation_acuracy (it gives: validation_loss" },
+        { BEGIN "--data t.csv --target level --set task.held_out=0 "
+                "--set trainer.best_checkpoint_eval_metric=validation_auc",
+          3, "needs validation" },
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        refuse(cases[i].line, cases[i].code, cases[i].words);
+        /* A start that fails leaves nothing. */
+        if (!access("wrong", F_OK))
+            fail_msg("%s: left a directory", cases[i].line);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_tabular_task__one_line),
+        cmocka_unit_test(test_tabular_task__numbers),
+        cmocka_unit_test(test_tabular_task__binary),
+        cmocka_unit_test(test_tabular_task__experiments),
+        cmocka_unit_test(test_tabular_task__resumes),
+        cmocka_unit_test(test_tabular_task__killed),
+        cmocka_unit_test(test_tabular_task__belongs),
+        cmocka_unit_test(test_tabular_task__given_files),
+        cmocka_unit_test(test_tabular_task__evaluates_other_rows),
+        cmocka_unit_test(test_tabular_task__class_weights),
+        cmocka_unit_test(test_tabular_task__refuses),
+    };
+    return cmocka_run_group_tests(tests, set_up, bad_tear_down);
+}
