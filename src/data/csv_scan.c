@@ -707,7 +707,9 @@ static int column_of(const et_csv_scanner *scanner, const char *at)
 /* The row's first line, as far as it fits and is UTF-8. */
 static quotation quote_row(const et_csv_scanner *scanner)
 {
-    size_t length = strcspn(scanner->begin, "\r\n");
+    size_t length = 0, most = (size_t)(scanner->next - scanner->begin);
+    while (length < most && scanner->begin[length] != '\r' && scanner->begin[length] != '\n')
+        length++;
     et_utf8_valid(scanner->begin, length, &length);
     return quote(scanner->begin, length);
 }

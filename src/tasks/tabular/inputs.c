@@ -87,7 +87,7 @@ void et_tabular_inputs_open(et_tabular_inputs *inputs, et_scope *scope, const et
     inputs->columns = et_alloc_zero((size_t)inputs->id_count + 1, sizeof *inputs->columns);
     et_node **parts = et_alloc(fields + 1, sizeof *parts);
     if (!parts || !inputs->columns) {
-        inputs->numbers = et_graph_poison(graph, "out of memory for %zu columns", fields);
+        inputs->numbers = et_graph_out_of_memory(graph);
         inputs->id_count = 0;
     } else {
         inputs->numbers = side_by_side(scope, encoder, ET_ENCODED_NUMBERS, parts);

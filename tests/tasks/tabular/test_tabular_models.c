@@ -104,6 +104,7 @@ static void open_samples(fixture *f)
 static void draw(et_params *params)
 {
     float *values = et_params_values(params);
+    et_params_begin_change(params);
     for (int i = 0; i < et_params_count(params); i++) {
         float *at = values + et_params_offset(params, i);
         et_random random = { 9, 0, et_random_site(et_params_name(params, i)) };
@@ -339,6 +340,7 @@ static void test_models__resnet(void **state)
     m->hidden_factor = 1.5;
     m->columns.numbers = ET_TABULAR_NUMBERS_PLAIN;
     run_model(&f);
+    et_params_begin_change(f.params);
     for (int i = 0; i < et_params_count(f.params); i++) /* a variance below 0 is none */
         if (strstr(et_params_name(f.params, i), "variance"))
             for (int k = 0; k < WIDTH; k++)
