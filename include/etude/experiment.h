@@ -82,6 +82,7 @@ typedef struct et_short {
 } et_short;
 
 struct et_command;
+struct et_service_class;
 
 typedef struct et_task_kind {
     const char *name;                     /* "rings" */
@@ -124,7 +125,8 @@ typedef struct et_task_kind {
     const char *next;    /* the command that a trained model is for, and what it does: */
     const char *next_help;  /* "translate", "translates lines"; NULL: evaluate */
     const et_short *shorts; /* ended by a row without a name */
-    ET_RESERVED(7);
+    const struct et_service_class *service; /* what answers `serve` (service.h); NULL: nothing */
+    ET_RESERVED(6);
 } et_task_kind;
 
 #endif

@@ -23,6 +23,7 @@ int et_cmd_evaluate(const et_call *call, et_error *error);
 int et_cmd_average(const et_call *call, et_error *error);
 int et_cmd_inspect(const et_call *call, et_error *error);
 int et_cmd_list(const et_call *call, et_error *error);
+int et_cmd_serve(const et_call *call, et_error *error);
 
 /* Exit code of what was interrupted and can be started again (EX_TEMPFAIL of sysexits.h). */
 #define ET_EXIT_INTERRUPTED 75
@@ -33,6 +34,10 @@ int et_cmd_list(const et_call *call, et_error *error);
  * erase_bar (static) takes away a progress bar that may stand in the terminal's last line. */
 extern volatile sig_atomic_t et_stop_requested, et_save_requested;
 void et_watch_signals(const char *erase_bar);
+
+/* The same for a command that serves: text (static) is said when a stop is heard, and calls that
+ * wait return. Who goes away while something is sent to them ends nothing. SIGUSR1 is left. */
+void et_watch_stops(const char *text);
 
 /* The same for a command that reads standard input: a stop also ends that, and nothing is said.
  * SIGUSR1 is left as it was. */
