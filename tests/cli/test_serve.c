@@ -208,7 +208,7 @@ static const struct {
 static const struct {
     const char *body, *words;
 } bad_json[] = {
-    { "{", "line 1" },
+    { "{", "body:1:1: not JSON" },
     { "[]", "an object is expected" },
     { "\"lines\"", "an object is expected" },
     { "nothing", "the body" },
