@@ -114,7 +114,10 @@ static const et_field data_fields[] = {
                  "validation 1,024"),
     ET_FIELD_INT(et_tabular_data, seed, -1, -1, SEED_MAX, "of the order of rows; -1: runtime.seed",
                  .nullable = true),
-    ET_DATA_ONLY_FIELDS, ET_FIELD_END
+    ET_FIELD_INT(et_tabular_data, limit, 0, 0, UINT32_MAX,
+                 "use the first rows only, so many; 0: all"),
+    ET_DATA_ONLY_FIELDS,
+    ET_FIELD_END
 };
 static const et_fields data_table = { "data", data_fields };
 

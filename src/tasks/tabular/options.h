@@ -88,6 +88,7 @@ typedef struct et_tabular_data {
     et_strings input_path; /* files, wildcards allowed */
     int64_t batch_size;    /* rows; 0: by how many there are */
     int64_t seed;          /* of their order; -1: the run's */
+    int64_t limit;         /* the first rows, so many; 0: all */
 } et_tabular_data;
 
 /* task.features: what is chosen where no features are named. */

@@ -72,11 +72,20 @@ et_table_options et_tabular_table_options(const et_tabular_options *options)
 }
 
 static int open_table(et_tabular_task *task, et_samples **out, const et_strings *paths,
-                      et_error *error)
+                      int64_t limit, et_error *error)
 {
     et_table_options options = et_tabular_table_options(&task->options);
+    et_samples *all;
     options.paths = *paths;
-    return et_table_open(out, task->encoder, &options, error);
+    int status = et_table_open(&all, task->encoder, &options, error);
+    if (status || !limit || limit >= all->count) {
+        *out = status ? NULL : all;
+        return status;
+    }
+    status = et_take_open(out, all, limit, error);
+    if (status)
+        et_samples_close(all);
+    return status;
 }
 
 /* Who evaluates on rows of their own need not have those that were learnt from. */
@@ -187,9 +196,11 @@ int et_tabular_open_rows(et_tabular_task *task, et_error *error)
 {
     int status = ET_OK;
     if (is_trained(task))
-        status = open_table(task, &task->table, &task->paths, error);
+        status =
+            open_table(task, &task->table, &task->paths, task->options.train_data.limit, error);
     if (!status && task->other_paths.count)
-        status = open_table(task, &task->other, &task->other_paths, error);
+        status = open_table(task, &task->other, &task->other_paths,
+                            task->options.validation_data.limit, error);
     if (!status && task->other)
         status = et_tabular_borrow(&task->validation, task->other, error);
     if (!status && (task->other || task->options.held_out <= 0))

@@ -40,7 +40,7 @@ static int data(et_task *self, bool training, et_source **out, et_error *error)
     return et_tabular_batches(downcast(self), training, out, error);
 }
 
-/* First what the library does for any task: weights of another run have its means as well. */
+/* First what the library does for any task: weights of another run come with its means. */
 static int initialize(et_task *self, et_params *params, et_error *error)
 {
     int status = et_task_defaults.initialize(self, params, error);
