@@ -6,7 +6,7 @@
  *     et_initial_apply(&initial, &experiment, &arena, &error);       before what is set by hand
  *     et_initial_inherit(&initial, &experiment, &arena, &error);     behind it
  *
- * Weights are those of task.init_checkpoint. Files that they belong to (a vocabulary, features) are
+ * Weights are those of task.init_checkpoint. Files that they belong to are
  * the other run's unless the settings name others; so are all settings, where there is no
  * experiment. Texts live in the arena. */
 #ifndef ETUDE_COMMAND_INITIAL_H
@@ -18,8 +18,8 @@ typedef struct et_initial {
     const char *from;       /* as typed; NULL: there is none, and nothing is done */
     const char *checkpoint; /* its file: the best of a run, or else the newest */
     const char *run;        /* the directory of the run or export that it is of; NULL: none */
-    const char *taken; /* files of the run that are used, for people: "vocabulary"; NULL: none */
-    bool settings;     /* the run's settings are where this one began */
+    const char *taken;      /* files of the run that are used, for people; NULL: none */
+    bool settings;          /* the run's settings are where this one began */
 } et_initial;
 
 /* ET_ENOTFOUND: there is no such file, or a run without a checkpoint. */

@@ -138,8 +138,8 @@ int et_train_args_parse(et_train_args *args, const et_call *call, et_error *erro
         { "config", "FILE", "YAML or JSON file of settings; may be given again, later ones win",
           ET_ARG_LIST, &args->config, "config-file" },
         { "init", "RUN|FILE",
-          "begin a new run with the weights of another (its best, or a checkpoint's) and with its "
-          "vocabulary or features; its settings too, without --experiment",
+          "begin a new run with the weights of another (its best, or a checkpoint's) and the files "
+          "that they belong to, unless others are named; its settings too, without --experiment",
           ET_ARG_TEXT, &args->init, NULL },
         { "set", "KEY=VALUE",
           "settings on top of all files: key=value with commas between, YAML, or a file's name; "

@@ -56,6 +56,9 @@ static void reads(const void *settings, void (*file)(void *payload, const char *
     const et_tabular_options *o = settings;
     read_files(&o->train_data.input_path, file, payload);
     read_files(&o->validation_data.input_path, file, payload);
+    for (size_t i = 0; i < o->validation_data.sets.count; i++)
+        read_files(&((const et_tabular_set *)o->validation_data.sets.items)[i].input_path, file,
+                   payload);
     file(payload, o->schema_path);
     file(payload, o->metadata_path);
     file(payload, o->features_path);
@@ -102,14 +105,17 @@ static void describe_rows(const et_tabular_task *task)
     const int columns = et_schema_count(task->schema);
     et_tabular_tell(task, "data         %s rows, %s columns",
                     et_format_count(task->table->count).text, et_format_count(columns).text);
-    if (!task->validation)
+    if (!task->validations)
         et_tabular_tell(task, "validation   none: task.held_out is 0");
-    else if (task->other)
-        et_tabular_tell(task, "validation   %s rows",
-                        et_format_count(task->validation->count).text);
-    else
+    for (int i = 0; task->other[0] && i < task->validations; i++) {
+        const et_tabular_set *sets = task->options.validation_data.sets.items;
+        et_tabular_tell(task, "validation   %s rows%s%s",
+                        et_format_count(task->validation[i]->count).text, sets ? ": " : "",
+                        sets ? sets[i].name : "");
+    }
+    if (task->validations && !task->other[0])
         et_tabular_tell(task, "validation   %s rows of these are held out (%g %%)",
-                        et_format_count(task->validation->count).text,
+                        et_format_count(task->validation[0]->count).text,
                         100 * task->options.held_out);
 }
 

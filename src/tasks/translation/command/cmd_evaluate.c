@@ -40,6 +40,7 @@ typedef struct evaluate_args {
     double alpha;                                        /* negative: as in the run's settings */
     et_translator_options options;                       /* given to the translator as they are */
     et_score_options score;
+    et_arg_list set;
     et_profiling profiling;
     bool json, quiet;
     et_value *results; /* of json: a dict */
@@ -70,6 +71,8 @@ static int parse(evaluate_args *args, const et_call *call, et_error *error)
         { "tokenize", "KIND", "13a, none (for tokenized text) or char", ET_ARG_TEXT,
           &args->score.tokenize, NULL },
         { "lowercase", NULL, "compare without case", ET_ARG_FLAG, &args->score.lowercase, NULL },
+        { "set", "KEY=VALUE", "without --source: settings on top of the run's; may be given again",
+          ET_ARG_LIST, &args->set, "params-override" },
         ET_PROFILING_ARGS(args->profiling),
         ET_ARG_JSON(args->json),
         ET_ARG_QUIET(args->quiet),
@@ -120,6 +123,9 @@ static int check(const evaluate_args *args, et_error *error)
         return missing("--model-dir", "which run", error);
     if (args->source && !args->reference)
         return missing("--reference", "their translations", error);
+    if (args->source && args->set.count)
+        return et_fail(error, ET_EUSAGE,
+                       "evaluate: --set: goes without --source, with the run's own data");
     if (!args->source && args->reference)
         return missing("--source", "which lines to translate", error);
     if (!args->source && (args->output || args->options.precision || args->profiling.path))
@@ -250,6 +256,7 @@ static int evaluate_own(const evaluate_args *args, const et_call *call, et_error
 {
     et_arena arena = ET_ARENA_INIT;
     et_evaluate_args own = { .model_dir = args->model_dir,
+                             .set = args->set,
                              .checkpoint = args->options.checkpoint,
                              .live_weights = args->options.live_weights,
                              .json = args->json };
@@ -267,7 +274,7 @@ static int evaluate_own(const evaluate_args *args, const et_call *call, et_error
     for (size_t i = 0; i < sizeof texts / sizeof *texts && !status; i++) {
         if (!texts[i])
             status = et_alloc_failed(error, 0, "settings");
-        else if (*texts[i])
+        else if (*texts[i] && own.set.count < ET_ARG_LIST_MAX)
             own.set.items[own.set.count++] = texts[i];
     }
     if (!status)
