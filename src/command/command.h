@@ -24,6 +24,7 @@ int et_cmd_average(const et_call *call, et_error *error);
 int et_cmd_init(const et_call *call, et_error *error);
 int et_cmd_inspect(const et_call *call, et_error *error);
 int et_cmd_list(const et_call *call, et_error *error);
+int et_cmd_plot(const et_call *call, et_error *error);
 
 /* Exit code of what was interrupted and can be started again (EX_TEMPFAIL of sysexits.h). */
 #define ET_EXIT_INTERRUPTED 75
@@ -51,5 +52,13 @@ void et_leave_on_signals(const char *text);
  * the program's name. The bar must outlive this, or be replaced by NULL first. */
 struct et_progress;
 void et_show_log_on(const et_program *program, struct et_progress *progress);
+
+/* The same where nothing else is shown (--quiet): the progress has no descriptor, and its copy gets
+ * them too. Borrowed. */
+typedef struct et_quiet_log {
+    const et_program *program;
+    struct et_progress *progress;
+} et_quiet_log;
+void et_show_log_quietly(et_quiet_log *log);
 
 #endif

@@ -2,7 +2,7 @@
  *
  *     et_initial initial = { .from = "runs/a" };
  *     et_initial_find(&initial, &arena, &error);                     which file, whose run
- *     et_initial_begin(&initial, &experiment, program, ...);         where no experiment is named
+ *     et_initial_begin(&initial, &experiment, program, &arena, &error);   without --experiment
  *     et_initial_apply(&initial, &experiment, &arena, &error);       before what is set by hand
  *     et_initial_inherit(&initial, &experiment, &arena, &error);     behind it
  *

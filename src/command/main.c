@@ -32,6 +32,7 @@ static const et_command commands[] = {
     { "inspect", et_cmd_inspect, "show a checkpoint and say whether it is sound" },
     { "init", et_cmd_init, "write a file of settings to change" },
     { "list", et_cmd_list, "list experiments, or all settings of one" },
+    { "plot", et_cmd_plot, "draw curves of what runs have logged" },
 };
 
 #define GENERAL      (sizeof commands / sizeof commands[0])
@@ -102,6 +103,18 @@ static void show_plain(void *program, et_log_level level, const char *text)
 static void show_above(void *progress, et_log_level level, const char *text)
 {
     print_message(NULL, progress, level, text);
+}
+
+static void show_quietly(void *self, et_log_level level, const char *text)
+{
+    const et_quiet_log *log = self;
+    print_message(log->program->name, NULL, level, text);
+    print_message(NULL, log->progress, level, text);
+}
+
+void et_show_log_quietly(et_quiet_log *log)
+{
+    et_log_set(show_quietly, log);
 }
 
 void et_show_log_on(const et_program *program, struct et_progress *progress)

@@ -2,7 +2,7 @@
  *
  *     et_train_args args = ET_TRAIN_ARGS_INIT;
  *     et_train_args_parse(&args, call, &error);                     help asked: nothing else counts
- *     et_train_configure(&experiment, &args, call->program, &arena, &error); */
+ *     et_train_configure(&experiment, &initial, &args, call->program, &arena, &error); */
 #ifndef ETUDE_COMMAND_TRAIN_ARGS_H
 #define ETUDE_COMMAND_TRAIN_ARGS_H
 

@@ -30,6 +30,7 @@
 #include "command/model_dir.h"
 #include "command/outputs.h"
 #include "command/profile.h"
+#include "command/session.h"
 #include "base/format.h"
 #include "data/source.h"
 #include "io/sink.h"
@@ -54,16 +55,18 @@ typedef struct training {
     et_trainer_options plan;    /* of the trainer, with steps in place of epochs */
     et_identity kept;           /* of the newest checkpoint that is there */
     et_value *identity;         /* of those that this training makes */
-    et_progress *progress;      /* on standard error */
-    double began;               /* monotonic time */
-    char rate[64];              /* its unit */
-    const char *best_metric;    /* NULL: there is none */
+    et_progress *progress;      /* on standard error; nowhere where it is to be quiet */
+    et_quiet_log log;
+    double began;            /* monotonic time */
+    char rate[64];           /* its unit */
+    const char *best_metric; /* NULL: there is none */
     et_device *device;
     et_params *params; /* of task and run, which borrow it */
     et_task *task;
     et_task_trainer *trainer;
     et_controller *controller;
     et_profiling profiling;
+    et_session session; /* train.log and info.json */
 } training;
 
 static int write_settings(training *t, const char *directory, et_error *error)
@@ -494,6 +497,21 @@ static int check_profile(training *t, const et_train_args *args, et_error *error
     return status;
 }
 
+/* A run that is at its end is left as it is. */
+static void begin_session(training *t, const char *directory)
+{
+    et_plan_memory memory = et_pass_plan_memory(et_task_trainer_pass(t->trainer));
+    const et_session_facts facts = { .first_step = step_of(t),
+                                     .steps = t->plan.train_steps,
+                                     .parameters = (int64_t)et_params_elements(t->params),
+                                     .memory = et_task_trainer_parameter_bytes(t->trainer) +
+                                               memory.activations + memory.packed +
+                                               memory.constants,
+                                     .threads = t->device->threads };
+    if (!et_controller_finished(t->controller))
+        et_session_begin(&t->session, t->call, directory, &facts);
+}
+
 /* Signals: until the run is open there is nothing to save, so they say that and end the process;
  * afterwards they ask the run to save and stop. */
 static int set_up(training *t, const et_train_args *args, et_error *error)
@@ -514,6 +532,8 @@ static int set_up(training *t, const et_train_args *args, et_error *error)
         status = write_settings(t, directory, error);
     /* From here on there is a run in the directory, which stays whatever comes. */
     t->set_up = !status;
+    if (!status)
+        begin_session(t, directory);
     et_watch_signals(et_progress_eraser(t->progress));
     return status;
 }
@@ -558,7 +578,13 @@ static int train(training *t, const et_train_args *args, et_error *error)
         status = et_progress_open(&t->progress, &options, error);
     if (status)
         return status;
-    et_show_log_on(t->call->program, args->quiet ? NULL : t->progress);
+    t->log = (et_quiet_log){ t->call->program, t->progress };
+    if (args->quiet)
+        et_show_log_quietly(&t->log);
+    else
+        et_show_log_on(t->call->program, t->progress);
+    if (!args->dry_run)
+        et_session_open(&t->session, t->progress);
     /* Where the profile goes was parsed; what it records belongs to this training. */
     t->profiling = args->profiling;
     t->profiling.progress = t->progress;
@@ -592,11 +618,14 @@ static int train(training *t, const et_train_args *args, et_error *error)
 int et_training_run(const et_call *call, const et_train_args *args, et_error *error)
 {
     signal(SIGPIPE, SIG_IGN); /* progress never stops the work */
-    training t = {
-        .call = call, .args = args, .directory = ET_MODEL_DIR_INIT, .began = et_clock_monotonic()
-    };
+    training t = { .call = call,
+                   .args = args,
+                   .directory = ET_MODEL_DIR_INIT,
+                   .began = et_clock_monotonic(),
+                   .session = ET_SESSION_INIT };
     limit_time(args);
     int status = train(&t, args, error);
+    et_session_end(&t.session, step_of(&t), status, error);
     setitimer(ITIMER_REAL, &(struct itimerval){ { 0, 0 }, { 0, 0 } }, NULL);
     close_training(&t);
     return status;
