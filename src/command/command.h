@@ -25,6 +25,8 @@ int et_cmd_init(const et_call *call, et_error *error);
 int et_cmd_inspect(const et_call *call, et_error *error);
 int et_cmd_list(const et_call *call, et_error *error);
 int et_cmd_plot(const et_call *call, et_error *error);
+int et_cmd_compare(const et_call *call, et_error *error);
+int et_cmd_runs(const et_call *call, et_error *error);
 
 /* Exit code of what was interrupted and can be started again (EX_TEMPFAIL of sysexits.h). */
 #define ET_EXIT_INTERRUPTED 75

@@ -33,6 +33,8 @@ static const et_command commands[] = {
     { "init", et_cmd_init, "write a file of settings to change" },
     { "list", et_cmd_list, "list experiments, or all settings of one" },
     { "plot", et_cmd_plot, "draw curves of what runs have logged" },
+    { "runs", et_cmd_runs, "list runs: how far, how good, what differs" },
+    { "compare", et_cmd_compare, "show runs side by side" },
 };
 
 #define GENERAL      (sizeof commands / sizeof commands[0])
