@@ -1,6 +1,7 @@
 /* etude serve: answers requests over HTTP with a trained model, whatever kind of task it is of: the
  * kind's row says what answers (etude/service.h). Prints its address, a line, on standard output
  * once it answers; a stop is heard from then on, and what was accepted by then is answered. */
+#include <omp.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -25,7 +26,7 @@
 typedef struct serve_args {
     const char *model_dir, *deadline;
     et_web_args web;
-    int64_t threads, batch, queue;
+    int64_t batch, queue;
     et_service_options service;
     double seconds; /* of deadline */
     bool help;
@@ -37,8 +38,7 @@ static int parse(serve_args *args, const et_call *call, et_error *error)
         { "model-dir", "DIR", "the run, or export, that has the model", ET_ARG_TEXT,
           &args->model_dir, NULL },
         ET_WEB_ARGS(args->web),
-        { "threads", "N", "that compute (default: all cores, or OMP_NUM_THREADS)", ET_ARG_COUNT,
-          &args->threads, NULL },
+        ET_ARG_THREADS,
         { "batch", "N", "most lines or rows of a request, and computed together (default: 1024)",
           ET_ARG_COUNT, &args->batch, NULL },
         { "queue", "N", "most that wait; beyond it requests get 503 (default: 4096)", ET_ARG_COUNT,
@@ -75,8 +75,6 @@ static int check(serve_args *args, et_error *error)
         return et_fail(error, ET_EUSAGE,
                        "--queue %lld: at least what one request may have, --batch %lld",
                        (long long)args->queue, (long long)args->batch);
-    if (args->threads > 1024)
-        return et_fail(error, ET_EUSAGE, "--threads %lld: at most 1024", (long long)args->threads);
     int status = et_args_check_precision(args->service.precision, error);
     if (!status && args->deadline)
         status = et_args_read_time(&args->seconds, "deadline", args->deadline, error);
@@ -130,7 +128,7 @@ static void tell_end(const et_serving *serving, int left, const char *items)
 static int run(et_serving *serving, const et_service_class *class, const et_web *web,
                et_error *error)
 {
-    et_watch_stops(
+    et_watch_stops_of_server(
         "stopping     answering what was accepted; Ctrl-C or SIGTERM once more, a second "
         "from now or later: at once");
     int status = et_web_tell(web, class->name, error);
@@ -158,7 +156,7 @@ static int serve(serve_args *args, const et_call *call, et_error *error)
                      .model_dir = args->model_dir,
                      .service = args->service,
                      .queue = args->queue,
-                     .threads = (int)args->threads,
+                     .threads = omp_get_max_threads(),
                      .patience = args->seconds },
         .guard = web.guard,
         .connections_max = CONNECTIONS,

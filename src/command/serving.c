@@ -34,7 +34,7 @@ struct et_serving {
     et_batcher *batcher;
     et_http *http;
     et_http_route routes[ROUTES_MAX];
-    char path[PATH_MAX_BYTES]; /* "/translate" */
+    char path[PATH_MAX_BYTES]; /* "/" and the name of the class */
     et_job *waiting, **end;    /* for an answer, the earliest deadline first */
     bool stopping;
     et_serving_metrics metrics;

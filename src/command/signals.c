@@ -159,12 +159,17 @@ void et_watch_signals(const char *erase_bar)
     handle_signals(on_stop, SA_RESTART, on_save);
 }
 
-void et_watch_stops(const char *text)
+void et_watch_stops(void)
+{
+    handle_signals(on_stop, SA_RESTART, SIG_IGN);
+}
+
+void et_watch_stops_of_server(const char *text)
 {
     et_assert(text);
     stop_text = text;
     signal(SIGPIPE, SIG_IGN);
-    handle_signals(on_stop, 0, SIG_DFL);
+    handle_signals(on_stop, 0, SIG_IGN);
 }
 
 void et_watch_signals_and_input(void)

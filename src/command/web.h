@@ -6,7 +6,7 @@
  *     const et_arg table[] = { ET_WEB_ARGS(args), ET_ARG_END };
  *     ...
  *     et_web_open(&web, &args, &error);       the port is ours; web.listener and web.guard are used
- *     et_web_tell(&web, "translate", &error);
+ *     et_web_tell(&web, "predict", &error);
  *     et_web_close(&web); */
 #ifndef ETUDE_COMMAND_WEB_H
 #define ETUDE_COMMAND_WEB_H
