@@ -163,7 +163,7 @@ static void add_samples(et_value *facts, const et_board *board, const et_board_i
     char **names = NULL;
     size_t count = 0, capacity = 0;
     for (const struct dirent *entry; stream && count < SAMPLES_MAX && (entry = readdir(stream));) {
-        if (!is_sample(entry->d_name))
+        if (!is_sample(entry->d_name) || (entry->d_type != DT_REG && entry->d_type != DT_UNKNOWN))
             continue;
         char **grown = et_vector_grow(names, &capacity, count + 1, sizeof *names, 64);
         char *name = et_arena_strdup(arena, entry->d_name);
@@ -200,7 +200,8 @@ int et_board_sample(const et_board *board, int64_t id, const char *name, et_strb
     }
     et_free(text);
     et_arena_release(&arena);
-    return status == ET_ENOTFOUND ? et_fail(error, ET_EDATA, "there is no such sample") : status;
+    return status && status != ET_ENOMEM ? et_fail(error, ET_EDATA, "there is no such sample")
+                                         : status;
 }
 
 /* ---- the run -----------------------------------------------------------------------------------
