@@ -49,8 +49,9 @@ static void describe_features(const et_tabular_task *task)
         ids += field->kind == ET_ENCODED_IDS ? field->width : 0;
     }
     const et_tabular_file *file = &task->file[ET_TABULAR_FILE_FEATURES];
-    et_tabular_tell(task, "features     %s numbers, %s ids  (%s%s)", et_format_count(numbers).text,
-                    et_format_count(ids).text, file->path, file->made ? ", inferred" : "");
+    et_task_tell(&task->context, "features     %s numbers, %s ids  (%s%s)",
+                 et_format_count(numbers).text, et_format_count(ids).text, file->path,
+                 file->made ? ", inferred" : "");
 }
 
 /* "2 classes: <=50K, >50K", of many the first ones. */
@@ -67,24 +68,24 @@ static void describe_target(const et_tabular_task *task)
     for (int i = 0; i < field->classes && i < 8; i++)
         et_strbuf_printf(&text, "%s %s", i ? "," : ":", field->label[i]);
     et_strbuf_append(&text, field->classes > 8 ? ", ..." : "");
-    et_tabular_tell(task, "%s", et_strbuf_text(&text));
+    et_task_tell(&task->context, "%s", et_strbuf_text(&text));
     et_strbuf_release(&text);
 }
 
 static void describe_rows(const et_tabular_task *task)
 {
     const int columns = et_schema_count(task->schema);
-    et_tabular_tell(task, "data         %s rows, %s columns",
-                    et_format_count(task->table->count).text, et_format_count(columns).text);
+    et_task_tell(&task->context, "data         %s, %s",
+                 et_format_many(task->table->count, "row").text,
+                 et_format_many(columns, "column").text);
     if (!task->validation)
-        et_tabular_tell(task, "validation   none: task.held_out is 0");
+        et_task_tell(&task->context, "validation   none: task.held_out is 0");
     else if (task->other)
-        et_tabular_tell(task, "validation   %s rows",
-                        et_format_count(task->validation->count).text);
+        et_task_tell(&task->context, "validation   %s",
+                     et_format_many(task->validation->count, "row").text);
     else
-        et_tabular_tell(task, "validation   %s rows of these are held out (%g %%)",
-                        et_format_count(task->validation->count).text,
-                        100 * task->options.held_out);
+        et_task_tell(&task->context, "validation   %s rows of these are held out (%g %%)",
+                     et_format_count(task->validation->count).text, 100 * task->options.held_out);
 }
 
 static const char *model_name(const et_tabular_options *options)
@@ -99,8 +100,8 @@ static void describe(et_task *self)
     describe_rows(task);
     describe_target(task);
     describe_features(task);
-    et_tabular_tell(task, "model        %s, %s parameters", model_name(&task->options),
-                    et_format_count(et_params_elements(task->context.params)).text);
+    et_task_tell(&task->context, "model        %s, %s parameters", model_name(&task->options),
+                 et_format_count(et_params_elements(task->context.params)).text);
 }
 
 /* ---- the row ---- */
