@@ -87,6 +87,7 @@ typedef struct et_short {
 } et_short;
 
 struct et_command;
+struct et_service_class;
 
 typedef struct et_task_kind {
     const char *name;                     /* "rings" */
@@ -134,7 +135,8 @@ typedef struct et_task_kind {
      * people, "vocabulary"; NULL: nothing. Texts live in arena. */
     int (*inherit)(void *options, const char *model_dir, et_arena *arena, const char **taken,
                    et_error *error);
-    ET_RESERVED(6);
+    const struct et_service_class *service; /* what answers `serve` (service.h); NULL: nothing */
+    ET_RESERVED(5);
 } et_task_kind;
 
 #endif

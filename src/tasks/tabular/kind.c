@@ -9,6 +9,7 @@
 #include "base/strbuf.h"
 #include "data/paths.h"
 #include "tasks/tabular/command/commands.h"
+#include "tasks/tabular/command/service.h"
 #include "tasks/tabular/task_private.h"
 
 static int open_task(et_task **out, const void *options, const et_task_context *context,
@@ -183,4 +184,5 @@ const et_task_kind et_tabular_kind = {
     .shorts = shorts,
     .next = "predict",
     .next_help = "predicts rows",
+    .service = &et_tabular_service,
 };

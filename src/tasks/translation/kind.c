@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "base/format.h"
 #include "base/strbuf.h"
+#include "tasks/translation/command/service.h"
 #include "tasks/translation/task_private.h"
 
 static int open_task(et_task **out, const void *options, const et_task_context *context,
@@ -168,5 +169,6 @@ const et_task_kind et_translation_kind = {
     .amount = "tokens a side",
     .next = "translate",
     .next_help = "translates lines",
+    .service = &et_translation_service,
     .shorts = shorts,
 };
