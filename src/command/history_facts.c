@@ -36,9 +36,18 @@ static bool ends_without_prefix(const char *name, const char *word)
     return false;
 }
 
+/* "validation.best_news/loss" is none of a loss. */
+static bool is_of_best(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    return !strncmp(dot ? dot + 1 : name, "best_", 5);
+}
+
 /* 0: exactly, 1: by its end, 2: without a prefix. */
 static bool means(const char *name, const char *word, int how)
 {
+    if (how && is_of_best(name) && strncmp(word, "best_", 5) != 0)
+        return false;
     return how == 0   ? !strcmp(name, word)
            : how == 1 ? ends_in(name, word)
                       : ends_without_prefix(name, word);

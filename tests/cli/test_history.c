@@ -90,8 +90,9 @@ static void test_history__match_sets(void **state)
                       "\"best_step\":1}}\n";
     assert_int_equal(et_history_open(&h, make_run(state, "sets", log), &error), 0);
     assert_int_equal(et_history_match(h, "news/validation_loss", found, 8), 1);
-    assert_int_equal(et_history_match(h, "loss", found, 8), 3);
-    assert_int_equal(et_history_match(h, "validation_loss", found, 8), 3);
+    assert_int_equal(et_history_match(h, "loss", found, 8), 2);
+    assert_int_equal(et_history_match(h, "best_news/validation_loss", found, 8), 1);
+    assert_int_equal(et_history_match(h, "validation_loss", found, 8), 2);
     assert_string_equal(found[0]->name, "validation.news/validation_loss");
     assert_string_equal(et_history_best_of(h).metric, "news/validation_loss");
     et_history_close(h);
