@@ -4,7 +4,7 @@ PREFIX ?= /usr/local
 J ?= $(shell nproc 2>/dev/null || echo 2)
 BEGAN := $(shell date +%s)
 LIBRARIES = etude etude_shared
-PROGRAMS = etude_cli
+PROGRAMS = etude_cli pages
 TREE = src include tests bench examples
 SOURCES = $(shell find $(TREE) -name '*.[ch]' -o -name '*.cc' -o -name '*.cpp')
 

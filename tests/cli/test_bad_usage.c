@@ -111,7 +111,8 @@ static void test_bad_usage__options(void **state)
         { "average", .code = 2, .words = { "--output is missing" } },
         { "average --output x", .code = 2, .words = { "no checkpoint given" } },
         { "inspect", .code = 2, .words = { "name a checkpoint, or the directory of a run" } },
-        { "list --experiment translation/tiny translation/base", .code = 2, .words = { "one experiment" } },
+        { "list --experiment translation/tiny translation/base", .code = 2,
+          .words = { "one experiment" } },
     };
     bad_run(cases, COUNT(cases));
 }
