@@ -23,6 +23,7 @@ int et_cmd_evaluate(const et_call *call, et_error *error);
 int et_cmd_average(const et_call *call, et_error *error);
 int et_cmd_inspect(const et_call *call, et_error *error);
 int et_cmd_list(const et_call *call, et_error *error);
+int et_cmd_plot(const et_call *call, et_error *error);
 int et_cmd_completion(const et_call *call, et_error *error);
 
 #define ET_COMMANDS_MAX 64

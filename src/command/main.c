@@ -32,6 +32,7 @@ static const et_command commands[] = {
     { "average", et_cmd_average, "average the weights of checkpoints" },
     { "inspect", et_cmd_inspect, "show a checkpoint and say whether it is sound" },
     { "list", et_cmd_list, "list experiments, or all settings of one" },
+    { "plot", et_cmd_plot, "draw curves of what runs have logged" },
     { "completion", et_cmd_completion, "print the completion of bash, zsh or fish" },
 };
 

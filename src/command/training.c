@@ -29,6 +29,7 @@
 #include "command/model_dir.h"
 #include "command/outputs.h"
 #include "command/profile.h"
+#include "command/session.h"
 #include "base/format.h"
 #include "data/source.h"
 #include "io/sink.h"
@@ -61,6 +62,7 @@ typedef struct training {
     et_task_trainer *trainer;
     et_controller *controller;
     et_profiling profiling;
+    et_session session; /* train.log and info.json */
 } training;
 
 /* A directory with a run in it must be this run's. Its settings are left alone until all is
@@ -462,6 +464,21 @@ static int check_profile(training *t, const et_train_args *args, et_error *error
     return status;
 }
 
+/* A run that is at its end is left as it is. */
+static void begin_session(training *t, const char *directory)
+{
+    et_plan_memory memory = et_pass_plan_memory(et_task_trainer_pass(t->trainer));
+    const et_session_facts facts = { .first_step = step_of(t),
+                                     .steps = t->plan.train_steps,
+                                     .parameters = (int64_t)et_params_elements(t->params),
+                                     .memory = et_task_trainer_parameter_bytes(t->trainer) +
+                                               memory.activations + memory.packed +
+                                               memory.constants,
+                                     .threads = t->device->threads };
+    if (!et_controller_finished(t->controller))
+        et_session_begin(&t->session, t->call, directory, &facts);
+}
+
 /* Signals: until the run is open there is nothing to save, so they say that and end the process;
  * afterwards they ask the run to save and stop. */
 static int set_up(training *t, const et_train_args *args, et_error *error)
@@ -484,6 +501,8 @@ static int set_up(training *t, const et_train_args *args, et_error *error)
                       : et_alloc_failed(error, strlen(directory), "a path");
     /* From here on there is a run in the directory, which stays whatever comes. */
     t->set_up = !status;
+    if (!status)
+        begin_session(t, directory);
     et_watch_signals(et_progress_eraser(t->progress));
     return status;
 }
@@ -503,6 +522,7 @@ static int train(training *t, const et_train_args *args, et_error *error)
     if (status)
         return status;
     et_show_log_on(t->call->program, t->progress);
+    et_session_open(&t->session, t->progress);
     /* Where the profile goes was parsed; what it records belongs to this training. */
     t->profiling = args->profiling;
     t->profiling.progress = t->progress;
@@ -533,11 +553,14 @@ static int train(training *t, const et_train_args *args, et_error *error)
 int et_training_run(const et_call *call, const et_train_args *args, et_error *error)
 {
     signal(SIGPIPE, SIG_IGN); /* progress never stops the work */
-    training t = {
-        .call = call, .args = args, .directory = ET_MODEL_DIR_INIT, .began = et_clock_monotonic()
-    };
+    training t = { .call = call,
+                   .args = args,
+                   .directory = ET_MODEL_DIR_INIT,
+                   .began = et_clock_monotonic(),
+                   .session = ET_SESSION_INIT };
     limit_time(args);
     int status = train(&t, args, error);
+    et_session_end(&t.session, step_of(&t), status, error);
     setitimer(ITIMER_REAL, &(struct itimerval){ { 0, 0 }, { 0, 0 } }, NULL);
     close_training(&t);
     return status;
