@@ -74,7 +74,7 @@ static void put_bytes(FILE *to, const char *text, size_t length)
         char mark;
         const char *escape;
     } escapes[] = { { '\\', "\\e" },  { '-', "\\-" },   { '\'', "\\(aq" }, { '`', "\\(ga" },
-                    { '^', "\\(ha" }, { '~', "\\(ti" }, { '"', "\\(dq" } };
+                    { '^', "\\(ha" }, { '~', "\\(ti" }, { '"', "\\(dq" },  { '|', "|\\:" } };
     if (length && *text == '.')
         fputs("\\&", to);
     for (size_t i = 0; i < length;) {
@@ -230,7 +230,7 @@ static void print_options(FILE *to, const et_described *one)
     fputs(".TP\n\\fB\\-\\-help\\fR, \\fB\\-h\\fR\nprint the help and end\n", to);
 }
 
-/* "Of a task of translation" or "etude tfx train": what tells one way to call from others. */
+/* What tells one way to call a command from others. */
 static void print_heading(FILE *to, const et_program *program, const et_described *one)
 {
     fputs(".SS ", to);
