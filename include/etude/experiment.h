@@ -124,7 +124,12 @@ typedef struct et_task_kind {
     const char *next;    /* the command that a trained model is for, and what it does: */
     const char *next_help;  /* "translate", "translates lines"; NULL: evaluate */
     const et_short *shorts; /* ended by a row without a name */
-    ET_RESERVED(7);
+    /* A new run begins with the weights of another one (--init): settings that name no file for
+     * what weights belong to (ET_RUN_COMPARED) name that of model_dir. *taken: what was, for
+     * people, "vocabulary"; NULL: nothing. Texts live in arena. */
+    int (*inherit)(void *options, const char *model_dir, et_arena *arena, const char **taken,
+                   et_error *error);
+    ET_RESERVED(6);
 } et_task_kind;
 
 #endif

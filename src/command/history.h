@@ -120,6 +120,9 @@ double et_history_steps_per_epoch(const et_history *history);
  * were kept, since its first log. NaN: not known. */
 double et_history_seconds(const et_history *history, double wall);
 
+/* The same of all of it: to now while it runs, else to its last sign of life. */
+double et_history_seconds_in_all(const et_history *history);
+
 /* How the run is. */
 typedef enum et_history_state {
     ET_HISTORY_UNKNOWN,     /* no sessions were kept */

@@ -209,6 +209,14 @@ double et_history_seconds(const et_history *h, double wall)
     return isnan(wall) ? (double)NAN : sum;
 }
 
+double et_history_seconds_in_all(const et_history *h)
+{
+    const et_value *list = sessions(h);
+    double ended = list && list->last ? real_of(list->last, ET_SESSION_ENDED) : (double)NAN;
+    double last = fmax(h->last_wall, ended); /* NaN is left out */
+    return et_history_seconds(h, et_session_works(h->model_dir) ? et_clock_wall() : last);
+}
+
 /* ---- how it is --------------------------------------------------------------------------- */
 
 static et_history_state state_named(const char *reason)

@@ -158,6 +158,11 @@ void et_watch_signals(const char *erase_bar)
     handle_signals(on_stop, SA_RESTART, on_save);
 }
 
+void et_watch_stops(void)
+{
+    handle_signals(on_stop, SA_RESTART, SIG_IGN);
+}
+
 void et_watch_signals_and_input(void)
 {
     handle_signals(on_stop_with_input, 0, SIG_DFL);

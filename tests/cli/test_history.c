@@ -358,7 +358,7 @@ static void test_history__search(void **state)
                                          "s/deep/er/run/params.yaml" };
     static const char *const found[] = { "s/a", "s/b", "s/b/finetune-1", "s/deep/er/run" };
     et_error error = ET_ERROR_INIT;
-    et_run_list runs = { NULL };
+    et_run_list runs = { .items = NULL };
     for (size_t i = 0; i < COUNT(folders); i++)
         assert_int_equal(mkdir(in(state, folders[i]), 0777), 0);
     for (size_t i = 0; i < COUNT(files); i++)

@@ -2,7 +2,10 @@
 #include "tasks/translation/kind.h"
 
 #include <stdio.h>
+#include <string.h>
 
+#include "base/alloc.h"
+#include "base/arena.h"
 #include "base/format.h"
 #include "base/strbuf.h"
 #include "tasks/translation/task_private.h"
@@ -22,6 +25,22 @@ static void adopt(void *options, const void *kept)
         return;
     vocabulary->size = was->size;
     vocabulary->max_size = was->max_size;
+}
+
+static int inherit(void *settings, const char *model_dir, et_arena *arena, const char **taken,
+                   et_error *error)
+{
+    et_translation_options *options = settings;
+    const char *given = options->sentencepiece_model_path;
+    *taken = NULL;
+    if (given && *given)
+        return ET_OK;
+    const char *path = et_arena_printf(arena, "%s/" ET_TRANSLATION_VOCABULARY, model_dir);
+    if (!path)
+        return et_alloc_failed(error, strlen(model_dir), "a path");
+    options->sentencepiece_model_path = path;
+    *taken = "vocabulary";
+    return ET_OK;
 }
 
 static void reads(const void *settings, void (*file)(void *payload, const char *path),
@@ -67,7 +86,7 @@ static void describe(et_task *self)
                         et_format_count(et_vocabulary_size(task->vocabulary)).text,
                         et_vocabulary_kind(task->vocabulary), trained, task->vocabulary_path);
     int64_t interval = task->context.validation_interval; /* negative: see et_field_steps */
-    if (!task->validation.encoded && interval)
+    if (!task->validation.count && interval)
         et_translation_tell(task,
                             "validation   none: task.validation_data names no text "
                             "(trainer.validation_interval: %s%s)",
@@ -93,6 +112,14 @@ static const et_run_file files[] = {
     { ET_TRANSLATION_CACHE "/train.6.pairs", ET_RUN_MADE_AT_START },
     { ET_TRANSLATION_CACHE "/train.7.pairs", ET_RUN_MADE_AT_START },
     { ET_TRANSLATION_CACHE "/validation.pairs", ET_RUN_MADE_AT_START },
+    /* Of several sets: ET_TRANSLATION_SETS_MAX in all. */
+    { ET_TRANSLATION_CACHE "/validation.1.pairs", ET_RUN_MADE_AT_START },
+    { ET_TRANSLATION_CACHE "/validation.2.pairs", ET_RUN_MADE_AT_START },
+    { ET_TRANSLATION_CACHE "/validation.3.pairs", ET_RUN_MADE_AT_START },
+    { ET_TRANSLATION_CACHE "/validation.4.pairs", ET_RUN_MADE_AT_START },
+    { ET_TRANSLATION_CACHE "/validation.5.pairs", ET_RUN_MADE_AT_START },
+    { ET_TRANSLATION_CACHE "/validation.6.pairs", ET_RUN_MADE_AT_START },
+    { ET_TRANSLATION_CACHE "/validation.7.pairs", ET_RUN_MADE_AT_START },
     { ET_TRANSLATION_CACHE, ET_RUN_FOLDER | ET_RUN_MADE_AT_START },
     { ET_TRANSLATION_OUTPUT, ET_RUN_FOLDER },
     { NULL, 0 },
@@ -115,7 +142,7 @@ static const et_short shorts[] = {
       "SOURCE TARGET",
       { "task.validation_data.source_path", "task.validation_data.target_path" },
       "text to validate on" },
-    { "vocab-size", "N", { "task.vocabulary.size" }, "of a vocabulary that is trained" },
+    { "vocab-size", "N", { "task.vocabulary.size" }, "of a vocabulary that is trained, or auto" },
     { .name = NULL },
 };
 
@@ -129,6 +156,7 @@ const et_task_kind et_translation_kind = {
     .check = et_translation_check,
     .check_metric = et_translation_check_metric,
     .adopt = adopt,
+    .inherit = inherit,
     .reads = reads,
     .describe = describe,
     .identify = et_translation_identify,

@@ -41,7 +41,7 @@ typedef struct translate_args {
     double alpha;                             /* of the length penalty */
     int64_t results, seed;
     double top_p, temperature; /* negative: not given */
-    bool scores;
+    bool scores, quiet;
     const char *score_targets; /* a file of them, NULL: translate */
     et_lines targets;          /* what is in it */
     et_translator_options options;
@@ -102,6 +102,8 @@ static int parse(translate_args *args, const et_call *call, et_error *error)
         { "live-weights", NULL, "not the averaged ones", ET_ARG_FLAG, &options->live_weights,
           NULL },
         ET_PROFILING_ARGS(args->profiling),
+        ET_ARG_QUIET(args->quiet),
+        ET_ARG_THREADS,
         ET_ARG_RUN(args->model_dir),
         ET_ARG_END
     };
@@ -277,7 +279,7 @@ static int translate_input(et_translator *translator, const translate_args *args
     et_line_reader input;
     /* A terminal as input is a person; the hint is shown where they can see it. */
     bool person = isatty(STDIN_FILENO);
-    if (person && isatty(STDERR_FILENO))
+    if (person && isatty(STDERR_FILENO) && !args->quiet)
         fputs("Type a line to translate; Ctrl-D ends.\n", stderr);
     int status = et_line_reader_open(&input, STDIN_FILENO, "standard input", error);
     if (!status)
@@ -293,7 +295,8 @@ static int translate(translate_args *args, et_error *error)
     et_translator *translator;
     et_progress *progress = NULL;
     et_progress_options options = ET_PROGRESS_OPTIONS_INIT;
-    options.fd = isatty(STDERR_FILENO) && !isatty(STDIN_FILENO) ? STDERR_FILENO : -1;
+    bool shown = !args->quiet && isatty(STDERR_FILENO) && !isatty(STDIN_FILENO);
+    options.fd = shown ? STDERR_FILENO : -1;
     int status = et_translator_open(&translator, args->model_dir, &args->options, error);
     if (!status && args->score_targets)
         status = et_lines_read_file(&args->targets, args->score_targets, error);
