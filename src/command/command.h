@@ -24,6 +24,7 @@ int et_cmd_average(const et_call *call, et_error *error);
 int et_cmd_init(const et_call *call, et_error *error);
 int et_cmd_inspect(const et_call *call, et_error *error);
 int et_cmd_list(const et_call *call, et_error *error);
+int et_cmd_serve(const et_call *call, et_error *error);
 int et_cmd_plot(const et_call *call, et_error *error);
 int et_cmd_compare(const et_call *call, et_error *error);
 int et_cmd_runs(const et_call *call, et_error *error);
@@ -54,6 +55,10 @@ void et_watch_signals(const char *erase_bar);
 
 /* A stop sets its flag and says nothing; SIGUSR1 does nothing. */
 void et_watch_stops(void);
+
+/* The same for a command that serves: text (static) is said when a stop is heard, and calls that
+ * wait return. Who goes away while something is sent to them ends nothing. */
+void et_watch_stops_of_server(const char *text);
 
 /* The same for a command that reads standard input: a stop also ends that. SIGUSR1 is left as it
  * was. */

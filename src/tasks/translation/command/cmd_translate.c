@@ -22,14 +22,15 @@
 
 #include "base/assert.h"
 #include "base/clock.h"
+#include "base/format.h"
 #include "command/args.h"
-#include "tasks/translation/command/profile.h"
-#include "tasks/translation/kind.h"
 #include "command/command.h"
-#include "tasks/translation/command/lines.h"
 #include "command/outputs.h"
 #include "command/profile.h"
 #include "io/progress.h"
+#include "tasks/translation/command/lines.h"
+#include "tasks/translation/command/profile.h"
+#include "tasks/translation/kind.h"
 #include "tasks/translation/translator_device.h"
 
 /* Most lines read at a time: enough to sort by length, few enough to answer soon. */
@@ -137,6 +138,8 @@ static int check(const translate_args *args, et_error *error)
             error, ET_EUSAGE,
             "--temperature 0: nothing can be drawn; for the likeliest leave out sampling "
             "and say --beam-size 1");
+    if (args->top_p > 1)
+        return et_fail(error, ET_EUSAGE, "--top-p %.15g: a probability, so at most 1", args->top_p);
     if (args->score_targets && (args->results > 1 || args->decoding.sampling))
         return et_fail(error, ET_EUSAGE,
                        "--score-targets: targets are given, so leave out --n-best and sampling");
@@ -196,8 +199,8 @@ static int search_batch(et_translator *translator, const translate_args *args,
     if (!args->score_targets)
         return et_translator_search(translator, items, lines->count, found, error);
     if (before + lines->count > args->targets.count)
-        return et_fail(error, ET_EDATA, "%s has %zu lines, standard input more",
-                       args->score_targets, args->targets.count);
+        return et_fail(error, ET_EDATA, "%s has %s, standard input more", args->score_targets,
+                       et_format_many((int64_t)args->targets.count, "line").text);
     return et_translator_score(translator, items, (const char *const *)args->targets.items + before,
                                lines->count, found, error);
 }
@@ -266,8 +269,9 @@ static int translate_lines(et_translator *translator, const translate_args *args
     et_translator_set_progress(translator, NULL, NULL);
     et_lines_release(&lines);
     if (!status && args->score_targets && input->number - 1 < args->targets.count)
-        status = et_fail(error, ET_EDATA, "%s has %zu lines, standard input only %zu",
-                         args->score_targets, args->targets.count, input->number - 1);
+        status =
+            et_fail(error, ET_EDATA, "%s has %s, standard input only %zu", args->score_targets,
+                    et_format_many((int64_t)args->targets.count, "line").text, input->number - 1);
     return status;
 }
 
