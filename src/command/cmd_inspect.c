@@ -17,11 +17,11 @@
 #include "base/arena.h"
 #include "base/assert.h"
 #include "base/file.h"
-#include "base/json.h"
 #include "command/args.h"
 #include "command/command.h"
 #include "command/inspection.h"
 #include "command/outputs.h"
+#include "command/results.h"
 #include "command/run_overview.h"
 #include "io/manifest.h"
 #include "io/safetensors.h"
@@ -239,18 +239,14 @@ static int inspect_all(const inquiry *ask, const char *model_dir, const et_arg_l
     return status;
 }
 
-/* One alone is an object, several are a list. */
+/* One alone is the result; of several a list is. Nothing: what is wrong is said elsewhere. */
 static int print_json(const et_value *list, et_error *error)
 {
-    et_strbuf text = ET_STRBUF_INIT;
-    bool failed = et_value_failed(list);
-    if (!failed && list->count)
-        et_json_print(&text, list->count == 1 ? list->first : list, 2);
-    int status = failed || text.failed ? et_alloc_failed(error, 0, "what was inspected") : ET_OK;
-    if (!status && text.length)
-        printf("%s\n", text.data);
-    et_strbuf_release(&text);
-    return status;
+    et_value *all = et_value_dict(list->arena);
+    if (list->count == 1)
+        return et_results_print(list->first, error);
+    et_value_append_copy(all, "inspected", list);
+    return list->count ? et_results_print(all, error) : ET_OK;
 }
 
 static int inspect(inquiry *ask, const char *model_dir, const et_arg_list *paths, et_error *error)
@@ -264,7 +260,9 @@ static int inspect(inquiry *ask, const char *model_dir, const et_arg_list *paths
     ask->list = et_value_list(&arena);
     if (!status)
         status = inspect_all(ask, model_dir, paths, error);
-    int printed = ask->json ? print_json(ask->list, status ? NULL : error) : ET_OK;
+    int printed = ET_OK;
+    if (ask->json && ask->list)
+        printed = print_json(ask->list, status ? NULL : error);
     et_arena_release(&arena);
     return status ? status : printed;
 }
@@ -278,7 +276,7 @@ int et_cmd_inspect(const et_call *call, et_error *error)
         { "model-dir", "DIR", "a run, as a plain word", ET_ARG_TEXT, &model_dir, NULL },
         { "tensors", NULL, "every tensor with its verdict, and the state", ET_ARG_FLAG,
           &ask.tensors, NULL },
-        { "json", NULL, "all of it for programs", ET_ARG_FLAG, &ask.json, NULL },
+        ET_ARG_JSON(ask.json),
         { "RUN|CHECKPOINT...", NULL, NULL, ET_ARG_REST, &paths, NULL },
         ET_ARG_END,
     };

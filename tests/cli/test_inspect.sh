@@ -53,7 +53,7 @@ for key in '"step": 60' '"state": "done"' '"best": {' '"data": \[' '"checkpoints
 done
 grep -q '"dtype"' out && fail "tensors without --tensors"
 says 0 '"dtype": "float32"' run --json --tensors
-says 0 '^\[$' run run/checkpoints/ckpt-20.safetensors --json
+says 0 '"inspected": \[' run run/checkpoints/ckpt-20.safetensors --json
 
 # One byte of a weight: named, said in both forms, and the exit code tells.
 cp run/checkpoints/ckpt-60.safetensors flipped
