@@ -24,7 +24,24 @@ int et_cmd_average(const et_call *call, et_error *error);
 int et_cmd_init(const et_call *call, et_error *error);
 int et_cmd_inspect(const et_call *call, et_error *error);
 int et_cmd_list(const et_call *call, et_error *error);
+int et_cmd_serve(const et_call *call, et_error *error);
 int et_cmd_plot(const et_call *call, et_error *error);
+int et_cmd_compare(const et_call *call, et_error *error);
+int et_cmd_runs(const et_call *call, et_error *error);
+int et_cmd_completion(const et_call *call, et_error *error);
+
+#define ET_COMMANDS_MAX 64
+
+/* What a program has: the general commands and those of its kinds; of one name the first counts. */
+typedef struct et_commands {
+    const et_command *row[ET_COMMANDS_MAX]; /* in the order of help */
+    size_t count;
+} et_commands;
+
+et_commands et_commands_of(const et_program *program);
+
+/* The command of a name for runs of a kind; NULL: they have none. */
+const et_command *et_command_of(const et_task_kind *kind, const char *name);
 
 /* Exit code of what was interrupted and can be started again (EX_TEMPFAIL of sysexits.h). */
 #define ET_EXIT_INTERRUPTED 75
@@ -38,6 +55,10 @@ void et_watch_signals(const char *erase_bar);
 
 /* A stop sets its flag and says nothing; SIGUSR1 does nothing. */
 void et_watch_stops(void);
+
+/* The same for a command that serves: text (static) is said when a stop is heard, and calls that
+ * wait return. Who goes away while something is sent to them ends nothing. */
+void et_watch_stops_of_server(const char *text);
 
 /* The same for a command that reads standard input: a stop also ends that. SIGUSR1 is left as it
  * was. */

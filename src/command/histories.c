@@ -76,7 +76,7 @@ static char *without_slashes(const char *word)
 
 static int add_word(et_histories *all, const char *word, et_error *error)
 {
-    et_run_list runs = { NULL };
+    et_run_list runs = { .items = NULL };
     char *path = without_slashes(word);
     int status = path ? ET_OK : et_alloc_failed(error, strlen(word), "a path");
     if (!status && et_history_is_run(path)) {
@@ -123,7 +123,7 @@ void et_histories_close(et_histories *all)
         et_history_close(all->items[i]);
     et_free(all->items);
     et_free(all->files);
-    *all = (et_histories){ NULL };
+    *all = (et_histories){ .items = NULL };
 }
 
 /* ---- metrics ----------------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 /* Histories of several runs, for commands that look at them side by side.
  *
- *     et_histories all = { NULL };
+ *     et_histories all = { .items = NULL };
  *     et_histories_open(&all, &words, &error);
  *     ... all.items[i]->series ...
  *     et_histories_close(&all); */

@@ -79,8 +79,8 @@ void et_history_close(et_history *history); /* NULL allowed */
 const et_history_series *et_history_find(const et_history *history, const char *name);
 
 /* Those that a word of a person's means: the one of that name; else those whose name ends so behind
- * a dot (validation_loss); else those that do without "training_", "validation_" there (loss, which
- * is two). How many; at most `most` go to out. */
+ * a dot or a slash (validation_loss); else those that do without "training_", "validation_" there
+ * (loss, which is two). How many; at most `most` go to out. */
 size_t et_history_match(const et_history *history, const char *word, const et_history_series **out,
                         size_t most);
 
@@ -119,6 +119,9 @@ double et_history_steps_per_epoch(const et_history *history);
 /* How long the run has worked until `wall`, pauses between sessions left out; where no sessions
  * were kept, since its first log. NaN: not known. */
 double et_history_seconds(const et_history *history, double wall);
+
+/* The same of all of it: to now while it runs, else to its last sign of life. */
+double et_history_seconds_in_all(const et_history *history);
 
 /* How the run is. */
 typedef enum et_history_state {

@@ -93,5 +93,5 @@ void et_run_list_release(et_run_list *list)
     for (size_t i = 0; i < list->count; i++)
         et_free(list->items[i]);
     et_free(list->items);
-    *list = (et_run_list){ NULL };
+    *list = (et_run_list){ .items = NULL };
 }

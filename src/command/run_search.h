@@ -2,7 +2,7 @@
  * are passed over, and so are links below what was named; below a run only what has settings of
  * its own is another.
  *
- *     et_run_list runs = { NULL };
+ *     et_run_list runs = { .items = NULL };
  *     et_run_list_add(&runs, "runs", &error);
  *     ... runs.items[i] ...
  *     et_run_list_release(&runs); */

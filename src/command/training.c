@@ -409,8 +409,8 @@ static void say_new(training *t)
 {
     const et_layout *layout = layout_of(t);
     const char *amount = t->experiment.kind->amount;
-    say(t->progress, "training     %s steps, batches of %s %s%s",
-        et_format_count(t->plan.train_steps).text,
+    say(t->progress, "training     %s, batches of %s %s%s",
+        et_format_many(t->plan.train_steps, "step").text,
         et_format_count(layout->capacity[layout->unit]).text,
         amount ? amount : et_layout_unit(layout), amount ? "" : "s");
 }
@@ -478,8 +478,8 @@ static void say_end(training *t, const ending *e, const char *directory)
     if (e->best_step >= 0 && t->best_metric)
         snprintf(best, sizeof best, "; best %.150s %.4g at step %s", t->best_metric, e->best,
                  et_format_count(e->best_step).text);
-    say(t->progress, "done         %s steps%s in %s%s; `%s %s --model-dir %s` %s",
-        et_format_count(e->steps).text, e->early ? ", stopped early," : "",
+    say(t->progress, "done         %s%s in %s%s; `%s %s --model-dir %s` %s",
+        et_format_many(e->steps, "step").text, e->early ? ", stopped early," : "",
         et_format_duration(e->seconds).text, best, t->call->program->name,
         kind->next ? kind->next : "evaluate", directory,
         kind->next_help ? kind->next_help : "measures it");

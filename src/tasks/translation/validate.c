@@ -127,8 +127,9 @@ static int decode(et_translation_task *task, decoded *all, et_arena *arena, et_e
 {
     int status = choose_sentences(task, all, arena, error);
     if (!status && all->count < task->validation.now->encoded->pairs)
-        et_translation_tell(task, "validation   %s of %s pairs", et_format_count(all->count).text,
-                            et_format_count(task->validation.now->encoded->pairs).text);
+        et_task_tell(&task->context, "validation   %s of %s pairs",
+                     et_format_count(all->count).text,
+                     et_format_count(task->validation.now->encoded->pairs).text);
     if (!status && !task->validation.decoder)
         status = make_decoder(task, error);
     return status ? status

@@ -26,15 +26,16 @@
 
 #include "base/assert.h"
 #include "base/clock.h"
+#include "base/format.h"
 #include "command/args.h"
-#include "tasks/translation/command/profile.h"
-#include "tasks/translation/kind.h"
 #include "command/command.h"
-#include "tasks/translation/command/line_output.h"
-#include "tasks/translation/command/lines.h"
 #include "command/outputs.h"
 #include "command/profile.h"
 #include "io/progress.h"
+#include "tasks/translation/command/line_output.h"
+#include "tasks/translation/command/lines.h"
+#include "tasks/translation/command/profile.h"
+#include "tasks/translation/kind.h"
 #include "tasks/translation/translator_device.h"
 
 /* Most lines read at a time: enough to sort by length, few enough to answer soon. */
@@ -85,7 +86,7 @@ static int parse(translate_args *args, const et_call *call, et_error *error)
     const et_arg table[] = {
         { "model-dir", "DIR", "the run that trained the model", ET_ARG_TEXT, &args->model_dir,
           NULL },
-        { "checkpoint", "NAME", "best, newest, a step or a file; else the best, or the newest",
+        { "checkpoint", "best|newest|STEP|FILE", "which one; else the best, or the newest",
           ET_ARG_TEXT, &options->checkpoint, NULL },
         { "input", "FILE", "lines to translate, plain or .gz (else standard input)", ET_ARG_TEXT,
           &args->input, NULL },
@@ -120,7 +121,8 @@ static int parse(translate_args *args, const et_call *call, et_error *error)
         { "noise", "X", "add X times Gumbel noise to logits", ET_ARG_REAL, &args->decoding.noise,
           NULL },
         { "seed", "N", "of what is drawn", ET_ARG_COUNT, &args->seed, NULL },
-        { "precision", "TYPE", "float32, bfloat16, int8", ET_ARG_TEXT, &options->precision, NULL },
+        { "precision", "float32|bfloat16|int8", "of computing; else the run's", ET_ARG_TEXT,
+          &options->precision, NULL },
         { "live-weights", NULL, "not the averaged ones", ET_ARG_FLAG, &options->live_weights,
           NULL },
         ET_PROFILING_ARGS(args->profiling),
@@ -162,6 +164,8 @@ static int check(const translate_args *args, et_error *error)
             error, ET_EUSAGE,
             "--temperature 0: nothing can be drawn; for the likeliest leave out sampling "
             "and say --beam-size 1");
+    if (args->top_p > 1)
+        return et_fail(error, ET_EUSAGE, "--top-p %.15g: a probability, so at most 1", args->top_p);
     if (args->score_targets && (args->results > 1 || args->decoding.sampling))
         return et_fail(error, ET_EUSAGE,
                        "--score-targets: targets are given, so leave out --n-best and sampling");
@@ -240,8 +244,8 @@ static int search_batch(et_translator *translator, const translate_args *args,
     if (!args->score_targets)
         return et_translator_search(translator, items, lines->count, found, error);
     if (before + lines->count > args->targets.count)
-        return et_fail(error, ET_EDATA, "%s has %zu lines, the input more", args->score_targets,
-                       args->targets.count);
+        return et_fail(error, ET_EDATA, "%s has %s, the input more", args->score_targets,
+                       et_format_many((int64_t)args->targets.count, "line").text);
     return et_translator_score(translator, items, (const char *const *)args->targets.items + before,
                                lines->count, found, error);
 }
@@ -317,8 +321,9 @@ static int translate_lines(et_translator *translator, const translate_args *args
     et_translator_set_progress(translator, NULL, NULL);
     et_lines_release(&lines);
     if (!status && args->score_targets && input->number - 1 < args->targets.count)
-        status = et_fail(error, ET_EDATA, "%s has %zu lines, %s only %zu", args->score_targets,
-                         args->targets.count, input->name, input->number - 1);
+        status = et_fail(error, ET_EDATA, "%s has %s, %s only %zu", args->score_targets,
+                         et_format_many((int64_t)args->targets.count, "line").text, input->name,
+                         input->number - 1);
     return status;
 }
 
