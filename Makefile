@@ -4,13 +4,13 @@ PREFIX ?= /usr/local
 J ?= $(shell nproc 2>/dev/null || echo 2)
 BEGAN := $(shell date +%s)
 LIBRARIES = etude etude_shared
-PROGRAMS = etude_cli
+PROGRAMS = etude_cli pages
 TREE = src include tests bench examples
 SOURCES = $(shell find $(TREE) -name '*.[ch]' -o -name '*.cc' -o -name '*.cpp')
 
 .PHONY: help setup setup-build setup-dev build demo demo-table test asan ubsan tsan valgrind guard-update \
         kill-test lint format metrics bench bench-growth bench-peers bench-quality quality check install \
-        clean
+        deb clean
 
 help:             ## this list
 	@awk -F ':|## +' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$NF }' Makefile
@@ -113,6 +113,10 @@ check: lint test  ## what has to pass before a change is merged
 
 install: build    ## to PREFIX (/usr/local), below DESTDIR
 	@DESTDIR=$(DESTDIR) cmake --install build --prefix $(PREFIX)
+
+deb:              ## Debian packages in build/deb, checked by lintian
+	@tools/setup package
+	@J=$(J) tools/make-deb build/deb
 
 clean:            ## remove what was built
 	@rm -rf build build-debug build-asan build-ubsan build-tsan build-valgrind

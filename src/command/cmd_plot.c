@@ -324,7 +324,7 @@ int et_cmd_plot(const et_call *call, et_error *error)
           ET_ARG_LIST, &p.metrics, NULL },
         { "output", "FILE.svg", "a picture; else characters to standard output", ET_ARG_TEXT,
           &p.output, NULL },
-        { "x", "KIND", "step (the usual), epoch or time", ET_ARG_TEXT, &p.by_name, NULL },
+        { "x", "step|epoch|time", "step (the usual), epoch or time", ET_ARG_TEXT, &p.by_name, NULL },
         { "log", NULL, "logarithmic values", ET_ARG_FLAG, &p.log, NULL },
         { "smooth", "W", "exponential average; W: weight of what was before, such as 0.9",
           ET_ARG_REAL, &p.smooth, NULL },

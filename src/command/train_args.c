@@ -127,11 +127,13 @@ int et_train_args_parse(et_train_args *args, const et_call *call, et_error *erro
     /* Rows: name, what its value is called, help, kind, where it goes, another name (Model
      * Garden's). */
     const et_arg table[] = {
-        { "experiment", "NAME", which, ET_ARG_TEXT, &args->experiment, NULL },
+        { "experiment", "EXPERIMENT", which, ET_ARG_TEXT, &args->experiment, NULL },
         { "model-dir", "DIR", "where the run is kept; one that is there goes on", ET_ARG_TEXT,
           &args->model_dir, NULL },
-        { "mode", "MODE",
-          "train_and_eval (the usual), train, train_and_post_eval; eval and continuous_eval "
+        { "mode",
+          "train|eval|train_and_eval|train_and_post_eval|continuous_eval|"
+          "continuous_train_and_eval",
+          "train_and_eval is the usual; eval and continuous_eval "
           "measure the run's newest checkpoint, or each as it comes; continuous_train_and_eval "
           "fine-tunes from each that comes in task.init_checkpoint",
           ET_ARG_TEXT, &args->mode_name, NULL },

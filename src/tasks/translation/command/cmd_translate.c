@@ -74,7 +74,7 @@ static int parse(translate_args *args, const et_call *call, et_error *error)
     const et_arg table[] = {
         { "model-dir", "DIR", "the run that trained the model", ET_ARG_TEXT, &args->model_dir,
           NULL },
-        { "checkpoint", "NAME", "best, newest, a step or a file; else the best, or the newest",
+        { "checkpoint", "best|newest|STEP|FILE", "which one; else the best, or the newest",
           ET_ARG_TEXT, &options->checkpoint, NULL },
         { "beam-size", "N", "hypotheses kept; 1: greedy", ET_ARG_COUNT, &args->beam_size, NULL },
         { "alpha", "A", "length penalty ((5 + length) / 6)^A", ET_ARG_REAL, &args->alpha, NULL },
@@ -98,7 +98,8 @@ static int parse(translate_args *args, const et_call *call, et_error *error)
         { "noise", "X", "add X times Gumbel noise to logits", ET_ARG_REAL, &args->decoding.noise,
           NULL },
         { "seed", "N", "of what is drawn", ET_ARG_COUNT, &args->seed, NULL },
-        { "precision", "TYPE", "float32, bfloat16, int8", ET_ARG_TEXT, &options->precision, NULL },
+        { "precision", "float32|bfloat16|int8", "of computing; else the run's", ET_ARG_TEXT,
+          &options->precision, NULL },
         { "live-weights", NULL, "not the averaged ones", ET_ARG_FLAG, &options->live_weights,
           NULL },
         ET_PROFILING_ARGS(args->profiling),
