@@ -892,7 +892,7 @@ static void test_translator__command(void **state)
         { "translate --model-dir run --n-best 65", 2, "", "--n-best 65: from 1 to 64" },
         { "translate --model-dir run --n-best 5", 2, "", "more than the beam size, 4" },
         { "translate --model-dir run --temperature 0", 2, "", "--temperature 0: nothing can be" },
-        { "translate --model-dir run --top-p 2", 2, "", "top_p 2: must be" },
+        { "translate --model-dir run --top-p 2", 2, "", "--top-p 2: a probability" },
         { "translate --model-dir run --score-targets two.de --n-best 2", 2, "",
           "--score-targets: targets are given" },
         { "export --model-dir run --output out", 0, "", "exported run/checkpoints/ckpt-400" },
