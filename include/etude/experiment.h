@@ -43,6 +43,11 @@ typedef struct et_task_context {
     bool reader; /* somebody else's run is looked at: nothing is written below model_dir */
 } et_task_context;
 
+/* A line for people, made as printf makes it, where somebody looks. What does not fit in 1,023
+ * bytes is cut off. */
+ET_API void et_task_tell(const et_task_context *context, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
 /* An experiment: a name for a whole set of settings. */
 typedef struct et_experiment_row {
     const char *name; /* in files of runs, so it stays; unique in a program, with "/" as in paths,
@@ -132,7 +137,9 @@ typedef struct et_task_kind {
     int (*inherit)(void *options, const char *model_dir, et_arena *arena, const char **taken,
                    et_error *error);
     const struct et_service_class *service; /* what answers `serve` (service.h); NULL: nothing */
-    ET_RESERVED(5);
+    const char *batch; /* the setting that is the size of a training batch, for `train --memory`:
+                          "task.train_data.batch_size"; NULL: it is not offered */
+    ET_RESERVED(4);
 } et_task_kind;
 
 #endif

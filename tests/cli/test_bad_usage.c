@@ -92,6 +92,8 @@ static void test_bad_usage__options(void **state)
         { "translate --model-dir m --alpha nan", .code = 2, .words = { "nan: not a number" } },
         { "translate --model-dir m --alpha=-1", .code = 2, .words = { "not be negative" } },
         { "translate --model-dir m --alpha 1e308", .code = 3, .words = { "from 0 to 10" } },
+        { "translate --model-dir m --sampling --top-p 1.0000001", .code = 2,
+          .words = { "--top-p 1.0000001: a probability" } },
         { "translate --model-dir m --beam-size 65", .code = 3, .words = { "beam size 65" } },
         { "translate --model-dir m --max-length 1000000000", .code = 3,
           .words = { "max length 1000000000: must be from 1 to 65535" } },

@@ -78,9 +78,9 @@ static void describe_features(const et_tabular_task *task)
     }
     const et_tabular_file *file = &task->file[ET_TABULAR_FILE_FEATURES];
     const char *given = task->options.features_path;
-    et_tabular_tell(task, "features     %s numbers, %s ids  (%s%s)", et_format_count(numbers).text,
-                    et_format_count(ids).text, file->path,
-                    file->made && !(given && *given) ? ", inferred" : "");
+    et_task_tell(&task->context, "features     %s numbers, %s ids  (%s%s)",
+                 et_format_count(numbers).text, et_format_count(ids).text, file->path,
+                 file->made && !(given && *given) ? ", inferred" : "");
 }
 
 /* "2 classes: <=50K, >50K", of many the first ones. */
@@ -97,27 +97,28 @@ static void describe_target(const et_tabular_task *task)
     for (int i = 0; i < field->classes && i < 8; i++)
         et_strbuf_printf(&text, "%s %s", i ? "," : ":", field->label[i]);
     et_strbuf_append(&text, field->classes > 8 ? ", ..." : "");
-    et_tabular_tell(task, "%s", et_strbuf_text(&text));
+    et_task_tell(&task->context, "%s", et_strbuf_text(&text));
     et_strbuf_release(&text);
 }
 
 static void describe_rows(const et_tabular_task *task)
 {
     const int columns = et_schema_count(task->schema);
-    et_tabular_tell(task, "data         %s rows, %s columns",
-                    et_format_count(task->table->count).text, et_format_count(columns).text);
+    et_task_tell(&task->context, "data         %s, %s",
+                 et_format_many(task->table->count, "row").text,
+                 et_format_many(columns, "column").text);
     if (!task->validations)
-        et_tabular_tell(task, "validation   none: task.held_out is 0");
+        et_task_tell(&task->context, "validation   none: task.held_out is 0");
     for (int i = 0; task->other[0] && i < task->validations; i++) {
         const et_tabular_set *sets = task->options.validation_data.sets.items;
-        et_tabular_tell(task, "validation   %s rows%s%s",
-                        et_format_count(task->validation[i]->count).text, sets ? ": " : "",
-                        sets ? sets[i].name : "");
+        et_task_tell(&task->context, "validation   %s%s%s",
+                     et_format_many(task->validation[i]->count, "row").text, sets ? ": " : "",
+                     sets ? sets[i].name : "");
     }
     if (task->validations && !task->other[0])
-        et_tabular_tell(task, "validation   %s rows of these are held out (%g %%)",
-                        et_format_count(task->validation[0]->count).text,
-                        100 * task->options.held_out);
+        et_task_tell(&task->context, "validation   %s rows of these are held out (%g %%)",
+                     et_format_count(task->validation[0]->count).text,
+                     100 * task->options.held_out);
 }
 
 static const char *model_name(const et_tabular_options *options)
@@ -132,8 +133,8 @@ static void describe(et_task *self)
     describe_rows(task);
     describe_target(task);
     describe_features(task);
-    et_tabular_tell(task, "model        %s, %s parameters", model_name(&task->options),
-                    et_format_count(et_params_elements(task->context.params)).text);
+    et_task_tell(&task->context, "model        %s, %s parameters", model_name(&task->options),
+                 et_format_count(et_params_elements(task->context.params)).text);
 }
 
 /* ---- the row ---- */
@@ -181,6 +182,7 @@ const et_task_kind et_tabular_kind = {
     .rate = "rows/s",
     .amount = "rows",
     .shorts = shorts,
+    .batch = "task.train_data.batch_size",
     .next = "predict",
     .next_help = "predicts rows",
     .service = &et_tabular_service,

@@ -6,9 +6,6 @@
  *   validate scores over all rows (validate.c) */
 #include "tasks/tabular/task.h"
 
-#include <stdarg.h>
-#include <stdio.h>
-
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "tasks/tabular/task_private.h"
@@ -74,18 +71,6 @@ static int initialize(et_task *self, et_params *params, et_error *error)
     .use_validation_set = use_validation_set
 static const et_task_class class_of_classes = { METHODS, .best_metric = ET_TABULAR_LIKELIHOOD };
 static const et_task_class class_of_values = { METHODS, .best_metric = "validation_r2" };
-
-void et_tabular_tell(const et_tabular_task *task, const char *format, ...)
-{
-    char text[1024];
-    va_list arguments;
-    if (!task->context.tell)
-        return;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    task->context.tell(task->context.listener, text);
-}
 
 const et_encoder *et_tabular_task_encoder(const et_task *task)
 {

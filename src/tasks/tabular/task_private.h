@@ -74,10 +74,6 @@ int et_tabular_batches(et_tabular_task *task, bool training, int number, et_sour
 /* fit.c: before the first step of a new run. */
 int et_tabular_fit(et_tabular_task *task, et_params *params, et_error *error);
 
-/* task.c: a line for people, where somebody looks. */
-void et_tabular_tell(const et_tabular_task *task, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
 /* validate.c */
 int et_tabular_open_seen(et_tabular_task *task, et_error *error);
 void et_tabular_close_seen(et_tabular_seen *seen);

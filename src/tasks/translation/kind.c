@@ -67,9 +67,9 @@ static void describe_data(const et_translation_task *task)
             snprintf(which, sizeof which, "data %zu of %zu  weight %g: ", i + 1, input->count,
                      input->texts[i].weight);
         et_corpus_counts_print(&encoded->counts, &counts);
-        et_translation_tell(task, "%s%s; %s target sub-words%s", which, et_strbuf_text(&counts),
-                            et_format_count(encoded->sizes.target_tokens).text,
-                            encoded->from_cache ? " (cached)" : "");
+        et_task_tell(&task->context, "%s%s; %s target sub-words%s", which, et_strbuf_text(&counts),
+                     et_format_count(encoded->sizes.target_tokens).text,
+                     encoded->from_cache ? " (cached)" : "");
         et_strbuf_release(&counts);
     }
 }
@@ -83,22 +83,22 @@ static void describe(et_task *self)
     describe_data(task);
     if (task->vocabulary_seconds > 0)
         snprintf(trained, sizeof trained, ", trained in %.1f s", task->vocabulary_seconds);
-    et_translation_tell(task, "vocabulary   %s %s pieces%s  (%s)",
-                        et_format_count(et_vocabulary_size(task->vocabulary)).text,
-                        et_vocabulary_kind(task->vocabulary), trained, task->vocabulary_path);
+    et_task_tell(&task->context, "vocabulary   %s %s pieces%s  (%s)",
+                 et_format_count(et_vocabulary_size(task->vocabulary)).text,
+                 et_vocabulary_kind(task->vocabulary), trained, task->vocabulary_path);
     int64_t interval = task->context.validation_interval; /* negative: see et_field_steps */
     if (!task->validation.count && interval)
-        et_translation_tell(task,
-                            "validation   none: task.validation_data names no text "
-                            "(trainer.validation_interval: %s%s)",
-                            et_format_count(interval < 0 ? -interval / 1000 : interval).text,
-                            interval < 0 ? "ep" : "");
-    et_translation_tell(task,
-                        "model        %s parameters: encoder %lld x %lld, decoder %lld x %lld, "
-                        "shared embeddings",
-                        et_format_count(et_params_elements(task->context.params)).text,
-                        (long long)model->encoder.num_layers, (long long)model->embedding_width,
-                        (long long)model->decoder.num_layers, (long long)model->embedding_width);
+        et_task_tell(&task->context,
+                     "validation   none: task.validation_data names no text "
+                     "(trainer.validation_interval: %s%s)",
+                     et_format_count(interval < 0 ? -interval / 1000 : interval).text,
+                     interval < 0 ? "ep" : "");
+    et_task_tell(&task->context,
+                 "model        %s parameters: encoder %lld x %lld, decoder %lld x %lld, "
+                 "shared embeddings",
+                 et_format_count(et_params_elements(task->context.params)).text,
+                 (long long)model->encoder.num_layers, (long long)model->embedding_width,
+                 (long long)model->decoder.num_layers, (long long)model->embedding_width);
 }
 
 static const et_run_file files[] = {
@@ -171,4 +171,5 @@ const et_task_kind et_translation_kind = {
     .next_help = "translates lines",
     .service = &et_translation_service,
     .shorts = shorts,
+    .batch = "task.train_data.global_batch_size",
 };

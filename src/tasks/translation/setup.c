@@ -57,7 +57,7 @@ static int next_line(void *payload, const char **text, size_t *length, et_error 
     text_source *source = payload;
     int status = et_translation_next_line(&source->lines, text, length, error);
     if (!status && !*text)
-        et_translation_tell(source->task, "training a vocabulary ...");
+        et_task_tell(&source->task->context, "training a vocabulary ...");
     return status;
 }
 
@@ -88,10 +88,10 @@ static void say_smaller(const et_translation_task *task, int64_t limit)
 {
     int32_t size = et_vocabulary_size(task->vocabulary);
     if (size < limit)
-        et_translation_tell(task,
-                            "a vocabulary of %s sub-words: the text allows no more "
-                            "(task.vocabulary.max_size: %s)",
-                            et_format_count(size).text, et_format_count(limit).text);
+        et_task_tell(&task->context,
+                     "a vocabulary of %s sub-words: the text allows no more "
+                     "(task.vocabulary.max_size: %s)",
+                     et_format_count(size).text, et_format_count(limit).text);
 }
 
 /* Whether a vocabulary is the one that the run's checkpoints were trained with, before anything

@@ -6,9 +6,6 @@
  *   validate beam search and its scores (validate.c) */
 #include "tasks/translation/task.h"
 
-#include <stdarg.h>
-#include <stdio.h>
-
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "tasks/translation/task_private.h"
@@ -73,19 +70,6 @@ static const et_task_class translation_class = {
     .validation_set = validation_set,
     .use_validation_set = use_validation_set,
 };
-
-/* Paths may be long; what does not fit is lost, and only of a message. */
-void et_translation_tell(const et_translation_task *task, const char *format, ...)
-{
-    char text[1024];
-    va_list arguments;
-    if (!task->context.tell)
-        return;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    task->context.tell(task->context.listener, text);
-}
 
 /* ---- opening and closing ----------------------------------------------------------------
  *

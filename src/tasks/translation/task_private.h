@@ -57,10 +57,6 @@ void et_translation_build_model(const et_translation_task *task, et_scope *scope
 void et_translation_build_losses(const et_translation_task *task, et_scope *scope,
                                  const et_nodes *outputs);
 
-/* task.c: a line for people, where somebody looks. */
-void et_translation_tell(const et_translation_task *task, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
 /* validate.c */
 int et_translation_validate(et_task *self, int64_t step, et_value *logs, et_error *error);
 void et_translation_close_validation(et_translation_task *task);
