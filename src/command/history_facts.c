@@ -13,20 +13,21 @@
 
 /* ---- names ------------------------------------------------------------------------------- */
 
-/* Where the end of name begins that is `word`, after a dot; NULL: it does not end so. */
-static const char *end_of(const char *name, const char *word)
+/* Whether name ends in word, behind a dot or a slash, which sets of data have behind their names.
+ */
+static bool ends_in(const char *name, const char *word)
 {
     size_t length = strlen(name), wanted = strlen(word);
-    if (length <= wanted || name[length - wanted - 1] != '.')
-        return NULL;
-    return strcmp(name + length - wanted, word) ? NULL : name + length - wanted;
+    return length > wanted && strchr("./", name[length - wanted - 1]) &&
+           !strcmp(name + length - wanted, word);
 }
 
 static bool ends_without_prefix(const char *name, const char *word)
 {
     static const char *const prefixes[] = { "training_", "validation_" };
-    const char *leaf = strrchr(name, '.');
-    leaf = leaf ? leaf + 1 : name;
+    const char *dot = strrchr(name, '.'), *leaf = dot ? dot + 1 : name;
+    const char *slash = strrchr(leaf, '/');
+    leaf = slash ? slash + 1 : leaf;
     for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++) {
         size_t length = strlen(prefixes[i]);
         if (!strncmp(leaf, prefixes[i], length) && !strcmp(leaf + length, word))
@@ -35,11 +36,20 @@ static bool ends_without_prefix(const char *name, const char *word)
     return false;
 }
 
+/* "validation.best_news/loss" is none of a loss. */
+static bool is_of_best(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    return !strncmp(dot ? dot + 1 : name, "best_", 5);
+}
+
 /* 0: exactly, 1: by its end, 2: without a prefix. */
 static bool means(const char *name, const char *word, int how)
 {
+    if (how && is_of_best(name) && strncmp(word, "best_", 5) != 0)
+        return false;
     return how == 0   ? !strcmp(name, word)
-           : how == 1 ? end_of(name, word) != NULL
+           : how == 1 ? ends_in(name, word)
                       : ends_without_prefix(name, word);
 }
 
