@@ -48,7 +48,7 @@ if [ -n "$etude" ]; then
                 case $word in --) break ;; --*) ;; *) continue ;; esac
                 option=$(printf '%s' "${word#--}" | sed 's/=.*//; s/_/-/g; s/[^a-z0-9-].*//')
                 [ -z "$option" ] || [ "$option" = man ] || [ "$option" = help ] ||
-                    grep -q -e "--$option\b" "$work/help" || wrong "$page: $command has no --$option"
+                    grep -q -e "--${option}fR" "$work/help" || wrong "$page: $command has no --$option"
             done
         done
     done
