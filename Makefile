@@ -9,7 +9,7 @@ TREE = src include tests bench examples
 SOURCES = $(shell find $(TREE) -name '*.[ch]' -o -name '*.cc' -o -name '*.cpp')
 
 .PHONY: help setup setup-build setup-dev build demo demo-table test asan ubsan tsan valgrind guard-update \
-        kill-test lint format metrics bench bench-growth bench-peers quality check install \
+        kill-test lint format metrics bench bench-growth bench-peers bench-quality quality check install \
         deb clean
 
 help:             ## this list
@@ -96,6 +96,12 @@ bench-peers: build ## beside PyTorch, TensorFlow, Keras, Marian, CTranslate2 (Py
 	@bench/peers/setup build/peers/venv $(PEERS)
 	@PYTHONDONTWRITEBYTECODE=1 build/peers/venv/bin/python bench/peers/compare.py build \
 	    $(SOURCE) $(TARGET) $(ARGUMENTS)
+
+# ONLY=digits takes those whose name has that word, ROUNDS=3 each three times.
+bench-quality: build ## time from exec to a model of a given quality, beside PyTorch and LightGBM
+	@cmake --build build -j $(J) --target mnist_loop mnist_cnn charlm_orbit
+	@bench/peers/setup build/peers/venv torch tables
+	@bench/quality/run build $(DATA)
 
 # The data sets: text/tinyshakespeare.txt, mnist/*-ubyte.gz. VAE_EPOCHS=3000 trains that one longer.
 DATA ?= ../shared/data

@@ -45,7 +45,7 @@ typedef struct listing {
     bool all, yaml;    /* groups that are not selected too; as a file that --config takes */
     bool json;
     et_value *settings; /* of json: a list that they are added to */
-    bool markdown;     /* a page of all settings of all experiments */
+    bool markdown;      /* a page of all settings of all experiments */
 } listing;
 
 static bool contains(const char *text, const char *word)

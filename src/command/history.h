@@ -5,11 +5,12 @@
  *     et_history *history;
  *     et_history_open(&history, "runs/a", &error);
  *     const et_history_series *loss = et_history_find(history, "train.training_loss");
- *     for (;;) {                                                         beside the run at work
- *         bool anew;
- *         et_history_update(history, &anew, &error);  anew: what was read before no longer holds
- *         ... history->series[i].points[old count and on] ...
- *     }
+ *     ... loss->points[i] ...
+ *     bool anew;
+ *     et_history_update(history, &anew, &error);          beside the run at work, now and then
+ *     ... anew: all was read again, for what was read before no longer holds; else series and
+ * points
+ *     ... are there at the ends ...
  *     et_history_close(history);
  *
  * Names are those of RUN/metrics.jsonl, a dot for each level: {"step": 200, "train":

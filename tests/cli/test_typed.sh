@@ -148,6 +148,20 @@ grep -q -a '<0xF0>' v/vocabulary.model
 grep -q -a '<url>' v/vocabulary.model
 grep -q -a 'a,b"c' v/vocabulary.model
 
+# ---- translate: files in place of streams, and bytes that are no text.
+"$etude" translate t1 <news >expected
+says 0 '' translate t1 --input news --output hyp -q
+cmp hyp expected
+gzip -c news >news.gz
+says 0 '' translate t1 --input news.gz
+cmp out expected
+(head -3 news; printf 'a\377b\n'; tail -2 news) >bad
+says 3 'bad:4: byte 2 of the line (0xFF) is not UTF-8' translate t1 --input bad --output none
+[ ! -e none ]
+says 0 'replaced in 1 lines' translate t1 --input bad --invalid replace
+[ "$(wc -l <out)" = 6 ]
+says 0 ' ||| 0-0' translate v --input text --alignments
+
 # ---- tables: the same options.
 awk 'BEGIN { print "size,colour,kind"; for (i = 0; i < 300; i++)
     print i % 17 + i % 3 * 10 "," (i % 5 ? "red" : "blue") "," (i % 3 ? "round" : "flat") }' >table.csv
