@@ -19,6 +19,7 @@
 #include "base/fields.h"
 #include "base/file.h"
 #include "command/command.h"
+#include "command/lost_file.h"
 #include "command/man.h"
 #include "io/progress.h"
 #include "kernel/kernels.h"
@@ -342,6 +343,7 @@ int et_command_main(int argc, char **argv, const et_task_kind *const *kinds, int
     et_error error = ET_ERROR_INIT;
     const et_program program = { argc ? et_path_base(argv[0]) : "etude", kinds, count };
     hold_standard_streams();
+    et_tell_lost_files(program.name);
     signal(SIGXFSZ, SIG_IGN); /* a write past ulimit -f fails, and says so */
     et_show_log_on(&program, NULL);
     check_isa();
