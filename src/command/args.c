@@ -19,6 +19,7 @@
  * repeat a command with one word more at its end. */
 #include "command/args.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdint.h>
@@ -364,6 +365,24 @@ int et_args_read_time(double *seconds, const char *name, const char *text, et_er
     return et_fail(error, ET_EUSAGE,
                    "--%s %s: no time; write hours, minutes and seconds as 1:30:00, or 90m", name,
                    text);
+}
+
+int et_args_read_bytes(uint64_t *bytes, const char *name, const char *text, et_error *error)
+{
+    static const char letters[] = "KMGT";
+    char *end;
+    double number = strtod(text, &end);
+    const char *letter = *end ? strchr(letters, toupper((unsigned char)*end)) : NULL;
+    const char *rest = letter ? end + 1 : end;
+    const bool binary = !strcasecmp(rest, "iB");
+    for (long i = letter ? letter - letters + 1 : 0; i > 0; i--)
+        number *= binary ? 1024 : 1000;
+    bool right = end != text && (letter || !*end) && (!*rest || binary || !strcasecmp(rest, "B"));
+    if (right && number >= 1 && number <= 1e18) {
+        *bytes = (uint64_t)number;
+        return ET_OK;
+    }
+    return et_fail(error, ET_EUSAGE, "--%s %s: no size; write 500M, 4G or 4GiB", name, text);
 }
 
 /* NULL: not given; then the run's own is used. */
