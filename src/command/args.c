@@ -33,6 +33,7 @@
 #include "exec/device.h"
 
 #define HELP_COLUMN 31 /* where the text of an option begins */
+#define HELP_WIDTH  100
 #define NAMES_MAX   64 /* options and their other names that the nearest is sought among */
 
 /* Whether word (length bytes) is name, - and _ alike. name NULL is the alias of an option that
@@ -393,6 +394,22 @@ int et_args_check_precision(const char *precision, et_error *error)
     return et_fail(error, ET_EUSAGE, "--precision %s: choose float32, bfloat16 or int8", precision);
 }
 
+/* Words, up to column HELP_WIDTH; lines behind the first begin at indent, as what is there does. */
+static void print_wrapped(FILE *to, const char *text, int indent)
+{
+    int column = indent;
+    for (const char *word = text; *word;) {
+        int length = (int)strcspn(word, " ");
+        if (column + 1 + length > HELP_WIDTH && column > indent) {
+            fprintf(to, "\n%*s", indent, "");
+            column = indent;
+        }
+        column += fprintf(to, "%s%.*s", column > indent ? " " : "", length, word);
+        word += length;
+        word += strspn(word, " ");
+    }
+}
+
 /* The table is all that is known of options: help cannot name one that is not there. */
 void et_args_help(FILE *to, const et_arg *table, const et_call *call, const char *about,
                   const char *example)
@@ -409,6 +426,7 @@ void et_args_help(FILE *to, const et_arg *table, const et_call *call, const char
     fprintf(to, " [OPTION]...\n\n%s\n\nexample:\n    %s %s %s\n\noptions:\n", about, program,
             call->command, example);
     for (const et_arg *arg = table; arg->name; arg++) {
+        char text[1024];
         if (is_plain(arg))
             continue;
         /* "    --model-dir DIR            where the run is kept" */
@@ -417,9 +435,10 @@ void et_args_help(FILE *to, const et_arg *table, const et_call *call, const char
         /* Behind a long name the text has a line of its own. */
         fprintf(to, width > HELP_COLUMN - 1 ? "\n%*s" : "%*s",
                 width > HELP_COLUMN - 1 ? HELP_COLUMN : HELP_COLUMN - width, "");
-        fprintf(to, "%s%s", arg->kind == ET_ARG_NONE ? "not taken here: " : "", arg->help);
-        if (arg->alias)
-            fprintf(to, " (or --%s)", arg->alias);
+        snprintf(text, sizeof text, "%s%s%s%s%s",
+                 arg->kind == ET_ARG_NONE ? "not taken here: " : "", arg->help,
+                 arg->alias ? " (or --" : "", arg->alias ? arg->alias : "", arg->alias ? ")" : "");
+        print_wrapped(to, text, HELP_COLUMN);
         fputc('\n', to);
     }
     fprintf(to, "    %-*s %s\n", HELP_COLUMN - 5, "--help", "this text");

@@ -79,9 +79,9 @@ void et_history_close(et_history *history); /* NULL allowed */
 /* NULL: there is none of that name. */
 const et_history_series *et_history_find(const et_history *history, const char *name);
 
-/* Those that a word of a person's means: the one of that name; else those whose name ends so behind
- * a dot or a slash (validation_loss); else those that do without "training_", "validation_" there
- * (loss, which is two). How many; at most `most` go to out. */
+/* Those that a word of a person's means, a slash or a bar as good as a dot: the one of that name;
+ * else those whose name ends so behind one (validation_loss); else those that do without
+ * "training_", "validation_" there (loss, which is two). How many; at most `most` go to out. */
 size_t et_history_match(const et_history *history, const char *word, const et_history_series **out,
                         size_t most);
 

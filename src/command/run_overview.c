@@ -91,7 +91,7 @@ static void append_last(et_strbuf *out, const et_run_overview *o)
     size_t count = et_history_match(o->history, "loss", found, 8);
     for (size_t i = 0; i < count && i < 8; i++) {
         const et_history_point *p = &found[i]->points[found[i]->count - 1];
-        const char *dot = strrchr(found[i]->name, '.');
+        const char *dot = strchr(found[i]->name, '.');
         et_strbuf_printf(out, "%s%s %s", i ? ", " : "", dot ? dot + 1 : found[i]->name,
                          et_format_value(p->value).text);
     }
