@@ -54,7 +54,7 @@ static void reads(const void *settings, void (*file)(void *payload, const char *
         file(payload, options->sentencepiece_model_path);
 }
 
-/* "data         28,941 pairs; 59 left out: 59 too long; 412,087 target sub-words (cached)" and, of
+/* "data         28,941 pairs; 59 filtered (0.2 %): 59 too long; 412,087 target sub-words (cached)" and, of
  * several, "data 2 of 3 (weight 0.5) ...". */
 static void describe_data(const et_translation_task *task)
 {
