@@ -122,7 +122,7 @@ static const et_run_file files[] = {
     { ET_TRANSLATION_CACHE "/validation.6.pairs", ET_RUN_MADE_AT_START },
     { ET_TRANSLATION_CACHE "/validation.7.pairs", ET_RUN_MADE_AT_START },
     { ET_TRANSLATION_CACHE, ET_RUN_FOLDER | ET_RUN_MADE_AT_START },
-    { ET_TRANSLATION_OUTPUT, ET_RUN_FOLDER },
+    { ET_TRANSLATION_OUTPUT, ET_RUN_FOLDER | ET_RUN_SAMPLES },
     { NULL, 0 },
 };
 
