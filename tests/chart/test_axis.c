@@ -41,6 +41,7 @@ static void test_axis__ticks(void **state)
         { 0, 5e6, false, false, 5, "0 1.0M 2.0M 3.0M 4.0M 5.0M" },
         { 0, 1e6, false, false, 5, "0 200k 400k 600k 800k 1.0M" },
         { 1000000, 1000004, false, false, 5, "1,000,000 1,000,001 1,000,002 1,000,003 1,000,004" },
+        { -1e300, 1e300, false, false, 3, "-1e+300 0 1e+300" },
         { 0.5, 20000, true, false, 8, "1 10 100 1000 10000" },
         { 1e-8, 1, true, false, 3, "1e-08 1e-05 0.01" },
         { 2, 7, true, false, 5, "2 3 4 5 6 7" },
