@@ -145,9 +145,9 @@ et_history_best et_history_best_of(const et_history *h)
 
 bool et_history_is_lower_better(const et_history *h, const et_history_series *series)
 {
-    static const char *const words[] = { "loss",  "nll",       "error", "perplexity",
-                                         "brier", "seconds",   "_mae",  "_mse",
-                                         "rmse",  "deviation", "norm",  "divergence" };
+    static const char *const words[] = { "loss",  "nll",       "error",         "perplexity",
+                                         "brier", "seconds",   "_mae",          "_mse",
+                                         "rmse",  "deviation", "gradient_norm", "divergence" };
     et_history_best best = et_history_best_of(h);
     if (best.series == series)
         return best.lower;
