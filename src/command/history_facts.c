@@ -1,7 +1,6 @@
 /* What a history comes to: the best, how long, how far, and how it ended. */
 #include "command/history.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +8,6 @@
 
 #include "base/clock.h"
 #include "command/session.h"
-#include "train/experiment.h"
 
 /* ---- names ------------------------------------------------------------------------------- */
 
