@@ -41,7 +41,14 @@ typedef struct et_task_context {
     const volatile sig_atomic_t
         *stop;   /* not 0: what takes long ends with ET_EINTERRUPTED; or NULL */
     bool reader; /* somebody else's run is looked at: nothing is written below model_dir */
+    int data_shards; /* batches of an update, each a share of what the settings call a batch:
+                        et_task_context_batch; 0: 1 */
 } et_task_context;
+
+/* The size of a training batch: global, which a setting says, cut into context->data_shards.
+ * ET_ECONFIG: that leaves a rest. */
+ET_API int et_task_context_batch(const et_task_context *context, int64_t global,
+                                 const char *setting, int64_t *size, et_error *error);
 
 /* An experiment: a name for a whole set of settings. */
 typedef struct et_experiment_row {

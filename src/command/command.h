@@ -15,6 +15,7 @@
 #define ETUDE_COMMAND_COMMAND_H
 
 #include <signal.h>
+#include <stdbool.h>
 
 #include <etude/command.h>
 
@@ -23,6 +24,7 @@ int et_cmd_evaluate(const et_call *call, et_error *error);
 int et_cmd_average(const et_call *call, et_error *error);
 int et_cmd_inspect(const et_call *call, et_error *error);
 int et_cmd_list(const et_call *call, et_error *error);
+int et_cmd_launch(const et_call *call, et_error *error);
 
 /* Exit code of what was interrupted and can be started again (EX_TEMPFAIL of sysexits.h). */
 #define ET_EXIT_INTERRUPTED 75
@@ -30,9 +32,10 @@ int et_cmd_list(const et_call *call, et_error *error);
 /* signals.c. A stop is SIGINT, SIGTERM, SIGHUP (unless it was ignored when the program began) or
  * SIGXCPU. Once et_watch_signals was called it sets the first flag, and says at once that it was
  * heard; SIGINT and SIGTERM a second after it or later end the process. SIGUSR1 sets the other.
- * erase_bar (static) takes away a progress bar that may stand in the terminal's last line. */
+ * erase_bar (static) takes away a progress bar that may stand in the terminal's last line; quiet:
+ * nothing is said, as another process says it. */
 extern volatile sig_atomic_t et_stop_requested, et_save_requested;
-void et_watch_signals(const char *erase_bar);
+void et_watch_signals(const char *erase_bar, bool quiet);
 
 /* The same for a command that reads standard input: a stop also ends that, and nothing is said.
  * SIGUSR1 is left as it was. */

@@ -31,6 +31,7 @@ static const et_command commands[] = {
     { "average", et_cmd_average, "average the weights of checkpoints" },
     { "inspect", et_cmd_inspect, "show a checkpoint and say whether it is sound" },
     { "list", et_cmd_list, "list experiments, or all settings of one" },
+    { "launch", et_cmd_launch, "train with several processes on this machine" },
 };
 
 #define GENERAL      (sizeof commands / sizeof commands[0])
@@ -265,6 +266,8 @@ static void hold_standard_streams(void)
 static void print_failure(const et_program *program, int status, et_error *error)
 {
     make_printable(error->text);
+    if (!error->text[0]) /* another rank says it */
+        return;
     if (status == ET_EINTERRUPTED)
         fprintf(stderr, "%s\n", error->text);
     else
