@@ -110,12 +110,18 @@ static int exchange(et_mpi_piece send, et_mpi_piece receive, bool (*gives_up)(vo
     return 0;
 }
 
-/* One beat is under way at a time: who has not taken the last one has it still. */
+/* Beats of this process: one is under way at a time, for who has not taken the last one has it
+ * still. */
+static MPI_Request sent = MPI_REQUEST_NULL;
+static int after = -1, before = -1; /* the ranks that it beats for, and hears; -1: none */
+static bool heard_last;
+
 static int beat(int next, int previous)
 {
-    static MPI_Request sent = MPI_REQUEST_NULL;
-    static char mark = 1;
+    static const char mark = 1;
     int done = 1, there = 0, heard = 0;
+    after = next;
+    before = previous;
     if (sent != MPI_REQUEST_NULL && MPI_Test(&sent, &done, MPI_STATUS_IGNORE))
         return 0;
     if (done && MPI_Isend(&mark, 1, MPI_BYTE, next, TAG_BEAT, MPI_COMM_WORLD, &sent))
@@ -125,14 +131,30 @@ static int beat(int next, int previous)
         if (MPI_Recv(&got, 1, MPI_BYTE, previous, TAG_BEAT, MPI_COMM_WORLD, MPI_STATUS_IGNORE))
             break;
         heard = 1;
+        heard_last |= !got;
     }
     return heard;
+}
+
+/* A last beat, up to which the next rank takes them all: none is left on its way. */
+static void end_beats(void)
+{
+    static const char mark = 0;
+    MPI_Request last;
+    char got = (char)!heard_last;
+    if (after < 0 || MPI_Isend(&mark, 1, MPI_BYTE, after, TAG_BEAT, MPI_COMM_WORLD, &last))
+        return;
+    while (got && !MPI_Recv(&got, 1, MPI_BYTE, before, TAG_BEAT, MPI_COMM_WORLD, MPI_STATUS_IGNORE))
+        continue;
+    MPI_Wait(&sent, MPI_STATUS_IGNORE);
+    MPI_Wait(&last, MPI_STATUS_IGNORE);
 }
 
 static void end(bool broken)
 {
     if (broken)
         MPI_Abort(MPI_COMM_WORLD, 1);
+    end_beats();
     MPI_Finalize();
 }
 
