@@ -1,5 +1,5 @@
-/* The whole command, for a program with tasks of its own: train, evaluate, average, inspect, list
- * and what its kinds add.
+/* The whole command, for a program with tasks of its own: train, evaluate, average, inspect, init,
+ * list and what its kinds add.
  *
  *     static const et_task_kind *const kinds[] = { &rings };
  *     int code = et_command_main(argc, argv, kinds, 1);         what main returns

@@ -50,6 +50,11 @@ typedef struct et_task_context {
 ET_API int et_task_context_batch(const et_task_context *context, int64_t global,
                                  const char *setting, int64_t *size, et_error *error);
 
+/* A line for people, made as printf makes it, where somebody looks. What does not fit in 1,023
+ * bytes is cut off. */
+ET_API void et_task_tell(const et_task_context *context, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
 /* An experiment: a name for a whole set of settings. */
 typedef struct et_experiment_row {
     const char *name; /* in files of runs, so it stays; unique in a program, with "/" as in paths,
@@ -89,6 +94,7 @@ typedef struct et_short {
 } et_short;
 
 struct et_command;
+struct et_service_class;
 
 typedef struct et_task_kind {
     const char *name;                     /* "rings" */
@@ -131,7 +137,13 @@ typedef struct et_task_kind {
     const char *next;    /* the command that a trained model is for, and what it does: */
     const char *next_help;  /* "translate", "translates lines"; NULL: evaluate */
     const et_short *shorts; /* ended by a row without a name */
-    ET_RESERVED(7);
+    /* A new run begins with the weights of another one (--init): settings that name no file for
+     * what weights belong to (ET_RUN_COMPARED) name that of model_dir. *taken: what was, for
+     * people, "vocabulary"; NULL: nothing. Texts live in arena. */
+    int (*inherit)(void *options, const char *model_dir, et_arena *arena, const char **taken,
+                   et_error *error);
+    const struct et_service_class *service; /* what answers `serve` (service.h); NULL: nothing */
+    ET_RESERVED(5);
 } et_task_kind;
 
 #endif

@@ -30,8 +30,13 @@ static const et_command commands[] = {
     { "evaluate", et_cmd_evaluate, "measure a trained model on its validation data" },
     { "average", et_cmd_average, "average the weights of checkpoints" },
     { "inspect", et_cmd_inspect, "show a checkpoint and say whether it is sound" },
+    { "init", et_cmd_init, "write a file of settings to change" },
     { "list", et_cmd_list, "list experiments, or all settings of one" },
     { "launch", et_cmd_launch, "train with several processes on this machine" },
+    { "plot", et_cmd_plot, "draw curves of what runs have logged" },
+    { "runs", et_cmd_runs, "list runs: how far, how good, what differs" },
+    { "compare", et_cmd_compare, "show runs side by side" },
+    { "serve", et_cmd_serve, "answer requests over HTTP with a trained model" },
 };
 
 #define GENERAL      (sizeof commands / sizeof commands[0])
@@ -104,6 +109,18 @@ static void show_above(void *progress, et_log_level level, const char *text)
     print_message(NULL, progress, level, text);
 }
 
+static void show_quietly(void *self, et_log_level level, const char *text)
+{
+    const et_quiet_log *log = self;
+    print_message(log->program->name, NULL, level, text);
+    print_message(NULL, log->progress, level, text);
+}
+
+void et_show_log_quietly(et_quiet_log *log)
+{
+    et_log_set(show_quietly, log);
+}
+
 void et_show_log_on(const et_program *program, struct et_progress *progress)
 {
     if (progress)
@@ -119,7 +136,10 @@ static void print_help(const et_program *program, FILE *to)
     fprintf(to, "usage: %s COMMAND [OPTION]...\n\n", program->name);
     for (size_t i = 0; i < all.count; i++)
         fprintf(to, "    %-10s %s\n", all.row[i]->name, all.row[i]->help);
-    fprintf(to, "\n`%s COMMAND --help` says more and gives an example.\n", program->name);
+    fprintf(to,
+            "\n`%s COMMAND --help` says more and gives an example; `%s version` says which this "
+            "is.\n",
+            program->name, program->name);
 }
 
 /* The nearest by et_nearest, or none if none is near. */
@@ -204,7 +224,7 @@ static int help(const et_program *program, int argc, char **argv, et_error *erro
     return ET_OK;
 }
 
-/* `etude`, `etude --help`, `etude help COMMAND`, `etude --version`, or a command. */
+/* `etude`, `etude --help`, `etude help COMMAND`, `etude version`, or a command. */
 static int run(const et_program *program, int argc, char **argv, et_error *error)
 {
     /* Help on standard error: nobody asked for it, so it is no result. */
@@ -215,7 +235,7 @@ static int run(const et_program *program, int argc, char **argv, et_error *error
     const char *name = argv[1];
     if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help"))
         return help(program, argc - 2, argv + 2, error);
-    if (!strcmp(name, "--version")) {
+    if (!strcmp(name, "--version") || !strcmp(name, "-V") || !strcmp(name, "version")) {
         printf("etude %s\n", et_version());
         return ET_OK;
     }

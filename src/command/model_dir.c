@@ -16,6 +16,7 @@
 #include "base/assert.h"
 #include "base/file.h"
 #include "io/manifest.h"
+#include "command/session.h"
 #include "train/experiment.h"
 #include "train/checkpoint.h"
 
@@ -25,6 +26,8 @@
 static const char *const made_at_start[] = {
     ET_EXPERIMENT_FILE,
     "metrics.jsonl",
+    ET_SESSION_LOG,
+    ET_SESSION_FILE,
     ET_CHECKPOINT_FOLDER "/" ET_CHECKPOINT_LOCK,
     ET_CHECKPOINT_FOLDER,
 };

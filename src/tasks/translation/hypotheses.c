@@ -32,7 +32,7 @@ int et_translator_check_decoding(const et_decoding_options *o, et_error *error)
         return et_fail(error, ET_ECONFIG, "top_k %lld: must be 1 or more; 0: all",
                        (long long)o->top_k);
     if (!(o->top_p >= 0 && o->top_p <= 1))
-        return et_fail(error, ET_ECONFIG, "top_p %g: must be from 0 to 1; 0: all", o->top_p);
+        return et_fail(error, ET_ECONFIG, "top_p %.15g: must be from 0 to 1; 0: all", o->top_p);
     if (!(o->temperature >= 0 && o->temperature <= 1000))
         return et_fail(error, ET_ECONFIG, "temperature %g: must be up to 1000; 0: 1",
                        o->temperature);

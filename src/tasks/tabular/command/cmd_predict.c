@@ -67,6 +67,7 @@ static int parse(predict_args *args, const et_call *call, et_error *error)
           &args->numbers, NULL },
         { "live-weights", NULL, "not the averaged ones", ET_ARG_FLAG, &args->options.live_weights,
           NULL },
+        ET_ARG_THREADS,
         ET_ARG_RUN(args->model_dir),
         ET_ARG_END,
     };

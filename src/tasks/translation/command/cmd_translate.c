@@ -22,14 +22,15 @@
 
 #include "base/assert.h"
 #include "base/clock.h"
+#include "base/format.h"
 #include "command/args.h"
-#include "tasks/translation/command/profile.h"
-#include "tasks/translation/kind.h"
 #include "command/command.h"
-#include "tasks/translation/command/lines.h"
 #include "command/outputs.h"
 #include "command/profile.h"
 #include "io/progress.h"
+#include "tasks/translation/command/lines.h"
+#include "tasks/translation/command/profile.h"
+#include "tasks/translation/kind.h"
 #include "tasks/translation/translator_device.h"
 
 /* Most lines read at a time: enough to sort by length, few enough to answer soon. */
@@ -41,7 +42,7 @@ typedef struct translate_args {
     double alpha;                             /* of the length penalty */
     int64_t results, seed;
     double top_p, temperature; /* negative: not given */
-    bool scores;
+    bool scores, quiet;
     const char *score_targets; /* a file of them, NULL: translate */
     et_lines targets;          /* what is in it */
     et_translator_options options;
@@ -73,8 +74,8 @@ static int parse(translate_args *args, const et_call *call, et_error *error)
     const et_arg table[] = {
         { "model-dir", "DIR", "the run that trained the model", ET_ARG_TEXT, &args->model_dir,
           NULL },
-        { "checkpoint", "NAME", "best, newest, a step or a file; else the best, or the newest", ET_ARG_TEXT,
-          &options->checkpoint, NULL },
+        { "checkpoint", "NAME", "best, newest, a step or a file; else the best, or the newest",
+          ET_ARG_TEXT, &options->checkpoint, NULL },
         { "beam-size", "N", "hypotheses kept; 1: greedy", ET_ARG_COUNT, &args->beam_size, NULL },
         { "alpha", "A", "length penalty ((5 + length) / 6)^A", ET_ARG_REAL, &args->alpha, NULL },
         { "max-length", "N", "most pieces of a translation", ET_ARG_COUNT, &args->max_length,
@@ -101,6 +102,8 @@ static int parse(translate_args *args, const et_call *call, et_error *error)
         { "live-weights", NULL, "not the averaged ones", ET_ARG_FLAG, &options->live_weights,
           NULL },
         ET_PROFILING_ARGS(args->profiling),
+        ET_ARG_QUIET(args->quiet),
+        ET_ARG_THREADS,
         ET_ARG_RUN(args->model_dir),
         ET_ARG_END
     };
@@ -134,6 +137,8 @@ static int check(const translate_args *args, et_error *error)
             error, ET_EUSAGE,
             "--temperature 0: nothing can be drawn; for the likeliest leave out sampling "
             "and say --beam-size 1");
+    if (args->top_p > 1)
+        return et_fail(error, ET_EUSAGE, "--top-p %.15g: a probability, so at most 1", args->top_p);
     if (args->score_targets && (args->results > 1 || args->decoding.sampling))
         return et_fail(error, ET_EUSAGE,
                        "--score-targets: targets are given, so leave out --n-best and sampling");
@@ -193,8 +198,8 @@ static int search_batch(et_translator *translator, const translate_args *args,
     if (!args->score_targets)
         return et_translator_search(translator, items, lines->count, found, error);
     if (before + lines->count > args->targets.count)
-        return et_fail(error, ET_EDATA, "%s has %zu lines, standard input more",
-                       args->score_targets, args->targets.count);
+        return et_fail(error, ET_EDATA, "%s has %s, standard input more", args->score_targets,
+                       et_format_many((int64_t)args->targets.count, "line").text);
     return et_translator_score(translator, items, (const char *const *)args->targets.items + before,
                                lines->count, found, error);
 }
@@ -263,8 +268,9 @@ static int translate_lines(et_translator *translator, const translate_args *args
     et_translator_set_progress(translator, NULL, NULL);
     et_lines_release(&lines);
     if (!status && args->score_targets && input->number - 1 < args->targets.count)
-        status = et_fail(error, ET_EDATA, "%s has %zu lines, standard input only %zu",
-                         args->score_targets, args->targets.count, input->number - 1);
+        status =
+            et_fail(error, ET_EDATA, "%s has %s, standard input only %zu", args->score_targets,
+                    et_format_many((int64_t)args->targets.count, "line").text, input->number - 1);
     return status;
 }
 
@@ -276,7 +282,7 @@ static int translate_input(et_translator *translator, const translate_args *args
     et_line_reader input;
     /* A terminal as input is a person; the hint is shown where they can see it. */
     bool person = isatty(STDIN_FILENO);
-    if (person && isatty(STDERR_FILENO))
+    if (person && isatty(STDERR_FILENO) && !args->quiet)
         fputs("Type a line to translate; Ctrl-D ends.\n", stderr);
     int status = et_line_reader_open(&input, STDIN_FILENO, "standard input", error);
     if (!status)
@@ -292,7 +298,8 @@ static int translate(translate_args *args, et_error *error)
     et_translator *translator;
     et_progress *progress = NULL;
     et_progress_options options = ET_PROGRESS_OPTIONS_INIT;
-    options.fd = isatty(STDERR_FILENO) && !isatty(STDIN_FILENO) ? STDERR_FILENO : -1;
+    bool shown = !args->quiet && isatty(STDERR_FILENO) && !isatty(STDIN_FILENO);
+    options.fd = shown ? STDERR_FILENO : -1;
     int status = et_translator_open(&translator, args->model_dir, &args->options, error);
     if (!status && args->score_targets)
         status = et_lines_read_file(&args->targets, args->score_targets, error);

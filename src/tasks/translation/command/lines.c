@@ -208,10 +208,10 @@ int et_lines_check_pairs(const et_lines *source, const char *source_name, const 
     /* The names are the files', or "standard input". */
     if (source->count != target->count)
         return et_fail(error, ET_EDATA,
-                       "%s has %s lines, %s has %s: line N of one must translate line N of the "
+                       "%s has %s, %s has %s: line N of one must translate line N of the "
                        "other",
-                       source_name, et_format_count((int64_t)source->count).text, target_name,
-                       et_format_count((int64_t)target->count).text);
+                       source_name, et_format_many((int64_t)source->count, "line").text,
+                       target_name, et_format_count((int64_t)target->count).text);
     if (!source->count)
         return et_fail(error, ET_EDATA, "%s: there is no line in it: nothing to score",
                        source_name);
