@@ -1,9 +1,9 @@
 /* What <etude/comm.h> leaves to the library: transports, and collectives over them. A transport (a
  * class) carries bytes between two ranks; everything else is here, on top of that alone.
  *
- *     status = et_comm_agree(comm, status, NULL, error);     one status for all
+ *     status = et_comm_agree(comm, status, NULL, &error);     one status for all
  *     if (!status)
- *         status = et_comm_gather(comm, &mine, sizeof mine, all, error);
+ *         status = et_comm_gather(comm, &mine, sizeof mine, all, &error);
  *
  * All ranks call the same collectives in the same order. What keeps that true when one of them
  * fails: what may fail on one rank alone is followed by et_comm_agree, and a rank that fails

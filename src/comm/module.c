@@ -11,7 +11,7 @@
 #include "comm/comm.h"
 #include "comm/mpi_module.h"
 
-#define VARIABLE "ETUDE_MPI"
+#define VARIABLE  "ETUDE_MPI"
 #define PATH_ROOM 4096
 
 typedef struct mpi {

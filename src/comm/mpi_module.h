@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define ET_MPI_VERSION 1        /* of this struct */
+#define ET_MPI_VERSION 1              /* of this struct */
 #define ET_MPI_SYMBOL  "et_mpi_table" /* what the file exports: a const et_mpi */
 
 typedef struct et_mpi_piece {

@@ -198,13 +198,14 @@ static int parse(launch *l, const et_call *call, et_error *error)
     given.argv = argv;
     int status = et_args_parse(table, &given, &l->help, error);
     if (!status && l->help)
-        et_args_help(stdout, table, call,
-                     "Trains with several processes on this machine, each with its share of every "
-                     "batch: the\nresult is bit for bit that of one. On several machines start "
-                     "`train` with mpirun or srun.\nruntime.data_shards says into how many parts a "
-                     "batch is cut, the number of processes\nat least.",
-                     "-n 2 --restart 3 -- train --experiment translation/tiny runs/mine --data a.en "
-                     "a.de --set runtime.data_shards=2");
+        et_args_help(
+            stdout, table, call,
+            "Trains with several processes on this machine, each with its share of every "
+            "batch: the\nresult is bit for bit that of one. On several machines start "
+            "`train` with mpirun or srun.\nruntime.data_shards says into how many parts a "
+            "batch is cut, the number of processes\nat least.",
+            "-n 2 --restart 3 -- train --experiment NAME runs/mine --set "
+            "runtime.data_shards=2");
     return status;
 }
 
@@ -216,10 +217,11 @@ static int check(const launch *l, et_error *error)
         return et_fail(error, ET_EUSAGE, "launch: -n %lld: give 1 to %d processes",
                        (long long)l->ranks, ET_RANKS_MAX);
     if (!l->words.count)
-        return et_fail(error, ET_EUSAGE,
-                       "launch: nothing to start; put what it is behind --: launch -n %lld -- train "
-                       "...",
-                       (long long)l->ranks);
+        return et_fail(
+            error, ET_EUSAGE,
+            "launch: nothing to start; put what it is behind --: launch -n %lld -- train "
+            "...",
+            (long long)l->ranks);
     return ET_OK;
 }
 

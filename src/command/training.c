@@ -266,8 +266,9 @@ static int plan_steps(training *t, et_error *error)
     int status = et_trainer_counts_epochs(&t->plan)
                      ? et_task_trainer_batches(t->trainer, &batches, error)
                      : ET_OK;
-    return status ? status : et_trainer_options_resolve(&t->plan, batches,
-                                                        t->experiment.runtime.data_shards, error);
+    return status ? status
+                  : et_trainer_options_resolve(&t->plan, batches, t->experiment.runtime.data_shards,
+                                               error);
 }
 
 static int64_t step_of(const training *t)
@@ -639,8 +640,7 @@ static int train(training *t, const et_train_args *args, et_error *error)
         say_initial(t);
         say_memory(t);
         if (et_comm_size(t->comm) > 1)
-            say(t->progress, "ranks        %d, %s", et_comm_size(t->comm),
-                t->comm->class->name);
+            say(t->progress, "ranks        %d, %s", et_comm_size(t->comm), t->comm->class->name);
         if (t->args->verbose)
             say_parts(t, args->model_dir);
         say_begin(t);

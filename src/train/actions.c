@@ -153,9 +153,9 @@ static int evaluate(et_controller *c, int64_t limit, et_value *values, et_error 
 {
     et_comm *comm = c->options.run.comm;
     int64_t step = c->trainer->step;
-    int status = et_comm_rank(comm) ? ET_OK
-                                    : et_evaluate(c->options.evaluator, step, limit, stops, c,
-                                                  values, error);
+    int status = et_comm_rank(comm)
+                     ? ET_OK
+                     : et_evaluate(c->options.evaluator, step, limit, stops, c, values, error);
     if (et_comm_size(comm) == 1)
         return status;
     status = et_comm_agree(comm, status, NULL, error);

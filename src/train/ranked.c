@@ -23,13 +23,13 @@ typedef struct ranked {
     et_tree *tree;
     et_comm *comm; /* borrowed */
     int rank, ranks;
-    et_tree_node *nodes; /* [count] */
-    int *begin;          /* [ranks + 1] */
-    int count, most;     /* most: of one rank */
-    float **part;        /* [count]: this rank's part of each sum */
-    float *room;         /* what part points into, of the others' sums */
-    size_t row;          /* doubles that a rank says: most times those of a sum */
-    double *rows;        /* [ranks * row], and one row more of our own */
+    et_tree_node *nodes;      /* [count] */
+    int *begin;               /* [ranks + 1] */
+    int count, most;          /* most: of one rank */
+    float **part;             /* [count]: this rank's part of each sum */
+    float *room;              /* what part points into, of the others' sums */
+    size_t row;               /* doubles that a rank says: most times those of a sum */
+    double *rows;             /* [ranks * row], and one row more of our own */
     int64_t elements, length; /* of a slot; of a part, the last ones shorter */
 } ranked;
 
@@ -94,8 +94,8 @@ static void add_all(ranked *self, add_fn *add)
         et_assert(depth < 2 * ET_TREE_DEPTH);
         stack[depth] = self->nodes[i];
         stack[depth++].slot = i;
-        for (; depth > 1 && et_tree_siblings(self->reducer.shards, stack[depth - 2],
-                                             stack[depth - 1]);
+        for (; depth > 1 &&
+               et_tree_siblings(self->reducer.shards, stack[depth - 2], stack[depth - 1]);
              depth--) {
             add(self, stack[depth - 2].slot, stack[depth - 1].slot);
             stack[depth - 2].count += stack[depth - 1].count;
@@ -166,8 +166,7 @@ static int gather_scalars(ranked *self, et_error *error)
     double *mine = self->rows + (size_t)self->ranks * self->row;
     for (int i = 0; i < self->tree->depth; i++)
         write_scalars(self, slot_of(self, i), mine + (size_t)i * scalars(self));
-    int status =
-        et_comm_gather(self->comm, mine, self->row * sizeof *mine, self->rows, error);
+    int status = et_comm_gather(self->comm, mine, self->row * sizeof *mine, self->rows, error);
     if (!status)
         add_all(self, add_rows);
     return status;
@@ -197,8 +196,7 @@ static int send_parts(ranked *self, int to, int from, et_error *error)
 static int send_back(ranked *self, float *all, int to, int from, et_error *error)
 {
     return et_comm_exchange(
-        self->comm,
-        piece(to, all + part_begin(self, self->rank), part_length(self, self->rank)),
+        self->comm, piece(to, all + part_begin(self, self->rank), part_length(self, self->rank)),
         piece(from, all + part_begin(self, from), part_length(self, from)), error);
 }
 
@@ -210,16 +208,16 @@ static int gather_gradient(ranked *self, float *all, et_error *error)
         self->part[self->begin[self->rank] + i] =
             slot_of(self, i)->array + part_begin(self, self->rank);
     for (int k = 1; !status && k < ranks; k++)
-        status = send_parts(self, (self->rank + k) % ranks, (self->rank - k + ranks) % ranks,
-                            error);
+        status =
+            send_parts(self, (self->rank + k) % ranks, (self->rank - k + ranks) % ranks, error);
     if (status)
         return status;
     add_all(self, add_parts);
     if (self->part[0] != mine)
         memcpy(mine, self->part[0], (size_t)part_length(self, self->rank) * sizeof *mine);
     for (int k = 1; !status && k < ranks; k++)
-        status = send_back(self, all, (self->rank + k) % ranks, (self->rank - k + ranks) % ranks,
-                           error);
+        status =
+            send_back(self, all, (self->rank + k) % ranks, (self->rank - k + ranks) % ranks, error);
     return status;
 }
 
@@ -297,8 +295,8 @@ static int list_nodes(ranked *self, int shards, et_error *error)
             int most, first = first_of(shards, r, self->ranks);
             int end = first_of(shards, r + 1, self->ranks);
             self->begin[r] = self->count;
-            int count = et_tree_nodes(shards, first, end,
-                                      pass ? self->nodes + self->count : NULL, &most);
+            int count =
+                et_tree_nodes(shards, first, end, pass ? self->nodes + self->count : NULL, &most);
             self->count += count;
             self->most = count > self->most ? count : self->most;
         }
@@ -355,8 +353,8 @@ int et_ranked_open(et_reducer **out, const et_pass *pass, int shards, et_comm *c
     self->comm = comm;
     self->rank = rank;
     self->ranks = ranks;
-    int status = et_tree_open_part(&self->tree, pass, shards, self->reducer.first,
-                                   self->reducer.end, error);
+    int status =
+        et_tree_open_part(&self->tree, pass, shards, self->reducer.first, self->reducer.end, error);
     if (!status)
         status = list_nodes(self, shards, error);
     if (!status)

@@ -59,8 +59,8 @@ void et_reducer_close(et_reducer *reducer)
 
 bool et_tree_siblings(int shards, et_tree_node left, et_tree_node right)
 {
-    bool whole = left.count > 0 && !(left.count & (left.count - 1)) &&
-                 left.first % (2 * left.count) == 0;
+    bool whole =
+        left.count > 0 && !(left.count & (left.count - 1)) && left.first % (2 * left.count) == 0;
     bool last = right.first + right.count == shards && right.count < left.count;
     return whole && right.first == left.first + left.count && (right.count == left.count || last);
 }
@@ -75,9 +75,8 @@ static bool joins_top(const tree *self, int shard)
 
 static bool top_are_siblings(const tree *self)
 {
-    return self->depth > 1 &&
-           et_tree_siblings(self->reducer.shards, self->stack[self->depth - 2],
-                            self->stack[self->depth - 1]);
+    return self->depth > 1 && et_tree_siblings(self->reducer.shards, self->stack[self->depth - 2],
+                                               self->stack[self->depth - 1]);
 }
 
 static void tree_begin(et_reducer *reducer)

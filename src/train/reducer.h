@@ -58,7 +58,7 @@ struct et_reducer {
     int first, end; /* those that this process computes */
     bool whole;     /* an update takes all its batches, also where it is left out */
     int bad;        /* the shard that add or meet found not finite */
-    uint64_t seed; /* of what it draws, and the number of the step; set before begin */
+    uint64_t seed;  /* of what it draws, and the number of the step; set before begin */
     int64_t step;
 };
 

@@ -48,9 +48,8 @@ static int define_metrics(et_step *step, const et_step_parts *parts, et_error *e
 static int open_reducer(et_step *step, const et_step_parts *parts, et_error *error)
 {
     et_reducer *tree;
-    int status = parts->comm
-                     ? et_ranked_open(&tree, step->pass, parts->shards, parts->comm, error)
-                     : et_tree_open(&tree, step->pass, parts->shards, error);
+    int status = parts->comm ? et_ranked_open(&tree, step->pass, parts->shards, parts->comm, error)
+                             : et_tree_open(&tree, step->pass, parts->shards, error);
     step->reducer = tree;
     if (status || !parts->privacy)
         return status;
@@ -171,9 +170,9 @@ static int met(et_step *step, int shard, et_error *error)
     if (status)
         status = et_reducer_failed(reducer, shard, status, error);
     step->count += !status;
-    int drawn = reducer->whole ? reach(step, reducer->shards - 1, track_of(step),
-                                       status ? NULL : error)
-                               : ET_OK;
+    int drawn = reducer->whole
+                    ? reach(step, reducer->shards - 1, track_of(step), status ? NULL : error)
+                    : ET_OK;
     return status ? status : drawn;
 }
 
@@ -210,9 +209,8 @@ static int run_shards(et_step *step, et_error *error)
     et_track *track = track_of(step);
     int status = ET_OK;
     for (int i = reducer->first; !status && i < reducer->end; i++)
-        status = i > reducer->first && step->stop && *step->stop
-                     ? ET_EINTERRUPTED
-                     : run_shard(step, i, track, error);
+        status = i > reducer->first && step->stop && *step->stop ? ET_EINTERRUPTED
+                                                                 : run_shard(step, i, track, error);
     return status || !reducer->whole ? status : reach(step, reducer->shards - 1, track, error);
 }
 

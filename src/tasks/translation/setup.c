@@ -312,9 +312,9 @@ static int share_of(const et_translation_task *task, et_translation_data *share,
     *share = task->options.train_data;
     if (task->context.data_shards <= 1)
         return ET_OK;
-    int status =
-        et_task_context_batch(&task->context, share->global_batch_size,
-                              "task.train_data.global_batch_size", &share->global_batch_size, error);
+    int status = et_task_context_batch(&task->context, share->global_batch_size,
+                                       "task.train_data.global_batch_size",
+                                       &share->global_batch_size, error);
     if (status)
         return status;
     status = et_translation_check_batching("train_data", share, true, error);
