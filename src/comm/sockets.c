@@ -7,14 +7,17 @@
  *
  * A piece is a frame: 16 bytes (a mark, a number that counts frames of this pair, the size), then
  * its bytes. Another mark, number or size than is expected means that ranks are out of step, which
- * would mix up gradients: the run ends. Sockets do not block; a wait looks up ten times a second
- * to see whether a silent rank was found. */
+ * would mix up gradients: the run ends. Who ends as it should says so to all in a last frame; so a
+ * stream that ends without one tells everybody who waits, for whomever, that a rank is lost.
+ * Sockets do not block; a wait looks up ten times a second to see whether a silent rank was
+ * found. */
 #include <errno.h>
 #include <poll.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <fcntl.h>
@@ -26,6 +29,7 @@
 #include "comm/launch.h"
 
 #define MARK      0x45744672u
+#define MARK_END  0x45744564u
 #define LOOKS     100 /* milliseconds */
 #define BEATS_MAX 256 /* that are taken at once */
 
@@ -38,6 +42,7 @@ typedef struct sockets {
     et_comm comm;
     int peer[ET_RANKS_MAX];
     uint32_t sent[ET_RANKS_MAX], received[ET_RANKS_MAX]; /* frames */
+    bool ended[ET_RANKS_MAX];                            /* has said so */
     int next, previous;
 } sockets;
 
@@ -113,16 +118,43 @@ static int pull(sockets *self, flow *f, et_error *error)
     return ET_OK;
 }
 
-/* A signal ends a wait early, which is all the same. */
-static void wait_for(const sockets *self, const flow *out, const flow *in)
+/* A rank whose stream has ended, and what it has left to be read: whether that ends as it should.
+ */
+static bool has_vanished(sockets *self, int rank)
 {
-    struct pollfd fds[2];
-    nfds_t count = 0;
+    const int from_start = -1;
+    int fd = self->peer[rank], left = 0;
+    frame last = { 0 };
+    if (!ioctl(fd, FIONREAD, &left) && left >= (int)sizeof last) {
+        int at = left - (int)sizeof last;
+        if (!setsockopt(fd, SOL_SOCKET, SO_PEEK_OFF, &at, sizeof at) &&
+            recv(fd, &last, sizeof last, MSG_PEEK) < (ssize_t)sizeof last)
+            last.mark = 0;
+        setsockopt(fd, SOL_SOCKET, SO_PEEK_OFF, &from_start, sizeof from_start);
+    }
+    self->ended[rank] = last.mark == MARK_END;
+    return !self->ended[rank];
+}
+
+/* On the two, and on any that ends. A signal ends a wait early, which is all the same. */
+static int wait_for(sockets *self, const flow *out, const flow *in, et_error *error)
+{
+    struct pollfd fds[ET_RANKS_MAX];
+    for (int i = 0; i < self->comm.size; i++)
+        fds[i] = (struct pollfd){ .fd = self->ended[i] ? -1 : self->peer[i] };
     if (!is_over(out))
-        fds[count++] = (struct pollfd){ .fd = self->peer[out->piece.rank], .events = POLLOUT };
-    if (!is_over(in))
-        fds[count++] = (struct pollfd){ .fd = self->peer[in->piece.rank], .events = POLLIN };
-    poll(fds, count, LOOKS);
+        fds[out->piece.rank] =
+            (struct pollfd){ .fd = self->peer[out->piece.rank], .events = POLLOUT };
+    if (!is_over(in)) {
+        fds[in->piece.rank].fd = self->peer[in->piece.rank];
+        fds[in->piece.rank].events |= POLLIN;
+    }
+    if (poll(fds, (nfds_t)self->comm.size, LOOKS) <= 0)
+        return ET_OK;
+    for (int i = 0; i < self->comm.size; i++)
+        if (!fds[i].events && (fds[i].revents & (POLLHUP | POLLERR)) && has_vanished(self, i))
+            return et_comm_fail_lost(&self->comm, i, "has ended", error);
+    return ET_OK;
 }
 
 static int exchange(et_comm *comm, et_comm_piece send, et_comm_piece receive, et_error *error)
@@ -140,7 +172,8 @@ static int exchange(et_comm *comm, et_comm_piece send, et_comm_piece receive, et
             break;
         if (et_comm_lost(comm) >= 0)
             return et_comm_fail_lost(comm, et_comm_lost(comm), "gives no sign of life", error);
-        wait_for(self, &out, &in);
+        if ((status = wait_for(self, &out, &in, error)))
+            break;
     }
     if (!status && send.rank >= 0)
         self->sent[send.rank]++;
@@ -162,9 +195,13 @@ static int beat(et_comm *comm)
 static void close_sockets(et_comm *comm)
 {
     sockets *self = (sockets *)comm;
-    for (int i = 0; i < comm->size; i++)
+    const frame last = { MARK_END, 0, 0 };
+    for (int i = 0; i < comm->size; i++) {
+        if (self->peer[i] >= 0 && !comm->broken.status)
+            send(self->peer[i], &last, sizeof last, MSG_NOSIGNAL);
         if (self->peer[i] >= 0)
             close(self->peer[i]);
+    }
     if (self->next >= 0)
         close(self->next);
     if (self->previous >= 0)

@@ -31,7 +31,7 @@ typedef struct rank_case {
     rank_fn *run;
 } rank_case;
 
-#define RANK_TIMEOUT 0.5 /* seconds of silence */
+#define RANK_TIMEOUT 1.0 /* seconds of silence */
 
 /* In a rank: what must be, else the rank ends with the line. */
 #define rank_assert(condition)                                                                     \
