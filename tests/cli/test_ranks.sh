@@ -29,7 +29,7 @@ says() {
     [ "$got" = "$code" ] && grep -q -e "$text" out || fail "$*: exit $got, wanted $code and: $text"
 }
 settings='--experiment tabular/mlp --target kind --data t.csv --set runtime.data_shards=4
-    --set trainer.checkpoint_interval=20,trainer.summary_interval=10,trainer.validation_interval=50
+    --set trainer.checkpoint_interval=50,trainer.summary_interval=50,trainer.validation_interval=200,trainer.max_to_keep=20
     --set task.train_data.batch_size=16,runtime.peer_timeout=2'
 # same RUN STEP: its checkpoint and logs are those of `one`, which has made as many steps.
 same() {
@@ -48,7 +48,7 @@ ranks() {
 # begun RUN: waits for its first checkpoint, up to a minute.
 begun() {
     looks=0
-    until [ -e "$1/checkpoints/ckpt-20.safetensors" ] || [ $looks = 3000 ]; do
+    until [ -e "$1/checkpoints/ckpt-50.safetensors" ] || [ $looks = 3000 ]; do
         sleep 0.02
         looks=$((looks + 1))
     done
@@ -65,23 +65,23 @@ nth() {
 train() {
     "$etude" train $settings "$@"
 }
-train one --steps 200 >out 2>&1 || fail "one process"
+train one --steps 600 >out 2>&1 || fail "one process"
 for n in 2 3 4; do
     # shellcheck disable=SC2086 # words
-    says 0 "^ranks  *$n, " launch -n $n -- train $settings "of$n" --steps 200
+    says 0 "^ranks  *$n, " launch -n $n -- train $settings "of$n" --steps 600
     [ "$(grep -c '^done' out)" = 1 ] || fail "$n ranks: more than one of them speaks"
-    same "of$n" 200
+    same "of$n" 600
 done
 # shellcheck disable=SC2086 # words
-OMP_NUM_THREADS=2 says 0 '^done' launch -n 2 -- train $settings threads --steps 200
-same threads 200
+OMP_NUM_THREADS=2 says 0 '^done' launch -n 2 -- train $settings threads --steps 600
+same threads 600
 
 # ---- interrupted, and on with another number of ranks ---------------------------------------------
 
 # stopped CODE RUN WHO: `launch` of two, whose rank WHO gets SIGTERM (0: launch itself).
 stopped() {
     # shellcheck disable=SC2086 # words
-    "$etude" launch -n 2 -- train $settings "$2" --steps 200 >out 2>&1 &
+    "$etude" launch -n 2 -- train $settings "$2" --steps 600 >out 2>&1 &
     launch=$! got=0
     begun "$2"
     target=$launch
@@ -95,9 +95,10 @@ stopped() {
 for who in 0 1 2; do
     stopped 75 "term$who" $who
     # shellcheck disable=SC2086 # words
-    says 0 '^\(done\|finished\)' launch -n 4 -- train $settings "term$who" --steps 100
-    train "term$who" --steps 200 >out 2>&1 || fail "one process goes on"
-    same "term$who" 200
+    [ -e "term$who/checkpoints/ckpt-600.safetensors" ] ||
+        says 0 '^done' launch -n 4 -- train $settings "term$who" --steps 400
+    train "term$who" --steps 600 >out 2>&1 || fail "one process goes on"
+    same "term$who" 600
 done
 
 # ---- killed, stopped -----------------------------------------------------------------------------
@@ -105,7 +106,7 @@ done
 # A rank, chosen from random, again and again; the last start is left alone.
 kills=${ET_TEST_KILLS:-4} seed=$$
 # shellcheck disable=SC2086 # words
-"$etude" launch -n 3 --restart "$kills" --grace 5 -- train $settings killed --steps 200 >out 2>&1 &
+"$etude" launch -n 3 --restart "$kills" --grace 5 -- train $settings killed --steps 600 >out 2>&1 &
 launch=$! done=0
 while [ "$done" -lt "$kills" ]; do
     seed=$(((seed * 1103515245 + 12345) % 2147483648))
@@ -116,18 +117,18 @@ while [ "$done" -lt "$kills" ]; do
     [ -z "$rank" ] || { kill -KILL "$rank" 2>/dev/null && done=$((done + 1)); } || true
 done
 wait $launch || fail "after $done kills: exit $?"
-same killed 200
+same killed 600
 echo "$done kills"
 
 # shellcheck disable=SC2086 # words
-"$etude" launch -n 3 --restart 1 --grace 3 -- train $settings still --steps 200 >out 2>&1 &
+"$etude" launch -n 3 --restart 1 --grace 3 -- train $settings still --steps 600 >out 2>&1 &
 launch=$!
 begun still
 # shellcheck disable=SC2046 # words
 rank=$(nth 2 $(ranks $launch))
 kill -STOP "$rank" 2>/dev/null || true
 wait $launch || fail "a rank was stopped: exit $?"
-same still 200
+same still 600
 for pid in $(ranks $launch); do
     fail "a rank is left: $pid"
 done
@@ -140,14 +141,14 @@ once() {
     [ "$(grep -c -e "$2" out)" = 1 ] || fail "said more than once: $2"
 }
 # shellcheck disable=SC2086 # words
-once 3 'runtime.data_shards=5' launch -n 5 -- train $settings many --steps 200
+once 3 'runtime.data_shards=5' launch -n 5 -- train $settings many --steps 600
 [ ! -e many ] || fail "a start that failed leaves a directory"
 # shellcheck disable=SC2086 # words
-once 5 'not finite' launch -n 2 -- train $settings nan --steps 200 \
+once 5 'not finite' launch -n 2 -- train $settings nan --steps 600 \
     --set trainer.optimizer_config.learning_rate.constant.learning_rate=1e6 \
     --set trainer.optimizer_config.learning_rate.type=constant,trainer.optimizer_config.optimizer.type=sgd,trainer.loss_upper_bound=1e300
 # shellcheck disable=SC2086 # words
-once 3 't.none' launch -n 2 -- train $settings none --data t.none --steps 200
+once 3 't.none' launch -n 2 -- train $settings none --data t.none --steps 600
 # shellcheck disable=SC2086 # words
 once 3 'runtime.data_shards' launch -n 2 -- train $settings of2 --steps 220 \
     --set runtime.data_shards=2
@@ -170,14 +171,14 @@ for mpi in "$@"; do
     [ "$mpi" = mpich ] || more='--allow-run-as-root --oversubscribe'
     for n in 2 4; do
         # shellcheck disable=SC2086 # words
-        "$start" $more -n $n "$etude" train $settings "$mpi$n" --steps 200 >out 2>&1 ||
+        "$start" $more -n $n "$etude" train $settings "$mpi$n" --steps 600 >out 2>&1 ||
             fail "$mpi, $n ranks: exit $?"
         grep -q "^ranks  *$n" out || fail "$mpi: $n ranks do not know of each other"
-        same "$mpi$n" 200
+        same "$mpi$n" 600
     done
     got=0
     # shellcheck disable=SC2086 # words
     "$start" $more -n 5 "$etude" train $settings "$mpi" --steps 9 >out 2>&1 || got=$?
     [ "$got" != 0 ] && grep -q 'runtime.data_shards=5' out || fail "$mpi: 5 ranks, 4 shards"
-    ETUDE_MPI=none OMPI_COMM_WORLD_SIZE=2 says 3 'etude_mpi_none.so' train one --steps 201
+    ETUDE_MPI=none OMPI_COMM_WORLD_SIZE=2 says 3 'etude_mpi_none.so' train one --steps 601
 done
