@@ -143,7 +143,9 @@ typedef struct et_task_kind {
     int (*inherit)(void *options, const char *model_dir, et_arena *arena, const char **taken,
                    et_error *error);
     const struct et_service_class *service; /* what answers `serve` (service.h); NULL: nothing */
-    ET_RESERVED(5);
+    const char *batch; /* the setting that is the size of a training batch, for `train --memory`:
+                          "task.train_data.batch_size"; NULL: it is not offered */
+    ET_RESERVED(4);
 } et_task_kind;
 
 #endif

@@ -19,7 +19,7 @@ static int parse(et_evaluate_args *args, const et_call *call, et_error *error)
     const et_arg table[] = {
         { "model-dir", "DIR", "the run that trained the model", ET_ARG_TEXT, &args->model_dir,
           NULL },
-        { "checkpoint", "NAME", "best, newest, a step or a file; else the best, or the newest",
+        { "checkpoint", "best|newest|STEP|FILE", "which one; else the best, or the newest",
           ET_ARG_TEXT, &args->checkpoint, NULL },
         { "set", "KEY=VALUE", "settings on top of the run's; may be given again", ET_ARG_LIST,
           &args->set, "params-override" },

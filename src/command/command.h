@@ -30,6 +30,20 @@ int et_cmd_serve(const et_call *call, et_error *error);
 int et_cmd_plot(const et_call *call, et_error *error);
 int et_cmd_compare(const et_call *call, et_error *error);
 int et_cmd_runs(const et_call *call, et_error *error);
+int et_cmd_completion(const et_call *call, et_error *error);
+
+#define ET_COMMANDS_MAX 64
+
+/* What a program has: the general commands and those of its kinds; of one name the first counts. */
+typedef struct et_commands {
+    const et_command *row[ET_COMMANDS_MAX]; /* in the order of help */
+    size_t count;
+} et_commands;
+
+et_commands et_commands_of(const et_program *program);
+
+/* The command of a name for runs of a kind; NULL: they have none. */
+const et_command *et_command_of(const et_task_kind *kind, const char *name);
 
 /* Exit code of what was interrupted and can be started again (EX_TEMPFAIL of sysexits.h). */
 #define ET_EXIT_INTERRUPTED 75

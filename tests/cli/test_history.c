@@ -79,6 +79,25 @@ static void test_history__points(void **state)
     et_history_close(h);
 }
 
+/* Named sets of validation data stand in dicts of their own; a metric has them before a slash. */
+static void test_history__match_sets(void **state)
+{
+    et_error error = ET_ERROR_INIT;
+    et_history *h;
+    const et_history_series *found[8];
+    const char *log = "{\"step\":1,\"validation\":{\"news\":{\"validation_loss\":2},"
+                      "\"talk/validation_loss\":3,\"best_news/validation_loss\":2,"
+                      "\"best_step\":1}}\n";
+    assert_int_equal(et_history_open(&h, make_run(state, "sets", log), &error), 0);
+    assert_int_equal(et_history_match(h, "news/validation_loss", found, 8), 1);
+    assert_int_equal(et_history_match(h, "loss", found, 8), 2);
+    assert_int_equal(et_history_match(h, "best_news/validation_loss", found, 8), 1);
+    assert_int_equal(et_history_match(h, "validation_loss", found, 8), 2);
+    assert_string_equal(found[0]->name, "validation.news.validation_loss");
+    assert_string_equal(et_history_best_of(h).metric, "news.validation_loss");
+    et_history_close(h);
+}
+
 static void test_history__match(void **state)
 {
     et_error error = ET_ERROR_INIT;
@@ -378,11 +397,11 @@ static void test_history__search(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_history__points),  cmocka_unit_test(test_history__match),
-        cmocka_unit_test(test_history__cut),     cmocka_unit_test(test_history__live),
-        cmocka_unit_test(test_history__hostile), cmocka_unit_test(test_history__hostile_sizes),
-        cmocka_unit_test(test_history__no_run),  cmocka_unit_test(test_history__sessions),
-        cmocka_unit_test(test_history__search),
+        cmocka_unit_test(test_history__points),        cmocka_unit_test(test_history__match),
+        cmocka_unit_test(test_history__match_sets),    cmocka_unit_test(test_history__cut),
+        cmocka_unit_test(test_history__live),          cmocka_unit_test(test_history__hostile),
+        cmocka_unit_test(test_history__hostile_sizes), cmocka_unit_test(test_history__no_run),
+        cmocka_unit_test(test_history__sessions),      cmocka_unit_test(test_history__search),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }

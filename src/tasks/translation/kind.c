@@ -171,4 +171,5 @@ const et_task_kind et_translation_kind = {
     .next_help = "translates lines",
     .service = &et_translation_service,
     .shorts = shorts,
+    .batch = "task.train_data.global_batch_size",
 };

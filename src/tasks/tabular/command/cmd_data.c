@@ -48,7 +48,7 @@ static int parse(data_args *args, const et_call *call, et_error *error)
           &args->options.target, NULL },
         { "delimiter", "C", "between values: , ; | tab (found by itself)", ET_ARG_TEXT,
           &args->delimiter, NULL },
-        { "header", "auto", "yes, no: whether the first row has names", ET_ARG_TEXT, &args->header,
+        { "header", "auto|yes|no", "whether the first row has names", ET_ARG_TEXT, &args->header,
           NULL },
         { "comment", "C", "lines that begin with it are left out", ET_ARG_TEXT, &args->comment,
           NULL },

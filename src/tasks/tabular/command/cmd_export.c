@@ -29,7 +29,7 @@ int et_cmd_export_table(const et_call *call, et_error *error)
     const et_arg table[] = {
         { "model-dir", "DIR", "the run that trained the model", ET_ARG_TEXT, &model_dir, NULL },
         { "output", "DIR", "where the model goes", ET_ARG_TEXT, &output, NULL },
-        { "checkpoint", "NAME", "best, newest, a step or a file; else the best, or the newest",
+        { "checkpoint", "best|newest|STEP|FILE", "which one; else the best, or the newest",
           ET_ARG_TEXT, &options.checkpoint, NULL },
         { "live-weights", NULL, "not the averaged ones", ET_ARG_FLAG, &options.live_weights, NULL },
         ET_ARG_RUN(model_dir),
