@@ -122,8 +122,8 @@ static int open_rings(et_task **out, const void *settings, const et_task_context
     r->task.class = &rings_class;
     r->options = *(const rings_options *)settings;
     r->seed = context->seed;
-    int status = et_task_context_batch(context, r->options.batch_size, "task.batch_size", &r->share,
-                                       error);
+    int status =
+        et_task_context_batch(context, r->options.batch_size, "task.batch_size", &r->share, error);
     if (status) {
         free(r);
         return status;

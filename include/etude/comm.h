@@ -12,7 +12,7 @@
  *
  * Who started the process says what ranks there are: `etude launch -n 4 -- PROGRAM ...` on one
  * machine, or MPI (mpirun, srun), whose library is loaded then; else the process is alone. A rank
- * that is killed or stopped is noticed, and ends all others: ET_ELOST. One thread, but for one of
+ * that is killed or stopped is noticed, and ends all others: ET_EIO. One thread, but for one of
  * its own that says that the process lives. */
 #ifndef ETUDE_COMM_H
 #define ETUDE_COMM_H

@@ -41,7 +41,6 @@ enum et_status {
     ET_EINTERRUPTED, /* asked to stop; the state is saved */
     ET_EGRAPH,       /* a model does not fit together: shapes, dtypes */
     ET_EDENIED,      /* a file may not be used: permissions, read-only, not a regular file */
-    ET_ELOST,        /* another rank is gone or silent (comm.h) */
 };
 
 #define ET_ERROR_TEXT_MAX 1024

@@ -39,8 +39,8 @@ typedef struct et_task_context {
     void *listener;              /* a line for people goes to tell(listener, line); */
     void (*tell)(void *listener, const char *line); /* NULL: nobody looks */
     const volatile sig_atomic_t
-        *stop;   /* not 0: what takes long ends with ET_EINTERRUPTED; or NULL */
-    bool reader; /* somebody else's run is looked at: nothing is written below model_dir */
+        *stop;       /* not 0: what takes long ends with ET_EINTERRUPTED; or NULL */
+    bool reader;     /* somebody else's run is looked at: nothing is written below model_dir */
     int data_shards; /* batches of an update, each a share of what the settings call a batch:
                         et_task_context_batch; 0: 1 */
 } et_task_context;

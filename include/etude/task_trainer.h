@@ -59,8 +59,9 @@ typedef struct et_task_trainer_options {
     const et_task_trainer_given *given;  /* copied; NULL: nothing */
     int64_t use;                         /* ET_TRAIN_AND_EVALUATE, ... */
     const et_privacy_options *dp_config; /* copied; NULL: none. Takes no loss_scale beside it */
-    et_comm *comm; /* ranks among which the batches of an update are shared out; borrowed. NULL:
-                      this process alone. With it an update that is left out takes all its batches */
+    et_comm
+        *comm; /* ranks among which the batches of an update are shared out; borrowed. NULL:
+                  this process alone. With it an update that is left out takes all its batches */
     ET_RESERVED(1);
 } et_task_trainer_options;
 

@@ -146,7 +146,6 @@ const char *et_status_name(int status)
         [ET_EINTERRUPTED] = "interrupted",
         [ET_EGRAPH] = "model does not fit together",
         [ET_EDENIED] = "not allowed",
-        [ET_ELOST] = "a rank is lost",
     };
     if (status < 0 || (size_t)status >= sizeof names / sizeof names[0])
         return "unknown status";

@@ -72,7 +72,7 @@ void et_comm_close(et_comm *comm)
 int et_comm_fail_lost(et_comm *comm, int rank, const char *why, et_error *error)
 {
     comm->gone = rank;
-    return et_fail(error, ET_ELOST, "rank %d of %d %s; start again: the newest checkpoint goes on",
+    return et_fail(error, ET_EIO, "rank %d of %d %s; start again: the newest checkpoint goes on",
                    rank, comm->size, why);
 }
 

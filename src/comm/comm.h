@@ -10,7 +10,7 @@
  * elsewhere goes to the next one, wherever the others come from. So every collective but that one
  * comes after one that agreed on ET_OK.
  *
- * ET_ELOST from any of them: a rank is gone or silent; nothing can be said to anybody from then on,
+ * ET_EIO from any of them: a rank is gone or silent; nothing can be said to anybody from then on,
  * and every later call gives the same. comm NULL is a process alone, as is a size of 1: nothing is
  * sent. Sizes are the same on all ranks. One thread. */
 #ifndef ETUDE_COMM_COMM_H
@@ -30,7 +30,7 @@ typedef struct et_comm_piece {
 
 typedef struct et_comm_class {
     const char *name; /* for people */
-    /* Sends one piece while it receives the other. Returns ET_ELOST also once et_comm_lost. */
+    /* Sends one piece while it receives the other. Returns ET_EIO also once et_comm_lost. */
     int (*exchange)(et_comm *self, et_comm_piece send, et_comm_piece receive, et_error *error);
     /* By a thread of comm's own: says to the next rank that this process lives, and takes what the
      * previous one has said. 1: it has, 0: nothing, -1: it never will again. NULL: no way to. */
@@ -81,7 +81,7 @@ void et_comm_unwatch(et_comm *comm);
 /* The rank that is silent; -1: none. From any thread. */
 int et_comm_lost(const et_comm *comm);
 
-/* ET_ELOST for a rank that has ended (why: "has ended") or is silent. */
+/* ET_EIO for a rank that has ended (why: "has ended") or is silent. */
 int et_comm_fail_lost(et_comm *comm, int rank, const char *why, et_error *error);
 
 /* sockets.c: the process was started by et_ranks_start (launch.h). */

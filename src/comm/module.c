@@ -62,7 +62,7 @@ static int exchange(et_comm *comm, et_comm_piece send, et_comm_piece receive, et
     int silent = et_comm_lost(comm);
     comm->gone = -1;
     return silent >= 0 ? et_comm_fail_lost(comm, silent, text, error)
-                       : et_fail(error, ET_ELOST, "%s: %s", self->module->name, text);
+                       : et_fail(error, ET_EIO, "%s: %s", self->module->name, text);
 }
 
 static int beat(et_comm *comm)

@@ -198,14 +198,13 @@ static int parse(launch *l, const et_call *call, et_error *error)
     given.argv = argv;
     int status = et_args_parse(table, &given, &l->help, error);
     if (!status && l->help)
-        et_args_help(
-            stdout, table, call,
-            "Trains with several processes on this machine, each with its share of every "
-            "batch: the\nresult is bit for bit that of one. On several machines start "
-            "`train` with mpirun or srun.\nruntime.data_shards says into how many parts a "
-            "batch is cut, the number of processes\nat least.",
-            "-n 2 --restart 3 -- train --experiment NAME runs/mine --set "
-            "runtime.data_shards=2");
+        et_args_help(stdout, table, call,
+                     "Trains with several processes on this machine, each with its share of every "
+                     "batch: the\nresult is bit for bit that of one. On several machines start "
+                     "`train` with mpirun or srun.\nruntime.data_shards says into how many parts a "
+                     "batch is cut, the number of processes\nat least.",
+                     "-n 2 --restart 3 -- train --experiment NAME runs/mine --set "
+                     "runtime.data_shards=2");
     return status;
 }
 

@@ -411,8 +411,7 @@ static int fit_batch(training *t, const char *directory, et_error *error)
         status = et_stop_requested ? et_fail(error, ET_EINTERRUPTED, "%s", ET_CONTROLLER_NOT_BEGUN)
                                    : open_batch(t, directory, fit.batch, error);
         if (status == ET_ECONFIG)
-            return et_fail_while(error, status, "--memory %s",
-                                 et_format_bytes(fit.budget).text);
+            return et_fail_while(error, status, "--memory %s", et_format_bytes(fit.budget).text);
         if (!status)
             status = et_task_trainer_batches(t->trainer, &batches, error);
         more = !status && et_batch_fit_note(&fit, planned(t), batches == 1);
@@ -432,10 +431,11 @@ static int open_parts(training *t, const char *directory, et_error *error)
     bool fits = t->args->memory && !et_train_finds_weights(t->args);
     int status = et_device_open(&t->device, error);
     if (!status && fits && t->experiment.runtime.data_shards > 1)
-        status = et_fail(error, ET_ECONFIG,
-                         "--memory chooses batches that are not cut; with runtime.data_shards: %lld "
-                         "set the size of a batch",
-                         (long long)t->experiment.runtime.data_shards);
+        status =
+            et_fail(error, ET_ECONFIG,
+                    "--memory chooses batches that are not cut; with runtime.data_shards: %lld "
+                    "set the size of a batch",
+                    (long long)t->experiment.runtime.data_shards);
     if (!status)
         status = et_profiling_open(&t->profiling, t->device, ET_CONTROLLER_STEP_SPAN, error);
     if (!status)

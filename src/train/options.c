@@ -33,7 +33,7 @@ static const char *const recomputed[] = { "none", "cheap", "feed_forward", "auto
 #define NO_TPU     "there is no TPU; training runs on the CPU"
 #define NO_GPU     "there is no GPU; training runs on the CPU"
 #define NO_XLA     "there is no XLA; graphs are planned by Etude itself"
-#define ONE_WORKER "training runs in one process"
+#define ONE_WORKER "ranks are started by etude launch, mpirun or srun (doc/scale.md)"
 
 /* Model Garden's defaults, with which nothing is clipped and no noise added. */
 static const et_field privacy_fields[] = {

@@ -90,7 +90,7 @@ static void test_error__cures(void **state)
 static void test_error__names(void **state)
 {
     (void)state;
-    for (int status = ET_OK; status <= ET_ELOST; status++)
+    for (int status = ET_OK; status <= ET_EDENIED; status++)
         assert_string_not_equal(et_status_name(status), "unknown status");
     assert_string_equal(et_status_name(-1), "unknown status");
     assert_string_equal(et_status_name(1000), "unknown status");

@@ -76,6 +76,25 @@ done
 OMP_NUM_THREADS=2 says 0 '^done' launch -n 2 -- train $settings threads --steps 600
 same threads 600
 
+# What stands between passes and updates: several batches of a shard, a scale, going back.
+alike() {
+    name=$1 code=$2
+    shift 2
+    for n in 1 3; do
+        # shellcheck disable=SC2086 # words
+        says "$code" . launch -n $n -- train $settings "$name$n" --steps 100 "$@"
+    done
+    for file in checkpoints/ckpt-100.safetensors recovery.json; do
+        [ ! -e "${name}1/$file" ] || cmp "${name}1/$file" "${name}3/$file" >>out 2>&1 ||
+            fail "$name: $file of 3 ranks is another"
+    done
+}
+alike scaled 0 --set trainer.gradient_accumulation=2,runtime.loss_scale=dynamic,runtime.prefetch=0
+[ -e scaled3/checkpoints/ckpt-100.safetensors ] || fail "no checkpoint to compare"
+alike back 5 --set trainer.loss_upper_bound=0.2,trainer.recovery_begin_steps=30 \
+    --set trainer.recovery_max_trials=2,trainer.checkpoint_interval=10
+[ -e back3/recovery.json ] || fail "no step has diverged"
+
 # ---- interrupted, and on with another number of ranks ---------------------------------------------
 
 # stopped CODE RUN WHO: `launch` of two, whose rank WHO gets SIGTERM (0: launch itself).

@@ -100,9 +100,9 @@ static int rank_gone(et_comm *comm, const char *word)
     rank_assert(!et_comm_agree(comm, ET_OK, NULL, &error));
     if (et_comm_rank(comm) == atoi(word))
         _exit(0);
-    rank_assert(et_comm_agree(comm, ET_OK, NULL, &error) == ET_ELOST);
+    rank_assert(et_comm_agree(comm, ET_OK, NULL, &error) == ET_EIO);
     rank_assert(strstr(error.text, "has ended"));
-    rank_assert(et_comm_agree(comm, ET_OK, NULL, &error) == ET_ELOST);
+    rank_assert(et_comm_agree(comm, ET_OK, NULL, &error) == ET_EIO);
     return 0;
 }
 
@@ -113,7 +113,7 @@ static int rank_silent(et_comm *comm, const char *word)
     double begun = et_clock_monotonic();
     if (et_comm_rank(comm) == atoi(word))
         raise(SIGSTOP);
-    rank_assert(et_comm_agree(comm, ET_OK, NULL, &error) == ET_ELOST);
+    rank_assert(et_comm_agree(comm, ET_OK, NULL, &error) == ET_EIO);
     rank_assert(et_clock_monotonic() - begun > RANK_TIMEOUT / 2);
     return 0;
 }
@@ -135,7 +135,7 @@ static int rank_out_of_step(et_comm *comm, const char *word)
     char bytes[64] = "", all[64 * MOST];
     (void)word;
     int status = et_comm_gather(comm, bytes, et_comm_rank(comm) ? 8 : 16, all, &error);
-    rank_assert(status == ET_EFAIL || status == ET_ELOST);
+    rank_assert(status == ET_EFAIL || status == ET_EIO);
     rank_assert(strstr(error.text, status == ET_EFAIL ? "out of step" : "has ended"));
     return 0;
 }
