@@ -14,6 +14,13 @@
 #include "base/reserved.h"
 
 #define PEER_TIMEOUT 60
+#define LEAVING_MOST 4096 /* ranks that leave together */
+
+/* What each rank says where all meet. */
+typedef struct word {
+    int status;
+    unsigned flags;
+} word;
 
 int et_comm_rank(const et_comm *comm)
 {
@@ -60,10 +67,19 @@ int et_comm_open(et_comm **out, const et_comm_options *options, et_error *error)
     return status;
 }
 
+/* Whoever starts ranks may end all when one has ended: none does before what rank 0 had to say. */
+static void leave_together(et_comm *comm)
+{
+    word mine = { ET_OK, 0 }, all[LEAVING_MOST];
+    if (comm->size > 1 && comm->size <= LEAVING_MOST && !comm->broken.status)
+        et_comm_gather(comm, &mine, sizeof mine, all, NULL);
+}
+
 void et_comm_close(et_comm *comm)
 {
     if (!comm)
         return;
+    leave_together(comm);
     et_comm_unwatch(comm);
     et_free(comm->scratch);
     comm->class->close(comm);
@@ -143,11 +159,6 @@ int et_comm_broadcast(et_comm *comm, int root, void *bytes, size_t size, et_erro
                 comm, (et_comm_piece){ (place + bit + root) % ranks, bytes, size }, none, error);
     return status;
 }
-
-typedef struct word {
-    int status;
-    unsigned flags;
-} word;
 
 /* The text of the rank that failed, to those that did not. */
 static int share_text(et_comm *comm, int from, int status, et_error *error)

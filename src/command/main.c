@@ -310,15 +310,14 @@ static void hold_standard_streams(void)
 }
 
 /* An interruption is no failure and has no name before it. */
-static void print_failure(const et_program *program, int status, et_error *error)
+void et_tell_failure(const et_program *program, int status, et_error *error)
 {
     make_printable(error->text);
-    if (!error->text[0]) /* another rank says it */
-        return;
-    if (status == ET_EINTERRUPTED)
+    if (error->text[0] && status == ET_EINTERRUPTED)
         fprintf(stderr, "%s\n", error->text);
-    else
+    else if (error->text[0])
         fprintf(stderr, "%s: %s\n", program->name, error->text);
+    error->text[0] = 0;
 }
 
 /* The variable that chooses kernels is for trying and comparing: a misspelt one would compare
@@ -357,7 +356,7 @@ int et_command_main(int argc, char **argv, const et_task_kind *const *kinds, int
     if (!status && (fflush(stdout) || ferror(stdout)))
         status = et_fail_errno(&error, "standard output");
     if (status)
-        print_failure(&program, status, &error);
+        et_tell_failure(&program, status, &error);
     et_log_set(NULL, NULL);
     return exit_code(status);
 }

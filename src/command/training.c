@@ -466,7 +466,6 @@ static void close_training(training *t)
     et_show_log_on(t->call->program, NULL);
     et_progress_close(t->progress);
     et_model_dir_close(&t->directory, !t->set_up);
-    et_comm_close(t->comm);
     et_arena_release(&t->arena);
 }
 
@@ -750,6 +749,16 @@ static int train(training *t, const et_train_args *args, et_error *error)
     return status ? status : closed;
 }
 
+/* One rank says what went wrong, before any of them has ended. */
+static void leave_ranks(training *t, int status, et_error *error)
+{
+    if (status && error && et_comm_told_elsewhere(t->comm))
+        error->text[0] = 0;
+    else if (status && error && et_comm_size(t->comm) > 1)
+        et_tell_failure(t->call->program, status, error);
+    et_comm_close(t->comm);
+}
+
 /* Everything that training opened is closed here, whatever the status: the lock goes last. */
 int et_training_run(const et_call *call, const et_train_args *args, et_error *error)
 {
@@ -762,9 +771,8 @@ int et_training_run(const et_call *call, const et_train_args *args, et_error *er
     limit_time(args);
     int status = train(&t, args, error);
     et_session_end(&t.session, step_of(&t), status, error);
-    if (status && et_comm_told_elsewhere(t.comm) && error)
-        error->text[0] = 0;
     setitimer(ITIMER_REAL, &(struct itimerval){ { 0, 0 }, { 0, 0 } }, NULL);
     close_training(&t);
+    leave_ranks(&t, status, error);
     return status;
 }
