@@ -55,6 +55,8 @@ const char *et_safetensors_dtype_name(et_dtype dtype)
         [ET_F32] = "F32",
         [ET_BF16] = "BF16",
         [ET_I32] = "I32",
+        [ET_U8] = "U8",
+        [ET_I8] = "I8",
     };
     et_assert(dtype < ET_DTYPE_COUNT);
     return names[dtype];

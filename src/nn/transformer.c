@@ -181,27 +181,47 @@ et_node *et_transformer_encode(et_scope *scope, const et_transformer *model, int
 
 /* The target's ids are shifted by the caller: row t holds the piece before the one to
  * predict, and causal attention lets it see rows up to t of its sentence. */
-et_node *et_transformer_train(et_scope *scope, const et_transformer *model, int64_t source_budget,
-                              int64_t target_budget, int64_t segment_count)
+static et_node *decode_whole(et_scope *scope, const et_transformer *model, et_node *encoded,
+                             const segments *g, int64_t target_budget)
 {
-    int64_t most = model->max_positions;
-    segments g = { .source = tokens(scope, "source_offsets", segment_count + 1),
-                   .target = tokens(scope, "target_offsets", segment_count + 1),
-                   .source_longest = source_budget < most ? source_budget : most,
-                   .target_longest = target_budget < most ? target_budget : most };
-    et_node *encoded = encode(scope, model, source_budget, g.source, 0);
     stack s = { &model->decoder, model->width, 0 };
     et_scope *decoder = et_in(scope, "decoder");
     et_node *x = embed(decoder, scope, model, tokens(scope, "target_ids", target_budget),
                        tokens(scope, "target_positions", target_budget));
     for (int i = 0; i < model->decoder.num_layers; i++) {
         et_scope *layer = et_at(decoder, "layer", i);
-        x = self_attention_block(et_in(layer, "self_attention"), x, g.target, g.target_longest,
+        x = self_attention_block(et_in(layer, "self_attention"), x, g->target, g->target_longest,
                                  true, s);
-        x = cross_attention_block(et_in(layer, "cross_attention"), x, encoded, &g, s);
+        x = cross_attention_block(et_in(layer, "cross_attention"), x, encoded, g, s);
         x = feed_forward_block(et_in(layer, "feed_forward"), x, s);
     }
     return final_norm(decoder, x, s);
+}
+
+static segments open_segments(et_scope *scope, const et_transformer *model, int64_t source_budget,
+                              int64_t target_budget, int64_t segment_count)
+{
+    int64_t most = model->max_positions;
+    return (segments){ .source = tokens(scope, "source_offsets", segment_count + 1),
+                       .target = tokens(scope, "target_offsets", segment_count + 1),
+                       .source_longest = source_budget < most ? source_budget : most,
+                       .target_longest = target_budget < most ? target_budget : most };
+}
+
+et_node *et_transformer_train(et_scope *scope, const et_transformer *model, int64_t source_budget,
+                              int64_t target_budget, int64_t segment_count)
+{
+    segments g = open_segments(scope, model, source_budget, target_budget, segment_count);
+    et_node *encoded = encode(scope, model, source_budget, g.source, 0);
+    return decode_whole(scope, model, encoded, &g, target_budget);
+}
+
+et_node *et_transformer_decode_whole(et_scope *scope, const et_transformer *model, et_node *encoded,
+                                     int64_t target_budget, int64_t segment_count)
+{
+    segments g = open_segments(scope, model, et_node_shape(encoded).size[0], target_budget,
+                               segment_count);
+    return decode_whole(scope, model, encoded, &g, target_budget);
 }
 
 /* ---- decoding --------------------------------------------------------------------------- */
