@@ -16,7 +16,10 @@ typedef struct et_export_options {
     const char *precision; /* how matrices of weights are stored: "float32", "bfloat16", "int8"
                               (bytes, with a scale for each column, or each row of a table that is
                               looked up). NULL: "float32". Others than that are of one file alone */
-    ET_RESERVED(7);
+    const char *format; /* NULL: Etude's own. "onnx": of a translator a directory, as Optimum reads
+                           it, of a predictor a file that takes encoded rows. "ctranslate2": of a
+                           translator, a directory */
+    ET_RESERVED(6);
 } et_export_options;
 
 /* options NULL: the defaults, as et_translator_export and et_predictor_export. */

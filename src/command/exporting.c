@@ -17,7 +17,8 @@ static void print_help(const et_arg *table, const et_exporting *kind, const et_c
     et_args_help(stdout, table, call, about, "runs/a --output a" ET_MODEL_SUFFIX);
 }
 
-static int check(const et_exporting_args *args, const et_call *call, et_error *error)
+static int check(const et_exporting *kind, const et_exporting_args *args, const et_call *call,
+                 et_error *error)
 {
     et_outputs outputs = { .program = call->program };
     if (!args->model_dir || !args->output)
@@ -28,7 +29,8 @@ static int check(const et_exporting_args *args, const et_call *call, et_error *e
     if (status)
         return et_fail(error, ET_EUSAGE, "--precision %s: choose float32, bfloat16 or int8",
                        args->options.precision);
-    if (!et_model_export_is_file(args->output))
+    /* A directory is made, or has none of the files: nothing there is written over. */
+    if (!et_model_export_is_file(args->output) && !(args->options.format && kind->format_is_file))
         return ET_OK;
     et_outputs_read(&outputs, args->model_dir);
     et_outputs_read(&outputs, args->checkpoint);
@@ -47,6 +49,7 @@ int et_exporting_run(const et_exporting *kind, const et_call *call, et_error *er
           ET_ARG_TEXT, &args.output, NULL },
         { "checkpoint", "NAME", "best, newest, a step or a file; else the best, or the newest",
           ET_ARG_TEXT, &args.checkpoint, NULL },
+        { "format", "NAME", kind->formats, ET_ARG_TEXT, &args.options.format, NULL },
         { "precision", "TYPE", "weights as float32, bfloat16 (half the size) or int8 (a quarter)",
           ET_ARG_TEXT, &args.options.precision, NULL },
         { "live-weights", NULL, "not the averaged ones", ET_ARG_FLAG, &args.live_weights, NULL },
@@ -59,7 +62,7 @@ int et_exporting_run(const et_exporting *kind, const et_call *call, et_error *er
         print_help(table, kind, call);
     if (status || help)
         return status;
-    status = check(&args, call, error);
+    status = check(kind, &args, call, error);
     if (!status)
         status = kind->write(&args, &exported, error);
     if (!status)

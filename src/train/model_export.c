@@ -160,39 +160,46 @@ static int write_file(draft *d, const char *path, bool whole, et_error *error)
 
 /* ---- the directory -------------------------------------------------------------------------- */
 
+static int check_absent(const char *directory, const char *name, et_error *error)
+{
+    char *path = et_path_join(directory, name);
+    int status = path ? ET_OK : et_alloc_failed(error, strlen(directory), "a path");
+    if (!status && et_file_exists(path))
+        status = et_fail(error, ET_ECONFIG,
+                         "%s is there already: choose another directory, or remove it", path);
+    et_free(path);
+    return status;
+}
+
+int et_model_export_begin_directory(const char *directory, const char *const *names, int count,
+                                    et_error *error)
+{
+    if (!directory || !*directory)
+        return et_fail(error, ET_ECONFIG, "the output of an export has no name");
+    int status = ET_OK;
+    for (int i = 0; i < count && !status; i++)
+        status = check_absent(directory, names[i], error);
+    return status ? status : et_directory_make(directory, error);
+}
+
 /* Texts first, in their order, then the weights. */
-static const char *path_of(draft *d, const char *directory, int i)
-{
-    return et_arena_printf(&d->arena, "%s/%s", directory,
-                           i < d->model->count ? d->model->texts[i].name : ET_MODEL_WEIGHTS);
-}
-
-static int check_absent(const char *path, et_error *error)
-{
-    return et_file_exists(path)
-               ? et_fail(error, ET_ECONFIG,
-                         "%s is there already: choose another directory, or remove it", path)
-               : ET_OK;
-}
-
 static int write_directory(draft *d, const char *directory, et_error *error)
 {
-    int status = ET_OK;
+    const int count = d->model->count;
+    const char **names = et_arena_array(&d->arena, (size_t)count + 1, sizeof *names);
     if (d->precision != FLOAT32)
         return et_fail(error, ET_ECONFIG,
                        "precision %s is of one file: let its name end in " ET_MODEL_SUFFIX,
                        precisions[d->precision]);
-    for (int i = 0; i <= d->model->count && !status; i++) {
-        const char *path = path_of(d, directory, i);
-        status = path ? check_absent(path, error) : no_memory(error);
-    }
-    if (!status)
-        status = et_directory_make(directory, error);
-    for (int i = 0; i <= d->model->count && !status; i++) {
-        const char *path = path_of(d, directory, i);
+    for (int i = 0; i <= count && names; i++)
+        names[i] = i < count ? d->model->texts[i].name : ET_MODEL_WEIGHTS;
+    int status = names ? et_model_export_begin_directory(directory, names, count + 1, error)
+                       : no_memory(error);
+    for (int i = 0; i <= count && !status; i++) {
+        const char *path = et_arena_printf(&d->arena, "%s/%s", directory, names[i]);
         if (!path)
             status = no_memory(error);
-        else if (i < d->model->count)
+        else if (i < count)
             status = et_file_write(path, d->model->texts[i].bytes, d->model->texts[i].length, error);
         else
             status = write_file(d, path, false, error);

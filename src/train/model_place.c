@@ -1,13 +1,15 @@
 #include "train/model_place.h"
 
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/file.h"
-#include "base/strbuf.h"
 #include "train/checkpoint_file.h"
+#include "train/stored_weight.h"
 
 /* ---- opening -------------------------------------------------------------------------------- */
 
@@ -85,25 +87,20 @@ const char *et_model_place_path(const et_model_place *place, const char *name, e
     return et_arena_printf(arena, place->file ? "%s: %s" : "%s/%s", place->name, name);
 }
 
-/* NULL: there is none, or no memory. */
 static const et_safetensors_tensor *find_text(const et_model_place *place, const char *name)
 {
-    et_strbuf key = ET_STRBUF_INIT;
-    et_strbuf_printf(&key, ET_MODEL_TEXT "%s", name);
-    const et_safetensors_tensor *text =
-        key.failed ? NULL : et_safetensors_find(place->file, et_strbuf_text(&key));
-    et_strbuf_release(&key);
+    const et_safetensors_tensor *text = et_stored_find(place->file, ET_MODEL_TEXT, name);
     return text && text->dtype == ET_U8 && text->shape.rank == 1 ? text : NULL;
 }
 
+/* A path that is longer than the system takes is no file's. */
 bool et_model_place_has(const et_model_place *place, const char *name)
 {
+    char path[PATH_MAX];
     if (place->file)
         return find_text(place, name) != NULL;
-    char *path = et_path_join(place->name, name);
-    bool there = path && et_file_exists(path);
-    et_free(path);
-    return there;
+    const int length = snprintf(path, sizeof path, "%s/%s", place->name, name);
+    return length > 0 && (size_t)length < sizeof path && et_file_exists(path);
 }
 
 static int read_directory(const et_model_place *place, const char *name, size_t most, char **bytes,

@@ -5,7 +5,6 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/dtype.h"
-#include "base/strbuf.h"
 #include "kernel/row_product.h"
 #include "train/model_place.h"
 
@@ -20,15 +19,24 @@ bool et_stored_weight_is_narrowed(et_shape shape)
     return shape.rank == 2 && shape.size[0] <= ET_ROW_BYTES_MAX && shape.size[1] <= ET_ROW_BYTES_MAX;
 }
 
-/* NULL: none that fits, or no memory. */
+/* Without memory, of which a lack would look like a tensor that is not there. */
+const et_safetensors_tensor *et_stored_find(const et_safetensors *file, const char *prefix,
+                                            const char *name)
+{
+    const size_t length = strlen(prefix);
+    for (size_t i = 0; i < et_safetensors_count(file); i++) {
+        const et_safetensors_tensor *tensor = et_safetensors_at(file, i);
+        if (!strncmp(tensor->name, prefix, length) && !strcmp(tensor->name + length, name))
+            return tensor;
+    }
+    return NULL;
+}
+
+/* NULL: none that fits. */
 static const et_safetensors_tensor *find_scale(const et_safetensors *file,
                                                const et_safetensors_tensor *there)
 {
-    et_strbuf key = ET_STRBUF_INIT;
-    et_strbuf_printf(&key, ET_MODEL_SCALE "%s", there->name);
-    const et_safetensors_tensor *scale =
-        key.failed ? NULL : et_safetensors_find(file, et_strbuf_text(&key));
-    et_strbuf_release(&key);
+    const et_safetensors_tensor *scale = et_stored_find(file, ET_MODEL_SCALE, there->name);
     if (!scale || scale->dtype != ET_F32 || there->shape.rank != 2 || scale->shape.rank != 2)
         return NULL;
     const int64_t *size = there->shape.size, *of = scale->shape.size;

@@ -8,6 +8,10 @@
 
 #include "io/safetensors.h"
 
+/* The tensor of a file that is called prefix and name; NULL: there is none. */
+const et_safetensors_tensor *et_stored_find(const et_safetensors *file, const char *prefix,
+                                            const char *name);
+
 /* Whether a tensor of a file can be read as a weight of that shape. */
 bool et_stored_weight_fits(const et_safetensors *file, const et_safetensors_tensor *there,
                            et_shape shape);

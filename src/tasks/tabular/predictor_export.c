@@ -2,23 +2,48 @@
  * weights (train/model_export.h). */
 #include <etude/model_export.h>
 
+#include <string.h>
+
 #include "base/reserved.h"
 #include "tasks/tabular/predictor_private.h"
 
-int et_predictor_export_as(const et_predictor *p, const char *path,
-                           const et_export_options *options, et_error *error)
+static int write_own(const et_predictor *p, const char *path, const char *precision,
+                     et_error *error)
 {
-    static const et_export_options defaults = { 0 };
-    const et_export_options *o = options ? options : &defaults;
     const et_table_model *from = p->model;
     const et_model_export model = { .texts = from->text,
                                     .count = ET_TABLE_TEXTS,
                                     .params = from->params,
                                     .step = from->step,
                                     .identity = from->identity,
-                                    .precision = o->precision };
+                                    .precision = precision };
+    return et_model_export_write(&model, path, error);
+}
+
+static int write_onnx(const et_predictor *p, const char *path, const char *precision,
+                      et_error *error)
+{
+    if (precision && strcmp(precision, "float32") != 0)
+        return et_fail(error, ET_ECONFIG, "precision %s: ONNX is written in float32 alone",
+                       precision);
+    return et_export_onnx(path, p->model->params, &p->layout, p->model->build, p->model->payload,
+                          error);
+}
+
+int et_predictor_export_as(const et_predictor *p, const char *path,
+                           const et_export_options *options, et_error *error)
+{
+    static const et_export_options defaults = { 0 };
+    const et_export_options *o = options ? options : &defaults;
     int status = et_options_check(o, "et_export_options", error);
-    return status ? status : et_model_export_write(&model, path, error);
+    if (status)
+        return status;
+    if (!o->format)
+        return write_own(p, path, o->precision, error);
+    return strcmp(o->format, "onnx") ? et_fail(error, ET_ECONFIG,
+                                               "format %s: of tables there is onnx, or none",
+                                               o->format)
+                                     : write_onnx(p, path, o->precision, error);
 }
 
 int et_predictor_export(const et_predictor *p, const char *path, et_error *error)

@@ -21,6 +21,7 @@ static int write_export(const et_exporting_args *args, et_exported *exported, et
 
 int et_cmd_export_table(const et_call *call, et_error *error)
 {
-    static const et_exporting kind = { "predicting", "predict", write_export };
+    static const et_exporting kind = { "predicting", "predict",
+                                       "onnx: a file that takes encoded rows", true, write_export };
     return et_exporting_run(&kind, call, error);
 }

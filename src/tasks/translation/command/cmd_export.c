@@ -21,6 +21,7 @@ static int write_export(const et_exporting_args *args, et_exported *exported, et
 
 int et_cmd_export(const et_call *call, et_error *error)
 {
-    static const et_exporting kind = { "translating", "translate", write_export };
+    static const et_exporting kind = { "translating", "translate",
+                                       "onnx (a directory, as Optimum reads it) or ctranslate2 (a directory)", false, write_export };
     return et_exporting_run(&kind, call, error);
 }
