@@ -39,6 +39,32 @@ if(NOT SENTENCEPIECE_FOUND)
     set(needs_sentencepiece
         sh -c "echo 'SKIPPED: all cases: built without SentencePiece' && exit 77")
 endif()
+# Optional: AUTO takes libmicrohttpd where it is found. Without it `etude serve` and `etude watch` say
+# that they were built without.
+set(ETUDE_HTTP AUTO CACHE STRING "A server by libmicrohttpd: AUTO, ON or OFF")
+set_property(CACHE ETUDE_HTTP PROPERTY STRINGS AUTO ON OFF)
+set(microhttpd_libraries)
+set(MICROHTTPD_FOUND FALSE)
+if(ETUDE_HTTP)
+    find_library(MICROHTTPD_LIBRARY microhttpd)
+    find_path(MICROHTTPD_INCLUDE microhttpd.h)
+    if(MICROHTTPD_LIBRARY AND MICROHTTPD_INCLUDE)
+        set(MICROHTTPD_FOUND TRUE)
+        set(microhttpd_libraries -lmicrohttpd)
+        target_include_directories(etude_dependencies SYSTEM INTERFACE ${MICROHTTPD_INCLUDE})
+        target_link_libraries(etude_dependencies INTERFACE ${MICROHTTPD_LIBRARY})
+    elseif(ETUDE_HTTP STREQUAL AUTO)
+        message(STATUS "libmicrohttpd not found: built without servers (libmicrohttpd-dev)")
+    else()
+        message(FATAL_ERROR "ETUDE_HTTP is ON, and libmicrohttpd is not there: install "
+            "libmicrohttpd-dev, or set it to OFF")
+    endif()
+endif()
+# Stands before the command of a test that can't pass without it, and skips it.
+set(needs_http)
+if(NOT MICROHTTPD_FOUND)
+    set(needs_http sh -c "echo 'SKIPPED: all cases: built without libmicrohttpd' && exit 77")
+endif()
 find_library(DNNL_LIBRARY dnnl REQUIRED)
 find_path(DNNL_INCLUDE oneapi/dnnl/dnnl.h REQUIRED)
 target_include_directories(etude_dependencies SYSTEM INTERFACE ${DNNL_INCLUDE})
@@ -79,4 +105,4 @@ else()
 endif()
 string(JOIN " " ETUDE_STATIC_LIBRARIES
     -lyaml -ljansson -lxxhash -lprotobuf-c -lutf8proc -lpcre2-8
-    ${sentencepiece_libraries} -ldnnl -lz ${openmp_flag} -lstdc++ -lpthread -lm)
+    ${sentencepiece_libraries} ${microhttpd_libraries} -ldnnl -lz ${openmp_flag} -lstdc++ -lpthread -lm)

@@ -1,4 +1,7 @@
-/* Element types of tensors. */
+/* Element types of tensors.
+ *
+ *     size_t bytes = count * et_dtype_size(ET_BF16);      2 for each element
+ */
 #ifndef ETUDE_DTYPE_H
 #define ETUDE_DTYPE_H
 

@@ -60,6 +60,7 @@
 #include <etude/run_files.h>
 #include <etude/schema.h>
 #include <etude/score.h>
+#include <etude/service.h>
 #include <etude/settings.h>
 #include <etude/standard.h>
 #include <etude/state.h>

@@ -43,6 +43,11 @@ typedef struct et_task_context {
     bool reader; /* somebody else's run is looked at: nothing is written below model_dir */
 } et_task_context;
 
+/* A line for people, made as printf makes it, where somebody looks. What does not fit in 1,023
+ * bytes is cut off. */
+ET_API void et_task_tell(const et_task_context *context, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
 /* An experiment: a name for a whole set of settings. */
 typedef struct et_experiment_row {
     const char *name; /* in files of runs, so it stays; unique in a program, with "/" as in paths,
@@ -82,6 +87,7 @@ typedef struct et_short {
 } et_short;
 
 struct et_command;
+struct et_service_class;
 
 typedef struct et_task_kind {
     const char *name;                     /* "rings" */
@@ -124,7 +130,13 @@ typedef struct et_task_kind {
     const char *next;    /* the command that a trained model is for, and what it does: */
     const char *next_help;  /* "translate", "translates lines"; NULL: evaluate */
     const et_short *shorts; /* ended by a row without a name */
-    ET_RESERVED(7);
+    /* A new run begins with the weights of another one (--init): settings that name no file for
+     * what weights belong to (ET_RUN_COMPARED) name that of model_dir. *taken: what was, for
+     * people, "vocabulary"; NULL: nothing. Texts live in arena. */
+    int (*inherit)(void *options, const char *model_dir, et_arena *arena, const char **taken,
+                   et_error *error);
+    const struct et_service_class *service; /* what answers `serve` (service.h); NULL: nothing */
+    ET_RESERVED(5);
 } et_task_kind;
 
 #endif

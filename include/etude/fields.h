@@ -72,10 +72,12 @@ typedef struct et_field {
     const et_fields *nested;    /* STRUCT, STRUCTS */
     size_t item_size;           /* STRUCTS: bytes of one */
     bool indirect;              /* STRUCT: the member is a pointer to it */
+    const char *list;           /* STRUCT: the row of its table that a list in its place is for */
     bool nullable;              /* null is taken as well, for the default */
     bool selects;               /* CHOICE: of the groups behind it in its table only the one of its
                                    name counts, as in a one-of block; the others are not saved */
     int64_t truth;              /* INT: what true stands for, false being 0; 0: neither is taken */
+    const char *zero;           /* INT: a word that is taken for 0; NULL: none is */
     bool epochs;                /* INT, a number of steps: "2ep" and "0.5ep" are taken as well, see
                                    et_field_steps */
     et_field_change change;     /* in a run that goes on */

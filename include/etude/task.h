@@ -117,8 +117,18 @@ typedef struct et_task_class {
      * empty. Default: nothing. */
     int (*reduce_aggregated_logs)(et_task *self, const et_value *aggregated_logs,
                                   int64_t global_step, et_value *results, et_error *error);
-    ET_RESERVED(8);
+    /* Validation data of several names, in place of data's: opens those of a number from 0 on,
+     * batches of one layout; name stays the task's. *out NULL: there are no more. They are
+     * evaluated one after the other, and logs have a dict for each by its name, so that a best
+     * metric is "name/validation_loss". */
+    int (*validation_set)(et_task *self, int number, const char **name, et_source **out,
+                          et_error *error);
+    void (*use_validation_set)(et_task *self, int number); /* which one begins; or NULL */
+    ET_RESERVED(6);
 } et_task_class;
+
+/* Sets of validation data that a task may have. */
+#define ET_VALIDATION_SETS_MAX 16
 
 struct et_task {
     const et_task_class *ET_CLASS;

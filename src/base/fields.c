@@ -234,6 +234,12 @@ static int read_list(const struct place *place, const et_field *field, et_struct
 static int read_member(const struct place *place, const et_field *field, void *options,
                        const et_value *value, const char *path)
 {
+    if (field->kind == ET_FIELD_KIND_STRUCT && field->list && value->kind == ET_VALUE_LIST) {
+        const et_field *row = et_fields_find(field->nested, field->list, strlen(field->list));
+        et_assert(row && row->kind == ET_FIELD_KIND_STRUCTS);
+        return read_list(place, row, et_field_member(row, et_field_member(field, options)), value,
+                         path);
+    }
     if (field->kind == ET_FIELD_KIND_STRUCT)
         return read_dict(place, field->nested, et_field_member(field, options), value, path);
     if (field->kind == ET_FIELD_KIND_STRUCTS)

@@ -7,6 +7,7 @@
  *   BOOL      true, false, yes, no, on, off, 0, 1             bool
  *   INT       integers, and numbers that are whole: 1e6       int64_t, within the row's limits
  *             of a row of epochs also 2ep, 0.5ep              minus thousandths of an epoch
+ *             the row's word for 0, such as auto              0
  *   FLOAT     numbers and integers                            double, within the row's limits
  *   EPOCHS    positive numbers; null                          as INT's 2ep; null leaves it
  *   STRING    any scalar, as it was written; null             const char *, NULL for null
@@ -183,6 +184,10 @@ static int read_int(const et_field *field, int64_t *member, const et_value *valu
         return ET_OK;
     if (field->truth && value->kind == ET_VALUE_BOOL) {
         *member = value->boolean ? field->truth : 0;
+        return ET_OK;
+    }
+    if (field->zero && value->kind == ET_VALUE_STRING && !strcasecmp(value->string, field->zero)) {
+        *member = 0;
         return ET_OK;
     }
     if (value->kind == ET_VALUE_INT)

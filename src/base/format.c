@@ -20,6 +20,15 @@ et_format et_format_count(int64_t count)
     return out;
 }
 
+et_format et_format_many(int64_t count, const char *noun)
+{
+    et_format out = { .text = "" };
+    et_assert(strlen(noun) + 2 <= sizeof out.text - ET_COUNT_TEXT_MAX);
+    snprintf(out.text, sizeof out.text, "%s %s%s", et_format_count(count).text, noun,
+             count == 1 ? "" : "s");
+    return out;
+}
+
 /* Three digits of value with the first suffix that keeps it under 1,000. 812 -> "812", 34149 ->
  * "34.1k", 1200000 -> "1.2M", 0.5 -> "0.50". The limits are those at which printf would round up
  * to another digit: 99.95 with one place is "100.0". */

@@ -15,6 +15,9 @@ typedef struct et_format {
 /* "1,840", "-12". */
 et_format et_format_count(int64_t count);
 
+/* The same with a noun whose plural is made by an s: "1 line", "1,840 lines". */
+et_format et_format_many(int64_t count, const char *noun);
+
 /* Three digits and a suffix: "34.1k", "812", "1.2M", "7.5G". NaN: "-". */
 et_format et_format_rate(double per_second);
 

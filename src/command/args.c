@@ -6,7 +6,7 @@
  *          | "--" name "=" value            anything, dashes too
  *          | "--" name value { value }      of an option that takes words
  *          | "--" name value                value: the next argument, which does not begin with --
- *          | "-h"                           the same as --help
+ *          | "-h" | "-q"                    the same as --help, --quiet
  *
  * A name is one of the command's table, by its name or alias, `-` and `_` alike. Values are kept
  * as they are (pointers into argv), numbers are read at once. Parsing stops at the first thing
@@ -28,8 +28,11 @@
 
 #include "base/assert.h"
 #include "base/fields.h"
+#include "command/described.h"
+#include "exec/device.h"
 
-#define NAMES_MAX 64 /* options and their other names that the nearest is sought among */
+#define HELP_COLUMN 31 /* where the text of an option begins */
+#define NAMES_MAX   64 /* options and their other names that the nearest is sought among */
 
 /* Whether word (length bytes) is name, - and _ alike. name NULL is the alias of an option that
  * has none. */
@@ -102,6 +105,18 @@ static int add(et_arg_list *list, const char *name, const char *value, et_error 
     return ET_OK;
 }
 
+static int use_threads(const char *value, et_error *error)
+{
+    char *end;
+    double count = strtod(value, &end);
+    if (end == value || *end || !(count >= 1) || count > ET_DEVICE_THREADS_MAX ||
+        count != floor(count))
+        return et_fail(error, ET_EUSAGE, "--threads %s: a number from 1 to %d", value,
+                       ET_DEVICE_THREADS_MAX);
+    et_device_use_threads((int)count);
+    return ET_OK;
+}
+
 /* strtod reads counts too, so "1e3" is one; all up to ET_ARG_COUNT_MAX are exact in a double.
  * nan and inf are numbers to strtod and not to us. */
 static int store_number(const et_arg *arg, const char *value, et_error *error)
@@ -168,7 +183,7 @@ static int store_words(const et_arg *arg, const et_call *call, int *at, char *va
 /* target is of the type that et_arg_kind says; the row vouches for it. */
 static int store(const et_arg *arg, const char *value, et_error *error)
 {
-    et_assert(arg->target || arg->kind == ET_ARG_NONE);
+    et_assert(arg->target || arg->kind == ET_ARG_NONE || arg->kind == ET_ARG_PROCESSORS);
     if ((arg->kind == ET_ARG_TEXT || arg->kind == ET_ARG_LIST) && !*value)
         return et_fail(error, ET_EUSAGE, "--%s: the value is empty; it wants %s", arg->name,
                        arg->value);
@@ -181,6 +196,8 @@ static int store(const et_arg *arg, const char *value, et_error *error)
         return store_switch(arg, value, error);
     case ET_ARG_NONE:
         return refuse(arg, value, error);
+    case ET_ARG_PROCESSORS:
+        return use_threads(value, error);
     case ET_ARG_TEXT:
         *(const char **)arg->target = value;
         return ET_OK;
@@ -278,7 +295,10 @@ int et_args_parse(const et_arg *table, const et_call *call, bool *help, et_error
             options = false;
             continue;
         }
-        if (options && !strncmp(word, "--", 2))
+        const et_arg *quiet = options && !strcmp(word, "-q") ? find(table, "quiet", 5) : NULL;
+        if (quiet)
+            status = store(quiet, "", error);
+        else if (options && !strncmp(word, "--", 2))
             status = parse_option(table, call, &at, error);
         else
             status = parse_rest(table, call->command, word, error);
@@ -359,6 +379,10 @@ void et_args_help(FILE *to, const et_arg *table, const et_call *call, const char
                   const char *example)
 {
     const char *program = call->program->name;
+    if (call->description) {
+        et_description_add(call->description, call, table, about, example);
+        return;
+    }
     fprintf(to, "usage: %s %s", program, call->command);
     for (const et_arg *arg = table; arg->name; arg++)
         if (is_plain(arg))
@@ -366,18 +390,18 @@ void et_args_help(FILE *to, const et_arg *table, const et_call *call, const char
     fprintf(to, " [OPTION]...\n\n%s\n\nexample:\n    %s %s %s\n\noptions:\n", about, program,
             call->command, example);
     for (const et_arg *arg = table; arg->name; arg++) {
-        /* Long names push the text to the right, which is ugly and not wrong. */
-        char left[64];
         if (is_plain(arg))
             continue;
         /* "    --model-dir DIR            where the run is kept" */
-        snprintf(left, sizeof left, "--%s%s%s", arg->name, arg->value ? " " : "",
-                 arg->value ? arg->value : "");
-        fprintf(to, "    %-26s %s%s", left, arg->kind == ET_ARG_NONE ? "not taken here: " : "",
-                arg->help);
+        int width = fprintf(to, "    --%s%s%s", arg->name, arg->value ? " " : "",
+                            arg->value ? arg->value : "");
+        /* Behind a long name the text has a line of its own. */
+        fprintf(to, width > HELP_COLUMN - 1 ? "\n%*s" : "%*s",
+                width > HELP_COLUMN - 1 ? HELP_COLUMN : HELP_COLUMN - width, "");
+        fprintf(to, "%s%s", arg->kind == ET_ARG_NONE ? "not taken here: " : "", arg->help);
         if (arg->alias)
             fprintf(to, " (or --%s)", arg->alias);
         fputc('\n', to);
     }
-    fprintf(to, "    %-26s %s\n", "--help", "this text");
+    fprintf(to, "    %-*s %s\n", HELP_COLUMN - 5, "--help", "this text");
 }

@@ -7,9 +7,13 @@
  *         ET_ARG_END
  *     };
  *
- * Long options only, `--name value` or `--name=value`, but for -h; `-` and `_` are alike, so
- * Model Garden's spellings work. What begins with -- is a value only after `=`; no text is empty.
- * Options and other arguments may come in any order; after `--` there are no options. */
+ * Long options only, `--name value` or `--name=value`, but for -h and -q (--quiet); `-` and `_` are
+ * alike, so Model Garden's spellings work. What begins with -- is a value only after `=`; no text
+ * is empty. Options and other arguments may come in any order; after `--` there are no options.
+ *
+ * What a value is called says what it may be, to people and to shells that complete it
+ * (described.h): words with `|` between are taken as they are, "float32|int8"; FILE, DIR, RUN,
+ * EXPERIMENT and COMMAND stand for names of that kind. */
 #ifndef ETUDE_COMMAND_ARGS_H
 #define ETUDE_COMMAND_ARGS_H
 
@@ -32,6 +36,8 @@ typedef enum et_arg_kind {
     ET_ARG_WORD,  /* const char *: the one word that is no option, in place of the option with the
                      same  target */
     ET_ARG_REST,  /* et_arg_list: what is not an option; last in the table */
+    ET_ARG_PROCESSORS, /* no target: a number of threads, which this process computes with from the
+                          moment it is read */
 } et_arg_kind;
 
 #define ET_ARG_LIST_MAX  256
@@ -67,6 +73,21 @@ typedef struct et_arg {
         "[RUN]", "run", NULL, ET_ARG_WORD, &(directory), NULL                                      \
     }
 
+/* Of commands that compute. */
+#define ET_ARG_THREADS                                                                             \
+    {                                                                                              \
+        "threads", "N",                                                                            \
+            "compute with N threads (else all processors, or OMP_NUM_THREADS); "                   \
+            "results do not depend on it",                                                         \
+            ET_ARG_PROCESSORS, NULL, NULL                                                          \
+    }
+
+/* Of commands that say how far they are: nothing but errors and warnings. -q is the same. */
+#define ET_ARG_QUIET(flag)                                                                         \
+    {                                                                                              \
+        "quiet", NULL, "say nothing but errors and warnings (-q)", ET_ARG_FLAG, &(flag), NULL      \
+    }
+
 #define ET_ARG_END                                                                                 \
     {                                                                                              \
         NULL, NULL, NULL, ET_ARG_FLAG, NULL, NULL                                                  \
@@ -77,7 +98,7 @@ typedef struct et_arg {
 int et_args_parse(const et_arg *table, const et_call *call, bool *help, et_error *error);
 
 /* Prints usage, what the command does, an example (what stands behind the command's name) and the
- * options. */
+ * options; or keeps it all, in a call with a description. */
 void et_args_help(FILE *to, const et_arg *table, const et_call *call, const char *about,
                   const char *example);
 

@@ -6,9 +6,11 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "base/arena.h"
 #include "command/args.h"
 #include "command/command.h"
 #include "command/outputs.h"
+#include "command/results.h"
 #include "train/checkpoint.h"
 
 typedef struct average_args {
@@ -16,7 +18,7 @@ typedef struct average_args {
     et_arg_list paths;
     char *owned[ET_ARG_LIST_MAX]; /* those of paths that --last found */
     int64_t last;                 /* newest of a run; 0: paths are files */
-    bool live_weights, help;
+    bool live_weights, quiet, json, help;
 } average_args;
 
 /* The run's newest in place of its directory. */
@@ -58,6 +60,20 @@ static int check(average_args *args, et_error *error)
     return args->last ? find_last(args, error) : ET_OK;
 }
 
+static int print_json(const average_args *args, bool averages, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_value *results = et_value_dict(&arena);
+    et_value_set_string(results, "output", args->output);
+    et_value *list = et_value_set_list(results, "checkpoints");
+    for (int i = 0; i < args->paths.count; i++)
+        et_value_add_string(list, args->paths.items[i]);
+    et_value_set_bool(results, "averaged_weights", averages);
+    int status = et_results_print(results, error);
+    et_arena_release(&arena);
+    return status;
+}
+
 static int average(const average_args *args, const et_call *call, et_error *error)
 {
     const et_arg_list *paths = &args->paths;
@@ -70,7 +86,9 @@ static int average(const average_args *args, const et_call *call, et_error *erro
     if (!status)
         status = et_checkpoint_average(paths->items, (size_t)paths->count, args->live_weights,
                                        args->output, &averages, error);
-    if (!status)
+    if (!status && args->json)
+        return print_json(args, averages, error);
+    if (!status && !args->quiet)
         fprintf(stderr, "averaged %d checkpoint%s%s: %s\n", paths->count,
                 paths->count == 1 ? "" : "s", averages ? ", their averaged weights" : "",
                 args->output);
@@ -87,6 +105,8 @@ int et_cmd_average(const et_call *call, et_error *error)
           ET_ARG_COUNT, &args.last, NULL },
         { "live-weights", NULL, "average the weights, not the averages that a run kept of them",
           ET_ARG_FLAG, &args.live_weights, NULL },
+        ET_ARG_JSON(args.json),
+        ET_ARG_QUIET(args.quiet),
         { "CHECKPOINT...|RUN", NULL, NULL, ET_ARG_REST, &args.paths, NULL },
         ET_ARG_END
     };

@@ -12,23 +12,20 @@
 #include "command/command.h"
 #include "command/evaluation.h"
 #include "command/outputs.h"
+#include "command/results.h"
 
-typedef struct evaluate_args {
-    const char *model_dir, *checkpoint; /* NULL: not given */
-    et_arg_list set;
-    bool live_weights, help;
-} evaluate_args;
-
-static int parse(evaluate_args *args, const et_call *call, et_error *error)
+static int parse(et_evaluate_args *args, const et_call *call, et_error *error)
 {
     const et_arg table[] = {
         { "model-dir", "DIR", "the run that trained the model", ET_ARG_TEXT, &args->model_dir,
           NULL },
-        { "checkpoint", "NAME", "best, newest, a step or a file; else the best, or the newest",
+        { "checkpoint", "best|newest|STEP|FILE", "which one; else the best, or the newest",
           ET_ARG_TEXT, &args->checkpoint, NULL },
         { "set", "KEY=VALUE", "settings on top of the run's; may be given again", ET_ARG_LIST,
           &args->set, "params-override" },
         { "live-weights", NULL, "not the averaged ones", ET_ARG_FLAG, &args->live_weights, NULL },
+        ET_ARG_JSON(args->json),
+        ET_ARG_THREADS,
         ET_ARG_RUN(args->model_dir),
         ET_ARG_END
     };
@@ -42,7 +39,7 @@ static int parse(evaluate_args *args, const et_call *call, et_error *error)
 }
 
 /* Standard output may be a file, but none of the run's or of those that are read. */
-static int check_outputs(const et_experiment *experiment, const evaluate_args *args,
+static int check_outputs(const et_experiment *experiment, const et_evaluate_args *args,
                          const et_call *call, et_error *error)
 {
     et_outputs outputs = { .program = call->program };
@@ -53,7 +50,7 @@ static int check_outputs(const et_experiment *experiment, const evaluate_args *a
     return status;
 }
 
-static int configure(et_experiment *experiment, const evaluate_args *args, const et_call *call,
+static int configure(et_experiment *experiment, const et_evaluate_args *args, const et_call *call,
                      et_arena *arena, et_error *error)
 {
     int status = et_experiment_open_run(experiment, call->program, args->model_dir, arena, error);
@@ -65,38 +62,43 @@ static int configure(et_experiment *experiment, const evaluate_args *args, const
     return status ? status : check_outputs(experiment, args, call, error);
 }
 
-static int measure(et_evaluation *evaluation, et_error *error)
+static int measure(et_evaluation *evaluation, bool json, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
     et_value *logs = et_value_dict(&arena);
     int status =
         logs ? et_evaluation_run(evaluation, logs, error) : et_alloc_failed(error, 0, "values");
-    if (!status)
+    if (!status && json)
+        status = et_evaluation_print_json(evaluation, logs, error);
+    else if (!status)
         et_evaluation_print(evaluation, logs);
+    et_arena_release(&arena);
+    return status;
+}
+
+int et_evaluate_own_data(const et_call *call, const et_evaluate_args *args, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_experiment experiment;
+    int status = configure(&experiment, args, call, &arena, error);
+    et_evaluation evaluation = { .model_dir = args->model_dir,
+                                 .experiment = &experiment,
+                                 .live_weights = args->live_weights };
+    if (!status)
+        status = et_evaluation_open(&evaluation, error);
+    if (!status)
+        status = args->checkpoint ? et_evaluation_load(&evaluation, args->checkpoint, error)
+                                  : et_evaluation_load_best(&evaluation, error);
+    if (!status)
+        status = measure(&evaluation, args->json, error);
+    et_evaluation_close(&evaluation);
     et_arena_release(&arena);
     return status;
 }
 
 int et_cmd_evaluate(const et_call *call, et_error *error)
 {
-    evaluate_args args = { .model_dir = NULL };
+    et_evaluate_args args = { .model_dir = NULL };
     int status = parse(&args, call, error);
-    if (status || args.help)
-        return status;
-    et_arena arena = ET_ARENA_INIT;
-    et_experiment experiment;
-    status = configure(&experiment, &args, call, &arena, error);
-    et_evaluation evaluation = { .model_dir = args.model_dir,
-                                 .experiment = &experiment,
-                                 .live_weights = args.live_weights };
-    if (!status)
-        status = et_evaluation_open(&evaluation, error);
-    if (!status)
-        status = args.checkpoint ? et_evaluation_load(&evaluation, args.checkpoint, error)
-                                 : et_evaluation_load_best(&evaluation, error);
-    if (!status)
-        status = measure(&evaluation, error);
-    et_evaluation_close(&evaluation);
-    et_arena_release(&arena);
-    return status;
+    return status || args.help ? status : et_evaluate_own_data(call, &args, error);
 }

@@ -15,6 +15,8 @@
 #include "base/yaml.h"
 #include "command/args.h"
 #include "command/command.h"
+#include "command/results.h"
+#include "command/settings_page.h"
 #include "train/experiment.h"
 
 #define SETTING_WIDTH 56 /* columns of a setting with its value */
@@ -41,6 +43,9 @@ typedef struct listing {
     const char *experiment;
     et_arg_list words; /* only settings with all of them in path or help */
     bool all, yaml;    /* groups that are not selected too; as a file that --config takes */
+    bool json;
+    et_value *settings; /* of json: a list that they are added to */
+    bool markdown;      /* a page of all settings of all experiments */
 } listing;
 
 static bool contains(const char *text, const char *word)
@@ -57,6 +62,21 @@ static bool is_wanted(const listing *l, const et_field *field, const char *path)
         if (!contains(path, l->words.items[i]) && !contains(field->help, l->words.items[i]))
             return false;
     return true;
+}
+
+static void add_setting(et_value *settings, const et_field *field, const char *path,
+                        const et_value *value)
+{
+    et_strbuf range = ET_STRBUF_INIT;
+    et_value *one = et_value_add_dict(settings);
+    et_field_range(field, &range);
+    et_value_set_string(one, "name", path);
+    if (one)
+        et_value_append_copy(one, "value", value);
+    et_value_set_string(one, "help", field->help);
+    if (range.length)
+        et_value_set_string(one, "range", et_strbuf_text(&range));
+    et_strbuf_release(&range);
 }
 
 /* echo: the values, as a tree of the table's shape. Depth first, paths with dots. Without memory
@@ -77,6 +97,8 @@ static void print_settings(const listing *l, const et_fields *table, const et_va
         /* A group's own line would say nothing: its settings follow. */
         if (field->kind == ET_FIELD_KIND_STRUCT)
             print_settings(l, field->nested, value, whole, arena);
+        else if (is_wanted(l, field, whole) && l->settings)
+            add_setting(l->settings, field, whole, value);
         else if (is_wanted(l, field, whole))
             print_setting(field, whole, value);
     }
@@ -91,8 +113,19 @@ static void print_yaml(const et_experiment *experiment, const et_value *values)
     et_strbuf_release(&text);
 }
 
+static int print_json(listing *l, const et_experiment *experiment, const et_value *echo,
+                      et_arena *arena, et_error *error)
+{
+    et_value *results = et_value_dict(arena);
+    et_value_set_string(results, "experiment", experiment->name);
+    l->settings = et_value_set_list(results, "settings");
+    if (l->settings)
+        print_settings(l, experiment->table, echo, "", arena);
+    return et_results_print(results, error);
+}
+
 /* The experiment as it begins: defaults and what the experiment sets, no run's files. */
-static int list_settings(const listing *l, const et_program *program, et_error *error)
+static int list_settings(listing *l, const et_program *program, et_error *error)
 {
     et_experiment experiment;
     et_arena arena = ET_ARENA_INIT;
@@ -106,10 +139,30 @@ static int list_settings(const listing *l, const et_program *program, et_error *
                              : et_fields_echo(experiment.table, &experiment, &arena);
     if (echo && l->yaml)
         print_yaml(&experiment, echo);
+    else if (echo && l->json)
+        status = print_json(l, &experiment, echo, &arena, error);
     else if (echo)
         print_settings(l, experiment.table, echo, "", &arena);
     if (!echo || arena.failed)
         status = et_alloc_failed(error, 0, "settings");
+    et_arena_release(&arena);
+    return status;
+}
+
+static int list_experiments(const et_program *program, bool json, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_value *results = et_value_dict(&arena);
+    et_value *rows = json ? et_value_set_list(results, "experiments") : NULL;
+    for (int i = 0; i < program->count; i++)
+        for (const et_experiment_row *row = program->kinds[i]->experiments; row->name; row++) {
+            et_value *one = rows ? et_value_add_dict(rows) : NULL;
+            et_value_set_string(one, "name", row->name);
+            et_value_set_string(one, "help", row->help);
+            if (!json)
+                printf("%-22s %s\n", row->name, row->help);
+        }
+    int status = json ? et_results_print(results, error) : ET_OK;
     et_arena_release(&arena);
     return status;
 }
@@ -119,11 +172,14 @@ int et_cmd_list(const et_call *call, et_error *error)
 {
     listing shown = { .experiment = NULL };
     const et_arg table[] = {
-        { "experiment", "NAME", "show the settings of this experiment", ET_ARG_TEXT,
+        { "experiment", "EXPERIMENT", "show the settings of this experiment", ET_ARG_TEXT,
           &shown.experiment, NULL },
         { "all", NULL, "also groups that are not selected, and settings that mean nothing here",
           ET_ARG_FLAG, &shown.all, NULL },
         { "yaml", NULL, "as a file that `train --config` takes", ET_ARG_FLAG, &shown.yaml, NULL },
+        ET_ARG_JSON(shown.json),
+        { "markdown", NULL, "all settings of all experiments as a page", ET_ARG_FLAG,
+          &shown.markdown, NULL },
         { "[EXPERIMENT] [WORD]...", NULL, NULL, ET_ARG_REST, &shown.words, NULL },
         ET_ARG_END
     };
@@ -143,13 +199,16 @@ int et_cmd_list(const et_call *call, et_error *error)
         return et_fail(error, ET_EUSAGE, "list: one experiment at a time");
     if (shown.words.count)
         shown.experiment = shown.words.items[0];
+    if (shown.yaml && shown.json)
+        return et_fail(error, ET_EUSAGE, "list: either --yaml or --json");
     if (shown.yaml && (!shown.experiment || shown.words.count > 1))
         return et_fail(error, ET_EUSAGE, "list: --yaml shows all settings of one experiment");
+    if (shown.markdown && shown.experiment)
+        return et_fail(error, ET_EUSAGE, "list: --markdown shows all experiments; leave out %s",
+                       shown.experiment);
+    if (shown.markdown)
+        return et_settings_page(stdout, call->program, error);
     if (shown.experiment)
         return list_settings(&shown, call->program, error);
-    /* Without a name: the tables of experiments. */
-    for (int i = 0; i < call->program->count; i++)
-        for (const et_experiment_row *row = call->program->kinds[i]->experiments; row->name; row++)
-            printf("%-22s %s\n", row->name, row->help);
-    return ET_OK;
+    return list_experiments(call->program, shown.json, error);
 }

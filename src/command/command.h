@@ -21,8 +21,27 @@
 int et_cmd_train(const et_call *call, et_error *error);
 int et_cmd_evaluate(const et_call *call, et_error *error);
 int et_cmd_average(const et_call *call, et_error *error);
+int et_cmd_init(const et_call *call, et_error *error);
 int et_cmd_inspect(const et_call *call, et_error *error);
 int et_cmd_list(const et_call *call, et_error *error);
+int et_cmd_serve(const et_call *call, et_error *error);
+int et_cmd_plot(const et_call *call, et_error *error);
+int et_cmd_compare(const et_call *call, et_error *error);
+int et_cmd_runs(const et_call *call, et_error *error);
+int et_cmd_completion(const et_call *call, et_error *error);
+
+#define ET_COMMANDS_MAX 64
+
+/* What a program has: the general commands and those of its kinds; of one name the first counts. */
+typedef struct et_commands {
+    const et_command *row[ET_COMMANDS_MAX]; /* in the order of help */
+    size_t count;
+} et_commands;
+
+et_commands et_commands_of(const et_program *program);
+
+/* The command of a name for runs of a kind; NULL: they have none. */
+const et_command *et_command_of(const et_task_kind *kind, const char *name);
 
 /* Exit code of what was interrupted and can be started again (EX_TEMPFAIL of sysexits.h). */
 #define ET_EXIT_INTERRUPTED 75
@@ -34,8 +53,15 @@ int et_cmd_list(const et_call *call, et_error *error);
 extern volatile sig_atomic_t et_stop_requested, et_save_requested;
 void et_watch_signals(const char *erase_bar);
 
-/* The same for a command that reads standard input: a stop also ends that, and nothing is said.
- * SIGUSR1 is left as it was. */
+/* A stop sets its flag and says nothing; SIGUSR1 does nothing. */
+void et_watch_stops(void);
+
+/* The same for a command that serves: text (static) is said when a stop is heard, and calls that
+ * wait return. Who goes away while something is sent to them ends nothing. */
+void et_watch_stops_of_server(const char *text);
+
+/* The same for a command that reads standard input: a stop also ends that. SIGUSR1 is left as it
+ * was. */
 void et_watch_signals_and_input(void);
 
 /* Until et_watch_signals, a stop ends the process at once, with the exit code of an interruption
@@ -47,5 +73,13 @@ void et_leave_on_signals(const char *text);
  * the program's name. The bar must outlive this, or be replaced by NULL first. */
 struct et_progress;
 void et_show_log_on(const et_program *program, struct et_progress *progress);
+
+/* The same where nothing else is shown (--quiet): the progress has no descriptor, and its copy gets
+ * them too. Borrowed. */
+typedef struct et_quiet_log {
+    const et_program *program;
+    struct et_progress *progress;
+} et_quiet_log;
+void et_show_log_quietly(et_quiet_log *log);
 
 #endif

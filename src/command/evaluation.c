@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/file.h"
+#include "command/results.h"
 #include "train/checkpoint.h"
 
 /* The optimizer is the default one: it does nothing here, and keeps no average. */
@@ -154,4 +155,18 @@ void et_evaluation_print(const et_evaluation *e, const et_value *logs)
     printf("checkpoint %s, step %lld\n", e->path, (long long)e->step);
     print_values(logs, "");
     fflush(stdout);
+}
+
+int et_evaluation_print_json(const et_evaluation *e, const et_value *logs, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_value *results = et_value_dict(&arena);
+    et_value_set_string(results, "checkpoint", e->path);
+    et_value_set_int(results, "step", e->step);
+    et_value *values = et_value_set_dict(results, "values");
+    int status = values ? et_value_merge(values, logs, error) : et_alloc_failed(error, 0, "values");
+    if (!status)
+        status = et_results_print(results, error);
+    et_arena_release(&arena);
+    return status;
 }

@@ -9,6 +9,7 @@
 #ifndef ETUDE_COMMAND_EVALUATION_H
 #define ETUDE_COMMAND_EVALUATION_H
 
+#include "command/args.h"
 #include "train/experiment.h"
 #include "train/task_trainer.h"
 
@@ -47,6 +48,21 @@ int et_evaluation_run(et_evaluation *evaluation, et_value *logs, et_error *error
 /* On standard output: a line for the checkpoint, one for each value. Flushed. */
 void et_evaluation_print(const et_evaluation *evaluation, const et_value *logs);
 
+/* The same as a JSON object (results.h). */
+int et_evaluation_print_json(const et_evaluation *evaluation, const et_value *logs,
+                             et_error *error);
+
 void et_evaluation_close(et_evaluation *evaluation);
+
+/* ---- as a command (cmd_evaluate.c) ---- */
+
+typedef struct et_evaluate_args {
+    const char *model_dir, *checkpoint; /* checkpoint NULL: the best, or else the newest */
+    et_arg_list set;                    /* settings on top of the run's */
+    bool live_weights, json, help;
+} et_evaluate_args;
+
+/* Prints the values of the run's own validation data. */
+int et_evaluate_own_data(const et_call *call, const et_evaluate_args *args, et_error *error);
 
 #endif

@@ -44,13 +44,14 @@ int et_exporting_run(const et_exporting *kind, const et_call *call, et_error *er
     et_exporting_args args = { .model_dir = NULL };
     et_exported exported = { .checkpoint = NULL };
     const et_arg table[] = {
-        { "model-dir", "DIR", "the run that trained the model", ET_ARG_TEXT, &args.model_dir, NULL },
+        { "model-dir", "DIR", "the run that trained the model", ET_ARG_TEXT, &args.model_dir,
+          NULL },
         { "output", "PATH", "the file, NAME" ET_MODEL_SUFFIX ", or a directory to make",
           ET_ARG_TEXT, &args.output, NULL },
         { "checkpoint", "NAME", "best, newest, a step or a file; else the best, or the newest",
           ET_ARG_TEXT, &args.checkpoint, NULL },
-        { "format", "NAME", kind->formats, ET_ARG_TEXT, &args.options.format, NULL },
-        { "precision", "TYPE", "weights as float32, bfloat16 (half the size) or int8 (a quarter)",
+        { "format", kind->formats, kind->formats_help, ET_ARG_TEXT, &args.options.format, NULL },
+        { "precision", "float32|bfloat16|int8", "how weights are stored: whole, half, a quarter",
           ET_ARG_TEXT, &args.options.precision, NULL },
         { "live-weights", NULL, "not the averaged ones", ET_ARG_FLAG, &args.live_weights, NULL },
         ET_ARG_RUN(args.model_dir),

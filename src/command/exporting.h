@@ -1,7 +1,8 @@
 /* `export` of any kind of task: its words, where it may write, what it says; the kind opens its
  * model and writes it.
  *
- *     static const et_exporting kind = { "translating", "translate", "onnx", false, write_export };
+ *     static const et_exporting kind = { "predicting", "predict", "onnx", "a file", true,
+ *                                        write_export };
  *     return et_exporting_run(&kind, call, error);
  */
 #ifndef ETUDE_COMMAND_EXPORTING_H
@@ -27,9 +28,9 @@ typedef struct et_exported {
 } et_exported;
 
 typedef struct et_exporting {
-    const char *doing, *command; /* "predicting", "predict" */
-    const char *formats;         /* help of --format */
-    bool format_is_file;         /* what --format makes: a file or a directory */
+    const char *doing, *command;        /* "predicting", "predict" */
+    const char *formats, *formats_help; /* what --format may be, and what that gives */
+    bool format_is_file;                /* what --format makes: a file or a directory */
     int (*write)(const et_exporting_args *args, et_exported *exported, et_error *error);
 } et_exporting;
 

@@ -358,7 +358,8 @@ int et_finetune(const et_call *call, const et_train_args *args, et_error *error)
                      .readings = ET_READINGS_INIT,
                      .since = et_clock_monotonic(),
                      .asked_at = -2 };
-    int status = et_train_configure(&f.experiment, args, call->program, arena, error);
+    et_initial none;
+    int status = et_train_configure(&f.experiment, &none, args, call->program, arena, error);
     if (!status)
         status = check(&f, error);
     et_leave_on_signals(between);

@@ -19,6 +19,7 @@
 #include "base/fields.h"
 #include "base/file.h"
 #include "command/command.h"
+#include "command/man.h"
 #include "io/progress.h"
 #include "kernel/kernels.h"
 #include "train/experiment.h"
@@ -30,19 +31,18 @@ static const et_command commands[] = {
     { "evaluate", et_cmd_evaluate, "measure a trained model on its validation data" },
     { "average", et_cmd_average, "average the weights of checkpoints" },
     { "inspect", et_cmd_inspect, "show a checkpoint and say whether it is sound" },
+    { "init", et_cmd_init, "write a file of settings to change" },
     { "list", et_cmd_list, "list experiments, or all settings of one" },
+    { "plot", et_cmd_plot, "draw curves of what runs have logged" },
+    { "runs", et_cmd_runs, "list runs: how far, how good, what differs" },
+    { "compare", et_cmd_compare, "show runs side by side" },
+    { "serve", et_cmd_serve, "answer requests over HTTP with a trained model" },
+    { "completion", et_cmd_completion, "print the completion of bash, zsh or fish" },
 };
 
-#define GENERAL      (sizeof commands / sizeof commands[0])
-#define COMMANDS_MAX 64
+#define GENERAL (sizeof commands / sizeof commands[0])
 
-/* Of one name the first counts. */
-typedef struct list {
-    const et_command *row[COMMANDS_MAX];
-    size_t count;
-} list;
-
-static const et_command *find(const list *all, const char *name)
+static const et_command *find(const et_commands *all, const char *name)
 {
     for (size_t i = 0; i < all->count; i++)
         if (!strcmp(name, all->row[i]->name))
@@ -50,16 +50,16 @@ static const et_command *find(const list *all, const char *name)
     return NULL;
 }
 
-static void add(list *all, const et_command *row)
+static void add(et_commands *all, const et_command *row)
 {
-    if (all->count < COMMANDS_MAX && !find(all, row->name))
+    if (all->count < ET_COMMANDS_MAX && !find(all, row->name))
         all->row[all->count++] = row;
 }
 
 /* evaluate is general only where no kind has one of its own. */
-static list list_commands(const et_program *program)
+et_commands et_commands_of(const et_program *program)
 {
-    list all = { .count = 0 };
+    et_commands all = { .count = 0 };
     add(&all, &commands[0]);
     for (int i = 0; i < program->count; i++)
         for (const et_command *row = program->kinds[i]->commands; row && row->name; row++)
@@ -103,6 +103,18 @@ static void show_above(void *progress, et_log_level level, const char *text)
     print_message(NULL, progress, level, text);
 }
 
+static void show_quietly(void *self, et_log_level level, const char *text)
+{
+    const et_quiet_log *log = self;
+    print_message(log->program->name, NULL, level, text);
+    print_message(NULL, log->progress, level, text);
+}
+
+void et_show_log_quietly(et_quiet_log *log)
+{
+    et_log_set(show_quietly, log);
+}
+
 void et_show_log_on(const et_program *program, struct et_progress *progress)
 {
     if (progress)
@@ -114,18 +126,21 @@ void et_show_log_on(const et_program *program, struct et_progress *progress)
 /* Help that was asked for is a result; help in place of a missing command is a message. */
 static void print_help(const et_program *program, FILE *to)
 {
-    list all = list_commands(program);
+    et_commands all = et_commands_of(program);
     fprintf(to, "usage: %s COMMAND [OPTION]...\n\n", program->name);
     for (size_t i = 0; i < all.count; i++)
         fprintf(to, "    %-10s %s\n", all.row[i]->name, all.row[i]->help);
-    fprintf(to, "\n`%s COMMAND --help` says more and gives an example.\n", program->name);
+    fprintf(to,
+            "\n`%s COMMAND --help` says more and gives an example; `%s version` says which this "
+            "is.\n",
+            program->name, program->name);
 }
 
 /* The nearest by et_nearest, or none if none is near. */
-static int unknown_command(const et_call *call, const list *all, et_error *error)
+static int unknown_command(const et_call *call, const et_commands *all, et_error *error)
 {
     /* The list ends in NULL, as et_nearest wants it. */
-    const char *names[COMMANDS_MAX + 1] = { NULL };
+    const char *names[ET_COMMANDS_MAX + 1] = { NULL };
     for (size_t i = 0; i < all->count; i++)
         names[i] = all->row[i]->name;
     const char *nearest = et_nearest(call->command, names);
@@ -170,40 +185,70 @@ static const et_task_kind *kind_of_run(const et_call *call)
     return kind;
 }
 
-/* Of several kinds with commands of one name the run says whose is meant; else the first's. */
-static const et_command *choose(const et_call *call, const list *all)
+const et_command *et_command_of(const et_task_kind *kind, const char *name)
 {
-    const et_command *first = find(all, call->command), *own = NULL, *general = NULL;
+    const et_command *own = row_of(kind->commands, name);
+    for (size_t i = 0; i < GENERAL && !own; i++)
+        if (!strcmp(commands[i].name, name))
+            own = &commands[i];
+    return own;
+}
+
+/* Of several kinds with commands of one name the run says whose is meant; else the first's. */
+static const et_command *choose(const et_call *call, const et_commands *all)
+{
+    const et_command *first = find(all, call->command);
     const et_task_kind *kind = first && call->program->count > 1 ? kind_of_run(call) : NULL;
-    if (kind)
-        own = row_of(kind->commands, call->command);
-    for (size_t i = 0; i < GENERAL && kind && !own; i++)
-        if (!strcmp(commands[i].name, call->command))
-            general = &commands[i];
-    return own ? own : general ? general : first;
+    const et_command *own = kind ? et_command_of(kind, call->command) : NULL;
+    return own ? own : first;
 }
 
 /* argv: what stands behind the command's name. */
 static int run_command(const et_program *program, const char *name, int argc, char **argv,
                        et_error *error)
 {
-    const et_call call = { program, name, argc, argv };
-    const list all = list_commands(program);
+    const et_call call = { program, name, argc, argv, NULL };
+    const et_commands all = et_commands_of(program);
     const et_command *row = choose(&call, &all);
     return row ? row->run(&call, error) : unknown_command(&call, &all, error);
 }
 
-/* `etude help train` is `etude train --help`. Anything behind a second word is passed over. */
+/* name NULL: the program's own page. */
+static int print_man(const et_program *program, const char *name, et_error *error)
+{
+    const et_commands all = et_commands_of(program);
+    const et_call call = { program, name, 0, NULL, NULL };
+    const et_command *row = name ? find(&all, name) : NULL;
+    et_description description = ET_DESCRIPTION_INIT;
+    if (!name) {
+        et_man_print_program(stdout, program, &all);
+        return ET_OK;
+    }
+    if (!row)
+        return unknown_command(&call, &all, error);
+    int status = et_describe(&description, program, row, error);
+    if (!status)
+        et_man_print(stdout, program, row, &description);
+    et_description_release(&description);
+    return status;
+}
+
+/* `etude help train` is `etude train --help`, `etude help --man train` its page for man. Anything
+ * behind a second word is passed over. */
 static int help(const et_program *program, int argc, char **argv, et_error *error)
 {
     char option[] = "--help", *options[] = { option, NULL };
+    if (argc && !strcmp(argv[0], "--man"))
+        return print_man(program, argc > 1 ? argv[1] : NULL, error);
+    if (argc > 1 && !strcmp(argv[1], "--man"))
+        return print_man(program, argv[0], error);
     if (argc)
         return run_command(program, argv[0], 1, options, error);
     print_help(program, stdout);
     return ET_OK;
 }
 
-/* `etude`, `etude --help`, `etude help COMMAND`, `etude --version`, or a command. */
+/* `etude`, `etude --help`, `etude help COMMAND`, `etude version`, or a command. */
 static int run(const et_program *program, int argc, char **argv, et_error *error)
 {
     /* Help on standard error: nobody asked for it, so it is no result. */
@@ -214,7 +259,7 @@ static int run(const et_program *program, int argc, char **argv, et_error *error
     const char *name = argv[1];
     if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help"))
         return help(program, argc - 2, argv + 2, error);
-    if (!strcmp(name, "--version")) {
+    if (!strcmp(name, "--version") || !strcmp(name, "-V") || !strcmp(name, "version")) {
         printf("etude %s\n", et_version());
         return ET_OK;
     }

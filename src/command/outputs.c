@@ -15,8 +15,10 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/file.h"
-#include "train/experiment.h"
+#include "command/history.h"
+#include "command/session.h"
 #include "train/checkpoint.h"
+#include "train/experiment.h"
 
 static void note(et_outputs *outputs, const char *name, const struct stat *file)
 {
@@ -143,16 +145,17 @@ static bool is_of_kind(const et_program *program, const char *name, bool folder)
 /* path is absolute and without links, and is cut. */
 static bool is_of_run(const et_outputs *outputs, char *path)
 {
-    static const char *const files[] = { ET_EXPERIMENT_FILE, "metrics.jsonl", NULL };
-    static const char *const logs[] = { "metrics.jsonl", NULL };
+    static const char *const files[] = { ET_EXPERIMENT_FILE, ET_HISTORY_LOG, ET_SESSION_LOG,
+                                         ET_SESSION_FILE, NULL };
+    static const char *const logs[] = { ET_HISTORY_LOG, NULL };
     static const char *const folders[] = { ET_CHECKPOINT_FOLDER, ET_CHECKPOINT_BEST, NULL };
     const char *name = cut(path);
     if (!name)
         return false;
-    if ((is_one_of(name, files) || is_of_kind(outputs->program, name, false)) &&
+    bool events = strstr(name, "tfevents") || is_one_of(name, logs);
+    if ((events || is_one_of(name, files) || is_of_kind(outputs->program, name, false)) &&
         is_run(outputs, path))
         return true;
-    bool events = strstr(name, "tfevents") || is_one_of(name, logs);
     const char *folder = cut(path);
     return folder &&
            (events || is_one_of(folder, folders) || is_of_kind(outputs->program, folder, true)) &&

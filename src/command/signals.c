@@ -3,6 +3,7 @@
  *   while it trains         a stop: save what is done and end with 75
  *                           USR1: save and go on
  *   while --profile is on   a stop: write the profile, end with 75
+ *   while it serves         a stop: answer what was accepted, end with 0
  *   all else                as the system has them
  *
  * What stops is a row of stops[]. Someone who does not want to wait for the save sends INT or TERM
@@ -156,6 +157,19 @@ void et_watch_signals(const char *erase_bar)
                 "later: at once, without saving";
     save_text = "asked        to save: at the next step";
     handle_signals(on_stop, SA_RESTART, on_save);
+}
+
+void et_watch_stops(void)
+{
+    handle_signals(on_stop, SA_RESTART, SIG_IGN);
+}
+
+void et_watch_stops_of_server(const char *text)
+{
+    et_assert(text);
+    stop_text = text;
+    signal(SIGPIPE, SIG_IGN);
+    handle_signals(on_stop, 0, SIG_IGN);
 }
 
 void et_watch_signals_and_input(void)

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/strbuf.h"
 #include "kernel/gemm/gemm.h"
+#include "train/checkpoint.h"
 
 /* ORDER et_train_mode. */
 static const char *const modes[ET_MODE_COUNT + 1] = {
@@ -28,6 +29,19 @@ static const char *const modes[ET_MODE_COUNT + 1] = {
 
 #define ROWS_MAX 32
 
+/* A new run is what some options are about. */
+static int check_mode(const et_train_args *args, et_error *error)
+{
+    bool trains = args->mode < ET_MODE_CONTINUOUS_EVAL && args->mode != ET_MODE_EVAL;
+    const char *option = args->init ? "--init" : args->dry_run ? "--dry-run" : NULL;
+    return trains || !option ? ET_OK
+                             : et_fail(error, ET_EUSAGE, "%s: does not go with --mode %s%s", option,
+                                       args->mode_name,
+                                       args->init && args->mode == ET_MODE_CONTINUOUS_TRAIN_AND_EVAL
+                                           ? ", which takes its weights from task.init_checkpoint"
+                                           : "");
+}
+
 static int read_mode(et_train_args *args, et_error *error)
 {
     bool finetunes =
@@ -41,7 +55,7 @@ static int read_mode(et_train_args *args, et_error *error)
     for (int i = 0; i < ET_MODE_COUNT; i++)
         if (!strcmp(args->mode_name, modes[i])) {
             args->mode = (et_train_mode)i;
-            return ET_OK;
+            return check_mode(args, error);
         }
     if (!strcmp(args->mode_name, "train_and_validate"))
         return et_fail(error, ET_EUSAGE,
@@ -66,10 +80,19 @@ static void show_help(const et_arg *table, const et_call *call)
     et_strbuf_release(&example);
 }
 
-/* The first thing that people type is the bare command. Messages are one line. */
-static int missing_run(const et_call *call, et_error *error)
+/* The first thing that people type is the bare command. Messages are one line. An experiment that
+ * is none is said first. */
+static int missing_run(const et_train_args *args, const et_call *call, et_error *error)
 {
     const et_task_kind *kind = call->program->kinds[0];
+    et_arena arena = ET_ARENA_INIT;
+    et_experiment experiment;
+    int status = args->experiment ? et_experiment_begin(&experiment, call->program,
+                                                        args->experiment, &arena, error)
+                                  : ET_OK;
+    et_arena_release(&arena);
+    if (status)
+        return status;
     bool fits = kind->example && !strchr(kind->example, '\n');
     return et_fail(error, ET_EUSAGE,
                    "train: --model-dir is missing: where to keep the run; such as `%s train "
@@ -104,16 +127,22 @@ int et_train_args_parse(et_train_args *args, const et_call *call, et_error *erro
     /* Rows: name, what its value is called, help, kind, where it goes, another name (Model
      * Garden's). */
     const et_arg table[] = {
-        { "experiment", "NAME", which, ET_ARG_TEXT, &args->experiment, NULL },
+        { "experiment", "EXPERIMENT", which, ET_ARG_TEXT, &args->experiment, NULL },
         { "model-dir", "DIR", "where the run is kept; one that is there goes on", ET_ARG_TEXT,
           &args->model_dir, NULL },
-        { "mode", "MODE",
-          "train_and_eval (the usual), train, train_and_post_eval; eval and continuous_eval "
+        { "mode",
+          "train|eval|train_and_eval|train_and_post_eval|continuous_eval|"
+          "continuous_train_and_eval",
+          "train_and_eval is the usual; eval and continuous_eval "
           "measure the run's newest checkpoint, or each as it comes; continuous_train_and_eval "
           "fine-tunes from each that comes in task.init_checkpoint",
           ET_ARG_TEXT, &args->mode_name, NULL },
         { "config", "FILE", "YAML or JSON file of settings; may be given again, later ones win",
           ET_ARG_LIST, &args->config, "config-file" },
+        { "init", "RUN|FILE",
+          "begin a new run with the weights of another (its best, or a checkpoint's) and the files "
+          "that they belong to, unless others are named; its settings too, without --experiment",
+          ET_ARG_TEXT, &args->init, NULL },
         { "set", "KEY=VALUE",
           "settings on top of all files: key=value with commas between, YAML, or a file's name; "
           "may be given again",
@@ -125,8 +154,16 @@ int et_train_args_parse(et_train_args *args, const et_call *call, et_error *erro
         { "enable-async-checkpointing", "BOOL",
           "save beside training, as is usual; false: training waits for each save", ET_ARG_SWITCH,
           &args->async, NULL },
+        { "dry-run", NULL,
+          "read settings and data, make the plan, measure a few steps and say how long all would "
+          "take; leaves nothing behind",
+          ET_ARG_FLAG, &args->dry_run, NULL },
+        { "json", NULL, "with --dry-run: print that as a JSON object", ET_ARG_FLAG, &args->json,
+          NULL },
         { "verbose", NULL, "show every summary and save, and what computes", ET_ARG_FLAG,
           &args->verbose, NULL },
+        ET_ARG_QUIET(args->quiet),
+        ET_ARG_THREADS,
         { "pretrain-steps", "N",
           "of continuous_train_and_eval: the last step of the run that is fine-tuned; else what "
           "its settings say",
@@ -147,21 +184,43 @@ int et_train_args_parse(et_train_args *args, const et_call *call, et_error *erro
     int status = parse(args, table, (int)(sizeof table / sizeof table[0]), call, error);
     if (status || args->help)
         return status;
-    if (!args->model_dir)
-        return missing_run(call, error);
+    if (!args->model_dir && !args->dry_run)
+        return missing_run(args, call, error);
     if (time_limit)
         status = et_args_read_time(&args->time_limit, "time-limit", time_limit, error);
-    if (status)
-        return status;
-    return read_mode(args, error);
+    if (!status && args->json && !args->dry_run)
+        status = et_fail(error, ET_EUSAGE,
+                         "--json: goes with --dry-run; what training measures is "
+                         "in RUN/metrics.jsonl");
+    if (!status && args->dry_run && args->profiling.path)
+        status = et_fail(error, ET_EUSAGE, "--profile: does not go with --dry-run");
+    return status ? status : read_mode(args, error);
 }
 
 /* ---- settings ---------------------------------------------------------------------------- */
 
+bool et_train_finds_run(const et_train_args *args)
+{
+    char *path = args->model_dir ? et_path_join(args->model_dir, ET_EXPERIMENT_FILE) : NULL;
+    bool there = path && et_file_exists(path);
+    et_free(path);
+    return there;
+}
+
+/* Weights of a run that goes on are its own: what it began with may be gone. */
+static bool has_weights(const et_train_args *args)
+{
+    char *path = NULL;
+    bool has = et_train_finds_run(args) && !et_checkpoint_newest(&path, args->model_dir, NULL);
+    et_free(path);
+    return has;
+}
+
 /* Where to begin: with the experiment that is named, here or in a file of settings, or else with
- * the settings of the run that is there. The first file that names one counts. */
-static int begin(et_experiment *experiment, const et_train_args *args, const et_program *program,
-                 et_arena *arena, et_error *error)
+ * the settings of the run that is there, or of that whose weights are taken. The first file that
+ * names one counts. */
+static int begin(et_experiment *experiment, et_initial *initial, const et_train_args *args,
+                 const et_program *program, et_arena *arena, et_error *error)
 {
     /* The command line goes before files, files before the run. */
     const char *name = args->experiment;
@@ -174,26 +233,33 @@ static int begin(et_experiment *experiment, const et_train_args *args, const et_
     if (name)
         return et_experiment_begin(experiment, program, name, arena, error);
     /* No name anywhere: a run that is there says itself what it is. */
-    const char *path = et_arena_printf(arena, "%s/%s", args->model_dir, ET_EXPERIMENT_FILE);
-    if (!path)
-        return et_alloc_failed(error, strlen(args->model_dir), "a path");
-    if (et_file_exists(path))
+    if (et_train_finds_run(args))
         return et_experiment_open_run(experiment, program, args->model_dir, arena, error);
+    if (initial->from)
+        return et_initial_begin(initial, experiment, program, arena, error);
     return et_fail(error, ET_EUSAGE, "train: --experiment is missing; `%s list` shows all",
                    program->name);
 }
 
 /* Only the whole is checked, since one setting may be right only beside another. */
-int et_train_configure(et_experiment *experiment, const et_train_args *args,
+int et_train_configure(et_experiment *experiment, et_initial *initial, const et_train_args *args,
                        const et_program *program, et_arena *arena, et_error *error)
 {
-    int status = begin(experiment, args, program, arena, error);
+    bool gone = args->init && !et_file_exists(args->init) && has_weights(args);
+    *initial = (et_initial){ .from = gone ? NULL : args->init };
+    int status = et_initial_find(initial, arena, error);
+    if (!status)
+        status = begin(experiment, initial, args, program, arena, error);
+    if (!status)
+        status = et_initial_apply(initial, experiment, arena, error);
     for (int i = 0; i < args->config.count && !status; i++)
         status = et_experiment_read_file(experiment, args->config.items[i], arena, error);
     if (!status)
         status = et_shorts_apply(&args->shorts, experiment, arena, error);
     for (int i = 0; i < args->set.count && !status; i++)
         status = et_experiment_set(experiment, args->set.items[i], arena, error);
+    if (!status)
+        status = et_initial_inherit(initial, experiment, arena, error);
     if (!status)
         status = et_experiment_check(experiment, error);
     if (!status)

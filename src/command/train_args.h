@@ -2,11 +2,12 @@
  *
  *     et_train_args args = ET_TRAIN_ARGS_INIT;
  *     et_train_args_parse(&args, call, &error);                     help asked: nothing else counts
- *     et_train_configure(&experiment, &args, call->program, &arena, &error); */
+ *     et_train_configure(&experiment, &initial, &args, call->program, &arena, &error); */
 #ifndef ETUDE_COMMAND_TRAIN_ARGS_H
 #define ETUDE_COMMAND_TRAIN_ARGS_H
 
 #include "command/args.h"
+#include "command/initial.h"
 #include "command/profile.h"
 #include "command/shorts.h"
 #include "train/experiment.h"
@@ -25,10 +26,11 @@ typedef enum et_train_mode {
 typedef struct et_train_args {
     const char *experiment, *model_dir; /* NULL: not given */
     const char *mode_name;              /* NULL: not given */
+    const char *init;                   /* whose weights it begins with; NULL: drawn */
     et_train_mode mode;
     et_arg_list config, set; /* in the order given, which is the order applied */
     et_shorts shorts;        /* between them */
-    bool accept_changes, verbose, help;
+    bool accept_changes, verbose, quiet, dry_run, json, help;
     bool async;             /* saves run beside training */
     double time_limit;      /* seconds after which it saves and stops; 0: none */
     int64_t pretrain_steps; /* of the run that is fine-tuned; 0: not given */
@@ -42,8 +44,12 @@ typedef struct et_train_args {
 
 int et_train_args_parse(et_train_args *args, const et_call *call, et_error *error);
 
-/* Experiment, files, single settings; checked as a whole, nothing written. Later ones win. */
-int et_train_configure(et_experiment *experiment, const et_train_args *args,
+/* Whether a run is there already. */
+bool et_train_finds_run(const et_train_args *args);
+
+/* Experiment, files, single settings; checked as a whole, nothing written. Later ones win.
+ * initial: what --init has come to. */
+int et_train_configure(et_experiment *experiment, et_initial *initial, const et_train_args *args,
                        const et_program *program, et_arena *arena, et_error *error);
 
 /* auto becomes bfloat16 on a CPU that has products of it, once: the run keeps it in its settings,

@@ -26,9 +26,11 @@
 #include "base/file.h"
 #include "command/args.h"
 #include "command/command.h"
+#include "command/dry_run.h"
 #include "command/model_dir.h"
 #include "command/outputs.h"
 #include "command/profile.h"
+#include "command/session.h"
 #include "base/format.h"
 #include "data/source.h"
 #include "io/sink.h"
@@ -48,20 +50,31 @@ typedef struct training {
     bool set_up;      /* everything is open: there is a run to keep */
     const et_train_args *args;
     et_experiment experiment;   /* all settings; refers to texts in arena */
+    et_initial initial;         /* whose weights it begins with */
     et_privacy_options privacy; /* copied: reserved words of settings are not set */
     et_trainer_options plan;    /* of the trainer, with steps in place of epochs */
     et_identity kept;           /* of the newest checkpoint that is there */
     et_value *identity;         /* of those that this training makes */
-    et_progress *progress;      /* on standard error */
-    double began;               /* monotonic time */
-    char rate[64];              /* its unit */
+    et_progress *progress;      /* on standard error; nowhere where it is to be quiet */
+    et_quiet_log log;
+    double began;            /* monotonic time */
+    char rate[64];           /* its unit */
+    const char *best_metric; /* NULL: there is none */
     et_device *device;
     et_params *params; /* of task and run, which borrow it */
     et_task *task;
     et_task_trainer *trainer;
     et_controller *controller;
     et_profiling profiling;
+    et_session session; /* train.log and info.json */
 } training;
+
+static int write_settings(training *t, const char *directory, et_error *error)
+{
+    const char *path = et_arena_printf(&t->arena, "%s/%s", directory, ET_EXPERIMENT_FILE);
+    return path ? et_experiment_write(&t->experiment, path, error)
+                : et_alloc_failed(error, strlen(directory), "a path");
+}
 
 /* A directory with a run in it must be this run's. Its settings are left alone until all is
  * open; those of a new run are written first, since they say whose the files are that opening
@@ -69,13 +82,10 @@ typedef struct training {
 static int claim_directory(training *t, const char *directory, et_error *error)
 {
     et_experiment kept;
-    const char *path = et_arena_printf(&t->arena, "%s/%s", directory, ET_EXPERIMENT_FILE);
-    if (!path)
-        return et_alloc_failed(error, strlen(directory), "a path");
     /* A new run. Its precision is settled now, since it stands in the settings that are written. */
-    if (!et_file_exists(path)) {
+    if (!et_train_finds_run(t->args)) {
         et_train_resolve_precision(&t->experiment);
-        return et_experiment_write(&t->experiment, path, error);
+        return t->args->dry_run ? ET_OK : write_settings(t, directory, error);
     }
     int status = et_experiment_open_run(&kept, t->call->program, directory, &t->arena, error);
     if (status)
@@ -113,11 +123,19 @@ static void tell(void *self, const char *text)
     et_progress_message(((training *)self)->progress, text);
 }
 
-/* By the settings, or else by the task. */
-static const char *best_metric(const training *t)
+/* By the settings, or else by the task; of several sets of validation data it is the first's. */
+static int choose_best(training *t, et_error *error)
 {
     const char *name = et_trainer_best_metric(&t->experiment.trainer);
-    return name && !strcmp(name, ET_BEST_AUTO) ? t->task->class->best_metric : name;
+    const char *set = et_task_trainer_validation_set(t->trainer, 0);
+    t->best_metric = name;
+    if (!name || strcmp(name, ET_BEST_AUTO) != 0)
+        return ET_OK;
+    t->best_metric = t->task->class->best_metric;
+    if (!t->best_metric || !set)
+        return ET_OK;
+    t->best_metric = et_arena_printf(&t->arena, "%s/%s", set, t->best_metric);
+    return t->best_metric ? ET_OK : et_alloc_failed(error, strlen(set), "a name");
 }
 
 /* Of the modes that train one does not validate, and one does so at its end alone. */
@@ -149,7 +167,7 @@ static et_controller_options controller_options(training *t, const char *directo
                  .max_to_keep = o->max_to_keep,
                  .keep_every_n_hours = o->keep_checkpoint_every_n_hours,
                  .on_failed_save = o->on_failed_save,
-                 .best_metric = best_metric(t),
+                 .best_metric = t->best_metric,
                  .best_comparison = o->best_checkpoint_metric_comp,
                  .observer = { .self = t, .show = show, .tell = tell },
                  .verbose = t->args->verbose,
@@ -165,7 +183,7 @@ static et_controller_options controller_options(training *t, const char *directo
         .validation_steps = o->validation_steps < 0 ? 0 : o->validation_steps,
         .checkpoint_interval = o->checkpoint_interval,
         .recovery_max_trials = o->recovery_max_trials,
-        .patience = best_metric(t) && evaluator_of(t) && validation_interval(t) != NEVER
+        .patience = t->best_metric && evaluator_of(t) && validation_interval(t) != NEVER
                         ? o->early_stopping.patience
                         : 0,
     };
@@ -266,11 +284,10 @@ static void name_rate(training *t)
              rate ? "" : "/s");
 }
 
-/* Device, profiling, parameters, task, trainer, controller: each needs those before it. What is
- * open when one fails is closed by close_training and train. */
-static int open_training(training *t, const char *directory, et_error *error)
+/* Device, profiling, parameters, task, trainer: each needs those before it. What is open when one
+ * fails is closed by close_training and train. */
+static int open_parts(training *t, const char *directory, et_error *error)
 {
-    et_assert(t->directory.lock >= 0);
     et_experiment *e = &t->experiment;
     bool bfloat16 = et_train_resolve_precision(e);
     int status = et_device_open(&t->device, error);
@@ -298,7 +315,14 @@ static int open_training(training *t, const char *directory, et_error *error)
     if (!status)
         name_rate(t);
     if (!status)
-        status = plan_steps(t, error);
+        status = choose_best(t, error);
+    return status ? status : plan_steps(t, error);
+}
+
+static int open_training(training *t, const char *directory, et_error *error)
+{
+    et_assert(t->directory.lock >= 0);
+    int status = open_parts(t, directory, error);
     if (!status)
         status = open_controller(t, directory, error);
     if (status)
@@ -385,10 +409,21 @@ static void say_new(training *t)
 {
     const et_layout *layout = layout_of(t);
     const char *amount = t->experiment.kind->amount;
-    say(t->progress, "training     %s steps, batches of %s %s%s",
-        et_format_count(t->plan.train_steps).text,
+    say(t->progress, "training     %s, batches of %s %s%s",
+        et_format_many(t->plan.train_steps, "step").text,
         et_format_count(layout->capacity[layout->unit]).text,
         amount ? amount : et_layout_unit(layout), amount ? "" : "s");
+}
+
+/* Where the weights of a new run come from, and what else came with them. */
+static void say_initial(training *t)
+{
+    const et_initial *i = &t->initial;
+    bool more = i->settings || i->taken;
+    if (i->from && !step_of(t))
+        say(t->progress, "initial      weights of %s%s%s%s%s%s%s", i->checkpoint, more ? "; " : "",
+            i->settings ? "settings" : "", i->settings && i->taken ? ", " : "",
+            i->taken ? i->taken : "", more ? " of " : "", more ? i->run : "");
 }
 
 /* Three cases: nothing left to do, going on, a new run. */
@@ -440,11 +475,11 @@ static void say_end(training *t, const ending *e, const char *directory)
     /* The last bar stays on the screen, above the line. */
     et_progress_finish(t->progress, true);
     const et_task_kind *kind = t->experiment.kind;
-    if (e->best_step >= 0 && best_metric(t))
-        snprintf(best, sizeof best, "; best %.150s %.4g at step %s", best_metric(t), e->best,
+    if (e->best_step >= 0 && t->best_metric)
+        snprintf(best, sizeof best, "; best %.150s %.4g at step %s", t->best_metric, e->best,
                  et_format_count(e->best_step).text);
-    say(t->progress, "done         %s steps%s in %s%s; `%s %s --model-dir %s` %s",
-        et_format_count(e->steps).text, e->early ? ", stopped early," : "",
+    say(t->progress, "done         %s%s in %s%s; `%s %s --model-dir %s` %s",
+        et_format_many(e->steps, "step").text, e->early ? ", stopped early," : "",
         et_format_duration(e->seconds).text, best, t->call->program->name,
         kind->next ? kind->next : "evaluate", directory,
         kind->next_help ? kind->next_help : "measures it");
@@ -462,6 +497,21 @@ static int check_profile(training *t, const et_train_args *args, et_error *error
     return status;
 }
 
+/* A run that is at its end is left as it is. */
+static void begin_session(training *t, const char *directory)
+{
+    et_plan_memory memory = et_pass_plan_memory(et_task_trainer_pass(t->trainer));
+    const et_session_facts facts = { .first_step = step_of(t),
+                                     .steps = t->plan.train_steps,
+                                     .parameters = (int64_t)et_params_elements(t->params),
+                                     .memory = et_task_trainer_parameter_bytes(t->trainer) +
+                                               memory.activations + memory.packed +
+                                               memory.constants,
+                                     .threads = t->device->threads };
+    if (!et_controller_finished(t->controller))
+        et_session_begin(&t->session, t->call, directory, &facts);
+}
+
 /* Signals: until the run is open there is nothing to save, so they say that and end the process;
  * afterwards they ask the run to save and stop. */
 static int set_up(training *t, const et_train_args *args, et_error *error)
@@ -477,14 +527,39 @@ static int set_up(training *t, const et_train_args *args, et_error *error)
     if (status)
         return status;
     status = open_training(t, directory, error);
-    const char *path = et_arena_printf(&t->arena, "%s/%s", directory, ET_EXPERIMENT_FILE);
     /* Settings under which nothing is done are nobody's. */
     if (!status && !et_controller_finished(t->controller))
-        status = path ? et_experiment_write(&t->experiment, path, error)
-                      : et_alloc_failed(error, strlen(directory), "a path");
+        status = write_settings(t, directory, error);
     /* From here on there is a run in the directory, which stays whatever comes. */
     t->set_up = !status;
+    if (!status)
+        begin_session(t, directory);
     et_watch_signals(et_progress_eraser(t->progress));
+    return status;
+}
+
+/* --dry-run: what is opened is the same, in a directory that goes again, but for the controller. */
+static int try_out(training *t, const et_train_args *args, et_error *error)
+{
+    const char *run = et_train_finds_run(args) ? args->model_dir : NULL;
+    et_dry_run dry = { .kind = t->experiment.kind, .run = run };
+    et_watch_stops();
+    int status = claim_directory(t, args->model_dir, error);
+    if (!status)
+        status = et_dry_run_open(&dry, error);
+    if (!status)
+        status = open_parts(t, dry.directory, error);
+    if (!status) {
+        et_dry_run_facts facts = { t->trainer, t->params, t->plan.train_steps, args->json,
+                                   &et_stop_requested };
+        say(t->progress, "experiment   %s", t->experiment.name);
+        say_task(t);
+        say_initial(t);
+        say_memory(t);
+        say_new(t);
+        status = et_dry_run_measure(&dry, &facts, error);
+    }
+    et_dry_run_close(&dry);
     return status;
 }
 
@@ -495,22 +570,32 @@ static int train(training *t, const et_train_args *args, et_error *error)
     et_assert(!args->help);
     /* The bar chooses by itself between a terminal and a log file. */
     et_progress_options options = ET_PROGRESS_OPTIONS_INIT;
-    options.fd = STDERR_FILENO;
+    options.fd = args->quiet ? -1 : STDERR_FILENO;
     /* Settings first: a misspelt one is said before anything is made. */
-    int status = et_train_configure(&t->experiment, args, t->call->program, &t->arena, error);
+    int status =
+        et_train_configure(&t->experiment, &t->initial, args, t->call->program, &t->arena, error);
     if (!status)
         status = et_progress_open(&t->progress, &options, error);
     if (status)
         return status;
-    et_show_log_on(t->call->program, t->progress);
+    t->log = (et_quiet_log){ t->call->program, t->progress };
+    if (args->quiet)
+        et_show_log_quietly(&t->log);
+    else
+        et_show_log_on(t->call->program, t->progress);
+    if (!args->dry_run)
+        et_session_open(&t->session, t->progress);
     /* Where the profile goes was parsed; what it records belongs to this training. */
     t->profiling = args->profiling;
     t->profiling.progress = t->progress;
+    if (args->dry_run)
+        return try_out(t, args, error);
     status = set_up(t, args, error);
     if (!status) {
         say(t->progress, "experiment   %s  (all settings: %s/%s)", t->experiment.name,
             args->model_dir, ET_EXPERIMENT_FILE);
         say_task(t);
+        say_initial(t);
         say_memory(t);
         if (t->args->verbose)
             say_parts(t, args->model_dir);
@@ -533,11 +618,14 @@ static int train(training *t, const et_train_args *args, et_error *error)
 int et_training_run(const et_call *call, const et_train_args *args, et_error *error)
 {
     signal(SIGPIPE, SIG_IGN); /* progress never stops the work */
-    training t = {
-        .call = call, .args = args, .directory = ET_MODEL_DIR_INIT, .began = et_clock_monotonic()
-    };
+    training t = { .call = call,
+                   .args = args,
+                   .directory = ET_MODEL_DIR_INIT,
+                   .began = et_clock_monotonic(),
+                   .session = ET_SESSION_INIT };
     limit_time(args);
     int status = train(&t, args, error);
+    et_session_end(&t.session, step_of(&t), status, error);
     setitimer(ITIMER_REAL, &(struct itimerval){ { 0, 0 }, { 0, 0 } }, NULL);
     close_training(&t);
     return status;

@@ -155,7 +155,8 @@ static int check_outputs(const watching *w, et_error *error)
 static int watch(watching *w, et_error *error)
 {
     bool all = w->args->mode == ET_MODE_CONTINUOUS_EVAL;
-    int status = et_train_configure(&w->experiment, w->args, w->program, w->arena, error);
+    et_initial none;
+    int status = et_train_configure(&w->experiment, &none, w->args, w->program, w->arena, error);
     int64_t batches = w->experiment.trainer.validation_steps;
     w->evaluation.batches = batches < 0 ? 0 : batches;
     if (!status)

@@ -167,10 +167,10 @@ static int lengths_differ(et_corpus *corpus, et_error *error)
         } while (line.text);
     et_strbuf source = ET_STRBUF_INIT, target = ET_STRBUF_INIT;
     int status = et_fail(error, ET_EDATA,
-                         "%s has %s lines, %s has %s: line N of one must translate line N of the "
+                         "%s has %s, %s has %s: line N of one must translate line N of the "
                          "other",
                          side_name(&corpus->paths->source, &source),
-                         et_format_count(et_text_count(corpus->text[0])).text,
+                         et_format_many(et_text_count(corpus->text[0]), "line").text,
                          side_name(&corpus->paths->target, &target),
                          et_format_count(et_text_count(corpus->text[1])).text);
     et_strbuf_release(&source);
@@ -309,7 +309,7 @@ void et_corpus_counts_print(const et_corpus_counts *counts, et_strbuf *out)
     };
     /* The reasons add up to this; pairs that were only cut are among those kept. */
     int64_t left_out = counts->read - counts->kept;
-    et_strbuf_printf(out, "%s pairs", et_format_count(counts->kept).text);
+    et_strbuf_append(out, et_format_many(counts->kept, "pair").text);
     if (left_out)
         et_strbuf_printf(out, "; %s left out", et_format_count(left_out).text);
     const char *between = ": ";

@@ -5,7 +5,7 @@
  *   3. text              read, encoded by all threads, filtered; then written as the cache
  *
  *   key = XXH3-64(facts, for each list: count, for each file: checksum and length of its bytes)
- *   facts = XXH3-64(version, vocabulary, max_seq_length, max_ratio, deduplicate, keep_all)
+ *   facts = XXH3-64(version, vocabulary, max_seq_length, max_ratio, deduplicate, keep_all[, limit])
  *
  * Paths and times are no part of the key: files may be moved or copied. Everything the result
  * depends on is, so a cache is right or not used.
@@ -56,17 +56,19 @@ static int add_files(et_checksum_stream *stream, const et_strings *files, et_err
 }
 
 /* What the result depends on besides text: vocabulary, filter, and how they become a result.
- * Raise ET_ENCODED_VERSION when the filter or the layout changes. The ratio goes in by its bits. */
+ * Raise ET_ENCODED_VERSION when the filter or the layout changes. The ratio goes in by its bits. A
+ * limit only where there is one, so that other keys are what they were. */
 static uint64_t facts_of(const et_vocabulary *vocabulary, const et_encoded_options *options)
 {
-    uint64_t facts[6] = { ET_ENCODED_VERSION,
+    uint64_t facts[7] = { ET_ENCODED_VERSION,
                           et_vocabulary_checksum(vocabulary),
                           (uint64_t)options->max_seq_length,
                           0,
                           options->deduplicate,
-                          options->keep_all };
+                          options->keep_all,
+                          (uint64_t)options->limit };
     memcpy(&facts[3], &options->max_ratio, sizeof facts[3]);
-    return et_checksum(facts, sizeof facts);
+    return et_checksum(facts, (options->limit ? 7 : 6) * sizeof facts[0]);
 }
 
 /* Only where there are some, so that a text's key is what it was. Names with their ends. */
@@ -250,7 +252,7 @@ static int open_any(whole *self, const et_vocabulary *vocabulary, const et_encod
 int et_encoded_open(et_encoded **out, const et_corpus_paths *paths, const et_vocabulary *vocabulary,
                     const et_encoded_options *options, const char *cache_path, et_error *error)
 {
-    et_assert(options->max_seq_length >= 0 && options->max_ratio >= 0);
+    et_assert(options->max_seq_length >= 0 && options->max_ratio >= 0 && options->limit >= 0);
     uint64_t key;
     whole *self = et_alloc_zero(1, sizeof *self);
     if (!self)

@@ -26,12 +26,14 @@ typedef struct et_encoded_options {
     bool keep_all;          /* evaluation: nothing is left out, what is too long is cut */
     uint64_t expected;      /* the key that text, vocabulary and filter must have; 0: any */
     bool read_only;         /* a cache is used if it is there and right, and none is written */
+    int64_t limit;          /* the first pairs that are kept, so many; what follows them is not
+                               looked at. 0: all */
 } et_encoded_options;
 
 /* max_seq_length as in Model Garden. */
 #define ET_ENCODED_OPTIONS_INIT                                                                    \
     {                                                                                              \
-        64, 0, false, false, 0, false                                                              \
+        64, 0, false, false, 0, false, 0                                                           \
     }
 
 /* Tokens of all pairs, and of the longest sentences; EOS counted. */

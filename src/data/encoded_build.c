@@ -8,7 +8,8 @@
  *   empty       a side without a sub-word
  *   too long    a side of more than max_seq_length sub-words, EOS counted
  *   lopsided    longer > max_ratio * shorter, EOS counted in both
- * With keep_all (evaluation) nothing is left out; sides that are too long lose their end.
+ * With keep_all (evaluation) nothing is left out; sides that are too long lose their end. With a
+ * limit it ends when so many are kept.
  *
  * Memory: the result, which grows by half when it is full, plus a chunk; with deduplicate 24
  * bytes an entry of a table that is at most half full. */
@@ -285,6 +286,11 @@ static int encode_pair(builder *build, int i, et_error *error)
     return status;
 }
 
+static bool is_full(const builder *build)
+{
+    return build->options->limit && build->out->pairs >= build->options->limit;
+}
+
 /* Sentences differ in length, so threads take 64 pairs at a time as they come free. */
 static int encode_chunk(builder *build, int count, et_error *error)
 {
@@ -294,7 +300,7 @@ static int encode_chunk(builder *build, int count, et_error *error)
         build->failures[i].status = ET_OK;
         build->failures[i].status = encode_pair(build, i, &build->failures[i]);
     }
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < count && !is_full(build); i++) {
         if (build->failures[i].status)
             return et_fail(error, build->failures[i].status, "%s", build->failures[i].text);
         int status = add_pair(build, &build->chunk[i], build->encoded[i], error);
@@ -367,13 +373,14 @@ static int copy_file_lines(et_encoded_parts *out, const et_corpus_paths *paths,
     return ET_OK;
 }
 
-/* A chunk that is not full is the last one; an empty one after a full one does no harm. */
+/* Where a limit ends it early, the lines of each file are those that were read: all that are in
+ * use. A chunk that is not full is the last one; an empty one after a full one does no harm. */
 static int build_all(builder *build, et_corpus *corpus, const et_corpus_paths *paths,
                      et_error *error)
 {
     int count = CHUNK;
     int status = open_builder(build, error);
-    while (!status && count == CHUNK) {
+    while (!status && count == CHUNK && !is_full(build)) {
         status = read_chunk(build, corpus, &count, error);
         if (!status)
             status = encode_chunk(build, count, error);

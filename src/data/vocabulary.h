@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <etude/error.h>
+#include <etude/fields.h>
 
 #include "base/strbuf.h"
 
@@ -93,13 +93,19 @@ typedef struct et_vocabulary_options {
     int64_t size;              /* sub-words, special symbols counted */
     double character_coverage; /* share of the text's characters that get a piece, [0.98, 1] */
     bool at_most;              /* size is a limit: text that is too small for it gives fewer */
+    bool byte_fallback;        /* 256 pieces for bytes, of which characters without a piece of their
+                                  own are made: nothing is unknown */
+    et_strings symbols;        /* texts that are always one piece; borrowed */
 } et_vocabulary_options;
 
 /* Model Garden's choices but for kind and size, which it leaves to the user. Special symbols
  * are as it has them: pad 0, EOS 1, unk 2, no bos. */
 #define ET_VOCABULARY_OPTIONS_INIT                                                                 \
     {                                                                                              \
-        ET_VOCABULARY_BPE, 32000, 0.9995, false                                                    \
+        ET_VOCABULARY_BPE, 32000, 0.9995, false, false,                                            \
+        {                                                                                          \
+            NULL, 0                                                                                \
+        }                                                                                          \
     }
 
 /* Gives one line after the other; *text NULL at the end. A line need not be terminated. */

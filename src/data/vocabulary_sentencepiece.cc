@@ -17,6 +17,7 @@
 #include <new>
 #include <string>
 #include <system_error>
+#include <unordered_map>
 #include <vector>
 
 #include <sentencepiece_processor.h>
@@ -196,6 +197,19 @@ int gather(std::vector<std::string> *out, et_vocabulary_lines_fn *lines, void *p
     }
 }
 
+/* As SentencePiece reads lists: with commas between, each in quotes, which are doubled inside. */
+std::string list_of(const et_strings &texts)
+{
+    std::string list;
+    for (size_t i = 0; i < texts.count; i++) {
+        list += i ? ",\"" : "\"";
+        for (const char *at = texts.items[i]; *at; at++)
+            list += *at == '"' ? std::string("\"\"") : std::string(1, *at);
+        list += '"';
+    }
+    return list;
+}
+
 /* The number of threads is part of the result (partial sums, and it stands in the model), so
  * it is fixed. Numbers are spelt here: SentencePiece reads them in the C locale. */
 sentencepiece::util::Status train_once(std::string *model, const et_vocabulary_options *options,
@@ -207,18 +221,24 @@ sentencepiece::util::Status train_once(std::string *model, const et_vocabulary_o
     std::snprintf(coverage, sizeof coverage, "%d.%06d", millionths / 1000000, millionths % 1000000);
     Lines iterator(lines);
     model->clear();
-    return sentencepiece::SentencePieceTrainer::Train(
-        { { "model_type", options->kind == ET_VOCABULARY_BPE ? "bpe" : "unigram" },
-          { "vocab_size", std::to_string(size) },
-          { "character_coverage", coverage },
-          { "pad_id", "0" },
-          { "eos_id", "1" },
-          { "unk_id", "2" },
-          { "bos_id", "-1" },
-          { "num_threads", std::to_string(training_threads) },
-          { "shuffle_input_sentence", "false" },
-          { "minloglevel", "3" } },
-        &iterator, model);
+    std::unordered_map<std::string, std::string> settings = {
+        { "model_type", options->kind == ET_VOCABULARY_BPE ? "bpe" : "unigram" },
+        { "vocab_size", std::to_string(size) },
+        { "character_coverage", coverage },
+        { "pad_id", "0" },
+        { "eos_id", "1" },
+        { "unk_id", "2" },
+        { "bos_id", "-1" },
+        { "num_threads", std::to_string(training_threads) },
+        { "shuffle_input_sentence", "false" },
+        { "minloglevel", "3" }
+    };
+    /* Only where they are asked for: they stand in the model, whose bytes a run is known by. */
+    if (options->byte_fallback)
+        settings["byte_fallback"] = "true";
+    if (options->symbols.count)
+        settings["user_defined_symbols"] = list_of(options->symbols);
+    return sentencepiece::SentencePieceTrainer::Train(settings, &iterator, model);
 }
 
 /* The number behind key in a message, -1 if key is not there. "... Please set it to a value <=

@@ -37,6 +37,12 @@ static int make_watch(et_device *device, et_error *error)
 /* So many threads are no fewer than anybody's processors, and few enough that they can be made. */
 enum { MANY_THREADS = 64 };
 
+void et_device_use_threads(int count)
+{
+    et_assert(count >= 1 && count <= ET_DEVICE_THREADS_MAX);
+    omp_set_num_threads(count);
+}
+
 /* A mistyped OMP_NUM_THREADS would have OpenMP make threads until the process falls over. */
 static int bounded_threads(void)
 {
@@ -45,8 +51,8 @@ static int bounded_threads(void)
     if (wanted <= most)
         return wanted;
     et_log(ET_LOG_WARNING,
-           "OMP_NUM_THREADS: %d threads are asked for, of %d processors: %d are used", wanted,
-           processors, most);
+           "%d threads are asked for (OMP_NUM_THREADS, --threads), of %d processors: %d are used",
+           wanted, processors, most);
     omp_set_num_threads(most);
     return most;
 }

@@ -34,6 +34,13 @@ struct et_device {
     et_device_watch *watch; /* copies of the device share it */
 };
 
+/* More are not taken from a command line. */
+#define ET_DEVICE_THREADS_MAX 1024
+
+/* Devices that are opened from now on have so many, whatever the environment says; so does what
+ * else the calling thread has OpenMP do. */
+void et_device_use_threads(int count);
+
 /* From now on what runs on the device is recorded: a span for each run of a plan and each step of
  * it, and for each tile of a product on the thread that did it. Before the first plan is made; the
  * trace must outlive the device. */

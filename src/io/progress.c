@@ -48,9 +48,11 @@ struct et_progress {
     et_progress_field fields[ET_PROGRESS_FIELDS_MAX]; /* copies, which state points to */
     bool started;                                     /* there is a state */
     bool drawn;                                       /* a bar stands in the terminal's last line */
-    int64_t first_step, drawn_step; /* of the first update, and of the last line */
-    double first_time, drawn_time;  /* monotonic */
-    et_strbuf line;                 /* what is about to be written */
+    int64_t first_step, drawn_step;             /* of the first update, and of the last line */
+    double first_time, drawn_time;              /* monotonic */
+    et_strbuf line;                             /* what is about to be written */
+    void (*copy)(void *self, const char *text); /* gets messages; NULL: none */
+    void *copy_self;
 };
 
 /* The line ----------------------------------------------------------------------------
@@ -296,6 +298,12 @@ void et_progress_update(et_progress *progress, const et_progress_state *state)
     pthread_mutex_unlock(&progress->lock);
 }
 
+static void copy(et_progress *progress, const char *text)
+{
+    if (progress->copy)
+        progress->copy(progress->copy_self, text);
+}
+
 /* Erases the bar, writes the text in its place and the bar below it, in one write. */
 void et_progress_message(et_progress *progress, const char *text)
 {
@@ -307,6 +315,23 @@ void et_progress_message(et_progress *progress, const char *text)
     if (bar)
         append_bar_line(progress);
     put(progress);
+    copy(progress, text);
+    pthread_mutex_unlock(&progress->lock);
+}
+
+void et_progress_record(et_progress *progress, const char *text)
+{
+    pthread_mutex_lock(&progress->lock);
+    copy(progress, text);
+    pthread_mutex_unlock(&progress->lock);
+}
+
+void et_progress_copy_to(et_progress *progress, void (*to)(void *self, const char *text),
+                         void *self)
+{
+    pthread_mutex_lock(&progress->lock);
+    progress->copy = to;
+    progress->copy_self = self;
     pthread_mutex_unlock(&progress->lock);
 }
 

@@ -75,6 +75,14 @@ void et_progress_update(et_progress *progress, const et_progress_state *state);
 /* One or more lines above the bar; a line end is added. */
 void et_progress_message(et_progress *progress, const char *text);
 
+/* A line for the copy alone: what the bar shows in its own way, or the screen not at all. */
+void et_progress_record(et_progress *progress, const char *text);
+
+/* From now on copy(self, text) gets every message, one at a time, from the thread it comes from;
+ * also in quiet mode. It may call nothing of progress. NULL: nobody does. */
+void et_progress_copy_to(et_progress *progress, void (*copy)(void *self, const char *text),
+                         void *self);
+
 /* What takes the bar away where one may stand, "" elsewhere, for what writes to the descriptor
  * without the lock, as a signal handler has to: the next redraw draws it below. Static. */
 const char *et_progress_eraser(const et_progress *progress);

@@ -3,9 +3,12 @@
  *   {"validation": {"bleu": 31.2, "best_step": 1800, "time": {...}}}  at step 2000
  *   ->  step  2,000  validation  bleu 31.2  best_step 1,800
  *
+ * A dict inside of one, a set of validation data, has a line of its own: validation/news.
+ *
  * Numbers are shown as base/format.c prints them; what depends on the clock is left out, and of
- * texts only the one under ET_SINK_NOTE is shown. Nothing is kept for a resume: the screen is
- * gone. */
+ * texts only the one under ET_SINK_NOTE is shown. What the bar shows in place of a line goes to the
+ * progress's copy alone, clock and all. Nothing is kept for a resume: the screen is gone. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -43,6 +46,11 @@ static bool append_value(et_strbuf *line, const et_value *value)
     }
 }
 
+static bool is_excepted(const console *sink, const char *name)
+{
+    return name != NULL && sink->except != NULL && strcmp(name, sink->except) == 0;
+}
+
 /* name NULL: what stands in no directory. A dict without anything to show gives no line. */
 static void write_line(console *sink, int64_t step, const char *name, const et_value *dict)
 {
@@ -54,23 +62,41 @@ static void write_line(console *sink, int64_t step, const char *name, const et_v
         et_strbuf_printf(line, "  %s", name);
     for (const et_value *v = dict->first; v != NULL; v = v->next)
         any |= append_value(line, v);
+    const et_value *clock = is_excepted(sink, name) ? et_value_get(dict, ET_SINK_TIME) : NULL;
+    for (const et_value *v = clock ? clock->first : NULL; v != NULL; v = v->next)
+        append_value(line, v);
     /* Without memory for the line it is not shown; the files have it. */
-    if (any && !line->failed)
+    if (any && !line->failed && is_excepted(sink, name))
+        et_progress_record(sink->progress, line->data);
+    else if (any && !line->failed)
         et_progress_message(sink->progress, line->data);
 }
 
-/* One level deep: logs nest no further. */
+/* Dicts below one of a name, before the line of that. */
+static void write_nested(console *sink, int64_t step, const char *name, const et_value *dict)
+{
+    char whole[256];
+    for (const et_value *v = dict->first; v != NULL; v = v->next) {
+        if (v->kind != ET_VALUE_DICT || strcmp(v->key, ET_SINK_TIME) == 0)
+            continue;
+        snprintf(whole, sizeof whole, "%s/%s", name, v->key);
+        write_line(sink, step, whole, v);
+    }
+}
+
+/* Two levels deep: logs nest no further. */
 static int console_write(et_sink *self, int64_t step, const et_value *values, et_error *error)
 {
     console *sink = (console *)self;
     (void)error; /* a line that cannot be shown stops nothing */
     write_line(sink, step, NULL, values);
     for (const et_value *v = values->first; v != NULL; v = v->next) {
-        /* Rates and seconds are in the bar, and so is what `except` names. */
-        const bool hidden = v->kind != ET_VALUE_DICT || strcmp(v->key, ET_SINK_TIME) == 0 ||
-                            (sink->except != NULL && strcmp(v->key, sink->except) == 0);
-        if (!hidden)
-            write_line(sink, step, v->key, v);
+        /* Rates and seconds are in the bar. */
+        if (v->kind != ET_VALUE_DICT || strcmp(v->key, ET_SINK_TIME) == 0)
+            continue;
+        if (!is_excepted(sink, v->key))
+            write_nested(sink, step, v->key, v);
+        write_line(sink, step, v->key, v);
     }
     return ET_OK;
 }

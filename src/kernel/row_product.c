@@ -139,7 +139,8 @@ static void pack_bytes(const et_row_weight *w, int64_t j, int8_t *to, source s)
     w->scale[j] = scale_of(t);
     w->offset[j] = -128 * t.sum;
     w->length[j] = (float)(scale * sqrt(t.square));
-    w->error[j] = (float)(sqrt(fmax(0, t.whole - scale * t.cross)) + rounding(w->k) * sqrt(t.whole));
+    w->error[j] =
+        (float)(sqrt(fmax(0, t.whole - scale * t.cross)) + rounding(w->k) * sqrt(t.whole));
 }
 
 /* The whole panel is zeroed first: columns behind n and rows behind k then say 0. */
@@ -203,7 +204,8 @@ void et_row_weight_to_bytes(int8_t *q, float *scale, const float *w, int64_t row
     const int64_t step = by_rows ? 1 : columns, next = by_rows ? columns : 1;
     et_assert(k <= ET_ROW_BYTES_MAX);
     for (int64_t j = 0; j < count; j++)
-        scale[j] = shorten(scale_of(take_bytes(q + j * next, 4 * step, step, w + j * next, step, k)));
+        scale[j] =
+            shorten(scale_of(take_bytes(q + j * next, 4 * step, step, w + j * next, step, k)));
 }
 
 void et_row_weight_from_bytes(float *w, const int8_t *q, const float *scale, int64_t rows,

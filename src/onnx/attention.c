@@ -62,8 +62,8 @@ static const char *up_to_itself(et_onnx *model, const char *scores)
     const int64_t last = -1, down = 1;
     const char *shape = et_onnx_call(model, "Shape", scores);
     const char *size = et_onnx_call(model, "Gather", shape, et_onnx_int(model, last));
-    const char *each = et_onnx_call(model, "Range", et_onnx_int(model, 0), size,
-                                    et_onnx_int(model, 1));
+    const char *each =
+        et_onnx_call(model, "Range", et_onnx_int(model, 0), size, et_onnx_int(model, 1));
     const char *query = et_onnx_call(model, "Unsqueeze", each, et_onnx_ints(model, &down, 1));
     return et_onnx_call(model, "LessOrEqual", each, query);
 }

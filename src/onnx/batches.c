@@ -12,7 +12,8 @@
 
 #define ROWS "batch" /* what the first dimension is called */
 
-typedef struct export {
+typedef struct export
+{
     et_layout layout; /* for a prime number of rows */
     et_graph *graph;
     et_onnx *model;
@@ -22,7 +23,8 @@ typedef struct export {
     et_onnx_binding *bindings; /* [layout.fields]; owned */
     int binding_count;
     et_onnx_symbol rows;
-} export;
+}
+export;
 
 static int find_outputs(export *e, const char *path, et_error *error)
 {
@@ -63,11 +65,11 @@ static void add_input(export *e, const et_node *node)
         et_onnx_input(e->model, node->name, type_of(node->type[0].dtype), dims, rank);
     e->bindings[e->binding_count++] = (et_onnx_binding){ .name = node->name, .value = value };
     if (e->binding_count == 1)
-        e->rows = (et_onnx_symbol){
-            ET_ONNX_PRIME_A,
-            et_onnx_call(e->model, "Slice", et_onnx_call(e->model, "Shape", value),
-                         et_onnx_ints(e->model, &first, 1), et_onnx_ints(e->model, &end, 1))
-        };
+        e->rows =
+            (et_onnx_symbol){ ET_ONNX_PRIME_A, et_onnx_call(e->model, "Slice",
+                                                            et_onnx_call(e->model, "Shape", value),
+                                                            et_onnx_ints(e->model, &first, 1),
+                                                            et_onnx_ints(e->model, &end, 1)) };
 }
 
 static int add_inputs(export *e, const char *path, et_error *error)
@@ -124,8 +126,8 @@ static int begin(export *e, const char *path, et_params *params, const et_layout
     return status ? status : et_onnx_new(&e->model, "etude", error);
 }
 
-int et_export_onnx(const char *path, et_params *params, const et_layout *layout,
-                   et_build_fn *build, void *payload, et_error *error)
+int et_export_onnx(const char *path, et_params *params, const et_layout *layout, et_build_fn *build,
+                   void *payload, et_error *error)
 {
     export e = { .graph = NULL };
     if (!path || !*path || !params || !layout || !build)

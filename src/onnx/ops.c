@@ -25,7 +25,8 @@ static const char *onnx_PARAM(et_onnx_way *way, const et_node *node)
 {
     et_params *params = way->from->graph->params;
     const int i = node->attributes.param;
-    return et_onnx_floats(way->model, node->name, et_params_values(params) + et_params_offset(params, i),
+    return et_onnx_floats(way->model, node->name,
+                          et_params_values(params) + et_params_offset(params, i),
                           et_params_shape(params, i));
 }
 
@@ -107,8 +108,8 @@ static const char *onnx_GELU(et_onnx_way *way, const et_node *node)
 {
     et_onnx *m = way->model;
     const char *x = in(way, node, 0);
-    const char *erf = et_onnx_call(
-        m, "Erf", et_onnx_call(m, "Mul", x, et_onnx_float(m, (float)(1 / sqrt(2.0)))));
+    const char *erf =
+        et_onnx_call(m, "Erf", et_onnx_call(m, "Mul", x, et_onnx_float(m, (float)(1 / sqrt(2.0)))));
     const char *half = et_onnx_call(m, "Mul", x, et_onnx_float(m, 0.5f));
     return et_onnx_call(m, "Mul", half, et_onnx_call(m, "Add", erf, et_onnx_float(m, 1)));
 }
@@ -129,9 +130,9 @@ static const char *onnx_SQUARE(et_onnx_way *way, const et_node *node)
 static const char *reduce(et_onnx_way *way, const et_node *node, int64_t axis, int keep)
 {
     et_onnx *m = way->model;
-    const char *y = axis < 0 ? et_onnx_call(m, "ReduceSum", in(way, node, 0))
-                             : et_onnx_call(m, "ReduceSum", in(way, node, 0),
-                                            et_onnx_ints(m, &axis, 1));
+    const char *y = axis < 0
+                        ? et_onnx_call(m, "ReduceSum", in(way, node, 0))
+                        : et_onnx_call(m, "ReduceSum", in(way, node, 0), et_onnx_ints(m, &axis, 1));
     et_onnx_set_int(m, "keepdims", keep);
     return y;
 }
@@ -180,9 +181,9 @@ static const char *onnx_MATMUL(et_onnx_way *way, const et_node *node)
 {
     const et_matmul_options *o = &node->attributes.matmul;
     et_onnx *m = way->model;
-    const char *y = node->inputs == 3
-                        ? et_onnx_call(m, "Gemm", in(way, node, 0), in(way, node, 1), in(way, node, 2))
-                        : et_onnx_call(m, "Gemm", in(way, node, 0), in(way, node, 1));
+    const char *y = node->inputs == 3 ? et_onnx_call(m, "Gemm", in(way, node, 0), in(way, node, 1),
+                                                     in(way, node, 2))
+                                      : et_onnx_call(m, "Gemm", in(way, node, 0), in(way, node, 1));
     et_onnx_set_int(m, "transA", o->transpose_a);
     et_onnx_set_int(m, "transB", o->transpose_b);
     return o->relu ? et_onnx_call(m, "Relu", y) : y;
@@ -218,7 +219,8 @@ static const char *onnx_BATCH_NORM(et_onnx_way *way, const et_node *node)
         return et_onnx_refuse(way, node, "it norms by its own batch: build it for inference");
     const char *variance =
         et_onnx_call(m, "Add", in(way, node, 4), et_onnx_float(m, node->attributes.x));
-    const char *factor = et_onnx_call(m, "Div", in(way, node, 1), et_onnx_call(m, "Sqrt", variance));
+    const char *factor =
+        et_onnx_call(m, "Div", in(way, node, 1), et_onnx_call(m, "Sqrt", variance));
     const char *y = et_onnx_call(m, "Sub", in(way, node, 0), in(way, node, 3));
     return et_onnx_call(m, "Add", et_onnx_call(m, "Mul", y, factor), in(way, node, 2));
 }
@@ -267,8 +269,8 @@ static const char *onnx_EMBED_COLUMNS(et_onnx_way *way, const et_node *node)
     for (int c = 0; c < a->count; c++) {
         const int64_t rows = a->columns[c].rows, width = a->columns[c].width;
         const int64_t end = at + rows * width, shape[] = { rows, width };
-        const char *table = part(m, in(way, node, 1), et_onnx_ints(m, &at, 1),
-                                 et_onnx_ints(m, &end, 1), 0);
+        const char *table =
+            part(m, in(way, node, 1), et_onnx_ints(m, &at, 1), et_onnx_ints(m, &end, 1), 0);
         table = et_onnx_call(m, "Reshape", table, et_onnx_ints(m, shape, 2));
         const char *ids = et_onnx_call(m, "Gather", in(way, node, 0), et_onnx_int(m, c));
         et_onnx_set_int(m, "axis", 1);

@@ -200,7 +200,8 @@ static int write_directory(draft *d, const char *directory, et_error *error)
         if (!path)
             status = no_memory(error);
         else if (i < count)
-            status = et_file_write(path, d->model->texts[i].bytes, d->model->texts[i].length, error);
+            status =
+                et_file_write(path, d->model->texts[i].bytes, d->model->texts[i].length, error);
         else
             status = write_file(d, path, false, error);
     }

@@ -37,8 +37,8 @@ bool et_model_export_is_file(const char *output);
 /* ET_ECONFIG: no such precision. */
 int et_model_export_check_precision(const char *precision, et_error *error);
 
-/* Makes a directory in which files of such names may be written. ET_ECONFIG: no name, or one of them
- * is there already. */
+/* Makes a directory in which files of such names may be written. ET_ECONFIG: no name, or one of
+ * them is there already. */
 int et_model_export_begin_directory(const char *directory, const char *const *names, int count,
                                     et_error *error);
 

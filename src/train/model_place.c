@@ -28,9 +28,9 @@ static int check_export(et_model_place *place, et_error *error)
                        "%s: an export of another version than " ET_MODEL_VERSION
                        ", which this program reads",
                        place->name);
-    return precision ? ET_OK
-                     : et_fail(error, ET_EFORMAT, "%s: damaged: no " ET_MODEL_KEY_PRECISION,
-                               place->name);
+    return precision
+               ? ET_OK
+               : et_fail(error, ET_EFORMAT, "%s: damaged: no " ET_MODEL_KEY_PRECISION, place->name);
 }
 
 static int finish(et_model_place *place, int status, et_error *error)
@@ -60,8 +60,8 @@ int et_model_place_open_memory(et_model_place *place, const void *bytes, size_t 
     *place = (et_model_place){ .name = "the model in memory" };
     if (!bytes)
         return et_fail(error, ET_ECONFIG, "the bytes of a model are NULL");
-    return finish(place, et_safetensors_open_memory(&place->file, bytes, length, place->name, error),
-                  error);
+    return finish(
+        place, et_safetensors_open_memory(&place->file, bytes, length, place->name, error), error);
 }
 
 void et_model_place_close(et_model_place *place)

@@ -58,7 +58,8 @@ bool et_model_place_has(const et_model_place *place, const char *name);
 int et_model_place_read(const et_model_place *place, const char *name, size_t most, char **bytes,
                         size_t *length, et_error *error);
 
-/* What messages call a text: "runs/a/params.yaml", "a.safetensors: params.yaml". NULL: no memory. */
+/* What messages call a text: "runs/a/params.yaml", "a.safetensors: params.yaml". NULL: no memory.
+ */
 const char *et_model_place_path(const et_model_place *place, const char *name, et_arena *arena);
 
 /* Loads the weights of one file: et_checkpoint_load_weights. */

@@ -297,11 +297,13 @@ et_sink *et_run_sink(et_run *run)
     return run->sink;
 }
 
-/* "a|b" is b in the dict a. */
+/* "a|b" and "a/b" are b in the dict a. */
 static int read_metric(const et_value *values, const char *name, double *value)
 {
     char part[256];
-    for (const char *bar; values && (bar = strchr(name, '|')) != NULL; name = bar + 1) {
+    for (const char *bar;
+         values && !et_value_get(values, name) && (bar = strpbrk(name, "|/")) != NULL;
+         name = bar + 1) {
         snprintf(part, sizeof part, "%.*s", (int)(bar - name), name);
         values = et_value_get(values, part);
     }

@@ -16,7 +16,8 @@ bool et_stored_weight_by_rows(const char *name)
 
 bool et_stored_weight_is_narrowed(et_shape shape)
 {
-    return shape.rank == 2 && shape.size[0] <= ET_ROW_BYTES_MAX && shape.size[1] <= ET_ROW_BYTES_MAX;
+    return shape.rank == 2 && shape.size[0] <= ET_ROW_BYTES_MAX &&
+           shape.size[1] <= ET_ROW_BYTES_MAX;
 }
 
 /* Without memory, of which a lack would look like a tensor that is not there. */
@@ -63,7 +64,8 @@ static void read_bfloat16(float *to, const unsigned char *from, int64_t count)
     }
 }
 
-/* Scales by row are taken as a column of a matrix of one row, so one of them is copied at a time. */
+/* Scales by row are taken as a column of a matrix of one row, so one of them is copied at a time.
+ */
 static void read_bytes(float *to, const et_safetensors_tensor *there,
                        const et_safetensors_tensor *scale)
 {
@@ -79,7 +81,8 @@ static void read_bytes(float *to, const et_safetensors_tensor *there,
         }
 }
 
-void et_stored_weight_read(float *to, const et_safetensors *file, const et_safetensors_tensor *there)
+void et_stored_weight_read(float *to, const et_safetensors *file,
+                           const et_safetensors_tensor *there)
 {
     const int64_t count = et_shape_count(there->shape);
     if (there->dtype == ET_BF16) {
@@ -101,8 +104,8 @@ int et_stored_weight_round(float *w, const char *name, et_shape shape, et_error 
     const bool by_rows = et_stored_weight_by_rows(name);
     int8_t *q = et_alloc((size_t)rows, (size_t)columns);
     float *scale = et_alloc((size_t)(by_rows ? rows : columns), sizeof *scale);
-    int status = q && scale ? ET_OK
-                            : et_alloc_failed(error, (size_t)(rows * columns), "weights as bytes");
+    int status =
+        q && scale ? ET_OK : et_alloc_failed(error, (size_t)(rows * columns), "weights as bytes");
     if (!status) {
         et_row_weight_to_bytes(q, scale, w, rows, columns, by_rows);
         et_row_weight_from_bytes(w, q, scale, rows, columns, by_rows);

@@ -1,9 +1,12 @@
 /* Methods of a task and their defaults, Model Garden's. */
 #include <etude/task.h>
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <etude/checkpoint.h>
+#include <etude/experiment.h>
 
 #include "base/alloc.h"
 #include "exec/device.h"
@@ -12,6 +15,18 @@
 #include "metric/metric.h"
 #include "optim/optimizer.h"
 #include "train/task_private.h"
+
+void et_task_tell(const et_task_context *context, const char *format, ...)
+{
+    char text[1024];
+    va_list arguments;
+    if (!context->tell)
+        return;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    context->tell(context->listener, text);
+}
 
 void et_nodes_put(et_nodes *nodes, const char *name, et_node *node)
 {

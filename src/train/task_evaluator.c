@@ -5,8 +5,13 @@
  *   end      metrics -> validation_loss -> reduce_aggregated_logs -> validate -> exporter;
  *            the store shows its own weights again, in any case
  *
+ * Of several sets each goes this way by itself, in one evaluation: when one is over its values are
+ * kept under its name and the next begins, until the exporter gets all of them.
+ *
  * The plan is made at the first evaluation: a run that is short never needs it. A step's logs are
  * made where somebody looks at them; else a step allocates nothing. */
+#include <string.h>
+
 #include <etude/log.h>
 
 #include "base/alloc.h"
@@ -25,13 +30,39 @@ static void build(et_scope *scope, void *payload)
     et_task_build(((et_task_trainer *)payload)->task, scope, false);
 }
 
+/* Until there are no more. A name is a key of logs and part of a metric's. */
+static int open_sets(et_task_trainer *t, et_error *error)
+{
+    et_validation *v = &t->validation;
+    const et_task_class *class = t->task->class;
+    int status = ET_OK;
+    while (class->validation_set && !status) {
+        et_validation_set one = { .source = NULL };
+        status = class->validation_set(t->task, v->sets, &one.name, &one.source, error);
+        if (status || !one.source)
+            break;
+        if (v->sets == ET_VALIDATION_SETS_MAX || !one.name || strpbrk(one.name, "/|")) {
+            et_source_close(one.source);
+            return et_fail(error, ET_ECONFIG,
+                           "validation set %d of %s: at most %d, each with a name without / or |",
+                           v->sets + 1, et_task_name(t->task), ET_VALIDATION_SETS_MAX);
+        }
+        et_source_position(one.source, &one.begin);
+        v->set[v->sets++] = one;
+    }
+    v->source = v->sets ? v->set[0].source : NULL;
+    return status;
+}
+
 int et_validation_open(et_task_trainer *t, et_error *error)
 {
     et_validation *v = &t->validation;
     et_pass_options options = { .bfloat16 = t->options.bfloat16, .name = "validation loss" };
     int status = ET_OK;
     v->source = t->given.validation_dataset;
-    if (!v->source && t->task->class->data)
+    if (!v->source)
+        status = open_sets(t, error);
+    if (!status && !v->source && t->task->class->data)
         status = et_task_build_inputs(t->task, false, &v->source, error);
     if (!status && !v->source && t->options.use == ET_EVALUATE_ONLY)
         status = et_fail(error, ET_ECONFIG, "%s has no validation data", et_task_name(t->task));
@@ -56,7 +87,10 @@ void et_validation_release(et_validation *v)
 
 void et_validation_close_source(et_validation *v)
 {
-    et_source_close(v->source);
+    if (!v->sets)
+        et_source_close(v->source);
+    for (int i = 0; i < v->sets; i++)
+        et_source_close(v->set[i].source);
 }
 
 static int define_metrics(et_task_trainer *t, et_error *error)
@@ -98,20 +132,35 @@ static int prepare(et_task_trainer *t, et_error *error)
 
 /* ---- begin, step, end ------------------------------------------------------------------------ */
 
+/* A set from its beginning, or the only data there are. */
+static int begin_set(et_task_trainer *t, int at, et_error *error)
+{
+    et_validation *v = &t->validation;
+    v->at = at;
+    v->source = v->sets ? v->set[at].source : v->source;
+    if (v->sets && t->task->class->use_validation_set)
+        t->task->class->use_validation_set(t->task, at);
+    et_metrics_reset(v->metrics);
+    et_metrics_reset(v->own);
+    et_metrics_reset(v->loss);
+    v->state = NULL;
+    v->taken = v->reported = false;
+    v->set_steps = 0;
+    return et_source_seek(v->source, v->sets ? &v->set[at].begin : &v->begin, error);
+}
+
 static int begin(et_task_trainer *t, int64_t step, et_error *error)
 {
     et_validation *v = &t->validation;
     int status = v->batch ? ET_OK : prepare(t, error);
+    et_arena_release(&v->arena);
+    v->results = NULL;
+    if (!status && v->sets && !(v->results = et_value_dict(&v->arena)))
+        status = et_alloc_failed(error, sizeof *v->results, "an evaluation");
     if (!status)
-        status = et_source_seek(v->source, &v->begin, error);
+        status = begin_set(t, 0, error);
     if (status)
         return status;
-    et_metrics_reset(v->metrics);
-    et_metrics_reset(v->own);
-    et_metrics_reset(v->loss);
-    et_arena_release(&v->arena);
-    v->state = NULL;
-    v->taken = v->reported = false;
     v->step = step;
     et_optimizer_show_average(t->optimizer);
     return ET_OK;
@@ -242,6 +291,37 @@ static int fill(et_task_trainer *t, const et_value *state, et_value *logs, et_er
         status = et_task_reduce_aggregated_logs(t->task, state, v->step, logs, error);
     if (!status && class->validate)
         status = class->validate(t->task, v->step, logs, error);
+    return status;
+}
+
+static int end_set(et_task_trainer *t, const et_value *state, et_error *error)
+{
+    et_validation *v = &t->validation;
+    et_value *logs = et_value_set_dict(v->results, v->set[v->at].name);
+    return logs ? fill(t, state, logs, error)
+                : et_alloc_failed(error, sizeof *logs, "an evaluation");
+}
+
+/* What the one that is on has measured is kept. */
+static int next_set(et_task_trainer *t, et_error *error)
+{
+    int status = end_set(t, t->validation.state, error);
+    return status ? status : begin_set(t, t->validation.at + 1, error);
+}
+
+static bool has_next_set(const et_validation *v)
+{
+    return v->at + 1 < v->sets;
+}
+
+static int finish(et_task_trainer *t, const et_value *state, et_value *logs, et_error *error)
+{
+    et_validation *v = &t->validation;
+    int status = check_begun(t, error);
+    if (!status)
+        status = v->sets ? end_set(t, state, error) : fill(t, state, logs, error);
+    if (!status && v->sets)
+        status = et_value_merge(logs, v->results, error);
     if (!status && t->given.checkpoint_exporter)
         status = t->given.checkpoint_exporter(t->given.self, v->step, logs, error);
     return status;
@@ -251,11 +331,11 @@ static int fill(et_task_trainer *t, const et_value *state, et_value *logs, et_er
 static int end(et_task_trainer *t, const et_value *state, et_value *logs, et_error *error)
 {
     et_validation *v = &t->validation;
-    int status = logs ? fill(t, state ? state : v->state, logs, error) : ET_OK;
+    int status = logs ? finish(t, state ? state : v->state, logs, error) : ET_OK;
     et_params_use(t->params, NULL);
     et_arena_release(&v->arena);
     et_arena_release(&v->step_arena);
-    v->state = v->extra = NULL;
+    v->state = v->extra = v->results = NULL;
     v->taken = false;
     return status;
 }
@@ -268,9 +348,19 @@ static int class_begin(et_evaluator *evaluator, int64_t step, et_error *error)
     return begin(trainer_of(evaluator), step, error);
 }
 
+/* A limit is of each set: what counts the steps up to it begins anew with the next. */
 static int class_step(et_evaluator *evaluator, bool *more, et_error *error)
 {
-    return step_and_reduce(trainer_of(evaluator), NULL, more, error);
+    et_task_trainer *t = trainer_of(evaluator);
+    et_validation *v = &t->validation;
+    int status = step_and_reduce(t, NULL, more, error);
+    v->set_steps += !status && *more;
+    bool over = !*more || (evaluator->limit && v->set_steps == evaluator->limit);
+    if (status || !over || !has_next_set(v))
+        return status;
+    *more = true;
+    evaluator->done = -1;
+    return next_set(t, error);
 }
 
 static int class_end(et_evaluator *evaluator, et_value *logs, et_error *error)
@@ -332,7 +422,7 @@ int et_task_trainer_eval_end(et_task_trainer *t, const et_value *aggregated_logs
     return end(t, aggregated_logs, logs, error);
 }
 
-static int eval_loop(et_task_trainer *t, et_source *iterator, int64_t num_steps, et_error *error)
+static int loop_set(et_task_trainer *t, et_source *iterator, int64_t num_steps, et_error *error)
 {
     for (int64_t i = 0; num_steps < 0 || i < num_steps; i++) {
         bool more;
@@ -346,6 +436,17 @@ static int eval_loop(et_task_trainer *t, et_source *iterator, int64_t num_steps,
             break;
     }
     return ET_OK;
+}
+
+static int eval_loop(et_task_trainer *t, et_source *iterator, int64_t num_steps, et_error *error)
+{
+    int status = loop_set(t, iterator, num_steps, error);
+    while (!status && !iterator && has_next_set(&t->validation)) {
+        status = next_set(t, error);
+        if (!status)
+            status = loop_set(t, NULL, num_steps, error);
+    }
+    return status;
 }
 
 et_loop_fn *et_task_trainer_create_eval_loop_fn(et_task_trainer *trainer, bool has_state)

@@ -651,6 +651,12 @@ const et_layout *et_task_trainer_layout(const et_task_trainer *trainer)
     return trainer->source ? &trainer->source->layout : &trainer->validation.source->layout;
 }
 
+const char *et_task_trainer_validation_set(const et_task_trainer *trainer, int number)
+{
+    const et_validation *v = &trainer->validation;
+    return number < v->sets ? v->set[number].name : NULL;
+}
+
 int et_task_trainer_batches(et_task_trainer *trainer, int64_t *count, et_error *error)
 {
     *count = 0;

@@ -15,6 +15,9 @@ int et_task_trainer_batches(et_task_trainer *trainer, int64_t *count, et_error *
 /* Of the training data, or without any of the validation data. */
 const et_layout *et_task_trainer_layout(const et_task_trainer *trainer);
 
+/* The name of a set of validation data; NULL: there is none of that number. */
+const char *et_task_trainer_validation_set(const et_task_trainer *trainer, int number);
+
 /* Values, gradients, shadow, slots, averages. */
 size_t et_task_trainer_parameter_bytes(const et_task_trainer *trainer);
 

@@ -6,9 +6,19 @@
 #include "train/task_private.h"
 #include "train/task_trainer.h"
 
-typedef struct et_validation {
-    et_source *source; /* NULL: there is no data */
+typedef struct et_validation_set {
+    const char *name; /* the task's */
+    et_source *source;
     et_position begin; /* of source */
+} et_validation_set;
+
+typedef struct et_validation {
+    et_source *source; /* NULL: there is no data; of several sets that which is evaluated */
+    et_position begin; /* of source */
+    et_validation_set set[ET_VALIDATION_SETS_MAX];
+    int sets, at;      /* 0: they have no names; which one is evaluated */
+    int64_t set_steps; /* of that */
+    et_value *results; /* of the sets before it, in arena */
     et_batch *batch;   /* NULL: nothing was evaluated yet */
     et_pass *pass;
     et_metrics *metrics; /* the model's measures */
@@ -75,7 +85,7 @@ int et_task_trainer_finish_step(et_task_trainer *trainer, const et_update *updat
 /* Source and pass, if there is data. */
 int et_validation_open(et_task_trainer *trainer, et_error *error);
 void et_validation_release(et_validation *validation);
-/* The source, last. */
+/* The sources, last. */
 void et_validation_close_source(et_validation *validation);
 
 #endif

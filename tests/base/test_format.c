@@ -27,6 +27,16 @@ static void test_format__count(void **state)
         assert_string_equal(et_format_count(cases[i].count).text, cases[i].text);
 }
 
+static void test_format__many(void **state)
+{
+    (void)state;
+    assert_string_equal(et_format_many(1, "line").text, "1 line");
+    assert_string_equal(et_format_many(0, "line").text, "0 lines");
+    assert_string_equal(et_format_many(-1, "step").text, "-1 steps");
+    assert_string_equal(et_format_many(INT64_MIN, "checkpoint").text,
+                        "-9,223,372,036,854,775,808 checkpoints");
+}
+
 static void test_format__rate(void **state)
 {
     (void)state;
@@ -92,9 +102,9 @@ static void test_format__bytes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_format__count),    cmocka_unit_test(test_format__rate),
-        cmocka_unit_test(test_format__duration), cmocka_unit_test(test_format__value),
-        cmocka_unit_test(test_format__bytes),
+        cmocka_unit_test(test_format__count), cmocka_unit_test(test_format__many),
+        cmocka_unit_test(test_format__rate),  cmocka_unit_test(test_format__duration),
+        cmocka_unit_test(test_format__value), cmocka_unit_test(test_format__bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

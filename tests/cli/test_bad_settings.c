@@ -241,7 +241,7 @@ static void test_bad_settings__input(void **state)
                               "{tsv_path: a}]'",
           .code = 3, .words = { "task.train_data.mix: 9 texts; at most 8" } },
         { TRAIN "--set 'task.validation_data.mix=[{tsv_path: a.en}]'", .code = 3,
-          .words = { "task.validation_data.mix: one text is scored" } },
+          .words = { "task.validation_data.mix: what is scored is no mix" } },
         { TRAIN DATA "is_training=false", .code = 3,
           .words = { "task.train_data.is_training: false, and the task learns from it" } },
         { TRAIN "--set task.validation_data.is_training=true", .code = 3,

@@ -92,6 +92,8 @@ static void test_bad_usage__options(void **state)
         { "translate --model-dir m --alpha nan", .code = 2, .words = { "nan: not a number" } },
         { "translate --model-dir m --alpha=-1", .code = 2, .words = { "not be negative" } },
         { "translate --model-dir m --alpha 1e308", .code = 3, .words = { "from 0 to 10" } },
+        { "translate --model-dir m --sampling --top-p 1.0000001", .code = 2,
+          .words = { "--top-p 1.0000001: a probability" } },
         { "translate --model-dir m --beam-size 65", .code = 3, .words = { "beam size 65" } },
         { "translate --model-dir m --max-length 1000000000", .code = 3,
           .words = { "max length 1000000000: must be from 1 to 65535" } },
@@ -100,7 +102,9 @@ static void test_bad_usage__options(void **state)
         { "translate --model-dir m --batch 0", .code = 2, .words = { "--batch 0: at least one" } },
         { "translate --model-dir m --precision int4", .code = 2,
           .words = { "--precision int4: choose float32, bfloat16 or int8" } },
-        { "evaluate --model-dir m", .code = 2, .words = { "--source is missing" } },
+        { "evaluate --model-dir m --reference a.de", .code = 2,
+          .words = { "--source is missing" } },
+        { "evaluate --model-dir m --output a.txt", .code = 2, .words = { "--source is missing" } },
         { "evaluate --model-dir m --source a.en", .code = 2,
           .words = { "--reference is missing" } },
         { "evaluate --model-dir m --source a.en --reference a.de --tokenize zh", .code = 2,
@@ -111,7 +115,8 @@ static void test_bad_usage__options(void **state)
         { "average", .code = 2, .words = { "--output is missing" } },
         { "average --output x", .code = 2, .words = { "no checkpoint given" } },
         { "inspect", .code = 2, .words = { "name a checkpoint, or the directory of a run" } },
-        { "list --experiment translation/tiny translation/base", .code = 2, .words = { "one experiment" } },
+        { "list --experiment translation/tiny translation/base", .code = 2,
+          .words = { "one experiment" } },
     };
     bad_run(cases, COUNT(cases));
 }

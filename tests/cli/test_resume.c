@@ -68,6 +68,8 @@ static void test_resume__everything_is_there(void **state)
         "params.yaml",
         "vocabulary.model",
         "metrics.jsonl",
+        "train.log",
+        "info.json",
         "checkpoints/checkpoint.json",
         "checkpoints/ckpt-140.safetensors",
         "checkpoints/ckpt-150.safetensors",

@@ -9,12 +9,16 @@
 #include "cli/test_resume_run.h"
 
 #include "base/alloc.h"
+#include "base/arena.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "base/strbuf.h"
+#include "command/session.h"
 #include "io/event.h"
 #include "io/event.pb-c.h"
 #include "io/files.h"
 #include "io/record.h"
+#include "train/checkpoint.h"
 
 #define PROGRAM ET_TEST_BUILD "/etude"
 
@@ -414,11 +418,38 @@ static void compare_bytes(const char *left, const char *right)
     free(b);
 }
 
+/* What tells of sessions is not the same, but whole: lines that end, and JSON. */
+static void check_session_file(const char *path)
+{
+    size_t length;
+    char *text = get_file(path, &length);
+    et_arena arena = ET_ARENA_INIT;
+    et_value *value;
+    if (!strcmp(et_path_base(path), ET_SESSION_LOG))
+        assert_true(length > 0 && text[length - 1] == '\n' && !memchr(text, 0, length));
+    else
+        assert_int_equal(et_json_parse(&value, &arena, text, length, path, NULL), 0);
+    et_arena_release(&arena);
+    free(text);
+}
+
+static bool is_session_file(const char *path, const char *name)
+{
+    return !strcmp(name, ET_SESSION_LOG) ||
+           (!strcmp(name, ET_SESSION_FILE) && !strstr(path, "/" ET_CHECKPOINT_BEST "/"));
+}
+
 static void compare_files(const char *left, const char *right)
 {
     const char *name = et_path_base(left);
-    if (!strcmp(name, "lock"))
+    /* Settings may have changed from part to part. */
+    if (!strcmp(name, "lock") || !strcmp(name, ET_EVENTS_SETTINGS))
         return;
+    if (is_session_file(left, name)) {
+        check_session_file(left);
+        check_session_file(right);
+        return;
+    }
     if (!strcmp(name, "metrics.jsonl"))
         compare_texts(left, right, without_times);
     else if (!strcmp(name, "checkpoint.json"))

@@ -57,7 +57,8 @@ int run_count_temporary(const char *directory);
 
 /* Fails unless both directories have the same files, equal but for times: in metrics.jsonl the
  * dicts "time", in events the wall times and what is below "time/", in checkpoint.json when a
- * file was saved. Fails too if a tag has a step twice, or steps do not ascend. */
+ * file was saved; train.log and info.json, which are only read. Fails too if a tag has a step
+ * twice, or steps do not ascend. */
 void run_assert_same(const char *expected, const char *found);
 
 #endif

@@ -148,7 +148,9 @@ static inline et_vocabulary *train_vocabulary(const et_corpus_paths *paths, int 
 {
     et_error error = ET_ERROR_INIT;
     et_corpus *corpus;
-    et_vocabulary_options options = { kind, size, 1.0, false };
+    et_vocabulary_options options = {
+        .kind = kind, .size = size, .character_coverage = 1.0, .at_most = false
+    };
     et_vocabulary *vocabulary = NULL;
     char *bytes;
     size_t length;

@@ -16,25 +16,12 @@
 
 #include <etude/flows.h>
 
+#include "calls.h"
+
 enum { MANY = 1000 };
 
 static int32_t numbers[MANY];
 static float halves[MANY];
-
-#define assert_fails(call, expected, part)                                                         \
-    do {                                                                                           \
-        et_error failure = ET_ERROR_INIT, *error = &failure;                                       \
-        assert_int_equal(call, expected);                                                          \
-        if (!strstr(failure.text, part))                                                           \
-            fail_msg("\"%s\" is not in \"%s\"", part, failure.text);                               \
-    } while (0)
-
-#define assert_ok(call)                                                                            \
-    do {                                                                                           \
-        et_error failure = ET_ERROR_INIT, *error = &failure;                                       \
-        if (call)                                                                                  \
-            fail_msg("%s", failure.text);                                                          \
-    } while (0)
 
 static inline et_samples *open_named(const char *name, int64_t count)
 {

@@ -25,7 +25,9 @@ static int next_of_list(void *payload, const char **text, size_t *length, et_err
 static int train_list(char **bytes, size_t *length, const char *const *list, int kind, int size,
                       et_error *error)
 {
-    et_vocabulary_options options = { kind, size, 1.0, false };
+    et_vocabulary_options options = {
+        .kind = kind, .size = size, .character_coverage = 1.0, .at_most = false
+    };
     return et_vocabulary_train(bytes, length, &options, next_of_list, &list, error);
 }
 
@@ -35,7 +37,9 @@ static char *train_bytes(fixture *f, int kind, int size, size_t *length)
     parallel p;
     et_corpus *corpus;
     et_error error = ET_ERROR_INIT;
-    et_vocabulary_options options = { kind, size, 0.9995, false };
+    et_vocabulary_options options = {
+        .kind = kind, .size = size, .character_coverage = 0.9995, .at_most = false
+    };
     char *bytes = NULL;
     parallel_write(&p, f, 800, 12);
     assert_int_equal(et_corpus_open(&corpus, &p.paths, &error), ET_OK);
@@ -181,7 +185,9 @@ static void test_vocabulary__at_most(void **state)
         int largest = number_in(error.text, "set its size to ");
         for (int size = 10000; size > largest - 2; size = size > largest ? largest : size - 1) {
             const char *const *list = few_lines;
-            et_vocabulary_options options = { kind, size, 1.0, true };
+            et_vocabulary_options options = {
+                .kind = kind, .size = size, .character_coverage = 1.0, .at_most = true
+            };
             int expected = size < largest ? size : largest;
             assert_int_equal(train_list(&asked, &asked_length, few_lines, kind, expected, &error),
                              ET_OK);
@@ -201,9 +207,9 @@ static void test_vocabulary__options(void **state)
     (void)state;
     const char *const blank[] = { "", "  ", NULL }, *const none[] = { NULL };
     const et_vocabulary_options bad[] = {
-        { ET_VOCABULARY_BPE, 3, 1.0, false },   { ET_VOCABULARY_BPE, -1, 1.0, false },
-        { ET_VOCABULARY_BPE, 100, 0.0, false }, { ET_VOCABULARY_BPE, 100, 1.5, false },
-        { ET_VOCABULARY_BPE, 100, 0.5, false },
+        { .size = 3, .character_coverage = 1.0 },   { .size = -1, .character_coverage = 1.0 },
+        { .size = 100, .character_coverage = 0.0 }, { .size = 100, .character_coverage = 1.5 },
+        { .size = 100, .character_coverage = 0.5 },
     };
     char *bytes;
     size_t length;

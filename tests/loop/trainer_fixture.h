@@ -14,20 +14,7 @@
 #include <etude/ops.h>
 #include <etude/ops_elementwise.h>
 
-#define assert_fails(call, expected, part)                                                         \
-    do {                                                                                           \
-        et_error failure = ET_ERROR_INIT, *error = &failure;                                       \
-        assert_int_equal(call, expected);                                                          \
-        if (!strstr(failure.text, part))                                                           \
-            fail_msg("\"%s\" is not in \"%s\"", part, failure.text);                               \
-    } while (0)
-
-#define assert_ok(call)                                                                            \
-    do {                                                                                           \
-        et_error failure = ET_ERROR_INIT, *error = &failure;                                       \
-        if (call)                                                                                  \
-            fail_msg("%s: %s", #call, failure.text);                                               \
-    } while (0)
+#include "calls.h"
 
 enum { WORLD_ROWS = 20, WORLD_FEATURES = 3 };
 

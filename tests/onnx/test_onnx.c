@@ -1,7 +1,7 @@
 /* Model functions as ONNX. Every op that has a form there stands in one of them. What is written is
  * read back and looked through: names are known before they are used, sizes are those of the data.
- * With the argument `runtime` ONNX Runtime, a Python package, computes the same (run_onnx.py), where
- * there is one (ET_PEERS, or build/peers/venv: bench/peers/setup build/peers/venv onnx). */
+ * With the argument `runtime` ONNX Runtime, a Python package, computes the same (run_onnx.py),
+ * where there is one (ET_PEERS, or build/peers/venv: bench/peers/setup build/peers/venv onnx). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -91,14 +91,16 @@ static void layout(et_scope *s, void *payload)
     et_node *one = et_copy(et_param(s, "one", et_shape_1(2), drawn), ET_F32, et_shape_2(count, 2));
     et_node *with[] = { one, x };
     et_output(s, "embedding", et_embedding(first, table, 3, NULL, NULL));
-    et_output(s, "placed", et_embedding(first, table, 3, et_integers(s, 0, count, 1),
-                                        et_sinusoid(s, 64, WIDTH)));
+    et_output(
+        s, "placed",
+        et_embedding(first, table, 3, et_integers(s, 0, count, 1), et_sinusoid(s, 64, WIDTH)));
     et_output(s, "columns", et_embed_columns(ids, tables, columns, 2));
     et_output(s, "gather", et_gather_rows(table, first));
     et_output(s, "side_by_side", et_concatenate_columns(parts, 3));
     et_output(s, "one_below_other", et_concatenate_rows(twice, 2));
-    et_output(s, "repeated", et_reshape(et_copy(each, ET_F32, et_shape_2(count * WIDTH, 2)),
-                                        et_shape_2(count, 2 * WIDTH)));
+    et_output(s, "repeated",
+              et_reshape(et_copy(each, ET_F32, et_shape_2(count * WIDTH, 2)),
+                         et_shape_2(count, 2 * WIDTH)));
     et_output(s, "constant_beside", et_concatenate_columns(with, 2));
 }
 
@@ -113,7 +115,8 @@ static void attention(et_scope *s, void *payload)
     et_node *qkv = et_matmul(tokens, et_param(s, "qkv", et_shape_2(2, 3 * DIM), drawn), NULL, NULL);
     et_node *kv = et_matmul(tokens, et_param(s, "kv", et_shape_2(2, 2 * DIM), drawn), NULL, NULL);
     et_node *q = et_matmul(x, et_param(s, "q", et_shape_2(WIDTH, DIM), drawn), NULL, NULL);
-    et_node *offsets = et_integers(s, 0, count + 1, TOKENS), *each = et_integers(s, 0, count + 1, 1);
+    et_node *offsets = et_integers(s, 0, count + 1, TOKENS),
+            *each = et_integers(s, 0, count + 1, 1);
     et_attention_options options = { .heads = 2, .longest_key = TOKENS };
     et_output(s, "self", et_attention(et_in(s, "a"), qkv, qkv, offsets, offsets, &options));
     et_output(s, "cross", et_attention(et_in(s, "b"), q, kv, each, offsets, &options));
@@ -129,7 +132,8 @@ static void images(et_scope *s, void *payload)
     et_node *bias = et_param(s, "bias", et_shape_1(4), drawn);
     et_convolution_options same = { .same = true, .stride = { 2, 1 }, .relu = true };
     et_convolution_options apart = { .dilation = { 2, 3 } };
-    et_pool_options window = { .window = { 3, 2 }, .same = true }, step = { { 2, 2 }, { 1, 3 }, 0, { 0 } };
+    et_pool_options window = { .window = { 3, 2 }, .same = true },
+                    step = { { 2, 2 }, { 1, 3 }, 0, { 0 } };
     et_output(s, "plain", et_convolution(x, w, NULL, NULL));
     et_output(s, "same", et_convolution(x, w, bias, &same));
     et_output(s, "apart", et_convolution(x, w, bias, &apart));
@@ -210,8 +214,9 @@ static void compute(const char *name, et_build_fn *build)
         et_export_onnx(path, params, &batches, build, NULL, &error))
         fail_msg("%s: %s", name, error.text);
     for (int i = 0; i < batches.fields; i++)
-        write_bytes(name, fields[i].name, batch->data[i], et_tensor_bytes((et_tensor){
-                        .dtype = fields[i].dtype, .shape = et_layout_shape(&batches, i) }));
+        write_bytes(name, fields[i].name, batch->data[i],
+                    et_tensor_bytes((et_tensor){ .dtype = fields[i].dtype,
+                                                 .shape = et_layout_shape(&batches, i) }));
     for (int i = 0; (output = et_pass_output_name(pass, i)) != NULL; i++) {
         et_tensor values = et_pass_output(pass, output);
         write_bytes(name, output, values.data, et_tensor_bytes(values));

@@ -345,3 +345,11 @@ typedef struct et_read_options {
     uint64_t memory;
     ET_RESERVED(8);
 } et_read_options;
+
+typedef struct et_service_options {
+    const char *checkpoint;
+    const char *precision;
+    bool live_weights;
+    int64_t items_max;
+    ET_RESERVED(8);
+} et_service_options;

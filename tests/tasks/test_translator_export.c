@@ -92,7 +92,8 @@ static void test_export__one_file(void **state)
     /* what was opened from memory is taken along as well */
     assert_int_equal(et_translator_export(memory, "two.safetensors", &error), ET_OK);
     size_t other;
-    char *first = bad_read("one.safetensors", &length), *second = bad_read("two.safetensors", &other);
+    char *first = bad_read("one.safetensors", &length),
+         *second = bad_read("two.safetensors", &other);
     assert_int_equal(length, other);
     assert_memory_equal(first, second, length);
     free(first);

@@ -35,8 +35,8 @@ static et_params *make_params(bool drawn)
     int index;
     assert_int_equal(et_params_new(&params, NULL), ET_OK);
     for (size_t i = 0; i < COUNT(rows); i++) {
-        et_shape shape = rows[i].rows ? et_shape_2(rows[i].rows, rows[i].columns)
-                                      : et_shape_1(rows[i].columns);
+        et_shape shape =
+            rows[i].rows ? et_shape_2(rows[i].rows, rows[i].columns) : et_shape_1(rows[i].columns);
         assert_int_equal(et_params_declare(params, rows[i].name, shape,
                                            (et_init){ ET_INIT_ZEROS, 0 }, &index, NULL),
                          ET_OK);
@@ -52,11 +52,9 @@ static int export_to(const char *path, et_params *params, const char *precision,
     static const et_model_text texts[] = { { "params.yaml", text, sizeof text - 1 },
                                            { "vocabulary.model", bytes, sizeof bytes },
                                            { "empty", "", 0 } };
-    const et_model_export model = { .texts = texts,
-                                    .count = COUNT(texts),
-                                    .params = params,
-                                    .step = 12,
-                                    .precision = precision };
+    const et_model_export model = {
+        .texts = texts, .count = COUNT(texts), .params = params, .step = 12, .precision = precision
+    };
     return et_model_export_write(&model, path, error);
 }
 
@@ -102,19 +100,19 @@ static void test_model_place__texts(void **state)
         assert_string_equal(et_model_place_precision(&place), "float32");
         assert_true(et_model_place_has(&place, "empty"));
         assert_false(et_model_place_has(&place, "a/bias"));
-        assert_int_equal(et_model_place_read(&place, "params.yaml", 100, &read, &length, &error), 0);
+        assert_int_equal(et_model_place_read(&place, "params.yaml", 100, &read, &length, &error),
+                         0);
         assert_string_equal(read, text);
         et_free(read);
         size_t got;
-        assert_int_equal(
-            et_model_place_read(&place, "vocabulary.model", 4, &read, &got, &error), ET_OK);
+        assert_int_equal(et_model_place_read(&place, "vocabulary.model", 4, &read, &got, &error),
+                         ET_OK);
         assert_int_equal(got, sizeof bytes);
         assert_memory_equal(read, bytes, sizeof bytes);
         et_free(read);
         assert_int_equal(et_model_place_read(&place, "vocabulary.model", 3, &read, &got, &error),
                          ET_EFORMAT);
-        assert_int_equal(et_model_place_read(&place, "none", 3, &read, &got, &error),
-                         ET_ENOTFOUND);
+        assert_int_equal(et_model_place_read(&place, "none", 3, &read, &got, &error), ET_ENOTFOUND);
         assert_string_equal(et_model_place_path(&place, "x", &arena),
                             memory ? "the model in memory: x" : FILE_NAME ": x");
         et_model_place_close(&place);
@@ -257,7 +255,8 @@ static void test_model_place__refused(void **state)
     assert_int_equal(et_params_materialize(other, false, NULL), ET_OK);
     assert_int_equal(et_model_place_open(&place, FILE_NAME, &error), ET_OK);
     assert_int_equal(et_model_place_load(&place, other, NULL, &error), ET_ECONFIG);
-    assert_non_null(strstr(error.text, "a/weight is int8 [37, 21] there and float32 [21, 37] here"));
+    assert_non_null(
+        strstr(error.text, "a/weight is int8 [37, 21] there and float32 [21, 37] here"));
     et_model_place_close(&place);
     et_params_free(other);
     et_params_free(params);

@@ -67,6 +67,7 @@ int et_gemm_cache_open(et_gemm_cache **out, int max_threads, et_error *error)
         return status;
     }
     cache->bf16 = multiply_bf16_as(cache->engine);
+    cache->own_floats = !et_gemm_fast_blocks();
     cache->own_pairs = has_fast_pairs();
     cache->pads = et_gemm_row_unit() > 1 || et_gemm_has_amx();
     cache->l2 = et_cpu_l2();
@@ -123,8 +124,9 @@ bool et_gemm_own_gradients(const et_gemm_cache *cache, et_dtype dtype)
 {
     if (dtype == ET_BF16 && cache->bf16 != ET_BF16)
         return false;
-    bool own = dtype == ET_F32 || cache->own_pairs || cache->way == ET_GEMM_OWN;
-    return own && cache->way != ET_GEMM_BLOCKS;
+    if (cache->way != ET_GEMM_BEST)
+        return cache->way == ET_GEMM_OWN;
+    return dtype == ET_F32 ? cache->own_floats : cache->own_pairs;
 }
 
 size_t et_gemm_cache_primitives(const et_gemm_cache *cache)
@@ -266,9 +268,9 @@ static bool is_direct(const et_gemm *gemm)
     bool few = !shape->transpose_a && shape->m <= ET_GEMM_FEW_ROWS;
     if (shape->pack_b || shape->row_tile || shape->a != shape->b)
         return false;
-    if (shape->a == ET_BF16)
-        return gradient && et_gemm_own_gradients(gemm->cache, ET_BF16);
-    return gemm->cache->way != ET_GEMM_BLOCKS && (gradient || few);
+    if (gradient)
+        return et_gemm_own_gradients(gemm->cache, shape->a);
+    return few && shape->a == ET_F32 && gemm->cache->way != ET_GEMM_BLOCKS;
 }
 
 /* What is copied, and what is done after the blocks. Blocks give raw sums where

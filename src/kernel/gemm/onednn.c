@@ -416,6 +416,17 @@ bool et_gemm_has_amx(void)
     return isa_has(dnnl_cpu_isa_avx512_core_amx);
 }
 
+/* On a Xeon with 2 MB of L2 a core bench_gemm gave blocks 1.03 to 1.10 of our kernel's rate on 11
+ * of 13 gradients of weights, 0.88 and 0.95 on two; on AMD's cores our kernel is the faster one. */
+bool et_gemm_fast_blocks(void)
+{
+#ifdef __x86_64__
+    return isa_has(dnnl_cpu_isa_avx512_core) && __builtin_cpu_is("intel");
+#else
+    return false;
+#endif
+}
+
 /* With AMX always; without it on CPUs that have the instructions and are no Intel. */
 bool et_gemm_fast_bf16(void)
 {

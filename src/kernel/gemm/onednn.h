@@ -46,6 +46,9 @@ const char *et_gemm_block_implementation(const et_gemm_block *block);
 /* Whether this CPU's bfloat16 products are faster than its float32 ones. */
 bool et_gemm_fast_bf16(void);
 
+/* Whether gradients of weights in float32 are faster by blocks than by our own kernel. */
+bool et_gemm_fast_blocks(void);
+
 /* A block whose m is a multiple of this sums every row in one order, wherever it lies. */
 int64_t et_gemm_row_unit(void);
 

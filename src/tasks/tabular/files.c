@@ -6,6 +6,8 @@
  * Weights mean nothing without them, so checkpoints know their checksums. */
 #include <string.h>
 
+#include <etude/log.h>
+
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/checksum.h"
@@ -112,13 +114,19 @@ int et_tabular_belongs(const void *options, const char *model_dir, const et_iden
 
 /* ---- the run's own ---- */
 
-/* By content: the file that the settings name may have been moved. */
+/* By content: the file that the settings name may have been moved, and what is gone is not needed
+ * any more. */
 static int check_same(const et_tabular_task *task, int which, et_error *error)
 {
     const char *path = given(&task->options, which);
     uint64_t checksum;
     if (!path)
         return ET_OK;
+    if (!et_file_exists(path)) {
+        et_log(ET_LOG_WARNING, "task.%s: %s is not there; the run's own, %s, is used",
+               files[which].setting, path, task->file[which].path);
+        return ET_OK;
+    }
     int status = checksum_of(&checksum, path, error);
     if (status || checksum == task->file[which].checksum)
         return status;

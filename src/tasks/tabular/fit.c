@@ -151,14 +151,15 @@ static float *variable(et_params *params, const char *name)
     return index < 0 ? NULL : et_params_values(params) + et_params_offset(params, index);
 }
 
-static int fit_target(const et_tabular_task *task, et_params *params, et_error *error)
+/* kept: the mean and the deviation are those of the weights that it began with. */
+static int fit_target(const et_tabular_task *task, et_params *params, bool kept, et_error *error)
 {
     float *mean = variable(params, ET_TABULAR_TARGET_SCOPE "/" ET_TABULAR_MEAN);
     float *deviation = variable(params, ET_TABULAR_TARGET_SCOPE "/" ET_TABULAR_DEVIATION);
     float *weight = variable(params, ET_TABULAR_TARGET_SCOPE "/" ET_TABULAR_CLASS_WEIGHT);
     int status = ET_OK;
     et_params_begin_change(params);
-    if (mean && deviation)
+    if (mean && deviation && !kept)
         status = fit_values(task, mean, deviation, error);
     if (!status && weight)
         status = weigh_classes(task, weight, error);
@@ -168,7 +169,10 @@ static int fit_target(const et_tabular_task *task, et_params *params, et_error *
 
 int et_tabular_fit(et_tabular_task *task, et_params *params, et_error *error)
 {
+    const et_tabular_options *o = &task->options;
+    bool kept = o->init_checkpoint && !o->init_pattern;
     int status =
-        et_tabular_model_fit(params, &task->options.model, task->encoder, task->training, error);
-    return status ? status : fit_target(task, params, error);
+        kept ? ET_OK
+             : et_tabular_model_fit(params, &o->model, task->encoder, task->training, error);
+    return status ? status : fit_target(task, params, kept, error);
 }

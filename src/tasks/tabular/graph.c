@@ -30,9 +30,8 @@ int et_tabular_graph_check(et_experiment *experiment, const et_model_place *plac
     if (!status && name && !is_ours(name))
         status = et_fail(error, ET_ECONFIG, "%s: a run of %s, which is no task of tables",
                          place->name, name);
-    return status
-               ? status
-               : et_experiment_open_place(experiment, &et_tabular_program, place, arena, error);
+    return status ? status
+                  : et_experiment_open_place(experiment, &et_tabular_program, place, arena, error);
 }
 
 int et_tabular_graph_open(et_tabular_graph **out, const et_experiment *experiment,

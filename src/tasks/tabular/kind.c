@@ -1,16 +1,41 @@
 /* The row of the table of kinds. */
 #include "tasks/tabular/kind.h"
 
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
 #include "base/format.h"
 #include "base/strbuf.h"
 #include "data/paths.h"
 #include "tasks/tabular/command/commands.h"
+#include "tasks/tabular/command/service.h"
 #include "tasks/tabular/task_private.h"
 
 static int open_task(et_task **out, const void *options, const et_task_context *context,
                      et_error *error)
 {
     return et_tabular_task_open(out, options, context, error);
+}
+
+/* All three or none: features are of one schema. */
+static int inherit(void *settings, const char *model_dir, et_arena *arena, const char **taken,
+                   et_error *error)
+{
+    et_tabular_options *o = settings;
+    const bool given = (o->schema_path && *o->schema_path) ||
+                       (o->metadata_path && *o->metadata_path) ||
+                       (o->features_path && *o->features_path);
+    *taken = NULL;
+    if (given)
+        return ET_OK;
+    o->schema_path = et_arena_printf(arena, "%s/" ET_TABULAR_SCHEMA, model_dir);
+    o->metadata_path = et_arena_printf(arena, "%s/" ET_TABULAR_METADATA, model_dir);
+    o->features_path = et_arena_printf(arena, "%s/" ET_TABULAR_FEATURES, model_dir);
+    *taken = "schema, metadata, features";
+    return o->schema_path && o->metadata_path && o->features_path
+               ? ET_OK
+               : et_alloc_failed(error, strlen(model_dir), "a path");
 }
 
 static void read_files(const et_strings *paths, void (*file)(void *payload, const char *path),
@@ -32,6 +57,9 @@ static void reads(const void *settings, void (*file)(void *payload, const char *
     const et_tabular_options *o = settings;
     read_files(&o->train_data.input_path, file, payload);
     read_files(&o->validation_data.input_path, file, payload);
+    for (size_t i = 0; i < o->validation_data.sets.count; i++)
+        read_files(&((const et_tabular_set *)o->validation_data.sets.items)[i].input_path, file,
+                   payload);
     file(payload, o->schema_path);
     file(payload, o->metadata_path);
     file(payload, o->features_path);
@@ -49,8 +77,10 @@ static void describe_features(const et_tabular_task *task)
         ids += field->kind == ET_ENCODED_IDS ? field->width : 0;
     }
     const et_tabular_file *file = &task->file[ET_TABULAR_FILE_FEATURES];
-    et_tabular_tell(task, "features     %s numbers, %s ids  (%s%s)", et_format_count(numbers).text,
-                    et_format_count(ids).text, file->path, file->made ? ", inferred" : "");
+    const char *given = task->options.features_path;
+    et_task_tell(&task->context, "features     %s numbers, %s ids  (%s%s)",
+                 et_format_count(numbers).text, et_format_count(ids).text, file->path,
+                 file->made && !(given && *given) ? ", inferred" : "");
 }
 
 /* "2 classes: <=50K, >50K", of many the first ones. */
@@ -67,24 +97,28 @@ static void describe_target(const et_tabular_task *task)
     for (int i = 0; i < field->classes && i < 8; i++)
         et_strbuf_printf(&text, "%s %s", i ? "," : ":", field->label[i]);
     et_strbuf_append(&text, field->classes > 8 ? ", ..." : "");
-    et_tabular_tell(task, "%s", et_strbuf_text(&text));
+    et_task_tell(&task->context, "%s", et_strbuf_text(&text));
     et_strbuf_release(&text);
 }
 
 static void describe_rows(const et_tabular_task *task)
 {
     const int columns = et_schema_count(task->schema);
-    et_tabular_tell(task, "data         %s rows, %s columns",
-                    et_format_count(task->table->count).text, et_format_count(columns).text);
-    if (!task->validation)
-        et_tabular_tell(task, "validation   none: task.held_out is 0");
-    else if (task->other)
-        et_tabular_tell(task, "validation   %s rows",
-                        et_format_count(task->validation->count).text);
-    else
-        et_tabular_tell(task, "validation   %s rows of these are held out (%g %%)",
-                        et_format_count(task->validation->count).text,
-                        100 * task->options.held_out);
+    et_task_tell(&task->context, "data         %s, %s",
+                 et_format_many(task->table->count, "row").text,
+                 et_format_many(columns, "column").text);
+    if (!task->validations)
+        et_task_tell(&task->context, "validation   none: task.held_out is 0");
+    for (int i = 0; task->other[0] && i < task->validations; i++) {
+        const et_tabular_set *sets = task->options.validation_data.sets.items;
+        et_task_tell(&task->context, "validation   %s%s%s",
+                     et_format_many(task->validation[i]->count, "row").text, sets ? ": " : "",
+                     sets ? sets[i].name : "");
+    }
+    if (task->validations && !task->other[0])
+        et_task_tell(&task->context, "validation   %s rows of these are held out (%g %%)",
+                     et_format_count(task->validation[0]->count).text,
+                     100 * task->options.held_out);
 }
 
 static const char *model_name(const et_tabular_options *options)
@@ -99,8 +133,8 @@ static void describe(et_task *self)
     describe_rows(task);
     describe_target(task);
     describe_features(task);
-    et_tabular_tell(task, "model        %s, %s parameters", model_name(&task->options),
-                    et_format_count(et_params_elements(task->context.params)).text);
+    et_task_tell(&task->context, "model        %s, %s parameters", model_name(&task->options),
+                 et_format_count(et_params_elements(task->context.params)).text);
 }
 
 /* ---- the row ---- */
@@ -137,6 +171,7 @@ const et_task_kind et_tabular_kind = {
     .close = et_tabular_task_close,
     .check = et_tabular_check,
     .check_metric = et_tabular_check_metric,
+    .inherit = inherit,
     .reads = reads,
     .describe = describe,
     .identify = et_tabular_identify,
@@ -149,4 +184,5 @@ const et_task_kind et_tabular_kind = {
     .shorts = shorts,
     .next = "predict",
     .next_help = "predicts rows",
+    .service = &et_tabular_service,
 };

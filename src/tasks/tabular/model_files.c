@@ -214,7 +214,8 @@ static int load_best(et_table_model *model, const et_model_place *place)
 }
 
 /* Of an export. *there: whether it has such weights. */
-static int load_export(et_table_model *model, const et_model_place *place, bool *there, et_error *error)
+static int load_export(et_table_model *model, const et_model_place *place, bool *there,
+                       et_error *error)
 {
     et_checkpoint_facts facts = { .arena = &model->arena };
     et_free(model->checkpoint);
@@ -240,10 +241,12 @@ static int load_newest(et_table_model *model, const et_model_place *place, et_er
         return et_fail(error, status,
                        "%s: no checkpoint yet; train there first, or wait until the run saves",
                        model->directory);
-    return status ? et_fail(error, status, "%s", reason.text) : check_belongs(model, place, &facts, error);
+    return status ? et_fail(error, status, "%s", reason.text)
+                  : check_belongs(model, place, &facts, error);
 }
 
-static int load_named(et_table_model *model, const et_model_place *place, const char *name, et_error *error)
+static int load_named(et_table_model *model, const et_model_place *place, const char *name,
+                      et_error *error)
 {
     et_checkpoint_facts facts = { .arena = &model->arena };
     int status = et_checkpoint_named(&model->checkpoint, model->directory, name, error);

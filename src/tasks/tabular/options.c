@@ -106,15 +106,28 @@ static const et_fields model_table = { "model", model_fields };
 /* ---- task ---- */
 
 /* One table for training and validation. */
+static const et_field set_fields[] = {
+    ET_FIELD_STRING(et_tabular_set, name, "", "what its scores are called: new/validation_loss"),
+    ET_FIELD_STRINGS(et_tabular_set, input_path, "CSV files, plain or .gz; wildcards are allowed"),
+    ET_FIELD_END
+};
+static const et_fields set_table = { "sets", set_fields };
+
 static const et_field data_fields[] = {
     ET_FIELD_STRINGS(et_tabular_data, input_path, "CSV files, plain or .gz; wildcards are allowed",
+                     .change = ET_CHANGE_FREE),
+    ET_FIELD_STRUCTS(et_tabular_data, sets, et_tabular_set, &set_table,
+                     "instead of input_path, of validation_data: tables that are scored one by one",
                      .change = ET_CHANGE_FREE),
     ET_FIELD_INT(et_tabular_data, batch_size, 0, 0, 1048576,
                  "rows of a batch; 0: in training 256, or a 50th of all where they are few, in "
                  "validation 1,024"),
     ET_FIELD_INT(et_tabular_data, seed, -1, -1, SEED_MAX, "of the order of rows; -1: runtime.seed",
                  .nullable = true),
-    ET_DATA_ONLY_FIELDS, ET_FIELD_END
+    ET_FIELD_INT(et_tabular_data, limit, 0, 0, UINT32_MAX,
+                 "use the first rows only, so many; 0: all"),
+    ET_DATA_ONLY_FIELDS,
+    ET_FIELD_END
 };
 static const et_fields data_table = { "data", data_fields };
 
@@ -143,7 +156,7 @@ static const et_field task_fields[] = {
     ET_FIELD_STRUCT(et_tabular_options, train_data, &data_table, "what is learnt from",
                     .change = ET_CHANGE_FIXED),
     ET_FIELD_STRUCT(et_tabular_options, validation_data, &data_table,
-                    "what is scored between loops"),
+                    "what is scored between loops; a list is that of sets", .list = "sets"),
     ET_FIELD_FLOAT(et_tabular_options, held_out, 0.15, 0, 0.9,
                    "share of the rows that is scored and not learnt from, where validation_data "
                    "names no file; 0: none",
@@ -253,6 +266,44 @@ static int check_paths(const char *name, const et_strings *paths, et_error *erro
     return ET_OK;
 }
 
+#define NAME_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
+
+static int check_set(const et_tabular_set *sets, size_t at, et_error *error)
+{
+    const char *name = sets[at].name ? sets[at].name : "";
+    if (!*name || strlen(name) > 64 || strspn(name, NAME_LETTERS) != strlen(name))
+        return et_fail(
+            error, ET_ECONFIG,
+            "task.validation_data.sets[%zu].name: \"%.64s\": up to 64 letters, digits, _ "
+            "and -",
+            at, name);
+    for (size_t i = 0; i < at; i++)
+        if (!strcmp(sets[i].name, name))
+            return et_fail(error, ET_ECONFIG, "task.validation_data.sets: two are named %s", name);
+    return sets[at].input_path.count
+               ? check_paths("validation_data.sets", &sets[at].input_path, error)
+               : et_fail(error, ET_ECONFIG, "task.validation_data.sets[%zu]: names no file", at);
+}
+
+static int check_sets(const et_tabular_options *o, et_error *error)
+{
+    const et_structs *sets = &o->validation_data.sets;
+    int status = ET_OK;
+    if (o->train_data.sets.count)
+        return et_fail(
+            error, ET_ECONFIG,
+            "task.train_data.sets: sets are scored one by one; name files to learn from");
+    if (sets->count && o->validation_data.input_path.count)
+        return et_fail(error, ET_ECONFIG,
+                       "task.validation_data: sets and input_path are both set; make that a set");
+    if (sets->count > ET_TABULAR_SETS_MAX)
+        return et_fail(error, ET_ECONFIG, "task.validation_data.sets: %zu; at most %d", sets->count,
+                       ET_TABULAR_SETS_MAX);
+    for (size_t i = 0; i < sets->count && !status; i++)
+        status = check_set(sets->items, i, error);
+    return status;
+}
+
 int et_tabular_check(const void *settings, et_error *error)
 {
     const et_tabular_options *o = settings;
@@ -265,6 +316,8 @@ int et_tabular_check(const void *settings, et_error *error)
         status = check_paths("train_data.input_path", &o->train_data.input_path, error);
     if (!status)
         status = check_paths("validation_data.input_path", &o->validation_data.input_path, error);
+    if (!status)
+        status = check_sets(o, error);
     if (!status && !(o->target && *o->target) && !o->features_path)
         status = et_fail(error, ET_ECONFIG,
                          "task.target: no column; name the one that is to be predicted, as with "
@@ -280,7 +333,19 @@ int et_tabular_check_metric(const void *settings, const char *name, et_error *er
     const et_tabular_options *o = settings;
     const char *const *lists[] = { et_class_score_names, et_value_score_names };
     static const char prefix[] = ET_TABULAR_PREFIX;
-    if (!o->validation_data.input_path.count && o->held_out <= 0)
+    const char *asked = name;
+    const et_tabular_set *sets = o->validation_data.sets.items;
+    for (size_t i = 0; i < o->validation_data.sets.count; i++) {
+        size_t length = strlen(sets[i].name);
+        if (!strncmp(asked, sets[i].name, length) && asked[length] == '/')
+            name = asked + length + 1;
+    }
+    if (o->validation_data.sets.count && name == asked)
+        return et_fail(error, ET_ECONFIG,
+                       "trainer.best_checkpoint_eval_metric: %s: which set's? Write its name and / "
+                       "before it, as %s/%s",
+                       name, sets[0].name, name);
+    if (!et_tabular_has_other(o) && o->held_out <= 0)
         return et_fail(error, ET_ECONFIG,
                        "trainer.best_checkpoint_eval_metric: %s needs validation; set "
                        "task.validation_data, or task.held_out",

@@ -83,11 +83,20 @@ enum { ET_TABULAR_TARGET_AUTO, ET_TABULAR_TARGET_CLASS, ET_TABULAR_TARGET_NUMBER
 
 enum { ET_TABULAR_HEADER_AUTO, ET_TABULAR_HEADER_TRUE, ET_TABULAR_HEADER_FALSE };
 
+/* Sets of validation data that are scored one by one. */
+#define ET_TABULAR_SETS_MAX 8
+typedef struct et_tabular_set {
+    const char *name; /* of its scores: "name/validation_accuracy" */
+    et_strings input_path;
+} et_tabular_set;
+
 /* task.train_data, task.validation_data */
 typedef struct et_tabular_data {
     et_strings input_path; /* files, wildcards allowed */
+    et_structs sets;       /* et_tabular_set: of validation_data, in place of input_path */
     int64_t batch_size;    /* rows; 0: by how many there are */
     int64_t seed;          /* of their order; -1: the run's */
+    int64_t limit;         /* the first rows, so many; 0: all */
 } et_tabular_data;
 
 /* task.features: what is chosen where no features are named. */
@@ -125,6 +134,12 @@ int et_tabular_check_metric(const void *settings, const char *name, et_error *er
 /* Transforms that settings choose between. */
 et_transform et_tabular_numeric(const et_tabular_options *options);
 et_transform et_tabular_discrete(const et_tabular_options *options);
+
+/* Whether validation data are named, and none is held out. */
+static inline bool et_tabular_has_other(const et_tabular_options *options)
+{
+    return options->validation_data.input_path.count || options->validation_data.sets.count;
+}
 
 /* Widths as numbers, from 1 to 65536; count is at most ET_TABULAR_LAYERS_MAX. name: of the setting.
  * ET_ECONFIG. */

@@ -40,10 +40,10 @@ int et_predictor_export_as(const et_predictor *p, const char *path,
         return status;
     if (!o->format)
         return write_own(p, path, o->precision, error);
-    return strcmp(o->format, "onnx") ? et_fail(error, ET_ECONFIG,
-                                               "format %s: of tables there is onnx, or none",
-                                               o->format)
-                                     : write_onnx(p, path, o->precision, error);
+    return strcmp(o->format, "onnx")
+               ? et_fail(error, ET_ECONFIG, "format %s: of tables there is onnx, or none",
+                         o->format)
+               : write_onnx(p, path, o->precision, error);
 }
 
 int et_predictor_export(const et_predictor *p, const char *path, et_error *error)

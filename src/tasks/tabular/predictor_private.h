@@ -16,7 +16,7 @@
 #define ET_TABLE_SCHEMA   "schema.yaml"
 #define ET_TABLE_METADATA "metadata.json"
 #define ET_TABLE_FEATURES "features.yaml"
-#define ET_TABLE_BUILDER  "builder.yaml"      /* of a job: which builder, with which arguments */
+#define ET_TABLE_BUILDER  "builder.yaml" /* of a job: which builder, with which arguments */
 
 /* Those that an export has beside its weights, and the most bytes of one. */
 enum {
@@ -34,7 +34,7 @@ enum {
 /* What is in a directory: read once, shared by predictors, which only read it. */
 typedef struct et_table_model {
     et_arena arena;
-    char *directory; /* or the file; owned, as all below */
+    char *directory;                    /* or the file; owned, as all below */
     et_model_text text[ET_TABLE_TEXTS]; /* as they were read; their bytes are owned */
     et_schema *schema;
     et_metadata *metadata;

@@ -72,17 +72,26 @@ et_table_options et_tabular_table_options(const et_tabular_options *options)
 }
 
 static int open_table(et_tabular_task *task, et_samples **out, const et_strings *paths,
-                      et_error *error)
+                      int64_t limit, et_error *error)
 {
     et_table_options options = et_tabular_table_options(&task->options);
+    et_samples *all;
     options.paths = *paths;
-    return et_table_open(out, task->encoder, &options, error);
+    int status = et_table_open(&all, task->encoder, &options, error);
+    if (status || !limit || limit >= all->count) {
+        *out = status ? NULL : all;
+        return status;
+    }
+    status = et_take_open(out, all, limit, error);
+    if (status)
+        et_samples_close(all);
+    return status;
 }
 
 /* Who evaluates on rows of their own need not have those that were learnt from. */
 static bool is_trained(const et_tabular_task *task)
 {
-    return !task->context.reader || !task->options.validation_data.input_path.count;
+    return !task->context.reader || !et_tabular_has_other(&task->options);
 }
 
 int et_tabular_find_files(et_tabular_task *task, et_error *error)
@@ -91,9 +100,15 @@ int et_tabular_find_files(et_tabular_task *task, et_error *error)
                      ? ET_OK
                      : et_paths_match(&task->paths, &task->options.train_data.input_path,
                                       "task.train_data.input_path", &task->arena, error);
-    return status ? status
-                  : et_paths_match(&task->other_paths, &task->options.validation_data.input_path,
-                                   "task.validation_data.input_path", &task->arena, error);
+    const et_tabular_data *data = &task->options.validation_data;
+    if (!status && data->input_path.count)
+        status = et_paths_match(&task->other_paths[0], &data->input_path,
+                                "task.validation_data.input_path", &task->arena, error);
+    for (size_t i = 0; i < data->sets.count && !status; i++)
+        status = et_paths_match(&task->other_paths[i],
+                                &((const et_tabular_set *)data->sets.items)[i].input_path,
+                                "task.validation_data.sets", &task->arena, error);
+    return status;
 }
 
 /* ---- the split ---- */
@@ -141,7 +156,10 @@ static int split(et_tabular_task *task, bool *held, uint32_t *which, int32_t *cl
                                      task->context.seed, error);
     if (!status)
         status = open_part(&task->training, table, held, false, which, error);
-    return status ? status : open_part(&task->validation, table, held, true, which, error);
+    if (!status)
+        status = open_part(&task->validation[0], table, held, true, which, error);
+    task->validations = !status;
+    return status;
 }
 
 static int hold_out(et_tabular_task *task, et_error *error)
@@ -187,13 +205,18 @@ int et_tabular_open_rows(et_tabular_task *task, et_error *error)
 {
     int status = ET_OK;
     if (is_trained(task))
-        status = open_table(task, &task->table, &task->paths, error);
-    if (!status && task->other_paths.count)
-        status = open_table(task, &task->other, &task->other_paths, error);
-    if (!status && task->other)
-        status = et_tabular_borrow(&task->validation, task->other, error);
-    if (!status && (task->other || task->options.held_out <= 0))
-        status = et_tabular_borrow(&task->training, task->table ? task->table : task->other, error);
+        status =
+            open_table(task, &task->table, &task->paths, task->options.train_data.limit, error);
+    for (int i = 0; i < ET_TABULAR_SETS_MAX && !status && task->other_paths[i].count; i++) {
+        status = open_table(task, &task->other[i], &task->other_paths[i],
+                            task->options.validation_data.limit, error);
+        if (!status)
+            status = et_tabular_borrow(&task->validation[i], task->other[i], error);
+        task->validations += !status;
+    }
+    if (!status && (task->other[0] || task->options.held_out <= 0))
+        status =
+            et_tabular_borrow(&task->training, task->table ? task->table : task->other[0], error);
     else if (!status)
         status = hold_out(task, error);
     return status ? status : check_same_rows(task, error);
@@ -202,9 +225,11 @@ int et_tabular_open_rows(et_tabular_task *task, et_error *error)
 void et_tabular_close_rows(et_tabular_task *task)
 {
     et_samples_close(task->training);
-    et_samples_close(task->validation);
+    for (int i = 0; i < ET_TABULAR_SETS_MAX; i++)
+        et_samples_close(task->validation[i]);
     et_samples_close(task->table);
-    et_samples_close(task->other);
+    for (int i = 0; i < ET_TABULAR_SETS_MAX; i++)
+        et_samples_close(task->other[i]);
 }
 
 /* ---- batches ---- */
@@ -234,19 +259,29 @@ static int64_t batch_size(const et_tabular_data *data, bool training, int64_t ro
     return size < rows ? size : rows;
 }
 
-static int open_batches(const et_tabular_task *task, bool training, et_source **out,
+/* The most that are scored together: batches of all sets have one layout. */
+static int64_t most_scored(const et_tabular_task *task)
+{
+    int64_t most = 0;
+    for (int i = 0; i < task->validations; i++)
+        most = task->validation[i]->count > most ? task->validation[i]->count : most;
+    return most;
+}
+
+static int open_batches(const et_tabular_task *task, bool training, int number, et_source **out,
                         et_error *error)
 {
     const et_tabular_data *data =
         training ? &task->options.train_data : &task->options.validation_data;
-    et_samples *rows = training ? task->training : task->validation, *own;
+    et_samples *rows = training ? task->training : task->validation[number], *own;
+    const int64_t count = training ? rows->count : most_scored(task);
     et_batches_options options = {
         .seed = data->seed < 0 ? task->context.seed : (uint64_t)data->seed,
         .shuffle = training,
         .repeat = training,
         /* The statistics of a last batch of a few rows would be anything. */
         .drop_remainder = training && has_batch_norm(&task->options.model),
-        .capacity = { batch_size(data, training, rows->count) },
+        .capacity = { batch_size(data, training, count) },
         .setting = training ? "task.train_data.batch_size" : "task.validation_data.batch_size",
     };
     int status = et_tabular_borrow(&own, rows, error);
@@ -259,13 +294,14 @@ static int open_batches(const et_tabular_task *task, bool training, et_source **
 }
 
 /* As translation's: the watch is inside the prefetch, on that thread's own track. */
-int et_tabular_batches(et_tabular_task *task, bool training, et_source **out, et_error *error)
+int et_tabular_batches(et_tabular_task *task, bool training, int number, et_source **out,
+                       et_error *error)
 {
     et_track *track = et_device_track(task->context.device);
     *out = NULL;
-    if (!training && !task->validation)
+    if (!training && number >= task->validations)
         return ET_OK;
-    int status = open_batches(task, training, out, error);
+    int status = open_batches(task, training, number, out, error);
     if (status || !training || !task->context.prefetch)
         return status;
     if (task->context.device->watch->trace)

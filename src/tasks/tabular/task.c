@@ -6,9 +6,6 @@
  *   validate scores over all rows (validate.c) */
 #include "tasks/tabular/task.h"
 
-#include <stdarg.h>
-#include <stdio.h>
-
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "tasks/tabular/task_private.h"
@@ -37,10 +34,28 @@ static void build_losses(et_task *self, et_scope *scope, const et_nodes *outputs
 
 static int data(et_task *self, bool training, et_source **out, et_error *error)
 {
-    return et_tabular_batches(downcast(self), training, out, error);
+    return et_tabular_batches(downcast(self), training, 0, out, error);
 }
 
-/* First what the library does for any task: weights of another run have its means as well. */
+static int validation_set(et_task *self, int number, const char **name, et_source **out,
+                          et_error *error)
+{
+    et_tabular_task *task = downcast(self);
+    const et_structs *sets = &task->options.validation_data.sets;
+    *out = NULL;
+    if ((size_t)number >= sets->count)
+        return ET_OK;
+    *name = ((const et_tabular_set *)sets->items)[number].name;
+    return et_tabular_batches(task, false, number, out, error);
+}
+
+static void use_validation_set(et_task *self, int number)
+{
+    et_tabular_task *task = downcast(self);
+    task->seen.rows = task->validation[number]->count;
+}
+
+/* First what the library does for any task: weights of another run come with its means. */
 static int initialize(et_task *self, et_params *params, et_error *error)
 {
     int status = et_task_defaults.initialize(self, params, error);
@@ -52,21 +67,10 @@ static int initialize(et_task *self, et_params *params, et_error *error)
 #define METHODS                                                                                    \
     .name = "tabular", .data = data, .build_model = build_model, .build_losses = build_losses,     \
     .initialize = initialize, .process_metrics = et_tabular_process_metrics,                       \
-    .validate = et_tabular_validate
+    .validate = et_tabular_validate, .validation_set = validation_set,                             \
+    .use_validation_set = use_validation_set
 static const et_task_class class_of_classes = { METHODS, .best_metric = ET_TABULAR_LIKELIHOOD };
 static const et_task_class class_of_values = { METHODS, .best_metric = "validation_r2" };
-
-void et_tabular_tell(const et_tabular_task *task, const char *format, ...)
-{
-    char text[1024];
-    va_list arguments;
-    if (!task->context.tell)
-        return;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    task->context.tell(task->context.listener, text);
-}
 
 const et_encoder *et_tabular_task_encoder(const et_task *task)
 {

@@ -17,9 +17,9 @@
 #define ET_TABULAR_DEVIATION    "deviation"
 #define ET_TABULAR_CLASS_WEIGHT "weight"
 
-/* What a validation has computed, row by row. */
+/* What a validation has computed, row by row; room for the largest set. */
 typedef struct et_tabular_seen {
-    int64_t rows, width; /* of the validation data; of an output */
+    int64_t rows, width; /* of the validation data that are on; of an output */
     float *output;       /* [rows, width] */
     int32_t *class;      /* [rows], of classes */
     float *value;        /* [rows, width], of values */
@@ -44,17 +44,19 @@ typedef struct et_tabular_task {
     et_tabular_options options;
     et_task_context context;
     et_arena arena;
-    et_strings paths, other_paths; /* files of training and validation; in arena */
+    et_strings paths, other_paths[ET_TABULAR_SETS_MAX]; /* files of training and validation; in
+                                                           arena */
     et_tabular_file file[ET_TABULAR_FILES];
     et_schema *schema; /* owned, as all below */
     et_metadata *metadata;
     et_feature_set *features;
     et_encoder *encoder;
     et_tabular_target target;
-    et_samples *table, *other;         /* rows of the training files, of the validation files; or
-                                          NULL */
-    et_samples *training, *validation; /* those of them that are learnt from and scored; the second
-                                          NULL: none */
+    et_samples *table, *other[ET_TABULAR_SETS_MAX]; /* rows of the training files, of the validation
+                                                       files; or NULL */
+    et_samples *training;                           /* those of them that are learnt from */
+    et_samples *validation[ET_TABULAR_SETS_MAX];    /* [validations] that are scored */
+    int validations;                                /* 0: none; above 1: those of sets */
     et_tabular_seen seen;
 } et_tabular_task;
 
@@ -65,15 +67,12 @@ int et_tabular_open_rows(et_tabular_task *task, et_error *error);
 void et_tabular_close_rows(et_tabular_task *task);
 void et_tabular_close_files(et_tabular_task *task);
 
-/* setup.c: batches of what was opened. Validation: *out NULL where there is none. */
-int et_tabular_batches(et_tabular_task *task, bool training, et_source **out, et_error *error);
+/* setup.c: batches of what was opened. Validation: *out NULL where there is none of the number. */
+int et_tabular_batches(et_tabular_task *task, bool training, int number, et_source **out,
+                       et_error *error);
 
 /* fit.c: before the first step of a new run. */
 int et_tabular_fit(et_tabular_task *task, et_params *params, et_error *error);
-
-/* task.c: a line for people, where somebody looks. */
-void et_tabular_tell(const et_tabular_task *task, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
 
 /* validate.c */
 int et_tabular_open_seen(et_tabular_task *task, et_error *error);

@@ -10,9 +10,10 @@
 int et_tabular_open_seen(et_tabular_task *task, et_error *error)
 {
     et_tabular_seen *s = &task->seen;
-    if (!task->validation)
+    for (int i = 0; i < task->validations; i++)
+        s->rows = task->validation[i]->count > s->rows ? task->validation[i]->count : s->rows;
+    if (!s->rows)
         return ET_OK;
-    s->rows = task->validation->count;
     s->width = task->target.values ? task->target.values : task->target.classes;
     size_t rows = (size_t)s->rows, cells = rows * (size_t)s->width;
     s->output = et_alloc_zero(cells, sizeof *s->output);

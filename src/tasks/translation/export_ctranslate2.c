@@ -286,7 +286,8 @@ static int write_model(const et_translator *t, const char *path, et_error *error
     output o = { .t = t, .model = et_translator_transformer(t), .error = error };
     int status = make_room(&o);
     if (!status)
-        status = et_disk_check(path, (uint64_t)et_params_elements(t->params) * sizeof(float), error);
+        status =
+            et_disk_check(path, (uint64_t)et_params_elements(t->params) * sizeof(float), error);
     if (!status)
         status = write_bytes(&o, path);
     et_free(o.room);
@@ -341,7 +342,8 @@ static int check_model(const et_translator *t, et_error *error)
                        "CTranslate2 has one norm_epsilon for encoder and decoder");
     return et_vocabulary_unk(t->vocabulary) >= 0
                ? ET_OK
-               : et_fail(error, ET_ECONFIG, "CTranslate2 needs a vocabulary with an unknown symbol");
+               : et_fail(error, ET_ECONFIG,
+                         "CTranslate2 needs a vocabulary with an unknown symbol");
 }
 
 int et_translator_export_ctranslate2(const et_translator *t, const char *directory, et_error *error)

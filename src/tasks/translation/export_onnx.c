@@ -26,8 +26,9 @@
 /* Rows of the table of positions: the longest source, and target, that a model takes. */
 #define POSITIONS SOURCE_MAX
 
-static const char *const names[] = { "config.json", "generation_config.json", "source.spm",
-                                     "target.spm",  "vocab.json",             "tokenizer_config.json",
+static const char *const names[] = { "config.json",        "generation_config.json",
+                                     "source.spm",         "target.spm",
+                                     "vocab.json",         "tokenizer_config.json",
                                      "encoder_model.onnx", "decoder_model.onnx" };
 enum { CONFIG, GENERATION, SOURCE, TARGET, VOCABULARY, TOKENIZER, ENCODER, DECODER, NAMES };
 
@@ -67,10 +68,9 @@ static side side_of(et_onnx *m, const char *ids)
     const int64_t none = 0;
     const char *shape = et_onnx_call(m, "Shape", ids);
     const char *longest = part(m, shape, 1);
-    const char *each =
-        et_onnx_call(m, "Range", et_onnx_int(m, 0),
-                     et_onnx_call(m, "Squeeze", longest, et_onnx_ints(m, &none, 1)),
-                     et_onnx_int(m, 1));
+    const char *each = et_onnx_call(m, "Range", et_onnx_int(m, 0),
+                                    et_onnx_call(m, "Squeeze", longest, et_onnx_ints(m, &none, 1)),
+                                    et_onnx_int(m, 1));
     side s = { .shape = shape, .count = part(m, shape, 0) };
     s.rows = et_onnx_call(m, "Mul", s.count, longest);
     s.ids = flat(m, ids);
@@ -96,8 +96,8 @@ static int add_encoder(et_onnx *m, et_graph *graph, const et_transformer *model,
     const et_onnx_dim states[] = { batch, encoder_length, { NULL, model->width } };
     side s = side_of(m, et_onnx_input(m, "input_ids", ET_ONNX_I64, ids, 2));
     s.mask = mask_of(m, et_onnx_input(m, "attention_mask", ET_ONNX_I64, ids, 2));
-    et_node *y = et_transformer_encode(et_graph_scope(graph), model, ET_ONNX_PRIME_A,
-                                       ET_ONNX_PRIME_B, 0);
+    et_node *y =
+        et_transformer_encode(et_graph_scope(graph), model, ET_ONNX_PRIME_A, ET_ONNX_PRIME_B, 0);
     const et_onnx_symbol symbols[] = { { ET_ONNX_PRIME_A, s.rows } };
     const et_onnx_binding bindings[] = {
         { .name = "source_ids", .value = s.ids },
@@ -127,8 +127,7 @@ static int add_decoder(et_onnx *m, et_graph *graph, const et_transformer *model,
     const char *encoded = et_onnx_input(m, "encoder_hidden_states", ET_ONNX_F32, states, 3);
     const int64_t shape[] = { -1, model->width };
     encoded = et_onnx_call(m, "Reshape", encoded, et_onnx_ints(m, shape, 2));
-    et_node *source =
-        et_input(root, "encoded", ET_F32, et_shape_2(ET_ONNX_PRIME_C, model->width));
+    et_node *source = et_input(root, "encoded", ET_F32, et_shape_2(ET_ONNX_PRIME_C, model->width));
     et_node *h = et_transformer_decode_whole(root, model, source, ET_ONNX_PRIME_A, ET_ONNX_PRIME_B);
     et_node *y = et_matmul(h, et_transformer_table(root, model), NULL,
                            &(et_matmul_options){ .transpose_b = true, .f32 = true });

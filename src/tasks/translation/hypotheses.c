@@ -32,12 +32,16 @@ int et_translator_check_decoding(const et_decoding_options *o, et_error *error)
         return et_fail(error, ET_ECONFIG, "top_k %lld: must be 1 or more; 0: all",
                        (long long)o->top_k);
     if (!(o->top_p >= 0 && o->top_p <= 1))
-        return et_fail(error, ET_ECONFIG, "top_p %g: must be from 0 to 1; 0: all", o->top_p);
+        return et_fail(error, ET_ECONFIG, "top_p %.15g: must be from 0 to 1; 0: all", o->top_p);
     if (!(o->temperature >= 0 && o->temperature <= 1000))
         return et_fail(error, ET_ECONFIG, "temperature %g: must be up to 1000; 0: 1",
                        o->temperature);
     if (!(o->noise >= 0 && o->noise <= 1000))
         return et_fail(error, ET_ECONFIG, "noise %g: must be up to 1000; 0: none", o->noise);
+    if (o->alignments < -1)
+        return et_fail(error, ET_ECONFIG,
+                       "alignments %d: a layer from 1, -1 for the last one, 0 for none",
+                       o->alignments);
     if (filters && !o->sampling)
         return et_fail(error, ET_ECONFIG,
                        "top_k, top_p and temperature are of sampling: set that as well");
@@ -100,6 +104,23 @@ static int fill_items(et_hypotheses *h, const et_decoder_sentence *sentences,
     return status;
 }
 
+/* A line that was not decoded has no words. */
+static int align(et_translator *t, et_hypotheses *h, const et_decoder_sentence *sentences,
+                 et_error *error)
+{
+    int status = t->aligner ? ET_OK : et_translator_make_aligner(t, error);
+    for (size_t i = 0; i < h->lines && !status; i++)
+        for (size_t at = h->begin[i]; at < h->begin[i + 1] && sentences[i].count && !status; at++) {
+            et_hypothesis *item = &h->items[at];
+            et_aligned found;
+            status = et_aligner_run(t->aligner, sentences[i].source, sentences[i].length, item->ids,
+                                    item->id_count, &h->arena, &found, error);
+            item->alignment = found.items;
+            item->alignment_count = found.count;
+        }
+    return status;
+}
+
 /* What every call begins with: room for its results and the sentences. */
 static int begin(et_hypotheses **out, et_decoder_sentence **sentences, et_translator *t,
                  const char *const *lines, size_t count, et_error *error)
@@ -135,6 +156,8 @@ int et_translator_search(et_translator *t, const char *const *lines, size_t coun
         status = et_translator_decode(t, sentences, count, &(*out)->arena, error);
     if (!status)
         status = fill_items(*out, sentences, t->vocabulary, error);
+    if (!status && t->decoding.alignments)
+        status = align(t, *out, sentences, error);
     return end(out, status);
 }
 
@@ -228,6 +251,8 @@ int et_translator_score(et_translator *t, const char *const *lines, const char *
         status = force(t, sentences, count, longest, &(*out)->arena, error);
     if (!status)
         status = fill_items(*out, sentences, t->vocabulary, error);
+    if (!status && t->decoding.alignments)
+        status = align(t, *out, sentences, error);
     /* As it was given, not as the vocabulary writes it. */
     for (size_t i = 0; i < count && !status; i++) {
         (*out)->items[i].text = et_arena_strdup(&(*out)->arena, targets[i]);

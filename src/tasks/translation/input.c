@@ -12,7 +12,8 @@
 #include "data/paths.h"
 #include "tasks/translation/batching.h"
 
-#define SETTING_MAX 48 /* "train_data.mix[7]" */
+#define SETTING_MAX  48 /* "train_data.mix[7]" */
+#define NAME_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 
 /* ---- settings ---- */
 
@@ -34,10 +35,16 @@ static et_translation_part part_of_data(const et_translation_data *data)
                                   .weight = 1 };
 }
 
-/* Part i of a mix, with what it leaves to the data. */
+/* Several texts: of a mix, or sets. */
+static const et_structs *list_of(const et_translation_data *data)
+{
+    return data->sets.count ? &data->sets : &data->mix;
+}
+
+/* Part i of them, with what it leaves to the data. */
 static et_translation_part part_at(const et_translation_data *data, size_t i)
 {
-    et_translation_part part = ((const et_translation_part *)data->mix.items)[i];
+    et_translation_part part = ((const et_translation_part *)list_of(data)->items)[i];
     if (!*text_of(part.src_lang))
         part.src_lang = text_of(data->src_lang);
     if (!*text_of(part.tgt_lang))
@@ -54,7 +61,19 @@ static bool names_text(const et_translation_part *part)
 bool et_translation_has_data(const et_translation_data *data)
 {
     const et_translation_part part = part_of_data(data);
-    return data->mix.count || names_text(&part);
+    return list_of(data)->count || names_text(&part);
+}
+
+const char *et_translation_metric_of_set(const et_translation_data *data, const char *name)
+{
+    const et_translation_part *sets = data->sets.items;
+    for (size_t i = 0; i < data->sets.count; i++) {
+        size_t length = strlen(text_of(sets[i].name));
+        if (!strncmp(name, text_of(sets[i].name), length) &&
+            (name[length] == '/' || name[length] == '|'))
+            return name + length + 1;
+    }
+    return NULL;
 }
 
 static int check_paths(const char *name, const char *member, const et_strings *paths,
@@ -119,6 +138,52 @@ static int check_part(const char *name, const et_translation_part *part, et_erro
     return status ? status : check_features(name, part, error);
 }
 
+/* A name is a key of logs, a part of a metric's and of a file's. */
+static int check_set_name(const char *name, const et_translation_part *sets, size_t at,
+                          et_error *error)
+{
+    const char *own = text_of(sets[at].name);
+    if (!*own || strlen(own) > 64 || strspn(own, NAME_LETTERS) != strlen(own))
+        return et_fail(error, ET_ECONFIG,
+                       "task.%s.sets[%zu].name: \"%.64s\": up to 64 letters, digits, _ and -", name,
+                       at, own);
+    for (size_t i = 0; i < at; i++)
+        if (!strcmp(text_of(sets[i].name), own))
+            return et_fail(error, ET_ECONFIG, "task.%s.sets: two are named %s", name, own);
+    return ET_OK;
+}
+
+static int check_sets(const char *name, const et_translation_data *data, bool training,
+                      et_error *error)
+{
+    const et_translation_part own = part_of_data(data);
+    int status = ET_OK;
+    if (data->sets.count && training)
+        return et_fail(error, ET_ECONFIG,
+                       "task.%s.sets: sets are scored one by one; what is learnt from together is "
+                       "a mix",
+                       name);
+    if (data->sets.count && names_text(&own))
+        return et_fail(error, ET_ECONFIG,
+                       "task.%s: sets and paths of its own are both set; make those a set with a "
+                       "name",
+                       name);
+    if (data->sets.count > ET_TRANSLATION_SETS_MAX)
+        return et_fail(error, ET_ECONFIG, "task.%s.sets: %zu; at most %d", name, data->sets.count,
+                       ET_TRANSLATION_SETS_MAX);
+    for (size_t i = 0; !status && i < data->sets.count; i++) {
+        char own_name[SETTING_MAX];
+        const et_translation_part part = part_at(data, i);
+        snprintf(own_name, sizeof own_name, "%s.sets[%zu]", name, i);
+        status = check_set_name(name, data->sets.items, i, error);
+        if (!status)
+            status = names_text(&part)
+                         ? check_part(own_name, &part, error)
+                         : et_fail(error, ET_ECONFIG, "task.%s: names no text", own_name);
+    }
+    return status;
+}
+
 static int check_mix(const char *name, const et_translation_data *data, bool training,
                      et_error *error)
 {
@@ -130,7 +195,8 @@ static int check_mix(const char *name, const et_translation_data *data, bool tra
                        "mix",
                        name);
     if (data->mix.count && !training)
-        return et_fail(error, ET_ECONFIG, "task.%s.mix: one text is scored; name that", name);
+        return et_fail(error, ET_ECONFIG,
+                       "task.%s.mix: what is scored is no mix; name one text, or sets", name);
     if (data->mix.count > ET_TRANSLATION_MIX_MAX)
         return et_fail(error, ET_ECONFIG,
                        "task.%s.mix: %zu texts; at most %d (one may have many files)", name,
@@ -182,6 +248,8 @@ int et_translation_check_data(const char *name, const et_translation_data *data,
     const et_translation_part own = part_of_data(data);
     int status = check_mix(name, data, training, error);
     if (!status)
+        status = check_sets(name, data, training, error);
+    if (!status)
         status = check_part(name, &own, error);
     if (!status)
         status = check_others(name, data, training, error);
@@ -226,15 +294,20 @@ static int match_part(et_corpus_paths *out, const char *name, const et_translati
 int et_translation_input_open(et_translation_input *input, const char *name,
                               const et_translation_data *data, et_error *error)
 {
-    size_t count = data->mix.count ? data->mix.count : et_translation_has_data(data);
+    const size_t parts = list_of(data)->count;
+    size_t count = parts ? parts : et_translation_has_data(data);
     *input = (et_translation_input){ .arena = ET_ARENA_INIT };
     input->texts = et_arena_array(&input->arena, count + 1, sizeof *input->texts);
     int status = input->texts ? ET_OK : et_alloc_failed(error, count, "texts");
     for (size_t i = 0; !status && i < count; i++) {
         char own_name[SETTING_MAX];
-        const et_translation_part part = data->mix.count ? part_at(data, i) : part_of_data(data);
-        snprintf(own_name, sizeof own_name, data->mix.count ? "%s.mix[%zu]" : "%s", name, i);
+        const et_translation_part part = parts ? part_at(data, i) : part_of_data(data);
+        snprintf(own_name, sizeof own_name, "%s", name);
+        if (parts)
+            snprintf(own_name, sizeof own_name, "%s.%s[%zu]", name,
+                     data->sets.count ? "sets" : "mix", i);
         input->texts[i].weight = part.weight;
+        input->texts[i].name = data->sets.count ? part.name : NULL;
         status = match_part(&input->texts[i].paths, own_name, &part, &input->arena, error);
     }
     if (status)
@@ -274,7 +347,7 @@ void et_translation_input_reads(const et_translation_data *data,
 {
     et_translation_part part = part_of_data(data);
     read_part(&part, file, payload);
-    for (size_t i = 0; i < data->mix.count; i++) {
+    for (size_t i = 0; i < list_of(data)->count; i++) {
         part = part_at(data, i);
         read_part(&part, file, payload);
     }

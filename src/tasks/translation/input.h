@@ -19,7 +19,11 @@
 /* Texts of a mix: each has a cache of its own, which the kind's list of files names. */
 #define ET_TRANSLATION_MIX_MAX 8
 
+/* Sets of validation data; likewise. */
+#define ET_TRANSLATION_SETS_MAX 8
+
 typedef struct et_translation_text {
+    const char *name;      /* of a set, the settings'; NULL: it has none */
     et_corpus_paths paths; /* lists in the input's arena */
     double weight;
     et_encoded *encoded; /* owned; NULL: not yet */
@@ -37,6 +41,9 @@ typedef struct et_translation_input {
 int et_translation_check_data(const char *name, const et_translation_data *data, bool training,
                               et_error *error);
 bool et_translation_has_data(const et_translation_data *data);
+
+/* "news/chrf_score" -> "chrf_score", where a set is named news; NULL: none is. */
+const char *et_translation_metric_of_set(const et_translation_data *data, const char *name);
 
 /* Finds the files. data outlives the input. */
 int et_translation_input_open(et_translation_input *input, const char *name,

@@ -2,9 +2,13 @@
 #include "tasks/translation/kind.h"
 
 #include <stdio.h>
+#include <string.h>
 
+#include "base/alloc.h"
+#include "base/arena.h"
 #include "base/format.h"
 #include "base/strbuf.h"
+#include "tasks/translation/command/service.h"
 #include "tasks/translation/task_private.h"
 
 static int open_task(et_task **out, const void *options, const et_task_context *context,
@@ -22,6 +26,22 @@ static void adopt(void *options, const void *kept)
         return;
     vocabulary->size = was->size;
     vocabulary->max_size = was->max_size;
+}
+
+static int inherit(void *settings, const char *model_dir, et_arena *arena, const char **taken,
+                   et_error *error)
+{
+    et_translation_options *options = settings;
+    const char *given = options->sentencepiece_model_path;
+    *taken = NULL;
+    if (given && *given)
+        return ET_OK;
+    const char *path = et_arena_printf(arena, "%s/" ET_TRANSLATION_VOCABULARY, model_dir);
+    if (!path)
+        return et_alloc_failed(error, strlen(model_dir), "a path");
+    options->sentencepiece_model_path = path;
+    *taken = "vocabulary";
+    return ET_OK;
 }
 
 static void reads(const void *settings, void (*file)(void *payload, const char *path),
@@ -47,9 +67,9 @@ static void describe_data(const et_translation_task *task)
             snprintf(which, sizeof which, "data %zu of %zu  weight %g: ", i + 1, input->count,
                      input->texts[i].weight);
         et_corpus_counts_print(&encoded->counts, &counts);
-        et_translation_tell(task, "%s%s; %s target sub-words%s", which, et_strbuf_text(&counts),
-                            et_format_count(encoded->sizes.target_tokens).text,
-                            encoded->from_cache ? " (cached)" : "");
+        et_task_tell(&task->context, "%s%s; %s target sub-words%s", which, et_strbuf_text(&counts),
+                     et_format_count(encoded->sizes.target_tokens).text,
+                     encoded->from_cache ? " (cached)" : "");
         et_strbuf_release(&counts);
     }
 }
@@ -63,22 +83,22 @@ static void describe(et_task *self)
     describe_data(task);
     if (task->vocabulary_seconds > 0)
         snprintf(trained, sizeof trained, ", trained in %.1f s", task->vocabulary_seconds);
-    et_translation_tell(task, "vocabulary   %s %s pieces%s  (%s)",
-                        et_format_count(et_vocabulary_size(task->vocabulary)).text,
-                        et_vocabulary_kind(task->vocabulary), trained, task->vocabulary_path);
+    et_task_tell(&task->context, "vocabulary   %s %s pieces%s  (%s)",
+                 et_format_count(et_vocabulary_size(task->vocabulary)).text,
+                 et_vocabulary_kind(task->vocabulary), trained, task->vocabulary_path);
     int64_t interval = task->context.validation_interval; /* negative: see et_field_steps */
-    if (!task->validation.encoded && interval)
-        et_translation_tell(task,
-                            "validation   none: task.validation_data names no text "
-                            "(trainer.validation_interval: %s%s)",
-                            et_format_count(interval < 0 ? -interval / 1000 : interval).text,
-                            interval < 0 ? "ep" : "");
-    et_translation_tell(task,
-                        "model        %s parameters: encoder %lld x %lld, decoder %lld x %lld, "
-                        "shared embeddings",
-                        et_format_count(et_params_elements(task->context.params)).text,
-                        (long long)model->encoder.num_layers, (long long)model->embedding_width,
-                        (long long)model->decoder.num_layers, (long long)model->embedding_width);
+    if (!task->validation.count && interval)
+        et_task_tell(&task->context,
+                     "validation   none: task.validation_data names no text "
+                     "(trainer.validation_interval: %s%s)",
+                     et_format_count(interval < 0 ? -interval / 1000 : interval).text,
+                     interval < 0 ? "ep" : "");
+    et_task_tell(&task->context,
+                 "model        %s parameters: encoder %lld x %lld, decoder %lld x %lld, "
+                 "shared embeddings",
+                 et_format_count(et_params_elements(task->context.params)).text,
+                 (long long)model->encoder.num_layers, (long long)model->embedding_width,
+                 (long long)model->decoder.num_layers, (long long)model->embedding_width);
 }
 
 static const et_run_file files[] = {
@@ -93,6 +113,14 @@ static const et_run_file files[] = {
     { ET_TRANSLATION_CACHE "/train.6.pairs", ET_RUN_MADE_AT_START },
     { ET_TRANSLATION_CACHE "/train.7.pairs", ET_RUN_MADE_AT_START },
     { ET_TRANSLATION_CACHE "/validation.pairs", ET_RUN_MADE_AT_START },
+    /* Of several sets: ET_TRANSLATION_SETS_MAX in all. */
+    { ET_TRANSLATION_CACHE "/validation.1.pairs", ET_RUN_MADE_AT_START },
+    { ET_TRANSLATION_CACHE "/validation.2.pairs", ET_RUN_MADE_AT_START },
+    { ET_TRANSLATION_CACHE "/validation.3.pairs", ET_RUN_MADE_AT_START },
+    { ET_TRANSLATION_CACHE "/validation.4.pairs", ET_RUN_MADE_AT_START },
+    { ET_TRANSLATION_CACHE "/validation.5.pairs", ET_RUN_MADE_AT_START },
+    { ET_TRANSLATION_CACHE "/validation.6.pairs", ET_RUN_MADE_AT_START },
+    { ET_TRANSLATION_CACHE "/validation.7.pairs", ET_RUN_MADE_AT_START },
     { ET_TRANSLATION_CACHE, ET_RUN_FOLDER | ET_RUN_MADE_AT_START },
     { ET_TRANSLATION_OUTPUT, ET_RUN_FOLDER },
     { NULL, 0 },
@@ -115,7 +143,7 @@ static const et_short shorts[] = {
       "SOURCE TARGET",
       { "task.validation_data.source_path", "task.validation_data.target_path" },
       "text to validate on" },
-    { "vocab-size", "N", { "task.vocabulary.size" }, "of a vocabulary that is trained" },
+    { "vocab-size", "N", { "task.vocabulary.size" }, "of a vocabulary that is trained, or auto" },
     { .name = NULL },
 };
 
@@ -129,6 +157,7 @@ const et_task_kind et_translation_kind = {
     .check = et_translation_check,
     .check_metric = et_translation_check_metric,
     .adopt = adopt,
+    .inherit = inherit,
     .reads = reads,
     .describe = describe,
     .identify = et_translation_identify,
@@ -140,5 +169,6 @@ const et_task_kind et_translation_kind = {
     .amount = "tokens a side",
     .next = "translate",
     .next_help = "translates lines",
+    .service = &et_translation_service,
     .shorts = shorts,
 };

@@ -104,6 +104,12 @@ static const et_field part_fields[] = {
 };
 static const et_fields part_table = { "mix", part_fields };
 
+static const et_field set_fields[] = { ET_FIELD_STRING(
+                                           et_translation_part, name, "",
+                                           "what its scores are called: news/sacrebleu_score"),
+                                       TEXT_FIELDS(et_translation_part), ET_FIELD_END };
+static const et_fields set_table = { "sets", set_fields };
+
 /* ORDER ET_TRANSLATION_UNSET, ... */
 static const char *const truths[] = { "null", "true", "false", NULL };
 
@@ -117,6 +123,10 @@ static const et_field data_fields[] = {
     TEXT_FIELDS(et_translation_data),
     ET_FIELD_STRUCTS(et_translation_data, mix, et_translation_part, &part_table,
                      "instead of paths: several texts by weight", .change = ET_CHANGE_FREE),
+    ET_FIELD_STRUCTS(et_translation_data, sets, et_translation_part, &set_table,
+                     "instead of paths, of validation_data: several texts that are scored one by "
+                     "one",
+                     .change = ET_CHANGE_FREE),
     ET_FIELD_INT(et_translation_data, global_batch_size, 4096, 8, 1048576,
                  "tokens of a batch, on the source and on the target side"),
     /* What is left out of training: part of the cache's key (data/encoded.h). */
@@ -125,6 +135,8 @@ static const et_field data_fields[] = {
     ET_FIELD_FLOAT(et_translation_data, max_length_ratio, 0, 0, 1000,
                    "most pieces of one side per piece of the other; 0: any"),
     ET_FIELD_BOOL(et_translation_data, deduplicate, false, "leave out pairs seen before"),
+    ET_FIELD_INT(et_translation_data, limit, 0, 0, UINT32_MAX,
+                 "use the first pairs only, so many of each text after filtering; 0: all"),
     ET_FIELD_INT(et_translation_data, shuffle_pool, 8192, 1, 16777216,
                  "pairs that are sorted by length together before batches are cut"),
     ET_FIELD_BOOL(et_translation_data, static_batch, false,
@@ -186,15 +198,21 @@ static const char *const model_types[] = { "unigram", "bpe", NULL };
 
 static const et_field vocabulary_fields[] = {
     /* For training one; a given or kept vocabulary has its own. */
-    ET_FIELD_INT(et_translation_vocabulary, size, 0, 0, SIZE_MOST,
-                 "pieces, when the vocabulary is trained on the data; 0: max_size, or as many as "
-                 "the text allows"),
+    ET_FIELD_INT(
+        et_translation_vocabulary, size, 0, 0, SIZE_MOST,
+        "pieces, when the vocabulary is trained on the data; auto, which is 0: max_size, or "
+        "as many as the text allows",
+        .zero = "auto"),
     ET_FIELD_INT(et_translation_vocabulary, max_size, 8000, SIZE_LEAST, SIZE_MOST,
                  "most pieces where size is 0"),
     ET_FIELD_CHOICE(et_translation_vocabulary, model_type, ET_VOCABULARY_UNIGRAM, model_types,
                     "kind of SentencePiece model"),
     ET_FIELD_FLOAT(et_translation_vocabulary, character_coverage, 1.0, 0.98, 1,
                    "share of the text's characters that get pieces of their own"),
+    ET_FIELD_BOOL(et_translation_vocabulary, byte_fallback, false,
+                  "256 pieces for bytes, so that no character is unknown"),
+    ET_FIELD_STRINGS(et_translation_vocabulary, user_defined_symbols,
+                     "texts that are always one piece, such as <url>"),
     ET_FIELD_END
 };
 static const et_fields vocabulary_table = { "vocabulary", vocabulary_fields };
@@ -208,7 +226,7 @@ static const et_field translation_fields[] = {
     ET_FIELD_STRUCT(et_translation_options, train_data, &data_table, "what is learnt from",
                     .change = ET_CHANGE_FIXED),
     ET_FIELD_STRUCT(et_translation_options, validation_data, &data_table,
-                    "what is scored between loops"),
+                    "what is scored between loops; a list is that of sets", .list = "sets"),
     ET_FIELD_STRING(et_translation_options, sentencepiece_model_path, NULL,
                     "SentencePiece model; null or \"\": trained on the training data"),
     ET_FIELD_STRING(et_translation_options, init_checkpoint, NULL,
@@ -297,9 +315,18 @@ int et_translation_check_metric(const void *settings, const char *name, et_error
                        "trainer.best_checkpoint_eval_metric: %s needs validation; set "
                        "task.validation_data",
                        name);
-    for (int i = 0; metrics[i]; i++)
-        if (!strcmp(metrics[i], name))
+    const char *metric = name;
+    if (data->sets.count)
+        metric = et_translation_metric_of_set(data, name);
+    for (int i = 0; metric && metrics[i]; i++)
+        if (!strcmp(metrics[i], metric))
             return ET_OK;
+    if (data->sets.count)
+        return et_fail(
+            error, ET_ECONFIG,
+            "trainer.best_checkpoint_eval_metric: validation gives no %s; it is the name "
+            "of a set, / and one of %s, %s, %s, %s, %s, %s",
+            name, metrics[0], metrics[1], metrics[2], metrics[3], metrics[4], metrics[5]);
     return et_fail(error, ET_ECONFIG,
                    "trainer.best_checkpoint_eval_metric: validation gives no %s%s (it gives: %s, "
                    "%s, %s, %s, %s, %s)",

@@ -41,11 +41,13 @@ typedef struct et_translation_model {
 /* How pairs become batches: as many as fit the token budget, or by bucket of length. */
 enum { ET_BATCHING_PACKED, ET_BATCHING_BUCKETED };
 
-/* task.train_data.mix: a text among several. Paths as those of et_translation_data. */
+/* task.train_data.mix, task.validation_data.sets: a text among several. Paths as those of
+ * et_translation_data. */
 typedef struct et_translation_part {
     et_strings source_path, target_path, tsv_path, input_path;
     const char *src_lang, *tgt_lang; /* empty: as the data's */
     double weight;                   /* its share of a pass is weight by the sum of weights */
+    const char *name;                /* of a set of validation data */
 } et_translation_part;
 
 /* A truth value that may be left open. */
@@ -57,12 +59,14 @@ typedef struct et_translation_data {
     et_strings tsv_path;                 /* or source TAB target */
     et_strings input_path;               /* or records of tf.Examples, */
     const char *src_lang, *tgt_lang;     /* with two features of these names */
-    et_structs mix;                      /* or several texts: et_translation_part */
+    et_structs mix;                      /* or several texts: et_translation_part; */
+    et_structs sets;                     /* of validation data such that are scored one by one */
     int64_t global_batch_size;           /* tokens of a batch, on each side; of validation with
                                             static_batch, pairs */
     int64_t max_seq_length;              /* tokens, EOS counted */
     double max_length_ratio;             /* longer side by shorter; 0: any */
     bool deduplicate;
+    int64_t limit;                /* the first pairs that are kept of a text; 0: all */
     int64_t shuffle_pool;         /* sentence pairs sorted by length at a time */
     bool static_batch;            /* batches of so many pairs, whatever their lengths */
     int batching;                 /* ET_BATCHING_* */
@@ -81,6 +85,8 @@ typedef struct et_translation_vocabulary {
     int64_t max_size;          /* where size is 0 */
     int model_type;            /* an et_vocabulary_kind */
     double character_coverage; /* share of characters that get pieces of their own */
+    bool byte_fallback;
+    et_strings user_defined_symbols; /* as in et_vocabulary_options */
 } et_translation_vocabulary;
 
 typedef struct et_translation_options {

@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <etude/log.h>
+
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
@@ -22,10 +24,17 @@
 #include "tasks/translation/task_private.h"
 #include "train/identity.h"
 
+/* Who evaluates on validation data need not have what was learnt from. */
+static bool is_trained(const et_translation_task *task)
+{
+    return !task->context.reader || !et_translation_has_data(&task->options.validation_data);
+}
+
 int et_translation_open_files(et_translation_task *task, et_error *error)
 {
-    int status =
-        et_translation_input_open(&task->training, "train_data", &task->options.train_data, error);
+    int status = is_trained(task) ? et_translation_input_open(&task->training, "train_data",
+                                                              &task->options.train_data, error)
+                                  : ET_OK;
     return status ? status
                   : et_translation_input_open(&task->validation.input, "validation_data",
                                               &task->options.validation_data, error);
@@ -48,7 +57,7 @@ static int next_line(void *payload, const char **text, size_t *length, et_error 
     text_source *source = payload;
     int status = et_translation_next_line(&source->lines, text, length, error);
     if (!status && !*text)
-        et_translation_tell(source->task, "training a vocabulary ...");
+        et_task_tell(&source->task->context, "training a vocabulary ...");
     return status;
 }
 
@@ -59,16 +68,17 @@ static int check_validation(const et_translation_task *task, et_error *error)
     const et_translation_input *input = &task->validation.input;
     et_corpus *corpus;
     et_corpus_pair pair = { 0 };
-    if (!input->count)
-        return ET_OK;
-    int status = et_corpus_open(&corpus, &input->texts[0].paths, error);
-    if (status)
-        return status;
-    /* To the end: a bad line anywhere is found here. */
-    do {
-        status = et_corpus_next(corpus, &pair, error);
-    } while (!status && pair.source);
-    et_corpus_close(corpus);
+    int status = ET_OK;
+    for (size_t i = 0; i < input->count && !status; i++) {
+        status = et_corpus_open(&corpus, &input->texts[i].paths, error);
+        if (status)
+            return status;
+        /* To the end: a bad line anywhere is found here. */
+        do {
+            status = et_corpus_next(corpus, &pair, error);
+        } while (!status && pair.source);
+        et_corpus_close(corpus);
+    }
     return status;
 }
 
@@ -78,10 +88,10 @@ static void say_smaller(const et_translation_task *task, int64_t limit)
 {
     int32_t size = et_vocabulary_size(task->vocabulary);
     if (size < limit)
-        et_translation_tell(task,
-                            "a vocabulary of %s sub-words: the text allows no more "
-                            "(task.vocabulary.max_size: %s)",
-                            et_format_count(size).text, et_format_count(limit).text);
+        et_task_tell(&task->context,
+                     "a vocabulary of %s sub-words: the text allows no more "
+                     "(task.vocabulary.max_size: %s)",
+                     et_format_count(size).text, et_format_count(limit).text);
 }
 
 /* Whether a vocabulary is the one that the run's checkpoints were trained with, before anything
@@ -109,7 +119,9 @@ static int train_vocabulary(et_translation_task *task, et_error *error)
     et_vocabulary_options options = { .kind = settings->model_type,
                                       .size = settings->size ? settings->size : settings->max_size,
                                       .at_most = settings->size == 0,
-                                      .character_coverage = settings->character_coverage };
+                                      .character_coverage = settings->character_coverage,
+                                      .byte_fallback = settings->byte_fallback,
+                                      .symbols = settings->user_defined_symbols };
     char *bytes;
     size_t length;
     double start = et_clock_monotonic();
@@ -152,11 +164,18 @@ static int copy_vocabulary(et_translation_task *task, et_error *error)
     return status;
 }
 
-/* A run has one vocabulary for life. By content: the file may have been moved. */
+/* A run has one vocabulary for life. By content: the file may have been moved, and what is gone is
+ * not needed any more. */
 static int check_same_vocabulary(et_translation_task *task, et_error *error)
 {
     const char *path = task->options.sentencepiece_model_path;
     et_vocabulary *given;
+    if (!et_file_exists(path)) {
+        et_log(ET_LOG_WARNING,
+               "task.sentencepiece_model_path: %s is not there; the run's own, %s, is used", path,
+               task->vocabulary_path);
+        return ET_OK;
+    }
     int status = et_vocabulary_open(&given, path, error);
     if (status)
         return status;
@@ -275,6 +294,7 @@ int et_translation_open_training(et_translation_task *task, et_error *error)
     filter.max_seq_length = data->max_seq_length;
     filter.max_ratio = data->max_length_ratio;
     filter.deduplicate = data->deduplicate;
+    filter.limit = data->limit;
     filter.expected = input->count == 1 ? expected_text(task) : 0;
     for (size_t i = 0; !status && i < input->count; i++) {
         char name[32] = "train.pairs";
@@ -283,7 +303,7 @@ int et_translation_open_training(et_translation_task *task, et_error *error)
         status = open_encoded(task, &input->texts[i].encoded, name, &input->texts[i].paths, &filter,
                               error);
     }
-    return status || input->count == 1 ? status : check_texts(task, error);
+    return status || input->count < 2 ? status : check_texts(task, error);
 }
 
 static int training_batches(const et_translation_task *task, et_source **out, et_error *error)
@@ -325,17 +345,17 @@ int et_translation_training(et_translation_task *task, et_source **out, et_error
 /* The raw target lines, which scores compare with. As many as there are pairs: validation keeps
  * all, in the corpus's order. They are compared as they are in the file, not as the vocabulary
  * would write them. */
-static int read_references(et_validation *validation, et_error *error)
+static int read_references(et_scored *scored, const et_corpus_paths *paths, et_error *error)
 {
-    et_assert(!validation->references);
-    size_t count = (size_t)validation->encoded->pairs;
-    validation->references = et_alloc_zero(count, sizeof(char *));
-    validation->seen = (et_seen){ et_alloc_zero(count, sizeof(bool)), (int64_t)count };
-    if (!validation->references || !validation->seen.is)
+    et_assert(!scored->references);
+    size_t count = (size_t)scored->encoded->pairs;
+    scored->references = et_alloc_zero(count, sizeof(char *));
+    scored->seen = (et_seen){ et_alloc_zero(count, sizeof(bool)), (int64_t)count };
+    if (!scored->references || !scored->seen.is)
         return et_alloc_failed(error, count * sizeof(char *), "references");
     et_corpus *corpus;
     et_corpus_pair pair;
-    int status = et_corpus_open(&corpus, &validation->input.texts[0].paths, error);
+    int status = et_corpus_open(&corpus, paths, error);
     if (status)
         return status;
     for (size_t i = 0; i < count && !status; i++) {
@@ -347,45 +367,59 @@ static int read_references(et_validation *validation, et_error *error)
                              i, count);
         if (status)
             break;
-        validation->references[i] = et_strndup(pair.target, pair.target_length);
-        if (!validation->references[i])
+        scored->references[i] = et_strndup(pair.target, pair.target_length);
+        if (!scored->references[i])
             status = et_alloc_failed(error, pair.target_length, "references");
     }
     et_corpus_close(corpus);
     return status;
 }
 
-/* Without validation data nothing is opened. The decoder is made at the first validation. */
+/* Without validation data nothing is opened. The decoder is made at the first validation. All
+ * pairs, so that scores of different settings are of the same lines; what is too long is cut. */
 int et_translation_open_validation(et_translation_task *task, et_error *error)
 {
     const et_translation_data *data = &task->options.validation_data;
     et_validation *validation = &task->validation;
-    if (!validation->input.count)
-        return ET_OK;
-    et_translation_text *text = &validation->input.texts[0];
-    /* All pairs, so that scores of different settings are of the same lines; what is too long is
-     * cut. */
-    et_encoded_options all = { .max_seq_length = data->max_seq_length, .keep_all = true };
-    int status = open_encoded(task, &text->encoded, "validation.pairs", &text->paths, &all, error);
-    validation->encoded = text->encoded;
-    return status ? status : read_references(validation, error);
+    const et_encoded_options all = { .max_seq_length = data->max_seq_length,
+                                     .keep_all = true,
+                                     .limit = data->limit };
+    int status = ET_OK;
+    for (size_t i = 0; i < validation->input.count && !status; i++) {
+        et_translation_text *text = &validation->input.texts[i];
+        et_scored *scored = &validation->scored[i];
+        char name[32] = "validation.pairs";
+        if (i)
+            snprintf(name, sizeof name, "validation.%zu.pairs", i);
+        status = open_encoded(task, &text->encoded, name, &text->paths, &all, error);
+        if (status)
+            break;
+        scored->name = text->name;
+        scored->encoded = text->encoded;
+        validation->count++;
+        status = read_references(scored, &text->paths, error);
+    }
+    validation->now = validation->scored;
+    return status;
 }
 
 /* All pairs in order of length; a batch is as full as it gets. */
-int et_translation_validation(et_translation_task *task, et_source **out, et_error *error)
+int et_translation_validation(et_translation_task *task, int number, et_source **out,
+                              et_error *error)
 {
     const et_translation_data *data = &task->options.validation_data;
     et_batches_options options = batches_of(data, "task.validation_data.global_batch_size");
+    et_validation *validation = &task->validation;
     *out = NULL;
-    if (!task->validation.encoded)
+    if (number >= validation->count)
         return ET_OK;
     et_samples *samples;
-    int status = et_pairs_open(&samples, task->validation.encoded, error);
+    int status = et_pairs_open(&samples, validation->scored[number].encoded, error);
     if (!status)
         status = et_translation_batches(out, samples, data, &options, false, error);
     if (status)
         return status;
-    status = et_seen_open(out, *out, &task->validation.seen, error);
+    status = et_seen_open(out, *out, &validation->scored[number].seen, error);
     if (status) {
         et_source_close(*out);
         *out = NULL;

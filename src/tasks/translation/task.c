@@ -6,9 +6,6 @@
  *   validate beam search and its scores (validate.c) */
 #include "tasks/translation/task.h"
 
-#include <stdarg.h>
-#include <stdio.h>
-
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "tasks/translation/task_private.h"
@@ -43,7 +40,24 @@ static void build_losses(et_task *self, et_scope *scope, const et_nodes *outputs
 static int data(et_task *self, bool training, et_source **out, et_error *error)
 {
     return training ? et_translation_training(downcast(self), out, error)
-                    : et_translation_validation(downcast(self), out, error);
+                    : et_translation_validation(downcast(self), 0, out, error);
+}
+
+static int validation_set(et_task *self, int number, const char **name, et_source **out,
+                          et_error *error)
+{
+    et_translation_task *task = downcast(self);
+    *out = NULL;
+    if (number >= task->validation.count || !task->validation.scored[number].name)
+        return ET_OK;
+    *name = task->validation.scored[number].name;
+    return et_translation_validation(task, number, out, error);
+}
+
+static void use_validation_set(et_task *self, int number)
+{
+    et_validation *validation = &downcast(self)->validation;
+    validation->now = &validation->scored[number];
 }
 
 static const et_task_class translation_class = {
@@ -53,20 +67,9 @@ static const et_task_class translation_class = {
     .build_losses = build_losses,
     .validate = et_translation_validate,
     .best_metric = "sacrebleu_score",
+    .validation_set = validation_set,
+    .use_validation_set = use_validation_set,
 };
-
-/* Paths may be long; what does not fit is lost, and only of a message. */
-void et_translation_tell(const et_translation_task *task, const char *format, ...)
-{
-    char text[1024];
-    va_list arguments;
-    if (!task->context.tell)
-        return;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    task->context.tell(task->context.listener, text);
-}
 
 /* ---- opening and closing ----------------------------------------------------------------
  *
@@ -129,6 +132,7 @@ void et_translation_task_close(et_task *task)
 et_translation_facts et_translation_task_facts(const et_task *task)
 {
     const et_translation_task *self = downcast_const(task);
-    return (et_translation_facts){ &self->training, self->validation.encoded, self->vocabulary,
-                                   self->vocabulary_seconds, self->vocabulary_path };
+    return (et_translation_facts){ &self->training, self->validation.scored[0].encoded,
+                                   self->vocabulary, self->vocabulary_seconds,
+                                   self->vocabulary_path };
 }

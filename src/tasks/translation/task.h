@@ -20,7 +20,7 @@
 /* What opening found, for the lines before step 1. Borrowed from the task. */
 typedef struct et_translation_facts {
     const struct et_translation_input *train;
-    const et_encoded *validation; /* NULL: none */
+    const et_encoded *validation; /* NULL: none; of several the first */
     const et_vocabulary *vocabulary;
     double vocabulary_seconds;   /* that training it took; 0: it was there */
     const char *vocabulary_path; /* the run's own copy */

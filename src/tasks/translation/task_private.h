@@ -9,13 +9,21 @@
 #include "tasks/translation/seen.h"
 #include "tasks/translation/task.h"
 
+/* A text that is scored. */
+typedef struct et_scored {
+    const char *name;          /* of a set; NULL: it has none */
+    const et_encoded *encoded; /* of the input */
+    char **references;         /* [pairs] raw target lines */
+    et_seen seen;              /* [pairs] those that the loss has been computed of */
+} et_scored;
+
 /* Validation data and what scores it; the decoder is made at the first validation. */
 typedef struct et_validation {
     et_translation_input input;
-    const et_encoded *encoded;  /* of the input; NULL: no validation */
-    char **references;          /* [pairs] raw target lines */
+    et_scored scored[ET_TRANSLATION_SETS_MAX];
+    int count;                  /* of these; 0: no validation */
+    const et_scored *now;       /* that is validated */
     struct et_decoder *decoder; /* beam search with the store's weights */
-    et_seen seen;               /* [pairs] those that the loss has been computed of */
 } et_validation;
 
 /* The task and everything it owns, in the order of opening. */
@@ -36,9 +44,11 @@ int et_translation_open_vocabulary(et_translation_task *task, et_error *error);
 int et_translation_open_training(et_translation_task *task, et_error *error);
 int et_translation_open_validation(et_translation_task *task, et_error *error);
 
-/* setup.c: batches of what was opened. Validation: *out NULL where there is none. */
+/* setup.c: batches of what was opened. Validation: *out NULL where there is no text of that
+ * number. */
 int et_translation_training(et_translation_task *task, et_source **out, et_error *error);
-int et_translation_validation(et_translation_task *task, et_source **out, et_error *error);
+int et_translation_validation(et_translation_task *task, int number, et_source **out,
+                              et_error *error);
 
 /* model.c: for the graph's batches, "decoded" and "table"; the loss of these. max_positions: the
  * longest sentence. */
@@ -46,10 +56,6 @@ void et_translation_build_model(const et_translation_task *task, et_scope *scope
                                 int64_t max_positions, et_nodes *outputs);
 void et_translation_build_losses(const et_translation_task *task, et_scope *scope,
                                  const et_nodes *outputs);
-
-/* task.c: a line for people, where somebody looks. */
-void et_translation_tell(const et_translation_task *task, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
 
 /* validate.c */
 int et_translation_validate(et_task *self, int64_t step, et_value *logs, et_error *error);

@@ -127,6 +127,14 @@ int et_translator_make_decoder(et_decoder **out, et_translator *t,
     return et_decoder_new(out, t->params, t->device, &model, options, error);
 }
 
+int et_translator_make_aligner(et_translator *t, et_error *error)
+{
+    et_transformer model = et_translator_transformer(t);
+    const int layer = t->decoding.alignments;
+    return et_aligner_new(&t->aligner, t->params, t->device, &model, t->vocabulary,
+                          (layer < 0 ? model.decoder.num_layers : layer) - 1, error);
+}
+
 /* Options that are not given are the run's. Twice the beam's size is looked at in each step,
  * hence half the vocabulary. */
 static int make_decoder(et_translator *t, et_error *error)
@@ -136,6 +144,10 @@ static int make_decoder(et_translator *t, et_error *error)
         return status;
     et_decoder_options options = et_translator_decoder_options(t);
     const int beam = options.beam.size;
+    const int64_t layers = settings_of(t)->model.decoder.num_layers;
+    if (t->decoding.alignments > layers)
+        return et_fail(error, ET_ECONFIG, "alignments of layer %d: the decoder has %lld",
+                       t->decoding.alignments, (long long)layers);
     if (!t->decoding.sampling && 2 * beam > et_vocabulary_size(t->vocabulary))
         return et_fail(error, ET_ECONFIG, "beam size %d: must be at most half the vocabulary, %d",
                        beam, et_vocabulary_size(t->vocabulary) / 2);
@@ -263,6 +275,7 @@ void et_translator_close(et_translator *t)
 {
     if (!t)
         return;
+    et_aligner_free(t->aligner);
     et_decoder_free(t->decoder);
     et_device_close(t->device);
     if (!t->options.shares) {

@@ -24,9 +24,8 @@ static int check_belongs(et_translator *t, const et_model_place *place,
 {
     et_identity identity = { t->checkpoint, facts->identity };
     const char *path = et_model_place_path(place, ET_TRANSLATION_VOCABULARY, &t->arena);
-    int status = path
-                     ? et_experiment_check_model(&t->experiment, &identity, place->name, error)
-                     : et_alloc_failed(error, strlen(place->name), "a path");
+    int status = path ? et_experiment_check_model(&t->experiment, &identity, place->name, error)
+                      : et_alloc_failed(error, strlen(place->name), "a path");
     if (!status)
         status = et_translation_check_vocabulary(et_vocabulary_checksum(t->vocabulary), &identity,
                                                  path, error);
@@ -165,9 +164,9 @@ static int round_weights(et_translator *t, et_error *error)
     int status = ET_OK;
     et_params_begin_change(t->params);
     for (int i = 0; i < et_params_count(t->params) && !status; i++)
-        status = et_stored_weight_round(et_params_values(t->params) + et_params_offset(t->params, i),
-                                        et_params_name(t->params, i), et_params_shape(t->params, i),
-                                        error);
+        status = et_stored_weight_round(
+            et_params_values(t->params) + et_params_offset(t->params, i),
+            et_params_name(t->params, i), et_params_shape(t->params, i), error);
     et_params_changed(t->params, true);
     return status;
 }
@@ -193,8 +192,9 @@ static int check_file(const et_translator *t, const et_model_place *place, et_er
 {
     if (!et_model_place_is_file(place) || !t->options.checkpoint)
         return ET_OK;
-    return et_fail(error, ET_ECONFIG, "%s: one file, which has one set of weights: leave out "
-                                      "checkpoint %s",
+    return et_fail(error, ET_ECONFIG,
+                   "%s: one file, which has one set of weights: leave out "
+                   "checkpoint %s",
                    place->name, t->options.checkpoint);
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/arena.h"
 #include "data/vocabulary.h"
+#include "tasks/translation/alignment.h"
 #include "tasks/translation/decoder.h"
 #include "train/experiment.h"
 
@@ -21,13 +22,14 @@ struct et_translator {
     et_choice_options choice;
     const int32_t *ends;
     int end_count;
-    et_dtype act;              /* of activations; float32 with int8 */
+    et_dtype act; /* of activations; float32 with int8 */
     bool int8;
     bool live_weights;         /* of the weights in use: of the first translator's options */
     et_vocabulary *vocabulary; /* owned, as the next three; these two borrowed if it shares */
     et_params *params;
     et_device *device;
     et_decoder *decoder;
+    et_aligner *aligner;                 /* NULL: alignments are not asked for */
     char *checkpoint;                    /* path of the file in use; owned */
     int64_t step;                        /* of the checkpoint */
     const et_value *identity;            /* the same; NULL: it has none; in arena */
@@ -51,6 +53,9 @@ int et_translator_check_decoding(const et_decoding_options *options, et_error *e
 et_decoder_options et_translator_decoder_options(const et_translator *t);
 int et_translator_make_decoder(et_decoder **out, et_translator *t,
                                const et_decoder_options *options, et_error *error);
+
+/* translator.c: as et_aligner_new. */
+int et_translator_make_aligner(et_translator *t, et_error *error);
 
 /* translator.c: lines to sentences, in arena; ET_EDATA names the line. */
 int et_translator_check_line(const char *line, size_t number, et_error *error);

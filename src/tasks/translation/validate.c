@@ -32,10 +32,13 @@
 void et_translation_close_validation(et_translation_task *task)
 {
     et_validation *v = &task->validation;
-    for (int64_t i = 0; v->references && i < v->encoded->pairs; i++)
-        et_free(v->references[i]);
-    et_free(v->references);
-    et_free(v->seen.is);
+    for (int n = 0; n < v->count; n++) {
+        et_scored *scored = &v->scored[n];
+        for (int64_t i = 0; scored->references && i < scored->encoded->pairs; i++)
+            et_free(scored->references[i]);
+        et_free(scored->references);
+        et_free(scored->seen.is);
+    }
     et_decoder_free(v->decoder);
     et_translation_input_close(&v->input);
 }
@@ -100,13 +103,13 @@ typedef struct decoded {
 static int choose_sentences(const et_translation_task *task, decoded *all, et_arena *arena,
                             et_error *error)
 {
-    const et_encoded *encoded = task->validation.encoded;
+    const et_encoded *encoded = task->validation.now->encoded;
     size_t count = (size_t)encoded->pairs;
     all->sentences = et_arena_array(arena, count, sizeof *all->sentences);
     if (!all->sentences)
         return et_alloc_failed(error, count * sizeof *all->sentences, "validation");
     for (size_t i = 0; i < count; i++) {
-        if (!task->validation.seen.is[i])
+        if (!task->validation.now->seen.is[i])
             continue;
         int64_t length = et_encoded_source_length(encoded, (int64_t)i);
         int32_t *ids = et_arena_array(arena, (size_t)length, sizeof *ids);
@@ -123,9 +126,10 @@ static int choose_sentences(const et_translation_task *task, decoded *all, et_ar
 static int decode(et_translation_task *task, decoded *all, et_arena *arena, et_error *error)
 {
     int status = choose_sentences(task, all, arena, error);
-    if (!status && all->count < task->validation.encoded->pairs)
-        et_translation_tell(task, "validation   %s of %s pairs", et_format_count(all->count).text,
-                            et_format_count(task->validation.encoded->pairs).text);
+    if (!status && all->count < task->validation.now->encoded->pairs)
+        et_task_tell(&task->context, "validation   %s of %s pairs",
+                     et_format_count(all->count).text,
+                     et_format_count(task->validation.now->encoded->pairs).text);
     if (!status && !task->validation.decoder)
         status = make_decoder(task, error);
     return status ? status
@@ -207,10 +211,11 @@ static int show(const et_translation_task *task, int64_t shown, const et_decoder
     if (shown >= task->options.print_translations || !task->context.tell)
         return ET_OK;
     et_strbuf text = ET_STRBUF_INIT;
-    et_strbuf_append(&text, "  Input      ");
+    const char *name = task->validation.now->name;
+    et_strbuf_printf(&text, "%s%s  Input      ", name ? name : "", name ? "\n" : "");
     int status = write_source(task, sentence, &text, error);
     et_strbuf_printf(&text, "\n  Output     %s\n  Reference  %s", hypothesis,
-                     task->validation.references[sentence->number]);
+                     task->validation.now->references[sentence->number]);
     if (!status)
         task->context.tell(task->context.listener, et_strbuf_text(&text));
     et_strbuf_release(&text);
@@ -233,7 +238,7 @@ static int score_all(et_translation_task *task, const decoded *all, scores *s, e
                                       (size_t)sentence->results[0].count, &line, error);
         if (!status)
             status = add_pair(s, et_strbuf_text(&line),
-                              task->validation.references[sentence->number], error);
+                              task->validation.now->references[sentence->number], error);
         if (!status)
             status = show(task, i, sentence, et_strbuf_text(&line), error);
         et_strbuf_append(text, et_strbuf_text(&line));
@@ -243,7 +248,7 @@ static int score_all(et_translation_task *task, const decoded *all, scores *s, e
     return status;
 }
 
-/* <step>.txt, atomically; one of the same step is replaced. */
+/* <step>.txt, of a set <step>.<name>.txt, atomically; one of the same step is replaced. */
 static int keep_translations(const et_translation_task *task, int64_t step, const et_strbuf *text,
                              et_arena *arena, et_error *error)
 {
@@ -253,8 +258,11 @@ static int keep_translations(const et_translation_task *task, int64_t step, cons
     /* Made at the first validation, so that a run without one has no empty folder. */
     const char *directory =
         et_arena_printf(arena, "%s/%s", task->context.model_dir, ET_TRANSLATION_OUTPUT);
-    const char *path =
-        directory ? et_arena_printf(arena, "%s/%lld.txt", directory, (long long)step) : NULL;
+    const char *name = task->validation.now->name;
+    const char *path = directory
+                           ? et_arena_printf(arena, "%s/%lld%s%s.txt", directory, (long long)step,
+                                             name ? "." : "", name ? name : "")
+                           : NULL;
     if (!path || text->failed)
         return et_alloc_failed(error, text->length, "translations");
     int status = et_directory_make(directory, error);

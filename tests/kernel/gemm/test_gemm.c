@@ -380,7 +380,7 @@ static void test_gemm__ways_are_taken(void **state)
             assert_int_equal(own, et_gemm_own_gradients(other, shape.a));
             if (way == ET_GEMM_BLOCKS || widened)
                 assert_false(own);
-            else if (way == ET_GEMM_OWN || !half)
+            else if (way == ET_GEMM_OWN)
                 assert_true(own);
             et_gemm_cache_close(other);
         }

@@ -279,7 +279,8 @@ static void test_predictor__export(void **state)
     assert_int_equal(right_points(again), right_points(p));
     assert_int_equal(et_predictor_step(again), et_predictor_step(p));
     et_predictor_close(p);
-    /* Files that were changed meanwhile are not taken for those that were opened: these are kept. */
+    /* Files that were changed meanwhile are not taken for those that were opened: these are kept.
+     */
     write_file(path, "features.yaml",
                "features: [{name: X, type: concat, features: [{name: x}, "
                "{name: y}]}, {name: Y, type: target, fields: side}]");

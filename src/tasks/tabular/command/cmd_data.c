@@ -35,7 +35,7 @@ typedef struct data_args {
     const char *delimiter, *comment, *header, *schema, *output;
     et_arg_list missing;
     int64_t entries, quantiles;
-    bool force, dry_run, json, help;
+    bool force, dry_run, json, quiet, help;
     et_analyze_options options;
     const char **markers; /* of missing values, ended by NULL; owned */
 } data_args;
@@ -48,7 +48,7 @@ static int parse(data_args *args, const et_call *call, et_error *error)
           &args->options.target, NULL },
         { "delimiter", "C", "between values: , ; | tab (found by itself)", ET_ARG_TEXT,
           &args->delimiter, NULL },
-        { "header", "auto", "yes, no: whether the first row has names", ET_ARG_TEXT, &args->header,
+        { "header", "auto|yes|no", "whether the first row has names", ET_ARG_TEXT, &args->header,
           NULL },
         { "comment", "C", "lines that begin with it are left out", ET_ARG_TEXT, &args->comment,
           NULL },
@@ -64,6 +64,8 @@ static int parse(data_args *args, const et_call *call, et_error *error)
         { "force", NULL, "replace those that are there", ET_ARG_FLAG, &args->force, NULL },
         { "dry-run", NULL, "write no file", ET_ARG_FLAG, &args->dry_run, NULL },
         { "json", NULL, "the report as JSON", ET_ARG_FLAG, &args->json, NULL },
+        ET_ARG_QUIET(args->quiet),
+        ET_ARG_THREADS,
         { "analyze FILE...", NULL, NULL, ET_ARG_REST, &args->words, NULL },
         ET_ARG_END
     };
@@ -267,7 +269,7 @@ static int analyze(const data_args *args, const et_strings *paths, et_analysis *
     watch w = { NULL, et_clock_monotonic() };
     et_progress_options options = ET_PROGRESS_OPTIONS_INIT;
     et_analyze_options how = args->options;
-    options.fd = STDERR_FILENO;
+    options.fd = args->quiet ? -1 : STDERR_FILENO;
     int status = args->schema ? et_schema_load(&schema, args->schema, error) : ET_OK;
     if (!status)
         status = et_progress_open(&w.progress, &options, error);

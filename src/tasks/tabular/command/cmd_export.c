@@ -1,4 +1,5 @@
-/* etude export of a table's run: a trained model as what `predict` and et_predictor_open take alone. */
+/* etude export of a table's run: a trained model as what `predict` and et_predictor_open take
+ * alone. */
 #include <etude/predictor.h>
 
 #include "base/alloc.h"
@@ -8,7 +9,8 @@
 static int write_export(const et_exporting_args *args, et_exported *exported, et_error *error)
 {
     et_predictor *predictor;
-    const et_predictor_options options = { .checkpoint = args->checkpoint, .live_weights = args->live_weights };
+    const et_predictor_options options = { .checkpoint = args->checkpoint,
+                                           .live_weights = args->live_weights };
     int status = et_predictor_open(&predictor, args->model_dir, &options, error);
     if (status)
         return status;
@@ -21,7 +23,9 @@ static int write_export(const et_exporting_args *args, et_exported *exported, et
 
 int et_cmd_export_table(const et_call *call, et_error *error)
 {
-    static const et_exporting kind = { "predicting", "predict",
-                                       "onnx: a file that takes encoded rows", true, write_export };
+    static const et_exporting kind = {
+        "predicting", "predict",   "onnx", "of other programs: a file that takes encoded rows",
+        true,         write_export
+    };
     return et_exporting_run(&kind, call, error);
 }

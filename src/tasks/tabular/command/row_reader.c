@@ -297,7 +297,7 @@ static const char *number_text(et_arena *arena, const et_value *value)
     return et_arena_printf(arena, "%.17g", value->real);
 }
 
-static int set_cell(et_row_block *block, et_cell *cell, const et_value *value, const char *name,
+static int set_cell(et_arena *arena, et_cell *cell, const et_value *value, const char *name,
                     et_error *error)
 {
     const char *text = NULL;
@@ -313,7 +313,7 @@ static int set_cell(et_row_block *block, et_cell *cell, const et_value *value, c
         break;
     case ET_VALUE_INT:
     case ET_VALUE_FLOAT:
-        text = number_text(&block->arena, value);
+        text = number_text(arena, value);
         break;
     default:
         return et_fail(error, ET_EDATA, "column %s is %s: one value is expected", name,
@@ -326,19 +326,32 @@ static int set_cell(et_row_block *block, et_cell *cell, const et_value *value, c
 }
 
 /* A column of several values is a list of so many. */
-static int set_column(et_row_block *block, const et_encoder *encoder, int field, et_cell *cells,
+static int set_column(et_arena *arena, const et_encoder *encoder, int field, et_cell *cells,
                       const et_value *value, et_error *error)
 {
     const et_schema_field *f = et_schema_at(et_encoder_schema(encoder), field);
     et_cell *cell = cells + et_encoder_cell(encoder, field);
     if (f->length == 1)
-        return set_cell(block, cell, value, f->name, error);
+        return set_cell(arena, cell, value, f->name, error);
     if (value->kind != ET_VALUE_LIST || (int64_t)value->count != f->length)
         return et_fail(error, ET_EDATA, "column %s needs a list of %lld values", f->name,
                        (long long)f->length);
     int status = ET_OK;
     for (const et_value *v = value->first; v && !status; v = v->next)
-        status = set_cell(block, cell++, v, f->name, error);
+        status = set_cell(arena, cell++, v, f->name, error);
+    return status;
+}
+
+int et_row_cells(et_cell *cells, const et_encoder *encoder, const et_value *row, et_arena *arena,
+                 et_error *error)
+{
+    int status = ET_OK;
+    memset(cells, 0, (size_t)et_encoder_cells(encoder) * sizeof *cells);
+    for (const et_value *v = row->first; v && !status; v = v->next) {
+        int field = et_schema_position(et_encoder_schema(encoder), v->key);
+        if (field >= 0)
+            status = set_column(arena, encoder, field, cells, v, error);
+    }
     return status;
 }
 
@@ -354,12 +367,8 @@ int et_row_block_parse(et_row_block *block, const et_encoder *encoder, int64_t r
     if (!status && value->kind != ET_VALUE_DICT)
         return et_fail(error, ET_EDATA, "%s is no row: an object, {\"column\": value}, is",
                        et_value_kind_name(value->kind));
-    memset(to, 0, cells * sizeof *to);
-    for (const et_value *v = status ? NULL : value->first; v && !status; v = v->next) {
-        int field = et_schema_position(et_encoder_schema(encoder), v->key);
-        if (field >= 0)
-            status = set_column(block, encoder, field, to, v, error);
-    }
+    if (!status)
+        status = et_row_cells(to, encoder, value, &block->arena, error);
     r->cells = to;
     return status;
 }

@@ -9,6 +9,8 @@
 #ifndef ETUDE_TASKS_TABULAR_COMMAND_ROW_READER_H
 #define ETUDE_TASKS_TABULAR_COMMAND_ROW_READER_H
 
+#include <etude/value.h>
+
 #include "base/arena.h"
 #include "data/columns.h"
 
@@ -65,5 +67,10 @@ void et_row_block_release(et_row_block *block);
 /* The cells of a row of JSON. ET_EDATA: it is none, or has a column or a value that cannot be. */
 int et_row_block_parse(et_row_block *block, const et_encoder *encoder, int64_t row,
                        et_error *error);
+
+/* The same of an object that is parsed: cells [et_encoder_cells], their texts in its memory or in
+ * arena. Columns that the schema does not have are left alone. */
+int et_row_cells(et_cell *cells, const et_encoder *encoder, const et_value *row, et_arena *arena,
+                 et_error *error);
 
 #endif

@@ -1,6 +1,7 @@
 /* etude evaluate: translates a file with a run's model and scores what comes out. Options are
  * checked and both files read, all before the model is loaded: a misspelt path should not cost
- * the minutes of a translation.
+ * the minutes of a translation. Without files it is the run's own validation data, measured as
+ * training does (command/evaluation.h).
  *
  *   sources -> et_translator -> results [lines of the source] -> file (--output), scores
  *
@@ -16,6 +17,7 @@
 #include <etude/translator.h>
 
 #include "base/alloc.h"
+#include "base/arena.h"
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/file.h"
@@ -25,7 +27,9 @@
 #include "tasks/translation/kind.h"
 #include "command/command.h"
 #include "tasks/translation/command/lines.h"
+#include "command/evaluation.h"
 #include "command/outputs.h"
+#include "command/results.h"
 #include "command/profile.h"
 #include "tasks/translation/command/scores.h"
 #include "io/progress.h"
@@ -36,8 +40,11 @@ typedef struct evaluate_args {
     double alpha;                                        /* negative: as in the run's settings */
     et_translator_options options;                       /* given to the translator as they are */
     et_score_options score;
+    et_arg_list set;
     et_profiling profiling;
-    bool help; /* it was printed: nothing else is to be done */
+    bool json, quiet;
+    et_value *results; /* of json: a dict */
+    bool help;         /* it was printed: nothing else is to be done */
 } evaluate_args;
 
 /* Help is printed here, where the table is. */
@@ -47,22 +54,29 @@ static int parse(evaluate_args *args, const et_call *call, et_error *error)
     const et_arg table[] = {
         { "model-dir", "DIR", "the run that trained the model", ET_ARG_TEXT, &args->model_dir,
           NULL },
-        { "source", "FILE", "lines to translate, plain or .gz", ET_ARG_TEXT, &args->source, NULL },
+        { "source", "FILE",
+          "lines to translate, plain or .gz (without it the run's own validation data)",
+          ET_ARG_TEXT, &args->source, NULL },
         { "reference", "FILE", "their translations", ET_ARG_TEXT, &args->reference, NULL },
         { "output", "FILE", "where the translations go, if they are wanted", ET_ARG_TEXT,
           &args->output, NULL },
-        { "checkpoint", "NAME", "best, newest, a step or a file; else the best, or the newest", ET_ARG_TEXT,
-          &args->options.checkpoint, NULL },
+        { "checkpoint", "best|newest|STEP|FILE", "which one; else the best, or the newest",
+          ET_ARG_TEXT, &args->options.checkpoint, NULL },
         { "beam-size", "N", "hypotheses kept; 1: greedy", ET_ARG_COUNT, &args->beam_size, NULL },
         { "alpha", "A", "length penalty ((5 + length) / 6)^A", ET_ARG_REAL, &args->alpha, NULL },
-        { "precision", "TYPE", "float32, bfloat16, int8", ET_ARG_TEXT, &args->options.precision,
-          NULL },
+        { "precision", "float32|bfloat16|int8", "of computing; else the run's", ET_ARG_TEXT,
+          &args->options.precision, NULL },
         { "live-weights", NULL, "not the averaged ones", ET_ARG_FLAG, &args->options.live_weights,
           NULL },
-        { "tokenize", "KIND", "13a, none (for tokenized text) or char", ET_ARG_TEXT,
+        { "tokenize", "13a|none|char", "none: for tokenized text", ET_ARG_TEXT,
           &args->score.tokenize, NULL },
         { "lowercase", NULL, "compare without case", ET_ARG_FLAG, &args->score.lowercase, NULL },
+        { "set", "KEY=VALUE", "without --source: settings on top of the run's; may be given again",
+          ET_ARG_LIST, &args->set, "params-override" },
         ET_PROFILING_ARGS(args->profiling),
+        ET_ARG_JSON(args->json),
+        ET_ARG_QUIET(args->quiet),
+        ET_ARG_THREADS,
         ET_ARG_RUN(args->model_dir),
         ET_ARG_END
     };
@@ -71,7 +85,7 @@ static int parse(evaluate_args *args, const et_call *call, et_error *error)
         et_args_help(stdout, table, call,
                      "Translates a file and scores the result: BLEU, chrF2 and Model Garden's "
                      "BLEU.",
-                     "--model-dir runs/a --source test.en --reference test.de");
+                     "runs/a --source test.en --reference test.de");
     /* Fits: ET_ARG_COUNT_MAX. 0, not given, is the run's. */
     args->options.alpha = args->alpha > 0 ? args->alpha : 0;
     args->options.no_length_penalty = args->alpha == 0;
@@ -108,10 +122,17 @@ static int check(const evaluate_args *args, et_error *error)
     /* Three things have no default: whose model, which lines, and what they should become. */
     if (!args->model_dir)
         return missing("--model-dir", "which run", error);
-    if (!args->source)
-        return missing("--source", "which lines to translate", error);
-    if (!args->reference)
+    if (args->source && !args->reference)
         return missing("--reference", "their translations", error);
+    if (args->source && args->set.count)
+        return et_fail(error, ET_EUSAGE,
+                       "evaluate: --set: goes without --source, with the run's own data");
+    if (!args->source && args->reference)
+        return missing("--source", "which lines to translate", error);
+    if (!args->source && (args->output || args->options.precision || args->profiling.path))
+        return missing("--source",
+                       "--output, --precision and --profile go with a file that is translated",
+                       error);
     /* Names that would be refused later are refused now. */
     int status = et_args_check_precision(args->options.precision, error);
     return status ? status : et_scores_check(&args->score, error);
@@ -141,7 +162,7 @@ static int translate(evaluate_args *args, const et_lines *sources, char **result
     et_progress *progress = NULL;
     /* Plain lines where standard error is no terminal. */
     et_progress_options options = ET_PROGRESS_OPTIONS_INIT;
-    options.fd = STDERR_FILENO;
+    options.fd = args->quiet ? -1 : STDERR_FILENO;
     int status = et_translator_open(&translator, args->model_dir, &args->options, error);
     if (!status)
         status = et_progress_open(&progress, &options, error);
@@ -155,9 +176,13 @@ static int translate(evaluate_args *args, const et_lines *sources, char **result
         et_translator_set_progress(translator, NULL, NULL);
         et_progress_finish(progress, false);
     }
-    if (!status)
+    if (!status && args->results) {
+        et_value_set_string(args->results, "checkpoint", et_translator_checkpoint(translator));
+        et_value_set_int(args->results, "step", et_translator_step(translator));
+    } else if (!status) {
         printf("checkpoint %s, step %lld\n", et_translator_checkpoint(translator),
                (long long)et_translator_step(translator));
+    }
     /* The profile is written while the device that it measures is open. */
     int profiled = et_profiling_close(&args->profiling, status, error);
     et_progress_close(progress);
@@ -198,10 +223,65 @@ static int evaluate_lines(evaluate_args *args, const et_lines *sources, const et
     if (!status)
         status =
             et_scores_print((const char *const *)results, (const char *const *)references->items,
-                            references->count, &args->score, written ? NULL : error);
+                            references->count, &args->score, args->results, written ? NULL : error);
     et_translator_free_results(results, sources->count);
     et_free(results);
     return written ? written : status;
+}
+
+static int evaluate_files(evaluate_args *args, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_lines sources = ET_LINES_INIT, references = ET_LINES_INIT;
+    signal(SIGPIPE, SIG_IGN); /* progress never stops the work */
+    args->results = args->json ? et_value_dict(&arena) : NULL;
+    int status = args->json && !args->results ? et_alloc_failed(error, 0, "scores") : ET_OK;
+    if (!status)
+        status = et_lines_read_file(&sources, args->source, error);
+    if (!status)
+        status = et_lines_read_file(&references, args->reference, error);
+    if (!status)
+        status = et_lines_check_pairs(&sources, args->source, &references, args->reference, error);
+    if (!status)
+        status = evaluate_lines(args, &sources, &references, error);
+    if (!status && args->json)
+        status = et_results_print(args->results, error);
+    et_lines_release(&sources);
+    et_lines_release(&references);
+    et_arena_release(&arena);
+    return status;
+}
+
+/* What the options say of decoding and scores are settings of validation. */
+static int evaluate_own(const evaluate_args *args, const et_call *call, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_evaluate_args own = { .model_dir = args->model_dir,
+                             .set = args->set,
+                             .checkpoint = args->options.checkpoint,
+                             .live_weights = args->options.live_weights,
+                             .json = args->json };
+    const char *texts[] = {
+        args->beam_size
+            ? et_arena_printf(&arena, "task.model.beam_size=%lld", (long long)args->beam_size)
+            : "",
+        args->alpha >= 0 ? et_arena_printf(&arena, "task.model.alpha=%.17g", args->alpha) : "",
+        args->score.tokenize
+            ? et_arena_printf(&arena, "task.score_tokenize=%s", args->score.tokenize)
+            : "",
+        args->score.lowercase ? "task.score_lowercase=true" : "",
+    };
+    int status = ET_OK;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts && !status; i++) {
+        if (!texts[i])
+            status = et_alloc_failed(error, 0, "settings");
+        else if (*texts[i] && own.set.count < ET_ARG_LIST_MAX)
+            own.set.items[own.set.count++] = texts[i];
+    }
+    if (!status)
+        status = et_evaluate_own_data(call, &own, error);
+    et_arena_release(&arena);
+    return status;
 }
 
 /* In this order so that every mistake that can be seen without the model is said first. */
@@ -212,20 +292,9 @@ int et_cmd_evaluate_translation(const et_call *call, et_error *error)
     if (status || args.help)
         return status;
     status = check(&args, error);
+    if (!status && !args.source)
+        return evaluate_own(&args, call, error);
     if (!status)
         status = check_outputs(&args, call, error);
-    if (status)
-        return status;
-    signal(SIGPIPE, SIG_IGN); /* progress never stops the work */
-    et_lines sources = ET_LINES_INIT, references = ET_LINES_INIT;
-    status = et_lines_read_file(&sources, args.source, error);
-    if (!status)
-        status = et_lines_read_file(&references, args.reference, error);
-    if (!status)
-        status = et_lines_check_pairs(&sources, args.source, &references, args.reference, error);
-    if (!status)
-        status = evaluate_lines(&args, &sources, &references, error);
-    et_lines_release(&sources);
-    et_lines_release(&references);
-    return status;
+    return status ? status : evaluate_files(&args, error);
 }

@@ -8,7 +8,8 @@
 static int write_export(const et_exporting_args *args, et_exported *exported, et_error *error)
 {
     et_translator *translator;
-    const et_translator_options options = { .checkpoint = args->checkpoint, .live_weights = args->live_weights };
+    const et_translator_options options = { .checkpoint = args->checkpoint,
+                                            .live_weights = args->live_weights };
     int status = et_translator_open(&translator, args->model_dir, &options, error);
     if (status)
         return status;
@@ -21,7 +22,9 @@ static int write_export(const et_exporting_args *args, et_exported *exported, et
 
 int et_cmd_export(const et_call *call, et_error *error)
 {
-    static const et_exporting kind = { "translating", "translate",
-                                       "onnx (a directory, as Optimum reads it) or ctranslate2 (a directory)", false, write_export };
+    static const et_exporting kind = {
+        "translating", "translate", "onnx|ctranslate2", "of another program: a directory, float32",
+        false,         write_export
+    };
     return et_exporting_run(&kind, call, error);
 }

@@ -11,12 +11,15 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
+#include "base/arena.h"
 #include "base/assert.h"
 #include "command/args.h"
 #include "tasks/translation/kind.h"
 #include "command/command.h"
 #include "tasks/translation/command/lines.h"
 #include "command/outputs.h"
+#include "command/results.h"
 #include "tasks/translation/command/scores.h"
 
 /* What is appended to the references, or to the translations, would be scored as one of them. */
@@ -32,7 +35,7 @@ static int check_output(const et_call *call, const char *reference_path, et_erro
 
 /* References first: their path may be wrong, and standard input can be read once only. */
 static int score(const et_call *call, const char *reference_path, const et_score_options *options,
-                 et_error *error)
+                 et_value *results, et_error *error)
 {
     et_assert(reference_path && options);
     et_lines references = ET_LINES_INIT, hypotheses = ET_LINES_INIT;
@@ -52,7 +55,7 @@ static int score(const et_call *call, const char *reference_path, const et_score
     if (!status)
         status = et_scores_print((const char *const *)hypotheses.items,
                                  (const char *const *)references.items, references.count, options,
-                                 error);
+                                 results, error);
     et_line_reader_close(&input);
     et_lines_release(&references);
     et_lines_release(&hypotheses);
@@ -66,14 +69,16 @@ int et_cmd_score(const et_call *call, et_error *error)
     /* sacrebleu's own default of --width. */
     int64_t width = 1;
     et_arg_list paths = { .count = 0 };
+    bool json = false;
     /* Rows: name, value, help, kind, target, alias (args.h). The one REST row takes the file. */
-    const et_arg table[] = { { "tokenize", "KIND", "13a, none (for tokenized text) or char",
-                               ET_ARG_TEXT, &options.tokenize, NULL },
+    const et_arg table[] = { { "tokenize", "13a|none|char", "none: for tokenized text", ET_ARG_TEXT,
+                               &options.tokenize, NULL },
                              { "lowercase", NULL, "compare without case", ET_ARG_FLAG,
                                &options.lowercase, NULL },
                              { "model-garden", NULL, "also Model Garden's own uncased BLEU",
                                ET_ARG_FLAG, &options.model_garden, NULL },
                              { "width", "N", "decimals of scores", ET_ARG_COUNT, &width, NULL },
+                             ET_ARG_JSON(json),
                              { "REFERENCE", NULL, NULL, ET_ARG_REST, &paths, NULL },
                              ET_ARG_END };
     bool help;
@@ -96,5 +101,12 @@ int et_cmd_score(const et_call *call, et_error *error)
     if (width > 17)
         return et_fail(error, ET_EUSAGE, "--width %lld: at most 17", (long long)width);
     options.width = (int)width;
-    return score(call, paths.items[0], &options, error);
+    et_arena arena = ET_ARENA_INIT;
+    et_value *results = json ? et_value_dict(&arena) : NULL;
+    status = json && !results ? et_alloc_failed(error, 0, "scores")
+                              : score(call, paths.items[0], &options, results, error);
+    if (!status && json)
+        status = et_results_print(results, error);
+    et_arena_release(&arena);
+    return status;
 }

@@ -12,36 +12,49 @@
 
 #include <etude/score.h>
 
+#include "base/alloc.h"
 #include "base/assert.h"
 
-/* name: what stands in place of the signature; NULL: the signature. */
+/* Where a score goes: a line, or its value and signature. */
+typedef struct place {
+    int width;
+    et_value *values, *signatures; /* NULL: lines */
+} place;
+
+static void put(const place *to, const char *name, double score, const char *signature)
+{
+    et_value_set_float(to->values, name, score);
+    et_value_set_string(to->signatures, name, signature);
+}
+
+/* garden: Model Garden's, which has no signature and so gets a name. */
 static int print_bleu(const char *const *hypotheses, const char *const *references, size_t count,
-                      const et_bleu_options *bleu_options, int width, const char *name,
+                      const et_bleu_options *bleu_options, bool garden, const place *to,
                       et_error *error)
 {
     et_assert(count > 0);
     et_bleu *bleu;
     et_bleu_result result;
-    char text[ET_SCORE_TEXT_MAX], signature[ET_SCORE_TEXT_MAX];
+    char text[ET_SCORE_TEXT_MAX], signature[ET_SCORE_TEXT_MAX] = "model-garden-uncased";
     int status = et_bleu_new(&bleu, bleu_options, error);
     if (status)
         return status;
     status = et_bleu_add_corpus(bleu, hypotheses, count, references, count, error);
     if (!status)
         status = et_bleu_value(bleu, &result, error);
-    if (!status) {
-        /* sacrebleu's form: the signature stands between BLEU and the number. */
-        if (!name)
-            et_bleu_signature(bleu, signature);
-        printf("%s\n", et_bleu_print(&result, width, name ? name : signature, text));
-    }
+    if (!status && !garden)
+        et_bleu_signature(bleu, signature);
+    if (!status && to->values)
+        put(to, garden ? "bleu_score" : "sacrebleu_score", result.score, signature);
+    else if (!status) /* sacrebleu's form: the signature stands between BLEU and the number */
+        printf("%s\n", et_bleu_print(&result, to->width, signature, text));
     et_bleu_free(bleu);
     return status;
 }
 
 /* Only case is a choice here; the rest is chrF2's. */
 static int print_chrf(const char *const *hypotheses, const char *const *references, size_t count,
-                      const et_score_options *options, et_error *error)
+                      const et_score_options *options, const place *to, et_error *error)
 {
     /* chrF2 with sacrebleu's orders: 6 of characters, none of words. */
     et_chrf_options chrf_options = { .lowercase = options->lowercase };
@@ -55,8 +68,11 @@ static int print_chrf(const char *const *hypotheses, const char *const *referenc
     if (!status)
         status = et_chrf_value(chrf, &score, error);
     if (!status)
-        printf("%s\n",
-               et_chrf_print(score, options->width, et_chrf_signature(chrf, signature), text));
+        et_chrf_signature(chrf, signature);
+    if (!status && to->values)
+        put(to, "chrf_score", score, signature);
+    else if (!status)
+        printf("%s\n", et_chrf_print(score, to->width, signature, text));
     et_chrf_free(chrf);
     return status;
 }
@@ -84,19 +100,25 @@ int et_scores_check(const et_score_options *options, et_error *error)
 
 /* Model Garden's rules are fixed: neither --tokenize nor --lowercase changes its line. */
 int et_scores_print(const char *const *hypotheses, const char *const *references, size_t count,
-                    const et_score_options *options, et_error *error)
+                    const et_score_options *options, et_value *results, et_error *error)
 {
     /* sacrebleu's defaults, on top of which the options come; Model Garden's as they are. */
     et_bleu_options bleu = ET_BLEU_OPTIONS_INIT, garden = ET_BLEU_OPTIONS_MODEL_GARDEN;
+    place to = { .width = options->width };
     int status = tokens_of(options->tokenize, &bleu.tokens, error);
     if (status)
         return status;
     bleu.lowercase = options->lowercase;
-    status = print_bleu(hypotheses, references, count, &bleu, options->width, NULL, error);
+    if (results) {
+        to.values = et_value_set_dict(results, "values");
+        to.signatures = et_value_set_dict(results, "signatures");
+    }
+    if (results && !to.signatures)
+        return et_alloc_failed(error, 0, "scores");
+    status = print_bleu(hypotheses, references, count, &bleu, false, &to, error);
     if (!status)
-        status = print_chrf(hypotheses, references, count, options, error);
+        status = print_chrf(hypotheses, references, count, options, &to, error);
     if (!status && options->model_garden)
-        status = print_bleu(hypotheses, references, count, &garden, options->width,
-                            "model-garden-uncased", error);
+        status = print_bleu(hypotheses, references, count, &garden, true, &to, error);
     return status;
 }

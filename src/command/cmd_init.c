@@ -1,0 +1,187 @@
+/* etude init: an experiment's settings as a file to change, each with what it does, its range and
+ * its default. Like `list` it walks the field tables beside their values, so a setting with a row
+ * is in the file; what does not count (groups that are not selected) is left out.
+ *
+ *   task:
+ *     model:
+ *       encoder:
+ *         num_layers: 4                    # layers of the stack (1 to 256; default 6)
+ *
+ * Read with --config it gives the experiment again. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/assert.h"
+#include "base/fields_scalar.h"
+#include "base/file.h"
+#include "base/yaml.h"
+#include "command/args.h"
+#include "command/command.h"
+#include "command/outputs.h"
+#include "train/experiment.h"
+
+#define FILE_USUAL    "etude.yaml"
+#define SETTING_WIDTH 44 /* columns of a setting with its value */
+
+typedef struct init_args {
+    const char *experiment, *file;
+    bool force, quiet, help;
+} init_args;
+
+static int parse(init_args *args, const et_call *call, et_error *error)
+{
+    const et_arg table[] = { { "experiment", "NAME", "whose settings (the first that `list` shows)",
+                               ET_ARG_TEXT, &args->experiment, NULL },
+                             { "force", NULL, "replace a file that is there", ET_ARG_FLAG,
+                               &args->force, NULL },
+                             ET_ARG_QUIET(args->quiet),
+                             { "[FILE]", "file", NULL, ET_ARG_WORD, &args->file, NULL },
+                             ET_ARG_END };
+    int status = et_args_parse(table, call, &args->help, error);
+    if (!status && args->help)
+        et_args_help(stdout, table, call,
+                     "Writes a file of settings with a comment for each, for `train --config`.\n"
+                     "FILE: " FILE_USUAL " if none is named, - for standard output.",
+                     "mine.yaml");
+    return status;
+}
+
+/* ---- the text ---- */
+
+static void print_value(et_strbuf *out, const et_value *value)
+{
+    et_yaml_print(out, value);
+    if (out->length && et_strbuf_text(out)[out->length - 1] == '\n')
+        et_strbuf_cut(out, out->length - 1);
+}
+
+/* "(1 to 256; default 6)", or less. */
+static void print_limits(et_strbuf *out, const et_field *field, const char *is, const char *usual)
+{
+    et_strbuf range = ET_STRBUF_INIT;
+    et_field_range(field, &range);
+    bool other = strcmp(is, usual) != 0 && !strchr(usual, '\n');
+    if (range.length || other)
+        et_strbuf_printf(out, " (%s%s%s%s)", et_strbuf_text(&range),
+                         range.length && other ? "; " : "", other ? "default " : "",
+                         other ? usual : "");
+    et_strbuf_release(&range);
+}
+
+/* A value of several lines, as a list of groups is, stands below its name. */
+static void print_setting(et_strbuf *out, const et_field *field, const et_value *value,
+                          const et_value *usual, int depth)
+{
+    et_strbuf is = ET_STRBUF_INIT, was = ET_STRBUF_INIT, line = ET_STRBUF_INIT;
+    print_value(&is, value);
+    print_value(&was, usual);
+    const char *text = et_strbuf_text(&is);
+    bool block = strchr(text, '\n') != NULL;
+    et_strbuf_printf(&line, "%*s%s:%s%s", 2 * depth, "", field->name, block ? "" : " ",
+                     block ? "" : text);
+    et_strbuf_printf(out, "%-*s  # %s", SETTING_WIDTH, et_strbuf_text(&line), field->help);
+    print_limits(out, field, text, et_strbuf_text(&was));
+    et_strbuf_append_char(out, '\n');
+    for (size_t length; block && *text; text += length + (text[length] == '\n')) {
+        length = strcspn(text, "\n");
+        et_strbuf_printf(out, "%*s%.*s\n", 2 * depth + 2, "", (int)length, text);
+    }
+    out->failed |= is.failed || was.failed || line.failed;
+    et_strbuf_release(&is);
+    et_strbuf_release(&was);
+    et_strbuf_release(&line);
+}
+
+/* values, usual: trees of the table's shape; usual that of its defaults. */
+static void print_group(et_strbuf *out, const et_fields *table, const et_value *values,
+                        const et_value *usual, int depth)
+{
+    const et_value *value = values->first, *was = usual->first;
+    for (const et_field *field = table->fields; field->kind != ET_FIELD_KIND_END && value && was;
+         field++, value = value->next, was = was->next) {
+        et_assert(!strcmp(value->key, field->name) && !strcmp(was->key, field->name));
+        if (!et_fields_counts(table, field, values))
+            continue;
+        if (field->kind != ET_FIELD_KIND_STRUCT) {
+            print_setting(out, field, value, was, depth);
+            continue;
+        }
+        et_strbuf name = ET_STRBUF_INIT;
+        et_strbuf_printf(&name, "%*s%s:", 2 * depth, "", field->name);
+        et_strbuf_printf(out, "%s%-*s  # %s\n", depth ? "" : "\n", SETTING_WIDTH,
+                         et_strbuf_text(&name), field->help);
+        out->failed |= name.failed;
+        et_strbuf_release(&name);
+        print_group(out, field->nested, value, was, depth + 1);
+    }
+}
+
+static int print_file(et_strbuf *out, const et_experiment *experiment, const char *file,
+                      et_arena *arena, et_error *error)
+{
+    const char *program = experiment->program->name;
+    et_experiment usual = *experiment;
+    usual.task = et_arena_alloc(arena, experiment->kind->size);
+    if (!usual.task)
+        return et_alloc_failed(error, experiment->kind->size, "settings");
+    memset(usual.task, 0, experiment->kind->size);
+    et_fields_defaults(usual.table, &usual);
+    const et_value *values = et_fields_echo(experiment->table, experiment, arena);
+    const et_value *were = et_fields_echo(usual.table, &usual, arena);
+    if (!values || !were)
+        return et_alloc_failed(error, 0, "settings");
+    et_strbuf_printf(out,
+                     "# Settings for `%s train RUN --config %s`. A line that is left out has\n"
+                     "# the experiment's value; `%s list %s --all` shows other groups.\n\n"
+                     "experiment: %s\n",
+                     program, file, program, experiment->name, experiment->name);
+    print_group(out, experiment->table, values, were, 0);
+    return out->failed ? et_alloc_failed(error, out->length, "settings") : ET_OK;
+}
+
+/* ---- the file ---- */
+
+static int write_file(const init_args *args, const char *file, const et_strbuf *text,
+                      const et_call *call, et_error *error)
+{
+    et_outputs outputs = { .program = call->program };
+    if (!strcmp(file, "-")) {
+        fputs(et_strbuf_text(text), stdout);
+        return ET_OK;
+    }
+    if (et_file_exists(file) && !args->force)
+        return et_fail(error, ET_EDENIED,
+                       "%s is there: give --force to replace it, or name another file", file);
+    int status = et_outputs_check(&outputs, "init", file, error);
+    et_outputs_release(&outputs);
+    if (!status)
+        status = et_file_write(file, et_strbuf_text(text), text->length, error);
+    if (!status && !args->quiet)
+        fprintf(stderr, "written: %s; change it, then `%s train RUN --config %s`\n", file,
+                call->program->name, file);
+    return status;
+}
+
+int et_cmd_init(const et_call *call, et_error *error)
+{
+    init_args args = { .experiment = NULL };
+    int status = parse(&args, call, error);
+    if (status || args.help)
+        return status;
+    et_arena arena = ET_ARENA_INIT;
+    et_strbuf text = ET_STRBUF_INIT;
+    et_experiment experiment;
+    const char *file = args.file ? args.file : FILE_USUAL;
+    if (!args.experiment)
+        args.experiment = call->program->kinds[0]->experiments->name;
+    status = et_experiment_begin(&experiment, call->program, args.experiment, &arena, error);
+    if (!status)
+        status = print_file(&text, &experiment, file, &arena, error);
+    if (!status)
+        status = write_file(&args, file, &text, call, error);
+    et_strbuf_release(&text);
+    et_arena_release(&arena);
+    return status;
+}

@@ -1,0 +1,25 @@
+/* What commands print with --json: one object on standard output, numbers in full. Its keys are
+ * part of what a version keeps; new ones may come.
+ *
+ *     evaluate       {"checkpoint": PATH, "step": N, "values": {NAME: NUMBER, ...}}
+ *     score          {"values": {...}, "signatures": {NAME: TEXT, ...}}
+ *     list           {"experiments": [{"name": ..., "help": ...}, ...]}
+ *     list NAME      {"experiment": NAME, "settings": [{"name": PATH, "value": ..., "help": TEXT,
+ *                    "range": TEXT}, ...]}
+ *     average        {"output": PATH, "checkpoints": [PATH, ...], "averaged_weights": BOOL}
+ */
+#ifndef ETUDE_COMMAND_RESULTS_H
+#define ETUDE_COMMAND_RESULTS_H
+
+#include <etude/value.h>
+
+/* Row of a table of options. */
+#define ET_ARG_JSON(flag)                                                                          \
+    {                                                                                              \
+        "json", NULL, "print the results as a JSON object", ET_ARG_FLAG, &(flag), NULL             \
+    }
+
+/* Flushed. ET_ENOMEM also where it is not whole. */
+int et_results_print(const et_value *results, et_error *error);
+
+#endif

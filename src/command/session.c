@@ -1,0 +1,370 @@
+/* The file is opened for each line: someone may have moved it away meanwhile, and lines are few. */
+#include "command/session.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <etude/log.h>
+#include <etude/version.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/assert.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/format.h"
+#include "base/json.h"
+#include "base/vector.h"
+#include "base/yaml.h"
+#include "io/event.h"
+#include "io/progress.h"
+#include "train/checkpoint.h"
+#include "train/experiment.h"
+
+#define INFO_MAX  ((size_t)8 << 20)
+#define LOCKS_MAX ((size_t)64 << 20)
+
+/* ---- train.log --------------------------------------------------------------------------- */
+
+/* Local time, since people look for when they were away. */
+static void append_lines(et_strbuf *out, const char *text)
+{
+    char day[32];
+    struct tm now;
+    time_t seconds = time(NULL);
+    localtime_r(&seconds, &now);
+    strftime(day, sizeof day, "%Y-%m-%d %H:%M:%S", &now);
+    for (const char *end; *text; text = *end ? end + 1 : end) {
+        end = strchrnul(text, '\n');
+        et_strbuf_printf(out, "%s  %.*s\n", day, (int)(end - text), text);
+    }
+}
+
+/* Also ends what a crash of the machine has cut short. Not blocking, lest a pipe of that name hold
+ * us up. */
+static void write_lines(et_session *s, const et_strbuf *lines, bool first)
+{
+    struct stat info;
+    char last = '\n';
+    int fd = open(s->log, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0666);
+    bool fine = fd >= 0 && !fstat(fd, &info) && S_ISREG(info.st_mode) && !lines->failed;
+    if (fine && first && info.st_size > 0)
+        fine = pread(fd, &last, 1, info.st_size - 1) == 1;
+    if (fine && last != '\n')
+        fine = !et_fd_write(fd, "\n", 1, s->log, NULL);
+    if (fine)
+        fine = !et_fd_write(fd, lines->data, lines->length, s->log, NULL);
+    if (!fine && !s->lost)
+        s->lost = errno ? errno : EIO;
+    if (fd >= 0)
+        close(fd);
+}
+
+/* Called under the progress's lock: it may say nothing itself. */
+static void take_line(void *self, const char *text)
+{
+    et_session *s = self;
+    if (!s->log) {
+        append_lines(&s->kept, text);
+        return;
+    }
+    et_strbuf lines = ET_STRBUF_INIT;
+    append_lines(&lines, text);
+    if (lines.length || lines.failed)
+        write_lines(s, &lines, false);
+    et_strbuf_release(&lines);
+}
+
+void et_session_open(et_session *s, struct et_progress *progress)
+{
+    s->progress = progress;
+    et_progress_copy_to(progress, take_line, s);
+}
+
+/* ---- info.json --------------------------------------------------------------------------- */
+
+/* "model name" of the first CPU that /proc/cpuinfo has; "" if it is not there. */
+static void name_cpu(char *name, size_t size)
+{
+    char *text, *at;
+    size_t length;
+    *name = 0;
+    if (et_file_read(&text, &length, "/proc/cpuinfo", (size_t)16 << 20, NULL))
+        return;
+    if ((at = strstr(text, "model name")) && (at = strchr(at, ':')))
+        snprintf(name, size, "%.*s", (int)strcspn(at + 1, "\n"), at + 1);
+    size_t blanks = strspn(name, " \t");
+    memmove(name, name + blanks, strlen(name + blanks) + 1);
+    et_free(text);
+}
+
+static void describe_call(et_value *own, const et_call *call)
+{
+    char here[4096] = "", host[256] = "", cpu[256];
+    gethostname(host, sizeof host - 1);
+    name_cpu(cpu, sizeof cpu);
+    et_value_set_string(own, "version", et_version());
+    et_value *words = et_value_set_list(own, "command");
+    et_value_add_string(words, call->program->name);
+    et_value_add_string(words, call->command);
+    for (int i = 0; i < call->argc; i++)
+        et_value_add_string(words, call->argv[i]);
+    et_value_set_string(own, "directory", getcwd(here, sizeof here) ? here : "");
+    et_value_set_string(own, "host", host);
+    et_value_set_string(own, "cpu", cpu);
+}
+
+/* The list of what is there, or a new one. NULL: it is none of ours and is left alone, or there is
+ * no memory. */
+static et_value *read_sessions(et_session *s)
+{
+    et_error reason = ET_ERROR_INIT;
+    et_value *list;
+    if (!et_file_exists(s->info)) {
+        s->tree = et_value_dict(s->arena);
+        et_value_set_string(s->tree, "format", ET_SESSION_FORMAT);
+        return et_value_set_list(s->tree, "sessions");
+    }
+    int status = et_json_read(&s->tree, s->arena, s->info, INFO_MAX, &reason);
+    list = status ? NULL : et_value_get(s->tree, "sessions");
+    if (list && list->kind == ET_VALUE_LIST)
+        return list;
+    et_log(ET_LOG_WARNING, "%s%s; sessions are not kept until it is moved away",
+           status ? reason.text : s->info, status ? "" : " has no list of sessions");
+    s->tree = NULL;
+    return NULL;
+}
+
+/* The second goes while there are too many. */
+static void limit(et_value *list)
+{
+    while (list->count > ET_SESSIONS_MAX && list->first->next) {
+        list->first->next = list->first->next->next;
+        list->count--;
+    }
+}
+
+static void write_info(et_session *s)
+{
+    et_error reason = ET_ERROR_INIT;
+    if (s->own && et_json_write(s->info, s->tree, 2, "\n", &reason))
+        et_log(ET_LOG_WARNING, "%s; training goes on without it", reason.text);
+}
+
+static void begin_info(et_session *s, const et_call *call, const et_session_facts *facts)
+{
+    s->arena = et_arena_new();
+    et_value *list = s->arena ? read_sessions(s) : NULL;
+    et_value *own = s->own = list ? et_value_add_dict(list) : NULL;
+    if (!own)
+        return;
+    limit(list);
+    describe_call(own, call);
+    et_value_set_int(own, "process", getpid());
+    et_value_set_int(own, ET_SESSION_THREADS, facts->threads);
+    et_value_set_int(own, ET_SESSION_PARAMETERS, facts->parameters);
+    et_value_set_int(own, ET_SESSION_MEMORY, (int64_t)facts->memory);
+    et_value_set_int(own, ET_SESSION_STEPS, facts->steps);
+    et_value_set_int(own, ET_SESSION_FIRST, facts->first_step);
+    et_value_set_float(own, ET_SESSION_BEGAN, et_clock_wall());
+    write_info(s);
+}
+
+/* ---- settings for TensorBoard ------------------------------------------------------------ */
+
+typedef struct setting_list {
+    et_events_setting *items; /* [count], owned; texts in arena */
+    size_t count, capacity;
+    et_arena arena;
+    bool failed;
+} setting_list;
+
+static void add_setting(setting_list *list, const char *name, const et_value *value)
+{
+    et_strbuf text = ET_STRBUF_INIT;
+    et_events_setting one = { .name = name, .kind = ET_EVENTS_NUMBER };
+    et_events_setting *grown =
+        et_vector_grow(list->items, &list->capacity, list->count + 1, sizeof *grown, 128);
+    list->items = grown ? grown : list->items;
+    if (value->kind == ET_VALUE_INT || value->kind == ET_VALUE_FLOAT) {
+        one.number = value->kind == ET_VALUE_INT ? (double)value->integer : value->real;
+    } else if (value->kind == ET_VALUE_BOOL) {
+        one.kind = ET_EVENTS_BOOL;
+        one.number = value->boolean;
+    } else {
+        one.kind = ET_EVENTS_TEXT;
+        if (value->kind == ET_VALUE_STRING)
+            et_strbuf_append(&text, value->string);
+        else
+            et_json_print(&text, value, 0);
+        one.text = text.failed ? NULL : et_arena_strdup(&list->arena, et_strbuf_text(&text));
+        list->failed |= !one.text;
+    }
+    list->failed |= !grown;
+    if (!list->failed)
+        list->items[list->count++] = one;
+    et_strbuf_release(&text);
+}
+
+static void add_settings(setting_list *list, const char *path, const et_value *dict)
+{
+    for (const et_value *v = dict->first; v && !list->failed; v = v->next) {
+        const char *name = et_arena_printf(&list->arena, "%s%s%s", path, *path ? "." : "", v->key);
+        list->failed |= !name;
+        if (name && v->kind == ET_VALUE_DICT)
+            add_settings(list, name, v);
+        else if (name)
+            add_setting(list, name, v);
+    }
+}
+
+static int write_settings(const setting_list *list, const char *model_dir, et_error *error)
+{
+    et_events *events;
+    int status = list->failed ? et_alloc_failed(error, 0, "settings")
+                              : et_events_open_as(&events, model_dir, ET_EVENTS_SETTINGS, 0, error);
+    if (status)
+        return status;
+    status = et_events_settings(events, list->items, list->count, error);
+    int closed = et_events_close(events, status ? NULL : error);
+    return status ? status : closed;
+}
+
+/* Those that were just written: the run's own. Beside its other event files, whose lengths stand in
+ * checkpoints. */
+static void show_settings(const char *model_dir)
+{
+    setting_list list = { .failed = false };
+    et_error reason = ET_ERROR_INIT;
+    et_value *settings;
+    char *text = NULL, *path = et_path_join(model_dir, ET_EXPERIMENT_FILE);
+    size_t length;
+    int status = path ? et_file_read(&text, &length, path, INFO_MAX, &reason) : ET_ENOMEM;
+    if (!status)
+        status = et_yaml_parse(&settings, &list.arena, text, length, path, &reason);
+    if (!status) {
+        add_settings(&list, "", settings);
+        status = write_settings(&list, model_dir, &reason);
+    }
+    if (status)
+        et_log(ET_LOG_WARNING, "%s; TensorBoard will not show settings", reason.text);
+    et_free(list.items);
+    et_free(text);
+    et_free(path);
+    et_arena_release(&list.arena);
+}
+
+/* ---- a session --------------------------------------------------------------------------- */
+
+/* "session  etude 0.1.0 on HOST, process 12: etude train runs/a" */
+static void append_session(et_strbuf *out, const et_call *call)
+{
+    char host[256] = "";
+    et_strbuf line = ET_STRBUF_INIT;
+    gethostname(host, sizeof host - 1);
+    et_strbuf_printf(&line, "session      etude %s on %s, process %ld: %s %s", et_version(), host,
+                     (long)getpid(), call->program->name, call->command);
+    for (int i = 0; i < call->argc; i++)
+        et_strbuf_printf(&line, " %s", call->argv[i]);
+    append_lines(out, et_strbuf_text(&line));
+    et_strbuf_release(&line);
+}
+
+void et_session_begin(et_session *s, const et_call *call, const char *model_dir,
+                      const et_session_facts *facts)
+{
+    et_assert(s->progress && !s->log);
+    s->info = et_path_join(model_dir, ET_SESSION_FILE);
+    char *log = et_path_join(model_dir, ET_SESSION_LOG);
+    if (!s->info || !log) {
+        et_free(log);
+        return;
+    }
+    et_strbuf lines = ET_STRBUF_INIT;
+    append_session(&lines, call);
+    et_strbuf_append(&lines, et_strbuf_text(&s->kept));
+    s->log = log;
+    write_lines(s, &lines, true);
+    et_strbuf_release(&lines);
+    begin_info(s, call, facts);
+    show_settings(model_dir);
+}
+
+static const char *reason_of(int status)
+{
+    return status == ET_OK             ? "done"
+           : status == ET_EINTERRUPTED ? "interrupted"
+           : status == ET_EDIVERGED    ? "diverged"
+                                       : "failed";
+}
+
+static void end_info(et_session *s, int64_t last_step, int status, const et_error *error)
+{
+    et_value_set_float(s->own, ET_SESSION_ENDED, et_clock_wall());
+    et_value_set_string(s->own, ET_SESSION_REASON, reason_of(status));
+    et_value_set_int(s->own, ET_SESSION_LAST, last_step);
+    if (status)
+        et_value_set_string(s->own, "error", error->text);
+    write_info(s);
+}
+
+void et_session_end(et_session *s, int64_t last_step, int status, const et_error *error)
+{
+    if (s->progress && s->log) {
+        if (status)
+            et_progress_record(s->progress, error->text);
+        end_info(s, last_step, status, error);
+        if (s->lost)
+            et_log(ET_LOG_WARNING, "%s: lines could not be written: %s", s->log, strerror(s->lost));
+    }
+    if (s->progress)
+        et_progress_copy_to(s->progress, NULL, NULL);
+    et_strbuf_release(&s->kept);
+    et_arena_free(s->arena);
+    et_free(s->log);
+    et_free(s->info);
+    *s = (et_session)ET_SESSION_INIT;
+}
+
+/* Whether a line of /proc/locks, "1: FLOCK ADVISORY WRITE PROCESS MAJOR:MINOR:INODE 0 EOF", is of a
+ * lock that is held on that file. Some file systems have another device there, so the process that
+ * the lock file names will do as well; one in another container has another number there. */
+static bool is_held(const char *line, const struct stat *file, long holder)
+{
+    long process;
+    unsigned major_number, minor_number;
+    uint64_t inode;
+    if (sscanf(line, "%*[0-9]: FLOCK ADVISORY WRITE %ld %x:%x:%" SCNu64, &process, &major_number,
+               &minor_number, &inode) != 4 ||
+        inode != file->st_ino)
+        return false;
+    return process == holder ||
+           (major_number == major(file->st_dev) && minor_number == minor(file->st_dev));
+}
+
+bool et_session_works(const char *model_dir)
+{
+    struct stat info;
+    char *locks = NULL, *holder = NULL;
+    size_t length;
+    bool works = false;
+    char *path = et_path_join(model_dir, ET_CHECKPOINT_FOLDER "/" ET_CHECKPOINT_LOCK);
+    if (path && !stat(path, &info) && !et_file_read(&holder, &length, path, 64, NULL) &&
+        !et_file_read(&locks, &length, "/proc/locks", LOCKS_MAX, NULL))
+        for (const char *at = locks; at && *at && !works; at = strchr(at, '\n')) {
+            at += *at == '\n';
+            works = is_held(at, &info, strtol(holder, NULL, 10));
+        }
+    et_free(locks);
+    et_free(holder);
+    et_free(path);
+    return works;
+}

@@ -1,0 +1,80 @@
+/* What a run's directory tells of the processes that worked on it: train.log, what people were told
+ * with the time of day, appended by each; info.json, who worked when, and how it ended. Beside the
+ * run and no part of its state: nothing reads them to train, and what can't be written is a
+ * warning.
+ *
+ *     et_session session = ET_SESSION_INIT;
+ *     et_session_open(&session, progress);                lines are kept in memory from here on
+ *     et_session_begin(&session, call, "runs/a", &facts); there is a run: they are written
+ *     et_session_end(&session, last_step, status, &error);
+ *
+ * Lines are written whole to the end of the file, info.json is replaced as a whole: a kill at any
+ * instant leaves both readable, and a session without "ended". Times are seconds since 1970 in
+ * info.json, local time in train.log. Whoever begins one has the run's lock. */
+#ifndef ETUDE_COMMAND_SESSION_H
+#define ETUDE_COMMAND_SESSION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <etude/command.h>
+
+#include "base/strbuf.h"
+
+#define ET_SESSION_LOG  "train.log"
+#define ET_SESSION_FILE "info.json"
+
+/* info.json is {"format": ET_SESSION_FORMAT, "sessions": [{...}, ...]}, oldest first; of more than
+ * ET_SESSIONS_MAX the first stays and the last ones. A session has these keys and "version",
+ * "command" (its words), "directory" (where it was typed), "host", "cpu", "process"; with
+ * "ended" also "error", unless it is done. */
+#define ET_SESSION_FORMAT     "etude-run-1"
+#define ET_SESSIONS_MAX       1000
+#define ET_SESSION_BEGAN      "began"
+#define ET_SESSION_ENDED      "ended"       /* missing: it works, or was killed */
+#define ET_SESSION_REASON     "reason"      /* done, interrupted, diverged, failed; with "ended" */
+#define ET_SESSION_FIRST      "first_step"  /* where it resumed */
+#define ET_SESSION_LAST       "last_step"   /* where it ended; with "ended" */
+#define ET_SESSION_STEPS      "train_steps" /* in all */
+#define ET_SESSION_PARAMETERS "parameters"  /* numbers in the model */
+#define ET_SESSION_MEMORY     "memory"      /* bytes planned */
+#define ET_SESSION_THREADS    "threads"
+
+/* What a session is about. */
+typedef struct et_session_facts {
+    int64_t first_step, steps, parameters;
+    uint64_t memory;
+    int threads;
+} et_session_facts;
+
+struct et_progress;
+
+typedef struct et_session {
+    struct et_progress *progress; /* whose lines are copied; NULL: not open */
+    char *log, *info;             /* paths; NULL: not begun */
+    et_strbuf kept;               /* lines of before */
+    int lost;                     /* errno of the first line that could not be written; 0: none */
+    et_arena *arena;              /* of tree; owned */
+    et_value *tree, *own;         /* all of info.json, and the session in it; NULL: none is kept */
+} et_session;
+
+#define ET_SESSION_INIT                                                                            \
+    {                                                                                              \
+        NULL, NULL, NULL, ET_STRBUF_INIT, 0, NULL, NULL, NULL                                      \
+    }
+
+/* progress is borrowed until the end. session stays where it is. */
+void et_session_open(et_session *session, struct et_progress *progress);
+
+void et_session_begin(et_session *session, const et_call *call, const char *model_dir,
+                      const et_session_facts *facts);
+
+/* status, error: of the work, and left alone. One that was not begun leaves nothing; one that was
+ * not opened is fine. */
+void et_session_end(et_session *session, int64_t last_step, int status, const et_error *error);
+
+/* Whether a process of this machine trains in a run's directory: asked of the system, as trying the
+ * lock would take it. */
+bool et_session_works(const char *model_dir);
+
+#endif

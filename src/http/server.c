@@ -1,0 +1,595 @@
+/* The loop over libmicrohttpd, which parses requests and writes answers; the only file that knows
+ * it. It runs in the caller's thread (MHD_run over an epoll descriptor), so handlers need no locks.
+ *
+ *   headers --judge--> body, kept or dropped --> handle --> answered, or suspended until it is
+ *
+ * A request that is refused is still read to its end, within the bounds: an answer that is sent
+ * before may be lost with the rest of what a client sends. What is refused before it is a request
+ * (a line that is none, a header that cannot be) is the library's, with an answer of its own.
+ *
+ * Invariants: (1) a request is freed when its connection is through with it, never while somebody
+ * has it to answer: connections of those are suspended, and the library leaves them alone; (2) time
+ * counts for a connection from when it was accepted, or its last answer was out, to the whole
+ * request, and again from the reply on. */
+#include "http/server.h"
+
+#include <microhttpd.h>
+#include <poll.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/clock.h"
+#include "base/json.h"
+
+/* Bytes. The library has POOL for a connection, and refuses what does not fit there itself. */
+#define POOL       ((size_t)64 << 10)
+#define HEADER_MAX ((size_t)16 << 10)
+#define TARGET_MAX 4096
+
+/* A body that is refused is read to its end if it is at most so many times too long. */
+#define PATIENCE 4
+
+/* How often, in seconds, connections are looked at for being too slow. */
+#define LOOK_INTERVAL 0.5
+
+typedef struct connection {
+    struct connection *next, **place; /* in the server's list */
+    int fd;
+    double since;             /* when its time began */
+    et_http_request *request; /* NULL: none has begun */
+} connection;
+
+struct et_http {
+    et_http_options options;
+    struct MHD_Daemon *daemon;
+    int poll_fd, wake_fd;
+    connection *connections;
+    int connected, busy;
+    double looked; /* when connections were */
+    bool resumed;  /* there is something to do without any traffic */
+    bool draining;
+};
+
+struct et_http_request {
+    et_http *http;
+    struct MHD_Connection *from;
+    connection *connection;
+    const et_http_route *route; /* NULL: refused */
+    const char *path;
+    double begun;
+    char *body; /* owned, terminated */
+    size_t length, capacity;
+    size_t come; /* bytes, also of what was dropped */
+    int refused; /* status; 0: not */
+    char reason[256];
+    char allow[64];                /* methods, of 405 */
+    struct MHD_Response *response; /* owned, once there is one */
+    int status;                    /* of it */
+    bool handed, suspended;
+};
+
+/* ---- answers -----------------------------------------------------------------------------------
+ */
+
+static void add_header(struct MHD_Response *response, const char *name, const char *value)
+{
+    /* Fails without memory alone; the answer is the same without it. */
+    (void)MHD_add_response_header(response, name, value);
+}
+
+static void add_headers(const et_http_request *r, struct MHD_Response *response,
+                        const et_http_answer *answer)
+{
+    char seconds[16];
+    add_header(response, "Content-Type", answer->type);
+    add_header(response, "Cache-Control", "no-store");
+    add_header(response, "X-Content-Type-Options", "nosniff");
+    add_header(response, "X-Frame-Options", "DENY");
+    add_header(response, "Referrer-Policy", "no-referrer");
+    add_header(response, "Content-Security-Policy",
+               answer->policy ? answer->policy : "default-src 'none'");
+    if (answer->retry_after) {
+        snprintf(seconds, sizeof seconds, "%d", answer->retry_after);
+        add_header(response, "Retry-After", seconds);
+    }
+    if (answer->status == 401)
+        add_header(response, "WWW-Authenticate", "Bearer");
+    if (answer->status == 405)
+        add_header(response, "Allow", r->allow);
+    if (r->http->draining)
+        add_header(response, "Connection", "close");
+}
+
+/* Without memory the connection is closed: there is nothing else to be said. */
+static void make_response(et_http_request *r, const et_http_answer *answer)
+{
+    et_assert(!r->response);
+    r->response = MHD_create_response_from_buffer(answer->length, (void *)answer->bytes,
+                                                  answer->lasting ? MHD_RESPMEM_PERSISTENT
+                                                                  : MHD_RESPMEM_MUST_COPY);
+    r->status = answer->status;
+    if (r->response)
+        add_headers(r, r->response, answer);
+}
+
+static void make_refusal(et_http_request *r, int status, const char *text)
+{
+    et_strbuf out = ET_STRBUF_INIT;
+    et_strbuf_append(&out, "{\"error\": ");
+    et_json_print_string(&out, text);
+    et_strbuf_append(&out, "}\n");
+    const et_http_answer answer = { .status = status,
+                                    .type = "application/json",
+                                    .bytes = et_strbuf_text(&out),
+                                    .length = out.length,
+                                    .retry_after = status == 503 ? 1 : 0 };
+    make_response(r, &answer);
+    et_strbuf_release(&out);
+}
+
+static enum MHD_Result send_response(et_http_request *r)
+{
+    if (!r->response)
+        return MHD_NO;
+    return MHD_queue_response(r->from, (unsigned)r->status, r->response);
+}
+
+/* Time for the answer to leave counts from here. */
+static void resume(et_http_request *r)
+{
+    if (!r->suspended)
+        return;
+    r->suspended = false;
+    r->connection->since = et_clock_monotonic();
+    r->http->resumed = true;
+    MHD_resume_connection(r->from);
+}
+
+void et_http_reply(et_http_request *request, const et_http_answer *answer)
+{
+    et_assert(request->handed);
+    make_response(request, answer);
+    resume(request);
+}
+
+void et_http_refuse(et_http_request *request, int status, const char *text)
+{
+    et_assert(request->handed);
+    make_refusal(request, status, text);
+    resume(request);
+}
+
+/* ---- headers -----------------------------------------------------------------------------------
+ */
+
+static void refuse(et_http_request *r, int status, const char *text)
+{
+    if (r->refused)
+        return;
+    r->refused = status;
+    snprintf(r->reason, sizeof r->reason, "%s", text);
+}
+
+/* What the headers are, all together. */
+typedef struct headers {
+    size_t bytes;
+    int hosts, lengths, encodings;
+    const char *host, *length;
+} headers;
+
+static enum MHD_Result count_header(void *payload, enum MHD_ValueKind kind, const char *name,
+                                    const char *value)
+{
+    headers *h = payload;
+    (void)kind;
+    h->bytes += strlen(name) + (value ? strlen(value) : 0) + 4;
+    if (!strcasecmp(name, "Host")) {
+        h->hosts++;
+        h->host = value;
+    }
+    if (!strcasecmp(name, "Content-Length")) {
+        h->lengths++;
+        h->length = value;
+    }
+    h->encodings += !strcasecmp(name, "Transfer-Encoding");
+    return MHD_YES;
+}
+
+const char *et_http_header(const et_http_request *request, const char *name)
+{
+    return MHD_lookup_connection_value(request->from, MHD_HEADER_KIND, name);
+}
+
+const char *et_http_query(const et_http_request *request, const char *name)
+{
+    return MHD_lookup_connection_value(request->from, MHD_GET_ARGUMENT_KIND, name);
+}
+
+/* The row of path and method; NULL: refused, and *open says whether a token would matter. */
+static const et_http_route *find_route(et_http_request *r, const char *method)
+{
+    const char *wanted = strcmp(method, "HEAD") ? method : "GET";
+    const et_http_route *other = NULL;
+    for (const et_http_route *route = r->http->options.routes; route->method; route++) {
+        if (strcmp(route->path, r->path) != 0)
+            continue;
+        if (!strcmp(route->method, wanted))
+            return route;
+        size_t used = strlen(r->allow);
+        snprintf(r->allow + used, sizeof r->allow - used, "%s%s", used ? ", " : "",
+                 !strcmp(route->method, "GET") ? "GET, HEAD" : route->method);
+        other = route;
+    }
+    if (other) {
+        char text[128];
+        snprintf(text, sizeof text, "this path takes %s alone", r->allow);
+        refuse(r, 405, text);
+    } else {
+        refuse(r, 404, "there is no such path; GET / says which there are");
+    }
+    return NULL;
+}
+
+static void judge_length(et_http_request *r, const headers *h, const char *method)
+{
+    const unsigned long long most = r->http->options.body_max;
+    char text[128];
+    unsigned long long length = 0;
+    if (h->lengths > 1 || (h->lengths && h->encodings))
+        refuse(r, 400, "the length of the body is said twice");
+    if (h->length && sscanf(h->length, "%llu", &length) != 1)
+        refuse(r, 400, "Content-Length is no number");
+    if (length && strcmp(method, "POST") != 0)
+        refuse(r, 400, "a body comes with POST alone");
+    if (length > most) {
+        snprintf(text, sizeof text, "a body of %llu bytes; at most %llu are taken", length, most);
+        refuse(r, 413, text);
+    }
+}
+
+/* In this order: what is no proper request, who asks, what for, how much. */
+static void judge(et_http_request *r, const char *method)
+{
+    const et_http_guard *guard = &r->http->options.guard;
+    headers h = { .bytes = 0 };
+    MHD_get_connection_values(r->from, MHD_HEADER_KIND, count_header, &h);
+    if (strlen(r->path) > TARGET_MAX)
+        refuse(r, 414, "the path is too long");
+    if (h.bytes > HEADER_MAX)
+        refuse(r, 431, "headers of more than 16 KB");
+    if (h.hosts != 1)
+        refuse(r, 400, "one header Host is needed");
+    else if (!et_http_guard_host(guard, h.host ? h.host : ""))
+        refuse(r, 403,
+               "this host is not served under that name (header Host); --host NAME adds one");
+    const char *origin = et_http_header(r, "Origin");
+    if (origin && !et_http_guard_origin(guard, origin))
+        refuse(r, 403, "pages of other sites may not ask (header Origin)");
+    const et_http_route *route = r->refused ? NULL : find_route(r, method);
+    if (!r->refused || r->refused == 404 || r->refused == 405)
+        if (!(route && route->open) &&
+            !et_http_guard_token(guard, et_http_header(r, "Authorization"))) {
+            r->refused = 0;
+            refuse(r, 401, "a token is needed: Authorization: Bearer TOKEN");
+        }
+    judge_length(r, &h, method);
+    r->route = r->refused ? NULL : route;
+}
+
+/* Whether to answer before the body: it is much too long, or the client waits to be asked. */
+static bool answers_early(const et_http_request *r)
+{
+    const char *length = et_http_header(r, "Content-Length");
+    unsigned long long bytes = 0;
+    if (!r->refused)
+        return false;
+    if (length && sscanf(length, "%llu", &bytes) == 1 &&
+        bytes / PATIENCE > r->http->options.body_max)
+        return true;
+    return et_http_header(r, "Expect") != NULL;
+}
+
+/* ---- bodies ------------------------------------------------------------------------------------
+ */
+
+static void drop_body(et_http_request *r)
+{
+    et_free(r->body);
+    r->body = NULL;
+    r->length = r->capacity = 0;
+}
+
+/* Grows with what has come, not with what was announced. false: the client sends without an end. */
+static bool add_body(et_http_request *r, const char *bytes, size_t count)
+{
+    const size_t most = r->http->options.body_max;
+    r->come += count;
+    if (r->come > most && !r->refused) {
+        char text[96];
+        snprintf(text, sizeof text, "a body of more than %zu bytes", most);
+        refuse(r, 413, text);
+    }
+    if (r->refused) {
+        drop_body(r);
+        return r->come / PATIENCE <= most;
+    }
+    if (r->length + count + 1 > r->capacity) {
+        size_t capacity = 2 * (r->length + count + 1);
+        char *body = et_realloc(r->body, capacity, 1);
+        if (!body) {
+            refuse(r, 503, "no memory for the request");
+            return true;
+        }
+        r->body = body;
+        r->capacity = capacity;
+    }
+    memcpy(r->body + r->length, bytes, count);
+    r->length += count;
+    r->body[r->length] = 0;
+    return true;
+}
+
+const char *et_http_path(const et_http_request *request)
+{
+    return request->path;
+}
+
+char *et_http_take_body(et_http_request *request, size_t *length)
+{
+    char *body = request->body;
+    *length = request->length;
+    request->body = NULL;
+    request->length = request->capacity = 0;
+    return body;
+}
+
+/* ---- the library's calls -----------------------------------------------------------------------
+ */
+
+static connection *connection_of(struct MHD_Connection *from)
+{
+    return MHD_get_connection_info(from, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+}
+
+static enum MHD_Result begin(et_http *http, struct MHD_Connection *from, const char *path,
+                             const char *method, void **out)
+{
+    connection *c = connection_of(from);
+    et_http_request *r = c ? et_alloc_zero(1, sizeof *r) : NULL;
+    if (!r)
+        return MHD_NO;
+    r->http = http;
+    r->from = from;
+    r->connection = c;
+    r->path = path;
+    r->begun = et_clock_monotonic();
+    c->request = r;
+    http->busy++;
+    *out = r;
+    judge(r, method);
+    if (!answers_early(r))
+        return MHD_YES;
+    make_refusal(r, r->refused, r->reason);
+    return send_response(r);
+}
+
+/* All of it is there. */
+static enum MHD_Result finish(et_http_request *r)
+{
+    if (r->response)
+        return send_response(r);
+    et_assert(!r->handed);
+    if (r->refused) {
+        make_refusal(r, r->refused, r->reason);
+        return send_response(r);
+    }
+    r->handed = true;
+    r->route->handle(r->http->options.payload, r);
+    if (r->response)
+        return send_response(r);
+    r->suspended = true;
+    MHD_suspend_connection(r->from);
+    return MHD_YES;
+}
+
+static enum MHD_Result on_request(void *payload, struct MHD_Connection *from, const char *url,
+                                  const char *method, const char *version, const char *upload,
+                                  size_t *size, void **out)
+{
+    et_http_request *r = *out;
+    (void)version;
+    if (!r)
+        return begin(payload, from, url, method, out);
+    if (!*size)
+        return finish(r);
+    bool more = add_body(r, upload, *size);
+    *size = 0;
+    return more ? MHD_YES : MHD_NO;
+}
+
+static void on_completed(void *payload, struct MHD_Connection *from, void **out,
+                         enum MHD_RequestTerminationCode code)
+{
+    et_http *http = payload;
+    et_http_request *r = *out;
+    (void)from;
+    (void)code;
+    if (!r)
+        return;
+    et_assert(!r->suspended);
+    if (http->options.answered && r->response)
+        http->options.answered(http->options.payload, r, r->status,
+                               et_clock_monotonic() - r->begun);
+    if (r->response)
+        MHD_destroy_response(r->response);
+    r->connection->request = NULL;
+    r->connection->since = et_clock_monotonic();
+    http->busy--;
+    drop_body(r);
+    et_free(r);
+    *out = NULL;
+}
+
+static void on_connection(void *payload, struct MHD_Connection *from, void **context,
+                          enum MHD_ConnectionNotificationCode code)
+{
+    et_http *http = payload;
+    connection *c = *context;
+    if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
+        if (!c)
+            return;
+        *c->place = c->next;
+        if (c->next)
+            c->next->place = c->place;
+        http->connected--;
+        et_free(c);
+        *context = NULL;
+        return;
+    }
+    c = et_alloc_zero(1, sizeof *c);
+    *context = c;
+    if (!c)
+        return;
+    c->fd = MHD_get_connection_info(from, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+    c->since = et_clock_monotonic();
+    c->next = http->connections;
+    c->place = &http->connections;
+    if (c->next)
+        c->next->place = &c->next;
+    http->connections = c;
+    http->connected++;
+}
+
+/* ---- the server --------------------------------------------------------------------------------
+ */
+
+static int start(et_http *http, et_listener *listener, et_error *error)
+{
+    const et_http_options *o = &http->options;
+    const unsigned idle = (unsigned)o->seconds_max;
+    http->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (http->wake_fd < 0)
+        return et_fail_errno(error, "a server");
+    http->daemon = MHD_start_daemon(
+        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, on_request, http,
+        MHD_OPTION_LISTEN_SOCKET, listener->fd, MHD_OPTION_CONNECTION_LIMIT,
+        (unsigned)o->connections_max, MHD_OPTION_CONNECTION_TIMEOUT, idle,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, POOL, MHD_OPTION_NOTIFY_COMPLETED, on_completed, http,
+        MHD_OPTION_NOTIFY_CONNECTION, on_connection, http, MHD_OPTION_END);
+    if (!http->daemon)
+        return et_fail(error, ET_EFAIL, "libmicrohttpd cannot start a server on %s", listener->url);
+    listener->fd = -1; /* the library's now */
+    const union MHD_DaemonInfo *info = MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_EPOLL_FD);
+    http->poll_fd = info ? info->epoll_fd : -1;
+    return http->poll_fd >= 0 ? ET_OK
+                              : et_fail(error, ET_EFAIL, "libmicrohttpd was built without epoll");
+}
+
+int et_http_open(et_http **out, et_listener *listener, const et_http_options *options,
+                 et_error *error)
+{
+    *out = NULL;
+    et_assert(options->body_max && options->connections_max > 0 && options->seconds_max >= 1);
+    et_http *http = et_alloc_zero(1, sizeof *http);
+    if (!http) {
+        et_listener_close(listener);
+        return et_alloc_failed(error, sizeof *http, "a server");
+    }
+    http->options = *options;
+    http->wake_fd = -1;
+    int status = start(http, listener, error);
+    if (status) {
+        et_listener_close(listener);
+        et_http_close(http);
+    } else {
+        *out = http;
+    }
+    return status;
+}
+
+void et_http_close(et_http *http)
+{
+    if (!http)
+        return;
+    for (connection *c = http->connections; c; c = c->next)
+        if (c->request && c->request->suspended)
+            et_http_refuse(c->request, 503, "the server ends");
+    if (http->daemon) {
+        MHD_run(http->daemon);
+        MHD_stop_daemon(http->daemon);
+    }
+    et_assert(!http->connections && !http->busy);
+    if (http->wake_fd >= 0)
+        close(http->wake_fd);
+    et_free(http);
+}
+
+void et_http_wake(et_http *http)
+{
+    const uint64_t one = 1;
+    ssize_t ignored = write(http->wake_fd, &one, sizeof one);
+    (void)ignored;
+}
+
+/* Those that are too slow are cut off; the library then finds them closed. */
+static void look_at_connections(et_http *http)
+{
+    double now = et_clock_monotonic();
+    if (now - http->looked < LOOK_INTERVAL)
+        return;
+    http->looked = now;
+    for (connection *c = http->connections; c; c = c->next)
+        if (!(c->request && c->request->suspended) && now - c->since > http->options.seconds_max) {
+            shutdown(c->fd, SHUT_RDWR);
+            c->since = now;
+        }
+}
+
+void et_http_run(et_http *http, double seconds)
+{
+    unsigned long long wanted; /* milliseconds, of the library */
+    uint64_t ignored;
+    double wait = 1e3 * (http->connections && seconds > LOOK_INTERVAL ? LOOK_INTERVAL : seconds);
+    if (MHD_get_timeout(http->daemon, &wanted) == MHD_YES && (double)wanted < wait)
+        wait = (double)wanted;
+    if (http->resumed)
+        wait = 0;
+    http->resumed = false;
+    struct pollfd fds[2] = { { .fd = http->poll_fd, .events = POLLIN },
+                             { .fd = http->wake_fd, .events = POLLIN } };
+    poll(fds, 2, wait > 0 ? (int)(wait + 0.999) : 0);
+    /* Nothing is there to be read where nobody woke it. */
+    ssize_t woken = read(http->wake_fd, &ignored, sizeof ignored);
+    (void)woken;
+    MHD_run(http->daemon);
+    look_at_connections(http);
+}
+
+/* Who was accepted by the system by now is by the server, too. */
+void et_http_drain(et_http *http)
+{
+    if (http->draining)
+        return;
+    MHD_run(http->daemon);
+    http->draining = true;
+    int fd = MHD_quiesce_daemon(http->daemon);
+    if (fd != MHD_INVALID_SOCKET)
+        close(fd);
+}
+
+int et_http_busy(const et_http *http)
+{
+    return http->busy;
+}
+
+int et_http_connections(const et_http *http)
+{
+    return http->connected;
+}

@@ -1,0 +1,419 @@
+#include "tasks/tabular/command/service.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/assert.h"
+#include "base/fields.h"
+#include "data/columns.h"
+#include "data/csv_scan.h"
+#include "tasks/tabular/command/prediction_lines.h"
+#include "tasks/tabular/command/row_reader.h"
+
+#define GUESS_ROWS 100
+
+typedef enum form { LIST, LINES, CSV } form;
+
+typedef struct predictions {
+    et_service service; /* the first member */
+    et_predictor *predictor;
+    et_prediction_lines json, csv;
+    /* of a batch that is computed together */
+    struct place {
+        et_service_request *request;
+        int64_t row;
+    } * place; /* [batch_size of the predictor] */
+    int64_t count;
+    et_strbuf line;
+} predictions;
+
+/* What somebody asks. */
+typedef struct asked {
+    form form;      /* of the answer */
+    bool csv;       /* of the rows */
+    et_cell *cells; /* [items, cells of a row] */
+    int64_t *line;  /* [items]: of CSV; NULL of JSON */
+    int64_t written;
+} asked;
+
+static const et_encoder *encoder_of(const predictions *all)
+{
+    return all->predictor->model->encoder;
+}
+
+/* ---- opening -----------------------------------------------------------------------------------
+ */
+
+static void close_service(et_service *self)
+{
+    predictions *all = (predictions *)(void *)self;
+    if (!all)
+        return;
+    et_prediction_lines_release(&all->json);
+    et_prediction_lines_release(&all->csv);
+    et_predictor_close(all->predictor);
+    et_strbuf_release(&all->line);
+    et_free(all->place);
+    et_free(all);
+}
+
+static int open_service(et_service **out, const char *model_dir, const et_service_options *options,
+                        et_error *error)
+{
+    const et_predictor_options o = { .checkpoint = options->checkpoint,
+                                     .live_weights = options->live_weights };
+    *out = NULL;
+    if (options->precision)
+        return et_fail(error, ET_ECONFIG,
+                       "--precision: models of tables are computed as they were "
+                       "trained; leave it out");
+    predictions *all = et_alloc_zero(1, sizeof *all);
+    if (!all)
+        return et_alloc_failed(error, sizeof *all, "a service");
+    all->service.ET_CLASS = &et_tabular_service;
+    int status = et_predictor_open(&all->predictor, model_dir, &o, error);
+    if (!status)
+        status = et_prediction_lines_open(&all->json, all->predictor, false, false, false, error);
+    if (!status)
+        status = et_prediction_lines_open(&all->csv, all->predictor, true, false, false, error);
+    if (!status) {
+        size_t places = (size_t)all->predictor->batch_size;
+        all->place = et_alloc_zero(places, sizeof *all->place);
+        if (!all->place)
+            status = et_alloc_failed(error, places * sizeof *all->place, "a service");
+    }
+    if (status)
+        close_service(&all->service);
+    else
+        *out = &all->service;
+    return status;
+}
+
+static void describe(const et_service *self, et_value *facts)
+{
+    const predictions *all = (const predictions *)(const void *)self;
+    const et_predictor *p = all->predictor;
+    const et_schema *schema = et_encoder_schema(encoder_of(all));
+    et_value_set_string(facts, "checkpoint", et_predictor_checkpoint(p));
+    et_value_set_int(facts, "step", et_predictor_step(p));
+    et_value *columns = et_value_set_list(facts, "columns");
+    for (int i = 0; i < et_schema_count(schema); i++)
+        if (et_encoder_reads(encoder_of(all), i, false))
+            et_value_add_string(columns, et_schema_at(schema, i)->name);
+    et_value *labels = et_predictor_labels(p) ? et_value_set_list(facts, "labels") : NULL;
+    for (int i = 0; i < et_predictor_labels(p); i++)
+        et_value_add_string(labels, et_predictor_label(p, i));
+}
+
+/* ---- rows --------------------------------------------------------------------------------------
+ */
+
+static et_cell *cells_of(const predictions *all, const asked *what, int64_t row)
+{
+    return what->cells + row * et_encoder_cells(encoder_of(all));
+}
+
+/* A misspelt name would be a missing value. */
+static int check_names(const predictions *all, const et_value *row, et_error *error)
+{
+    const char *names[257];
+    const et_schema *schema = et_encoder_schema(encoder_of(all));
+    int count = et_schema_count(schema) < 256 ? et_schema_count(schema) : 256;
+    for (const et_value *v = row->first; v; v = v->next) {
+        if (et_schema_position(schema, v->key) >= 0)
+            continue;
+        for (int i = 0; i < count; i++)
+            names[i] = et_schema_at(schema, i)->name;
+        names[count] = NULL;
+        return et_fail(error, ET_EDATA, "the model knows no column %.64s%s", v->key,
+                       et_nearest_hint(v->key, names, "").text);
+    }
+    return ET_OK;
+}
+
+static int read_row(const predictions *all, et_service_request *request, asked *what,
+                    const et_value *row, et_error *error)
+{
+    char where[48];
+    int status = ET_OK;
+    snprintf(where, sizeof where, "row %lld", (long long)request->items + 1);
+    if (row->kind != ET_VALUE_DICT)
+        return et_fail(error, ET_EDATA, "%s is %s; an object, {\"column\": value}, is expected",
+                       where, et_value_kind_name(row->kind));
+    status = check_names(all, row, error);
+    if (!status)
+        status = et_row_cells(cells_of(all, what, request->items), encoder_of(all), row,
+                              request->arena, error);
+    if (status)
+        return et_fail_while(error, status, "%s", where);
+    request->items++;
+    return ET_OK;
+}
+
+static int make_cells(const predictions *all, et_service_request *request, asked *what, size_t rows,
+                      et_error *error)
+{
+    size_t cells = (size_t)et_encoder_cells(encoder_of(all));
+    what->cells = cells > SIZE_MAX / (rows + 1) / sizeof *what->cells
+                      ? NULL
+                      : et_arena_array(request->arena, rows * cells, sizeof *what->cells);
+    return what->cells ? ET_OK : et_alloc_failed(error, rows * cells * sizeof *what->cells, "rows");
+}
+
+static int read_json(const predictions *all, et_service_request *request, asked *what,
+                     et_error *error)
+{
+    static const char *const keys[] = { "rows", NULL };
+    const et_value *rows = et_value_get(request->json, "rows");
+    int status = et_service_keys(request, keys, error);
+    if (status)
+        return status;
+    if (!rows || rows->kind != ET_VALUE_LIST)
+        return et_fail(error, ET_EDATA, "rows %s; a list of objects is expected",
+                       rows ? et_value_kind_name(rows->kind) : "are missing");
+    status = make_cells(all, request, what, rows->count, error);
+    for (const et_value *row = rows->first; row && !status; row = row->next)
+        status = read_row(all, request, what, row, error);
+    return status;
+}
+
+/* ---- CSV ---------------------------------------------------------------------------------------
+ */
+
+typedef struct scan {
+    et_csv_scanner scanner;
+    et_columns columns;
+    bool found; /* columns are known */
+    char *at, *end;
+    unsigned contents;
+    int64_t line;
+} scan;
+
+/* The next row; *count 0: the end. */
+static int next_row(scan *s, et_csv_row *row, et_error *error)
+{
+    *row = (et_csv_row){ .line = s->line };
+    while (s->at < s->end) {
+        et_csv_found found = et_csv_scan(&s->scanner, s->at, s->end, s->contents);
+        if (found == ET_CSV_MORE) {
+            s->scanner.fault = ET_CSV_FAULT_QUOTE;
+            found = ET_CSV_BAD;
+        }
+        if (found == ET_CSV_BAD)
+            return et_csv_fault_fail(&s->scanner, "the body", s->line, error);
+        *row = (et_csv_row){ .line = s->line };
+        s->line += s->scanner.lines;
+        s->at = s->scanner.next;
+        if (found != ET_CSV_ROW)
+            continue;
+        row->count = s->scanner.count;
+        row->cell = s->scanner.cell;
+        if (!s->scanner.columns) {
+            s->scanner.columns = row->count;
+            s->scanner.columns_line = row->line;
+        }
+        return ET_OK;
+    }
+    return ET_OK;
+}
+
+/* *skip: the row is a header. */
+static int find_columns(const predictions *all, scan *s, const et_csv_row *row, bool *skip,
+                        et_error *error)
+{
+    *skip = false;
+    if (s->found)
+        return ET_OK;
+    int status = et_columns_find(&s->columns, encoder_of(all), row, ET_HEADER_FOUND, false,
+                                 "the body", error);
+    s->found = !status;
+    *skip = s->found && s->columns.header;
+    return status;
+}
+
+static int read_scanned(const predictions *all, et_service_request *request, asked *what, scan *s,
+                        et_error *error)
+{
+    const size_t cells = (size_t)et_encoder_cells(encoder_of(all));
+    for (;;) {
+        et_csv_row row;
+        bool skip;
+        int status = next_row(s, &row, error);
+        if (status || !row.count)
+            return status;
+        status = find_columns(all, s, &row, &skip, error);
+        if (status)
+            return status;
+        if (skip)
+            continue;
+        memcpy(cells_of(all, what, request->items), et_columns_take(&s->columns, &row),
+               cells * sizeof *what->cells);
+        what->line[request->items++] = row.line;
+    }
+}
+
+/* Cells lie in the body. The last row may lack its line end: the body's 0 makes room for it. */
+static int read_csv(const predictions *all, et_service_request *request, asked *what,
+                    et_error *error)
+{
+    const et_csv_options options = { .delimiter = 0 };
+    scan s = { .at = request->text, .end = request->text + request->length, .line = 1 };
+    if (request->length >= 3 && !memcmp(s.at, "\xef\xbb\xbf", 3))
+        s.at += 3;
+    if (s.at < s.end && s.end[-1] != '\n')
+        *s.end++ = '\n';
+    size_t rows = (size_t)et_csv_count_lines(s.at, s.end);
+    what->line = et_arena_array(request->arena, rows + 1, sizeof *what->line);
+    if (!what->line)
+        return et_alloc_failed(error, rows * sizeof *what->line, "rows");
+    int status = make_cells(all, request, what, rows + 1, error);
+    if (status)
+        return status;
+    et_csv_scanner_init(&s.scanner, &options);
+    s.contents = et_csv_contents(s.at, (size_t)(s.end - s.at));
+    char delimiter = et_csv_guess(&s.scanner, s.at, s.end, GUESS_ROWS);
+    if (delimiter)
+        s.scanner.delimiter = delimiter;
+    status = read_scanned(all, request, what, &s, error);
+    et_csv_scanner_release(&s.scanner);
+    et_columns_release(&s.columns);
+    return status;
+}
+
+/* ---- requests ----------------------------------------------------------------------------------
+ */
+
+static void begin_answer(const predictions *all, et_service_request *request)
+{
+    asked *what = request->payload;
+    et_strbuf head = ET_STRBUF_INIT;
+    if (what->form == CSV)
+        et_prediction_lines_begin(&all->csv, all->predictor, &head);
+    else if (what->form == LIST)
+        et_strbuf_append(&head, "{\"predictions\": [");
+    if (head.failed)
+        request->status = et_alloc_failed(&request->error, head.length, "an answer");
+    else
+        et_service_answer(request, et_strbuf_text(&head), head.length);
+    et_strbuf_release(&head);
+}
+
+static void end_answer(et_service_request *request)
+{
+    static const char end[] = "]}\n";
+    const asked *what = request->payload;
+    if (what->form == LIST)
+        et_service_answer(request, end, sizeof end - 1);
+}
+
+static int read_request(et_service *self, et_service_request *request, et_error *error)
+{
+    const predictions *all = (const predictions *)(const void *)self;
+    asked *what = et_arena_alloc(request->arena, sizeof *what);
+    request->payload = what;
+    if (!what)
+        return et_alloc_failed(error, sizeof *what, "a request");
+    what->form = LIST;
+    if (strstr(request->accept, "text/csv")) {
+        what->form = CSV;
+        request->answer_type = "text/csv; charset=utf-8";
+    } else if (strstr(request->accept, "application/x-ndjson")) {
+        what->form = LINES;
+        request->answer_type = "application/x-ndjson";
+    }
+    int status =
+        request->json ? read_json(all, request, what, error) : read_csv(all, request, what, error);
+    if (!status && !request->items) {
+        begin_answer(all, request);
+        end_answer(request);
+    }
+    return status;
+}
+
+/* ---- answers -----------------------------------------------------------------------------------
+ */
+
+/* A line of JSON ends with a line end, which in a list is a comma's place. */
+static void answer_row(predictions *all, struct place *place, int64_t at)
+{
+    et_service_request *request = place->request;
+    asked *what = request->payload;
+    const char *name;
+    const et_prediction_lines *lines = what->form == CSV ? &all->csv : &all->json;
+    int field = et_encoder_key(encoder_of(all), 0, &name);
+    const et_cell *cells = cells_of(all, what, place->row);
+    et_strbuf_reset(&all->line);
+    et_prediction_lines_add(lines, all->predictor, at, 0,
+                            field < 0 ? NULL : &cells[et_encoder_cell(encoder_of(all), field)],
+                            &all->line);
+    if (all->line.failed) {
+        request->status = et_alloc_failed(&request->error, all->line.length, "an answer");
+        return;
+    }
+    if (what->form == LIST && what->written++)
+        et_service_answer(request, ",\n", 2);
+    et_service_answer(request, all->line.data, all->line.length - (what->form == LIST));
+}
+
+/* Computes and answers the rows that were put. */
+static void run_batch(predictions *all)
+{
+    et_error error = ET_ERROR_INIT;
+    int status = all->count ? et_predictor_run(all->predictor, all->count, &error) : ET_OK;
+    for (int64_t i = 0; i < all->count; i++) {
+        et_service_request *request = all->place[i].request;
+        if (request->status)
+            continue;
+        if (!status) {
+            answer_row(all, &all->place[i], i);
+            continue;
+        }
+        request->status = status;
+        request->error = error;
+    }
+    all->count = 0;
+}
+
+/* A row that cannot be ends its request; its rows before it are computed, and not answered. */
+static void put_rows(predictions *all, et_service_request *request)
+{
+    const asked *what = request->payload;
+    for (int64_t row = 0; row < request->items && !request->status; row++) {
+        char where[48];
+        snprintf(where, sizeof where, what->line ? "the body:%lld" : "row %lld",
+                 (long long)(what->line ? what->line[row] : row + 1));
+        request->status = et_predictor_put(all->predictor, all->count, cells_of(all, what, row),
+                                           where, &request->error);
+        if (request->status)
+            return;
+        all->place[all->count++] = (struct place){ request, row };
+        if (all->count == all->predictor->batch_size)
+            run_batch(all);
+    }
+}
+
+static void answer(et_service *self, et_service_request *const *requests, size_t count)
+{
+    predictions *all = (predictions *)(void *)self;
+    for (size_t i = 0; i < count; i++) {
+        begin_answer(all, requests[i]);
+        put_rows(all, requests[i]);
+    }
+    run_batch(all);
+    for (size_t i = 0; i < count; i++)
+        end_answer(requests[i]);
+}
+
+const et_service_class et_tabular_service = {
+    .name = "predict",
+    .items = "rows",
+    .example = "{\"rows\": [{\"age\": 39, \"job\": \"clerk\"}]}",
+    .types = (const char *const[]){ "text/csv", NULL },
+    .open = open_service,
+    .close = close_service,
+    .describe = describe,
+    .read = read_request,
+    .answer = answer,
+};

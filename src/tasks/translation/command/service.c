@@ -1,0 +1,300 @@
+#include "tasks/translation/command/service.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/assert.h"
+#include "base/json.h"
+#include "tasks/translation/translator_private.h"
+
+/* Decoders beside the usual one. */
+#define OTHERS_MAX 3
+
+/* A code point of text becomes 18 at most when it is normalized (U+FDFA), of 3 bytes: what is
+ * shorter than this has not too many pieces. */
+#define BYTES_SAFE (SOURCE_MAX / 6)
+
+/* A translator for a beam size and a number of results. */
+typedef struct variant {
+    et_translator *translator;
+    uint64_t group;
+    uint64_t used; /* when: the batch's number */
+    et_decoding_options decoding;
+} variant;
+
+typedef struct translations {
+    et_service service; /* the first member */
+    et_translator *usual;
+    int beam; /* of the run */
+    int beam_max;
+    variant other[OTHERS_MAX];
+    uint64_t batches;
+} translations;
+
+typedef struct asked {
+    const char **lines; /* [items] */
+    int beam, results;  /* results 0: the best one, as a text alone */
+} asked;
+
+/* Both are at most ET_BEAM_SIZE_MAX. */
+static uint64_t group_of(int beam, int results)
+{
+    return (uint64_t)beam << 32 | (uint64_t)results;
+}
+
+/* ---- opening -----------------------------------------------------------------------------------
+ */
+
+static void close_service(et_service *self)
+{
+    translations *all = (translations *)(void *)self;
+    if (!all)
+        return;
+    for (int i = 0; i < OTHERS_MAX; i++)
+        et_translator_close(all->other[i].translator);
+    et_translator_close(all->usual);
+    et_free(all);
+}
+
+static int open_service(et_service **out, const char *model_dir, const et_service_options *options,
+                        et_error *error)
+{
+    const et_translator_options o = { .checkpoint = options->checkpoint,
+                                      .precision = options->precision,
+                                      .live_weights = options->live_weights };
+    *out = NULL;
+    translations *all = et_alloc_zero(1, sizeof *all);
+    if (!all)
+        return et_alloc_failed(error, sizeof *all, "a service");
+    all->service.ET_CLASS = &et_translation_service;
+    int status = et_translator_open(&all->usual, model_dir, &o, error);
+    if (status) {
+        close_service(&all->service);
+        return status;
+    }
+    const int half = (int)(et_vocabulary_size(all->usual->vocabulary) / 2);
+    all->beam = et_translator_decoder_options(all->usual).beam.size;
+    all->beam_max = half < ET_BEAM_SIZE_MAX ? half : ET_BEAM_SIZE_MAX;
+    *out = &all->service;
+    return ET_OK;
+}
+
+static void describe(const et_service *self, et_value *facts)
+{
+    const translations *all = (const translations *)(const void *)self;
+    et_value_set_string(facts, "checkpoint", et_translator_checkpoint(all->usual));
+    et_value_set_int(facts, "step", et_translator_step(all->usual));
+    et_value_set_int(facts, "beam_size", all->beam);
+    et_value_set_int(facts, "beam_size_max", all->beam_max);
+}
+
+/* ---- reading -----------------------------------------------------------------------------------
+ */
+
+/* A line is cut silently nowhere: one that has too many pieces is refused. */
+static int check_line(const translations *all, const et_value *line, int64_t number,
+                      et_pieces *pieces, et_error *error)
+{
+    if (line->kind != ET_VALUE_STRING)
+        return et_fail(error, ET_EDATA, "line %lld is %s; a text is expected", (long long)number,
+                       et_value_kind_name(line->kind));
+    if (strpbrk(line->string, "\r\n"))
+        return et_fail(error, ET_EDATA, "line %lld has a line end in it: send two lines",
+                       (long long)number);
+    size_t length = strlen(line->string);
+    if (length < BYTES_SAFE)
+        return ET_OK;
+    int status = et_vocabulary_encode(all->usual->vocabulary, line->string, length, pieces, error);
+    if (!status && pieces->count > SOURCE_MAX - 1)
+        return et_fail(error, ET_EDATA,
+                       "line %lld has %zu pieces; at most %d are translated: send "
+                       "it as several",
+                       (long long)number, pieces->count, SOURCE_MAX - 1);
+    return status;
+}
+
+static int read_lines(const translations *all, et_service_request *request, asked *to,
+                      et_error *error)
+{
+    const et_value *lines = et_value_get(request->json, "lines");
+    et_pieces pieces = ET_PIECES_INIT;
+    int status = ET_OK;
+    if (!lines || lines->kind != ET_VALUE_LIST)
+        return et_fail(error, ET_EDATA, "lines %s; a list of texts is expected",
+                       lines ? et_value_kind_name(lines->kind) : "are missing");
+    to->lines = et_arena_array(request->arena, lines->count, sizeof *to->lines);
+    if (!to->lines)
+        return et_alloc_failed(error, lines->count * sizeof *to->lines, "lines");
+    for (const et_value *line = lines->first; line && !status; line = line->next) {
+        status = check_line(all, line, ++request->items, &pieces, error);
+        to->lines[request->items - 1] = status ? NULL : line->string;
+    }
+    et_pieces_release(&pieces);
+    return status;
+}
+
+static int read_request(et_service *self, et_service_request *request, et_error *error)
+{
+    static const char *const keys[] = { "lines", "beam_size", "n_best", NULL };
+    const translations *all = (const translations *)(const void *)self;
+    int64_t beam, results;
+    asked *to = et_arena_alloc(request->arena, sizeof *to);
+    request->payload = to;
+    if (!to)
+        return et_alloc_failed(error, sizeof *to, "a request");
+    int status = et_service_keys(request, keys, error);
+    if (!status)
+        status = et_service_number(request, "beam_size", 1, all->beam_max, all->beam, &beam, error);
+    if (!status)
+        status = et_service_number(request, "n_best", 1, ET_BEAM_SIZE_MAX, 0, &results, error);
+    if (!status && results > beam)
+        status =
+            et_fail(error, ET_EDATA, "n_best %lld: more than the beam size, %lld; raise beam_size",
+                    (long long)results, (long long)beam);
+    if (!status) {
+        to->beam = (int)beam;
+        to->results = (int)results;
+        request->group = group_of(to->beam, to->results);
+        status = read_lines(all, request, to, error);
+    }
+    if (!status && !request->items) {
+        const char *none = to->results ? "{\"hypotheses\": []}\n" : "{\"translations\": []}\n";
+        et_service_answer(request, none, strlen(none));
+    }
+    return status;
+}
+
+/* ---- decoders ----------------------------------------------------------------------------------
+ */
+
+/* In place of the one that was used longest ago. */
+static int open_variant(translations *all, variant *v, const asked *what, et_error *error)
+{
+    et_translator_close(v->translator);
+    *v = (variant){ .decoding = { .results = what->results },
+                    .group = group_of(what->beam, what->results ? what->results : 1) };
+    const et_translator_options options = { .beam_size = what->beam,
+                                            .precision = all->usual->options.precision,
+                                            .shares = all->usual,
+                                            .decoding = &v->decoding };
+    return et_translator_open(&v->translator, NULL, &options, error);
+}
+
+static int find_translator(translations *all, const asked *what, et_translator **out,
+                           et_error *error)
+{
+    const int results = what->results ? what->results : 1;
+    variant *oldest = &all->other[0];
+    *out = all->usual;
+    all->batches++;
+    if (what->beam == all->beam && results == 1)
+        return ET_OK;
+    for (variant *v = all->other; v < all->other + OTHERS_MAX; v++) {
+        if (v->translator && v->group == group_of(what->beam, results)) {
+            v->used = all->batches;
+            *out = v->translator;
+            return ET_OK;
+        }
+        if (v->used < oldest->used)
+            oldest = v;
+    }
+    int status = open_variant(all, oldest, what, error);
+    oldest->used = status ? 0 : all->batches;
+    *out = oldest->translator;
+    return status;
+}
+
+/* ---- answers -----------------------------------------------------------------------------------
+ */
+
+static void print_hypotheses(et_strbuf *out, const et_hypotheses *found, size_t line)
+{
+    for (int rank = 0; rank < et_hypotheses_count(found, line); rank++) {
+        const et_hypothesis *h = et_hypotheses_at(found, line, rank);
+        et_strbuf_append(out, rank ? ", {\"text\": " : "{\"text\": ");
+        et_json_print_string(out, h->text);
+        et_strbuf_append(out, ", \"score\": ");
+        et_strbuf_append_double(out, h->score);
+        et_strbuf_append(out, ", \"log_probability\": ");
+        et_strbuf_append_double(out, h->log_probability);
+        et_strbuf_append_char(out, '}');
+    }
+}
+
+/* results or found: of all lines of the batch, a request's from the first one on. */
+static void print_answer(et_service_request *request, char **results, const et_hypotheses *found,
+                         size_t first)
+{
+    et_strbuf out = ET_STRBUF_INIT;
+    et_strbuf_append(&out, found ? "{\"hypotheses\": [" : "{\"translations\": [");
+    for (int64_t i = 0; i < request->items; i++) {
+        et_strbuf_append(&out, i ? ", " : "");
+        et_strbuf_append(&out, found ? "[" : "");
+        if (found)
+            print_hypotheses(&out, found, first + (size_t)i);
+        else
+            et_json_print_string(&out, results[first + (size_t)i]);
+        et_strbuf_append(&out, found ? "]" : "");
+    }
+    et_strbuf_append(&out, "]}\n");
+    if (out.failed)
+        request->status = et_alloc_failed(&request->error, out.length, "an answer");
+    else
+        et_service_answer(request, out.data, out.length);
+    et_strbuf_release(&out);
+}
+
+static int translate(translations *all, et_service_request *const *requests, size_t count,
+                     const char **lines, char **results, size_t total, et_error *error)
+{
+    const asked *what = requests[0]->payload;
+    et_translator *t;
+    et_hypotheses *found = NULL;
+    int status = find_translator(all, what, &t, error);
+    if (!status)
+        status = what->results ? et_translator_search(t, lines, total, &found, error)
+                               : et_translator_translate(t, lines, total, results, error);
+    for (size_t i = 0, first = 0; i < count && !status; first += (size_t)requests[i++]->items)
+        print_answer(requests[i], results, found, first);
+    et_hypotheses_free(found);
+    return status;
+}
+
+static void answer(et_service *self, et_service_request *const *requests, size_t count)
+{
+    translations *all = (translations *)(void *)self;
+    et_error error = ET_ERROR_INIT;
+    size_t total = 0, at = 0;
+    for (size_t i = 0; i < count; i++)
+        total += (size_t)requests[i]->items;
+    const char **lines = et_alloc(total, sizeof *lines);
+    char **results = et_alloc_zero(total, sizeof *results);
+    int status =
+        lines && results ? ET_OK : et_alloc_failed(&error, total * sizeof *lines, "a batch");
+    for (size_t i = 0; i < count && !status; i++) {
+        const asked *what = requests[i]->payload;
+        memcpy(lines + at, what->lines, (size_t)requests[i]->items * sizeof *lines);
+        at += (size_t)requests[i]->items;
+    }
+    if (!status)
+        status = translate(all, requests, count, lines, results, total, &error);
+    for (size_t i = 0; i < count && status; i++) {
+        requests[i]->status = status;
+        requests[i]->error = error;
+    }
+    et_translator_free_results(results, total);
+    et_free(results);
+    et_free(lines);
+}
+
+const et_service_class et_translation_service = {
+    .name = "translate",
+    .items = "lines",
+    .example = "{\"lines\": [\"A dog runs.\"], \"beam_size\": 4, \"n_best\": 1}",
+    .open = open_service,
+    .close = close_service,
+    .describe = describe,
+    .read = read_request,
+    .answer = answer,
+};

@@ -1,0 +1,120 @@
+#!/bin/sh
+# test_runs.sh ETUDE: tables of runs whose logs are made here, and of one at work, as typed.
+set -eu
+etude=$1
+work=$(mktemp -d "$PWD/runs.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+fail() {
+    echo "test_runs: $*" >&2
+    cat out said >&2 2>/dev/null || :
+    exit 1
+}
+# says CODE TEXT ARGUMENT...: `etude` ends with CODE, and TEXT is in what it says.
+says() {
+    code=$1 text=$2 got=0
+    shift 2
+    "$etude" "$@" >out 2>said || got=$?
+    [ "$got" = "$code" ] || fail "$*: exit code $got, wanted $code"
+    cat out said | grep -q -e "$text" || fail "$*: does not say: $text"
+}
+# make RUN STEPS LOSS RATE: the last loss is LOSS; the best of `good` is at STEPS - 10.
+make() {
+    mkdir -p "$1"
+    awk -v q='"' -v steps="$2" -v loss="$3" 'BEGIN { for (i = 10; i <= steps; i += 10) {
+        print "{" q "step" q ":" i "," q "train" q ":{" q "training_loss" q ":" \
+            loss + (steps - i) / 100 "," q "time" q ":{" q "steps_per_second" q ":" 10 + i \
+            "}}," q "time" q ":{" q "wall" q ":" 1000 + i "}}"
+        print "{" q "step" q ":" i "," q "validation" q ":{" q "good" q ":" \
+            (i == steps - 10 ? 9 / loss : 1) "," q "best_good" q ":" 9 / loss "," q \
+            "best_step" q ":" steps - 10 "}," q "time" q ":{" q "wall" q ":" 1000.5 + i "}}" } }' \
+        >"$1/metrics.jsonl"
+    printf 'experiment: made/small\ntask:\n  width: 7\ntrainer:\n  train_steps: %d\n  rate: %s\n' \
+        "$((2 * $2))" "$4" >"$1/params.yaml"
+}
+make r/b 100 2.5 0.1
+make r/a 200 2 0.01
+make r/deep/c 50 3 1
+printf '  names: [x, "y,z"]\n' >>r/deep/c/params.yaml
+
+says 0 '^r/a *200/400 *4.5 *190 *3:10 *- *400 *0.01' runs r
+says 0 '^run *state *step *good *at *time *parameters *train_steps *rate *names$' runs r/
+[ "$(wc -l <out)" = 4 ] && grep -q '^r/deep/c  *50/100  *3 ' out || fail "rows"
+grep -q 'width' out && fail "a setting that is the same"
+order() {
+    "$etude" runs r --sort "$1" | awk 'NR > 1 { printf "%s ", $1 }'
+}
+[ "$(order run)" = 'r/a r/b r/deep/c ' ] || fail "by run: $(order run)"
+[ "$(order best)" = 'r/a r/b r/deep/c ' ] || fail "by best: $(order best)"
+[ "$(order step)" = 'r/deep/c r/b r/a ' ] || fail "by step: $(order step)"
+[ "$(order time)" = 'r/deep/c r/b r/a ' ] || fail "by time: $(order time)"
+[ "$(order rate)" = 'r/a r/b r/deep/c ' ] || fail "by a setting: $(order rate)"
+[ "$(order trainer.train_steps)" = 'r/deep/c r/b r/a ' ] || fail "by a setting's path"
+says 2 'or a setting, not rat. Nearest: rate' runs r --sort rat
+# Of a loss the lowest is best.
+says 0 '^r/a .* 2 *200 ' runs r --metric training_loss --sort best
+[ "$(sed -n 2p out | cut -d ' ' -f 1)" = r/a ] || fail "the lowest loss comes first"
+says 3 'no metric los. Nearest: loss; there is training_loss, steps_per_second' runs r --metric los
+
+says 0 '^run,state,step,steps,metric,best,best_step,seconds,parameters,trainer.train_steps,' runs r --csv
+grep -q '^r/deep/c,,50,100,validation.good,3.0,40,40.5,,100,1,"\[""x"",""y,z""\]"$' out || fail "CSV"
+says 0 '"run": "r/b"' runs r --json
+says 2 'not both' runs r --json --csv
+says 2 'name a directory' runs
+says 3 'none: ' runs none
+mkdir empty
+says 3 'empty: no run there, and none below' runs empty
+
+# Side by side.
+says 0 '^ *r/a  *r/b$' compare r/a r/b
+grep -q '^best *4.5 at 190 *3.6 at 90$' out && grep -q '^  trainer.rate *0.01 *0.1$' out &&
+    grep -q '^  train.training_loss *2 (2 at 200) *2.5 (2.5 at 100)$' out &&
+    grep -q '^  train.time.steps_per_second *115 *65$' out || fail "compare"
+grep -q 'task.width' out && fail "a setting that is the same"
+says 0 '^  task.width *7 *7 *7$' compare r --all
+says 0 '"trainer.rate": \[' compare r --json
+says 2 'two runs are wanted, found r/a alone' compare r/a r/a/
+says 2 'two runs are wanted, found none' compare
+says 3 'none' compare r/a none
+
+# A run at work, and one that was killed.
+awk 'BEGIN { print "size,kind"; for (i = 0; i < 600; i++) print i % 17 + i % 3 * 10 "," \
+    (i % 3 ? "round" : "flat") }' >table.csv
+start() {
+    exec "$etude" train --experiment tabular/mlp live --data table.csv --target kind \
+        --steps 1000000 --set trainer.summary_interval=20 2>/dev/null
+}
+start &
+while ! grep -q '"step":40,' live/metrics.jsonl 2>/dev/null; do sleep 0.05; done
+says 0 '^live *running *[0-9,]*/1,000,000 ' runs live
+grep -q ' [1-9][0-9,]* *$\| [1-9][0-9,]*  ' out || fail "no parameters"
+kill -9 $!
+wait $! 2>/dev/null || :
+says 0 '^live *killed ' runs live
+rm live/info.json
+says 0 '^live *[0-9,]*/1,000,000 ' runs live
+
+# Damaged runs are in the table with what could be read, and are said.
+mkdir x
+cp -r r/a x/whole && cp -r r/a x/log && cp -r r/a x/settings && cp -r r/a x/info
+printf 'nothing\n{"step":999,"a":1}\n' >>x/log/metrics.jsonl
+printf 'a: [b\n' >x/settings/params.yaml
+head -c 300 "$etude" >x/info/info.json
+printf '{"step":210,"tr' >>x/whole/metrics.jsonl
+says 3 '3 of 4 could not be read whole' runs x
+[ "$(grep -c 200 out)" = 4 ] || fail "not all in the table"
+for fault in 'x/log/metrics.jsonl:41:' 'x/settings/params.yaml' 'x/info/info.json'; do
+    grep -q "warning: $fault" said || fail "not said: $fault"
+done
+# Names of anyone.
+mkdir "$(printf 'x/\033[2Jescape,"')"
+cp r/a/* x/*escape*
+"$etude" runs x >out 2>/dev/null || :
+grep -q "$(printf '\033')" out && fail "an escape sequence reaches the terminal"
+"$etude" runs x --csv >out 2>/dev/null || :
+grep -q '"x/\[2Jescape,"""' out || fail "CSV of a name"
+got=0
+"$etude" runs r >/dev/full 2>said || got=$?
+[ "$got" = 4 ] || fail "a full disk: $got"
+"$etude" runs r | true

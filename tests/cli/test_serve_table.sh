@@ -1,0 +1,109 @@
+#!/bin/sh
+# test_serve_table.sh ETUDE: `serve` of a table answers with the bytes of `predict`: rows as JSON and
+# as CSV, answers as JSON, JSON lines and CSV; bad rows are refused and named. Skipped without curl.
+set -eu
+etude=$1
+command -v curl >/dev/null || {
+    echo "SKIPPED: all cases: no curl"
+    exit 77
+}
+work=$(mktemp -d "$PWD/serve_table.XXXXXX")
+server=
+trap '[ -z "$server" ] || kill -9 "$server" 2>/dev/null || true; rm -rf "$work"' EXIT
+cd "$work"
+
+fail() {
+    echo "test_serve_table: $*" >&2
+    exit 1
+}
+
+awk 'BEGIN {
+    print "id,long,wide,colour,kind"
+    for (i = 0; i < 600; i++) {
+        x = (i * 37 % 100) / 50; y = (i * 53 % 100) / 50
+        kind = x > 1 ? "\"rose, wild\"" : (y > 1 ? "lily" : "iris")
+        printf("n%d,%.2f,%.2f,%s,%s\n", i, x, y, i % 4 ? "red" : "blue", kind)
+    }
+}' >train.csv
+cut -d, -f2- train.csv >learn.csv
+"$etude" train --experiment tabular/mlp --data learn.csv --target kind run --steps 40 >log 2>&1 ||
+    { cat log >&2; fail "no model"; }
+cut -d, -f1-4 train.csv >rows.csv
+"$etude" predict run <rows.csv >expected.jsonl
+"$etude" predict run --output-format csv <rows.csv >expected.csv
+[ "$(wc -l <expected.jsonl)" = 600 ] || fail "another number of lines"
+
+"$etude" serve run --port 0 >address 2>log &
+server=$!
+for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+    [ -s address ] && break
+    sleep 0.5
+done
+url=$(cat address)
+case $url in
+http://127.0.0.1:*/predict) ;;
+*) fail "no address: $url $(cat log)" ;;
+esac
+ask() {
+    curl -s -m 30 -o got -w '%{http_code}' "$@"
+}
+
+# CSV to JSON lines, CSV and a list.
+[ "$(ask -H 'Content-Type: text/csv' -H 'Accept: application/x-ndjson' --data-binary @rows.csv \
+    "$url")" = 200 ] || fail "CSV: $(cat got)"
+cmp got expected.jsonl || fail "CSV in, JSON lines out"
+tail -n +2 rows.csv | cut -d, -f2- | sed 's/,/;/g' >plain.csv
+[ "$(ask -H 'Content-Type: text/csv' -H 'Accept: text/csv' --data-binary @plain.csv "$url")" = 200 ] ||
+    fail "CSV without a header: $(cat got)"
+cmp got expected.csv || fail "CSV in, CSV out"
+
+# The same rows as JSON, a column in another order and one that is missing as null.
+awk -F, 'NR > 1 { printf("%s{\"colour\": \"%s\", \"wide\": %s, \"long\": %s, \"kind\": null}",
+    NR > 2 ? ", " : "{\"rows\": [", $4, $3, $2) } END { print "]}" }' rows.csv >rows.json
+[ "$(ask -H 'Content-Type: application/json' --data-binary @rows.json "$url")" = 200 ] ||
+    fail "JSON: $(cat got)"
+sed -e '1s/^{"predictions": \[//' -e '$s/\]}$//' -e 's/},$/}/' got >lines
+cmp lines expected.jsonl || fail "JSON in, a list out"
+
+# Each is refused with what is wrong; the next is answered.
+refused() {
+    code=$1 words=$2 type=$3 body=$4
+    got=$(ask -H "Content-Type: $type" --data-binary "$body" "$url")
+    if [ "$got" != "$code" ] || ! grep -q -e "$words" got; then
+        fail "$body: $got, wanted $code and $words: $(cat got)"
+    fi
+}
+refused 400 'rows are missing' application/json '{}'
+refused 400 'Nearest: rows' application/json '{"row": []}'
+refused 400 'rows text' application/json '{"rows": "a"}'
+refused 400 'row 1 is an integer' application/json '{"rows": [1]}'
+refused 400 'row 2: .*Nearest: wide' application/json '{"rows": [{"wide": 1}, {"wid": 1}]}'
+refused 400 'row 1.*long' application/json '{"rows": [{"long": "much", "wide": 1, "colour": "red"}]}'
+refused 400 'row 1: column wide is a list' application/json '{"rows": [{"wide": [1]}]}'
+refused 400 'the body:2' text/csv 'long,wide,colour
+1,much,red'
+refused 400 'the body:3' text/csv 'long,wide,colour
+1,1,red
+1,1'
+refused 400 'the body:2' text/csv 'long,wide,colour
+1,1,"red'
+refused 415 'application/json or text/csv' text/plain '1,1,red'
+refused 413 'at most 1024' text/csv "$(yes 1,1,red | head -2000)"
+[ "$(ask -H 'Content-Type: application/json' --data-binary '{"rows": []}' "$url")" = 200 ] ||
+    fail "no rows: $(cat got)"
+[ "$(cat got)" = '{"predictions": []}' ] || fail "no rows: $(cat got)"
+[ "$(ask -H 'Content-Type: application/json' --data-binary @rows.json "$url")" = 200 ] ||
+    fail "after bad requests: $(cat got)"
+grep -q '"colour"' <<END || fail "GET / names no columns"
+$(curl -s -m 30 "${url%predict}")
+END
+
+kill "$server"
+code=0
+wait "$server" || code=$?
+server=
+[ "$code" = 0 ] || fail "ended with $code: $(cat log)"
+grep -q '^stopped .* rows' log || fail "says otherwise: $(cat log)"
+"$etude" serve run --port 0 --precision int8 2>log && fail "a precision of a table"
+grep -q 'leave it out' log || fail "says otherwise: $(cat log)"
+echo "predictions as of the command"

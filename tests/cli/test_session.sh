@@ -1,0 +1,111 @@
+#!/bin/sh
+# test_session.sh ETUDE: train.log and info.json: what is in them, that a kill at any moment leaves
+# both readable, and that nothing of a run depends on them.
+set -eu
+etude=$1
+work=$(mktemp -d "$PWD/session.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+fail() {
+    echo "test_session: $*" >&2
+    exit 1
+}
+
+awk 'BEGIN { print "size,colour,kind"; for (i = 0; i < 600; i++)
+    print i % 17 + i % 3 * 10 "," (i % 5 ? "red" : "blue") "," (i % 3 ? "round" : "flat") }' \
+    >table.csv
+# In a subshell, whose place it takes.
+start() {
+    exec "$etude" train --experiment tabular/mlp "$@" --data table.csv --target kind \
+        --set trainer.checkpoint_interval=20,trainer.summary_interval=20
+}
+train() {
+    (start "$@")
+}
+# Every line has a time of day, and the last one ends.
+whole_log() {
+    [ "$(grep -c -v '^2[0-9-]* [0-9:]*  ' "$1/train.log")" = 0 ] || fail "$1: a line without a time"
+    [ "$(tail -c 1 "$1/train.log" | od -An -c | tr -d ' ')" = '\n' ] || fail "$1: no end of line"
+}
+sessions() {
+    grep -c '"began"' "$1/info.json"
+}
+
+train a --steps 100 2>said || fail "$(cat said)"
+whole_log a
+grep -q 'session  *etude .*: .* train --experiment tabular/mlp a --steps 100 --data table.csv' a/train.log ||
+    fail "no command line"
+# All that was said, and the losses that the bar shows.
+grep -v '^step .*%' said >lines
+sed 's/^[^ ]* [^ ]*  //' a/train.log >logged
+while IFS= read -r line; do
+    grep -q -x -F -e "$line" logged || fail "not in the log: $line"
+done <lines
+[ "$(grep -c '  train  training_loss .*steps_per_second' a/train.log)" = 5 ] || fail "no losses"
+for key in '"version": "' '"command": \[' '"host": "' '"cpu": "' '"threads": ' '"ended": ' \
+    '"reason": "done"' '"last_step": 100' '"train_steps": 100' '"parameters": [1-9]'; do
+    grep -q "$key" a/info.json || fail "info.json has no $key: $(cat a/info.json)"
+done
+[ "$(sessions a)" = 1 ] || fail "sessions"
+
+# Nothing left to do changes nothing; more to do is another session.
+cp a/train.log log && cp a/info.json info
+train a --steps 100 2>/dev/null
+cmp -s log a/train.log && cmp -s info a/info.json || fail "a run that is over was written to"
+train a --steps 140 2>/dev/null
+[ "$(sessions a)" = 2 ] && grep -q '"first_step": 100' a/info.json || fail "no second session"
+whole_log a
+
+# An end by a signal is told.
+start b --steps 1000000 2>/dev/null &
+while ! grep -q '"step":40,' b/metrics.jsonl 2>/dev/null; do sleep 0.05; done
+kill -TERM $!
+wait $! && fail "not interrupted" || [ $? = 75 ] || fail "exit code"
+grep -q '"reason": "interrupted"' b/info.json && grep -q 'interrupted' b/train.log || fail "b"
+
+# Killed at any moment. A session that was killed has no end.
+train whole --steps 200 2>/dev/null
+for i in 1 2 3 4 5 6 7 8; do
+    start c --steps 200 2>/dev/null &
+    sleep 0.$i
+    kill -9 $! 2>/dev/null || :
+    wait $! 2>/dev/null || :
+    [ ! -e c/train.log ] || whole_log c
+done
+train c --steps 200 2>/dev/null
+cmp whole/checkpoints/ckpt-200.safetensors c/checkpoints/ckpt-200.safetensors ||
+    fail "not the same as without kills"
+whole_log c
+"$etude" plot c >/dev/null || fail "info.json is none"
+[ "$(find c -name '*.tmp.*' | wc -l)" = 0 ] || fail "temporary files stay"
+
+# A line that a crash has cut off is ended; what is none of ours is left alone, and said.
+printf '2026-01-01 00:00:00  cut' >>c/train.log
+echo 'no json' >c/info.json
+train c --steps 220 2>said
+grep -q '  cut$' c/train.log && whole_log c || fail "a line that was cut off"
+[ "$(cat c/info.json)" = 'no json' ] || fail "info.json was replaced"
+grep -q 'warning: c/info.json.*sessions are not kept' said || fail "not said: $(cat said)"
+
+# Neither stops a run.
+rm c/train.log c/info.json
+mkdir c/train.log c/info.json
+train c --steps 240 2>said || fail "a run was stopped: $(cat said)"
+grep -q 'warning: c/train.log: lines could not be written' said || fail "not said: $(cat said)"
+rmdir c/train.log c/info.json
+
+# They are files of a run, so nothing else is written there.
+for file in train.log info.json; do
+    "$etude" plot a --output "a/$file" 2>said && fail "written to a/$file" || :
+    "$etude" average --output "a/$file" a/checkpoints/ckpt-140.safetensors 2>said &&
+        fail "written to a/$file" || :
+    grep -q 'a file of a run' said || fail "$(cat said)"
+done
+
+# A start that fails leaves nothing, and in a run that is there no word of itself.
+cp a/train.log log
+train a --steps 200 --set task.model.mlp.width=7 2>/dev/null && fail "another model" || :
+cmp -s log a/train.log || fail "a start that failed was logged"
+train d --set task.target=none --steps 3 2>/dev/null && fail "no such target" || :
+[ ! -e d ] || fail "d stays"

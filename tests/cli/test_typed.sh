@@ -1,0 +1,185 @@
+#!/bin/sh
+# test_typed.sh ETUDE: options that people type on their first day do what they say: --threads,
+# --quiet, --json, init, --init, --dry-run, limits, sets of validation data, vocabularies.
+set -eu
+etude=$1
+work=$(mktemp -d "$PWD/typed.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+mkdir scratch
+export TMPDIR="$work/scratch"
+
+# says CODE TEXT ARGUMENT...: etude ends with CODE, and TEXT is in what it prints.
+says() {
+    code=$1 text=$2 got=0
+    shift 2
+    "$etude" "$@" >out 2>err </dev/null || got=$?
+    [ "$got" = "$code" ] || fail "$*: exit code $got, wanted $code"
+    [ -z "$text" ] || cat out err | grep -q -e "$text" || fail "$*: does not say: $text"
+}
+fail() {
+    echo "test_typed: $*" >&2
+    cat out err >&2
+    exit 1
+}
+
+words() {
+    awk -v first="$1" -v lines="$2" 'BEGIN { for (i = first; i < first + lines; i++) { line = ""
+        for (k = 0; k <= i % 7; k++)
+            line = line sprintf("%c%c ", 97 + (i * 7 + k * 3) % 26, 97 + (i + k * 5) % 26)
+        print line } }'
+}
+words 0 200 >text
+words 0 80 >part
+words 1000 50 >news
+words 5000 60 >chat
+cat >small.yaml <<'END'
+task:
+  model: {embedding_width: 32, encoder.num_layers: 1, decoder.num_layers: 1}
+  train_data: {global_batch_size: 256, shuffle_pool: 64}
+END
+tiny="--experiment translation/tiny --config small.yaml"
+
+# ---- --threads, --quiet: nothing is said, and no bit depends on how many.
+for n in 1 2 3; do
+    says 0 '' train $tiny t$n --data text text --steps 6 --vocab-size 60 --threads $n -q
+    [ ! -s out ] && [ ! -s err ] || fail "-q speaks"
+done
+cmp t1/checkpoints/ckpt-6.safetensors t2/checkpoints/ckpt-6.safetensors
+cmp t1/checkpoints/ckpt-6.safetensors t3/checkpoints/ckpt-6.safetensors
+says 0 '3 threads' train $tiny t4 --data text text --steps 1 --vocab-size 60 --threads 3
+says 2 '--threads 0: a number from 1' train $tiny t5 --threads 0
+says 2 '--threads two: a number from 1' translate t1 --threads two
+[ ! -e t5 ]
+says 3 'no such setting' train t1 -q --set task.no_such=1
+
+# ---- init: what it writes gives the experiment again, and is not replaced.
+says 0 'written: mine.yaml' init --experiment translation/base mine.yaml
+says 3 'mine.yaml is there' init mine.yaml
+says 0 '' init --force -q mine.yaml
+says 0 '' train --config mine.yaml --data text text --steps 1 --vocab-size 60 i --config small.yaml -q
+says 0 '' train $tiny k --data text text --steps 1 --vocab-size 60 -q
+cmp i/params.yaml k/params.yaml
+says 0 '^# Settings' init -
+grep -q '^      num_layers: 4 .*# layers of the stack (1 to 256; default 6)$' out
+
+# ---- --json: one form for all.
+says 0 '"name": "translation/tiny"' list --json
+says 0 '"name": "trainer.max_to_keep"' list translation/tiny max_to_keep --json
+says 0 '"averaged_weights": false' average t1 --last 1 --output average.safetensors --json
+says 0 '"sacrebleu_score": ' evaluate t1 --source news --reference news --json -q
+[ ! -s err ] || fail "evaluate -q speaks"
+"$etude" score news --json <news | grep -q '"chrf_score": 100'
+
+# ---- --dry-run: says what would be, and nothing is left of it.
+says 0 '^would take .*: 5,000 steps of ' train $tiny deep/er/run --data text text --steps 5000 \
+    --vocab-size 60 --dry-run
+grep -q '^data  *200 pairs' err
+[ ! -e deep ]
+says 0 '"steps": 7' train $tiny --data text text --steps 7 --vocab-size 60 --dry-run --json -q
+says 0 '^would take .*: 4 steps of ' train t1 --steps 10 --dry-run
+says 0 '^nothing to do: the run is at step 6' train t1 --dry-run -q
+says 3 'missing' train $tiny --data text missing --dry-run
+says 3 'learning_rate\|no such setting' train $tiny --data text text --dry-run --set task.x=1
+says 2 'does not go with --mode eval' train t1 --mode eval --dry-run
+cmp t1/checkpoints/ckpt-6.safetensors t2/checkpoints/ckpt-6.safetensors
+cmp t1/params.yaml t2/params.yaml
+[ -z "$(ls scratch)" ] || fail "left in TMPDIR: $(ls scratch)"
+
+# ---- --init: another run's weights, vocabulary and settings; a fresh count of steps.
+says 0 'initial  *weights of t1/checkpoints/ckpt-6.safetensors; settings, vocabulary of t1' \
+    train ft --init t1 --data chat chat --steps 4
+cmp t1/vocabulary.model ft/vocabulary.model
+[ -e ft/checkpoints/ckpt-4.safetensors ]
+says 0 'initial  *weights of t1/checkpoints/ckpt-6.safetensors; vocabulary of t1$' \
+    train $tiny ft2 --init t1/checkpoints/ckpt-6.safetensors --data chat chat --steps 1 --dry-run
+says 0 "weights of average.safetensors$" \
+    train $tiny ft3 --init average.safetensors --data chat chat --steps 1 \
+    --set task.sentencepiece_model_path=t1/vocabulary.model
+says 3 'belongs to another model' train --experiment translation/tiny ft4 --init t1 --data chat chat
+says 2 'is a file of weights, without settings' train ft4 --init average.safetensors --data chat chat
+says 3 'nowhere is not there' train ft4 --init nowhere --data chat chat
+[ ! -e ft4 ]
+# It goes on when what it began with is gone.
+mv t1 moved
+says 0 "is not there; the run's own, ft/vocabulary.model, is used" \
+    train ft --init t1 --data chat chat --steps 5
+mv moved t1
+
+# ---- limits: as if the rest were not there, and another limit is another text.
+says 0 '' train $tiny whole --data part part --steps 6 -q --set task.sentencepiece_model_path=t1/vocabulary.model
+says 0 '^data  *80 pairs' train $tiny limit --data text text --steps 6 \
+    --set task.sentencepiece_model_path=t1/vocabulary.model,task.train_data.limit=80
+grep -o '"training_loss":[^,]*' whole/metrics.jsonl >expected
+grep -o '"training_loss":[^,]*' limit/metrics.jsonl | cmp - expected
+says 3 'train_data.limit: 80, now it is 81' train limit --steps 7 --set task.train_data.limit=81
+
+# ---- several sets: each as it would be alone.
+cat >sets.yaml <<'END'
+task:
+  validation_data:
+    - {name: news, source_path: news, target_path: news}
+    - {name: chat, source_path: chat, target_path: chat}
+END
+says 0 '^done .*; best news/sacrebleu_score ' train $tiny sets --config sets.yaml \
+    --data text text --steps 4 --vocab-size 60
+says 0 '"news": {' evaluate sets --json
+says 0 '^chat/chrf_score' evaluate sets
+grep '^chat/' out | sed 's|^chat/||' | awk '{ print $1, $2 }' >expected
+[ "$(wc -l <expected)" -ge 6 ]
+cp -r sets alone
+says 0 '' evaluate alone --set 'task.validation_data={sets: [], source_path: chat, target_path: chat}'
+awk 'NR > 1 { print $1, $2 }' out | cmp - expected
+[ "$(wc -l <sets/translations/4.chat.txt)" = 60 ]
+says 0 '' train $tiny sets2 --config sets.yaml --data text text --steps 4 --vocab-size 60 -q \
+    --set trainer.best_checkpoint_eval_metric=chat/chrf_score
+grep -q '"best_chat/chrf_score"' sets2/metrics.jsonl
+says 3 'it is the name of a set, / and one of' train $tiny sets3 --config sets.yaml \
+    --data text text --set trainer.best_checkpoint_eval_metric=sacrebleu_score
+says 3 'two are named news' train $tiny sets3 --data text text --set \
+    'task.validation_data=[{name: news, tsv_path: a}, {name: news, tsv_path: b}]'
+says 3 'sets\[0\].name: "a/b"' train $tiny sets3 --data text text --set \
+    'task.validation_data=[{name: a/b, tsv_path: a}]'
+
+# ---- vocabularies.
+says 0 '' train $tiny v --data text text --steps 1 --vocab-size auto -q --set \
+    'task.vocabulary={byte_fallback: true, user_defined_symbols: [<url>, "a,b\"c"]}'
+grep -q -a '<0xF0>' v/vocabulary.model
+grep -q -a '<url>' v/vocabulary.model
+grep -q -a 'a,b"c' v/vocabulary.model
+
+# ---- translate: files in place of streams, and bytes that are no text.
+"$etude" translate t1 <news >expected
+says 0 '' translate t1 --input news --output hyp -q
+cmp hyp expected
+gzip -c news >news.gz
+says 0 '' translate t1 --input news.gz
+cmp out expected
+(head -3 news; printf 'a\377b\n'; tail -2 news) >bad
+says 3 'bad:4: byte 2 of the line (0xFF) is not UTF-8' translate t1 --input bad --output none
+[ ! -e none ]
+says 0 'replaced in 1 lines' translate t1 --input bad --invalid replace
+[ "$(wc -l <out)" = 6 ]
+says 0 ' ||| 0-0' translate v --input text --alignments
+
+# ---- tables: the same options.
+awk 'BEGIN { print "size,colour,kind"; for (i = 0; i < 300; i++)
+    print i % 17 + i % 3 * 10 "," (i % 5 ? "red" : "blue") "," (i % 3 ? "round" : "flat") }' >table.csv
+head -101 table.csv >part.csv
+(head -1 table.csv; tail -60 table.csv) >rest.csv
+says 0 '' train --experiment tabular/mlp m --data table.csv --target kind --steps 20 -q
+says 0 'initial .*; settings, schema, metadata, features of m$' train m2 --init m --data rest.csv --steps 8
+cmp m/features.yaml m2/features.yaml
+says 3 'a run of tabular/mlp, a task of tabular' train $tiny m3 --init m --data text text
+says 0 '^data  *100 rows' train --experiment tabular/mlp m4 --data table.csv --target kind --steps 9 \
+    --set task.train_data.limit=100
+says 0 '^would take ' train --experiment tabular/mlp --data table.csv --target kind --dry-run
+says 0 'best new/validation_log_likelihood' train --experiment tabular/mlp m5 --data table.csv \
+    --target kind --steps 20 --set \
+    'task.validation_data=[{name: new, input_path: rest.csv}, {name: old, input_path: part.csv}]'
+says 0 '^old/validation_accuracy' evaluate m5
+grep '^old/' out | sed 's|^old/||' | awk '{ print $1, $2 }' >expected
+says 0 '' evaluate m5 --set 'task.validation_data={sets: [], input_path: part.csv}'
+awk 'NR > 1 { print $1, $2 }' out | cmp - expected
+[ -z "$(ls scratch)" ] || fail "left in TMPDIR: $(ls scratch)"
+echo "what people type is taken"
