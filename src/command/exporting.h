@@ -3,7 +3,7 @@
  *
  *     static const et_exporting kind = { "predicting", "predict", "onnx", "a file", true,
  *                                        write_export };
- *     return et_exporting_run(&kind, call, error);
+ *     return et_exporting_run(&kind, call, &error);
  */
 #ifndef ETUDE_COMMAND_EXPORTING_H
 #define ETUDE_COMMAND_EXPORTING_H
