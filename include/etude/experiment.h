@@ -70,6 +70,7 @@ enum {
     ET_RUN_MADE_AT_START =
         2,               /* before the first step: goes if the start fails in a new directory */
     ET_RUN_COMPARED = 4, /* belongs to checkpoints; kind->belongs knows */
+    ET_RUN_SAMPLES = 8,  /* a folder of texts, STEP.txt, of what a model gives as it learns */
 };
 typedef struct et_run_file {
     const char *name; /* below model_dir; contents before their folder */
@@ -136,7 +137,9 @@ typedef struct et_task_kind {
     int (*inherit)(void *options, const char *model_dir, et_arena *arena, const char **taken,
                    et_error *error);
     const struct et_service_class *service; /* what answers `serve` (service.h); NULL: nothing */
-    ET_RESERVED(5);
+    const char *batch; /* the setting that is the size of a training batch, for `train --memory`:
+                          "task.train_data.batch_size"; NULL: it is not offered */
+    ET_RESERVED(4);
 } et_task_kind;
 
 #endif

@@ -106,6 +106,9 @@ void et_args_help(FILE *to, const et_arg *table, const et_call *call, const char
  * name: of the option. ET_EUSAGE: it is none, or not positive. */
 int et_args_read_time(double *seconds, const char *name, const char *text, et_error *error);
 
+/* Bytes as people write them: 500M, 4G, 1.5GB in thousands, 4GiB in 1,024s. ET_EUSAGE: no such. */
+int et_args_read_bytes(uint64_t *bytes, const char *name, const char *text, et_error *error);
+
 /* Values of --precision. ET_EUSAGE: neither NULL nor one of them. */
 int et_args_check_precision(const char *precision, et_error *error);
 

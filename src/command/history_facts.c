@@ -13,21 +13,39 @@
 
 /* ---- names ------------------------------------------------------------------------------- */
 
-/* Whether name ends in word, behind a dot or a slash, which sets of data have behind their names.
- */
+/* Sets of data and tasks stand before a slash or a bar in metrics, and in a log before a dot. */
+static bool is_separator(char c)
+{
+    return c == '.' || c == '/' || c == '|';
+}
+
+static bool same_names(const char *a, const char *b)
+{
+    while (*a && (*a == *b || (is_separator(*a) && is_separator(*b))))
+        a++, b++;
+    return !*a && !*b;
+}
+
+static const char *leaf_of(const char *name)
+{
+    const char *leaf = name + strlen(name);
+    while (leaf > name && !is_separator(leaf[-1]))
+        leaf--;
+    return leaf;
+}
+
+/* Whether name ends in word, behind a separator. */
 static bool ends_in(const char *name, const char *word)
 {
     size_t length = strlen(name), wanted = strlen(word);
-    return length > wanted && strchr("./", name[length - wanted - 1]) &&
-           !strcmp(name + length - wanted, word);
+    return length > wanted && is_separator(name[length - wanted - 1]) &&
+           same_names(name + length - wanted, word);
 }
 
 static bool ends_without_prefix(const char *name, const char *word)
 {
     static const char *const prefixes[] = { "training_", "validation_" };
-    const char *dot = strrchr(name, '.'), *leaf = dot ? dot + 1 : name;
-    const char *slash = strrchr(leaf, '/');
-    leaf = slash ? slash + 1 : leaf;
+    const char *leaf = leaf_of(name);
     for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++) {
         size_t length = strlen(prefixes[i]);
         if (!strncmp(leaf, prefixes[i], length) && !strcmp(leaf + length, word))
@@ -48,7 +66,7 @@ static bool means(const char *name, const char *word, int how)
 {
     if (how && is_of_best(name) && strncmp(word, "best_", 5) != 0)
         return false;
-    return how == 0   ? !strcmp(name, word)
+    return how == 0   ? same_names(name, word)
            : how == 1 ? ends_in(name, word)
                       : ends_without_prefix(name, word);
 }
@@ -83,17 +101,16 @@ static const et_history_point *last_of(const et_history_series *s)
     return s && s->count ? &s->points[s->count - 1] : NULL;
 }
 
-/* The metric where "PLACE.best_NAME" stands: "PLACE.NAME", or, of several tasks, with a dot where
- * NAME has a bar. */
+/* The metric where "PLACE.best_NAME" stands: "PLACE.NAME". */
 static const et_history_series *metric_beside(const et_history *h, const char *name, size_t place)
 {
     char metric[ET_HISTORY_NAME_MAX + 1];
     static const char best[] = "best_";
     snprintf(metric, sizeof metric, "%.*s%s", (int)place, name, name + place + sizeof best - 1);
-    const et_history_series *found = et_history_find(h, metric);
-    for (char *bar = metric + place; !found && (bar = strchr(bar, '|'));)
-        *bar = '.';
-    return found ? found : et_history_find(h, metric);
+    for (size_t i = 0; i < h->count; i++)
+        if (same_names(h->series[i].name, metric))
+            return &h->series[i];
+    return NULL;
 }
 
 /* A series PLACE.best_NAME beside PLACE.best_step is what a run logs of its best. */

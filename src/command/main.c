@@ -19,6 +19,7 @@
 #include "base/fields.h"
 #include "base/file.h"
 #include "command/command.h"
+#include "command/lost_file.h"
 #include "command/man.h"
 #include "io/progress.h"
 #include "kernel/kernels.h"
@@ -36,6 +37,7 @@ static const et_command commands[] = {
     { "plot", et_cmd_plot, "draw curves of what runs have logged" },
     { "runs", et_cmd_runs, "list runs: how far, how good, what differs" },
     { "compare", et_cmd_compare, "show runs side by side" },
+    { "watch", et_cmd_watch, "a page that follows runs, in a browser" },
     { "serve", et_cmd_serve, "answer requests over HTTP with a trained model" },
     { "completion", et_cmd_completion, "print the completion of bash, zsh or fish" },
 };
@@ -342,6 +344,7 @@ int et_command_main(int argc, char **argv, const et_task_kind *const *kinds, int
     et_error error = ET_ERROR_INIT;
     const et_program program = { argc ? et_path_base(argv[0]) : "etude", kinds, count };
     hold_standard_streams();
+    et_tell_lost_files(program.name);
     signal(SIGXFSZ, SIG_IGN); /* a write past ulimit -f fails, and says so */
     et_show_log_on(&program, NULL);
     check_isa();

@@ -123,7 +123,7 @@ int et_train_args_parse(et_train_args *args, const et_call *call, et_error *erro
     char which[160];
     snprintf(which, sizeof which, "which set of settings to begin with; `%s list` shows all",
              call->program->name);
-    const char *time_limit = NULL;
+    const char *time_limit = NULL, *memory = NULL;
     /* Rows: name, what its value is called, help, kind, where it goes, another name (Model
      * Garden's). */
     const et_arg table[] = {
@@ -171,6 +171,10 @@ int et_train_args_parse(et_train_args *args, const et_call *call, et_error *erro
         { "time-limit", "TIME",
           "save and stop with exit code 75 after so long: 1:30:00, 2-00:00:00, 90m, 1.5h",
           ET_ARG_TEXT, &time_limit, NULL },
+        { "memory", "SIZE",
+          "of a new run: the largest batch whose plan fits into so much, in place of the "
+          "settings': 4G, 500M",
+          ET_ARG_TEXT, &memory, NULL },
         ET_PROFILING_ARGS(args->profiling),
         { "gin-file", "FILE", NO_GIN, ET_ARG_NONE, NULL, NULL },
         { "gin-params", "BINDING", NO_GIN, ET_ARG_NONE, NULL, NULL },
@@ -188,6 +192,8 @@ int et_train_args_parse(et_train_args *args, const et_call *call, et_error *erro
         return missing_run(args, call, error);
     if (time_limit)
         status = et_args_read_time(&args->time_limit, "time-limit", time_limit, error);
+    if (!status && memory)
+        status = et_args_read_bytes(&args->memory, "memory", memory, error);
     if (!status && args->json && !args->dry_run)
         status = et_fail(error, ET_EUSAGE,
                          "--json: goes with --dry-run; what training measures is "
@@ -207,8 +213,7 @@ bool et_train_finds_run(const et_train_args *args)
     return there;
 }
 
-/* Weights of a run that goes on are its own: what it began with may be gone. */
-static bool has_weights(const et_train_args *args)
+bool et_train_finds_weights(const et_train_args *args)
 {
     char *path = NULL;
     bool has = et_train_finds_run(args) && !et_checkpoint_newest(&path, args->model_dir, NULL);
@@ -245,7 +250,8 @@ static int begin(et_experiment *experiment, et_initial *initial, const et_train_
 int et_train_configure(et_experiment *experiment, et_initial *initial, const et_train_args *args,
                        const et_program *program, et_arena *arena, et_error *error)
 {
-    bool gone = args->init && !et_file_exists(args->init) && has_weights(args);
+    /* Weights of a run that goes on are its own: what it began with may be gone. */
+    bool gone = args->init && !et_file_exists(args->init) && et_train_finds_weights(args);
     *initial = (et_initial){ .from = gone ? NULL : args->init };
     int status = et_initial_find(initial, arena, error);
     if (!status)

@@ -25,6 +25,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "command/args.h"
+#include "command/batch_fit.h"
 #include "command/command.h"
 #include "command/dry_run.h"
 #include "command/model_dir.h"
@@ -76,6 +77,24 @@ static int write_settings(training *t, const char *directory, et_error *error)
                 : et_alloc_failed(error, strlen(directory), "a path");
 }
 
+/* A run that goes on has the batches that it began with. */
+static int check_memory(training *t, const et_experiment *kept, et_error *error)
+{
+    const char *batch = t->experiment.kind->batch;
+    if (!t->args->memory)
+        return ET_OK;
+    if (!batch)
+        return et_fail(error, ET_EUSAGE,
+                       "--memory: tasks of %s do not say which setting is the size of a batch",
+                       t->experiment.kind->name);
+    if (!kept)
+        return ET_OK;
+    const et_value *echo = et_fields_echo(kept->table, kept, &t->arena);
+    const et_value *was = echo ? et_value_path(echo, batch) : NULL;
+    return was ? et_experiment_assign(&t->experiment, "--memory", batch, was, &t->arena, error)
+               : et_alloc_failed(error, 0, "settings");
+}
+
 /* A directory with a run in it must be this run's. Its settings are left alone until all is
  * open; those of a new run are written first, since they say whose the files are that opening
  * makes. */
@@ -85,7 +104,8 @@ static int claim_directory(training *t, const char *directory, et_error *error)
     /* A new run. Its precision is settled now, since it stands in the settings that are written. */
     if (!et_train_finds_run(t->args)) {
         et_train_resolve_precision(&t->experiment);
-        return t->args->dry_run ? ET_OK : write_settings(t, directory, error);
+        int status = check_memory(t, NULL, error);
+        return status || t->args->dry_run ? status : write_settings(t, directory, error);
     }
     int status = et_experiment_open_run(&kept, t->call->program, directory, &t->arena, error);
     if (status)
@@ -95,6 +115,9 @@ static int claim_directory(training *t, const char *directory, et_error *error)
                        "%s: is a run of %s, a task of %s, not of %s; choose another --model-dir",
                        directory, kept.name, kept.kind->name, t->experiment.kind->name);
     et_train_adopt(&t->experiment, &kept);
+    status = check_memory(t, &kept, error);
+    if (status)
+        return status;
     status = et_identity_of_newest(&t->kept, directory, &t->arena, error);
     return status ? status
                   : et_experiment_check_same(&kept, &t->experiment, &t->kept, directory,
@@ -284,17 +307,13 @@ static void name_rate(training *t)
              rate ? "" : "/s");
 }
 
-/* Device, profiling, parameters, task, trainer: each needs those before it. What is open when one
- * fails is closed by close_training and train. */
-static int open_parts(training *t, const char *directory, et_error *error)
+/* Parameters, task, trainer: each needs those before it. What is open when one fails is closed by
+ * close_model. */
+static int open_model(training *t, const char *directory, et_error *error)
 {
     et_experiment *e = &t->experiment;
     bool bfloat16 = et_train_resolve_precision(e);
-    int status = et_device_open(&t->device, error);
-    if (!status)
-        status = et_profiling_open(&t->profiling, t->device, ET_CONTROLLER_STEP_SPAN, error);
-    if (!status)
-        status = et_params_new(&t->params, error);
+    int status = et_params_new(&t->params, error);
     et_task_context context = { .model_dir = directory,
                                 .params = t->params,
                                 .device = t->device,
@@ -319,6 +338,77 @@ static int open_parts(training *t, const char *directory, et_error *error)
     return status ? status : plan_steps(t, error);
 }
 
+static void close_model(training *t)
+{
+    et_task_trainer_close(t->trainer);
+    if (t->task)
+        t->experiment.kind->close(t->task);
+    et_params_free(t->params);
+    t->trainer = NULL;
+    t->task = NULL;
+    t->params = NULL;
+}
+
+/* The model again, with batches of another size. */
+static int open_batch(training *t, const char *directory, int64_t batch, et_error *error)
+{
+    et_value *value = et_value_new(&t->arena, ET_VALUE_INT);
+    close_model(t);
+    if (!value)
+        return et_alloc_failed(error, 0, "settings");
+    value->integer = batch;
+    int status = et_experiment_assign(&t->experiment, "--memory", t->experiment.kind->batch, value,
+                                      &t->arena, error);
+    return status ? status : open_model(t, directory, error);
+}
+
+static uint64_t planned(const training *t)
+{
+    et_plan_memory memory = et_pass_plan_memory(et_task_trainer_pass(t->trainer));
+    return et_task_trainer_parameter_bytes(t->trainer) + memory.activations + memory.packed +
+           memory.constants;
+}
+
+/* --memory: from the batch that the settings give, each candidate is opened as training would have
+ * it; what opening has read of the data is kept beside the run by then. */
+static int fit_batch(training *t, const char *directory, et_error *error)
+{
+    const et_layout *layout = et_task_trainer_layout(t->trainer);
+    et_batch_fit fit = et_batch_fit_begin(t->args->memory, layout->capacity[layout->unit]);
+    bool more = true;
+    int status = ET_OK;
+    while (!status && more) {
+        int64_t batches = 0;
+        status = et_stop_requested ? et_fail(error, ET_EINTERRUPTED, "%s", ET_CONTROLLER_NOT_BEGUN)
+                                   : open_batch(t, directory, fit.batch, error);
+        if (status == ET_ECONFIG)
+            return et_fail_while(error, status, "--memory %s",
+                                 et_format_bytes(fit.budget).text);
+        if (!status)
+            status = et_task_trainer_batches(t->trainer, &batches, error);
+        more = !status && et_batch_fit_note(&fit, planned(t), batches == 1);
+    }
+    if (!status && !fit.fits)
+        status = et_fail(error, ET_ENOMEM,
+                         "--memory %s: not even batches of %lld fit; the model and what is kept "
+                         "for it need %s",
+                         et_format_bytes(fit.budget).text, (long long)fit.fails,
+                         et_format_bytes(et_task_trainer_parameter_bytes(t->trainer)).text);
+    return status || fit.batch == fit.fits ? status : open_batch(t, directory, fit.fits, error);
+}
+
+/* Device and profiling, then what needs them. */
+static int open_parts(training *t, const char *directory, et_error *error)
+{
+    bool fits = t->args->memory && !et_train_finds_weights(t->args);
+    int status = et_device_open(&t->device, error);
+    if (!status)
+        status = et_profiling_open(&t->profiling, t->device, ET_CONTROLLER_STEP_SPAN, error);
+    if (!status)
+        status = open_model(t, directory, error);
+    return status || !fits ? status : fit_batch(t, directory, error);
+}
+
 static int open_training(training *t, const char *directory, et_error *error)
 {
     et_assert(t->directory.lock >= 0);
@@ -336,10 +426,7 @@ static int open_training(training *t, const char *directory, et_error *error)
  * last: its lock covers all that is written. */
 static void close_training(training *t)
 {
-    et_task_trainer_close(t->trainer);
-    if (t->task)
-        t->experiment.kind->close(t->task);
-    et_params_free(t->params);
+    close_model(t);
     et_device_close(t->device);
     et_profiling_release(&t->profiling);
     et_show_log_on(t->call->program, NULL);

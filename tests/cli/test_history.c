@@ -79,13 +79,13 @@ static void test_history__points(void **state)
     et_history_close(h);
 }
 
-/* Named sets of validation data stand before a slash. */
+/* Named sets of validation data stand in dicts of their own; a metric has them before a slash. */
 static void test_history__match_sets(void **state)
 {
     et_error error = ET_ERROR_INIT;
     et_history *h;
     const et_history_series *found[8];
-    const char *log = "{\"step\":1,\"validation\":{\"news/validation_loss\":2,"
+    const char *log = "{\"step\":1,\"validation\":{\"news\":{\"validation_loss\":2},"
                       "\"talk/validation_loss\":3,\"best_news/validation_loss\":2,"
                       "\"best_step\":1}}\n";
     assert_int_equal(et_history_open(&h, make_run(state, "sets", log), &error), 0);
@@ -93,8 +93,8 @@ static void test_history__match_sets(void **state)
     assert_int_equal(et_history_match(h, "loss", found, 8), 2);
     assert_int_equal(et_history_match(h, "best_news/validation_loss", found, 8), 1);
     assert_int_equal(et_history_match(h, "validation_loss", found, 8), 2);
-    assert_string_equal(found[0]->name, "validation.news/validation_loss");
-    assert_string_equal(et_history_best_of(h).metric, "news/validation_loss");
+    assert_string_equal(found[0]->name, "validation.news.validation_loss");
+    assert_string_equal(et_history_best_of(h).metric, "news.validation_loss");
     et_history_close(h);
 }
 

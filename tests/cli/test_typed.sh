@@ -162,6 +162,21 @@ says 0 'replaced in 1 lines' translate t1 --input bad --invalid replace
 [ "$(wc -l <out)" = 6 ]
 says 0 ' ||| 0-0' translate v --input text --alignments
 
+# ---- --memory: the largest batch whose plan fits; a run that goes on keeps its own.
+says 0 '^memory  *[0-9.]* MB planned' train $tiny big --data text text --steps 1 --vocab-size 60 \
+    --memory 4M
+most=$(sed -n 's/^memory  *\([0-9.]*\) MB planned.*/\1/p' err)
+awk "BEGIN { exit !($most <= 4 && $most > 3.6) }" || fail "--memory 4M plans $most MB"
+batch=$(sed -n 's/^    global_batch_size: //p' big/params.yaml | head -1)
+[ "$batch" != 256 ] && [ "$batch" -gt 64 ] || fail "batches of $batch"
+says 0 "batches of $batch tokens" train $tiny big2 --data text text --steps 1 --vocab-size 60 \
+    --set "task.train_data.global_batch_size=$batch"
+says 0 '' train $tiny big --data text text --steps 2 --vocab-size 60 --memory 400M -q
+[ "$batch" = "$(sed -n 's/^    global_batch_size: //p' big/params.yaml | head -1)" ]
+says 3 '--memory 1.0 MB: ' train $tiny big3 --data text text --vocab-size 60 --memory 1M
+says 2 '--memory 4Q: no size' train $tiny big3 --memory 4Q
+[ ! -e big3 ]
+
 # ---- tables: the same options.
 awk 'BEGIN { print "size,colour,kind"; for (i = 0; i < 300; i++)
     print i % 17 + i % 3 * 10 "," (i % 5 ? "red" : "blue") "," (i % 3 ? "round" : "flat") }' >table.csv

@@ -54,7 +54,7 @@ static void reads(const void *settings, void (*file)(void *payload, const char *
         file(payload, options->sentencepiece_model_path);
 }
 
-/* "data         28,941 pairs; 59 left out: 59 too long; 412,087 target sub-words (cached)" and, of
+/* "data         28,941 pairs; 59 filtered (0.2 %): 59 too long; 412,087 target sub-words (cached)" and, of
  * several, "data 2 of 3 (weight 0.5) ...". */
 static void describe_data(const et_translation_task *task)
 {
@@ -122,7 +122,7 @@ static const et_run_file files[] = {
     { ET_TRANSLATION_CACHE "/validation.6.pairs", ET_RUN_MADE_AT_START },
     { ET_TRANSLATION_CACHE "/validation.7.pairs", ET_RUN_MADE_AT_START },
     { ET_TRANSLATION_CACHE, ET_RUN_FOLDER | ET_RUN_MADE_AT_START },
-    { ET_TRANSLATION_OUTPUT, ET_RUN_FOLDER },
+    { ET_TRANSLATION_OUTPUT, ET_RUN_FOLDER | ET_RUN_SAMPLES },
     { NULL, 0 },
 };
 
@@ -171,4 +171,5 @@ const et_task_kind et_translation_kind = {
     .next_help = "translates lines",
     .service = &et_translation_service,
     .shorts = shorts,
+    .batch = "task.train_data.global_batch_size",
 };
