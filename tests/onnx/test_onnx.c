@@ -190,10 +190,10 @@ static void fill(et_batch *batch)
 static void compute(const char *name, et_build_fn *build)
 {
     et_error error = ET_ERROR_INIT;
-    et_device *device;
-    et_params *params;
-    et_pass *pass;
-    et_batch *batch;
+    et_device *device = NULL;
+    et_params *params = NULL;
+    et_pass *pass = NULL;
+    et_batch *batch = NULL;
     char path[64];
     const char *output;
     int status = et_device_open(&device, &error);
