@@ -1,7 +1,6 @@
 /* What a history comes to: the best, how long, how far, and how it ended. */
 #include "command/history.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +8,6 @@
 
 #include "base/clock.h"
 #include "command/session.h"
-#include "train/experiment.h"
 
 /* ---- names ------------------------------------------------------------------------------- */
 
@@ -145,9 +143,9 @@ et_history_best et_history_best_of(const et_history *h)
 
 bool et_history_is_lower_better(const et_history *h, const et_history_series *series)
 {
-    static const char *const words[] = { "loss",  "nll",       "error", "perplexity",
-                                         "brier", "seconds",   "_mae",  "_mse",
-                                         "rmse",  "deviation", "norm",  "divergence" };
+    static const char *const words[] = { "loss",  "nll",       "error",         "perplexity",
+                                         "brier", "seconds",   "_mae",          "_mse",
+                                         "rmse",  "deviation", "gradient_norm", "divergence" };
     et_history_best best = et_history_best_of(h);
     if (best.series == series)
         return best.lower;
