@@ -382,8 +382,7 @@ static int fit_batch(training *t, const char *directory, et_error *error)
         status = et_stop_requested ? et_fail(error, ET_EINTERRUPTED, "%s", ET_CONTROLLER_NOT_BEGUN)
                                    : open_batch(t, directory, fit.batch, error);
         if (status == ET_ECONFIG)
-            return et_fail_while(error, status, "--memory %s",
-                                 et_format_bytes(fit.budget).text);
+            return et_fail_while(error, status, "--memory %s", et_format_bytes(fit.budget).text);
         if (!status)
             status = et_task_trainer_batches(t->trainer, &batches, error);
         more = !status && et_batch_fit_note(&fit, planned(t), batches == 1);
@@ -521,16 +520,16 @@ static void say_begin(training *t)
     if (step > steps)
         say(t->progress,
             "nothing done the run is at step %s, past trainer.train_steps: %s, and is left as it "
-            "is; to go on, set more than %s",
+            "is; to continue, set more than %s",
             et_format_count(step).text, et_format_count(steps).text, et_format_count(step).text);
     else if (et_controller_finished(t->controller) && et_controller_stopped_early(t->controller))
         say(t->progress,
-            "finished     at step %s of %s already: stopped early; to go on, raise "
+            "finished     at step %s of %s already: stopped early; to continue, raise "
             "trainer.early_stopping.patience",
             et_format_count(step).text, et_format_count(steps).text);
     else if (et_controller_finished(t->controller))
         say(t->progress,
-            "finished     at step %s of %s already; to go on, raise trainer.train_steps",
+            "finished     at step %s of %s already; to continue, raise trainer.train_steps",
             et_format_count(step).text, et_format_count(steps).text);
     else if (step)
         say(t->progress, "resuming     at step %s of %s", et_format_count(step).text,

@@ -311,7 +311,7 @@ void et_corpus_counts_print(const et_corpus_counts *counts, et_strbuf *out)
     int64_t left_out = counts->read - counts->kept;
     et_strbuf_append(out, et_format_many(counts->kept, "pair").text);
     if (left_out)
-        et_strbuf_printf(out, "; %s left out", et_format_count(left_out).text);
+        et_strbuf_printf(out, "; %s filtered", et_format_count(left_out).text);
     const char *between = ": ";
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (rows[i].count) {

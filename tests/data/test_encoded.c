@@ -165,7 +165,7 @@ static void test_encoded__nothing_left(void **state)
     et_corpus_paths missing = { .source = { &en, 1 } };
     et_vocabulary *vocabulary = letters(*state);
     check_error(&same, vocabulary, &(et_encoded_options){ .max_seq_length = 3 }, ET_EDATA,
-                "(max_seq_length 3): 0 pairs; 2 left out: 2 too long: raise max_seq_length");
+                "(max_seq_length 3): 0 pairs; 2 filtered: 2 too long: raise max_seq_length");
     check_error(&half, vocabulary, &any, ET_EDATA, "2 empty: give lines that hold text");
     check_error(&missing, vocabulary, &any, ET_ECONFIG, "target_path is not");
     write_text(*state, "f.de", "a\n\xff\n");
