@@ -70,6 +70,7 @@ enum {
     ET_RUN_MADE_AT_START =
         2,               /* before the first step: goes if the start fails in a new directory */
     ET_RUN_COMPARED = 4, /* belongs to checkpoints; kind->belongs knows */
+    ET_RUN_SAMPLES = 8,  /* a folder of texts, STEP.txt, of what a model gives as it learns */
 };
 typedef struct et_run_file {
     const char *name; /* below model_dir; contents before their folder */

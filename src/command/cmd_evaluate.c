@@ -25,6 +25,7 @@ static int parse(et_evaluate_args *args, const et_call *call, et_error *error)
           &args->set, "params-override" },
         { "live-weights", NULL, "not the averaged ones", ET_ARG_FLAG, &args->live_weights, NULL },
         ET_ARG_JSON(args->json),
+        ET_ARG_QUIET(args->quiet),
         ET_ARG_THREADS,
         ET_ARG_RUN(args->model_dir),
         ET_ARG_END

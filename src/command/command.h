@@ -25,6 +25,7 @@ int et_cmd_init(const et_call *call, et_error *error);
 int et_cmd_inspect(const et_call *call, et_error *error);
 int et_cmd_list(const et_call *call, et_error *error);
 int et_cmd_serve(const et_call *call, et_error *error);
+int et_cmd_watch(const et_call *call, et_error *error);
 int et_cmd_plot(const et_call *call, et_error *error);
 int et_cmd_compare(const et_call *call, et_error *error);
 int et_cmd_runs(const et_call *call, et_error *error);

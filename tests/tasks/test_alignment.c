@@ -44,7 +44,7 @@ static et_vocabulary *make_vocabulary(void)
         .kind = ET_VOCABULARY_BPE, .size = PIECES, .character_coverage = 1, .at_most = true
     };
     et_error error = ET_ERROR_INIT;
-    et_vocabulary *vocabulary;
+    et_vocabulary *vocabulary = NULL;
     size_t at = 0, length;
     char *bytes;
     if (et_vocabulary_train(&bytes, &length, &options, next_line, &at, &error) ||

@@ -32,6 +32,7 @@ typedef struct predict_args {
     const char *invalid, *input_format, *output_format, *header, *delimiter;
     int64_t batch_size;
     bool full, numbers, help;
+    bool quiet; /* warnings are all that is said anyway */
     et_predictor_options options;
     et_row_reader_options rows;
     bool csv; /* out */
@@ -66,6 +67,7 @@ static int parse(predict_args *args, const et_call *call, et_error *error)
           &args->numbers, NULL },
         { "live-weights", NULL, "not the averaged ones", ET_ARG_FLAG, &args->options.live_weights,
           NULL },
+        ET_ARG_QUIET(args->quiet),
         ET_ARG_THREADS,
         ET_ARG_RUN(args->model_dir),
         ET_ARG_END,

@@ -101,7 +101,7 @@ static int parse(translate_args *args, const et_call *call, et_error *error)
           NULL },
         { "batch", "N", "sentences a thread decodes together", ET_ARG_COUNT, &args->sentences,
           NULL },
-        { "n-best", "N", "print the N best of each line", ET_ARG_COUNT, &args->results, NULL },
+        { "n-best", "N", "print the N best of each line", ET_ARG_COUNT, &args->results, "nbest" },
         { "scores", NULL, "print log-probability and score as well", ET_ARG_FLAG, &args->scores,
           NULL },
         { "alignments", NULL,
