@@ -9,6 +9,7 @@
 #include <etude/arguments.h>
 #include <etude/checkpoint.h>
 #include <etude/class_scores.h>
+#include <etude/comm.h>
 #include <etude/command.h>
 #include <etude/controller.h>
 #include <etude/data.h>

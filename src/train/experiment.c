@@ -264,6 +264,19 @@ void et_experiment_lock(et_experiment *experiment)
     experiment->locked = true;
 }
 
+int et_task_context_batch(const et_task_context *context, int64_t global, const char *setting,
+                          int64_t *size, et_error *error)
+{
+    int shards = context->data_shards > 1 ? context->data_shards : 1;
+    *size = global / shards;
+    if (global > 0 && global % shards == 0)
+        return ET_OK;
+    return et_fail(error, ET_ECONFIG,
+                   "%s: %lld cannot be cut into runtime.data_shards: %d equal parts; nearest: %lld",
+                   setting, (long long)global, shards,
+                   (long long)((global / shards + (global % shards > 0)) * shards));
+}
+
 static int check_restrictions(const et_experiment *experiment, et_error *error)
 {
     const et_settings settings = { .table = experiment->table, .options = (void *)experiment };

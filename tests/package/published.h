@@ -346,6 +346,11 @@ typedef struct et_read_options {
     ET_RESERVED(8);
 } et_read_options;
 
+typedef struct et_comm_options {
+    double peer_timeout;
+    ET_RESERVED(8);
+} et_comm_options;
+
 typedef struct et_service_options {
     const char *checkpoint;
     const char *precision;
