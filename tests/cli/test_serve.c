@@ -519,6 +519,59 @@ static void test_serve__killed_and_started_again(void **state)
     assert_int_equal(web_stop(&s, SIGTERM), 0);
 }
 
+/* Kilobytes that a process has in memory. */
+static long memory_of(pid_t pid)
+{
+    char path[64], line[256];
+    long kilobytes = 0;
+    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    while (fgets(line, sizeof line, file))
+        if (sscanf(line, "VmRSS: %ld", &kilobytes) == 1)
+            break;
+    fclose(file);
+    return kilobytes;
+}
+
+/* Good and bad requests for so many seconds (ET_TEST_SECONDS, for a longer look), the server killed
+ * and started again between: each good one is answered right, each bad one refused, and memory does
+ * not grow. */
+static void test_serve__load(void **state)
+{
+    const char *wanted = getenv("ET_TEST_SECONDS");
+    const int rounds = wanted ? atoi(wanted) : 2;
+    int port = 0, asked = 0;
+    (void)state;
+    for (int part = 0; part < 2; part++) {
+        web_server s = web_start("serve m --threads 2", port);
+        port = s.port;
+        long before = 0;
+        for (time_t end = time(NULL) + rounds / 2; time(NULL) < end || !before;) {
+            asker sum = ask_together(port, asked % 3 ? "" : "\"beam_size\": 3, ");
+            if (asked % 3)
+                assert_int_equal(sum.right, ASKERS * TURNS);
+            assert_int_equal(sum.busy + sum.other, 0);
+            for (size_t i = 0; i < COUNT(bad_json); i++) {
+                char *answer = web_post(port, "/translate", bad_json[i].body);
+                assert_refused(bad_json[i].body, answer, 400, bad_json[i].words);
+                free(answer);
+            }
+            if (asked++ >= 2 && !before)
+                before = memory_of(s.pid);
+        }
+        long after = memory_of(s.pid);
+        if (after > before + 20000)
+            fail_msg("%ld KB, and %ld KB later", before, after);
+        if (part)
+            assert_int_equal(web_stop(&s, SIGTERM), 0);
+        else
+            assert_int_equal(web_stop(&s, SIGKILL), -SIGKILL);
+    }
+    print_message("%d rounds of %d good and %zu bad requests\n", asked, ASKERS * TURNS,
+                  COUNT(bad_json));
+}
+
 /* ---- who may ask -------------------------------------------------------------------------------
  */
 
@@ -640,6 +693,7 @@ int main(void)
         cmocka_unit_test(test_serve__deadline),
         cmocka_unit_test(test_serve__stop_answers_what_was_accepted),
         cmocka_unit_test(test_serve__killed_and_started_again),
+        cmocka_unit_test(test_serve__load),
         cmocka_unit_test(test_serve__token),
         cmocka_unit_test(test_serve__made_token),
         cmocka_unit_test(test_serve__what_it_says_of_itself),

@@ -35,7 +35,7 @@ static void execute(const char *line, int port, int out)
     int err = open("web.err", O_WRONLY | O_CREAT | O_TRUNC, 0600);
     dup2(out, STDOUT_FILENO);
     dup2(err, STDERR_FILENO);
-    alarm(100);
+    alarm(600);
     execv(program, words);
     _exit(127);
 }
