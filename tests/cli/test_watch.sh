@@ -4,6 +4,7 @@
 # the page, in a headless Chromium: skipped where there is none. All is skipped without curl.
 set -eu
 etude=$1
+here=$(cd "$(dirname "$0")" && pwd)
 command -v curl >/dev/null || {
     echo "SKIPPED: all cases: no curl"
     exit 77
@@ -184,7 +185,6 @@ else
     grep -q 'ein Hund\|ein &lt;i&gt;Hund' page || fail "no sample on the page: $(tail -5 page)"
 
     # Zoom, scales, smoothing: what a person does, without a server.
-    here=$(dirname "$0")
     {
         get "$url" | sed '/^<script>$/,$d'
         echo '<script>'

@@ -87,6 +87,6 @@ setTimeout(() => {
         play();
         document.body.dataset.result = "all of it";
     } catch (error) {
-        document.body.dataset.result = error.message + " " + error.stack;
+        document.body.dataset.result = error.message;
     }
 }, 500);
