@@ -5,7 +5,7 @@
  *     do
  *         bytes = needed_by(fit.batch);
  *     while (et_batch_fit_note(&fit, bytes, false));
- *     use(fit.fits);                                       0: not even the smallest fits
+ *     use(fit.fits);                                        0: not even the smallest fits
  */
 #ifndef ETUDE_COMMAND_BATCH_FIT_H
 #define ETUDE_COMMAND_BATCH_FIT_H

@@ -274,7 +274,9 @@ static int evaluate_own(const evaluate_args *args, const et_call *call, et_error
     for (size_t i = 0; i < sizeof texts / sizeof *texts && !status; i++) {
         if (!texts[i])
             status = et_alloc_failed(error, 0, "settings");
-        else if (*texts[i] && own.set.count < ET_ARG_LIST_MAX)
+        else if (*texts[i] && own.set.count == ET_ARG_LIST_MAX)
+            status = et_fail(error, ET_EUSAGE, "--set: given more than %d times", ET_ARG_LIST_MAX);
+        else if (*texts[i])
             own.set.items[own.set.count++] = texts[i];
     }
     if (!status)
