@@ -81,8 +81,10 @@ int web_connect(int port)
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_true(fd >= 0);
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &most, sizeof most);
-    assert_int_equal(connect(fd, (const struct sockaddr *)&to, sizeof to), 0);
-    return fd;
+    if (!connect(fd, (const struct sockaddr *)&to, sizeof to))
+        return fd;
+    close(fd);
+    return -1;
 }
 
 void web_send(int fd, const void *bytes, size_t length)
