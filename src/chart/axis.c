@@ -97,17 +97,17 @@ double et_axis_place(const et_axis *a, double value)
     return place >= -1e-9 && place <= 1 + 1e-9 ? fmin(1, fmax(0, place)) : (double)NAN;
 }
 
-/* As many decimals as the step has. */
-static void print_step(char *text, size_t size, double value, double step)
+/* As many decimals as the step has. All labels of an axis are alike: most is its largest value. */
+static void print_step(char *text, size_t size, double value, double step, double most)
 {
     int decimals = (int)-floor(log10(step) + 1e-9);
     if (fabs(value) < step * 1e-6)
         snprintf(text, size, "0");
-    else if (decimals > 5 || fabs(value) >= 1e15)
+    else if (decimals > 5 || most >= 1e12)
         et_decimal_print(text, size, 6, false, value);
     else if (decimals > 0)
         et_decimal_print(text, size, decimals, true, value);
-    else if (fabs(value) >= 1e6)
+    else if (most >= 1e6 && step >= 1e4)
         snprintf(text, size, "%s", et_format_rate(value).text);
     else
         snprintf(text, size, "%s", et_format_count((int64_t)llround(value)).text);
@@ -123,7 +123,8 @@ et_format et_axis_label(const et_axis *a, int tick)
     if (!a->step)
         et_decimal_print(label.text, sizeof label.text, 6, false, value);
     else
-        print_step(label.text, sizeof label.text, value, a->step);
+        print_step(label.text, sizeof label.text, value, a->step,
+                   fmax(fabs(a->low), fabs(a->high)));
     return label;
 }
 

@@ -1,7 +1,6 @@
 /* etude compare: runs side by side. Reads only. First what each is, then settings that differ, then
  * what they have logged: the last value and the best one, of rates the median. */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

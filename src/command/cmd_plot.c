@@ -11,13 +11,10 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <etude/log.h>
-
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/fields.h"
 #include "base/file.h"
-#include "base/format.h"
 #include "base/vector.h"
 #include "chart/chart.h"
 #include "command/args.h"
@@ -97,6 +94,7 @@ static int add_curve(plot *p, const et_history *h, const et_history_series *s, e
         et_free(y);
         return et_alloc_failed(error, s->count * sizeof *x, "a curve");
     }
+    et_assert(s->count > 0);
     double epoch = et_history_steps_per_epoch(h);
     for (size_t i = 0; i < s->count; i++) {
         x[i] = place(p, h, &s->points[i], epoch);

@@ -292,6 +292,7 @@ static void add_text_row(et_grid *grid, const table *t, const row *r, bool commo
 
 static int print_text(const table *t, et_error *error)
 {
+    et_assert(t->rows && t->columns);
     const char *metric = common_metric(t);
     size_t settings = t->column_count > SETTINGS_SHOWN ? SETTINGS_SHOWN : t->column_count;
     et_grid grid = { .columns = 7 + settings };

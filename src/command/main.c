@@ -34,6 +34,7 @@ static const et_command commands[] = {
     { "inspect", et_cmd_inspect, "show a checkpoint and say whether it is sound" },
     { "init", et_cmd_init, "write a file of settings to change" },
     { "list", et_cmd_list, "list experiments, or all settings of one" },
+    { "launch", et_cmd_launch, "train with several processes on this machine" },
     { "plot", et_cmd_plot, "draw curves of what runs have logged" },
     { "runs", et_cmd_runs, "list runs: how far, how good, what differs" },
     { "compare", et_cmd_compare, "show runs side by side" },
@@ -309,13 +310,14 @@ static void hold_standard_streams(void)
 }
 
 /* An interruption is no failure and has no name before it. */
-static void print_failure(const et_program *program, int status, et_error *error)
+void et_tell_failure(const et_program *program, int status, et_error *error)
 {
     make_printable(error->text);
-    if (status == ET_EINTERRUPTED)
+    if (error->text[0] && status == ET_EINTERRUPTED)
         fprintf(stderr, "%s\n", error->text);
-    else
+    else if (error->text[0])
         fprintf(stderr, "%s: %s\n", program->name, error->text);
+    error->text[0] = 0;
 }
 
 /* The variable that chooses kernels is for trying and comparing: a misspelt one would compare
@@ -354,7 +356,7 @@ int et_command_main(int argc, char **argv, const et_task_kind *const *kinds, int
     if (!status && (fflush(stdout) || ferror(stdout)))
         status = et_fail_errno(&error, "standard output");
     if (status)
-        print_failure(&program, status, &error);
+        et_tell_failure(&program, status, &error);
     et_log_set(NULL, NULL);
     return exit_code(status);
 }

@@ -1,6 +1,5 @@
 #include "command/run_overview.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

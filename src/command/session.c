@@ -20,7 +20,6 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/file.h"
-#include "base/format.h"
 #include "base/json.h"
 #include "base/vector.h"
 #include "base/yaml.h"

@@ -31,6 +31,7 @@
 #include "command/model_dir.h"
 #include "command/outputs.h"
 #include "command/profile.h"
+#include "command/ranks.h"
 #include "command/session.h"
 #include "base/format.h"
 #include "data/source.h"
@@ -50,6 +51,7 @@ typedef struct training {
     et_inside inside; /* what its run gets of directory and device */
     bool set_up;      /* everything is open: there is a run to keep */
     const et_train_args *args;
+    et_comm *comm;              /* the ranks that train together; this process alone, mostly */
     et_experiment experiment;   /* all settings; refers to texts in arena */
     et_initial initial;         /* whose weights it begins with */
     et_privacy_options privacy; /* copied: reserved words of settings are not set */
@@ -98,7 +100,7 @@ static int check_memory(training *t, const et_experiment *kept, et_error *error)
 /* A directory with a run in it must be this run's. Its settings are left alone until all is
  * open; those of a new run are written first, since they say whose the files are that opening
  * makes. */
-static int claim_directory(training *t, const char *directory, et_error *error)
+static int claim(training *t, const char *directory, et_error *error)
 {
     et_experiment kept;
     /* A new run. Its precision is settled now, since it stands in the settings that are written. */
@@ -122,6 +124,15 @@ static int claim_directory(training *t, const char *directory, et_error *error)
     return status ? status
                   : et_experiment_check_same(&kept, &t->experiment, &t->kept, directory,
                                              t->args->accept_changes, error);
+}
+
+/* Rank 0 writes first; then the others find what it has written. */
+static int claim_directory(training *t, const char *directory, et_error *error)
+{
+    bool first = et_comm_rank(t->comm) == 0;
+    int status = first ? claim(t, directory, error) : ET_OK;
+    status = et_comm_agree(t->comm, status, NULL, error);
+    return status || first ? status : claim(t, directory, error);
 }
 
 /* What the bar shows of a step. */
@@ -197,6 +208,7 @@ static et_controller_options controller_options(training *t, const char *directo
                  .inside = &t->inside,
                  .other_optimizer = t->args->accept_changes,
                  .identity = t->identity,
+                 .comm = t->comm,
                  .stop = &et_stop_requested,
                  .save = &et_save_requested },
         .train_steps = o->train_steps,
@@ -250,7 +262,8 @@ static int open_trainer(training *t, et_error *error)
         .seed = (uint64_t)e->runtime.seed,
         .bfloat16 = e->runtime.mixed_precision_dtype == ET_PRECISION_BFLOAT16,
         .recompute = e->runtime.recompute,
-        .batches = (int)e->trainer.gradient_accumulation,
+        .batches = (int)(e->trainer.gradient_accumulation * e->runtime.data_shards),
+        .comm = e->runtime.data_shards > 1 ? t->comm : NULL,
         .stop = &et_stop_requested,
         .loss_upper_bound = e->trainer.recovery_max_trials < 0 ? 0 : e->trainer.loss_upper_bound,
         .recovery_begin_steps = e->trainer.recovery_begin_steps,
@@ -276,7 +289,9 @@ static int plan_steps(training *t, et_error *error)
     int status = et_trainer_counts_epochs(&t->plan)
                      ? et_task_trainer_batches(t->trainer, &batches, error)
                      : ET_OK;
-    return status ? status : et_trainer_options_resolve(&t->plan, batches, error);
+    return status ? status
+                  : et_trainer_options_resolve(&t->plan, batches, t->experiment.runtime.data_shards,
+                                               error);
 }
 
 static int64_t step_of(const training *t)
@@ -307,6 +322,17 @@ static void name_rate(training *t)
              rate ? "" : "/s");
 }
 
+/* What rank 0 makes of the data the others only read, once it is there. */
+static int open_task(training *t, et_task_context *context, et_error *error)
+{
+    const et_experiment *e = &t->experiment;
+    bool first = et_comm_rank(t->comm) == 0;
+    int status = first ? e->kind->open(&t->task, e->task, context, error) : ET_OK;
+    status = et_comm_agree(t->comm, status, NULL, error);
+    context->reader = !first;
+    return status || first ? status : e->kind->open(&t->task, e->task, context, error);
+}
+
 /* Parameters, task, trainer: each needs those before it. What is open when one fails is closed by
  * close_model. */
 static int open_model(training *t, const char *directory, et_error *error)
@@ -320,15 +346,18 @@ static int open_model(training *t, const char *directory, et_error *error)
                                 .seed = (uint64_t)e->runtime.seed,
                                 .bfloat16 = bfloat16,
                                 .prefetch = (int)e->runtime.prefetch,
+                                .data_shards = (int)e->runtime.data_shards,
                                 .validation_interval = e->trainer.validation_interval,
                                 .identity = &t->kept,
                                 .listener = t,
                                 .tell = tell,
                                 .stop = &et_stop_requested };
     if (!status)
-        status = e->kind->open(&t->task, e->task, &context, error);
+        status = open_task(t, &context, error);
     if (!status)
         status = make_identity(t, error);
+    if (!status)
+        status = et_ranks_compare(t->comm, t->identity, t->device, error);
     if (!status)
         status = open_trainer(t, error);
     if (!status)
@@ -382,8 +411,7 @@ static int fit_batch(training *t, const char *directory, et_error *error)
         status = et_stop_requested ? et_fail(error, ET_EINTERRUPTED, "%s", ET_CONTROLLER_NOT_BEGUN)
                                    : open_batch(t, directory, fit.batch, error);
         if (status == ET_ECONFIG)
-            return et_fail_while(error, status, "--memory %s",
-                                 et_format_bytes(fit.budget).text);
+            return et_fail_while(error, status, "--memory %s", et_format_bytes(fit.budget).text);
         if (!status)
             status = et_task_trainer_batches(t->trainer, &batches, error);
         more = !status && et_batch_fit_note(&fit, planned(t), batches == 1);
@@ -402,6 +430,12 @@ static int open_parts(training *t, const char *directory, et_error *error)
 {
     bool fits = t->args->memory && !et_train_finds_weights(t->args);
     int status = et_device_open(&t->device, error);
+    if (!status && fits && t->experiment.runtime.data_shards > 1)
+        status =
+            et_fail(error, ET_ECONFIG,
+                    "--memory chooses batches that are not cut; with runtime.data_shards: %lld "
+                    "set the size of a batch",
+                    (long long)t->experiment.runtime.data_shards);
     if (!status)
         status = et_profiling_open(&t->profiling, t->device, ET_CONTROLLER_STEP_SPAN, error);
     if (!status)
@@ -411,7 +445,7 @@ static int open_parts(training *t, const char *directory, et_error *error)
 
 static int open_training(training *t, const char *directory, et_error *error)
 {
-    et_assert(t->directory.lock >= 0);
+    et_assert(t->directory.lock >= 0 || et_comm_rank(t->comm));
     int status = open_parts(t, directory, error);
     if (!status)
         status = open_controller(t, directory, error);
@@ -496,10 +530,14 @@ static void say_new(training *t)
 {
     const et_layout *layout = layout_of(t);
     const char *amount = t->experiment.kind->amount;
-    say(t->progress, "training     %s, batches of %s %s%s",
+    int64_t shards = t->experiment.runtime.data_shards;
+    char parts[64] = "";
+    if (shards > 1)
+        snprintf(parts, sizeof parts, ", in %lld shards", (long long)shards);
+    say(t->progress, "training     %s, batches of %s %s%s%s",
         et_format_many(t->plan.train_steps, "step").text,
-        et_format_count(layout->capacity[layout->unit]).text,
-        amount ? amount : et_layout_unit(layout), amount ? "" : "s");
+        et_format_count(layout->capacity[layout->unit] * shards).text,
+        amount ? amount : et_layout_unit(layout), amount ? "" : "s", parts);
 }
 
 /* Where the weights of a new run come from, and what else came with them. */
@@ -604,10 +642,12 @@ static void begin_session(training *t, const char *directory)
 static int set_up(training *t, const et_train_args *args, et_error *error)
 {
     const char *directory = args->model_dir;
+    bool first = et_comm_rank(t->comm) == 0;
     signal(SIGPIPE, SIG_IGN); /* progress that nobody reads never stops the work */
-    et_leave_on_signals(ET_CONTROLLER_NOT_BEGUN);
-    int status = et_model_dir_open(&t->directory, t->experiment.kind, directory, error);
-    if (!status)
+    et_leave_on_signals(first ? ET_CONTROLLER_NOT_BEGUN : "");
+    int status =
+        first ? et_model_dir_open(&t->directory, t->experiment.kind, directory, error) : ET_OK;
+    if (!status && first)
         status = check_profile(t, args, error);
     if (!status)
         status = claim_directory(t, directory, error);
@@ -615,13 +655,14 @@ static int set_up(training *t, const et_train_args *args, et_error *error)
         return status;
     status = open_training(t, directory, error);
     /* Settings under which nothing is done are nobody's. */
-    if (!status && !et_controller_finished(t->controller))
+    if (!status && first && !et_controller_finished(t->controller))
         status = write_settings(t, directory, error);
+    status = et_comm_agree(t->comm, status, NULL, error);
     /* From here on there is a run in the directory, which stays whatever comes. */
     t->set_up = !status;
-    if (!status)
+    if (!status && first)
         begin_session(t, directory);
-    et_watch_signals(et_progress_eraser(t->progress));
+    et_watch_signals(et_progress_eraser(t->progress), !first);
     return status;
 }
 
@@ -657,10 +698,14 @@ static int train(training *t, const et_train_args *args, et_error *error)
     et_assert(!args->help);
     /* The bar chooses by itself between a terminal and a log file. */
     et_progress_options options = ET_PROGRESS_OPTIONS_INIT;
-    options.fd = args->quiet ? -1 : STDERR_FILENO;
     /* Settings first: a misspelt one is said before anything is made. */
     int status =
         et_train_configure(&t->experiment, &t->initial, args, t->call->program, &t->arena, error);
+    if (!status)
+        status = et_ranks_open(&t->comm, &t->experiment.runtime, error);
+    if (!status && args->dry_run && et_comm_size(t->comm) > 1)
+        status = et_fail(error, ET_EUSAGE, "--dry-run is the work of one process; start it alone");
+    options.fd = args->quiet || et_comm_rank(t->comm) ? -1 : STDERR_FILENO;
     if (!status)
         status = et_progress_open(&t->progress, &options, error);
     if (status)
@@ -670,20 +715,23 @@ static int train(training *t, const et_train_args *args, et_error *error)
         et_show_log_quietly(&t->log);
     else
         et_show_log_on(t->call->program, t->progress);
-    if (!args->dry_run)
+    if (!args->dry_run && !et_comm_rank(t->comm))
         et_session_open(&t->session, t->progress);
     /* Where the profile goes was parsed; what it records belongs to this training. */
-    t->profiling = args->profiling;
+    if (!et_comm_rank(t->comm))
+        t->profiling = args->profiling;
     t->profiling.progress = t->progress;
     if (args->dry_run)
         return try_out(t, args, error);
-    status = set_up(t, args, error);
+    status = et_comm_agree(t->comm, set_up(t, args, error), NULL, error);
     if (!status) {
         say(t->progress, "experiment   %s  (all settings: %s/%s)", t->experiment.name,
             args->model_dir, ET_EXPERIMENT_FILE);
         say_task(t);
         say_initial(t);
         say_memory(t);
+        if (et_comm_size(t->comm) > 1)
+            say(t->progress, "ranks        %d, %s", et_comm_size(t->comm), t->comm->class->name);
         if (t->args->verbose)
             say_parts(t, args->model_dir);
         say_begin(t);
@@ -701,6 +749,16 @@ static int train(training *t, const et_train_args *args, et_error *error)
     return status ? status : closed;
 }
 
+/* One rank says what went wrong, before any of them has ended. */
+static void leave_ranks(training *t, int status, et_error *error)
+{
+    if (status && error && et_comm_told_elsewhere(t->comm))
+        error->text[0] = 0;
+    else if (status && error && et_comm_size(t->comm) > 1)
+        et_tell_failure(t->call->program, status, error);
+    et_comm_close(t->comm);
+}
+
 /* Everything that training opened is closed here, whatever the status: the lock goes last. */
 int et_training_run(const et_call *call, const et_train_args *args, et_error *error)
 {
@@ -715,5 +773,6 @@ int et_training_run(const et_call *call, const et_train_args *args, et_error *er
     et_session_end(&t.session, step_of(&t), status, error);
     setitimer(ITIMER_REAL, &(struct itimerval){ { 0, 0 }, { 0, 0 } }, NULL);
     close_training(&t);
+    leave_ranks(&t, status, error);
     return status;
 }

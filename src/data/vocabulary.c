@@ -243,6 +243,12 @@ const char *et_vocabulary_kind(const et_vocabulary *vocabulary)
     return type >= 1 && type <= 4 ? names[type - 1] : "unknown";
 }
 
+const char *et_vocabulary_bytes(const et_vocabulary *vocabulary, size_t *length)
+{
+    *length = vocabulary->length;
+    return vocabulary->bytes;
+}
+
 uint64_t et_vocabulary_checksum(const et_vocabulary *vocabulary)
 {
     return vocabulary->checksum;

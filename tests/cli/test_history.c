@@ -252,6 +252,50 @@ static void test_history__hostile(void **state)
     }
 }
 
+/* Bytes changed at random, of the log, the settings and the sessions: read or refused. */
+static void test_history__mutated(void **state)
+{
+    static const char *const texts[] = {
+        LINES,
+        "experiment: a/b\ntrainer:\n  train_steps: 40\n  best_checkpoint_metric_comp: lower\n",
+        "{\"sessions\": [{\"began\": 990, \"ended\": 1000, \"reason\": \"done\"},"
+        "{\"began\": 1100, \"train_steps\": 70, \"parameters\": 5}]}",
+    };
+    static const char *const names[] = { "metrics.jsonl", "params.yaml", ET_SESSION_FILE };
+    const char *directory = make_run(state, "mutated", LINES);
+    uint64_t random = 1;
+    int refused = 0;
+    for (int i = 0; i < 3000; i++) {
+        et_error error = ET_ERROR_INIT;
+        et_history *h;
+        char path[700], text[1000];
+        size_t length = strlen(texts[i % 3]);
+        memcpy(text, texts[i % 3], length);
+        for (int k = 0; k <= i % 5; k++) {
+            random = random * 6364136223846793005u + 1442695040888963407u;
+            text[(random >> 33) % length] = (char)(random >> 25);
+        }
+        snprintf(path, sizeof path, "%s/%s", directory, names[i % 3]);
+        put_file(path, text, length);
+        int status = et_history_open(&h, directory, &error);
+        assert_true(status == ET_OK || status == ET_EFORMAT);
+        refused += status != ET_OK;
+        assert_non_null(h);
+        et_history_best_of(h);
+        et_history_steps(h);
+        et_history_seconds_in_all(h);
+        et_history_state_of(h);
+        et_history_steps_per_epoch(h);
+        for (size_t s = 0; s < h->count; s++) {
+            assert_true(h->series[s].count > 0);
+            et_history_extreme(&h->series[s], et_history_is_lower_better(h, &h->series[s]));
+        }
+        et_history_close(h);
+        put_text(path, texts[i % 3]);
+    }
+    assert_true(refused > 500 && refused < 3000);
+}
+
 static void test_history__hostile_sizes(void **state)
 {
     et_error error = ET_ERROR_INIT;
@@ -400,8 +444,9 @@ int main(void)
         cmocka_unit_test(test_history__points),        cmocka_unit_test(test_history__match),
         cmocka_unit_test(test_history__match_sets),    cmocka_unit_test(test_history__cut),
         cmocka_unit_test(test_history__live),          cmocka_unit_test(test_history__hostile),
-        cmocka_unit_test(test_history__hostile_sizes), cmocka_unit_test(test_history__no_run),
-        cmocka_unit_test(test_history__sessions),      cmocka_unit_test(test_history__search),
+        cmocka_unit_test(test_history__hostile_sizes), cmocka_unit_test(test_history__mutated),
+        cmocka_unit_test(test_history__no_run),        cmocka_unit_test(test_history__sessions),
+        cmocka_unit_test(test_history__search),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }

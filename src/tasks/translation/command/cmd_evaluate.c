@@ -103,6 +103,7 @@ static int missing(const char *option, const char *what, et_error *error)
 static int check_outputs(evaluate_args *args, const et_call *call, et_error *error)
 {
     et_outputs outputs = { .program = call->program };
+    et_outputs_read(&outputs, args->model_dir);
     et_outputs_read(&outputs, args->source);
     et_outputs_read(&outputs, args->reference);
     et_outputs_read(&outputs, args->options.checkpoint);

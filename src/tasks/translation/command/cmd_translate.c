@@ -180,6 +180,7 @@ static int check_outputs(translate_args *args, const et_call *call, et_error *er
         et_outputs_read(&outputs, args->input);
     else
         et_outputs_read_standard(&outputs);
+    et_outputs_read(&outputs, args->model_dir);
     et_outputs_read(&outputs, args->options.checkpoint);
     et_outputs_read(&outputs, args->score_targets);
     int status = et_outputs_check_standard(&outputs, error);
