@@ -37,6 +37,7 @@
 #include <etude/metadata.h>
 #include <etude/metrics.h>
 #include <etude/model_builder.h>
+#include <etude/model_export.h>
 #include <etude/model_trainer.h>
 #include <etude/module.h>
 #include <etude/multitask.h>

@@ -1,6 +1,6 @@
-/* The picture is text of our own: a frame, ticks with labels, a path for each curve, a legend below.
- * Its colours are between light and dark, so that it can be read on any page, whatever the reader
- * has set; where that is dark (prefers-color-scheme) text is lighter. */
+/* The picture is text of our own: a frame, ticks with labels, a path for each curve, a legend
+ * below. Its colours are between light and dark, so that it can be read on any page, whatever the
+ * reader has set; where that is dark (prefers-color-scheme) text is lighter. */
 #include "chart/chart.h"
 
 #include <math.h>

@@ -407,16 +407,6 @@ static int read_documents(et_history *h, et_error *error)
 
 /* ---- all together ------------------------------------------------------------------------ */
 
-bool et_history_is_run(const char *directory)
-{
-    char *log = et_path_join(directory, ET_HISTORY_LOG);
-    char *settings = et_path_join(directory, ET_EXPERIMENT_FILE);
-    bool is = (log && et_file_exists(log)) || (settings && et_file_exists(settings));
-    et_free(log);
-    et_free(settings);
-    return is;
-}
-
 static et_history *make(const char *model_dir)
 {
     et_history *h = et_alloc_zero(1, sizeof *h);

@@ -6,8 +6,21 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "command/session.h"
+#include "train/experiment.h"
+
+bool et_history_is_run(const char *directory)
+{
+    char *log = et_path_join(directory, ET_HISTORY_LOG);
+    char *settings = et_path_join(directory, ET_EXPERIMENT_FILE);
+    bool is = (log && et_file_exists(log)) || (settings && et_file_exists(settings));
+    et_free(log);
+    et_free(settings);
+    return is;
+}
 
 /* ---- names ------------------------------------------------------------------------------- */
 
@@ -99,16 +112,17 @@ static const et_history_point *last_of(const et_history_series *s)
     return s && s->count ? &s->points[s->count - 1] : NULL;
 }
 
-/* The metric where "PLACE.best_NAME" stands: "PLACE.NAME". */
+/* The metric where "PLACE.best_NAME" stands: "PLACE.NAME", as it is, or with dots for what else
+ * separates. */
 static const et_history_series *metric_beside(const et_history *h, const char *name, size_t place)
 {
     char metric[ET_HISTORY_NAME_MAX + 1];
     static const char best[] = "best_";
     snprintf(metric, sizeof metric, "%.*s%s", (int)place, name, name + place + sizeof best - 1);
-    for (size_t i = 0; i < h->count; i++)
-        if (same_names(h->series[i].name, metric))
-            return &h->series[i];
-    return NULL;
+    const et_history_series *found = et_history_find(h, metric);
+    for (char *c = metric + place; *c; c++)
+        *c = is_separator(*c) ? '.' : *c;
+    return found ? found : et_history_find(h, metric);
 }
 
 /* A series PLACE.best_NAME beside PLACE.best_step is what a run logs of its best. */

@@ -559,16 +559,16 @@ static void say_begin(training *t)
     if (step > steps)
         say(t->progress,
             "nothing done the run is at step %s, past trainer.train_steps: %s, and is left as it "
-            "is; to go on, set more than %s",
+            "is; to continue, set more than %s",
             et_format_count(step).text, et_format_count(steps).text, et_format_count(step).text);
     else if (et_controller_finished(t->controller) && et_controller_stopped_early(t->controller))
         say(t->progress,
-            "finished     at step %s of %s already: stopped early; to go on, raise "
+            "finished     at step %s of %s already: stopped early; to continue, raise "
             "trainer.early_stopping.patience",
             et_format_count(step).text, et_format_count(steps).text);
     else if (et_controller_finished(t->controller))
         say(t->progress,
-            "finished     at step %s of %s already; to go on, raise trainer.train_steps",
+            "finished     at step %s of %s already; to continue, raise trainer.train_steps",
             et_format_count(step).text, et_format_count(steps).text);
     else if (step)
         say(t->progress, "resuming     at step %s of %s", et_format_count(step).text,

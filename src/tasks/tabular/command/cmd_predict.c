@@ -152,6 +152,7 @@ static int check_outputs(const predict_args *args, const et_call *call, et_error
         et_outputs_read(&outputs, args->rows.path);
     else
         et_outputs_read_standard(&outputs);
+    et_outputs_read(&outputs, args->model_dir);
     et_outputs_read(&outputs, args->options.checkpoint);
     int status = args->output ? et_outputs_check(&outputs, "--output", args->output, error)
                               : et_outputs_check_standard(&outputs, error);

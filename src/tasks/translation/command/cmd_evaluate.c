@@ -62,7 +62,8 @@ static int parse(evaluate_args *args, const et_call *call, et_error *error)
           &args->output, NULL },
         { "checkpoint", "best|newest|STEP|FILE", "which one; else the best, or the newest",
           ET_ARG_TEXT, &args->options.checkpoint, NULL },
-        { "beam-size", "N", "hypotheses kept; 1: greedy", ET_ARG_COUNT, &args->beam_size, NULL },
+        { "beam-size", "N", "hypotheses in the beam; 1: greedy", ET_ARG_COUNT, &args->beam_size,
+          NULL },
         { "alpha", "A", "length penalty ((5 + length) / 6)^A", ET_ARG_REAL, &args->alpha, NULL },
         { "precision", "float32|bfloat16|int8", "of computing; else the run's", ET_ARG_TEXT,
           &args->options.precision, NULL },
@@ -103,6 +104,7 @@ static int missing(const char *option, const char *what, et_error *error)
 static int check_outputs(evaluate_args *args, const et_call *call, et_error *error)
 {
     et_outputs outputs = { .program = call->program };
+    et_outputs_read(&outputs, args->model_dir);
     et_outputs_read(&outputs, args->source);
     et_outputs_read(&outputs, args->reference);
     et_outputs_read(&outputs, args->options.checkpoint);

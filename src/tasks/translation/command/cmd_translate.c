@@ -94,9 +94,10 @@ static int parse(translate_args *args, const et_call *call, et_error *error)
           ET_ARG_TEXT, &args->output, NULL },
         { "invalid", "WORD", "stop (the usual) or replace: what bytes that are no UTF-8 do",
           ET_ARG_TEXT, &args->invalid, NULL },
-        { "beam-size", "N", "hypotheses kept; 1: greedy", ET_ARG_COUNT, &args->beam_size, NULL },
+        { "beam-size", "N", "hypotheses in the beam; 1: greedy", ET_ARG_COUNT, &args->beam_size,
+          NULL },
         { "alpha", "A", "length penalty ((5 + length) / 6)^A", ET_ARG_REAL, &args->alpha, NULL },
-        { "max-length", "N", "most pieces of a translation", ET_ARG_COUNT, &args->max_length,
+        { "max-length", "N", "most tokens of a translation", ET_ARG_COUNT, &args->max_length,
           NULL },
         { "batch", "N", "sentences a thread decodes together", ET_ARG_COUNT, &args->sentences,
           NULL },
@@ -110,9 +111,9 @@ static int parse(translate_args *args, const et_call *call, et_error *error)
           ET_ARG_COUNT, &args->alignment_layer, NULL },
         { "score-targets", "FILE", "score these translations instead of searching for some",
           ET_ARG_TEXT, &args->score_targets, NULL },
-        { "sampling", NULL, "draw each piece by its probability", ET_ARG_FLAG,
+        { "sampling", NULL, "draw each token by its probability", ET_ARG_FLAG,
           &args->decoding.sampling, NULL },
-        { "top-k", "K", "draw from the K likeliest pieces", ET_ARG_COUNT, &args->decoding.top_k,
+        { "top-k", "K", "draw from the K likeliest tokens", ET_ARG_COUNT, &args->decoding.top_k,
           NULL },
         { "top-p", "P", "draw from as few as reach probability P", ET_ARG_REAL, &args->top_p,
           NULL },
@@ -180,6 +181,7 @@ static int check_outputs(translate_args *args, const et_call *call, et_error *er
         et_outputs_read(&outputs, args->input);
     else
         et_outputs_read_standard(&outputs);
+    et_outputs_read(&outputs, args->model_dir);
     et_outputs_read(&outputs, args->options.checkpoint);
     et_outputs_read(&outputs, args->score_targets);
     int status = et_outputs_check_standard(&outputs, error);
