@@ -228,11 +228,18 @@ static bool is_directory(const char *path)
     return !stat(path, &info) && S_ISDIR(info.st_mode);
 }
 
+static int inspect_one(const char *path, const inquiry *ask, et_error *error)
+{
+    struct stat info;
+    return !stat(path, &info) && S_ISREG(info.st_mode) ? inspect_file(path, ask, error)
+                                                       : inspect_run(path, ask, error);
+}
+
 /* Stops at the first that is not sound. */
 static int inspect_all(const inquiry *ask, const char *model_dir, const et_arg_list *paths,
                        et_error *error)
 {
-    int status = model_dir ? inspect_run(model_dir, ask, error) : ET_OK;
+    int status = model_dir ? inspect_one(model_dir, ask, error) : ET_OK;
     for (int i = 0; i < paths->count && !status; i++)
         status = is_directory(paths->items[i]) ? inspect_run(paths->items[i], ask, error)
                                                : inspect_file(paths->items[i], ask, error);

@@ -16,6 +16,7 @@
 #include "chart/chart.h"
 #include "command/grid.h"
 #include "train/checkpoint.h"
+#include "train/model_place.h"
 #include "train/state.h"
 
 /* ---- blocks ------------------------------------------------------------------------------ */
@@ -24,6 +25,9 @@ static et_inspection_part part_of(const char *name)
 {
     if (!strncmp(name, ET_STATE_AVERAGE, strlen(ET_STATE_AVERAGE)))
         return ET_INSPECTION_AVERAGE;
+    if (!strncmp(name, ET_MODEL_TEXT, strlen(ET_MODEL_TEXT)) ||
+        !strncmp(name, ET_MODEL_SCALE, strlen(ET_MODEL_SCALE)))
+        return ET_INSPECTION_EXPORT;
     return et_state_is_weight(name) ? ET_INSPECTION_WEIGHTS : ET_INSPECTION_OPTIMIZER;
 }
 
@@ -197,7 +201,7 @@ void et_inspection_close(et_inspection *it)
 
 const char *et_inspection_part_name(et_inspection_part part)
 {
-    static const char *const names[] = { "weights", "average", "optimizer" };
+    static const char *const names[] = { "weights", "average", "optimizer", "export" };
     return names[part];
 }
 

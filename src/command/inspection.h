@@ -21,6 +21,7 @@ typedef enum et_inspection_part {
     ET_INSPECTION_WEIGHTS,
     ET_INSPECTION_AVERAGE,
     ET_INSPECTION_OPTIMIZER,
+    ET_INSPECTION_EXPORT, /* of one file: its texts, and scales of narrow weights */
     ET_INSPECTION_PARTS
 } et_inspection_part;
 

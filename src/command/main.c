@@ -28,7 +28,7 @@
 /* What every program has, in the order help shows them; those of its kinds of task stand between
  * the first and the others. To add one, see README.md. */
 static const et_command commands[] = {
-    { "train", et_cmd_train, "train a model, or go on where it was interrupted" },
+    { "train", et_cmd_train, "train a model, or resume where it was interrupted" },
     { "evaluate", et_cmd_evaluate, "measure a trained model on its validation data" },
     { "average", et_cmd_average, "average the weights of checkpoints" },
     { "inspect", et_cmd_inspect, "show a checkpoint and say whether it is sound" },

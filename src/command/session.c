@@ -155,7 +155,7 @@ static void write_info(et_session *s)
 {
     et_error reason = ET_ERROR_INIT;
     if (s->own && et_json_write(s->info, s->tree, 2, "\n", &reason))
-        et_log(ET_LOG_WARNING, "%s; training goes on without it", reason.text);
+        et_log(ET_LOG_WARNING, "%s; training continues without it", reason.text);
 }
 
 static void begin_info(et_session *s, const et_call *call, const et_session_facts *facts)

@@ -74,8 +74,8 @@ static void show_help(const et_arg *table, const et_call *call)
     et_strbuf_printf(&example, "--experiment %s --model-dir runs/a%s%s", kind->experiments->name,
                      kind->example ? " \\\n        " : "", kind->example ? kind->example : "");
     et_args_help(stdout, table, call,
-                 "Trains a model. Ctrl-C saves; the same command goes on from there. "
-                 "SIGUSR1\nsaves and goes on.",
+                 "Trains a model. Ctrl-C saves; the same command resumes from there. "
+                 "SIGUSR1\nsaves and continues.",
                  et_strbuf_text(&example));
     et_strbuf_release(&example);
 }
@@ -151,7 +151,7 @@ int et_train_args_parse(et_train_args *args, const et_call *call, et_error *erro
      * Garden's). */
     const et_arg table[] = {
         { "experiment", "EXPERIMENT", which, ET_ARG_TEXT, &args->experiment, NULL },
-        { "model-dir", "DIR", "where the run is kept; one that is there goes on", ET_ARG_TEXT,
+        { "model-dir", "DIR", "where the run is kept; one that is there is resumed", ET_ARG_TEXT,
           &args->model_dir, NULL },
         { "mode",
           "train|eval|train_and_eval|train_and_post_eval|continuous_eval|"
@@ -171,7 +171,7 @@ int et_train_args_parse(et_train_args *args, const et_call *call, et_error *erro
           "may be given again",
           ET_ARG_LIST, &args->set, "params-override" },
         { "accept-changes", NULL,
-          "go on although optimizer, learning rate, dropout or label smoothing are not the run's; "
+          "resume although optimizer, learning rate, dropout or label smoothing are not the run's; "
           "what another optimizer keeps begins anew",
           ET_ARG_FLAG, &args->accept_changes, NULL },
         { "enable-async-checkpointing", "BOOL",

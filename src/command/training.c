@@ -559,16 +559,16 @@ static void say_begin(training *t)
     if (step > steps)
         say(t->progress,
             "nothing done the run is at step %s, past trainer.train_steps: %s, and is left as it "
-            "is; to go on, set more than %s",
+            "is; to continue, set more than %s",
             et_format_count(step).text, et_format_count(steps).text, et_format_count(step).text);
     else if (et_controller_finished(t->controller) && et_controller_stopped_early(t->controller))
         say(t->progress,
-            "finished     at step %s of %s already: stopped early; to go on, raise "
+            "finished     at step %s of %s already: stopped early; to continue, raise "
             "trainer.early_stopping.patience",
             et_format_count(step).text, et_format_count(steps).text);
     else if (et_controller_finished(t->controller))
         say(t->progress,
-            "finished     at step %s of %s already; to go on, raise trainer.train_steps",
+            "finished     at step %s of %s already; to continue, raise trainer.train_steps",
             et_format_count(step).text, et_format_count(steps).text);
     else if (step)
         say(t->progress, "resuming     at step %s of %s", et_format_count(step).text,
@@ -749,14 +749,16 @@ static int train(training *t, const et_train_args *args, et_error *error)
     return status ? status : closed;
 }
 
-/* One rank says what went wrong, before any of them has ended. */
-static void leave_ranks(training *t, int status, et_error *error)
+/* One rank says what went wrong, before any of them has ended; all end with one status. */
+static int leave_ranks(training *t, int status, et_error *error)
 {
+    status = et_comm_agree(t->comm, status, NULL, error);
     if (status && error && et_comm_told_elsewhere(t->comm))
         error->text[0] = 0;
     else if (status && error && et_comm_size(t->comm) > 1)
         et_tell_failure(t->call->program, status, error);
     et_comm_close(t->comm);
+    return status;
 }
 
 /* Everything that training opened is closed here, whatever the status: the lock goes last. */
@@ -773,6 +775,5 @@ int et_training_run(const et_call *call, const et_train_args *args, et_error *er
     et_session_end(&t.session, step_of(&t), status, error);
     setitimer(ITIMER_REAL, &(struct itimerval){ { 0, 0 }, { 0, 0 } }, NULL);
     close_training(&t);
-    leave_ranks(&t, status, error);
-    return status;
+    return leave_ranks(&t, status, error);
 }

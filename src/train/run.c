@@ -307,7 +307,7 @@ int et_run_log(et_run *run, int64_t step, const et_value *logs, et_error *error)
         return ET_OK;
     if (run->options.on_failed_save == ET_FAILED_SAVE_STOP)
         return et_fail(error, status, "%s", failure.text);
-    et_log(ET_LOG_WARNING, "%s; training goes on without this log", failure.text);
+    et_log(ET_LOG_WARNING, "%s; training continues without this log", failure.text);
     return ET_OK;
 }
 

@@ -97,7 +97,7 @@ says 0 "weights of average.safetensors$" \
     train $tiny ft3 --init average.safetensors --data chat chat --steps 1 \
     --set task.sentencepiece_model_path=t1/vocabulary.model
 says 3 'belongs to another model' train --experiment translation/tiny ft4 --init t1 --data chat chat
-says 2 'is a file of weights, without settings' train ft4 --init average.safetensors --data chat chat
+says 2 'is a file, of which weights alone are taken' train ft4 --init average.safetensors --data chat chat
 says 3 'nowhere is not there' train ft4 --init nowhere --data chat chat
 [ ! -e ft4 ]
 # It goes on when what it began with is gone.

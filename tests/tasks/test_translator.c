@@ -125,9 +125,9 @@ static void test_translator__refuses(void **state)
         { "run", DECODING(.temperature = 0.5), ET_ECONFIG, "are of sampling: set that" },
         { "run", DECODING(.reserved = { 1 }), ET_EUSAGE, "et_decoding_options" },
         { "run", DECODING(.ends = none), ET_ECONFIG, "ends: an empty list; leave it NULL" },
-        { "run", DECODING(.ends = unknown), ET_ECONFIG, "ends: the vocabulary has no piece \"zz" },
+        { "run", DECODING(.ends = unknown), ET_ECONFIG, "ends: the vocabulary has no token \"zz" },
         { "run", DECODING(.first = none), ET_ECONFIG, "first: an empty list" },
-        { "run", DECODING(.first = unknown), ET_ECONFIG, "first: the vocabulary has no piece" },
+        { "run", DECODING(.first = unknown), ET_ECONFIG, "first: the vocabulary has no token" },
 #undef DECODING
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
@@ -802,7 +802,7 @@ static void test_translator__refuses_targets(void **state)
     } cases[] = {
         { { "a", NULL }, "targets: line 2: NULL is no line" },
         { { "caf\xe9", "b" }, "targets: line 1, byte 4: not UTF-8" },
-        { { "a", book }, " pieces; up to 1023 can be scored" },
+        { { "a", book }, " tokens; up to 1023 can be scored" },
     };
     for (int i = 0; i < WORDS; i++)
         strcpy(book + 4 * i, "cat ");

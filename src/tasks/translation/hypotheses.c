@@ -172,7 +172,7 @@ static int encode_target(const et_translator *t, const char *target, size_t numb
     if (!status)
         status = et_vocabulary_encode(t->vocabulary, target, strlen(target), pieces, error);
     if (!status && pieces->count > SOURCE_MAX - 1)
-        status = et_fail(error, ET_EDATA, "line %zu: %zu pieces; up to %d can be scored", number,
+        status = et_fail(error, ET_EDATA, "line %zu: %zu tokens; up to %d can be scored", number,
                          pieces->count, SOURCE_MAX - 1);
     if (status)
         return et_fail_while(error, status, "targets");

@@ -89,7 +89,7 @@ static void say_smaller(const et_translation_task *task, int64_t limit)
     int32_t size = et_vocabulary_size(task->vocabulary);
     if (size < limit)
         et_task_tell(&task->context,
-                     "a vocabulary of %s sub-words: the text allows no more "
+                     "a vocabulary of %s tokens: the text allows no more "
                      "(task.vocabulary.max_size: %s)",
                      et_format_count(size).text, et_format_count(limit).text);
 }

@@ -58,7 +58,7 @@ static int find_piece(const et_translator *t, const char *option, const char *pi
     for (*id = 0; *id < et_vocabulary_size(t->vocabulary); ++*id)
         if (!strcmp(et_vocabulary_piece(t->vocabulary, *id), piece))
             return ET_OK;
-    return et_fail(error, ET_ECONFIG, "%s: the vocabulary has no piece \"%s\"", option, piece);
+    return et_fail(error, ET_ECONFIG, "%s: the vocabulary has no token \"%s\"", option, piece);
 }
 
 /* Ids of pieces in the translator's arena; *ids NULL where none are given. */
@@ -72,7 +72,7 @@ static int find_pieces(et_translator *t, const char *option, const char *const *
     if (pieces && !given)
         return et_fail(error, ET_ECONFIG, "%s: an empty list; leave it NULL", option);
     if (pieces && !found)
-        return et_alloc_failed(error, given * sizeof *found, "a list of pieces");
+        return et_alloc_failed(error, given * sizeof *found, "a list of tokens");
     int status = ET_OK;
     for (size_t i = 0; i < given && !status; i++)
         status = find_piece(t, option, pieces[i], &found[i], error);
@@ -327,7 +327,7 @@ static int encode(const et_translator *t, const char *line, size_t number,
     /* What a sentence takes of the decoder's memory grows with its length: a book in one line would
      * take all there is. */
     if (count > SOURCE_MAX - 1) {
-        et_log(ET_LOG_WARNING, "line %zu: %zu pieces, only the first %d are translated", number,
+        et_log(ET_LOG_WARNING, "line %zu: %zu tokens, only the first %d are translated", number,
                count, SOURCE_MAX - 1);
         count = SOURCE_MAX - 1;
     }
@@ -428,8 +428,8 @@ et_device *et_translator_device(et_translator *t)
 }
 
 /* Spans of a profile: what the translator does beside decoding. */
-static const et_label encode_label = { .name = "text to pieces", .kind = "text" };
-static const et_label detokenize_label = { .name = "pieces to text", .kind = "text" };
+static const et_label encode_label = { .name = "text to tokens", .kind = "text" };
+static const et_label detokenize_label = { .name = "tokens to text", .kind = "text" };
 
 /* results is written even on failure: all NULL then. */
 int et_translator_translate(et_translator *t, const char *const *lines, size_t count,

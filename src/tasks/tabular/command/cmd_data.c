@@ -50,7 +50,7 @@ static int parse(data_args *args, const et_call *call, et_error *error)
           &args->delimiter, NULL },
         { "header", "auto|yes|no", "whether the first row has names", ET_ARG_TEXT, &args->header,
           NULL },
-        { "comment", "C", "lines that begin with it are left out", ET_ARG_TEXT, &args->comment,
+        { "comment", "C", "lines that begin with it are skipped", ET_ARG_TEXT, &args->comment,
           NULL },
         { "missing", "TEXT", "means that there is no value, beside the usual; may be given again",
           ET_ARG_LIST, &args->missing, NULL },
