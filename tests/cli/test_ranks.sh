@@ -53,8 +53,9 @@ begun() {
         looks=$((looks + 1))
     done
 }
-# nth N WORD...
+# nth N WORD...: nothing where there are fewer.
 nth() {
+    [ $# -gt "$1" ] || return 0
     shift "$1"
     echo "${1:-}"
 }
