@@ -101,16 +101,31 @@ static int missing_run(const et_train_args *args, const et_call *call, et_error 
                    fits ? kind->example : "", call->program->name);
 }
 
+/* Options of Model Garden that take nothing here. */
+static const et_arg refused[] = {
+    { "gin-file", "FILE", NO_GIN, ET_ARG_NONE, NULL, NULL },
+    { "gin-params", "BINDING", NO_GIN, ET_ARG_NONE, NULL, NULL },
+    { "tpu", "ADDRESS", NO_TPU, ET_ARG_NONE, NULL, NULL },
+    { "tpu-platform", "NAME", NO_TPU, ET_ARG_NONE, NULL, NULL },
+    { "tf-data-service", "ADDRESS", "a run reads its data itself", ET_ARG_NONE, NULL, NULL },
+    { "tfhub-handle", "NAME", "models do not come from a hub", ET_ARG_NONE, NULL, NULL },
+    { "tflex-output-uri", "URI", "a run is kept in --model-dir alone", ET_ARG_NONE, NULL, NULL },
+};
+
+#define REFUSED (int)(sizeof refused / sizeof refused[0])
+
 /* The short forms first, as what people type most; then the rows that are given. */
 static int parse(et_train_args *args, const et_arg *rows, int count, const et_call *call,
                  et_error *error)
 {
-    et_arg table[ROWS_MAX + ET_SHORTS_MAX + 2];
-    int shorts = et_shorts_list(&args->shorts, call, table);
+    et_arg table[ROWS_MAX + ET_SHORTS_MAX + REFUSED + 2];
+    int before = et_shorts_list(&args->shorts, call, table);
     et_assert(count <= ROWS_MAX);
-    memcpy(table + shorts, rows, (size_t)count * sizeof *rows);
-    table[shorts + count] = (et_arg)ET_ARG_RUN(args->model_dir);
-    table[shorts + count + 1] = (et_arg)ET_ARG_END;
+    memcpy(table + before, rows, (size_t)count * sizeof *rows);
+    memcpy(table + before + count, refused, sizeof refused);
+    et_arg *end = table + before + count + REFUSED;
+    end[0] = (et_arg)ET_ARG_RUN(args->model_dir);
+    end[1] = (et_arg)ET_ARG_END;
     int status = et_args_parse(table, call, &args->help, error);
     if (!status && args->help)
         show_help(table, call);
@@ -199,14 +214,6 @@ int et_train_args_parse(et_train_args *args, const et_call *call, et_error *erro
           "settings': 4G, 500M",
           ET_ARG_TEXT, &memory, NULL },
         ET_PROFILING_ARGS(args->profiling),
-        { "gin-file", "FILE", NO_GIN, ET_ARG_NONE, NULL, NULL },
-        { "gin-params", "BINDING", NO_GIN, ET_ARG_NONE, NULL, NULL },
-        { "tpu", "ADDRESS", NO_TPU, ET_ARG_NONE, NULL, NULL },
-        { "tpu-platform", "NAME", NO_TPU, ET_ARG_NONE, NULL, NULL },
-        { "tf-data-service", "ADDRESS", "a run reads its data itself", ET_ARG_NONE, NULL, NULL },
-        { "tfhub-handle", "NAME", "models do not come from a hub", ET_ARG_NONE, NULL, NULL },
-        { "tflex-output-uri", "URI", "a run is kept in --model-dir alone", ET_ARG_NONE, NULL,
-          NULL },
     };
     int status = parse(args, table, (int)(sizeof table / sizeof table[0]), call, error);
     if (status || args->help)
