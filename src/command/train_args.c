@@ -132,6 +132,29 @@ static int parse(et_train_args *args, const et_arg *rows, int count, const et_ca
     return status;
 }
 
+/* time_limit, memory: as typed; NULL: not given. */
+static int read_amounts(et_train_args *args, const char *time_limit, const char *memory,
+                        et_error *error)
+{
+    int status = ET_OK;
+    if (time_limit)
+        status = et_args_read_time(&args->time_limit, "time-limit", time_limit, error);
+    if (!status && memory)
+        status = et_args_read_bytes(&args->memory, "memory", memory, error);
+    return status;
+}
+
+static int check_together(const et_train_args *args, et_error *error)
+{
+    if (args->json && !args->dry_run)
+        return et_fail(error, ET_EUSAGE,
+                       "--json: goes with --dry-run; what training measures is in "
+                       "RUN/metrics.jsonl");
+    if (args->dry_run && args->profiling.path)
+        return et_fail(error, ET_EUSAGE, "--profile: does not go with --dry-run");
+    return ET_OK;
+}
+
 /* Rows: what et_arg says; a new option needs nothing else for parsing and help. */
 int et_train_args_parse(et_train_args *args, const et_call *call, et_error *error)
 {
@@ -197,16 +220,9 @@ int et_train_args_parse(et_train_args *args, const et_call *call, et_error *erro
         return status;
     if (!args->model_dir && !args->dry_run)
         return missing_run(args, call, error);
-    if (time_limit)
-        status = et_args_read_time(&args->time_limit, "time-limit", time_limit, error);
-    if (!status && memory)
-        status = et_args_read_bytes(&args->memory, "memory", memory, error);
-    if (!status && args->json && !args->dry_run)
-        status = et_fail(error, ET_EUSAGE,
-                         "--json: goes with --dry-run; what training measures is "
-                         "in RUN/metrics.jsonl");
-    if (!status && args->dry_run && args->profiling.path)
-        status = et_fail(error, ET_EUSAGE, "--profile: does not go with --dry-run");
+    status = read_amounts(args, time_limit, memory, error);
+    if (!status)
+        status = check_together(args, error);
     return status ? status : read_mode(args, error);
 }
 
