@@ -2,7 +2,7 @@
  * watching.c's, the one that does both finetuning.c's. */
 #include "command/command.h"
 #include "command/finetuning.h"
-#include "command/training.h"
+#include "command/roles.h"
 #include "command/watching.h"
 
 int et_cmd_train(const et_call *call, et_error *error)
@@ -18,6 +18,6 @@ int et_cmd_train(const et_call *call, et_error *error)
     case ET_MODE_CONTINUOUS_TRAIN_AND_EVAL:
         return et_finetune(call, &args, error);
     default:
-        return et_training_run(call, &args, error);
+        return et_roles_train(call, &args, error);
     }
 }

@@ -35,6 +35,7 @@ static const et_command commands[] = {
     { "plot", et_cmd_plot, "draw curves of what runs have logged" },
     { "runs", et_cmd_runs, "list runs: how far, how good, what differs" },
     { "compare", et_cmd_compare, "show runs side by side" },
+    { "keys", et_cmd_keys, "make the keys by which tasks of a cluster know each other" },
     { "serve", et_cmd_serve, "answer requests over HTTP with a trained model" },
 };
 
@@ -285,6 +286,8 @@ static void hold_standard_streams(void)
 static void print_failure(const et_program *program, int status, et_error *error)
 {
     make_printable(error->text);
+    if (!error->text[0]) /* another process has said it */
+        return;
     if (status == ET_EINTERRUPTED)
         fprintf(stderr, "%s\n", error->text);
     else

@@ -27,13 +27,16 @@ static const char *const modes[ET_MODE_COUNT + 1] = {
 #define NO_GIN "gin binds Python's functions; settings are said with --config and --set"
 #define NO_TPU "there is no TPU; training runs on the CPU"
 
-#define ROWS_MAX 32
+#define ROWS_MAX 40
 
 /* A new run is what some options are about. */
 static int check_mode(const et_train_args *args, et_error *error)
 {
     bool trains = args->mode < ET_MODE_CONTINUOUS_EVAL && args->mode != ET_MODE_EVAL;
-    const char *option = args->init ? "--init" : args->dry_run ? "--dry-run" : NULL;
+    const char *option = args->init          ? "--init"
+                         : args->dry_run     ? "--dry-run"
+                         : args->distributed ? "--distributed"
+                                             : NULL;
     return trains || !option ? ET_OK
                              : et_fail(error, ET_EUSAGE, "%s: does not go with --mode %s%s", option,
                                        args->mode_name,
@@ -169,6 +172,16 @@ int et_train_args_parse(et_train_args *args, const et_call *call, et_error *erro
         { "time-limit", "TIME",
           "save and stop with exit code 75 after so long: 1:30:00, 2-00:00:00, 90m, 1.5h",
           ET_ARG_TEXT, &time_limit, NULL },
+        { "distributed", NULL,
+          "train by a master, workers and parameter servers, started on this machine",
+          ET_ARG_FLAG, &args->distributed, NULL },
+        { "workers", "N", "with --distributed: so many workers (1)", ET_ARG_COUNT, &args->workers,
+          NULL },
+        { "servers", "N", "with --distributed: so many parameter servers (1)", ET_ARG_COUNT,
+          &args->servers, NULL },
+        { "keys", "DIR",
+          "where TF_CONFIG names a cluster: its keys; this process is the task that it names",
+          ET_ARG_TEXT, &args->keys, NULL },
         ET_PROFILING_ARGS(args->profiling),
         { "gin-file", "FILE", NO_GIN, ET_ARG_NONE, NULL, NULL },
         { "gin-params", "BINDING", NO_GIN, ET_ARG_NONE, NULL, NULL },
@@ -192,6 +205,9 @@ int et_train_args_parse(et_train_args *args, const et_call *call, et_error *erro
                          "in RUN/metrics.jsonl");
     if (!status && args->dry_run && args->profiling.path)
         status = et_fail(error, ET_EUSAGE, "--profile: does not go with --dry-run");
+    if (!status && (args->workers || args->servers) && !args->distributed)
+        status = et_fail(error, ET_EUSAGE, "--%s: goes with --distributed",
+                         args->workers ? "workers" : "servers");
     return status ? status : read_mode(args, error);
 }
 

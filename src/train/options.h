@@ -58,6 +58,8 @@ typedef struct et_runtime_options {
                                   ET_RECOMPUTE_AUTO */
     int64_t prefetch;          /* batches read ahead; 0: none */
     const char *loss_scale;    /* "dynamic", or a number; NULL: none */
+    int64_t max_staleness;     /* of gradients, by the roles of a cluster; -1: twice the workers */
+    bool synchronous;          /* an update is of all workers' gradients */
 } et_runtime_options;
 
 enum {
