@@ -16,6 +16,7 @@
 #define ID_MAX       16   /* bytes of a connection's number in a router */
 #define HEARTBEAT    5000 /* milliseconds */
 #define SILENCE      20000
+#define FAILURES_MAX 8    /* who has the wrong key of a server hears no reason */
 #define QUEUE        16   /* messages that wait in a connection */
 #define SMALLEST     1024 /* a handshake needs some hundreds of bytes */
 #define CURVE_BYTES  64   /* at least what encryption adds to a message (33) */
@@ -25,6 +26,7 @@
 typedef struct peer {
     void *socket, *monitor; /* socket NULL: this task does not connect to it */
     double alone;           /* since when; 0: connected */
+    int failures;           /* handshakes in a row that came to nothing */
 } peer;
 
 typedef struct route {
@@ -172,8 +174,9 @@ static void *monitor_of(et_wire *wire, void *socket, int number)
 {
     char endpoint[64];
     snprintf(endpoint, sizeof endpoint, "inproc://monitor-%d", number);
-    int events =
-        ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
+    int events = ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED |
+                 ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
+                 ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
     if (zmq_socket_monitor(socket, endpoint, events))
         return NULL;
     void *monitor = zmq_socket(wire->context, ZMQ_PAIR);
@@ -320,11 +323,14 @@ static void send_on(et_link *self, int to, const et_message *message)
 static void note_peer(et_wire *wire, peer *p, int event)
 {
     if (event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED)
-        p->alone = 0;
+        p->alone = p->failures = 0;
     else if (event == ZMQ_EVENT_DISCONNECTED && !p->alone)
         p->alone = et_clock_monotonic();
     else if (event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH)
         wire->denied = true;
+    else if (event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL ||
+             event == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL)
+        wire->denied = ++p->failures >= FAILURES_MAX || wire->denied;
 }
 
 static void note_router(et_wire *wire, int event)
