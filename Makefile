@@ -4,13 +4,13 @@ PREFIX ?= /usr/local
 J ?= $(shell nproc 2>/dev/null || echo 2)
 BEGAN := $(shell date +%s)
 LIBRARIES = etude etude_shared
-PROGRAMS = etude_cli
+PROGRAMS = etude_cli pages
 TREE = src include tests bench examples
 SOURCES = $(shell find $(TREE) -name '*.[ch]' -o -name '*.cc' -o -name '*.cpp')
 
 .PHONY: help setup setup-build setup-dev build demo demo-table test asan ubsan tsan valgrind guard-update \
-        kill-test lint format metrics bench bench-growth bench-peers quality check install \
-        clean
+        kill-test lint format metrics bench bench-growth bench-peers bench-quality quality check install \
+        deb clean
 
 help:             ## this list
 	@awk -F ':|## +' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$NF }' Makefile
@@ -97,6 +97,12 @@ bench-peers: build ## beside PyTorch, TensorFlow, Keras, Marian, CTranslate2 (Py
 	@PYTHONDONTWRITEBYTECODE=1 build/peers/venv/bin/python bench/peers/compare.py build \
 	    $(SOURCE) $(TARGET) $(ARGUMENTS)
 
+# ONLY=digits takes those whose name has that word, ROUNDS=3 each three times.
+bench-quality: build ## time from exec to a model of a given quality, beside PyTorch and LightGBM
+	@cmake --build build -j $(J) --target mnist_loop mnist_cnn charlm_orbit
+	@bench/peers/setup build/peers/venv torch tables
+	@bench/quality/run build $(DATA)
+
 # The data sets: text/tinyshakespeare.txt, mnist/*-ubyte.gz. VAE_EPOCHS=3000 trains that one longer.
 DATA ?= ../shared/data
 quality: build    ## what the examples reach in full, beside what is wanted; fails if a goal is missed
@@ -107,6 +113,10 @@ check: lint test  ## what has to pass before a change is merged
 
 install: build    ## to PREFIX (/usr/local), below DESTDIR
 	@DESTDIR=$(DESTDIR) cmake --install build --prefix $(PREFIX)
+
+deb:              ## Debian packages in build/deb, checked by lintian
+	@tools/setup package
+	@J=$(J) tools/make-deb build/deb
 
 clean:            ## remove what was built
 	@rm -rf build build-debug build-asan build-ubsan build-tsan build-valgrind

@@ -24,7 +24,7 @@ static const char *const made[] = { "bench_data.source", "bench_data.target" };
 static et_vocabulary *make_vocabulary(const et_corpus_paths *paths, int kind, int size)
 {
     et_error error = ET_ERROR_INIT;
-    et_vocabulary_options options = { kind, size, 1.0, false };
+    et_vocabulary_options options = { .kind = kind, .size = size, .character_coverage = 1 };
     et_corpus *corpus;
     et_vocabulary *vocabulary;
     char *bytes;

@@ -33,6 +33,22 @@ if(ETUDE_SENTENCEPIECE)
 else()
     set(SENTENCEPIECE_FOUND FALSE)
 endif()
+# Optional: a module for each MPI that is there (src/comm). Debian has both beside each other.
+set(ETUDE_MPI AUTO CACHE STRING "Ranks by MPI: AUTO (each of Open MPI and MPICH that is there) or OFF")
+set_property(CACHE ETUDE_MPI PROPERTY STRINGS AUTO OFF)
+set(ETUDE_MPIS)
+if(ETUDE_MPI)
+    pkg_check_modules(MPI_openmpi QUIET IMPORTED_TARGET GLOBAL ompi-c)
+    pkg_check_modules(MPI_mpich QUIET IMPORTED_TARGET GLOBAL mpich)
+    foreach(mpi openmpi mpich)
+        if(MPI_${mpi}_FOUND)
+            list(APPEND ETUDE_MPIS ${mpi})
+        endif()
+    endforeach()
+    if(NOT ETUDE_MPIS)
+        message(STATUS "no MPI found: ranks on one machine alone (libopenmpi-dev, libmpich-dev)")
+    endif()
+endif()
 # Stands before the command of a test that can't pass without it, and skips it.
 set(needs_sentencepiece)
 if(NOT SENTENCEPIECE_FOUND)
@@ -105,6 +121,7 @@ target_link_libraries(etude_dependencies INTERFACE
     ${DNNL_LIBRARY}
     OpenMP::OpenMP_C
     Threads::Threads
+    ${CMAKE_DL_LIBS}
     ZLIB::ZLIB
     $<$<BOOL:${SENTENCEPIECE_FOUND}>:stdc++>  # our one C++ file; what links us need not be C++
     m

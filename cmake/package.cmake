@@ -32,4 +32,19 @@ string(REGEX REPLACE "/$" "" pc_prefix "${pc_prefix}")
 configure_file(cmake/etude.pc.in etude.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/etude.pc
     DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
-install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+# What people read. A package of Debian has zsh's functions in vendor-completions.
+set(ETUDE_ZSH_DIR zsh/site-functions CACHE STRING "Where zsh's completion goes, below share")
+install(FILES LICENSE README.md ARCHITECTURE.md CHANGES.md CITATION.cff CONTRIBUTING.md
+    DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY doc configs DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DOCDIR}
+    FILES_MATCHING PATTERN "*.c" PATTERN "*.h" PATTERN "README.md")
+if(TARGET pages)
+    set(pages ${PROJECT_BINARY_DIR}/share)
+    install(DIRECTORY ${pages}/man/man1 DESTINATION ${CMAKE_INSTALL_MANDIR} OPTIONAL)
+    install(DIRECTORY ${pages}/bash-completion ${pages}/fish
+        DESTINATION ${CMAKE_INSTALL_DATADIR} OPTIONAL)
+    install(DIRECTORY ${pages}/zsh/site-functions/
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/${ETUDE_ZSH_DIR} OPTIONAL)
+endif()

@@ -47,6 +47,7 @@ typedef struct rings {
     et_task task; /* the first member */
     rings_options options;
     uint64_t seed;
+    int64_t share; /* points of a training batch, of which an update may have several */
     /* Coordinates; 1 in the column of the ring, else -1; 0 or 1. */
     float place[POINTS_MAX][2], sign[POINTS_MAX][2];
     int32_t ring[POINTS_MAX];
@@ -99,6 +100,8 @@ static int data(et_task *self, bool training, et_source **out, et_error *error)
                           { "sign", ET_F32, r->sign[first], et_shape_1(2) },
                           { "ring", ET_I32, r->ring + first, et_shape_scalar() } };
     et_batches_options options = { .seed = r->seed, .capacity = { r->options.batch_size } };
+    if (training)
+        options.capacity[0] = r->share;
     options.shuffle = options.repeat = training;
     et_samples *samples;
     int status = et_arrays_open(&samples, arrays, 3,
@@ -119,6 +122,12 @@ static int open_rings(et_task **out, const void *settings, const et_task_context
     r->task.class = &rings_class;
     r->options = *(const rings_options *)settings;
     r->seed = context->seed;
+    int status =
+        et_task_context_batch(context, r->options.batch_size, "task.batch_size", &r->share, error);
+    if (status) {
+        free(r);
+        return status;
+    }
     make_points(r);
     *out = &r->task;
     return ET_OK;

@@ -102,7 +102,7 @@ static int read_side(pair_corpus *corpus, help_page *page, const char *path)
     int failure = page_read(page, path);
     if (failure == EILSEQ) {
         corpus->damaged++;
-        complain(0, "%s: not UTF-8, left out", path);
+        complain(0, "%s: not UTF-8, skipped", path);
         return 0;
     }
     return failure ? complain(1, "%s: %s", path, strerror(failure)) : 0;
@@ -301,7 +301,7 @@ static void print_counts(const pair_corpus *corpus)
     if (corpus->alone)
         printf("             %s of them not translated\n", with_commas(corpus->alone, text));
     printf("pairs        %s paragraphs with a translation\n", with_commas(corpus->found, text));
-    printf("left out     ");
+    printf("filtered     ");
     for (int i = CLEAN_KEEP + 1; i < CLEAN_VERDICTS; i++)
         printf("%s %s, ", with_commas(corpus->verdicts[i], text), clean_name((clean_verdict)i));
     printf("%s duplicates\n", with_commas(corpus->duplicates, text));

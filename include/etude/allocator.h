@@ -1,6 +1,11 @@
 /* Where the library's memory comes from: four functions that a program may replace
  * before its first other call. All memory that Etude owns passes them; what the
- * libraries under it allocate does not. Thread-safe as the functions are. */
+ * libraries under it allocate does not. Thread-safe as the functions are.
+ *
+ *     static const et_allocator counted = { &counts, count_allocate, count_reallocate,
+ *                                           count_release };
+ *     et_allocator_set(&counted);
+ */
 #ifndef ETUDE_ALLOCATOR_H
 #define ETUDE_ALLOCATOR_H
 

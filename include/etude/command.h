@@ -24,13 +24,16 @@ typedef struct et_call {
     const char *command;
     int argc; /* arguments behind the command's name */
     char **argv;
+    struct et_description *description; /* the library's own: help is kept there; else NULL */
 } et_call;
 
 /* A row of a table of commands. */
 typedef struct et_command {
-    const char *name;                                 /* as typed */
-    int (*run)(const et_call *call, et_error *error); /* results go to standard output */
-    const char *help;                                 /* a line for `--help` */
+    const char *name; /* as typed */
+    /* Results go to standard output. With --help alone it says how it is used and does nothing
+     * else: man pages and completion are made by that. */
+    int (*run)(const et_call *call, et_error *error);
+    const char *help; /* a line for `--help` */
 } et_command;
 
 /* Runs the command that argv names: the exit code. 0 done, 1 failed, 2 usage, 3 settings or data,

@@ -1,7 +1,12 @@
 /* A device: what passes run on. Its kernels are chosen once for the CPU that is found, and matrix
  * products that were made are kept for all plans. One per process is usual; it outlives the passes
  * that use it. Threads are OpenMP's (OMP_NUM_THREADS), read when it is opened; for a number that no
- * machine has OpenMP is told a smaller one, for the calling thread, with a warning in the log. */
+ * machine has OpenMP is told a smaller one, for the calling thread, with a warning in the log.
+ *
+ *     if (et_device_open(&device, &error)) ...
+ *     printf("%s, %d threads\n", et_device_kernels(device), et_device_threads(device));
+ *     et_device_close(device);
+ */
 #ifndef ETUDE_DEVICE_H
 #define ETUDE_DEVICE_H
 

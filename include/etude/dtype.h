@@ -1,4 +1,7 @@
-/* Element types of tensors. */
+/* Element types of tensors.
+ *
+ *     size_t bytes = count * et_dtype_size(ET_BF16);      2 for each element
+ */
 #ifndef ETUDE_DTYPE_H
 #define ETUDE_DTYPE_H
 
@@ -10,12 +13,13 @@
 /* The upper half of a float32. */
 typedef uint16_t et_bf16;
 
-typedef enum et_dtype { ET_F32, ET_BF16, ET_I32, ET_DTYPE_COUNT } et_dtype;
+/* Those from ET_U8 on are types of files alone: no op and no batch has them. */
+typedef enum et_dtype { ET_F32, ET_BF16, ET_I32, ET_U8, ET_I8, ET_DTYPE_COUNT } et_dtype;
 
 /* Bytes of one element; 0 for what is no type. */
 ET_API size_t et_dtype_size(et_dtype dtype);
 
-/* "float32", "bfloat16", "int32"; "no type". Static. */
+/* "float32", "bfloat16", "int32", "uint8", "int8"; "no type". Static. */
 ET_API const char *et_dtype_name(et_dtype dtype);
 
 #endif

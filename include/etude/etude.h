@@ -9,6 +9,7 @@
 #include <etude/arguments.h>
 #include <etude/checkpoint.h>
 #include <etude/class_scores.h>
+#include <etude/comm.h>
 #include <etude/command.h>
 #include <etude/controller.h>
 #include <etude/data.h>
@@ -36,6 +37,7 @@
 #include <etude/metadata.h>
 #include <etude/metrics.h>
 #include <etude/model_builder.h>
+#include <etude/model_export.h>
 #include <etude/model_trainer.h>
 #include <etude/module.h>
 #include <etude/multitask.h>

@@ -39,9 +39,16 @@ typedef struct et_task_context {
     void *listener;              /* a line for people goes to tell(listener, line); */
     void (*tell)(void *listener, const char *line); /* NULL: nobody looks */
     const volatile sig_atomic_t
-        *stop;   /* not 0: what takes long ends with ET_EINTERRUPTED; or NULL */
-    bool reader; /* somebody else's run is looked at: nothing is written below model_dir */
+        *stop;       /* not 0: what takes long ends with ET_EINTERRUPTED; or NULL */
+    bool reader;     /* somebody else's run is looked at: nothing is written below model_dir */
+    int data_shards; /* batches of an update, each a share of what the settings call a batch:
+                        et_task_context_batch; 0: 1 */
 } et_task_context;
+
+/* The size of a training batch: global, which a setting says, cut into context->data_shards.
+ * ET_ECONFIG: that leaves a rest. */
+ET_API int et_task_context_batch(const et_task_context *context, int64_t global,
+                                 const char *setting, int64_t *size, et_error *error);
 
 /* A line for people, made as printf makes it, where somebody looks. What does not fit in 1,023
  * bytes is cut off. */
@@ -70,6 +77,7 @@ enum {
     ET_RUN_MADE_AT_START =
         2,               /* before the first step: goes if the start fails in a new directory */
     ET_RUN_COMPARED = 4, /* belongs to checkpoints; kind->belongs knows */
+    ET_RUN_SAMPLES = 8,  /* a folder of texts, STEP.txt, of what a model gives as it learns */
 };
 typedef struct et_run_file {
     const char *name; /* below model_dir; contents before their folder */
@@ -136,7 +144,9 @@ typedef struct et_task_kind {
     int (*inherit)(void *options, const char *model_dir, et_arena *arena, const char **taken,
                    et_error *error);
     const struct et_service_class *service; /* what answers `serve` (service.h); NULL: nothing */
-    ET_RESERVED(5);
+    const char *batch; /* the setting that is the size of a training batch, for `train --memory`:
+                          "task.train_data.batch_size"; NULL: it is not offered */
+    ET_RESERVED(4);
 } et_task_kind;
 
 #endif

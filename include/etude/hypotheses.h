@@ -34,8 +34,18 @@ typedef struct et_decoding_options {
                                  them, "\xE2\x96\x81and" for one that begins a word; ended by NULL */
     const char *const *first; /* pieces of which a translation begins with one; likewise. Their
                                  log-probabilities are those among all */
-    ET_RESERVED(8);
+    int alignments; /* results have theirs, by this layer of the decoder, from 1; -1: by the last
+                       one; 0: none. Each result goes through the model again for it */
+    ET_RESERVED(7);
 } et_decoding_options;
+
+/* A word of a result and the word of the line that it comes from, counted from 0, by spaces.
+ * weight: what of the decoder's attention that word has when the other is predicted, 0 to 1 (of its
+ * last layer but one, the mean of all heads). */
+typedef struct et_alignment {
+    int source, target;
+    double weight;
+} et_alignment;
 
 /* Pieces count with the one that ended it, as in Wu et al. 2016: score is log_probability over
  * ((5 + pieces) / 6)^alpha. Where nothing ended within the greatest length, a beam
@@ -46,6 +56,9 @@ typedef struct et_hypothesis {
     const int32_t *ids; /* [id_count] pieces, without the one that ended it */
     int id_count, pieces;
     double score, log_probability; /* nats */
+    const et_alignment *alignment; /* [alignment_count] one for each word of text, where they are
+                                      asked for */
+    int alignment_count;
 } et_hypothesis;
 
 /* Of the lines of one call. */

@@ -1,5 +1,14 @@
 /* Where the library's messages go: one callback for the process, set before the first
- * other call. Without one, messages are dropped: a library never prints. */
+ * other call. Without one, messages are dropped: a library never prints.
+ *
+ *     static void show(void *file, et_log_level level, const char *text)
+ *     {
+ *         if (level >= ET_LOG_WARNING)
+ *             fprintf(file, "%s\n", text);
+ *     }
+ *
+ *     et_log_set(show, stderr);
+ */
 #ifndef ETUDE_LOG_H
 #define ETUDE_LOG_H
 

@@ -1,5 +1,10 @@
 /* Layers: functions that declare parameters and add nodes. One equation is one line; what a
- * layer learns is named by its scope. Initial values as in Keras unless said otherwise. */
+ * layer learns is named by its scope. Initial values as in Keras unless said otherwise.
+ *
+ *     et_node *h = et_norm(et_in(s, "norm"), x, 1e-6f);
+ *     h = et_activate(et_dense(et_in(s, "hidden"), h, 512), ET_ACTIVATION_GELU);
+ *     et_node *logits = et_dense(et_in(s, "output"), h, 10);
+ */
 #ifndef ETUDE_NN_H
 #define ETUDE_NN_H
 

@@ -34,12 +34,15 @@ typedef struct et_predictor_options {
     ET_RESERVED(8);
 } et_predictor_options;
 
-/* model_dir: a run of `etude train`, an export, or the directory `model` of a job
- * (model_trainer.h); NULL of one that shares, whose options may differ in batch_size alone. options
- * NULL: the defaults. ET_ENOTFOUND: there is no checkpoint yet. ET_ECONFIG: it is a model of
- * another task, or of a builder that was not given. */
+/* model_dir: a run of `etude train`, an export (a directory or one file), or the directory `model`
+ * of a job (model_trainer.h); NULL of one that shares, whose options may differ in batch_size
+ * alone. options NULL: the defaults. ET_ENOTFOUND: there is no checkpoint yet. ET_ECONFIG: it is a
+ * model of another task, or of a builder that was not given. */
 ET_API int et_predictor_open(et_predictor **out, const char *model_dir,
                              const et_predictor_options *options, et_error *error);
+/* The same of the bytes of an export that is one file, which are borrowed for the call alone. */
+ET_API int et_predictor_open_memory(et_predictor **out, const void *bytes, size_t length,
+                                    const et_predictor_options *options, et_error *error);
 ET_API void et_predictor_close(et_predictor *predictor); /* NULL allowed */
 
 /* What of a row is predicted. Borrowed from the predictions; all NULL and 0 of a row that failed.
@@ -88,10 +91,10 @@ ET_API const et_schema *et_predictor_schema(const et_predictor *predictor);
 ET_API const char *et_predictor_checkpoint(const et_predictor *predictor);
 ET_API int64_t et_predictor_step(const et_predictor *predictor);
 
-/* Writes what predicting needs, and no more, to a directory, made if it is not there: schema,
- * metadata, features, settings, and the weights in use as model.safetensors. et_predictor_open
- * opens it. ET_ECONFIG: a run or other files are there. */
-ET_API int et_predictor_export(const et_predictor *predictor, const char *directory,
-                               et_error *error);
+/* Writes what predicting needs, and no more: schema, metadata, features, settings and the weights
+ * in use, to a directory, made if it is not there, or, where path ends in ".safetensors", to one
+ * file. et_predictor_open opens either. ET_ECONFIG: a run or other files are there.
+ * et_predictor_export_as (model_export.h): narrower weights, formats of other programs. */
+ET_API int et_predictor_export(const et_predictor *predictor, const char *path, et_error *error);
 
 #endif

@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include <etude/checkpoint.h>
+#include <etude/comm.h>
 #include <etude/summary.h>
 
 typedef struct et_run et_run;
@@ -66,7 +67,9 @@ typedef struct et_run_options {
     bool no_logs;                      /* none in model_dir */
     bool best_unsaved;                 /* the best is noted, its step not saved */
     double keep_every_n_hours;         /* et_checkpoint_options */
-    ET_RESERVED(5);
+    et_comm *comm; /* ranks that make this run together; borrowed. Rank 0 alone reads and writes
+                      model_dir and summary_dir. NULL: this process alone */
+    ET_RESERVED(4);
 } et_run_options;
 
 ET_API int et_run_open(et_run **out, const et_run_options *options, et_error *error);

@@ -51,7 +51,8 @@ ET_API int et_sink_jsonl_open(et_sink **out, const char *path, const et_value *p
                               et_error *error);
 
 /* Event files: nested dicts in directories of their name, "time" as tags "time/...", strings
- * as texts, lists as texts in JSON. */
+ * as texts, lists as texts in JSON. In directories "training_" and "validation_" are left out of
+ * tags, so that both share a chart. */
 ET_API int et_sink_events_open(et_sink **out, const char *directory, const et_value *positions,
                                et_error *error);
 

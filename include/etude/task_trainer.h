@@ -16,6 +16,7 @@
 
 #include <signal.h>
 
+#include <etude/comm.h>
 #include <etude/privacy.h>
 #include <etude/task.h>
 
@@ -58,7 +59,10 @@ typedef struct et_task_trainer_options {
     const et_task_trainer_given *given;  /* copied; NULL: nothing */
     int64_t use;                         /* ET_TRAIN_AND_EVALUATE, ... */
     const et_privacy_options *dp_config; /* copied; NULL: none. Takes no loss_scale beside it */
-    ET_RESERVED(2);
+    et_comm
+        *comm; /* ranks among which the batches of an update are shared out; borrowed. NULL:
+                  this process alone. With it an update that is left out takes all its batches */
+    ET_RESERVED(1);
 } et_task_trainer_options;
 
 ET_API int et_task_trainer_open(et_task_trainer **out, et_task *task, et_device *device,

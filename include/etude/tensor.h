@@ -1,5 +1,10 @@
 /* Shapes and views. A tensor here is a view, copied by value: memory, type and sizes; it owns
- * nothing. Rows are contiguous (row-major, dense). */
+ * nothing. Rows are contiguous (row-major, dense).
+ *
+ *     float pixels[128][784];
+ *     et_tensor x = { pixels, ET_F32, et_shape_2(128, 784) };
+ *     size_t bytes = et_tensor_bytes(x);
+ */
 #ifndef ETUDE_TENSOR_H
 #define ETUDE_TENSOR_H
 

@@ -39,7 +39,8 @@ typedef struct et_translator_options {
     const char *precision;  /* "float32", "bfloat16", "int8"; NULL: the run's. int8: products take
                                weights and activations as bytes (rounded anew for each column and
                                each row, nothing to calibrate), all else is float32: faster, and
-                               nearly the same translations */
+                               nearly the same translations. NULL of an export that is stored in
+                               bfloat16 or int8: that */
     bool live_weights;      /* not the averaged ones, where there are any */
     const et_translator *shares; /* whose weights, settings and vocabulary are read; see below.
                                     NULL: its own */
@@ -52,11 +53,14 @@ typedef struct et_translator_options {
 /* The most sentences that a thread decodes together. */
 #define ET_TRANSLATOR_SENTENCES_MAX 65536
 
-/* model_dir: what `etude train` keeps, or an export; NULL of one that shares, whose options may
- * differ in all but checkpoint and live_weights. options NULL: the defaults. ET_ECONFIG: an option
- * is out of its range or unknown. */
+/* model_dir: what `etude train` keeps, or an export, a directory or one file; NULL of one that
+ * shares, whose options may differ in all but checkpoint, live_weights and whether precision is
+ * int8. options NULL: the defaults. ET_ECONFIG: an option is out of its range or unknown. */
 ET_API int et_translator_open(et_translator **out, const char *model_dir,
                               const et_translator_options *options, et_error *error);
+/* The same of the bytes of an export that is one file, which are borrowed for the call alone. */
+ET_API int et_translator_open_memory(et_translator **out, const void *bytes, size_t length,
+                                     const et_translator_options *options, et_error *error);
 ET_API void et_translator_close(et_translator *translator); /* NULL allowed */
 
 /* Asked on the caller's thread with how many lines are done: whenever a piece was added to the
@@ -78,11 +82,11 @@ ET_API int et_translator_translate(et_translator *translator, const char *const 
 /* results NULL: nothing. */
 ET_API void et_translator_free_results(char **results, size_t count);
 
-/* Writes what translating needs, and no more, to a directory, made if it is not there: the weights
- * in use as model.safetensors, the vocabulary and the settings (params.yaml). et_translator_open
- * opens it as it opens a run. ET_ECONFIG: a run or other files are there. */
-ET_API int et_translator_export(const et_translator *translator, const char *directory,
-                                et_error *error);
+/* Writes what translating needs, and no more: the weights in use, the vocabulary and the settings,
+ * to a directory, made if it is not there, or, where path ends in ".safetensors", to one file.
+ * et_translator_open opens either as it opens a run. ET_ECONFIG: a run or other files are there.
+ * et_translator_export_as (model_export.h): narrower weights, formats of other programs. */
+ET_API int et_translator_export(const et_translator *translator, const char *path, et_error *error);
 
 /* The checkpoint in use and its step. Borrowed. */
 ET_API const char *et_translator_checkpoint(const et_translator *translator);

@@ -7,9 +7,8 @@ static const struct {
     size_t size;
     const char *name;
 } dtypes[ET_DTYPE_COUNT] = {
-    [ET_F32] = { 4, "float32" },
-    [ET_BF16] = { 2, "bfloat16" },
-    [ET_I32] = { 4, "int32" },
+    [ET_F32] = { 4, "float32" }, [ET_BF16] = { 2, "bfloat16" }, [ET_I32] = { 4, "int32" },
+    [ET_U8] = { 1, "uint8" },    [ET_I8] = { 1, "int8" },
 };
 
 size_t et_dtype_size(et_dtype dtype)

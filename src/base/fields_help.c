@@ -64,8 +64,13 @@ void et_field_range(const et_field *field, et_strbuf *out)
         et_strbuf_append(out, "; or epochs: 2ep");
 }
 
-/* The default as it would be written in a file. Lists have none but the empty one. */
-static void append_default(const et_field *field, et_strbuf *out)
+const char *et_field_type(const et_field *field)
+{
+    return field->kind == ET_FIELD_KIND_STRUCT ? "group" : type_names[field->kind];
+}
+
+/* Lists have none but the empty one. */
+void et_field_default(const et_field *field, et_strbuf *out)
 {
     switch (field->kind) {
     case ET_FIELD_KIND_BOOL:
@@ -99,7 +104,7 @@ static void append_member(const et_field *field, et_strbuf *out, const char *pat
     et_strbuf range = ET_STRBUF_INIT;
     et_field_range(field, &range);
     et_strbuf_printf(out, "%-*s  %-*s  ", PATH_WIDTH, path, TYPE_WIDTH, type_names[field->kind]);
-    append_default(field, out);
+    et_field_default(field, out);
     if (range.length)
         et_strbuf_printf(out, " (%s)", et_strbuf_text(&range));
     et_strbuf_printf(out, "  %s\n", field->help ? field->help : "");

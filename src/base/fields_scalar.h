@@ -30,4 +30,10 @@ void et_field_echo(const et_field *field, const void *options, et_value *dict);
 /* Appends what is allowed: "0 to 1", "1 or more", "relu, gelu"; nothing if all of the type is. */
 void et_field_range(const et_field *field, et_strbuf *out);
 
+/* The kind in a word for people: "integer", "texts". */
+const char *et_field_type(const et_field *field);
+
+/* Appends the default as it would be written in a file. */
+void et_field_default(const et_field *field, et_strbuf *out);
+
 #endif

@@ -136,25 +136,32 @@ static bool is_written(const char *path, const et_strbuf *text)
     return same;
 }
 
-int et_settings_write_with(const et_settings *settings, const char *head, const char *path,
-                           et_error *error)
+int et_settings_print(const et_settings *settings, const char *head, et_strbuf *text,
+                      et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
-    et_strbuf text = ET_STRBUF_INIT;
     /* Tables to tree to text: the reader of it goes the same way back. */
     et_value *tree = et_fields_effective(settings->table, settings->options, &arena);
     int status = tree ? ET_OK : et_alloc_failed(error, 0, "settings");
     if (!status && settings->extra)
         status = et_value_merge(tree, settings->extra, error);
-    et_strbuf_append(&text, head);
+    et_strbuf_append(text, head);
     if (!status)
-        et_yaml_print(&text, tree);
-    if (!status && text.failed)
-        status = et_alloc_failed(error, text.length, "settings");
+        et_yaml_print(text, tree);
+    if (!status && text->failed)
+        status = et_alloc_failed(error, text->length, "settings");
+    et_arena_release(&arena);
+    return status;
+}
+
+int et_settings_write_with(const et_settings *settings, const char *head, const char *path,
+                           et_error *error)
+{
+    et_strbuf text = ET_STRBUF_INIT;
+    int status = et_settings_print(settings, head, &text, error);
     if (!status && !is_written(path, &text))
         status = et_file_write(path, et_strbuf_text(&text), text.length, error);
     et_strbuf_release(&text);
-    et_arena_release(&arena);
     return status;
 }
 

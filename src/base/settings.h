@@ -5,6 +5,8 @@
 
 #include <etude/settings.h>
 
+#include "base/strbuf.h"
+
 /* Messages about words of a command line begin with it. */
 #define ET_SETTINGS_SET "--set"
 
@@ -25,7 +27,11 @@ bool et_settings_begins_assignment(const et_fields *table, const char *text);
 /* Puts assignments on top. */
 int et_settings_assign(et_settings *settings, const char *text, et_error *error);
 
-/* Writes with head in front, whole lines. */
+/* Appends what is written, with head in front, whole lines. */
+int et_settings_print(const et_settings *settings, const char *head, et_strbuf *text,
+                      et_error *error);
+
+/* Writes that. */
 int et_settings_write_with(const et_settings *settings, const char *head, const char *path,
                            et_error *error);
 

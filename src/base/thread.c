@@ -62,6 +62,7 @@ int et_thread_start(pthread_t *thread, void *(*fn)(void *payload), void *payload
     sigset_t all, before;
     pthread_attr_t attributes;
     sigfillset(&all);
+    sigdelset(&all, SIGBUS); /* what a thread does itself: blocked, it ends the process at once */
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, OWN_STACK);
     pthread_sigmask(SIG_SETMASK, &all, &before);

@@ -9,6 +9,8 @@
 #include "base/decimal.h"
 #include "base/unicode.h"
 
+#define LARGEST 1e306
+
 /* ---- steps ------------------------------------------------------------------------------- */
 
 /* The smallest of 1, 2, 5 times a power of ten that is at least that. */
@@ -42,7 +44,7 @@ static void add_steps(et_axis *a, int most)
     double least = (a->high - a->low) / most;
     a->step = a->time && least >= 0.5 ? nice_time(least) : nice_step(least);
     double first = ceil(a->low / a->step - 1e-9);
-    for (int i = 0; (first + i) * a->step <= a->high + 1e-9 * a->step; i++)
+    for (int i = 0; i < ET_AXIS_TICKS_MAX && (first + i) * a->step <= a->high + 1e-9 * a->step; i++)
         add_tick(a, (first + i) * a->step);
 }
 
@@ -64,6 +66,9 @@ static void add_decades(et_axis *a, int most)
 et_axis et_axis_make(double low, double high, bool log, bool time, int most_ticks)
 {
     et_assert(isfinite(low) && isfinite(high) && low <= high && (!log || low > 0));
+    /* What is beyond has no place, lest differences and ticks overflow. */
+    low = fmax(fmin(low, LARGEST), -LARGEST);
+    high = fmax(fmin(high, LARGEST), -LARGEST);
     et_axis a = { .low = low, .high = high, .log = log, .time = time };
     most_ticks = most_ticks < 2                    ? 2
                  : most_ticks >= ET_AXIS_TICKS_MAX ? ET_AXIS_TICKS_MAX - 1
@@ -77,11 +82,6 @@ et_axis et_axis_make(double low, double high, bool log, bool time, int most_tick
         a.low = low - (low ? fabs(low) / 10 : 1);
         a.high = high + (high ? fabs(high) / 10 : 1);
     }
-    /* Halves, lest the difference overflow. */
-    if (!isfinite(a.high - a.low)) {
-        a.low = fmax(a.low, -1e307);
-        a.high = fmin(a.high, 1e307);
-    }
     if (log)
         add_decades(&a, most_ticks);
     else
@@ -91,22 +91,23 @@ et_axis et_axis_make(double low, double high, bool log, bool time, int most_tick
 
 double et_axis_place(const et_axis *a, double value)
 {
-    double place = a->log ? (value > 0 ? log(value / a->low) / log(a->high / a->low) : (double)NAN)
+    double place = a->log ? (value > 0 ? (log(value) - log(a->low)) / (log(a->high) - log(a->low))
+                                       : (double)NAN)
                           : (value - a->low) / (a->high - a->low);
     return place >= -1e-9 && place <= 1 + 1e-9 ? fmin(1, fmax(0, place)) : (double)NAN;
 }
 
-/* As many decimals as the step has. */
-static void print_step(char *text, size_t size, double value, double step)
+/* As many decimals as the step has. All labels of an axis are alike: most is its largest value. */
+static void print_step(char *text, size_t size, double value, double step, double most)
 {
     int decimals = (int)-floor(log10(step) + 1e-9);
     if (fabs(value) < step * 1e-6)
         snprintf(text, size, "0");
-    else if (decimals > 5 || fabs(value) >= 1e15)
+    else if (decimals > 5 || most >= 1e12)
         et_decimal_print(text, size, 6, false, value);
     else if (decimals > 0)
         et_decimal_print(text, size, decimals, true, value);
-    else if (fabs(value) >= 1e6)
+    else if (most >= 1e6 && step >= 1e4)
         snprintf(text, size, "%s", et_format_rate(value).text);
     else
         snprintf(text, size, "%s", et_format_count((int64_t)llround(value)).text);
@@ -122,7 +123,8 @@ et_format et_axis_label(const et_axis *a, int tick)
     if (!a->step)
         et_decimal_print(label.text, sizeof label.text, 6, false, value);
     else
-        print_step(label.text, sizeof label.text, value, a->step);
+        print_step(label.text, sizeof label.text, value, a->step,
+                   fmax(fabs(a->low), fabs(a->high)));
     return label;
 }
 

@@ -1,6 +1,6 @@
 /* The picture is text of our own: a frame, ticks with labels, a path for each curve, a legend
- * below. Its colours are between light and dark, so that it can be read on any page; a page that
- * says what it is (prefers-color-scheme) gets stronger ones for text. */
+ * below. Its colours are between light and dark, so that it can be read on any page, whatever the
+ * reader has set; where that is dark (prefers-color-scheme) text is lighter. */
 #include "chart/chart.h"
 
 #include <math.h>
@@ -35,7 +35,6 @@ static const char head[] =
     ".title{font-weight:600;font-size:14px}.grid{stroke:#8c959f;stroke-opacity:.28}"
     ".frame{stroke:#8c959f;fill:none}.curve{fill:none;stroke-width:1.8;"
     "stroke-linejoin:round;stroke-linecap:round}"
-    "@media(prefers-color-scheme:light){text{fill:#424a53}}"
     "@media(prefers-color-scheme:dark){text{fill:#c9d1d9}}</style>\n";
 
 /* Escaped, for text and for attributes. */

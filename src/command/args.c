@@ -19,6 +19,7 @@
  * repeat a command with one word more at its end. */
 #include "command/args.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdint.h>
@@ -28,9 +29,12 @@
 
 #include "base/assert.h"
 #include "base/fields.h"
+#include "command/described.h"
 #include "exec/device.h"
 
-#define NAMES_MAX 64 /* options and their other names that the nearest is sought among */
+#define HELP_COLUMN 31 /* where the text of an option begins */
+#define HELP_WIDTH  100
+#define NAMES_MAX   64 /* options and their other names that the nearest is sought among */
 
 /* Whether word (length bytes) is name, - and _ alike. name NULL is the alias of an option that
  * has none. */
@@ -363,6 +367,24 @@ int et_args_read_time(double *seconds, const char *name, const char *text, et_er
                    text);
 }
 
+int et_args_read_bytes(uint64_t *bytes, const char *name, const char *text, et_error *error)
+{
+    static const char letters[] = "KMGT";
+    char *end;
+    double number = strtod(text, &end);
+    const char *letter = *end ? strchr(letters, toupper((unsigned char)*end)) : NULL;
+    const char *rest = letter ? end + 1 : end;
+    const bool binary = !strcasecmp(rest, "iB");
+    for (long i = letter ? letter - letters + 1 : 0; i > 0; i--)
+        number *= binary ? 1024 : 1000;
+    bool right = end != text && (letter || !*end) && (!*rest || binary || !strcasecmp(rest, "B"));
+    if (right && number >= 1 && number <= 1e18) {
+        *bytes = (uint64_t)number;
+        return ET_OK;
+    }
+    return et_fail(error, ET_EUSAGE, "--%s %s: no size; write 500M, 4G or 4GiB", name, text);
+}
+
 /* NULL: not given; then the run's own is used. */
 int et_args_check_precision(const char *precision, et_error *error)
 {
@@ -372,11 +394,31 @@ int et_args_check_precision(const char *precision, et_error *error)
     return et_fail(error, ET_EUSAGE, "--precision %s: choose float32, bfloat16 or int8", precision);
 }
 
+/* Words, up to column HELP_WIDTH; lines behind the first begin at indent, as what is there does. */
+static void print_wrapped(FILE *to, const char *text, int indent)
+{
+    int column = indent;
+    for (const char *word = text; *word;) {
+        int length = (int)strcspn(word, " ");
+        if (column + 1 + length > HELP_WIDTH && column > indent) {
+            fprintf(to, "\n%*s", indent, "");
+            column = indent;
+        }
+        column += fprintf(to, "%s%.*s", column > indent ? " " : "", length, word);
+        word += length;
+        word += strspn(word, " ");
+    }
+}
+
 /* The table is all that is known of options: help cannot name one that is not there. */
 void et_args_help(FILE *to, const et_arg *table, const et_call *call, const char *about,
                   const char *example)
 {
     const char *program = call->program->name;
+    if (call->description) {
+        et_description_add(call->description, call, table, about, example);
+        return;
+    }
     fprintf(to, "usage: %s %s", program, call->command);
     for (const et_arg *arg = table; arg->name; arg++)
         if (is_plain(arg))
@@ -384,18 +426,20 @@ void et_args_help(FILE *to, const et_arg *table, const et_call *call, const char
     fprintf(to, " [OPTION]...\n\n%s\n\nexample:\n    %s %s %s\n\noptions:\n", about, program,
             call->command, example);
     for (const et_arg *arg = table; arg->name; arg++) {
-        /* Long names push the text to the right, which is ugly and not wrong. */
-        char left[64];
+        char text[1024];
         if (is_plain(arg))
             continue;
         /* "    --model-dir DIR            where the run is kept" */
-        snprintf(left, sizeof left, "--%s%s%s", arg->name, arg->value ? " " : "",
-                 arg->value ? arg->value : "");
-        fprintf(to, "    %-26s %s%s", left, arg->kind == ET_ARG_NONE ? "not taken here: " : "",
-                arg->help);
-        if (arg->alias)
-            fprintf(to, " (or --%s)", arg->alias);
+        int width = fprintf(to, "    --%s%s%s", arg->name, arg->value ? " " : "",
+                            arg->value ? arg->value : "");
+        /* Behind a long name the text has a line of its own. */
+        fprintf(to, width > HELP_COLUMN - 1 ? "\n%*s" : "%*s",
+                width > HELP_COLUMN - 1 ? HELP_COLUMN : HELP_COLUMN - width, "");
+        snprintf(text, sizeof text, "%s%s%s%s%s",
+                 arg->kind == ET_ARG_NONE ? "not taken here: " : "", arg->help,
+                 arg->alias ? " (or --" : "", arg->alias ? arg->alias : "", arg->alias ? ")" : "");
+        print_wrapped(to, text, HELP_COLUMN);
         fputc('\n', to);
     }
-    fprintf(to, "    %-26s %s\n", "--help", "this text");
+    fprintf(to, "    %-*s %s\n", HELP_COLUMN - 5, "--help", "this text");
 }

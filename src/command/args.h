@@ -9,7 +9,11 @@
  *
  * Long options only, `--name value` or `--name=value`, but for -h and -q (--quiet); `-` and `_` are
  * alike, so Model Garden's spellings work. What begins with -- is a value only after `=`; no text
- * is empty. Options and other arguments may come in any order; after `--` there are no options. */
+ * is empty. Options and other arguments may come in any order; after `--` there are no options.
+ *
+ * What a value is called says what it may be, to people and to shells that complete it
+ * (described.h): words with `|` between are taken as they are, "float32|int8"; FILE, DIR, RUN,
+ * EXPERIMENT and COMMAND stand for names of that kind. */
 #ifndef ETUDE_COMMAND_ARGS_H
 #define ETUDE_COMMAND_ARGS_H
 
@@ -94,13 +98,16 @@ typedef struct et_arg {
 int et_args_parse(const et_arg *table, const et_call *call, bool *help, et_error *error);
 
 /* Prints usage, what the command does, an example (what stands behind the command's name) and the
- * options. */
+ * options; or keeps it all, in a call with a description. */
 void et_args_help(FILE *to, const et_arg *table, const et_call *call, const char *about,
                   const char *example);
 
 /* A time as people and Slurm write it, in seconds: [[D-]H:]M:S, or a number with s, m, h or d.
  * name: of the option. ET_EUSAGE: it is none, or not positive. */
 int et_args_read_time(double *seconds, const char *name, const char *text, et_error *error);
+
+/* Bytes as people write them: 500M, 4G, 1.5GB in thousands, 4GiB in 1,024s. ET_EUSAGE: no such. */
+int et_args_read_bytes(uint64_t *bytes, const char *name, const char *text, et_error *error);
 
 /* Values of --precision. ET_EUSAGE: neither NULL nor one of them. */
 int et_args_check_precision(const char *precision, et_error *error);

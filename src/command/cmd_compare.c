@@ -1,20 +1,19 @@
 /* etude compare: runs side by side. Reads only. First what each is, then settings that differ, then
  * what they have logged: the last value and the best one, of rates the median. */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/format.h"
-#include "base/json.h"
 #include "base/map.h"
 #include "base/vector.h"
 #include "command/args.h"
 #include "command/command.h"
 #include "command/grid.h"
 #include "command/histories.h"
+#include "command/results.h"
 #include "command/run_settings.h"
 #include "command/run_size.h"
 
@@ -288,7 +287,6 @@ static void add_json_metric(const comparison *c, et_value *metrics, const char *
 static int print_json(const comparison *c, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
-    et_strbuf text = ET_STRBUF_INIT;
     et_value *all = et_value_dict(&arena), *runs = et_value_set_list(all, "runs");
     for (size_t i = 0; i < c->runs.count; i++)
         add_json_run(runs, c->runs.items[i]);
@@ -296,13 +294,7 @@ static int print_json(const comparison *c, et_error *error)
     et_value *metrics = et_value_set_dict(all, "metrics");
     for (size_t i = 0; i < c->metric_count; i++)
         add_json_metric(c, metrics, c->metrics[i]);
-    bool failed = et_value_failed(all);
-    if (!failed)
-        et_json_print(&text, all, 2);
-    int status = failed || text.failed ? et_alloc_failed(error, 0, "a comparison") : ET_OK;
-    if (!status)
-        printf("%s\n", text.data);
-    et_strbuf_release(&text);
+    int status = et_results_print(all, error);
     et_arena_release(&arena);
     return status;
 }
@@ -344,7 +336,7 @@ int et_cmd_compare(const et_call *call, et_error *error)
     comparison c = { .index = ET_MAP_INIT, .settings = { .index = ET_MAP_INIT } };
     const et_arg table[] = {
         { "all", NULL, "settings that are the same, too", ET_ARG_FLAG, &c.all, NULL },
-        { "json", NULL, "as JSON", ET_ARG_FLAG, &c.json, NULL },
+        ET_ARG_JSON(c.json),
         { "RUN RUN...", NULL, NULL, ET_ARG_REST, &c.words, NULL },
         ET_ARG_END,
     };

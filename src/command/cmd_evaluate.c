@@ -19,12 +19,13 @@ static int parse(et_evaluate_args *args, const et_call *call, et_error *error)
     const et_arg table[] = {
         { "model-dir", "DIR", "the run that trained the model", ET_ARG_TEXT, &args->model_dir,
           NULL },
-        { "checkpoint", "NAME", "best, newest, a step or a file; else the best, or the newest",
+        { "checkpoint", "best|newest|STEP|FILE", "which one; else the best, or the newest",
           ET_ARG_TEXT, &args->checkpoint, NULL },
         { "set", "KEY=VALUE", "settings on top of the run's; may be given again", ET_ARG_LIST,
           &args->set, "params-override" },
         { "live-weights", NULL, "not the averaged ones", ET_ARG_FLAG, &args->live_weights, NULL },
         ET_ARG_JSON(args->json),
+        ET_ARG_QUIET(args->quiet),
         ET_ARG_THREADS,
         ET_ARG_RUN(args->model_dir),
         ET_ARG_END

@@ -32,7 +32,7 @@ typedef struct init_args {
 
 static int parse(init_args *args, const et_call *call, et_error *error)
 {
-    const et_arg table[] = { { "experiment", "NAME", "whose settings (the first that `list` shows)",
+    const et_arg table[] = { { "experiment", "EXPERIMENT", "whose settings (the first that `list` shows)",
                                ET_ARG_TEXT, &args->experiment, NULL },
                              { "force", NULL, "replace a file that is there", ET_ARG_FLAG,
                                &args->force, NULL },

@@ -16,6 +16,7 @@
 #include "command/args.h"
 #include "command/command.h"
 #include "command/results.h"
+#include "command/settings_page.h"
 #include "train/experiment.h"
 
 #define SETTING_WIDTH 56 /* columns of a setting with its value */
@@ -44,6 +45,7 @@ typedef struct listing {
     bool all, yaml;    /* groups that are not selected too; as a file that --config takes */
     bool json;
     et_value *settings; /* of json: a list that they are added to */
+    bool markdown;      /* a page of all settings of all experiments */
 } listing;
 
 static bool contains(const char *text, const char *word)
@@ -170,12 +172,14 @@ int et_cmd_list(const et_call *call, et_error *error)
 {
     listing shown = { .experiment = NULL };
     const et_arg table[] = {
-        { "experiment", "NAME", "show the settings of this experiment", ET_ARG_TEXT,
+        { "experiment", "EXPERIMENT", "show the settings of this experiment", ET_ARG_TEXT,
           &shown.experiment, NULL },
         { "all", NULL, "also groups that are not selected, and settings that mean nothing here",
           ET_ARG_FLAG, &shown.all, NULL },
         { "yaml", NULL, "as a file that `train --config` takes", ET_ARG_FLAG, &shown.yaml, NULL },
         ET_ARG_JSON(shown.json),
+        { "markdown", NULL, "all settings of all experiments as a page", ET_ARG_FLAG,
+          &shown.markdown, NULL },
         { "[EXPERIMENT] [WORD]...", NULL, NULL, ET_ARG_REST, &shown.words, NULL },
         ET_ARG_END
     };
@@ -199,6 +203,11 @@ int et_cmd_list(const et_call *call, et_error *error)
         return et_fail(error, ET_EUSAGE, "list: either --yaml or --json");
     if (shown.yaml && (!shown.experiment || shown.words.count > 1))
         return et_fail(error, ET_EUSAGE, "list: --yaml shows all settings of one experiment");
+    if (shown.markdown && shown.experiment)
+        return et_fail(error, ET_EUSAGE, "list: --markdown shows all experiments; leave out %s",
+                       shown.experiment);
+    if (shown.markdown)
+        return et_settings_page(stdout, call->program, error);
     if (shown.experiment)
         return list_settings(&shown, call->program, error);
     return list_experiments(call->program, shown.json, error);

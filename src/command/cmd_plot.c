@@ -11,13 +11,10 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <etude/log.h>
-
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/fields.h"
 #include "base/file.h"
-#include "base/format.h"
 #include "base/vector.h"
 #include "chart/chart.h"
 #include "command/args.h"
@@ -97,6 +94,7 @@ static int add_curve(plot *p, const et_history *h, const et_history_series *s, e
         et_free(y);
         return et_alloc_failed(error, s->count * sizeof *x, "a curve");
     }
+    et_assert(s->count > 0);
     double epoch = et_history_steps_per_epoch(h);
     for (size_t i = 0; i < s->count; i++) {
         x[i] = place(p, h, &s->points[i], epoch);
@@ -324,7 +322,8 @@ int et_cmd_plot(const et_call *call, et_error *error)
           ET_ARG_LIST, &p.metrics, NULL },
         { "output", "FILE.svg", "a picture; else characters to standard output", ET_ARG_TEXT,
           &p.output, NULL },
-        { "x", "KIND", "step (the usual), epoch or time", ET_ARG_TEXT, &p.by_name, NULL },
+        { "x", "step|epoch|time", "step (the usual), epoch or time", ET_ARG_TEXT, &p.by_name,
+          NULL },
         { "log", NULL, "logarithmic values", ET_ARG_FLAG, &p.log, NULL },
         { "smooth", "W", "exponential average; W: weight of what was before, such as 0.9",
           ET_ARG_REAL, &p.smooth, NULL },

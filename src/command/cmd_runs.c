@@ -13,12 +13,11 @@
 #include "base/decimal.h"
 #include "base/fields.h"
 #include "base/format.h"
-#include "base/json.h"
 #include "command/args.h"
 #include "command/command.h"
 #include "command/grid.h"
 #include "command/histories.h"
-#include "command/outputs.h"
+#include "command/results.h"
 #include "command/run_settings.h"
 #include "command/run_size.h"
 
@@ -293,6 +292,7 @@ static void add_text_row(et_grid *grid, const table *t, const row *r, bool commo
 
 static int print_text(const table *t, et_error *error)
 {
+    et_assert(t->rows && t->columns);
     const char *metric = common_metric(t);
     size_t settings = t->column_count > SETTINGS_SHOWN ? SETTINGS_SHOWN : t->column_count;
     et_grid grid = { .columns = 7 + settings };
@@ -391,17 +391,10 @@ static void add_json_row(const table *t, et_value *list, const row *r)
 static int print_json(const table *t, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
-    et_strbuf text = ET_STRBUF_INIT;
-    et_value *list = et_value_list(&arena);
+    et_value *all = et_value_dict(&arena), *list = et_value_set_list(all, "runs");
     for (size_t i = 0; i < t->histories.count; i++)
         add_json_row(t, list, &t->rows[i]);
-    bool failed = et_value_failed(list);
-    if (!failed)
-        et_json_print(&text, list, 2);
-    int status = failed || text.failed ? et_alloc_failed(error, 0, "a table") : ET_OK;
-    if (!status)
-        printf("%s\n", text.data);
-    et_strbuf_release(&text);
+    int status = et_results_print(all, error);
     et_arena_release(&arena);
     return status;
 }
@@ -447,8 +440,8 @@ int et_cmd_runs(const et_call *call, et_error *error)
           &t.metric, NULL },
         { "sort", "KEY", "run, state, step, best, time, parameters or a setting", ET_ARG_TEXT,
           &t.sort, NULL },
-        { "json", NULL, "a list, with all settings that differ", ET_ARG_FLAG, &t.json, NULL },
-        { "csv", NULL, "the same as CSV", ET_ARG_FLAG, &t.csv, NULL },
+        ET_ARG_JSON(t.json),
+        { "csv", NULL, "all settings that differ as well, as CSV", ET_ARG_FLAG, &t.csv, NULL },
         { "DIR...", NULL, NULL, ET_ARG_REST, &t.directories, NULL },
         ET_ARG_END,
     };

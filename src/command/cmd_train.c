@@ -2,6 +2,7 @@
  * watching.c's, the one that does both finetuning.c's. */
 #include "command/command.h"
 #include "command/finetuning.h"
+#include "command/ranks.h"
 #include "command/roles.h"
 #include "command/watching.h"
 
@@ -14,9 +15,11 @@ int et_cmd_train(const et_call *call, et_error *error)
     switch (args.mode) {
     case ET_MODE_EVAL:
     case ET_MODE_CONTINUOUS_EVAL:
-        return et_watch_run(call, &args, error);
+        status = et_ranks_refuse(args.mode_name, error);
+        return status ? status : et_watch_run(call, &args, error);
     case ET_MODE_CONTINUOUS_TRAIN_AND_EVAL:
-        return et_finetune(call, &args, error);
+        status = et_ranks_refuse(args.mode_name, error);
+        return status ? status : et_finetune(call, &args, error);
     default:
         return et_roles_train(call, &args, error);
     }

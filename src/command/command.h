@@ -15,6 +15,7 @@
 #define ETUDE_COMMAND_COMMAND_H
 
 #include <signal.h>
+#include <stdbool.h>
 
 #include <etude/command.h>
 
@@ -25,10 +26,26 @@ int et_cmd_keys(const et_call *call, et_error *error);
 int et_cmd_init(const et_call *call, et_error *error);
 int et_cmd_inspect(const et_call *call, et_error *error);
 int et_cmd_list(const et_call *call, et_error *error);
+int et_cmd_launch(const et_call *call, et_error *error);
 int et_cmd_serve(const et_call *call, et_error *error);
+int et_cmd_watch(const et_call *call, et_error *error);
 int et_cmd_plot(const et_call *call, et_error *error);
 int et_cmd_compare(const et_call *call, et_error *error);
 int et_cmd_runs(const et_call *call, et_error *error);
+int et_cmd_completion(const et_call *call, et_error *error);
+
+#define ET_COMMANDS_MAX 64
+
+/* What a program has: the general commands and those of its kinds; of one name the first counts. */
+typedef struct et_commands {
+    const et_command *row[ET_COMMANDS_MAX]; /* in the order of help */
+    size_t count;
+} et_commands;
+
+et_commands et_commands_of(const et_program *program);
+
+/* The command of a name for runs of a kind; NULL: they have none. */
+const et_command *et_command_of(const et_task_kind *kind, const char *name);
 
 /* Exit code of what was interrupted and can be started again (EX_TEMPFAIL of sysexits.h). */
 #define ET_EXIT_INTERRUPTED 75
@@ -36,9 +53,10 @@ int et_cmd_runs(const et_call *call, et_error *error);
 /* signals.c. A stop is SIGINT, SIGTERM, SIGHUP (unless it was ignored when the program began) or
  * SIGXCPU. Once et_watch_signals was called it sets the first flag, and says at once that it was
  * heard; SIGINT and SIGTERM a second after it or later end the process. SIGUSR1 sets the other.
- * erase_bar (static) takes away a progress bar that may stand in the terminal's last line. */
+ * erase_bar (static) takes away a progress bar that may stand in the terminal's last line; quiet:
+ * nothing is said, as another process says it. */
 extern volatile sig_atomic_t et_stop_requested, et_save_requested;
-void et_watch_signals(const char *erase_bar);
+void et_watch_signals(const char *erase_bar, bool quiet);
 
 /* A stop sets its flag and says nothing; SIGUSR1 does nothing. */
 void et_watch_stops(void);
@@ -55,6 +73,10 @@ void et_watch_signals_and_input(void);
  * and text (static) on standard error. For work of which nothing is seen before it is whole, since
  * it may sit in a library that can't be asked to stop. SIGUSR1 does nothing. */
 void et_leave_on_signals(const char *text);
+
+/* One line on standard error, once: error's text is empty from then on. What a command fails with is
+ * told so by main; one that has to say it sooner calls this. */
+void et_tell_failure(const et_program *program, int status, et_error *error);
 
 /* The library's warnings go to standard error, above a progress bar if there is one, else behind
  * the program's name. The bar must outlive this, or be replaced by NULL first. */

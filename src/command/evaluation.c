@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <etude/log.h>
 
@@ -40,6 +41,11 @@ static int open_trainer(et_evaluation *e, et_error *error)
 
 int et_evaluation_open(et_evaluation *e, et_error *error)
 {
+    struct stat info;
+    if (!stat(e->model_dir, &info) && S_ISREG(info.st_mode))
+        return et_fail(error, ET_ECONFIG,
+                       "%s: a model in one file, which is without validation data: name the run",
+                       e->model_dir);
     e->arena = et_arena_new();
     int status = e->arena ? ET_OK : et_alloc_failed(error, 0, "an evaluation");
     if (!status)

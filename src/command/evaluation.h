@@ -60,6 +60,7 @@ typedef struct et_evaluate_args {
     const char *model_dir, *checkpoint; /* checkpoint NULL: the best, or else the newest */
     et_arg_list set;                    /* settings on top of the run's */
     bool live_weights, json, help;
+    bool quiet; /* there is nothing but results anyway */
 } et_evaluate_args;
 
 /* Prints the values of the run's own validation data. */

@@ -26,7 +26,7 @@
 
 #define PREFIX "finetune-"
 
-static const char between[] = "stopping     between two runs: the same command goes on";
+static const char between[] = "stopping     between two runs: the same command resumes";
 
 #define LOOK_EVERY 0.25 /* seconds between two looks at a directory */
 
@@ -192,8 +192,7 @@ static int train(const finetuning *f, const char *directory, const char *path, e
     et_leave_on_signals(between);
     if (!status && et_stop_requested)
         status = et_fail(error, ET_EINTERRUPTED,
-                         "interrupted between two runs; the same command "
-                         "goes on");
+                         "interrupted between two runs; the same command resumes");
     return status;
 }
 

@@ -111,6 +111,7 @@ static int add_point(line *l, double value, et_error *error)
         status = add_series(&place, h, l->name, l->where, error);
     if (status)
         return status;
+    et_assert(place < h->count);
     et_history_series *s = &h->series[place];
     et_history_point *grown =
         et_vector_grow(s->points, &s->capacity, s->count + 1, sizeof *grown, 16);
@@ -273,6 +274,7 @@ static int read_lines(et_history *h, log_file *file, int fd, et_error *error)
 {
     struct et_history_files *f = h->files;
     size_t have = 0, used;
+    et_assert(file->last <= file->offset);
     for (;;) {
         int status = make_room(f, have + 1, file, error);
         if (status)
@@ -404,16 +406,6 @@ static int read_documents(et_history *h, et_error *error)
 }
 
 /* ---- all together ------------------------------------------------------------------------ */
-
-bool et_history_is_run(const char *directory)
-{
-    char *log = et_path_join(directory, ET_HISTORY_LOG);
-    char *settings = et_path_join(directory, ET_EXPERIMENT_FILE);
-    bool is = (log && et_file_exists(log)) || (settings && et_file_exists(settings));
-    et_free(log);
-    et_free(settings);
-    return is;
-}
 
 static et_history *make(const char *model_dir)
 {

@@ -5,11 +5,12 @@
  *     et_history *history;
  *     et_history_open(&history, "runs/a", &error);
  *     const et_history_series *loss = et_history_find(history, "train.training_loss");
- *     for (;;) {                                                         beside the run at work
- *         bool anew;
- *         et_history_update(history, &anew, &error);  anew: what was read before no longer holds
- *         ... history->series[i].points[old count and on] ...
- *     }
+ *     ... loss->points[i] ...
+ *     bool anew;
+ *     et_history_update(history, &anew, &error);          beside the run at work, now and then
+ *     ... anew: all was read again, for what was read before no longer holds; else series and
+ * points
+ *     ... are there at the ends ...
  *     et_history_close(history);
  *
  * Names are those of RUN/metrics.jsonl, a dot for each level: {"step": 200, "train":
@@ -78,9 +79,9 @@ void et_history_close(et_history *history); /* NULL allowed */
 /* NULL: there is none of that name. */
 const et_history_series *et_history_find(const et_history *history, const char *name);
 
-/* Those that a word of a person's means: the one of that name; else those whose name ends so behind
- * a dot (validation_loss); else those that do without "training_", "validation_" there (loss, which
- * is two). How many; at most `most` go to out. */
+/* Those that a word of a person's means, a slash or a bar as good as a dot: the one of that name;
+ * else those whose name ends so behind one (validation_loss); else those that do without
+ * "training_", "validation_" there (loss, which is two). How many; at most `most` go to out. */
 size_t et_history_match(const et_history *history, const char *word, const et_history_series **out,
                         size_t most);
 

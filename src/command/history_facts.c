@@ -1,32 +1,62 @@
 /* What a history comes to: the best, how long, how far, and how it ended. */
 #include "command/history.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "command/session.h"
 #include "train/experiment.h"
 
+bool et_history_is_run(const char *directory)
+{
+    char *log = et_path_join(directory, ET_HISTORY_LOG);
+    char *settings = et_path_join(directory, ET_EXPERIMENT_FILE);
+    bool is = (log && et_file_exists(log)) || (settings && et_file_exists(settings));
+    et_free(log);
+    et_free(settings);
+    return is;
+}
+
 /* ---- names ------------------------------------------------------------------------------- */
 
-/* Where the end of name begins that is `word`, after a dot; NULL: it does not end so. */
-static const char *end_of(const char *name, const char *word)
+/* Sets of data and tasks stand before a slash or a bar in metrics, and in a log before a dot. */
+static bool is_separator(char c)
+{
+    return c == '.' || c == '/' || c == '|';
+}
+
+static bool same_names(const char *a, const char *b)
+{
+    while (*a && (*a == *b || (is_separator(*a) && is_separator(*b))))
+        a++, b++;
+    return !*a && !*b;
+}
+
+static const char *leaf_of(const char *name)
+{
+    const char *leaf = name + strlen(name);
+    while (leaf > name && !is_separator(leaf[-1]))
+        leaf--;
+    return leaf;
+}
+
+/* Whether name ends in word, behind a separator. */
+static bool ends_in(const char *name, const char *word)
 {
     size_t length = strlen(name), wanted = strlen(word);
-    if (length <= wanted || name[length - wanted - 1] != '.')
-        return NULL;
-    return strcmp(name + length - wanted, word) ? NULL : name + length - wanted;
+    return length > wanted && is_separator(name[length - wanted - 1]) &&
+           same_names(name + length - wanted, word);
 }
 
 static bool ends_without_prefix(const char *name, const char *word)
 {
     static const char *const prefixes[] = { "training_", "validation_" };
-    const char *leaf = strrchr(name, '.');
-    leaf = leaf ? leaf + 1 : name;
+    const char *leaf = leaf_of(name);
     for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++) {
         size_t length = strlen(prefixes[i]);
         if (!strncmp(leaf, prefixes[i], length) && !strcmp(leaf + length, word))
@@ -35,11 +65,20 @@ static bool ends_without_prefix(const char *name, const char *word)
     return false;
 }
 
+/* "validation.best_news/loss" is none of a loss. */
+static bool is_of_best(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    return !strncmp(dot ? dot + 1 : name, "best_", 5);
+}
+
 /* 0: exactly, 1: by its end, 2: without a prefix. */
 static bool means(const char *name, const char *word, int how)
 {
-    return how == 0   ? !strcmp(name, word)
-           : how == 1 ? end_of(name, word) != NULL
+    if (how && is_of_best(name) && strncmp(word, "best_", 5) != 0)
+        return false;
+    return how == 0   ? same_names(name, word)
+           : how == 1 ? ends_in(name, word)
                       : ends_without_prefix(name, word);
 }
 
@@ -73,16 +112,16 @@ static const et_history_point *last_of(const et_history_series *s)
     return s && s->count ? &s->points[s->count - 1] : NULL;
 }
 
-/* The metric where "PLACE.best_NAME" stands: "PLACE.NAME", or, of several tasks, with a dot where
- * NAME has a bar. */
+/* The metric where "PLACE.best_NAME" stands: "PLACE.NAME", as it is, or with dots for what else
+ * separates. */
 static const et_history_series *metric_beside(const et_history *h, const char *name, size_t place)
 {
     char metric[ET_HISTORY_NAME_MAX + 1];
     static const char best[] = "best_";
     snprintf(metric, sizeof metric, "%.*s%s", (int)place, name, name + place + sizeof best - 1);
     const et_history_series *found = et_history_find(h, metric);
-    for (char *bar = metric + place; !found && (bar = strchr(bar, '|'));)
-        *bar = '.';
+    for (char *c = metric + place; *c; c++)
+        *c = is_separator(*c) ? '.' : *c;
     return found ? found : et_history_find(h, metric);
 }
 
@@ -118,9 +157,9 @@ et_history_best et_history_best_of(const et_history *h)
 
 bool et_history_is_lower_better(const et_history *h, const et_history_series *series)
 {
-    static const char *const words[] = { "loss",  "nll",       "error", "perplexity",
-                                         "brier", "seconds",   "_mae",  "_mse",
-                                         "rmse",  "deviation", "norm",  "divergence" };
+    static const char *const words[] = { "loss",  "nll",       "error",         "perplexity",
+                                         "brier", "seconds",   "_mae",          "_mse",
+                                         "rmse",  "deviation", "gradient_norm", "divergence" };
     et_history_best best = et_history_best_of(h);
     if (best.series == series)
         return best.lower;

@@ -87,9 +87,10 @@ int et_initial_begin(et_initial *initial, et_experiment *experiment, const et_pr
                      et_arena *arena, et_error *error)
 {
     if (!initial->run)
-        return et_fail(error, ET_EUSAGE,
-                       "train: --experiment is missing: %s is a file of weights, without settings",
-                       initial->from);
+        return et_fail(
+            error, ET_EUSAGE,
+            "train: --experiment is missing: %s is a file, of which weights alone are taken",
+            initial->from);
     initial->settings = true;
     return et_experiment_open_run(experiment, program, initial->run, arena, error);
 }

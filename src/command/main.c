@@ -19,6 +19,8 @@
 #include "base/fields.h"
 #include "base/file.h"
 #include "command/command.h"
+#include "command/lost_file.h"
+#include "command/man.h"
 #include "io/progress.h"
 #include "kernel/kernels.h"
 #include "train/experiment.h"
@@ -26,29 +28,25 @@
 /* What every program has, in the order help shows them; those of its kinds of task stand between
  * the first and the others. To add one, see README.md. */
 static const et_command commands[] = {
-    { "train", et_cmd_train, "train a model, or go on where it was interrupted" },
+    { "train", et_cmd_train, "train a model, or resume where it was interrupted" },
     { "evaluate", et_cmd_evaluate, "measure a trained model on its validation data" },
     { "average", et_cmd_average, "average the weights of checkpoints" },
     { "inspect", et_cmd_inspect, "show a checkpoint and say whether it is sound" },
     { "init", et_cmd_init, "write a file of settings to change" },
     { "list", et_cmd_list, "list experiments, or all settings of one" },
+    { "launch", et_cmd_launch, "train with several processes on this machine" },
     { "plot", et_cmd_plot, "draw curves of what runs have logged" },
     { "runs", et_cmd_runs, "list runs: how far, how good, what differs" },
     { "compare", et_cmd_compare, "show runs side by side" },
     { "keys", et_cmd_keys, "make the keys by which tasks of a cluster know each other" },
+    { "watch", et_cmd_watch, "a page that follows runs, in a browser" },
     { "serve", et_cmd_serve, "answer requests over HTTP with a trained model" },
+    { "completion", et_cmd_completion, "print the completion of bash, zsh or fish" },
 };
 
-#define GENERAL      (sizeof commands / sizeof commands[0])
-#define COMMANDS_MAX 64
+#define GENERAL (sizeof commands / sizeof commands[0])
 
-/* Of one name the first counts. */
-typedef struct list {
-    const et_command *row[COMMANDS_MAX];
-    size_t count;
-} list;
-
-static const et_command *find(const list *all, const char *name)
+static const et_command *find(const et_commands *all, const char *name)
 {
     for (size_t i = 0; i < all->count; i++)
         if (!strcmp(name, all->row[i]->name))
@@ -56,16 +54,16 @@ static const et_command *find(const list *all, const char *name)
     return NULL;
 }
 
-static void add(list *all, const et_command *row)
+static void add(et_commands *all, const et_command *row)
 {
-    if (all->count < COMMANDS_MAX && !find(all, row->name))
+    if (all->count < ET_COMMANDS_MAX && !find(all, row->name))
         all->row[all->count++] = row;
 }
 
 /* evaluate is general only where no kind has one of its own. */
-static list list_commands(const et_program *program)
+et_commands et_commands_of(const et_program *program)
 {
-    list all = { .count = 0 };
+    et_commands all = { .count = 0 };
     add(&all, &commands[0]);
     for (int i = 0; i < program->count; i++)
         for (const et_command *row = program->kinds[i]->commands; row && row->name; row++)
@@ -132,7 +130,7 @@ void et_show_log_on(const et_program *program, struct et_progress *progress)
 /* Help that was asked for is a result; help in place of a missing command is a message. */
 static void print_help(const et_program *program, FILE *to)
 {
-    list all = list_commands(program);
+    et_commands all = et_commands_of(program);
     fprintf(to, "usage: %s COMMAND [OPTION]...\n\n", program->name);
     for (size_t i = 0; i < all.count; i++)
         fprintf(to, "    %-10s %s\n", all.row[i]->name, all.row[i]->help);
@@ -143,10 +141,10 @@ static void print_help(const et_program *program, FILE *to)
 }
 
 /* The nearest by et_nearest, or none if none is near. */
-static int unknown_command(const et_call *call, const list *all, et_error *error)
+static int unknown_command(const et_call *call, const et_commands *all, et_error *error)
 {
     /* The list ends in NULL, as et_nearest wants it. */
-    const char *names[COMMANDS_MAX + 1] = { NULL };
+    const char *names[ET_COMMANDS_MAX + 1] = { NULL };
     for (size_t i = 0; i < all->count; i++)
         names[i] = all->row[i]->name;
     const char *nearest = et_nearest(call->command, names);
@@ -191,33 +189,63 @@ static const et_task_kind *kind_of_run(const et_call *call)
     return kind;
 }
 
-/* Of several kinds with commands of one name the run says whose is meant; else the first's. */
-static const et_command *choose(const et_call *call, const list *all)
+const et_command *et_command_of(const et_task_kind *kind, const char *name)
 {
-    const et_command *first = find(all, call->command), *own = NULL, *general = NULL;
+    const et_command *own = row_of(kind->commands, name);
+    for (size_t i = 0; i < GENERAL && !own; i++)
+        if (!strcmp(commands[i].name, name))
+            own = &commands[i];
+    return own;
+}
+
+/* Of several kinds with commands of one name the run says whose is meant; else the first's. */
+static const et_command *choose(const et_call *call, const et_commands *all)
+{
+    const et_command *first = find(all, call->command);
     const et_task_kind *kind = first && call->program->count > 1 ? kind_of_run(call) : NULL;
-    if (kind)
-        own = row_of(kind->commands, call->command);
-    for (size_t i = 0; i < GENERAL && kind && !own; i++)
-        if (!strcmp(commands[i].name, call->command))
-            general = &commands[i];
-    return own ? own : general ? general : first;
+    const et_command *own = kind ? et_command_of(kind, call->command) : NULL;
+    return own ? own : first;
 }
 
 /* argv: what stands behind the command's name. */
 static int run_command(const et_program *program, const char *name, int argc, char **argv,
                        et_error *error)
 {
-    const et_call call = { program, name, argc, argv };
-    const list all = list_commands(program);
+    const et_call call = { program, name, argc, argv, NULL };
+    const et_commands all = et_commands_of(program);
     const et_command *row = choose(&call, &all);
     return row ? row->run(&call, error) : unknown_command(&call, &all, error);
 }
 
-/* `etude help train` is `etude train --help`. Anything behind a second word is passed over. */
+/* name NULL: the program's own page. */
+static int print_man(const et_program *program, const char *name, et_error *error)
+{
+    const et_commands all = et_commands_of(program);
+    const et_call call = { program, name, 0, NULL, NULL };
+    const et_command *row = name ? find(&all, name) : NULL;
+    et_description description = ET_DESCRIPTION_INIT;
+    if (!name) {
+        et_man_print_program(stdout, program, &all);
+        return ET_OK;
+    }
+    if (!row)
+        return unknown_command(&call, &all, error);
+    int status = et_describe(&description, program, row, error);
+    if (!status)
+        et_man_print(stdout, program, row, &description);
+    et_description_release(&description);
+    return status;
+}
+
+/* `etude help train` is `etude train --help`, `etude help --man train` its page for man. Anything
+ * behind a second word is passed over. */
 static int help(const et_program *program, int argc, char **argv, et_error *error)
 {
     char option[] = "--help", *options[] = { option, NULL };
+    if (argc && !strcmp(argv[0], "--man"))
+        return print_man(program, argc > 1 ? argv[1] : NULL, error);
+    if (argc > 1 && !strcmp(argv[1], "--man"))
+        return print_man(program, argv[0], error);
     if (argc)
         return run_command(program, argv[0], 1, options, error);
     print_help(program, stdout);
@@ -283,15 +311,14 @@ static void hold_standard_streams(void)
 }
 
 /* An interruption is no failure and has no name before it. */
-static void print_failure(const et_program *program, int status, et_error *error)
+void et_tell_failure(const et_program *program, int status, et_error *error)
 {
     make_printable(error->text);
-    if (!error->text[0]) /* another process has said it */
-        return;
-    if (status == ET_EINTERRUPTED)
+    if (error->text[0] && status == ET_EINTERRUPTED)
         fprintf(stderr, "%s\n", error->text);
-    else
+    else if (error->text[0])
         fprintf(stderr, "%s: %s\n", program->name, error->text);
+    error->text[0] = 0;
 }
 
 /* The variable that chooses kernels is for trying and comparing: a misspelt one would compare
@@ -320,6 +347,7 @@ int et_command_main(int argc, char **argv, const et_task_kind *const *kinds, int
     et_error error = ET_ERROR_INIT;
     const et_program program = { argc ? et_path_base(argv[0]) : "etude", kinds, count };
     hold_standard_streams();
+    et_tell_lost_files(program.name);
     signal(SIGXFSZ, SIG_IGN); /* a write past ulimit -f fails, and says so */
     et_show_log_on(&program, NULL);
     check_isa();
@@ -329,7 +357,7 @@ int et_command_main(int argc, char **argv, const et_task_kind *const *kinds, int
     if (!status && (fflush(stdout) || ferror(stdout)))
         status = et_fail_errno(&error, "standard output");
     if (status)
-        print_failure(&program, status, &error);
+        et_tell_failure(&program, status, &error);
     et_log_set(NULL, NULL);
     return exit_code(status);
 }

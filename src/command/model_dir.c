@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/file.h"
+#include "io/event.h"
 #include "io/manifest.h"
 #include "command/session.h"
 #include "train/experiment.h"
@@ -24,11 +25,8 @@
  * Named one by one: a command must not remove what it did not make. A start that learns to write
  * another file gets a row here. */
 static const char *const made_at_start[] = {
-    ET_EXPERIMENT_FILE,
-    "metrics.jsonl",
-    ET_SESSION_LOG,
-    ET_SESSION_FILE,
-    ET_CHECKPOINT_FOLDER "/" ET_CHECKPOINT_LOCK,
+    ET_EXPERIMENT_FILE,   "metrics.jsonl",    ET_SESSION_LOG,
+    ET_SESSION_FILE,      ET_EVENTS_SETTINGS, ET_CHECKPOINT_FOLDER "/" ET_CHECKPOINT_LOCK,
     ET_CHECKPOINT_FOLDER,
 };
 

@@ -152,10 +152,10 @@ static bool is_of_run(const et_outputs *outputs, char *path)
     const char *name = cut(path);
     if (!name)
         return false;
-    if ((is_one_of(name, files) || is_of_kind(outputs->program, name, false)) &&
+    bool events = strstr(name, "tfevents") || is_one_of(name, logs);
+    if ((events || is_one_of(name, files) || is_of_kind(outputs->program, name, false)) &&
         is_run(outputs, path))
         return true;
-    bool events = strstr(name, "tfevents") || is_one_of(name, logs);
     const char *folder = cut(path);
     return folder &&
            (events || is_one_of(folder, folders) || is_of_kind(outputs->program, folder, true)) &&

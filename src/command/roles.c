@@ -8,6 +8,7 @@
 #include "base/checksum.h"
 #include "base/json.h"
 #include "base/strbuf.h"
+#include "comm/comm.h"
 #include "command/command.h"
 #include "command/training.h"
 #include "exec/device.h"
@@ -20,6 +21,11 @@ int et_roles_options(et_cluster_options *options, const et_roles *roles,
     et_arena arena = ET_ARENA_INIT;
     et_strbuf text = ET_STRBUF_INIT;
     et_value *identity = et_value_dict(&arena);
+    if (experiment->runtime.data_shards > 1)
+        return et_fail(error, ET_ECONFIG,
+                       "runtime.data_shards: %lld: is for ranks (launch, mpirun); with workers and "
+                       "parameter servers leave it at 1",
+                       (long long)experiment->runtime.data_shards);
     int status = identity ? et_experiment_identify(experiment, identity, error)
                           : et_alloc_failed(error, 0, "settings");
     if (!status)
@@ -29,7 +35,7 @@ int et_roles_options(et_cluster_options *options, const et_roles *roles,
                                      .listen = roles->listen,
                                      .max_staleness = experiment->runtime.max_staleness,
                                      .synchronous = experiment->runtime.synchronous,
-                                     .patience = PATIENCE,
+                                     .patience = experiment->runtime.peer_timeout,
                                      .fingerprint = et_checksum(et_strbuf_text(&text), text.length),
                                      .stop = &et_stop_requested };
     if (!status && text.failed)
@@ -139,13 +145,10 @@ static int train_by_environment(const et_call *call, const et_train_args *args, 
     return status ? status : et_roles_task(call, args, roles, error);
 }
 
-int et_roles_train(const et_call *call, const et_train_args *args, et_error *error)
+static int choose(const et_call *call, const et_train_args *args, et_roles *roles, et_error *error)
 {
-    et_roles roles = { 0 };
-    int status = et_job_config_environment(&roles.config, error);
-    if (status)
-        return status;
-    bool cluster = et_job_config_distributed(roles.config);
+    bool cluster = et_job_config_distributed(roles->config);
+    int status;
     if (cluster && args->distributed)
         status = et_fail(error, ET_EUSAGE,
                          "--distributed: starts a cluster of its own, and " ET_JOB_CONFIG_VARIABLE
@@ -159,9 +162,26 @@ int et_roles_train(const et_call *call, const et_train_args *args, et_error *err
     else if (args->distributed)
         status = et_roles_local(call, args, error);
     else if (cluster)
-        status = train_by_environment(call, args, &roles, error);
+        status = train_by_environment(call, args, roles, error);
     else
         status = et_training_run(call, args, error);
+    return status;
+}
+
+int et_roles_train(const et_call *call, const et_train_args *args, et_error *error)
+{
+    et_roles roles = { 0 };
+    int status = et_job_config_environment(&roles.config, error);
+    if (status)
+        return status;
+    bool by_roles = et_job_config_distributed(roles.config) || args->distributed;
+    if (by_roles && (et_comm_by_launch() || et_comm_by_mpi()))
+        status = et_fail(error, ET_EUSAGE,
+                         "this process is a rank (launch, mpirun) and a task of a cluster (%s); "
+                         "train by one of both",
+                         args->distributed ? "--distributed" : ET_JOB_CONFIG_VARIABLE);
+    if (!status)
+        status = choose(call, args, &roles, error);
     et_job_config_free(roles.config);
     return status;
 }

@@ -2,9 +2,8 @@
  *
  *     et_run_settings settings;
  *     et_run_settings_open(&settings, &histories, &error);
- *     for (size_t i = 0; i < settings.count; i++)
- *         if (settings.differs[i])
- *             ... settings.names[i], et_run_settings_value(&settings, i, run) ...
+ *     ... of i < settings.count with settings.differs[i]:
+ *     ... settings.names[i], et_run_settings_value(&settings, i, run) ...
  *     et_run_settings_close(&settings); */
 #ifndef ETUDE_COMMAND_RUN_SETTINGS_H
 #define ETUDE_COMMAND_RUN_SETTINGS_H

@@ -20,10 +20,13 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/file.h"
-#include "base/format.h"
 #include "base/json.h"
+#include "base/vector.h"
+#include "base/yaml.h"
+#include "io/event.h"
 #include "io/progress.h"
 #include "train/checkpoint.h"
+#include "train/experiment.h"
 
 #define INFO_MAX  ((size_t)8 << 20)
 #define LOCKS_MAX ((size_t)64 << 20)
@@ -152,7 +155,7 @@ static void write_info(et_session *s)
 {
     et_error reason = ET_ERROR_INIT;
     if (s->own && et_json_write(s->info, s->tree, 2, "\n", &reason))
-        et_log(ET_LOG_WARNING, "%s; training goes on without it", reason.text);
+        et_log(ET_LOG_WARNING, "%s; training continues without it", reason.text);
 }
 
 static void begin_info(et_session *s, const et_call *call, const et_session_facts *facts)
@@ -172,6 +175,90 @@ static void begin_info(et_session *s, const et_call *call, const et_session_fact
     et_value_set_int(own, ET_SESSION_FIRST, facts->first_step);
     et_value_set_float(own, ET_SESSION_BEGAN, et_clock_wall());
     write_info(s);
+}
+
+/* ---- settings for TensorBoard ------------------------------------------------------------ */
+
+typedef struct setting_list {
+    et_events_setting *items; /* [count], owned; texts in arena */
+    size_t count, capacity;
+    et_arena arena;
+    bool failed;
+} setting_list;
+
+static void add_setting(setting_list *list, const char *name, const et_value *value)
+{
+    et_strbuf text = ET_STRBUF_INIT;
+    et_events_setting one = { .name = name, .kind = ET_EVENTS_NUMBER };
+    et_events_setting *grown =
+        et_vector_grow(list->items, &list->capacity, list->count + 1, sizeof *grown, 128);
+    list->items = grown ? grown : list->items;
+    if (value->kind == ET_VALUE_INT || value->kind == ET_VALUE_FLOAT) {
+        one.number = value->kind == ET_VALUE_INT ? (double)value->integer : value->real;
+    } else if (value->kind == ET_VALUE_BOOL) {
+        one.kind = ET_EVENTS_BOOL;
+        one.number = value->boolean;
+    } else {
+        one.kind = ET_EVENTS_TEXT;
+        if (value->kind == ET_VALUE_STRING)
+            et_strbuf_append(&text, value->string);
+        else
+            et_json_print(&text, value, 0);
+        one.text = text.failed ? NULL : et_arena_strdup(&list->arena, et_strbuf_text(&text));
+        list->failed |= !one.text;
+    }
+    list->failed |= !grown;
+    if (!list->failed)
+        list->items[list->count++] = one;
+    et_strbuf_release(&text);
+}
+
+static void add_settings(setting_list *list, const char *path, const et_value *dict)
+{
+    for (const et_value *v = dict->first; v && !list->failed; v = v->next) {
+        const char *name = et_arena_printf(&list->arena, "%s%s%s", path, *path ? "." : "", v->key);
+        list->failed |= !name;
+        if (name && v->kind == ET_VALUE_DICT)
+            add_settings(list, name, v);
+        else if (name)
+            add_setting(list, name, v);
+    }
+}
+
+static int write_settings(const setting_list *list, const char *model_dir, et_error *error)
+{
+    et_events *events;
+    int status = list->failed ? et_alloc_failed(error, 0, "settings")
+                              : et_events_open_as(&events, model_dir, ET_EVENTS_SETTINGS, 0, error);
+    if (status)
+        return status;
+    status = et_events_settings(events, list->items, list->count, error);
+    int closed = et_events_close(events, status ? NULL : error);
+    return status ? status : closed;
+}
+
+/* Those that were just written: the run's own. Beside its other event files, whose lengths stand in
+ * checkpoints. */
+static void show_settings(const char *model_dir)
+{
+    setting_list list = { .failed = false };
+    et_error reason = ET_ERROR_INIT;
+    et_value *settings;
+    char *text = NULL, *path = et_path_join(model_dir, ET_EXPERIMENT_FILE);
+    size_t length;
+    int status = path ? et_file_read(&text, &length, path, INFO_MAX, &reason) : ET_ENOMEM;
+    if (!status)
+        status = et_yaml_parse(&settings, &list.arena, text, length, path, &reason);
+    if (!status) {
+        add_settings(&list, "", settings);
+        status = write_settings(&list, model_dir, &reason);
+    }
+    if (status)
+        et_log(ET_LOG_WARNING, "%s; TensorBoard will not show settings", reason.text);
+    et_free(list.items);
+    et_free(text);
+    et_free(path);
+    et_arena_release(&list.arena);
 }
 
 /* ---- a session --------------------------------------------------------------------------- */
@@ -207,6 +294,7 @@ void et_session_begin(et_session *s, const et_call *call, const char *model_dir,
     write_lines(s, &lines, true);
     et_strbuf_release(&lines);
     begin_info(s, call, facts);
+    show_settings(model_dir);
 }
 
 static const char *reason_of(int status)

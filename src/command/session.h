@@ -5,7 +5,7 @@
  *
  *     et_session session = ET_SESSION_INIT;
  *     et_session_open(&session, progress);                lines are kept in memory from here on
- *     et_session_begin(&session, call, "runs/a", &facts); there is a run: they are written
+ *     et_session_begin(&session, call, "runs/a", &facts);  there is a run: they are written
  *     et_session_end(&session, last_step, status, &error);
  *
  * Lines are written whole to the end of the file, info.json is replaced as a whole: a kill at any

@@ -149,13 +149,14 @@ static void handle_signals(void (*on_end)(int number), int flags, void (*on_usr1
     sigaction(SIGUSR1, &action, NULL);
 }
 
-void et_watch_signals(const char *erase_bar)
+void et_watch_signals(const char *erase_bar, bool quiet)
 {
     et_assert(erase_bar);
     erase = erase_bar;
-    stop_text = "stopping     saving first; Ctrl-C or SIGTERM once more, a second from now or "
-                "later: at once, without saving";
-    save_text = "asked        to save: at the next step";
+    stop_text = quiet ? ""
+                      : "stopping     saving first; Ctrl-C or SIGTERM once more, a second from now "
+                        "or later: at once, without saving";
+    save_text = quiet ? "" : "asked        to save: at the next step";
     handle_signals(on_stop, SA_RESTART, on_save);
 }
 

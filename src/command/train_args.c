@@ -29,6 +29,32 @@ static const char *const modes[ET_MODE_COUNT + 1] = {
 
 #define ROWS_MAX 40
 
+/* Rows of training by roles. */
+#define ROLES_ROWS(args)                                                                            \
+    { "distributed",                                                                                \
+      NULL,                                                                                         \
+      "train by a master, workers and parameter servers, started on this machine",                  \
+      ET_ARG_FLAG,                                                                                  \
+      &(args)->distributed,                                                                         \
+      NULL },                                                                                       \
+        { "workers",        "N", "with --distributed: so many workers (1)", ET_ARG_COUNT,           \
+          &(args)->workers, NULL },                                                                 \
+        { "servers",        "N", "with --distributed: so many parameter servers (1)", ET_ARG_COUNT, \
+          &(args)->servers, NULL },                                                                 \
+    {                                                                                               \
+        "keys", "DIR",                                                                              \
+            "where TF_CONFIG names a cluster: its keys; this process is the task that it names",    \
+            ET_ARG_TEXT, &(args)->keys, NULL                                                        \
+    }
+
+static int check_roles(const et_train_args *args, et_error *error)
+{
+    if ((args->workers || args->servers) && !args->distributed)
+        return et_fail(error, ET_EUSAGE, "--%s: goes with --distributed",
+                       args->workers ? "workers" : "servers");
+    return ET_OK;
+}
+
 /* A new run is what some options are about. */
 static int check_mode(const et_train_args *args, et_error *error)
 {
@@ -77,8 +103,8 @@ static void show_help(const et_arg *table, const et_call *call)
     et_strbuf_printf(&example, "--experiment %s --model-dir runs/a%s%s", kind->experiments->name,
                      kind->example ? " \\\n        " : "", kind->example ? kind->example : "");
     et_args_help(stdout, table, call,
-                 "Trains a model. Ctrl-C saves; the same command goes on from there. "
-                 "SIGUSR1\nsaves and goes on.",
+                 "Trains a model. Ctrl-C saves; the same command resumes from there. "
+                 "SIGUSR1\nsaves and continues.",
                  et_strbuf_text(&example));
     et_strbuf_release(&example);
 }
@@ -126,15 +152,17 @@ int et_train_args_parse(et_train_args *args, const et_call *call, et_error *erro
     char which[160];
     snprintf(which, sizeof which, "which set of settings to begin with; `%s list` shows all",
              call->program->name);
-    const char *time_limit = NULL;
+    const char *time_limit = NULL, *memory = NULL;
     /* Rows: name, what its value is called, help, kind, where it goes, another name (Model
      * Garden's). */
     const et_arg table[] = {
-        { "experiment", "NAME", which, ET_ARG_TEXT, &args->experiment, NULL },
-        { "model-dir", "DIR", "where the run is kept; one that is there goes on", ET_ARG_TEXT,
+        { "experiment", "EXPERIMENT", which, ET_ARG_TEXT, &args->experiment, NULL },
+        { "model-dir", "DIR", "where the run is kept; one that is there is resumed", ET_ARG_TEXT,
           &args->model_dir, NULL },
-        { "mode", "MODE",
-          "train_and_eval (the usual), train, train_and_post_eval; eval and continuous_eval "
+        { "mode",
+          "train|eval|train_and_eval|train_and_post_eval|continuous_eval|"
+          "continuous_train_and_eval",
+          "train_and_eval is the usual; eval and continuous_eval "
           "measure the run's newest checkpoint, or each as it comes; continuous_train_and_eval "
           "fine-tunes from each that comes in task.init_checkpoint",
           ET_ARG_TEXT, &args->mode_name, NULL },
@@ -149,7 +177,7 @@ int et_train_args_parse(et_train_args *args, const et_call *call, et_error *erro
           "may be given again",
           ET_ARG_LIST, &args->set, "params-override" },
         { "accept-changes", NULL,
-          "go on although optimizer, learning rate, dropout or label smoothing are not the run's; "
+          "resume although optimizer, learning rate, dropout or label smoothing are not the run's; "
           "what another optimizer keeps begins anew",
           ET_ARG_FLAG, &args->accept_changes, NULL },
         { "enable-async-checkpointing", "BOOL",
@@ -172,16 +200,11 @@ int et_train_args_parse(et_train_args *args, const et_call *call, et_error *erro
         { "time-limit", "TIME",
           "save and stop with exit code 75 after so long: 1:30:00, 2-00:00:00, 90m, 1.5h",
           ET_ARG_TEXT, &time_limit, NULL },
-        { "distributed", NULL,
-          "train by a master, workers and parameter servers, started on this machine",
-          ET_ARG_FLAG, &args->distributed, NULL },
-        { "workers", "N", "with --distributed: so many workers (1)", ET_ARG_COUNT, &args->workers,
-          NULL },
-        { "servers", "N", "with --distributed: so many parameter servers (1)", ET_ARG_COUNT,
-          &args->servers, NULL },
-        { "keys", "DIR",
-          "where TF_CONFIG names a cluster: its keys; this process is the task that it names",
-          ET_ARG_TEXT, &args->keys, NULL },
+        ROLES_ROWS(args),
+        { "memory", "SIZE",
+          "of a new run: the largest batch whose plan fits into so much, in place of the "
+          "settings': 4G, 500M",
+          ET_ARG_TEXT, &memory, NULL },
         ET_PROFILING_ARGS(args->profiling),
         { "gin-file", "FILE", NO_GIN, ET_ARG_NONE, NULL, NULL },
         { "gin-params", "BINDING", NO_GIN, ET_ARG_NONE, NULL, NULL },
@@ -199,15 +222,16 @@ int et_train_args_parse(et_train_args *args, const et_call *call, et_error *erro
         return missing_run(args, call, error);
     if (time_limit)
         status = et_args_read_time(&args->time_limit, "time-limit", time_limit, error);
+    if (!status && memory)
+        status = et_args_read_bytes(&args->memory, "memory", memory, error);
     if (!status && args->json && !args->dry_run)
         status = et_fail(error, ET_EUSAGE,
                          "--json: goes with --dry-run; what training measures is "
                          "in RUN/metrics.jsonl");
     if (!status && args->dry_run && args->profiling.path)
         status = et_fail(error, ET_EUSAGE, "--profile: does not go with --dry-run");
-    if (!status && (args->workers || args->servers) && !args->distributed)
-        status = et_fail(error, ET_EUSAGE, "--%s: goes with --distributed",
-                         args->workers ? "workers" : "servers");
+    if (!status)
+        status = check_roles(args, error);
     return status ? status : read_mode(args, error);
 }
 
@@ -221,8 +245,7 @@ bool et_train_finds_run(const et_train_args *args)
     return there;
 }
 
-/* Weights of a run that goes on are its own: what it began with may be gone. */
-static bool has_weights(const et_train_args *args)
+bool et_train_finds_weights(const et_train_args *args)
 {
     char *path = NULL;
     bool has = et_train_finds_run(args) && !et_checkpoint_newest(&path, args->model_dir, NULL);
@@ -259,7 +282,8 @@ static int begin(et_experiment *experiment, et_initial *initial, const et_train_
 int et_train_configure(et_experiment *experiment, et_initial *initial, const et_train_args *args,
                        const et_program *program, et_arena *arena, et_error *error)
 {
-    bool gone = args->init && !et_file_exists(args->init) && has_weights(args);
+    /* Weights of a run that goes on are its own: what it began with may be gone. */
+    bool gone = args->init && !et_file_exists(args->init) && et_train_finds_weights(args);
     *initial = (et_initial){ .from = gone ? NULL : args->init };
     int status = et_initial_find(initial, arena, error);
     if (!status)

@@ -36,6 +36,7 @@ typedef struct et_train_args {
     int64_t workers, servers; /* 0: not given */
     const char *keys;         /* of a cluster in TF_CONFIG */
     double time_limit;      /* seconds after which it saves and stops; 0: none */
+    uint64_t memory;        /* bytes that the plan may have, by the largest batch; 0: as it comes */
     int64_t pretrain_steps; /* of the run that is fine-tuned; 0: not given */
     et_profiling profiling;
 } et_train_args;
@@ -49,6 +50,8 @@ int et_train_args_parse(et_train_args *args, const et_call *call, et_error *erro
 
 /* Whether a run is there already. */
 bool et_train_finds_run(const et_train_args *args);
+/* Whether it has a checkpoint by now. */
+bool et_train_finds_weights(const et_train_args *args);
 
 /* Experiment, files, single settings; checked as a whole, nothing written. Later ones win.
  * initial: what --init has come to. */

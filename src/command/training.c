@@ -25,11 +25,13 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "command/args.h"
+#include "command/batch_fit.h"
 #include "command/command.h"
 #include "command/dry_run.h"
 #include "command/model_dir.h"
 #include "command/outputs.h"
 #include "command/profile.h"
+#include "command/ranks.h"
 #include "command/roles.h"
 #include "command/session.h"
 #include "base/format.h"
@@ -50,6 +52,7 @@ typedef struct training {
     et_inside inside; /* what its run gets of directory and device */
     bool set_up;      /* everything is open: there is a run to keep */
     const et_train_args *args;
+    et_comm *comm;              /* the ranks that train together; this process alone, mostly */
     et_experiment experiment;   /* all settings; refers to texts in arena */
     et_initial initial;         /* whose weights it begins with */
     et_privacy_options privacy; /* copied: reserved words of settings are not set */
@@ -80,16 +83,35 @@ static int write_settings(training *t, const char *directory, et_error *error)
                 : et_alloc_failed(error, strlen(directory), "a path");
 }
 
+/* A run that goes on has the batches that it began with. */
+static int check_memory(training *t, const et_experiment *kept, et_error *error)
+{
+    const char *batch = t->experiment.kind->batch;
+    if (!t->args->memory)
+        return ET_OK;
+    if (!batch)
+        return et_fail(error, ET_EUSAGE,
+                       "--memory: tasks of %s do not say which setting is the size of a batch",
+                       t->experiment.kind->name);
+    if (!kept)
+        return ET_OK;
+    const et_value *echo = et_fields_echo(kept->table, kept, &t->arena);
+    const et_value *was = echo ? et_value_path(echo, batch) : NULL;
+    return was ? et_experiment_assign(&t->experiment, "--memory", batch, was, &t->arena, error)
+               : et_alloc_failed(error, 0, "settings");
+}
+
 /* A directory with a run in it must be this run's. Its settings are left alone until all is
  * open; those of a new run are written first, since they say whose the files are that opening
  * makes. */
-static int claim_directory(training *t, const char *directory, et_error *error)
+static int claim(training *t, const char *directory, et_error *error)
 {
     et_experiment kept;
     /* A new run. Its precision is settled now, since it stands in the settings that are written. */
     if (!et_train_finds_run(t->args)) {
         et_train_resolve_precision(&t->experiment);
-        return t->args->dry_run ? ET_OK : write_settings(t, directory, error);
+        int status = check_memory(t, NULL, error);
+        return status || t->args->dry_run ? status : write_settings(t, directory, error);
     }
     int status = et_experiment_open_run(&kept, t->call->program, directory, &t->arena, error);
     if (status)
@@ -99,10 +121,22 @@ static int claim_directory(training *t, const char *directory, et_error *error)
                        "%s: is a run of %s, a task of %s, not of %s; choose another --model-dir",
                        directory, kept.name, kept.kind->name, t->experiment.kind->name);
     et_train_adopt(&t->experiment, &kept);
+    status = check_memory(t, &kept, error);
+    if (status)
+        return status;
     status = et_identity_of_newest(&t->kept, directory, &t->arena, error);
     return status ? status
                   : et_experiment_check_same(&kept, &t->experiment, &t->kept, directory,
                                              t->args->accept_changes, error);
+}
+
+/* Rank 0 writes first; then the others find what it has written. */
+static int claim_directory(training *t, const char *directory, et_error *error)
+{
+    bool first = et_comm_rank(t->comm) == 0;
+    int status = first ? claim(t, directory, error) : ET_OK;
+    status = et_comm_agree(t->comm, status, NULL, error);
+    return status || first ? status : claim(t, directory, error);
 }
 
 /* What the bar shows of a step. */
@@ -184,6 +218,7 @@ static et_controller_options controller_options(training *t, const char *directo
                  .inside = &t->inside,
                  .other_optimizer = t->args->accept_changes,
                  .identity = t->identity,
+                 .comm = t->comm,
                  .stop = &et_stop_requested,
                  .save = &et_save_requested },
         .train_steps = o->train_steps,
@@ -237,7 +272,8 @@ static int open_trainer(training *t, et_error *error)
         .seed = (uint64_t)e->runtime.seed,
         .bfloat16 = e->runtime.mixed_precision_dtype == ET_PRECISION_BFLOAT16,
         .recompute = e->runtime.recompute,
-        .batches = (int)e->trainer.gradient_accumulation,
+        .batches = (int)(e->trainer.gradient_accumulation * e->runtime.data_shards),
+        .comm = e->runtime.data_shards > 1 ? t->comm : NULL,
         .stop = &et_stop_requested,
         .loss_upper_bound = e->trainer.recovery_max_trials < 0 ? 0 : e->trainer.loss_upper_bound,
         .recovery_begin_steps = e->trainer.recovery_begin_steps,
@@ -263,7 +299,9 @@ static int plan_steps(training *t, et_error *error)
     int status = et_trainer_counts_epochs(&t->plan)
                      ? et_task_trainer_batches(t->trainer, &batches, error)
                      : ET_OK;
-    return status ? status : et_trainer_options_resolve(&t->plan, batches, error);
+    return status ? status
+                  : et_trainer_options_resolve(&t->plan, batches, t->experiment.runtime.data_shards,
+                                               error);
 }
 
 static int64_t step_of(const training *t)
@@ -294,32 +332,42 @@ static void name_rate(training *t)
              rate ? "" : "/s");
 }
 
-/* Device, profiling, parameters, task, trainer: each needs those before it. What is open when one
- * fails is closed by close_training and train. */
-static int open_parts(training *t, const char *directory, et_error *error)
+/* What rank 0 makes of the data the others only read, once it is there. */
+static int open_task(training *t, et_task_context *context, et_error *error)
+{
+    const et_experiment *e = &t->experiment;
+    bool first = et_comm_rank(t->comm) == 0;
+    int status = first ? e->kind->open(&t->task, e->task, context, error) : ET_OK;
+    status = et_comm_agree(t->comm, status, NULL, error);
+    context->reader = !first;
+    return status || first ? status : e->kind->open(&t->task, e->task, context, error);
+}
+
+/* Parameters, task, trainer: each needs those before it. What is open when one fails is closed by
+ * close_model. */
+static int open_model(training *t, const char *directory, et_error *error)
 {
     et_experiment *e = &t->experiment;
     bool bfloat16 = et_train_resolve_precision(e);
-    int status = et_device_open(&t->device, error);
-    if (!status)
-        status = et_profiling_open(&t->profiling, t->device, ET_CONTROLLER_STEP_SPAN, error);
-    if (!status)
-        status = et_params_new(&t->params, error);
+    int status = et_params_new(&t->params, error);
     et_task_context context = { .model_dir = directory,
                                 .params = t->params,
                                 .device = t->device,
                                 .seed = (uint64_t)e->runtime.seed,
                                 .bfloat16 = bfloat16,
                                 .prefetch = (int)e->runtime.prefetch,
+                                .data_shards = (int)e->runtime.data_shards,
                                 .validation_interval = e->trainer.validation_interval,
                                 .identity = &t->kept,
                                 .listener = t,
                                 .tell = tell,
                                 .stop = &et_stop_requested };
     if (!status)
-        status = e->kind->open(&t->task, e->task, &context, error);
+        status = open_task(t, &context, error);
     if (!status)
         status = make_identity(t, error);
+    if (!status)
+        status = et_ranks_compare(t->comm, t->identity, t->device, error);
     if (!status)
         status = open_trainer(t, error);
     if (!status)
@@ -327,6 +375,82 @@ static int open_parts(training *t, const char *directory, et_error *error)
     if (!status)
         status = choose_best(t, error);
     return status ? status : plan_steps(t, error);
+}
+
+static void close_model(training *t)
+{
+    et_task_trainer_close(t->trainer);
+    if (t->task)
+        t->experiment.kind->close(t->task);
+    et_params_free(t->params);
+    t->trainer = NULL;
+    t->task = NULL;
+    t->params = NULL;
+}
+
+/* The model again, with batches of another size. */
+static int open_batch(training *t, const char *directory, int64_t batch, et_error *error)
+{
+    et_value *value = et_value_new(&t->arena, ET_VALUE_INT);
+    close_model(t);
+    if (!value)
+        return et_alloc_failed(error, 0, "settings");
+    value->integer = batch;
+    int status = et_experiment_assign(&t->experiment, "--memory", t->experiment.kind->batch, value,
+                                      &t->arena, error);
+    return status ? status : open_model(t, directory, error);
+}
+
+static uint64_t planned(const training *t)
+{
+    et_plan_memory memory = et_pass_plan_memory(et_task_trainer_pass(t->trainer));
+    return et_task_trainer_parameter_bytes(t->trainer) + memory.activations + memory.packed +
+           memory.constants;
+}
+
+/* --memory: from the batch that the settings give, each candidate is opened as training would have
+ * it; what opening has read of the data is kept beside the run by then. */
+static int fit_batch(training *t, const char *directory, et_error *error)
+{
+    const et_layout *layout = et_task_trainer_layout(t->trainer);
+    et_batch_fit fit = et_batch_fit_begin(t->args->memory, layout->capacity[layout->unit]);
+    bool more = true;
+    int status = ET_OK;
+    while (!status && more) {
+        int64_t batches = 0;
+        status = et_stop_requested ? et_fail(error, ET_EINTERRUPTED, "%s", ET_CONTROLLER_NOT_BEGUN)
+                                   : open_batch(t, directory, fit.batch, error);
+        if (status == ET_ECONFIG)
+            return et_fail_while(error, status, "--memory %s", et_format_bytes(fit.budget).text);
+        if (!status)
+            status = et_task_trainer_batches(t->trainer, &batches, error);
+        more = !status && et_batch_fit_note(&fit, planned(t), batches == 1);
+    }
+    if (!status && !fit.fits)
+        status = et_fail(error, ET_ENOMEM,
+                         "--memory %s: not even batches of %lld fit; the model and what is kept "
+                         "for it need %s",
+                         et_format_bytes(fit.budget).text, (long long)fit.fails,
+                         et_format_bytes(et_task_trainer_parameter_bytes(t->trainer)).text);
+    return status || fit.batch == fit.fits ? status : open_batch(t, directory, fit.fits, error);
+}
+
+/* Device and profiling, then what needs them. */
+static int open_parts(training *t, const char *directory, et_error *error)
+{
+    bool fits = t->args->memory && !et_train_finds_weights(t->args);
+    int status = et_device_open(&t->device, error);
+    if (!status && fits && t->experiment.runtime.data_shards > 1)
+        status =
+            et_fail(error, ET_ECONFIG,
+                    "--memory chooses batches that are not cut; with runtime.data_shards: %lld "
+                    "set the size of a batch",
+                    (long long)t->experiment.runtime.data_shards);
+    if (!status)
+        status = et_profiling_open(&t->profiling, t->device, ET_CONTROLLER_STEP_SPAN, error);
+    if (!status)
+        status = open_model(t, directory, error);
+    return status || !fits ? status : fit_batch(t, directory, error);
 }
 
 /* Workers and servers go by the settings in the directory, so those come first. */
@@ -351,7 +475,7 @@ static int open_cluster(training *t, const char *directory, et_error *error)
 
 static int open_training(training *t, const char *directory, et_error *error)
 {
-    et_assert(t->directory.lock >= 0);
+    et_assert(t->directory.lock >= 0 || et_comm_rank(t->comm));
     int status = open_parts(t, directory, error);
     if (!status)
         status = open_cluster(t, directory, error);
@@ -369,10 +493,7 @@ static int open_training(training *t, const char *directory, et_error *error)
 static void close_training(training *t)
 {
     et_cluster_trainer_close(t->cluster);
-    et_task_trainer_close(t->trainer);
-    if (t->task)
-        t->experiment.kind->close(t->task);
-    et_params_free(t->params);
+    close_model(t);
     et_device_close(t->device);
     et_profiling_release(&t->profiling);
     et_show_log_on(t->call->program, NULL);
@@ -442,10 +563,14 @@ static void say_new(training *t)
 {
     const et_layout *layout = layout_of(t);
     const char *amount = t->experiment.kind->amount;
-    say(t->progress, "training     %s, batches of %s %s%s",
+    int64_t shards = t->experiment.runtime.data_shards;
+    char parts[64] = "";
+    if (shards > 1)
+        snprintf(parts, sizeof parts, ", in %lld shards", (long long)shards);
+    say(t->progress, "training     %s, batches of %s %s%s%s",
         et_format_many(t->plan.train_steps, "step").text,
-        et_format_count(layout->capacity[layout->unit]).text,
-        amount ? amount : et_layout_unit(layout), amount ? "" : "s");
+        et_format_count(layout->capacity[layout->unit] * shards).text,
+        amount ? amount : et_layout_unit(layout), amount ? "" : "s", parts);
 }
 
 /* Where the weights of a new run come from, and what else came with them. */
@@ -467,16 +592,16 @@ static void say_begin(training *t)
     if (step > steps)
         say(t->progress,
             "nothing done the run is at step %s, past trainer.train_steps: %s, and is left as it "
-            "is; to go on, set more than %s",
+            "is; to continue, set more than %s",
             et_format_count(step).text, et_format_count(steps).text, et_format_count(step).text);
     else if (et_controller_finished(t->controller) && et_controller_stopped_early(t->controller))
         say(t->progress,
-            "finished     at step %s of %s already: stopped early; to go on, raise "
+            "finished     at step %s of %s already: stopped early; to continue, raise "
             "trainer.early_stopping.patience",
             et_format_count(step).text, et_format_count(steps).text);
     else if (et_controller_finished(t->controller))
         say(t->progress,
-            "finished     at step %s of %s already; to go on, raise trainer.train_steps",
+            "finished     at step %s of %s already; to continue, raise trainer.train_steps",
             et_format_count(step).text, et_format_count(steps).text);
     else if (step)
         say(t->progress, "resuming     at step %s of %s", et_format_count(step).text,
@@ -550,10 +675,12 @@ static void begin_session(training *t, const char *directory)
 static int set_up(training *t, const et_train_args *args, et_error *error)
 {
     const char *directory = args->model_dir;
+    bool first = et_comm_rank(t->comm) == 0;
     signal(SIGPIPE, SIG_IGN); /* progress that nobody reads never stops the work */
-    et_leave_on_signals(ET_CONTROLLER_NOT_BEGUN);
-    int status = et_model_dir_open(&t->directory, t->experiment.kind, directory, error);
-    if (!status)
+    et_leave_on_signals(first ? ET_CONTROLLER_NOT_BEGUN : "");
+    int status =
+        first ? et_model_dir_open(&t->directory, t->experiment.kind, directory, error) : ET_OK;
+    if (!status && first)
         status = check_profile(t, args, error);
     if (!status)
         status = claim_directory(t, directory, error);
@@ -561,13 +688,14 @@ static int set_up(training *t, const et_train_args *args, et_error *error)
         return status;
     status = open_training(t, directory, error);
     /* Settings under which nothing is done are nobody's. */
-    if (!status && !et_controller_finished(t->controller))
+    if (!status && first && !et_controller_finished(t->controller))
         status = write_settings(t, directory, error);
+    status = et_comm_agree(t->comm, status, NULL, error);
     /* From here on there is a run in the directory, which stays whatever comes. */
     t->set_up = !status;
-    if (!status)
+    if (!status && first)
         begin_session(t, directory);
-    et_watch_signals(et_progress_eraser(t->progress));
+    et_watch_signals(et_progress_eraser(t->progress), !first);
     return status;
 }
 
@@ -603,10 +731,14 @@ static int train(training *t, const et_train_args *args, et_error *error)
     et_assert(!args->help);
     /* The bar chooses by itself between a terminal and a log file. */
     et_progress_options options = ET_PROGRESS_OPTIONS_INIT;
-    options.fd = args->quiet ? -1 : STDERR_FILENO;
     /* Settings first: a misspelt one is said before anything is made. */
     int status =
         et_train_configure(&t->experiment, &t->initial, args, t->call->program, &t->arena, error);
+    if (!status)
+        status = et_ranks_open(&t->comm, &t->experiment.runtime, error);
+    if (!status && args->dry_run && et_comm_size(t->comm) > 1)
+        status = et_fail(error, ET_EUSAGE, "--dry-run is the work of one process; start it alone");
+    options.fd = args->quiet || et_comm_rank(t->comm) ? -1 : STDERR_FILENO;
     if (!status)
         status = et_progress_open(&t->progress, &options, error);
     if (status)
@@ -616,20 +748,23 @@ static int train(training *t, const et_train_args *args, et_error *error)
         et_show_log_quietly(&t->log);
     else
         et_show_log_on(t->call->program, t->progress);
-    if (!args->dry_run)
+    if (!args->dry_run && !et_comm_rank(t->comm))
         et_session_open(&t->session, t->progress);
     /* Where the profile goes was parsed; what it records belongs to this training. */
-    t->profiling = args->profiling;
+    if (!et_comm_rank(t->comm))
+        t->profiling = args->profiling;
     t->profiling.progress = t->progress;
     if (args->dry_run)
         return try_out(t, args, error);
-    status = set_up(t, args, error);
+    status = et_comm_agree(t->comm, set_up(t, args, error), NULL, error);
     if (!status) {
         say(t->progress, "experiment   %s  (all settings: %s/%s)", t->experiment.name,
             args->model_dir, ET_EXPERIMENT_FILE);
         say_task(t);
         say_initial(t);
         say_memory(t);
+        if (et_comm_size(t->comm) > 1)
+            say(t->progress, "ranks        %d, %s", et_comm_size(t->comm), t->comm->class->name);
         if (t->args->verbose)
             say_parts(t, args->model_dir);
         say_begin(t);
@@ -645,6 +780,16 @@ static int train(training *t, const et_train_args *args, et_error *error)
     if (!status && !closed && e.steps <= t->plan.train_steps)
         say_end(t, &e, args->model_dir);
     return status ? status : closed;
+}
+
+/* One rank says what went wrong, before any of them has ended. */
+static void leave_ranks(training *t, int status, et_error *error)
+{
+    if (status && error && et_comm_told_elsewhere(t->comm))
+        error->text[0] = 0;
+    else if (status && error && et_comm_size(t->comm) > 1)
+        et_tell_failure(t->call->program, status, error);
+    et_comm_close(t->comm);
 }
 
 /* Everything that training opened is closed here, whatever the status: the lock goes last. */
@@ -668,5 +813,6 @@ int et_training_run_as(const et_call *call, const et_train_args *args, const et_
     et_session_end(&t.session, step_of(&t), status, error);
     setitimer(ITIMER_REAL, &(struct itimerval){ { 0, 0 }, { 0, 0 } }, NULL);
     close_training(&t);
+    leave_ranks(&t, status, error);
     return status;
 }

@@ -310,8 +310,10 @@ void et_corpus_counts_print(const et_corpus_counts *counts, et_strbuf *out)
     /* The reasons add up to this; pairs that were only cut are among those kept. */
     int64_t left_out = counts->read - counts->kept;
     et_strbuf_append(out, et_format_many(counts->kept, "pair").text);
+    const double share = counts->read ? 100 * (double)left_out / (double)counts->read : 0;
     if (left_out)
-        et_strbuf_printf(out, "; %s left out", et_format_count(left_out).text);
+        et_strbuf_printf(out, "; %s filtered (%.*f %%)", et_format_count(left_out).text,
+                         share < 10 ? 1 : 0, share);
     const char *between = ": ";
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (rows[i].count) {

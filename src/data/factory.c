@@ -42,7 +42,7 @@ static int no_such_batch(const factory *self, et_error *error)
 {
     return et_fail(
         error, ET_EDATA,
-        "pass %lld has ended before batch %lld, where it is to go on: what makes batches "
+        "pass %lld has ended before batch %lld, where it is to resume: what makes batches "
         "is no function of the pass",
         (long long)self->epoch, (long long)self->batch);
 }

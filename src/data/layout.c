@@ -50,7 +50,7 @@ static const char *wrong(const et_layout *layout, int i)
     const et_layout_field *f = &layout->field[i];
     if (!et_shape_valid(f->item) || f->item.rank >= ET_RANK_MAX || et_shape_count(f->item) < 1)
         return "its item is empty, or has too many dimensions";
-    if (!et_dtype_size(f->dtype))
+    if ((unsigned)f->dtype >= ET_U8)
         return "its type is none";
     if (f->kind < 0 || f->kind >= layout->kinds)
         return "it counts a kind that there is not";

@@ -297,7 +297,7 @@ static int check_rows(const reading *r)
     if (!r->count)
         return et_fail(r->error, ET_EDATA, "%s: there is no row in it: give at least one", path);
     if (r->left_out)
-        et_log(ET_LOG_WARNING, "%s: %s rows have no target and are left out", path,
+        et_log(ET_LOG_WARNING, "%s: %s rows have no target and are filtered", path,
                et_format_count(r->left_out).text);
     return r->cache ? et_table_cache_check(r->cache, r->error) : ET_OK;
 }

@@ -179,8 +179,8 @@ int et_vocabulary_decode(const et_vocabulary *vocabulary, const int32_t *ids, si
 {
     for (size_t i = 0; i < count; i++)
         if (ids[i] < 0 || ids[i] >= vocabulary->facts.pieces)
-            return et_fail(error, ET_EDATA, "sub-word %d is not in the vocabulary of %d",
-                           (int)ids[i], (int)vocabulary->facts.pieces);
+            return et_fail(error, ET_EDATA, "token %d is not in the vocabulary of %d", (int)ids[i],
+                           (int)vocabulary->facts.pieces);
     const et_sentencepiece *model;
     int status = get_model(&model, vocabulary, error);
     return status ? status : et_sentencepiece_decode(model, ids, count, out, error);
@@ -243,6 +243,12 @@ const char *et_vocabulary_kind(const et_vocabulary *vocabulary)
     return type >= 1 && type <= 4 ? names[type - 1] : "unknown";
 }
 
+const char *et_vocabulary_bytes(const et_vocabulary *vocabulary, size_t *length)
+{
+    *length = vocabulary->length;
+    return vocabulary->bytes;
+}
+
 uint64_t et_vocabulary_checksum(const et_vocabulary *vocabulary)
 {
     return vocabulary->checksum;
@@ -258,7 +264,7 @@ static int check_options(const et_vocabulary_options *options, et_error *error)
     /* Checked here, so that the message is ours. */
     if (options->size < 4 || options->size > 8000000)
         return et_fail(error, ET_ECONFIG,
-                       "a vocabulary of %lld sub-words: its size must be 4 to 8,000,000",
+                       "a vocabulary of %lld tokens: its size must be 4 to 8,000,000",
                        (long long)options->size);
     if (!(options->character_coverage >= 0.98 && options->character_coverage <= 1))
         return et_fail(error, ET_ECONFIG, "character_coverage is %g: it must be 0.98 to 1",

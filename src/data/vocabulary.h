@@ -80,6 +80,9 @@ const char *et_vocabulary_piece(const et_vocabulary *vocabulary, int32_t id);
 /* "unigram", "bpe", "word" or "char". Static. */
 const char *et_vocabulary_kind(const et_vocabulary *vocabulary);
 
+/* The model as in its file. Borrowed. */
+const char *et_vocabulary_bytes(const et_vocabulary *vocabulary, size_t *length);
+
 /* XXH3-64 of the model's bytes: what an encoded corpus and a run are keyed by. */
 uint64_t et_vocabulary_checksum(const et_vocabulary *vocabulary);
 

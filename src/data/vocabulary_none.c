@@ -21,7 +21,7 @@ int et_sentencepiece_load(et_sentencepiece **out, const et_vocabulary_facts *fac
 {
     (void)facts, (void)bytes, (void)length, (void)name;
     *out = NULL;
-    return missing(error, "turning text into sub-words and back");
+    return missing(error, "turning text into tokens and back");
 }
 
 void et_sentencepiece_free(et_sentencepiece *model)

@@ -104,7 +104,7 @@ int load(et_sentencepiece *model, const et_vocabulary_facts *facts, const void *
     std::vector<int> ids;
     if (!processor.Encode("", &ids).ok() || !ids.empty())
         return et_fail(error, ET_EFORMAT,
-                       "%s gives %zu sub-words for an empty line: it can't be used", name,
+                       "%s gives %zu tokens for an empty line: it can't be used", name,
                        ids.size());
     return ET_OK;
 }
@@ -116,7 +116,7 @@ int copy_ids(et_pieces *pieces, const std::vector<int> &ids, et_error *error)
         size_t capacity = ids.size() + ids.size() / 2;
         void *grown = et_realloc(pieces->ids, capacity, sizeof *pieces->ids);
         if (!grown)
-            return et_alloc_failed(error, capacity * sizeof *pieces->ids, "sub-words");
+            return et_alloc_failed(error, capacity * sizeof *pieces->ids, "tokens");
         pieces->ids = static_cast<int32_t *>(grown);
         pieces->capacity = capacity;
     }
@@ -287,12 +287,12 @@ int training_failed(std::string *model, const sentencepiece::util::Status &train
         return ET_OK;
     if (largest > 0)
         return et_fail(error, ET_ECONFIG,
-                       "a vocabulary of %s sub-words is larger than the text allows: set its size "
+                       "a vocabulary of %s tokens is larger than the text allows: set its size "
                        "to %s or less",
                        et_format_count(options->size).text, et_format_count(largest).text);
     if (text.find("smaller than required_chars") != std::string::npos)
         return et_fail(error, ET_ECONFIG,
-                       "a vocabulary of %s sub-words is smaller than the text's characters need: "
+                       "a vocabulary of %s tokens is smaller than the text's characters need: "
                        "set its size to at least %s, or lower character_coverage",
                        et_format_count(options->size).text,
                        et_format_count(number_after(text, too_low)).text);

@@ -25,6 +25,7 @@
 #include "base/dtype.h"
 #include "exec/plan_private.h"
 #include "kernel/conv.h"
+#include "kernel/positions.h"
 
 /* ---- making ----------------------------------------------------------------------------- */
 
@@ -93,7 +94,7 @@ static void fill_constant(const et_node *node, et_tensor constant)
 {
     const et_progression *progression = &node->attributes.progression;
     if (node->op == ET_OP_POSITIONS)
-        et_plan_fill_positions(constant.data, constant.shape.size[0], constant.shape.size[1]);
+        et_positions_fill(constant.data, constant.shape.size[0], constant.shape.size[1]);
     else
         for (int64_t i = 0; i < constant.shape.size[0]; i++)
             ((int32_t *)constant.data)[i] = (int32_t)(progression->first + i * progression->step);

@@ -164,9 +164,6 @@ void et_plan_begin_step(et_plan *plan, int i);
 /* memory.c: lives, offsets, sizes; plan->memory and the arena. */
 int et_plan_place(et_plan *plan, et_error *error);
 
-/* positions.c: the table [rows, dim] of et_sinusoid. */
-void et_plan_fill_positions(float *table, int64_t rows, int64_t dim);
-
 /* watch.c: sets plan->run_step and labels by whether the device has a trace. */
 int et_plan_choose_run(et_plan *plan, et_error *error);
 

@@ -86,7 +86,7 @@ static inline bool is_repeated(et_shape small, et_shape full)
 static inline bool leaf(et_node *node)
 {
     const et_result_type *type = &node->attributes.leaf;
-    if ((unsigned)type->dtype >= ET_DTYPE_COUNT) {
+    if ((unsigned)type->dtype >= ET_U8) {
         et_graph_poison(node->graph, "%s (%s): %d is no type of elements", node->name,
                         et_op_name(node->op), (int)type->dtype);
         return false;

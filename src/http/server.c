@@ -209,7 +209,13 @@ const char *et_http_header(const et_http_request *request, const char *name)
 
 const char *et_http_query(const et_http_request *request, const char *name)
 {
-    return MHD_lookup_connection_value(request->from, MHD_GET_ARGUMENT_KIND, name);
+    const char *value;
+    size_t length;
+    /* A 0 may stand in it, which ends no text here. */
+    if (MHD_lookup_connection_value_n(request->from, MHD_GET_ARGUMENT_KIND, name, strlen(name),
+                                      &value, &length) != MHD_YES)
+        return NULL;
+    return value && strlen(value) == length ? value : NULL;
 }
 
 /* The row of path and method; NULL: refused, and *open says whether a token would matter. */

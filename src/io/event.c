@@ -28,7 +28,7 @@ typedef Etude__Event__Event event_message;
 typedef Etude__Event__Value value_message;
 
 /* Numbers of TensorFlow's DataType and of TensorBoard's DataClass. */
-enum { DTYPE_STRING = 7, DATA_CLASS_TENSOR = 2 };
+enum { DTYPE_FLOAT = 1, DTYPE_STRING = 7, DATA_CLASS_TENSOR = 2 };
 
 struct et_events {
     et_record_log writer;
@@ -235,6 +235,91 @@ int et_events_text(et_events *events, int64_t step, const char *tag, const char 
 {
     et_assert(text != NULL);
     return et_events_write(events, step, &(et_events_value){ tag, 0, text }, 1, error);
+}
+
+/* ---- settings ---------------------------------------------------------------------------
+ *
+ * A value without numbers whose metadata says it all: a message packed into another. */
+
+typedef struct setting_value {
+    Etude__Event__SettingEntry entry;
+    Etude__Event__Setting value;
+} setting_value;
+
+static bool set_setting(setting_value *to, const et_events_setting *setting, et_arena *arena)
+{
+    to->entry = (Etude__Event__SettingEntry)ETUDE__EVENT__SETTING_ENTRY__INIT;
+    to->value = (Etude__Event__Setting)ETUDE__EVENT__SETTING__INIT;
+    to->entry.key = et_arena_strdup(arena, setting->name);
+    to->entry.value = &to->value;
+    to->value.has_number_value = setting->kind == ET_EVENTS_NUMBER;
+    to->value.number_value = setting->number;
+    to->value.has_bool_value = setting->kind == ET_EVENTS_BOOL;
+    to->value.bool_value = setting->number != 0;
+    if (setting->kind == ET_EVENTS_TEXT)
+        to->value.string_value = et_arena_strdup(arena, setting->text);
+    return to->entry.key && (setting->kind != ET_EVENTS_TEXT || to->value.string_value);
+}
+
+/* In arena; data NULL: out of memory. */
+static ProtobufCBinaryData pack_settings(et_arena *arena, const et_events_setting *settings,
+                                         size_t count)
+{
+    Etude__Event__Settings all = ETUDE__EVENT__SETTINGS__INIT;
+    Etude__Event__SessionStart start = ETUDE__EVENT__SESSION_START__INIT;
+    setting_value *values = et_arena_array(arena, count + 1, sizeof *values);
+    start.hparams = et_arena_array(arena, count + 1, sizeof *start.hparams);
+    start.has_start_time_secs = true;
+    start.start_time_secs = et_clock_wall();
+    all.has_version = true; /* 0 */
+    all.session_start_info = &start;
+    bool whole = values && start.hparams;
+    for (size_t i = 0; i < count && whole; i++) {
+        whole = set_setting(&values[i], &settings[i], arena);
+        start.hparams[start.n_hparams++] = &values[i].entry;
+    }
+    ProtobufCBinaryData packed = { 0, NULL };
+    if (whole)
+        packed.data = et_arena_alloc(arena, etude__event__settings__get_packed_size(&all) + 1);
+    if (packed.data)
+        packed.len = etude__event__settings__pack(&all, packed.data);
+    return packed;
+}
+
+int et_events_settings(et_events *events, const et_events_setting *settings, size_t count,
+                       et_error *error)
+{
+    char tag[] = "_hparams_/session_start_info", name[] = "hparams";
+    event_message event = ETUDE__EVENT__EVENT__INIT;
+    value_message message = ETUDE__EVENT__VALUE__INIT, *pointer = &message;
+    Etude__Event__Summary summary = ETUDE__EVENT__SUMMARY__INIT;
+    Etude__Event__Metadata metadata = ETUDE__EVENT__METADATA__INIT;
+    Etude__Event__PluginData plugin = ETUDE__EVENT__PLUGIN_DATA__INIT;
+    Etude__Event__Tensor tensor = ETUDE__EVENT__TENSOR__INIT;
+    Etude__Event__TensorShape shape = ETUDE__EVENT__TENSOR_SHAPE__INIT;
+    Etude__Event__TensorShape__Dim dim = ETUDE__EVENT__TENSOR_SHAPE__DIM__INIT, *dims = &dim;
+    /* The tensor has shape [0]. */
+    dim.has_size = true;
+    shape.n_dim = 1;
+    shape.dim = &dims;
+    tensor.has_dtype = true;
+    tensor.dtype = DTYPE_FLOAT;
+    tensor.tensor_shape = &shape;
+    plugin.plugin_name = name;
+    plugin.has_content = true;
+    plugin.content = pack_settings(&events->arena, settings, count);
+    metadata.plugin_data = &plugin;
+    message.tag = tag;
+    message.tensor = &tensor;
+    message.metadata = &metadata;
+    summary.n_value = 1;
+    summary.value = &pointer;
+    event.has_step = true;
+    event.summary = &summary;
+    int status = plugin.content.data ? write_message(events, &event, error)
+                                     : et_alloc_failed(error, 0, "settings");
+    et_arena_release(&events->arena);
+    return status;
 }
 
 int et_events_flush(et_events *events, et_error *error)

@@ -23,6 +23,7 @@
  * trains writes the first, who measures beside it the other. */
 #define ET_EVENTS_NAME     "events.out.tfevents.0000000000.etude"
 #define ET_EVENTS_MEASURED "events.out.tfevents.0000000001.etude"
+#define ET_EVENTS_SETTINGS "events.out.tfevents.0000000000.config" /* read before the others */
 #define ET_EVENTS_CONTINUE ET_APPEND_CONTINUE
 
 typedef struct et_events et_events;
@@ -48,6 +49,17 @@ int et_events_scalar(et_events *events, int64_t step, const char *tag, double sc
                      et_error *error);
 int et_events_text(et_events *events, int64_t step, const char *tag, const char *text,
                    et_error *error);
+
+/* Settings of the run whose directory this is, or lies above its files', as TensorBoard's HParams
+ * shows them: one at least for each run, in a file that starts anew. */
+typedef struct et_events_setting {
+    const char *name;
+    enum { ET_EVENTS_NUMBER, ET_EVENTS_BOOL, ET_EVENTS_TEXT } kind;
+    double number; /* of a bool 0 or 1 */
+    const char *text;
+} et_events_setting;
+int et_events_settings(et_events *events, const et_events_setting *settings, size_t count,
+                       et_error *error);
 
 /* Makes durable what was written; an offset in a checkpoint counts on that. */
 int et_events_flush(et_events *events, et_error *error);

@@ -42,6 +42,7 @@
 struct et_safetensors {
     char *path;                     /* owned; for messages */
     et_mapping mapping;             /* the whole file, read-only */
+    bool borrowed;                  /* the mapping is the caller's memory */
     et_arena arena;                 /* parsed header, tensors */
     const et_value *metadata;       /* NULL: none */
     et_safetensors_tensor *tensors; /* in the order of the data */
@@ -145,12 +146,12 @@ static int read_dtype(et_safetensors_tensor *tensor, const et_safetensors *file,
                       const et_value *value, et_error *error)
 {
     /* Every other type that the public reader knows (safetensors/src/tensor.rs, enum Dtype). */
-    static const char *const others[] = { "BOOL",    "F4",      "F6_E2M3", "F6_E3M2", "U8",  "I8",
-                                          "F8_E5M2", "F8_E4M3", "F8_E8M0", "I16",     "U16", "F16",
+    static const char *const others[] = { "BOOL",    "F4",      "F6_E2M3", "F6_E3M2", "F8_E5M2",
+                                          "F8_E4M3", "F8_E8M0", "I16",     "U16",     "F16",
                                           "U32",     "C64",     "F64",     "I64",     "U64" };
     if (value == NULL || value->kind != ET_VALUE_STRING)
         return bad_header(file, tensor->name, "dtype is not a string", error);
-    /* The three types that our tensors have. */
+    /* The types that our tensors have. */
     for (et_dtype d = 0; d < ET_DTYPE_COUNT; d++) {
         if (strcmp(value->string, et_safetensors_dtype_name(d)) == 0) {
             tensor->dtype = d;
@@ -160,7 +161,7 @@ static int read_dtype(et_safetensors_tensor *tensor, const et_safetensors *file,
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         if (strcmp(value->string, others[i]) == 0)
             return et_fail(error, ET_EFORMAT,
-                           "%s: %s: dtype %s is not supported; convert to F32, BF16 or I32",
+                           "%s: %s: dtype %s is not supported; convert to F32, BF16, I32, U8 or I8",
                            file->path, tensor->name, others[i]);
     }
     return bad_header(file, tensor->name, "unknown dtype", error);
@@ -363,8 +364,10 @@ static int read_file(et_safetensors *file, bool foreign, et_error *error)
     return file->sealed ? read_checksums(file, error) : check_unsealed(file, foreign, error);
 }
 
-/* Nothing of a file that fails is kept; close takes one in any state. */
-static int open_file(et_safetensors **out, const char *path, bool foreign, et_error *error)
+/* Nothing of a file that fails is kept; close takes one in any state. memory: NULL where path is a
+ * file's. */
+static int open_file(et_safetensors **out, const char *path, const et_mapping *memory, bool foreign,
+                     et_error *error)
 {
     *out = NULL;
     et_safetensors *file = et_alloc_zero(1, sizeof *file);
@@ -372,7 +375,10 @@ static int open_file(et_safetensors **out, const char *path, bool foreign, et_er
         et_free(file);
         return et_alloc_failed(error, sizeof *file, "a checkpoint");
     }
-    int status = et_mapping_open(&file->mapping, path, error);
+    file->borrowed = memory != NULL;
+    if (memory != NULL)
+        file->mapping = *memory;
+    int status = memory != NULL ? ET_OK : et_mapping_open(&file->mapping, path, error);
     if (!status)
         status = read_file(file, foreign, error);
     if (status)
@@ -386,12 +392,19 @@ static int open_file(et_safetensors **out, const char *path, bool foreign, et_er
  * wrong with. */
 int et_safetensors_open(et_safetensors **out, const char *path, et_error *error)
 {
-    return open_file(out, path, false, error);
+    return open_file(out, path, NULL, false, error);
+}
+
+int et_safetensors_open_memory(et_safetensors **out, const void *bytes, size_t length,
+                               const char *name, et_error *error)
+{
+    const et_mapping memory = { bytes, length };
+    return open_file(out, name, &memory, false, error);
 }
 
 int et_safetensors_open_foreign(et_safetensors **out, const char *path, et_error *error)
 {
-    return open_file(out, path, true, error);
+    return open_file(out, path, NULL, true, error);
 }
 
 /* The mapping goes last of what others point into. */
@@ -401,7 +414,8 @@ void et_safetensors_close(et_safetensors *file)
         return;
     et_map_release(&file->names);
     et_arena_release(&file->arena);
-    et_mapping_close(&file->mapping);
+    if (!file->borrowed)
+        et_mapping_close(&file->mapping);
     et_free(file->path);
     et_free(file);
 }

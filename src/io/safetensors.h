@@ -81,6 +81,11 @@ int et_safetensors_open(et_safetensors **out, const char *path, et_error *error)
 /* The same, and files without seal from other programs as well. */
 int et_safetensors_open_foreign(et_safetensors **out, const char *path, et_error *error);
 
+/* The same as the first of a file in memory, which stays as it is until close; name is for messages
+ * (copied). bytes may lie anywhere: its tensors are aligned as it is. */
+int et_safetensors_open_memory(et_safetensors **out, const void *bytes, size_t length,
+                               const char *name, et_error *error);
+
 void et_safetensors_close(et_safetensors *file); /* NULL allowed */
 
 /* Compares one tensor's bytes with its checksum. ET_EFORMAT: "<path>: damaged: <name>:

@@ -52,9 +52,7 @@ int et_safetensors_seal_compute(uint64_t *out, const char *head, size_t size, et
 const char *et_safetensors_dtype_name(et_dtype dtype)
 {
     static const char *const names[ET_DTYPE_COUNT] = {
-        [ET_F32] = "F32",
-        [ET_BF16] = "BF16",
-        [ET_I32] = "I32",
+        [ET_F32] = "F32", [ET_BF16] = "BF16", [ET_I32] = "I32", [ET_U8] = "U8", [ET_I8] = "I8",
     };
     et_assert(dtype < ET_DTYPE_COUNT);
     return names[dtype];

@@ -1,7 +1,7 @@
 /* TensorBoard event files, one directory per nested dict: TensorBoard shows each directory as a
  * run of its own, so that curves of training and validation lie over each other.
  *
- *   {"train": {"loss": 3.1, "time": {"tokens_per_second": 2.1e4}}, "note": "resumed"}
+ *   {"train": {"training_loss": 3.1, "time": {"tokens_per_second": 2.1e4}}, "note": "resumed"}
  *   ->  DIR/events...        note (text)
  *       DIR/train/events...  loss, time/tokens_per_second
  *
@@ -9,7 +9,9 @@
  * a dict from directory to offset: {"": 120, "train": 5312}.
  *
  * Why a file for each directory and not tags with a slash in one file: TensorBoard overlays the
- * same tag of several runs in one chart, and a run is a directory.
+ * same tag of several runs in one chart, and a run is a directory. So that training and validation
+ * have the same tags, "training_" and "validation_" are left out of names where the directory says
+ * so already, unless two values would have one tag.
  *
  * Invariants:
  *   (1) a branch is opened once, either from a position of the checkpoint or at its first value;
@@ -37,6 +39,7 @@ typedef struct events_sink {
     et_sink sink;
     char *directory;  /* owned */
     const char *file; /* the name of all files, ET_EVENTS_* */
+    bool named;       /* directory is a summary directory itself */
     branch *branches; /* [count], owned, in the order of their first log */
     size_t count, capacity;
 } events_sink;
@@ -123,11 +126,53 @@ static const char *as_text(et_arena *arena, const et_value *value)
     return copy;
 }
 
-/* False: out of memory. tag: prefix + key. A bool is 0 or 1. */
-static bool convert(et_events_value *out, et_arena *arena, const char *prefix,
+/* Where "training_" or "validation_" stands in a name, behind the last slash; 0: it does not. */
+static size_t prefix_length(const char *leaf)
+{
+    static const char *const prefixes[] = { "training_", "validation_" };
+    for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++) {
+        const size_t length = strlen(prefixes[i]);
+        if (strncmp(leaf, prefixes[i], length) == 0 && leaf[length] != '\0')
+            return length;
+    }
+    return 0;
+}
+
+static const char *leaf_of(const char *key)
+{
+    const char *slash = strrchr(key, '/');
+    return slash ? slash + 1 : key;
+}
+
+/* Whether a value beside this one has the same tag, or would have it. */
+static bool is_taken(const et_value *dict, const et_value *value, const char *rest)
+{
+    const size_t before = (size_t)(leaf_of(value->key) - value->key);
+    for (const et_value *v = dict->first; v != NULL; v = v->next) {
+        const char *leaf = leaf_of(v->key);
+        if (v != value && (size_t)(leaf - v->key) == before &&
+            strncmp(v->key, value->key, before) == 0 &&
+            strcmp(leaf + prefix_length(leaf), rest) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* What stands in a summary directory says so by that. NULL: out of memory. */
+static const char *tag_of(et_arena *arena, const et_value *dict, const et_value *value)
+{
+    const char *leaf = leaf_of(value->key);
+    const char *rest = leaf + prefix_length(leaf);
+    if (rest == leaf || is_taken(dict, value, rest))
+        return value->key;
+    return et_arena_printf(arena, "%.*s%s", (int)(leaf - value->key), value->key, rest);
+}
+
+/* False: out of memory. A bool is 0 or 1. */
+static bool convert(et_events_value *out, et_arena *arena, const char *prefix, const char *tag,
                     const et_value *value)
 {
-    *out = (et_events_value){ .tag = et_arena_printf(arena, "%s%s", prefix, value->key) };
+    *out = (et_events_value){ .tag = tag ? et_arena_printf(arena, "%s%s", prefix, tag) : NULL };
     switch (value->kind) {
     case ET_VALUE_BOOL:
         out->scalar = value->boolean;
@@ -149,14 +194,15 @@ static bool convert(et_events_value *out, et_arena *arena, const char *prefix,
 }
 
 /* Appends what belongs into a dict's own event file: all but nulls and nested dicts. out has
- * room for all members of dict; *count grows. */
+ * room for all members of dict; *count grows. named: dict is a summary directory's. */
 static bool collect(et_events_value *out, size_t *count, et_arena *arena, const char *prefix,
-                    const et_value *dict)
+                    const et_value *dict, bool named)
 {
     for (const et_value *v = dict->first; v != NULL; v = v->next) {
         if (v->kind == ET_VALUE_NULL || v->kind == ET_VALUE_DICT)
             continue;
-        if (!convert(&out[(*count)++], arena, prefix, v))
+        const char *tag = named ? tag_of(arena, dict, v) : v->key;
+        if (!convert(&out[(*count)++], arena, prefix, tag, v))
             return false;
     }
     return true;
@@ -173,8 +219,9 @@ static int write_dict(struct log *log, const char *name, const et_value *dict, e
     const size_t most = dict->count + (clock != NULL ? clock->count : 0);
     et_events_value *values = et_arena_array(&log->arena, most + 1, sizeof *values);
     size_t count = 0;
-    if (values == NULL || !collect(values, &count, &log->arena, "", dict) ||
-        (clock != NULL && !collect(values, &count, &log->arena, ET_SINK_TIME "/", clock)))
+    const bool named = *name != '\0' || log->sink->named;
+    if (values == NULL || !collect(values, &count, &log->arena, "", dict, named) ||
+        (clock != NULL && !collect(values, &count, &log->arena, ET_SINK_TIME "/", clock, false)))
         return et_alloc_failed(error, most * sizeof *values, "a log");
     if (count == 0)
         return ET_OK;
@@ -293,5 +340,8 @@ int et_sink_events_open(et_sink **out, const char *directory, const et_value *po
 
 int et_sink_events_open_as(et_sink **out, const char *directory, const char *name, et_error *error)
 {
-    return open_sink(out, directory, name, NULL, error);
+    const int status = open_sink(out, directory, name, NULL, error);
+    if (!status)
+        ((events_sink *)*out)->named = true;
+    return status;
 }

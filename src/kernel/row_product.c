@@ -93,6 +93,39 @@ static void pack_floats(const et_row_weight *w, int64_t panel, source s)
         }
 }
 
+/* A column as bytes, and sums over it: q, q q, x q, x x. */
+typedef struct taken {
+    int32_t sum;
+    double square, cross, whole;
+} taken;
+
+/* Byte i of the column goes to to[i / 4 * four + i % 4 * one]. */
+static taken take_bytes(int8_t *to, int64_t four, int64_t one, const float *from, int64_t step,
+                        int64_t k)
+{
+    taken t = { 0, 0, 0, 0 };
+    float largest = 0;
+    for (int64_t i = 0; i < k; i++)
+        largest = fmaxf(largest, fabsf(from[i * step]));
+    const float inverse = largest > 0 ? 127.0f / largest : 0.0f;
+    for (int64_t i = 0; i < k; i++) {
+        const float x = from[i * step], near = rintf(x * inverse);
+        const float q = fabsf(near) <= 127.0f ? near : 0.0f;
+        to[i / 4 * four + i % 4 * one] = (int8_t)q;
+        t.sum += (int32_t)q;
+        t.square += (double)q * q;
+        t.cross += (double)x * q;
+        t.whole += (double)x * x;
+    }
+    return t;
+}
+
+/* Of a column with a number that is not finite it is NaN, and so will be what comes of it. */
+static float scale_of(taken t)
+{
+    return !isfinite(t.whole) ? NAN : t.square > 0 ? (float)(t.cross / t.square) : 0;
+}
+
 /* Column j; to is where its first four bytes lie. A column of zeros has scale 0; one with a number
  * that is not finite gets NaN, so that it is not lost.
  *
@@ -101,27 +134,13 @@ static void pack_floats(const et_row_weight *w, int64_t panel, source s)
  * holds for what is computed. */
 static void pack_bytes(const et_row_weight *w, int64_t j, int8_t *to, source s)
 {
-    const float *from = s.from + j * s.column;
-    double square = 0, cross = 0, whole = 0; /* q q, x q, x x */
-    float largest = 0;
-    int32_t sum = 0;
-    for (int64_t i = 0; i < w->k; i++)
-        largest = fmaxf(largest, fabsf(from[i * s.row]));
-    const float inverse = largest > 0 ? 127.0f / largest : 0.0f;
-    for (int64_t i = 0; i < w->k; i++) {
-        const float x = from[i * s.row], near = rintf(x * inverse);
-        const float q = fabsf(near) <= 127.0f ? near : 0.0f;
-        to[i / 4 * 4 * w->panel + i % 4] = (int8_t)q;
-        sum += (int32_t)q;
-        square += (double)q * q;
-        cross += (double)x * q;
-        whole += (double)x * x;
-    }
-    const double scale = square > 0 ? cross / square : 0;
-    w->scale[j] = isfinite(whole) ? (float)scale : NAN; /* and so will be what comes of it */
-    w->offset[j] = -128 * sum;
-    w->length[j] = (float)(scale * sqrt(square));
-    w->error[j] = (float)(sqrt(fmax(0, whole - scale * cross)) + rounding(w->k) * sqrt(whole));
+    const taken t = take_bytes(to, 4 * w->panel, 1, s.from + j * s.column, s.row, w->k);
+    const double scale = t.square > 0 ? t.cross / t.square : 0;
+    w->scale[j] = scale_of(t);
+    w->offset[j] = -128 * t.sum;
+    w->length[j] = (float)(scale * sqrt(t.square));
+    w->error[j] =
+        (float)(sqrt(fmax(0, t.whole - scale * t.cross)) + rounding(w->k) * sqrt(t.whole));
 }
 
 /* The whole panel is zeroed first: columns behind n and rows behind k then say 0. */
@@ -165,4 +184,34 @@ size_t et_row_scratch(int64_t rows, int64_t k, et_row_kind kind)
     if (kind == ET_ROW_F32)
         return 0;
     return (size_t)(rows * et_row_stride(k)) + lines((size_t)rows * sizeof(float));
+}
+
+/* Rounded to 16 bits: times a q of 7 bits it is exact in float32, so that what is read back gives
+ * these bytes and this scale again. */
+static float shorten(float scale)
+{
+    uint32_t bits;
+    memcpy(&bits, &scale, sizeof bits);
+    bits = (bits + 0x80) & ~(uint32_t)0xff;
+    memcpy(&scale, &bits, sizeof bits);
+    return scale;
+}
+
+void et_row_weight_to_bytes(int8_t *q, float *scale, const float *w, int64_t rows, int64_t columns,
+                            bool by_rows)
+{
+    const int64_t count = by_rows ? rows : columns, k = by_rows ? columns : rows;
+    const int64_t step = by_rows ? 1 : columns, next = by_rows ? columns : 1;
+    et_assert(k <= ET_ROW_BYTES_MAX);
+    for (int64_t j = 0; j < count; j++)
+        scale[j] =
+            shorten(scale_of(take_bytes(q + j * next, 4 * step, step, w + j * next, step, k)));
+}
+
+void et_row_weight_from_bytes(float *w, const int8_t *q, const float *scale, int64_t rows,
+                              int64_t columns, bool by_rows)
+{
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < columns; j++)
+            w[i * columns + j] = scale[by_rows ? i : j] * q[i * columns + j];
 }

@@ -52,6 +52,15 @@ et_row_weight et_row_weight_at(void *memory, int64_t panel, int64_t n, int64_t k
  */
 void et_row_weight_pack(const et_row_weight *weight, const float *from, bool transposed);
 
+/* The same bytes to keep in a file: w [rows, columns] as scale q. by_rows: a row of w is what has a
+ * scale, [rows] of them, as where w is read transposed; else a column. Scales have 16 bits, so that
+ * what is read back, which is rounded, gives the same bytes and scales again. Longest row or
+ * column: ET_ROW_BYTES_MAX. */
+void et_row_weight_to_bytes(int8_t *q, float *scale, const float *w, int64_t rows, int64_t columns,
+                            bool by_rows);
+void et_row_weight_from_bytes(float *w, const int8_t *q, const float *scale, int64_t rows,
+                              int64_t columns, bool by_rows);
+
 /* One product: y = x W (+ bias) (relu). y overlaps neither x nor scratch. */
 typedef struct et_row_product {
     int64_t rows;

@@ -179,29 +179,85 @@ et_node *et_transformer_encode(et_scope *scope, const et_transformer *model, int
                   row_tile);
 }
 
+/* What all layers of the decoder read. */
+typedef struct decoding {
+    et_scope *decoder;
+    stack stack;
+    segments g;
+    et_node *encoded;
+} decoding;
+
 /* The target's ids are shifted by the caller: row t holds the piece before the one to
- * predict, and causal attention lets it see rows up to t of its sentence. */
+ * predict, and causal attention lets it see rows up to t of its sentence. d: all zero, or with what
+ * the encoder gives. */
+static et_node *begin_decoder(decoding *d, et_scope *scope, const et_transformer *model,
+                              int64_t source_budget, int64_t target_budget, int64_t segment_count)
+{
+    int64_t most = model->max_positions;
+    d->decoder = et_in(scope, "decoder");
+    d->stack = (stack){ &model->decoder, model->width, 0 };
+    d->g = (segments){ .source = tokens(scope, "source_offsets", segment_count + 1),
+                       .target = tokens(scope, "target_offsets", segment_count + 1),
+                       .source_longest = source_budget < most ? source_budget : most,
+                       .target_longest = target_budget < most ? target_budget : most };
+    if (!d->encoded)
+        d->encoded = encode(scope, model, source_budget, d->g.source, 0);
+    return embed(d->decoder, scope, model, tokens(scope, "target_ids", target_budget),
+                 tokens(scope, "target_positions", target_budget));
+}
+
+static et_node *decoder_self(const decoding *d, et_scope *layer, et_node *x)
+{
+    return self_attention_block(et_in(layer, "self_attention"), x, d->g.target, d->g.target_longest,
+                                true, d->stack);
+}
+
+static et_node *decoder_layer(const decoding *d, et_scope *layer, et_node *x)
+{
+    x = decoder_self(d, layer, x);
+    x = cross_attention_block(et_in(layer, "cross_attention"), x, d->encoded, &d->g, d->stack);
+    return feed_forward_block(et_in(layer, "feed_forward"), x, d->stack);
+}
+
+static et_node *all_layers(const decoding *d, const et_transformer *model, et_node *x)
+{
+    for (int i = 0; i < model->decoder.num_layers; i++)
+        x = decoder_layer(d, et_at(d->decoder, "layer", i), x);
+    return final_norm(d->decoder, x, d->stack);
+}
+
 et_node *et_transformer_train(et_scope *scope, const et_transformer *model, int64_t source_budget,
                               int64_t target_budget, int64_t segment_count)
 {
-    int64_t most = model->max_positions;
-    segments g = { .source = tokens(scope, "source_offsets", segment_count + 1),
-                   .target = tokens(scope, "target_offsets", segment_count + 1),
-                   .source_longest = source_budget < most ? source_budget : most,
-                   .target_longest = target_budget < most ? target_budget : most };
-    et_node *encoded = encode(scope, model, source_budget, g.source, 0);
-    stack s = { &model->decoder, model->width, 0 };
-    et_scope *decoder = et_in(scope, "decoder");
-    et_node *x = embed(decoder, scope, model, tokens(scope, "target_ids", target_budget),
-                       tokens(scope, "target_positions", target_budget));
-    for (int i = 0; i < model->decoder.num_layers; i++) {
-        et_scope *layer = et_at(decoder, "layer", i);
-        x = self_attention_block(et_in(layer, "self_attention"), x, g.target, g.target_longest,
-                                 true, s);
-        x = cross_attention_block(et_in(layer, "cross_attention"), x, encoded, &g, s);
-        x = feed_forward_block(et_in(layer, "feed_forward"), x, s);
-    }
-    return final_norm(decoder, x, s);
+    decoding d = { .encoded = NULL };
+    et_node *x = begin_decoder(&d, scope, model, source_budget, target_budget, segment_count);
+    return all_layers(&d, model, x);
+}
+
+/* The products of cross_attention_block. */
+void et_transformer_cross(et_scope *scope, const et_transformer *model, int64_t source_budget,
+                          int64_t target_budget, int layer, et_node **query, et_node **key_value)
+{
+    decoding d = { .encoded = NULL };
+    et_assert(layer >= 0 && layer < model->decoder.num_layers);
+    et_node *x = begin_decoder(&d, scope, model, source_budget, target_budget, 1);
+    for (int i = 0; i < layer; i++)
+        x = decoder_layer(&d, et_at(d.decoder, "layer", i), x);
+    et_scope *last = et_at(d.decoder, "layer", layer), *cross = et_in(last, "cross_attention");
+    x = decoder_self(&d, last, x);
+    *query = projection(et_in(cross, "query"), before(cross, x, d.stack), model->width,
+                        input_gain(d.stack), d.stack);
+    *key_value = projection(et_in(cross, "key_value"), d.encoded, 2 * model->width,
+                            input_gain(d.stack), d.stack);
+}
+
+et_node *et_transformer_decode_whole(et_scope *scope, const et_transformer *model, et_node *encoded,
+                                     int64_t target_budget, int64_t segment_count)
+{
+    decoding d = { .encoded = encoded };
+    et_node *x = begin_decoder(&d, scope, model, et_node_shape(encoded).size[0], target_budget,
+                               segment_count);
+    return all_layers(&d, model, x);
 }
 
 /* ---- decoding --------------------------------------------------------------------------- */

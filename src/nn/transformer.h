@@ -53,12 +53,23 @@ typedef struct et_transformer {
 et_node *et_transformer_train(et_scope *scope, const et_transformer *model, int64_t source_budget,
                               int64_t target_budget, int64_t segment_count);
 
+/* What cross-attention in a layer of the decoder reads: queries [target_budget, width], and keys
+ * beside values [source_budget, 2 width]. Inputs as above, of one sentence. Layers behind it are
+ * not built. */
+void et_transformer_cross(et_scope *scope, const et_transformer *model, int64_t source_budget,
+                          int64_t target_budget, int layer, et_node **query, et_node **key_value);
+
 /* The shared table, for the loss and for logits. */
 et_node *et_transformer_table(et_scope *scope, const et_transformer *model);
 
 /* The encoder's output [source_budget, width]; inputs as above. */
 et_node *et_transformer_encode(et_scope *scope, const et_transformer *model, int64_t source_budget,
                                int64_t segment_count, int64_t row_tile);
+
+/* The decoder over complete targets, given an encoder's output [source_budget, width]; inputs as of
+ * the whole model, but the sources' ids and positions. */
+et_node *et_transformer_decode_whole(et_scope *scope, const et_transformer *model, et_node *encoded,
+                                     int64_t target_budget, int64_t segment_count);
 
 /* Keys and values of decoder layer `layer` for an encoder's output: [rows, 2 width]. */
 et_node *et_transformer_cross_cache(et_scope *scope, const et_transformer *model, int layer,

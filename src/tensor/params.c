@@ -133,13 +133,13 @@ static int check_declaration(const et_params *params, const char *name, et_shape
             "parameter %s: %s is not a shape: sizes are 0 or more, their product below 2^55", name,
             et_shape_print(shape, text));
     if ((unsigned)init.kind > ET_INIT_TRUNCATED_NORMAL)
-        return et_fail(error, ET_EGRAPH, "parameter %s: %d is no kind of start values", name,
+        return et_fail(error, ET_EGRAPH, "parameter %s: %d is no kind of initial values", name,
                        (int)init.kind);
     bool drawn = init.kind >= ET_INIT_UNIFORM;
     if (drawn && !(init.scale >= 0 && isfinite(init.scale)))
         return et_fail(error, ET_EGRAPH,
-                       "parameter %s: start values with scale %g: must be finite, from 0 on", name,
-                       (double)init.scale);
+                       "parameter %s: initial values with scale %g: must be finite, from 0 on",
+                       name, (double)init.scale);
     return ET_OK;
 }
 

@@ -26,21 +26,26 @@
 #include "train/checkpoint.h"
 
 /* metadata of safetensors maps strings to strings, so the step is written in digits. */
+et_value *et_checkpoint_file_metadata(int64_t step, const char *state, et_arena *arena)
+{
+    et_assert(step >= 0 && state);
+    char digits[32];
+    snprintf(digits, sizeof digits, "%" PRId64, step);
+    et_value *metadata = et_value_dict(arena);
+    et_value_set_string(metadata, ET_CHECKPOINT_KEY_STEP, digits);
+    et_value_set_string(metadata, ET_CHECKPOINT_KEY_STATE, state);
+    return metadata && !et_value_failed(metadata) ? metadata : NULL;
+}
+
 int et_checkpoint_file_draft(et_file_writer *writer, et_safetensors_written *written,
                              const char *path, const et_safetensors_item *items, size_t count,
                              int64_t step, const char *state, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
-    et_assert(step >= 0 && state);
-    char digits[32];
-    snprintf(digits, sizeof digits, "%" PRId64, step);
-    et_value *metadata = et_value_dict(&arena);
-    int status = ET_OK;
-    if (!et_value_set_string(metadata, ET_CHECKPOINT_KEY_STEP, digits) ||
-        !et_value_set_string(metadata, ET_CHECKPOINT_KEY_STATE, state))
-        status = et_alloc_failed(error, strlen(state), "a checkpoint");
-    if (!status)
-        status = et_safetensors_draft(writer, written, path, items, count, metadata, error);
+    const et_value *metadata = et_checkpoint_file_metadata(step, state, &arena);
+    int status = metadata
+                     ? et_safetensors_draft(writer, written, path, items, count, metadata, error)
+                     : et_alloc_failed(error, strlen(state), "a checkpoint");
     et_arena_release(&arena);
     return status;
 }
@@ -62,14 +67,19 @@ static int read_step(int64_t *step, const et_safetensors *file, const char *path
 
 /* Every byte is read once and its checksum compared: a restore is rare, and a flipped bit in a
  * weight would go unnoticed for the rest of the run. */
+int et_checkpoint_file_check(const et_safetensors *file, const char *path, int64_t *step,
+                             et_error *error)
+{
+    int status = et_safetensors_verify(file, error);
+    return status ? status : read_step(step, file, path, error);
+}
+
 int et_checkpoint_file_open(et_safetensors **out, const char *path, int64_t *step, et_error *error)
 {
     int status = et_safetensors_open(out, path, error);
     if (status)
         return status;
-    status = et_safetensors_verify(*out, error);
-    if (!status)
-        status = read_step(step, *out, path, error);
+    status = et_checkpoint_file_check(*out, path, step, error);
     if (status) {
         et_safetensors_close(*out);
         *out = NULL;

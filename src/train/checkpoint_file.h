@@ -22,9 +22,16 @@ int et_checkpoint_file_draft(et_file_writer *writer, et_safetensors_written *wri
                              const char *path, const et_safetensors_item *items, size_t count,
                              int64_t step, const char *state, et_error *error);
 
+/* The metadata of such a file, a new dict in arena; NULL: no memory. */
+et_value *et_checkpoint_file_metadata(int64_t step, const char *state, et_arena *arena);
+
 /* Opens a file and compares every checksum; close with et_safetensors_close. ET_EFORMAT:
  * damaged. */
 int et_checkpoint_file_open(et_safetensors **out, const char *path, int64_t *step, et_error *error);
+
+/* The same of a file that is open: its checksums, its step. */
+int et_checkpoint_file_check(const et_safetensors *file, const char *path, int64_t *step,
+                             et_error *error);
 
 /* Restores the state from an open file, which is path; nothing was changed on ET_ECONFIG.
  * other_optimizer: see et_checkpoint_options. */

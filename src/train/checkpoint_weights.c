@@ -23,6 +23,7 @@
 #include "train/checkpoint.h"
 #include "train/checkpoint_file.h"
 #include "train/identity.h"
+#include "train/stored_weight.h"
 
 /* Loading -----------------------------------------------------------------------------
  *
@@ -42,14 +43,15 @@ static const et_safetensors_tensor *find_weight(const et_safetensors *file, cons
 }
 
 /* The whole path, both types and both shapes: whoever reads this has two models and wants to
- * know which setting differs. */
-static int check_weight(const et_safetensors_tensor *there, const char *name, et_shape shape,
-                        const char *path, et_error *error)
+ * know which setting differs. file: where it may be stored narrower; NULL: it may not. */
+static int check_weight(const et_safetensors *file, const et_safetensors_tensor *there,
+                        const char *name, et_shape shape, const char *path, et_error *error)
 {
     char was[ET_SHAPE_TEXT_MAX], is[ET_SHAPE_TEXT_MAX];
     if (!there)
         return et_fail(error, ET_ECONFIG, "%s: belongs to another model: it has no %s", path, name);
-    if (there->dtype == ET_F32 && et_shape_equal(there->shape, shape))
+    if (file ? et_stored_weight_fits(file, there, shape)
+             : there->dtype == ET_F32 && et_shape_equal(there->shape, shape))
         return ET_OK;
     return et_fail(error, ET_ECONFIG,
                    "%s: belongs to another model: %s is %s %s there and float32 %s here", path,
@@ -68,7 +70,7 @@ static int find_all(const et_safetensors_tensor **found, const et_params *params
         if (wanted && !et_patterns_match(wanted, name))
             continue;
         found[i] = find_weight(file, name, prefer_average, arena);
-        status = check_weight(found[i], name, et_params_shape(params, i), path, error);
+        status = check_weight(file, found[i], name, et_params_shape(params, i), path, error);
     }
     return status;
 }
@@ -87,8 +89,8 @@ static int load(et_params *params, const et_safetensors *file, const char *path,
         et_params_begin_change(params);
     for (size_t i = 0; !status && i < count; i++)
         if (found[i])
-            memcpy(et_params_values(params) + et_params_offset(params, (int)i), found[i]->data,
-                   found[i]->bytes);
+            et_stored_weight_read(et_params_values(params) + et_params_offset(params, (int)i), file,
+                                  found[i]);
     et_arena_release(&arena);
     if (!status)
         et_params_changed(params, true);
@@ -296,7 +298,7 @@ static int compare(average *all, et_arena *arena, et_error *error)
             const et_safetensors_tensor *there =
                 find_weight(all->files[f], name, all->averages, arena);
             int status =
-                check_weight(there, name, all->items[i].tensor.shape, all->paths[f], error);
+                check_weight(NULL, there, name, all->items[i].tensor.shape, all->paths[f], error);
             all->from[i * all->count + f] = there;
             if (status)
                 return status;

@@ -15,7 +15,9 @@
 #include "base/clock.h"
 #include "base/format.h"
 #include "base/reserved.h"
+#include "comm/comm.h"
 #include "train/controller_private.h"
+#include "train/spread.h"
 #include "train/trainer.h"
 
 /* ---- what resumes ------------------------------------------------------------------------ */
@@ -58,6 +60,27 @@ static void restore_values(et_value *to, const et_value *dict)
         else if (v->kind == ET_VALUE_STRING)
             et_value_set_string(to, v->key, v->string);
     }
+}
+
+/* Of rank 0's evaluation, to all. */
+int et_controller_share_values(et_controller *c, et_value *values, et_error *error)
+{
+    et_comm *comm = c->options.run.comm;
+    const et_value *shared;
+    et_arena arena = ET_ARENA_INIT;
+    et_value *mine = et_value_dict(&arena);
+    if (mine && !et_comm_rank(comm))
+        save_values(mine, values);
+    int status = !mine || et_value_failed(mine) ? et_alloc_failed(error, 0, "a log") : ET_OK;
+    status = et_comm_agree(comm, status, NULL, error);
+    if (!status)
+        status = et_values_spread(mine, &shared, &arena, comm, error);
+    if (!status && et_comm_rank(comm))
+        restore_values(values, shared);
+    if (!status && et_value_failed(values))
+        status = et_alloc_failed(error, 0, "a log");
+    et_arena_release(&arena);
+    return et_comm_agree(comm, status, NULL, error);
 }
 
 /* NULL where dict has none of that name. */
@@ -389,6 +412,7 @@ int et_controller_open(et_controller **out, const et_controller_options *options
     c->model_dir = options->run.model_dir ? et_strdup(options->run.model_dir) : NULL;
     status = options->run.model_dir && !c->model_dir ? et_alloc_failed(error, 0, "a controller")
                                                      : open_parts(c, error);
+    status = et_comm_agree(options->run.comm, status, NULL, error);
     if (status)
         et_controller_close(c, NULL);
     else
@@ -489,9 +513,11 @@ static int inner_loop(et_controller *c, int64_t until, et_error *error)
     c->at_boundary = false;
     c->meter.step_start = et_clock_monotonic();
     while (trainer->step < until) {
-        if (et_run_asked_to_stop(c->run))
+        int status = et_run_meet(c->run, error);
+        if (!status && et_run_asked_to_stop(c->run))
             return ET_EINTERRUPTED; /* save_and_stop says what that means */
-        int status = et_run_look_after_saves(c->run, trainer->step, error);
+        if (!status)
+            status = et_run_look_after_saves(c->run, trainer->step, error);
         if (!status)
             status = et_run_save_if_asked(c->run, trainer->step, error);
         if (!status)
@@ -659,9 +685,11 @@ static int act(et_controller *c, et_error *error)
 static int save_and_stop(et_controller *c, et_error *error)
 {
     int64_t step = c->trainer->step;
+    et_comm_resume(c->options.run.comm);
     int status = et_run_unsaved(c->run) ? et_run_save(c->run, step, true, error) : ET_OK;
     if (!status)
         status = et_run_finish_saves(c->run, step, error);
+    status = et_run_agree(c->run, status, error);
     if (status)
         return status;
     if (!c->model_dir)
@@ -723,12 +751,14 @@ int et_controller_run(et_controller *c, const et_call *call, et_error *error)
     if (c->by_call && c->trainer->step > call->target)
         return ET_OK;
     et_meter_start_window(&c->meter);
-    int status = run_loops(c, error);
+    int status = et_run_agree(c->run, run_loops(c, error), error);
     if (!status && c->by_call && call->saves && et_run_unsaved(c->run))
         status = et_run_save(c->run, c->trainer->step, false, error);
     if (status == ET_EINTERRUPTED)
         return save_and_stop(c, error);
-    return status ? status : et_run_finish_saves(c->run, c->trainer->step, error);
+    if (!status)
+        status = et_run_finish_saves(c->run, c->trainer->step, error);
+    return et_run_agree(c->run, status, error);
 }
 
 int et_controller_train(et_controller *c, et_error *error)

@@ -19,6 +19,7 @@
 #include "base/file.h"
 #include "base/reserved.h"
 #include "base/settings.h"
+#include "base/yaml.h"
 
 #define NAMES_MAX 256 /* experiments that the nearest is sought among */
 
@@ -264,6 +265,19 @@ void et_experiment_lock(et_experiment *experiment)
     experiment->locked = true;
 }
 
+int et_task_context_batch(const et_task_context *context, int64_t global, const char *setting,
+                          int64_t *size, et_error *error)
+{
+    int shards = context->data_shards > 1 ? context->data_shards : 1;
+    *size = global / shards;
+    if (global > 0 && global % shards == 0)
+        return ET_OK;
+    return et_fail(error, ET_ECONFIG,
+                   "%s: %lld cannot be cut into runtime.data_shards: %d equal parts; nearest: %lld",
+                   setting, (long long)global, shards,
+                   (long long)((global / shards + (global % shards > 0)) * shards));
+}
+
 static int check_restrictions(const et_experiment *experiment, et_error *error)
 {
     const et_settings settings = { .table = experiment->table, .options = (void *)experiment };
@@ -307,36 +321,69 @@ int et_experiment_check(const et_experiment *experiment, et_error *error)
 
 /* Every setting that counts is written, defaults too: a later version with other defaults reads the
  * same run. The name is first, where people look. */
-int et_experiment_write(const et_experiment *experiment, const char *path, et_error *error)
+static int put_out(const et_experiment *experiment, const char *path, et_strbuf *text,
+                   et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
     et_settings settings = { .table = experiment->table, .options = (void *)experiment };
     const char *head = et_arena_printf(&arena, NAME_KEY ": %s\n", experiment->name);
-    int status = head ? et_settings_write_with(&settings, head, path, error)
-                      : et_alloc_failed(error, strlen(experiment->name), "settings");
+    int status = !head  ? et_alloc_failed(error, strlen(experiment->name), "settings")
+                 : text ? et_settings_print(&settings, head, text, error)
+                        : et_settings_write_with(&settings, head, path, error);
     et_arena_release(&arena);
     return status;
 }
 
-/* The name first, since the experiment's row is what the rest is put on top of. A directory that
- * is not there and one without a run get different words. */
-int et_experiment_open_run(et_experiment *experiment, const et_program *program,
-                           const char *model_dir, et_arena *arena, et_error *error)
+int et_experiment_write(const et_experiment *experiment, const char *path, et_error *error)
 {
-    const char *path = et_arena_printf(arena, "%s/%s", model_dir, ET_EXPERIMENT_FILE);
+    return put_out(experiment, path, NULL, error);
+}
+
+int et_experiment_print(const et_experiment *experiment, et_strbuf *text, et_error *error)
+{
+    return put_out(experiment, NULL, text, error);
+}
+
+#define SETTINGS_MAX ((size_t)1 << 20) /* bytes, as of any file of settings */
+
+/* A directory that is not there and one without a run get different words. */
+static int check_run(const et_program *program, const et_model_place *place, et_error *error)
+{
+    if (et_model_place_has(place, ET_EXPERIMENT_FILE))
+        return ET_OK;
+    return et_fail(error, ET_ENOTFOUND,
+                   et_file_exists(place->name)
+                       ? "%s: no run of %s: " ET_EXPERIMENT_FILE " is missing; name the "
+                         "directory that `%s train` wrote to"
+                       : "%s: no such directory; name the one that `%s train` wrote to",
+                   place->name, program->name, program->name);
+}
+
+static int read_tree(et_value **dict, const et_model_place *place, const char *path,
+                     et_arena *arena, et_error *error)
+{
+    char *text;
+    size_t length;
+    int status =
+        et_model_place_read(place, ET_EXPERIMENT_FILE, SETTINGS_MAX, &text, &length, error);
+    if (!status)
+        status = et_yaml_parse(dict, arena, text, length, path, error);
+    et_free(text);
+    return status;
+}
+
+/* The name first, since the experiment's row is what the rest is put on top of. */
+int et_experiment_open_place(et_experiment *experiment, const et_program *program,
+                             const et_model_place *place, et_arena *arena, et_error *error)
+{
+    const char *path = et_model_place_path(place, ET_EXPERIMENT_FILE, arena);
     et_value *dict;
     const char *name;
-    if (!path)
-        return et_alloc_failed(error, strlen(model_dir), "a path");
-    if (!et_file_exists(path))
-        return et_fail(error, ET_ENOTFOUND,
-                       et_file_exists(model_dir)
-                           ? "%s: no run of %s: " ET_EXPERIMENT_FILE " is missing; name the "
-                             "directory that `%s train` wrote to"
-                           : "%s: no such directory; name the one that `%s train` wrote to",
-                       model_dir, program->name, program->name);
     int line = 0;
-    int status = et_settings_parse_file(&dict, path, arena, error);
+    int status = path ? check_run(program, place, error)
+                      : et_alloc_failed(error, strlen(place->name), "a path");
+    if (!status)
+        status = read_tree(&dict, place, path, arena, error);
     if (!status)
         status = find_name(&name, &line, dict, path, program, error);
     if (!status && !name)
@@ -347,4 +394,26 @@ int et_experiment_open_run(et_experiment *experiment, const et_program *program,
     if (!status && et_experiment_begin(experiment, program, name, arena, error))
         status = et_fail_while(error, ET_ECONFIG, "%s:%d", path, line);
     return status ? status : read_settings(experiment, dict, path, arena, error);
+}
+
+int et_experiment_open_run(et_experiment *experiment, const et_program *program,
+                           const char *model_dir, et_arena *arena, et_error *error)
+{
+    et_model_place place;
+    int status = et_model_place_open(&place, model_dir, error);
+    if (!status)
+        status = et_experiment_open_place(experiment, program, &place, arena, error);
+    et_model_place_close(&place);
+    return status;
+}
+
+int et_experiment_named_in_place(const char **name, const et_program *program,
+                                 const et_model_place *place, et_arena *arena, et_error *error)
+{
+    const char *path = et_model_place_path(place, ET_EXPERIMENT_FILE, arena);
+    et_value *dict;
+    int line = 0;
+    int status = path ? read_tree(&dict, place, path, arena, error)
+                      : et_alloc_failed(error, strlen(place->name), "a path");
+    return status ? status : find_name(name, &line, dict, path, program, error);
 }

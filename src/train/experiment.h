@@ -15,7 +15,9 @@
 
 #include <etude/command.h>
 
+#include "base/strbuf.h"
 #include "train/identity.h"
+#include "train/model_place.h"
 #include "train/options.h"
 
 /* All settings of a run: what params.yaml holds. */
@@ -63,7 +65,16 @@ void et_experiment_lock(et_experiment *experiment);
 /* The whole of it as YAML: experiment, task, trainer, runtime. */
 int et_experiment_write(const et_experiment *experiment, const char *path, et_error *error);
 
-/* Reads what write wrote: the settings of a run. */
+/* Appends the same to a text. */
+int et_experiment_print(const et_experiment *experiment, et_strbuf *text, et_error *error);
+
+/* Reads what write wrote: the settings of a run, or of an export; what they name. */
+int et_experiment_open_place(et_experiment *experiment, const et_program *program,
+                             const et_model_place *place, et_arena *arena, et_error *error);
+int et_experiment_named_in_place(const char **name, const et_program *program,
+                                 const et_model_place *place, et_arena *arena, et_error *error);
+
+/* The same of model_dir, which may be a file. */
 int et_experiment_open_run(et_experiment *experiment, const et_program *program,
                            const char *model_dir, et_arena *arena, et_error *error);
 

@@ -142,14 +142,14 @@ static int report_difference(const walk *w, const char *owner, const char *kept,
     if (w->change != ET_CHANGE_ASK)
         return et_fail(w->error, ET_ECONFIG,
                        "%s belongs to a run with %s: %s, now it is %s; choose another "
-                       "--model-dir, or that value to go on (--set, or in %s/" ET_EXPERIMENT_FILE
+                       "--model-dir, or that value to resume (--set, or in %s/" ET_EXPERIMENT_FILE
                        ")",
                        owner, path, kept, now, w->model_dir);
     if (!w->accept)
         return et_fail(w->error, ET_ECONFIG,
                        "%s belongs to a run with %s: %s, now it is %s; choose another "
-                       "--model-dir, or that value to go on (--set, or in %s/" ET_EXPERIMENT_FILE
-                       "), or --accept-changes to go on with the new one",
+                       "--model-dir, or that value to resume (--set, or in %s/" ET_EXPERIMENT_FILE
+                       "), or --accept-changes to resume with the new one",
                        owner, path, kept, now, w->model_dir);
     et_log(ET_LOG_WARNING, "%s is %s from here on, it was %s", path, now, kept);
     return ET_OK;

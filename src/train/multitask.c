@@ -429,6 +429,9 @@ static int check(const et_multitask_part *parts, int count, const et_multitask_o
                  et_error *error)
 {
     const et_task_trainer_options *t = o->trainer;
+    if (t && et_comm_size(t->comm) > 1)
+        return et_fail(error, ET_ECONFIG, "%d ranks: several tasks are trained by one process",
+                       et_comm_size(t->comm));
     int status = ET_OK;
     if (count < 1 || !parts)
         return et_fail(error, ET_EUSAGE, "a multitask needs tasks");

@@ -33,7 +33,7 @@ static const char *const recomputed[] = { "none", "cheap", "feed_forward", "auto
 #define NO_TPU     "there is no TPU; training runs on the CPU"
 #define NO_GPU     "there is no GPU; training runs on the CPU"
 #define NO_XLA     "there is no XLA; graphs are planned by Etude itself"
-#define ONE_WORKER "training runs in one process"
+#define ONE_WORKER "ranks are started by etude launch, mpirun or srun (doc/scale.md)"
 
 /* Model Garden's defaults, with which nothing is clipped and no noise added. */
 static const et_field privacy_fields[] = {
@@ -169,6 +169,12 @@ static const et_field runtime_fields[] = {
                     "factor of gradients while they are made: dynamic, which leaves updates out "
                     "that are not finite, or a number; null: none",
                     .change = ET_CHANGE_FIXED),
+    ET_FIELD_INT(et_runtime_options, data_shards, 1, 1, 1024,
+                 "equal parts into which a global batch is cut, for at most as many ranks (etude "
+                 "launch, mpirun); results depend on it, not on the number of ranks",
+                 .change = ET_CHANGE_FIXED),
+    ET_FIELD_FLOAT(et_runtime_options, peer_timeout, 60, 0.1, 1e6,
+                   "seconds without a sign of life after which a rank is given up and all end"),
     ET_FIELD_INT(et_runtime_options, max_staleness, -1, -1, 1000000,
                  "with workers and parameter servers: updates at most between the weights that a "
                  "gradient is of and its own; -1: twice the number of workers"),
@@ -255,9 +261,11 @@ bool et_trainer_counts_epochs(const et_trainer_options *o)
            o->validation_interval < 0;
 }
 
-/* An update takes gradient_accumulation batches. */
-int et_trainer_options_resolve(et_trainer_options *options, int64_t batches, et_error *error)
+/* An update takes gradient_accumulation batches, or so many times as many where they are cut. */
+int et_trainer_options_resolve(et_trainer_options *options, int64_t batches, int64_t shards,
+                               et_error *error)
 {
+    const double update = (double)(options->gradient_accumulation * shards);
     int64_t *spans[] = { &options->train_steps, &options->summary_interval,
                          &options->checkpoint_interval, &options->validation_interval };
     if (!et_trainer_counts_epochs(options))
@@ -269,7 +277,7 @@ int et_trainer_options_resolve(et_trainer_options *options, int64_t batches, et_
     for (size_t i = 0; i < sizeof spans / sizeof spans[0]; i++) {
         double wanted = (double)et_field_steps(*spans[i], batches);
         if (*spans[i] < 0)
-            *spans[i] = (int64_t)fmax(1, round(wanted / (double)options->gradient_accumulation));
+            *spans[i] = (int64_t)fmax(1, round(wanted / update));
     }
     return ET_OK;
 }

@@ -58,6 +58,9 @@ typedef struct et_runtime_options {
                                   ET_RECOMPUTE_AUTO */
     int64_t prefetch;          /* batches read ahead; 0: none */
     const char *loss_scale;    /* "dynamic", or a number; NULL: none */
+    int64_t data_shards;       /* parts of a global batch, each a batch of its own: a run's bits
+                                  depend on them, not on the ranks that compute them */
+    double peer_timeout;       /* seconds of silence after which a rank is lost */
     int64_t max_staleness;     /* of gradients, by the roles of a cluster; -1: twice the workers */
     bool synchronous;          /* an update is of all workers' gradients */
 } et_runtime_options;
@@ -88,8 +91,9 @@ int64_t et_trainer_last_step(const et_trainer_options *options);
 /* Whether a number of steps is given in epochs. */
 bool et_trainer_counts_epochs(const et_trainer_options *options);
 /* Numbers of steps in place of those in epochs: batches is what a pass over the data has, 0 where
- * that is not known (ET_ECONFIG, if it is needed). */
-int et_trainer_options_resolve(et_trainer_options *options, int64_t batches, et_error *error);
+ * that is not known (ET_ECONFIG, if it is needed); shards: those that make a global batch. */
+int et_trainer_options_resolve(et_trainer_options *options, int64_t batches, int64_t shards,
+                               et_error *error);
 
 int et_runtime_check(const et_runtime_options *options, et_error *error);
 

@@ -89,14 +89,32 @@ static int private_end(et_reducer *reducer, et_reduced *out, et_error *error)
     return ET_OK;
 }
 
+static int private_meet(et_reducer *reducer, int status, et_error *error)
+{
+    et_reducer *tree = ((private_reducer *)reducer)->tree;
+    status = et_reducer_meet(tree, status, error);
+    reducer->bad = tree->bad;
+    return status;
+}
+
+static int private_failed(et_reducer *reducer, int shard, int status, et_error *error)
+{
+    return et_reducer_failed(((private_reducer *)reducer)->tree, shard, status, error);
+}
+
 static void private_close(et_reducer *reducer)
 {
     et_reducer_close(((private_reducer *)reducer)->tree);
     et_free(reducer);
 }
 
-static const et_reducer_class private_class = { "private", private_begin, private_add, private_end,
-                                                private_close };
+static const et_reducer_class private_class = { .name = "private",
+                                                .begin = private_begin,
+                                                .add = private_add,
+                                                .end = private_end,
+                                                .close = private_close,
+                                                .meet = private_meet,
+                                                .failed = private_failed };
 
 int et_private_open(et_reducer **out, et_reducer *tree, const et_pass *pass,
                     const et_privacy_options *options, et_error *error)
@@ -105,7 +123,11 @@ int et_private_open(et_reducer **out, et_reducer *tree, const et_pass *pass,
     *out = NULL;
     if (!self)
         return et_alloc_failed(error, sizeof *self, "a reducer");
-    *self = (private_reducer){ .reducer = { .class = &private_class, .shards = tree->shards },
+    *self = (private_reducer){ .reducer = { .class = &private_class,
+                                            .shards = tree->shards,
+                                            .first = tree->first,
+                                            .end = tree->end,
+                                            .whole = tree->whole },
                                .tree = tree,
                                .params = et_pass_params(pass),
                                .kernels = et_pass_device(pass)->kernels,

@@ -16,6 +16,7 @@
 #include "base/format.h"
 #include "base/json.h"
 #include "train/run_private.h"
+#include "train/spread.h"
 
 #define FILE_MOST   (1 << 20)
 #define TRIALS_MOST INT32_MAX
@@ -91,10 +92,28 @@ static int retry(const et_recovery *r, et_trainer *trainer, int64_t step, et_err
     return class->retry(trainer, r->all, step == r->step ? r->memory : NULL, error);
 }
 
-/* A file that lies beside no checkpoint is of a run that is gone. */
-int et_recovery_open(et_recovery *r, et_run *run, et_trainer *trainer, int64_t step,
-                     et_error *error)
+/* What rank 0 has read or decided, to all. */
+static int spread(et_recovery *r, et_run *run, et_error *error)
 {
+    et_comm *comm = run->options.comm;
+    int64_t numbers[] = { r->trials, r->all, r->step, r->failed, r->memory != NULL };
+    int status = et_comm_broadcast(comm, 0, numbers, sizeof numbers, error);
+    if (et_comm_rank(comm))
+        et_arena_release(&r->arena);
+    if (!status && numbers[4])
+        status = et_values_spread(r->memory, &r->memory, &r->arena, comm, error);
+    r->trials = numbers[0];
+    r->all = numbers[1];
+    r->step = numbers[2];
+    r->failed = numbers[3];
+    return status;
+}
+
+/* A file that lies beside no checkpoint is of a run that is gone. */
+static int begin(et_recovery *r, et_run *run, int64_t step, et_error *error)
+{
+    if (et_comm_rank(run->options.comm))
+        return ET_OK;
     if (!run->options.model_dir)
         return r->max_trials <= 0 ? ET_OK
                                   : et_fail(error, ET_ECONFIG,
@@ -110,9 +129,19 @@ int et_recovery_open(et_recovery *r, et_run *run, et_trainer *trainer, int64_t s
     }
     if (!status && step < 0 && r->max_trials > 0)
         status = et_run_save(run, 0, false, error);
-    if (!status && (status = retry(r, trainer, step, error)))
-        et_fail_while(error, status, "%s", path);
     et_free(path);
+    return status;
+}
+
+int et_recovery_open(et_recovery *r, et_run *run, et_trainer *trainer, int64_t step,
+                     et_error *error)
+{
+    int status = et_run_agree(run, begin(r, run, step, error), error);
+    if (!status)
+        status = spread(r, run, error);
+    if (!status && (status = retry(r, trainer, step, error)))
+        et_fail_while(error, status, "%s/" ET_RECOVERY_FILE,
+                      run->options.model_dir ? run->options.model_dir : "the run");
     return status;
 }
 
@@ -153,11 +182,10 @@ static int count_trial(et_recovery *r, const et_run *run, int64_t failed, et_err
     return ET_OK;
 }
 
-int et_recovery_go_back(et_recovery *r, et_run *run, et_trainer *trainer, et_error *error)
+static int decide(et_recovery *r, et_run *run, et_trainer *trainer, et_error *error)
 {
-    int64_t step;
-    if (r->max_trials <= 0)
-        return ET_EDIVERGED;
+    if (et_comm_rank(run->options.comm))
+        return ET_OK;
     et_error failure = ET_ERROR_INIT;
     int status = et_run_settle(run, &failure);
     if (!status)
@@ -167,13 +195,22 @@ int et_recovery_go_back(et_recovery *r, et_run *run, et_trainer *trainer, et_err
     status = count_trial(r, run, trainer->step + 1, error);
     if (!status)
         status = remember(r, trainer, error);
+    return status ? status : write_trials(r, run, error);
+}
+
+int et_recovery_go_back(et_recovery *r, et_run *run, et_trainer *trainer, et_error *error)
+{
+    int64_t step;
+    if (r->max_trials <= 0)
+        return ET_EDIVERGED;
+    int status = et_run_agree(run, decide(r, run, trainer, error), error);
     if (!status)
-        status = write_trials(r, run, error);
+        status = spread(r, run, error);
     if (!status)
         status = et_run_rewind(run, &step, error);
     if (!status && step != r->step) {
         r->step = step;
-        status = write_trials(r, run, error);
+        status = et_comm_rank(run->options.comm) ? ET_OK : write_trials(r, run, error);
     }
     return status ? status : retry(r, trainer, step, error);
 }

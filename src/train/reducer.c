@@ -1,15 +1,17 @@
-/* The tree as a binary counter: level k holds the sum of 2^k neighbours or nothing. A shard enters
- * at level 0; two sums of one level make one of the next. At the end what is left is added from
- * the smallest on.
+/* The tree as a stack of sums of neighbours: a shard is pushed, and while the two on top are
+ * siblings they become one. With six shards, from 0 on:
  *
- *     after shard      0    1     2       3      4       5
- *     levels full      0    1     1 0     2      2 0     2 1
+ *     after shard      0    1      2        3      4          5
+ *     the stack        0    0-1    0-1 2    0-3    0-3 4      0-5
+ *
+ * Which are siblings is a matter of numbers (et_tree_siblings), so shards of another rank may be
+ * missing on the left: what is left then is several sums, which ranked.c adds up with the others'.
  *
  * A sum lies in a slot: an array of the store's trained size with the moving means behind it, and
- * scalars. As many slots are made as levels are ever full at once. With one shard the store's
+ * scalars. As many slots are made as sums are ever there at once. With one shard the store's
  * gradients are the sum, and nothing is copied. With more, each shard's gradient is read once more
  * to see whether it is finite: a sum that is not would not tell whose fault it is. */
-#include "train/reducer.h"
+#include "train/reducer_private.h"
 
 #include <math.h>
 #include <string.h>
@@ -17,28 +19,8 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 
-/* 2^31 shards have no more. */
-#define LEVELS_MAX 32
-
-typedef struct slot {
-    float *array; /* [trained + means]; with one shard [means] */
-    double loss, divisor;
-    et_measured *measured; /* [measures] */
-} slot;
-
-typedef struct tree {
-    et_reducer reducer;
-    et_params *params; /* borrowed, as kernels */
-    const et_kernels *kernels;
-    int64_t trained, means; /* elements of a slot's two parts */
-    int measures, tracks;
-    slot slots[LEVELS_MAX]; /* [slot_count] */
-    int slot_count;
-    et_measured *block;    /* what measured of all slots point into */
-    int level[LEVELS_MAX]; /* slot of each level; -1: empty */
-    int free[LEVELS_MAX], free_count;
-    int next; /* shard to come */
-} tree;
+typedef et_tree tree;
+typedef et_tree_slot slot;
 
 void et_reducer_begin(et_reducer *reducer)
 {
@@ -47,13 +29,26 @@ void et_reducer_begin(et_reducer *reducer)
 
 int et_reducer_add(et_reducer *reducer, int shard, const et_pass *pass, et_error *error)
 {
-    et_assert(shard >= 0 && shard < reducer->shards);
-    return reducer->class->add(reducer, shard, pass, error);
+    et_assert(shard >= reducer->first && shard < reducer->end);
+    int status = reducer->class->add(reducer, shard, pass, error);
+    if (status == ET_EDIVERGED)
+        reducer->bad = shard;
+    return status;
+}
+
+int et_reducer_meet(et_reducer *reducer, int status, et_error *error)
+{
+    return reducer->class->meet ? reducer->class->meet(reducer, status, error) : status;
 }
 
 int et_reducer_end(et_reducer *reducer, et_reduced *out, et_error *error)
 {
     return reducer->class->end(reducer, out, error);
+}
+
+int et_reducer_failed(et_reducer *reducer, int shard, int status, et_error *error)
+{
+    return reducer->class->failed ? reducer->class->failed(reducer, shard, status, error) : status;
 }
 
 void et_reducer_close(et_reducer *reducer)
@@ -62,16 +57,35 @@ void et_reducer_close(et_reducer *reducer)
         reducer->class->close(reducer);
 }
 
+bool et_tree_siblings(int shards, et_tree_node left, et_tree_node right)
+{
+    bool whole =
+        left.count > 0 && !(left.count & (left.count - 1)) && left.first % (2 * left.count) == 0;
+    bool last = right.first + right.count == shards && right.count < left.count;
+    return whole && right.first == left.first + left.count && (right.count == left.count || last);
+}
+
+/* Where a shard goes that is added as it is: into the sum on top, or into a slot of its own. */
+static bool joins_top(const tree *self, int shard)
+{
+    return self->depth && self->stack[self->depth - 1].count == 1 &&
+           et_tree_siblings(self->reducer.shards, self->stack[self->depth - 1],
+                            (et_tree_node){ shard, 1, -1 });
+}
+
+static bool top_are_siblings(const tree *self)
+{
+    return self->depth > 1 && et_tree_siblings(self->reducer.shards, self->stack[self->depth - 2],
+                                               self->stack[self->depth - 1]);
+}
+
 static void tree_begin(et_reducer *reducer)
 {
     tree *self = (tree *)reducer;
-    self->next = self->free_count = 0;
-    if (reducer->shards == 1)
-        return;
-    for (int i = 0; i < self->slot_count; i++)
+    self->next = reducer->first;
+    self->free_count = self->depth = 0;
+    for (int i = 0; reducer->shards > 1 && i < self->slot_count; i++)
         self->free[self->free_count++] = i;
-    for (int i = 0; i < LEVELS_MAX; i++)
-        self->level[i] = -1;
 }
 
 /* A shard's values take a slot. */
@@ -129,6 +143,26 @@ static bool is_finite(const tree *self, const et_pass *pass)
                                                et_params_gradients(self->params), self->trained));
 }
 
+static void push(tree *self, int shard, const et_pass *pass)
+{
+    if (joins_top(self, shard)) {
+        et_tree_node *top = &self->stack[self->depth - 1];
+        add_shard(self, &self->slots[top->slot], pass);
+        top->count++;
+    } else {
+        int place = self->free[--self->free_count];
+        fill_slot(self, &self->slots[place], pass);
+        self->stack[self->depth++] = (et_tree_node){ shard, 1, place };
+    }
+    for (; top_are_siblings(self); self->depth--) {
+        et_tree_node *left = &self->stack[self->depth - 2];
+        const et_tree_node *right = &self->stack[self->depth - 1];
+        add_slot(self, &self->slots[left->slot], &self->slots[right->slot]);
+        self->free[self->free_count++] = right->slot;
+        left->count += right->count;
+    }
+}
+
 static int tree_add(et_reducer *reducer, int shard, const et_pass *pass, et_error *error)
 {
     tree *self = (tree *)reducer;
@@ -141,52 +175,31 @@ static int tree_add(et_reducer *reducer, int shard, const et_pass *pass, et_erro
     }
     if (!is_finite(self, pass))
         return ET_EDIVERGED;
-    if (self->level[0] < 0) {
-        self->level[0] = self->free[--self->free_count];
-        fill_slot(self, &self->slots[self->level[0]], pass);
-        return ET_OK;
-    }
-    int sum = self->level[0], level = 1;
-    add_shard(self, &self->slots[sum], pass);
-    for (self->level[0] = -1; self->level[level] >= 0; self->level[level++] = -1) {
-        int left = self->level[level];
-        add_slot(self, &self->slots[left], &self->slots[sum]);
-        self->free[self->free_count++] = sum;
-        sum = left;
-    }
-    self->level[level] = sum;
+    push(self, shard, pass);
     return ET_OK;
 }
 
-/* The smallest is of the last shards, so it is the right operand. */
-static int sum_of_rest(const tree *self)
+void et_tree_give(tree *self, int place, et_reduced *out)
 {
-    int sum = -1;
-    for (int level = 0; level < LEVELS_MAX; level++) {
-        int left = self->level[level];
-        if (left >= 0 && sum >= 0)
-            add_slot(self, (slot *)&self->slots[left], &self->slots[sum]);
-        sum = left >= 0 ? left : sum;
-    }
-    return sum;
-}
-
-static int tree_end(et_reducer *reducer, et_reduced *out, et_error *error)
-{
-    tree *self = (tree *)reducer;
-    bool one = reducer->shards == 1;
-    (void)error;
-    et_assert_equal(self->next, reducer->shards);
-    slot *sum = &self->slots[one ? 0 : sum_of_rest(self)];
+    const slot *sum = &self->slots[place];
+    bool one = self->reducer.shards == 1;
     float *means = sum->array + (one ? 0 : self->trained);
     for (int64_t i = 0; !one && i < self->means; i++)
-        means[i] /= (float)reducer->shards;
+        means[i] /= (float)self->reducer.shards;
     *out = (et_reduced){ .gradient = one ? et_params_gradients(self->params) : sum->array,
                          .loss = sum->loss,
                          .divisor = sum->divisor,
                          .measures = self->measures,
                          .measured = sum->measured,
                          .means = means };
+}
+
+static int tree_end(et_reducer *reducer, et_reduced *out, et_error *error)
+{
+    tree *self = (tree *)reducer;
+    (void)error;
+    et_assert_equal(self->next, reducer->shards);
+    et_tree_give(self, reducer->shards == 1 ? 0 : self->stack[0].slot, out);
     return ET_OK;
 }
 
@@ -199,21 +212,33 @@ static void tree_close(et_reducer *reducer)
     et_free(self);
 }
 
-static const et_reducer_class tree_class = { "tree", tree_begin, tree_add, tree_end, tree_close };
+static const et_reducer_class tree_class = {
+    .name = "tree", .begin = tree_begin, .add = tree_add, .end = tree_end, .close = tree_close
+};
 
-/* The most ones that a number up to shards has in binary. */
-static int slots_needed(int shards)
+int et_tree_nodes(int shards, int first, int end, et_tree_node *nodes, int *most)
 {
-    int digits = 0;
-    while ((shards + 1) >> (digits + 1))
-        digits++;
-    return digits;
+    tree t = { .reducer.shards = shards };
+    *most = 0;
+    for (int shard = first; shard < end; shard++) {
+        if (joins_top(&t, shard))
+            t.stack[t.depth - 1].count++;
+        else
+            t.stack[t.depth++] = (et_tree_node){ shard, 1, -1 };
+        *most = t.depth > *most ? t.depth : *most;
+        for (; top_are_siblings(&t); t.depth--)
+            t.stack[t.depth - 2].count += t.stack[t.depth - 1].count;
+    }
+    for (int i = 0; nodes && i < t.depth; i++)
+        nodes[i] = t.stack[i];
+    return t.depth;
 }
 
 static int allocate(tree *self, et_error *error)
 {
     bool one = self->reducer.shards == 1;
-    int count = slots_needed(self->reducer.shards);
+    int count;
+    et_tree_nodes(self->reducer.shards, self->reducer.first, self->reducer.end, NULL, &count);
     size_t bytes = (size_t)(self->means + (one ? 0 : self->trained)) * sizeof(float);
     self->block = et_alloc_zero((size_t)count * (size_t)self->measures, sizeof *self->block);
     if (!self->block)
@@ -228,14 +253,16 @@ static int allocate(tree *self, et_error *error)
     return ET_OK;
 }
 
-int et_tree_open(et_reducer **out, const et_pass *pass, int shards, et_error *error)
+int et_tree_open_part(et_tree **out, const et_pass *pass, int shards, int first, int end,
+                      et_error *error)
 {
-    et_assert(shards >= 1);
+    et_assert(shards >= 1 && first >= 0 && first < end && end <= shards);
     tree *self = et_alloc_zero(1, sizeof *self);
     *out = NULL;
     if (!self)
         return et_alloc_failed(error, sizeof *self, "a reducer");
-    self->reducer = (et_reducer){ .class = &tree_class, .shards = shards };
+    self->reducer =
+        (et_reducer){ .class = &tree_class, .shards = shards, .first = first, .end = end };
     self->params = et_pass_params(pass);
     self->kernels = et_pass_device(pass)->kernels;
     self->trained = et_params_trained_size(self->params);
@@ -247,6 +274,14 @@ int et_tree_open(et_reducer **out, const et_pass *pass, int shards, et_error *er
     if (status)
         tree_close(&self->reducer);
     else
-        *out = &self->reducer;
+        *out = self;
+    return status;
+}
+
+int et_tree_open(et_reducer **out, const et_pass *pass, int shards, et_error *error)
+{
+    tree *self;
+    int status = et_tree_open_part(&self, pass, shards, 0, shards, error);
+    *out = status ? NULL : &self->reducer;
     return status;
 }

@@ -8,14 +8,16 @@
  *          0-3          |
  *            \---- 0-5 -/          what is left over, from the right
  *
- * so that the bits depend on the number of shards alone, not on who computed which or when. What
- * else happens to gradients on the way (clipped each, with noise, sent) is another class.
+ * so that the bits depend on the number of shards alone, not on who computed which or when. A
+ * process computes those from `first` to `end`: all, or its rank's share (ranked.h). What else
+ * happens to gradients on the way (clipped each, with noise) is another class.
  *
  *     et_reducer_begin(reducer);
- *     for (int i = 0; i < shards; i++) {
+ *     for (int i = reducer->first; !status && i < reducer->end; i++) {
  *         ... a pass has run on batch i ...
- *         if ((status = et_reducer_add(reducer, i, pass, &error))) ...
+ *         status = et_reducer_add(reducer, i, pass, &error);
  *     }
+ *     if ((status = et_reducer_meet(reducer, status, &error))) ...
  *     if ((status = et_reducer_end(reducer, &sum, &error))) ...
  *     et_optimizer_apply(optimizer, sum.gradient, 1 / sum.divisor);
  *
@@ -43,12 +45,20 @@ typedef struct et_reducer_class {
     int (*add)(et_reducer *self, int shard, const et_pass *pass, et_error *error);
     int (*end)(et_reducer *self, et_reduced *out, et_error *error);
     void (*close)(et_reducer *self);
+    /* Before end, with what became of this process's shards: what became of all. ET_EDIVERGED:
+     * reducer->bad is the first that is not finite. NULL: there are no others. */
+    int (*meet)(et_reducer *self, int status, et_error *error);
+    /* What is to be told of a shard, error's text, is that of who has it. NULL: we have all. */
+    int (*failed)(et_reducer *self, int shard, int status, et_error *error);
 } et_reducer_class;
 
 struct et_reducer {
     const et_reducer_class *class;
     int shards;
-    uint64_t seed; /* of what it draws, and the number of the step; set before begin */
+    int first, end; /* those that this process computes */
+    bool whole;     /* an update takes all its batches, also where it is left out */
+    int bad;        /* the shard that add or meet found not finite */
+    uint64_t seed;  /* of what it draws, and the number of the step; set before begin */
     int64_t step;
 };
 
@@ -57,7 +67,9 @@ int et_tree_open(et_reducer **out, const et_pass *pass, int shards, et_error *er
 
 void et_reducer_begin(et_reducer *reducer);
 int et_reducer_add(et_reducer *reducer, int shard, const et_pass *pass, et_error *error);
+int et_reducer_meet(et_reducer *reducer, int status, et_error *error);
 int et_reducer_end(et_reducer *reducer, et_reduced *out, et_error *error);
+int et_reducer_failed(et_reducer *reducer, int shard, int status, et_error *error);
 void et_reducer_close(et_reducer *reducer); /* NULL allowed */
 
 #endif

@@ -24,6 +24,7 @@
 #include "base/reserved.h"
 #include "train/identity.h"
 #include "train/run_private.h"
+#include "train/spread.h"
 
 /* ---- what of the run itself resumes ----------------------------------------------------- */
 
@@ -90,9 +91,12 @@ static bool copy_text(const char **text)
     return !given || (*text = et_strdup(given)) != NULL;
 }
 
+/* Of several ranks one has files; the others do without, as a run without a directory does. */
 static int copy_options(et_run *run, const et_run_options *options, et_error *error)
 {
     run->options = *options;
+    if (et_comm_rank(options->comm))
+        run->options.model_dir = run->options.summary_dir = NULL;
     bool copied = copy_text(&run->options.model_dir);
     copied = copy_text(&run->options.summary_dir) && copied;
     return copied ? ET_OK : et_alloc_failed(error, 0, "a run");
@@ -116,8 +120,8 @@ int et_run_open(et_run **out, const et_run_options *options, et_error *error)
         status = et_state_add(options->state, "logs", &logs_part, run, error);
     if (!status && options->identity)
         status = et_state_add_identity(options->state, options->identity, error);
-    if (!status && options->model_dir)
-        status = et_checkpoints_open(&run->checkpoints, options->model_dir, options->state,
+    if (!status && run->options.model_dir)
+        status = et_checkpoints_open(&run->checkpoints, run->options.model_dir, options->state,
                                      &checkpoints, error);
     if (status)
         et_run_close(run, NULL);
@@ -141,7 +145,7 @@ int et_run_close(et_run *run, et_error *error)
     return status ? status : closed;
 }
 
-int et_run_restore(et_run *run, int64_t *step, et_error *error)
+static int restore(et_run *run, int64_t *step, et_error *error)
 {
     *step = -1;
     if (!run->checkpoints)
@@ -150,6 +154,15 @@ int et_run_restore(et_run *run, int64_t *step, et_error *error)
     if (!status && *step >= 0)
         et_state_start_slots(run->options.state);
     return status;
+}
+
+int et_run_restore(et_run *run, int64_t *step, et_error *error)
+{
+    et_comm *comm = run->options.comm;
+    int status = et_comm_agree(comm, restore(run, step, error), NULL, error);
+    if (!status)
+        status = et_comm_broadcast(comm, 0, step, sizeof *step, error);
+    return status || *step < 0 ? status : et_state_spread(run->options.state, comm, error);
 }
 
 /* metrics.jsonl for programs, in its own directory only; event files for TensorBoard. Without
@@ -201,7 +214,7 @@ int et_run_rewind(et_run *run, int64_t *step, et_error *error)
         status = et_run_restore(run, step, error);
     if (!status && *step < 0)
         status = et_fail(error, ET_ENOTFOUND, "%s has no checkpoint to go back to",
-                         run->options.model_dir);
+                         run->options.model_dir ? run->options.model_dir : "the run");
     if (status)
         return status;
     status = et_sink_close(run->sink, error);
@@ -218,9 +231,38 @@ int et_run_check(et_run *run, et_error *error)
 }
 
 /* A signal handler sets it; here it is only read. */
-bool et_run_asked_to_stop(const et_run *run)
+bool et_run_signalled(const et_run *run)
 {
     return run->options.stop && *run->options.stop;
+}
+
+enum { ASKED_TO_STOP = 1, ASKED_TO_SAVE = 2 };
+
+int et_run_meet(et_run *run, et_error *error)
+{
+    volatile sig_atomic_t *save = run->options.save;
+    unsigned asked = et_run_signalled(run) ? ASKED_TO_STOP : 0;
+    if (et_comm_size(run->options.comm) == 1)
+        return ET_OK;
+    if (save && *save) {
+        *save = 0;
+        asked |= ASKED_TO_SAVE;
+    }
+    int status = et_comm_agree(run->options.comm, ET_OK, &asked, error);
+    run->stops = asked & ASKED_TO_STOP;
+    if (save && (asked & ASKED_TO_SAVE))
+        *save = 1;
+    return status;
+}
+
+int et_run_agree(et_run *run, int status, et_error *error)
+{
+    return et_comm_agree(run->options.comm, status, NULL, error);
+}
+
+bool et_run_asked_to_stop(const et_run *run)
+{
+    return et_comm_size(run->options.comm) > 1 ? run->stops : et_run_signalled(run);
 }
 
 /* The request is taken back before the save, so that one that comes meanwhile gives another. A
@@ -265,7 +307,7 @@ int et_run_log(et_run *run, int64_t step, const et_value *logs, et_error *error)
         return ET_OK;
     if (run->options.on_failed_save == ET_FAILED_SAVE_STOP)
         return et_fail(error, status, "%s", failure.text);
-    et_log(ET_LOG_WARNING, "%s; training goes on without this log", failure.text);
+    et_log(ET_LOG_WARNING, "%s; training continues without this log", failure.text);
     return ET_OK;
 }
 

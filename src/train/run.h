@@ -11,6 +11,14 @@
 void et_run_tell(const et_run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void et_run_show(const et_run *run, const et_showing *showing);
 
+/* Between two steps, by all ranks: a request that one of them has is one of all. Of a process alone
+ * nothing. */
+int et_run_meet(et_run *run, et_error *error);
+/* One status for all ranks (et_comm_agree); of a process alone its own. */
+int et_run_agree(et_run *run, int status, et_error *error);
+/* Whether this process was asked to stop, whatever the others were. */
+bool et_run_signalled(const et_run *run);
+
 /* Back to the newest checkpoint, logs and all; ET_ENOTFOUND: there is none. */
 int et_run_rewind(et_run *run, int64_t *step, et_error *error);
 

@@ -30,6 +30,7 @@ struct et_run {
     et_sink *sink;               /* the files as one; NULL: not begun */
     et_run_best best;
     et_run_saves saves;
+    bool stops;          /* ranks have agreed to */
     bool unsaved;        /* something happened since the last save or restore */
     et_arena arena;      /* lives as long as the run */
     et_value *positions; /* of the sinks, as restored; NULL: a new run */

@@ -43,7 +43,7 @@ static int settle(et_run *run, const et_error *failure, et_error *error)
     if (failure->status == ET_EBUSY || run->options.on_failed_save == ET_FAILED_SAVE_STOP)
         return et_fail(error, failure->status, "%s", failure->text);
     et_log(ET_LOG_WARNING,
-           "%s; training goes on, and what is done since the last checkpoint is "
+           "%s; training continues, and what is done since the last checkpoint is "
            "not saved",
            failure->text);
     return ET_OK;

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "train/ranked.h"
 
 int et_define_measures(et_metrics *metrics, const et_pass *pass, const char *prefix,
                        const char *skip, int *place, et_error *error)
@@ -47,7 +48,8 @@ static int define_metrics(et_step *step, const et_step_parts *parts, et_error *e
 static int open_reducer(et_step *step, const et_step_parts *parts, et_error *error)
 {
     et_reducer *tree;
-    int status = et_tree_open(&tree, step->pass, parts->shards, error);
+    int status = parts->comm ? et_ranked_open(&tree, step->pass, parts->shards, parts->comm, error)
+                             : et_tree_open(&tree, step->pass, parts->shards, error);
     step->reducer = tree;
     if (status || !parts->privacy)
         return status;
@@ -135,13 +137,6 @@ void et_step_add_measures(et_step *step)
                               step->sum.measured[i].weight);
 }
 
-static int met(et_step *step, int shard, et_error *error)
-{
-    int status = step->overflow->class->met(step->overflow, step, shard, error);
-    step->count += !status;
-    return status;
-}
-
 /* An update of many batches may take minutes, which nobody who asks to stop wants to wait. Nothing
  * but the gradients' sum and the position in the data has moved by then. */
 static int leave(et_step *step, const et_position *begin, et_error *error)
@@ -157,6 +152,30 @@ static et_track *track_of(const et_step *step)
     return et_device_track(et_pass_device(step->pass));
 }
 
+/* Up to batch number `shard` of the step: those before it that are other ranks' are passed over. */
+static int reach(et_step *step, int shard, et_track *track, et_error *error)
+{
+    int status = ET_OK;
+    while (!status && step->drawn <= shard)
+        status = take_batch(step, step->drawn++, track, error);
+    return status;
+}
+
+/* What is told of a shard is told by who has it. A step that was left out has taken its batches all
+ * the same, where that must not depend on who computed them. */
+static int met(et_step *step, int shard, et_error *error)
+{
+    et_reducer *reducer = step->reducer;
+    int status = step->overflow->class->met(step->overflow, step, shard, error);
+    if (status)
+        status = et_reducer_failed(reducer, shard, status, error);
+    step->count += !status;
+    int drawn = reducer->whole
+                    ? reach(step, reducer->shards - 1, track_of(step), status ? NULL : error)
+                    : ET_OK;
+    return status ? status : drawn;
+}
+
 int et_step_take(et_step *step, et_error *error)
 {
     if (step->taken)
@@ -165,7 +184,8 @@ int et_step_take(et_step *step, et_error *error)
     step->updated = false;
     if (step->reducer->shards > 1)
         et_source_position(step->source, &step->begin);
-    int status = take_batch(step, 0, track_of(step), error);
+    step->drawn = 0;
+    int status = reach(step, 0, track_of(step), error);
     step->taken = !status;
     return status;
 }
@@ -173,7 +193,7 @@ int et_step_take(et_step *step, et_error *error)
 /* One shard: its batch, unless it is the first, which is there. */
 static int run_shard(et_step *step, int shard, et_track *track, et_error *error)
 {
-    int status = shard ? take_batch(step, shard, track, error) : ET_OK;
+    int status = reach(step, shard, track, error);
     if (!status)
         status = et_pass_run(step->pass, step->batch, step->seed,
                              (uint64_t)et_step_number(step, shard), error);
@@ -182,10 +202,20 @@ static int run_shard(et_step *step, int shard, et_track *track, et_error *error)
     return !status && step->hooks.seen ? step->hooks.seen(step->hooks.self, step, error) : status;
 }
 
+/* Those of this process, and then what is left of the step's batches. */
+static int run_shards(et_step *step, et_error *error)
+{
+    const et_reducer *reducer = step->reducer;
+    et_track *track = track_of(step);
+    int status = ET_OK;
+    for (int i = reducer->first; !status && i < reducer->end; i++)
+        status = i > reducer->first && step->stop && *step->stop ? ET_EINTERRUPTED
+                                                                 : run_shard(step, i, track, error);
+    return status || !reducer->whole ? status : reach(step, reducer->shards - 1, track, error);
+}
+
 int et_step_gather(et_step *step, bool *left_out, et_error *error)
 {
-    int shards = step->reducer->shards;
-    et_track *track = track_of(step);
     *left_out = false;
     int status = et_step_take(step, error);
     if (status)
@@ -195,14 +225,14 @@ int et_step_gather(et_step *step, bool *left_out, et_error *error)
     step->reducer->seed = step->seed;
     step->reducer->step = step->count;
     et_reducer_begin(step->reducer);
-    for (int i = 0; i < shards; i++) {
-        if (i > 0 && step->stop && *step->stop)
-            return leave(step, &step->begin, error);
-        status = run_shard(step, i, track, error);
-        *left_out = status == ET_EDIVERGED;
-        if (status)
-            return *left_out ? met(step, i, error) : status;
-    }
+    status = et_reducer_meet(step->reducer, run_shards(step, error), error);
+    *left_out = status == ET_EDIVERGED;
+    if (*left_out)
+        return met(step, step->reducer->bad, error);
+    if (status == ET_EINTERRUPTED && step->reducer->shards > 1)
+        return leave(step, &step->begin, error);
+    if (status)
+        return status;
     return et_reducer_end(step->reducer, &step->sum, error);
 }
 

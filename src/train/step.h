@@ -10,6 +10,7 @@
 #include <signal.h>
 
 #include <etude/metrics.h>
+#include "comm/comm.h"
 #include "optim/optimizer.h"
 #include "train/overflow.h"
 #include "train/private.h"
@@ -39,6 +40,7 @@ typedef struct et_step {
     int *metric; /* [measures + 1]: places in metrics, the gradient's norm last */
     et_step_hooks hooks;
     et_position begin; /* of the source, before the step's first batch; of several only */
+    int drawn;         /* batches that the step under way has taken */
     bool taken;        /* the first batch of the step to come is there */
     bool updated;      /* the step has made an update, and sum is what it was made of */
     et_reduced sum;
@@ -61,6 +63,7 @@ typedef struct et_step_parts {
     const volatile sig_atomic_t *stop; /* NULL: never */
     uint64_t seed;
     int shards;                        /* batches of one update */
+    et_comm *comm;                     /* the ranks that compute them; NULL: this process alone */
     const et_privacy_options *privacy; /* NULL: none */
     et_step_hooks hooks;
 } et_step_parts;

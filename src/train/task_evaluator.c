@@ -65,7 +65,8 @@ int et_validation_open(et_task_trainer *t, et_error *error)
     if (!status && !v->source && t->task->class->data)
         status = et_task_build_inputs(t->task, false, &v->source, error);
     if (!status && !v->source && t->options.use == ET_EVALUATE_ONLY)
-        status = et_fail(error, ET_ECONFIG, "%s has no validation data", et_task_name(t->task));
+        status = et_fail(error, ET_ECONFIG, "%s has no validation data; name some in its settings",
+                         et_task_name(t->task));
     if (status || !v->source)
         return status;
     et_source_position(v->source, &v->begin);
@@ -382,7 +383,8 @@ int et_task_trainer_eval_begin(et_task_trainer *t, et_error *error)
 {
     return t->validation.source
                ? begin(t, t->trainer.step, error)
-               : et_fail(error, ET_EUSAGE, "%s has no validation data", et_task_name(t->task));
+               : et_fail(error, ET_EUSAGE, "%s has no validation data; name some in its settings",
+                         et_task_name(t->task));
 }
 
 int et_task_trainer_next_eval_inputs(et_task_trainer *t, et_source *iterator, et_batch **inputs,

@@ -23,6 +23,7 @@
 #include "metric/metric.h"
 #include "optim/optimizer.h"
 #include "train/state.h"
+#include "train/ranked.h"
 #include "train/task_trainer_private.h"
 
 static et_task_trainer *trainer_of(et_trainer *trainer)
@@ -125,6 +126,15 @@ static void begin_step(et_task_trainer *t)
         et_metrics_reset(t->pending);
 }
 
+/* What the task's own metrics saw of the step, on all ranks. */
+static int keep_own(et_task_trainer *t, et_error *error)
+{
+    int status = et_metrics_sum_ranks(t->pending, t->options.comm, error);
+    if (!status)
+        et_metrics_merge(t->own, t->pending);
+    return status;
+}
+
 static int train_step(et_task_trainer *t, et_error *error)
 {
     et_step *step = &t->step;
@@ -140,8 +150,8 @@ static int train_step(et_task_trainer *t, et_error *error)
     if (step->updated)
         et_step_add_norm(step);
     if (t->has_own && (step->updated || own))
-        et_metrics_merge(t->own, t->pending);
-    if (own)
+        status = keep_own(t, error);
+    if (!status && own)
         status = note_loss(t, error);
     return status ? status : step->updated || own ? judge(t, error) : ET_OK;
 }
@@ -175,8 +185,8 @@ int et_task_trainer_finish_step(et_task_trainer *t, const et_update *update, et_
     t->step.update = *update;
     et_step_updated(&t->step);
     et_step_add_norm(&t->step);
-    et_metrics_merge(t->own, t->pending);
-    return et_task_process_compiled_metrics(t->task, &t->now, error);
+    int status = keep_own(t, error);
+    return status ? status : et_task_process_compiled_metrics(t->task, &t->now, error);
 }
 
 static double learning_rate(const et_task_trainer *t)
@@ -335,6 +345,7 @@ static int open_step(et_task_trainer *t, et_error *error)
         .stop = t->options.stop,
         .seed = t->options.seed,
         .shards = t->options.batches,
+        .comm = t->options.comm,
         .privacy = t->private ? &t->privacy : NULL,
         .hooks = { .self = t,
                    .next = t->given.next_train_inputs ? next_batch : NULL,
@@ -404,6 +415,10 @@ static int check_options(const et_task_trainer_options *o, const et_task *task, 
                        "%d batches of one update: task %s has a train_step of its own, which takes "
                        "one",
                        o->batches, et_task_name(task));
+    if (task->class->train_step && et_comm_size(o->comm) > 1)
+        return et_fail(error, ET_ECONFIG,
+                       "%d ranks: task %s has a train_step of its own, which is one process's",
+                       et_comm_size(o->comm), et_task_name(task));
     if (o->loss_scale != 0 && o->loss_scale != ET_LOSS_SCALE_DYNAMIC &&
         !(o->loss_scale > 0 && isfinite(o->loss_scale)))
         return et_fail(error, ET_ECONFIG, "loss_scale %g: give a positive number, or dynamic",

@@ -38,7 +38,7 @@ static int parse_words(options *o, const char *const *words, et_error *error)
     int count = 0;
     for (; words[count]; count++)
         copies[count] = (char *)(uintptr_t)words[count];
-    const et_call call = { &program, "test", count, copies };
+    const et_call call = { &program, "test", count, copies, NULL };
     return et_args_parse(table, &call, &o->help, error);
 }
 
@@ -178,7 +178,7 @@ static void test_args__no_rest(void **state)
     char word[] = "file", *words[] = { word };
     bool help;
     et_error error = ET_ERROR_INIT;
-    const et_call call = { &program, "test", 1, words };
+    const et_call call = { &program, "test", 1, words, NULL };
     assert_int_equal(et_args_parse(table, &call, &help, &error), ET_EUSAGE);
     assert_string_equal(error.text, "test takes no argument, found file; options begin with --");
 }
@@ -199,7 +199,7 @@ static void test_args__help(void **state)
     char *text;
     size_t length;
     FILE *to = open_memstream(&text, &length);
-    const et_call call = { &program, "test", 0, NULL };
+    const et_call call = { &program, "test", 0, NULL, NULL };
     et_args_help(to, table, &call, "Tests.", "a");
     fclose(to);
     assert_string_equal(text, "usage: etude test FILE... [OPTION]...\n\nTests.\n\nexample:\n"
@@ -237,7 +237,7 @@ static void test_args__switch(void **state)
         bool on = cases[i].before, help;
         const et_arg table[] = { { "async", "BOOL", "", ET_ARG_SWITCH, &on, NULL }, ET_ARG_END };
         char *words[] = { (char *)(uintptr_t)cases[i].word, NULL };
-        const et_call call = { &program, "test", 1, words };
+        const et_call call = { &program, "test", 1, words, NULL };
         et_error error = ET_ERROR_INIT;
         assert_int_equal(et_args_parse(table, &call, &help, &error), ET_OK);
         assert_int_equal(on, cases[i].after);
@@ -271,7 +271,7 @@ static void test_args__none(void **state)
         int count = 0;
         for (; cases[i].words[count]; count++)
             words[count] = (char *)(uintptr_t)cases[i].words[count];
-        const et_call call = { &program, "test", count, words };
+        const et_call call = { &program, "test", count, words, NULL };
         et_error error = ET_ERROR_INIT;
         assert_int_equal(et_args_parse(table, &call, &help, &error), cases[i].status);
         assert_memory_equal(error.text, cases[i].said, strlen(cases[i].said));

@@ -294,7 +294,7 @@ static void test_bad_run__inspect_names(void **state)
     char *bytes = bad_read(NEWEST, &length);
     bytes[length - 5] = (char)(bytes[length - 5] ^ 4);
     bad_write("flipped", bytes, length);
-    bad_end end = bad_start("inspect flipped", NULL, NULL);
+    bad_end end = bad_start("inspect --tensors flipped", NULL, NULL);
     assert_int_equal(end.code, 3);
     assert_int_equal(bad_count_lines(end.err), 1);
     bad_assert_says("inspect", end.err, "checksum");

@@ -219,7 +219,7 @@ static void check_largest(const char *kind)
     bad_end end = bad_start(line, NULL, NULL);
     assert_int_equal(end.code, 3);
     const char *last = bad_last_line(end.err);
-    bad_assert_says(line, last, "task.vocabulary.size: a vocabulary of 5,000 sub-words is larger");
+    bad_assert_says(line, last, "task.vocabulary.size: a vocabulary of 5,000 tokens is larger");
     const char *said = strstr(last, "set its size to ");
     assert_non_null(said);
     int largest = atoi(said + 16);
@@ -243,7 +243,7 @@ static void test_bad_text__vocabulary_size(void **state)
     check_largest("bpe");
     static const bad_case small[] = {
         { TRAIN "--set task.vocabulary.size=8", .code = 3,
-          .words = { "task.vocabulary.size: a vocabulary of 8 sub-words is smaller", "at least" },
+          .words = { "task.vocabulary.size: a vocabulary of 8 tokens is smaller", "at least" },
           .lines = 1 },
         { TRAIN "--set task.train_data.max_seq_length=2", .code = 3,
           .words = { "a.en: no pair is left by the filter (max_seq_length 2)", "60 too long",

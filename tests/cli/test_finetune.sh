@@ -76,7 +76,7 @@ for step in 20 40 60; do
         "a run/finetune-$step/params.yaml" || fail "$step: begins elsewhere"
 done
 grep -q '"a run_translation/validation_loss"' 'a run/eval/metrics.jsonl' || fail "names"
-grep -q 'a run_translation/validation_loss' 'a run'/eval/events.*0001.etude || fail "no events"
+grep -q 'a run_translation/loss' 'a run'/eval/events.*0001.etude || fail "no events"
 mv 'a run' whole
 sed -i 's/"a run_/"whole_/g' whole/eval/metrics.jsonl
 sed -n 's/^ *"validation_loss": //p' whole/metrics-20.json >loss-20

@@ -79,6 +79,25 @@ static void test_history__points(void **state)
     et_history_close(h);
 }
 
+/* Named sets of validation data stand in dicts of their own; a metric has them before a slash. */
+static void test_history__match_sets(void **state)
+{
+    et_error error = ET_ERROR_INIT;
+    et_history *h;
+    const et_history_series *found[8];
+    const char *log = "{\"step\":1,\"validation\":{\"news\":{\"validation_loss\":2},"
+                      "\"talk/validation_loss\":3,\"best_news/validation_loss\":2,"
+                      "\"best_step\":1}}\n";
+    assert_int_equal(et_history_open(&h, make_run(state, "sets", log), &error), 0);
+    assert_int_equal(et_history_match(h, "news/validation_loss", found, 8), 1);
+    assert_int_equal(et_history_match(h, "loss", found, 8), 2);
+    assert_int_equal(et_history_match(h, "best_news/validation_loss", found, 8), 1);
+    assert_int_equal(et_history_match(h, "validation_loss", found, 8), 2);
+    assert_string_equal(found[0]->name, "validation.news.validation_loss");
+    assert_string_equal(et_history_best_of(h).metric, "news.validation_loss");
+    et_history_close(h);
+}
+
 static void test_history__match(void **state)
 {
     et_error error = ET_ERROR_INIT;
@@ -233,6 +252,50 @@ static void test_history__hostile(void **state)
     }
 }
 
+/* Bytes changed at random, of the log, the settings and the sessions: read or refused. */
+static void test_history__mutated(void **state)
+{
+    static const char *const texts[] = {
+        LINES,
+        "experiment: a/b\ntrainer:\n  train_steps: 40\n  best_checkpoint_metric_comp: lower\n",
+        "{\"sessions\": [{\"began\": 990, \"ended\": 1000, \"reason\": \"done\"},"
+        "{\"began\": 1100, \"train_steps\": 70, \"parameters\": 5}]}",
+    };
+    static const char *const names[] = { "metrics.jsonl", "params.yaml", ET_SESSION_FILE };
+    const char *directory = make_run(state, "mutated", LINES);
+    uint64_t random = 1;
+    int refused = 0;
+    for (int i = 0; i < 3000; i++) {
+        et_error error = ET_ERROR_INIT;
+        et_history *h;
+        char path[700], text[1000];
+        size_t length = strlen(texts[i % 3]);
+        memcpy(text, texts[i % 3], length);
+        for (int k = 0; k <= i % 5; k++) {
+            random = random * 6364136223846793005u + 1442695040888963407u;
+            text[(random >> 33) % length] = (char)(random >> 25);
+        }
+        snprintf(path, sizeof path, "%s/%s", directory, names[i % 3]);
+        put_file(path, text, length);
+        int status = et_history_open(&h, directory, &error);
+        assert_true(status == ET_OK || status == ET_EFORMAT);
+        refused += status != ET_OK;
+        assert_non_null(h);
+        et_history_best_of(h);
+        et_history_steps(h);
+        et_history_seconds_in_all(h);
+        et_history_state_of(h);
+        et_history_steps_per_epoch(h);
+        for (size_t s = 0; s < h->count; s++) {
+            assert_true(h->series[s].count > 0);
+            et_history_extreme(&h->series[s], et_history_is_lower_better(h, &h->series[s]));
+        }
+        et_history_close(h);
+        put_text(path, texts[i % 3]);
+    }
+    assert_true(refused > 500 && refused < 3000);
+}
+
 static void test_history__hostile_sizes(void **state)
 {
     et_error error = ET_ERROR_INIT;
@@ -378,10 +441,11 @@ static void test_history__search(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_history__points),  cmocka_unit_test(test_history__match),
-        cmocka_unit_test(test_history__cut),     cmocka_unit_test(test_history__live),
-        cmocka_unit_test(test_history__hostile), cmocka_unit_test(test_history__hostile_sizes),
-        cmocka_unit_test(test_history__no_run),  cmocka_unit_test(test_history__sessions),
+        cmocka_unit_test(test_history__points),        cmocka_unit_test(test_history__match),
+        cmocka_unit_test(test_history__match_sets),    cmocka_unit_test(test_history__cut),
+        cmocka_unit_test(test_history__live),          cmocka_unit_test(test_history__hostile),
+        cmocka_unit_test(test_history__hostile_sizes), cmocka_unit_test(test_history__mutated),
+        cmocka_unit_test(test_history__no_run),        cmocka_unit_test(test_history__sessions),
         cmocka_unit_test(test_history__search),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);

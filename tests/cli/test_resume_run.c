@@ -442,7 +442,8 @@ static bool is_session_file(const char *path, const char *name)
 static void compare_files(const char *left, const char *right)
 {
     const char *name = et_path_base(left);
-    if (!strcmp(name, "lock"))
+    /* Settings may have changed from part to part. */
+    if (!strcmp(name, "lock") || !strcmp(name, ET_EVENTS_SETTINGS))
         return;
     if (is_session_file(left, name)) {
         check_session_file(left);

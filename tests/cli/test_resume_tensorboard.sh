@@ -32,7 +32,7 @@ train() {
         --set task.validation_data.source_path=source --set task.validation_data.target_path=target \
         --set task.train_data.global_batch_size=128 --set task.vocabulary.size=40 \
         --set task.model.encoder.num_layers=1 --set task.model.decoder.num_layers=1 \
-        --set task.model.embedding_width=16 --set task.model.extra_decode_length=2 \
+        --set task.print_translations=2 --set task.model.embedding_width=16 --set task.model.extra_decode_length=2 \
         --set trainer.train_steps=40 --set trainer.checkpoint_interval=5 \
         --set trainer.summary_interval=2 --set trainer.validation_interval=20 2>>log
 }
@@ -70,6 +70,34 @@ for name, expected in (("train", list(range(2, 41, 2))), ("validation", [20, 40]
         if steps != expected:
             sys.exit(f"{name}/{tag}: steps {steps}, expected {expected}")
     print(f"{name}: {len(tags)} tags, each step once")
+    tagged = set(tags) if name == "train" else tagged & set(tags)
+if not {"loss", "nll", "accuracy"} <= tagged:
+    sys.exit(f"training and validation share no chart but {tagged}")
+
+# Translations, as texts.
+texts = [event.step for event in reader.Tensors("translations")]
+if texts != [20, 40] or b"| input | output |" not in reader.Tensors("translations")[0].tensor_proto.string_val[0]:
+    sys.exit(f"translations: {texts}")
+
+# Settings as HParams reads them: those of params.yaml.
+from tensorboard.backend.event_processing import event_file_loader
+from tensorboard.plugins.hparams import metadata
+
+found = []
+for event in event_file_loader.EventFileLoader("run/events.out.tfevents.0000000000.config").Load():
+    for value in event.summary.value:
+        if value.tag == metadata.SESSION_START_INFO_TAG:
+            found.append(metadata.parse_session_start_info_plugin_data(
+                value.metadata.plugin_data.content))
+if len(found) != 1:
+    sys.exit(f"{len(found)} sessions for HParams")
+settings = {name: getattr(value, value.WhichOneof("kind")) for name, value in found[0].hparams.items()}
+for name, value in (("experiment", "translation/tiny"), ("trainer.train_steps", 40.0),
+                    ("task.model.embedding_width", 16.0), ("task.train_data.static_batch", False),
+                    ("task.train_data.source_path", '["source"]')):
+    if settings.get(name) != value:
+        sys.exit(f"HParams: {name} is {settings.get(name)}, not {value}")
+print(f"HParams: {len(settings)} settings")
 if said.getvalue():
     sys.exit("the public reader complains:\n" + said.getvalue())
 END

@@ -294,7 +294,7 @@ static void test_serve__too_much(void **state)
         const char *words;
     } rows[] = {
         { strdup(""), repeat("{\"lines\": [\"a\"", ", \"b\"", 100, "]}"), 413, "at most 100" },
-        { strdup(""), repeat("{\"lines\": [\"", "word ", 1100, "\"]}"), 400, "pieces; at most" },
+        { strdup(""), repeat("{\"lines\": [\"", "word ", 1100, "\"]}"), 400, "tokens; at most" },
         { strdup(""), repeat("{\"lines\": [\"", "0123456789", 120000, "\"]}"), 413, "1048576" },
         { strdup(""), repeat("", "[", 100000, ""), 400, "the body" },
         { repeat("X-Long: ", "a", 20000, "\r\n"), strdup("{}"), 431, "16 KB" },

@@ -88,6 +88,15 @@ grep -q '  cut$' c/train.log && whole_log c || fail "a line that was cut off"
 [ "$(cat c/info.json)" = 'no json' ] || fail "info.json was replaced"
 grep -q 'warning: c/info.json.*sessions are not kept' said || fail "not said: $(cat said)"
 
+# Of very many sessions the first stays and the last ones.
+awk 'BEGIN { print "{\"format\": \"etude-run-1\", \"sessions\": ["
+    for (i = 1; i <= 1200; i++) print "{\"began\": " i ", \"ended\": " i "}" (i < 1200 ? "," : "")
+    print "]}" }' >c/info.json
+train c --steps 225 2>/dev/null
+[ "$(sessions c)" = 1000 ] && grep -q '"began": 1,$' c/info.json &&
+    grep -q '"began": 1200,$' c/info.json && grep -q '"train_steps": 225' c/info.json &&
+    ! grep -q '"began": 2,$' c/info.json || fail "too many sessions"
+
 # Neither stops a run.
 rm c/train.log c/info.json
 mkdir c/train.log c/info.json

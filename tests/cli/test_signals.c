@@ -227,7 +227,7 @@ static void test_signals__a_failed_save_is_survived(void **state)
     pid_t pid = start_and_await_step_16(&command);
     limit_files_of(pid, 100000);
     kill(pid, SIGUSR1);
-    if (!run_await_text(pid, "full.log", "; training goes on, and what is done since"))
+    if (!run_await_text(pid, "full.log", "; training continues, and what is done since"))
         assert_ends(run_wait(pid), "-", 75, "full");
     limit_files_of(pid, RLIM_INFINITY);
     kill(pid, SIGUSR1);

@@ -39,7 +39,7 @@ says 0 '^task.size: 3 ' list plain/none
 says 3 'experiment plain/bad: .*task.size: 50 is ' list plain/bad
 
 # evaluate: translation has its own, plain has the general one, each for its runs.
-says 2 'evaluate: --source is missing' evaluate --model-dir words
+says 3 'cannot open a.tsv' evaluate --model-dir words
 says 0 '^Translates a file' evaluate --help
 says 3 'no such setting. Nearest: size (task has: size, most)' \
     evaluate --model-dir=plain --set trainer.train_steps=1,trainer.optimizer_config.optimizer.type=adam,trainer.optimizer_config.learning_rate.type=constant,task.sise=4

@@ -97,7 +97,7 @@ says 0 "weights of average.safetensors$" \
     train $tiny ft3 --init average.safetensors --data chat chat --steps 1 \
     --set task.sentencepiece_model_path=t1/vocabulary.model
 says 3 'belongs to another model' train --experiment translation/tiny ft4 --init t1 --data chat chat
-says 2 'is a file of weights, without settings' train ft4 --init average.safetensors --data chat chat
+says 2 'is a file, of which weights alone are taken' train ft4 --init average.safetensors --data chat chat
 says 3 'nowhere is not there' train ft4 --init nowhere --data chat chat
 [ ! -e ft4 ]
 # It goes on when what it began with is gone.
@@ -147,6 +147,35 @@ says 0 '' train $tiny v --data text text --steps 1 --vocab-size auto -q --set \
 grep -q -a '<0xF0>' v/vocabulary.model
 grep -q -a '<url>' v/vocabulary.model
 grep -q -a 'a,b"c' v/vocabulary.model
+
+# ---- translate: files in place of streams, and bytes that are no text.
+"$etude" translate t1 <news >expected
+says 0 '' translate t1 --input news --output hyp -q
+cmp hyp expected
+gzip -c news >news.gz
+says 0 '' translate t1 --input news.gz
+cmp out expected
+(head -3 news; printf 'a\377b\n'; tail -2 news) >bad
+says 3 'bad:4: byte 2 of the line (0xFF) is not UTF-8' translate t1 --input bad --output none
+[ ! -e none ]
+says 0 'replaced in 1 lines' translate t1 --input bad --invalid replace
+[ "$(wc -l <out)" = 6 ]
+says 0 ' ||| 0-0' translate v --input text --alignments
+
+# ---- --memory: the largest batch whose plan fits; a run that goes on keeps its own.
+says 0 '^memory  *[0-9.]* MB planned' train $tiny big --data text text --steps 1 --vocab-size 60 \
+    --memory 4M
+most=$(sed -n 's/^memory  *\([0-9.]*\) MB planned.*/\1/p' err)
+awk "BEGIN { exit !($most <= 4 && $most > 3.6) }" || fail "--memory 4M plans $most MB"
+batch=$(sed -n 's/^    global_batch_size: //p' big/params.yaml | head -1)
+[ "$batch" != 256 ] && [ "$batch" -gt 64 ] || fail "batches of $batch"
+says 0 "batches of $batch tokens" train $tiny big2 --data text text --steps 1 --vocab-size 60 \
+    --set "task.train_data.global_batch_size=$batch"
+says 0 '' train $tiny big --data text text --steps 2 --vocab-size 60 --memory 400M -q
+[ "$batch" = "$(sed -n 's/^    global_batch_size: //p' big/params.yaml | head -1)" ]
+says 3 '--memory 1.0 MB: ' train $tiny big3 --data text text --vocab-size 60 --memory 1M
+says 2 '--memory 4Q: no size' train $tiny big3 --memory 4Q
+[ ! -e big3 ]
 
 # ---- tables: the same options.
 awk 'BEGIN { print "size,colour,kind"; for (i = 0; i < 300; i++)

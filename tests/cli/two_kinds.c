@@ -32,6 +32,10 @@ static int greet(const et_call *call, et_error *error)
 {
     if (call->argc != 1)
         return et_fail(error, ET_EUSAGE, "%s: whom?", call->command);
+    if (!strcmp(call->argv[0], "--help")) {
+        printf("usage: %s greet NAME\n\nSays hello.\n", call->program->name);
+        return ET_OK;
+    }
     printf("%s of %s: hello, %s\n", call->command, call->program->name, call->argv[0]);
     return ET_OK;
 }

@@ -185,9 +185,9 @@ static void test_corpus__counts(void **state)
     } cases[] = {
         { { .read = 29000, .kept = 29000 }, "29,000 pairs" },
         { { .read = 35085, .kept = 33214, .empty = 231, .too_long = 1640 },
-          "33,214 pairs; 1,871 left out: 1,640 too long, 231 empty" },
+          "33,214 pairs; 1,871 filtered (5.3 %): 1,640 too long, 231 empty" },
         { { .read = 10, .kept = 7, .lopsided = 2, .duplicate = 1 },
-          "7 pairs; 3 left out: 2 lopsided, 1 duplicate" },
+          "7 pairs; 3 filtered (30 %): 2 lopsided, 1 duplicate" },
         { { .read = 10, .kept = 10, .cut = 4 }, "10 pairs; 4 shortened" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

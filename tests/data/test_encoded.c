@@ -122,6 +122,43 @@ static void test_encoded__filter(void **state)
     et_vocabulary_close(vocabulary);
 }
 
+/* The first that the filter keeps, in memory and from a cache; another limit is another text, and
+ * what is behind the last one is not looked at. */
+static void test_encoded__limit(void **state)
+{
+    parallel p;
+    parallel_write(&p, *state, 5000, 12);
+    et_vocabulary *vocabulary = train_vocabulary(&p.paths, ET_VOCABULARY_BPE, 300);
+    const char *cache = fixture_path(*state, "limit.cache");
+    const et_encoded_options all = { .max_seq_length = 12 };
+    static const int64_t limits[] = { 1, 2047, 2048, 2049, 1000000 };
+    et_encoded *whole = open_encoded(&p.paths, vocabulary, &all, NULL);
+    assert_true(whole->pairs > 2049 && whole->counts.too_long > 0);
+    uint64_t before = whole->key;
+    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
+        et_encoded_options some = { .max_seq_length = 12, .limit = limits[i] };
+        const int64_t pairs = limits[i] < whole->pairs ? limits[i] : whole->pairs;
+        for (int time = 0; time < 2; time++) {
+            et_encoded *encoded = open_encoded(&p.paths, vocabulary, &some, cache);
+            assert_int_equal(encoded->from_cache, time);
+            assert_int_equal(encoded->pairs, pairs);
+            assert_true(encoded->key != before && encoded->key != whole->key);
+            assert_memory_equal(encoded->lines, whole->lines, (size_t)pairs * sizeof *whole->lines);
+            assert_memory_equal(encoded->offsets, whole->offsets,
+                                (size_t)(2 * pairs + 1) * sizeof *whole->offsets);
+            assert_memory_equal(encoded->pieces, whole->pieces,
+                                whole->offsets[2 * pairs] * (size_t)whole->width);
+            if (limits[i] == 1)
+                assert_true(encoded->counts.read < 5000);
+            if (time)
+                before = encoded->key;
+            et_encoded_close(encoded);
+        }
+    }
+    et_encoded_close(whole);
+    et_vocabulary_close(vocabulary);
+}
+
 /* Places count lines that were left out. */
 static void test_encoded__place(void **state)
 {
@@ -164,8 +201,9 @@ static void test_encoded__nothing_left(void **state)
     et_corpus_paths half = { .source = { &en, 1 }, .target = { &empty, 1 } };
     et_corpus_paths missing = { .source = { &en, 1 } };
     et_vocabulary *vocabulary = letters(*state);
-    check_error(&same, vocabulary, &(et_encoded_options){ .max_seq_length = 3 }, ET_EDATA,
-                "(max_seq_length 3): 0 pairs; 2 left out: 2 too long: raise max_seq_length");
+    check_error(
+        &same, vocabulary, &(et_encoded_options){ .max_seq_length = 3 }, ET_EDATA,
+        "(max_seq_length 3): 0 pairs; 2 filtered (100 %): 2 too long: raise max_seq_length");
     check_error(&half, vocabulary, &any, ET_EDATA, "2 empty: give lines that hold text");
     check_error(&missing, vocabulary, &any, ET_ECONFIG, "target_path is not");
     write_text(*state, "f.de", "a\n\xff\n");
@@ -513,6 +551,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_encoded__matches_vocabulary),
+        cmocka_unit_test(test_encoded__limit),
         cmocka_unit_test(test_encoded__filter),
         cmocka_unit_test(test_encoded__place),
         cmocka_unit_test(test_encoded__nothing_left),

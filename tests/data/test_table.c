@@ -151,7 +151,7 @@ static void test_table__unlabelled(void **state)
     f->logged = 0;
     assert_ok(open_text(&samples, f, text, (et_table_options){ .csv = { 0 } }, error));
     assert_int_equal(f->logged, 1);
-    assert_contains(f->log, "t.csv: 2 rows have no target and are left out");
+    assert_contains(f->log, "t.csv: 2 rows have no target and are filtered");
     assert_string_equal(read_all(f, samples, true), "1/0/0@t.csv:2 3/1/1@t.csv:4");
     assert_ok(open_text(&samples, f, text, (et_table_options){ .keep_unlabelled = true }, error));
     assert_int_equal(f->logged, 1);

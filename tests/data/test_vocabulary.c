@@ -127,7 +127,7 @@ static void test_vocabulary__unknown(void **state)
     assert_string_equal(et_strbuf_text(&text), "");
     const int32_t outside[] = { 3, 300 }, negative[] = { -1 };
     assert_int_equal(et_vocabulary_decode(vocabulary, outside, 2, &text, &error), ET_EDATA);
-    assert_contains(error.text, "sub-word 300 is not in the vocabulary of 300");
+    assert_contains(error.text, "token 300 is not in the vocabulary of 300");
     assert_int_equal(et_vocabulary_decode(vocabulary, negative, 1, &text, &error), ET_EDATA);
     et_strbuf_release(&text);
     et_pieces_release(&pieces);
@@ -158,7 +158,7 @@ static void test_vocabulary__size_and_text(void **state)
         size_t length;
         et_error error = ET_ERROR_INIT;
         assert_int_equal(train_list(&bytes, &length, few_lines, kind, 10000, &error), ET_ECONFIG);
-        assert_contains(error.text, "a vocabulary of 10,000 sub-words is larger than the text");
+        assert_contains(error.text, "a vocabulary of 10,000 tokens is larger than the text");
         int largest = number_in(error.text, "set its size to ");
         assert_int_equal(train_list(&bytes, &length, few_lines, kind, largest, &error), ET_OK);
         et_free(bytes);

@@ -45,8 +45,8 @@ for run in both waits; do
         cmp "$file" "$run/checkpoints/${file##*/}" >>log 2>&1 || fail "$run: $file is another"
     done
 done
-[ "$("$own" inspect alone/checkpoints/ckpt-400.safetensors | grep float32)" = \
-    "$("$own" inspect usual/checkpoints/ckpt-400.safetensors | grep float32)" ] ||
+[ "$("$own" inspect --tensors alone/checkpoints/ckpt-400.safetensors | grep float32)" = \
+    "$("$own" inspect --tensors usual/checkpoints/ckpt-400.safetensors | grep float32)" ] ||
     fail "modes train differently"
 validation=$(grep '"step": *400,.*"validation"' usual/metrics.jsonl)
 [ "$(grep '"step": *400,.*"validation"' parts/metrics.jsonl)" != "$validation" ] ||

@@ -74,7 +74,7 @@ train whole 2>log || fail "a run that is finished"
 grep -q '^finished ' log || fail "does not say that it is finished"
 refused 3 'belongs to a run with task\.hidden: 16, now it is 3' train whole --set task.hidden=3
 
-"$own" inspect --model-dir whole >out 2>log || fail "inspect"
+"$own" inspect --tensors --model-dir whole >out 2>log || fail "inspect"
 grep -q '^its own: whole/params.yaml$' out || fail "inspect: not its own"
 grep -q '^hidden_0/weight  *float32 ' out || fail "inspect: no tensors"
 "$own" evaluate --model-dir whole >out 2>log || fail "evaluate"

@@ -47,7 +47,9 @@ static void write_lines(const char *path, int side)
 static void train_vocabulary(corpus *c)
 {
     et_error error = ET_ERROR_INIT;
-    et_vocabulary_options options = { ET_VOCABULARY_BPE, VOCABULARY, 1, false };
+    et_vocabulary_options options = { .kind = ET_VOCABULARY_BPE,
+                                      .size = VOCABULARY,
+                                      .character_coverage = 1 };
     et_corpus *reader;
     char *bytes;
     size_t length;

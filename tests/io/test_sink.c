@@ -174,6 +174,88 @@ static void test_sink__hostile_positions(void **state)
     et_arena_release(&arena);
 }
 
+/* All tags of a file that ends in its names: text as it stands in the bytes. */
+static bool has_tag(const char *path, const char *tag)
+{
+    size_t length;
+    char *bytes = get_file(path, &length), wanted[100];
+    /* Value.tag: field 1, its length, its bytes. */
+    int size = snprintf(wanted, sizeof wanted, "\n%c%s", (int)strlen(tag), tag);
+    bool has = memmem(bytes, length, wanted, (size_t)size) != NULL;
+    free(bytes);
+    return has;
+}
+
+/* What a directory says already is left out, unless two values would have one tag. */
+static void test_sink__tags(void **state)
+{
+    et_sink *sink;
+    et_arena arena = ET_ARENA_INIT;
+    et_value *logs = et_value_dict(&arena);
+    et_value_set_float(logs, "training_loss", 1);
+    et_value *train = et_value_set_dict(logs, "train");
+    et_value_set_float(train, "training_loss", 2);
+    et_value_set_float(train, "learning_rate", 3);
+    et_value *validation = et_value_set_dict(logs, "validation");
+    et_value_set_float(validation, "validation_loss", 4);
+    et_value_set_float(validation, "news/validation_loss", 5);
+    et_value_set_float(validation, "validation_f1", 6);
+    et_value_set_float(validation, "f1", 7);
+    et_value_set_float(validation, "validation_", 8);
+    assert_ok(et_sink_events_open(&sink, in(state, "tags"), NULL, error));
+    assert_ok(et_sink_write(sink, 5, logs, error));
+    assert_ok(et_sink_close(sink, error));
+    assert_true(has_tag(in(state, "tags/" ET_EVENTS_NAME), "training_loss"));
+    assert_true(has_tag(in(state, "tags/train/" ET_EVENTS_NAME), "loss"));
+    assert_false(has_tag(in(state, "tags/train/" ET_EVENTS_NAME), "training_loss"));
+    assert_true(has_tag(in(state, "tags/train/" ET_EVENTS_NAME), "learning_rate"));
+    static const char *const tags[] = { "loss", "news/loss", "validation_f1", "f1", "validation_" };
+    for (size_t i = 0; i < sizeof tags / sizeof tags[0]; i++)
+        assert_true(has_tag(in(state, "tags/validation/" ET_EVENTS_NAME), tags[i]));
+    /* A file beside another process's is of a directory that has its name. */
+    et_value *measured = et_value_dict(&arena);
+    et_value_set_float(measured, "validation_loss", 4);
+    assert_ok(et_sink_events_open_as(&sink, in(state, "beside"), ET_EVENTS_MEASURED, error));
+    assert_ok(et_sink_write(sink, 5, measured, error));
+    assert_ok(et_sink_close(sink, error));
+    assert_true(has_tag(in(state, "beside/" ET_EVENTS_MEASURED), "loss"));
+    et_arena_release(&arena);
+}
+
+static void keep_copy(void *self, const char *text)
+{
+    et_strbuf_printf(self, "%s\n", text);
+}
+
+/* A copy has what the bar shows, too, and has it where nothing is written. */
+static void test_sink__console_copy(void **state)
+{
+    (void)state;
+    et_sink *sink;
+    et_progress *progress;
+    et_progress_options options = ET_PROGRESS_OPTIONS_INIT;
+    et_strbuf copy = ET_STRBUF_INIT;
+    et_arena arena = ET_ARENA_INIT;
+    et_value *logs = et_value_dict(&arena), *train = et_value_set_dict(logs, "train");
+    et_value_set_float(train, "loss", 2.5);
+    et_value_set_float(et_value_set_dict(train, "time"), "steps_per_second", 8);
+    et_value_set_float(et_value_set_dict(logs, "validation"), "good", 3);
+    assert_ok(et_progress_open(&progress, &options, error));
+    et_progress_copy_to(progress, keep_copy, &copy);
+    et_progress_message(progress, "begins");
+    assert_ok(et_sink_console_open(&sink, progress, "train", error));
+    assert_ok(et_sink_write(sink, 5, logs, error));
+    assert_ok(et_sink_close(sink, error));
+    et_progress_copy_to(progress, NULL, NULL);
+    et_progress_message(progress, "ends");
+    et_progress_close(progress);
+    assert_string_equal(et_strbuf_text(&copy),
+                        "begins\nstep  5  train  loss 2.5  steps_per_second 8\n"
+                        "step  5  validation  good 3\n");
+    et_strbuf_release(&copy);
+    et_arena_release(&arena);
+}
+
 static void test_sink__console(void **state)
 {
     et_sink *sink;
@@ -275,6 +357,8 @@ int main(void)
         cmocka_unit_test(test_sink__jsonl_starts_anew),
         cmocka_unit_test(test_sink__hostile_positions),
         cmocka_unit_test(test_sink__console),
+        cmocka_unit_test(test_sink__console_copy),
+        cmocka_unit_test(test_sink__tags),
         cmocka_unit_test(test_sink__multi_goes_on),
         cmocka_unit_test(test_sink__no_room),
     };

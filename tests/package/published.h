@@ -323,6 +323,12 @@ typedef struct et_predictor_options {
     ET_RESERVED(8);
 } et_predictor_options;
 
+typedef struct et_export_options {
+    const char *precision;
+    const char *format;
+    ET_RESERVED(6);
+} et_export_options;
+
 typedef struct et_data_set_options {
     const et_schema *schema;
     const char *schema_path;
@@ -345,6 +351,11 @@ typedef struct et_read_options {
     uint64_t memory;
     ET_RESERVED(8);
 } et_read_options;
+
+typedef struct et_comm_options {
+    double peer_timeout;
+    ET_RESERVED(8);
+} et_comm_options;
 
 typedef struct et_service_options {
     const char *checkpoint;

@@ -125,9 +125,9 @@ static void test_translator__refuses(void **state)
         { "run", DECODING(.temperature = 0.5), ET_ECONFIG, "are of sampling: set that" },
         { "run", DECODING(.reserved = { 1 }), ET_EUSAGE, "et_decoding_options" },
         { "run", DECODING(.ends = none), ET_ECONFIG, "ends: an empty list; leave it NULL" },
-        { "run", DECODING(.ends = unknown), ET_ECONFIG, "ends: the vocabulary has no piece \"zz" },
+        { "run", DECODING(.ends = unknown), ET_ECONFIG, "ends: the vocabulary has no token \"zz" },
         { "run", DECODING(.first = none), ET_ECONFIG, "first: an empty list" },
-        { "run", DECODING(.first = unknown), ET_ECONFIG, "first: the vocabulary has no piece" },
+        { "run", DECODING(.first = unknown), ET_ECONFIG, "first: the vocabulary has no token" },
 #undef DECODING
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
@@ -713,6 +713,76 @@ static void test_translator__scores_targets(void **state)
     et_translator_close(t);
 }
 
+static int words_of(const char *text)
+{
+    int words = 0;
+    for (const char *at = text; *at; at++)
+        words += *at != ' ' && (at == text || at[-1] == ' ');
+    return words;
+}
+
+static et_hypotheses *search_lines(et_translator *t, const char *const *texts, size_t count)
+{
+    et_error error = ET_ERROR_INIT;
+    et_hypotheses *found;
+    if (et_translator_search(t, texts, count, &found, &error))
+        fail_msg("%s", error.text);
+    return found;
+}
+
+static void check_alignment(const et_hypothesis *h, const et_hypothesis *same, const char *line)
+{
+    assert_int_equal(h->alignment_count, words_of(h->text));
+    assert_int_equal(h->alignment_count, same->alignment_count);
+    for (int k = 0; k < h->alignment_count; k++) {
+        const et_alignment *one = &h->alignment[k];
+        assert_int_equal(one->target, k);
+        assert_in_range(one->source, 0, words_of(line) - 1);
+        assert_true(one->weight > 0 && one->weight <= 1.000001);
+        assert_memory_equal(one, &same->alignment[k], sizeof *one);
+    }
+}
+
+/* One word of the line for each word of a result, whatever stands beside the line; none where they
+ * were not asked for. test_alignment.c looks at which. */
+static void test_translator__alignments(void **state)
+{
+    (void)state;
+    et_decoding_options decoding = { .results = 2, .alignments = -1 };
+    et_translator_options options = { .decoding = &decoding };
+    et_translator *t = open_with(&options);
+    et_hypotheses *all = search_lines(t, lines, LINES), *given;
+    et_error error = ET_ERROR_INIT;
+    int words = 0;
+    for (size_t i = 0; i < LINES; i++) {
+        et_hypotheses *alone = search_lines(t, lines + i, 1);
+        for (int rank = 0; rank < et_hypotheses_count(all, i); rank++) {
+            const et_hypothesis *h = et_hypotheses_at(all, i, rank);
+            check_alignment(h, et_hypotheses_at(alone, 0, rank), lines[i]);
+            words += h->alignment_count;
+        }
+        et_hypotheses_free(alone);
+    }
+    assert_true(words >= 12);
+    et_hypotheses_free(all);
+    if (et_translator_score(t, lines, lines, 1, &given, &error))
+        fail_msg("%s", error.text);
+    assert_int_equal(et_hypotheses_at(given, 0, 0)->alignment_count, words_of(lines[0]));
+    et_hypotheses_free(given);
+    et_translator_close(t);
+    decoding.alignments = 0;
+    t = open_with(&options);
+    all = search_lines(t, lines, 1);
+    assert_int_equal(et_hypotheses_at(all, 0, 0)->alignment_count, 0);
+    et_hypotheses_free(all);
+    et_translator_close(t);
+    decoding.alignments = 99;
+    assert_int_equal(et_translator_open(&t, "run", &options, &error), ET_ECONFIG);
+    assert_non_null(strstr(error.text, "alignments of layer 99: the decoder has"));
+    decoding.alignments = -2;
+    assert_int_equal(et_translator_open(&t, "run", &options, &error), ET_ECONFIG);
+}
+
 static void test_translator__refuses_targets(void **state)
 {
     (void)state;
@@ -725,7 +795,7 @@ static void test_translator__refuses_targets(void **state)
     } cases[] = {
         { { "a", NULL }, "targets: line 2: NULL is no line" },
         { { "caf\xe9", "b" }, "targets: line 1, byte 4: not UTF-8" },
-        { { "a", book }, " pieces; up to 1023 can be scored" },
+        { { "a", book }, " tokens; up to 1023 can be scored" },
     };
     for (int i = 0; i < WORDS; i++)
         strcpy(book + 4 * i, "cat ");
@@ -809,12 +879,20 @@ static void test_translator__command(void **state)
         { "translate --model-dir run --score-targets two.de", 0, "0 ||| ", "" },
         { "translate --model-dir run --score-targets a.de", 3, "0 ||| ",
           "a.de has 60 lines, standard input only 2" },
+        { "translate --model-dir run --alignments", 0, "", "" },
+        { "translate --model-dir run --alignments --n-best 2", 0, "0 ||| ", "" },
+        { "translate --model-dir run --alignments --alignment-layer 77", 3, "",
+          "alignments of layer 77" },
+        { "translate --model-dir run --input two.en --threads 1", 0, "", "" },
+        { "translate --model-dir run --input none.en", 3, "", "none.en" },
+        { "translate --model-dir run --input a.en --output a.en", 3, "", "are one file" },
+        { "translate --model-dir run --invalid skip", 2, "", "choose stop or replace" },
         { "translate --model-dir run --score-targets none.de", 3, "", "none.de" },
         { "translate --model-dir run --n-best 0", 2, "", "--n-best 0: from 1 to 64" },
         { "translate --model-dir run --n-best 65", 2, "", "--n-best 65: from 1 to 64" },
         { "translate --model-dir run --n-best 5", 2, "", "more than the beam size, 4" },
         { "translate --model-dir run --temperature 0", 2, "", "--temperature 0: nothing can be" },
-        { "translate --model-dir run --top-p 2", 2, "", "top_p 2: must be" },
+        { "translate --model-dir run --top-p 2", 2, "", "--top-p 2: a probability" },
         { "translate --model-dir run --score-targets two.de --n-best 2", 2, "",
           "--score-targets: targets are given" },
         { "export --model-dir run --output out", 0, "", "exported run/checkpoints/ckpt-400" },
@@ -860,6 +938,7 @@ int main(void)
         cmocka_unit_test(test_translator__seeds_differ),
         cmocka_unit_test(test_translator__ends_and_first),
         cmocka_unit_test(test_translator__scores_targets),
+        cmocka_unit_test(test_translator__alignments),
         cmocka_unit_test(test_translator__refuses_targets),
         cmocka_unit_test(test_translator__export),
         cmocka_unit_test(test_translator__command),

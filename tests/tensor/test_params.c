@@ -108,8 +108,11 @@ static void test_params__refuses(void **state)
         { "w", { 5, { 1, 1, 1, 1 } }, uniform, "parameter w: [rank 5] is not a shape" },
         { "w", { -1, { 0 } }, uniform, "parameter w: [rank -1] is not a shape" },
         { "w", { 1, { 3 } }, { (et_init_kind)9, 1 }, "parameter w: 9 is no kind" },
-        { "w", { 1, { 3 } }, { ET_INIT_NORMAL, NAN }, "parameter w: start values with scale nan" },
-        { "w", { 1, { 3 } }, { ET_INIT_UNIFORM, -1 }, "parameter w: start values with scale -1" },
+        { "w",
+          { 1, { 3 } },
+          { ET_INIT_NORMAL, NAN },
+          "parameter w: initial values with scale nan" },
+        { "w", { 1, { 3 } }, { ET_INIT_UNIFORM, -1 }, "parameter w: initial values with scale -1" },
         { "w", { 1, { 3 } }, et_init_glorot_uniform(0, 0), "with scale inf: must be finite" },
     };
     et_params *params = make();

@@ -125,7 +125,7 @@ if [ -e made/trained ]; then
     echo "SKIPPED: interrupt: trained before it was interrupted"
 else
     [ "$status" = 75 ] || fail "interrupted run: exit $status, wanted 75"
-    grep -q 'make demo. goes on' said || fail "interrupted run: does not say how to go on"
+    grep -q 'make demo. resumes' said || fail "interrupted run: does not say how to go on"
 fi
 run 0 "run after an interrupt"
 [ "$(cat made/trained)" = "$(cat made/steps)" ] || fail "not all steps were trained"

@@ -79,8 +79,8 @@ static void build(et_task *self, et_scope *scope, bool training)
     et_loss(scope, "loss", et_vocabulary_loss(h, table, et_batch_input(scope, "labels"), 0.1f), 1);
 }
 
-/* The fifth step waits for a save that fails to have ended; the sixth sees that it was told. Where it
- * failed before the fifth step began, the second try may have been told as well. */
+/* The fifth step waits for a save that fails to have ended; the sixth sees that it was told. Where
+ * it failed before the fifth step began, the second try may have been told as well. */
 static int watch(void *payload, et_batch *batch, et_error *error)
 {
     (void)payload, (void)batch, (void)error;
@@ -156,7 +156,7 @@ static void test_saving__failures(void **state)
         int status = et_controller_train(r.controller, &failure);
         toy_run_close(&r);
         if (status != cases[i].status || count("; trying once more") != cases[i].told ||
-            count("; training goes on") != cases[i].gone_on)
+            count("; training continues") != cases[i].gone_on)
             fail_msg("case %zu: status %d (%s), said: %s", i, status, failure.text, said);
         if (status)
             assert_non_null(strstr(failure.text, "saving step "));

@@ -401,8 +401,11 @@ static void poisoned_close(et_reducer *self)
     et_reducer_close(((poisoned *)self)->inner);
 }
 
-static const et_reducer_class poisoned_class = { "poisoned", poisoned_begin, poisoned_add,
-                                                 poisoned_end, poisoned_close };
+static const et_reducer_class poisoned_class = { .name = "poisoned",
+                                                 .begin = poisoned_begin,
+                                                 .add = poisoned_add,
+                                                 .end = poisoned_end,
+                                                 .close = poisoned_close };
 
 /* What was added up is not finite though every batch's gradient is: that is said. */
 static void test_step__sum_not_finite(void **state)
@@ -416,7 +419,7 @@ static void test_step__sum_not_finite(void **state)
     size_t bytes = (size_t)et_params_flat_size(s.params) * sizeof(float);
     assert_true(bytes <= sizeof kept);
     memcpy(kept, et_params_values(s.params), bytes);
-    poisoned sum = { { .class = &poisoned_class, .shards = 2 }, s.step.reducer };
+    poisoned sum = { { .class = &poisoned_class, .shards = 2, .end = 2 }, s.step.reducer };
     s.step.reducer = &sum.reducer;
     static const char *const words[] = {
         "first in the gradient's norm; batch: text:5, the last of the sum. ", NULL

@@ -427,6 +427,132 @@ static void test_task_trainer__validates_averages(void **state)
     assert_true(loss[0] != loss[1]);
 }
 
+/* ---- sets of validation data ---- */
+
+enum { SETS = 2, PART = 20 }; /* samples of the first; the second has all */
+
+static const char *set_names[SETS + 1];
+static int set_in_use;
+
+static int two_set(et_task *self, int number, const char **name, et_source **out, et_error *error)
+{
+    const int64_t count = number ? SAMPLES : PART;
+    const et_array arrays[] = { { "x", ET_F32, x, et_shape_1(FEATURES) },
+                                { "y", ET_F32, y, et_shape_1(1) },
+                                { "labels", ET_I32, labels, et_shape_scalar() } };
+    et_source *source;
+    *out = NULL;
+    *name = set_names[number];
+    if (!*name)
+        return ET_OK;
+    fill();
+    int status = toy_source(&source, arrays, 3, count, ROWS, false, error);
+    return status ? status : et_map_open(out, source, see_validation, self, error);
+}
+
+static void use_set(et_task *self, int number)
+{
+    (void)self;
+    set_in_use = number;
+}
+
+static int validate_set(et_task *self, int64_t step, et_value *logs, et_error *error)
+{
+    return et_value_set_float(logs, "place", set_in_use) ? two_validate(self, step, logs, error)
+                                                         : ET_ENOMEM;
+}
+
+static const et_task_class sets_class = { .name = "sets",
+                                          .build = build_two,
+                                          .data = two_data,
+                                          .attach = two_attach,
+                                          .validate = validate_set,
+                                          .validation_set = two_set,
+                                          .use_validation_set = use_set };
+
+static double value_at(const et_value *logs, const char *path)
+{
+    const et_value *found = et_value_path(logs, path);
+    if (!found || found->kind != ET_VALUE_FLOAT)
+        fail_msg("no %s", path);
+    return found->real;
+}
+
+/* A task of the class, evaluated untrained. */
+static void evaluate_with(const et_task_class *class, int64_t limit, et_value *logs, int *batches)
+{
+    two_run t;
+    two_init(&t);
+    t.r.task.class = class;
+    t.task.task = t.r.task;
+    assert_ok(toy_run_start_trainer_of(&t.r, &t.task.task, error));
+    et_trainer *trainer = et_task_trainer_trainer(t.r.trainer);
+    assert_ok(trainer->class->start(trainer, error));
+    for (int i = 0; i < 2; i++) /* the second is as the first */
+        assert_ok(
+            et_evaluate(et_task_trainer_evaluator(t.r.trainer), 0, limit, NULL, NULL, logs, error));
+    *batches = t.task.validated;
+    toy_run_close(&t.r);
+}
+
+/* Each is as it would be alone; a limit is of each. */
+static void test_task_trainer__sets(void **state)
+{
+    (void)state;
+    et_arena arena = ET_ARENA_INIT;
+    et_value *sets = et_value_dict(&arena), *alone = et_value_dict(&arena);
+    int batches;
+    set_names[0] = "part";
+    set_names[1] = "all";
+    evaluate_with(&sets_class, 0, sets, &batches);
+    evaluate_with(&two_class, 0, alone, &batches);
+    assert_true(value_at(sets, "all.validation_loss") == value_at(alone, "validation_loss"));
+    assert_true(value_at(sets, "all.validation_square") == value_at(alone, "validation_square"));
+    assert_true(value_at(sets, "part.validation_loss") != value_at(alone, "validation_loss"));
+    assert_true(value_at(sets, "part.place") == 0 && value_at(sets, "all.place") == 1);
+    assert_null(et_value_get(sets, "validation_loss"));
+    alone = et_value_dict(&arena);
+    sets = et_value_dict(&arena);
+    evaluate_with(&sets_class, 2, sets, &batches);
+    assert_int_equal(batches, 2 * SETS * 2);
+    evaluate_with(&two_class, 2, alone, &batches);
+    assert_true(value_at(sets, "all.validation_loss") == value_at(alone, "validation_loss"));
+    assert_true(value_at(sets, "part.validation_loss") == value_at(alone, "validation_loss"));
+    et_arena_release(&arena);
+}
+
+/* The best by a set's metric; a break in the second set leaves everything as it was. */
+static void test_task_trainer__best_of_set(void **state)
+{
+    char directory[600];
+    et_error error = ET_ERROR_INIT;
+    snprintf(directory, sizeof directory, "%s", in(state, "sets"));
+    set_names[0] = "part";
+    set_names[1] = "all";
+    two_run t;
+    two_init(&t);
+    t.r.task.class = &sets_class;
+    t.r.options.run.best_metric = "all/validation_loss";
+    if (two_process(&t, directory, &error))
+        fail_msg("%s", error.text);
+    char *log = logged(directory);
+    assert_non_null(strstr(log, "\"best_all/validation_loss\":"));
+    assert_non_null(strstr(log, "\"part\":{\"validation_loss\":"));
+    free(log);
+    two_init(&t);
+    t.r.task.class = &sets_class;
+    t.r.options.train_steps = 2 * STEPS;
+    t.r.options.run.best_metric = "all/no_such";
+    assert_int_equal(two_process(&t, directory, &error), ET_ECONFIG);
+    assert_non_null(strstr(error.text, "validation gives no all/no_such"));
+    set_names[1] = "a/b";
+    two_init(&t);
+    t.r.task.class = &sets_class;
+    assert_int_equal(two_process(&t, directory, &error), ET_ECONFIG);
+    assert_non_null(strstr(error.text, "each with a name without / or |"));
+    set_names[1] = "all";
+}
+
 /* Where validation breaks off, with averages shown: the weights are those from before, to the bit,
  * and so is the next update. */
 static void test_task_trainer__broken_validation(void **state)
@@ -592,6 +718,8 @@ int main(void)
         cmocka_unit_test(test_task_trainer__moving_mean),
         cmocka_unit_test(test_task_trainer__resumes),
         cmocka_unit_test(test_task_trainer__validates_averages),
+        cmocka_unit_test(test_task_trainer__sets),
+        cmocka_unit_test(test_task_trainer__best_of_set),
         cmocka_unit_test(test_task_trainer__broken_validation),
         cmocka_unit_test(test_task_trainer__without_data),
         cmocka_unit_test(test_task_trainer__best),

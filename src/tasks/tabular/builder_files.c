@@ -170,9 +170,9 @@ static int choose(const et_model_builder_class **kind, const char *name, const c
                : ET_OK;
 }
 
-static int parse(const et_model_builder_class **kind, et_arguments **arguments, const char *bytes,
-                 size_t length, const char *path, const et_model_builder_class *given,
-                 et_error *error)
+int et_builder_parse(const et_model_builder_class **kind, et_arguments **arguments,
+                     const char *bytes, size_t length, const char *path,
+                     const et_model_builder_class *given, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
     et_value *root;
@@ -194,20 +194,6 @@ static int parse(const et_model_builder_class **kind, et_arguments **arguments, 
     return status ? et_fail_while(error, status, "%s", path) : ET_OK;
 }
 
-int et_builder_read(const et_model_builder_class **kind, et_arguments **arguments,
-                    const char *directory, const et_model_builder_class *given, et_error *error)
-{
-    char *path = et_path_join(directory, ET_TABLE_BUILDER), *bytes = NULL;
-    size_t length;
-    int status = path ? et_file_read(&bytes, &length, path, BUILDER_BYTES_MAX, error)
-                      : et_alloc_failed(error, strlen(directory), "a path");
-    if (!status)
-        status = parse(kind, arguments, bytes, length, path, given, error);
-    et_free(bytes);
-    et_free(path);
-    return status;
-}
-
 int et_builder_prediction(et_model_builder *builder, et_params **params, et_build_fn **build,
                           void **payload, et_error *error)
 {
@@ -225,7 +211,7 @@ int et_builder_prediction(et_model_builder *builder, et_params **params, et_buil
  * ----------------------------------------------------------------------------------- */
 
 static const char *const model_files[] = { ET_TABLE_SCHEMA,  ET_TABLE_METADATA, ET_TABLE_FEATURES,
-                                           ET_TABLE_BUILDER, ET_TABLE_WEIGHTS,  NULL };
+                                           ET_TABLE_BUILDER, ET_MODEL_WEIGHTS,  NULL };
 
 /* What an export has written; what else lies there is left, with its directory. */
 static int remove_model(const char *directory, et_error *error)

@@ -26,10 +26,11 @@ int et_builder_check_identity(const et_identity *identity, const et_encoder *enc
 int et_builder_write(const et_model_builder *builder, const char *directory, et_error *error);
 /* The fourth, builder.yaml, as path. */
 int et_builder_write_class(const et_model_builder *builder, const char *path, et_error *error);
-/* Reads builder.yaml: *kind is given or, where that is NULL, one of the library's own. ET_ECONFIG:
- * it is another builder's. */
-int et_builder_read(const et_model_builder_class **kind, et_arguments **arguments,
-                    const char *directory, const et_model_builder_class *given, et_error *error);
+/* Reads such a text, which is path in messages: *kind is given or, where that is NULL, one of the
+ * library's own. ET_ECONFIG: it is another builder's. */
+int et_builder_parse(const et_model_builder_class **kind, et_arguments **arguments,
+                     const char *bytes, size_t length, const char *path,
+                     const et_model_builder_class *given, et_error *error);
 
 /* The graph of prediction: what adds its nodes, and the store that it declares into. */
 int et_builder_prediction(et_model_builder *builder, et_params **params, et_build_fn **build,

@@ -82,20 +82,33 @@ int et_tabular_identify(const et_task *task, et_value *identity, et_error *error
                : et_alloc_failed(error, 0, "settings");
 }
 
+int et_tabular_belongs_in(const et_model_place *place, const et_identity *identity, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    int status = ET_OK;
+    for (int i = 0; !status && i < ET_TABULAR_FILES; i++) {
+        char *bytes = NULL;
+        size_t length;
+        const char *path = et_model_place_path(place, files[i].name, &arena);
+        status = path ? et_model_place_read(place, files[i].name, BYTES_MAX, &bytes, &length, error)
+                      : et_alloc_failed(error, strlen(place->name), "a path");
+        if (!status)
+            status = check_belongs(et_checksum(bytes, length), identity, i, path, error);
+        et_free(bytes);
+    }
+    et_arena_release(&arena);
+    return status;
+}
+
 int et_tabular_belongs(const void *options, const char *model_dir, const et_identity *identity,
                        et_error *error)
 {
-    int status = ET_OK;
+    et_model_place place;
     (void)options;
-    for (int i = 0; !status && i < ET_TABULAR_FILES; i++) {
-        uint64_t checksum = 0;
-        char *path = et_path_join(model_dir, files[i].name);
-        status = path ? checksum_of(&checksum, path, error)
-                      : et_alloc_failed(error, strlen(model_dir), "a path");
-        if (!status)
-            status = check_belongs(checksum, identity, i, path, error);
-        et_free(path);
-    }
+    int status = et_model_place_open(&place, model_dir, error);
+    if (!status)
+        status = et_tabular_belongs_in(&place, identity, error);
+    et_model_place_close(&place);
     return status;
 }
 

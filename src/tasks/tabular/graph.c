@@ -22,18 +22,16 @@ static bool is_ours(const char *name)
 }
 
 /* A run of another task is told as such, not by a name that is not known here. */
-int et_tabular_graph_check(et_experiment *experiment, const char *directory, et_arena *arena,
+int et_tabular_graph_check(et_experiment *experiment, const et_model_place *place, et_arena *arena,
                            et_error *error)
 {
-    const char *path = et_arena_printf(arena, "%s/%s", directory, ET_EXPERIMENT_FILE), *name;
-    int status = path ? et_experiment_named_in(&name, &et_tabular_program, path, arena, error)
-                      : et_alloc_failed(error, strlen(directory), "a path");
+    const char *name;
+    int status = et_experiment_named_in_place(&name, &et_tabular_program, place, arena, error);
     if (!status && name && !is_ours(name))
         status = et_fail(error, ET_ECONFIG, "%s: a run of %s, which is no task of tables",
-                         directory, name);
-    return status
-               ? status
-               : et_experiment_open_run(experiment, &et_tabular_program, directory, arena, error);
+                         place->name, name);
+    return status ? status
+                  : et_experiment_open_place(experiment, &et_tabular_program, place, arena, error);
 }
 
 int et_tabular_graph_open(et_tabular_graph **out, const et_experiment *experiment,
@@ -55,11 +53,9 @@ void et_tabular_graph_build(et_scope *scope, void *graph)
     et_tabular_build_outputs(scope, g->options, g->encoder, &g->target);
 }
 
-int et_tabular_graph_check_identity(const et_experiment *experiment, const char *directory,
+int et_tabular_graph_check_identity(const et_experiment *experiment, const et_model_place *place,
                                     const et_identity *identity, et_error *error)
 {
-    int status = et_experiment_check_model(experiment, identity, directory, error);
-    return status || !et_tabular_kind.belongs
-               ? status
-               : et_tabular_kind.belongs(experiment->task, directory, identity, error);
+    int status = et_experiment_check_model(experiment, identity, place->name, error);
+    return status ? status : et_tabular_belongs_in(place, identity, error);
 }

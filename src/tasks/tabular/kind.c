@@ -182,6 +182,7 @@ const et_task_kind et_tabular_kind = {
     .rate = "rows/s",
     .amount = "rows",
     .shorts = shorts,
+    .batch = "task.train_data.batch_size",
     .next = "predict",
     .next_help = "predicts rows",
     .service = &et_tabular_service,

@@ -22,23 +22,38 @@
 /* ---- the encoder -------------------------------------------------------------------------------
  */
 
-static const char *path_of(et_table_model *model, const char *name)
+/* A text, kept as it is: an export has the same. Messages begin with *path. */
+static int read_text(et_table_model *model, const et_model_place *place, int which,
+                     const char *name, const char **path, et_error *error)
 {
-    return et_arena_printf(&model->arena, "%s/%s", model->directory, name);
+    char *bytes;
+    *path = et_model_place_path(place, name, &model->arena);
+    if (!*path)
+        return et_alloc_failed(error, strlen(model->directory), "a path");
+    model->text[which].name = name;
+    int status = et_model_place_read(place, name, ET_TABLE_BYTES_MAX, &bytes,
+                                     &model->text[which].length, error);
+    model->text[which].bytes = bytes;
+    return status;
 }
 
-static int read_encoder(et_table_model *model, et_error *error)
+static int read_encoder(et_table_model *model, const et_model_place *place, et_error *error)
 {
-    const char *schema = path_of(model, ET_TABLE_SCHEMA);
-    const char *metadata = path_of(model, ET_TABLE_METADATA);
-    const char *features = path_of(model, ET_TABLE_FEATURES);
-    if (!schema || !metadata || !features)
-        return et_alloc_failed(error, strlen(model->directory), "a path");
-    int status = et_schema_load(&model->schema, schema, error);
+    const et_model_text *text = model->text;
+    const char *path;
+    int status = read_text(model, place, ET_TABLE_TEXT_SCHEMA, ET_TABLE_SCHEMA, &path, error);
     if (!status)
-        status = et_metadata_load(&model->metadata, metadata, error);
+        status = et_schema_parse(&model->schema, text->bytes, text->length, path, error);
+    text = &model->text[ET_TABLE_TEXT_METADATA];
     if (!status)
-        status = et_feature_set_load(&model->features, features, error);
+        status = read_text(model, place, ET_TABLE_TEXT_METADATA, ET_TABLE_METADATA, &path, error);
+    if (!status)
+        status = et_metadata_parse(&model->metadata, text->bytes, text->length, path, error);
+    text = &model->text[ET_TABLE_TEXT_FEATURES];
+    if (!status)
+        status = read_text(model, place, ET_TABLE_TEXT_FEATURES, ET_TABLE_FEATURES, &path, error);
+    if (!status)
+        status = et_feature_set_parse(&model->features, text->bytes, text->length, path, error);
     if (!status)
         status =
             et_encoder_new(&model->encoder, model->schema, model->metadata, model->features, error);
@@ -48,14 +63,19 @@ static int read_encoder(et_table_model *model, et_error *error)
 /* ---- which model -------------------------------------------------------------------------------
  */
 
-static int open_builder(et_table_model *model, const et_predictor_options *options, et_error *error)
+static int open_builder(et_table_model *model, const et_model_place *place,
+                        const et_predictor_options *options, et_error *error)
 {
+    const et_model_text *text = &model->text[ET_TABLE_TEXT_MODEL];
+    const char *path;
     const et_data_set_options parts = { .schema = model->schema,
                                         .metadata = model->metadata,
                                         .features = model->features };
     et_model_builder_class whole;
-    int status =
-        et_builder_read(&model->kind, &model->arguments, model->directory, options->builder, error);
+    int status = read_text(model, place, ET_TABLE_TEXT_MODEL, ET_TABLE_BUILDER, &path, error);
+    if (!status)
+        status = et_builder_parse(&model->kind, &model->arguments, text->bytes, text->length, path,
+                                  options->builder, error);
     if (!status)
         status = et_data_set_bare(&model->dataset, &parts, error);
     if (!status)
@@ -71,9 +91,12 @@ static int open_builder(et_table_model *model, const et_predictor_options *optio
                                           &model->payload, error);
 }
 
-static int open_run(et_table_model *model, et_error *error)
+static int open_run(et_table_model *model, const et_model_place *place, et_error *error)
 {
-    int status = et_tabular_graph_open(&model->graph, &model->experiment, model->directory,
+    const char *path;
+    int status = read_text(model, place, ET_TABLE_TEXT_MODEL, ET_EXPERIMENT_FILE, &path, error);
+    if (!status)
+        status = et_tabular_graph_open(&model->graph, &model->experiment, model->directory,
                                        model->encoder, &model->arena, error);
     if (!status)
         status = et_params_new(&model->params, error);
@@ -83,43 +106,50 @@ static int open_run(et_table_model *model, et_error *error)
 }
 
 /* A directory that is neither is told of by what a person most likely meant. */
-static int check_directory(const char *directory, bool *job, et_error *error)
+static int check_place(const et_model_place *place, bool *job, et_error *error)
 {
-    char *builder = et_path_join(directory, ET_TABLE_BUILDER);
-    char *params = et_path_join(directory, ET_EXPERIMENT_FILE);
-    int status = builder && params ? ET_OK : et_alloc_failed(error, strlen(directory), "a path");
-    *job = !status && et_file_exists(builder);
-    if (!status && !*job && !et_file_exists(params))
-        status = et_fail(error, ET_ENOTFOUND,
-                         et_file_exists(directory)
-                             ? "%s: no trained model of tables: neither " ET_EXPERIMENT_FILE
-                               " nor " ET_TABLE_BUILDER " is in it"
-                             : "%s: no such directory",
-                         directory);
-    et_free(builder);
-    et_free(params);
-    return status;
+    *job = et_model_place_has(place, ET_TABLE_BUILDER);
+    if (*job || et_model_place_has(place, ET_EXPERIMENT_FILE))
+        return ET_OK;
+    return et_fail(error, ET_ENOTFOUND,
+                   et_file_exists(place->name)
+                       ? "%s: no trained model of tables: neither " ET_EXPERIMENT_FILE
+                         " nor " ET_TABLE_BUILDER " is in it"
+                       : "%s: no such directory",
+                   place->name);
 }
 
-int et_table_model_open(et_table_model **out, const char *directory,
+static int check_options(const et_model_place *place, const et_predictor_options *options,
+                         et_error *error)
+{
+    if (!et_model_place_is_file(place) || !options->checkpoint)
+        return ET_OK;
+    return et_fail(error, ET_ECONFIG,
+                   "%s: one file, which has one set of weights: leave out checkpoint %s",
+                   place->name, options->checkpoint);
+}
+
+int et_table_model_open(et_table_model **out, const et_model_place *place,
                         const et_predictor_options *options, et_error *error)
 {
     bool job;
     *out = NULL;
-    int status = check_directory(directory, &job, error);
+    int status = check_place(place, &job, error);
+    if (!status)
+        status = check_options(place, options, error);
     et_table_model *model = status ? NULL : et_alloc_zero(1, sizeof *model);
     if (!model)
         return status ? status : et_alloc_failed(error, sizeof *model, "a model");
     model->live_weights = options->live_weights;
-    model->directory = et_strdup(directory);
+    model->directory = et_strdup(place->name);
     if (!model->directory)
-        status = et_alloc_failed(error, strlen(directory), "a path");
+        status = et_alloc_failed(error, strlen(place->name), "a path");
     if (!status && !job)
-        status = et_tabular_graph_check(&model->experiment, directory, &model->arena, error);
+        status = et_tabular_graph_check(&model->experiment, place, &model->arena, error);
     if (!status)
-        status = read_encoder(model, error);
+        status = read_encoder(model, place, error);
     if (!status)
-        status = job ? open_builder(model, options, error) : open_run(model, error);
+        status = job ? open_builder(model, place, options, error) : open_run(model, place, error);
     if (status)
         et_table_model_close(model);
     else
@@ -143,6 +173,8 @@ void et_table_model_close(et_table_model *model)
     et_feature_set_free(model->features);
     et_metadata_free(model->metadata);
     et_schema_free(model->schema);
+    for (int i = 0; i < ET_TABLE_TEXTS; i++)
+        et_free((char *)model->text[i].bytes);
     et_free(model->checkpoint);
     et_free(model->directory);
     et_arena_release(&model->arena);
@@ -153,18 +185,20 @@ void et_table_model_close(et_table_model *model)
  */
 
 /* Whether what lies beside the weights is theirs. */
-static int check_belongs(et_table_model *model, const et_checkpoint_facts *facts, et_error *error)
+static int check_belongs(et_table_model *model, const et_model_place *place,
+                         const et_checkpoint_facts *facts, et_error *error)
 {
     const et_identity identity = { model->checkpoint, facts->identity };
     model->step = facts->step;
-    return model->kind ? et_builder_check_identity(&identity, model->encoder, error)
-                       : et_tabular_graph_check_identity(&model->experiment, model->directory,
-                                                         &identity, error);
+    model->identity = facts->identity;
+    return model->kind
+               ? et_builder_check_identity(&identity, model->encoder, error)
+               : et_tabular_graph_check_identity(&model->experiment, place, &identity, error);
 }
 
 /* The best one; ET_ENOTFOUND without a warning: none is kept. Any other trouble with it is a
  * warning, since the newest is there as well. */
-static int load_best(et_table_model *model)
+static int load_best(et_table_model *model, const et_model_place *place)
 {
     et_error reason = ET_ERROR_INIT;
     et_checkpoint_facts facts = { .arena = &model->arena };
@@ -173,28 +207,29 @@ static int load_best(et_table_model *model)
     if (status == ET_ENOTFOUND && !model->checkpoint)
         return status;
     if (!status)
-        status = check_belongs(model, &facts, &reason);
+        status = check_belongs(model, place, &facts, &reason);
     if (status)
         et_log(ET_LOG_WARNING, "%s; taking the newest checkpoint, not the best", reason.text);
     return status;
 }
 
 /* Of an export. *there: whether it has such weights. */
-static int load_export(et_table_model *model, bool *there, et_error *error)
+static int load_export(et_table_model *model, const et_model_place *place, bool *there,
+                       et_error *error)
 {
     et_checkpoint_facts facts = { .arena = &model->arena };
     et_free(model->checkpoint);
-    model->checkpoint = et_path_join(model->directory, ET_TABLE_WEIGHTS);
+    model->checkpoint = et_path_join(model->directory, ET_MODEL_WEIGHTS);
     if (!model->checkpoint)
         return et_alloc_failed(error, strlen(model->directory), "a path");
     *there = et_file_exists(model->checkpoint);
     int status =
         *there ? et_checkpoint_load_weights(model->params, model->checkpoint, false, &facts, error)
                : ET_OK;
-    return *there && !status ? check_belongs(model, &facts, error) : status;
+    return *there && !status ? check_belongs(model, place, &facts, error) : status;
 }
 
-static int load_newest(et_table_model *model, et_error *error)
+static int load_newest(et_table_model *model, const et_model_place *place, et_error *error)
 {
     et_error reason = ET_ERROR_INIT;
     et_checkpoint_facts facts = { .arena = &model->arena };
@@ -206,17 +241,19 @@ static int load_newest(et_table_model *model, et_error *error)
         return et_fail(error, status,
                        "%s: no checkpoint yet; train there first, or wait until the run saves",
                        model->directory);
-    return status ? et_fail(error, status, "%s", reason.text) : check_belongs(model, &facts, error);
+    return status ? et_fail(error, status, "%s", reason.text)
+                  : check_belongs(model, place, &facts, error);
 }
 
-static int load_named(et_table_model *model, const char *name, et_error *error)
+static int load_named(et_table_model *model, const et_model_place *place, const char *name,
+                      et_error *error)
 {
     et_checkpoint_facts facts = { .arena = &model->arena };
     int status = et_checkpoint_named(&model->checkpoint, model->directory, name, error);
     if (!status)
         status = et_checkpoint_load_weights(model->params, model->checkpoint, !model->live_weights,
                                             &facts, error);
-    return status ? status : check_belongs(model, &facts, error);
+    return status ? status : check_belongs(model, place, &facts, error);
 }
 
 /* After a restore a builder has a word, as documented for local init. */
@@ -229,20 +266,32 @@ static int init_locally(et_table_model *model, et_error *error)
     return init.local_init ? init.local_init(model->builder, model->params, error) : ET_OK;
 }
 
-int et_table_model_load(et_table_model *model, const et_predictor_options *options, et_error *error)
+static int load_file(et_table_model *model, const et_model_place *place, et_error *error)
 {
-    bool exported = false;
-    int status = ET_OK;
-    if (options->checkpoint)
-        status = load_named(model, options->checkpoint, error);
-    else {
-        status = load_export(model, &exported, error);
-        if (!exported && !status) {
-            et_free(model->checkpoint);
-            model->checkpoint = NULL;
-            if (load_best(model))
-                status = load_newest(model, error);
-        }
-    }
+    et_checkpoint_facts facts = { .arena = &model->arena };
+    model->checkpoint = et_strdup(place->name);
+    int status = model->checkpoint ? et_model_place_load(place, model->params, &facts, error)
+                                   : et_alloc_failed(error, strlen(place->name), "a path");
+    return status ? status : check_belongs(model, place, &facts, error);
+}
+
+/* Of a directory: an export's, or else the best of a run, or its newest. */
+static int load_found(et_table_model *model, const et_model_place *place, et_error *error)
+{
+    bool exported;
+    int status = load_export(model, place, &exported, error);
+    if (exported || status)
+        return status;
+    et_free(model->checkpoint);
+    model->checkpoint = NULL;
+    return load_best(model, place) ? load_newest(model, place, error) : ET_OK;
+}
+
+int et_table_model_load(et_table_model *model, const et_model_place *place,
+                        const et_predictor_options *options, et_error *error)
+{
+    int status = et_model_place_is_file(place) ? load_file(model, place, error)
+                 : options->checkpoint ? load_named(model, place, options->checkpoint, error)
+                                       : load_found(model, place, error);
     return status ? status : init_locally(model, error);
 }

@@ -170,7 +170,7 @@ static const et_field task_fields[] = {
     ET_FIELD_STRING(et_tabular_options, delimiter, "",
                     "between values of a row: a character, or tab; empty: found in the first rows"),
     ET_FIELD_STRING(et_tabular_options, comment, "",
-                    "rows that begin with this character are left out; empty: none"),
+                    "rows that begin with this character are skipped; empty: none"),
     ET_FIELD_CHOICE(et_tabular_options, header, ET_TABULAR_HEADER_AUTO, headers,
                     "whether a file's first row names the columns; auto: found"),
     ET_FIELD_STRING(et_tabular_options, schema_path, NULL,

@@ -21,11 +21,11 @@
 /* ---- opening -----------------------------------------------------------------------------------
  */
 
-static int check_options(const char *model_dir, const et_predictor_options *o, et_error *error)
+static int check_options(bool model, const et_predictor_options *o, et_error *error)
 {
-    if (!model_dir && !o->shares)
+    if (!model && !o->shares)
         return et_fail(error, ET_ECONFIG, "the model's directory is NULL: name one");
-    if (o->shares && (model_dir || o->checkpoint || o->live_weights || o->builder))
+    if (o->shares && (model || o->checkpoint || o->live_weights || o->builder))
         return et_fail(error, ET_ECONFIG,
                        "a predictor that shares weights has no directory, checkpoint, live_weights "
                        "or builder of its own: leave them out");
@@ -111,7 +111,8 @@ static void find_labels(et_predictor *p)
 }
 
 /* The graph declares what the weights of a first predictor are then loaded into. */
-static int open_pass(et_predictor *p, const et_predictor_options *options, et_error *error)
+static int open_pass(et_predictor *p, const et_model_place *place,
+                     const et_predictor_options *options, et_error *error)
 {
     et_table_model *model = p->model;
     const et_pass_options pass = { .name = "prediction" };
@@ -124,7 +125,7 @@ static int open_pass(et_predictor *p, const et_predictor_options *options, et_er
     if (!status && !p->shares)
         status = et_params_materialize(model->params, false, error);
     if (!status && !p->shares)
-        status = et_table_model_load(model, options, error);
+        status = et_table_model_load(model, place, options, error);
     if (!status)
         status = et_pass_prepare(p->pass, &p->layout, error);
     if (!status)
@@ -136,15 +137,15 @@ static int open_pass(et_predictor *p, const et_predictor_options *options, et_er
     return status;
 }
 
-int et_predictor_open(et_predictor **out, const char *model_dir,
-                      const et_predictor_options *options, et_error *error)
+/* place: NULL of one that shares. */
+static int open_predictor(et_predictor **out, const et_model_place *place,
+                          const et_predictor_options *options, et_error *error)
 {
     static const et_predictor_options defaults = { 0 };
     const et_predictor_options *o = options ? options : &defaults;
-    *out = NULL;
     int status = et_thread_check_stack(error);
     if (!status)
-        status = check_options(model_dir, o, error);
+        status = check_options(place != NULL, o, error);
     et_predictor *p = status ? NULL : et_alloc_zero(1, sizeof *p);
     if (!p)
         return status ? status : et_alloc_failed(error, sizeof *p, "a predictor");
@@ -153,13 +154,37 @@ int et_predictor_open(et_predictor **out, const char *model_dir,
     if (p->shares)
         p->model = o->shares->model;
     else
-        status = et_table_model_open(&p->model, model_dir, o, error);
+        status = et_table_model_open(&p->model, place, o, error);
     if (!status)
-        status = open_pass(p, o, error);
+        status = open_pass(p, place, o, error);
     if (status)
         et_predictor_close(p);
     else
         *out = p;
+    return status;
+}
+
+int et_predictor_open(et_predictor **out, const char *model_dir,
+                      const et_predictor_options *options, et_error *error)
+{
+    et_model_place place = { NULL, NULL };
+    *out = NULL;
+    int status = model_dir ? et_model_place_open(&place, model_dir, error) : ET_OK;
+    if (!status)
+        status = open_predictor(out, model_dir ? &place : NULL, options, error);
+    et_model_place_close(&place);
+    return status;
+}
+
+int et_predictor_open_memory(et_predictor **out, const void *bytes, size_t length,
+                             const et_predictor_options *options, et_error *error)
+{
+    et_model_place place;
+    *out = NULL;
+    int status = et_model_place_open_memory(&place, bytes, length, error);
+    if (!status)
+        status = open_predictor(out, &place, options, error);
+    et_model_place_close(&place);
     return status;
 }
 

@@ -10,13 +10,23 @@
 #include "base/arena.h"
 #include "data/encoder.h"
 #include "train/experiment.h"
+#include "train/model_export.h"
 
 /* Files of a run and of an export. */
 #define ET_TABLE_SCHEMA   "schema.yaml"
 #define ET_TABLE_METADATA "metadata.json"
 #define ET_TABLE_FEATURES "features.yaml"
-#define ET_TABLE_BUILDER  "builder.yaml"      /* of a job: which builder, with which arguments */
-#define ET_TABLE_WEIGHTS  "model.safetensors" /* of an export */
+#define ET_TABLE_BUILDER  "builder.yaml" /* of a job: which builder, with which arguments */
+
+/* Those that an export has beside its weights, and the most bytes of one. */
+enum {
+    ET_TABLE_TEXT_SCHEMA,
+    ET_TABLE_TEXT_METADATA,
+    ET_TABLE_TEXT_FEATURES,
+    ET_TABLE_TEXT_MODEL, /* params.yaml of a run, builder.yaml of a job */
+    ET_TABLE_TEXTS
+};
+#define ET_TABLE_BYTES_MAX ((size_t)1 << 30)
 
 #define ET_PREDICTOR_BATCH     256
 #define ET_PREDICTOR_BATCH_MAX 1048576
@@ -24,13 +34,15 @@
 /* What is in a directory: read once, shared by predictors, which only read it. */
 typedef struct et_table_model {
     et_arena arena;
-    char *directory; /* owned, as all below */
+    char *directory;                    /* or the file; owned, as all below */
+    et_model_text text[ET_TABLE_TEXTS]; /* as they were read; their bytes are owned */
     et_schema *schema;
     et_metadata *metadata;
     et_feature_set *features;
     et_encoder *encoder;
     char *checkpoint;
     int64_t step;
+    const et_value *identity; /* of the checkpoint; NULL: it has none; in arena */
     bool live_weights;
     bool bfloat16;     /* as it was trained */
     et_params *params; /* a builder's own: borrowed */
@@ -47,12 +59,12 @@ typedef struct et_table_model {
     et_model_builder *builder; /* of its class's size */
 } et_table_model;
 
-int et_table_model_open(et_table_model **out, const char *directory,
+int et_table_model_open(et_table_model **out, const et_model_place *place,
                         const et_predictor_options *options, et_error *error);
 void et_table_model_close(et_table_model *model); /* NULL allowed */
-/* Loads the weights; the store has been declared into by then. */
-int et_table_model_load(et_table_model *model, const et_predictor_options *options,
-                        et_error *error);
+/* Loads the weights, from the same place; the store has been declared into by then. */
+int et_table_model_load(et_table_model *model, const et_model_place *place,
+                        const et_predictor_options *options, et_error *error);
 
 typedef struct et_predicted_output {
     const char *name;

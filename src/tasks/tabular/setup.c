@@ -247,16 +247,19 @@ static bool has_batch_norm(const et_tabular_model *model)
 #define BATCH_VALIDATION 1024
 #define STEPS_OF_A_PASS  50
 
-static int64_t batch_size(const et_tabular_data *data, bool training, int64_t rows)
+static int64_t batch_size(const et_tabular_task *task, bool training, int64_t rows)
 {
-    int64_t size = data->batch_size;
+    const et_tabular_data *data =
+        training ? &task->options.train_data : &task->options.validation_data;
+    int64_t size = data->batch_size, shards = training ? task->context.data_shards : 1;
     if (!size && !training)
         size = BATCH_VALIDATION;
     if (!size) {
         size = (rows / STEPS_OF_A_PASS + BATCH_LEAST - 1) / BATCH_LEAST * BATCH_LEAST;
         size = size < BATCH_LEAST ? BATCH_LEAST : size > BATCH ? BATCH : size;
     }
-    return size < rows ? size : rows;
+    size = size < rows ? size : rows;
+    return shards > 1 ? (size + shards - 1) / shards : size;
 }
 
 /* The most that are scored together: batches of all sets have one layout. */
@@ -281,10 +284,16 @@ static int open_batches(const et_tabular_task *task, bool training, int number, 
         .repeat = training,
         /* The statistics of a last batch of a few rows would be anything. */
         .drop_remainder = training && has_batch_norm(&task->options.model),
-        .capacity = { batch_size(data, training, count) },
+        .capacity = { batch_size(task, training, count) },
         .setting = training ? "task.train_data.batch_size" : "task.validation_data.batch_size",
     };
-    int status = et_tabular_borrow(&own, rows, error);
+    int64_t share;
+    int status = training && data->batch_size
+                     ? et_task_context_batch(&task->context, data->batch_size, options.setting,
+                                             &share, error)
+                     : ET_OK;
+    if (!status)
+        status = et_tabular_borrow(&own, rows, error);
     if (status)
         return status;
     status = et_batches_open(out, own, &options, error);

@@ -11,6 +11,7 @@
 #include "data/encoder.h"
 #include "data/table.h"
 #include "tasks/tabular/options.h"
+#include "train/model_place.h"
 
 /* Files of a run that this task keeps. */
 #define ET_TABULAR_SCHEMA   "schema.yaml"
@@ -61,6 +62,9 @@ const et_encoder *et_tabular_task_encoder(const et_task *task);
 int et_tabular_identify(const et_task *task, et_value *identity, et_error *error);
 int et_tabular_belongs(const void *options, const char *model_dir, const et_identity *identity,
                        et_error *error);
+/* The second of a place (train/model_place.h). */
+int et_tabular_belongs_in(const et_model_place *place, const et_identity *identity,
+                          et_error *error);
 void et_tabular_describe(et_task *task);
 void et_tabular_reads(const void *options, void (*file)(void *payload, const char *path),
                       void *payload);

@@ -4,10 +4,10 @@
 
 #include "base/alloc.h"
 #include "base/checksum.h"
-#include "base/file.h"
 #include "tasks/translation/input.h"
 #include "tasks/translation/task.h"
 #include "train/identity.h"
+#include "train/model_place.h"
 
 #define KEY "vocabulary" /* in an identity */
 
@@ -44,16 +44,23 @@ int et_translation_check_vocabulary(uint64_t vocabulary, const et_identity *iden
 int et_translation_belongs(const void *options, const char *model_dir, const et_identity *identity,
                            et_error *error)
 {
-    et_vocabulary *vocabulary;
-    char *path = et_path_join(model_dir, ET_TRANSLATION_VOCABULARY);
+    et_arena arena = ET_ARENA_INIT;
+    et_model_place place;
+    char *bytes = NULL;
+    size_t length;
     (void)options;
-    int status = path ? et_vocabulary_open(&vocabulary, path, error)
-                      : et_alloc_failed(error, strlen(model_dir), "a path");
-    if (!status) {
-        uint64_t checksum = et_vocabulary_checksum(vocabulary);
-        et_vocabulary_close(vocabulary);
-        status = et_translation_check_vocabulary(checksum, identity, path, error);
-    }
-    et_free(path);
+    int status = et_model_place_open(&place, model_dir, error);
+    const char *path =
+        status ? NULL : et_model_place_path(&place, ET_TRANSLATION_VOCABULARY, &arena);
+    if (!status && !path)
+        status = et_alloc_failed(error, strlen(model_dir), "a path");
+    if (!status)
+        status = et_model_place_read(&place, ET_TRANSLATION_VOCABULARY, ET_VOCABULARY_BYTES_MAX,
+                                     &bytes, &length, error);
+    if (!status)
+        status = et_translation_check_vocabulary(et_checksum(bytes, length), identity, path, error);
+    et_free(bytes);
+    et_model_place_close(&place);
+    et_arena_release(&arena);
     return status;
 }

@@ -130,7 +130,7 @@ static int check_size(const et_decoder *decoder, const et_search_size *wanted, e
         wanted->positions <= INT32_MAX / beam - TOKENS_STEP)
         return ET_OK;
     return et_fail(error, ET_ECONFIG,
-                   "%d sentences together, the longest of %lld pieces with translations of up to "
+                   "%d sentences together, the longest of %lld tokens with translations of up to "
                    "%lld, and a beam of %d: too much for one batch; decode fewer together",
                    decoder->options.sentences, (long long)wanted->source, (long long)wanted->target,
                    beam);

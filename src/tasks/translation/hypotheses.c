@@ -38,6 +38,10 @@ int et_translator_check_decoding(const et_decoding_options *o, et_error *error)
                        o->temperature);
     if (!(o->noise >= 0 && o->noise <= 1000))
         return et_fail(error, ET_ECONFIG, "noise %g: must be up to 1000; 0: none", o->noise);
+    if (o->alignments < -1)
+        return et_fail(error, ET_ECONFIG,
+                       "alignments %d: a layer from 1, -1 for the last one, 0 for none",
+                       o->alignments);
     if (filters && !o->sampling)
         return et_fail(error, ET_ECONFIG,
                        "top_k, top_p and temperature are of sampling: set that as well");
@@ -100,6 +104,23 @@ static int fill_items(et_hypotheses *h, const et_decoder_sentence *sentences,
     return status;
 }
 
+/* A line that was not decoded has no words. */
+static int align(et_translator *t, et_hypotheses *h, const et_decoder_sentence *sentences,
+                 et_error *error)
+{
+    int status = t->aligner ? ET_OK : et_translator_make_aligner(t, error);
+    for (size_t i = 0; i < h->lines && !status; i++)
+        for (size_t at = h->begin[i]; at < h->begin[i + 1] && sentences[i].count && !status; at++) {
+            et_hypothesis *item = &h->items[at];
+            et_aligned found;
+            status = et_aligner_run(t->aligner, sentences[i].source, sentences[i].length, item->ids,
+                                    item->id_count, &h->arena, &found, error);
+            item->alignment = found.items;
+            item->alignment_count = found.count;
+        }
+    return status;
+}
+
 /* What every call begins with: room for its results and the sentences. */
 static int begin(et_hypotheses **out, et_decoder_sentence **sentences, et_translator *t,
                  const char *const *lines, size_t count, et_error *error)
@@ -135,6 +156,8 @@ int et_translator_search(et_translator *t, const char *const *lines, size_t coun
         status = et_translator_decode(t, sentences, count, &(*out)->arena, error);
     if (!status)
         status = fill_items(*out, sentences, t->vocabulary, error);
+    if (!status && t->decoding.alignments)
+        status = align(t, *out, sentences, error);
     return end(out, status);
 }
 
@@ -148,7 +171,7 @@ static int encode_target(const et_translator *t, const char *target, size_t numb
     if (!status)
         status = et_vocabulary_encode(t->vocabulary, target, strlen(target), pieces, error);
     if (!status && pieces->count > SOURCE_MAX - 1)
-        status = et_fail(error, ET_EDATA, "line %zu: %zu pieces; up to %d can be scored", number,
+        status = et_fail(error, ET_EDATA, "line %zu: %zu tokens; up to %d can be scored", number,
                          pieces->count, SOURCE_MAX - 1);
     if (status)
         return et_fail_while(error, status, "targets");
@@ -228,6 +251,8 @@ int et_translator_score(et_translator *t, const char *const *lines, const char *
         status = force(t, sentences, count, longest, &(*out)->arena, error);
     if (!status)
         status = fill_items(*out, sentences, t->vocabulary, error);
+    if (!status && t->decoding.alignments)
+        status = align(t, *out, sentences, error);
     /* As it was given, not as the vocabulary writes it. */
     for (size_t i = 0; i < count && !status; i++) {
         (*out)->items[i].text = et_arena_strdup(&(*out)->arena, targets[i]);

@@ -54,8 +54,8 @@ static void reads(const void *settings, void (*file)(void *payload, const char *
         file(payload, options->sentencepiece_model_path);
 }
 
-/* "data         28,941 pairs; 59 left out: 59 too long; 412,087 target sub-words (cached)" and, of
- * several, "data 2 of 3 (weight 0.5) ...". */
+/* "data         28,941 pairs; 59 filtered (0.2 %): 59 too long; 412,087 target tokens (cached)"
+ * and, of several, "data 2 of 3 (weight 0.5) ...". */
 static void describe_data(const et_translation_task *task)
 {
     const et_translation_input *input = &task->training;
@@ -67,7 +67,7 @@ static void describe_data(const et_translation_task *task)
             snprintf(which, sizeof which, "data %zu of %zu  weight %g: ", i + 1, input->count,
                      input->texts[i].weight);
         et_corpus_counts_print(&encoded->counts, &counts);
-        et_task_tell(&task->context, "%s%s; %s target sub-words%s", which, et_strbuf_text(&counts),
+        et_task_tell(&task->context, "%s%s; %s target tokens%s", which, et_strbuf_text(&counts),
                      et_format_count(encoded->sizes.target_tokens).text,
                      encoded->from_cache ? " (cached)" : "");
         et_strbuf_release(&counts);
@@ -83,7 +83,7 @@ static void describe(et_task *self)
     describe_data(task);
     if (task->vocabulary_seconds > 0)
         snprintf(trained, sizeof trained, ", trained in %.1f s", task->vocabulary_seconds);
-    et_task_tell(&task->context, "vocabulary   %s %s pieces%s  (%s)",
+    et_task_tell(&task->context, "vocabulary   %s %s tokens%s  (%s)",
                  et_format_count(et_vocabulary_size(task->vocabulary)).text,
                  et_vocabulary_kind(task->vocabulary), trained, task->vocabulary_path);
     int64_t interval = task->context.validation_interval; /* negative: see et_field_steps */
@@ -122,7 +122,7 @@ static const et_run_file files[] = {
     { ET_TRANSLATION_CACHE "/validation.6.pairs", ET_RUN_MADE_AT_START },
     { ET_TRANSLATION_CACHE "/validation.7.pairs", ET_RUN_MADE_AT_START },
     { ET_TRANSLATION_CACHE, ET_RUN_FOLDER | ET_RUN_MADE_AT_START },
-    { ET_TRANSLATION_OUTPUT, ET_RUN_FOLDER },
+    { ET_TRANSLATION_OUTPUT, ET_RUN_FOLDER | ET_RUN_SAMPLES },
     { NULL, 0 },
 };
 
@@ -138,7 +138,7 @@ static const et_short shorts[] = {
     { "data",
       "SOURCE TARGET",
       { "task.train_data.source_path", "task.train_data.target_path" },
-      "text to train on, a file a side" },
+      "text to train on, one file per side" },
     { "valid",
       "SOURCE TARGET",
       { "task.validation_data.source_path", "task.validation_data.target_path" },
@@ -166,9 +166,10 @@ const et_task_kind et_translation_kind = {
     .commands = commands,
     .example = "--data train.en train.de",
     .rate = "tok/s",
-    .amount = "tokens a side",
+    .amount = "tokens per side",
     .next = "translate",
     .next_help = "translates lines",
     .service = &et_translation_service,
     .shorts = shorts,
+    .batch = "task.train_data.global_batch_size",
 };

@@ -60,16 +60,16 @@ static const et_field model_fields[] = {
                   "decode in steps of one shape, up to decode_max_length, which it needs; results "
                   "are the same"),
     ET_FIELD_INT(et_translation_model, decode_max_length, 0, 0, ET_TRANSLATION_LENGTH_MAX,
-                 "longest translation in pieces; 0: source length + extra_decode_length",
+                 "longest translation in tokens; 0: source length + extra_decode_length",
                  .nullable = true),
     ET_FIELD_INT(et_translation_model, extra_decode_length, 50, 0, ET_TRANSLATION_LENGTH_MAX,
-                 "pieces that a translation may be longer than its source"),
-    ET_FIELD_INT(et_translation_model, beam_size, 4, 1, 64, "hypotheses kept; 1: greedy"),
+                 "tokens that a translation may be longer than its source"),
+    ET_FIELD_INT(et_translation_model, beam_size, 4, 1, 64, "hypotheses in the beam; 1: greedy"),
     ET_FIELD_FLOAT(et_translation_model, alpha, 0.6, 0, ET_TRANSLATION_ALPHA_MAX,
                    "length penalty ((5 + length) / 6)^alpha"),
     /* Of the loss, in training and in validation. */
     ET_FIELD_FLOAT(et_translation_model, label_smoothing, 0.1, 0, 0.99,
-                   "probability spread over the pieces that are not the label",
+                   "probability spread over the tokens that are not the label",
                    .change = ET_CHANGE_ASK),
     ET_FIELD_END
 };
@@ -131,10 +131,10 @@ static const et_field data_fields[] = {
                  "tokens of a batch, on the source and on the target side"),
     /* What is left out of training: part of the cache's key (data/encoded.h). */
     ET_FIELD_INT(et_translation_data, max_seq_length, 64, 2, 65535,
-                 "longest sentence in pieces, end of sentence counted; longer pairs are left out"),
+                 "longest sentence in tokens, end of sentence counted; longer pairs are filtered"),
     ET_FIELD_FLOAT(et_translation_data, max_length_ratio, 0, 0, 1000,
-                   "most pieces of one side per piece of the other; 0: any"),
-    ET_FIELD_BOOL(et_translation_data, deduplicate, false, "leave out pairs seen before"),
+                   "most tokens of one side per token of the other; 0: any"),
+    ET_FIELD_BOOL(et_translation_data, deduplicate, false, "filter pairs seen before"),
     ET_FIELD_INT(et_translation_data, limit, 0, 0, UINT32_MAX,
                  "use the first pairs only, so many of each text after filtering; 0: all"),
     ET_FIELD_INT(et_translation_data, shuffle_pool, 8192, 1, 16777216,
@@ -155,7 +155,7 @@ static const et_field data_fields[] = {
                     "as where it stands: train_data is, validation_data is not",
                     .change = ET_CHANGE_FREE),
     ET_FIELD_BOOL(et_translation_data, drop_remainder, false,
-                  "either: no pair is left out; passes follow on each other, as where Model Garden "
+                  "either: no pair is filtered; passes follow on each other, as where Model Garden "
                   "repeats before it batches",
                   .change = ET_CHANGE_FREE),
     ET_FIELD_INT(et_translation_data, shuffle_buffer_size, 100, 0, INT64_MAX,
@@ -200,19 +200,19 @@ static const et_field vocabulary_fields[] = {
     /* For training one; a given or kept vocabulary has its own. */
     ET_FIELD_INT(
         et_translation_vocabulary, size, 0, 0, SIZE_MOST,
-        "pieces, when the vocabulary is trained on the data; auto, which is 0: max_size, or "
+        "tokens, when the vocabulary is trained on the data; auto, which is 0: max_size, or "
         "as many as the text allows",
         .zero = "auto"),
     ET_FIELD_INT(et_translation_vocabulary, max_size, 8000, SIZE_LEAST, SIZE_MOST,
-                 "most pieces where size is 0"),
+                 "most tokens where size is 0"),
     ET_FIELD_CHOICE(et_translation_vocabulary, model_type, ET_VOCABULARY_UNIGRAM, model_types,
                     "kind of SentencePiece model"),
     ET_FIELD_FLOAT(et_translation_vocabulary, character_coverage, 1.0, 0.98, 1,
-                   "share of the text's characters that get pieces of their own"),
+                   "share of the text's characters that get tokens of their own"),
     ET_FIELD_BOOL(et_translation_vocabulary, byte_fallback, false,
-                  "256 pieces for bytes, so that no character is unknown"),
+                  "256 tokens for bytes, so that no character is unknown"),
     ET_FIELD_STRINGS(et_translation_vocabulary, user_defined_symbols,
-                     "texts that are always one piece, such as <url>"),
+                     "texts that are always one token, such as <url>"),
     ET_FIELD_END
 };
 static const et_fields vocabulary_table = { "vocabulary", vocabulary_fields };

@@ -89,7 +89,7 @@ static void say_smaller(const et_translation_task *task, int64_t limit)
     int32_t size = et_vocabulary_size(task->vocabulary);
     if (size < limit)
         et_task_tell(&task->context,
-                     "a vocabulary of %s sub-words: the text allows no more "
+                     "a vocabulary of %s tokens: the text allows no more "
                      "(task.vocabulary.max_size: %s)",
                      et_format_count(size).text, et_format_count(limit).text);
 }
@@ -306,15 +306,36 @@ int et_translation_open_training(et_translation_task *task, et_error *error)
     return status || input->count < 2 ? status : check_texts(task, error);
 }
 
+/* What one shard is of the batch that is set: as one of that size, checked again. */
+static int share_of(const et_translation_task *task, et_translation_data *share, et_error *error)
+{
+    *share = task->options.train_data;
+    if (task->context.data_shards <= 1)
+        return ET_OK;
+    int status = et_task_context_batch(&task->context, share->global_batch_size,
+                                       "task.train_data.global_batch_size",
+                                       &share->global_batch_size, error);
+    if (status)
+        return status;
+    status = et_translation_check_batching("train_data", share, true, error);
+    return status ? et_fail_while(error, status, "with runtime.data_shards: %d",
+                                  task->context.data_shards)
+                  : ET_OK;
+}
+
 static int training_batches(const et_translation_task *task, et_source **out, et_error *error)
 {
-    const et_translation_data *data = &task->options.train_data;
+    et_translation_data share;
+    const et_translation_data *data = &share;
+    int status = share_of(task, &share, error);
+    if (status)
+        return status;
     et_batches_options options = batches_of(data, "task.train_data.global_batch_size");
     et_samples *samples;
     options.seed = data->seed < 0 ? task->context.seed : (uint64_t)data->seed;
     options.shuffle = options.repeat = true;
     options.pool = data->shuffle_pool;
-    int status = et_translation_input_samples(&samples, &task->training, options.seed, error);
+    status = et_translation_input_samples(&samples, &task->training, options.seed, error);
     if (status)
         return status;
     return et_translation_batches(out, samples, data, &options, true, error);

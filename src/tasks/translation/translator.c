@@ -31,7 +31,6 @@
 #include "base/thread.h"
 #include "base/unicode.h"
 #include "data/vocabulary.h"
-#include "graph/graph.h"
 #include "train/experiment.h"
 #include "tasks/translation/kind.h"
 #include "tasks/translation/task.h"
@@ -42,147 +41,6 @@
 static const et_translation_options *settings_of(const et_translator *t)
 {
     return t->experiment.task;
-}
-
-/* Whether what lies beside the weights, settings and vocabulary, is theirs. */
-static int check_belongs(et_translator *t, const char *model_dir, const et_checkpoint_facts *facts,
-                         et_error *error)
-{
-    et_identity identity = { t->checkpoint, facts->identity };
-    char *path = et_path_join(model_dir, ET_TRANSLATION_VOCABULARY);
-    int status = path ? et_experiment_check_model(&t->experiment, &identity, model_dir, error)
-                      : et_alloc_failed(error, strlen(model_dir), "a path");
-    if (!status)
-        status = et_translation_check_vocabulary(et_vocabulary_checksum(t->vocabulary), &identity,
-                                                 path, error);
-    et_free(path);
-    t->step = facts->step;
-    return status;
-}
-
-/* The best one; ET_ENOTFOUND without a warning: the run keeps none. Any other trouble with the
- * best one is a warning, since the newest is there as well. */
-static int load_best(et_translator *t, const char *model_dir)
-{
-    et_error reason = ET_ERROR_INIT;
-    et_checkpoint_facts facts = { .arena = &t->arena };
-    int status = et_checkpoint_load_best(&t->checkpoint, t->params, model_dir,
-                                         !t->options.live_weights, &facts, &reason);
-    if (status == ET_ENOTFOUND && !t->checkpoint)
-        return status;
-    if (!status)
-        status = check_belongs(t, model_dir, &facts, &reason);
-    if (status)
-        et_log(ET_LOG_WARNING, "%s; taking the newest checkpoint, not the best", reason.text);
-    return status;
-}
-
-/* Of a directory that et_translator_export made. *there: whether it has such weights. */
-static int load_export(et_translator *t, const char *model_dir, bool *there, et_error *error)
-{
-    et_checkpoint_facts facts = { .arena = &t->arena };
-    et_free(t->checkpoint);
-    t->checkpoint = et_path_join(model_dir, ET_TRANSLATOR_WEIGHTS);
-    if (!t->checkpoint)
-        return et_alloc_failed(error, strlen(model_dir), "a path");
-    *there = et_file_exists(t->checkpoint);
-    int status =
-        *there ? et_checkpoint_load_weights(t->params, t->checkpoint, false, &facts, error) : ET_OK;
-    return *there && !status ? check_belongs(t, model_dir, &facts, error) : status;
-}
-
-/* The message of "none" is about the run, not about a folder in it. */
-static int load_newest(et_translator *t, const char *model_dir, et_error *error)
-{
-    et_error reason = ET_ERROR_INIT;
-    et_checkpoint_facts facts = { .arena = &t->arena };
-    et_free(t->checkpoint);
-    int status = et_checkpoint_load_newest(&t->checkpoint, t->params, model_dir,
-                                           !t->options.live_weights, &facts, &reason);
-    bool exported = false;
-    if (status == ET_ENOTFOUND) {
-        int exports = load_export(t, model_dir, &exported, error);
-        if (exports || exported)
-            return exports;
-    }
-    if (status == ET_ENOTFOUND)
-        return et_fail(error, status,
-                       "%s: no checkpoint yet; train there first, or wait until the run saves",
-                       model_dir);
-    return status ? et_fail(error, status, "%s", reason.text)
-                  : check_belongs(t, model_dir, &facts, error);
-}
-
-/* One that is named is taken or refused; otherwise the best, else the newest. */
-static int load_checkpoint(et_translator *t, const char *model_dir, et_error *error)
-{
-    /* One that the caller names may be from anywhere, also an average. */
-    if (t->options.checkpoint) {
-        et_checkpoint_facts facts = { .arena = &t->arena };
-        int status = et_checkpoint_named(&t->checkpoint, model_dir, t->options.checkpoint, error);
-        if (!status)
-            status = et_checkpoint_load_weights(t->params, t->checkpoint, !t->options.live_weights,
-                                                &facts, error);
-        return status ? status : check_belongs(t, model_dir, &facts, error);
-    }
-    return load_best(t, model_dir) ? load_newest(t, model_dir, error) : ET_OK;
-}
-
-/* Loaded now, so that a model that cannot be used is known before weights are read. */
-static int open_vocabulary(et_translator *t, const char *model_dir, et_error *error)
-{
-    /* The run's own copy: what the ids of its weights mean. */
-    char *path = et_path_join(model_dir, ET_TRANSLATION_VOCABULARY);
-    int status = path ? et_vocabulary_open(&t->vocabulary, path, error)
-                      : et_alloc_failed(error, strlen(model_dir), "a path");
-    t->vocabulary_path = path;
-    return status ? status : et_vocabulary_load(t->vocabulary, error);
-}
-
-/* 64 positions: the size of the graph below; the decoder has a table of its own. */
-static et_transformer model_of(const et_translator *t)
-{
-    return et_translation_transformer(t->experiment.task, et_vocabulary_size(t->vocabulary), 64);
-}
-
-/* Declares the model's parameters: a graph of the smallest batch names them all. */
-static int declare_params(et_translator *t, et_dtype act, et_error *error)
-{
-    /* The graph is only built, never planned: building it declares the parameters. */
-    et_graph *graph;
-    et_transformer model = model_of(t);
-    int status = et_params_new(&t->params, error);
-    if (!status)
-        status = et_graph_new(&graph, t->params, NULL, error);
-    if (status)
-        return status;
-    et_transformer_train(et_graph_scope(graph), &model, 64, 64, 1);
-    status = et_graph_finish(graph, error);
-    et_graph_free(graph);
-    return status ? status : et_params_materialize(t->params, act == ET_BF16, error);
-}
-
-/* Whether the caller asked for that one; with no precision given it is none. */
-static bool wants(const et_translator *t, const char *precision)
-{
-    return t->options.precision && !strcmp(t->options.precision, precision);
-}
-
-/* bfloat16 on a CPU that has no such products becomes float32: the same results but for
- * rounding, and faster there. */
-static int resolve_act(const et_translator *t, et_dtype *act, et_error *error)
-{
-    et_assert(act);
-    /* auto in the settings cannot be: a run writes what it resolved it to. */
-    bool bf16 = t->experiment.runtime.mixed_precision_dtype == ET_PRECISION_BFLOAT16;
-    if (t->options.precision) {
-        bf16 = wants(t, "bfloat16");
-        if (!bf16 && !wants(t, "float32") && !wants(t, "int8"))
-            return et_fail(error, ET_ECONFIG, "precision %s: choose float32, bfloat16 or int8",
-                           t->options.precision);
-    }
-    *act = bf16 && et_gemm_has_bf16() ? ET_BF16 : ET_F32;
-    return ET_OK;
 }
 
 static double length_penalty(const et_translator *t)
@@ -200,7 +58,7 @@ static int find_piece(const et_translator *t, const char *option, const char *pi
     for (*id = 0; *id < et_vocabulary_size(t->vocabulary); ++*id)
         if (!strcmp(et_vocabulary_piece(t->vocabulary, *id), piece))
             return ET_OK;
-    return et_fail(error, ET_ECONFIG, "%s: the vocabulary has no piece \"%s\"", option, piece);
+    return et_fail(error, ET_ECONFIG, "%s: the vocabulary has no token \"%s\"", option, piece);
 }
 
 /* Ids of pieces in the translator's arena; *ids NULL where none are given. */
@@ -214,7 +72,7 @@ static int find_pieces(et_translator *t, const char *option, const char *const *
     if (pieces && !given)
         return et_fail(error, ET_ECONFIG, "%s: an empty list; leave it NULL", option);
     if (pieces && !found)
-        return et_alloc_failed(error, given * sizeof *found, "a list of pieces");
+        return et_alloc_failed(error, given * sizeof *found, "a list of tokens");
     int status = ET_OK;
     for (size_t i = 0; i < given && !status; i++)
         status = find_piece(t, option, pieces[i], &found[i], error);
@@ -258,15 +116,23 @@ et_decoder_options et_translator_decoder_options(const et_translator *t)
         .extra_length = settings->extra_decode_length,
         .sentences = o->sentences ? o->sentences : 32,
         .act = t->act,
-        .int8 = wants(t, "int8"),
+        .int8 = t->int8,
     };
 }
 
 int et_translator_make_decoder(et_decoder **out, et_translator *t,
                                const et_decoder_options *options, et_error *error)
 {
-    et_transformer model = model_of(t);
+    et_transformer model = et_translator_transformer(t);
     return et_decoder_new(out, t->params, t->device, &model, options, error);
+}
+
+int et_translator_make_aligner(et_translator *t, et_error *error)
+{
+    et_transformer model = et_translator_transformer(t);
+    const int layer = t->decoding.alignments;
+    return et_aligner_new(&t->aligner, t->params, t->device, &model, t->vocabulary,
+                          (layer < 0 ? model.decoder.num_layers : layer) - 1, error);
 }
 
 /* Options that are not given are the run's. Twice the beam's size is looked at in each step,
@@ -278,6 +144,10 @@ static int make_decoder(et_translator *t, et_error *error)
         return status;
     et_decoder_options options = et_translator_decoder_options(t);
     const int beam = options.beam.size;
+    const int64_t layers = settings_of(t)->model.decoder.num_layers;
+    if (t->decoding.alignments > layers)
+        return et_fail(error, ET_ECONFIG, "alignments of layer %d: the decoder has %lld",
+                       t->decoding.alignments, (long long)layers);
     if (!t->decoding.sampling && 2 * beam > et_vocabulary_size(t->vocabulary))
         return et_fail(error, ET_ECONFIG, "beam size %d: must be at most half the vocabulary, %d",
                        beam, et_vocabulary_size(t->vocabulary) / 2);
@@ -288,24 +158,6 @@ static int make_decoder(et_translator *t, et_error *error)
     return et_translator_make_decoder(&t->decoder, t, &options, error);
 }
 
-/* Cheap things first: a wrong precision or a missing vocabulary is said before weights are read. */
-static int open_all(et_translator *t, const char *model_dir, et_error *error)
-{
-    int status = et_experiment_open_run(&t->experiment, &et_translation_program, model_dir,
-                                        &t->arena, error);
-    if (!status)
-        status = resolve_act(t, &t->act, error);
-    if (!status)
-        status = open_vocabulary(t, model_dir, error);
-    if (!status)
-        status = et_device_open(&t->device, error);
-    if (!status)
-        status = declare_params(t, t->act, error);
-    if (!status)
-        status = load_checkpoint(t, model_dir, error);
-    return status ? status : make_decoder(t, error);
-}
-
 /* Settings, vocabulary and weights of another translator, which are only read by then; device and
  * decoder are this one's, for a thread of its own. */
 static int open_shared(et_translator *t, const et_translator *from, et_error *error)
@@ -314,27 +166,32 @@ static int open_shared(et_translator *t, const et_translator *from, et_error *er
     t->vocabulary = from->vocabulary;
     t->params = from->params;
     t->step = from->step;
+    t->identity = from->identity;
     t->live_weights = from->live_weights;
     t->checkpoint = et_strdup(from->checkpoint);
-    t->vocabulary_path = et_strdup(from->vocabulary_path);
-    int status = t->checkpoint && t->vocabulary_path ? resolve_act(t, &t->act, error)
-                                                     : et_alloc_failed(error, 0, "a path");
+    int status = t->checkpoint
+                     ? et_translator_resolve_precision(t, from->int8 ? "int8" : "float32", error)
+                     : et_alloc_failed(error, 0, "a path");
     if (!status && t->act == ET_BF16 && !et_params_shadow(t->params))
         status = et_fail(error, ET_ECONFIG,
                          "precision bfloat16: the translator whose weights are shared was opened "
                          "without; open the first one with it");
+    if (!status && t->int8 != from->int8)
+        status = et_fail(error, ET_ECONFIG,
+                         "precision int8 is of all translators that share weights, or of none");
     if (!status)
         status = et_device_open(&t->device, error);
     return status ? status : make_decoder(t, error);
 }
 
 /* What the run's settings have as limits holds for a caller's options as well. Comparisons are such
- * that a NaN fails them. precision is looked at by resolve_act. */
-static int check_options(const char *model_dir, const et_translator_options *o, et_error *error)
+ * that a NaN fails them. precision is looked at when the model is
+ * opened. */
+static int check_options(bool model, const et_translator_options *o, et_error *error)
 {
-    if (!model_dir && !o->shares)
+    if (!model && !o->shares)
         return et_fail(error, ET_ECONFIG, "the run's directory is NULL: name one");
-    if (o->shares && (model_dir || o->checkpoint || o->live_weights))
+    if (o->shares && (model || o->checkpoint || o->live_weights))
         return et_fail(error, ET_ECONFIG,
                        "a translator that shares weights has no directory, checkpoint or "
                        "live_weights of its own: leave them out");
@@ -360,15 +217,14 @@ static int check_options(const char *model_dir, const et_translator_options *o, 
     return status || !o->decoding ? status : et_translator_check_decoding(o->decoding, error);
 }
 
-/* close takes a translator in any state of opening. */
-int et_translator_open(et_translator **out, const char *model_dir,
-                       const et_translator_options *options, et_error *error)
+/* close takes a translator in any state of opening. place: NULL of one that shares. */
+static int open_translator(et_translator **out, const et_model_place *place,
+                           const et_translator_options *options, et_error *error)
 {
     static const et_translator_options defaults = { 0 };
-    *out = NULL;
     int status = et_thread_check_stack(error);
     if (!status)
-        status = check_options(model_dir, options ? options : &defaults, error);
+        status = check_options(place != NULL, options ? options : &defaults, error);
     if (status)
         return status;
     et_translator *t = et_alloc_zero(1, sizeof *t);
@@ -379,12 +235,38 @@ int et_translator_open(et_translator **out, const char *model_dir,
     if (t->options.decoding)
         t->decoding = *t->options.decoding;
     t->first_line = 1;
-    status = t->options.shares ? open_shared(t, t->options.shares, error)
-                               : open_all(t, model_dir, error);
+    status = place ? et_translator_open_model(t, place, error)
+                   : open_shared(t, t->options.shares, error);
+    if (place && !status)
+        status = make_decoder(t, error);
     if (status)
         et_translator_close(t);
     else
         *out = t;
+    return status;
+}
+
+int et_translator_open(et_translator **out, const char *model_dir,
+                       const et_translator_options *options, et_error *error)
+{
+    et_model_place place = { NULL, NULL };
+    *out = NULL;
+    int status = model_dir ? et_model_place_open(&place, model_dir, error) : ET_OK;
+    if (!status)
+        status = open_translator(out, model_dir ? &place : NULL, options, error);
+    et_model_place_close(&place);
+    return status;
+}
+
+int et_translator_open_memory(et_translator **out, const void *bytes, size_t length,
+                              const et_translator_options *options, et_error *error)
+{
+    et_model_place place;
+    *out = NULL;
+    int status = et_model_place_open_memory(&place, bytes, length, error);
+    if (!status)
+        status = open_translator(out, &place, options, error);
+    et_model_place_close(&place);
     return status;
 }
 
@@ -393,6 +275,7 @@ void et_translator_close(et_translator *t)
 {
     if (!t)
         return;
+    et_aligner_free(t->aligner);
     et_decoder_free(t->decoder);
     et_device_close(t->device);
     if (!t->options.shares) {
@@ -400,7 +283,6 @@ void et_translator_close(et_translator *t)
         et_vocabulary_close(t->vocabulary);
     }
     et_free(t->checkpoint);
-    et_free(t->vocabulary_path);
     et_arena_release(&t->arena);
     et_free(t);
 }
@@ -445,7 +327,7 @@ static int encode(const et_translator *t, const char *line, size_t number,
     /* What a sentence takes of the decoder's memory grows with its length: a book in one line would
      * take all there is. */
     if (count > SOURCE_MAX - 1) {
-        et_log(ET_LOG_WARNING, "line %zu: %zu pieces, only the first %d are translated", number,
+        et_log(ET_LOG_WARNING, "line %zu: %zu tokens, only the first %d are translated", number,
                count, SOURCE_MAX - 1);
         count = SOURCE_MAX - 1;
     }
@@ -546,8 +428,8 @@ et_device *et_translator_device(et_translator *t)
 }
 
 /* Spans of a profile: what the translator does beside decoding. */
-static const et_label encode_label = { .name = "text to pieces", .kind = "text" };
-static const et_label detokenize_label = { .name = "pieces to text", .kind = "text" };
+static const et_label encode_label = { .name = "text to tokens", .kind = "text" };
+static const et_label detokenize_label = { .name = "tokens to text", .kind = "text" };
 
 /* results is written even on failure: all NULL then. */
 int et_translator_translate(et_translator *t, const char *const *lines, size_t count,

@@ -1,5 +1,5 @@
-/* What the files of the translator share: translator.c (opening, best results), hypotheses.c
- * (several results, targets that are scored), export.c. */
+/* What the files of the translator share: translator_model.c (what is read), translator.c (opening,
+ * best results), hypotheses.c (several results, targets that are scored), export.c. */
 #ifndef ETUDE_TASKS_TRANSLATION_TRANSLATOR_PRIVATE_H
 #define ETUDE_TASKS_TRANSLATION_TRANSLATOR_PRIVATE_H
 
@@ -7,14 +7,12 @@
 
 #include "base/arena.h"
 #include "data/vocabulary.h"
+#include "tasks/translation/alignment.h"
 #include "tasks/translation/decoder.h"
 #include "train/experiment.h"
 
 /* Longest source in pieces, EOS counted; longer ones are cut. */
 #define SOURCE_MAX 1024
-
-/* The weights of an export, beside params.yaml and the vocabulary. */
-#define ET_TRANSLATOR_WEIGHTS "model.safetensors"
 
 struct et_translator {
     et_arena arena;                /* of the settings */
@@ -24,20 +22,29 @@ struct et_translator {
     et_choice_options choice;
     const int32_t *ends;
     int end_count;
-    et_dtype act;
+    et_dtype act; /* of activations; float32 with int8 */
+    bool int8;
     bool live_weights;         /* of the weights in use: of the first translator's options */
     et_vocabulary *vocabulary; /* owned, as the next three; these two borrowed if it shares */
     et_params *params;
     et_device *device;
     et_decoder *decoder;
-    char *checkpoint;                    /* path of the file in use; owned, as the next */
-    char *vocabulary_path;               /* what the vocabulary was read from */
+    et_aligner *aligner;                 /* NULL: alignments are not asked for */
+    char *checkpoint;                    /* path of the file in use; owned */
     int64_t step;                        /* of the checkpoint */
+    const et_value *identity;            /* the same; NULL: it has none; in arena */
     et_translator_progress_fn *progress; /* NULL: nobody asks */
     void *payload;                       /* what it gets */
     size_t first_line;                   /* the number of a call's first in messages */
     size_t lines, empty_lines;           /* of the call in progress; empty: without a piece */
 };
+
+/* translator_model.c: reads what lies in a place, which is not needed afterwards; opens the device.
+ * What the options and what weights are stored in say of precision. The model, for the smallest
+ * batch. */
+int et_translator_open_model(et_translator *t, const et_model_place *place, et_error *error);
+int et_translator_resolve_precision(et_translator *t, const char *stored, et_error *error);
+et_transformer et_translator_transformer(const et_translator *t);
 
 /* hypotheses.c: what no value of decoding's own may be. */
 int et_translator_check_decoding(const et_decoding_options *options, et_error *error);
@@ -46,6 +53,9 @@ int et_translator_check_decoding(const et_decoding_options *options, et_error *e
 et_decoder_options et_translator_decoder_options(const et_translator *t);
 int et_translator_make_decoder(et_decoder **out, et_translator *t,
                                const et_decoder_options *options, et_error *error);
+
+/* translator.c: as et_aligner_new. */
+int et_translator_make_aligner(et_translator *t, et_error *error);
 
 /* translator.c: lines to sentences, in arena; ET_EDATA names the line. */
 int et_translator_check_line(const char *line, size_t number, et_error *error);

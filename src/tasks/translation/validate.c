@@ -28,6 +28,9 @@
  * speed do. */
 #define GROUP 32
 
+/* Translations in a log, which TensorBoard shows under "Text". */
+#define LOGGED_MAX 20
+
 /* In any state: what was not made is NULL. */
 void et_translation_close_validation(et_translation_task *task)
 {
@@ -203,21 +206,48 @@ static int write_source(const et_translation_task *task, const et_decoder_senten
                                 error);
 }
 
-/* The first print_translations pairs, above the progress bar: the same at each validation, so that
- * progress can be seen in them. */
-static int show(const et_translation_task *task, int64_t shown, const et_decoder_sentence *sentence,
-                const char *hypothesis, et_error *error)
+/* A cell of a table in Markdown. */
+static void append_cell(et_strbuf *table, const char *text)
 {
-    if (shown >= task->options.print_translations || !task->context.tell)
+    et_strbuf_append(table, "| ");
+    for (; *text; text++) {
+        if (strchr("|\\<*_`[", *text))
+            et_strbuf_append_char(table, '\\');
+        et_strbuf_append_char(table, *text);
+    }
+    et_strbuf_append_char(table, ' ');
+}
+
+static void append_row(et_strbuf *table, const char *source, const char *hypothesis,
+                       const char *reference)
+{
+    if (!table->length)
+        et_strbuf_append(table, "| input | output | reference |\n|---|---|---|\n");
+    append_cell(table, source);
+    append_cell(table, hypothesis);
+    append_cell(table, reference);
+    et_strbuf_append(table, "|\n");
+}
+
+/* The first print_translations pairs, above the progress bar: the same at each validation, so that
+ * progress can be seen in them. The first LOGGED_MAX go to table, for the log. */
+static int show(const et_translation_task *task, int64_t shown, const et_decoder_sentence *sentence,
+                const char *hypothesis, et_strbuf *table, et_error *error)
+{
+    if (shown >= task->options.print_translations)
         return ET_OK;
-    et_strbuf text = ET_STRBUF_INIT;
+    et_strbuf text = ET_STRBUF_INIT, source = ET_STRBUF_INIT;
     const char *name = task->validation.now->name;
-    et_strbuf_printf(&text, "%s%s  Input      ", name ? name : "", name ? "\n" : "");
-    int status = write_source(task, sentence, &text, error);
-    et_strbuf_printf(&text, "\n  Output     %s\n  Reference  %s", hypothesis,
-                     task->validation.now->references[sentence->number]);
-    if (!status)
+    const char *reference = task->validation.now->references[sentence->number];
+    int status = write_source(task, sentence, &source, error);
+    et_strbuf_printf(&text, "%s%s  Input      %s\n  Output     %s\n  Reference  %s",
+                     name ? name : "", name ? "\n" : "", et_strbuf_text(&source), hypothesis,
+                     reference);
+    if (!status && task->context.tell)
         task->context.tell(task->context.listener, et_strbuf_text(&text));
+    if (!status && shown < LOGGED_MAX)
+        append_row(table, et_strbuf_text(&source), hypothesis, reference);
+    et_strbuf_release(&source);
     et_strbuf_release(&text);
     return status;
 }
@@ -226,7 +256,7 @@ static int show(const et_translation_task *task, int64_t shown, const et_decoder
  * each pair that was seen, so that the file can be scored by other programs against the references.
  */
 static int score_all(et_translation_task *task, const decoded *all, scores *s, et_strbuf *text,
-                     et_error *error)
+                     et_strbuf *table, et_error *error)
 {
     /* One line's memory for all of them. */
     et_strbuf line = ET_STRBUF_INIT;
@@ -240,7 +270,7 @@ static int score_all(et_translation_task *task, const decoded *all, scores *s, e
             status = add_pair(s, et_strbuf_text(&line),
                               task->validation.now->references[sentence->number], error);
         if (!status)
-            status = show(task, i, sentence, et_strbuf_text(&line), error);
+            status = show(task, i, sentence, et_strbuf_text(&line), table, error);
         et_strbuf_append(text, et_strbuf_text(&line));
         et_strbuf_append_char(text, '\n');
     }
@@ -274,19 +304,22 @@ static int measure_translations(et_translation_task *task, int64_t step, et_valu
                                 et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
-    et_strbuf text = ET_STRBUF_INIT;
+    et_strbuf text = ET_STRBUF_INIT, table = ET_STRBUF_INIT;
     decoded all = { NULL, 0 };
     scores s = { NULL, NULL, NULL };
     int status = decode(task, &all, &arena, error);
     if (!status)
         status = open_scores(&s, &task->options, error);
     if (!status)
-        status = score_all(task, &all, &s, &text, error);
+        status = score_all(task, &all, &s, &text, &table, error);
     if (!status)
         status = log_scores(&s, logs, error);
+    if (!status && table.length)
+        et_value_set_string(logs, "translations", et_strbuf_text(&table));
     if (!status)
         status = keep_translations(task, step, &text, &arena, error);
     close_scores(&s);
+    et_strbuf_release(&table);
     et_strbuf_release(&text);
     et_arena_release(&arena);
     return status;

@@ -32,6 +32,7 @@ typedef struct predict_args {
     const char *invalid, *input_format, *output_format, *header, *delimiter;
     int64_t batch_size;
     bool full, numbers, help;
+    bool quiet; /* warnings are all that is said anyway */
     et_predictor_options options;
     et_row_reader_options rows;
     bool csv; /* out */
@@ -45,28 +46,28 @@ static int parse(predict_args *args, const et_call *call, et_error *error)
     const et_arg table[] = {
         { "model-dir", "DIR", "the run, job or export that has the model", ET_ARG_TEXT,
           &args->model_dir, NULL },
-        { "checkpoint", "NAME", "best, newest, a step or a file; else the best, or the newest",
+        { "checkpoint", "best|newest|STEP|FILE", "which one; else the best, or the newest",
           ET_ARG_TEXT, &args->options.checkpoint, NULL },
         { "input", "FILE", "rows (default: standard input)", ET_ARG_TEXT, &args->rows.path, NULL },
         { "output", "FILE", "predictions (default: standard output)", ET_ARG_TEXT, &args->output,
           NULL },
-        { "input-format", "NAME", "csv, tsv or jsonl (default: by the file's name, else csv)",
-          ET_ARG_TEXT, &args->input_format, NULL },
-        { "output-format", "NAME", "jsonl (the default) or csv", ET_ARG_TEXT, &args->output_format,
-          NULL },
+        { "input-format", "csv|tsv|jsonl", "else by the file's name, or csv", ET_ARG_TEXT,
+          &args->input_format, NULL },
+        { "output-format", "jsonl|csv", "default: jsonl", ET_ARG_TEXT, &args->output_format, NULL },
         { "delimiter", "C", "between values (default: found in the first row)", ET_ARG_TEXT,
           &args->delimiter, NULL },
-        { "header", "WORD", "yes, no, or auto (the default): the first row has names", ET_ARG_TEXT,
-          &args->header, NULL },
+        { "header", "auto|yes|no", "whether the first row has names", ET_ARG_TEXT, &args->header,
+          NULL },
         { "batch-size", "N", "rows that are computed together (default: 256)", ET_ARG_COUNT,
           &args->batch_size, NULL },
-        { "invalid", "WORD", "stop (the default) or skip: what a bad row does", ET_ARG_TEXT,
-          &args->invalid, NULL },
+        { "invalid", "stop|skip", "what a bad row does; default: stop", ET_ARG_TEXT, &args->invalid,
+          NULL },
         { "full", NULL, "numbers in full, not five digits", ET_ARG_FLAG, &args->full, NULL },
         { "line-numbers", NULL, "the line of each row beside its prediction", ET_ARG_FLAG,
           &args->numbers, NULL },
         { "live-weights", NULL, "not the averaged ones", ET_ARG_FLAG, &args->options.live_weights,
           NULL },
+        ET_ARG_QUIET(args->quiet),
         ET_ARG_THREADS,
         ET_ARG_RUN(args->model_dir),
         ET_ARG_END,
@@ -151,6 +152,7 @@ static int check_outputs(const predict_args *args, const et_call *call, et_error
         et_outputs_read(&outputs, args->rows.path);
     else
         et_outputs_read_standard(&outputs);
+    et_outputs_read(&outputs, args->model_dir);
     et_outputs_read(&outputs, args->options.checkpoint);
     int status = args->output ? et_outputs_check(&outputs, "--output", args->output, error)
                               : et_outputs_check_standard(&outputs, error);

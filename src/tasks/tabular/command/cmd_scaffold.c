@@ -24,8 +24,8 @@ static int parse(scaffold_args *args, const et_call *call, et_error *error)
         { "name", "NAME", "of the project: letters, digits and _", ET_ARG_TEXT, &args->name, NULL },
         { "dir", "DIR", "where the project's directory goes (default: here)", ET_ARG_TEXT,
           &args->directory, NULL },
-        { "model", "NAME", "custom (default): with layers of its own; feed_forward: ready",
-          ET_ARG_TEXT, &args->model, NULL },
+        { "model", "custom|feed_forward", "custom (default): with layers of its own", ET_ARG_TEXT,
+          &args->model, NULL },
         ET_ARG_END,
     };
     int status = et_args_parse(table, call, &args->help, error);

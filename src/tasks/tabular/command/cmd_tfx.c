@@ -143,6 +143,20 @@ static void print_help(const et_call *call, FILE *to)
         fprintf(to, "    %-10s %s\n", row->name, row->help);
 }
 
+/* All three are described, in place of their list. */
+static int describe(const et_call *call, et_error *error)
+{
+    char option[] = "--help", *words[] = { option, NULL };
+    int status = ET_OK;
+    for (const et_command *row = commands; row->name && !status; row++) {
+        char command[32];
+        snprintf(command, sizeof command, "tfx %s", row->name);
+        const et_call inner = { call->program, command, 1, words, call->description };
+        status = row->run(&inner, error);
+    }
+    return status;
+}
+
 int et_cmd_tfx(const et_call *call, et_error *error)
 {
     const char *names[] = { "train", "predict", "scaffold", NULL };
@@ -152,6 +166,8 @@ int et_cmd_tfx(const et_call *call, et_error *error)
     }
     const char *name = call->argv[0];
     if (!strcmp(name, "--help") || !strcmp(name, "-h")) {
+        if (call->description)
+            return describe(call, error);
         print_help(call, stdout);
         return ET_OK;
     }
@@ -159,7 +175,7 @@ int et_cmd_tfx(const et_call *call, et_error *error)
         if (!strcmp(row->name, name)) {
             char command[32];
             snprintf(command, sizeof command, "tfx %s", name);
-            const et_call inner = { call->program, command, call->argc - 1, call->argv + 1 };
+            const et_call inner = { call->program, command, call->argc - 1, call->argv + 1, NULL };
             return row->run(&inner, error);
         }
     return et_fail(error, ET_EUSAGE, "tfx: no command %s%s", name,

@@ -60,15 +60,16 @@ static int parse(evaluate_args *args, const et_call *call, et_error *error)
         { "reference", "FILE", "their translations", ET_ARG_TEXT, &args->reference, NULL },
         { "output", "FILE", "where the translations go, if they are wanted", ET_ARG_TEXT,
           &args->output, NULL },
-        { "checkpoint", "NAME", "best, newest, a step or a file; else the best, or the newest",
+        { "checkpoint", "best|newest|STEP|FILE", "which one; else the best, or the newest",
           ET_ARG_TEXT, &args->options.checkpoint, NULL },
-        { "beam-size", "N", "hypotheses kept; 1: greedy", ET_ARG_COUNT, &args->beam_size, NULL },
-        { "alpha", "A", "length penalty ((5 + length) / 6)^A", ET_ARG_REAL, &args->alpha, NULL },
-        { "precision", "TYPE", "float32, bfloat16, int8", ET_ARG_TEXT, &args->options.precision,
+        { "beam-size", "N", "hypotheses in the beam; 1: greedy", ET_ARG_COUNT, &args->beam_size,
           NULL },
+        { "alpha", "A", "length penalty ((5 + length) / 6)^A", ET_ARG_REAL, &args->alpha, NULL },
+        { "precision", "float32|bfloat16|int8", "of computing; else the run's", ET_ARG_TEXT,
+          &args->options.precision, NULL },
         { "live-weights", NULL, "not the averaged ones", ET_ARG_FLAG, &args->options.live_weights,
           NULL },
-        { "tokenize", "KIND", "13a, none (for tokenized text) or char", ET_ARG_TEXT,
+        { "tokenize", "13a|none|char", "none: for tokenized text", ET_ARG_TEXT,
           &args->score.tokenize, NULL },
         { "lowercase", NULL, "compare without case", ET_ARG_FLAG, &args->score.lowercase, NULL },
         { "set", "KEY=VALUE", "without --source: settings on top of the run's; may be given again",
@@ -103,6 +104,7 @@ static int missing(const char *option, const char *what, et_error *error)
 static int check_outputs(evaluate_args *args, const et_call *call, et_error *error)
 {
     et_outputs outputs = { .program = call->program };
+    et_outputs_read(&outputs, args->model_dir);
     et_outputs_read(&outputs, args->source);
     et_outputs_read(&outputs, args->reference);
     et_outputs_read(&outputs, args->options.checkpoint);
@@ -274,7 +276,9 @@ static int evaluate_own(const evaluate_args *args, const et_call *call, et_error
     for (size_t i = 0; i < sizeof texts / sizeof *texts && !status; i++) {
         if (!texts[i])
             status = et_alloc_failed(error, 0, "settings");
-        else if (*texts[i] && own.set.count < ET_ARG_LIST_MAX)
+        else if (*texts[i] && own.set.count == ET_ARG_LIST_MAX)
+            status = et_fail(error, ET_EUSAGE, "--set: given more than %d times", ET_ARG_LIST_MAX);
+        else if (*texts[i])
             own.set.items[own.set.count++] = texts[i];
     }
     if (!status)

@@ -71,8 +71,8 @@ int et_cmd_score(const et_call *call, et_error *error)
     et_arg_list paths = { .count = 0 };
     bool json = false;
     /* Rows: name, value, help, kind, target, alias (args.h). The one REST row takes the file. */
-    const et_arg table[] = { { "tokenize", "KIND", "13a, none (for tokenized text) or char",
-                               ET_ARG_TEXT, &options.tokenize, NULL },
+    const et_arg table[] = { { "tokenize", "13a|none|char", "none: for tokenized text", ET_ARG_TEXT,
+                               &options.tokenize, NULL },
                              { "lowercase", NULL, "compare without case", ET_ARG_FLAG,
                                &options.lowercase, NULL },
                              { "model-garden", NULL, "also Model Garden's own uncased BLEU",

@@ -13,12 +13,16 @@
  *
  * Plain translations are printed alone; several of a line, or with scores, as Moses does it:
  *
- *     0 ||| Ein Hund rennt. ||| logp=-1.8301 score=-0.9204 */
+ *     0 ||| Ein Hund rennt. ||| logp=-1.8301 score=-0.9204
+ *
+ * Alignments stand behind either, source word - target word: `Ein Hund rennt. ||| 0-0 1-1 2-2`. */
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <etude/hypotheses.h>
+#include <etude/log.h>
 
 #include "base/assert.h"
 #include "base/clock.h"
@@ -28,6 +32,7 @@
 #include "command/outputs.h"
 #include "command/profile.h"
 #include "io/progress.h"
+#include "tasks/translation/command/line_output.h"
 #include "tasks/translation/command/lines.h"
 #include "tasks/translation/command/profile.h"
 #include "tasks/translation/kind.h"
@@ -42,9 +47,13 @@ typedef struct translate_args {
     double alpha;                             /* of the length penalty */
     int64_t results, seed;
     double top_p, temperature; /* negative: not given */
-    bool scores, quiet;
-    const char *score_targets; /* a file of them, NULL: translate */
-    et_lines targets;          /* what is in it */
+    bool scores, quiet, alignments;
+    int64_t alignment_layer;    /* 0: the last */
+    const char *input, *output; /* files; NULL: the standard streams */
+    const char *invalid;        /* NULL: stop */
+    bool replace;               /* what it says */
+    const char *score_targets;  /* a file of them, NULL: translate */
+    et_lines targets;           /* what is in it */
     et_translator_options options;
     et_decoding_options decoding;
     et_profiling profiling;
@@ -55,7 +64,10 @@ typedef struct translate_args {
 static void set_decoding(translate_args *args)
 {
     et_decoding_options *decoding = &args->decoding;
+    args->replace = args->invalid && !strcmp(args->invalid, "replace");
     decoding->results = (int)args->results;
+    if (args->alignments)
+        decoding->alignments = args->alignment_layer ? (int)args->alignment_layer : -1;
     decoding->seed = (uint64_t)args->seed;
     decoding->top_p = args->top_p > 0 ? args->top_p : 0;
     decoding->temperature = args->temperature > 0 ? args->temperature : 0;
@@ -74,22 +86,34 @@ static int parse(translate_args *args, const et_call *call, et_error *error)
     const et_arg table[] = {
         { "model-dir", "DIR", "the run that trained the model", ET_ARG_TEXT, &args->model_dir,
           NULL },
-        { "checkpoint", "NAME", "best, newest, a step or a file; else the best, or the newest",
+        { "checkpoint", "best|newest|STEP|FILE", "which one; else the best, or the newest",
           ET_ARG_TEXT, &options->checkpoint, NULL },
-        { "beam-size", "N", "hypotheses kept; 1: greedy", ET_ARG_COUNT, &args->beam_size, NULL },
+        { "input", "FILE", "lines to translate, plain or .gz (else standard input)", ET_ARG_TEXT,
+          &args->input, NULL },
+        { "output", "FILE", "where translations go, when all are done (else standard output)",
+          ET_ARG_TEXT, &args->output, NULL },
+        { "invalid", "WORD", "stop (the usual) or replace: what bytes that are no UTF-8 do",
+          ET_ARG_TEXT, &args->invalid, NULL },
+        { "beam-size", "N", "hypotheses in the beam; 1: greedy", ET_ARG_COUNT, &args->beam_size,
+          NULL },
         { "alpha", "A", "length penalty ((5 + length) / 6)^A", ET_ARG_REAL, &args->alpha, NULL },
-        { "max-length", "N", "most pieces of a translation", ET_ARG_COUNT, &args->max_length,
+        { "max-length", "N", "most tokens of a translation", ET_ARG_COUNT, &args->max_length,
           NULL },
         { "batch", "N", "sentences a thread decodes together", ET_ARG_COUNT, &args->sentences,
           NULL },
-        { "n-best", "N", "print the N best of each line", ET_ARG_COUNT, &args->results, NULL },
+        { "n-best", "N", "print the N best of each line", ET_ARG_COUNT, &args->results, "nbest" },
         { "scores", NULL, "print log-probability and score as well", ET_ARG_FLAG, &args->scores,
           NULL },
+        { "alignments", NULL,
+          "print which word each word comes from as well, by the decoder's attention: 0-0 1-2",
+          ET_ARG_FLAG, &args->alignments, NULL },
+        { "alignment-layer", "N", "with --alignments: of which decoder layer (else the last)",
+          ET_ARG_COUNT, &args->alignment_layer, NULL },
         { "score-targets", "FILE", "score these translations instead of searching for some",
           ET_ARG_TEXT, &args->score_targets, NULL },
-        { "sampling", NULL, "draw each piece by its probability", ET_ARG_FLAG,
+        { "sampling", NULL, "draw each token by its probability", ET_ARG_FLAG,
           &args->decoding.sampling, NULL },
-        { "top-k", "K", "draw from the K likeliest pieces", ET_ARG_COUNT, &args->decoding.top_k,
+        { "top-k", "K", "draw from the K likeliest tokens", ET_ARG_COUNT, &args->decoding.top_k,
           NULL },
         { "top-p", "P", "draw from as few as reach probability P", ET_ARG_REAL, &args->top_p,
           NULL },
@@ -98,7 +122,8 @@ static int parse(translate_args *args, const et_call *call, et_error *error)
         { "noise", "X", "add X times Gumbel noise to logits", ET_ARG_REAL, &args->decoding.noise,
           NULL },
         { "seed", "N", "of what is drawn", ET_ARG_COUNT, &args->seed, NULL },
-        { "precision", "TYPE", "float32, bfloat16, int8", ET_ARG_TEXT, &options->precision, NULL },
+        { "precision", "float32|bfloat16|int8", "of computing; else the run's", ET_ARG_TEXT,
+          &options->precision, NULL },
         { "live-weights", NULL, "not the averaged ones", ET_ARG_FLAG, &options->live_weights,
           NULL },
         ET_PROFILING_ARGS(args->profiling),
@@ -109,9 +134,8 @@ static int parse(translate_args *args, const et_call *call, et_error *error)
     };
     int status = et_args_parse(table, call, &args->help, error);
     if (!status && args->help)
-        et_args_help(stdout, table, call,
-                     "Translates standard input line by line to standard output.",
-                     "--model-dir runs/a < test.en > test.hyp");
+        et_args_help(stdout, table, call, "Translates standard input, or a file, line by line.",
+                     "runs/a < test.en > test.hyp");
     /* Counts are int64_t in the table; all fit (ET_ARG_COUNT_MAX). */
     options->beam_size = (int)args->beam_size;
     options->max_length = args->max_length;
@@ -127,6 +151,10 @@ static int check(const translate_args *args, et_error *error)
 {
     if (!args->model_dir)
         return et_fail(error, ET_EUSAGE, "translate: --model-dir is missing: which run");
+    if (args->alignment_layer && !args->alignments)
+        return et_fail(error, ET_EUSAGE, "--alignment-layer: goes with --alignments");
+    if (args->invalid && strcmp(args->invalid, "stop") && strcmp(args->invalid, "replace"))
+        return et_fail(error, ET_EUSAGE, "--invalid %s: choose stop or replace", args->invalid);
     /* --batch is a number of sentences; none would never end. */
     if (args->sentences < 1)
         return et_fail(error, ET_EUSAGE, "--batch 0: at least one sentence at a time");
@@ -149,10 +177,16 @@ static int check(const translate_args *args, et_error *error)
 static int check_outputs(translate_args *args, const et_call *call, et_error *error)
 {
     et_outputs outputs = { .program = call->program };
-    et_outputs_read_standard(&outputs);
+    if (args->input)
+        et_outputs_read(&outputs, args->input);
+    else
+        et_outputs_read_standard(&outputs);
+    et_outputs_read(&outputs, args->model_dir);
     et_outputs_read(&outputs, args->options.checkpoint);
     et_outputs_read(&outputs, args->score_targets);
     int status = et_outputs_check_standard(&outputs, error);
+    if (!status)
+        status = et_outputs_check(&outputs, "--output", args->output, error);
     if (!status)
         status = et_profiling_check(&args->profiling, &outputs, error);
     et_outputs_release(&outputs);
@@ -176,16 +210,30 @@ static bool tell_progress(void *payload, size_t done, size_t count)
     return et_stop_requested != 0;
 }
 
-static void print_results(const et_hypotheses *found, const et_lines *lines, size_t before,
-                          bool scores)
+static void print_alignment(et_strbuf *text, const et_hypothesis *h)
 {
+    et_strbuf_append(text, " |||");
+    for (int i = 0; i < h->alignment_count; i++)
+        et_strbuf_printf(text, " %d-%d", h->alignment[i].source, h->alignment[i].target);
+}
+
+/* Alignments alone leave lines as they are but for what stands behind them. */
+static void print_results(et_strbuf *text, const et_hypotheses *found, const et_lines *lines,
+                          size_t before, const translate_args *args)
+{
+    const bool scores = args->scores || args->score_targets;
+    const bool plain = args->results == 1 && !scores;
     for (size_t i = 0; i < lines->count; i++)
         for (int rank = 0; rank < et_hypotheses_count(found, i); rank++) {
             const et_hypothesis *h = et_hypotheses_at(found, i, rank);
-            printf("%zu ||| %s", before + i, h->text);
+            if (!plain)
+                et_strbuf_printf(text, "%zu ||| ", before + i);
+            et_strbuf_append(text, h->text);
             if (scores)
-                printf(" ||| logp=%.4f score=%.4f", h->log_probability, h->score);
-            putchar('\n');
+                et_strbuf_printf(text, " ||| logp=%.4f score=%.4f", h->log_probability, h->score);
+            if (args->alignments)
+                print_alignment(text, h);
+            et_strbuf_append_char(text, '\n');
         }
 }
 
@@ -198,14 +246,14 @@ static int search_batch(et_translator *translator, const translate_args *args,
     if (!args->score_targets)
         return et_translator_search(translator, items, lines->count, found, error);
     if (before + lines->count > args->targets.count)
-        return et_fail(error, ET_EDATA, "%s has %s, standard input more", args->score_targets,
+        return et_fail(error, ET_EDATA, "%s has %s, the input more", args->score_targets,
                        et_format_many((int64_t)args->targets.count, "line").text);
     return et_translator_score(translator, items, (const char *const *)args->targets.items + before,
                                lines->count, found, error);
 }
 
 static int translate_plainly(et_translator *translator, const et_lines *lines,
-                             et_progress *progress, et_error *error)
+                             et_progress *progress, et_strbuf *text, et_error *error)
 {
     et_assert(lines->count <= BATCH);
     char *results[BATCH];
@@ -215,8 +263,10 @@ static int translate_plainly(et_translator *translator, const et_lines *lines,
         return status;
     if (progress)
         et_progress_finish(progress, false);
-    for (size_t i = 0; i < lines->count; i++)
-        puts(results[i]);
+    for (size_t i = 0; i < lines->count; i++) {
+        et_strbuf_append(text, results[i]);
+        et_strbuf_append_char(text, '\n');
+    }
     et_translator_free_results(results, lines->count);
     return ET_OK;
 }
@@ -225,28 +275,32 @@ static int translate_plainly(et_translator *translator, const et_lines *lines,
  * other end of a pipe is never a batch behind. The bar may stand on the same terminal. */
 static int translate_batch(et_translator *translator, const translate_args *args,
                            const et_lines *lines, size_t before, et_progress *progress,
-                           et_error *error)
+                           et_line_output *output, et_error *error)
 {
     et_hypotheses *found = NULL;
+    et_strbuf text = ET_STRBUF_INIT;
     int status;
-    if (args->results == 1 && !args->scores && !args->score_targets) {
-        status = translate_plainly(translator, lines, progress, error);
+    if (args->results == 1 && !args->scores && !args->score_targets && !args->alignments) {
+        status = translate_plainly(translator, lines, progress, &text, error);
     } else {
         status = search_batch(translator, args, lines, before, &found, error);
         if (!status && progress)
             et_progress_finish(progress, false);
         if (!status)
-            print_results(found, lines, before, args->scores || args->score_targets);
+            print_results(&text, found, lines, before, args);
         et_hypotheses_free(found);
     }
-    return status || !fflush(stdout) ? status : et_fail_errno(error, "standard output");
+    if (!status)
+        status = et_line_output_write(output, &text, error);
+    et_strbuf_release(&text);
+    return status;
 }
 
 static const et_label read_label = { .name = "read lines", .kind = "reading" };
 
 static int translate_lines(et_translator *translator, const translate_args *args,
                            et_line_reader *input, size_t most, et_progress *progress,
-                           et_error *error)
+                           et_line_output *output, et_error *error)
 {
     et_track *track = et_device_track(et_translator_device(translator));
     et_lines lines = ET_LINES_INIT;
@@ -263,30 +317,38 @@ static int translate_lines(et_translator *translator, const translate_args *args
             status = et_fail(error, ET_EINTERRUPTED, "interrupted after line %zu", done.before);
         et_translator_set_first_line(translator, done.before + 1);
         if (!status && lines.count)
-            status = translate_batch(translator, args, &lines, done.before, progress, error);
+            status =
+                translate_batch(translator, args, &lines, done.before, progress, output, error);
     } while (!status && lines.count);
     et_translator_set_progress(translator, NULL, NULL);
     et_lines_release(&lines);
     if (!status && args->score_targets && input->number - 1 < args->targets.count)
-        status =
-            et_fail(error, ET_EDATA, "%s has %s, standard input only %zu", args->score_targets,
-                    et_format_many((int64_t)args->targets.count, "line").text, input->number - 1);
+        status = et_fail(error, ET_EDATA, "%s has %s, %s only %zu", args->score_targets,
+                         et_format_many((int64_t)args->targets.count, "line").text, input->name,
+                         input->number - 1);
     return status;
 }
 
 /* Ends at the end of input, or at the first line that is no text; what was translated before it
- * is out by then. */
+ * is out by then, unless it goes to a file. */
 static int translate_input(et_translator *translator, const translate_args *args,
-                           et_progress *progress, et_error *error)
+                           et_progress *progress, et_line_output *output, et_error *error)
 {
     et_line_reader input;
     /* A terminal as input is a person; the hint is shown where they can see it. */
-    bool person = isatty(STDIN_FILENO);
+    bool person = !args->input && isatty(STDIN_FILENO);
     if (person && isatty(STDERR_FILENO) && !args->quiet)
         fputs("Type a line to translate; Ctrl-D ends.\n", stderr);
-    int status = et_line_reader_open(&input, STDIN_FILENO, "standard input", error);
+    int status = args->input ? et_line_reader_open_file(&input, args->input, args->replace, error)
+                             : et_line_reader_open(&input, STDIN_FILENO, "standard input", error);
+    if (!args->input)
+        input.replace = args->replace;
     if (!status)
-        status = translate_lines(translator, args, &input, person ? 1 : BATCH, progress, error);
+        status =
+            translate_lines(translator, args, &input, person ? 1 : BATCH, progress, output, error);
+    if (!status && input.replaced)
+        et_log(ET_LOG_WARNING, "%s: bytes that are no UTF-8 were replaced in %zu lines", input.name,
+               input.replaced);
     et_line_reader_close(&input);
     return status;
 }
@@ -297,8 +359,9 @@ static int translate(translate_args *args, et_error *error)
 {
     et_translator *translator;
     et_progress *progress = NULL;
+    et_line_output output = { .open = false };
     et_progress_options options = ET_PROGRESS_OPTIONS_INIT;
-    bool shown = !args->quiet && isatty(STDERR_FILENO) && !isatty(STDIN_FILENO);
+    bool shown = !args->quiet && isatty(STDERR_FILENO) && (args->input || !isatty(STDIN_FILENO));
     options.fd = shown ? STDERR_FILENO : -1;
     int status = et_translator_open(&translator, args->model_dir, &args->options, error);
     if (!status && args->score_targets)
@@ -308,8 +371,15 @@ static int translate(translate_args *args, et_error *error)
     if (!status)
         status = et_profiling_open_translator(&args->profiling, translator,
                                               options.fd < 0 ? NULL : progress, error);
+    /* A file is whole or not there: a signal ends the work, and takes back what was begun. */
+    if (!status && args->output)
+        et_watch_signals_and_input();
     if (!status)
-        status = translate_input(translator, args, options.fd < 0 ? NULL : progress, error);
+        status = et_line_output_open(&output, args->output, error);
+    if (!status)
+        status =
+            translate_input(translator, args, options.fd < 0 ? NULL : progress, &output, error);
+    status = et_line_output_close(&output, status, error);
     if (progress)
         et_progress_finish(progress, false);
     int profiled = et_profiling_close(&args->profiling, status, error);

@@ -4,6 +4,7 @@
 #include "tasks/translation/command/lines.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <poll.h>
 #include <stdint.h>
@@ -12,11 +13,14 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include <etude/log.h>
+
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/format.h"
+#include "base/strbuf.h"
 #include "base/unicode.h"
 #include "base/vector.h"
 #include "data/text.h"
@@ -58,6 +62,27 @@ static int check(const char *text, size_t length, const char *name, size_t numbe
     return ET_OK;
 }
 
+/* The line with U+FFFD for each byte that is wrong. */
+static int add_replaced(et_lines *lines, const char *text, size_t length, et_error *error)
+{
+    et_strbuf out = ET_STRBUF_INIT;
+    while (length) {
+        const char *nul = memchr(text, 0, length);
+        size_t good = nul ? (size_t)(nul - text) : length, bad;
+        if (!et_utf8_valid(text, good, &bad))
+            good = bad;
+        et_strbuf_append_bytes(&out, text, good);
+        if (good < length)
+            et_strbuf_append(&out, "\xef\xbf\xbd");
+        text += good + (good < length);
+        length -= good + (good < length);
+    }
+    int status = out.failed ? et_alloc_failed(error, out.length, "a line")
+                            : add(lines, et_strbuf_text(&out), out.length, error);
+    et_strbuf_release(&out);
+    return status;
+}
+
 /* ---- standard input ----------------------------------------------------------------------- */
 
 /* Read at a time; a pipe holds as much. */
@@ -78,8 +103,35 @@ int et_line_reader_open(et_line_reader *reader, int fd, const char *name, et_err
     return reader->buffer ? ET_OK : et_alloc_failed(error, ET_TEXT_LINE_MAX + PIECE, "lines");
 }
 
+/* What was opened is closed by close. */
+int et_line_reader_open_file(et_line_reader *reader, const char *path, bool replace,
+                             et_error *error)
+{
+    const size_t length = strlen(path);
+    *reader = (et_line_reader){ .fd = -1, .name = path, .number = 1 };
+    if (length > 3 && !strcmp(path + length - 3, ".gz")) {
+        if (replace)
+            return et_fail(error, ET_EUSAGE,
+                           "--invalid replace: %s is compressed; unpack it before", path);
+        reader->paths = (et_strings){ &reader->name, 1 };
+        return et_text_open(&reader->text, &reader->paths, error);
+    }
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return et_fail_errno(error, "%s", path);
+    int status = et_line_reader_open(reader, fd, path, error);
+    reader->opened = true;
+    reader->replace = replace;
+    return status;
+}
+
 void et_line_reader_close(et_line_reader *reader)
 {
+    et_text_close(reader->text);
+    if (reader->opened)
+        close(reader->fd);
+    reader->text = NULL;
+    reader->opened = false;
     et_free(reader->buffer);
     reader->buffer = NULL;
 }
@@ -108,7 +160,12 @@ static int take(et_line_reader *reader, et_lines *lines, size_t size, bool ended
     if (size && text[size - 1] == '\r')
         size--;
     status = check(text, size, reader->name, number, error);
-    return status ? status : add(lines, text, size, error);
+    if (!status || !reader->replace)
+        return status ? status : add(lines, text, size, error);
+    if (!reader->replaced++)
+        et_log(ET_LOG_WARNING, "%s; replaced, there and in the lines behind it", error->text);
+    error->status = ET_OK;
+    return add_replaced(lines, text, size, error);
 }
 
 /* The next line, if it is whole or too long, or the last one without its end. */
@@ -162,8 +219,24 @@ static void fill(et_line_reader *reader)
     }
 }
 
+static int read_compressed(et_line_reader *reader, et_lines *lines, size_t most, et_error *error)
+{
+    et_text_line line;
+    int status = ET_OK;
+    for (size_t count = 0; !status && (!most || count < most); count++) {
+        status = et_text_next(reader->text, &line, error);
+        if (status || !line.text)
+            return status;
+        reader->number++;
+        status = add(lines, line.text, line.length, error);
+    }
+    return status;
+}
+
 int et_line_reader_read(et_line_reader *reader, et_lines *lines, size_t most, et_error *error)
 {
+    if (reader->text)
+        return read_compressed(reader, lines, most, error);
     size_t before = lines->count;
     double first = 0;
     while (!reader->error.status && (!most || lines->count - before < most)) {

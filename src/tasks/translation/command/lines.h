@@ -5,11 +5,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include <etude/error.h>
+#include <etude/fields.h>
 
 #include "base/arena.h"
 
 struct et_progress;
+struct et_text;
 
 /* Owned by whoever read them; valid until the next clear or release. */
 typedef struct et_lines {
@@ -23,20 +24,28 @@ typedef struct et_lines {
         ET_ARENA_INIT, NULL, 0, 0                                                                  \
     }
 
-/* Lines of a file descriptor that may be a pipe or a terminal. UTF-8 checked, CR LF and a byte
- * order mark accepted; NUL bytes and lines of more than 1 MiB are ET_EDATA naming the line. Nothing
- * else may read from the descriptor. */
+/* Stays where it is while it is open. Lines of a file descriptor that may be a pipe or a terminal.
+ * UTF-8 checked, CR LF and a byte order mark accepted; NUL bytes and lines of more than 1 MiB are
+ * ET_EDATA naming the line. Nothing else may read from the descriptor. */
 typedef struct et_line_reader {
-    int fd;            /* borrowed */
-    const char *name;  /* for messages; borrowed */
-    size_t number;     /* of the next line, from 1 */
-    char *buffer;      /* owned; what was read and not yet given out is begin .. end */
-    size_t begin, end; /* in buffer */
-    bool over;         /* the end of input was seen */
-    et_error error;    /* what stands behind the lines that were given out; its status 0: nothing */
+    int fd;               /* borrowed, or of the file that was opened */
+    bool opened;          /* the latter */
+    struct et_text *text; /* a compressed file, in place of fd; owned */
+    et_strings paths;     /* its list: name */
+    bool replace;         /* what is no UTF-8, and NUL, becomes U+FFFD */
+    size_t replaced;      /* lines of that; the first is told in a warning */
+    const char *name;     /* for messages; borrowed */
+    size_t number;        /* of the next line, from 1 */
+    char *buffer;         /* owned; what was read and not yet given out is begin .. end */
+    size_t begin, end;    /* in buffer */
+    bool over;            /* the end of input was seen */
+    et_error error; /* what stands behind the lines that were given out; its status 0: nothing */
 } et_line_reader;
 
 int et_line_reader_open(et_line_reader *reader, int fd, const char *name, et_error *error);
+/* The same for a file, plain or (its name ends in .gz) compressed; that is not replaced. */
+int et_line_reader_open_file(et_line_reader *reader, const char *path, bool replace,
+                             et_error *error);
 void et_line_reader_close(et_line_reader *reader);
 
 /* Adds the lines that are there, up to most: only the first one is waited for, so that whoever

@@ -108,7 +108,7 @@ static int check_line(const translations *all, const et_value *line, int64_t num
     int status = et_vocabulary_encode(all->usual->vocabulary, line->string, length, pieces, error);
     if (!status && pieces->count > SOURCE_MAX - 1)
         return et_fail(error, ET_EDATA,
-                       "line %lld has %zu pieces; at most %d are translated: send "
+                       "line %lld has %zu tokens; at most %d are translated: send "
                        "it as several",
                        (long long)number, pieces->count, SOURCE_MAX - 1);
     return status;

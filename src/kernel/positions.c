@@ -15,7 +15,7 @@
 #include <math.h>
 
 #include "base/assert.h"
-#include "exec/plan_private.h"
+#include "kernel/positions.h"
 
 /* Rows that are turned from one, and columns done together: a line of cache. */
 enum { NEAR = 32, COLUMNS = 16 };
@@ -55,7 +55,7 @@ static void fill_columns(float *sines, float *cosines, int64_t rows, int64_t dim
     }
 }
 
-void et_plan_fill_positions(float *table, int64_t rows, int64_t dim)
+void et_positions_fill(float *table, int64_t rows, int64_t dim)
 {
     int64_t half = dim / 2;
     et_assert(dim % 2 == 0 && half > 1);

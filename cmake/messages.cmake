@@ -1,0 +1,24 @@
+# etude_messages(MESSAGE...): MESSAGE.proto of this folder of src/ to C when configuring: a
+# target may not list a file that another folder makes. Kept as it was if nothing changed, or each
+# configuring would build half of everything anew. Sources see it as FOLDER/MESSAGE.pb-c.h.
+find_program(PROTOC_C protoc-c REQUIRED)
+function(etude_messages)
+    file(MAKE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/new)
+    foreach(message ${ARGN})
+        set(proto ${CMAKE_CURRENT_SOURCE_DIR}/${message}.proto)
+        set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${proto})
+        execute_process(
+            COMMAND ${PROTOC_C} --proto_path=${CMAKE_CURRENT_SOURCE_DIR}
+                    --c_out=${CMAKE_CURRENT_BINARY_DIR}/new ${proto}
+            COMMAND_ERROR_IS_FATAL ANY)
+        foreach(generated ${message}.pb-c.c ${message}.pb-c.h)
+            file(COPY_FILE ${CMAKE_CURRENT_BINARY_DIR}/new/${generated}
+                ${CMAKE_CURRENT_BINARY_DIR}/${generated} ONLY_IF_DIFFERENT)
+        endforeach()
+        set(generated ${CMAKE_CURRENT_BINARY_DIR}/${message}.pb-c.c)
+        target_sources(etude_objects PRIVATE ${generated})
+        # Generated code is not held to our warnings.
+        set_source_files_properties(${generated} TARGET_DIRECTORY etude_objects
+            PROPERTIES COMPILE_OPTIONS "-w")
+    endforeach()
+endfunction()

@@ -1,0 +1,213 @@
+/* Collectives over exchanges of two.
+ *
+ *   gather      Bruck et al. 1997, section 3: in round k a rank sends what it has to the one 2^k
+ *               before it and gets as much from the one 2^k behind it; blocks lie in the order
+ *               rank, rank + 1, ..., and are turned at the end
+ *   broadcast   a binomial tree from the root
+ *   agree       a gather of 8 bytes each; where one has failed, a broadcast of its text */
+#include "comm/comm.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/reserved.h"
+
+#define PEER_TIMEOUT 60
+#define LEAVING_MOST 4096 /* ranks that leave together */
+
+/* What each rank says where all meet. */
+typedef struct word {
+    int status;
+    unsigned flags;
+} word;
+
+int et_comm_rank(const et_comm *comm)
+{
+    return comm ? comm->rank : 0;
+}
+
+int et_comm_size(const et_comm *comm)
+{
+    return comm ? comm->size : 1;
+}
+
+static void close_alone(et_comm *comm)
+{
+    et_free(comm);
+}
+
+static const et_comm_class alone_class = { .name = "alone", .close = close_alone };
+
+static int open_alone(et_comm **out, et_error *error)
+{
+    *out = et_alloc_zero(1, sizeof **out);
+    if (!*out)
+        return et_alloc_failed(error, sizeof **out, "a rank");
+    **out = (et_comm){ .class = &alone_class, .size = 1 };
+    return ET_OK;
+}
+
+int et_comm_open(et_comm **out, const et_comm_options *options, et_error *error)
+{
+    *out = NULL;
+    int status = et_options_check(options, "et_comm_options", error);
+    double timeout = options ? options->peer_timeout : 0;
+    if (!status && !(timeout >= 0 && timeout <= 1e9))
+        status = et_fail(error, ET_ECONFIG, "peer_timeout %g: give seconds, such as 60", timeout);
+    if (status)
+        return status;
+    status = et_comm_by_launch() ? et_comm_sockets_open(out, error)
+             : et_comm_by_mpi()  ? et_comm_mpi_open(out, error)
+                                 : open_alone(out, error);
+    if (!status && (status = et_comm_watch(*out, timeout > 0 ? timeout : PEER_TIMEOUT, error))) {
+        et_comm_close(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+/* Whoever starts ranks may end all when one has ended: none does before what rank 0 had to say. */
+static void leave_together(et_comm *comm)
+{
+    word mine = { ET_OK, 0 }, all[LEAVING_MOST];
+    if (comm->size > 1 && comm->size <= LEAVING_MOST && !comm->broken.status)
+        et_comm_gather(comm, &mine, sizeof mine, all, NULL);
+}
+
+void et_comm_close(et_comm *comm)
+{
+    if (!comm)
+        return;
+    leave_together(comm);
+    et_comm_unwatch(comm);
+    et_free(comm->scratch);
+    comm->class->close(comm);
+}
+
+int et_comm_fail_lost(et_comm *comm, int rank, const char *why, et_error *error)
+{
+    comm->gone = rank;
+    return et_fail(error, ET_EIO, "rank %d of %d %s; start again: the newest checkpoint goes on",
+                   rank, comm->size, why);
+}
+
+int et_comm_exchange(et_comm *comm, et_comm_piece send, et_comm_piece receive, et_error *error)
+{
+    const et_comm_piece none = { -1, NULL, 0 };
+    int self = et_comm_rank(comm);
+    bool sends = send.rank >= 0 && send.rank != self && send.size;
+    bool receives = receive.rank >= 0 && receive.rank != self && receive.size;
+    if (!sends && !receives)
+        return ET_OK;
+    et_assert(send.rank < comm->size && receive.rank < comm->size);
+    if (!comm->broken.status)
+        comm->class->exchange(comm, sends ? send : none, receives ? receive : none, &comm->broken);
+    return comm->broken.status ? et_fail(error, comm->broken.status, "%s", comm->broken.text)
+                               : ET_OK;
+}
+
+static int use_scratch(et_comm *comm, size_t size, et_error *error)
+{
+    if (size <= comm->scratch_size)
+        return ET_OK;
+    unsigned char *bytes = et_realloc(comm->scratch, size, 1);
+    if (!bytes)
+        return et_alloc_failed(error, size, "what ranks say");
+    comm->scratch = bytes;
+    comm->scratch_size = size;
+    return ET_OK;
+}
+
+int et_comm_gather(et_comm *comm, const void *mine, size_t size, void *all, et_error *error)
+{
+    int rank = et_comm_rank(comm), ranks = et_comm_size(comm);
+    unsigned char *out = all;
+    if (ranks == 1) {
+        memcpy(all, mine, size);
+        return ET_OK;
+    }
+    int status = use_scratch(comm, (size_t)ranks * size, error);
+    if (status)
+        return status;
+    unsigned char *blocks = comm->scratch;
+    memcpy(blocks, mine, size);
+    for (int there = 1; !status && there < ranks; there *= 2) {
+        size_t more = (size_t)(there < ranks - there ? there : ranks - there) * size;
+        et_comm_piece send = { (rank - there + ranks) % ranks, blocks, more };
+        et_comm_piece receive = { (rank + there) % ranks, blocks + (size_t)there * size, more };
+        status = et_comm_exchange(comm, send, receive, error);
+    }
+    for (int i = 0; !status && i < ranks; i++)
+        memcpy(out + (size_t)((rank + i) % ranks) * size, blocks + (size_t)i * size, size);
+    return status;
+}
+
+int et_comm_broadcast(et_comm *comm, int root, void *bytes, size_t size, et_error *error)
+{
+    const et_comm_piece none = { -1, NULL, 0 };
+    int ranks = et_comm_size(comm), place = (et_comm_rank(comm) - root + ranks) % ranks;
+    int status = ET_OK, bit = 1;
+    while (bit < ranks && !(place & bit))
+        bit *= 2;
+    if (place)
+        status = et_comm_exchange(
+            comm, none, (et_comm_piece){ (place - bit + root) % ranks, bytes, size }, error);
+    for (bit /= 2; !status && bit; bit /= 2)
+        if (place + bit < ranks)
+            status = et_comm_exchange(
+                comm, (et_comm_piece){ (place + bit + root) % ranks, bytes, size }, none, error);
+    return status;
+}
+
+/* The text of the rank that failed, to those that did not. */
+static int share_text(et_comm *comm, int from, int status, et_error *error)
+{
+    et_error told = ET_ERROR_INIT;
+    if (comm->rank == from && error) {
+        if (from)
+            et_fail(&told, status, "on rank %d: %s", from, error->text);
+        else
+            told = *error;
+    }
+    int sent = et_comm_broadcast(comm, from, told.text, sizeof told.text, error);
+    if (sent)
+        return sent;
+    told.text[sizeof told.text - 1] = 0;
+    comm->told = true;
+    return et_fail(error, status, "%s", told.text);
+}
+
+int et_comm_agree(et_comm *comm, int status, unsigned *flags, et_error *error)
+{
+    int ranks = et_comm_size(comm), from = -1;
+    if (ranks == 1 || comm->told || comm->broken.status)
+        return status || ranks == 1 || comm->told
+                   ? status
+                   : et_fail(error, comm->broken.status, "%s", comm->broken.text);
+    word mine = { status, flags ? *flags : 0 };
+    int sent = use_scratch(comm, 2 * (size_t)ranks * sizeof mine, error);
+    if (sent)
+        return sent;
+    word *all = (word *)(void *)(comm->scratch + (size_t)ranks * sizeof mine);
+    sent = et_comm_gather(comm, &mine, sizeof mine, all, status ? NULL : error);
+    if (sent)
+        return status ? status : sent;
+    for (int i = ranks - 1; i >= 0; i--) {
+        if (flags)
+            *flags |= all[i].flags;
+        from = all[i].status ? i : from;
+    }
+    return from < 0 ? ET_OK : share_text(comm, from, all[from].status, error);
+}
+
+bool et_comm_told_elsewhere(const et_comm *comm)
+{
+    return et_comm_rank(comm) && (comm->told || (comm->broken.status && comm->gone));
+}
+
+void et_comm_resume(et_comm *comm)
+{
+    if (comm)
+        comm->told = false;
+}

@@ -1,0 +1,94 @@
+/* What <etude/comm.h> leaves to the library: transports, and collectives over them. A transport (a
+ * class) carries bytes between two ranks; everything else is here, on top of that alone.
+ *
+ *     status = et_comm_agree(comm, status, NULL, &error);     one status for all
+ *     if (!status)
+ *         status = et_comm_gather(comm, &mine, sizeof mine, all, &error);
+ *
+ * All ranks call the same collectives in the same order. What keeps that true when one of them
+ * fails: what may fail on one rank alone is followed by et_comm_agree, and a rank that fails
+ * elsewhere goes to the next one, wherever the others come from. So every collective but that one
+ * comes after one that agreed on ET_OK.
+ *
+ * ET_EIO from any of them: a rank is gone or silent; nothing can be said to anybody from then on,
+ * and every later call gives the same. comm NULL is a process alone, as is a size of 1: nothing is
+ * sent. Sizes are the same on all ranks. One thread. */
+#ifndef ETUDE_COMM_COMM_H
+#define ETUDE_COMM_COMM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <etude/comm.h>
+
+/* Bytes to or from a rank; rank -1: none. */
+typedef struct et_comm_piece {
+    int rank;
+    void *bytes; /* [size]; only read where they are sent */
+    size_t size;
+} et_comm_piece;
+
+typedef struct et_comm_class {
+    const char *name; /* for people */
+    /* Sends one piece while it receives the other. Returns ET_EIO also once et_comm_lost. */
+    int (*exchange)(et_comm *self, et_comm_piece send, et_comm_piece receive, et_error *error);
+    /* By a thread of comm's own: says to the next rank that this process lives, and takes what the
+     * previous one has said. 1: it has, 0: nothing, -1: it never will again. NULL: no way to. */
+    int (*beat)(et_comm *self);
+    void (*close)(et_comm *self); /* et_comm_lost: without the others */
+} et_comm_class;
+
+struct et_watch;
+
+struct et_comm {
+    const et_comm_class *class;
+    int rank, size;
+    bool told;              /* the last agreement was on a failure, and all have its text */
+    int gone;               /* the rank that is lost, where broken; -1: not known which */
+    struct et_error broken; /* status not 0: what every call gives from now on */
+    struct et_watch *watch; /* owned; NULL: none */
+    unsigned char *scratch; /* [scratch_size], owned */
+    size_t scratch_size;
+};
+
+/* All ranks meet and go on with one status: ET_OK if all have that, else that of the lowest rank
+ * that has another, with its text. flags (NULL: none) are or-ed over all ranks. A failure that was
+ * agreed on is not taken to a second meeting: status is returned as it is until et_comm_resume. */
+int et_comm_agree(et_comm *comm, int status, unsigned *flags, et_error *error);
+
+/* Whether somebody else tells people of the failure that has ended the work: one of all does. */
+bool et_comm_told_elsewhere(const et_comm *comm);
+
+/* After a failure that all have agreed on, what comes next is together again. */
+void et_comm_resume(et_comm *comm);
+
+/* mine of every rank, in their order: all [ranks * size]. Logarithmic in the number of ranks. */
+int et_comm_gather(et_comm *comm, const void *mine, size_t size, void *all, et_error *error);
+
+/* bytes of root to all others. */
+int et_comm_broadcast(et_comm *comm, int root, void *bytes, size_t size, et_error *error);
+
+/* One exchange; a piece of or for this rank itself is none. */
+int et_comm_exchange(et_comm *comm, et_comm_piece send, et_comm_piece receive, et_error *error);
+
+/* ---- for transports ---- */
+
+/* watch.c: a thread that calls class->beat. A rank that is silent for timeout seconds is lost.
+ * Where the process itself was stopped for long nobody is. */
+int et_comm_watch(et_comm *comm, double timeout, et_error *error);
+void et_comm_unwatch(et_comm *comm);
+
+/* The rank that is silent; -1: none. From any thread. */
+int et_comm_lost(const et_comm *comm);
+
+/* ET_EIO for a rank that has ended (why: "has ended") or is silent. */
+int et_comm_fail_lost(et_comm *comm, int rank, const char *why, et_error *error);
+
+/* sockets.c: the process was started by et_ranks_start (launch.h). */
+int et_comm_sockets_open(et_comm **out, et_error *error);
+/* module.c: it was started by an MPI. */
+int et_comm_mpi_open(et_comm **out, et_error *error);
+bool et_comm_by_launch(void);
+bool et_comm_by_mpi(void);
+
+#endif

@@ -1,0 +1,158 @@
+/* Which MPI started this process, and the file that was built against it. Each MPI says who it is
+ * in the environment of the ranks that it starts. The file lies beside the library or the program,
+ * or in ../lib/etude from there; ETUDE_MPI names one, or says which is meant. */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "comm/comm.h"
+#include "comm/mpi_module.h"
+
+#define VARIABLE  "ETUDE_MPI"
+#define PATH_ROOM 4096
+
+typedef struct mpi {
+    et_comm comm;
+    const et_mpi *module;
+} mpi;
+
+/* In this order: Slurm sets its own beside those of the MPI that it starts ranks for. The first is
+ * what says how many ranks there are: of one there is nothing to load. */
+static const struct {
+    const char *variable, *module;
+} starters[] = {
+    { "OMPI_COMM_WORLD_SIZE", "openmpi" },
+    { "PMI_SIZE", "mpich" },
+    { "SLURM_STEP_NUM_TASKS", "openmpi" },
+};
+
+enum { STARTERS = sizeof starters / sizeof starters[0] };
+
+static const char *starter(void)
+{
+    for (int i = 0; i < STARTERS; i++) {
+        const char *size = getenv(starters[i].variable);
+        if (size && strtol(size, NULL, 10) > 1)
+            return starters[i].module;
+    }
+    return NULL;
+}
+
+bool et_comm_by_mpi(void)
+{
+    return starter() != NULL;
+}
+
+static bool gives_up(void *comm)
+{
+    return et_comm_lost(comm) >= 0;
+}
+
+static int exchange(et_comm *comm, et_comm_piece send, et_comm_piece receive, et_error *error)
+{
+    mpi *self = (mpi *)comm;
+    char text[512] = "";
+    et_mpi_piece out = { send.rank, send.bytes, send.size };
+    et_mpi_piece in = { receive.rank, receive.bytes, receive.size };
+    if (!self->module->exchange(out, in, gives_up, comm, text, sizeof text))
+        return ET_OK;
+    int silent = et_comm_lost(comm);
+    comm->gone = -1;
+    return silent >= 0 ? et_comm_fail_lost(comm, silent, text, error)
+                       : et_fail(error, ET_EIO, "%s: %s", self->module->name, text);
+}
+
+static int beat(et_comm *comm)
+{
+    const mpi *self = (const mpi *)(const void *)comm;
+    int next = (comm->rank + 1) % comm->size;
+    return self->module->beat(next, (comm->rank + comm->size - 1) % comm->size);
+}
+
+static void close_mpi(et_comm *comm)
+{
+    mpi *self = (mpi *)comm;
+    self->module->end(comm->broken.status != ET_OK);
+    et_free(self);
+}
+
+/* The library stays loaded: an MPI can't be begun twice. */
+static const et_comm_class classes[] = {
+    { .name = "MPI", .exchange = exchange, .close = close_mpi },
+    { .name = "MPI", .exchange = exchange, .beat = beat, .close = close_mpi },
+};
+
+/* ---- finding it ------------------------------------------------------------------------------ */
+
+/* path: of a file beside which to look; cut off behind its folder. */
+static void *load_beside(char *path, const char *name)
+{
+    char file[PATH_ROOM + 64];
+    char *slash = strrchr(path, '/');
+    if (!slash)
+        return NULL;
+    *slash = 0;
+    snprintf(file, sizeof file, "%s/etude_mpi_%s.so", path, name);
+    if (access(file, R_OK))
+        snprintf(file, sizeof file, "%s/../lib/etude/etude_mpi_%s.so", path, name);
+    return access(file, R_OK) ? NULL : dlopen(file, RTLD_NOW | RTLD_GLOBAL);
+}
+
+/* Global: an MPI's own plugins look for it there. */
+static void *load(const char *name)
+{
+    char path[PATH_ROOM];
+    Dl_info self;
+    void *module = NULL;
+    if (strchr(name, '/'))
+        return dlopen(name, RTLD_NOW | RTLD_GLOBAL);
+    if (dladdr(&starters, &self) && self.dli_fname && strlen(self.dli_fname) < sizeof path) {
+        strcpy(path, self.dli_fname);
+        module = load_beside(path, name);
+    }
+    ssize_t length = module ? -1 : readlink("/proc/self/exe", path, sizeof path - 1);
+    if (length > 0) {
+        path[length] = 0;
+        module = load_beside(path, name);
+    }
+    return module;
+}
+
+static int begin(mpi *self, et_error *error)
+{
+    char text[512] = "";
+    bool beats = false;
+    if (self->module->begin(&self->comm.rank, &self->comm.size, &beats, text, sizeof text))
+        return et_fail(error, ET_EFAIL, "%s", text);
+    self->comm.class = &classes[beats];
+    return ET_OK;
+}
+
+int et_comm_mpi_open(et_comm **out, et_error *error)
+{
+    const char *wanted = getenv(VARIABLE), *name = wanted && *wanted ? wanted : starter();
+    *out = NULL;
+    void *handle = load(name);
+    const et_mpi *module = handle ? dlsym(handle, ET_MPI_SYMBOL) : NULL;
+    if (!module || module->version != ET_MPI_VERSION) {
+        const char *why = handle ? "is of another version" : dlerror();
+        return et_fail(error, ET_ENOTFOUND,
+                       "this process is one of several that MPI has started, and the module for it "
+                       "(etude_mpi_%s.so) %s; build Etude with that MPI installed, or name the "
+                       "file in " VARIABLE,
+                       name, why ? why : "is not there");
+    }
+    mpi *self = et_alloc_zero(1, sizeof *self);
+    if (!self)
+        return et_alloc_failed(error, sizeof *self, "a rank");
+    self->module = module;
+    int status = begin(self, error);
+    if (status)
+        et_free(self);
+    else
+        *out = &self->comm;
+    return status;
+}

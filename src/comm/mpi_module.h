@@ -1,0 +1,33 @@
+/* Between the library and what is built against one MPI (mpi.c): a file of its own, loaded where
+ * the process was started by that MPI (module.c). Libraries of different MPIs fit neither each
+ * other's programs nor one process, so nothing else may know one. It stands on C and its MPI alone.
+ *
+ * Functions return 0, or -1 and a text for people in text[size]. */
+#ifndef ETUDE_COMM_MPI_MODULE_H
+#define ETUDE_COMM_MPI_MODULE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define ET_MPI_VERSION 1              /* of this struct */
+#define ET_MPI_SYMBOL  "et_mpi_table" /* what the file exports: a const et_mpi */
+
+typedef struct et_mpi_piece {
+    int rank; /* -1: none */
+    void *bytes;
+    size_t size;
+} et_mpi_piece;
+
+typedef struct et_mpi {
+    int version;
+    const char *name; /* "Open MPI", "MPICH" */
+    /* Once in a process. *beats: whether two threads may speak at the same time. */
+    int (*begin)(int *rank, int *ranks, bool *beats, char *text, size_t size);
+    /* Waits for both pieces, or until gives_up(payload). */
+    int (*exchange)(et_mpi_piece send, et_mpi_piece receive, bool (*gives_up)(void *payload),
+                    void *payload, char *text, size_t size);
+    int (*beat)(int next, int previous); /* 1: something was heard, 0: nothing */
+    void (*end)(bool broken);            /* broken: ends every rank, and does not return */
+} et_mpi;
+
+#endif

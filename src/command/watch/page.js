@@ -1,0 +1,593 @@
+/* What is known of each run, asked for again and again; what is new is drawn. Everything that comes
+ * from a run is put in as text, never as HTML. */
+
+const runs = new Map(); // id -> {info, on, color, generation, series}
+const shared = { log: false, smooth: 0, axis: "step", range: null, zoomed: redraw };
+const charts = new Map(); // key -> {card, chart, legend}
+let focus = null, tab = "overview", detail = null, sample = null, shownSample = null;
+let wanted = null, told = 0, failures = 0, updates = 0, timer = 0;
+
+const $ = id => document.getElementById(id);
+
+function element(tag, attributes, ...children) {
+    const e = document.createElement(tag);
+    for (const [name, value] of Object.entries(attributes || {}))
+        if (name.startsWith("on"))
+            e.addEventListener(name.slice(2), value);
+        else if (value !== null && value !== undefined && value !== false)
+            e.setAttribute(name, value === true ? "" : value);
+    e.append(...children.filter(c => c !== null && c !== undefined));
+    return e;
+}
+
+function setText(e, text) {
+    if (e.textContent !== text)
+        e.textContent = text;
+}
+
+/* ---- asking ---------------------------------------------------------------------------------- */
+
+/* Behind #, which is sent to nobody: a token, kept for this tab and taken out of the address; the
+ * run and the tab that are looked at. */
+function readAddress() {
+    const given = new URLSearchParams(location.hash.slice(1));
+    if (given.has("token"))
+        sessionStorage.setItem("token", given.get("token"));
+    if (given.has("run"))
+        wanted = { run: given.get("run"), tab: given.get("tab") };
+    writeAddress();
+}
+
+function writeAddress() {
+    const to = new URLSearchParams(), run = focus === null ? wanted && wanted.run : runs.get(focus).info.name;
+    if (run)
+        to.set("run", run);
+    if (run && tab !== "overview")
+        to.set("tab", tab);
+    history.replaceState(null, "", location.pathname + (run ? "#" + to : ""));
+}
+
+async function ask(path, body) {
+    const headers = {}, key = sessionStorage.getItem("token");
+    if (key)
+        headers.Authorization = "Bearer " + key;
+    if (body)
+        headers["Content-Type"] = "application/json";
+    const answer = await fetch(path, { headers, method: body ? "POST" : "GET",
+                                       body: body ? JSON.stringify(body) : undefined });
+    if (answer.ok)
+        return answer;
+    const error = new Error((await answer.json().catch(() => ({}))).error || answer.statusText);
+    error.status = answer.status;
+    throw error;
+}
+
+/* ---- runs ------------------------------------------------------------------------------------ */
+
+const colors = ["#3f7fe0", "#e0703a", "#2a9d6f", "#c2479b", "#b98a10", "#7a5bd0", "#1e9fc0", "#d24a56",
+                "#7d8c2f", "#8c6a4f"];
+
+function nextColor() {
+    const used = [...runs.values()].filter(r => r.color).map(r => r.color);
+    const free = colors.find(c => !used.includes(c));
+    return free || `hsl(${Math.round(used.length * 137.5) % 360} 60% 52%)`;
+}
+
+function turnOn(run, on) {
+    run.on = on;
+    if (on)
+        run.color = run.color || nextColor();
+    else
+        run.color = null;
+}
+
+/* At first those that train, then the newest; later what somebody chose. */
+function chooseFirst() {
+    const kept = JSON.parse(sessionStorage.getItem("on:" + $("where").textContent) || "null");
+    const all = [...runs.values()].sort(byActivity);
+    for (const run of kept ? all.filter(r => kept.includes(r.info.name)) : all.slice(0, 8))
+        turnOn(run, true);
+}
+
+function keepChoice() {
+    const names = [...runs.values()].filter(r => r.on).map(r => r.info.name);
+    sessionStorage.setItem("on:" + $("where").textContent, JSON.stringify(names));
+}
+
+function byActivity(a, b) {
+    const working = r => r.info.state === "running" ? 1 : 0;
+    return working(b) - working(a) || (b.info.last || 0) - (a.info.last || 0) ||
+           a.info.name.localeCompare(b.info.name);
+}
+
+function takeRuns(answer) {
+    const first = !runs.size;
+    setText($("where"), answer.directory);
+    for (const info of answer.runs) {
+        const run = runs.get(info.id);
+        if (run)
+            run.info = info;
+        else
+            runs.set(info.id, { info, on: false, color: null, generation: 0, series: [] });
+    }
+    if (first && runs.size)
+        chooseFirst();
+    $("empty").hidden = runs.size > 0;
+    setText($("empty"), "There is no run below " + answer.directory + " yet; this page waits for one.");
+}
+
+function listRuns() {
+    const list = $("runs"), word = $("filter").value.toLowerCase();
+    const wanted = [...runs.values()].filter(r => r.info.name.toLowerCase().includes(word)).sort(byActivity);
+    wanted.forEach((run, i) => {
+        run.row = run.row || makeRow(run);
+        if (list.children[i] !== run.row.item)
+            list.insertBefore(run.row.item, list.children[i] || null);
+        fillRow(run);
+    });
+    while (list.children.length > wanted.length)
+        list.lastChild.remove();
+}
+
+function makeRow(run) {
+    const row = {};
+    row.box = element("input", { type: "checkbox", "aria-label": "show " + run.info.name,
+                                 onchange: () => { turnOn(run, row.box.checked); keepChoice(); refresh(); } });
+    row.name = element("button", { type: "button", class: "name", title: run.info.name,
+                                   onclick: () => show(run.info.id) }, run.info.name);
+    row.best = element("span", { class: "best" });
+    row.state = element("span", { class: "state" });
+    row.far = element("span", { class: "far" });
+    row.bar = element("i");
+    row.item = element("li", {}, row.box, row.name, row.best,
+                       element("span", { class: "facts" }, row.state, row.far),
+                       element("span", { class: "bar" }, row.bar));
+    return row;
+}
+
+function fillRow(run) {
+    const { info, row } = run, state = info.fault ? "unreadable" : info.state || "";
+    row.box.checked = run.on;
+    row.box.style.accentColor = run.color || "";
+    row.item.className = info.id === focus ? "focus" : "";
+    row.item.dataset.run = info.name;
+    row.item.dataset.step = info.step;
+    setText(row.best, info.best ? format(info.best.value) : "");
+    row.best.title = info.best ? info.best.metric + " at step " + format(info.best.step) : "";
+    setText(row.state, state);
+    row.state.className = "state " + state;
+    row.state.title = info.fault || "";
+    const seconds = formatTime(info.seconds);
+    setText(row.far, (info.step >= 0 ? format(info.step) : "") +
+                         (info.steps > 0 ? " / " + format(info.steps) : "") + (seconds ? " · " + seconds : ""));
+    row.bar.style.width = info.steps > 0 ? Math.min(100, 100 * info.step / info.steps) + "%" : "0";
+    row.bar.style.background = run.color || "";
+}
+
+/* ---- points ---------------------------------------------------------------------------------- */
+
+function known(run) {
+    return run.series.reduce((sum, s) => sum + s.step.length, 0);
+}
+
+async function askPoints() {
+    for (let more = true; more;) {
+        const late = [...runs.values()].filter(
+            r => r.on && r.info.points !== undefined &&
+                 (r.generation !== r.info.generation || known(r) !== r.info.points));
+        if (!late.length)
+            return;
+        const body = { runs: late.slice(0, 200).map(r => ({
+            id: r.info.id, generation: r.generation, have: r.series.map(s => s.step.length) })) };
+        const answer = await (await ask("api/points", body)).json();
+        answer.runs.forEach(takePoints);
+        updates += answer.runs.some(r => r.series.length) ? 1 : 0;
+        more = answer.more;
+    }
+}
+
+function takePoints(part) {
+    const run = runs.get(part.id);
+    if (run.generation !== part.generation)
+        run.series = [];
+    run.generation = part.generation;
+    for (const { at, name, points } of part.series) {
+        const s = run.series[at] = run.series[at] || { name, step: [], wall: [], value: [] };
+        for (const [step, wall, value] of points) {
+            s.step.push(step);
+            s.wall.push(wall);
+            s.value.push(value === null ? NaN : value);
+        }
+    }
+    /* A series that comes in a later part. */
+    for (let i = 0; i < run.series.length; i++)
+        run.series[i] = run.series[i] || { name: "", step: [], wall: [], value: [] };
+}
+
+/* ---- charts ---------------------------------------------------------------------------------- */
+
+/* "validation.validation_loss" is "loss" of validation; "train.time.steps_per_second" is
+ * "steps_per_second" of train. */
+function chartOf(name) {
+    const parts = name.split("."), leaf = parts.pop();
+    const side = parts.filter(p => p !== "time").join(".");
+    return { key: leaf.replace(/^(training|validation)_/, ""), side, timed: parts.includes("time") };
+}
+
+const sections = ["Losses and scores", "Training", "Throughput", "Other"];
+
+function sectionOf(key, timed, sides) {
+    if (/^best_|^epoch$|^seconds$|^wall$/.test(key) || key === "step")
+        return 3;
+    if (timed || /per_second/.test(key))
+        return 2;
+    return sides.some(s => /valid|measured/.test(s)) || /loss|nll|accuracy|score/.test(key) ? 0 : 1;
+}
+
+/* Solid for training, dashes for validation, dots for what was measured beside the run. */
+function dashOf(side) {
+    return side.startsWith("measured") ? [2, 4] : side.startsWith("valid") ? [7, 4] : [];
+}
+
+function xOf(run, s) {
+    if (shared.axis === "step")
+        return s.step;
+    const begin = shared.axis === "clock" ? 0 : run.begin;
+    return s.wall.map(w => w === null ? NaN : w - begin);
+}
+
+function collect() {
+    const found = new Map(), words = $("find").value.toLowerCase().split(/[\s,]+/).filter(w => w);
+    for (const run of [...runs.values()].filter(r => r.on).sort(byActivity)) {
+        run.begin = Math.min(...run.series.map(s => s.wall.find(w => w !== null) ?? Infinity));
+        for (const s of run.series) {
+            if (!s.name || !s.step.length)
+                continue;
+            const { key, side, timed } = chartOf(s.name);
+            if (words.length && !words.some(w => key.toLowerCase().includes(w)))
+                continue;
+            const group = found.get(key) || { key, timed, lines: [] };
+            found.set(key, group);
+            group.lines.push({ x: xOf(run, s), y: s.value, color: run.color, dash: dashOf(side),
+                               name: run.info.name, side, series: s });
+        }
+    }
+    return found;
+}
+
+function orderOf(group, best) {
+    const first = ["loss", ...best].indexOf(group.key);
+    return first < 0 ? 99 : first;
+}
+
+function makeCard(key) {
+    const card = element("article", { class: "card", "data-chart": key }), canvas = element("canvas", {
+        role: "img", "aria-label": "curves of " + key });
+    const legend = element("ul", { class: "legend" });
+    const large = element("button", { type: "button", title: "larger", "aria-label": "larger",
+        onclick: () => { card.classList.toggle("large"); chart.draw(); } }, "⤢");
+    card.append(element("div", { class: "head" }, element("h3", {}, key), large), canvas, legend);
+    const chart = new Chart(canvas, shared, $("tip"));
+    return { card, chart, legend };
+}
+
+function swatch(line) {
+    const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+    const path = document.createElementNS("http://www.w3.org/2000/svg", "line");
+    for (const [name, value] of Object.entries({ width: 22, height: 6 }))
+        svg.setAttribute(name, value);
+    for (const [name, value] of Object.entries({ x1: 0, y1: 3, x2: 22, y2: 3, stroke: line.color,
+                                                 "stroke-width": 2, "stroke-dasharray": line.dash.join(" ") }))
+        path.setAttribute(name, value);
+    svg.append(path);
+    return svg;
+}
+
+/* The numbers of what is drawn, for those who cannot see it too. */
+function fillLegend(legend, lines) {
+    legend.replaceChildren(...lines.map(line => {
+        const { step, value } = line.series, last = value[value.length - 1];
+        return element("li", { "data-run": line.name, "data-series": line.series.name,
+                               "data-count": step.length, "data-step": step[step.length - 1],
+                               "data-value": Number.isNaN(last) ? "nan" : last },
+                       swatch(line), element("span", { class: "name", title: line.name }, line.name),
+                       element("span", { class: "side" }, line.side),
+                       element("span", { class: "last", title: "at step " + format(step[step.length - 1]) },
+                               format(last)));
+    }));
+}
+
+function drawCharts() {
+    const found = collect(), box = $("charts");
+    const best = [...new Set([...runs.values()].filter(r => r.on && r.info.best)
+                                 .map(r => chartOf(r.info.best.series).key))];
+    const groups = sections.map(() => []);
+    for (const group of found.values())
+        groups[sectionOf(group.key, group.timed, group.lines.map(l => l.side))].push(group);
+    const wanted = [];
+    groups.forEach((list, i) => {
+        list.sort((a, b) => orderOf(a, best) - orderOf(b, best) || a.key.localeCompare(b.key));
+        if (!list.length)
+            return;
+        let part = box.querySelector(`[data-section="${i}"]`);
+        if (!part)
+            part = element("section", { "data-section": i }, element("h2", {}, sections[i]),
+                           element("div", { class: "cards" }));
+        wanted.push(part);
+        const cards = part.lastChild;
+        list.forEach((group, place) => {
+            if (!charts.has(group.key))
+                charts.set(group.key, makeCard(group.key));
+            const { card } = charts.get(group.key);
+            if (cards.children[place] !== card)
+                cards.insertBefore(card, cards.children[place] || null);
+        });
+        while (cards.children.length > list.length)
+            cards.lastChild.remove();
+    });
+    wanted.forEach((part, i) => box.children[i] === part || box.insertBefore(part, box.children[i] || null));
+    while (box.children.length > wanted.length)
+        box.lastChild.remove();
+    for (const [key, { chart, legend }] of charts) {
+        if (!found.has(key))
+            continue;
+        fillLegend(legend, found.get(key).lines);
+        chart.setLines(found.get(key).lines);
+    }
+}
+
+function redraw() {
+    $("whole").disabled = !shared.range && ![...charts.values()].some(c => c.chart.range);
+    for (const { card, chart } of charts.values())
+        if (card.isConnected)
+            chart.draw();
+}
+
+/* ---- one run --------------------------------------------------------------------------------- */
+
+const tabs = { overview: "Run", samples: "Samples", settings: "Settings", log: "Log" };
+
+async function show(id) {
+    focus = focus === id ? null : id;
+    detail = sample = shownSample = null;
+    wanted = null;
+    $("detail").hidden = focus === null;
+    writeAddress();
+    listRuns();
+    await askDetail();
+    requestAnimationFrame(redraw);
+}
+
+/* The run that the address names, once it is there. */
+async function showWanted() {
+    const run = wanted && [...runs.values()].find(r => r.info.name === wanted.run);
+    if (!run)
+        return;
+    tab = wanted.tab in tabs ? wanted.tab : "overview";
+    turnOn(run, true);
+    await show(run.info.id);
+}
+
+async function askDetail() {
+    if (focus === null)
+        return;
+    const id = focus, answer = await (await ask("api/run?id=" + id)).json();
+    if (id !== focus)
+        return;
+    const before = JSON.stringify(detail);
+    detail = answer;
+    if (before !== JSON.stringify(answer))
+        drawDetail();
+    else if (tab === "samples")
+        await drawSample();
+}
+
+function drawTabs() {
+    $("tabs").replaceChildren(
+        ...Object.entries(tabs).filter(([name]) => name !== "samples" || detail.samples.length)
+            .map(([name, title]) => element("button", { type: "button", role: "tab",
+                "aria-selected": String(name === tab), onclick: () => { tab = name; writeAddress(); drawDetail(); } },
+                title)),
+        element("button", { type: "button", class: "close", "aria-label": "close",
+                            onclick: () => show(focus) }, "✕"));
+}
+
+function drawDetail() {
+    if (tab === "samples" && !detail.samples.length)
+        tab = "overview";
+    drawTabs();
+    const make = { overview: drawOverview, samples: drawSamples, settings: drawSettings, log: drawLog };
+    make[tab]($("pane"));
+}
+
+/* Long names may break behind a dot. */
+function facts(rows, kind) {
+    const list = element("dl", { class: kind });
+    for (const [name, value] of rows)
+        if (value !== null && value !== undefined && value !== "")
+            list.append(element("dt", {}, ...name.split(/(?<=\.)/).flatMap(part => [part, element("wbr")])),
+                        element("dd", {}, String(value)));
+    return list;
+}
+
+function bytes(count) {
+    const power = count > 0 ? Math.min(4, Math.floor(Math.log10(count) / 3)) : 0;
+    return count > 0 ? Number((count / 1000 ** power).toPrecision(3)) + " " +
+                           ["B", "kB", "MB", "GB", "TB"][power] : "";
+}
+
+function lastOf(run, pattern) {
+    const s = run.series.filter(s => pattern.test(s.name)).pop();
+    return s && s.value.length ? s.value[s.value.length - 1] : null;
+}
+
+function drawOverview(pane) {
+    const run = runs.get(focus), info = run.info, session = detail.sessions[detail.sessions.length - 1] || {};
+    const rate = lastOf(run, /\.steps_per_second$/), left = info.steps - info.step;
+    const when = seconds => seconds ? new Date(1000 * seconds).toLocaleString() : "";
+    const rows = [
+        ["state", info.fault || info.state],
+        ["step", info.step >= 0 ? format(info.step) + (info.steps > 0 ? " of " + format(info.steps) : "") : ""],
+        ["best", info.best ? format(info.best.value) + " " + info.best.metric + " at step " +
+                                 format(info.best.step) : ""],
+        ["time", formatTime(info.seconds)],
+        ["time left", info.state === "running" && rate > 0 && left > 0 ? formatTime(left / rate) : ""],
+        ["throughput", [...run.series].filter(s => /_per_second$/.test(s.name) && s.value.length)
+             .map(s => format(s.value[s.value.length - 1]) + " " + chartOf(s.name).key.replace(/_per_second/, "/s"))
+             .join(", ")],
+        ["parameters", detail.parameters ? format(detail.parameters) : ""],
+        ["memory planned", bytes(session.memory)],
+        ["threads", session.threads],
+        ["experiment", (detail.settings || {}).experiment],
+        ["machine", [session.host, session.cpu].filter(x => x).join(", ")],
+        ["etude", session.version],
+        ["began", when(session.began)], ["ended", when(session.ended)],
+        ["sessions", detail.sessions.length > 1 ? detail.sessions.length : ""],
+        ["directory", detail.path],
+    ];
+    pane.replaceChildren(element("h2", {}, detail.name),
+                         ...detail.warnings.slice(-20).reverse().map(w => element("div", { class: "warning" }, w)),
+                         facts(rows));
+    if (session.command)
+        pane.append(element("h3", {}, "command"), element("pre", {}, session.command.join(" ")));
+}
+
+function drawSamples(pane) {
+    const names = detail.samples, newest = names.length - 1;
+    const at = sample === null ? newest : Math.max(0, names.indexOf(sample));
+    const label = element("b", {}, names[at]), text = element("ol", { id: "sample" });
+    const range = element("input", { type: "range", min: 0, max: newest, value: at, "aria-label": "step",
+        oninput: () => {
+            sample = Number(range.value) === newest ? null : names[range.value];
+            setText(label, names[range.value]);
+            drawSample();
+        } });
+    pane.replaceChildren(element("h2", {}, detail.name),
+                         element("div", { class: "row" }, range, label),
+                         element("p", { class: "side" }, "Lines that differ from the sample before are marked."),
+                         text);
+    shownSample = null;
+    drawSample();
+}
+
+async function readSample(name) {
+    return (await (await ask(`api/sample?id=${focus}&name=${encodeURIComponent(name)}`)).text())
+        .split("\n").slice(0, -1);
+}
+
+/* The newest, unless another was chosen, beside the one before it. */
+async function drawSample() {
+    const names = detail.samples, name = sample === null ? names[names.length - 1] : sample;
+    if (name === shownSample || !$("sample"))
+        return;
+    shownSample = name;
+    const i = names.indexOf(name);
+    const [now, before] = await Promise.all([readSample(name), i > 0 ? readSample(names[i - 1]) : []]);
+    if (name !== shownSample || !$("sample"))
+        return;
+    $("sample").replaceChildren(...now.slice(0, 1000).map((line, at) => element(
+        "li", { class: i > 0 && line !== before[at] ? "changed" : null }, line)));
+}
+
+function flatten(value, path, out) {
+    if (value !== null && typeof value === "object" && !Array.isArray(value))
+        for (const [key, child] of Object.entries(value))
+            flatten(child, path ? path + "." + key : key, out);
+    else
+        out.push([path, Array.isArray(value) ? JSON.stringify(value) : String(value)]);
+    return out;
+}
+
+function drawSettings(pane) {
+    const all = flatten(detail.settings || {}, "", []), list = element("div");
+    const word = element("input", { type: "search", placeholder: "filter settings", oninput: () => fill() });
+    const fill = () => list.replaceChildren(facts(all.filter(
+        ([name, value]) => (name + " " + value).toLowerCase().includes(word.value.toLowerCase())), "wide"));
+    pane.replaceChildren(element("h2", {}, detail.name), element("div", { class: "row" }, word), list);
+    fill();
+}
+
+function drawLog(pane) {
+    const end = pane.scrollTop + pane.clientHeight >= pane.scrollHeight - 20;
+    pane.replaceChildren(element("h2", {}, detail.name), element("pre", {}, detail.log.join("\n")));
+    if (end)
+        pane.scrollTop = pane.scrollHeight;
+}
+
+/* ---- again and again -------------------------------------------------------------------------- */
+
+async function refresh() {
+    clearTimeout(timer);
+    try {
+        takeRuns(await (await ask("api/runs")).json());
+        const before = updates;
+        await askPoints();
+        listRuns();
+        if (before !== updates || !told++ || drawn !== choice())
+            drawCharts();
+        drawn = choice();
+        await (wanted ? showWanted() : askDetail());
+        failures = 0;
+        say("");
+    } catch (error) {
+        failures++;
+        say(error.status === 401 ? "a token is needed: open the address that `etude watch` printed"
+            : error.status ? error.message : "the server does not answer; asking again", true);
+    }
+    document.body.dataset.updates = updates;
+    timer = setTimeout(refresh, document.hidden || failures > 3 ? 5000 : 1000);
+}
+
+let drawn = "";
+
+/* What charts depend on beside points. */
+function choice() {
+    return [...runs.values()].filter(r => r.on).map(r => r.info.id + r.color).join() + "|" + $("find").value;
+}
+
+function say(text, bad) {
+    setText($("link"), text);
+    $("link").className = bad ? "bad" : "";
+}
+
+function chooseAll(on) {
+    const word = $("filter").value.toLowerCase();
+    for (const run of runs.values())
+        if (run.info.name.toLowerCase().includes(word))
+            turnOn(run, on);
+    keepChoice();
+    refresh();
+}
+
+function wholeRange() {
+    for (const { chart } of charts.values())
+        chart.range = null;
+    shared.range = null;
+    redraw();
+}
+
+$("controls").addEventListener("submit", e => e.preventDefault());
+$("axis").addEventListener("change", () => { shared.axis = $("axis").value; wholeRange(); drawCharts(); });
+$("log").addEventListener("change", () => {
+    shared.log = $("log").checked;
+    for (const { chart } of charts.values())
+        chart.range = null;
+    redraw();
+});
+$("smooth").addEventListener("input", () => {
+    shared.smooth = Number($("smooth").value);
+    $("smoothed").value = shared.smooth ? shared.smooth.toFixed(2) : "0";
+    drawCharts();
+});
+$("find").addEventListener("input", drawCharts);
+$("filter").addEventListener("input", listRuns);
+$("all").addEventListener("click", () => chooseAll(true));
+$("none").addEventListener("click", () => chooseAll(false));
+$("whole").addEventListener("click", wholeRange);
+addEventListener("keydown", e => e.key === "Escape" && wholeRange());
+addEventListener("resize", redraw);
+addEventListener("hashchange", () => { readAddress(); refresh(); });
+document.addEventListener("visibilitychange", () => document.hidden || refresh());
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+readAddress();
+refresh();

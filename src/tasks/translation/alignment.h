@@ -1,0 +1,47 @@
+/* Alignments: which word of a line each word of a translation comes from, by what the decoder looks
+ * at when it predicts the word. The target is given and goes through the whole model in one pass,
+ * in float32; of one decoder layer's cross-attention, with queries q of target pieces (row t
+ * predicts piece t) and keys k of source pieces,
+ *
+ *   w[t, s] = mean over heads of softmax over s of q[t] . k[s] / sqrt(columns of a head)
+ *
+ * Which layer is nearest to alignments by people depends on the model: the last one of shallow
+ * ones, the last but one of six (Garg et al. 2019, "Jointly learning to align and translate with
+ * Transformer models"). A word is the pieces from one that
+ * begins with a space (U+2581) to the next; of its pieces weights are added up on the source side
+ * and averaged on the target side. The end of the source is no word, whatever it gets.
+ *
+ *     et_aligner *aligner;
+ *     if (et_aligner_new(&aligner, params, device, &model, vocabulary, 3, &error)) ...
+ *     if (et_aligner_run(aligner, source, length, target, count, &arena, &found, &error)) ...
+ *
+ * For reading and for looking at, not for speed. One thread at a time. */
+#ifndef ETUDE_TASKS_TRANSLATION_ALIGNMENT_H
+#define ETUDE_TASKS_TRANSLATION_ALIGNMENT_H
+
+#include <etude/hypotheses.h>
+
+#include "base/arena.h"
+#include "data/vocabulary.h"
+#include "exec/device.h"
+#include "nn/transformer.h"
+
+typedef struct et_aligner et_aligner;
+
+/* All is borrowed; model is copied. params are materialized. layer: of the decoder, from 0. */
+int et_aligner_new(et_aligner **out, et_params *params, et_device *device,
+                   const et_transformer *model, const et_vocabulary *vocabulary, int layer,
+                   et_error *error);
+void et_aligner_free(et_aligner *aligner); /* NULL allowed */
+
+typedef struct et_aligned {
+    et_alignment *items; /* [count] in the arena: one for each word of the target, in order */
+    int count;
+} et_aligned;
+
+/* source: length pieces, the end of sentence last; target: count pieces without it. */
+int et_aligner_run(et_aligner *aligner, const int32_t *source, int64_t length,
+                   const int32_t *target, int count, et_arena *arena, et_aligned *out,
+                   et_error *error);
+
+#endif

@@ -1,0 +1,27 @@
+/* Where a command's lines go: standard output, flushed after each write, or a file that is there
+ * only when it is whole.
+ *
+ *     et_line_output output;
+ *     et_line_output_open(&output, path, &error);          path NULL: standard output
+ *     et_line_output_write(&output, &text, &error);
+ *     status = et_line_output_close(&output, status, &error); a failure leaves no file */
+#ifndef ETUDE_TASKS_TRANSLATION_COMMAND_LINE_OUTPUT_H
+#define ETUDE_TASKS_TRANSLATION_COMMAND_LINE_OUTPUT_H
+
+#include "base/file.h"
+#include "base/strbuf.h"
+
+typedef struct et_line_output {
+    bool file, open;
+    et_file_writer writer;
+} et_line_output;
+
+int et_line_output_open(et_line_output *output, const char *path, et_error *error);
+
+/* All of text, which is empty afterwards. ET_ENOMEM: text is not whole. */
+int et_line_output_write(et_line_output *output, et_strbuf *text, et_error *error);
+
+/* status: of the work. The first of both. One that was not opened (zeros) is fine. */
+int et_line_output_close(et_line_output *output, int status, et_error *error);
+
+#endif

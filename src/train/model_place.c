@@ -1,0 +1,154 @@
+#include "train/model_place.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/file.h"
+#include "train/checkpoint_file.h"
+#include "train/stored_weight.h"
+
+/* ---- opening -------------------------------------------------------------------------------- */
+
+/* A checkpoint is a file of the same format, and what people name by mistake. */
+static int check_export(et_model_place *place, et_error *error)
+{
+    const char *version = et_safetensors_metadata(place->file, ET_MODEL_KEY_EXPORT);
+    const char *precision = et_safetensors_metadata(place->file, ET_MODEL_KEY_PRECISION);
+    if (!version)
+        return et_fail(error, ET_EFORMAT,
+                       "%s: holds weights alone, not a whole model; name the run's directory (this "
+                       "file may be its --checkpoint), or a file that `export` wrote",
+                       place->name);
+    if (strcmp(version, ET_MODEL_VERSION) != 0)
+        return et_fail(error, ET_EFORMAT,
+                       "%s: an export of another version than " ET_MODEL_VERSION
+                       ", which this program reads",
+                       place->name);
+    return precision
+               ? ET_OK
+               : et_fail(error, ET_EFORMAT, "%s: damaged: no " ET_MODEL_KEY_PRECISION, place->name);
+}
+
+static int finish(et_model_place *place, int status, et_error *error)
+{
+    if (!status)
+        status = check_export(place, error);
+    if (status)
+        et_model_place_close(place);
+    return status;
+}
+
+int et_model_place_open(et_model_place *place, const char *path, et_error *error)
+{
+    struct stat info;
+    *place = (et_model_place){ .name = path };
+    if (stat(path, &info) || !S_ISREG(info.st_mode))
+        return ET_OK;
+    int status = et_safetensors_open(&place->file, path, error);
+    if (status == ET_EFORMAT)
+        status = et_fail_while(error, status, "neither a run's directory nor a whole model");
+    return finish(place, status, error);
+}
+
+int et_model_place_open_memory(et_model_place *place, const void *bytes, size_t length,
+                               et_error *error)
+{
+    *place = (et_model_place){ .name = "the model in memory" };
+    if (!bytes)
+        return et_fail(error, ET_ECONFIG, "the bytes of a model are NULL");
+    return finish(
+        place, et_safetensors_open_memory(&place->file, bytes, length, place->name, error), error);
+}
+
+void et_model_place_close(et_model_place *place)
+{
+    et_safetensors_close(place->file);
+    *place = (et_model_place){ .name = NULL };
+}
+
+bool et_model_place_is_file(const et_model_place *place)
+{
+    return place->file != NULL;
+}
+
+const char *et_model_place_precision(const et_model_place *place)
+{
+    return place->file ? et_safetensors_metadata(place->file, ET_MODEL_KEY_PRECISION) : "float32";
+}
+
+/* ---- texts ---------------------------------------------------------------------------------- */
+
+const char *et_model_place_path(const et_model_place *place, const char *name, et_arena *arena)
+{
+    return et_arena_printf(arena, place->file ? "%s: %s" : "%s/%s", place->name, name);
+}
+
+static const et_safetensors_tensor *find_text(const et_model_place *place, const char *name)
+{
+    const et_safetensors_tensor *text = et_stored_find(place->file, ET_MODEL_TEXT, name);
+    return text && text->dtype == ET_U8 && text->shape.rank == 1 ? text : NULL;
+}
+
+/* A path that is longer than the system takes is no file's. */
+bool et_model_place_has(const et_model_place *place, const char *name)
+{
+    char path[PATH_MAX];
+    if (place->file)
+        return find_text(place, name) != NULL;
+    const int length = snprintf(path, sizeof path, "%s/%s", place->name, name);
+    return length > 0 && (size_t)length < sizeof path && et_file_exists(path);
+}
+
+static int read_directory(const et_model_place *place, const char *name, size_t most, char **bytes,
+                          size_t *length, et_error *error)
+{
+    char *path = et_path_join(place->name, name);
+    int status = path ? et_file_read(bytes, length, path, most, error)
+                      : et_alloc_failed(error, strlen(place->name), "a path");
+    et_free(path);
+    return status;
+}
+
+int et_model_place_read(const et_model_place *place, const char *name, size_t most, char **bytes,
+                        size_t *length, et_error *error)
+{
+    *bytes = NULL;
+    *length = 0;
+    if (!place->file)
+        return read_directory(place, name, most, bytes, length, error);
+    const et_safetensors_tensor *text = find_text(place, name);
+    if (!text)
+        return et_fail(error, ET_ENOTFOUND, "%s: there is no %s in it", place->name, name);
+    if (text->bytes > most)
+        return et_fail(error, ET_EFORMAT, "%s: %s is larger than %zu bytes", place->name, name,
+                       most);
+    int status = et_safetensors_verify_tensor(place->file, text, error);
+    if (!status && !(*bytes = et_alloc(text->bytes + 1, 1)))
+        status = et_alloc_failed(error, text->bytes, name);
+    if (status)
+        return status;
+    if (text->bytes)
+        memcpy(*bytes, text->data, text->bytes);
+    (*bytes)[text->bytes] = 0;
+    *length = text->bytes;
+    return ET_OK;
+}
+
+/* ---- weights -------------------------------------------------------------------------------- */
+
+int et_model_place_load(const et_model_place *place, et_params *params, et_checkpoint_facts *facts,
+                        et_error *error)
+{
+    int64_t step;
+    et_assert(place->file && et_params_ready(params));
+    int status = et_checkpoint_file_check(place->file, place->name, &step, error);
+    if (!status)
+        status = et_checkpoint_file_load(params, place->file, place->name, false, facts, error);
+    if (!status && facts)
+        facts->step = step;
+    return status;
+}

@@ -1,0 +1,51 @@
+/* What the tree (reducer.c) has for the one that spans ranks (ranked.c). */
+#ifndef ETUDE_TRAIN_REDUCER_PRIVATE_H
+#define ETUDE_TRAIN_REDUCER_PRIVATE_H
+
+#include "train/reducer.h"
+
+/* Sums that are there at once, of 2^31 shards: those of an end that is no power of two, and of a
+ * beginning that is none. */
+#define ET_TREE_DEPTH 64
+
+/* The sum of shards first to first + count - 1. */
+typedef struct et_tree_node {
+    int first, count, slot;
+} et_tree_node;
+
+typedef struct et_tree_slot {
+    float *array; /* [trained + means]; with one shard [means] */
+    double loss, divisor;
+    et_measured *measured; /* [measures] */
+} et_tree_slot;
+
+typedef struct et_tree {
+    et_reducer reducer;
+    et_params *params; /* borrowed, as kernels */
+    const et_kernels *kernels;
+    int64_t trained, means; /* elements of a slot's two parts */
+    int measures, tracks;
+    et_tree_slot slots[ET_TREE_DEPTH]; /* [slot_count] */
+    int slot_count;
+    et_measured *block;                /* what measured of all slots point into */
+    et_tree_node stack[ET_TREE_DEPTH]; /* [depth]: from left to right, no two of them siblings */
+    int depth;
+    int free[ET_TREE_DEPTH], free_count; /* slots */
+    int next;                            /* shard to come */
+} et_tree;
+
+/* One that adds shards first to end - 1 of so many; what they come to are its stack's. */
+int et_tree_open_part(et_tree **out, const et_pass *pass, int shards, int first, int end,
+                      et_error *error);
+
+/* Whether two sums are the two halves of one in the tree of so many shards. */
+bool et_tree_siblings(int shards, et_tree_node left, et_tree_node right);
+
+/* What a part's stack is in the end (nodes, NULL: nobody looks), how deep that is, and how deep it
+ * ever is. */
+int et_tree_nodes(int shards, int first, int end, et_tree_node *nodes, int *most);
+
+/* The sum of all, in a slot, as a reducer gives it. */
+void et_tree_give(et_tree *tree, int slot, et_reduced *out);
+
+#endif

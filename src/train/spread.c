@@ -1,0 +1,101 @@
+/* Plain values go as JSON, as they are in checkpoints. */
+#include "train/spread.h"
+
+#include <inttypes.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/json.h"
+
+#define VALUES_MOST ((int64_t)1 << 30) /* bytes of text */
+
+/* The size, then the text. *text of others: et_free. */
+static int spread_text(char **text, int64_t *size, et_comm *comm, et_error *error)
+{
+    int status = et_comm_broadcast(comm, 0, size, sizeof *size, error);
+    if (status)
+        return status;
+    bool other = et_comm_rank(comm) != 0;
+    if (*size < 0 || *size > VALUES_MOST)
+        status = et_fail(error, ET_EFAIL, "%" PRId64 " bytes of values from rank 0", *size);
+    else if (other && !(*text = et_alloc((size_t)*size + 1, 1)))
+        status = et_alloc_failed(error, (size_t)*size, "values of rank 0");
+    status = et_comm_agree(comm, status, NULL, error);
+    return status ? status : et_comm_broadcast(comm, 0, *text, (size_t)*size, error);
+}
+
+int et_values_spread(const et_value *values, const et_value **out, et_arena *arena, et_comm *comm,
+                     et_error *error)
+{
+    et_strbuf written = ET_STRBUF_INIT;
+    char *text = NULL;
+    et_value *parsed = NULL;
+    *out = values;
+    if (et_comm_size(comm) == 1)
+        return ET_OK;
+    bool root = et_comm_rank(comm) == 0;
+    if (root)
+        et_json_print(&written, values, 0);
+    int status = written.failed ? et_alloc_failed(error, written.length, "values") : ET_OK;
+    status = et_comm_agree(comm, status, NULL, error);
+    int64_t size = (int64_t)written.length;
+    if (root)
+        text = written.data;
+    if (!status)
+        status = spread_text(&text, &size, comm, error);
+    if (!status && !root)
+        status = et_json_parse(&parsed, arena, text, (size_t)size, "values of rank 0", error);
+    status = et_comm_agree(comm, status, NULL, error);
+    if (!root) {
+        *out = parsed;
+        et_free(text);
+    }
+    et_strbuf_release(&written);
+    return status;
+}
+
+static int save_parts(const et_state *state, et_value **parts, et_arena *arena, et_comm *comm,
+                      et_error *error)
+{
+    bool root = et_comm_rank(comm) == 0;
+    return et_comm_agree(comm, root ? et_state_save(state, parts, arena, error) : ET_OK, NULL,
+                         error);
+}
+
+/* Nobody else reads the arrays by now: a rank that is not 0 saves nothing. */
+static int spread_arrays(et_state *state, et_comm *comm, et_error *error)
+{
+    et_params *params = et_state_params(state);
+    int status = ET_OK;
+    if (params && et_comm_rank(comm) != 0)
+        et_params_begin_change(params);
+    for (size_t i = 0; !status && i < et_state_tensor_count(state); i++) {
+        const et_state_tensor *t = et_state_tensor_at(state, i);
+        size_t bytes = (size_t)et_shape_count(t->shape) * sizeof *t->data;
+        status = et_comm_broadcast(comm, 0, t->data, bytes, error);
+    }
+    return status;
+}
+
+int et_state_spread(et_state *state, et_comm *comm, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_value *saved = NULL;
+    const et_value *parts = NULL;
+    bool other = et_comm_rank(comm) != 0;
+    if (et_comm_size(comm) == 1)
+        return ET_OK;
+    int status = save_parts(state, &saved, &arena, comm, error);
+    if (!status)
+        status = et_values_spread(saved, &parts, &arena, comm, error);
+    if (!status && other)
+        status = et_state_match(state, parts, error);
+    status = et_comm_agree(comm, status, NULL, error);
+    if (!status)
+        status = spread_arrays(state, comm, error);
+    if (!status && other)
+        status = et_state_restore(state, parts, error);
+    status = et_comm_agree(comm, status, NULL, error);
+    et_arena_release(&arena);
+    return status;
+}

@@ -1,0 +1,17 @@
+/* What rank 0 has, to all ranks: the state tree, and plain values. All ranks call these together;
+ * what fails on one fails on all. comm NULL: nothing to do. */
+#ifndef ETUDE_TRAIN_SPREAD_H
+#define ETUDE_TRAIN_SPREAD_H
+
+#include "comm/comm.h"
+#include "train/state.h"
+
+/* Every array and part becomes rank 0's. ET_ECONFIG: a rank has another tree. */
+int et_state_spread(et_state *state, et_comm *comm, et_error *error);
+
+/* values of rank 0 (a dict; elsewhere not looked at) as *out: itself there, on others a copy in
+ * arena. Numbers that are not finite become null. */
+int et_values_spread(const et_value *values, const et_value **out, et_arena *arena, et_comm *comm,
+                     et_error *error);
+
+#endif

@@ -1,0 +1,46 @@
+#!/bin/sh
+# test_quality.sh BENCH: what bench/quality/run makes of two sides, with stand-ins for both: a ratio
+# where both reach the target, none where one misses or fails; what has no data is left out.
+set -eu
+bench=$(cd "$1" && pwd)
+work=$(mktemp -d "$PWD/quality.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+mkdir -p build/examples data/mnist
+cat >build/examples/mnist_loop <<'X'
+#!/bin/sh
+echo "valid_acc: 99.0"
+echo "test accuracy: 98.45 %"
+X
+cat >build/examples/mnist_cnn <<'X'
+#!/bin/sh
+echo "test accuracy: 98.00 %"
+X
+cat >python <<'X'
+#!/bin/sh
+[ "$1" != -c ] || exit 0
+sleep 0.3
+case "$2" in
+mlp) echo "test accuracy: ${PEER:-98.41} %" ;;
+*) echo "no such" >&2; exit 1 ;;
+esac
+X
+chmod +x build/examples/* python
+
+fail() {
+    echo "$*" >&2
+    cat table said >&2
+    exit 1
+}
+
+PYTHON=$PWD/python ROUNDS=2 "$bench/quality/run" build data >table 2>said || fail "it fails"
+[ "$(grep -c '^digits.mlp .*98.45 .*98.41 .* [0-9.]* times as fast$' table)" = 2 ] || fail "no ratio"
+grep -q '^digits.cnn .*98.00 MISSED .*failed .*no ratio$' table || fail "what misses has a ratio"
+grep -q 'SKIPPED: characters: there is no' said || fail "what has no data is not named"
+grep -q 'SKIPPED: adult' said || fail "what has no data is not named"
+[ "$(grep -c '"name": "digits.mlp", .*"etude_value": 98.45, "peer_value": 98.41}$' build/quality-time.jsonl)" = 2 ] ||
+    fail "no figures"
+PYTHON=$PWD/python PEER=98.39 ONLY=mlp "$bench/quality/run" build data >table 2>said || fail "it fails"
+grep -q '^digits.mlp .*98.39 MISSED  no ratio$' table || fail "a peer that misses has a ratio"
+! grep -q SKIPPED said || fail "ONLY does not hold"
+echo "bench/quality: ratios where both reach the target"

@@ -1,0 +1,92 @@
+#!/bin/sh
+# test_completion_bash.sh ETUDE TWO_KINDS: what bash offers where one types.
+set -eu
+command -v bash >/dev/null || {
+    echo "SKIPPED: bash is not installed"
+    exit 77
+}
+work=$(mktemp -d "$PWD/bash.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+"$1" completion bash >etude.bash
+"$2" completion bash >two_kinds.bash
+mkdir -p runs/a/checkpoints runs/b 'runs/with blank' empty
+touch runs/a/params.yaml 'runs/with blank/params.yaml' train.en 'my train.en' train.de
+cat >driver.bash <<'END'
+set -u
+. ./etude.bash
+. ./two_kinds.bash
+failed=0
+# offers LINE: WORD... : what is offered at its end, sorted, is these words. A line ends in a blank
+# where a new word begins. bash cuts words at = and : before it asks.
+offers() {
+    local line=$1 function word
+    shift
+    COMP_WORDS=()
+    for word in ${line//=/ = }; do COMP_WORDS+=("$word"); done
+    [[ $line != *[\ ] ]] || COMP_WORDS+=('')
+    COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+    function=$(complete -p -- "${COMP_WORDS[0]}" | sed 's/.*-F \([^ ]*\).*/\1/')
+    COMPREPLY=()
+    $function
+    local got wanted
+    got=$(printf '%s\n' "${COMPREPLY[@]}" | sort)
+    wanted=$(printf '%s\n' "$@" | sort)
+    if [[ $got != "$wanted" ]]; then
+        printf 'completion: %s: wanted\n%s\ngot\n%s\n' "$line" "$wanted" "$got" >&2
+        failed=1
+    fi
+}
+offers 'etude tra' train translate
+offers 'etude --v' --version
+offers 'etude help insp' inspect
+offers 'etude help --m' --man
+offers 'etude completion ' bash fish zsh
+offers 'etude train --exp' --experiment
+offers 'etude train --experiment translation/b' translation/base
+offers 'etude train --experiment=translation/b' translation/base
+offers 'etude translate --precision ' bfloat16 float32 int8
+offers 'etude translate --precision=in' int8
+offers 'etude translate --checkpoint be' best
+offers 'etude translate --checkpoint train.' train.de train.en
+offers 'etude translate runs/' runs/a 'runs/with blank'
+offers 'etude translate --model-dir runs/' runs/a 'runs/with blank'
+offers 'etude translate --model_dir runs/a' runs/a
+offers 'etude translate ru' runs
+offers 'etude translate em' ''
+offers 'etude train --data train.' train.de train.en
+offers 'etude train --data train.en train.' train.de train.en
+offers 'etude train --data train.en train.de runs/a' runs/a
+offers 'etude train --config-file train.e' train.e'n'
+offers 'etude train --verbose runs/a' runs/a
+offers 'etude train --tpu' '' # of another system
+offers 'etude tfx sc' scaffold
+offers 'etude nothing --' ''
+offers 'two_kinds gr' greet
+offers 'two_kinds train --experiment plain/f' plain/five
+offers 'etude score --tok' --tokenize
+offers 'etude data an' analyze
+exit $failed
+END
+bash --norc --noprofile driver.bash
+# And in a shell that a person types in.
+if command -v script >/dev/null; then
+    printf '%s\n' "PS1='> '; . ./etude.bash" >rc
+    printf 'etude transl\t--preci\tin\t\nexit\n' |
+        script -qec 'bash --noprofile --rcfile rc -i' /dev/null >typed 2>&1 || true
+    tr -d '\r' <typed | grep -q 'etude translate --precision int8' || {
+        cat -v typed >&2
+        echo "test_completion_bash: not completed in a terminal" >&2
+        exit 1
+    }
+fi
+code=0
+"$1" completion bsh >out 2>&1 || code=$?
+[ $code = 2 ] && grep -q 'no shell bsh. Nearest: bash' out
+code=0
+"$1" completion >out 2>&1 || code=$?
+[ $code = 2 ] && grep -q 'which shell is missing' out
+code=0
+"$1" completion bash >/dev/full 2>out || code=$?
+[ $code = 4 ]
+echo "bash completes"

@@ -1,0 +1,42 @@
+#!/bin/sh
+# test_lost_file.sh ETUDE: a file that is mapped and cut off while it trains is named, with exit code
+# 3; what was saved before goes on when it is back.
+set -eu
+etude=$1
+work=$(mktemp -d "$PWD/lost_file.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+fail() {
+    echo "test_lost_file: $*" >&2
+    sed 's/^/    /' said >&2
+    exit 1
+}
+
+awk 'BEGIN { for (i = 0; i < 3000; i++) { line = ""
+    for (k = 0; k <= i % 7; k++) line = line sprintf("%c%c ", 97 + (i * 7 + k * 3) % 26, 97 + (i + k * 5) % 26)
+    print line } }' >text
+train() {
+    "$etude" train run --experiment translation/tiny --data text text --vocab-size 60 --steps "$1" --set \
+        task.model.embedding_width=32,task.model.encoder.num_layers=1,task.model.decoder.num_layers=1 \
+        --set task.train_data.global_batch_size=256 --set trainer.checkpoint_interval=20 >said 2>&1
+}
+train 20 || fail "it does not train"
+mapped=$(find "$PWD/run/cache" -type f -size +8k | head -n 1)
+[ "$mapped" ] || fail "nothing is mapped"
+cp "$mapped" kept
+train 1000000 &
+job=$!
+for i in $(seq 600); do
+    [ ! -e run/checkpoints/ckpt-60.safetensors ] || break
+    sleep 0.1
+done
+: >"$mapped"
+code=0
+wait $job || code=$?
+[ $code = 3 ] || fail "exit code $code"
+grep -q "^etude: $mapped: cut off while it was read" said || fail "the file is not named"
+cp kept "$mapped"
+train 100 || fail "it does not go on"
+grep -q "^\(done\|finished\) " said || fail "it does not go on"
+echo "lost file: named, and the run goes on"

@@ -1,0 +1,203 @@
+#!/bin/sh
+# test_ranks.sh ETUDE BUILD [MPI...]: several processes train one model. Whatever their number, and
+# however often one of them is killed, stopped or fails, a run ends with the bytes of one process;
+# they end together, with one exit code. With each MPI (openmpi, mpich) that was built, too.
+#
+# ET_TEST_KILLS: how many random kills; 4 else.
+set -eu
+etude=$1 build=$2
+shift 2
+work=$(mktemp -d "$PWD/ranks.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+export OMP_NUM_THREADS=1
+
+awk 'BEGIN { print "size,colour,price,kind"; for (i = 0; i < 400; i++)
+    printf "%d,%s,%.2f,%s\n", i % 17 + i % 3 * 10, i % 5 ? "red" : "blue", i * 1.37 % 100,
+        i % 3 ? "round" : "flat" }' >t.csv
+
+fail() {
+    echo "test_ranks: $*" >&2
+    cat out >&2
+    exit 1
+}
+# says CODE TEXT ARGUMENT...: etude ends with CODE, and TEXT is in what it prints.
+says() {
+    code=$1 text=$2 got=0
+    shift 2
+    "$etude" "$@" >out 2>&1 || got=$?
+    [ "$got" = "$code" ] && grep -q -e "$text" out || fail "$*: exit $got, wanted $code and: $text"
+}
+settings='--experiment tabular/mlp --target kind --data t.csv --set runtime.data_shards=4
+    --set trainer.checkpoint_interval=50,trainer.summary_interval=50,trainer.validation_interval=200,trainer.max_to_keep=20
+    --set task.train_data.batch_size=16,runtime.peer_timeout=2'
+# same RUN STEP: its checkpoint and logs are those of `one`, which has made as many steps.
+same() {
+    cmp "one/checkpoints/ckpt-$2.safetensors" "$1/checkpoints/ckpt-$2.safetensors" >>out 2>&1 ||
+        fail "$1: its checkpoint of step $2 is another than that of one process"
+    for run in one "$1"; do
+        sed 's/,"time":{[^}]*}//g' "$run/metrics.jsonl" | head -n "$(wc -l <one/metrics.jsonl)" \
+            >"$run.logs"
+    done
+    cmp one.logs "$1.logs" >>out 2>&1 || fail "$1: its logs are other than those of one process"
+}
+# ranks PID: the processes that a launch has started and that are there.
+ranks() {
+    cat "/proc/$1/task/$1/children" 2>/dev/null || true
+}
+# begun RUN: waits for its first checkpoint, up to a minute.
+begun() {
+    looks=0
+    until [ -e "$1/checkpoints/ckpt-50.safetensors" ] || [ $looks = 3000 ]; do
+        sleep 0.02
+        looks=$((looks + 1))
+    done
+}
+# nth N WORD...
+nth() {
+    shift "$1"
+    echo "${1:-}"
+}
+
+# ---- equal bytes ---------------------------------------------------------------------------------
+
+# shellcheck disable=SC2086 # words
+train() {
+    "$etude" train $settings "$@"
+}
+train one --steps 600 >out 2>&1 || fail "one process"
+for n in 2 3 4; do
+    # shellcheck disable=SC2086 # words
+    says 0 "^ranks  *$n, " launch -n $n -- train $settings "of$n" --steps 600
+    [ "$(grep -c '^done' out)" = 1 ] || fail "$n ranks: more than one of them speaks"
+    same "of$n" 600
+done
+# shellcheck disable=SC2086 # words
+OMP_NUM_THREADS=2 says 0 '^done' launch -n 2 -- train $settings threads --steps 600
+same threads 600
+
+# What stands between passes and updates: several batches of a shard, a scale, going back.
+alike() {
+    name=$1 code=$2
+    shift 2
+    for n in 1 3; do
+        # shellcheck disable=SC2086 # words
+        says "$code" . launch -n $n -- train $settings "$name$n" --steps 100 "$@"
+    done
+    for file in checkpoints/ckpt-100.safetensors recovery.json; do
+        [ ! -e "${name}1/$file" ] || cmp "${name}1/$file" "${name}3/$file" >>out 2>&1 ||
+            fail "$name: $file of 3 ranks is another"
+    done
+}
+alike scaled 0 --set trainer.gradient_accumulation=2,runtime.loss_scale=dynamic,runtime.prefetch=0
+[ -e scaled3/checkpoints/ckpt-100.safetensors ] || fail "no checkpoint to compare"
+alike back 5 --set trainer.loss_upper_bound=0.2,trainer.recovery_begin_steps=30 \
+    --set trainer.recovery_max_trials=2,trainer.checkpoint_interval=10
+[ -e back3/recovery.json ] || fail "no step has diverged"
+
+# ---- interrupted, and on with another number of ranks ---------------------------------------------
+
+# stopped CODE RUN WHO: `launch` of two, whose rank WHO gets SIGTERM (0: launch itself).
+stopped() {
+    # shellcheck disable=SC2086 # words
+    "$etude" launch -n 2 -- train $settings "$2" --steps 600 >out 2>&1 &
+    launch=$! got=0
+    begun "$2"
+    target=$launch
+    # shellcheck disable=SC2046 # words
+    [ "$3" = 0 ] || target=$(nth "$3" $(ranks $launch))
+    kill -TERM "$target" 2>/dev/null || true
+    wait $launch || got=$?
+    [ "$got" = "$1" ] || [ "$got" = 0 ] || fail "SIGTERM: exit $got, wanted $1"
+    [ "$got" = 0 ] || grep -q '^interrupted: saved step' out || fail "SIGTERM: nothing is saved"
+}
+for who in 0 1 2; do
+    stopped 75 "term$who" $who
+    # shellcheck disable=SC2086 # words
+    [ -e "term$who/checkpoints/ckpt-600.safetensors" ] ||
+        says 0 '^done' launch -n 4 -- train $settings "term$who" --steps 400
+    train "term$who" --steps 600 >out 2>&1 || fail "one process goes on"
+    same "term$who" 600
+done
+
+# ---- killed, stopped -----------------------------------------------------------------------------
+
+# A rank, chosen from random, again and again; the last start is left alone.
+kills=${ET_TEST_KILLS:-4} seed=$$
+# shellcheck disable=SC2086 # words
+"$etude" launch -n 3 --restart "$kills" --grace 5 -- train $settings killed --steps 600 >out 2>&1 &
+launch=$! done=0
+while [ "$done" -lt "$kills" ]; do
+    seed=$(((seed * 1103515245 + 12345) % 2147483648))
+    sleep "0.$((seed / 65536 % 5))$((seed / 655360 % 10))"
+    # shellcheck disable=SC2046 # words
+    rank=$(nth $((seed / 1024 % 3 + 1)) $(ranks $launch))
+    kill -0 $launch 2>/dev/null || break
+    [ -z "$rank" ] || { kill -KILL "$rank" 2>/dev/null && done=$((done + 1)); } || true
+done
+wait $launch || fail "after $done kills: exit $?"
+same killed 600
+echo "$done kills"
+
+# shellcheck disable=SC2086 # words
+"$etude" launch -n 3 --restart 1 --grace 3 -- train $settings still --steps 600 >out 2>&1 &
+launch=$!
+begun still
+# shellcheck disable=SC2046 # words
+rank=$(nth 2 $(ranks $launch))
+kill -STOP "$rank" 2>/dev/null || true
+wait $launch || fail "a rank was stopped: exit $?"
+same still 600
+for pid in $(ranks $launch); do
+    fail "a rank is left: $pid"
+done
+
+# ---- what is wrong is said once, and all end with its code -----------------------------------------
+
+# once CODE TEXT ARGUMENT...: as says, and TEXT stands in one line.
+once() {
+    says "$@"
+    [ "$(grep -c -e "$2" out)" = 1 ] || fail "said more than once: $2"
+}
+# shellcheck disable=SC2086 # words
+once 3 'runtime.data_shards=5' launch -n 5 -- train $settings many --steps 600
+[ ! -e many ] || fail "a start that failed leaves a directory"
+# shellcheck disable=SC2086 # words
+once 5 'not finite' launch -n 2 -- train $settings nan --steps 600 \
+    --set trainer.optimizer_config.learning_rate.constant.learning_rate=1e6 \
+    --set trainer.optimizer_config.learning_rate.type=constant,trainer.optimizer_config.optimizer.type=sgd,trainer.loss_upper_bound=1e300
+# shellcheck disable=SC2086 # words
+once 3 't.none' launch -n 2 -- train $settings none --data t.none --steps 600
+# shellcheck disable=SC2086 # words
+once 3 'runtime.data_shards' launch -n 2 -- train $settings of2 --steps 220 \
+    --set runtime.data_shards=2
+# shellcheck disable=SC2086 # words
+once 3 'batch_size: 18 cannot be cut' train $settings cut --steps 9 --set task.train_data.batch_size=18
+says 2 'give 1 to 64' launch -n 0 -- train
+says 2 'nothing to start' launch -n 2
+says 3 'cannot be started' launch -n 2 -- ./no-such-program
+says 0 'etude launch' launch --help
+
+# ---- MPI -----------------------------------------------------------------------------------------
+
+for mpi in "$@"; do
+    start=mpirun.$mpi
+    if ! command -v "$start" >/dev/null || [ ! -e "$build/etude_mpi_$mpi.so" ]; then
+        echo "SKIPPED: $mpi: no $start, or built without it"
+        continue
+    fi
+    more=
+    [ "$mpi" = mpich ] || more='--allow-run-as-root --oversubscribe'
+    for n in 2 4; do
+        # shellcheck disable=SC2086 # words
+        "$start" $more -n $n "$etude" train $settings "$mpi$n" --steps 600 >out 2>&1 ||
+            fail "$mpi, $n ranks: exit $?"
+        grep -q "^ranks  *$n" out || fail "$mpi: $n ranks do not know of each other"
+        same "$mpi$n" 600
+    done
+    got=0
+    # shellcheck disable=SC2086 # words
+    "$start" $more -n 5 "$etude" train $settings "$mpi" --steps 9 >out 2>&1 || got=$?
+    [ "$got" != 0 ] && grep -q 'runtime.data_shards=5' out || fail "$mpi: 5 ranks, 4 shards"
+    ETUDE_MPI=none OMPI_COMM_WORLD_SIZE=2 says 3 'etude_mpi_none.so' train one --steps 601
+done

@@ -1,0 +1,41 @@
+"""ONNX Runtime on what test_onnx.c wrote: run_onnx.py MODEL. Inputs and results are raw arrays,
+MODEL.NAME.raw, floats and int32; results are compared to 1e-4 of the largest."""
+import sys
+
+import numpy as np
+import onnxruntime
+
+name = sys.argv[1]
+session = onnxruntime.InferenceSession(f"{name}.onnx", providers=["CPUExecutionProvider"])
+kinds = {"tensor(float)": np.float32, "tensor(int64)": np.int32}
+
+
+def read(value):
+    """The array of an input or an output; sizes that are not known are what the file has."""
+    data = np.fromfile(f"{name}.{value.name}.raw", kinds[value.type])
+    shape = [size if isinstance(size, int) else -1 for size in value.shape]
+    return data.reshape(shape)
+
+
+inputs = {
+    v.name: read(v).astype(np.int64) if v.type == "tensor(int64)" else read(v)
+    for v in session.get_inputs()
+}
+wrong = []
+for value, found in zip(session.get_outputs(), session.run(None, inputs)):
+    wanted = read(value)
+    error = np.abs(found - wanted).max() if found.shape == wanted.shape else np.inf
+    if not error <= 1e-4 * max(1, np.abs(wanted).max()):
+        wrong.append(f"{name}: {value.name}: {found.shape}, {wanted.shape}, off by {error}")
+# Half of the rows, alone: the same numbers as among all.
+rows = {key: array[:2] for key, array in inputs.items()}
+for value, all_rows, found in zip(
+    session.get_outputs(), session.run(None, inputs), session.run(None, rows)
+):
+    by_row = value.shape and value.shape[0] == "batch"
+    if by_row and not np.allclose(found, all_rows[: len(found)], atol=1e-5):
+        wrong.append(f"{name}: {value.name}: other numbers for fewer rows")
+    if by_row and len(found) != 2:
+        wrong.append(f"{name}: {value.name}: {len(found)} rows of 2")
+print("\n".join(wrong), end="\n" if wrong else "")
+sys.exit(bool(wrong))

@@ -1,0 +1,73 @@
+#!/bin/sh
+# test_exports.sh ETUDE PYTHON: exports in formats of other programs, run by these: ONNX Runtime and
+# CTranslate2, of PyPI (bench/peers/setup build/peers/venv onnx ctranslate2). Skipped, and it says so,
+# where they are not.
+set -eu
+etude=$1
+python=${ET_PEERS:+$ET_PEERS/bin/python}
+python=${python:-$2}
+here=$(cd "$(dirname "$0")" && pwd)
+if ! "$python" -c 'import onnxruntime, ctranslate2, sentencepiece' 2>/dev/null; then
+    echo "SKIPPED: $python has no onnxruntime, ctranslate2 and sentencepiece;" \
+        "bench/peers/setup build/peers/venv onnx ctranslate2" >&2
+    exit 77
+fi
+work=$(mktemp -d "$PWD/exports.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+export OMP_NUM_THREADS=1
+
+run() {
+    "$@" >log 2>&1 || {
+        cat log >&2
+        echo "test_exports: $*" >&2
+        exit 1
+    }
+}
+
+awk 'BEGIN {
+    print "long,wide,colour,kind"
+    for (i = 0; i < 300; i++) {
+        x = (i * 37 % 100) / 50; y = (i * 53 % 100) / 50
+        kind = x > 1 ? "rose" : (y > 1 ? "lily" : "iris")
+        printf("%.2f,%.2f,%s,%s\n", x, y, i % 4 ? "red" : "blue", kind)
+    }
+}' >train.csv
+tail -n +2 train.csv | head -40 >rows.csv
+for model in linear feed_forward mlp resnet ft_transformer; do
+    run "$etude" train $model --experiment tabular/$model --data train.csv --target kind --steps 20
+    run "$etude" export $model --format onnx --output $model.onnx
+    "$etude" predict $model <rows.csv >$model.jsonl
+    run "$python" "$here/run_exports.py" table $model.onnx $model/metadata.json rows.csv $model.jsonl
+done
+
+# Words for words, in the other order.
+awk 'BEGIN {
+    split("red dog runs tree house blue cat", a); split("rot Hund rennt Baum Haus blau Katze", b)
+    for (i = 0; i < 200; i++) {
+        left = right = ""
+        for (k = 0; k < 2 + i % 4; k++) {
+            w = (i * 5 + k * 3 + int(i / 7)) % 7 + 1
+            left = left a[w] " "; right = b[w] " " right
+        }
+        sub(/ $/, "", left); sub(/ $/, "", right)
+        print left >"a.en"; print right >"a.de"
+    }
+}'
+head -50 a.en >b.en
+head -50 a.de >b.de
+for first in true false; do
+    stack="num_layers: 2, intermediate_size: 128, dropout_rate: 0, norm_first: $first, final_norm: $first"
+    run "$etude" train run.$first --experiment translation/tiny --data a.en a.de --vocab-size 32 \
+        --steps 150 --set task.train_data.global_batch_size=512,runtime.mixed_precision_dtype=float32 \
+        --set "{task: {model: {embedding_width: 64, dropout_rate: 0, label_smoothing: 0,
+                encoder: {$stack}, decoder: {$stack}}}}" \
+        --set trainer.optimizer_config.learning_rate.inverse_sqrt.warmup_steps=40
+    run "$etude" export run.$first --format onnx --output onnx.$first
+    run "$etude" export run.$first --format ctranslate2 --output ct2.$first
+    "$etude" translate run.$first --score-targets b.de <b.en >scores
+    run "$python" "$here/run_exports.py" onnx onnx.$first b.en b.de scores
+    "$etude" translate run.$first --beam-size 1 --max-length 20 <b.en >b.hyp
+    [ "$(sort -u b.hyp | wc -l)" -ge 5 ] || { echo "test_exports: it translates nothing" >&2; exit 1; }
+    run "$python" "$here/run_exports.py" ctranslate2 ct2.$first run.$first/vocabulary.model b.en b.hyp
+done

@@ -1,0 +1,223 @@
+/* A translator in one file: as the run translates, so does the file, and the bytes of it; in int8
+ * as the run does in int8, bit for bit. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <etude/etude.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/bad_case.h"
+
+enum { LINES = 6 };
+
+static const char *const lines[LINES] = {
+    "red dog runs", "blue cat", "tree house tree house red", "dog", "cat cat cat", "runs",
+};
+
+static int set_up(void **state)
+{
+    static const char line[] =
+        "train --config tiny.yaml --model-dir run --set trainer.train_steps=150 "
+        "--set trainer.checkpoint_interval=150 --set task.train_data.global_batch_size=512 "
+        "--set '{task: {model: {embedding_width: 64, dropout_rate: 0, label_smoothing: 0, "
+        "encoder: {dropout_rate: 0, intermediate_size: 128}, "
+        "decoder: {dropout_rate: 0, intermediate_size: 128}}}}' "
+        "--set trainer.optimizer_config.learning_rate.inverse_sqrt.warmup_steps=40";
+    if (bad_set_up(state))
+        return -1;
+    bad_end end = bad_start(line, NULL, NULL);
+    if (end.code)
+        print_error("%s\n", end.err);
+    int code = end.code;
+    bad_release(&end);
+    return code;
+}
+
+static et_translator *open_at(const char *path, const char *precision)
+{
+    et_error error = ET_ERROR_INIT;
+    et_translator *t;
+    const et_translator_options options = { .precision = precision };
+    if (et_translator_open(&t, path, &options, &error))
+        fail_msg("%s", error.text);
+    return t;
+}
+
+/* Every text, and how likely it was found, to the bit. */
+static void assert_same(et_translator *one, et_translator *other)
+{
+    et_error error = ET_ERROR_INIT;
+    et_hypotheses *left, *right;
+    assert_int_equal(et_translator_search(one, lines, LINES, &left, &error), ET_OK);
+    assert_int_equal(et_translator_search(other, lines, LINES, &right, &error), ET_OK);
+    for (size_t i = 0; i < LINES; i++) {
+        const et_hypothesis *a = et_hypotheses_at(left, i, 0), *b = et_hypotheses_at(right, i, 0);
+        assert_string_equal(a->text, b->text);
+        assert_memory_equal(&a->log_probability, &b->log_probability, sizeof(double));
+    }
+    et_hypotheses_free(left);
+    et_hypotheses_free(right);
+}
+
+static void export_to(const char *path, const char *precision)
+{
+    et_error error = ET_ERROR_INIT;
+    et_translator *t = open_at("run", NULL);
+    const et_export_options options = { .precision = precision };
+    if (et_translator_export_as(t, path, &options, &error))
+        fail_msg("%s", error.text);
+    et_translator_close(t);
+}
+
+static void test_export__one_file(void **state)
+{
+    (void)state;
+    et_error error = ET_ERROR_INIT;
+    size_t length;
+    export_to("one.safetensors", NULL);
+    et_translator *run = open_at("run", NULL), *file = open_at("one.safetensors", NULL), *memory;
+    assert_string_equal(et_translator_checkpoint(file), "one.safetensors");
+    assert_int_equal(et_translator_step(file), 150);
+    assert_same(run, file);
+    char *bytes = bad_read("one.safetensors", &length);
+    if (et_translator_open_memory(&memory, bytes, length, NULL, &error))
+        fail_msg("%s", error.text);
+    memset(bytes, 0, length); /* borrowed for the call alone */
+    free(bytes);
+    assert_same(run, memory);
+    /* what was opened from memory is taken along as well */
+    assert_int_equal(et_translator_export(memory, "two.safetensors", &error), ET_OK);
+    size_t other;
+    char *first = bad_read("one.safetensors", &length),
+         *second = bad_read("two.safetensors", &other);
+    assert_int_equal(length, other);
+    assert_memory_equal(first, second, length);
+    free(first);
+    free(second);
+    et_translator_close(memory);
+    et_translator_close(file);
+    et_translator_close(run);
+}
+
+static void test_export__int8(void **state)
+{
+    (void)state;
+    et_error error = ET_ERROR_INIT;
+    export_to("small.safetensors", "int8");
+    et_translator *run = open_at("run", "int8"), *file = open_at("small.safetensors", NULL);
+    et_translator *said = open_at("small.safetensors", "int8"), *other;
+    assert_same(run, file);
+    assert_same(run, said);
+    et_translator *wide = open_at("small.safetensors", "float32");
+    et_translator_close(wide);
+    /* One store holds one kind of weights. */
+    const et_translator_options shares[] = { { .shares = run, .precision = "float32" },
+                                             { .shares = run },
+                                             { .shares = run, .precision = "int8" } };
+    for (size_t i = 0; i < COUNT(shares); i++) {
+        const int status = et_translator_open(&other, NULL, &shares[i], &error);
+        assert_int_equal(status, i ? ET_OK : ET_ECONFIG);
+        if (other)
+            assert_same(run, other);
+        else
+            assert_non_null(strstr(error.text, "precision int8 is of all translators"));
+        et_translator_close(other);
+    }
+    et_translator_close(said);
+    et_translator_close(file);
+    et_translator_close(run);
+}
+
+/* Matrices are a half or a quarter of what they were. */
+static void test_export__sizes(void **state)
+{
+    (void)state;
+    size_t whole, half, quarter;
+    export_to("one.safetensors", "float32");
+    export_to("half.safetensors", "bfloat16");
+    export_to("small.safetensors", "int8");
+    free(bad_read("one.safetensors", &whole));
+    free(bad_read("half.safetensors", &half));
+    free(bad_read("small.safetensors", &quarter));
+    et_translator *t = open_at("half.safetensors", NULL);
+    et_translator_close(t);
+    assert_true(whole - half > (whole - quarter) / 2);
+    assert_in_range((whole - quarter) * 100 / (whole - half), 140, 152);
+}
+
+/* Bytes of a hostile one: refused, wherever a bit is wrong. */
+static void test_export__damaged(void **state)
+{
+    (void)state;
+    et_translator *t;
+    size_t length;
+    export_to("one.safetensors", NULL);
+    char *bytes = bad_read("one.safetensors", &length);
+    for (size_t i = 0; i < length; i += 1 + length / 211) {
+        bytes[i] ^= 4;
+        assert_int_not_equal(et_translator_open_memory(&t, bytes, length, NULL, NULL), ET_OK);
+        assert_null(t);
+        bytes[i] ^= 4;
+        assert_int_not_equal(et_translator_open_memory(&t, bytes, i, NULL, NULL), ET_OK);
+        assert_null(t);
+    }
+    free(bytes);
+}
+
+static void test_export__command(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *line;
+        int code;
+        const char *err; /* what is in standard error */
+    } cases[] = {
+        { "export run --output a.safetensors", 0, "exported run/checkpoints/ckpt-150" },
+        { "export run --output a.safetensors --precision int8", 0, "step 150: a.safetensors" },
+        { "translate a.safetensors", 0, "" },
+        { "translate --model-dir a.safetensors --precision float32", 0, "" },
+        { "evaluate a.safetensors --source two.en --reference two.de", 0, "" },
+        { "inspect a.safetensors", 0, "" },
+        { "inspect --model-dir a.safetensors", 0, "" },
+        { "evaluate a.safetensors", 3, "which is without validation data: name the run" },
+        { "export a.safetensors --output b.safetensors", 0, "exported a.safetensors" },
+        { "export run --output b", 0, "" },
+        { "translate b", 0, "" },
+        { "export run --output b", 3, "b/params.yaml is there already" },
+        { "export run --output c --precision int8", 3, "let its name end in .safetensors" },
+        { "export run --output c.safetensors --precision int4", 2, "choose float32, bfloat16" },
+        { "export a.safetensors --output a.safetensors", 3, "are one file, which is read" },
+        { "export run --output run/checkpoints/c.safetensors", 3, "would be, a file of a run" },
+        { "export run --output none/c.safetensors", 3, "none/c.safetensors" },
+        { "export a.safetensors --output o --format onnx", 0, "" },
+        { "export run --output o --format onnx", 3, "o/config.json is there already" },
+        { "export run --output c --format ctranslate2", 0, "" },
+        { "export run --output p --format onnx --precision int8", 3, "in float32 alone" },
+        { "export run --output p --format pickle", 3, "choose onnx or ctranslate2" },
+        { "export run", 2, "--output is missing: which file, or directory, to make" },
+        { "translate run/checkpoints/ckpt-150.safetensors", 3, "holds weights alone" },
+        { "translate a.en", 3, "neither a run's directory nor a whole model" },
+        { "translate a.safetensors --checkpoint best", 3, "leave out checkpoint best" },
+        { "translate none.safetensors", 3, "none.safetensors: no such directory" },
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        bad_end end = bad_start(cases[i].line, "two.en", NULL);
+        if (!strstr(end.err, cases[i].err) || end.code != cases[i].code)
+            fail_msg("%s: %d\n%s\n%s", cases[i].line, end.code, end.out, end.err);
+        bad_release(&end);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_export__one_file), cmocka_unit_test(test_export__int8),
+        cmocka_unit_test(test_export__sizes),    cmocka_unit_test(test_export__damaged),
+        cmocka_unit_test(test_export__command),
+    };
+    return cmocka_run_group_tests(tests, set_up, bad_tear_down);
+}

@@ -1,0 +1,60 @@
+#!/bin/sh
+# test_documents.sh SOURCE [ETUDE]: what documents for users name is there: pages that they link to,
+# headers, public names and, with the command, its commands and their options.
+set -eu
+source=$1 etude=${2-}
+work=$(mktemp -d "$PWD/documents.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+cd "$source"
+pages="README.md ARCHITECTURE.md CONTRIBUTING.md doc/*.md configs/README.md examples/README.md"
+: >"$work/wrong"
+wrong() {
+    echo "$*" >>"$work/wrong"
+}
+
+# shellcheck disable=SC2086 # words
+for page in $pages; do
+    grep -o '](\([^)#]*\)[^)]*)' "$page" | sed 's/^](//; s/[#)].*//' | sort -u |
+        while read -r link; do
+            case $link in '' | http*) continue ;; esac
+            [ -e "$(dirname "$page")/$link" ] || wrong "$page: links to $link, which is not there"
+        done
+    grep -o '<etude/[a-z_0-9]*\.h>' "$page" | sort -u | tr -d '<>' | while read -r header; do
+        [ -f "include/$header" ] || wrong "$page: no header $header"
+    done
+    [ "$page" != doc/STYLE.md ] || continue # names by a rule, not names
+    grep -o '`et_[a-z_0-9]*`' "$page" | sort -u | tr -d '`' | while read -r name; do
+        grep -rqw "$name" include src || wrong "$page: no $name"
+    done
+done
+
+# Options in lines of commands: "    etude translate runs/a --beam-size 4 <x" and `etude average --last 5`.
+if [ -n "$etude" ]; then
+    "$etude" help | sed -n 's/^    \([a-z][a-z0-9_-]*\) .*/\1/p' >"$work/commands"
+    while read -r command; do
+        "$etude" help --man "$command" | tr -d '\\' 
+    done <"$work/commands" >"$work/help"
+    # shellcheck disable=SC2086
+    for page in $pages; do
+        # A command goes on behind a backslash; it ends at what a shell or the text ends it with.
+        sed -e ':a' -e '/\\$/N; s/\\\n//; ta' "$page" | grep -o '\(^    \|`\|[$] \)\(build/\)\{0,1\}etude [^`|<>&;#]*' |
+            sed 's/^[ `$]*//; s/^build.//' | while read -r _ command rest; do
+            case $command in help | version | tfx | --* | COMMAND) continue ;; esac
+            grep -qx -e "$command" "$work/commands" || {
+                wrong "$page: no command $command"
+                continue
+            }
+            for word in $rest; do
+                case $word in --) break ;; --*) ;; *) continue ;; esac
+                option=$(printf '%s' "${word#--}" | sed 's/=.*//; s/_/-/g; s/[^a-z0-9-].*//')
+                [ -z "$option" ] || [ "$option" = man ] || [ "$option" = help ] ||
+                    grep -q -e "--${option}fR" "$work/help" || wrong "$page: $command has no --$option"
+            done
+        done
+    done
+fi
+[ ! -s "$work/wrong" ] || {
+    sort -u "$work/wrong" >&2
+    exit 1
+}
+echo "documents name what is there"

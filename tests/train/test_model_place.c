@@ -1,0 +1,294 @@
+/* A model in one file: what is written is read, narrow weights are a projection, and whatever is
+ * damaged is refused. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/dtype.h"
+#include "base/file.h"
+#include "train/model_export.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define FILE_NAME    "a.safetensors"
+
+enum { ROWS = 37, COLUMNS = 21 };
+
+static const char text[] = "experiment: none\n";
+static const char bytes[] = { 'v', 0, '\xff', '\n' };
+
+/* A table, a product's weight, a bias. */
+static et_params *make_params(bool drawn)
+{
+    static const struct {
+        const char *name;
+        int64_t rows, columns;
+    } rows[] = { { "a/table", ROWS, COLUMNS }, { "a/weight", ROWS, COLUMNS }, { "a/bias", 0, 5 } };
+    et_params *params;
+    int index;
+    assert_int_equal(et_params_new(&params, NULL), ET_OK);
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        et_shape shape =
+            rows[i].rows ? et_shape_2(rows[i].rows, rows[i].columns) : et_shape_1(rows[i].columns);
+        assert_int_equal(et_params_declare(params, rows[i].name, shape,
+                                           (et_init){ ET_INIT_ZEROS, 0 }, &index, NULL),
+                         ET_OK);
+    }
+    assert_int_equal(et_params_materialize(params, false, NULL), ET_OK);
+    for (int64_t i = 0; drawn && i < et_params_flat_size(params); i++)
+        et_params_values(params)[i] = sinf((float)(i * i)) * expf((float)(i % 17) - 8);
+    return params;
+}
+
+static int export_to(const char *path, et_params *params, const char *precision, et_error *error)
+{
+    static const et_model_text texts[] = { { "params.yaml", text, sizeof text - 1 },
+                                           { "vocabulary.model", bytes, sizeof bytes },
+                                           { "empty", "", 0 } };
+    const et_model_export model = {
+        .texts = texts, .count = COUNT(texts), .params = params, .step = 12, .precision = precision
+    };
+    return et_model_export_write(&model, path, error);
+}
+
+static char *whole(const char *path, size_t *length)
+{
+    char *all;
+    assert_int_equal(et_file_read(&all, length, path, 1 << 20, NULL), ET_OK);
+    return all;
+}
+
+static void load(et_params *params, const char *path)
+{
+    et_error error = ET_ERROR_INIT;
+    et_model_place place;
+    et_checkpoint_facts facts = { 0 };
+    if (et_model_place_open(&place, path, &error) ||
+        et_model_place_load(&place, params, &facts, &error))
+        fail_msg("%s", error.text);
+    assert_int_equal(facts.step, 12);
+    et_model_place_close(&place);
+}
+
+static const float *values(et_params *params, const char *name)
+{
+    return et_params_values(params) + et_params_offset(params, et_params_find(params, name));
+}
+
+static void test_model_place__texts(void **state)
+{
+    (void)state;
+    et_params *params = make_params(true);
+    et_error error = ET_ERROR_INIT;
+    et_arena arena = ET_ARENA_INIT;
+    assert_int_equal(export_to(FILE_NAME, params, NULL, &error), ET_OK);
+    size_t length;
+    char *file = whole(FILE_NAME, &length), *read;
+    for (int memory = 0; memory < 2; memory++) {
+        et_model_place place;
+        int status = memory ? et_model_place_open_memory(&place, file, length, &error)
+                            : et_model_place_open(&place, FILE_NAME, &error);
+        assert_int_equal(status, ET_OK);
+        assert_true(et_model_place_is_file(&place));
+        assert_string_equal(et_model_place_precision(&place), "float32");
+        assert_true(et_model_place_has(&place, "empty"));
+        assert_false(et_model_place_has(&place, "a/bias"));
+        assert_int_equal(et_model_place_read(&place, "params.yaml", 100, &read, &length, &error),
+                         0);
+        assert_string_equal(read, text);
+        et_free(read);
+        size_t got;
+        assert_int_equal(et_model_place_read(&place, "vocabulary.model", 4, &read, &got, &error),
+                         ET_OK);
+        assert_int_equal(got, sizeof bytes);
+        assert_memory_equal(read, bytes, sizeof bytes);
+        et_free(read);
+        assert_int_equal(et_model_place_read(&place, "vocabulary.model", 3, &read, &got, &error),
+                         ET_EFORMAT);
+        assert_int_equal(et_model_place_read(&place, "none", 3, &read, &got, &error), ET_ENOTFOUND);
+        assert_string_equal(et_model_place_path(&place, "x", &arena),
+                            memory ? "the model in memory: x" : FILE_NAME ": x");
+        et_model_place_close(&place);
+        length = 0;
+        et_free(file);
+        file = whole(FILE_NAME, &length);
+    }
+    et_free(file);
+    et_arena_release(&arena);
+    et_params_free(params);
+}
+
+/* float32 as it was; bfloat16 rounded as ever; bytes within half a unit. */
+static void test_model_place__weights(void **state)
+{
+    (void)state;
+    static const char *const precisions[] = { "float32", "bfloat16", "int8" };
+    et_params *params = make_params(true), *read = make_params(false);
+    for (size_t p = 0; p < COUNT(precisions); p++) {
+        assert_int_equal(export_to(FILE_NAME, params, precisions[p], NULL), ET_OK);
+        load(read, FILE_NAME);
+        assert_memory_equal(values(read, "a/bias"), values(params, "a/bias"), 5 * sizeof(float));
+        const float *table = values(params, "a/table"), *weight = values(params, "a/weight");
+        for (int i = 0; i < ROWS; i++)
+            for (int j = 0; j < COLUMNS; j++) {
+                const int at = i * COLUMNS + j;
+                float largest_row = 0, largest_column = 0;
+                for (int k = 0; k < COLUMNS; k++)
+                    largest_row = fmaxf(largest_row, fabsf(table[i * COLUMNS + k]));
+                for (int k = 0; k < ROWS; k++)
+                    largest_column = fmaxf(largest_column, fabsf(weight[k * COLUMNS + j]));
+                const float is = values(read, "a/table")[at], was = table[at];
+                const float is_w = values(read, "a/weight")[at], was_w = weight[at];
+                if (p == 0) {
+                    assert_true(is == was && is_w == was_w);
+                } else if (p == 1) {
+                    assert_true(is == et_bf16_to_float(et_bf16_from_float(was)));
+                } else {
+                    assert_true(fabsf(is - was) <= 0.52f / 127 * 1.01f * largest_row);
+                    assert_true(fabsf(is_w - was_w) <= 0.52f / 127 * 1.01f * largest_column);
+                }
+            }
+    }
+    et_params_free(read);
+    et_params_free(params);
+}
+
+/* Exported, read and exported again: the same file. */
+static void test_model_place__narrow_weights_stay(void **state)
+{
+    (void)state;
+    static const char *const precisions[] = { "bfloat16", "int8" };
+    et_params *params = make_params(true), *read = make_params(false);
+    for (size_t p = 0; p < COUNT(precisions); p++) {
+        size_t first, second;
+        assert_int_equal(export_to(FILE_NAME, params, precisions[p], NULL), ET_OK);
+        load(read, FILE_NAME);
+        char *one = whole(FILE_NAME, &first);
+        assert_int_equal(export_to(FILE_NAME, read, precisions[p], NULL), ET_OK);
+        char *two = whole(FILE_NAME, &second);
+        assert_int_equal(first, second);
+        assert_memory_equal(one, two, first);
+        et_free(one);
+        et_free(two);
+    }
+    et_params_free(read);
+    et_params_free(params);
+}
+
+/* All that a model is read by, of bytes that may be anything. */
+static int read_all(et_params *params, const char *file, size_t length)
+{
+    et_model_place place;
+    char *read = NULL;
+    size_t got;
+    int status = et_model_place_open_memory(&place, file, length, NULL);
+    if (status)
+        return status;
+    status = et_model_place_read(&place, "vocabulary.model", 100, &read, &got, NULL);
+    et_free(read);
+    if (!status)
+        status = et_model_place_load(&place, params, NULL, NULL);
+    et_model_place_close(&place);
+    return status;
+}
+
+/* Each byte flipped, each length cut; at an odd address, as memory may be. */
+static void test_model_place__damaged(void **state)
+{
+    (void)state;
+    et_params *params = make_params(true), *read = make_params(false);
+    assert_int_equal(export_to(FILE_NAME, params, "int8", NULL), ET_OK);
+    size_t length;
+    char *file = whole(FILE_NAME, &length), *odd = malloc(length + 1);
+    assert_non_null(odd);
+    memcpy(odd + 1, file, length);
+    assert_int_equal(read_all(read, odd + 1, length), ET_OK);
+    for (size_t i = 0; i < length; i++) {
+        odd[1 + i] = (char)(odd[1 + i] ^ (1 << i % 8));
+        if (!read_all(read, odd + 1, length))
+            fail_msg("byte %zu of %zu is flipped, and nobody says so", i, length);
+        odd[1 + i] = file[i];
+        if (!read_all(read, odd + 1, i))
+            fail_msg("%zu bytes of %zu are taken for all", i, length);
+    }
+    free(odd);
+    et_free(file);
+    et_params_free(read);
+    et_params_free(params);
+}
+
+static void test_model_place__refused(void **state)
+{
+    (void)state;
+    et_params *params = make_params(true), *other;
+    et_error error = ET_ERROR_INIT;
+    et_model_place place;
+    int index;
+    assert_int_equal(export_to("", params, NULL, &error), ET_ECONFIG);
+    assert_int_equal(export_to(FILE_NAME, params, "int4", &error), ET_ECONFIG);
+    assert_non_null(strstr(error.text, "precision int4: choose float32, bfloat16 or int8"));
+    assert_int_equal(export_to("folder", params, "int8", &error), ET_ECONFIG);
+    assert_non_null(strstr(error.text, "let its name end in .safetensors"));
+    assert_int_equal(export_to("/nowhere/at/all.safetensors", params, NULL, &error), ET_ENOTFOUND);
+    assert_int_equal(export_to("folder", params, NULL, &error), ET_OK);
+    assert_int_equal(export_to("folder", params, NULL, &error), ET_ECONFIG);
+    assert_non_null(strstr(error.text, "folder/params.yaml is there already"));
+    assert_int_equal(et_model_place_open(&place, "folder/model.safetensors", &error), ET_EFORMAT);
+    assert_non_null(strstr(error.text, "holds weights alone"));
+    assert_int_equal(et_model_place_open(&place, "folder/params.yaml", &error), ET_EFORMAT);
+    assert_non_null(strstr(error.text, "neither a run's directory nor a whole model"));
+    assert_int_equal(et_model_place_open_memory(&place, NULL, 5, &error), ET_ECONFIG);
+    assert_int_equal(et_model_place_open_memory(&place, "", 0, &error), ET_EFORMAT);
+    /* a model of other shapes */
+    assert_int_equal(export_to(FILE_NAME, params, "int8", &error), ET_OK);
+    assert_int_equal(et_params_new(&other, NULL), ET_OK);
+    assert_int_equal(et_params_declare(other, "a/weight", et_shape_2(COLUMNS, ROWS),
+                                       (et_init){ ET_INIT_ZEROS, 0 }, &index, NULL),
+                     ET_OK);
+    assert_int_equal(et_params_materialize(other, false, NULL), ET_OK);
+    assert_int_equal(et_model_place_open(&place, FILE_NAME, &error), ET_OK);
+    assert_int_equal(et_model_place_load(&place, other, NULL, &error), ET_ECONFIG);
+    assert_non_null(
+        strstr(error.text, "a/weight is int8 [37, 21] there and float32 [21, 37] here"));
+    et_model_place_close(&place);
+    et_params_free(other);
+    et_params_free(params);
+}
+
+static char folder[] = "model_place.XXXXXX";
+
+static int set_up(void **state)
+{
+    (void)state;
+    return mkdtemp(folder) && !chdir(folder) ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    static const char *const made[] = { FILE_NAME, "folder/params.yaml", "folder/vocabulary.model",
+                                        "folder/empty", "folder/model.safetensors" };
+    for (size_t i = 0; i < COUNT(made); i++)
+        unlink(made[i]);
+    rmdir("folder");
+    return chdir("..") || rmdir(folder);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_model_place__texts),
+        cmocka_unit_test(test_model_place__weights),
+        cmocka_unit_test(test_model_place__narrow_weights_stay),
+        cmocka_unit_test(test_model_place__damaged),
+        cmocka_unit_test(test_model_place__refused),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

@@ -1,0 +1,190 @@
+/* The tree over ranks: bit for bit that of one process, whatever the numbers of shards and ranks;
+ * and one failure for all. */
+#include "train/ranked.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#include "comm/ranks.h"
+#include "train/small_pass.h"
+
+enum { ROWS = 3, HIDDEN = 64, MOST_SHARDS = 9, MOST_RANKS = 5 };
+
+/* A loss, a measure and two variables: a number, and a row that means of columns go to. */
+static void build(et_scope *s, void *payload)
+{
+    const et_init zeros = { ET_INIT_ZEROS, 0 };
+    (void)payload;
+    et_node *x = et_batch_input(s, "x"), *y = et_batch_input(s, "y");
+    et_node *h = et_tanh(et_dense(et_in(s, "hidden"), x, HIDDEN));
+    et_node *d = et_sub(et_dense(et_in(s, "out"), h, 1), y);
+    et_matmul_options columns = { .transpose_a = true };
+    et_loss(s, "loss", et_mul(d, d), 1);
+    et_measure(s, "y", et_sum(y), et_sum(et_batch_input(s, "mask")));
+    et_moving_mean(s, et_variable(s, "sum", et_shape_scalar(), zeros), et_sum(h), 0.9f);
+    et_moving_mean(s, et_variable(s, "columns", et_shape_2(1, FEATURES), zeros),
+                   et_matmul(y, x, NULL, &columns), 0.5f);
+}
+
+static const et_pass_options training = { .training = true };
+
+/* The batches of an update, those of others passed over; bad: a shard that is not finite, or -1;
+ * fails: one whose data are wrong, or -1. */
+static int reduce(small_pass *s, et_reducer *reducer, int bad, int fails, et_reduced *out,
+                  et_error *error)
+{
+    int status = ET_OK;
+    et_reducer_begin(reducer);
+    for (int i = 0; i < reducer->shards; i++) {
+        status = status ? status : et_source_next(s->source, s->batch, error);
+        if (i < reducer->first || i >= reducer->end || status)
+            continue;
+        if (i == bad)
+            *(float *)s->batch->data[0] = INFINITY;
+        status = i == fails ? et_fail(error, ET_EDATA, "shard %d", i)
+                            : et_pass_run(s->pass, s->batch, 1, 0, error);
+        if (!status)
+            status = et_reducer_add(reducer, i, s->pass, error);
+    }
+    status = et_reducer_meet(reducer, status, error);
+    return status ? status : et_reducer_end(reducer, out, error);
+}
+
+static int rank_equal(et_comm *comm, const char *word)
+{
+    int shards = atoi(word);
+    small_pass one, mine;
+    et_reducer *tree, *ranked;
+    et_reduced expected, found;
+    et_error error = ET_ERROR_INIT;
+    small_open(&one, build, ROWS, &training);
+    small_open(&mine, build, ROWS, &training);
+    rank_assert(!et_tree_open(&tree, one.pass, shards, &error));
+    rank_assert(!et_ranked_open(&ranked, mine.pass, shards, comm, &error));
+    size_t bytes = (size_t)et_params_trained_size(one.params) * sizeof(float);
+    for (int step = 0; step < 3; step++) {
+        rank_assert(!reduce(&one, tree, -1, -1, &expected, &error));
+        rank_assert(!reduce(&mine, ranked, -1, -1, &found, &error));
+        rank_assert(!memcmp(expected.gradient, found.gradient, bytes));
+        rank_assert(!memcmp(expected.means, found.means, (1 + FEATURES) * sizeof(float)));
+        rank_assert(expected.loss == found.loss && expected.divisor == found.divisor);
+        rank_assert(expected.measures == found.measures);
+        for (int i = 0; i < found.measures; i++)
+            rank_assert(expected.measured[i].total == found.measured[i].total &&
+                        expected.measured[i].weight == found.measured[i].weight &&
+                        !strcmp(expected.measured[i].name, found.measured[i].name));
+    }
+    et_reducer_close(tree);
+    et_reducer_close(ranked);
+    small_close(&one);
+    small_close(&mine);
+    return 0;
+}
+
+/* Each shard in turn; all know which it was, and the text of who has it. */
+static int rank_fails(et_comm *comm, const char *word)
+{
+    int shards = atoi(word);
+    small_pass s;
+    et_reducer *ranked;
+    et_reduced sum;
+    et_error error = ET_ERROR_INIT;
+    small_open(&s, build, ROWS, &training);
+    rank_assert(!et_ranked_open(&ranked, s.pass, shards, comm, &error));
+    for (int bad = 0; bad < shards; bad++) {
+        char text[64];
+        rank_assert(reduce(&s, ranked, bad, -1, &sum, &error) == ET_EDIVERGED);
+        rank_assert(ranked->bad == bad);
+        bool owner = bad >= ranked->first && bad < ranked->end;
+        et_fail(&error, ET_EDIVERGED, owner ? "shard %d it was" : "not mine", bad);
+        rank_assert(et_reducer_failed(ranked, bad, ET_EDIVERGED, &error) == ET_EDIVERGED);
+        snprintf(text, sizeof text, "shard %d it was", bad);
+        rank_assert(!strcmp(error.text, text));
+        rank_assert(reduce(&s, ranked, -1, bad, &sum, &error) == ET_EDATA);
+        snprintf(text, sizeof text, "shard %d", bad);
+        rank_assert(strstr(error.text, text));
+        et_comm_resume(comm);
+        rank_assert(!reduce(&s, ranked, -1, -1, &sum, &error));
+    }
+    et_reducer_close(ranked);
+    small_close(&s);
+    return 0;
+}
+
+static int rank_few(et_comm *comm, const char *word)
+{
+    small_pass s;
+    et_reducer *ranked;
+    et_error error = ET_ERROR_INIT;
+    (void)word;
+    small_open(&s, build, ROWS, &training);
+    rank_assert(et_ranked_open(&ranked, s.pass, et_comm_size(comm) - 1, comm, &error) ==
+                ET_ECONFIG);
+    rank_assert(!ranked && strstr(error.text, "data_shards"));
+    small_close(&s);
+    return 0;
+}
+
+/* Merging is exact: the same on all, whatever the order. */
+static int rank_metrics(et_comm *comm, const char *word)
+{
+    et_metrics *one, *mine;
+    et_error error = ET_ERROR_INIT;
+    int rank = et_comm_rank(comm), ranks = et_comm_size(comm);
+    (void)word;
+    rank_assert(!et_metrics_new(&one, &error) && !et_metrics_new(&mine, &error));
+    rank_assert(!et_metrics_define(one, "mean", &et_metric_mean, &error));
+    rank_assert(!et_metrics_define(mine, "mean", &et_metric_mean, &error));
+    for (int i = 0; i < 20 * ranks; i++) {
+        et_metrics_add(one, "mean", pow(-1.7, i % 60), 1);
+        if (i % ranks == rank)
+            et_metrics_add(mine, "mean", pow(-1.7, i % 60), 1);
+    }
+    rank_assert(!et_metrics_sum_ranks(mine, comm, &error));
+    rank_assert(et_metrics_value(one, "mean") == et_metrics_value(mine, "mean"));
+    et_metrics_free(one);
+    et_metrics_free(mine);
+    return 0;
+}
+
+static const rank_case cases[] = {
+    { "equal", rank_equal },     { "fails", rank_fails }, { "few", rank_few },
+    { "metrics", rank_metrics }, { NULL, NULL },
+};
+
+/* ---- their parent ---------------------------------------------------------------------------- */
+
+static void test_ranked__equal(void **state)
+{
+    (void)state;
+    for (int shards = 2; shards <= MOST_SHARDS; shards++)
+        for (int ranks = 1; ranks <= MOST_RANKS && ranks <= shards; ranks++) {
+            char word[16];
+            snprintf(word, sizeof word, "%d", shards);
+            if (run_ranks("equal", ranks, word))
+                fail_msg("%d shards over %d ranks", shards, ranks);
+        }
+}
+
+static void test_ranked__fails(void **state)
+{
+    (void)state;
+    assert_int_equal(run_ranks("fails", 1, "3"), 0);
+    assert_int_equal(run_ranks("fails", 2, "5"), 0);
+    assert_int_equal(run_ranks("fails", 4, "4"), 0);
+    assert_int_equal(run_ranks("few", 3, ""), 0);
+    assert_int_equal(run_ranks("metrics", 4, ""), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ranked__equal),
+        cmocka_unit_test(test_ranked__fails),
+    };
+    return is_rank() ? run_rank(cases) : cmocka_run_group_tests(tests, NULL, NULL);
+}
