@@ -59,11 +59,6 @@ void et_chief_release(et_chief *chief)
     *chief = (et_chief){ 0 };
 }
 
-unsigned char *et_chief_place_of(et_chief *chief, int worker)
-{
-    return chief->worker[worker].at;
-}
-
 static void fail(et_chief *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 static void fail(et_chief *c, const char *format, ...)
@@ -326,14 +321,6 @@ static bool is_out(const et_chief_worker *w)
     return w->place == ET_PLACE_WORKS || w->place == ET_PLACE_DONE;
 }
 
-static int count_out(const et_chief *c)
-{
-    int count = 0;
-    for (int i = 0; i < c->setup.workers; i++)
-        count += is_out(&c->worker[i]);
-    return count;
-}
-
 /* Whether all others that are out could still be in time after an update of `worker`: in order of
  * age, the j-th of them is update number version + 1 + j. */
 static bool may_go_first(const et_chief *c, int worker)
@@ -412,7 +399,9 @@ static void ask_next(et_chief *c, double now)
 
 static bool may_start(const et_chief *c)
 {
-    int out = count_out(c);
+    int out = 0;
+    for (int i = 0; i < c->setup.workers; i++)
+        out += is_out(&c->worker[i]);
     if (c->ends ||
         (c->setup.synchronous ? c->version >= c->setup.steps : c->version + out >= c->setup.steps))
         return false;

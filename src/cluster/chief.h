@@ -115,7 +115,10 @@ void et_chief_receive(et_chief *chief, double now, const et_message *message);
 void et_chief_tick(et_chief *chief, double now);
 
 /* Where a worker that joins goes on in the data: [place_size]; what is saved with a state. */
-unsigned char *et_chief_place_of(et_chief *chief, int worker);
+static inline unsigned char *et_chief_place_of(et_chief *chief, int worker)
+{
+    return chief->worker[worker].at;
+}
 
 /* The servers' state is read once no update is under way; state_read for each, then `reading` and
  * wants_state are false. */

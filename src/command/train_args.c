@@ -47,8 +47,15 @@ static const char *const modes[ET_MODE_COUNT + 1] = {
             ET_ARG_TEXT, &(args)->keys, NULL                                                        \
     }
 
-static int check_roles(const et_train_args *args, et_error *error)
+/* What goes with what. */
+static int check_together(const et_train_args *args, et_error *error)
 {
+    if (args->json && !args->dry_run)
+        return et_fail(error, ET_EUSAGE,
+                       "--json: goes with --dry-run; what training measures is "
+                       "in RUN/metrics.jsonl");
+    if (args->dry_run && args->profiling.path)
+        return et_fail(error, ET_EUSAGE, "--profile: does not go with --dry-run");
     if ((args->workers || args->servers) && !args->distributed)
         return et_fail(error, ET_EUSAGE, "--%s: goes with --distributed",
                        args->workers ? "workers" : "servers");
@@ -73,6 +80,9 @@ static int check_mode(const et_train_args *args, et_error *error)
 
 static int read_mode(et_train_args *args, et_error *error)
 {
+    int status = check_together(args, error);
+    if (status)
+        return status;
     bool finetunes =
         args->mode_name && !strcmp(args->mode_name, modes[ET_MODE_CONTINUOUS_TRAIN_AND_EVAL]);
     if (args->pretrain_steps && !finetunes)
@@ -224,14 +234,6 @@ int et_train_args_parse(et_train_args *args, const et_call *call, et_error *erro
         status = et_args_read_time(&args->time_limit, "time-limit", time_limit, error);
     if (!status && memory)
         status = et_args_read_bytes(&args->memory, "memory", memory, error);
-    if (!status && args->json && !args->dry_run)
-        status = et_fail(error, ET_EUSAGE,
-                         "--json: goes with --dry-run; what training measures is "
-                         "in RUN/metrics.jsonl");
-    if (!status && args->dry_run && args->profiling.path)
-        status = et_fail(error, ET_EUSAGE, "--profile: does not go with --dry-run");
-    if (!status)
-        status = check_roles(args, error);
     return status ? status : read_mode(args, error);
 }
 
