@@ -13,6 +13,10 @@ install(TARGETS etude etude_dependencies EXPORT etude_static_targets
 if(TARGET etude_cli)
     install(TARGETS etude_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
+# Loaded where that MPI starts ranks: found from the command's folder and from the library's.
+foreach(mpi IN LISTS ETUDE_MPIS)
+    install(TARGETS etude_mpi_${mpi} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/etude)
+endforeach()
 install(DIRECTORY include/etude DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
     FILES_MATCHING PATTERN "*.h")
 install(EXPORT etude_shared_targets NAMESPACE etude:: FILE etudeSharedTargets.cmake
@@ -39,7 +43,7 @@ install(FILES LICENSE README.md ARCHITECTURE.md CHANGES.md CITATION.cff CONTRIBU
     DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY doc configs DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DOCDIR}
-    FILES_MATCHING PATTERN "*.c" PATTERN "*.h" PATTERN "README.md")
+    FILES_MATCHING PATTERN "*.c" PATTERN "*.h" PATTERN "README.md" PATTERN "train.slurm")
 if(TARGET pages)
     set(pages ${PROJECT_BINARY_DIR}/share)
     install(DIRECTORY ${pages}/man/man1 DESTINATION ${CMAKE_INSTALL_MANDIR} OPTIONAL)

@@ -47,7 +47,7 @@ typedef struct et_service_request {
 
 typedef struct et_service_class et_service_class;
 
-/* The first member of a class's own struct. */
+/* The first member of a class's own struct; open sets its class. */
 typedef struct et_service {
     const et_service_class *ET_CLASS;
 } et_service;

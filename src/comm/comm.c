@@ -201,9 +201,11 @@ int et_comm_agree(et_comm *comm, int status, unsigned *flags, et_error *error)
     return from < 0 ? ET_OK : share_text(comm, from, all[from].status, error);
 }
 
+/* Of a rank that is lost rank 0 tells, and who has found it silent: that may end rank 0 too. */
 bool et_comm_told_elsewhere(const et_comm *comm)
 {
-    return et_comm_rank(comm) && (comm->told || (comm->broken.status && comm->gone));
+    bool lost = et_comm_rank(comm) && comm->broken.status;
+    return et_comm_rank(comm) && (comm->told || (lost && comm->gone && et_comm_lost(comm) < 0));
 }
 
 void et_comm_resume(et_comm *comm)

@@ -1,6 +1,6 @@
 /* Which MPI started this process, and the file that was built against it. Each MPI says who it is
  * in the environment of the ranks that it starts. The file lies beside the library or the program,
- * or in ../lib/etude from there; ETUDE_MPI names one, or says which is meant. */
+ * or where it is installed; ETUDE_MPI names one, or says which is meant. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,11 +31,12 @@ static const struct {
 
 enum { STARTERS = sizeof starters / sizeof starters[0] };
 
-static const char *starter(void)
+static const char *starter(long *ranks)
 {
     for (int i = 0; i < STARTERS; i++) {
         const char *size = getenv(starters[i].variable);
-        if (size && strtol(size, NULL, 10) > 1)
+        *ranks = size ? strtol(size, NULL, 10) : 0;
+        if (*ranks > 1)
             return starters[i].module;
     }
     return NULL;
@@ -43,7 +44,8 @@ static const char *starter(void)
 
 bool et_comm_by_mpi(void)
 {
-    return starter() != NULL;
+    long ranks;
+    return starter(&ranks) != NULL;
 }
 
 static bool gives_up(void *comm)
@@ -87,18 +89,21 @@ static const et_comm_class classes[] = {
 
 /* ---- finding it ------------------------------------------------------------------------------ */
 
-/* path: of a file beside which to look; cut off behind its folder. */
+/* path: of the library or the program; cut off behind its folder. */
 static void *load_beside(char *path, const char *name)
 {
-    char file[PATH_ROOM + 64];
+    static const char *const folders[] = { "", "etude/", "../" ET_LIBDIR "/etude/" };
+    char file[PATH_ROOM + 128];
     char *slash = strrchr(path, '/');
     if (!slash)
         return NULL;
     *slash = 0;
-    snprintf(file, sizeof file, "%s/etude_mpi_%s.so", path, name);
-    if (access(file, R_OK))
-        snprintf(file, sizeof file, "%s/../lib/etude/etude_mpi_%s.so", path, name);
-    return access(file, R_OK) ? NULL : dlopen(file, RTLD_NOW | RTLD_GLOBAL);
+    for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++) {
+        snprintf(file, sizeof file, "%s/%setude_mpi_%s.so", path, folders[i], name);
+        if (!access(file, R_OK))
+            return dlopen(file, RTLD_NOW | RTLD_GLOBAL);
+    }
+    return NULL;
 }
 
 /* Global: an MPI's own plugins look for it there. */
@@ -121,19 +126,27 @@ static void *load(const char *name)
     return module;
 }
 
-static int begin(mpi *self, et_error *error)
+/* An MPI that was not started by its own kind takes each process for the only one. */
+static int begin(mpi *self, long started, et_error *error)
 {
     char text[512] = "";
     bool beats = false;
     if (self->module->begin(&self->comm.rank, &self->comm.size, &beats, text, sizeof text))
         return et_fail(error, ET_EFAIL, "%s", text);
+    if (self->comm.size == 1 && started > 1)
+        return et_fail(error, ET_ECONFIG,
+                       "%ld processes were started, and %s sees one: they were started by another "
+                       "MPI; name the module that fits in " VARIABLE,
+                       started, self->module->name);
     self->comm.class = &classes[beats];
     return ET_OK;
 }
 
 int et_comm_mpi_open(et_comm **out, et_error *error)
 {
-    const char *wanted = getenv(VARIABLE), *name = wanted && *wanted ? wanted : starter();
+    long started;
+    const char *by = starter(&started), *wanted = getenv(VARIABLE);
+    const char *name = wanted && *wanted ? wanted : by;
     *out = NULL;
     void *handle = load(name);
     const et_mpi *module = handle ? dlsym(handle, ET_MPI_SYMBOL) : NULL;
@@ -149,7 +162,7 @@ int et_comm_mpi_open(et_comm **out, et_error *error)
     if (!self)
         return et_alloc_failed(error, sizeof *self, "a rank");
     self->module = module;
-    int status = begin(self, error);
+    int status = begin(self, started, error);
     if (status)
         et_free(self);
     else

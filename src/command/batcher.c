@@ -205,6 +205,9 @@ static void *run(void *payload)
     if (o->threads)
         omp_set_num_threads(o->threads);
     b->status = o->class->open(&b->service, o->model_dir, &o->service, &b->error);
+    if (!b->status && (!b->service || b->service->ET_CLASS != o->class))
+        b->status = et_fail(&b->error, ET_ECONFIG,
+                            "the service %s is not open: its class is not set", o->class->name);
     pthread_mutex_lock(&b->lock);
     b->opened = true;
     pthread_cond_broadcast(&b->news);

@@ -37,7 +37,7 @@ static int parse(serve_args *args, const et_call *call, et_error *error)
     const et_arg table[] = {
         { "model-dir", "DIR", "the run, or export, that has the model", ET_ARG_TEXT,
           &args->model_dir, NULL },
-        ET_WEB_ARGS(args->web),
+        ET_WEB_ARGS(args->web, PORT),
         ET_ARG_THREADS,
         { "batch", "N", "most lines or rows of a request, and computed together (default: 1024)",
           ET_ARG_COUNT, &args->batch, NULL },

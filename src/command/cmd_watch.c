@@ -145,7 +145,7 @@ static int parse(watch_args *args, const et_call *call, et_error *error)
     const et_arg table[] = {
         { "model-dir", "DIR", "a run, or a directory with runs below it", ET_ARG_TEXT,
           &args->directory, NULL },
-        ET_WEB_ARGS(args->web),
+        ET_WEB_ARGS(args->web, PORT),
         { "[DIR]", "run", NULL, ET_ARG_WORD, &args->directory, NULL },
         ET_ARG_END,
     };

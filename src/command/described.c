@@ -1,11 +1,12 @@
-/* A command is called with --help and with a description in its call. Its standard output goes to a
- * temporary file, since a command with help of its own prints there whatever the call says. */
+/* A command is called with --help and with a description in its call. Its standard output goes to
+ * memory meanwhile, since a command with help of its own prints there whatever the call says. */
 #include "command/described.h"
 
 #include <ctype.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -70,11 +71,14 @@ typedef struct aside {
 static int turn_aside(aside *a, et_error *error)
 {
     fflush(stdout);
-    a->file = tmpfile();
+    int memory = memfd_create("help", MFD_CLOEXEC);
+    a->file = memory < 0 ? NULL : fdopen(memory, "w+");
+    if (memory >= 0 && !a->file)
+        close(memory);
     a->kept = a->file ? dup(STDOUT_FILENO) : -1;
     if (a->kept >= 0 && dup2(fileno(a->file), STDOUT_FILENO) >= 0)
         return ET_OK;
-    int status = et_fail_errno(error, "a temporary file for the help of a command");
+    int status = et_fail_errno(error, "memory for the help of a command");
     if (a->kept >= 0)
         close(a->kept);
     if (a->file)

@@ -19,7 +19,7 @@ typedef struct et_serving_options {
     et_http_guard guard;
     int connections_max;
     size_t body_max; /* bytes */
-    const char *program, *run;
+    const char *run; /* its directory, for people */
 } et_serving_options;
 
 typedef struct et_serving et_serving;

@@ -782,14 +782,16 @@ static int train(training *t, const et_train_args *args, et_error *error)
     return status ? status : closed;
 }
 
-/* One rank says what went wrong, before any of them has ended. */
-static void leave_ranks(training *t, int status, et_error *error)
+/* One rank says what went wrong, before any of them has ended; all end with one status. */
+static int leave_ranks(training *t, int status, et_error *error)
 {
+    status = et_comm_agree(t->comm, status, NULL, error);
     if (status && error && et_comm_told_elsewhere(t->comm))
         error->text[0] = 0;
     else if (status && error && et_comm_size(t->comm) > 1)
         et_tell_failure(t->call->program, status, error);
     et_comm_close(t->comm);
+    return status;
 }
 
 /* Everything that training opened is closed here, whatever the status: the lock goes last. */
@@ -813,6 +815,5 @@ int et_training_run_as(const et_call *call, const et_train_args *args, const et_
     et_session_end(&t.session, step_of(&t), status, error);
     setitimer(ITIMER_REAL, &(struct itimerval){ { 0, 0 }, { 0, 0 } }, NULL);
     close_training(&t);
-    leave_ranks(&t, status, error);
-    return status;
+    return leave_ranks(&t, status, error);
 }

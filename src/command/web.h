@@ -2,8 +2,8 @@
  * what they say of it. Without --listen nobody outside this machine can; with it a token is asked
  * for, which is read from a file or made, and then shown once.
  *
- *     et_web_args args = { .port = 8080 };
- *     const et_arg table[] = { ET_WEB_ARGS(args), ET_ARG_END };
+ *     et_web_args args = { .port = PORT };
+ *     const et_arg table[] = { ET_WEB_ARGS(args, PORT), ET_ARG_END };
  *     ...
  *     et_web_open(&web, &args, &error);       the port is ours; web.listener and web.guard are used
  *     et_web_tell(&web, "predict", &error);
@@ -21,9 +21,15 @@ typedef struct et_web_args {
     et_arg_list hosts;
 } et_web_args;
 
-/* Rows of a table of options. */
-#define ET_WEB_ARGS(args)                                                                          \
-    { "port", "N", "0: one that is free, which is printed", ET_ARG_COUNT, &(args).port, NULL },    \
+/* Rows of a table of options; usual: the port where none is given, a macro. */
+#define ET_WEB_TEXT(number) #number
+#define ET_WEB_ARGS(args, usual)                                                                   \
+    { "port",                                                                                      \
+      "N",                                                                                         \
+      "0: one that is free, which is printed (default: " ET_WEB_TEXT(usual) ")",                   \
+      ET_ARG_COUNT,                                                                                \
+      &(args).port,                                                                                \
+      NULL },                                                                                      \
         { "listen",                                                                                \
           "ADDRESS",                                                                               \
           "where others can ask, who need a token (default: 127.0.0.1)",                           \

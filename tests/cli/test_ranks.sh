@@ -53,8 +53,9 @@ begun() {
         looks=$((looks + 1))
     done
 }
-# nth N WORD...
+# nth N WORD...: nothing where there are fewer.
 nth() {
+    [ $# -gt "$1" ] || return 0
     shift "$1"
     echo "${1:-}"
 }
@@ -109,7 +110,8 @@ stopped() {
     kill -TERM "$target" 2>/dev/null || true
     wait $launch || got=$?
     [ "$got" = "$1" ] || [ "$got" = 0 ] || fail "SIGTERM: exit $got, wanted $1"
-    [ "$got" = 0 ] || grep -q '^interrupted: saved step' out || fail "SIGTERM: nothing is saved"
+    [ "$got" = 0 ] || [ "$(grep -c '^interrupted: saved step' out)" = 1 ] ||
+        fail "SIGTERM: it is not said, or more than once, that something is saved"
 }
 for who in 0 1 2; do
     stopped 75 "term$who" $who
@@ -122,22 +124,27 @@ done
 
 # ---- killed, stopped -----------------------------------------------------------------------------
 
-# A rank, chosen from random, again and again; the last start is left alone.
-kills=${ET_TEST_KILLS:-4} seed=$$
-# shellcheck disable=SC2086 # words
-"$etude" launch -n 3 --restart "$kills" --grace 5 -- train $settings killed --steps 600 >out 2>&1 &
-launch=$! done=0
+# A rank, chosen at random, again and again; run after run, until there were so many kills.
+kills=${ET_TEST_KILLS:-4} seed=$$ done=0 runs=0
 while [ "$done" -lt "$kills" ]; do
-    seed=$(((seed * 1103515245 + 12345) % 2147483648))
-    sleep "0.$((seed / 65536 % 5))$((seed / 655360 % 10))"
-    # shellcheck disable=SC2046 # words
-    rank=$(nth $((seed / 1024 % 3 + 1)) $(ranks $launch))
-    kill -0 $launch 2>/dev/null || break
-    [ -z "$rank" ] || { kill -KILL "$rank" 2>/dev/null && done=$((done + 1)); } || true
+    rm -rf killed
+    # shellcheck disable=SC2086 # words
+    "$etude" launch -n 3 --restart 20 --grace 5 -- train $settings killed --steps 600 >out 2>&1 &
+    launch=$! here=0 runs=$((runs + 1))
+    while [ $here -lt 10 ] && [ $((done + here)) -lt "$kills" ]; do
+        seed=$(((seed * 1103515245 + 12345) % 2147483648))
+        sleep "0.$((seed / 65536 % 5))$((seed / 655360 % 10))"
+        # shellcheck disable=SC2046 # words
+        rank=$(nth $((seed / 1024 % 3 + 1)) $(ranks $launch))
+        kill -0 $launch 2>/dev/null || break
+        [ -z "$rank" ] || { kill -KILL "$rank" 2>/dev/null && here=$((here + 1)); } || true
+    done
+    wait $launch || fail "after $here kills: exit $?"
+    same killed 600
+    done=$((done + here))
+    [ $runs -le $((kills + 10)) ] || fail "runs end before anything is killed"
 done
-wait $launch || fail "after $done kills: exit $?"
-same killed 600
-echo "$done kills"
+echo "$done kills in $runs runs"
 
 # shellcheck disable=SC2086 # words
 "$etude" launch -n 3 --restart 1 --grace 3 -- train $settings still --steps 600 >out 2>&1 &

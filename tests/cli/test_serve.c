@@ -391,25 +391,41 @@ static asker ask_together(int port, const char *options)
     return sum;
 }
 
-/* Value of a metric. */
-static double metric(int port, const char *name)
+static double value_of(const char *answer, const char *name)
 {
-    char *answer = web_ask(port, "/metrics", "", NULL), line[128];
+    char line[128];
     snprintf(line, sizeof line, "\n%s ", name);
     const char *found = strstr(web_body(answer), line);
     if (!found)
         fail_msg("no %s in %s", name, answer);
-    double value = atof(found + strlen(line));
+    return atof(found + strlen(line));
+}
+
+/* Value of a metric. */
+static double metric(int port, const char *name)
+{
+    char *answer = web_ask(port, "/metrics", "", NULL);
+    double value = value_of(answer, name);
     free(answer);
     return value;
 }
 
-/* Until it is that, or more. */
-static void wait_for(int port, const char *name, double least)
+/* Lines that were accepted, answered or not. */
+static double accepted(int port)
 {
-    for (int i = 0; metric(port, name) < least; i++) {
-        if (i == 5000)
-            fail_msg("%s does not reach %g", name, least);
+    char *answer = web_ask(port, "/metrics", "", NULL);
+    double value = value_of(answer, "etude_queue_items") + value_of(answer, "etude_batch_items") +
+                   value_of(answer, "etude_items_total");
+    free(answer);
+    return value;
+}
+
+/* Until so many lines were accepted. */
+static void wait_for(int port, double least)
+{
+    for (int i = 0; accepted(port) < least; i++) {
+        if (i == 10000)
+            fail_msg("not all requests are accepted");
         usleep(1000);
     }
 }
@@ -482,7 +498,7 @@ static void test_serve__stop_answers_what_was_accepted(void **state)
     int idle = web_connect(s.port);
     for (int i = 0; i < MANY; i++)
         assert_int_equal(pthread_create(&thread[i], NULL, ask_much, &s.port), 0);
-    wait_for(s.port, "etude_queue_items", 1001 * (MANY - 1));
+    wait_for(s.port, 1001 * MANY);
     assert_int_equal(web_stop(&s, SIGTERM), 0);
     for (int i = 0; i < MANY; i++) {
         void *answer;
@@ -508,7 +524,7 @@ static void test_serve__killed_and_started_again(void **state)
     int port = s.port;
     assert_right(port, 0, 10);
     assert_int_equal(pthread_create(&thread, NULL, ask_much, &port), 0);
-    wait_for(port, "etude_batch_items", 1);
+    wait_for(port, 11);
     assert_int_equal(web_stop(&s, SIGKILL), -SIGKILL);
     pthread_join(thread, &answer);
     assert_int_equal(web_status(answer), 0);
@@ -517,6 +533,59 @@ static void test_serve__killed_and_started_again(void **state)
     assert_int_equal(s.port, port);
     assert_right(port, 0, LINES);
     assert_int_equal(web_stop(&s, SIGTERM), 0);
+}
+
+/* Kilobytes that a process has in memory. */
+static long memory_of(pid_t pid)
+{
+    char path[64], line[256];
+    long kilobytes = 0;
+    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    while (fgets(line, sizeof line, file))
+        if (sscanf(line, "VmRSS: %ld", &kilobytes) == 1)
+            break;
+    fclose(file);
+    return kilobytes;
+}
+
+/* Good and bad requests for so many seconds (ET_TEST_SECONDS, for a longer look), the server killed
+ * and started again between: each good one is answered right, each bad one refused, and memory does
+ * not grow. */
+static void test_serve__load(void **state)
+{
+    const char *wanted = getenv("ET_TEST_SECONDS");
+    const int rounds = wanted ? atoi(wanted) : 2;
+    int port = 0, asked = 0;
+    (void)state;
+    for (int part = 0; part < 2; part++) {
+        web_server s = web_start("serve m --threads 2", port);
+        port = s.port;
+        long before = 0;
+        for (time_t end = time(NULL) + rounds / 2; time(NULL) < end || !before;) {
+            asker sum = ask_together(port, asked % 3 ? "" : "\"beam_size\": 3, ");
+            if (asked % 3)
+                assert_int_equal(sum.right, ASKERS * TURNS);
+            assert_int_equal(sum.busy + sum.other, 0);
+            for (size_t i = 0; i < COUNT(bad_json); i++) {
+                char *answer = web_post(port, "/translate", bad_json[i].body);
+                assert_refused(bad_json[i].body, answer, 400, bad_json[i].words);
+                free(answer);
+            }
+            if (asked++ >= 2 && !before)
+                before = memory_of(s.pid);
+        }
+        long after = memory_of(s.pid);
+        if (after > before + 20000)
+            fail_msg("%ld KB, and %ld KB later", before, after);
+        if (part)
+            assert_int_equal(web_stop(&s, SIGTERM), 0);
+        else
+            assert_int_equal(web_stop(&s, SIGKILL), -SIGKILL);
+    }
+    print_message("%d rounds of %d good and %zu bad requests\n", asked, ASKERS * TURNS,
+                  COUNT(bad_json));
 }
 
 /* ---- who may ask -------------------------------------------------------------------------------
@@ -627,7 +696,8 @@ static void test_serve__bad_usage(void **state)
     assert_int_equal(web_stop(&s, SIGTERM), 0);
 }
 
-int main(void)
+/* An argument: of which cases, "*load". */
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_serve__words_of_the_command),
@@ -640,11 +710,13 @@ int main(void)
         cmocka_unit_test(test_serve__deadline),
         cmocka_unit_test(test_serve__stop_answers_what_was_accepted),
         cmocka_unit_test(test_serve__killed_and_started_again),
+        cmocka_unit_test(test_serve__load),
         cmocka_unit_test(test_serve__token),
         cmocka_unit_test(test_serve__made_token),
         cmocka_unit_test(test_serve__what_it_says_of_itself),
         cmocka_unit_test(test_serve__bad_usage),
     };
     signal(SIGPIPE, SIG_IGN);
+    cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);
     return cmocka_run_group_tests(tests, set_up, bad_tear_down);
 }

@@ -69,4 +69,35 @@ says 3 'plain of size 3 opened in new$' \
 says 3 'task.size == 5 .*task.size is 4' \
     train --experiment plain/five --model-dir new --set "$settings,task.size=4"
 [ ! -e new ]
+# A service of its own.
+says 3 'words have no precision$' serve plain --port 0 --precision int8
+WRONG=plain/fives says 3 'the service echo is not open' serve plain --port 0
+if command -v curl >/dev/null && ! "$two" serve plain --port 0 --precision int8 2>&1 |
+    grep -q 'built without libmicrohttpd'; then
+    "$two" serve plain --port 0 >address 2>log &
+    server=$!
+    trap 'kill -9 "$server" 2>/dev/null || true; rm -rf "$work"' EXIT
+    for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+        [ -s address ] && break
+        sleep 0.3
+    done
+    # echoes TEXT BODY
+    echoes() {
+        got=$(curl -s -m 30 -H 'Content-Type: application/json' -d "$2" "$(cat address)")
+        [ "$got" = "$1" ] || { echo "$2: $got, wanted $1" >&2; exit 1; }
+    }
+    echoes 'a b ' '{"words": ["a", "b"]}'
+    echoes 'a! b! ' '{"words": ["a", "b"], "loud": 1}'
+    echoes '' '{"words": []}'
+    echoes '{"error": "no word"}' '{"words": ["a", 1]}'
+    echoes '{"error": "words are missing"}' '{}'
+    echoes '{"error": "the key word is not known. Nearest: words; there are: words, loud"}' \
+        '{"word": ["a"]}'
+    echoes '{"error": "loud: a whole number from 0 to 1 is expected"}' '{"words": [], "loud": 2}'
+    kill "$server"
+    wait "$server"
+    grep -q '^stopped      3 requests answered, 4 words; 4 refused$' log
+else
+    echo "SKIPPED: a service: no curl or no libmicrohttpd"
+fi
 echo "two kinds of task in one program"

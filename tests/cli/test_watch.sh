@@ -4,6 +4,7 @@
 # the page, in a headless Chromium: skipped where there is none. All is skipped without curl.
 set -eu
 etude=$1
+here=$(cd "$(dirname "$0")" && pwd)
 command -v curl >/dev/null || {
     echo "SKIPPED: all cases: no curl"
     exit 77
@@ -183,6 +184,21 @@ else
     dom "$url#run=first&tab=samples" 4000 >page
     grep -q 'ein Hund\|ein &lt;i&gt;Hund' page || fail "no sample on the page: $(tail -5 page)"
 
+    # Zoom, scales, smoothing: what a person does, without a server.
+    {
+        get "$url" | sed '/^<script>$/,$d'
+        echo '<script>'
+        cat "$here/watch_stub.js"
+        echo '</script>'
+        get "$url" | sed -n '/^<script>$/,/^<\/script>$/p'
+        echo '<script>'
+        cat "$here/watch_hands.js"
+        echo '</script></body></html>'
+    } >hands.html
+    dom "file://$work/hands.html" 3000 >page
+    grep -q 'data-result="all of it"' page ||
+        fail "on the page: $(sed -n 's/.*data-result="\([^"]*\)".*/\1/p' page)"
+
     # A run at work: its log grows while the page is open.
     (
         i=51
@@ -195,7 +211,7 @@ else
     writer=$!
     dom "$url" 40000 >page
     kill $writer 2>/dev/null || true
-    wait $writer || true
+    wait $writer 2>/dev/null || true
     writer=
     count=$(sed -n 's/.*data-run="first" data-series="train.training_loss" data-count="\([0-9]*\)".*/\1/p' page)
     updates=$(sed -n 's/.*data-updates="\([0-9]*\)".*/\1/p' page)

@@ -40,6 +40,70 @@ static int greet(const et_call *call, et_error *error)
     return ET_OK;
 }
 
+/* ---- a service: says words again ---- */
+
+static const et_service_class echo;
+
+static int open_echo(et_service **out, const char *model_dir, const et_service_options *options,
+                     et_error *error)
+{
+    static et_service only;
+    only.ET_CLASS = getenv("WRONG") ? NULL : &echo;
+    (void)model_dir;
+    *out = &only;
+    return options->precision ? et_fail(error, ET_ECONFIG, "words have no precision") : ET_OK;
+}
+
+static void close_echo(et_service *self)
+{
+    (void)self;
+}
+
+/* Loud ones are not answered beside others. */
+static int read_echo(et_service *self, et_service_request *request, et_error *error)
+{
+    static const char *const keys[] = { "words", "loud", NULL };
+    const et_value *words = et_value_get(request->json, "words");
+    int64_t loud;
+    int status = et_service_keys(request, keys, error);
+    (void)self;
+    if (!status)
+        status = et_service_number(request, "loud", 0, 1, 0, &loud, error);
+    if (status)
+        return status;
+    if (!words || words->kind != ET_VALUE_LIST)
+        return et_fail(error, ET_EDATA, "words are missing");
+    request->items = (int64_t)words->count;
+    request->group = (uint64_t)loud;
+    return ET_OK;
+}
+
+static void answer_echo(et_service *self, et_service_request *const *requests, size_t count)
+{
+    (void)self;
+    for (size_t i = 0; i < count; i++) {
+        const et_value *word = et_value_get(requests[i]->json, "words")->first;
+        for (; word && !requests[i]->status; word = word->next) {
+            if (word->kind != ET_VALUE_STRING) {
+                requests[i]->status = et_fail(&requests[i]->error, ET_EDATA, "no word");
+                continue;
+            }
+            et_service_answer(requests[i], word->string, strlen(word->string));
+            et_service_answer(requests[i], requests[i]->group ? "! " : " ",
+                              requests[i]->group ? 2 : 1);
+        }
+        requests[i]->answer_type = "text/plain";
+    }
+}
+
+static const et_service_class echo = { .name = "echo",
+                                       .items = "words",
+                                       .example = "{\"words\": [\"a\"]}",
+                                       .open = open_echo,
+                                       .close = close_echo,
+                                       .read = read_echo,
+                                       .answer = answer_echo };
+
 static const et_experiment_row experiments[] = { { "plain/five", "five", "task.size=5" },
                                                  { "plain/none", "as it is", NULL },
                                                  { "plain/bad", "bad", "task.size=50" },
@@ -55,7 +119,8 @@ static const et_task_kind plain = { .name = "plain",
                                     .restrictions = restrictions,
                                     .open = open_plain,
                                     .close = close_plain,
-                                    .commands = commands };
+                                    .commands = commands,
+                                    .service = &echo };
 
 /* Kinds that a program may not have, by what is wrong with them. */
 static et_task_kind make_wrong(const char *what, et_experiment_row *row)

@@ -35,7 +35,7 @@ static void execute(const char *line, int port, int out)
     int err = open("web.err", O_WRONLY | O_CREAT | O_TRUNC, 0600);
     dup2(out, STDOUT_FILENO);
     dup2(err, STDERR_FILENO);
-    alarm(100);
+    alarm(600);
     execv(program, words);
     _exit(127);
 }
@@ -81,8 +81,10 @@ int web_connect(int port)
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_true(fd >= 0);
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &most, sizeof most);
-    assert_int_equal(connect(fd, (const struct sockaddr *)&to, sizeof to), 0);
-    return fd;
+    if (!connect(fd, (const struct sockaddr *)&to, sizeof to))
+        return fd;
+    close(fd);
+    return -1;
 }
 
 void web_send(int fd, const void *bytes, size_t length)

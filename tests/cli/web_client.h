@@ -19,7 +19,7 @@ web_server web_start(const char *line, int port);
 /* Sends a signal and waits: the exit code, or minus the signal that ended it. */
 int web_stop(web_server *server, int number);
 
-/* A connection; reads from it give up after a minute. */
+/* A connection; reads from it give up after a minute. -1: there is none, which has no answer. */
 int web_connect(int port);
 void web_send(int fd, const void *bytes, size_t length);
 /* All that comes until the other side closes, which is closed, too; free it. */

@@ -1,6 +1,6 @@
 #!/bin/sh
-# test_needs.sh SOURCE CMAKE CC CXX: without what only tests and the demo stand on, the rest is
-# configured; whoever insists on tests hears what is missing.
+# test_needs.sh SOURCE CMAKE CC CXX: without what only tests, the demo and servers stand on, the rest
+# is configured; whoever insists on tests hears what is missing.
 set -eu
 source=$1 cmake=$2 cc=$3 cxx=$4
 work=$(mktemp -d "$PWD/needs.XXXXXX")
@@ -40,4 +40,6 @@ grep -q '^build etude:' "$work/without/build.ninja" || fail "the command is not 
 ! grep -q 'base.test_alloc' "$work/without/build.ninja" || fail "there are tests all the same"
 if configure insisting -DETUDE_TESTS=ON; then fail "ETUDE_TESTS=ON passes"; fi
 grep -q 'libcmocka-dev' "$work/log" || fail "the package is not named"
-echo "configures without cmocka and libxml2"
+configure silent -DETUDE_HTTP=OFF || fail "does not configure without libmicrohttpd"
+grep -q 'http/server_none.c' "$work/silent/build.ninja" || fail "there is a server all the same"
+echo "configures without cmocka, libxml2 and libmicrohttpd"

@@ -103,4 +103,12 @@ grep -q 'no Debian' said || fail "does not say that this is no Debian"
 cd "$(dirname "$setup")/.."
 make -n build 2>/dev/null | grep -qx 'tools/setup build' || fail "make build asks for more"
 make -n test 2>/dev/null | grep -qx 'tools/setup build test' || fail "make test does not ask for its"
+# The Debian package is built with the libraries that building needs, and its -dev depends on those that
+# a program that links the archive needs.
+control=$(dirname "$setup")/../packaging/debian/control
+for package in $(sed -n "/^build=/,/'$/p" "$setup" | tr " '=" '\n\n\n' | grep -- '-dev$'); do
+    [ "$(grep -c "\b$package\b" "$control")" -ge 2 ] ||
+        fail "$package is not in Build-Depends and libetude-dev's Depends of packaging/debian/control"
+done
+
 echo "setup installs what is missing and nothing else"

@@ -11,6 +11,7 @@
 
 #include "comm/ranks.h"
 #include "train/small_pass.h"
+#include "train/step.h"
 
 enum { ROWS = 3, HIDDEN = 64, MOST_SHARDS = 9, MOST_RANKS = 5 };
 
@@ -151,9 +152,64 @@ static int rank_metrics(et_comm *comm, const char *word)
     return 0;
 }
 
+/* ---- a step's samples ---- */
+
+enum { STEPS = 7 };
+
+/* What passes have run on, in order: step, shard, sample. */
+static int note_ids(void *self, et_step *step, et_error *error)
+{
+    (void)error;
+    for (int64_t i = 0; i < step->batch->filled[0]; i++)
+        fprintf(self, "%lld %d %lu\n", (long long)step->count, step->drawn - 1,
+                (unsigned long)step->batch->sample[i]);
+    return ET_OK;
+}
+
+static void log_steps(et_comm *comm, int shards, const char *path)
+{
+    small_pass s;
+    et_step step;
+    et_metrics *metrics;
+    et_optimizer *optimizer;
+    et_overflow overflow = et_overflow_fail();
+    FILE *log = fopen(path, "w");
+    assert_non_null(log);
+    small_open(&s, build, ROWS, &training);
+    assert_ok(et_metrics_new(&metrics, error));
+    assert_ok(et_optimizer_open(&optimizer, s.device, s.params, "", NULL, error));
+    et_step_parts parts = { .source = s.source,
+                            .pass = s.pass,
+                            .optimizer = optimizer,
+                            .overflow = &overflow,
+                            .metrics = metrics,
+                            .prefix = "training_",
+                            .shards = shards,
+                            .comm = comm,
+                            .hooks = { .self = log, .seen = note_ids } };
+    assert_ok(et_step_open(&step, &parts, error));
+    for (int i = 0; i < STEPS; i++)
+        assert_ok(et_step_run(&step, error));
+    et_step_release(&step);
+    et_optimizer_free(optimizer);
+    et_metrics_free(metrics);
+    small_close(&s);
+    fclose(log);
+}
+
+/* word: how many shards, and where the log goes. */
+static int rank_ids(et_comm *comm, const char *word)
+{
+    char path[64], *end;
+    int shards = (int)strtol(word, &end, 10);
+    snprintf(path, sizeof path, "%s.%d", end + 1, et_comm_rank(comm));
+    log_steps(comm, shards, path);
+    return 0;
+}
+
 static const rank_case cases[] = {
-    { "equal", rank_equal },     { "fails", rank_fails }, { "few", rank_few },
-    { "metrics", rank_metrics }, { NULL, NULL },
+    { "ids", rank_ids }, { "equal", rank_equal },     { "fails", rank_fails },
+    { "few", rank_few }, { "metrics", rank_metrics }, { NULL, NULL },
 };
 
 /* ---- their parent ---------------------------------------------------------------------------- */
@@ -180,11 +236,31 @@ static void test_ranked__fails(void **state)
     assert_int_equal(run_ranks("metrics", 4, ""), 0);
 }
 
+/* The ranks' logs together are that of one process: in its order, none lost, none twice. */
+static void test_ranked__ids(void **state)
+{
+    static const int shards[] = { 4, 5, 8 };
+    (void)state;
+    for (size_t i = 0; i < sizeof shards / sizeof shards[0]; i++)
+        for (int ranks = 2; ranks <= 4; ranks++) {
+            char name[32], word[48], command[256];
+            snprintf(name, sizeof name, "ids.%d.%d.%d", (int)getpid(), shards[i], ranks);
+            snprintf(word, sizeof word, "%d %s", shards[i], name);
+            log_steps(NULL, shards[i], name);
+            assert_int_equal(run_ranks("ids", ranks, word), 0);
+            snprintf(command, sizeof command,
+                     "sort -s -k1,1n -k2,2n %s.? | cmp - %s && [ -s %s ] && rm %s*", name, name,
+                     name, name);
+            assert_int_equal(system(command), 0);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ranked__equal),
         cmocka_unit_test(test_ranked__fails),
+        cmocka_unit_test(test_ranked__ids),
     };
     return is_rank() ? run_rank(cases) : cmocka_run_group_tests(tests, NULL, NULL);
 }

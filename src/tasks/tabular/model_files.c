@@ -4,10 +4,7 @@
  *   params.yaml                                   a run of the command, or an export of one
  *   builder.yaml                                  a job of a builder (model_trainer.h), or its
  * model checkpoints/, best/ or model.safetensors      the weights */
-#include <stdio.h>
 #include <string.h>
-
-#include <etude/log.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
@@ -17,7 +14,7 @@
 #include "tasks/tabular/graph.h"
 #include "tasks/tabular/model_builder.h"
 #include "tasks/tabular/predictor_private.h"
-#include "train/checkpoint.h"
+#include "train/model_load.h"
 
 /* ---- the encoder -------------------------------------------------------------------------------
  */
@@ -119,24 +116,12 @@ static int check_place(const et_model_place *place, bool *job, et_error *error)
                    place->name);
 }
 
-static int check_options(const et_model_place *place, const et_predictor_options *options,
-                         et_error *error)
-{
-    if (!et_model_place_is_file(place) || !options->checkpoint)
-        return ET_OK;
-    return et_fail(error, ET_ECONFIG,
-                   "%s: one file, which has one set of weights: leave out checkpoint %s",
-                   place->name, options->checkpoint);
-}
-
 int et_table_model_open(et_table_model **out, const et_model_place *place,
                         const et_predictor_options *options, et_error *error)
 {
     bool job;
     *out = NULL;
     int status = check_place(place, &job, error);
-    if (!status)
-        status = check_options(place, options, error);
     et_table_model *model = status ? NULL : et_alloc_zero(1, sizeof *model);
     if (!model)
         return status ? status : et_alloc_failed(error, sizeof *model, "a model");
@@ -185,75 +170,13 @@ void et_table_model_close(et_table_model *model)
  */
 
 /* Whether what lies beside the weights is theirs. */
-static int check_belongs(et_table_model *model, const et_model_place *place,
-                         const et_checkpoint_facts *facts, et_error *error)
+static int check_belongs(void *payload, const et_model_load *load, et_error *error)
 {
-    const et_identity identity = { model->checkpoint, facts->identity };
-    model->step = facts->step;
-    model->identity = facts->identity;
+    const et_table_model *model = payload;
+    const et_identity identity = { load->checkpoint, load->facts.identity };
     return model->kind
                ? et_builder_check_identity(&identity, model->encoder, error)
-               : et_tabular_graph_check_identity(&model->experiment, place, &identity, error);
-}
-
-/* The best one; ET_ENOTFOUND without a warning: none is kept. Any other trouble with it is a
- * warning, since the newest is there as well. */
-static int load_best(et_table_model *model, const et_model_place *place)
-{
-    et_error reason = ET_ERROR_INIT;
-    et_checkpoint_facts facts = { .arena = &model->arena };
-    int status = et_checkpoint_load_best(&model->checkpoint, model->params, model->directory,
-                                         !model->live_weights, &facts, &reason);
-    if (status == ET_ENOTFOUND && !model->checkpoint)
-        return status;
-    if (!status)
-        status = check_belongs(model, place, &facts, &reason);
-    if (status)
-        et_log(ET_LOG_WARNING, "%s; taking the newest checkpoint, not the best", reason.text);
-    return status;
-}
-
-/* Of an export. *there: whether it has such weights. */
-static int load_export(et_table_model *model, const et_model_place *place, bool *there,
-                       et_error *error)
-{
-    et_checkpoint_facts facts = { .arena = &model->arena };
-    et_free(model->checkpoint);
-    model->checkpoint = et_path_join(model->directory, ET_MODEL_WEIGHTS);
-    if (!model->checkpoint)
-        return et_alloc_failed(error, strlen(model->directory), "a path");
-    *there = et_file_exists(model->checkpoint);
-    int status =
-        *there ? et_checkpoint_load_weights(model->params, model->checkpoint, false, &facts, error)
-               : ET_OK;
-    return *there && !status ? check_belongs(model, place, &facts, error) : status;
-}
-
-static int load_newest(et_table_model *model, const et_model_place *place, et_error *error)
-{
-    et_error reason = ET_ERROR_INIT;
-    et_checkpoint_facts facts = { .arena = &model->arena };
-    et_free(model->checkpoint);
-    model->checkpoint = NULL;
-    int status = et_checkpoint_load_newest(&model->checkpoint, model->params, model->directory,
-                                           !model->live_weights, &facts, &reason);
-    if (status == ET_ENOTFOUND)
-        return et_fail(error, status,
-                       "%s: no checkpoint yet; train there first, or wait until the run saves",
-                       model->directory);
-    return status ? et_fail(error, status, "%s", reason.text)
-                  : check_belongs(model, place, &facts, error);
-}
-
-static int load_named(et_table_model *model, const et_model_place *place, const char *name,
-                      et_error *error)
-{
-    et_checkpoint_facts facts = { .arena = &model->arena };
-    int status = et_checkpoint_named(&model->checkpoint, model->directory, name, error);
-    if (!status)
-        status = et_checkpoint_load_weights(model->params, model->checkpoint, !model->live_weights,
-                                            &facts, error);
-    return status ? status : check_belongs(model, place, &facts, error);
+               : et_tabular_graph_check_identity(&model->experiment, load->place, &identity, error);
 }
 
 /* After a restore a builder has a word, as documented for local init. */
@@ -266,32 +189,19 @@ static int init_locally(et_table_model *model, et_error *error)
     return init.local_init ? init.local_init(model->builder, model->params, error) : ET_OK;
 }
 
-static int load_file(et_table_model *model, const et_model_place *place, et_error *error)
-{
-    et_checkpoint_facts facts = { .arena = &model->arena };
-    model->checkpoint = et_strdup(place->name);
-    int status = model->checkpoint ? et_model_place_load(place, model->params, &facts, error)
-                                   : et_alloc_failed(error, strlen(place->name), "a path");
-    return status ? status : check_belongs(model, place, &facts, error);
-}
-
-/* Of a directory: an export's, or else the best of a run, or its newest. */
-static int load_found(et_table_model *model, const et_model_place *place, et_error *error)
-{
-    bool exported;
-    int status = load_export(model, place, &exported, error);
-    if (exported || status)
-        return status;
-    et_free(model->checkpoint);
-    model->checkpoint = NULL;
-    return load_best(model, place) ? load_newest(model, place, error) : ET_OK;
-}
-
 int et_table_model_load(et_table_model *model, const et_model_place *place,
                         const et_predictor_options *options, et_error *error)
 {
-    int status = et_model_place_is_file(place) ? load_file(model, place, error)
-                 : options->checkpoint ? load_named(model, place, options->checkpoint, error)
-                                       : load_found(model, place, error);
+    et_model_load load = { .place = place,
+                           .params = model->params,
+                           .named = options->checkpoint,
+                           .live_weights = model->live_weights,
+                           .facts = { .arena = &model->arena },
+                           .check = check_belongs,
+                           .payload = model };
+    int status = et_model_load_weights(&load, error);
+    model->checkpoint = load.checkpoint;
+    model->step = load.facts.step;
+    model->identity = load.facts.identity;
     return status ? status : init_locally(model, error);
 }

@@ -3,118 +3,47 @@
  * are read. */
 #include <string.h>
 
-#include <etude/log.h>
-
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "base/file.h"
 #include "graph/graph.h"
 #include "kernel/gemm/gemm.h"
 #include "tasks/translation/kind.h"
 #include "tasks/translation/task.h"
 #include "tasks/translation/translator_private.h"
 #include "train/model_export.h"
+#include "train/model_load.h"
 #include "train/stored_weight.h"
 
 /* ---- weights ---------------------------------------------------------------------------- */
 
 /* Whether what lies beside the weights, settings and vocabulary, is theirs. */
-static int check_belongs(et_translator *t, const et_model_place *place,
-                         const et_checkpoint_facts *facts, et_error *error)
+static int check_belongs(void *payload, const et_model_load *load, et_error *error)
 {
-    et_identity identity = { t->checkpoint, facts->identity };
-    const char *path = et_model_place_path(place, ET_TRANSLATION_VOCABULARY, &t->arena);
-    int status = path ? et_experiment_check_model(&t->experiment, &identity, place->name, error)
-                      : et_alloc_failed(error, strlen(place->name), "a path");
-    if (!status)
-        status = et_translation_check_vocabulary(et_vocabulary_checksum(t->vocabulary), &identity,
-                                                 path, error);
-    t->step = facts->step;
-    t->identity = facts->identity;
-    return status;
-}
-
-/* The best one; ET_ENOTFOUND without a warning: the run keeps none. Any other trouble with the
- * best one is a warning, since the newest is there as well. */
-static int load_best(et_translator *t, const et_model_place *place)
-{
-    et_error reason = ET_ERROR_INIT;
-    et_checkpoint_facts facts = { .arena = &t->arena };
-    int status = et_checkpoint_load_best(&t->checkpoint, t->params, place->name,
-                                         !t->options.live_weights, &facts, &reason);
-    if (status == ET_ENOTFOUND && !t->checkpoint)
-        return status;
-    if (!status)
-        status = check_belongs(t, place, &facts, &reason);
-    if (status)
-        et_log(ET_LOG_WARNING, "%s; taking the newest checkpoint, not the best", reason.text);
-    return status;
-}
-
-/* Of a directory that et_translator_export made. *there: whether it has such weights. */
-static int load_export(et_translator *t, const et_model_place *place, bool *there, et_error *error)
-{
-    et_checkpoint_facts facts = { .arena = &t->arena };
-    et_free(t->checkpoint);
-    t->checkpoint = et_path_join(place->name, ET_MODEL_WEIGHTS);
-    if (!t->checkpoint)
-        return et_alloc_failed(error, strlen(place->name), "a path");
-    *there = et_file_exists(t->checkpoint);
+    et_translator *t = payload;
+    et_identity identity = { load->checkpoint, load->facts.identity };
+    const char *path = et_model_place_path(load->place, ET_TRANSLATION_VOCABULARY, &t->arena);
     int status =
-        *there ? et_checkpoint_load_weights(t->params, t->checkpoint, false, &facts, error) : ET_OK;
-    return *there && !status ? check_belongs(t, place, &facts, error) : status;
+        path ? et_experiment_check_model(&t->experiment, &identity, load->place->name, error)
+             : et_alloc_failed(error, strlen(load->place->name), "a path");
+    return status ? status
+                  : et_translation_check_vocabulary(et_vocabulary_checksum(t->vocabulary),
+                                                    &identity, path, error);
 }
 
-/* The message of "none" is about the run, not about a folder in it. */
-static int load_newest(et_translator *t, const et_model_place *place, et_error *error)
+static int load_weights(et_translator *t, const et_model_place *place, et_error *error)
 {
-    et_error reason = ET_ERROR_INIT;
-    et_checkpoint_facts facts = { .arena = &t->arena };
-    et_free(t->checkpoint);
-    int status = et_checkpoint_load_newest(&t->checkpoint, t->params, place->name,
-                                           !t->options.live_weights, &facts, &reason);
-    bool exported = false;
-    if (status == ET_ENOTFOUND) {
-        int exports = load_export(t, place, &exported, error);
-        if (exports || exported)
-            return exports;
-    }
-    if (status == ET_ENOTFOUND)
-        return et_fail(error, status,
-                       "%s: no checkpoint yet; train there first, or wait until the run saves",
-                       place->name);
-    return status ? et_fail(error, status, "%s", reason.text)
-                  : check_belongs(t, place, &facts, error);
-}
-
-static int load_named(et_translator *t, const et_model_place *place, et_error *error)
-{
-    et_checkpoint_facts facts = { .arena = &t->arena };
-    int status = et_checkpoint_named(&t->checkpoint, place->name, t->options.checkpoint, error);
-    if (!status)
-        status = et_checkpoint_load_weights(t->params, t->checkpoint, !t->options.live_weights,
-                                            &facts, error);
-    return status ? status : check_belongs(t, place, &facts, error);
-}
-
-static int load_file(et_translator *t, const et_model_place *place, et_error *error)
-{
-    et_checkpoint_facts facts = { .arena = &t->arena };
-    t->checkpoint = et_strdup(place->name);
-    int status = t->checkpoint ? et_model_place_load(place, t->params, &facts, error)
-                               : et_alloc_failed(error, strlen(place->name), "a path");
-    return status ? status : check_belongs(t, place, &facts, error);
-}
-
-/* One that is named is taken or refused, it may be from anywhere, also an average; otherwise the
- * best, else the newest. */
-static int load_checkpoint(et_translator *t, const et_model_place *place, et_error *error)
-{
-    if (et_model_place_is_file(place))
-        return load_file(t, place, error);
-    if (t->options.checkpoint)
-        return load_named(t, place, error);
-    return load_best(t, place) ? load_newest(t, place, error) : ET_OK;
+    et_model_load load = { .place = place,
+                           .params = t->params,
+                           .named = t->options.checkpoint,
+                           .live_weights = t->options.live_weights,
+                           .facts = { .arena = &t->arena },
+                           .check = check_belongs,
+                           .payload = t };
+    int status = et_model_load_weights(&load, error);
+    t->checkpoint = load.checkpoint;
+    t->step = load.facts.step;
+    t->identity = load.facts.identity;
+    return status;
 }
 
 /* ---- the rest --------------------------------------------------------------------------- */
@@ -188,22 +117,10 @@ int et_translator_resolve_precision(et_translator *t, const char *stored, et_err
     return status;
 }
 
-static int check_file(const et_translator *t, const et_model_place *place, et_error *error)
-{
-    if (!et_model_place_is_file(place) || !t->options.checkpoint)
-        return ET_OK;
-    return et_fail(error, ET_ECONFIG,
-                   "%s: one file, which has one set of weights: leave out "
-                   "checkpoint %s",
-                   place->name, t->options.checkpoint);
-}
-
 int et_translator_open_model(et_translator *t, const et_model_place *place, et_error *error)
 {
-    int status = check_file(t, place, error);
-    if (!status)
-        status = et_experiment_open_place(&t->experiment, &et_translation_program, place, &t->arena,
-                                          error);
+    int status =
+        et_experiment_open_place(&t->experiment, &et_translation_program, place, &t->arena, error);
     if (!status)
         status = et_translator_resolve_precision(t, et_model_place_precision(place), error);
     if (!status)
@@ -213,6 +130,6 @@ int et_translator_open_model(et_translator *t, const et_model_place *place, et_e
     if (!status)
         status = declare_params(t, error);
     if (!status)
-        status = load_checkpoint(t, place, error);
+        status = load_weights(t, place, error);
     return status || !t->int8 ? status : round_weights(t, error);
 }

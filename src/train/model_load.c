@@ -1,0 +1,85 @@
+#include "train/model_load.h"
+
+#include <string.h>
+
+#include <etude/log.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "train/model_export.h"
+
+static int load_file(et_model_load *load, et_error *error)
+{
+    const char *name = load->place->name;
+    if (load->named)
+        return et_fail(error, ET_ECONFIG,
+                       "%s: one file, which has one set of weights: leave out checkpoint %s", name,
+                       load->named);
+    load->checkpoint = et_strdup(name);
+    return load->checkpoint ? et_model_place_load(load->place, load->params, &load->facts, error)
+                            : et_alloc_failed(error, strlen(name), "a path");
+}
+
+static int load_named(et_model_load *load, et_error *error)
+{
+    int status = et_checkpoint_named(&load->checkpoint, load->place->name, load->named, error);
+    return status ? status
+                  : et_checkpoint_load_weights(load->params, load->checkpoint, !load->live_weights,
+                                               &load->facts, error);
+}
+
+/* *there: the directory is an export. */
+static int load_export(et_model_load *load, bool *there, et_error *error)
+{
+    *there = et_model_place_has(load->place, ET_MODEL_WEIGHTS);
+    if (!*there)
+        return ET_OK;
+    load->checkpoint = et_path_join(load->place->name, ET_MODEL_WEIGHTS);
+    return load->checkpoint ? et_checkpoint_load_weights(load->params, load->checkpoint, false,
+                                                         &load->facts, error)
+                            : et_alloc_failed(error, strlen(load->place->name), "a path");
+}
+
+/* ET_ENOTFOUND without a warning: the run keeps none. Any other trouble with the best one is a
+ * warning, since the newest is there as well. */
+static int load_best(et_model_load *load)
+{
+    et_error reason = ET_ERROR_INIT;
+    int status = et_checkpoint_load_best(&load->checkpoint, load->params, load->place->name,
+                                         !load->live_weights, &load->facts, &reason);
+    if (status == ET_ENOTFOUND && !load->checkpoint)
+        return status;
+    if (!status)
+        status = load->check(load->payload, load, &reason);
+    if (status)
+        et_log(ET_LOG_WARNING, "%s; taking the newest checkpoint, not the best", reason.text);
+    return status;
+}
+
+/* The message of "none" is about the run, not about a folder in it. */
+static int load_newest(et_model_load *load, et_error *error)
+{
+    et_error reason = ET_ERROR_INIT;
+    et_free(load->checkpoint);
+    load->checkpoint = NULL;
+    int status = et_checkpoint_load_newest(&load->checkpoint, load->params, load->place->name,
+                                           !load->live_weights, &load->facts, &reason);
+    if (status == ET_ENOTFOUND)
+        return et_fail(error, status,
+                       "%s: no checkpoint yet; train there first, or wait until the run saves",
+                       load->place->name);
+    return status ? et_fail(error, status, "%s", reason.text) : ET_OK;
+}
+
+int et_model_load_weights(et_model_load *load, et_error *error)
+{
+    bool known = true;
+    int status = et_model_place_is_file(load->place) ? load_file(load, error)
+                 : load->named                       ? load_named(load, error)
+                                                     : load_export(load, &known, error);
+    if (!known && !load_best(load))
+        return ET_OK;
+    if (!known)
+        status = load_newest(load, error);
+    return status ? status : load->check(load->payload, load, error);
+}

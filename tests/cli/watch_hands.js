@@ -1,0 +1,92 @@
+/* What a person does on the page of `watch`, and what must come of it; what goes wrong first stands
+ * in body's data-result. */
+function expect(what, is) {
+    if (!is)
+        throw new Error(what);
+}
+
+function point(canvas, kind, x, y) {
+    const box = canvas.getBoundingClientRect();
+    canvas.dispatchEvent(new PointerEvent(kind, { bubbles: true, pointerId: 1, pointerType: "mouse",
+        clientX: box.left + x * box.width, clientY: box.top + y * box.height }));
+}
+
+/* Pixels of a color, about. */
+function inked(canvas, hex) {
+    const want = [1, 3, 5].map(i => parseInt(hex.slice(i, i + 2), 16));
+    const data = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+    let count = 0;
+    for (let i = 0; i < data.length; i += 4)
+        count += data[i + 3] > 200 && want.every((c, k) => Math.abs(c - data[i + k]) < 12);
+    return count;
+}
+
+function change(id, set, kind) {
+    set($(id));
+    $(id).dispatchEvent(new Event(kind, { bubbles: true }));
+}
+
+function play() {
+    const { chart, card } = charts.get("loss"), canvas = chart.canvas, run = runs.get(0);
+    canvas.setPointerCapture = () => {};
+    expect("two charts", document.querySelectorAll(".card").length === 2);
+    expect("a curve is drawn", inked(canvas, run.color) > 100);
+    expect("from the first step to the last", chart.view.left === 10 && chart.view.right === 1000);
+
+    for (const [kind, x] of [["pointerdown", 0.5], ["pointermove", 0.6], ["pointermove", 0.9],
+                             ["pointerup", 0.9]])
+        point(canvas, kind, x, 0.5);
+    expect("zoomed in x", shared.range && shared.range[0] > 300 && shared.range[1] < 980);
+    expect("what is seen fills the height", chart.view.high < 3);
+    expect("all charts are zoomed", charts.get("learning_rate").chart.view.left === shared.range[0]);
+    expect("it can be undone", !$("whole").disabled);
+    point(canvas, "pointerdown", 0.3, 0.2);
+    point(canvas, "pointermove", 0.7, 0.8);
+    point(canvas, "pointerup", 0.7, 0.8);
+    expect("zoomed in y as well", chart.range && chart.view.low === chart.range[0]);
+    dispatchEvent(new KeyboardEvent("keydown", { key: "Escape" }));
+    expect("the whole again", !shared.range && !chart.range && chart.view.left === 10);
+
+    const high = chart.view.high;
+    change("log", e => { e.checked = true; }, "change");
+    expect("a log scale", chart.yTicks.includes(0.1) && chart.yTicks.includes(1) && chart.view.low > 0);
+    expect("equal ratios are equal heights",
+           Math.abs(chart.py(0.1) - chart.py(1) - (chart.py(1) - chart.py(10))) < 0.01);
+    expect("what is not positive is left out", charts.get("learning_rate").chart.view.low > 0);
+    change("log", e => { e.checked = false; }, "change");
+    expect("a plain scale", chart.view.high === high);
+
+    change("smooth", e => { e.value = 0.9; }, "input");
+    let sum = 0, part = 0;
+    for (const y of chart.lines[0].y)
+        [sum, part] = [0.9 * sum + 0.1 * y, 0.9 * part + 0.1];
+    expect("smoothed", Math.abs(chart.lines[0].smooth[99] - sum / part) < 1e-12);
+    expect("the first as it is", chart.lines[0].smooth[0] === 8);
+    change("smooth", e => { e.value = 0; }, "input");
+
+    point(canvas, "pointermove", 0.5, 0.5);
+    expect("a tip", !$("tip").hidden && /^step \d+a · train\d/.test($("tip").textContent));
+    point(canvas, "pointerleave", 0.5, 0.5);
+    expect("no tip", $("tip").hidden);
+
+    change("axis", e => { e.value = "time"; }, "change");
+    expect("by time", chart.view.left === 0 && chart.view.right === 99);
+    change("axis", e => { e.value = "step"; }, "change");
+    change("find", e => { e.value = "rate"; }, "input");
+    expect("found by name", document.querySelectorAll(".card").length === 1 && !card.isConnected);
+    change("find", e => { e.value = ""; }, "input");
+    expect("all again", document.querySelectorAll(".card").length === 2);
+    expect("numbers for people", format(1234567) === "1.23e+6" && format(0.00001) === "1e-5" &&
+           format(0.5) === "0.5" && format(12345) === "12,345" && format(NaN) === "nan");
+    expect("times for people", formatTime(59) === "59 s" && formatTime(61) === "1:01" &&
+           formatTime(3661) === "1:01:01" && formatTime(90061) === "1 d 1:01:01");
+}
+
+setTimeout(() => {
+    try {
+        play();
+        document.body.dataset.result = "all of it";
+    } catch (error) {
+        document.body.dataset.result = error.message;
+    }
+}, 500);
