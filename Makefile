@@ -9,8 +9,8 @@ TREE = src include tests bench examples
 SOURCES = $(shell find $(TREE) -name '*.[ch]' -o -name '*.cc' -o -name '*.cpp')
 
 .PHONY: help setup setup-build setup-dev build demo demo-table test asan ubsan tsan valgrind guard-update \
-        kill-test lint format metrics bench bench-growth bench-peers bench-quality quality check install \
-        deb clean
+        kill-test lint format metrics bench bench-growth bench-peers bench-quality bench-serve quality \
+        check install deb clean
 
 help:             ## this list
 	@awk -F ':|## +' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$NF }' Makefile
@@ -96,6 +96,11 @@ bench-peers: build ## beside PyTorch, TensorFlow, Keras, Marian, CTranslate2 (Py
 	@bench/peers/setup build/peers/venv $(PEERS)
 	@PYTHONDONTWRITEBYTECODE=1 build/peers/venv/bin/python bench/peers/compare.py build \
 	    $(SOURCE) $(TARGET) $(ARGUMENTS)
+
+# RUN is a translation run, TEXT lines of its source language.
+bench-serve: build ## lines a second of `etude serve` beside `etude translate`: RUN=runs/a TEXT=test.en
+	@cmake --build build -j $(J) --target bench_serve
+	@build/bench/bench_serve build/etude $(RUN) $(TEXT)
 
 # ONLY=digits takes those whose name has that word, ROUNDS=3 each three times.
 bench-quality: build ## time from exec to a model of a given quality, beside PyTorch and LightGBM

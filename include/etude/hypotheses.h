@@ -40,11 +40,13 @@ typedef struct et_decoding_options {
 } et_decoding_options;
 
 /* A word of a result and the word of the line that it comes from, counted from 0, by spaces.
- * weight: what of the decoder's attention that word has when the other is predicted, 0 to 1 (of its
- * last layer but one, the mean of all heads). */
+ * weight: what of the decoder's attention that word has when the other is predicted, 0 to 1 (of the
+ * layer that was asked for, the mean of all heads). */
 typedef struct et_alignment {
     int source, target;
     double weight;
+    const double *weights; /* [source_words] what each word of the line has: their sum and what the
+                              end of the line has is 1 */
 } et_alignment;
 
 /* Pieces count with the one that ended it, as in Wu et al. 2016: score is log_probability over
@@ -58,7 +60,7 @@ typedef struct et_hypothesis {
     double score, log_probability; /* nats */
     const et_alignment *alignment; /* [alignment_count] one for each word of text, where they are
                                       asked for */
-    int alignment_count;
+    int alignment_count, source_words;
 } et_hypothesis;
 
 /* Of the lines of one call. */

@@ -57,6 +57,23 @@ int et_chart_text(et_strbuf *out, const et_chart *chart, const et_chart_text_sty
  * ET_EDATA as above. */
 int et_chart_svg(et_strbuf *out, const et_chart *chart, int width, int height, et_error *error);
 
+/* Values from 0 to 1 in cells, the darker the larger, with words beside the rows and above the
+ * columns. */
+typedef struct et_chart_heat {
+    const char *title;                        /* NULL: none */
+    const char *const *rows, *const *columns; /* [row_count], [column_count]: their names */
+    int row_count, column_count;              /* 1 to ET_CHART_HEAT_MAX */
+    const double *const *values;              /* [row_count][column_count] */
+} et_chart_heat;
+
+#define ET_CHART_HEAT_MAX 300
+
+/* Appends a whole SVG document, as et_chart_svg. ET_EDATA: there are none, or too many cells. */
+int et_chart_heat_svg(et_strbuf *out, const et_chart_heat *heat, et_error *error);
+
+/* Escaped, for text and attributes of SVG. */
+void et_chart_append_escaped(et_strbuf *out, const char *text);
+
 /* Text for people from anyone: control characters left out, a byte that is no UTF-8 as "?". */
 void et_chart_append_plain(et_strbuf *out, const char *text);
 

@@ -37,8 +37,7 @@ static const char head[] =
     "stroke-linejoin:round;stroke-linecap:round}"
     "@media(prefers-color-scheme:dark){text{fill:#c9d1d9}}</style>\n";
 
-/* Escaped, for text and for attributes. */
-static void append_escaped(et_strbuf *out, const char *text)
+void et_chart_append_escaped(et_strbuf *out, const char *text)
 {
     et_strbuf plain = ET_STRBUF_INIT;
     et_chart_append_plain(&plain, text);
@@ -80,7 +79,7 @@ static void append_text(picture *p, double x, double y, const char *extra, const
     append_attribute(p->out, "x", x);
     append_attribute(p->out, "y", y);
     et_strbuf_printf(p->out, "%s>", extra);
-    append_escaped(p->out, text);
+    et_chart_append_escaped(p->out, text);
     et_strbuf_append(p->out, "</text>\n");
 }
 
@@ -212,7 +211,7 @@ static void append_curves(picture *p)
         et_strbuf_append(p->out, "\">");
         if (curve->name) {
             et_strbuf_append(p->out, "<title>");
-            append_escaped(p->out, curve->name);
+            et_chart_append_escaped(p->out, curve->name);
             et_strbuf_append(p->out, "</title>");
         }
         et_strbuf_append(p->out, "</path>\n");
@@ -312,7 +311,7 @@ int et_chart_svg(et_strbuf *out, const et_chart *chart, int width, int height, e
                      width, height, width, height);
     if (chart->title) {
         et_strbuf_append(out, "<title>");
-        append_escaped(out, chart->title);
+        et_chart_append_escaped(out, chart->title);
         et_strbuf_append(out, "</title>\n");
     }
     et_strbuf_append(out, head);

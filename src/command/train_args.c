@@ -47,21 +47,6 @@ static const char *const modes[ET_MODE_COUNT + 1] = {
             ET_ARG_TEXT, &(args)->keys, NULL                                                        \
     }
 
-/* What goes with what. */
-static int check_together(const et_train_args *args, et_error *error)
-{
-    if (args->json && !args->dry_run)
-        return et_fail(error, ET_EUSAGE,
-                       "--json: goes with --dry-run; what training measures is "
-                       "in RUN/metrics.jsonl");
-    if (args->dry_run && args->profiling.path)
-        return et_fail(error, ET_EUSAGE, "--profile: does not go with --dry-run");
-    if ((args->workers || args->servers) && !args->distributed)
-        return et_fail(error, ET_EUSAGE, "--%s: goes with --distributed",
-                       args->workers ? "workers" : "servers");
-    return ET_OK;
-}
-
 /* A new run is what some options are about. */
 static int check_mode(const et_train_args *args, et_error *error)
 {
@@ -80,9 +65,6 @@ static int check_mode(const et_train_args *args, et_error *error)
 
 static int read_mode(et_train_args *args, et_error *error)
 {
-    int status = check_together(args, error);
-    if (status)
-        return status;
     bool finetunes =
         args->mode_name && !strcmp(args->mode_name, modes[ET_MODE_CONTINUOUS_TRAIN_AND_EVAL]);
     if (args->pretrain_steps && !finetunes)
@@ -140,20 +122,61 @@ static int missing_run(const et_train_args *args, const et_call *call, et_error 
                    fits ? kind->example : "", call->program->name);
 }
 
+/* Options of Model Garden that take nothing here. */
+static const et_arg refused[] = {
+    { "gin-file", "FILE", NO_GIN, ET_ARG_NONE, NULL, NULL },
+    { "gin-params", "BINDING", NO_GIN, ET_ARG_NONE, NULL, NULL },
+    { "tpu", "ADDRESS", NO_TPU, ET_ARG_NONE, NULL, NULL },
+    { "tpu-platform", "NAME", NO_TPU, ET_ARG_NONE, NULL, NULL },
+    { "tf-data-service", "ADDRESS", "a run reads its data itself", ET_ARG_NONE, NULL, NULL },
+    { "tfhub-handle", "NAME", "models do not come from a hub", ET_ARG_NONE, NULL, NULL },
+    { "tflex-output-uri", "URI", "a run is kept in --model-dir alone", ET_ARG_NONE, NULL, NULL },
+};
+
+#define REFUSED (int)(sizeof refused / sizeof refused[0])
+
 /* The short forms first, as what people type most; then the rows that are given. */
 static int parse(et_train_args *args, const et_arg *rows, int count, const et_call *call,
                  et_error *error)
 {
-    et_arg table[ROWS_MAX + ET_SHORTS_MAX + 2];
-    int shorts = et_shorts_list(&args->shorts, call, table);
+    et_arg table[ROWS_MAX + ET_SHORTS_MAX + REFUSED + 2];
+    int before = et_shorts_list(&args->shorts, call, table);
     et_assert(count <= ROWS_MAX);
-    memcpy(table + shorts, rows, (size_t)count * sizeof *rows);
-    table[shorts + count] = (et_arg)ET_ARG_RUN(args->model_dir);
-    table[shorts + count + 1] = (et_arg)ET_ARG_END;
+    memcpy(table + before, rows, (size_t)count * sizeof *rows);
+    memcpy(table + before + count, refused, sizeof refused);
+    et_arg *end = table + before + count + REFUSED;
+    end[0] = (et_arg)ET_ARG_RUN(args->model_dir);
+    end[1] = (et_arg)ET_ARG_END;
     int status = et_args_parse(table, call, &args->help, error);
     if (!status && args->help)
         show_help(table, call);
     return status;
+}
+
+/* time_limit, memory: as typed; NULL: not given. */
+static int read_amounts(et_train_args *args, const char *time_limit, const char *memory,
+                        et_error *error)
+{
+    int status = ET_OK;
+    if (time_limit)
+        status = et_args_read_time(&args->time_limit, "time-limit", time_limit, error);
+    if (!status && memory)
+        status = et_args_read_bytes(&args->memory, "memory", memory, error);
+    return status;
+}
+
+static int check_together(const et_train_args *args, et_error *error)
+{
+    if (args->json && !args->dry_run)
+        return et_fail(error, ET_EUSAGE,
+                       "--json: goes with --dry-run; what training measures is in "
+                       "RUN/metrics.jsonl");
+    if (args->dry_run && args->profiling.path)
+        return et_fail(error, ET_EUSAGE, "--profile: does not go with --dry-run");
+    if ((args->workers || args->servers) && !args->distributed)
+        return et_fail(error, ET_EUSAGE, "--%s: goes with --distributed",
+                       args->workers ? "workers" : "servers");
+    return ET_OK;
 }
 
 /* Rows: what et_arg says; a new option needs nothing else for parsing and help. */
@@ -216,24 +239,15 @@ int et_train_args_parse(et_train_args *args, const et_call *call, et_error *erro
           "settings': 4G, 500M",
           ET_ARG_TEXT, &memory, NULL },
         ET_PROFILING_ARGS(args->profiling),
-        { "gin-file", "FILE", NO_GIN, ET_ARG_NONE, NULL, NULL },
-        { "gin-params", "BINDING", NO_GIN, ET_ARG_NONE, NULL, NULL },
-        { "tpu", "ADDRESS", NO_TPU, ET_ARG_NONE, NULL, NULL },
-        { "tpu-platform", "NAME", NO_TPU, ET_ARG_NONE, NULL, NULL },
-        { "tf-data-service", "ADDRESS", "a run reads its data itself", ET_ARG_NONE, NULL, NULL },
-        { "tfhub-handle", "NAME", "models do not come from a hub", ET_ARG_NONE, NULL, NULL },
-        { "tflex-output-uri", "URI", "a run is kept in --model-dir alone", ET_ARG_NONE, NULL,
-          NULL },
     };
     int status = parse(args, table, (int)(sizeof table / sizeof table[0]), call, error);
     if (status || args->help)
         return status;
     if (!args->model_dir && !args->dry_run)
         return missing_run(args, call, error);
-    if (time_limit)
-        status = et_args_read_time(&args->time_limit, "time-limit", time_limit, error);
-    if (!status && memory)
-        status = et_args_read_bytes(&args->memory, "memory", memory, error);
+    status = read_amounts(args, time_limit, memory, error);
+    if (!status)
+        status = check_together(args, error);
     return status ? status : read_mode(args, error);
 }
 

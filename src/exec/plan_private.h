@@ -5,7 +5,6 @@
  *   pack.c     weights in the layout of products
  *   memory.c   when values live, where they lie (rooms.c: the search)
  *   ops.c, op_*.c   per op: what it needs at planning (prepare), what it calls (run)
- *   positions.c   the table of sinusoids
  *   watch.c    steps as spans of a trace
  *   plan.c     puts these together
  *

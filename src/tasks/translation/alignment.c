@@ -190,12 +190,13 @@ static int number_words(const et_aligner *a, const int32_t *ids, int64_t count, 
     return words;
 }
 
-/* The source word that gets the most of a target word, whose pieces are rows first to last. */
+/* The source word that gets the most of a target word, whose pieces are rows first to last; sum:
+ * [words], what each gets. */
 static et_alignment align_word(const et_aligner *a, int64_t first, int64_t last, const int *word,
-                               int words, int64_t length, double *memory)
+                               int words, int64_t length, double *memory, double *sum)
 {
-    double *weight = memory, *scratch = memory + length, *sum = memory + 2 * length;
-    et_alignment found = { .source = 0, .weight = -1 };
+    double *weight = memory, *scratch = memory + length;
+    et_alignment found = { .source = 0, .weight = -1, .weights = sum };
     memset(weight, 0, (size_t)length * sizeof *weight);
     memset(sum, 0, (size_t)words * sizeof *sum);
     for (int64_t row = first; row <= last; row++)
@@ -205,20 +206,20 @@ static et_alignment align_word(const et_aligner *a, int64_t first, int64_t last,
             sum[word[s]] += weight[s] / (double)(last - first + 1);
     for (int i = 0; i < words; i++)
         if (sum[i] > found.weight)
-            found = (et_alignment){ .source = i, .weight = sum[i] };
+            found = (et_alignment){ .source = i, .weight = sum[i], .weights = sum };
     return found;
 }
 
 int et_aligner_run(et_aligner *a, const int32_t *source, int64_t length, const int32_t *target,
                    int count, et_arena *arena, et_aligned *out, et_error *error)
 {
-    *out = (et_aligned){ NULL, 0 };
+    *out = (et_aligned){ .items = NULL };
     int *from = et_arena_array(arena, (size_t)length, sizeof *from);
     int *to = et_arena_array(arena, (size_t)count, sizeof *to);
-    double *memory = et_arena_array(arena, 3 * (size_t)length, sizeof *memory);
+    double *memory = et_arena_array(arena, 2 * (size_t)length, sizeof *memory);
     et_alignment *items = et_arena_array(arena, (size_t)count, sizeof *items);
     if (!from || !to || !memory || !items)
-        return et_alloc_failed(error, (size_t)(3 * length) * sizeof *memory, "alignments");
+        return et_alloc_failed(error, (size_t)(2 * length) * sizeof *memory, "alignments");
     int words = number_words(a, source, length - 1, from);
     from[length - 1] = -1;
     if (!words || !number_words(a, target, count, to))
@@ -235,10 +236,14 @@ int et_aligner_run(et_aligner *a, const int32_t *source, int64_t length, const i
             continue;
         while (last + 1 < count && to[last + 1] == to[i])
             last++;
-        et_alignment found = align_word(a, i, last, from, words, length, memory);
+        double *sum = et_arena_array(arena, (size_t)words, sizeof *sum);
+        if (!sum)
+            return et_alloc_failed(error, (size_t)words * sizeof *sum, "alignments");
+        et_alignment found = align_word(a, i, last, from, words, length, memory, sum);
         found.target = to[i];
         items[out->count++] = found;
     }
     out->items = items;
+    out->source_words = words;
     return ET_OK;
 }

@@ -35,8 +35,9 @@ int et_aligner_new(et_aligner **out, et_params *params, et_device *device,
 void et_aligner_free(et_aligner *aligner); /* NULL allowed */
 
 typedef struct et_aligned {
-    et_alignment *items; /* [count] in the arena: one for each word of the target, in order */
-    int count;
+    et_alignment *items; /* [count] one for each word of the target, in order; in the arena, as what
+                            they point to */
+    int count, source_words;
 } et_aligned;
 
 /* source: length pieces, the end of sentence last; target: count pieces without it. */

@@ -117,6 +117,7 @@ static int align(et_translator *t, et_hypotheses *h, const et_decoder_sentence *
                                     item->id_count, &h->arena, &found, error);
             item->alignment = found.items;
             item->alignment_count = found.count;
+            item->source_words = found.source_words;
         }
     return status;
 }

@@ -32,6 +32,7 @@
 #include "command/outputs.h"
 #include "command/profile.h"
 #include "io/progress.h"
+#include "tasks/translation/command/attention.h"
 #include "tasks/translation/command/line_output.h"
 #include "tasks/translation/command/lines.h"
 #include "tasks/translation/command/profile.h"
@@ -49,6 +50,7 @@ typedef struct translate_args {
     double top_p, temperature; /* negative: not given */
     bool scores, quiet, alignments;
     int64_t alignment_layer;    /* 0: the last */
+    const char *attention;      /* a file for a picture; NULL: none */
     const char *input, *output; /* files; NULL: the standard streams */
     const char *invalid;        /* NULL: stop */
     bool replace;               /* what it says */
@@ -66,7 +68,7 @@ static void set_decoding(translate_args *args)
     et_decoding_options *decoding = &args->decoding;
     args->replace = args->invalid && !strcmp(args->invalid, "replace");
     decoding->results = (int)args->results;
-    if (args->alignments)
+    if (args->alignments || args->attention)
         decoding->alignments = args->alignment_layer ? (int)args->alignment_layer : -1;
     decoding->seed = (uint64_t)args->seed;
     decoding->top_p = args->top_p > 0 ? args->top_p : 0;
@@ -107,8 +109,11 @@ static int parse(translate_args *args, const et_call *call, et_error *error)
         { "alignments", NULL,
           "print which word each word comes from as well, by the decoder's attention: 0-0 1-2",
           ET_ARG_FLAG, &args->alignments, NULL },
-        { "alignment-layer", "N", "with --alignments: of which decoder layer (else the last)",
-          ET_ARG_COUNT, &args->alignment_layer, NULL },
+        { "attention", "FILE", "draw it as SVG: of one line and its translation", ET_ARG_TEXT,
+          &args->attention, NULL },
+        { "alignment-layer", "N",
+          "of --alignments, --attention: which decoder layer (else the last)", ET_ARG_COUNT,
+          &args->alignment_layer, NULL },
         { "score-targets", "FILE", "score these translations instead of searching for some",
           ET_ARG_TEXT, &args->score_targets, NULL },
         { "sampling", NULL, "draw each token by its probability", ET_ARG_FLAG,
@@ -151,8 +156,9 @@ static int check(const translate_args *args, et_error *error)
 {
     if (!args->model_dir)
         return et_fail(error, ET_EUSAGE, "translate: --model-dir is missing: which run");
-    if (args->alignment_layer && !args->alignments)
-        return et_fail(error, ET_EUSAGE, "--alignment-layer: goes with --alignments");
+    if (args->alignment_layer && !args->alignments && !args->attention)
+        return et_fail(error, ET_EUSAGE,
+                       "--alignment-layer: goes with --alignments or --attention");
     if (args->invalid && strcmp(args->invalid, "stop") && strcmp(args->invalid, "replace"))
         return et_fail(error, ET_EUSAGE, "--invalid %s: choose stop or replace", args->invalid);
     /* --batch is a number of sentences; none would never end. */
@@ -187,6 +193,8 @@ static int check_outputs(translate_args *args, const et_call *call, et_error *er
     int status = et_outputs_check_standard(&outputs, error);
     if (!status)
         status = et_outputs_check(&outputs, "--output", args->output, error);
+    if (!status)
+        status = et_outputs_check(&outputs, "--attention", args->attention, error);
     if (!status)
         status = et_profiling_check(&args->profiling, &outputs, error);
     et_outputs_release(&outputs);
@@ -271,6 +279,15 @@ static int translate_plainly(et_translator *translator, const et_lines *lines,
     return ET_OK;
 }
 
+static int draw(const translate_args *args, const et_lines *lines, size_t before,
+                const et_hypotheses *found, et_error *error)
+{
+    if (before || lines->count > 1)
+        return et_fail(error, ET_EUSAGE, "--attention: of one line, and the input has more");
+    return et_attention_draw(args->attention, lines->items[0], et_hypotheses_at(found, 0, 0),
+                             error);
+}
+
 /* Results are written and flushed before the next lines are read, so that whoever reads the
  * other end of a pipe is never a batch behind. The bar may stand on the same terminal. */
 static int translate_batch(et_translator *translator, const translate_args *args,
@@ -280,7 +297,8 @@ static int translate_batch(et_translator *translator, const translate_args *args
     et_hypotheses *found = NULL;
     et_strbuf text = ET_STRBUF_INIT;
     int status;
-    if (args->results == 1 && !args->scores && !args->score_targets && !args->alignments) {
+    if (args->results == 1 && !args->scores && !args->score_targets && !args->alignments &&
+        !args->attention) {
         status = translate_plainly(translator, lines, progress, &text, error);
     } else {
         status = search_batch(translator, args, lines, before, &found, error);
@@ -288,6 +306,8 @@ static int translate_batch(et_translator *translator, const translate_args *args
             et_progress_finish(progress, false);
         if (!status)
             print_results(&text, found, lines, before, args);
+        if (!status && args->attention)
+            status = draw(args, lines, before, found, error);
         et_hypotheses_free(found);
     }
     if (!status)

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "exec/plan_private.h"
+#include "kernel/positions.h"
 
 /* Fewer rows than are turned from one, as many, and many; columns in whole lines and not. */
 static const int64_t shapes[][2] = { { 1, 4 }, { 31, 6 }, { 32, 34 }, { 100, 128 }, { 9000, 10 } };
@@ -20,7 +20,7 @@ static void test_positions__are_sines_and_cosines(void **state)
         int64_t rows = shapes[k][0], dim = shapes[k][1], half = dim / 2;
         float *table = malloc((size_t)(rows * dim) * sizeof *table);
         assert_non_null(table);
-        et_plan_fill_positions(table, rows, dim);
+        et_positions_fill(table, rows, dim);
         for (int64_t p = 0; p < rows; p++)
             for (int64_t i = 0; i < half; i++) {
                 double angle = (double)p * exp(-(double)i * log(1e4) / (double)(half - 1));

@@ -1,0 +1,13 @@
+/* The decoder's attention for one line and its translation, as a picture: words of the translation
+ * beside the rows, of the line above the columns. */
+#ifndef ETUDE_TASKS_TRANSLATION_COMMAND_ATTENTION_H
+#define ETUDE_TASKS_TRANSLATION_COMMAND_ATTENTION_H
+
+#include <etude/hypotheses.h>
+
+/* Writes an SVG file, whole or not at all. found has alignments (et_decoding_options). ET_EDATA: no
+ * word was translated. */
+int et_attention_draw(const char *path, const char *line, const et_hypothesis *found,
+                      et_error *error);
+
+#endif
