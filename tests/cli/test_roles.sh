@@ -127,19 +127,17 @@ task() {
         --steps 60 --threads 1 -q --keys "$3" >"log.$1.$2" 2>&1
 }
 "$etude" keys others || fail "keys"
-pids=
-task worker 0 keys & pids="$pids $!"
-task ps 0 keys & pids="$pids $!"
-task worker 1 others & stranger=$!
+task ps 0 keys & server=$!
 task master 0 keys & master=$!
-wait "$master" || { cat log.master.0 >&2; fail "TF_CONFIG: the master"; }
-for pid in $pids; do
-    wait "$pid" || { cat log.worker.0 log.ps.0 >&2; fail "TF_CONFIG: a worker or the server"; }
-done
+task worker 1 others & stranger=$!
 code=0
 wait "$stranger" || code=$?
 [ "$code" != 0 ] || fail "TF_CONFIG: a task with other keys was let in"
 grep -q "key" log.worker.1 || fail "TF_CONFIG: a task with other keys: not said"
+task worker 0 keys & worker=$! # late
+wait "$master" || { cat log.master.0 >&2; fail "TF_CONFIG: the master"; }
+wait "$server" || { cat log.ps.0 >&2; fail "TF_CONFIG: the server"; }
+wait "$worker" || { cat log.worker.0 >&2; fail "TF_CONFIG: the worker"; }
 [ "$(last roles step)" = 60 ] || fail "TF_CONFIG: step $(last roles step)"
 none_left TF_CONFIG
 
