@@ -19,8 +19,8 @@
 #include "command/roles.h"
 #include "exec/device.h"
 
-#define RESTARTS 20   /* of one worker */
-#define LEAVE    10.0 /* seconds that others have to end once the master has */
+#define RESTARTS 20  /* of one worker */
+#define LEAVE    3.0 /* seconds that others have to end once the master has */
 
 typedef struct process {
     et_job_role role;
