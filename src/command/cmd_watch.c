@@ -165,7 +165,8 @@ static int parse(watch_args *args, const et_call *call, et_error *error)
 static int tell(const et_web *web, const et_board *board, et_error *error)
 {
     char page[ET_TOKEN_MAX + 16] = "";
-    fprintf(stderr, "watching     %s runs\n", et_format_count((int64_t)et_board_count(board)).text);
+    fprintf(stderr, "watching     %s\n",
+            et_format_many((int64_t)et_board_count(board), "run").text);
     if (web->made)
         snprintf(page, sizeof page, "#token=%s", web->token);
     return et_web_tell(web, page, error);

@@ -32,6 +32,7 @@
 #include "command/outputs.h"
 #include "command/profile.h"
 #include "command/ranks.h"
+#include "command/roles.h"
 #include "command/session.h"
 #include "base/format.h"
 #include "data/source.h"
@@ -67,6 +68,9 @@ typedef struct training {
     et_params *params; /* of task and run, which borrow it */
     et_task *task;
     et_task_trainer *trainer;
+    const et_roles *roles; /* this is the master of a cluster; NULL: a process alone */
+    et_cluster_options cluster_options;
+    et_trainer *cluster; /* in place of the task trainer's; NULL: alone */
     et_controller *controller;
     et_profiling profiling;
     et_session session; /* train.log and info.json */
@@ -187,6 +191,12 @@ static int64_t validation_interval(const training *t)
     return at_end ? NEVER : t->plan.validation_interval;
 }
 
+/* What the controller drives. */
+static et_trainer *trainer_of(const training *t)
+{
+    return t->cluster ? t->cluster : et_task_trainer_trainer(t->trainer);
+}
+
 /* stop and save are flags that signal handlers set; the directory's lock is ours already. */
 static et_controller_options controller_options(training *t, const char *directory)
 {
@@ -195,7 +205,7 @@ static et_controller_options controller_options(training *t, const char *directo
                              .track = et_device_track(t->device),
                              .waits = !t->args->async };
     return (et_controller_options){
-        .trainer = et_task_trainer_trainer(t->trainer),
+        .trainer = trainer_of(t),
         .evaluator = evaluator_of(t),
         .run = { .model_dir = directory,
                  .max_to_keep = o->max_to_keep,
@@ -296,7 +306,7 @@ static int plan_steps(training *t, et_error *error)
 
 static int64_t step_of(const training *t)
 {
-    return t->trainer ? et_task_trainer_trainer(t->trainer)->step : 0;
+    return t->trainer ? trainer_of(t)->step : 0;
 }
 
 /* What checkpoints will belong to: the kind's own first. */
@@ -330,6 +340,7 @@ static int open_task(training *t, et_task_context *context, et_error *error)
     int status = first ? e->kind->open(&t->task, e->task, context, error) : ET_OK;
     status = et_comm_agree(t->comm, status, NULL, error);
     context->reader = !first;
+    context->rank = et_comm_rank(t->comm);
     return status || first ? status : e->kind->open(&t->task, e->task, context, error);
 }
 
@@ -443,10 +454,32 @@ static int open_parts(training *t, const char *directory, et_error *error)
     return status || !fits ? status : fit_batch(t, directory, error);
 }
 
+/* Workers and servers go by the settings in the directory, so those come first. */
+static int open_cluster(training *t, const char *directory, et_error *error)
+{
+    if (!t->roles)
+        return ET_OK;
+    if (t->plan.recovery_max_trials > 0)
+        return et_fail(error, ET_ECONFIG,
+                       "trainer.recovery_max_trials: %lld: with workers and parameter servers a "
+                       "run does not go back by itself; set 0",
+                       (long long)t->plan.recovery_max_trials);
+    int status = write_settings(t, directory, error);
+    if (!status)
+        status = et_roles_options(&t->cluster_options, t->roles, &t->experiment, error);
+    t->cluster_options.listener = t;
+    t->cluster_options.tell = tell;
+    return status ? status
+                  : et_cluster_trainer_open(&t->cluster, t->trainer, &t->cluster_options,
+                                            t->plan.train_steps, error);
+}
+
 static int open_training(training *t, const char *directory, et_error *error)
 {
     et_assert(t->directory.lock >= 0 || et_comm_rank(t->comm));
     int status = open_parts(t, directory, error);
+    if (!status)
+        status = open_cluster(t, directory, error);
     if (!status)
         status = open_controller(t, directory, error);
     if (status)
@@ -460,6 +493,7 @@ static int open_training(training *t, const char *directory, et_error *error)
  * last: its lock covers all that is written. */
 static void close_training(training *t)
 {
+    et_cluster_trainer_close(t->cluster);
     close_model(t);
     et_device_close(t->device);
     et_profiling_release(&t->profiling);
@@ -764,9 +798,16 @@ static int leave_ranks(training *t, int status, et_error *error)
 /* Everything that training opened is closed here, whatever the status: the lock goes last. */
 int et_training_run(const et_call *call, const et_train_args *args, et_error *error)
 {
+    return et_training_run_as(call, args, NULL, error);
+}
+
+int et_training_run_as(const et_call *call, const et_train_args *args, const et_roles *master,
+                       et_error *error)
+{
     signal(SIGPIPE, SIG_IGN); /* progress never stops the work */
     training t = { .call = call,
                    .args = args,
+                   .roles = master,
                    .directory = ET_MODEL_DIR_INIT,
                    .began = et_clock_monotonic(),
                    .session = ET_SESSION_INIT };
