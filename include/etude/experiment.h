@@ -41,6 +41,7 @@ typedef struct et_task_context {
     const volatile sig_atomic_t
         *stop;       /* not 0: what takes long ends with ET_EINTERRUPTED; or NULL */
     bool reader;     /* somebody else's run is looked at: nothing is written below model_dir */
+    int rank;        /* above 0: a reader that trains, beside the rank that writes */
     int data_shards; /* batches of an update, each a share of what the settings call a batch:
                         et_task_context_batch; 0: 1 */
 } et_task_context;

@@ -11,8 +11,8 @@
  *     if (et_job_config_master(config)) ...
  *     et_job_config_free(config);
  *
- * A cluster is read, checked and shown; several processes do not train together in this build, and
- * what would begin that says so. A configuration does not change once it is made; any number of
+ * `etude train` trains by the roles of a cluster. A program of its own does not: there a cluster is
+ * read, checked and shown, and what would begin that says so. A configuration does not change once it is made; any number of
  * threads may read. What getters give is borrowed. */
 #ifndef ETUDE_JOB_CONFIG_H
 #define ETUDE_JOB_CONFIG_H
@@ -87,7 +87,7 @@ ET_API const char *et_device_setter_op(const et_device_setter *setter);
 ET_API void et_device_setter_free(et_device_setter *setter); /* NULL allowed */
 
 /* The server that distributed training needs; *out NULL: a single node needs none. ET_EUSAGE: there
- * is a cluster, and distribution is not in this build. */
+ * is a cluster, by which `etude train` trains, and no program of its own. */
 typedef struct et_job_server et_job_server;
 ET_API int et_job_config_create_server(et_job_server **out, const et_job_config *config,
                                        et_error *error);

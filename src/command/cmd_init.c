@@ -32,13 +32,14 @@ typedef struct init_args {
 
 static int parse(init_args *args, const et_call *call, et_error *error)
 {
-    const et_arg table[] = { { "experiment", "EXPERIMENT", "whose settings (the first that `list` shows)",
-                               ET_ARG_TEXT, &args->experiment, NULL },
-                             { "force", NULL, "replace a file that is there", ET_ARG_FLAG,
-                               &args->force, NULL },
-                             ET_ARG_QUIET(args->quiet),
-                             { "[FILE]", "file", NULL, ET_ARG_WORD, &args->file, NULL },
-                             ET_ARG_END };
+    const et_arg table[] = {
+        { "experiment", "EXPERIMENT", "whose settings (the first that `list` shows)", ET_ARG_TEXT,
+          &args->experiment, NULL },
+        { "force", NULL, "replace a file that is there", ET_ARG_FLAG, &args->force, NULL },
+        ET_ARG_QUIET(args->quiet),
+        { "[FILE]", "file", NULL, ET_ARG_WORD, &args->file, NULL },
+        ET_ARG_END
+    };
     int status = et_args_parse(table, call, &args->help, error);
     if (!status && args->help)
         et_args_help(stdout, table, call,
@@ -174,6 +175,11 @@ int et_cmd_init(const et_call *call, et_error *error)
     et_strbuf text = ET_STRBUF_INIT;
     et_experiment experiment;
     const char *file = args.file ? args.file : FILE_USUAL;
+    const char *ending = strrchr(file, '.');
+    if (ending && !strcmp(ending, ".json"))
+        return et_fail(error, ET_EUSAGE,
+                       "init: %s: the file is YAML, with comments; name it %.*s.yaml", file,
+                       (int)(ending - file), file);
     if (!args.experiment)
         args.experiment = call->program->kinds[0]->experiments->name;
     status = et_experiment_begin(&experiment, call->program, args.experiment, &arena, error);

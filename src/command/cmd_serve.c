@@ -110,8 +110,9 @@ static int find_service(const serve_args *args, const et_call *call, const et_se
 static void tell_end(const et_serving *serving, int left, const char *items)
 {
     const et_serving_counts counts = et_serving_count(serving);
-    fprintf(stderr, "stopped      %s requests answered, %s %s",
-            et_format_count(counts.requests).text, et_format_count(counts.items).text, items);
+    fprintf(stderr, "stopped      %s answered, %s %s",
+            et_format_many(counts.requests, "request").text, et_format_count(counts.items).text,
+            items);
     if (counts.refused)
         fprintf(stderr, "; %s refused", et_format_count(counts.refused).text);
     if (counts.busy)

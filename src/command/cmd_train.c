@@ -3,7 +3,7 @@
 #include "command/command.h"
 #include "command/finetuning.h"
 #include "command/ranks.h"
-#include "command/training.h"
+#include "command/roles.h"
 #include "command/watching.h"
 
 int et_cmd_train(const et_call *call, et_error *error)
@@ -21,6 +21,6 @@ int et_cmd_train(const et_call *call, et_error *error)
         status = et_ranks_refuse(args.mode_name, error);
         return status ? status : et_finetune(call, &args, error);
     default:
-        return et_training_run(call, &args, error);
+        return et_roles_train(call, &args, error);
     }
 }

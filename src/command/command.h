@@ -22,6 +22,7 @@
 int et_cmd_train(const et_call *call, et_error *error);
 int et_cmd_evaluate(const et_call *call, et_error *error);
 int et_cmd_average(const et_call *call, et_error *error);
+int et_cmd_keys(const et_call *call, et_error *error);
 int et_cmd_init(const et_call *call, et_error *error);
 int et_cmd_inspect(const et_call *call, et_error *error);
 int et_cmd_list(const et_call *call, et_error *error);

@@ -162,9 +162,9 @@ static int print(const measured *m, et_error *error)
     if (!m->left) {
         printf("nothing to do: the run is at step %s\n", et_format_count(m->done).text);
     } else {
-        printf("would take %s, %s: %s steps of %s s",
+        printf("would take %s, %s: %s of %s s",
                et_format_duration(m->seconds * (double)m->left).text,
-               et_format_bytes(m->memory).text, et_format_count(m->left).text,
+               et_format_bytes(m->memory).text, et_format_many(m->left, "step").text,
                et_format_value(m->seconds).text);
         if (m->unit && isfinite(m->units))
             printf(" (%s %ss/s)", et_format_rate(m->units).text, m->unit);

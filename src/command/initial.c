@@ -50,10 +50,13 @@ static int find_in(et_initial *initial, et_arena *arena, et_error *error)
         initial->checkpoint = exported;
         return ET_OK;
     }
-    if (!status && et_checkpoint_best(&path, initial->run, NULL))
+    /* Not the file itself: a run that is at work replaces it. */
+    bool best = !status && !et_checkpoint_best(&path, initial->run, NULL);
+    if (!status && !best)
         status = et_checkpoint_newest(&path, initial->run, error);
     if (!status)
-        initial->checkpoint = et_arena_printf(arena, "%s", path);
+        initial->checkpoint =
+            et_arena_printf(arena, best ? "%s/" ET_CHECKPOINT_BEST : "%s", initial->run);
     et_free(path);
     return status || initial->checkpoint ? status : et_alloc_failed(error, 0, "a path");
 }

@@ -15,11 +15,12 @@
 #include "train/experiment.h"
 
 typedef struct et_initial {
-    const char *from;       /* as typed; NULL: there is none, and nothing is done */
-    const char *checkpoint; /* its file: the best of a run, or else the newest */
-    const char *run;        /* the directory of the run or export that it is of; NULL: none */
-    const char *taken;      /* files of the run that are used, for people; NULL: none */
-    bool settings;          /* the run's settings are where this one began */
+    const char *from; /* as typed; NULL: there is none, and nothing is done */
+    const char
+        *checkpoint;   /* what task.init_checkpoint becomes: a file, RUN/best, or RUN: its newest */
+    const char *run;   /* the directory of the run or export that it is of; NULL: none */
+    const char *taken; /* files of the run that are used, for people; NULL: none */
+    bool settings;     /* the run's settings are where this one began */
 } et_initial;
 
 /* ET_ENOTFOUND: there is no such file, or a run without a checkpoint. */

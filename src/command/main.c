@@ -38,6 +38,7 @@ static const et_command commands[] = {
     { "plot", et_cmd_plot, "draw curves of what runs have logged" },
     { "runs", et_cmd_runs, "list runs: how far, how good, what differs" },
     { "compare", et_cmd_compare, "show runs side by side" },
+    { "keys", et_cmd_keys, "make the keys by which tasks of a cluster know each other" },
     { "watch", et_cmd_watch, "a page that follows runs, in a browser" },
     { "serve", et_cmd_serve, "answer requests over HTTP with a trained model" },
     { "completion", et_cmd_completion, "print the completion of bash, zsh or fish" },

@@ -27,13 +27,34 @@ static const char *const modes[ET_MODE_COUNT + 1] = {
 #define NO_GIN "gin binds Python's functions; settings are said with --config and --set"
 #define NO_TPU "there is no TPU; training runs on the CPU"
 
-#define ROWS_MAX 32
+#define ROWS_MAX 40
+
+/* Rows of training by roles. */
+#define ROLES_ROWS(args)                                                                            \
+    { "distributed",                                                                                \
+      NULL,                                                                                         \
+      "train by a master, workers and parameter servers, started on this machine",                  \
+      ET_ARG_FLAG,                                                                                  \
+      &(args)->distributed,                                                                         \
+      NULL },                                                                                       \
+        { "workers",        "N", "with --distributed: so many workers (1)", ET_ARG_COUNT,           \
+          &(args)->workers, NULL },                                                                 \
+        { "servers",        "N", "with --distributed: so many parameter servers (1)", ET_ARG_COUNT, \
+          &(args)->servers, NULL },                                                                 \
+    {                                                                                               \
+        "keys", "DIR",                                                                              \
+            "where TF_CONFIG names a cluster: its keys; this process is the task that it names",    \
+            ET_ARG_TEXT, &(args)->keys, NULL                                                        \
+    }
 
 /* A new run is what some options are about. */
 static int check_mode(const et_train_args *args, et_error *error)
 {
     bool trains = args->mode < ET_MODE_CONTINUOUS_EVAL && args->mode != ET_MODE_EVAL;
-    const char *option = args->init ? "--init" : args->dry_run ? "--dry-run" : NULL;
+    const char *option = args->init          ? "--init"
+                         : args->dry_run     ? "--dry-run"
+                         : args->distributed ? "--distributed"
+                                             : NULL;
     return trains || !option ? ET_OK
                              : et_fail(error, ET_EUSAGE, "%s: does not go with --mode %s%s", option,
                                        args->mode_name,
@@ -152,6 +173,9 @@ static int check_together(const et_train_args *args, et_error *error)
                        "RUN/metrics.jsonl");
     if (args->dry_run && args->profiling.path)
         return et_fail(error, ET_EUSAGE, "--profile: does not go with --dry-run");
+    if ((args->workers || args->servers) && !args->distributed)
+        return et_fail(error, ET_EUSAGE, "--%s: goes with --distributed",
+                       args->workers ? "workers" : "servers");
     return ET_OK;
 }
 
@@ -209,6 +233,7 @@ int et_train_args_parse(et_train_args *args, const et_call *call, et_error *erro
         { "time-limit", "TIME",
           "save and stop with exit code 75 after so long: 1:30:00, 2-00:00:00, 90m, 1.5h",
           ET_ARG_TEXT, &time_limit, NULL },
+        ROLES_ROWS(args),
         { "memory", "SIZE",
           "of a new run: the largest batch whose plan fits into so much, in place of the "
           "settings': 4G, 500M",

@@ -31,8 +31,11 @@ typedef struct et_train_args {
     et_arg_list config, set; /* in the order given, which is the order applied */
     et_shorts shorts;        /* between them */
     bool accept_changes, verbose, quiet, dry_run, json, help;
-    bool async;             /* saves run beside training */
-    double time_limit;      /* seconds after which it saves and stops; 0: none */
+    bool async;               /* saves run beside training */
+    bool distributed;         /* by the roles of a cluster that is started here: of so many */
+    int64_t workers, servers; /* 0: not given */
+    const char *keys;         /* of a cluster in TF_CONFIG */
+    double time_limit;        /* seconds after which it saves and stops; 0: none */
     uint64_t memory;        /* bytes that the plan may have, by the largest batch; 0: as it comes */
     int64_t pretrain_steps; /* of the run that is fine-tuned; 0: not given */
     et_profiling profiling;

@@ -8,4 +8,9 @@
  * error. ET_EINTERRUPTED: asked to stop; saved. Signals are watched from when the run is open. */
 int et_training_run(const et_call *call, const et_train_args *args, et_error *error);
 
+/* The same as the master of a cluster. */
+struct et_roles;
+int et_training_run_as(const et_call *call, const et_train_args *args,
+                       const struct et_roles *master, et_error *error);
+
 #endif

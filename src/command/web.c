@@ -24,13 +24,15 @@ int et_web_open(et_web *web, const et_web_args *args, et_error *error)
     web->made = !status && !args->token_file && !et_address_is_loopback(address);
     if (web->made)
         status = et_http_token_make(web->token, error);
-    if (status)
+    if (status) {
         et_web_close(web);
+        return status;
+    }
     web->guard = (et_http_guard){ .token = *web->token ? web->token : NULL,
                                   .hosts = args->hosts.items,
                                   .host_count = args->hosts.count };
     et_assert(web->guard.token || et_address_is_loopback(address));
-    return status;
+    return ET_OK;
 }
 
 int et_web_tell(const et_web *web, const char *page, et_error *error)

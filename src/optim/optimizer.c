@@ -577,6 +577,12 @@ static void update_all(const update *u)
  * update (iterations + 1), the rate does not: all as in Keras. */
 et_update et_optimizer_apply(et_optimizer *optimizer, float *gradients, double gradient_scale)
 {
+    return et_optimizer_apply_part(optimizer, gradients, gradient_scale, NAN);
+}
+
+et_update et_optimizer_apply_part(et_optimizer *optimizer, float *gradients, double gradient_scale,
+                                  double norm)
+{
     et_assert(et_params_values(optimizer->params) == optimizer->weights);
     update u = {
         .optimizer = optimizer,
@@ -589,7 +595,8 @@ et_update et_optimizer_apply(et_optimizer *optimizer, float *gradients, double g
                       et_optim_average_decay(&optimizer->average, optimizer->iterations + 1) },
         .shadow = et_params_shadow(optimizer->params),
     };
-    et_update result = { .gradient_norm = gradient_norm(&u), .learning_rate = u.rate };
+    double own = gradient_norm(&u);
+    et_update result = { .gradient_norm = isnan(norm) ? own : norm, .learning_rate = u.rate };
     result.finite = isfinite(result.gradient_norm) != 0;
     if (!result.finite)
         return result;
@@ -612,6 +619,19 @@ et_cost et_optimizer_cost(const et_optimizer *optimizer)
     for (int i = 0; i < optimizer->rule_slots; i++)
         average += 2 * sizeof(float) * (double)optimizer->slots[i].size;
     return (et_cost){ .bytes = element * (double)optimizer->layout.size + average };
+}
+
+bool et_optimizer_by_elements(const et_optimizer *optimizer)
+{
+    return optimizer->rule->cut == ET_RULE_ELEMENTS && !optimizer->by_tensor;
+}
+
+bool et_optimizer_by_parts(const et_optimizer *optimizer)
+{
+    int bounding = 0;
+    for (int i = 0; i < optimizer->clip_count; i++)
+        bounding += optimizer->clips[i].class->scope != ET_CLIP_ALL;
+    return !bounding || bounding == optimizer->clip_count;
 }
 
 int64_t et_optimizer_iterations(const et_optimizer *optimizer)

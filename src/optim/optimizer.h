@@ -54,6 +54,15 @@ double et_optimizer_rate_override(const et_optimizer *optimizer);
  * first change. */
 et_update et_optimizer_apply(et_optimizer *optimizer, float *gradients, double gradient_scale);
 
+/* The same where the gradients are part of a larger gradient, the norm of which, times
+ * gradient_scale, is norm: what clips by the norm of all clips by that. NaN: they are all. */
+et_update et_optimizer_apply_part(et_optimizer *optimizer, float *gradients, double gradient_scale,
+                                  double norm);
+/* Whether rule and clips look at elements alone, so that a tensor may be cut; whether parts of a
+ * gradient come to the same as the whole (not if the norm of all bounds what another clip left). */
+bool et_optimizer_by_elements(const et_optimizer *optimizer);
+bool et_optimizer_by_parts(const et_optimizer *optimizer);
+
 /* What one update has to move: gradients twice, since the norm is known first; weights and slots
  * in and out; the shadow out. */
 et_cost et_optimizer_cost(const et_optimizer *optimizer);

@@ -172,11 +172,35 @@ static int load_file(et_params *params, const char *path, const et_patterns *wan
     return status;
 }
 
+/* A run that is at work removes what was found before it is opened: then there is another. */
+static int load_found(et_params *params, const char *from, const et_patterns *wanted,
+                      et_error *error)
+{
+    char *path = NULL, *before = NULL;
+    et_error reason = ET_ERROR_INIT;
+    int status;
+    for (;;) {
+        status = find_file(&path, from, error);
+        if (status)
+            break;
+        status = load_file(params, path, wanted, &reason);
+        if (status != ET_ENOTFOUND || (before && !strcmp(before, path))) {
+            status = status ? et_fail(error, status, "%s", reason.text) : ET_OK;
+            break;
+        }
+        et_free(before);
+        before = path;
+        path = NULL;
+    }
+    et_free(before);
+    et_free(path);
+    return status;
+}
+
 int et_checkpoint_initialize(et_params *params, const char *from, const char *pattern,
                              et_error *error)
 {
     et_patterns *wanted = NULL;
-    char *path = NULL;
     if (!et_params_ready(params))
         return et_fail(error, ET_EUSAGE, "weights are loaded after et_params_materialize");
     int status = et_path_check(from, error);
@@ -188,11 +212,8 @@ int et_checkpoint_initialize(et_params *params, const char *from, const char *pa
                          "is %s",
                          pattern, et_params_name(params, 0));
     if (!status)
-        status = find_file(&path, from, error);
-    if (!status)
-        status = load_file(params, path, wanted, error);
+        status = load_found(params, from, wanted, error);
     et_patterns_free(wanted);
-    et_free(path);
     return status ? et_fail_while(error, status, "beginning with the weights of %s", from) : ET_OK;
 }
 

@@ -175,6 +175,12 @@ static const et_field runtime_fields[] = {
                  .change = ET_CHANGE_FIXED),
     ET_FIELD_FLOAT(et_runtime_options, peer_timeout, 60, 0.1, 1e6,
                    "seconds without a sign of life after which a rank is given up and all end"),
+    ET_FIELD_INT(et_runtime_options, max_staleness, -1, -1, 1000000,
+                 "with workers and parameter servers: updates at most between the weights that a "
+                 "gradient is of and its own; -1: twice the number of workers"),
+    ET_FIELD_BOOL(et_runtime_options, synchronous, false,
+                  "with workers and parameter servers: an update is the sum of all workers' "
+                  "gradients"),
     ET_FIELD_END
 };
 const et_fields et_runtime_fields = { "runtime", runtime_fields };

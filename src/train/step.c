@@ -129,7 +129,7 @@ void et_step_add_norm(et_step *step)
 }
 
 /* A mean over rows weighs by rows: windows of unequal batches are exact. */
-static void add_measures(et_step *step)
+void et_step_add_measures(et_step *step)
 {
     for (int i = 0; i < step->sum.measures; i++)
         if (step->metric[i] >= 0)
@@ -263,7 +263,7 @@ int et_step_run(et_step *step, et_error *error)
 {
     int status = et_step_update(step, error);
     if (!status && step->updated) {
-        add_measures(step);
+        et_step_add_measures(step);
         et_step_add_norm(step);
     }
     return status;

@@ -94,6 +94,7 @@ void et_step_add_norm(et_step *step);
  * without an update); what follows an update is moving means and the count. */
 int et_step_gather(et_step *step, bool *left_out, et_error *error);
 void et_step_updated(et_step *step);
+void et_step_add_measures(et_step *step);
 
 /* The number of the random numbers of a batch of the step to come. */
 int64_t et_step_number(const et_step *step, int shard);

@@ -73,6 +73,28 @@ for n in 2 3 4; do
     [ "$(grep -c '^done' out)" = 1 ] || fail "$n ranks: more than one of them speaks"
     same "of$n" 600
 done
+
+# Those that do not write have the text to learn from as well, whatever is validated on.
+awk 'BEGIN { for (i = 0; i < 600; i++) { line = ""; for (k = 0; k <= i % 5; k++)
+    line = line sprintf("%c%c ", 97 + (i * 7 + k * 3) % 26, 97 + (i + k * 5) % 26); print line } }' >text
+head -n 40 text >valid
+translate() {
+    run=$1 n=$2
+    says 0 "^done" launch -n "$n" -- train "$run" --experiment translation/tiny --data text text \
+        --valid valid valid --vocab-size 60 --steps 8 --set task.model.embedding_width=32 --set \
+        task.model.encoder.num_layers=1,task.model.decoder.num_layers=1,trainer.validation_interval=4 \
+        --set task.train_data.global_batch_size=512,runtime.data_shards=2
+}
+translate text1 1
+translate text2 2
+cmp text1/checkpoints/ckpt-8.safetensors text2/checkpoints/ckpt-8.safetensors >>out 2>&1 ||
+    fail "ranks that validate end elsewhere"
+for n in 1 2; do
+    # shellcheck disable=SC2086 # words
+    says 0 '^done' launch -n $n -- train $settings "valid$n" --valid t.csv --steps 20
+done
+cmp valid1/checkpoints/ckpt-20.safetensors valid2/checkpoints/ckpt-20.safetensors >>out 2>&1 ||
+    fail "ranks that validate on another table end elsewhere"
 # shellcheck disable=SC2086 # words
 OMP_NUM_THREADS=2 says 0 '^done' launch -n 2 -- train $settings threads --steps 600
 same threads 600

@@ -47,6 +47,7 @@ static int set_up(void **state)
         source[i] = next_line(&from);
         target[i] = next_line(&to);
     }
+    free(end.err);
     return 0;
 }
 

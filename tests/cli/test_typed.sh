@@ -56,6 +56,7 @@ says 3 'no such setting' train t1 -q --set task.no_such=1
 # ---- init: what it writes gives the experiment again, and is not replaced.
 says 0 'written: mine.yaml' init --experiment translation/base mine.yaml
 says 3 'mine.yaml is there' init mine.yaml
+says 2 'name it mine.yaml' init mine.json
 says 0 '' init --force -q mine.yaml
 says 0 '' train --config mine.yaml --data text text --steps 1 --vocab-size 60 i --config small.yaml -q
 says 0 '' train $tiny k --data text text --steps 1 --vocab-size 60 -q
@@ -87,7 +88,7 @@ cmp t1/params.yaml t2/params.yaml
 [ -z "$(ls scratch)" ] || fail "left in TMPDIR: $(ls scratch)"
 
 # ---- --init: another run's weights, vocabulary and settings; a fresh count of steps.
-says 0 'initial  *weights of t1/checkpoints/ckpt-6.safetensors; settings, vocabulary of t1' \
+says 0 'initial  *weights of t1; settings, vocabulary of t1' \
     train ft --init t1 --data chat chat --steps 4
 cmp t1/vocabulary.model ft/vocabulary.model
 [ -e ft/checkpoints/ckpt-4.safetensors ]

@@ -84,7 +84,7 @@ says 3 'the model of builder points_custom, which its program has' \
     "$etude" predict --model-dir job_custom/model --input rows.csv
 
 says 2 'module is missing' "$etude" tfx train
-says 2 'distribution is not in this build' "$etude" tfx train --module true --distributed
+says 2 'a program of its own trains in one process' "$etude" tfx train --module true --distributed
 says 3 'nowhere: No such file' "$etude" tfx train --module ./nowhere
 says 0 '^--job-dir '"$PWD"'/output$' "$etude" tfx train --module echo
 says 0 '^--a 1 b --job-dir /c$' "$etude" tfx train --a 1 --module=echo b --output /c

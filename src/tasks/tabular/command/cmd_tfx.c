@@ -32,7 +32,7 @@ static const et_arg *train_table(et_arg table[4], train_args *args)
           &args->module, NULL },
         { "output", "DIR", "where the job writes (default: output)", ET_ARG_TEXT, &args->output,
           NULL },
-        { "distributed", NULL, "several processes: not in this build", ET_ARG_FLAG,
+        { "distributed", NULL, "refused: a program of its own trains in one process", ET_ARG_FLAG,
           &args->distributed, NULL },
         ET_ARG_END,
     };
@@ -107,8 +107,8 @@ static int train(const et_call *call, et_error *error)
     int status = parse_train(&args, call, &arena, error);
     if (!status && !args.help && args.distributed)
         status = et_fail(error, ET_EUSAGE,
-                         "--distributed: distribution is not in this build, which trains in one "
-                         "process; leave it out");
+                         "--distributed: a program of its own trains in one process; leave it out "
+                         "(`train --distributed` trains an experiment in several)");
     if (!status && !args.help && !args.module)
         status = et_fail(error, ET_EUSAGE, "tfx train: --module is missing: which program trains");
     if (!status && !args.help) {

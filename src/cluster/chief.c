@@ -1,0 +1,500 @@
+#include "cluster/chief.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+
+static int alloc_workers(et_chief *c)
+{
+    const et_chief_setup *s = &c->setup;
+    for (int i = 0; i < s->workers; i++) {
+        c->worker[i].report = et_alloc_zero(1, s->report_size);
+        c->worker[i].at = et_alloc_zero(1, s->place_size + 1);
+        if (!c->worker[i].report || !c->worker[i].at)
+            return ET_ENOMEM;
+    }
+    return ET_OK;
+}
+
+int et_chief_open(et_chief *chief, const et_chief_setup *setup, et_error *error)
+{
+    size_t servers = (size_t)setup->servers, workers = (size_t)setup->workers;
+    et_assert(setup->run && setup->servers >= 1 && setup->workers >= 1);
+    *chief = (et_chief){
+        .setup = *setup, .version = setup->version, .target = setup->version, .admitting = -1
+    };
+    int64_t *state = et_alloc(servers, sizeof *state);
+    chief->setup.state = state;
+    chief->server = et_alloc_zero(servers, sizeof *chief->server);
+    chief->push = et_alloc_zero(workers, sizeof *chief->push);
+    chief->part = et_alloc_zero(workers, sizeof *chief->part);
+    chief->reports = et_alloc_zero(workers, sizeof *chief->reports);
+    chief->worker = et_alloc_zero(workers, sizeof *chief->worker);
+    chief->greeting = et_alloc_zero(1, setup->place_size + setup->greeting_size + 1);
+    bool ok = chief->greeting && state && chief->server && chief->push && chief->part &&
+              chief->reports && chief->worker && !alloc_workers(chief);
+    if (!ok)
+        return et_alloc_failed(error, workers * setup->report_size, "a master");
+    memcpy(state, setup->state, servers * sizeof *state);
+    return ET_OK;
+}
+
+void et_chief_release(et_chief *chief)
+{
+    for (int i = 0; chief->worker && i < chief->setup.workers; i++) {
+        et_free(chief->worker[i].report);
+        et_free(chief->worker[i].at);
+    }
+    et_free((int64_t *)chief->setup.state);
+    et_free(chief->server);
+    et_free(chief->greeting);
+    et_free(chief->push);
+    et_free(chief->part);
+    et_free(chief->reports);
+    et_free(chief->worker);
+    *chief = (et_chief){ 0 };
+}
+
+static void fail(et_chief *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void fail(et_chief *c, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(c->failure, sizeof c->failure, format, arguments);
+    va_end(arguments);
+    c->phase = ET_CHIEF_FAILED;
+}
+
+/* ---- servers ------------------------------------------------------------------------------- */
+
+static void ask_all(et_chief *c, double now, et_message message)
+{
+    c->left = c->setup.servers;
+    message.from = ET_TASK_MASTER;
+    message.run = c->setup.run;
+    message.sequence = ++c->sequence;
+    for (int i = 0; i < c->setup.servers; i++) {
+        if (message.kind == ET_MESSAGE_OPEN) {
+            message.bytes = c->setup.state_of(c->setup.self, i);
+            message.size = (size_t)c->setup.state[i] * sizeof(float);
+        }
+        et_asking_begin(&c->server[i], c->setup.link, now, 1 + i, &message);
+    }
+}
+
+static void ask_update(et_chief *c, double now, et_message_kind kind)
+{
+    et_message message = { .kind = kind,
+                           .number = c->version + 1,
+                           .value = { 1 / c->divisor, c->norm },
+                           .bytes = c->push,
+                           .size = (size_t)c->parts * sizeof *c->push };
+    c->summing = kind == ET_MESSAGE_SUM;
+    c->applying = kind == ET_MESSAGE_APPLY;
+    if (c->summing)
+        c->squares = 0;
+    ask_all(c, now, message);
+}
+
+static void begin_apply(et_chief *c, double now)
+{
+    c->norm = sqrt(c->squares) / c->divisor;
+    ask_update(c, now, ET_MESSAGE_APPLY);
+}
+
+static void applied(et_chief *c)
+{
+    c->applying = false;
+    c->version++;
+    for (int k = 0; k < c->parts; k++) {
+        et_chief_worker *w = &c->worker[c->part[k]];
+        memcpy(w->at, w->report + c->setup.report_size - c->setup.place_size, c->setup.place_size);
+        c->reports[k] = (et_chief_report){ c->part[k], c->version - 1 - w->version, w->report };
+        if (w->place == ET_PLACE_DONE)
+            w->place = ET_PLACE_ASKS;
+    }
+    c->setup.updated(c->setup.self, c->reports, c->parts, c->norm);
+}
+
+/* All servers have done what they were asked. */
+static void all_done(et_chief *c, double now)
+{
+    if (c->phase == ET_CHIEF_OPENS)
+        c->phase = ET_CHIEF_WORKS;
+    else if (c->phase == ET_CHIEF_ENDS)
+        c->phase = ET_CHIEF_ENDED;
+    else if (c->admitting >= 0) {
+        c->worker[c->admitting].admitted = true;
+        c->admitting = -1;
+    } else if (c->reading)
+        c->reading = c->wants_state = false;
+    else if (c->summing)
+        begin_apply(c, now);
+    else if (c->applying)
+        applied(c);
+}
+
+static void refused(et_chief *c, const et_message *message)
+{
+    char why[ET_MESSAGE_TEXT + 1] = "";
+    if (message->size > ET_MESSAGE_TEXT)
+        return;
+    memcpy(why, message->bytes, message->size);
+    fail(c, "server %d: %s", message->from - 1, why);
+}
+
+static void receive_server(et_chief *c, double now, const et_message *message)
+{
+    int server = message->from - 1;
+    et_asking *asking = &c->server[server];
+    bool state = message->kind == ET_MESSAGE_STATE;
+    size_t size = state ? (size_t)c->setup.state[server] * sizeof(float) : 0;
+    if (message->run != c->setup.run)
+        return;
+    if (message->kind == ET_MESSAGE_REFUSED) {
+        if (et_asking_takes(asking, message))
+            refused(c, message);
+        return;
+    }
+    if ((!state && message->kind != ET_MESSAGE_DONE) || message->size != size ||
+        state != (asking->message.kind == ET_MESSAGE_READ) || !et_asking_takes(asking, message))
+        return;
+    if (state)
+        c->setup.state_read(c->setup.self, server, message->bytes);
+    if (c->summing)
+        c->squares += message->value[0];
+    if (--c->left == 0)
+        all_done(c, now);
+}
+
+/* ---- workers ------------------------------------------------------------------------------- */
+
+static void answer(et_chief *c, et_chief_worker *w, et_message message)
+{
+    message.from = ET_TASK_MASTER;
+    message.run = c->setup.run;
+    message.session = w->session;
+    w->owed = false;
+    w->answer = message;
+    w->answer.sequence = w->question.sequence;
+    et_link_answer(c->setup.link, &w->question, message);
+}
+
+static void stop_worker(et_chief *c, const et_message *question, uint64_t nonce)
+{
+    et_message message = { .kind = ET_MESSAGE_STOP,
+                           .from = ET_TASK_MASTER,
+                           .run = c->setup.run,
+                           .extra = (int64_t)nonce };
+    et_link_answer(c->setup.link, question, message);
+}
+
+static void welcome(et_chief *c, et_chief_worker *w)
+{
+    memcpy(c->greeting, w->at, c->setup.place_size);
+    if (c->setup.greeting_size)
+        c->setup.greet(c->setup.self, c->greeting + c->setup.place_size);
+    answer(c, w,
+           (et_message){ .kind = ET_MESSAGE_WELCOME,
+                         .bytes = c->greeting,
+                         .size = c->setup.place_size + c->setup.greeting_size });
+}
+
+static const char taken[] = "a worker of the same number that was started later is there";
+
+static void greet(et_chief *c, int index, const et_message *message)
+{
+    et_chief_worker *w = &c->worker[index];
+    uint64_t nonce = (uint64_t)message->number;
+    if (message->extra != (int64_t)c->setup.fingerprint) {
+        et_link_refuse(c->setup.link, message, ET_TASK_MASTER,
+                       "model or settings of master and worker differ: start all tasks with the "
+                       "same command");
+        return;
+    }
+    if (!nonce || nonce < w->nonce) {
+        et_link_refuse(c->setup.link, message, ET_TASK_MASTER, taken);
+        return;
+    }
+    if (w->session && nonce == w->nonce) { /* said before: its WELCOME has been lost */
+        bool welcomed =
+            w->answer.kind == ET_MESSAGE_WELCOME && w->answer.sequence == message->sequence;
+        if (welcomed && w->admitted && w->place == ET_PLACE_AWAY)
+            welcome(c, w);
+        return;
+    }
+    if (c->admitting == index) /* it says so again */
+        return;
+    w->nonce = nonce;
+    w->session = ++c->session;
+    w->admitted = false;
+    w->place = ET_PLACE_AWAY;
+    w->question = *message;
+    w->question.bytes = NULL;
+    w->answer.kind = 0;
+    w->owed = true;
+}
+
+/* A ticket that was taken back, or that a worker before has had, is done in vain. */
+static void take_report(et_chief *c, int index, const et_message *message)
+{
+    et_chief_worker *w = &c->worker[index];
+    bool counts = w->place == ET_PLACE_WORKS && message->number == w->ticket && w->ticket;
+    w->place = ET_PLACE_ASKS;
+    if (!counts)
+        return;
+    memcpy(w->report, message->bytes, c->setup.report_size);
+    w->squares = message->value[0];
+    double divisor = c->setup.divisor(c->setup.self, w->report);
+    if (isfinite(w->squares) && w->squares >= 0 && divisor > 0 && isfinite(divisor))
+        w->place = ET_PLACE_DONE;
+    else if (!c->setup.rejected(c->setup.self, index, w->report))
+        fail(c, "worker %d: its gradient is not finite", index);
+}
+
+static void listen(et_chief *c, int index, const et_message *message)
+{
+    et_chief_worker *w = &c->worker[index];
+    if (message->run != c->setup.run || message->session > w->session || !message->session)
+        return;
+    if (message->session < w->session) {
+        et_link_refuse(c->setup.link, message, ET_TASK_MASTER, taken);
+        return;
+    }
+    if (w->place == ET_PLACE_DONE && message->sequence > w->question.sequence)
+        return;
+    if (message->sequence < w->question.sequence || message->size != c->setup.report_size)
+        return;
+    if (message->sequence == w->question.sequence) {
+        if (!w->owed && w->answer.kind)
+            et_link_answer(c->setup.link, message, w->answer);
+        return;
+    }
+    w->question = *message;
+    w->question.bytes = NULL;
+    w->owed = true;
+    take_report(c, index, message);
+}
+
+static void receive_worker(et_chief *c, const et_message *message)
+{
+    int index = message->from - 1 - c->setup.servers;
+    if (index >= c->setup.workers)
+        return;
+    et_chief_worker *w = &c->worker[index];
+    bool over = c->phase == ET_CHIEF_ENDED;
+    if (message->kind == ET_MESSAGE_BYE) {
+        if (over && (uint64_t)message->number == w->nonce)
+            w->place = ET_PLACE_AWAY, w->session = 0;
+    } else if (message->kind == ET_MESSAGE_HELLO) {
+        if (over)
+            stop_worker(c, message, (uint64_t)message->number);
+        else
+            greet(c, index, message);
+    } else if (message->kind == ET_MESSAGE_ASK) {
+        if (over && message->session == w->session)
+            stop_worker(c, message, w->nonce);
+        else if (!over)
+            listen(c, index, message);
+    }
+}
+
+void et_chief_receive(et_chief *chief, double now, const et_message *message)
+{
+    if (chief->phase == ET_CHIEF_FAILED || message->from == ET_TASK_MASTER)
+        return;
+    if (message->from <= chief->setup.servers)
+        receive_server(chief, now, message);
+    else
+        receive_worker(chief, message);
+}
+
+/* ---- what comes next ----------------------------------------------------------------------- */
+
+static bool is_out(const et_chief_worker *w)
+{
+    return w->place == ET_PLACE_WORKS || w->place == ET_PLACE_DONE;
+}
+
+/* Whether all others that are out could still be in time after an update of `worker`: in order of
+ * age, the j-th of them is update number version + 1 + j. */
+static bool may_go_first(const et_chief *c, int worker)
+{
+    for (int i = 0; i < c->setup.workers; i++) {
+        const et_chief_worker *w = &c->worker[i];
+        int64_t before = 0;
+        if (i == worker || !is_out(w))
+            continue;
+        for (int k = 0; k < c->setup.workers; k++) {
+            const et_chief_worker *o = &c->worker[k];
+            before += k != worker && k != i && is_out(o) &&
+                      (o->version < w->version || (o->version == w->version && k < i));
+        }
+        if (c->version + 1 + before - w->version > c->setup.max_staleness)
+            return false;
+    }
+    return true;
+}
+
+static void add_part(et_chief *c, int worker)
+{
+    const et_chief_worker *w = &c->worker[worker];
+    c->part[c->parts] = worker;
+    c->push[c->parts++] = (et_keeper_push){ worker, w->session, w->ticket };
+    c->divisor += c->setup.divisor(c->setup.self, w->report);
+    c->squares += w->squares;
+}
+
+/* Of those that are done the oldest that may; synchronous: all, once nobody computes. */
+static void choose_parts(et_chief *c)
+{
+    int first = -1;
+    c->parts = 0;
+    c->divisor = c->squares = 0;
+    for (int i = 0; i < c->setup.workers; i++) {
+        const et_chief_worker *w = &c->worker[i];
+        if (c->setup.synchronous && w->place == ET_PLACE_WORKS)
+            return;
+        if (!c->setup.synchronous && w->place == ET_PLACE_DONE && may_go_first(c, i) &&
+            (first < 0 || w->ticket < c->worker[first].ticket))
+            first = i;
+    }
+    if (first >= 0)
+        add_part(c, first);
+    for (int i = 0; c->setup.synchronous && i < c->setup.workers; i++)
+        if (c->worker[i].place == ET_PLACE_DONE)
+            add_part(c, i);
+}
+
+static void ask_next(et_chief *c, double now)
+{
+    for (int i = 0; i < c->setup.workers && !c->ends; i++)
+        if (c->worker[i].session && !c->worker[i].admitted) {
+            c->admitting = i;
+            ask_all(c, now,
+                    (et_message){ .kind = ET_MESSAGE_ADMIT,
+                                  .number = i,
+                                  .extra = (int64_t)c->worker[i].session });
+            return;
+        }
+    if (c->wants_state) {
+        c->reading = true;
+        ask_all(c, now, (et_message){ .kind = ET_MESSAGE_READ });
+    } else if (c->ends) {
+        c->phase = ET_CHIEF_ENDS;
+        ask_all(c, now, (et_message){ .kind = ET_MESSAGE_END });
+    } else if (c->version < c->target) {
+        choose_parts(c);
+        if (c->parts > 1)
+            ask_update(c, now, ET_MESSAGE_SUM);
+        else if (c->parts)
+            begin_apply(c, now);
+    }
+}
+
+static bool may_start(const et_chief *c)
+{
+    int out = 0;
+    for (int i = 0; i < c->setup.workers; i++)
+        out += is_out(&c->worker[i]);
+    if (c->ends ||
+        (c->setup.synchronous ? c->version >= c->setup.steps : c->version + out >= c->setup.steps))
+        return false;
+    return c->setup.synchronous ? !c->applying && !c->summing : out <= c->setup.max_staleness;
+}
+
+static void give_tickets(et_chief *c, double now)
+{
+    for (int i = 0; i < c->setup.workers; i++) {
+        et_chief_worker *w = &c->worker[i];
+        if (!w->session || !w->admitted || !w->owed)
+            continue;
+        if (w->place == ET_PLACE_AWAY) {
+            welcome(c, w);
+        } else if (w->place == ET_PLACE_ASKS && may_start(c)) {
+            w->ticket = ++c->ticket;
+            w->version = c->version;
+            w->until = now + c->setup.lease;
+            w->place = ET_PLACE_WORKS;
+            answer(c, w,
+                   (et_message){ .kind = ET_MESSAGE_GO, .number = w->ticket, .extra = w->version });
+        }
+    }
+}
+
+static void take_back(et_chief *c, double now)
+{
+    for (int i = 0; i < c->setup.workers; i++)
+        if (c->worker[i].place == ET_PLACE_WORKS && now > c->worker[i].until)
+            c->worker[i].place = ET_PLACE_AWAY;
+}
+
+static void look_at_servers(et_chief *c, double now)
+{
+    for (int i = 0; i < c->setup.servers; i++) {
+        et_asking *asking = &c->server[i];
+        et_asking_tick(asking, c->setup.link, now);
+        if (asking->waiting && now - asking->begun > c->setup.patience)
+            fail(c, "server %d has not answered for %.0f seconds", i, c->setup.patience);
+    }
+}
+
+void et_chief_start(et_chief *chief, double now)
+{
+    chief->phase = ET_CHIEF_OPENS;
+    ask_all(chief, now,
+            (et_message){ .kind = ET_MESSAGE_OPEN,
+                          .number = chief->version,
+                          .extra = (int64_t)chief->setup.fingerprint,
+                          .value = { (double)chief->setup.slots_from } });
+}
+
+/* Those that wait for a server hear nothing else. */
+static void tell_ended(et_chief *c, double now)
+{
+    if (now < c->told + ET_ASKING_PAUSE)
+        return;
+    c->told = now;
+    for (int i = 0; i < c->setup.workers; i++)
+        if (c->worker[i].session)
+            stop_worker(c, &c->worker[i].question, c->worker[i].nonce);
+}
+
+void et_chief_tick(et_chief *c, double now)
+{
+    if (c->phase == ET_CHIEF_ENDED)
+        tell_ended(c, now);
+    if (c->phase == ET_CHIEF_FAILED || c->phase == ET_CHIEF_ENDED)
+        return;
+    look_at_servers(c, now);
+    if (c->phase != ET_CHIEF_WORKS)
+        return;
+    take_back(c, now);
+    if (!c->left)
+        ask_next(c, now);
+    if (c->phase == ET_CHIEF_WORKS)
+        give_tickets(c, now);
+}
+
+void et_chief_read(et_chief *chief)
+{
+    chief->wants_state = true;
+}
+
+void et_chief_end(et_chief *chief)
+{
+    chief->ends = true;
+}
+
+int et_chief_present(const et_chief *chief)
+{
+    int count = 0;
+    for (int i = 0; i < chief->setup.workers; i++)
+        count += chief->worker[i].session != 0;
+    return count;
+}

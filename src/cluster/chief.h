@@ -1,0 +1,133 @@
+/* The master, as its part in the talk. It alone orders: who may compute when (a ticket), and which
+ * gradients are an update when. It asks all servers for one thing at a time, so that all have the
+ * same version, and an update is either done by all or by none.
+ *
+ *   asynchronous   a ticket's gradient is an update. Staleness (updates between the weights it was
+ *                  computed from and itself) is at most max_staleness: no more tickets are out
+ *                  than could still be in time, and a gradient waits where its update would make
+ *                  an older one too late. The oldest one never waits, so nothing stands still.
+ *   synchronous    an update is the sum of the gradients of all workers that have a ticket of its
+ *                  version; a worker that comes late takes part in the next one.
+ *
+ * A ticket that is not done in time (`lease`) is nobody's: its gradient is never used. A worker
+ * that is started again takes the place of the one with its number, whose session is over.
+ *
+ * Updates are done while version < target: between two of them the state is that of one step.
+ * No threads; allocates at open only. */
+#ifndef ETUDE_CLUSTER_CHIEF_H
+#define ETUDE_CLUSTER_CHIEF_H
+
+#include <etude/error.h>
+
+#include "cluster/message.h"
+#include "cluster/keeper.h"
+
+/* What a ticket came to. */
+typedef struct et_chief_report {
+    int worker;
+    int64_t staleness;
+    const unsigned char *bytes; /* [report_size], borrowed */
+} et_chief_report;
+
+typedef struct et_chief_setup {
+    et_link *link;
+    int servers, workers;
+    const int64_t *state; /* [servers]: floats of the state of each; copied */
+    size_t report_size, place_size;
+    size_t greeting_size; /* bytes that a worker is given when it joins, behind its place */
+    uint64_t run;         /* not 0; another one each time */
+    uint64_t fingerprint;
+    double patience; /* seconds after which a server that does not answer is lost */
+    double lease;    /* seconds for a ticket */
+    int64_t max_staleness;
+    bool synchronous;
+    int64_t version;    /* updates done before */
+    int64_t slots_from; /* of the optimizer */
+    int64_t steps;      /* the last update; more tickets than are left are not given */
+    void *self;
+    /* The state that a server begins with; borrowed until opened. */
+    const float *(*state_of)(void *self, int server);
+    /* Writes what a worker is given when it joins: [greeting_size]. */
+    void (*greet)(void *self, unsigned char *greeting);
+    /* A report says what the gradient is to be divided by, and whether it may be used: 0 else. */
+    double (*divisor)(void *self, const unsigned char *report);
+    /* The next update is done: of these. scale and norm as the servers had them. */
+    void (*updated)(void *self, const et_chief_report *reports, int count, double norm);
+    /* A gradient that may not be used: false ends the run. */
+    bool (*rejected)(void *self, int worker, const unsigned char *report);
+    /* What was asked for by et_chief_read; aligned to nothing. */
+    void (*state_read)(void *self, int server, const void *state);
+} et_chief_setup;
+
+typedef enum et_chief_phase {
+    ET_CHIEF_OPENS,
+    ET_CHIEF_WORKS,
+    ET_CHIEF_ENDS,  /* servers are told */
+    ET_CHIEF_ENDED, /* they have heard it; workers are told as they ask */
+    ET_CHIEF_FAILED,
+} et_chief_phase;
+
+typedef enum et_chief_place {
+    ET_PLACE_AWAY,
+    ET_PLACE_ASKS,
+    ET_PLACE_WORKS,
+    ET_PLACE_DONE
+} et_chief_place;
+
+typedef struct et_chief_worker {
+    et_chief_place place;
+    uint64_t nonce, session; /* 0: never there */
+    bool admitted;           /* servers know the session */
+    et_message question;     /* its last one, which an answer is owed to; without bytes */
+    et_message answer;       /* the last that was given */
+    bool owed;
+    int64_t ticket, version; /* under way or done */
+    double until, squares;
+    unsigned char *report; /* [report_size], of what it did last, owned */
+    unsigned char *at;     /* [place_size], of what was used last, owned */
+} et_chief_worker;
+
+typedef struct et_chief {
+    et_chief_setup setup;
+    et_chief_phase phase;
+    int64_t version, target, ticket;
+    uint64_t sequence, session;
+    et_asking *server; /* [servers] */
+    int left;          /* servers that have not answered */
+    int admitting;     /* worker; -1: none */
+    bool wants_state, reading, summing, applying, ends;
+    et_keeper_push *push; /* [workers]: of the update under way */
+    int *part;            /* [workers]: whose */
+    et_chief_report *reports;
+    int parts;
+    double squares, divisor, norm;
+    unsigned char *greeting; /* [place_size + greeting_size], owned */
+    double told;             /* when workers were told of the end */
+    et_chief_worker *worker; /* [workers] */
+    char failure[ET_MESSAGE_TEXT + 64];
+} et_chief;
+
+int et_chief_open(et_chief *chief, const et_chief_setup *setup, et_error *error);
+void et_chief_release(et_chief *chief);
+
+void et_chief_start(et_chief *chief, double now);
+void et_chief_receive(et_chief *chief, double now, const et_message *message);
+void et_chief_tick(et_chief *chief, double now);
+
+/* Where a worker that joins goes on in the data: [place_size]; what is saved with a state. */
+static inline unsigned char *et_chief_place_of(et_chief *chief, int worker)
+{
+    return chief->worker[worker].at;
+}
+
+/* The servers' state is read once no update is under way; state_read for each, then `reading` and
+ * wants_state are false. */
+void et_chief_read(et_chief *chief);
+
+/* No more updates. phase becomes ET_CHIEF_ENDED. */
+void et_chief_end(et_chief *chief);
+
+/* Workers that are there and have not said goodbye. */
+int et_chief_present(const et_chief *chief);
+
+#endif

@@ -1,0 +1,255 @@
+#include "cluster/keeper.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+
+int et_keeper_open(et_keeper *keeper, et_link *link, int index, int servers, int workers,
+                   uint64_t fingerprint, const et_keeper_store *store, et_error *error)
+{
+    *keeper = (et_keeper){ .link = link,
+                           .store = *store,
+                           .index = index,
+                           .servers = servers,
+                           .workers = workers,
+                           .fingerprint = fingerprint };
+    size_t bytes = (size_t)(store->state + store->weights) * sizeof(float);
+    keeper->worker = et_alloc_zero((size_t)workers, sizeof *keeper->worker);
+    keeper->buffer = et_alloc((size_t)store->state + 1, sizeof *keeper->buffer);
+    keeper->sum = et_alloc((size_t)store->weights + 1, sizeof *keeper->sum);
+    return keeper->worker && keeper->buffer && keeper->sum
+               ? ET_OK
+               : et_alloc_failed(error, bytes, "a server's slice");
+}
+
+void et_keeper_release(et_keeper *keeper)
+{
+    for (int i = 0; keeper->worker && i < keeper->workers; i++)
+        et_free(keeper->worker[i].gradient);
+    et_free(keeper->worker);
+    et_free(keeper->buffer);
+    et_free(keeper->sum);
+    *keeper = (et_keeper){ 0 };
+}
+
+static void refuse(et_keeper *s, const et_message *message, const char *why)
+{
+    et_link_refuse(s->link, message, 1 + s->index, why);
+}
+
+static et_message answer_of(const et_keeper *s, const et_message *message, et_message_kind kind)
+{
+    return (et_message){ .kind = kind,
+                         .from = 1 + s->index,
+                         .run = s->run,
+                         .session = message->session,
+                         .sequence = message->sequence,
+                         .number = s->version };
+}
+
+/* ---- workers ------------------------------------------------------------------------------- */
+
+static void give_values(et_keeper *s, const et_message *question)
+{
+    et_message answer = answer_of(s, question, ET_MESSAGE_VALUES);
+    s->store.weigh(s->store.self, s->buffer);
+    answer.bytes = s->buffer;
+    answer.size = (size_t)s->store.weights * sizeof(float);
+    et_link_answer(s->link, question, answer);
+}
+
+static double squares_of(const float *values, int64_t count)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < count; i++)
+        sum += (double)values[i] * (double)values[i];
+    return sum;
+}
+
+static void push(et_keeper *s, et_keeper_worker *w, const et_message *message)
+{
+    size_t bytes = (size_t)s->store.weights * sizeof(float);
+    if (message->size != bytes || message->number < w->ticket)
+        return;
+    et_message answer = answer_of(s, message, ET_MESSAGE_STAGED);
+    if (message->number > w->ticket) {
+        if (!w->gradient)
+            w->gradient = et_alloc((size_t)s->store.weights + 1, sizeof *w->gradient);
+        if (!w->gradient) {
+            refuse(s, message, "the server has no memory for a gradient");
+            return;
+        }
+        memcpy(w->gradient, message->bytes, bytes);
+        w->squares = squares_of(w->gradient, s->store.weights);
+        w->ticket = message->number;
+        w->staged = true;
+    }
+    answer.number = w->ticket;
+    answer.value[0] = w->squares;
+    et_link_answer(s->link, message, answer);
+}
+
+static void receive_worker(et_keeper *s, const et_message *message)
+{
+    int index = message->from - 1 - s->servers;
+    if (index < 0 || index >= s->workers || !s->run || message->run != s->run)
+        return;
+    et_keeper_worker *w = &s->worker[index];
+    if (!w->session || message->session != w->session)
+        return;
+    /* Masters name versions that all servers have. */
+    if (message->kind == ET_MESSAGE_PULL && message->number <= s->version)
+        give_values(s, message);
+    else if (message->kind == ET_MESSAGE_PUSH)
+        push(s, w, message);
+}
+
+/* ---- the master ---------------------------------------------------------------------------- */
+
+static void answer_master(et_keeper *s, const et_message *message, et_message answer)
+{
+    s->sequence = message->sequence;
+    s->answer = answer;
+    et_link_answer(s->link, message, answer);
+}
+
+static void done(et_keeper *s, const et_message *message, double value)
+{
+    et_message answer = answer_of(s, message, ET_MESSAGE_DONE);
+    answer.value[0] = value;
+    answer_master(s, message, answer);
+}
+
+/* A server serves one run: it begins with the first master that comes. */
+static void open_run(et_keeper *s, const et_message *message)
+{
+    size_t bytes = (size_t)s->store.state * sizeof(float);
+    if (s->run || !message->run) {
+        refuse(s, message, "the server belongs to another run");
+        return;
+    }
+    int64_t fingerprint = (int64_t)s->fingerprint;
+    if (message->extra != fingerprint || message->size != bytes || message->number < 0 ||
+        !(message->value[0] >= 0 && message->value[0] <= (double)message->number)) {
+        refuse(s, message,
+               "model or settings of master and server differ: start all tasks with "
+               "the same command");
+        return;
+    }
+    memcpy(s->buffer, message->bytes, bytes);
+    s->run = message->run;
+    s->version = message->number;
+    s->store.write(s->store.self, s->buffer, s->version, (int64_t)message->value[0]);
+    done(s, message, 0);
+}
+
+static void admit(et_keeper *s, const et_message *message)
+{
+    if (message->number < 0 || message->number >= s->workers || !message->extra)
+        return;
+    et_keeper_worker *w = &s->worker[message->number];
+    w->session = (uint64_t)message->extra;
+    w->staged = false;
+    w->ticket = 0;
+    done(s, message, 0);
+}
+
+/* Adds up the gradients that the message lists, in its order; false: one of them is not here. */
+static bool add_up(et_keeper *s, const et_message *message)
+{
+    et_keeper_push part;
+    size_t count = message->size / sizeof part;
+    if (!count || message->size % sizeof part || count > (size_t)s->workers)
+        return false;
+    for (size_t k = 0; k < count; k++) {
+        memcpy(&part, (const char *)message->bytes + k * sizeof part, sizeof part);
+        if (part.worker < 0 || part.worker >= s->workers)
+            return false;
+        const et_keeper_worker *w = &s->worker[part.worker];
+        if (!w->staged || w->session != part.session || w->ticket != part.ticket)
+            return false;
+        for (int64_t i = 0; i < s->store.weights; i++)
+            s->sum[i] = k ? s->sum[i] + w->gradient[i] : w->gradient[i];
+    }
+    return true;
+}
+
+static void take_off(et_keeper *s, const et_message *message)
+{
+    et_keeper_push part;
+    for (size_t k = 0; k < message->size / sizeof part; k++) {
+        memcpy(&part, (const char *)message->bytes + k * sizeof part, sizeof part);
+        s->worker[part.worker].staged = false;
+    }
+}
+
+static void combine(et_keeper *s, const et_message *message)
+{
+    if (message->number != s->version + 1)
+        return;
+    if (!add_up(s, message)) {
+        refuse(s, message, "the server has not the gradients of this update");
+        return;
+    }
+    if (message->kind == ET_MESSAGE_SUM) {
+        done(s, message, squares_of(s->sum, s->store.weights));
+        return;
+    }
+    s->store.update(s->store.self, s->sum, message->value[0], message->value[1]);
+    take_off(s, message);
+    s->version++;
+    done(s, message, 0);
+}
+
+static void give_state(et_keeper *s, const et_message *message)
+{
+    et_message answer = answer_of(s, message, ET_MESSAGE_STATE);
+    s->store.read(s->store.self, s->buffer);
+    answer.bytes = s->buffer;
+    answer.size = (size_t)s->store.state * sizeof(float);
+    answer_master(s, message, answer);
+}
+
+/* The answer to a question that was done is given again; the state's is made again, since the
+ * buffer may hold weights by now. */
+static void answer_again(et_keeper *s, const et_message *message)
+{
+    if (message->kind == ET_MESSAGE_READ)
+        give_state(s, message);
+    else if (s->answer.kind)
+        et_link_answer(s->link, message, s->answer);
+}
+
+static void receive_master(et_keeper *s, const et_message *message)
+{
+    bool ours = s->run && message->run == s->run;
+    if (ours && message->sequence <= s->sequence) {
+        if (message->sequence == s->sequence)
+            answer_again(s, message);
+        return;
+    }
+    if (message->kind == ET_MESSAGE_OPEN)
+        open_run(s, message);
+    else if (!ours)
+        return;
+    else if (message->kind == ET_MESSAGE_ADMIT)
+        admit(s, message);
+    else if (message->kind == ET_MESSAGE_SUM || message->kind == ET_MESSAGE_APPLY)
+        combine(s, message);
+    else if (message->kind == ET_MESSAGE_READ)
+        give_state(s, message);
+    else if (message->kind == ET_MESSAGE_END) {
+        s->ended = true;
+        done(s, message, 0);
+    }
+}
+
+void et_keeper_receive(et_keeper *keeper, const et_message *message)
+{
+    if (message->from == ET_TASK_MASTER)
+        receive_master(keeper, message);
+    else
+        receive_worker(keeper, message);
+}

@@ -1,0 +1,48 @@
+/* The transport between processes: ZeroMQ (zmq.c, the one file that knows it) over TCP, every
+ * connection authenticated and encrypted by CURVE. Servers and the master listen at their address
+ * in the cluster and nowhere else; workers listen to nobody.
+ *
+ * A connection whose key is none of the cluster's roles that may speak here is refused before a
+ * message of it is read; a message of more than `largest` bytes closes its connection before
+ * memory is taken. What cannot be sent at once is dropped: who asks asks again.
+ *
+ * One thread; ZeroMQ has its own, so that a task that computes is alive to others. */
+#ifndef ETUDE_CLUSTER_WIRE_H
+#define ETUDE_CLUSTER_WIRE_H
+
+#include <etude/error.h>
+
+#include "cluster/keys.h"
+#include "cluster/message.h"
+
+typedef struct et_wire et_wire;
+
+typedef struct et_wire_setup {
+    const et_keys *keys; /* of the task's role; borrowed while it opens */
+    et_job_role role;
+    int servers;                /* numbers of tasks: see message.h */
+    const char *bind;           /* host:port; NULL: it listens to nobody */
+    int bind_fd;                /* a socket that listens there already; 0: none */
+    const char *const *connect; /* [1 + servers]: addresses by task; NULL: not to this one */
+    size_t largest;             /* bytes of a message without its header */
+} et_wire_setup;
+
+/* ET_EUSAGE: built without ZeroMQ. */
+int et_wire_open(et_wire **out, const et_wire_setup *setup, et_error *error);
+/* Sends what is under way for up to a second. */
+void et_wire_close(et_wire *wire); /* NULL allowed */
+
+et_link *et_wire_link(et_wire *wire);
+
+/* Waits for a message for so many seconds at most; *got: there is one, whose bytes are valid until
+ * the next call. ET_EDENIED: a task that this one connects to does not take its key. */
+int et_wire_receive(et_wire *wire, double seconds, et_message *out, bool *got, et_error *error);
+
+/* Seconds since which a task that this one connects to is not connected (0: it is); task -1: of
+ * who listens, since nobody is. Peers that are silent for 20 seconds are none. */
+double et_wire_alone(const et_wire *wire, int task);
+
+/* public, secret [ET_KEY_TEXT + 1]. */
+int et_wire_keypair(char *public, char *secret, et_error *error);
+
+#endif

@@ -1,0 +1,467 @@
+#include "cluster/wire.h"
+
+#include <zmq.h>
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/clock.h"
+#include "base/thread.h"
+
+#define ID_MAX       16   /* bytes of a connection's number in a router */
+#define HEARTBEAT    5000 /* milliseconds */
+#define SILENCE      20000
+#define FAILURES_MAX 8    /* who has the wrong key of a server hears no reason */
+#define QUEUE        16   /* messages that wait in a connection */
+#define SMALLEST     1024 /* a handshake needs some hundreds of bytes */
+#define CURVE_BYTES  64   /* at least what encryption adds to a message (33) */
+#define ZAP_ENDPOINT "inproc://zeromq.zap.01"
+#define ZAP_FRAME    256 /* most bytes of a part of a ZAP question that are looked at */
+
+typedef struct peer {
+    void *socket, *monitor; /* socket NULL: this task does not connect to it */
+    double alone;           /* since when; 0: connected */
+    int failures;           /* handshakes in a row that came to nothing */
+} peer;
+
+typedef struct route {
+    unsigned char id[ID_MAX];
+    size_t size; /* 0: never heard of */
+} route;
+
+struct et_wire {
+    et_link link;
+    et_job_role role;
+    int servers;
+    void *context, *router, *router_monitor, *zap;
+    pthread_t guard;
+    bool guarded;
+    int connections;
+    double alone;
+    peer *peer;   /* [1 + servers] */
+    route *route; /* [ET_TASKS_MAX]: where a task was heard last */
+    zmq_msg_t message;
+    bool holds; /* message is in use */
+    bool denied;
+    char public[ET_JOB_ROLES][ET_KEY_TEXT + 1];
+    char own_public[ET_KEY_TEXT + 1], secret[ET_KEY_TEXT + 1];
+};
+
+static int fail_zmq(et_error *error, const char *what)
+{
+    return et_fail(error, ET_EIO, "%s: %s", what, zmq_strerror(errno));
+}
+
+/* ---- who may connect ----------------------------------------------------------------------- */
+
+/* A part of a ZAP question, cut; -1: the context is at its end. more: others follow. */
+static int read_part(void *socket, unsigned char *part, bool *more)
+{
+    int flag = 0;
+    size_t size = sizeof flag;
+    int length = zmq_recv(socket, part, ZAP_FRAME, 0);
+    zmq_getsockopt(socket, ZMQ_RCVMORE, &flag, &size);
+    *more = flag != 0;
+    return length;
+}
+
+/* Whose key it is, by role; NULL: nobody's who may connect here. Servers connect to the master to
+ * see that it lives. */
+static const char *owner_of(const et_wire *wire, const unsigned char *key)
+{
+    for (int role = 0; role < ET_JOB_ROLES; role++) {
+        unsigned char known[32];
+        if (role != (int)wire->role && zmq_z85_decode(known, wire->public[role]) &&
+            !memcmp(known, key, sizeof known))
+            return et_job_role_names[role];
+    }
+    return NULL;
+}
+
+/* Bound before anything listens: without it ZeroMQ would let in whoever knows a server's key; and
+ * what has come without a user of ours is dropped once more (is_who_it_says).
+ *
+ * ZeroMQ's authentication protocol (RFC 27): version, request, domain, address, identity,
+ * mechanism, credentials. */
+static bool answer_zap(et_wire *wire)
+{
+    enum { VERSION, REQUEST, DOMAIN, ADDRESS, IDENTITY, MECHANISM, CREDENTIALS, PARTS };
+    unsigned char part[PARTS + 1][ZAP_FRAME];
+    int length[PARTS + 1] = { 0 }, count = 0;
+    for (bool more = true; more; count++) {
+        int at = count < PARTS ? count : PARTS;
+        length[at] = read_part(wire->zap, part[at], &more);
+        if (length[at] < 0)
+            return false;
+    }
+    bool sound = count == PARTS && length[REQUEST] <= ZAP_FRAME && length[CREDENTIALS] == 32 &&
+                 length[MECHANISM] == 5 && !memcmp(part[MECHANISM], "CURVE", 5);
+    const char *owner = sound ? owner_of(wire, part[CREDENTIALS]) : NULL;
+    size_t request = length[REQUEST] <= ZAP_FRAME ? (size_t)length[REQUEST] : 0;
+    zmq_send(wire->zap, "1.0", 3, ZMQ_SNDMORE);
+    zmq_send(wire->zap, part[REQUEST], request, ZMQ_SNDMORE);
+    zmq_send(wire->zap, owner ? "200" : "400", 3, ZMQ_SNDMORE);
+    zmq_send(wire->zap, owner ? "OK" : "no key of this cluster", owner ? 2 : 22, ZMQ_SNDMORE);
+    zmq_send(wire->zap, owner ? owner : "", owner ? strlen(owner) : 0, ZMQ_SNDMORE);
+    return zmq_send(wire->zap, "", 0, 0) >= 0;
+}
+
+static void *guard(void *payload)
+{
+    et_wire *wire = payload;
+    while (answer_zap(wire)) {
+    }
+    zmq_close(wire->zap);
+    return NULL;
+}
+
+static int start_guard(et_wire *wire, et_error *error)
+{
+    wire->zap = zmq_socket(wire->context, ZMQ_REP);
+    if (!wire->zap || zmq_bind(wire->zap, ZAP_ENDPOINT))
+        return fail_zmq(error, "ZeroMQ's authentication");
+    int status = et_thread_start(&wire->guard, guard, wire, error);
+    wire->guarded = !status;
+    return status;
+}
+
+/* ---- sockets ------------------------------------------------------------------------------- */
+
+static bool set(void *socket, int option, int value)
+{
+    return zmq_setsockopt(socket, option, &value, sizeof value) == 0;
+}
+
+static bool set_common(void *socket, const et_wire *wire, size_t largest)
+{
+    size_t size = largest > SMALLEST ? largest : SMALLEST;
+    int64_t most = (int64_t)(size + ET_MESSAGE_HEADER + CURVE_BYTES);
+    return zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &most, sizeof most) == 0 &&
+           set(socket, ZMQ_LINGER, 1000) && set(socket, ZMQ_SNDHWM, QUEUE) &&
+           set(socket, ZMQ_RCVHWM, QUEUE) && set(socket, ZMQ_IPV6, 1) &&
+           set(socket, ZMQ_HEARTBEAT_IVL, HEARTBEAT) &&
+           set(socket, ZMQ_HEARTBEAT_TIMEOUT, SILENCE) && set(socket, ZMQ_HEARTBEAT_TTL, SILENCE) &&
+           zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, wire->secret, ET_KEY_TEXT + 1) == 0;
+}
+
+/* host:port as ZeroMQ takes it to bind: numbers. */
+static int resolve(char *endpoint, size_t space, const char *address, et_error *error)
+{
+    char host[256], number[INET6_ADDRSTRLEN];
+    const char *colon = strrchr(address, ':');
+    size_t length = colon ? (size_t)(colon - address) : 0;
+    struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *found = NULL;
+    if (!length || length >= sizeof host)
+        return et_fail(error, ET_ECONFIG, "%s: is no host:port", address);
+    bool bracketed = address[0] == '[' && address[length - 1] == ']';
+    snprintf(host, sizeof host, "%.*s", (int)length - 2 * bracketed, address + bracketed);
+    int reason = getaddrinfo(host, colon + 1, &hints, &found);
+    if (reason)
+        return et_fail(error, ET_ECONFIG, "%s: %s", address, gai_strerror(reason));
+    getnameinfo(found->ai_addr, found->ai_addrlen, number, sizeof number, NULL, 0, NI_NUMERICHOST);
+    snprintf(endpoint, space, found->ai_family == AF_INET6 ? "tcp://[%s]:%s" : "tcp://%s:%s",
+             number, colon + 1);
+    freeaddrinfo(found);
+    return ET_OK;
+}
+
+static void *monitor_of(et_wire *wire, void *socket, int number)
+{
+    char endpoint[64];
+    snprintf(endpoint, sizeof endpoint, "inproc://monitor-%d", number);
+    int events = ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED |
+                 ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
+                 ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
+    if (zmq_socket_monitor(socket, endpoint, events))
+        return NULL;
+    void *monitor = zmq_socket(wire->context, ZMQ_PAIR);
+    if (monitor && (!set(monitor, ZMQ_LINGER, 0) || zmq_connect(monitor, endpoint))) {
+        zmq_close(monitor);
+        return NULL;
+    }
+    return monitor;
+}
+
+static int listen_at(et_wire *wire, const et_wire_setup *setup, et_error *error)
+{
+    char endpoint[400];
+    int status = resolve(endpoint, sizeof endpoint, setup->bind, error);
+    if (!status)
+        status = start_guard(wire, error);
+    if (status)
+        return status;
+    wire->router = zmq_socket(wire->context, ZMQ_ROUTER);
+    if (!wire->router || !set_common(wire->router, wire, setup->largest) ||
+        !set(wire->router, ZMQ_CURVE_SERVER, 1) ||
+        zmq_setsockopt(wire->router, ZMQ_ZAP_DOMAIN, "etude", 5) ||
+        (setup->bind_fd && !set(wire->router, ZMQ_USE_FD, setup->bind_fd)) ||
+        !(wire->router_monitor = monitor_of(wire, wire->router, ET_TASKS_MAX)))
+        return fail_zmq(error, "ZeroMQ");
+    return zmq_bind(wire->router, endpoint) ? fail_zmq(error, setup->bind) : ET_OK;
+}
+
+static int connect_to(et_wire *wire, const et_wire_setup *setup, int task, et_error *error)
+{
+    char endpoint[400];
+    peer *p = &wire->peer[task];
+    const char *theirs = wire->public[task ? ET_JOB_PARAM_SERVER : ET_JOB_MASTER];
+    int status = resolve(endpoint, sizeof endpoint, setup->connect[task], error);
+    if (status)
+        return status;
+    p->alone = et_clock_monotonic();
+    p->socket = zmq_socket(wire->context, ZMQ_DEALER);
+    bool ok = p->socket && set_common(p->socket, wire, setup->largest) &&
+              !zmq_setsockopt(p->socket, ZMQ_CURVE_PUBLICKEY, wire->own_public, ET_KEY_TEXT + 1) &&
+              !zmq_setsockopt(p->socket, ZMQ_CURVE_SERVERKEY, theirs, ET_KEY_TEXT + 1) &&
+              set(p->socket, ZMQ_RECONNECT_IVL_MAX, 2000) &&
+              (p->monitor = monitor_of(wire, p->socket, task)) && !zmq_connect(p->socket, endpoint);
+    return ok ? ET_OK : fail_zmq(error, setup->connect[task]);
+}
+
+static void send_on(et_link *self, int to, const et_message *message);
+
+static const et_link_class wire_class = { "ZeroMQ", send_on };
+
+static int open_sockets(et_wire *wire, const et_wire_setup *setup, et_error *error)
+{
+    int status = setup->bind ? listen_at(wire, setup, error) : ET_OK;
+    for (int i = 0; !status && setup->connect && i <= setup->servers; i++)
+        if (setup->connect[i])
+            status = connect_to(wire, setup, i, error);
+    return status;
+}
+
+int et_wire_open(et_wire **out, const et_wire_setup *setup, et_error *error)
+{
+    *out = NULL;
+    et_wire *wire = et_alloc_zero(1, sizeof *wire);
+    if (!wire)
+        return et_alloc_failed(error, sizeof *wire, "a connection");
+    wire->link.class = &wire_class;
+    wire->role = setup->role;
+    wire->servers = setup->servers;
+    wire->alone = et_clock_monotonic();
+    memcpy(wire->public, setup->keys->public, sizeof wire->public);
+    memcpy(wire->own_public, setup->keys->public[setup->role], sizeof wire->own_public);
+    memcpy(wire->secret, setup->keys->secret, sizeof wire->secret);
+    wire->peer = et_alloc_zero((size_t)setup->servers + 1, sizeof *wire->peer);
+    wire->route = et_alloc_zero(ET_TASKS_MAX, sizeof *wire->route);
+    wire->context = zmq_ctx_new();
+    int status = wire->peer && wire->route && wire->context
+                     ? open_sockets(wire, setup, error)
+                     : et_alloc_failed(error, sizeof *wire, "a connection");
+    if (status)
+        et_wire_close(wire);
+    else
+        *out = wire;
+    return status;
+}
+
+static void close_socket(void *socket, void *monitor)
+{
+    if (socket && monitor)
+        zmq_socket_monitor(socket, NULL, 0);
+    if (monitor)
+        zmq_close(monitor);
+    if (socket)
+        zmq_close(socket);
+}
+
+void et_wire_close(et_wire *wire)
+{
+    if (!wire)
+        return;
+    if (wire->holds)
+        zmq_msg_close(&wire->message);
+    for (int i = 0; wire->peer && i <= wire->servers; i++)
+        close_socket(wire->peer[i].socket, wire->peer[i].monitor);
+    close_socket(wire->router, wire->router_monitor);
+    if (wire->context)
+        zmq_ctx_shutdown(wire->context);
+    if (wire->guarded)
+        et_thread_join(wire->guard);
+    else if (wire->zap)
+        zmq_close(wire->zap);
+    if (wire->context)
+        zmq_ctx_term(wire->context);
+    et_free(wire->peer);
+    et_free(wire->route);
+    et_free(wire);
+}
+
+et_link *et_wire_link(et_wire *wire)
+{
+    return &wire->link;
+}
+
+/* ---- messages ------------------------------------------------------------------------------ */
+
+static void send_on(et_link *self, int to, const et_message *message)
+{
+    et_wire *wire = (et_wire *)(void *)self;
+    /* A server answers those who have come to it; it connects to see that the master lives. */
+    bool dealt = wire->role != ET_JOB_PARAM_SERVER && to <= wire->servers && wire->peer[to].socket;
+    const route *where = &wire->route[to];
+    void *socket = dealt ? wire->peer[to].socket : wire->router;
+    zmq_msg_t out;
+    if (!socket || (!dealt && !where->size) ||
+        zmq_msg_init_size(&out, ET_MESSAGE_HEADER + message->size))
+        return;
+    et_message_write(message, zmq_msg_data(&out));
+    if (message->size)
+        memcpy((char *)zmq_msg_data(&out) + ET_MESSAGE_HEADER, message->bytes, message->size);
+    bool ok = dealt || zmq_send(socket, where->id, where->size, ZMQ_SNDMORE | ZMQ_DONTWAIT) >= 0;
+    if (!ok || zmq_msg_send(&out, socket, ZMQ_DONTWAIT) < 0)
+        zmq_msg_close(&out);
+}
+
+static void note_peer(et_wire *wire, peer *p, int event)
+{
+    if (event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED)
+        p->alone = p->failures = 0;
+    else if (event == ZMQ_EVENT_DISCONNECTED && !p->alone)
+        p->alone = et_clock_monotonic();
+    else if (event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH)
+        wire->denied = true;
+    else if (event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL ||
+             event == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL)
+        wire->denied = ++p->failures >= FAILURES_MAX || wire->denied;
+}
+
+static void note_router(et_wire *wire, int event)
+{
+    if (event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED)
+        wire->connections++;
+    else if (event == ZMQ_EVENT_DISCONNECTED && wire->connections > 0)
+        wire->connections--;
+    wire->alone = wire->connections ? 0 : wire->alone ? wire->alone : et_clock_monotonic();
+}
+
+static void read_monitor(et_wire *wire, void *monitor, peer *p)
+{
+    for (;;) {
+        unsigned char part[ZAP_FRAME];
+        uint16_t event;
+        bool more;
+        int length = zmq_recv(monitor, part, sizeof part, ZMQ_DONTWAIT);
+        if (length < (int)sizeof event)
+            return;
+        memcpy(&event, part, sizeof event);
+        read_part(monitor, part, &more); /* the address */
+        if (p)
+            note_peer(wire, p, event);
+        else
+            note_router(wire, event);
+    }
+}
+
+static void read_monitors(et_wire *wire)
+{
+    for (int i = 0; i <= wire->servers; i++)
+        if (wire->peer[i].monitor)
+            read_monitor(wire, wire->peer[i].monitor, &wire->peer[i]);
+    if (wire->router_monitor)
+        read_monitor(wire, wire->router_monitor, NULL);
+}
+
+/* Who says to be the master has its key, and so on. */
+static bool is_who_it_says(et_wire *wire, const et_message *message)
+{
+    const char *user = zmq_msg_gets(&wire->message, "User-Id");
+    bool master = message->from == ET_TASK_MASTER;
+    bool worker = message->from > wire->servers;
+    return user && ((master && !strcmp(user, "master")) || (worker && !strcmp(user, "worker")));
+}
+
+static void drop_rest(void *socket, zmq_msg_t *message)
+{
+    while (zmq_msg_more(message))
+        if (zmq_msg_recv(message, socket, ZMQ_DONTWAIT) < 0)
+            return;
+}
+
+/* From a connection that this task has made; from: whose it is. */
+static bool take_dealt(et_wire *wire, void *socket, int from, et_message *out)
+{
+    if (zmq_msg_recv(&wire->message, socket, ZMQ_DONTWAIT) < 0)
+        return false;
+    bool one = !zmq_msg_more(&wire->message);
+    drop_rest(socket, &wire->message);
+    return one &&
+           et_message_read(out, zmq_msg_data(&wire->message), zmq_msg_size(&wire->message)) &&
+           out->from == from;
+}
+
+static bool take_routed(et_wire *wire, et_message *out)
+{
+    unsigned char id[ID_MAX];
+    int length = zmq_recv(wire->router, id, sizeof id, ZMQ_DONTWAIT);
+    if (length < 0 || zmq_msg_recv(&wire->message, wire->router, ZMQ_DONTWAIT) < 0)
+        return false;
+    bool one = !zmq_msg_more(&wire->message) && length <= ID_MAX;
+    drop_rest(wire->router, &wire->message);
+    if (!one || !et_message_read(out, zmq_msg_data(&wire->message), zmq_msg_size(&wire->message)) ||
+        !is_who_it_says(wire, out))
+        return false;
+    memcpy(wire->route[out->from].id, id, (size_t)length);
+    wire->route[out->from].size = (size_t)length;
+    return true;
+}
+
+/* One look at each socket; a message that is none is dropped. */
+static bool take_any(et_wire *wire, et_message *out)
+{
+    if (wire->router && take_routed(wire, out))
+        return true;
+    for (int i = 0; i <= wire->servers; i++)
+        if (wire->peer[i].socket && take_dealt(wire, wire->peer[i].socket, i, out))
+            return true;
+    return false;
+}
+
+static void wait_for_any(et_wire *wire, double seconds)
+{
+    zmq_pollitem_t items[64];
+    int count = 0;
+    if (wire->router)
+        items[count++] = (zmq_pollitem_t){ .socket = wire->router, .events = ZMQ_POLLIN };
+    for (int i = 0; i <= wire->servers && count < 64; i++)
+        if (wire->peer[i].socket)
+            items[count++] =
+                (zmq_pollitem_t){ .socket = wire->peer[i].socket, .events = ZMQ_POLLIN };
+    zmq_poll(items, count, (long)(seconds * 1000 + 0.999));
+}
+
+int et_wire_receive(et_wire *wire, double seconds, et_message *out, bool *got, et_error *error)
+{
+    if (wire->holds)
+        zmq_msg_close(&wire->message);
+    zmq_msg_init(&wire->message);
+    wire->holds = true;
+    *got = take_any(wire, out);
+    if (!*got && seconds > 0) {
+        wait_for_any(wire, seconds);
+        *got = take_any(wire, out);
+    }
+    read_monitors(wire);
+    return wire->denied ? et_fail(error, ET_EDENIED,
+                                  "the other tasks do not take this one's key: all keys of a "
+                                  "cluster come from one `etude keys DIR`")
+                        : ET_OK;
+}
+
+double et_wire_alone(const et_wire *wire, int task)
+{
+    double since = task < 0 ? wire->alone : wire->peer[task].alone;
+    return since ? et_clock_monotonic() - since : 0;
+}
+
+int et_wire_keypair(char *public, char *secret, et_error *error)
+{
+    return zmq_curve_keypair(public, secret) ? fail_zmq(error, "a pair of keys (CURVE)") : ET_OK;
+}

@@ -1,0 +1,59 @@
+/* Training by the roles of a cluster (TensorFX's): a master, parameter servers, workers. All open
+ * the same task by the same settings, with a task trainer each; then
+ *
+ *   a worker   is source, pass, push: et_cluster_work
+ *   a server   is the task's optimizer on a slice of the parameters: et_cluster_serve
+ *   the master is a trainer for a controller, in place of the task trainer's own: a step of it is
+ *              an update that the servers have done. Where its controller acts (logs, validates,
+ *              saves), weights and slots of all servers are those of that step, in its own store
+ *              and optimizer: so checkpoints, results and what reads them are those of one process.
+ *
+ *     et_cluster_wait(&options, &error);                      workers, servers: the master is ready
+ *     if (et_cluster_trainer_open(&trainer, tasks, &options, steps, &error)) ...
+ *
+ * How they talk: src/cluster. Workers take every so-many-th batch of one order of the data. What
+ * the state says of the place in the data is that of the last update; a run may go on with other
+ * numbers of workers and servers, or in one process. */
+#ifndef ETUDE_TRAIN_CLUSTER_H
+#define ETUDE_TRAIN_CLUSTER_H
+
+#include <signal.h>
+
+#include <etude/job_config.h>
+#include <etude/task_trainer.h>
+#include <etude/trainer.h>
+
+#include "cluster/keys.h"
+
+typedef struct et_cluster_options {
+    const et_job_config *config; /* who is there, and which this process is; borrowed */
+    const et_keys *keys;         /* of its role; borrowed */
+    int listen;                  /* a socket that listens at its address already; 0: none */
+    int64_t max_staleness;       /* -1: twice the number of workers */
+    bool synchronous;
+    double patience;      /* seconds of silence after which others are lost */
+    uint64_t fingerprint; /* of the settings: those of all tasks must be the same */
+    const volatile sig_atomic_t *stop;
+    void *listener; /* a line for people goes to tell(listener, line); NULL: to nobody */
+    void (*tell)(void *listener, const char *line);
+} et_cluster_options;
+
+/* What a task trainer has that other processes could not do. ET_ECONFIG. */
+int et_cluster_check(const et_task_trainer *trainer, const et_cluster_options *options,
+                     et_error *error);
+
+/* Until the master listens, which it does once its task is open. ET_EIO: it did not within ten
+ * times options->patience. */
+int et_cluster_wait(const et_cluster_options *options, et_error *error);
+
+/* Until the master says that all is done. ET_EIO: it is gone, or has not come. */
+int et_cluster_work(et_task_trainer *trainer, const et_cluster_options *options, et_error *error);
+int et_cluster_serve(et_task_trainer *trainer, const et_cluster_options *options, et_error *error);
+
+/* trainer is borrowed; steps: the run's last. */
+int et_cluster_trainer_open(et_trainer **out, et_task_trainer *trainer,
+                            const et_cluster_options *options, int64_t steps, et_error *error);
+/* Tells servers and workers that all is done. */
+void et_cluster_trainer_close(et_trainer *trainer); /* NULL allowed */
+
+#endif

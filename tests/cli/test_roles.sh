@@ -1,0 +1,162 @@
+#!/bin/sh
+# test_roles.sh ETUDE: training by a master, workers and parameter servers, on this machine: it learns
+# what one process learns; workers are killed and come back; Ctrl-C saves; a server that is killed
+# ends the run, which goes on; the roles of TF_CONFIG with keys; no process is left by any of it.
+set -eu
+etude=$1
+work=$(mktemp -d "$PWD/roles.XXXXXX")
+cd "$work"
+
+# Processes whose command line names this folder's runs.
+ours() {
+    ps -eo pid,args | awk -v mark="$work/" 'index($0, mark) && / train / && !/awk/ { print $1 }'
+}
+trap 'for p in $(ours); do kill -9 "$p" 2>/dev/null || true; done; rm -rf "$work"' EXIT
+
+fail() {
+    echo "test_roles: $*" >&2
+    [ ! -s log ] || tail -5 log >&2
+    exit 1
+}
+
+# The newest value of a key in a run's log.
+last() {
+    grep -o "\"$2\":[0-9.e+-]*" "$1/metrics.jsonl" | tail -1 | cut -d: -f2
+}
+
+none_left() {
+    for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30; do
+        [ -n "$(ours)" ] || return 0
+        sleep 0.5
+    done
+    ps -eo pid,ppid,args | grep "$work" >&2 || true
+    fail "$1: a process is left"
+}
+
+awk 'BEGIN {
+    print "long,wide,colour,kind"
+    for (i = 0; i < 1000; i++) {
+        x = (i * 37 % 100) / 50; y = (i * 53 % 100) / 50
+        kind = x > 1 ? "rose" : (y > 1 ? "lily" : "iris")
+        printf("%.2f,%.2f,%s,%s\n", x, y, i % 4 ? "red" : "blue", kind)
+    }
+}' >learn.csv
+
+# train RUN STEPS WORDS...
+train() {
+    run=$work/$1 steps=$2
+    shift 2
+    "$etude" train --experiment tabular/mlp --data learn.csv --target kind --model-dir "$run" \
+        --steps "$steps" --threads 1 -q "$@" >log 2>&1
+}
+
+# Alone, and with one worker: the same numbers. With two workers and servers: nearly.
+train alone 150 || fail "alone"
+train one 150 --distributed || fail "one worker"
+none_left "one worker"
+[ "$(last alone training_loss)" = "$(last one training_loss)" ] || fail "one worker: another loss"
+[ "$(last alone validation_loss)" = "$(last one validation_loss)" ] || fail "another validation loss"
+train two 150 --distributed --workers 2 --servers 2 || fail "two workers"
+none_left "two workers"
+train sync 75 --distributed --workers 2 --servers 3 --set runtime.synchronous=true || fail "synchronous"
+none_left "synchronous"
+for run in two sync; do
+    awk -v a="$(last alone validation_loss)" -v b="$(last $run validation_loss)" \
+        'BEGIN { exit !(b < a + 0.05) }' || fail "$run: $(last alone validation_loss) alone, and $(last $run validation_loss)"
+    "$etude" inspect "$work/$run" >inspected || fail "$run: inspect"
+    head -4 learn.csv | cut -d, -f1-3 | "$etude" predict "$work/$run" >answers || fail "$run: predict"
+    [ "$(wc -l <answers)" = 3 ] || fail "$run: $(wc -l <answers) answers"
+done
+
+# One process goes on with what the cluster has saved.
+train two 160 || fail "going on alone"
+grep -q '"step":160' two/metrics.jsonl || fail "going on alone: no step 160"
+
+# Workers: the last processes that are started. Killed, twice; then Ctrl-C; then the same command.
+train killed 100000 --distributed --workers 2 --servers 2 &
+started=$!
+wait_for_step() {
+    for _ in $(seq 200); do
+        ! [ -s "$work/$1/metrics.jsonl" ] || ! [ "$(last "$work/$1" step)" -ge "$2" ] || return 0
+        sleep 0.3
+    done
+    fail "$1: has not come to step $2"
+}
+wait_for_step killed 20
+for _ in 1 2; do
+    kill -9 "$(ours | tail -1)"
+    before=$(last killed step)
+    wait_for_step killed $((before + 30))
+done
+supervisor=$(ours | head -1)
+[ "$(ps -o ppid= -p "$(ours | tail -1)" | tr -d ' ')" = "$supervisor" ] || fail "no supervisor"
+kill -INT "$supervisor"
+code=0
+wait "$started" || code=$?
+[ "$code" = 75 ] || fail "interrupted: exit code $code"
+none_left interrupted
+step=$(ls killed/checkpoints | sed -n 's/ckpt-\([0-9]*\).*/\1/p' | sort -n | tail -1)
+train killed $((step + 10)) --distributed --workers 1 --servers 1 || fail "going on"
+[ "$(last killed step)" = $((step + 10)) ] || fail "going on: step $(last killed step)"
+none_left "going on"
+
+# A server that is killed ends the run, which goes on from its last checkpoint.
+train lost 100000 --distributed --servers 2 --set trainer.checkpoint_interval=20 &
+started=$!
+wait_for_step lost 45
+kill -9 "$(ours | sed -n 3p)"
+code=0
+wait "$started" || code=$?
+[ "$code" = 1 ] || fail "a server was killed: exit code $code"
+grep -q 'server 0 is gone' log || fail "a server was killed: not said"
+none_left "a server was killed"
+step=$(ls lost/checkpoints | sed -n 's/ckpt-\([0-9]*\).*/\1/p' | sort -n | tail -1)
+[ "$step" -ge 20 ] || fail "a server was killed: newest checkpoint $step"
+train lost $((step + 5)) --distributed || fail "going on without the server that was killed"
+none_left "going on"
+
+# The roles of TF_CONFIG, each by its own command.
+"$etude" keys keys || fail "keys"
+[ "$(stat -c %a keys/worker.key)" = 600 ] || fail "mode of a key"
+port=$((20000 + $$ % 20000))
+cluster="\"cluster\": {\"master\": [\"localhost:$port\"], \"ps\": [\"localhost:$((port + 1))\"],
+\"worker\": [\"localhost:$((port + 2))\", \"localhost:$((port + 3))\"]}"
+task() {
+    TF_CONFIG="{\"task\": {\"type\": \"$1\", \"index\": $2}, $cluster}" "$etude" train \
+        --experiment tabular/mlp --data learn.csv --target kind --model-dir "$work/roles" \
+        --steps 60 --threads 1 -q --keys "$3" >"log.$1.$2" 2>&1
+}
+"$etude" keys others || fail "keys"
+task ps 0 keys & server=$!
+task master 0 keys & master=$!
+task worker 1 others & stranger=$!
+code=0
+wait "$stranger" || code=$?
+[ "$code" != 0 ] || fail "TF_CONFIG: a task with other keys was let in"
+grep -q "key" log.worker.1 || fail "TF_CONFIG: a task with other keys: not said"
+task worker 0 keys & worker=$! # late
+wait "$master" || { cat log.master.0 >&2; fail "TF_CONFIG: the master"; }
+wait "$server" || { cat log.ps.0 >&2; fail "TF_CONFIG: the server"; }
+wait "$worker" || { cat log.worker.0 >&2; fail "TF_CONFIG: the worker"; }
+[ "$(last roles step)" = 60 ] || fail "TF_CONFIG: step $(last roles step)"
+none_left TF_CONFIG
+
+# What is wrong is said, at once.
+says() {
+    expected=$1 words=$2
+    shift 2
+    code=0
+    "$@" >log 2>&1 || code=$?
+    [ "$code" = "$expected" ] && grep -q -- "$words" log || fail "$words: exit code $code"
+}
+says 2 'goes with --distributed' "$etude" train --workers 2 --model-dir x
+says 2 'keys is missing' env "TF_CONFIG={\"task\": {\"type\": \"ps\", \"index\": 0}, $cluster}" \
+    "$etude" train --experiment tabular/mlp --data learn.csv --target kind x
+says 2 'is there already' "$etude" keys keys
+chmod 644 keys/ps.key
+says 3 'others may read it' env "TF_CONFIG={\"task\": {\"type\": \"ps\", \"index\": 0}, $cluster}" \
+    "$etude" train --keys keys --experiment tabular/mlp --data learn.csv --target kind x
+says 3 'recovery_max_trials' "$etude" train --experiment tabular/mlp --data learn.csv \
+    --target kind --model-dir "$work/x" --steps 5 --distributed --set trainer.recovery_max_trials=1
+none_left "refused"
+echo "test_roles: all done"

@@ -1,0 +1,252 @@
+/* The transport over ZeroMQ, two tasks in one process: messages and answers, who is let in, what is
+ * too large, what is no message; and keys in files. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <arpa/inet.h>
+#include <cmocka.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "cluster/wire.h"
+
+#define LARGEST 4096
+
+typedef struct pair {
+    et_keys keys[ET_JOB_ROLES];
+    int port, listen;
+    char address[64];
+    et_wire *server, *worker;
+} pair;
+
+static void listen_somewhere(pair *p)
+{
+    struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
+    socklen_t size = sizeof address;
+    p->listen = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    assert_return_code(bind(p->listen, (struct sockaddr *)&address, size), 0);
+    assert_return_code(listen(p->listen, 100), 0);
+    assert_return_code(getsockname(p->listen, (struct sockaddr *)&address, &size), 0);
+    p->port = ntohs(address.sin_port);
+    snprintf(p->address, sizeof p->address, "127.0.0.1:%d", p->port);
+}
+
+static void open_server(pair *p)
+{
+    et_error error = ET_ERROR_INIT;
+    assert_int_equal(et_keys_make(p->keys, &error), 0);
+    listen_somewhere(p);
+    et_wire_setup setup = { .keys = &p->keys[ET_JOB_PARAM_SERVER],
+                            .role = ET_JOB_PARAM_SERVER,
+                            .servers = 1,
+                            .bind = p->address,
+                            .bind_fd = p->listen,
+                            .largest = LARGEST };
+    if (et_wire_open(&p->server, &setup, &error))
+        fail_msg("%s", error.text);
+}
+
+static void open_worker(pair *p, const et_keys *keys, et_job_role role, size_t largest)
+{
+    et_error error = ET_ERROR_INIT;
+    const char *connect[] = { NULL, p->address };
+    et_wire_setup setup = {
+        .keys = keys, .role = role, .servers = 1, .connect = connect, .largest = largest
+    };
+    if (et_wire_open(&p->worker, &setup, &error))
+        fail_msg("%s", error.text);
+}
+
+static void close_pair(pair *p)
+{
+    et_wire_close(p->worker);
+    et_wire_close(p->server);
+    *p = (pair){ 0 };
+}
+
+/* Both look, until one has a message or the time is over. */
+static bool wait_for(et_wire *wire, et_wire *other, double seconds, et_message *out)
+{
+    double until = et_clock_monotonic() + seconds;
+    et_error error = ET_ERROR_INIT;
+    while (et_clock_monotonic() < until) {
+        bool got, ignored;
+        et_message nothing;
+        if (et_wire_receive(wire, 0.01, out, &got, &error))
+            return false;
+        if (got)
+            return true;
+        if (other && et_wire_receive(other, 0, &nothing, &ignored, &error))
+            return false;
+    }
+    return false;
+}
+
+static void say(et_wire *wire, int from, int to, const void *bytes, size_t size)
+{
+    et_message message = { .kind = ET_MESSAGE_PUSH,
+                           .from = from,
+                           .run = 7,
+                           .session = 8,
+                           .sequence = 9,
+                           .number = -10,
+                           .extra = 11,
+                           .value = { 0.5, -2 },
+                           .bytes = bytes,
+                           .size = size };
+    et_link_send(et_wire_link(wire), to, &message);
+}
+
+static void test_wire__both_ways(void **state)
+{
+    (void)state;
+    static pair p;
+    et_message got;
+    char bytes[LARGEST];
+    memset(bytes, 'x', sizeof bytes);
+    open_server(&p);
+    open_worker(&p, &p.keys[ET_JOB_WORKER], ET_JOB_WORKER, LARGEST);
+    say(p.worker, 2, 1, bytes, sizeof bytes);
+    assert_true(wait_for(p.server, p.worker, 10, &got));
+    assert_int_equal(got.kind, ET_MESSAGE_PUSH);
+    assert_int_equal(got.from, 2);
+    assert_true(got.run == 7 && got.session == 8 && got.sequence == 9 && got.number == -10);
+    assert_true(got.extra == 11 && got.value[0] == 0.5 && got.value[1] == -2);
+    assert_int_equal(got.size, sizeof bytes);
+    assert_memory_equal(got.bytes, bytes, sizeof bytes);
+    say(p.server, 1, 2, "hello", 5);
+    assert_true(wait_for(p.worker, p.server, 10, &got));
+    assert_true(got.from == 1 && got.size == 5 && !memcmp(got.bytes, "hello", 5));
+    assert_true(et_wire_alone(p.worker, 1) == 0 && et_wire_alone(p.server, -1) == 0);
+    /* Who says to be the master has not its key. */
+    say(p.worker, 0, 1, bytes, 10);
+    say(p.worker, 2, 1, bytes, 11);
+    assert_true(wait_for(p.server, p.worker, 10, &got));
+    assert_int_equal(got.size, 11);
+    close_pair(&p);
+}
+
+static void test_wire__strangers(void **state)
+{
+    (void)state;
+    static pair p;
+    et_message got;
+    et_keys other[ET_JOB_ROLES];
+    et_error error = ET_ERROR_INIT;
+    open_server(&p);
+    assert_int_equal(et_keys_make(other, &error), 0);
+    /* A pair of its own, although it knows the server's public key. */
+    memcpy(other[ET_JOB_WORKER].public[ET_JOB_PARAM_SERVER], p.keys[0].public[ET_JOB_PARAM_SERVER],
+           ET_KEY_TEXT + 1);
+    open_worker(&p, &other[ET_JOB_WORKER], ET_JOB_WORKER, LARGEST);
+    say(p.worker, 2, 1, "hello", 5);
+    assert_false(wait_for(p.server, p.worker, 1, &got));
+    int status = ET_OK;
+    double until = et_clock_monotonic() + 10;
+    while (!status && et_clock_monotonic() < until) {
+        bool any;
+        status = et_wire_receive(p.worker, 0.05, &got, &any, &error);
+        assert_false(any);
+    }
+    assert_int_equal(status, ET_EDENIED);
+    assert_non_null(strstr(error.text, "key"));
+    et_wire_close(p.worker);
+    /* No ZeroMQ at all. */
+    struct sockaddr_in address = { .sin_family = AF_INET,
+                                   .sin_port = htons((uint16_t)p.port),
+                                   .sin_addr = { htonl(INADDR_LOOPBACK) } };
+    for (int i = 0; i < 50; i++) {
+        int fd = socket(AF_INET, SOCK_STREAM, 0);
+        char noise[300];
+        memset(noise, i % 2 ? 0xff : 'G', sizeof noise);
+        assert_return_code(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
+        assert_return_code(send(fd, noise, sizeof noise, MSG_NOSIGNAL), 0);
+        close(fd);
+    }
+    open_worker(&p, &p.keys[ET_JOB_WORKER], ET_JOB_WORKER, LARGEST);
+    say(p.worker, 2, 1, "hello", 5);
+    assert_true(wait_for(p.server, p.worker, 10, &got));
+    assert_int_equal(got.size, 5);
+    close_pair(&p);
+}
+
+static void test_wire__too_large(void **state)
+{
+    (void)state;
+    static pair p;
+    et_message got;
+    static char bytes[LARGEST * 4];
+    open_server(&p);
+    open_worker(&p, &p.keys[ET_JOB_WORKER], ET_JOB_WORKER, sizeof bytes);
+    say(p.worker, 2, 1, bytes, sizeof bytes);
+    assert_false(wait_for(p.server, p.worker, 1, &got));
+    close_pair(&p);
+}
+
+static void test_message__damaged(void **state)
+{
+    (void)state;
+    unsigned char data[ET_MESSAGE_HEADER + 20];
+    et_message message = {
+        .kind = ET_MESSAGE_ASK, .from = 3, .run = 1, .bytes = "0123456789abcdefghij", .size = 20
+    };
+    et_message_write(&message, data);
+    memcpy(data + ET_MESSAGE_HEADER, message.bytes, 20);
+    assert_true(et_message_read(&message, data, sizeof data));
+    for (size_t bit = 0; bit < 8 * sizeof data; bit++) {
+        data[bit / 8] ^= (unsigned char)(1u << bit % 8);
+        assert_false(et_message_read(&message, data, sizeof data));
+        data[bit / 8] ^= (unsigned char)(1u << bit % 8);
+    }
+    for (size_t size = 0; size < sizeof data; size++)
+        assert_false(et_message_read(&message, data, size));
+}
+
+static void test_keys__files(void **state)
+{
+    (void)state;
+    et_keys keys[ET_JOB_ROLES], read;
+    et_error error = ET_ERROR_INIT;
+    char directory[] = "keys.XXXXXX", path[64];
+    struct stat facts;
+    assert_non_null(mkdtemp(directory));
+    assert_int_equal(et_keys_make(keys, &error), 0);
+    assert_int_equal(et_keys_write(keys, directory, &error), 0);
+    for (int role = 0; role < ET_JOB_ROLES; role++) {
+        snprintf(path, sizeof path, "%s/%s.key", directory, et_job_role_names[role]);
+        assert_int_equal(stat(path, &facts), 0);
+        assert_int_equal(facts.st_mode & 0777, 0600);
+        assert_int_equal(et_keys_read(&read, directory, (et_job_role)role, &error), 0);
+        assert_string_equal(read.secret, keys[role].secret);
+        for (int i = 0; i < ET_JOB_ROLES; i++)
+            assert_string_equal(read.public[i], keys[0].public[i]);
+    }
+    /* There already; readable by others; damaged; gone. */
+    assert_int_equal(et_keys_write(keys, directory, &error), ET_EUSAGE);
+    assert_int_equal(chmod(path, 0640), 0);
+    assert_int_equal(et_keys_read(&read, directory, ET_JOB_WORKER, &error), ET_EDENIED);
+    assert_int_equal(chmod(path, 0600), 0);
+    FILE *file = fopen(path, "w");
+    fputs("worker 0123\n", file);
+    fclose(file);
+    assert_int_equal(et_keys_read(&read, directory, ET_JOB_WORKER, &error), ET_EFORMAT);
+    unlink(path);
+    assert_int_equal(et_keys_read(&read, directory, ET_JOB_WORKER, &error), ET_ENOTFOUND);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_wire__both_ways), cmocka_unit_test(test_wire__strangers),
+        cmocka_unit_test(test_wire__too_large), cmocka_unit_test(test_message__damaged),
+        cmocka_unit_test(test_keys__files),
+    };
+    return cmocka_run_group_tests_name("wire", tests, NULL, NULL);
+}
