@@ -76,7 +76,8 @@ ET_API int et_run_open(et_run **out, const et_run_options *options, et_error *er
 /* Waits for the last save. NULL allowed. */
 ET_API int et_run_close(et_run *run, et_error *error);
 
-/* The newest checkpoint; *step -1: there is none. */
+/* The newest checkpoint; *step -1: there is none. A best that was chosen by another metric or
+ * comparison counts no more, with a warning: the next validation begins a new one. */
 ET_API int et_run_restore(et_run *run, int64_t *step, et_error *error);
 /* Before the first step: checks that there is room for a checkpoint (a run that cannot save would
  * be lost, hours later) and opens the logs. */

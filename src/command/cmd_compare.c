@@ -107,9 +107,9 @@ static void add_best(et_grid *grid, const et_history *h)
 
 static void add_step(et_grid *grid, const et_history *h)
 {
-    int64_t steps = et_history_steps(h);
-    et_grid_addf(grid, "%s%s%s", h->step < 0 ? "-" : et_format_count(h->step).text,
-                 steps > 0 ? "/" : "", steps > 0 ? et_format_count(steps).text : "");
+    int64_t steps = et_history_steps(h), done = et_history_steps_done(h);
+    et_grid_addf(grid, "%s%s%s", done < 0 ? "-" : et_format_count(done).text, steps > 0 ? "/" : "",
+                 steps > 0 ? et_format_count(steps).text : "");
 }
 
 static void add_experiment(et_grid *grid, const et_history *h)
@@ -233,12 +233,13 @@ static void add_json_run(et_value *list, const et_history *h)
 {
     et_value *run = et_value_add_dict(list);
     int64_t steps = et_history_steps(h), parameters = et_run_parameters(h);
+    int64_t done = et_history_steps_done(h);
     et_history_best best = et_history_best_of(h);
     double seconds = et_history_seconds_in_all(h);
     et_value_set_string(run, "run", h->model_dir);
     et_value_set_string(run, "state", et_history_state_name(et_history_state_of(h)));
-    if (h->step >= 0)
-        et_value_set_int(run, "step", h->step);
+    if (done >= 0)
+        et_value_set_int(run, "step", done);
     if (steps > 0)
         et_value_set_int(run, "steps", steps);
     if (!isnan(seconds))

@@ -29,7 +29,7 @@ typedef struct row {
     const et_history_series *series; /* what it is measured by; NULL: nothing */
     bool lower;                      /* the lower the better */
     double value, seconds;           /* NaN: not known */
-    int64_t at, parameters;
+    int64_t at, parameters, done;    /* done: steps, -1: not known */
     et_history_state state;
     const char *text; /* of the setting that is sorted by; NULL: none */
 } row;
@@ -83,6 +83,7 @@ static int make_rows(table *t, et_error *error)
         r->history = t->histories.items[i];
         r->seconds = et_history_seconds_in_all(r->history);
         r->parameters = et_run_parameters(r->history);
+        r->done = et_history_steps_done(r->history);
         r->state = et_history_state_of(r->history);
         measure(t, r);
     }
@@ -154,7 +155,7 @@ static int by_best(const void *left, const void *right)
 static int by_step(const void *left, const void *right)
 {
     const row *a = left, *b = right;
-    return in_order(a, b, compare_numbers((double)a->history->step, (double)b->history->step));
+    return in_order(a, b, compare_numbers((double)a->done, (double)b->done));
 }
 
 static int by_time(const void *left, const void *right)
@@ -261,22 +262,22 @@ static const char *leaf_of(const char *name)
     return dot ? dot + 1 : name;
 }
 
-static void add_progress(et_grid *grid, const et_history *h)
+static void add_progress(et_grid *grid, const row *r)
 {
-    int64_t steps = et_history_steps(h);
-    if (h->step < 0)
+    int64_t steps = et_history_steps(r->history);
+    if (r->done < 0)
         et_grid_add(grid, "-");
     else if (steps > 0)
-        et_grid_addf(grid, "%s/%s", et_format_count(h->step).text, et_format_count(steps).text);
+        et_grid_addf(grid, "%s/%s", et_format_count(r->done).text, et_format_count(steps).text);
     else
-        et_grid_add(grid, et_format_count(h->step).text);
+        et_grid_add(grid, et_format_count(r->done).text);
 }
 
 static void add_text_row(et_grid *grid, const table *t, const row *r, bool common, size_t settings)
 {
     et_grid_add(grid, r->history->model_dir);
     et_grid_add(grid, et_history_state_name(r->state));
-    add_progress(grid, r->history);
+    add_progress(grid, r);
     if (isnan(r->value))
         et_grid_add(grid, "-");
     else if (common)
@@ -345,7 +346,7 @@ static int print_csv(const table *t, et_error *error)
         int64_t steps = et_history_steps(r->history);
         et_grid_add(&grid, r->history->model_dir);
         et_grid_add(&grid, et_history_state_name(r->state));
-        add_count(&grid, r->history->step, r->history->step >= 0);
+        add_count(&grid, r->done, r->done >= 0);
         add_count(&grid, steps, steps > 0);
         et_grid_add(&grid, r->series ? r->series->name : NULL);
         add_real(&grid, r->value);
@@ -366,8 +367,8 @@ static void add_json_row(const table *t, et_value *list, const row *r)
     int64_t steps = et_history_steps(r->history);
     et_value_set_string(dict, "run", r->history->model_dir);
     et_value_set_string(dict, "state", et_history_state_name(r->state));
-    if (r->history->step >= 0)
-        et_value_set_int(dict, "step", r->history->step);
+    if (r->done >= 0)
+        et_value_set_int(dict, "step", r->done);
     if (steps > 0)
         et_value_set_int(dict, "steps", steps);
     if (r->series) {

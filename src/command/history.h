@@ -90,7 +90,7 @@ size_t et_history_match(const et_history *history, const char *word, const et_hi
 /* A setting by its dotted path, NULL: not known. */
 const et_value *et_history_setting(const et_history *history, const char *path);
 
-/* The best validation, as the run itself has it. */
+/* The best validation, as the run itself logged it last: metric, value and step are of one line. */
 typedef struct et_history_best {
     const et_history_series *series; /* of the metric; NULL: the run keeps no best */
     const char *metric;              /* as validation names it */
@@ -109,6 +109,10 @@ const et_history_point *et_history_extreme(const et_history_series *series, bool
 
 /* The loss of training, or else the first of the series; NULL: nothing was logged. */
 const et_history_series *et_history_loss(const et_history *history);
+
+/* Steps done: the largest that was logged, that the last session began or ended with, or that there
+ * is a checkpoint of; -1: none of them says. */
+int64_t et_history_steps_done(const et_history *history);
 
 /* Steps in all: as the run has counted them, or its settings; 0: not known. */
 int64_t et_history_steps(const et_history *history);

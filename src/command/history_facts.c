@@ -10,6 +10,9 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "command/session.h"
+#include "io/manifest.h"
+#include "train/checkpoint.h"
+#include "train/checkpoint_file.h"
 #include "train/experiment.h"
 
 bool et_history_is_run(const char *directory)
@@ -107,11 +110,6 @@ static int64_t setting_count(const et_history *h, const char *path)
     return value && value->kind == ET_VALUE_INT && value->integer > 0 ? value->integer : 0;
 }
 
-static const et_history_point *last_of(const et_history_series *s)
-{
-    return s && s->count ? &s->points[s->count - 1] : NULL;
-}
-
 /* The metric where "PLACE.best_NAME" stands: "PLACE.NAME", as it is, or with dots for what else
  * separates. */
 static const et_history_series *metric_beside(const et_history *h, const char *name, size_t place)
@@ -125,24 +123,44 @@ static const et_history_series *metric_beside(const et_history *h, const char *n
     return found ? found : et_history_find(h, metric);
 }
 
-/* A series PLACE.best_NAME beside PLACE.best_step is what a run logs of its best. */
-static bool take_best(et_history_best *out, const et_history *h, const et_history_series *s)
+/* Of the same line of a log as another point; NULL: there is none. */
+static const et_history_point *in_line_of(const et_history_series *s, const et_history_point *other)
 {
-    char step[ET_HISTORY_NAME_MAX + 16];
-    const char *leaf = strrchr(s->name, '.');
-    if (!leaf || strncmp(++leaf, "best_", 5) || !strcmp(leaf, "best_step"))
-        return false;
-    size_t place = (size_t)(leaf - s->name);
-    snprintf(step, sizeof step, "%.*sbest_step", (int)place, s->name);
-    const et_history_point *at = last_of(et_history_find(h, step)), *value = last_of(s);
-    const et_history_series *metric = metric_beside(h, s->name, place);
-    if (!at || !value || !metric || !(at->value >= 0 && at->value < 9e15))
-        return false;
-    out->series = metric;
-    out->metric = metric->name + place;
-    out->step = (int64_t)at->value;
-    out->value = value->value;
-    return true;
+    for (size_t i = s->count; i-- > 0;) {
+        const et_history_point *p = &s->points[i];
+        if (p->step == other->step && (p->wall == other->wall || isnan(p->wall)))
+            return p;
+    }
+    return NULL;
+}
+
+static bool is_later(const et_history_point *a, const et_history_point *b)
+{
+    return a->step > b->step || (a->step == b->step && a->wall > b->wall);
+}
+
+/* PLACE.best_NAME beside PLACE.best_step is what a run logs of its best. Of several names, which a
+ * run has that was resumed under another metric, the last one logged counts. */
+static void take_best(et_history_best *out, const et_history *h, const et_history_series *steps)
+{
+    static const char best[] = "best_";
+    size_t place = strlen(steps->name) - strlen("best_step");
+    const et_history_point *last = NULL;
+    for (size_t i = 0; i < h->count; i++) {
+        const et_history_series *s = &h->series[i];
+        if (s == steps || !s->count || strncmp(s->name, steps->name, place + sizeof best - 1) != 0)
+            continue;
+        const et_history_point *value = &s->points[s->count - 1], *at = in_line_of(steps, value);
+        const et_history_series *metric = metric_beside(h, s->name, place);
+        bool whole = at && metric && at->value >= 0 && at->value < 9e15;
+        if (!whole || (last && !is_later(value, last)))
+            continue;
+        last = value;
+        out->series = metric;
+        out->metric = metric->name + place;
+        out->step = (int64_t)at->value;
+        out->value = value->value;
+    }
 }
 
 et_history_best et_history_best_of(const et_history *h)
@@ -150,7 +168,8 @@ et_history_best et_history_best_of(const et_history *h)
     et_history_best best = { .step = -1, .value = (double)NAN };
     const et_value *comp = et_history_setting(h, "trainer.best_checkpoint_metric_comp");
     for (size_t i = 0; i < h->count && !best.series; i++)
-        take_best(&best, h, &h->series[i]);
+        if (ends_in(h->series[i].name, "best_step"))
+            take_best(&best, h, &h->series[i]);
     best.lower = comp && comp->kind == ET_VALUE_STRING && !strcmp(comp->string, "lower");
     return best;
 }
@@ -203,6 +222,42 @@ static double real_of(const et_value *dict, const char *key)
 {
     double value;
     return dict && !et_value_read_float(dict, key, &value, NULL) ? value : (double)NAN;
+}
+
+static int64_t count_of(const et_value *dict, const char *key)
+{
+    int64_t count = -1;
+    return dict && !et_value_read_int(dict, key, &count, NULL) ? count : -1;
+}
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* By the names of files, without a look into them; -1: none. */
+static int64_t newest_checkpoint(const et_history *h)
+{
+    et_manifest files = { 0 };
+    int64_t step = -1;
+    char *directory = et_path_join(h->model_dir, ET_CHECKPOINT_FOLDER);
+    if (directory && et_file_exists(directory) &&
+        !et_manifest_rebuild(&files, directory, ET_CHECKPOINT_PREFIX, NULL)) {
+        step = files.count ? files.entries[files.count - 1].step : -1;
+        et_manifest_release(&files);
+    }
+    et_free(directory);
+    return step;
+}
+
+/* Earlier sessions may have come further than the run is, which went back to a checkpoint. One that
+ * began at step 0 and said no more has done nothing that is known. */
+int64_t et_history_steps_done(const et_history *h)
+{
+    const et_value *list = sessions(h), *last = list ? list->last : NULL;
+    int64_t session = larger(count_of(last, ET_SESSION_FIRST), count_of(last, ET_SESSION_LAST));
+    int64_t done = larger(h->step, newest_checkpoint(h));
+    return session > 0 ? larger(done, session) : done;
 }
 
 int64_t et_history_steps(const et_history *h)

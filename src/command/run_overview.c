@@ -59,10 +59,10 @@ static void append_progress(et_strbuf *out, const et_run_overview *o)
 {
     const et_history *h = o->history;
     const char *state = et_history_state_name(et_history_state_of(h));
-    int64_t steps = et_history_steps(h);
-    double epoch = (double)h->step / et_history_steps_per_epoch(h);
-    if (h->step >= 0)
-        et_strbuf_append(out, et_format_count(h->step).text);
+    int64_t steps = et_history_steps(h), done = et_history_steps_done(h);
+    double epoch = (double)done / et_history_steps_per_epoch(h);
+    if (done >= 0)
+        et_strbuf_append(out, et_format_count(done).text);
     else
         et_strbuf_append(out, "none logged yet");
     if (steps > 0)
@@ -249,7 +249,7 @@ void et_run_overview_describe(const et_run_overview *o, et_value *dict)
 {
     const et_history *h = o->history;
     size_t sessions;
-    int64_t steps = et_history_steps(h);
+    int64_t steps = et_history_steps(h), done = et_history_steps_done(h);
     double seconds = et_history_seconds_in_all(h);
     et_history_best best = et_history_best_of(h);
     const char *experiment = text_of(h->settings, "experiment");
@@ -258,8 +258,8 @@ void et_run_overview_describe(const et_run_overview *o, et_value *dict)
     if (experiment)
         et_value_set_string(dict, "experiment", experiment);
     et_value_set_string(dict, "state", et_history_state_name(et_history_state_of(h)));
-    if (h->step >= 0)
-        et_value_set_int(dict, "step", h->step);
+    if (done >= 0)
+        et_value_set_int(dict, "step", done);
     if (steps > 0)
         et_value_set_int(dict, "steps", steps);
     if (best.series) {

@@ -28,10 +28,28 @@
 
 /* ---- what of the run itself resumes ----------------------------------------------------- */
 
+static et_run_best no_best(const et_run *run)
+{
+    return (et_run_best){ .metric = run->options.best_metric,
+                          .lower = run->options.best_comparison == ET_COMPARE_LOWER };
+}
+
+/* Whether the best was judged as this run judges. */
+static bool is_own_best(const et_run *run)
+{
+    const char *own = run->options.best_metric, *metric = run->best.metric;
+    return own && metric && !strcmp(own, metric) &&
+           run->best.lower == (run->options.best_comparison == ET_COMPARE_LOWER);
+}
+
 /* Bit for bit, since the value may be NaN or infinite. */
 static int save_best(const void *self, et_value *dict, et_error *error)
 {
     const et_run_best *best = &((const et_run *)self)->best;
+    if (best->metric) {
+        et_value_set_string(dict, "metric", best->metric);
+        et_value_set_bool(dict, "lower", best->lower);
+    }
     et_value_set_bool(dict, "known", best->known);
     et_value_set_int(dict, "step", best->step);
     et_value_set_int(dict, "since", best->since);
@@ -39,13 +57,30 @@ static int save_best(const void *self, et_value *dict, et_error *error)
                                                         : et_alloc_failed(error, 0, "the state");
 }
 
+/* Checkpoints of earlier versions do not say: then it is what this run judges by. */
+static int restore_criterion(et_run *run, const et_value *dict, et_error *error)
+{
+    const char *metric;
+    run->best = no_best(run);
+    if (!et_value_get(dict, "metric"))
+        return ET_OK;
+    int status = et_value_read_string(dict, "metric", &metric, error);
+    if (!status)
+        status = et_value_read_bool(dict, "lower", &run->best.lower, error);
+    if (status)
+        return status;
+    run->best.metric = et_arena_strdup(&run->arena, metric);
+    return run->best.metric ? ET_OK : et_alloc_failed(error, strlen(metric), "the state");
+}
+
 static int restore_best(void *self, const et_value *dict, et_error *error)
 {
     et_run_best *best = &((et_run *)self)->best;
-    int status = et_value_read_bool(dict, "known", &best->known, error);
+    int status = restore_criterion(self, dict, error);
+    if (!status)
+        status = et_value_read_bool(dict, "known", &best->known, error);
     if (!status)
         status = et_value_read_int(dict, "step", &best->step, error);
-    best->since = 0; /* checkpoints of earlier versions have none */
     if (!status && et_value_get(dict, "since"))
         status = et_value_read_int(dict, "since", &best->since, error);
     return status ? status : et_part_read_real(dict, "value", &best->value, error);
@@ -114,6 +149,7 @@ int et_run_open(et_run **out, const et_run_options *options, et_error *error)
                                           .inside = options->inside,
                                           .keep_every_n_hours = options->keep_every_n_hours };
     status = copy_options(run, options, error);
+    run->best = no_best(run);
     if (!status)
         status = et_state_add(options->state, "best", &best_part, run, error);
     if (!status)
@@ -156,12 +192,31 @@ static int restore(et_run *run, int64_t *step, et_error *error)
     return status;
 }
 
+static const char *direction(bool lower)
+{
+    return lower ? "lower is better" : "higher is better";
+}
+
+static void tell_other_best(const et_run *run)
+{
+    const et_run_best *best = &run->best;
+    const char *own = run->options.best_metric;
+    if (best->known && own && !is_own_best(run))
+        et_log(ET_LOG_WARNING,
+               "the best so far, step %s, was chosen by %s (%s), and now it is %s (%s): the next "
+               "validation begins a new best",
+               et_format_count(best->step).text, best->metric, direction(best->lower), own,
+               direction(run->options.best_comparison == ET_COMPARE_LOWER));
+}
+
 int et_run_restore(et_run *run, int64_t *step, et_error *error)
 {
     et_comm *comm = run->options.comm;
     int status = et_comm_agree(comm, restore(run, step, error), NULL, error);
     if (!status)
         status = et_comm_broadcast(comm, 0, step, sizeof *step, error);
+    if (!status && *step >= 0 && !et_comm_rank(comm))
+        tell_other_best(run);
     return status || *step < 0 ? status : et_state_spread(run->options.state, comm, error);
 }
 
@@ -317,7 +372,7 @@ bool et_run_is_better(const et_run *run, double value)
 {
     if (isnan(value))
         return false;
-    if (!run->best.known || isnan(run->best.value))
+    if (!is_own_best(run) || !run->best.known || isnan(run->best.value))
         return true;
     return run->options.best_comparison == ET_COMPARE_HIGHER ? value > run->best.value
                                                              : value < run->best.value;
@@ -325,13 +380,14 @@ bool et_run_is_better(const et_run *run, double value)
 
 int64_t et_run_best_step(const et_run *run, double *value)
 {
-    *value = run->best.known ? run->best.value : (double)NAN;
-    return run->best.known ? run->best.step : -1;
+    bool known = is_own_best(run) && run->best.known;
+    *value = known ? run->best.value : (double)NAN;
+    return known ? run->best.step : -1;
 }
 
 int64_t et_run_since_best(const et_run *run)
 {
-    return run->best.since;
+    return is_own_best(run) ? run->best.since : 0;
 }
 
 et_sink *et_run_sink(et_run *run)
@@ -360,23 +416,29 @@ static int keep_best(et_run *run, int64_t step, const et_value *values, et_error
     if (read_metric(values, name, &value))
         return et_fail(error, ET_ECONFIG,
                        "trainer.best_checkpoint_eval_metric: validation gives no %s", name);
+    if (!is_own_best(run))
+        run->best = no_best(run);
     if (!et_run_is_better(run, value)) {
         run->best.since++;
         return ET_OK;
     }
-    et_run_best best = { true, value, step, 0 };
+    et_run_best best = run->best;
+    best.known = true;
+    best.value = value;
+    best.step = step;
+    best.since = 0;
     return et_run_save_best(run, &best, values, error);
 }
 
 int et_run_note_best(et_run *run, int64_t step, et_value *values, et_error *error)
 {
-    int status = run->options.best_metric ? keep_best(run, step, values, error) : ET_OK;
-    if (status || !run->best.known)
+    const char *metric = run->options.best_metric;
+    int status = metric ? keep_best(run, step, values, error) : ET_OK;
+    if (status || !metric || !run->best.known)
         return status;
     char key[256];
-    snprintf(key, sizeof key, "best_%s", run->options.best_metric ? run->options.best_metric : "");
-    if (run->options.best_metric)
-        et_value_set_float(values, key, run->best.value);
+    snprintf(key, sizeof key, "best_%s", metric);
+    et_value_set_float(values, key, run->best.value);
     et_value_set_int(values, "best_step", run->best.step);
     if (run->best.step == step && run->checkpoints)
         et_value_set_string(values, ET_SINK_NOTE, "best so far, saved");

@@ -6,12 +6,16 @@
 #include "base/arena.h"
 #include "train/run.h"
 
-/* The best validation so far. Part of the state, so that a resumed run knows what to beat. */
+/* The best validation so far, and what it was judged by. Part of the state, so that a resumed run
+ * knows what to beat. Where that is not what options say the run has no best, but keeps this one in
+ * its state until the first validation. */
 typedef struct et_run_best {
-    bool known;    /* a validation gave a value; false: the rest means nothing */
-    double value;  /* of options.best_metric; may be NaN if no other came yet */
-    int64_t step;  /* that was validated */
-    int64_t since; /* validations since then */
+    const char *metric; /* of options, or in the run's arena; NULL: none was kept */
+    bool lower;         /* the lower the better */
+    bool known;         /* a validation gave a value; false: the rest means nothing */
+    double value;       /* of metric; may be NaN if no other came yet */
+    int64_t step;       /* that was validated */
+    int64_t since;      /* validations since then */
 } et_run_best;
 
 /* Saves of the run so far. */

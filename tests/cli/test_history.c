@@ -98,6 +98,85 @@ static void test_history__match_sets(void **state)
     et_history_close(h);
 }
 
+/* A run that was resumed with other sets: metric, value and step are those of the last line. */
+static void test_history__best_of_several(void **state)
+{
+    et_error error = ET_ERROR_INIT;
+    et_history *h;
+    static const struct {
+        const char *line, *metric;
+        int64_t step;
+        double value;
+    } cases[] = {
+        { "{\"step\":20,\"validation\":{\"a\":{\"x\":3},\"b\":{\"x\":8},\"best_a/x\":3,"
+          "\"best_step\":20},\"time\":{\"wall\":20}}\n",
+          "a.x", 20, 3 },
+        { "{\"step\":40,\"validation\":{\"c\":{\"x\":4},\"best_c/x\":4,\"best_step\":40},"
+          "\"time\":{\"wall\":40}}\n",
+          "c.x", 40, 4 },
+        { "{\"step\":50,\"validation\":{\"c\":{\"x\":5},\"best_c/x\":4,\"best_step\":40},"
+          "\"time\":{\"wall\":50}}\n",
+          "c.x", 40, 4 },
+        { "{\"step\":50,\"validation\":{\"x\":7,\"best_x\":7,\"best_step\":50},"
+          "\"time\":{\"wall\":51}}\n",
+          "x", 50, 7 },
+        { "{\"step\":60,\"validation\":{\"v.1\":{\"x\":9},\"best_v.1/x\":9,\"best_step\":60},"
+          "\"time\":{\"wall\":60}}\n",
+          "v.1.x", 60, 9 },
+        { "{\"step\":70,\"validation\":{\"a\":{\"x\":2},\"best_a/x\":2,\"best_step\":70},"
+          "\"time\":{\"wall\":70}}\n",
+          "a.x", 70, 2 },
+    };
+    bool anew;
+    const char *directory = make_run(state, "several", "");
+    char log[700];
+    snprintf(log, sizeof log, "%s/metrics.jsonl", directory);
+    assert_int_equal(et_history_open(&h, directory, &error), 0);
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        append_text(log, cases[i].line);
+        assert_int_equal(et_history_update(h, &anew, &error), 0);
+        et_history_best best = et_history_best_of(h);
+        assert_non_null(best.series);
+        assert_string_equal(best.metric, cases[i].metric);
+        assert_int_equal(best.step, cases[i].step);
+        assert_true(best.value == cases[i].value);
+    }
+    et_history_close(h);
+}
+
+/* The largest of what log, last session and checkpoints say. */
+static void test_history__steps_done(void **state)
+{
+    et_error error = ET_ERROR_INIT;
+    et_history *h;
+    bool anew;
+    const char *directory = make_run(state, "done", "");
+    char path[700];
+    assert_int_equal(et_history_open(&h, directory, &error), 0);
+    assert_int_equal(et_history_steps_done(h), -1);
+    snprintf(path, sizeof path, "%s/info.json", directory);
+    put_text(path, "{\"sessions\": [{\"began\": 1, \"first_step\": 0}]}");
+    assert_int_equal(et_history_update(h, &anew, &error), 0);
+    assert_int_equal(et_history_steps_done(h), -1);
+    snprintf(path, sizeof path, "%s/metrics.jsonl", directory);
+    put_text(path, LINES);
+    assert_int_equal(et_history_update(h, &anew, &error), 0);
+    assert_int_equal(et_history_steps_done(h), 25);
+    snprintf(path, sizeof path, "%s/info.json", directory);
+    put_text(path, "{\"sessions\": [{\"first_step\": 0, \"last_step\": 99},"
+                   "{\"first_step\": 26, \"last_step\": 28, \"ended\": 5}]}\n");
+    assert_int_equal(et_history_update(h, &anew, &error), 0);
+    assert_int_equal(et_history_steps_done(h), 28);
+    snprintf(path, sizeof path, "%s/checkpoints", directory);
+    assert_int_equal(mkdir(path, 0777), 0);
+    snprintf(path, sizeof path, "%s/checkpoints/ckpt-31.safetensors", directory);
+    put_text(path, "x");
+    snprintf(path, sizeof path, "%s/checkpoints/ckpt-4.safetensors", directory);
+    put_text(path, "x");
+    assert_int_equal(et_history_steps_done(h), 31);
+    et_history_close(h);
+}
+
 static void test_history__match(void **state)
 {
     et_error error = ET_ERROR_INIT;
@@ -441,11 +520,18 @@ static void test_history__search(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_history__points),        cmocka_unit_test(test_history__match),
-        cmocka_unit_test(test_history__match_sets),    cmocka_unit_test(test_history__cut),
-        cmocka_unit_test(test_history__live),          cmocka_unit_test(test_history__hostile),
-        cmocka_unit_test(test_history__hostile_sizes), cmocka_unit_test(test_history__mutated),
-        cmocka_unit_test(test_history__no_run),        cmocka_unit_test(test_history__sessions),
+        cmocka_unit_test(test_history__points),
+        cmocka_unit_test(test_history__match),
+        cmocka_unit_test(test_history__best_of_several),
+        cmocka_unit_test(test_history__steps_done),
+        cmocka_unit_test(test_history__match_sets),
+        cmocka_unit_test(test_history__cut),
+        cmocka_unit_test(test_history__live),
+        cmocka_unit_test(test_history__hostile),
+        cmocka_unit_test(test_history__hostile_sizes),
+        cmocka_unit_test(test_history__mutated),
+        cmocka_unit_test(test_history__no_run),
+        cmocka_unit_test(test_history__sessions),
         cmocka_unit_test(test_history__search),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);

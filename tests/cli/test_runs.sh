@@ -78,6 +78,15 @@ says 2 'two runs are wanted, found r/a alone' compare r/a r/a/
 says 2 'two runs are wanted, found none' compare
 says 3 'none' compare r/a none
 
+# Steps done count, also those after the last log.
+cp -r r/a late
+printf '{"sessions": [{"first_step": 0, "last_step": 265, "ended": 9, "train_steps": 400}]}' >late/info.json
+says 0 '^late .* 265/400 ' runs late
+says 0 '"step": 265,' runs late --json
+says 0 '^late,[a-z]*,265,400,' runs late --csv
+says 0 '^step *265/400 *100/200$' compare late r/b
+
+
 # A run at work, and one that was killed.
 awk 'BEGIN { print "size,kind"; for (i = 0; i < 600; i++) print i % 17 + i % 3 * 10 "," \
     (i % 3 ? "round" : "flat") }' >table.csv

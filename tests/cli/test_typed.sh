@@ -135,6 +135,26 @@ awk 'NR > 1 { print $1, $2 }' out | cmp - expected
 says 0 '' train $tiny sets2 --config sets.yaml --data text text --steps 4 --vocab-size 60 -q \
     --set trainer.best_checkpoint_eval_metric=chat/chrf_score
 grep -q '"best_chat/chrf_score"' sets2/metrics.jsonl
+# The best of one set is none of another's, whether the metric or the sets change.
+says 0 'step 4, was chosen by chat/chrf_score (higher is better), and now it is news/validation_loss (low' \
+    train sets2 --steps 6 --set trainer.best_checkpoint_eval_metric=news/validation_loss \
+    --set trainer.best_checkpoint_metric_comp=lower
+grep -q '"best_news/validation_loss":[^"]*"best_step":6' sets2/metrics.jsonl
+[ "$(ls sets2/best)" = "$(printf 'best-6.safetensors\ninfo.json')" ]
+sed 's/name: news/name: talk/' sets.yaml >talk.yaml
+says 0 'news/sacrebleu_score (higher is better), and now it is talk/sacrebleu_score' \
+    train sets --steps 5 --config talk.yaml
+says 0 '"metric": "validation.talk.sacrebleu_score"' runs sets --json
+grep -A2 '"metric": "validation.talk.sacrebleu_score"' out | grep -q '"step": 5'
+says 0 '^best  *talk.sacrebleu_score .* at step 5' inspect sets
+grep -q '"best_ckpt_global_step": 5' sets/best/info.json
+# Without sets it is the same, and with the same settings nothing is said.
+says 0 '' train $tiny plain --data text text --valid chat chat --steps 4 --vocab-size 60 -q
+says 0 'and now it is bleu_score' train plain --steps 5 \
+    --set trainer.best_checkpoint_eval_metric=bleu_score
+grep -q '"best_bleu_score":[^"]*"best_step":5' plain/metrics.jsonl
+says 0 'best bleu_score' train plain --steps 6
+grep -q 'was chosen by' out err && fail 'a warning for nothing'
 says 3 'it is the name of a set, / and one of' train $tiny sets3 --config sets.yaml \
     --data text text --set trainer.best_checkpoint_eval_metric=sacrebleu_score
 says 3 'two are named news' train $tiny sets3 --data text text --set \

@@ -29,7 +29,8 @@ static void show(void *self, const et_showing *showing)
 }
 
 /* Up to the first step; the step that was restored, -1: none. */
-static int64_t begin_with(driver *d, const char *directory, const char *best_metric)
+static int64_t begin_judged(driver *d, const char *directory, const char *best_metric,
+                            int comparison)
 {
     int64_t step;
     *d = (driver){ .state = toy_new(0) };
@@ -38,6 +39,7 @@ static int64_t begin_with(driver *d, const char *directory, const char *best_met
                                .state = d->state.state,
                                .max_to_keep = 2,
                                .best_metric = best_metric,
+                               .best_comparison = comparison,
                                .observer = { .self = d, .show = show, .tell = tell },
                                .stop = &d->stop,
                                .save = &d->save };
@@ -45,6 +47,11 @@ static int64_t begin_with(driver *d, const char *directory, const char *best_met
     assert_ok(et_run_restore(d->run, &step, error));
     assert_ok(et_run_begin(d->run, error));
     return step;
+}
+
+static int64_t begin_with(driver *d, const char *directory, const char *best_metric)
+{
+    return begin_judged(d, directory, best_metric, ET_COMPARE_HIGHER);
 }
 
 static int64_t begin(driver *d, const char *directory)
@@ -190,6 +197,105 @@ static void test_run__best(void **state)
     }
 }
 
+/* The best of one metric or comparison is none of another: the first value decides, and takes the
+ * place in best/. One that was not judged anew is there again with its own metric. */
+static void test_run__best_of_another_metric(void **state)
+{
+    static const struct {
+        const char *metric;
+        int comparison;
+        bool validates;
+        double score;
+        int before, best; /* -1: unknown */
+        const char *logged;
+    } cases[] = {
+        { "d/score", ET_COMPARE_HIGHER, true, 5, -1, 1, "best_d/score" },
+        { "d/score", ET_COMPARE_HIGHER, true, 4, 1, 1, "best_d/score" },
+        { "c/score", ET_COMPARE_HIGHER, true, 1, -1, 3, "best_c/score" },
+        { "c/score", ET_COMPARE_LOWER, false, 0, -1, -1, NULL },
+        { "other", ET_COMPARE_HIGHER, false, 0, -1, -1, NULL },
+        { NULL, ET_COMPARE_HIGHER, true, 9, -1, -1, NULL },
+        { "c/score", ET_COMPARE_HIGHER, true, 0.5, 3, 3, "best_c/score" },
+        { "c/score", ET_COMPARE_LOWER, true, 7, -1, 8, "best_c/score" },
+        { "c/score", ET_COMPARE_LOWER, true, NAN, 8, 8, "best_c/score" },
+        { "d/score", ET_COMPARE_LOWER, true, NAN, -1, -1, NULL },
+        { "d/score", ET_COMPARE_LOWER, true, 3, -1, 11, "best_d/score" },
+    };
+    const char *directory = in(state, "another");
+    int in_best = 0;
+    for (int i = 0; i < (int)(sizeof cases / sizeof cases[0]); i++) {
+        driver d;
+        et_arena arena = ET_ARENA_INIT;
+        et_value *values = et_value_dict(&arena);
+        double value;
+        int64_t step;
+        assert_int_equal(begin_judged(&d, directory, cases[i].metric, cases[i].comparison),
+                         i ? i : -1);
+        assert_int_equal(et_run_best_step(d.run, &value), cases[i].before);
+        assert_true(isnan(value) == (cases[i].before < 0));
+        if (cases[i].before < 0) /* of NaN alone, which the last one has before it */
+            assert_int_equal(et_run_since_best(d.run),
+                             i == (int)(sizeof cases / sizeof cases[0]) - 1);
+        do_step(&d, i + 1);
+        et_value_set_float(et_value_set_dict(values, "c"), "score", cases[i].score);
+        et_value_set_float(et_value_set_dict(values, "d"), "score", cases[i].score);
+        if (cases[i].validates)
+            assert_ok(et_run_note_best(d.run, i + 1, values, error));
+        assert_int_equal(et_run_best_step(d.run, &value), cases[i].best);
+        if (cases[i].logged) {
+            assert_ok(et_value_read_float(values, cases[i].logged, &value, error));
+            assert_true(value == cases[cases[i].best - 1].score);
+            assert_ok(et_value_read_int(values, "best_step", &step, error));
+            assert_int_equal(step, cases[i].best);
+        } else {
+            assert_null(et_value_get(values, "best_step"));
+        }
+        assert_ok(et_run_save(d.run, i + 1, false, error));
+        assert_ok(et_run_finish_saves(d.run, i + 1, error));
+        end(&d);
+        in_best = cases[i].best > 0 ? cases[i].best : in_best;
+        for (int k = 1; k <= i + 1; k++) {
+            char name[64];
+            snprintf(name, sizeof name, "best/best-%d.safetensors", k);
+            assert_int_equal(file_is_there(below(directory, name)), k == in_best);
+        }
+        et_arena_release(&arena);
+    }
+}
+
+/* Checkpoints of before kept no metric: then the best is that of the one who asks. */
+static void test_run__best_without_its_metric(void **state)
+{
+    driver d;
+    et_arena arena = ET_ARENA_INIT;
+    et_value *values = et_value_dict(&arena), *tree, *best;
+    double value;
+    begin_with(&d, in(state, "no_metric"), "score");
+    et_value_set_float(values, "score", 4);
+    assert_ok(et_run_note_best(d.run, 1, values, error));
+    assert_ok(et_state_save(d.state.state, &tree, &arena, error));
+    best = (et_value *)et_value_get(tree, "best");
+    assert_string_equal(et_value_get(best, "metric")->string, "score");
+    assert_false(et_value_get(best, "lower")->boolean);
+    et_value *old = et_value_dict(&arena);
+    for (const et_value *one = tree->first; one; one = one->next) {
+        et_value *part = et_value_set_dict(old, one->key);
+        if (one != best && one->kind == ET_VALUE_DICT)
+            assert_ok(et_value_merge(part, one, error));
+    }
+    et_value *kept = et_value_set_dict(old, "best");
+    et_value_set_bool(kept, "known", true);
+    et_value_set_int(kept, "step", 1);
+    assert_non_null(et_part_set_real(kept, "value", 4));
+    end(&d);
+    begin_judged(&d, in(state, "no_metric2"), "other", ET_COMPARE_LOWER);
+    assert_ok(et_state_restore(d.state.state, old, error));
+    assert_int_equal(et_run_best_step(d.run, &value), 1);
+    assert_true(value == 4);
+    end(&d);
+    et_arena_release(&arena);
+}
+
 /* A metric within a dict; a first value that is NaN is not the best, and nothing is saved as such.
  */
 static void test_run__best_nested(void **state)
@@ -319,6 +425,8 @@ int main(void)
         cmocka_unit_test(test_run__requests),
         cmocka_unit_test(test_run__observer_and_lock),
         cmocka_unit_test(test_run__best),
+        cmocka_unit_test(test_run__best_of_another_metric),
+        cmocka_unit_test(test_run__best_without_its_metric),
         cmocka_unit_test(test_run__best_nested),
         cmocka_unit_test(test_run__without_a_directory),
         cmocka_unit_test(test_run__logs_elsewhere),
