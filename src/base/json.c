@@ -172,3 +172,16 @@ int et_json_write(const char *path, const et_value *value, int indent, const cha
     et_strbuf_release(&text);
     return status;
 }
+
+const char *et_json_kind_name(et_value_kind kind)
+{
+    /* ORDER et_value_kind, by designator. */
+    static const char *const names[] = {
+        [ET_VALUE_NULL] = "null",      [ET_VALUE_BOOL] = "a truth value",
+        [ET_VALUE_INT] = "an integer", [ET_VALUE_FLOAT] = "a number",
+        [ET_VALUE_STRING] = "text",    [ET_VALUE_LIST] = "a list",
+        [ET_VALUE_DICT] = "an object",
+    };
+    et_assert((size_t)kind < sizeof names / sizeof names[0]);
+    return names[kind];
+}

@@ -18,6 +18,10 @@ void et_json_print(et_strbuf *out, const et_value *value, int indent);
 /* A file as one value, up to most bytes. */
 int et_json_read(et_value **out, et_arena *arena, const char *path, size_t most, et_error *error);
 
+/* "an object", "null": what a value is to people who write JSON (et_value_kind_name has the words
+ * of settings). */
+const char *et_json_kind_name(et_value_kind kind);
+
 /* Replaces a file as a whole (et_file_write); end stands behind the value: "\n", "". ET_ENOMEM also
  * where value is not whole. */
 int et_json_write(const char *path, const et_value *value, int indent, const char *end,

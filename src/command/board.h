@@ -37,7 +37,8 @@ void et_board_runs(const et_board *board, et_strbuf *out);
 /* What came since: asked is {"runs": [{"id", "generation", "have": [COUNT, ...]}, ...]} with how
  * many points of each series one has. {"runs": [{"id", "generation", "series": [{"at", "name",
  * "points": [[STEP, WALL, VALUE], ...]}, ...]}, ...], "more": whether to ask again at once}. Of
- * another generation all points come. ET_EDATA: it does not ask that. */
+ * another generation all points come. ET_EFORMAT: it does not ask that; ET_EDATA: of a run
+ * that there is not. */
 int et_board_points(const et_board *board, const et_value *asked, et_strbuf *out, et_error *error);
 
 /* {"id", "name", "path", "parameters", "settings": {...}, "sessions": [...], "log": [LINE, ...],

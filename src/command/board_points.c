@@ -152,7 +152,7 @@ int et_board_points(const et_board *board, const et_value *asked, et_strbuf *out
     int64_t room = POINTS_MAX;
     bool all = true;
     if (!runs || runs->kind != ET_VALUE_LIST || runs->count > RUNS_MAX)
-        return et_fail(error, ET_EDATA, "runs: a list of up to %d is expected", RUNS_MAX);
+        return et_fail(error, ET_EFORMAT, "runs: a list of up to %d is expected", RUNS_MAX);
     et_strbuf_append(out, "{\"runs\": [");
     for (const et_value *run = runs->first; run && !reason.status; run = run->next) {
         et_strbuf_append(out, run == runs->first ? "" : ",\n");

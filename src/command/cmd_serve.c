@@ -137,7 +137,8 @@ static int run(et_serving *serving, const et_service_class *class, const et_web 
         return status;
     int left = et_serving_run(serving, &et_stop_requested);
     tell_end(serving, left, class->items);
-    return left ? et_fail(error, ET_EFAIL, "%d requests were cut off before their answer", left)
+    return left ? et_fail(error, ET_EFAIL, "%s cut off before an answer",
+                          et_format_many(left, "request").text)
                 : ET_OK;
 }
 

@@ -53,6 +53,20 @@ static void reply(et_http_request *to, const char *type, const et_strbuf *text)
         et_http_reply(to, &answer);
 }
 
+static int http_status(int status)
+{
+    switch (status) {
+    case ET_EFORMAT:
+        return 400;
+    case ET_EDATA: /* what is asked for is not there */
+        return 404;
+    case ET_ENOMEM:
+        return 503;
+    default:
+        return 500;
+    }
+}
+
 /* Answers with text, or with what went wrong, and frees the text. */
 static void finish(et_http_request *to, int status, const et_error *error, const char *type,
                    et_strbuf *text)
@@ -60,7 +74,7 @@ static void finish(et_http_request *to, int status, const et_error *error, const
     if (!status)
         reply(to, type, text);
     else
-        et_http_refuse(to, status == ET_EDATA ? 404 : status == ET_ENOMEM ? 503 : 500, error->text);
+        et_http_refuse(to, http_status(status), error->text);
     et_strbuf_release(text);
 }
 
@@ -94,8 +108,6 @@ static void handle_points(void *payload, et_http_request *from)
     size_t length;
     char *body = et_http_take_body(from, &length);
     int status = et_json_parse(&asked, &arena, body ? body : "", length, "the body", &error);
-    if (status == ET_EFORMAT)
-        status = ET_EDATA;
     if (!status)
         status = et_board_points(payload, asked, &out, &error);
     finish(from, status, &error, "application/json", &out);

@@ -169,8 +169,8 @@ static int read_json(et_service_request *request, et_arena *arena, et_error *err
         return ET_OK;
     int status = et_json_parse(&value, arena, request->text, request->length, "the body", error);
     if (!status && value->kind != ET_VALUE_DICT)
-        return et_fail(error, ET_EDATA, "the body is %s; an object is expected",
-                       et_value_kind_name(value->kind));
+        return et_fail(error, ET_EDATA, "the body: an object is expected, found %s",
+                       et_json_kind_name(value->kind));
     request->json = status ? NULL : value;
     return status;
 }

@@ -4,13 +4,16 @@
  *   headers --judge--> body, kept or dropped --> handle --> answered, or suspended until it is
  *
  * A request that is refused is still read to its end, within the bounds: an answer that is sent
- * before may be lost with the rest of what a client sends. What is refused before it is a request
- * (a line that is none, a header that cannot be) is the library's, with an answer of its own.
+ * before may be lost with the rest of what a client sends. One whose end is not certain is not
+ * read, and its connection is closed: what follows could be taken for a request that nobody made.
+ * What is refused before it is a request (a line that is none, a header that cannot be) is the
+ * library's, with an answer of its own.
  *
  * Invariants: (1) a request is freed when its connection is through with it, never while somebody
  * has it to answer: connections of those are suspended, and the library leaves them alone; (2) time
  * counts for a connection from when it was accepted, or its last answer was out, to the whole
- * request, and again from the reply on. */
+ * request, and again from the reply on; (3) beyond the most connections there are no two that have
+ * sent no whole request. */
 #include "http/server.h"
 
 #include <microhttpd.h>
@@ -33,6 +36,12 @@
 #define HEADER_MAX ((size_t)16 << 10)
 #define TARGET_MAX 4096
 
+/* The library's own limit is above ours by so many, so that there is one to make room for. */
+#define SPARE 16
+
+/* At a stop, what the system has received by then is read for so many seconds at most. */
+#define LAST_READ 1.0
+
 /* A body that is refused is read to its end if it is at most so many times too long. */
 #define PATIENCE 4
 
@@ -44,6 +53,11 @@ typedef struct connection {
     int fd;
     double since;             /* when its time began */
     et_http_request *request; /* NULL: none has begun */
+    bool used;                /* a request of it was answered */
+    bool cut;                 /* the library is to find it closed */
+    bool spoiled;             /* the path of the next request has a 0 */
+    const char *target; /* of the next request, in the library's buffer: for its place alone */
+    size_t target_length;
 } connection;
 
 struct et_http {
@@ -52,8 +66,9 @@ struct et_http {
     int poll_fd, wake_fd;
     connection *connections;
     int connected, busy;
-    double looked; /* when connections were */
-    bool resumed;  /* there is something to do without any traffic */
+    unsigned arrived; /* changes with whatever comes in */
+    double looked;    /* when connections were */
+    bool resumed;     /* there is something to do without any traffic */
     bool draining;
 };
 
@@ -73,6 +88,7 @@ struct et_http_request {
     struct MHD_Response *response; /* owned, once there is one */
     int status;                    /* of it */
     bool handed, suspended;
+    bool closes; /* its connection ends with the answer */
 };
 
 /* ---- answers -----------------------------------------------------------------------------------
@@ -103,7 +119,7 @@ static void add_headers(const et_http_request *r, struct MHD_Response *response,
         add_header(response, "WWW-Authenticate", "Bearer");
     if (answer->status == 405)
         add_header(response, "Allow", r->allow);
-    if (r->http->draining)
+    if (r->http->draining || r->closes)
         add_header(response, "Connection", "close");
 }
 
@@ -181,15 +197,21 @@ static void refuse(et_http_request *r, int status, const char *text)
 typedef struct headers {
     size_t bytes;
     int hosts, lengths, encodings;
-    const char *host, *length;
+    const char *host, *length, *encoding;
+    bool spoiled; /* a name that is none, or a 0 */
 } headers;
 
+/* Every value has a 0 behind it, and may have others in it. */
 static enum MHD_Result count_header(void *payload, enum MHD_ValueKind kind, const char *name,
-                                    const char *value)
+                                    size_t name_length, const char *value, size_t length)
 {
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+                                  "!#$%&'*+-.^_`|~";
     headers *h = payload;
     (void)kind;
-    h->bytes += strlen(name) + (value ? strlen(value) : 0) + 4;
+    h->bytes += name_length + length + 4;
+    h->spoiled |= !name_length || strspn(name, letters) != name_length;
+    h->spoiled |= value && strlen(value) != length;
     if (!strcasecmp(name, "Host")) {
         h->hosts++;
         h->host = value;
@@ -198,7 +220,10 @@ static enum MHD_Result count_header(void *payload, enum MHD_ValueKind kind, cons
         h->lengths++;
         h->length = value;
     }
-    h->encodings += !strcasecmp(name, "Transfer-Encoding");
+    if (!strcasecmp(name, "Transfer-Encoding")) {
+        h->encodings++;
+        h->encoding = value;
+    }
     return MHD_YES;
 }
 
@@ -248,11 +273,9 @@ static void judge_length(et_http_request *r, const headers *h, const char *metho
     const unsigned long long most = r->http->options.body_max;
     char text[128];
     unsigned long long length = 0;
-    if (h->lengths > 1 || (h->lengths && h->encodings))
-        refuse(r, 400, "the length of the body is said twice");
     if (h->length && sscanf(h->length, "%llu", &length) != 1)
         refuse(r, 400, "Content-Length is no number");
-    if (length && strcmp(method, "POST") != 0)
+    if ((length || h->encodings) && strcmp(method, "POST") != 0)
         refuse(r, 400, "a body comes with POST alone");
     if (length > most) {
         snprintf(text, sizeof text, "a body of %llu bytes; at most %llu are taken", length, most);
@@ -260,12 +283,36 @@ static void judge_length(et_http_request *r, const headers *h, const char *metho
     }
 }
 
+/* A 0 in the request's line ends the library's text of it, behind which stands the version. */
+static bool is_target_spoiled(const connection *c, const char *version)
+{
+    const uintptr_t from = (uintptr_t)c->target, to = (uintptr_t)version;
+    bool beside = c->target && from < to && to - from < POOL;
+    return c->spoiled || (beside && to - from != c->target_length + 1);
+}
+
+/* What leaves it open which request this is, and where the next one begins (RFC 9112, 6.3). */
+static void judge_framing(et_http_request *r, const headers *h, const char *version)
+{
+    if (h->lengths > 1 || h->encodings > 1 || (h->lengths && h->encodings))
+        refuse(r, 400, "the length of the body is said twice");
+    if (h->encodings &&
+        (!h->encoding || strcasecmp(h->encoding, "chunked") != 0 || !strcmp(version, "HTTP/1.0")))
+        refuse(r, 400, "Transfer-Encoding: chunked alone is read, of HTTP/1.1");
+    if (h->spoiled)
+        refuse(r, 400, "a header has a name that is none, or a byte 0");
+    if (is_target_spoiled(r->connection, version))
+        refuse(r, 400, "the path has a byte 0, or a space");
+    r->closes = r->refused != 0;
+}
+
 /* In this order: what is no proper request, who asks, what for, how much. */
-static void judge(et_http_request *r, const char *method)
+static void judge(et_http_request *r, const char *method, const char *version)
 {
     const et_http_guard *guard = &r->http->options.guard;
     headers h = { .bytes = 0 };
-    MHD_get_connection_values(r->from, MHD_HEADER_KIND, count_header, &h);
+    MHD_get_connection_values_n(r->from, MHD_HEADER_KIND, count_header, &h);
+    judge_framing(r, &h, version);
     if (strlen(r->path) > TARGET_MAX)
         refuse(r, 414, "the path is too long");
     if (h.bytes > HEADER_MAX)
@@ -289,13 +336,16 @@ static void judge(et_http_request *r, const char *method)
     r->route = r->refused ? NULL : route;
 }
 
-/* Whether to answer before the body: it is much too long, or the client waits to be asked. */
+/* Whether to answer before the body: its end is not certain, it is much too long, or the client
+ * waits to be asked. */
 static bool answers_early(const et_http_request *r)
 {
     const char *length = et_http_header(r, "Content-Length");
     unsigned long long bytes = 0;
     if (!r->refused)
         return false;
+    if (r->closes)
+        return true;
     if (length && sscanf(length, "%llu", &bytes) == 1 &&
         bytes / PATIENCE > r->http->options.body_max)
         return true;
@@ -365,7 +415,7 @@ static connection *connection_of(struct MHD_Connection *from)
 }
 
 static enum MHD_Result begin(et_http *http, struct MHD_Connection *from, const char *path,
-                             const char *method, void **out)
+                             const char *method, const char *version, void **out)
 {
     connection *c = connection_of(from);
     et_http_request *r = c ? et_alloc_zero(1, sizeof *r) : NULL;
@@ -379,9 +429,10 @@ static enum MHD_Result begin(et_http *http, struct MHD_Connection *from, const c
     c->request = r;
     http->busy++;
     *out = r;
-    judge(r, method);
+    judge(r, method, version);
     if (!answers_early(r))
         return MHD_YES;
+    r->closes = true;
     make_refusal(r, r->refused, r->reason);
     return send_response(r);
 }
@@ -409,15 +460,46 @@ static enum MHD_Result on_request(void *payload, struct MHD_Connection *from, co
                                   const char *method, const char *version, const char *upload,
                                   size_t *size, void **out)
 {
+    et_http *http = payload;
     et_http_request *r = *out;
-    (void)version;
+    http->arrived++;
     if (!r)
-        return begin(payload, from, url, method, out);
+        return begin(http, from, url, method, version, out);
     if (!*size)
         return finish(r);
     bool more = add_body(r, upload, *size);
     *size = 0;
     return more ? MHD_YES : MHD_NO;
+}
+
+/* The library then finds it closed. */
+static void cut(connection *c)
+{
+    shutdown(c->fd, SHUT_RDWR);
+    c->cut = true;
+}
+
+static bool is_whole(const et_http_request *r)
+{
+    return r && (r->handed || r->response);
+}
+
+/* Where there is no room, the oldest that has sent no whole request goes; not the newest, NULL: all
+ * are old. */
+static void make_room(et_http *http, const connection *newest)
+{
+    connection *oldest = NULL;
+    int count = 0;
+    if (http->connected <= http->options.connections_max)
+        return;
+    for (connection *c = http->connections; c; c = c->next) {
+        count += !c->cut;
+        if (!c->cut && c != newest && !is_whole(c->request) &&
+            (!oldest || c->since <= oldest->since))
+            oldest = c;
+    }
+    if (count > http->options.connections_max && oldest)
+        cut(oldest);
 }
 
 static void on_completed(void *payload, struct MHD_Connection *from, void **out,
@@ -436,11 +518,27 @@ static void on_completed(void *payload, struct MHD_Connection *from, void **out,
     if (r->response)
         MHD_destroy_response(r->response);
     r->connection->request = NULL;
+    r->connection->used = true;
     r->connection->since = et_clock_monotonic();
     http->busy--;
     drop_body(r);
     et_free(r);
     *out = NULL;
+    make_room(http, NULL);
+}
+
+/* Of each request, before anything is made of its line. */
+static void *on_target(void *payload, const char *target, struct MHD_Connection *from)
+{
+    connection *c = connection_of(from);
+    (void)payload;
+    if (!c)
+        return NULL;
+    const char *zero = strstr(target, "%00");
+    c->target = target;
+    c->target_length = strlen(target);
+    c->spoiled = zero && (size_t)(zero - target) < strcspn(target, "?");
+    return NULL; /* what *out is in on_request */
 }
 
 static void on_connection(void *payload, struct MHD_Connection *from, void **context,
@@ -471,6 +569,8 @@ static void on_connection(void *payload, struct MHD_Connection *from, void **con
         c->next->place = &c->next;
     http->connections = c;
     http->connected++;
+    http->arrived++;
+    make_room(http, c);
 }
 
 /* ---- the server --------------------------------------------------------------------------------
@@ -483,12 +583,13 @@ static int start(et_http *http, et_listener *listener, et_error *error)
     http->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (http->wake_fd < 0)
         return et_fail_errno(error, "a server");
-    http->daemon = MHD_start_daemon(
-        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, on_request, http,
-        MHD_OPTION_LISTEN_SOCKET, listener->fd, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned)o->connections_max, MHD_OPTION_CONNECTION_TIMEOUT, idle,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, POOL, MHD_OPTION_NOTIFY_COMPLETED, on_completed, http,
-        MHD_OPTION_NOTIFY_CONNECTION, on_connection, http, MHD_OPTION_END);
+    http->daemon =
+        MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, on_request, http,
+                         MHD_OPTION_LISTEN_SOCKET, listener->fd, MHD_OPTION_CONNECTION_LIMIT,
+                         (unsigned)o->connections_max + SPARE, MHD_OPTION_CONNECTION_TIMEOUT, idle,
+                         MHD_OPTION_CONNECTION_MEMORY_LIMIT, POOL, MHD_OPTION_NOTIFY_COMPLETED,
+                         on_completed, http, MHD_OPTION_NOTIFY_CONNECTION, on_connection, http,
+                         MHD_OPTION_URI_LOG_CALLBACK, on_target, http, MHD_OPTION_END);
     if (!http->daemon)
         return et_fail(error, ET_EFAIL, "libmicrohttpd cannot start a server on %s", listener->url);
     listener->fd = -1; /* the library's now */
@@ -544,7 +645,13 @@ void et_http_wake(et_http *http)
     (void)ignored;
 }
 
-/* Those that are too slow are cut off; the library then finds them closed. */
+static double seconds_of(const et_http *http, const connection *c)
+{
+    const double most = http->options.seconds_max;
+    return !c->request && !c->used && most > ET_HTTP_HEADER_SECONDS ? ET_HTTP_HEADER_SECONDS : most;
+}
+
+/* Those that are too slow are cut off. */
 static void look_at_connections(et_http *http)
 {
     double now = et_clock_monotonic();
@@ -552,10 +659,9 @@ static void look_at_connections(et_http *http)
         return;
     http->looked = now;
     for (connection *c = http->connections; c; c = c->next)
-        if (!(c->request && c->request->suspended) && now - c->since > http->options.seconds_max) {
-            shutdown(c->fd, SHUT_RDWR);
-            c->since = now;
-        }
+        if (!c->cut && !(c->request && c->request->suspended) &&
+            now - c->since > seconds_of(http, c))
+            cut(c);
 }
 
 void et_http_run(et_http *http, double seconds)
@@ -578,16 +684,30 @@ void et_http_run(et_http *http, double seconds)
     look_at_connections(http);
 }
 
-/* Who was accepted by the system by now is by the server, too. */
+/* What the system has received by now is read: a request that is whole there is accepted. */
+static void read_the_last(et_http *http)
+{
+    const double until = et_clock_monotonic() + LAST_READ;
+    unsigned before;
+    do {
+        before = http->arrived;
+        MHD_run(http->daemon);
+    } while (http->arrived != before && et_clock_monotonic() < until);
+}
+
 void et_http_drain(et_http *http)
 {
     if (http->draining)
         return;
-    MHD_run(http->daemon);
     http->draining = true;
+    read_the_last(http);
     int fd = MHD_quiesce_daemon(http->daemon);
     if (fd != MHD_INVALID_SOCKET)
         close(fd);
+    for (connection *c = http->connections; c; c = c->next)
+        if (!c->cut && !is_whole(c->request))
+            cut(c);
+    MHD_run(http->daemon);
 }
 
 int et_http_busy(const et_http *http)

@@ -15,9 +15,14 @@
  *     et_http_close(http);
  *
  * What it refuses itself: hosts, origins and tokens (guard.h), unknown paths and methods, headers
- * and bodies that are too long, a body whose length is said twice. Errors are JSON,
- * {"error": "..."}. Connections, bytes of each and the time that a request may take to arrive and
- * an answer to leave are bounded; at the most connections new ones wait to be accepted. */
+ * and bodies that are too long, bytes 0 in a path. Errors are JSON, {"error": "..."}. Where it is
+ * not certain where a request ends (its length is said twice, another Transfer-Encoding than
+ * chunked), it is refused and the connection is closed.
+ *
+ * Connections, bytes of each and the time that a request may take to arrive and an answer to leave
+ * are bounded. At the most connections a new one takes the place of the oldest that has sent no
+ * whole request (half of one, or none since its last answer); where all have, it waits to be
+ * accepted. */
 #ifndef ETUDE_HTTP_SERVER_H
 #define ETUDE_HTTP_SERVER_H
 
@@ -27,6 +32,9 @@
 
 #include "http/guard.h"
 #include "http/listen.h"
+
+/* For the headers of a connection's first request, where seconds_max is not less. */
+#define ET_HTTP_HEADER_SECONDS 10
 
 typedef struct et_http et_http;
 /* A request that arrived as a whole; valid until it is answered. */
@@ -64,9 +72,11 @@ void et_http_run(et_http *http, double seconds);
 /* From any thread. */
 void et_http_wake(et_http *http);
 
-/* From now on no connection is accepted, and each is closed with its next answer. */
+/* From now on no connection is accepted. What arrived as a whole by now is answered, and its
+ * connection closed with the answer; all others are closed at once. */
 void et_http_drain(et_http *http);
-/* Requests that have begun to arrive and are not answered to the last byte. */
+/* Requests that have begun to arrive and are not answered to the last byte; once drained, those
+ * that arrived as a whole. */
 int et_http_busy(const et_http *http);
 int et_http_connections(const et_http *http);
 

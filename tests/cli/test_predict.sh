@@ -155,7 +155,7 @@ says 0 'bad.csv:3.*quote' "$etude" predict --model-dir run --input bad.csv --inv
 [ "$(wc -l <out)" = 1 ] || fail "an open quote"
 printf '{"long": 1, "wide": 1, "colour": "red"}\n[]\n{"long": {}}\nno\n{"long": "x"}\n{}\n' >bad.jsonl
 says 0 'bad.jsonl:2: a list is no row' "$etude" predict --model-dir run --input bad.jsonl --invalid skip
-grep -q 'bad.jsonl:3: column long is a group' err && grep -q 'bad.jsonl:4: no JSON' err &&
+grep -q 'bad.jsonl:3: column long is an object' err && grep -q 'bad.jsonl:4: no JSON' err &&
     grep -q 'bad.jsonl:5: ' err || fail "bad JSON: $(cat err)"
 [ "$(wc -l <out)" = 2 ] || fail "bad JSON: $(wc -l <out) lines"
 

@@ -6,6 +6,7 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -213,11 +214,12 @@ static const struct {
     { "[]", "an object is expected" },
     { "\"lines\"", "an object is expected" },
     { "nothing", "the body" },
-    { "{}", "lines are missing" },
-    { "{\"lines\": \"a\"}", "lines text; a list" },
-    { "{\"lines\": null}", "a list" },
+    { "{}", "lines: a list of texts is expected, found nothing" },
+    { "{\"lines\": \"a\"}", "lines: a list of texts is expected, found text" },
+    { "{\"lines\": null}", "lines: a list of texts is expected, found null" },
+    { "{\"lines\": {}}", "found an object" },
     { "{\"lines\": [1]}", "line 1 is an integer" },
-    { "{\"lines\": [\"a\", null]}", "line 2 is nothing" },
+    { "{\"lines\": [\"a\", null]}", "line 2 is null" },
     { "{\"lines\": [\"a\", [\"b\"]]}", "line 2 is a list" },
     { "{\"lines\": [\"a\\nb\"]}", "line 1 has a line end" },
     { "{\"lines\": [\"a\\u0000b\"]}", "the body" },
@@ -347,6 +349,121 @@ static void test_serve__half_requests(void **state)
     assert_int_equal(web_stop(&s, SIGTERM), 0);
     free(body);
     free(text);
+}
+
+/* Whether the other side has closed, or does within so many seconds. */
+static bool closes(int fd, int seconds)
+{
+    char bytes[256];
+    struct pollfd wanted = { .fd = fd, .events = POLLIN };
+    return poll(&wanted, 1, 1000 * seconds) == 1 && read(fd, bytes, sizeof bytes) <= 0;
+}
+
+static void assert_answers_at_once(int port, const char *path)
+{
+    const time_t before = time(NULL);
+    char *answer = web_ask(port, path, "", NULL);
+    assert_int_equal(web_status(answer), 200);
+    assert_true(time(NULL) - before < 5);
+    free(answer);
+}
+
+/* More of them than a server has room for: the oldest go. A request that is whole stays. */
+static void assert_half_requests_go(int port, const char *half, int room, const char *path)
+{
+    enum { MOST = 400 };
+    int fds[MOST];
+    const int count = room + 40;
+    assert_true(count <= MOST);
+    for (int i = 0; i < count; i++) {
+        fds[i] = web_connect(port);
+        assert_true(fds[i] >= 0);
+        web_send(fds[i], half, strlen(half));
+    }
+    assert_answers_at_once(port, path);
+    for (int i = 0; i < 30; i++)
+        assert_true(closes(fds[i], 5));
+    assert_false(closes(fds[count - 1], 0));
+    for (int i = 0; i < count; i++)
+        close(fds[i]);
+}
+
+static void test_serve__half_requests_make_room(void **state)
+{
+    (void)state;
+    web_server s = web_start("serve m", 0);
+    assert_half_requests_go(s.port, "P", 256, "/health");
+    assert_half_requests_go(s.port, START JSON "Content-Length: 100\r\n\r\n{\"lines\"", 256,
+                            "/health");
+    assert_right(s.port, 0, 5);
+    assert_int_equal(web_stop(&s, SIGTERM), 0);
+    s = web_start("watch m", 0);
+    assert_half_requests_go(s.port, "P", 64, "/");
+    assert_int_equal(web_stop(&s, SIGTERM), 0);
+}
+
+/* Headers have ten seconds. */
+static void test_serve__slow_headers(void **state)
+{
+    (void)state;
+    web_server s = web_start("serve m", 0);
+    int fd = web_connect(s.port);
+    web_send(fd, "POST /tr", 8);
+    assert_false(closes(fd, 5));
+    assert_true(closes(fd, 15));
+    close(fd);
+    assert_int_equal(web_stop(&s, SIGTERM), 0);
+}
+
+/* Refused, and what stands behind is no request: the connection is closed. */
+static void test_serve__what_follows_a_refusal(void **state)
+{
+#define KEPT "POST /translate HTTP/1.1\r\nHost: localhost\r\n" JSON
+#define NEXT "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    static const char chunk[] = "10\r\n{\"lines\": [\"a\"]}\r\n0\r\n\r\n";
+    static const struct {
+        const char *text;
+        size_t length; /* where there is a 0 in it */
+    } rows[] = {
+        { KEPT "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 0 },
+        { KEPT "Transfer-Encoding: chunked\r\nContent-Length: 500\r\n\r\n0\r\n\r\n", 0 },
+        { KEPT "Content-Length: 16\r\nContent-Length: 0\r\n\r\n{\"lines\": [\"a\"]}", 0 },
+        { KEPT "Content-Length: 16\r\n" GOOD, 0 },
+        { KEPT "Transfer-Encoding: chunked\r\nTransfer-Encoding: x\r\n\r\n0\r\n\r\n", 0 },
+        { KEPT "Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n", 0 },
+        { KEPT "Transfer-Encoding: identity\r\n" GOOD, 0 },
+        { KEPT "Content-Length : 16\r\n" GOOD, 0 },
+        { KEPT "Content-Length: +16\r\n\r\n{\"lines\": [\"a\"]}", 0 },
+        { "POST /translate HTTP/1.0\r\nHost: localhost\r\nConnection: keep-alive\r\n" JSON
+          "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+          0 },
+        { "GET /%00health HTTP/1.1\r\nHost: localhost\r\n\r\n", 0 },
+#define ZERO "GET /\0health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        { ZERO, sizeof ZERO - 1 },
+    };
+    (void)state;
+    web_server s = web_start("serve m", 0);
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        int fd = web_connect(s.port);
+        const size_t length = rows[i].length ? rows[i].length : strlen(rows[i].text);
+        char text[1024];
+        memcpy(text, rows[i].text, length);
+        memcpy(text + length, NEXT, sizeof NEXT);
+        web_send(fd, text, length + sizeof NEXT - 1);
+        char *answer = web_read(fd);
+        if (web_status(answer) != 400 || strstr(answer, "HTTP/1.1 200"))
+            fail_msg("row %zu: %s", i, answer);
+        free(answer);
+    }
+    /* A body that comes in pieces, as it should. */
+    int fd = web_connect(s.port);
+    web_send(fd, START JSON "Transfer-Encoding: chunked\r\n\r\n",
+             strlen(START JSON "Transfer-Encoding: chunked\r\n\r\n"));
+    web_send(fd, chunk, sizeof chunk - 1);
+    char *answer = web_read(fd);
+    assert_int_equal(web_status(answer), 200);
+    free(answer);
+    assert_int_equal(web_stop(&s, SIGTERM), 0);
 }
 
 /* ---- many at a time ----------------------------------------------------------------------------
@@ -513,6 +630,32 @@ static void test_serve__stop_answers_what_was_accepted(void **state)
     bad_assert_says("stop", said, "stopping ");
     bad_assert_says("stop", said, "4 requests answered, 4,004 lines");
     free(said);
+}
+
+/* What is not whole by then is not waited for, and was not accepted. */
+static void test_serve__stop_with_half_requests(void **state)
+{
+    static const char *const halves[] = { "POST /tr",
+                                          START JSON "Content-Length: 100\r\n\r\n{\"lines\"" };
+    static const char *const commands[] = { "serve m", "watch m" };
+    (void)state;
+    for (size_t c = 0; c < COUNT(commands); c++) {
+        web_server s = web_start(commands[c], 0);
+        int fds[COUNT(halves)];
+        for (size_t i = 0; i < COUNT(halves); i++) {
+            fds[i] = web_connect(s.port);
+            web_send(fds[i], halves[i], strlen(halves[i]));
+        }
+        assert_answers_at_once(s.port, "/");
+        const time_t before = time(NULL);
+        assert_int_equal(web_stop(&s, SIGTERM), 0);
+        assert_true(time(NULL) - before < 4);
+        for (size_t i = 0; i < COUNT(halves); i++)
+            close(fds[i]);
+        char *said = bad_read("web.err", NULL);
+        assert_null(strstr(said, "cut off"));
+        free(said);
+    }
 }
 
 /* The same port again, and nothing of the first is left. */
@@ -706,10 +849,14 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_serve__bad_requests),
         cmocka_unit_test(test_serve__too_much),
         cmocka_unit_test(test_serve__half_requests),
+        cmocka_unit_test(test_serve__half_requests_make_room),
+        cmocka_unit_test(test_serve__slow_headers),
+        cmocka_unit_test(test_serve__what_follows_a_refusal),
         cmocka_unit_test(test_serve__many_at_once),
         cmocka_unit_test(test_serve__full_queue),
         cmocka_unit_test(test_serve__deadline),
         cmocka_unit_test(test_serve__stop_answers_what_was_accepted),
+        cmocka_unit_test(test_serve__stop_with_half_requests),
         cmocka_unit_test(test_serve__killed_and_started_again),
         cmocka_unit_test(test_serve__load),
         cmocka_unit_test(test_serve__token),

@@ -73,10 +73,12 @@ refused() {
         fail "$body: $got, wanted $code and $words: $(cat got)"
     fi
 }
-refused 400 'rows are missing' application/json '{}'
+refused 400 'rows: a list of objects is expected, found nothing' application/json '{}'
+refused 400 'rows: a list of objects is expected, found an object' application/json '{"rows": {}}'
 refused 400 'Nearest: rows' application/json '{"row": []}'
-refused 400 'rows text' application/json '{"rows": "a"}'
+refused 400 'rows: .*found text' application/json '{"rows": "a"}'
 refused 400 'row 1 is an integer' application/json '{"rows": [1]}'
+refused 400 'column wide is an object' application/json '{"rows": [{"wide": {}}]}'
 refused 400 'row 2: .*Nearest: wide' application/json '{"rows": [{"wide": 1}, {"wid": 1}]}'
 refused 400 'row 1.*long' application/json '{"rows": [{"long": "much", "wide": 1, "colour": "red"}]}'
 refused 400 'row 1: column wide is a list' application/json '{"rows": [{"wide": [1]}]}'

@@ -317,7 +317,7 @@ static int set_cell(et_arena *arena, et_cell *cell, const et_value *value, const
         break;
     default:
         return et_fail(error, ET_EDATA, "column %s is %s: one value is expected", name,
-                       et_value_kind_name(value->kind));
+                       et_json_kind_name(value->kind));
     }
     if (!text)
         return et_alloc_failed(error, 32, "a value");
@@ -366,7 +366,7 @@ int et_row_block_parse(et_row_block *block, const et_encoder *encoder, int64_t r
         return et_fail_while(error, ET_EDATA, "no JSON");
     if (!status && value->kind != ET_VALUE_DICT)
         return et_fail(error, ET_EDATA, "%s is no row: an object, {\"column\": value}, is",
-                       et_value_kind_name(value->kind));
+                       et_json_kind_name(value->kind));
     if (!status)
         status = et_row_cells(to, encoder, value, &block->arena, error);
     r->cells = to;

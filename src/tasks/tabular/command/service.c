@@ -7,6 +7,7 @@
 #include "base/arena.h"
 #include "base/assert.h"
 #include "base/fields.h"
+#include "base/json.h"
 #include "data/columns.h"
 #include "data/csv_scan.h"
 #include "tasks/tabular/command/prediction_lines.h"
@@ -141,7 +142,7 @@ static int read_row(const predictions *all, et_service_request *request, asked *
     snprintf(where, sizeof where, "row %lld", (long long)request->items + 1);
     if (row->kind != ET_VALUE_DICT)
         return et_fail(error, ET_EDATA, "%s is %s; an object, {\"column\": value}, is expected",
-                       where, et_value_kind_name(row->kind));
+                       where, et_json_kind_name(row->kind));
     status = check_names(all, row, error);
     if (!status)
         status = et_row_cells(cells_of(all, what, request->items), encoder_of(all), row,
@@ -171,8 +172,8 @@ static int read_json(const predictions *all, et_service_request *request, asked 
     if (status)
         return status;
     if (!rows || rows->kind != ET_VALUE_LIST)
-        return et_fail(error, ET_EDATA, "rows %s; a list of objects is expected",
-                       rows ? et_value_kind_name(rows->kind) : "are missing");
+        return et_fail(error, ET_EDATA, "rows: a list of objects is expected, found %s",
+                       rows ? et_json_kind_name(rows->kind) : "nothing");
     status = make_cells(all, request, what, rows->count, error);
     for (const et_value *row = rows->first; row && !status; row = row->next)
         status = read_row(all, request, what, row, error);

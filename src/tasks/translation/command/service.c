@@ -98,7 +98,7 @@ static int check_line(const translations *all, const et_value *line, int64_t num
 {
     if (line->kind != ET_VALUE_STRING)
         return et_fail(error, ET_EDATA, "line %lld is %s; a text is expected", (long long)number,
-                       et_value_kind_name(line->kind));
+                       et_json_kind_name(line->kind));
     if (strpbrk(line->string, "\r\n"))
         return et_fail(error, ET_EDATA, "line %lld has a line end in it: send two lines",
                        (long long)number);
@@ -121,8 +121,8 @@ static int read_lines(const translations *all, et_service_request *request, aske
     et_pieces pieces = ET_PIECES_INIT;
     int status = ET_OK;
     if (!lines || lines->kind != ET_VALUE_LIST)
-        return et_fail(error, ET_EDATA, "lines %s; a list of texts is expected",
-                       lines ? et_value_kind_name(lines->kind) : "are missing");
+        return et_fail(error, ET_EDATA, "lines: a list of texts is expected, found %s",
+                       lines ? et_json_kind_name(lines->kind) : "nothing");
     to->lines = et_arena_array(request->arena, lines->count, sizeof *to->lines);
     if (!to->lines)
         return et_alloc_failed(error, lines->count * sizeof *to->lines, "lines");
