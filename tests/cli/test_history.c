@@ -337,8 +337,8 @@ static void test_history__mutated(void **state)
     static const char *const texts[] = {
         LINES,
         "experiment: a/b\ntrainer:\n  train_steps: 40\n  best_checkpoint_metric_comp: lower\n",
-        "{\"sessions\": [{\"began\": 990, \"ended\": 1000, \"reason\": \"done\"},"
-        "{\"began\": 1100, \"train_steps\": 70, \"parameters\": 5}]}",
+        ("{\"sessions\": [{\"began\": 990, \"ended\": 1000, \"reason\": \"done\"},"
+         "{\"began\": 1100, \"train_steps\": 70, \"parameters\": 5}]}"),
     };
     static const char *const names[] = { "metrics.jsonl", "params.yaml", ET_SESSION_FILE };
     const char *directory = make_run(state, "mutated", LINES);

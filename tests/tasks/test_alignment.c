@@ -133,7 +133,7 @@ static void attend(fixture *f, int64_t source, int64_t target, const float *quer
     et_attention_options options = { .heads = HEADS, .longest_key = (int)source };
     et_plan_options plan_options = ET_PLAN_OPTIONS_INIT;
     et_graph *graph;
-    et_plan *plan;
+    et_plan *plan = NULL;
     et_error error = ET_ERROR_INIT;
     assert_true(source <= COLUMNS);
     for (int64_t s = 0; s < source; s++)

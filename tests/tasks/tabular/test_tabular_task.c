@@ -281,13 +281,11 @@ static void test_tabular_task__killed(void **state)
     char path[2][100];
     for (int i = 0; i < 2; i++) {
         const char *run = i ? "killed" : "unbroken";
-        char line[400];
-        snprintf(line, sizeof line,
-                 "train --experiment tabular/mlp --data t.csv --target level --model-dir %s "
-                 "--epochs %d --set trainer.early_stopping.patience=0 "
-                 "--set trainer.max_to_keep=5000" SMALL,
-                 run, epochs);
-        bad_end end = succeed(line);
+        bad_end end = succeed("train --experiment tabular/mlp --data t.csv --target level "
+                              "--model-dir %s --epochs %d "
+                              "--set trainer.early_stopping.patience=0 "
+                              "--set trainer.max_to_keep=5000" SMALL,
+                              run, epochs);
         bad_release(&end);
         snprintf(path[i], sizeof path[i], "%s/checkpoints/ckpt-%d.safetensors", run,
                  steps_of(0, epochs));
