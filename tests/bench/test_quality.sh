@@ -9,6 +9,7 @@ cd "$work"
 mkdir -p build/examples data/mnist
 cat >build/examples/mnist_loop <<'X'
 #!/bin/sh
+sleep 0.1 # a side that takes no time at all has no ratio
 echo "valid_acc: 99.0"
 echo "test accuracy: 98.45 %"
 X
