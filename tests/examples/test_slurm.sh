@@ -24,7 +24,7 @@ cat >bin/srun <<'END'
 shift
 "$ETUDE" launch -n "$SLURM_NTASKS" -- "$@" &
 ranks=$!
-while [ -n "${LIMIT:-}" ] && [ ! -e "$RUN/checkpoints/ckpt-20.safetensors" ]; do
+while [ -n "${LIMIT:-}" ] && [ ! -e "$RUN/checkpoints/ckpt-50.safetensors" ]; do
     kill -0 $ranks || exit 8
     sleep 0.02
 done
@@ -37,7 +37,7 @@ echo "$*" >>queue
 END
 chmod +x bin/srun bin/scontrol
 export PATH="$work/bin:$PATH" SLURM_JOB_ID=17 SLURM_NTASKS=2 SLURM_CPUS_PER_TASK=1
-options='--target kind --steps 400 --set trainer.checkpoint_interval=20 --set trainer.validation_interval=100'
+options='--target kind --steps 4000 --set trainer.checkpoint_interval=50,trainer.max_to_keep=100 --set trainer.validation_interval=1000'
 
 code=0
 # shellcheck disable=SC2086 # words
@@ -50,5 +50,5 @@ sh "$script" $options >out 2>&1 || fail "the second job: exit $?"
 # shellcheck disable=SC2086 # words
 OMP_NUM_THREADS=1 "$etude" train --experiment tabular/mlp whole --data t.csv \
     --set runtime.data_shards=4 $options >out 2>&1 || fail "an unbroken run"
-cmp whole/checkpoints/ckpt-400.safetensors cut/checkpoints/ckpt-400.safetensors >>out 2>&1 ||
+cmp whole/checkpoints/ckpt-4000.safetensors cut/checkpoints/ckpt-4000.safetensors >>out 2>&1 ||
     fail "a run that was cut ends elsewhere"
