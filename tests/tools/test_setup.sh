@@ -28,6 +28,7 @@ case "$*" in
 esac
 [ -e lists ] || exit 100
 [ ! -e broken ] || exit 100
+for word; do ! grep -qxs -e "$word" gone || exit 100; done
 for word; do
     case $word in -*) ;; *) echo "$word" >>have ;; esac
 done
@@ -80,6 +81,15 @@ run || fail "without package lists"
 [ "$(grep -c '' calls)" = 3 ] || fail "wanted install, update, install"
 [ "$(sed -n 3p calls | grep -o 'recommends.*')" = "recommends zlib1g-dev" ] ||
     fail "wanted zlib1g-dev alone"
+
+# What is optional may not be had; what is not is installed without it.
+grep -vx 'zlib1g-dev\|libzmq3-dev' have >fewer && cp fewer have
+echo libzmq3-dev >gone
+rm calls
+run || fail "without an optional package"
+grep -q 'left out, as they could not be had: libzmq3-dev' said || fail "what is left out is not named"
+[ "$(tail -1 calls | grep -o 'recommends.*')" = "recommends zlib1g-dev" ] || fail "the rest is not installed"
+rm gone
 
 cp kept have
 touch broken
