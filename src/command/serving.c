@@ -333,18 +333,22 @@ static void reply_to_done(et_serving *s)
     }
 }
 
+/* Refuses a request that waits; if its job is being answered, that is for nobody. */
+static void give_up(et_serving *s, et_job *job, int status, const char *why)
+{
+    et_http_request *to = job->asker;
+    strike_off(s, job);
+    job->asker = NULL;
+    if (et_batcher_withdraw(s->batcher, job))
+        free_job(job);
+    et_http_refuse(to, status, why);
+}
+
 static void refuse_late(et_serving *s)
 {
     double now = et_clock_monotonic();
-    while (s->waiting && s->waiting->deadline <= now) {
-        et_job *job = s->waiting;
-        et_http_request *to = job->asker;
-        strike_off(s, job);
-        job->asker = NULL;
-        if (et_batcher_withdraw(s->batcher, job))
-            free_job(job);
-        et_http_refuse(to, 504, "not answered within the time that a request may take");
-    }
+    while (s->waiting && s->waiting->deadline <= now)
+        give_up(s, s->waiting, 504, "not answered within the time that a request may take");
 }
 
 static void turn(et_serving *s)
@@ -436,15 +440,8 @@ void et_serving_close(et_serving *s)
 {
     if (!s)
         return;
-    while (s->waiting) {
-        et_job *job = s->waiting;
-        et_http_request *to = job->asker;
-        strike_off(s, job);
-        job->asker = NULL;
-        if (et_batcher_withdraw(s->batcher, job))
-            free_job(job);
-        et_http_refuse(to, 503, "the server ends");
-    }
+    while (s->waiting)
+        give_up(s, s->waiting, 503, "the server ends");
     if (s->batcher)
         et_batcher_stop(s->batcher);
     for (et_job *job; s->batcher && (job = et_batcher_take(s->batcher));)
