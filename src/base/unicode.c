@@ -101,6 +101,14 @@ static int32_t next_code(const unsigned char *text, size_t length, size_t *size)
     return code;
 }
 
+size_t et_utf8_count(const char *text)
+{
+    size_t count = 0;
+    for (; *text; text++)
+        count += ((unsigned char)*text & 0xc0) != 0x80;
+    return count;
+}
+
 /* One pass; the offset of the first fault is where a line of text is to be mended. */
 bool et_utf8_valid(const char *text, size_t length, size_t *offset)
 {

@@ -28,6 +28,9 @@ typedef struct et_codes {
  * are. If not, *offset (may be NULL) is where the first bad sequence starts. */
 bool et_utf8_valid(const char *text, size_t length, size_t *offset);
 
+/* Characters of UTF-8: all bytes but those that continue one. */
+size_t et_utf8_count(const char *text);
+
 /* Writes code (a valid one) as 1 to 4 bytes; returns how many. */
 size_t et_utf8_encode(char bytes[4], uint32_t code);
 

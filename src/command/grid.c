@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/strbuf.h"
+#include "base/unicode.h"
 #include "base/vector.h"
 #include "chart/chart.h"
 
@@ -43,15 +44,6 @@ void et_grid_addf(et_grid *grid, const char *format, ...)
 
 /* ---- for people -------------------------------------------------------------------------- */
 
-/* Characters of UTF-8. */
-static size_t characters(const char *text)
-{
-    size_t count = 0;
-    for (; *text; text++)
-        count += ((unsigned char)*text & 0xc0) != 0x80;
-    return count;
-}
-
 /* Bytes of the first most characters. */
 static size_t bytes_of(const char *text, size_t most)
 {
@@ -72,7 +64,7 @@ static bool is_number(const char *text)
 
 static size_t width_of(const char *cell, bool first)
 {
-    size_t width = characters(cell);
+    size_t width = et_utf8_count(cell);
     return width > ET_GRID_CELL_MAX && !first ? ET_GRID_CELL_MAX : width;
 }
 
@@ -99,7 +91,7 @@ static void measure(const et_grid *grid, column *columns)
 static void print_cell(FILE *to, const char *cell, column place, bool first, bool last)
 {
     size_t width = width_of(cell, first), blanks = place.width - width;
-    bool cut = characters(cell) > width;
+    bool cut = et_utf8_count(cell) > width;
     int length = (int)bytes_of(cell, cut ? width - 3 : width);
     fprintf(to, "%*s%.*s%s", place.numbers ? (int)blanks : 0, "", length, cell, cut ? "..." : "");
     if (!last)

@@ -31,6 +31,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/format.h"
+#include "base/unicode.h"
 
 #define REDRAW_INTERVAL 0.1 /* seconds */
 #define BAR_WIDTH       30  /* columns, as long as they fit */
@@ -59,14 +60,11 @@ struct et_progress {
  *
  * Pure functions of a state, a width and a style. */
 
-/* Columns of UTF-8 text: all characters but continuation bytes, each one column wide. Names of
- * fields and units are ours; none is of wide or combining characters. */
+/* Columns of UTF-8 text: characters, each one column wide. Names of fields and units are ours; none
+ * is of wide or combining characters. */
 static int columns(const char *text)
 {
-    int count = 0;
-    for (; *text != '\0'; text++)
-        count += ((unsigned char)*text & 0xc0) != 0x80;
-    return count;
+    return (int)et_utf8_count(text);
 }
 
 /* width columns; half columns are drawn in UTF-8. The part that is not done is spaces, so that

@@ -196,9 +196,18 @@ static void test_unicode__allocation_fails(void **state)
     }
 }
 
+static void test_unicode__count(void **state)
+{
+    (void)state;
+    assert_int_equal(et_utf8_count(""), 0);
+    assert_int_equal(et_utf8_count("abc"), 3);
+    assert_int_equal(et_utf8_count("a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80"), 4);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_unicode__count),
         cmocka_unit_test(test_unicode__valid),
         cmocka_unit_test(test_unicode__round_trip),
         cmocka_unit_test(test_unicode__decode_names_the_byte),

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/format.h"
+#include "base/unicode.h"
 
 /* Columns of a name, and of a value among others. */
 #define NAME_MAX  28
@@ -16,10 +17,7 @@
 /* Characters, each taken for one column. */
 static int columns_of(const char *text)
 {
-    int count = 0;
-    for (; *text; text++)
-        count += ((unsigned char)*text & 0xc0) != 0x80;
-    return count;
+    return (int)et_utf8_count(text);
 }
 
 /* Up to `most` characters; control characters become points, since a value may hold line ends. */
