@@ -71,6 +71,9 @@ typedef struct et_chart_heat {
 /* Appends a whole SVG document, as et_chart_svg. ET_EDATA: there are none, or too many cells. */
 int et_chart_heat_svg(et_strbuf *out, const et_chart_heat *heat, et_error *error);
 
+/* The style of a picture: of text, of what has the class title, and more rules. */
+void et_chart_append_style(et_strbuf *out, const char *more);
+
 /* Escaped, for text and attributes of SVG. */
 void et_chart_append_escaped(et_strbuf *out, const char *text);
 

@@ -4,24 +4,18 @@
 #include <math.h>
 
 #include "base/alloc.h"
+#include "base/unicode.h"
 
 #define CELL   26  /* pixels of a side of a cell */
 #define LETTER 7.2 /* pixels of a letter of 12 pixels, at the most */
 #define MARGIN 12
 
-static const char style[] =
-    "<style>text{font:12px system-ui,-apple-system,\"Segoe UI\",sans-serif;fill:#6e7781}"
-    ".title{font-weight:600;font-size:14px}.cells{fill:#3b82c4}.frame{stroke:#8c959f;fill:none}"
-    "@media(prefers-color-scheme:dark){text{fill:#c9d1d9}}</style>\n";
-
-/* Pixels of the longest of names; a byte is a letter at the most. */
+/* Pixels of the longest of names. */
 static int room_for(const char *const *names, int count)
 {
     size_t most = 0;
     for (int i = 0; i < count; i++) {
-        size_t letters = 0;
-        for (const char *c = names[i]; *c; c++)
-            letters += ((unsigned char)*c & 0xc0) != 0x80;
+        size_t letters = et_utf8_count(names[i]);
         most = letters > most ? letters : most;
     }
     return (int)ceil((double)(most < 200 ? most : 200) * LETTER) + 6;
@@ -78,8 +72,9 @@ int et_chart_heat_svg(et_strbuf *out, const et_chart_heat *heat, et_error *error
     const int height = top + heat->row_count * CELL + MARGIN;
     et_strbuf_printf(out,
                      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
-                     "viewBox=\"0 0 %d %d\">\n%s",
-                     width, height, width, height, style);
+                     "viewBox=\"0 0 %d %d\">\n",
+                     width, height, width, height);
+    et_chart_append_style(out, ".cells{fill:#3b82c4}.frame{stroke:#8c959f;fill:none}");
     if (heat->title) {
         et_strbuf_printf(out, "<text class=\"title\" x=\"%d\" y=\"%d\">", MARGIN, MARGIN + 12);
         et_chart_append_escaped(out, heat->title);

@@ -30,12 +30,18 @@ static const char *const dashes[] = { "", "6 3", "2 3", "9 3 2 3" };
 
 enum { COLORS = sizeof colors / sizeof colors[0], DASHES = sizeof dashes / sizeof dashes[0] };
 
-static const char head[] =
-    "<style>text{font:12px system-ui,-apple-system,\"Segoe UI\",sans-serif;fill:#6e7781}"
-    ".title{font-weight:600;font-size:14px}.grid{stroke:#8c959f;stroke-opacity:.28}"
-    ".frame{stroke:#8c959f;fill:none}.curve{fill:none;stroke-width:1.8;"
-    "stroke-linejoin:round;stroke-linecap:round}"
-    "@media(prefers-color-scheme:dark){text{fill:#c9d1d9}}</style>\n";
+static const char rules[] = ".grid{stroke:#8c959f;stroke-opacity:.28}"
+                            ".frame{stroke:#8c959f;fill:none}.curve{fill:none;stroke-width:1.8;"
+                            "stroke-linejoin:round;stroke-linecap:round}";
+
+void et_chart_append_style(et_strbuf *out, const char *more)
+{
+    et_strbuf_printf(out,
+                     "<style>text{font:12px system-ui,-apple-system,\"Segoe UI\",sans-serif;"
+                     "fill:#6e7781}.title{font-weight:600;font-size:14px}%s"
+                     "@media(prefers-color-scheme:dark){text{fill:#c9d1d9}}</style>\n",
+                     more);
+}
 
 void et_chart_append_escaped(et_strbuf *out, const char *text)
 {
@@ -314,7 +320,7 @@ int et_chart_svg(et_strbuf *out, const et_chart *chart, int width, int height, e
         et_chart_append_escaped(out, chart->title);
         et_strbuf_append(out, "</title>\n");
     }
-    et_strbuf_append(out, head);
+    et_chart_append_style(out, rules);
     append_axes(&p);
     append_curves(&p);
     if (p.shown)
