@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/format.h"
 #include "command/args.h"
 #include "command/command.h"
 #include "command/outputs.h"
@@ -89,9 +90,8 @@ static int average(const average_args *args, const et_call *call, et_error *erro
     if (!status && args->json)
         return print_json(args, averages, error);
     if (!status && !args->quiet)
-        fprintf(stderr, "averaged %d checkpoint%s%s: %s\n", paths->count,
-                paths->count == 1 ? "" : "s", averages ? ", their averaged weights" : "",
-                args->output);
+        fprintf(stderr, "averaged %s%s: %s\n", et_format_many(paths->count, "checkpoint").text,
+                averages ? ", their averaged weights" : "", args->output);
     return status;
 }
 

@@ -74,9 +74,8 @@ static void show(const et_profiling *p, const char *text)
 /* "profile      FILE: 11 steps, 812.4 ms; open it at ..." */
 static void print_heading(const et_profiling *p, const et_trace_facts *facts, et_strbuf *text)
 {
-    et_strbuf_printf(text,
-                     "profile      %s: %s step%s, %.1f ms; open it at https://ui.perfetto.dev\n",
-                     p->path, et_format_count(facts->units).text, facts->units == 1 ? "" : "s",
+    et_strbuf_printf(text, "profile      %s: %s, %.1f ms; open it at https://ui.perfetto.dev\n",
+                     p->path, et_format_many(facts->units, "step").text,
                      1e-6 * (double)(facts->end - facts->begin));
     if (facts->dropped)
         et_strbuf_printf(text, "profile      %s spans found no room and are not in it\n",

@@ -105,7 +105,7 @@ static void append_time(et_strbuf *out, const et_run_overview *o)
     if (!isnan(seconds))
         et_strbuf_append(out, et_format_duration(seconds).text);
     if (sessions)
-        et_strbuf_printf(out, " in %zu session%s", sessions, sessions == 1 ? "" : "s");
+        et_strbuf_printf(out, " in %s", et_format_many((int64_t)sessions, "session").text);
     if (last && !et_value_read_float(last, ET_SESSION_BEGAN, &began, NULL)) {
         et_strbuf_append(out, ", the last from ");
         append_day(out, began);

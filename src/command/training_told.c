@@ -38,9 +38,9 @@ void et_training_say_memory(et_training *t)
     size_t parameters = et_task_trainer_parameter_bytes(t->trainer);
     /* Resolved by now: never auto. */
     bool bf16 = t->experiment.runtime.mixed_precision_dtype == ET_PRECISION_BFLOAT16;
-    et_training_say(t->progress, "precision    %s (this CPU has %s), %d thread%s",
-                    bf16 ? "mixed_bfloat16" : "float32", et_gemm_isa(), t->device->threads,
-                    t->device->threads == 1 ? "" : "s");
+    et_training_say(t->progress, "precision    %s (this CPU has %s), %s",
+                    bf16 ? "mixed_bfloat16" : "float32", et_gemm_isa(),
+                    et_format_many(t->device->threads, "thread").text);
     /* Tables made with the plan, and packed weights where a plan keeps them. */
     size_t constants = memory.packed + memory.constants;
     size_t all = parameters + memory.activations + constants;
