@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/bad_case.h"
+#include "tasks/learnt_run.h"
 
 enum { LINES = 9 };
 
@@ -27,21 +27,7 @@ static const char *const lines[LINES] = {
 
 static int set_up(void **state)
 {
-    static const char line[] =
-        "train --config tiny.yaml --model-dir run --set trainer.train_steps=400 "
-        "--set trainer.checkpoint_interval=200 --set task.train_data.global_batch_size=512 "
-        "--set '{task: {model: {embedding_width: 64, dropout_rate: 0, label_smoothing: 0, "
-        "encoder: {dropout_rate: 0, intermediate_size: 128}, "
-        "decoder: {dropout_rate: 0, intermediate_size: 128}}}}' "
-        "--set trainer.optimizer_config.learning_rate.inverse_sqrt.warmup_steps=40";
-    if (bad_set_up(state))
-        return -1;
-    bad_end end = bad_start(line, NULL, NULL);
-    if (end.code)
-        print_error("%s\n", end.err);
-    int code = end.code;
-    bad_release(&end);
-    return code;
+    return learnt_run(state, 400, 200);
 }
 
 static et_translator *open_with(const et_translator_options *options)

@@ -51,6 +51,21 @@ static inline void small_open(small_pass *s, et_build_fn *build, int64_t rows,
     assert_ok(et_pass_prepare(s->pass, &s->source->layout, error));
 }
 
+/* A loss, a measure and two variables: a number, and a row that means of columns go to. */
+static inline void small_build(et_scope *s, int64_t hidden)
+{
+    const et_init zeros = { ET_INIT_ZEROS, 0 };
+    et_node *x = et_batch_input(s, "x"), *y = et_batch_input(s, "y");
+    et_node *h = et_tanh(et_dense(et_in(s, "hidden"), x, hidden));
+    et_node *d = et_sub(et_dense(et_in(s, "out"), h, 1), y);
+    et_matmul_options columns = { .transpose_a = true };
+    et_loss(s, "loss", et_mul(d, d), 1);
+    et_measure(s, "y", et_sum(y), et_sum(et_batch_input(s, "mask")));
+    et_moving_mean(s, et_variable(s, "sum", et_shape_scalar(), zeros), et_sum(h), 0.9f);
+    et_moving_mean(s, et_variable(s, "columns", et_shape_2(1, FEATURES), zeros),
+                   et_matmul(y, x, NULL, &columns), 0.5f);
+}
+
 static inline void small_close(small_pass *s)
 {
     et_pass_close(s->pass);
