@@ -1,23 +1,13 @@
 #!/bin/sh
 # test_inspect.sh ETUDE: what inspect says of a run, of a checkpoint, and of what is damaged.
 set -eu
-etude=$1
-work=$(mktemp -d "$PWD/inspect.XXXXXX")
-trap 'rm -rf "$work"' EXIT
-cd "$work"
+. "$(dirname "$0")/command.sh"
 
-fail() {
-    echo "test_inspect: $*" >&2
-    cat out said >&2 2>/dev/null || :
-    exit 1
-}
-# says CODE TEXT ARGUMENT...: `etude inspect` ends with CODE, and TEXT is in what it says.
-says() {
-    code=$1 text=$2 got=0
+# inspect CODE TEXT ARGUMENT...: `etude inspect` ends with CODE, and TEXT is in what it prints.
+inspect() {
+    code=$1 text=$2
     shift 2
-    "$etude" inspect "$@" >out 2>said || got=$?
-    [ "$got" = "$code" ] || fail "inspect $*: exit code $got, wanted $code"
-    cat out said | grep -q -e "$text" || fail "inspect $*: does not say: $text"
+    tells "$code" "$text" inspect "$@"
 }
 
 awk 'BEGIN { print "size,colour,kind"; for (i = 0; i < 600; i++)
@@ -26,7 +16,7 @@ awk 'BEGIN { print "size,colour,kind"; for (i = 0; i < 600; i++)
 "$etude" train --experiment tabular/mlp run --data table.csv --target kind --steps 60 --set \
     trainer.checkpoint_interval=20,trainer.validation_interval=20,trainer.max_to_keep=3 2>/dev/null
 
-says 0 '^sound: run/checkpoints/ckpt-60.safetensors$' run
+inspect 0 '^sound: run/checkpoints/ckpt-60.safetensors$' run
 for line in 'run          run' 'experiment   tabular/mlp' 'step         60 of 60, .* epochs; done' \
     'best         validation_log_likelihood -0[.0-9]* at step [246]0' \
     'last         .*_loss .*, .*_loss ' 'time         0:.* in 1 session, the last from 2' \
@@ -41,38 +31,38 @@ done
 awk '/^block/ { in_it = 1; next } /^all/ { gsub(",", "", $3); if (sum != $3) exit 1; in_it = 0 }
     in_it { gsub(",", "", $0); n = NF; sum += $(n - 2) }' out || fail "blocks do not add up"
 grep -q '  float32  ' out && fail "tensors without --tensors"
-says 0 '/weight  *float32  *\[.*\]  *ok$' run --tensors
+inspect 0 '/weight  *float32  *\[.*\]  *ok$' run --tensors
 grep -q '^state {' out || fail "no state"
-says 0 '^file  ' run/checkpoints/ckpt-20.safetensors
+inspect 0 '^file  ' run/checkpoints/ckpt-20.safetensors
 grep -q '^step' out && fail "a file is no run"
 
-says 0 '"experiment": "tabular/mlp"' run --json
+inspect 0 '"experiment": "tabular/mlp"' run --json
 for key in '"step": 60' '"state": "done"' '"best": {' '"data": \[' '"checkpoints": \[' '"blocks": \[' \
     '"damaged": 0' '"sound": true' '"parameters": [1-9]'; do
     grep -q "$key" out || fail "no $key"
 done
 grep -q '"dtype"' out && fail "tensors without --tensors"
-says 0 '"dtype": "float32"' run --json --tensors
-says 0 '"inspected": \[' run run/checkpoints/ckpt-20.safetensors --json
+inspect 0 '"dtype": "float32"' run --json --tensors
+inspect 0 '"inspected": \[' run run/checkpoints/ckpt-20.safetensors --json
 
 # One byte of a weight: named, said in both forms, and the exit code tells.
 cp run/checkpoints/ckpt-60.safetensors flipped
 size=$(wc -c <flipped)
 printf '\377' | dd of=flipped bs=1 seek=$((size - 5)) conv=notrunc 2>/dev/null
-says 3 ' damaged$' flipped
+inspect 3 ' damaged$' flipped
 [ "$(grep -c ' damaged$' out)" = 1 ] || fail "more than what is damaged"
 grep -q '^sound' out && fail "a damaged file is called sound"
-says 3 '"sound": false' flipped --json
+inspect 3 '"sound": false' flipped --json
 grep -q '"fault": "flipped: damaged' out || fail "no fault"
 cp flipped run/checkpoints/ckpt-60.safetensors
-says 3 'experiment   tabular/mlp' run
+inspect 3 'experiment   tabular/mlp' run
 
 # What is beside it may be damaged: a warning, and the verdict is of the checkpoint.
-says 0 '' run/checkpoints/ckpt-40.safetensors
+inspect 0 . run/checkpoints/ckpt-40.safetensors
 rm run/checkpoints/ckpt-60.safetensors
 echo nothing >>run/metrics.jsonl
-says 0 'warning: run/metrics.jsonl:' run
+inspect 0 'warning: run/metrics.jsonl:' run
 grep -q '^sound: ' out || fail "no verdict"
 echo '[' >run/info.json
-says 0 'warning: run/' run
-says 3 'no checkpoint there' .
+inspect 0 'warning: run/' run
+inspect 3 'no checkpoint there' .

@@ -1,23 +1,13 @@
 #!/bin/sh
 # test_plot.sh ETUDE: curves of logs that are made here, as typed.
 set -eu
-etude=$1
-work=$(mktemp -d "$PWD/plot.XXXXXX")
-trap 'rm -rf "$work"' EXIT
-cd "$work"
+. "$(dirname "$0")/command.sh"
 
-fail() {
-    echo "test_plot: $*" >&2
-    cat out said >&2 2>/dev/null || :
-    exit 1
-}
-# says CODE TEXT ARGUMENT...: `etude plot` ends with CODE, and TEXT is in what it says.
-says() {
-    code=$1 text=$2 got=0
+# plot CODE TEXT ARGUMENT...: `etude plot` ends with CODE, and TEXT is in what it prints.
+plot() {
+    code=$1 text=$2
     shift 2
-    "$etude" plot "$@" >out 2>said || got=$?
-    [ "$got" = "$code" ] || fail "plot $*: exit code $got, wanted $code"
-    [ -z "$text" ] || cat out said | grep -q -e "$text" || fail "plot $*: does not say: $text"
+    tells "$code" "$text" plot "$@"
 }
 
 mkdir -p runs/a runs/b 'runs/<&">' empty
@@ -34,19 +24,19 @@ cp runs/a/metrics.jsonl 'runs/<&">'
 export LC_ALL=C.UTF-8
 
 # What the best is chosen by, or what is named: one place, several, all below a directory.
-says 0 '^ *validation.good$' runs/a
+plot 0 '^ *validation.good$' runs/a
 grep -q '┤' out && grep -q '⠤' out && grep -q '200' out && grep -q 'step$' out || fail "axes"
 [ "$(wc -l <out)" -le 24 ] || fail "more lines than a screen has"
-says 0 'b runs/b  validation.validation_loss$\|d runs/b  validation.validation_loss$' runs/a runs/b/ --metric loss
-says 0 'a train.training_loss$' runs/a --metric training_loss --metric good
-says 0 '^ *a runs/<&">$' runs --metric validation_loss
+plot 0 'b runs/b  validation.validation_loss$\|d runs/b  validation.validation_loss$' runs/a runs/b/ --metric loss
+plot 0 'a train.training_loss$' runs/a --metric training_loss --metric good
+plot 0 '^ *a runs/<&">$' runs --metric validation_loss
 [ "$(grep -c ' runs/' out)" = 3 ] || fail "not each run once"
-says 0 '^ *train.training_loss$' runs/a --metric train.training_loss --height 5 --width 40
+plot 0 '^ *train.training_loss$' runs/a --metric train.training_loss --height 5 --width 40
 [ "$(wc -L <out)" -le 40 ] || fail "wider than 40"
 
 # No colour but on a terminal, no character but ASCII where the locale has none.
 "$etude" plot runs/a runs/b | grep -q "$(printf '\033')" && fail "colours in a pipe"
-LC_ALL=C says 0 'runs/b$' runs/a runs/b
+LC_ALL=C plot 0 'runs/b$' runs/a runs/b
 [ "$(LC_ALL=C tr -d '\n -~' <out | wc -c)" = 0 ] || fail "not ASCII"
 if script -qec true /dev/null </dev/null >/dev/null 2>&1; then
     TERM=xterm script -qec "'$etude' plot runs/a runs/b" /dev/null </dev/null >out
@@ -56,21 +46,21 @@ if script -qec true /dev/null </dev/null >/dev/null 2>&1; then
 fi
 
 # Where and how.
-says 0 ' 5.0$\| 5$' runs/a --x epoch
-says 0 ' 20:00' runs/a --x time
-says 0 ' 2 ┤\|^ *2\.0 ┤\| 2 ' runs/a --metric training_loss --log
-says 0 '' runs/a --metric training_loss --smooth 0.9
-says 2 '0 to below 1' runs/a --smooth 1
-says 2 'x: step, epoch or time, not stp. Nearest: step' runs/a --x stp
-says 2 'width: 30 to 2000 characters, not 7' runs/a --width 7
-says 2 'height: 150 to 20000 pixels, not 7' runs/a --output a.svg --height 7
-says 2 'name a run' --log
-says 3 'no metric goood. Nearest: good; there is training_loss, epoch, validation_loss, good' \
+plot 0 ' 5.0$\| 5$' runs/a --x epoch
+plot 0 ' 20:00' runs/a --x time
+plot 0 ' 2 ┤\|^ *2\.0 ┤\| 2 ' runs/a --metric training_loss --log
+plot 0 '' runs/a --metric training_loss --smooth 0.9
+plot 2 '0 to below 1' runs/a --smooth 1
+plot 2 'x: step, epoch or time, not stp. Nearest: step' runs/a --x stp
+plot 2 'width: 30 to 2000 characters, not 7' runs/a --width 7
+plot 2 'height: 150 to 20000 pixels, not 7' runs/a --output a.svg --height 7
+plot 2 'name a run' --log
+plot 3 'no metric goood. Nearest: good; there is training_loss, epoch, validation_loss, good' \
     runs/a --metric goood
-says 3 'Nearest: loss' runs/a --metric los
+plot 3 'Nearest: loss' runs/a --metric los
 
 # A picture: text that stands alone, however the run is called.
-says 0 '' runs --metric loss --output loss.svg
+plot 0 '' runs --metric loss --output loss.svg
 [ ! -s out ] || fail "not quiet"
 head -n 1 loss.svg | grep -q '^<svg xmlns="http://www.w3.org/2000/svg" width="800"' || fail "head"
 [ "$(tail -n 1 loss.svg)" = '</svg>' ] || fail "end"
@@ -82,43 +72,43 @@ if command -v xmllint >/dev/null; then
     xmllint --noout loss.svg || fail "no XML"
 fi
 # The gap where a value was no number: two pieces of a curve.
-says 0 '' runs/a --metric training_loss --output gap.svg
+plot 0 '' runs/a --metric training_loss --output gap.svg
 [ "$(grep -o '<path class="curve".* d="[^"]*"' gap.svg | grep -o M | wc -l)" = 2 ] || fail "no gap"
 # Of very many points as many as there are pixels.
 mkdir many
 awk 'BEGIN { for (i = 1; i <= 50000; i++)
     printf "{\"step\":%d,\"loss\":%.4f}\n", i, 2 + sin(i * 1.7) }' >many/metrics.jsonl
-says 0 '' many --output many.svg
+plot 0 '' many --output many.svg
 [ "$(wc -c <many.svg)" -lt 100000 ] || fail "$(wc -c <many.svg) bytes"
-says 2 'pictures are SVG' runs/a --output a.png
+plot 2 'pictures are SVG' runs/a --output a.png
 ln runs/a/metrics.jsonl linked.svg
-says 3 'is read' runs/a --output linked.svg
-says 3 'output' runs/a --output none/a.svg
+plot 3 'is read' runs/a --output linked.svg
+plot 3 'output' runs/a --output none/a.svg
 
 # What is none, or damaged: said, and what there is is drawn.
-says 3 'empty: no run there, and none below' empty
-says 3 'none: ' none
-says 3 'metrics.jsonl: ' runs/a/metrics.jsonl
+plot 3 'empty: no run there, and none below' empty
+plot 3 'none: ' none
+plot 3 'metrics.jsonl: ' runs/a/metrics.jsonl
 mkdir cut bad nothing
 head -c 1000 runs/a/metrics.jsonl >cut/metrics.jsonl
 { head -n 9 runs/a/metrics.jsonl; head -c 500 "$etude"; cat runs/a/metrics.jsonl; } >bad/metrics.jsonl
 : >nothing/metrics.jsonl
-says 0 'train.training_loss' cut --metric training_loss
+plot 0 'train.training_loss' cut --metric training_loss
 [ ! -s said ] || fail "a last line that is cut is no fault"
-says 0 'warning: bad/metrics.jsonl:10' bad --metric training_loss
-says 3 'nothing: nothing was logged yet' nothing
-says 3 'nothing was logged yet' nothing --metric loss
-says 0 'nothing has logged no loss and is left out' nothing runs/a --metric loss
+plot 0 'warning: bad/metrics.jsonl:10' bad --metric training_loss
+plot 3 'nothing: nothing was logged yet' nothing
+plot 3 'nothing was logged yet' nothing --metric loss
+plot 0 'nothing has logged no loss and is left out' nothing runs/a --metric loss
 mkdir nan
 echo '{"step":1,"loss":null}' >nan/metrics.jsonl
-says 3 'nothing to draw: no value is a number$' nan
+plot 3 'nothing to draw: no value is a number$' nan
 echo '{"step":1,"loss":-1}' >nan/metrics.jsonl
-says 3 'nothing to draw: no value is a number above 0' nan --log
-says 0 'loss' nan
+plot 3 'nothing to draw: no value is a number above 0' nan --log
+plot 0 'loss' nan
 echo '{"step":9000000000000000000,"loss":1e308}' >>nan/metrics.jsonl
 echo '{"step":9223372036854775807,"loss":-1e308}' >>nan/metrics.jsonl
-says 0 'loss' nan
-says 0 '' nan --output nan.svg
+plot 0 'loss' nan
+plot 0 '' nan --output nan.svg
 
 # A reader that goes, a disk that is full.
 "$etude" plot runs/a | true

@@ -5,29 +5,13 @@
 #
 # ET_TEST_KILLS: how many random kills; 4 else.
 set -eu
-etude=$1 build=$2
+. "$(dirname "$0")/command.sh"
+build=$2
 shift 2
-work=$(mktemp -d "$PWD/ranks.XXXXXX")
-trap 'rm -rf "$work"' EXIT
-cd "$work"
 export OMP_NUM_THREADS=1
 
-awk 'BEGIN { print "size,colour,price,kind"; for (i = 0; i < 400; i++)
-    printf "%d,%s,%.2f,%s\n", i % 17 + i % 3 * 10, i % 5 ? "red" : "blue", i * 1.37 % 100,
-        i % 3 ? "round" : "flat" }' >t.csv
+make_table
 
-fail() {
-    echo "test_ranks: $*" >&2
-    cat out >&2
-    exit 1
-}
-# says CODE TEXT ARGUMENT...: etude ends with CODE, and TEXT is in what it prints.
-says() {
-    code=$1 text=$2 got=0
-    shift 2
-    "$etude" "$@" >out 2>&1 || got=$?
-    [ "$got" = "$code" ] && grep -q -e "$text" out || fail "$*: exit $got, wanted $code and: $text"
-}
 settings='--experiment tabular/mlp --target kind --data t.csv --set runtime.data_shards=4
     --set trainer.checkpoint_interval=50,trainer.summary_interval=50,trainer.validation_interval=200,trainer.max_to_keep=20
     --set task.train_data.batch_size=16,runtime.peer_timeout=2'

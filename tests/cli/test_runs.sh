@@ -1,24 +1,8 @@
 #!/bin/sh
 # test_runs.sh ETUDE: tables of runs whose logs are made here, and of one at work, as typed.
 set -eu
-etude=$1
-work=$(mktemp -d "$PWD/runs.XXXXXX")
-trap 'rm -rf "$work"' EXIT
-cd "$work"
+. "$(dirname "$0")/command.sh"
 
-fail() {
-    echo "test_runs: $*" >&2
-    cat out said >&2 2>/dev/null || :
-    exit 1
-}
-# says CODE TEXT ARGUMENT...: `etude` ends with CODE, and TEXT is in what it says.
-says() {
-    code=$1 text=$2 got=0
-    shift 2
-    "$etude" "$@" >out 2>said || got=$?
-    [ "$got" = "$code" ] || fail "$*: exit code $got, wanted $code"
-    cat out said | grep -q -e "$text" || fail "$*: does not say: $text"
-}
 # make RUN STEPS LOSS RATE: the last loss is LOSS; the best of `good` is at STEPS - 10.
 make() {
     mkdir -p "$1"
@@ -38,8 +22,8 @@ make r/a 200 2 0.01
 make r/deep/c 50 3 1
 printf '  names: [x, "y,z"]\n' >>r/deep/c/params.yaml
 
-says 0 '^r/a *200/400 *4.5 *190 *3:10 *- *400 *0.01' runs r
-says 0 '^run *state *step *good *at *time *parameters *train_steps *rate *names$' runs r/
+tells 0 '^r/a *200/400 *4.5 *190 *3:10 *- *400 *0.01' runs r
+tells 0 '^run *state *step *good *at *time *parameters *train_steps *rate *names$' runs r/
 [ "$(wc -l <out)" = 4 ] && grep -q '^r/deep/c  *50/100  *3 ' out || fail "rows"
 grep -q 'width' out && fail "a setting that is the same"
 order() {
@@ -51,41 +35,40 @@ order() {
 [ "$(order time)" = 'r/deep/c r/b r/a ' ] || fail "by time: $(order time)"
 [ "$(order rate)" = 'r/a r/b r/deep/c ' ] || fail "by a setting: $(order rate)"
 [ "$(order trainer.train_steps)" = 'r/deep/c r/b r/a ' ] || fail "by a setting's path"
-says 2 'or a setting, not rat. Nearest: rate' runs r --sort rat
+tells 2 'or a setting, not rat. Nearest: rate' runs r --sort rat
 # Of a loss the lowest is best.
-says 0 '^r/a .* 2 *200 ' runs r --metric training_loss --sort best
+tells 0 '^r/a .* 2 *200 ' runs r --metric training_loss --sort best
 [ "$(sed -n 2p out | cut -d ' ' -f 1)" = r/a ] || fail "the lowest loss comes first"
-says 3 'no metric los. Nearest: loss; there is training_loss, steps_per_second' runs r --metric los
+tells 3 'no metric los. Nearest: loss; there is training_loss, steps_per_second' runs r --metric los
 
-says 0 '^run,state,step,steps,metric,best,best_step,seconds,parameters,trainer.train_steps,' runs r --csv
+tells 0 '^run,state,step,steps,metric,best,best_step,seconds,parameters,trainer.train_steps,' runs r --csv
 grep -q '^r/deep/c,,50,100,validation.good,3.0,40,40.5,,100,1,"\[""x"",""y,z""\]"$' out || fail "CSV"
-says 0 '"run": "r/b"' runs r --json
-says 2 'not both' runs r --json --csv
-says 2 'name a directory' runs
-says 3 'none: ' runs none
+tells 0 '"run": "r/b"' runs r --json
+tells 2 'not both' runs r --json --csv
+tells 2 'name a directory' runs
+tells 3 'none: ' runs none
 mkdir empty
-says 3 'empty: no run there, and none below' runs empty
+tells 3 'empty: no run there, and none below' runs empty
 
 # Side by side.
-says 0 '^ *r/a  *r/b$' compare r/a r/b
+tells 0 '^ *r/a  *r/b$' compare r/a r/b
 grep -q '^best *4.5 at 190 *3.6 at 90$' out && grep -q '^  trainer.rate *0.01 *0.1$' out &&
     grep -q '^  train.training_loss *2 (2 at 200) *2.5 (2.5 at 100)$' out &&
     grep -q '^  train.time.steps_per_second *115 *65$' out || fail "compare"
 grep -q 'task.width' out && fail "a setting that is the same"
-says 0 '^  task.width *7 *7 *7$' compare r --all
-says 0 '"trainer.rate": \[' compare r --json
-says 2 'two runs are wanted, found r/a alone' compare r/a r/a/
-says 2 'two runs are wanted, found none' compare
-says 3 'none' compare r/a none
+tells 0 '^  task.width *7 *7 *7$' compare r --all
+tells 0 '"trainer.rate": \[' compare r --json
+tells 2 'two runs are wanted, found r/a alone' compare r/a r/a/
+tells 2 'two runs are wanted, found none' compare
+tells 3 'none' compare r/a none
 
 # Steps done count, also those after the last log.
 cp -r r/a late
 printf '{"sessions": [{"first_step": 0, "last_step": 265, "ended": 9, "train_steps": 400}]}' >late/info.json
-says 0 '^late .* 265/400 ' runs late
-says 0 '"step": 265,' runs late --json
-says 0 '^late,[a-z]*,265,400,' runs late --csv
-says 0 '^step *265/400 *100/200$' compare late r/b
-
+tells 0 '^late .* 265/400 ' runs late
+tells 0 '"step": 265,' runs late --json
+tells 0 '^late,[a-z]*,265,400,' runs late --csv
+tells 0 '^step *265/400 *100/200$' compare late r/b
 
 # A run at work, and one that was killed.
 awk 'BEGIN { print "size,kind"; for (i = 0; i < 600; i++) print i % 17 + i % 3 * 10 "," \
@@ -97,15 +80,15 @@ start() {
 start &
 while ! grep -q '"step":40,' live/metrics.jsonl 2>/dev/null; do sleep 0.05; done
 if [ -r /proc/locks ]; then
-    says 0 '^live *running *[0-9,]*/1,000,000 ' runs live
+    tells 0 '^live *running *[0-9,]*/1,000,000 ' runs live
 else
     echo "test_runs: SKIPPED: no /proc/locks, which tells who holds a run" >&2
 fi
 kill -9 $!
 wait $! 2>/dev/null || :
-says 0 '^live *killed ' runs live
+tells 0 '^live *killed ' runs live
 rm live/info.json
-says 0 '^live *[0-9,]*/1,000,000 ' runs live
+tells 0 '^live *[0-9,]*/1,000,000 ' runs live
 
 # Damaged runs are in the table with what could be read, and are said.
 mkdir x
@@ -114,7 +97,7 @@ printf 'nothing\n{"step":999,"a":1}\n' >>x/log/metrics.jsonl
 printf 'a: [b\n' >x/settings/params.yaml
 head -c 300 "$etude" >x/info/info.json
 printf '{"step":210,"tr' >>x/whole/metrics.jsonl
-says 3 '3 of 4 could not be read whole' runs x
+tells 3 '3 of 4 could not be read whole' runs x
 [ "$(grep -c 200 out)" = 4 ] || fail "not all in the table"
 for fault in 'x/log/metrics.jsonl:41:' 'x/settings/params.yaml' 'x/info/info.json'; do
     grep -q "warning: $fault" said || fail "not said: $fault"

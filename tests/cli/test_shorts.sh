@@ -1,21 +1,13 @@
 #!/bin/sh
 # test_shorts.sh ETUDE: short forms of settings, steps in epochs and early stopping, as typed.
 set -eu
-etude=$1
-work=$(mktemp -d "$PWD/shorts.XXXXXX")
-trap 'rm -rf "$work"' EXIT
-cd "$work"
+. "$(dirname "$0")/command.sh"
 
-# says CODE TEXT ARGUMENT...: `etude train` ends with CODE, and TEXT is in what it prints.
-says() {
-    code=$1 text=$2 got=0
+# train CODE TEXT ARGUMENT...: `etude train` ends with CODE, and TEXT is in what it prints.
+train() {
+    code=$1 text=$2
     shift 2
-    "$etude" train "$@" >out 2>&1 || got=$?
-    [ "$got" = "$code" ] && grep -q -e "$text" out || {
-        echo "train $*: exit code $got, wanted $code and: $text" >&2
-        cat out >&2
-        exit 1
-    }
+    says "$code" "$text" train "$@"
 }
 
 awk 'BEGIN { for (i = 0; i < 200; i++) { line = ""; for (k = 0; k <= i % 7; k++)
@@ -25,29 +17,29 @@ small='{task: {model: {embedding_width: 32, encoder: {num_layers: 1}, decoder: {
     train_data: {global_batch_size: 256, shuffle_pool: 64}}}'
 
 # Words are text whatever they hold; RUN is a word too.
-says 0 '^done  *9 steps in ' --experiment translation/tiny run --data 'a: text' 'a: text' --steps 9 \
+train 0 '^done  *9 steps in ' --experiment translation/tiny run --data 'a: text' 'a: text' --steps 9 \
     --vocab-size 60 --seed 3 --set "$small"
 grep -q "^  seed: 3$" run/params.yaml
 grep -q "^    size: 60$" run/params.yaml
 
 # A pass has as many steps as batches; what is given in epochs is kept so.
-says 0 '^done  *[0-9]* steps in ' run --epochs 2 --set trainer.checkpoint_interval=1ep
+train 0 '^done  *[0-9]* steps in ' run --epochs 2 --set trainer.checkpoint_interval=1ep
 steps=$(sed -n 's/^done  *\([0-9]*\) steps.*/\1/p' out)
 [ "$steps" -gt 9 ] && [ $((steps % 2)) = 0 ]
 [ -e "run/checkpoints/ckpt-$((steps / 2)).safetensors" ]
 grep -q '^  checkpoint_interval: 1ep$' run/params.yaml
 
 # The rate 0 learns nothing, so no validation is better than the first.
-says 0 'steps, stopped early, in .*; best validation_accuracy ' --experiment translation/tiny early --data 'a: text' 'a: text' \
+train 0 'steps, stopped early, in .*; best validation_accuracy ' --experiment translation/tiny early --data 'a: text' 'a: text' \
     --valid 'a: text' 'a: text' --steps 40 --vocab-size 60 --set "$small" --set \
     '{trainer: {validation_interval: 5, early_stopping: {patience: 2},
         best_checkpoint_eval_metric: validation_accuracy, optimizer_config: {learning_rate: {
         type: constant, constant: {learning_rate: 0}}}}}'
-says 0 '^finished  *at step 15 of 40 already: stopped early' early
+train 0 '^finished  *at step 15 of 40 already: stopped early' early
 
-says 2 'data: takes two words, SOURCE TARGET, found 1' run --data text
-says 2 'data wants SOURCE TARGET after it' run --data
-says 3 'steps: trainer.train_steps: "many" is not an integer, or epochs' run --steps many
-says 2 'takes one run' run other
-says 3 'early_stopping.patience: needs validations' run \
+train 2 'data: takes two words, SOURCE TARGET, found 1' run --data text
+train 2 'data wants SOURCE TARGET after it' run --data
+train 3 'steps: trainer.train_steps: "many" is not an integer, or epochs' run --steps many
+train 2 'takes one run' run other
+train 3 'early_stopping.patience: needs validations' run \
     --set trainer.early_stopping.patience=1,trainer.validation_interval=0

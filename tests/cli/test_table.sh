@@ -3,28 +3,11 @@
 # killed ends with the bytes of one that was not, and what is wrong with a table is said with file,
 # line, column, value and cure.
 set -eu
-etude=$1
-work=$(mktemp -d "$PWD/table.XXXXXX")
-trap 'rm -rf "$work"' EXIT
-cd "$work"
+. "$(dirname "$0")/command.sh"
 export OMP_NUM_THREADS=1
 
-awk 'BEGIN { print "size,colour,price,kind"; for (i = 0; i < 400; i++)
-    printf "%d,%s,%.2f,%s\n", i % 17 + i % 3 * 10, i % 5 ? "red" : "blue", i * 1.37 % 100,
-        i % 3 ? "round" : "flat" }' >t.csv
+make_table
 
-fail() {
-    echo "test_table: $*" >&2
-    cat out >&2
-    exit 1
-}
-# says CODE TEXT ARGUMENT...: etude ends with CODE, and TEXT is in what it prints.
-says() {
-    code=$1 text=$2 got=0
-    shift 2
-    "$etude" "$@" >out 2>&1 || got=$?
-    [ "$got" = "$code" ] && grep -q -e "$text" out || fail "$*: exit $got, wanted $code and: $text"
-}
 train() {
     code=$1 text=$2
     shift 2

@@ -1,0 +1,35 @@
+# shellcheck shell=sh
+# Sourced by test_*.sh that type a command, $1 of theirs, in a folder of their own.
+etude=$1
+script=$(basename "$0" .sh)
+work=$(mktemp -d "$PWD/${script#test_}.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+
+fail() {
+    echo "$script: $*" >&2
+    cat out said >&2 2>/dev/null || :
+    exit 1
+}
+# says CODE TEXT ARGUMENT...: the command ends with CODE, and TEXT is in what it prints, all of which
+# is in `out`.
+says() {
+    code=$1 text=$2 got=0
+    shift 2
+    "$etude" "$@" >out 2>&1 || got=$?
+    [ "$got" = "$code" ] && grep -q -e "$text" out || fail "$*: exit $got, wanted $code and: $text"
+}
+# tells CODE TEXT ARGUMENT...: the same, with standard error in `said`; an empty TEXT asks for none.
+tells() {
+    code=$1 text=$2 got=0
+    shift 2
+    "$etude" "$@" >out 2>said || got=$?
+    [ "$got" = "$code" ] || fail "$*: exit code $got, wanted $code"
+    [ -z "$text" ] || cat out said | grep -q -e "$text" || fail "$*: does not say: $text"
+}
+# A table of 400 rows, t.csv.
+make_table() {
+    awk 'BEGIN { print "size,colour,price,kind"; for (i = 0; i < 400; i++)
+        printf "%d,%s,%.2f,%s\n", i % 17 + i % 3 * 10, i % 5 ? "red" : "blue", i * 1.37 % 100,
+            i % 3 ? "round" : "flat" }' >t.csv
+}
