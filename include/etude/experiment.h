@@ -40,8 +40,8 @@ typedef struct et_task_context {
     void (*tell)(void *listener, const char *line); /* NULL: nobody looks */
     const volatile sig_atomic_t
         *stop;       /* not 0: what takes long ends with ET_EINTERRUPTED; or NULL */
-    bool reader;     /* somebody else's run is looked at: nothing is written below model_dir */
-    int rank;        /* above 0: a reader that trains, beside the rank that writes */
+    bool reader;     /* nothing is written below model_dir: that is another process's */
+    bool evaluates;  /* with validation data, what is learnt from need not be opened */
     int data_shards; /* batches of an update, each a share of what the settings call a batch:
                         et_task_context_batch; 0: 1 */
 } et_task_context;

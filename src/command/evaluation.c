@@ -29,7 +29,8 @@ static int open_trainer(et_evaluation *e, et_error *error)
                                 .listener = e->listener,
                                 .tell = e->tell,
                                 .stop = e->stop,
-                                .reader = true };
+                                .reader = true,
+                                .evaluates = true };
     et_task_trainer_options options = { .seed = (uint64_t)runtime->seed,
                                         .bfloat16 = bfloat16,
                                         .use = ET_EVALUATE_ONLY };

@@ -212,7 +212,6 @@ static int open_task(et_training *t, et_task_context *context, et_error *error)
     int status = first ? e->kind->open(&t->task, e->task, context, error) : ET_OK;
     status = et_comm_agree(t->comm, status, NULL, error);
     context->reader = !first;
-    context->rank = et_comm_rank(t->comm);
     return status || first ? status : e->kind->open(&t->task, e->task, context, error);
 }
 

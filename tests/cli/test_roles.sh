@@ -60,6 +60,14 @@ train two 150 --distributed --workers 2 --servers 2 || fail "two workers"
 none_left "two workers"
 train sync 75 --distributed --workers 2 --servers 3 --set runtime.synchronous=true || fail "synchronous"
 none_left "synchronous"
+
+# Validation data beside: a worker opens what is learnt from all the same.
+awk 'BEGIN { for (i = 0; i < 400; i++) print "a" i % 7 " b" i % 11 " c" i % 13 }' >text.en
+rev text.en >text.de
+"$etude" train --experiment translation/tiny --data text.en text.de --valid text.en text.de \
+    --model-dir "$work/text" --vocab-size auto --steps 3 --threads 1 -q --distributed \
+    --set trainer.checkpoint_interval=3 >log 2>&1 || fail "with validation data"
+none_left "with validation data"
 for run in two sync; do
     awk -v a="$(last alone validation_loss)" -v b="$(last $run validation_loss)" \
         'BEGIN { exit !(b < a + 0.05) }' || fail "$run: $(last alone validation_loss) alone, and $(last $run validation_loss)"

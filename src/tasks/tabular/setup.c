@@ -91,7 +91,7 @@ static int open_table(et_tabular_task *task, et_samples **out, const et_strings 
 /* Who evaluates on rows of their own need not have those that were learnt from. */
 static bool is_trained(const et_tabular_task *task)
 {
-    return !task->context.reader || task->context.rank || !et_tabular_has_other(&task->options);
+    return !task->context.evaluates || !et_tabular_has_other(&task->options);
 }
 
 int et_tabular_find_files(et_tabular_task *task, et_error *error)

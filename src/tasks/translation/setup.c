@@ -27,8 +27,7 @@
 /* Who evaluates on validation data need not have what was learnt from. */
 static bool is_trained(const et_translation_task *task)
 {
-    return !task->context.reader || task->context.rank ||
-           !et_translation_has_data(&task->options.validation_data);
+    return !task->context.evaluates || !et_translation_has_data(&task->options.validation_data);
 }
 
 int et_translation_open_files(et_translation_task *task, et_error *error)
