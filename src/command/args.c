@@ -29,7 +29,7 @@
 
 #include "base/assert.h"
 #include "base/fields.h"
-#include "command/described.h"
+#include "command/pages/described.h"
 #include "exec/device.h"
 
 #define HELP_COLUMN 31 /* where the text of an option begins */

@@ -16,7 +16,7 @@
 #include "command/args.h"
 #include "command/command.h"
 #include "command/results.h"
-#include "command/settings_page.h"
+#include "command/pages/settings_page.h"
 #include "train/experiment.h"
 
 #define SETTING_WIDTH 56 /* columns of a setting with its value */

@@ -15,7 +15,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/file.h"
-#include "command/history.h"
+#include "command/runs/history.h"
 #include "command/session.h"
 #include "train/checkpoint.h"
 #include "train/experiment.h"

@@ -11,7 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "command/batcher.h"
+#include "command/web/batcher.h"
 
 /* ---- a service ---------------------------------------------------------------------------------
  */

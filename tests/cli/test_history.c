@@ -1,4 +1,4 @@
-#include "command/history.h"
+#include "command/runs/history.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-#include "command/run_search.h"
+#include "command/runs/run_search.h"
 #include "command/session.h"
 #include "io/files.h"
 

@@ -1,7 +1,7 @@
 /* etude evaluate: translates a file with a run's model and scores what comes out. Options are
  * checked and both files read, all before the model is loaded: a misspelt path should not cost
  * the minutes of a translation. Without files it is the run's own validation data, measured as
- * training does (command/evaluation.h).
+ * training does (command/training/evaluation.h).
  *
  *   sources -> et_translator -> results [lines of the source] -> file (--output), scores
  *
@@ -27,10 +27,10 @@
 #include "tasks/translation/kind.h"
 #include "command/command.h"
 #include "tasks/translation/command/lines.h"
-#include "command/evaluation.h"
+#include "command/training/evaluation.h"
 #include "command/outputs.h"
 #include "command/results.h"
-#include "command/profile.h"
+#include "command/training/profile.h"
 #include "tasks/translation/command/scores.h"
 #include "io/progress.h"
 

@@ -30,7 +30,7 @@
 #include "command/args.h"
 #include "command/command.h"
 #include "command/outputs.h"
-#include "command/profile.h"
+#include "command/training/profile.h"
 #include "io/progress.h"
 #include "tasks/translation/command/attention.h"
 #include "tasks/translation/command/line_output.h"

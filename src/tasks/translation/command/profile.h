@@ -1,10 +1,10 @@
-/* --profile of commands that translate (command/profile.h). */
+/* --profile of commands that translate (command/training/profile.h). */
 #ifndef ETUDE_TASKS_TRANSLATION_COMMAND_PROFILE_H
 #define ETUDE_TASKS_TRANSLATION_COMMAND_PROFILE_H
 
 #include <etude/translator.h>
 
-#include "command/profile.h"
+#include "command/training/profile.h"
 
 /* Both for a translator that has translated nothing yet; its steps are those of decoding. From now
  * on SIGINT and SIGTERM are watched (et_stop_requested), and end a read that waits for input: there

@@ -1,0 +1,155 @@
+/* etude completion: the script that makes a shell complete what is typed (completion.h). */
+#include "command/pages/completion.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/fields.h"
+
+static const struct {
+    const char *name;
+    void (*print)(FILE *to, const et_completion *all);
+} shells[] = {
+    { "bash", et_completion_bash },
+    { "zsh", et_completion_zsh },
+    { "fish", et_completion_fish },
+};
+
+#define SHELLS (sizeof shells / sizeof shells[0])
+
+void et_shell_quote(et_strbuf *to, const char *text)
+{
+    et_strbuf_append_char(to, '\'');
+    for (; *text; text++)
+        if (*text == '\'')
+            et_strbuf_append(to, "'\\''");
+        else
+            et_strbuf_append_char(to, *text);
+    et_strbuf_append_char(to, '\'');
+}
+
+static void add_word(et_strbuf *to, const char *word)
+{
+    et_strbuf_printf(to, "%s%s", to->length ? " " : "", word);
+}
+
+void et_completion_words(et_strbuf *to, const et_completion *all, const et_completes *value)
+{
+    const et_program *program = all->program;
+    if (*value->words)
+        add_word(to, value->words);
+    for (int k = 0; k < program->count && value->experiments; k++)
+        for (const et_experiment_row *row = program->kinds[k]->experiments; row->name; row++)
+            add_word(to, row->name);
+    for (size_t i = 0; i < all->commands->count && value->commands; i++)
+        add_word(to, all->commands->row[i]->name);
+}
+
+static bool is_plain(const et_arg *row)
+{
+    return row->kind == ET_ARG_WORD || row->kind == ET_ARG_REST;
+}
+
+bool et_completion_offers(const et_description *described, const et_described *in,
+                          const et_arg *row)
+{
+    if (is_plain(row) || row->kind == ET_ARG_NONE)
+        return false;
+    for (const et_described *one = described->first; one != in; one = one->next)
+        for (const et_arg *other = one->rows; other && other->name; other++)
+            if (!is_plain(other) && !strcmp(other->name, row->name))
+                return false;
+    return true;
+}
+
+static void merge(et_completes *into, const et_completes *other)
+{
+    size_t used = strlen(into->words);
+    if (*other->words && !strstr(into->words, other->words))
+        snprintf(into->words + used, sizeof into->words - used, "%s%s", used ? " " : "",
+                 other->words);
+    into->files |= other->files;
+    into->directories |= other->directories;
+    into->runs |= other->runs;
+    into->experiments |= other->experiments;
+    into->commands |= other->commands;
+}
+
+et_completes et_completion_plain(const et_description *described)
+{
+    et_completes found = { .most = 0 };
+    for (const et_described *one = described->first; one; one = one->next) {
+        const char *second = strchr(one->command, ' ');
+        if (second) {
+            et_completes word = { .most = 0 };
+            snprintf(word.words, sizeof word.words, "%s", second + 1);
+            merge(&found, &word);
+        }
+        for (const et_arg *row = one->rows; row && row->name; row++)
+            if (is_plain(row)) {
+                const et_completes value = et_completes_of(row);
+                merge(&found, &value);
+            }
+    }
+    return found;
+}
+
+/* ---- the command -------------------------------------------------------------------------------
+ */
+
+static int unknown_shell(const char *shell, et_error *error)
+{
+    const char *names[SHELLS + 1] = { NULL };
+    for (size_t i = 0; i < SHELLS; i++)
+        names[i] = shells[i].name;
+    return et_fail(error, ET_EUSAGE, "completion: no shell %s%s; there are bash, zsh and fish",
+                   shell, et_nearest_hint(shell, names, "").text);
+}
+
+static int print(const et_call *call, size_t shell, et_error *error)
+{
+    const et_commands commands = et_commands_of(call->program);
+    et_description *described = et_alloc_zero(commands.count, sizeof *described);
+    et_strbuf word = ET_STRBUF_INIT;
+    int status = described ? ET_OK : et_alloc_failed(error, 0, "help");
+    for (size_t i = 0; i < commands.count && !status; i++)
+        status = et_describe(&described[i], call->program, commands.row[i], error);
+    for (const char *at = call->program->name; *at; at++)
+        et_strbuf_append_char(&word, isalnum((unsigned char)*at) ? *at : '_');
+    if (!status && word.failed)
+        status = et_alloc_failed(error, 0, "a name");
+    const et_completion all = { call->program, &commands, described, et_strbuf_text(&word) };
+    if (!status)
+        shells[shell].print(stdout, &all);
+    for (size_t i = 0; i < commands.count && described; i++)
+        et_description_release(&described[i]);
+    et_strbuf_release(&word);
+    et_free(described);
+    return status;
+}
+
+int et_cmd_completion(const et_call *call, et_error *error)
+{
+    const char *shell = NULL;
+    const et_arg table[] = {
+        { "bash|zsh|fish", "shell", NULL, ET_ARG_WORD, &shell, NULL },
+        ET_ARG_END,
+    };
+    bool help;
+    int status = et_args_parse(table, call, &help, error);
+    if (!status && help)
+        et_args_help(stdout, table, call,
+                     "Prints what makes a shell complete commands, options and their values. "
+                     "Installed\npackages have it already.",
+                     "bash >~/.local/share/bash-completion/completions/etude");
+    if (status || help)
+        return status;
+    if (!shell)
+        return et_fail(error, ET_EUSAGE, "completion: which shell is missing: bash, zsh or fish");
+    size_t at = 0;
+    while (at < SHELLS && strcmp(shells[at].name, shell) != 0)
+        at++;
+    return at < SHELLS ? print(call, at, error) : unknown_shell(shell, error);
+}

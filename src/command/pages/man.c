@@ -1,0 +1,336 @@
+/* Text is what help prints, so nothing in it may be taken for a request: a backslash, a point or an
+ * apostrophe that begins a line, and marks that typesetting would change are written as escapes,
+ * and letters beyond ASCII by their numbers. What was a blank line is a paragraph, an indented line
+ * stands as it is.
+ *
+ * man(7) of groff 1.22 and mandoc 1.14: .TH .SH .SS .TP .PP .EX .EE, \fB \fI \fR. */
+#include "command/pages/man.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <etude/version.h>
+
+#include "base/unicode.h"
+
+typedef struct meaning {
+    const char *name, *help;
+} meaning;
+
+static const meaning exits[] = {
+    { "0", "done" },
+    { "1", "failed: another process holds the run, a disk or pipe fails" },
+    { "2", "the command line is wrong" },
+    { "3", "data or settings are wrong: a file is missing, damaged or not what it should be" },
+    { "4", "out of memory or disk space" },
+    { "5", "diverged: loss or gradient is not finite; nothing of it was saved" },
+    { "75", "interrupted and saved: the same command resumes" },
+    { NULL, NULL },
+};
+
+static const meaning variables[] = {
+    { "OMP_NUM_THREADS", "number of threads; results do not depend on it" },
+    { "OMP_STACKSIZE", "stack of a thread, 256 KB or more" },
+    { "NO_COLOR", "no colours in the progress bar" },
+    { "ETUDE_ISA", "kernels to use in place of the best of this CPU: avx512bf16, avx512vnni, "
+                   "avx512, avx2, plain, reference" },
+    { NULL, NULL },
+};
+
+static const meaning files[] = {
+    { "RUN/params.yaml", "the settings that count" },
+    { "RUN/metrics.jsonl", "a line for each log" },
+    { "RUN/checkpoints/", "the last checkpoints" },
+    { "RUN/best/", "the best one" },
+    { "RUN/train/, RUN/validation/", "events for TensorBoard" },
+    { NULL, NULL },
+};
+
+/* ---- text --------------------------------------------------------------------------------------
+ */
+
+/* The character at text, how many bytes it has; what is no UTF-8 is printed as "?". */
+static int put_beyond(FILE *to, const unsigned char *text)
+{
+    int length = text[0] >= 0xf0 ? 4 : text[0] >= 0xe0 ? 3 : 2;
+    if (strnlen((const char *)text, (size_t)length) < (size_t)length ||
+        !et_utf8_valid((const char *)text, (size_t)length, NULL)) {
+        fputc('?', to);
+        return 1;
+    }
+    uint32_t code = text[0] & (0xffu >> (length + 1));
+    for (int i = 1; i < length; i++)
+        code = code << 6 | (text[i] & 0x3f);
+    fprintf(to, "\\[u%04X]", (unsigned)code);
+    return length;
+}
+
+/* length bytes of a line. */
+static void put_bytes(FILE *to, const char *text, size_t length)
+{
+    static const struct {
+        char mark;
+        const char *escape;
+    } escapes[] = { { '\\', "\\e" },  { '-', "\\-" },   { '\'', "\\(aq" }, { '`', "\\(ga" },
+                    { '^', "\\(ha" }, { '~', "\\(ti" }, { '"', "\\(dq" },  { '|', "|\\:" } };
+    if (length && *text == '.')
+        fputs("\\&", to);
+    for (size_t i = 0; i < length;) {
+        const unsigned char *at = (const unsigned char *)text + i;
+        size_t k = 0, count = sizeof escapes / sizeof escapes[0];
+        while (k < count && escapes[k].mark != (char)*at)
+            k++;
+        if (*at >= 0x80) {
+            i += (size_t)put_beyond(to, at);
+            continue;
+        }
+        if (k < count)
+            fputs(escapes[k].escape, to);
+        else
+            fputc(*at < 0x20 ? ' ' : *at, to);
+        i++;
+    }
+}
+
+static void put(FILE *to, const char *text)
+{
+    put_bytes(to, text, strlen(text));
+}
+
+static void put_line(FILE *to, const char *text)
+{
+    put(to, text);
+    fputc('\n', to);
+}
+
+static void put_lines(FILE *to, const char *text)
+{
+    for (size_t length; *text; text += length + (text[length] == '\n')) {
+        length = strcspn(text, "\n");
+        put_bytes(to, text, length);
+        fputc('\n', to);
+    }
+}
+
+/* Paragraphs, and indented lines as they are. */
+static void put_paragraphs(FILE *to, const char *text)
+{
+    bool example = false, open = false;
+    for (size_t length; *text; text += length + (text[length] == '\n')) {
+        length = strcspn(text, "\n");
+        bool indented = *text == ' ';
+        if (length && indented != example) {
+            fputs(indented ? ".PP\n.EX\n" : ".EE\n", to);
+            example = indented;
+        }
+        if (!length && !example && open && text[length] && text[length + 1] != ' ')
+            fputs(".PP\n", to);
+        if (length) {
+            put_bytes(to, text, length);
+            fputc('\n', to);
+            open = true;
+        }
+    }
+    if (example)
+        fputs(".EE\n", to);
+}
+
+/* ---- pages -------------------------------------------------------------------------------------
+ */
+
+static void print_date(FILE *to)
+{
+    const char *epoch = getenv("SOURCE_DATE_EPOCH");
+    char *end = NULL;
+    long long seconds = epoch ? strtoll(epoch, &end, 10) : 0;
+    time_t when = epoch && end != epoch && !*end && seconds >= 0 ? (time_t)seconds : time(NULL);
+    struct tm parts;
+    char text[16] = "1970-01-01";
+    if (gmtime_r(&when, &parts))
+        strftime(text, sizeof text, "%Y-%m-%d", &parts);
+    fputs(text, to);
+}
+
+/* command NULL: the program's own page. */
+static void begin(FILE *to, const et_program *program, const char *command, const char *summary)
+{
+    char title[128];
+    snprintf(title, sizeof title, "%s%s%s", program->name, command ? "-" : "",
+             command ? command : "");
+    fprintf(to, ".\\\" Made by `%s help --man`.\n.TH ", program->name);
+    for (const char *at = title; *at; at++)
+        *at == '-' ? fputs("\\-", to) : fputc(toupper((unsigned char)*at), to);
+    fputs(" 1 ", to);
+    print_date(to);
+    fprintf(to, " \"etude %s\" \"User Commands\"\n.nh\n.ad l\n.SH NAME\n", et_version());
+    put(to, title);
+    fputs(" \\- ", to);
+    put_line(to, summary);
+}
+
+static void print_meanings(FILE *to, const char *heading, const meaning *rows)
+{
+    fprintf(to, ".SH %s\n", heading);
+    for (; rows->name; rows++) {
+        fputs(".TP\n\\fB", to);
+        put(to, rows->name);
+        fputs("\\fR\n", to);
+        put_line(to, rows->help);
+    }
+}
+
+static bool is_plain(const et_arg *row)
+{
+    return row->kind == ET_ARG_WORD || row->kind == ET_ARG_REST;
+}
+
+static void print_synopsis(FILE *to, const et_program *program, const et_described *one)
+{
+    fputs("\\fB", to);
+    put(to, program->name);
+    fputc(' ', to);
+    put(to, one->command);
+    fputs("\\fR", to);
+    for (const et_arg *row = one->rows; row && row->name; row++)
+        if (is_plain(row)) {
+            fputc(' ', to);
+            put(to, row->name);
+        }
+    fputs(one->rows ? " [\\fIOPTION\\fR]...\n" : " ...\n", to);
+}
+
+static void print_option(FILE *to, const et_arg *row)
+{
+    fputs(".TP\n\\fB\\-\\-", to);
+    put(to, row->name);
+    fputs("\\fR", to);
+    if (row->value) {
+        fputs(row->kind == ET_ARG_SWITCH ? "[=\\fI" : " \\fI", to);
+        put(to, row->value);
+        fputs(row->kind == ET_ARG_SWITCH ? "\\fR]" : "\\fR", to);
+    }
+    if (row->alias) {
+        fputs(", \\fB\\-\\-", to);
+        put(to, row->alias);
+        fputs("\\fR", to);
+    }
+    fputc('\n', to);
+    if (row->kind == ET_ARG_NONE)
+        fputs("not taken here: ", to);
+    put_line(to, row->help);
+}
+
+static void print_options(FILE *to, const et_described *one)
+{
+    for (const et_arg *row = one->rows; row && row->name; row++)
+        if (!is_plain(row))
+            print_option(to, row);
+    fputs(".TP\n\\fB\\-\\-help\\fR, \\fB\\-h\\fR\nprint the help and end\n", to);
+}
+
+/* What tells one way to call a command from others. */
+static void print_heading(FILE *to, const et_program *program, const et_described *one)
+{
+    fputs(".SS ", to);
+    if (one->kind) {
+        fputs("Of a run of ", to);
+        put_line(to, one->kind);
+        return;
+    }
+    put(to, program->name);
+    fputc(' ', to);
+    put_line(to, one->command);
+}
+
+static void print_description(FILE *to, const et_program *program, const et_described *one,
+                              bool several)
+{
+    if (several)
+        print_heading(to, program, one);
+    put_paragraphs(to, one->about);
+    if (one->text) {
+        fputs(".EX\n", to);
+        put_lines(to, one->text);
+        fputs(".EE\n", to);
+    }
+}
+
+static void print_example(FILE *to, const et_program *program, const et_described *one)
+{
+    fputs(".EX\n", to);
+    put(to, program->name);
+    fputc(' ', to);
+    put(to, one->command);
+    fputc(' ', to);
+    put_lines(to, one->example);
+    fputs(".EE\n", to);
+}
+
+void et_man_print(FILE *to, const et_program *program, const et_command *row,
+                  const et_description *description)
+{
+    const et_described *first = description->first;
+    bool several = first && first->next, headed = false;
+    begin(to, program, row->name, row->help);
+    fputs(".SH SYNOPSIS\n", to);
+    for (const et_described *one = first; one; one = one->next) {
+        if (one != first)
+            fputs(".br\n", to);
+        print_synopsis(to, program, one);
+    }
+    fputs(".SH DESCRIPTION\n", to);
+    for (const et_described *one = first; one; one = one->next)
+        print_description(to, program, one, several);
+    fputs(".SH OPTIONS\n", to);
+    for (const et_described *one = first; one; one = one->next) {
+        if (several)
+            print_heading(to, program, one);
+        print_options(to, one);
+    }
+    for (const et_described *one = first; one; one = one->next)
+        if (one->example) {
+            fputs(headed ? ".PP\n" : ".SH EXAMPLES\n", to);
+            headed = true;
+            print_example(to, program, one);
+        }
+    print_meanings(to, "EXIT STATUS", exits);
+    fputs(".SH SEE ALSO\n\\fB", to);
+    put(to, program->name);
+    fputs("\\fR(1)\n", to);
+}
+
+void et_man_print_program(FILE *to, const et_program *program, const et_commands *all)
+{
+    begin(to, program, NULL, "model training");
+    fputs(".SH SYNOPSIS\n\\fB", to);
+    put(to, program->name);
+    fputs("\\fR \\fICOMMAND\\fR [\\fIOPTION\\fR]...\n.br\n\\fB", to);
+    put(to, program->name);
+    fputs("\\fR \\fBhelp\\fR [\\fB\\-\\-man\\fR] [\\fICOMMAND\\fR]\n.SH DESCRIPTION\n", to);
+    fputs(
+        "Trains models and uses them. Results go to standard output, everything else to standard\n"
+        "error. Options are long, \\fB\\-\\-name\\fR \\fIvalue\\fR or\n"
+        "\\fB\\-\\-name=\\fR\\fIvalue\\fR, in any order.\n.SH COMMANDS\n",
+        to);
+    for (size_t i = 0; i < all->count; i++) {
+        fputs(".TP\n\\fB", to);
+        put(to, program->name);
+        fputs("\\-", to);
+        put(to, all->row[i]->name);
+        fputs("\\fR(1)\n", to);
+        put_line(to, all->row[i]->help);
+    }
+    print_meanings(to, "ENVIRONMENT", variables);
+    print_meanings(to, "FILES", files);
+    print_meanings(to, "EXIT STATUS", exits);
+    fputs(".SH SEE ALSO\n", to);
+    for (size_t i = 0; i < all->count; i++) {
+        fputs("\\fB", to);
+        put(to, program->name);
+        fputs("\\-", to);
+        put(to, all->row[i]->name);
+        fputs(i + 1 < all->count ? "\\fR(1),\n" : "\\fR(1)\n", to);
+    }
+}

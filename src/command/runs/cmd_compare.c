@@ -1,0 +1,351 @@
+/* etude compare: runs side by side. Reads only. First what each is, then settings that differ, then
+ * what they have logged: the last value and the best one, of rates the median. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/format.h"
+#include "base/map.h"
+#include "base/vector.h"
+#include "command/args.h"
+#include "command/command.h"
+#include "command/runs/grid.h"
+#include "command/runs/histories.h"
+#include "command/results.h"
+#include "command/runs/run_settings.h"
+#include "command/runs/run_size.h"
+
+#define RUNS_MAX 16
+
+typedef struct comparison {
+    et_arg_list words;
+    bool json, all; /* all: settings and values that are the same, too */
+    et_histories runs;
+    et_run_settings settings;
+    const char **metrics; /* [metric_count] names of all series, in the order of the runs; owned */
+    size_t metric_count, metric_capacity;
+    et_map index;
+} comparison;
+
+/* ---- metrics ----------------------------------------------------------------------------- */
+
+static int list_metrics(comparison *c, et_error *error)
+{
+    int64_t found;
+    for (size_t i = 0; i < c->runs.count; i++)
+        for (size_t k = 0; k < c->runs.items[i]->count; k++) {
+            const char *name = c->runs.items[i]->series[k].name;
+            if (et_map_get(&c->index, name, &found))
+                continue;
+            const char **grown = et_vector_grow(c->metrics, &c->metric_capacity,
+                                                c->metric_count + 1, sizeof *grown, 64);
+            c->metrics = grown ? grown : c->metrics;
+            if (!grown || !et_map_put(&c->index, name, (int64_t)c->metric_count))
+                return et_alloc_failed(error, 0, "names of metrics");
+            c->metrics[c->metric_count++] = name;
+        }
+    return ET_OK;
+}
+
+/* Rates and seconds, of which the best says little. */
+static bool is_time(const char *name)
+{
+    return strstr(name, ".time.") != NULL;
+}
+
+static bool is_counter(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    const char *leaf = dot ? dot + 1 : name;
+    return !strncmp(leaf, "best_", 5) || !strcmp(leaf, "epoch") || !strcmp(leaf, "learning_rate");
+}
+
+static int compare_reals(const void *left, const void *right)
+{
+    double a = *(const double *)left, b = *(const double *)right;
+    return (a > b) - (a < b);
+}
+
+/* Of what is a number; NaN: nothing is, or there is no memory. */
+static double median(const et_history_series *s)
+{
+    size_t count = 0;
+    double *values = et_alloc(s->count + 1, sizeof *values), middle = (double)NAN;
+    for (size_t i = 0; values && i < s->count; i++)
+        if (!isnan(s->points[i].value))
+            values[count++] = s->points[i].value;
+    if (count) {
+        qsort(values, count, sizeof *values, compare_reals);
+        middle = count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
+    }
+    et_free(values);
+    return middle;
+}
+
+/* ---- for people -------------------------------------------------------------------------- */
+
+static void add_head(et_grid *grid, const char *text)
+{
+    for (size_t i = 0; i < grid->columns; i++)
+        et_grid_add(grid, NULL);
+    et_grid_add(grid, text);
+    for (size_t i = 1; i < grid->columns; i++)
+        et_grid_add(grid, NULL);
+}
+
+static void add_best(et_grid *grid, const et_history *h)
+{
+    et_history_best best = et_history_best_of(h);
+    if (best.series)
+        et_grid_addf(grid, "%s at %s", et_format_value(best.value).text,
+                     et_format_count(best.step).text);
+    else
+        et_grid_add(grid, "-");
+}
+
+static void add_step(et_grid *grid, const et_history *h)
+{
+    int64_t steps = et_history_steps(h), done = et_history_steps_done(h);
+    et_grid_addf(grid, "%s%s%s", done < 0 ? "-" : et_format_count(done).text, steps > 0 ? "/" : "",
+                 steps > 0 ? et_format_count(steps).text : "");
+}
+
+static void add_experiment(et_grid *grid, const et_history *h)
+{
+    const et_value *name = et_history_setting(h, "experiment");
+    et_grid_add(grid, name && name->kind == ET_VALUE_STRING ? name->string : "-");
+}
+
+static void add_state(et_grid *grid, const et_history *h)
+{
+    const char *name = et_history_state_name(et_history_state_of(h));
+    et_grid_add(grid, *name ? name : "-");
+}
+
+static void add_seconds(et_grid *grid, const et_history *h)
+{
+    double seconds = et_history_seconds_in_all(h);
+    et_grid_add(grid, isnan(seconds) ? "-" : et_format_duration(seconds).text);
+}
+
+static void add_parameters(et_grid *grid, const et_history *h)
+{
+    int64_t parameters = et_run_parameters(h);
+    et_grid_add(grid, parameters ? et_format_count(parameters).text : "-");
+}
+
+static void add_chosen(et_grid *grid, const et_history *h)
+{
+    const char *metric = et_history_best_of(h).metric;
+    et_grid_add(grid, metric ? metric : "-");
+}
+
+static void add_facts(et_grid *grid, const comparison *c)
+{
+    static const struct {
+        const char *name;
+        void (*add)(et_grid *grid, const et_history *h);
+    } rows[] = {
+        { "experiment", add_experiment }, { "state", add_state },           { "step", add_step },
+        { "time", add_seconds },          { "parameters", add_parameters }, { "best", add_best },
+        { "  chosen by", add_chosen }
+    };
+    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
+        et_grid_add(grid, rows[r].name);
+        for (size_t i = 0; i < c->runs.count; i++)
+            rows[r].add(grid, c->runs.items[i]);
+    }
+}
+
+static void add_settings(et_grid *grid, const comparison *c)
+{
+    const et_run_settings *s = &c->settings;
+    bool any = false;
+    for (size_t i = 0; i < s->count; i++) {
+        if (!s->differs[i] && !c->all)
+            continue;
+        if (!any)
+            add_head(grid, c->all ? "settings" : "settings that differ");
+        any = true;
+        et_grid_addf(grid, "  %s", s->names[i]);
+        for (size_t k = 0; k < c->runs.count; k++) {
+            const char *value = et_run_settings_value(s, i, k);
+            et_grid_add(grid, value ? value : "-");
+        }
+    }
+}
+
+static void add_metric(et_grid *grid, const et_history *h, const char *name)
+{
+    const et_history_series *s = et_history_find(h, name);
+    if (!s) {
+        et_grid_add(grid, "-");
+        return;
+    }
+    double last = s->points[s->count - 1].value;
+    bool lower = et_history_is_lower_better(h, s);
+    const et_history_point *best = et_history_extreme(s, lower);
+    if (is_time(name))
+        et_grid_add(grid, et_format_value(median(s)).text);
+    else if (is_counter(name) || !best)
+        et_grid_add(grid, et_format_value(last).text);
+    else
+        et_grid_addf(grid, "%s (%s at %s)", et_format_value(last).text,
+                     et_format_value(best->value).text, et_format_count(best->step).text);
+}
+
+static void add_metrics(et_grid *grid, const comparison *c, bool times)
+{
+    bool any = false;
+    for (size_t i = 0; i < c->metric_count; i++) {
+        const char *name = c->metrics[i];
+        if (is_time(name) != times || (is_counter(name) && !c->all))
+            continue;
+        if (!any)
+            add_head(grid, times ? "speed: median" : "last value (best at its step)");
+        any = true;
+        et_grid_addf(grid, "  %s", name);
+        for (size_t k = 0; k < c->runs.count; k++)
+            add_metric(grid, c->runs.items[k], name);
+    }
+}
+
+static int print_text(const comparison *c, et_error *error)
+{
+    et_grid grid = { .columns = c->runs.count + 1 };
+    et_grid_add(&grid, NULL);
+    for (size_t i = 0; i < c->runs.count; i++)
+        et_grid_add(&grid, c->runs.items[i]->model_dir);
+    add_facts(&grid, c);
+    add_settings(&grid, c);
+    add_metrics(&grid, c, false);
+    add_metrics(&grid, c, true);
+    int status = et_grid_print(&grid, stdout, ET_GRID_TEXT, error);
+    et_grid_release(&grid);
+    return status;
+}
+
+/* ---- for programs ------------------------------------------------------------------------ */
+
+static void add_json_run(et_value *list, const et_history *h)
+{
+    et_value *run = et_value_add_dict(list);
+    int64_t steps = et_history_steps(h), parameters = et_run_parameters(h);
+    int64_t done = et_history_steps_done(h);
+    et_history_best best = et_history_best_of(h);
+    double seconds = et_history_seconds_in_all(h);
+    et_value_set_string(run, "run", h->model_dir);
+    et_value_set_string(run, "state", et_history_state_name(et_history_state_of(h)));
+    if (done >= 0)
+        et_value_set_int(run, "step", done);
+    if (steps > 0)
+        et_value_set_int(run, "steps", steps);
+    if (!isnan(seconds))
+        et_value_set_float(run, "seconds", seconds);
+    if (parameters)
+        et_value_set_int(run, "parameters", parameters);
+    if (!best.series)
+        return;
+    et_value *dict = et_value_set_dict(run, "best");
+    et_value_set_string(dict, "metric", best.series->name);
+    et_value_set_float(dict, "value", best.value);
+    et_value_set_int(dict, "step", best.step);
+}
+
+static void add_json_settings(const comparison *c, et_value *settings)
+{
+    for (size_t i = 0; i < c->settings.count; i++) {
+        if (!c->settings.differs[i] && !c->all)
+            continue;
+        et_value *list = et_value_set_list(settings, c->settings.names[i]);
+        for (size_t k = 0; k < c->runs.count; k++)
+            et_value_add_string(list, et_run_settings_value(&c->settings, i, k));
+    }
+}
+
+static void add_json_metric(const comparison *c, et_value *metrics, const char *name)
+{
+    et_value *list = et_value_set_list(metrics, name);
+    for (size_t k = 0; k < c->runs.count; k++) {
+        const et_history *h = c->runs.items[k];
+        const et_history_series *s = et_history_find(h, name);
+        et_value *dict = et_value_add_dict(list);
+        const et_history_point *best =
+            s ? et_history_extreme(s, et_history_is_lower_better(h, s)) : NULL;
+        if (s)
+            et_value_set_float(dict, "last", s->points[s->count - 1].value);
+        if (s)
+            et_value_set_float(dict, "median", median(s));
+        if (best)
+            et_value_set_float(dict, "best", best->value);
+        if (best)
+            et_value_set_int(dict, "best_step", best->step);
+    }
+}
+
+static int print_json(const comparison *c, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_value *all = et_value_dict(&arena), *runs = et_value_set_list(all, "runs");
+    for (size_t i = 0; i < c->runs.count; i++)
+        add_json_run(runs, c->runs.items[i]);
+    add_json_settings(c, et_value_set_dict(all, "settings"));
+    et_value *metrics = et_value_set_dict(all, "metrics");
+    for (size_t i = 0; i < c->metric_count; i++)
+        add_json_metric(c, metrics, c->metrics[i]);
+    int status = et_results_print(all, error);
+    et_arena_release(&arena);
+    return status;
+}
+
+/* ---- the command ------------------------------------------------------------------------- */
+
+static int check_runs(const comparison *c, et_error *error)
+{
+    if (c->runs.count < 2)
+        return et_fail(error, ET_EUSAGE, "compare: two runs are wanted, found %s alone",
+                       c->runs.count ? c->runs.items[0]->model_dir : "none");
+    if (c->runs.count > RUNS_MAX)
+        return et_fail(error, ET_EUSAGE,
+                       "compare: %zu runs do not stand side by side; %d at most, or `etude runs`",
+                       c->runs.count, RUNS_MAX);
+    return ET_OK;
+}
+
+static int compare(comparison *c, et_error *error)
+{
+    int status = et_histories_open(&c->runs, &c->words, error);
+    if (!status)
+        status = check_runs(c, error);
+    if (!status)
+        status = et_run_settings_open(&c->settings, &c->runs, error);
+    if (!status)
+        status = list_metrics(c, error);
+    if (!status)
+        status = c->json ? print_json(c, error) : print_text(c, error);
+    et_free(c->metrics);
+    et_map_release(&c->index);
+    et_run_settings_close(&c->settings);
+    et_histories_close(&c->runs);
+    return status;
+}
+
+int et_cmd_compare(const et_call *call, et_error *error)
+{
+    comparison c = { .index = ET_MAP_INIT, .settings = { .index = ET_MAP_INIT } };
+    const et_arg table[] = {
+        { "all", NULL, "settings that are the same, too", ET_ARG_FLAG, &c.all, NULL },
+        ET_ARG_JSON(c.json),
+        { "RUN RUN...", NULL, NULL, ET_ARG_REST, &c.words, NULL },
+        ET_ARG_END,
+    };
+    bool help;
+    int status = et_args_parse(table, call, &help, error);
+    if (!status && help)
+        et_args_help(stdout, table, call,
+                     "Shows runs side by side: settings that differ, last and best values, speed.",
+                     "runs/a runs/b");
+    return status || help ? status : compare(&c, error);
+}

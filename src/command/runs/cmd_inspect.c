@@ -1,0 +1,304 @@
+/* etude inspect: what is in a checkpoint or a run, and whether it is sound. Reads only, takes no
+ * lock, and changes nothing in a directory that a run may be at work in. Of a file of another
+ * program it shows the tensors; there are no checksums to compare then, and it says so.
+ *
+ * The verdict is the exit code too: 3 if a checksum differs, after all was shown.
+ *
+ *   etude inspect FILE   sizes, parameters by block, the verdict of the whole
+ *   etude inspect RUN    the run and its checkpoints first; then the same for the newest, and
+ *                        whether the run's settings and files are those it was made with */
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <etude/log.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/assert.h"
+#include "base/file.h"
+#include "command/args.h"
+#include "command/command.h"
+#include "command/runs/inspection.h"
+#include "command/outputs.h"
+#include "command/results.h"
+#include "command/runs/run_overview.h"
+#include "io/manifest.h"
+#include "io/safetensors.h"
+#include "train/checkpoint.h"
+#include "train/experiment.h"
+
+/* What is asked for, and where the answer goes. */
+typedef struct inquiry {
+    const et_program *program;
+    bool tensors, json;
+    et_value *list; /* of what has been inspected, for --json */
+} inquiry;
+
+/* ---- whose it is ------------------------------------------------------------------------- */
+
+/* Whether settings and files of a run are those that its checkpoint was made with. */
+static int check_run(const et_experiment *experiment, const et_identity *identity,
+                     const char *model_dir, et_error *error)
+{
+    const et_task_kind *kind = experiment->kind;
+    int status =
+        et_experiment_check_same(experiment, experiment, identity, model_dir, false, error);
+    return status || !kind->belongs ? status
+                                    : kind->belongs(experiment->task, model_dir, identity, error);
+}
+
+/* "RUN/params.yaml, RUN/pieces.model": what is compared, each behind `before`. */
+static void print_compared(const et_task_kind *kind, const char *before, const char *between)
+{
+    printf("%s" ET_EXPERIMENT_FILE, before);
+    for (const et_run_file *file = kind ? kind->files : NULL; file && file->name; file++)
+        if (file->what & ET_RUN_COMPARED)
+            printf("%s%s%s", between, before, file->name);
+}
+
+static void print_belonging(const et_task_kind *kind, const char *model_dir, bool known)
+{
+    char before[4200];
+    snprintf(before, sizeof before, "%s/", model_dir);
+    printf(known ? "its own: " : "not compared: ");
+    print_compared(kind, known ? before : "", known ? ", " : " and ");
+    printf(known ? "\n" : ", of which this checkpoint holds no checksums\n");
+}
+
+/* What lies beside a run's checkpoint: its own or not, or not known. */
+static int inspect_identity(const et_inspection *it, const inquiry *ask, const char *model_dir,
+                            et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_experiment experiment = { .kind = NULL };
+    et_identity identity = { it->path, NULL };
+    const char *text = et_safetensors_metadata(it->file, ET_CHECKPOINT_KEY_STATE);
+    int status = et_identity_parse(&identity.values, text, it->path, &arena, error);
+    bool known = !status && identity.values;
+    /* Settings that cannot be read are of no matter where there is nothing to compare. */
+    int opened = status ? status
+                        : et_experiment_open_run(&experiment, ask->program, model_dir, &arena,
+                                                 known ? error : NULL);
+    if (known)
+        status = opened ? opened : check_run(&experiment, &identity, model_dir, error);
+    if (!status && !ask->json)
+        print_belonging(opened ? NULL : experiment.kind, model_dir, known);
+    et_arena_release(&arena);
+    return status;
+}
+
+/* ---- one checkpoint ---------------------------------------------------------------------- */
+
+static void show(const et_inspection *it, const inquiry *ask, et_value *dict)
+{
+    if (ask->json) {
+        et_inspection_describe(it, dict, ask->tensors);
+        return;
+    }
+    printf("checkpoint   %s\n", it->path);
+    et_inspection_print_sizes(it);
+    printf("\n");
+    et_inspection_print_blocks(it);
+    printf("\n");
+    et_inspection_print_tensors(it, ask->tensors);
+}
+
+/* All is shown before the verdict. model_dir: of the run that it is the newest of, or NULL. */
+static int judge(const et_inspection *it, const inquiry *ask, et_value *dict, const char *model_dir,
+                 et_error *error)
+{
+    et_error reason = ET_ERROR_INIT;
+    int status = ET_OK;
+    if (it->damaged)
+        status = et_fail(&reason, ET_EFORMAT, "%s", it->fault.text);
+    else if (model_dir)
+        status = inspect_identity(it, ask, model_dir, &reason);
+    if (!status && !ask->json)
+        printf("sound: %s\n", it->path);
+    et_value_set_bool(dict, "sound", !status);
+    if (status)
+        et_value_set_string(dict, "fault", reason.text);
+    return status ? et_fail(error, status, "%s", reason.text) : ET_OK;
+}
+
+static int inspect_file(const char *path, const inquiry *ask, et_error *error)
+{
+    et_inspection it;
+    int status = et_inspection_open(&it, path, error);
+    if (status)
+        return status;
+    et_value *dict = et_value_add_dict(ask->list);
+    show(&it, ask, dict);
+    status = judge(&it, ask, dict, NULL, error);
+    et_inspection_close(&it);
+    return status;
+}
+
+/* ---- a run ------------------------------------------------------------------------------- */
+
+/* The usual cause is a path one level too high or too low. */
+static int no_checkpoint(const inquiry *ask, const char *directory, et_error *error)
+{
+    return et_fail(error, ET_ENOTFOUND,
+                   "%s: no checkpoint there; name a checkpoint, or a directory that `%s train` "
+                   "wrote to and saved in",
+                   directory, ask->program->name);
+}
+
+#define PREFIX "ckpt-" /* of checkpoints' names */
+
+#define PREFIX "ckpt-" /* of checkpoints' names */
+
+/* The checkpoints of a run, and the newest of them: by its step, sound or not, since that is the
+ * question here. Found by their names: reading the manifest would also clear away what a run, which
+ * may be at work, has left over. A run at work may let go what was just listed: then it has a newer
+ * one. */
+static int open_newest(et_inspection *it, et_manifest *manifest, const inquiry *ask,
+                       const char *directory, et_error *error)
+{
+    int64_t last = -1;
+    for (;;) {
+        et_error reason = ET_ERROR_INIT;
+        int status = et_manifest_rebuild(manifest, directory, PREFIX, error);
+        if (status)
+            return status;
+        if (!manifest->count)
+            return no_checkpoint(ask, directory, error);
+        const et_manifest_entry *newest = &manifest->entries[manifest->count - 1];
+        char *path = et_path_join(directory, newest->file);
+        if (!path)
+            return et_alloc_failed(error, strlen(directory), "a path");
+        status = et_inspection_open(it, path, &reason);
+        et_free(path);
+        if (!status)
+            return ET_OK;
+        if (status != ET_ENOTFOUND || newest->step == last)
+            return et_fail(error, status, "%s", reason.text);
+        last = newest->step;
+        et_manifest_release(manifest);
+    }
+}
+
+/* What the run has logged is no part of the verdict: a fault in it is a warning. */
+static void show_overview(const et_inspection *it, const et_manifest *manifest, const inquiry *ask,
+                          const char *model_dir, et_value *dict)
+{
+    et_history *history;
+    et_error reason = ET_ERROR_INIT;
+    if (et_history_open(&history, model_dir, &reason))
+        et_log(ET_LOG_WARNING, "%s", reason.text);
+    if (!history)
+        return;
+    const et_run_overview overview = { ask->program, history, manifest, it->weights };
+    if (ask->json)
+        et_run_overview_describe(&overview, dict);
+    else
+        et_run_overview_print(&overview);
+    et_history_close(history);
+}
+
+static int inspect_run(const char *model_dir, const inquiry *ask, et_error *error)
+{
+    char *directory = et_path_join(model_dir, ET_CHECKPOINT_FOLDER);
+    et_manifest manifest = { 0 };
+    et_inspection it = { .path = NULL };
+    if (!directory)
+        return et_alloc_failed(error, strlen(model_dir), "a path");
+    int status = et_file_exists(directory) ? open_newest(&it, &manifest, ask, directory, error)
+                                           : no_checkpoint(ask, model_dir, error);
+    if (!status) {
+        et_value *dict = et_value_add_dict(ask->list);
+        show_overview(&it, &manifest, ask, model_dir, dict);
+        show(&it, ask, dict);
+        status = judge(&it, ask, dict, model_dir, error);
+    }
+    et_inspection_close(&it);
+    et_free(directory);
+    et_manifest_release(&manifest);
+    return status;
+}
+
+/* ---- the command ------------------------------------------------------------------------- */
+
+/* What is not there is none; opening it says what is wrong. */
+static bool is_directory(const char *path)
+{
+    struct stat info;
+    return !stat(path, &info) && S_ISDIR(info.st_mode);
+}
+
+static int inspect_one(const char *path, const inquiry *ask, et_error *error)
+{
+    struct stat info;
+    return !stat(path, &info) && S_ISREG(info.st_mode) ? inspect_file(path, ask, error)
+                                                       : inspect_run(path, ask, error);
+}
+
+/* Stops at the first that is not sound. */
+static int inspect_all(const inquiry *ask, const char *model_dir, const et_arg_list *paths,
+                       et_error *error)
+{
+    int status = model_dir ? inspect_one(model_dir, ask, error) : ET_OK;
+    for (int i = 0; i < paths->count && !status; i++)
+        status = is_directory(paths->items[i]) ? inspect_run(paths->items[i], ask, error)
+                                               : inspect_file(paths->items[i], ask, error);
+    return status;
+}
+
+/* One alone is the result; of several a list is. Nothing: what is wrong is said elsewhere. */
+static int print_json(const et_value *list, et_error *error)
+{
+    et_value *all = et_value_dict(list->arena);
+    if (list->count == 1)
+        return et_results_print(list->first, error);
+    et_value_append_copy(all, "inspected", list);
+    return list->count ? et_results_print(all, error) : ET_OK;
+}
+
+static int inspect(inquiry *ask, const char *model_dir, const et_arg_list *paths, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_outputs outputs = { .program = ask->program };
+    for (int i = 0; i < paths->count; i++)
+        et_outputs_read(&outputs, paths->items[i]);
+    int status = et_outputs_check_standard(&outputs, error);
+    et_outputs_release(&outputs);
+    ask->list = et_value_list(&arena);
+    if (!status)
+        status = inspect_all(ask, model_dir, paths, error);
+    int printed = ET_OK;
+    if (ask->json && ask->list)
+        printed = print_json(ask->list, status ? NULL : error);
+    et_arena_release(&arena);
+    return status ? status : printed;
+}
+
+int et_cmd_inspect(const et_call *call, et_error *error)
+{
+    et_arg_list paths = { .count = 0 };
+    const char *model_dir = NULL;
+    inquiry ask = { .program = call->program };
+    const et_arg table[] = {
+        { "model-dir", "DIR", "a run, as a plain word", ET_ARG_TEXT, &model_dir, NULL },
+        { "tensors", NULL, "every tensor with its verdict, and the state", ET_ARG_FLAG,
+          &ask.tensors, NULL },
+        ET_ARG_JSON(ask.json),
+        { "RUN|CHECKPOINT...", NULL, NULL, ET_ARG_REST, &paths, NULL },
+        ET_ARG_END,
+    };
+    bool help;
+    int status = et_args_parse(table, call, &help, error);
+    if (!status && help)
+        et_args_help(stdout, table, call,
+                     "Shows what a run or a checkpoint is, checks every checksum, and says whether "
+                     "it is\nsound; of a run the newest, and whether settings and files are its "
+                     "own.",
+                     "runs/a");
+    if (status || help)
+        return status;
+    et_assert(paths.count <= ET_ARG_LIST_MAX);
+    if (!paths.count && !model_dir)
+        return et_fail(error, ET_EUSAGE, "inspect: name a checkpoint, or the directory of a run");
+    return inspect(&ask, model_dir, &paths, error);
+}

@@ -1,0 +1,350 @@
+/* etude plot: curves of what runs have logged, in the terminal or as SVG. Reads only, so a run may
+ * be at work.
+ *
+ * What is drawn: of each run every series that a name means (history.h), or else the metric by
+ * which the best checkpoint is chosen, or the loss. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/fields.h"
+#include "base/file.h"
+#include "base/vector.h"
+#include "chart/chart.h"
+#include "command/args.h"
+#include "command/command.h"
+#include "command/runs/history.h"
+#include "command/runs/histories.h"
+#include "command/outputs.h"
+#include "io/progress.h"
+
+#define SVG_WIDTH   800
+#define SVG_HEIGHT  450
+#define MATCHES_MAX 256 /* series of one name in a run */
+#define CURVES_MAX  4096
+
+enum { BY_STEP, BY_EPOCH, BY_TIME };
+static const char *const by_names[] = { "step", "epoch", "time", NULL };
+
+typedef struct plot {
+    et_arg_list runs, metrics;
+    const char *output, *by_name;
+    int64_t width, height; /* 0: as it fits */
+    double smooth;
+    bool log;
+    int by;
+    et_histories histories;
+    et_chart_curve *curves; /* [count] with names and arrays, owned */
+    size_t count, capacity;
+    const char *only; /* the metric of all curves so far; NULL: several */
+} plot;
+
+/* ---- curves ------------------------------------------------------------------------------ */
+
+/* TensorBoard's: an exponential average with weight w of what was before, divided by what its
+ * weights come to, so that the first value is itself. Where there is no number it waits. */
+static void smooth(double *y, size_t count, double w)
+{
+    double sum = 0, weight = 0;
+    for (size_t i = 0; i < count && w > 0; i++) {
+        if (!isfinite(y[i]))
+            continue;
+        sum = w * sum + (1 - w) * y[i];
+        weight = w * weight + (1 - w);
+        y[i] = sum / weight;
+    }
+}
+
+static double place(const plot *p, const et_history *h, const et_history_point *point, double epoch)
+{
+    return p->by == BY_TIME    ? et_history_seconds(h, point->wall)
+           : p->by == BY_EPOCH ? (double)point->step / epoch
+                               : (double)point->step;
+}
+
+/* The run where there are several, the metric where there are; both, or the metric alone. */
+static char *name_curve(const plot *p, const et_history *h, const et_history_series *s)
+{
+    et_strbuf name = ET_STRBUF_INIT;
+    if (p->histories.count > 1)
+        et_strbuf_append(&name, h->model_dir);
+    if (!p->only || p->histories.count < 2)
+        et_strbuf_printf(&name, "%s%s", name.length ? "  " : "", s->name);
+    return et_strbuf_detach(&name);
+}
+
+static int add_curve(plot *p, const et_history *h, const et_history_series *s, et_error *error)
+{
+    if (p->count == CURVES_MAX)
+        return et_fail(error, ET_EDATA, "more than %d curves: name fewer runs or metrics",
+                       CURVES_MAX);
+    et_chart_curve *grown = et_vector_grow(p->curves, &p->capacity, p->count + 1, sizeof *grown, 8);
+    double *x = grown ? et_alloc(s->count, sizeof *x) : NULL;
+    double *y = grown ? et_alloc(s->count, sizeof *y) : NULL;
+    p->curves = grown ? grown : p->curves;
+    char *name = x && y ? name_curve(p, h, s) : NULL;
+    if (!name) {
+        et_free(x);
+        et_free(y);
+        return et_alloc_failed(error, s->count * sizeof *x, "a curve");
+    }
+    et_assert(s->count > 0);
+    double epoch = et_history_steps_per_epoch(h);
+    for (size_t i = 0; i < s->count; i++) {
+        x[i] = place(p, h, &s->points[i], epoch);
+        y[i] = s->points[i].value;
+    }
+    smooth(y, s->count, p->smooth);
+    p->curves[p->count++] = (et_chart_curve){ name, x, y, s->count };
+    return ET_OK;
+}
+
+static void forget_curves(plot *p)
+{
+    for (size_t i = 0; i < p->count; i++) {
+        et_free((char *)p->curves[i].name);
+        et_free((double *)p->curves[i].x);
+        et_free((double *)p->curves[i].y);
+    }
+    et_free(p->curves);
+}
+
+/* Calls take for each series that is to be drawn. */
+typedef int take_fn(plot *p, const et_history *h, const et_history_series *s, et_error *error);
+
+static int each_named(plot *p, const et_history *h, take_fn *take, et_error *error)
+{
+    const et_history_series *found[MATCHES_MAX];
+    int status = ET_OK;
+    for (int m = 0; m < p->metrics.count && !status; m++) {
+        size_t count = et_history_match(h, p->metrics.items[m], found, MATCHES_MAX);
+        count = count > MATCHES_MAX ? MATCHES_MAX : count;
+        for (size_t i = 0; i < count && !status; i++)
+            status = take(p, h, found[i], error);
+    }
+    return status;
+}
+
+static int each_series(plot *p, take_fn *take, et_error *error)
+{
+    int status = ET_OK;
+    for (size_t i = 0; i < p->histories.count && !status; i++) {
+        const et_history *h = p->histories.items[i];
+        const et_history_series *usual =
+            p->metrics.count ? NULL : et_histories_usual(&p->histories, i);
+        if (p->metrics.count)
+            status = each_named(p, h, take, error);
+        else if (usual)
+            status = take(p, h, usual, error);
+    }
+    return status;
+}
+
+/* First the names alone: what is common to all need not stand in the legend. */
+static int note_metric(plot *p, const et_history *h, const et_history_series *s, et_error *error)
+{
+    (void)h, (void)error;
+    if (!p->count++)
+        p->only = s->name;
+    else if (p->only && strcmp(p->only, s->name) != 0)
+        p->only = NULL;
+    return ET_OK;
+}
+
+static int make_curves(plot *p, et_error *error)
+{
+    int status = each_series(p, note_metric, error);
+    p->count = 0;
+    return status ? status : each_series(p, add_curve, error);
+}
+
+/* ---- checks ------------------------------------------------------------------------------ */
+
+static int check_names(const plot *p, et_error *error)
+{
+    int status = ET_OK;
+    for (int m = 0; m < p->metrics.count && !status; m++)
+        status = et_histories_check_metric(&p->histories, p->metrics.items[m], error);
+    for (size_t i = 0; i < p->histories.count && !status && p->by == BY_EPOCH; i++)
+        if (isnan(et_history_steps_per_epoch(p->histories.items[i])))
+            status = et_fail(error, ET_EDATA, "--x epoch: %s has logged no epochs; use --x step",
+                             p->histories.items[i]->model_dir);
+    return status;
+}
+
+static bool ends_in(const char *text, const char *end)
+{
+    size_t length = strlen(text), wanted = strlen(end);
+    return length > wanted && !strcasecmp(text + length - wanted, end);
+}
+
+static int check_size(const plot *p, et_error *error)
+{
+    int64_t wide_min = p->output ? ET_CHART_SVG_MIN : ET_CHART_TEXT_WIDTH_MIN;
+    int64_t tall_min = p->output ? ET_CHART_SVG_MIN : ET_CHART_TEXT_HEIGHT_MIN;
+    int64_t most = p->output ? ET_CHART_SVG_MAX : ET_CHART_TEXT_MAX;
+    const char *unit = p->output ? "pixels" : "characters";
+    if (p->width && (p->width < wide_min || p->width > most))
+        return et_fail(error, ET_EUSAGE, "--width: %lld to %lld %s, not %lld", (long long)wide_min,
+                       (long long)most, unit, (long long)p->width);
+    if (p->height && (p->height < tall_min || p->height > most))
+        return et_fail(error, ET_EUSAGE, "--height: %lld to %lld %s, not %lld", (long long)tall_min,
+                       (long long)most, unit, (long long)p->height);
+    return ET_OK;
+}
+
+static int check_options(plot *p, et_error *error)
+{
+    if (!p->runs.count)
+        return et_fail(error, ET_EUSAGE, "plot: name a run, or a directory with runs");
+    for (p->by = BY_STEP; p->by_name && by_names[p->by] && strcmp(by_names[p->by], p->by_name);)
+        p->by++;
+    if (!by_names[p->by])
+        return et_fail(error, ET_EUSAGE, "--x: step, epoch or time, not %s%s", p->by_name,
+                       et_nearest_hint(p->by_name, by_names, "").text);
+    if (p->smooth >= 1)
+        return et_fail(error, ET_EUSAGE,
+                       "--smooth: a weight of what was before, from 0 to below 1, such as 0.9");
+    if (p->output && !ends_in(p->output, ".svg"))
+        return et_fail(error, ET_EUSAGE, "--output %s: pictures are SVG; choose a name in .svg",
+                       p->output);
+    return check_size(p, error);
+}
+
+/* Before anything is read: what is read can't be written to. */
+static int check_outputs(const plot *p, const et_call *call, et_error *error)
+{
+    et_outputs outputs = { .program = call->program };
+    for (size_t i = 0; i < p->histories.count; i++) {
+        char *log = et_path_join(p->histories.items[i]->model_dir, ET_HISTORY_LOG);
+        et_outputs_read(&outputs, log);
+        et_free(log);
+    }
+    int status = et_outputs_check(&outputs, "--output", p->output, error);
+    if (!status && !p->output)
+        status = et_outputs_check_standard(&outputs, error);
+    et_outputs_release(&outputs);
+    return status;
+}
+
+/* ---- drawing ----------------------------------------------------------------------------- */
+
+static et_chart chart_of(const plot *p)
+{
+    static const char *const labels[] = { "step", "epoch", "time" };
+    bool one = p->count == 1 && p->histories.count < 2;
+    return (et_chart){ .title = p->only ? p->only
+                                : one   ? p->curves[0].name
+                                        : NULL,
+                       .x_label = labels[p->by],
+                       .curves = p->curves,
+                       .count = p->count,
+                       .log = p->log,
+                       .time = p->by == BY_TIME };
+}
+
+static int write_svg(const plot *p, const et_chart *chart, et_error *error)
+{
+    et_strbuf out = ET_STRBUF_INIT;
+    int status = et_chart_svg(&out, chart, p->width ? (int)p->width : SVG_WIDTH,
+                              p->height ? (int)p->height : SVG_HEIGHT, error);
+    if (!status)
+        status = et_file_write(p->output, out.data, out.length, error);
+    et_strbuf_release(&out);
+    return status;
+}
+
+/* One line stays for the prompt, the others around the plot are counted. */
+static et_chart_text_style text_style(const plot *p)
+{
+    struct winsize size;
+    bool terminal = isatty(STDOUT_FILENO);
+    bool known = terminal && !ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) && size.ws_col && size.ws_row;
+    const char *none = getenv("NO_COLOR"), *kind = getenv("TERM");
+    int names = p->count > ET_CHART_LEGEND_MAX ? ET_CHART_LEGEND_MAX + 1 : (int)p->count;
+    int width = known ? size.ws_col : 80, height = (known ? size.ws_row : 24) - 5 - names;
+    width = width < ET_CHART_TEXT_WIDTH_MIN ? ET_CHART_TEXT_WIDTH_MIN : width;
+    width = width > ET_CHART_TEXT_MAX ? ET_CHART_TEXT_MAX : width;
+    height = height < 10 ? 10 : height > 30 ? 30 : height;
+    return (et_chart_text_style){
+        .width = p->width ? (int)p->width : width,
+        .height = p->height ? (int)p->height : height,
+        .color = terminal && (!none || !*none) && kind && *kind && strcmp(kind, "dumb") != 0,
+        .ascii = !et_locale_is_utf8(),
+    };
+}
+
+static int print_text(const plot *p, const et_chart *chart, et_error *error)
+{
+    et_strbuf out = ET_STRBUF_INIT;
+    const et_chart_text_style style = text_style(p);
+    int status = et_chart_text(&out, chart, &style, error);
+    if (!status)
+        fputs(et_strbuf_text(&out), stdout);
+    et_strbuf_release(&out);
+    return status;
+}
+
+static int draw(plot *p, const et_call *call, et_error *error)
+{
+    int status = et_histories_open(&p->histories, &p->runs, error);
+    if (!status)
+        status = check_outputs(p, call, error);
+    if (!status)
+        status = check_names(p, error);
+    if (!status)
+        status = make_curves(p, error);
+    if (!status && !p->count)
+        status = et_fail(error, ET_EDATA, "%s: nothing was logged yet",
+                         p->histories.items[0]->model_dir);
+    if (status)
+        return status;
+    /* A single curve is named by the title. */
+    et_chart chart = chart_of(p);
+    if (chart.title && p->count == 1) {
+        et_free((char *)p->curves[0].name);
+        p->curves[0].name = NULL;
+    }
+    return p->output ? write_svg(p, &chart, error) : print_text(p, &chart, error);
+}
+
+int et_cmd_plot(const et_call *call, et_error *error)
+{
+    plot p = { .only = NULL };
+    const et_arg table[] = {
+        { "metric", "NAME", "what to draw, may be given again; else what the best is chosen by",
+          ET_ARG_LIST, &p.metrics, NULL },
+        { "output", "FILE.svg", "a picture; else characters to standard output", ET_ARG_TEXT,
+          &p.output, NULL },
+        { "x", "step|epoch|time", "step (the usual), epoch or time", ET_ARG_TEXT, &p.by_name,
+          NULL },
+        { "log", NULL, "logarithmic values", ET_ARG_FLAG, &p.log, NULL },
+        { "smooth", "W", "exponential average; W: weight of what was before, such as 0.9",
+          ET_ARG_REAL, &p.smooth, NULL },
+        { "width", "N", "characters, or pixels of a picture", ET_ARG_COUNT, &p.width, NULL },
+        { "height", "N", "lines of the plot, or pixels of a picture", ET_ARG_COUNT, &p.height,
+          NULL },
+        { "RUN...", NULL, NULL, ET_ARG_REST, &p.runs, NULL },
+        ET_ARG_END,
+    };
+    bool help;
+    int status = et_args_parse(table, call, &help, error);
+    if (!status && help)
+        et_args_help(stdout, table, call,
+                     "Draws curves of what runs have logged; of a directory, all runs below it.",
+                     "runs/a runs/b --metric loss --output loss.svg");
+    if (status || help)
+        return status;
+    status = check_options(&p, error);
+    if (!status)
+        status = draw(&p, call, error);
+    forget_curves(&p);
+    et_histories_close(&p.histories);
+    return status;
+}

@@ -1,0 +1,463 @@
+/* etude runs: a table of runs, found below directories. Reads only.
+ *
+ * A damaged run is in the table with what could be read of it, and a warning; the exit code is 3
+ * then, when all of the table was printed. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/assert.h"
+#include "base/decimal.h"
+#include "base/fields.h"
+#include "base/format.h"
+#include "command/args.h"
+#include "command/command.h"
+#include "command/runs/grid.h"
+#include "command/runs/histories.h"
+#include "command/results.h"
+#include "command/runs/run_settings.h"
+#include "command/runs/run_size.h"
+
+#define SETTINGS_SHOWN 6 /* columns of settings that people see; CSV and JSON have all */
+
+typedef struct row {
+    size_t run; /* its place in histories */
+    const et_history *history;
+    const et_history_series *series; /* what it is measured by; NULL: nothing */
+    bool lower;                      /* the lower the better */
+    double value, seconds;           /* NaN: not known */
+    int64_t at, parameters, done;    /* done: steps, -1: not known */
+    et_history_state state;
+    const char *text; /* of the setting that is sorted by; NULL: none */
+} row;
+
+typedef struct table {
+    et_arg_list directories;
+    const char *metric, *sort;
+    bool json, csv;
+    et_histories histories;
+    et_run_settings settings;
+    row *rows;                     /* [histories.count], owned */
+    size_t *columns, column_count; /* settings that differ, those that all runs have first; owned */
+} table;
+
+/* ---- rows -------------------------------------------------------------------------------- */
+
+/* By the name that was given, or else as the run itself has it. */
+static void measure(const table *t, row *r)
+{
+    const et_history *h = r->history;
+    et_history_best best = et_history_best_of(h);
+    r->at = -1;
+    r->value = (double)NAN;
+    if (!t->metric && best.series) {
+        r->series = best.series;
+        r->lower = best.lower;
+        r->value = best.value;
+        r->at = best.step;
+        return;
+    }
+    if (t->metric)
+        et_history_match(h, t->metric, &r->series, 1);
+    else
+        r->series = et_history_loss(h);
+    r->lower = r->series && et_history_is_lower_better(h, r->series);
+    const et_history_point *point = r->series ? et_history_extreme(r->series, r->lower) : NULL;
+    if (point) {
+        r->value = point->value;
+        r->at = point->step;
+    }
+}
+
+static int make_rows(table *t, et_error *error)
+{
+    t->rows = et_alloc_zero(t->histories.count + 1, sizeof *t->rows);
+    if (!t->rows)
+        return et_alloc_failed(error, t->histories.count * sizeof *t->rows, "a table");
+    for (size_t i = 0; i < t->histories.count; i++) {
+        row *r = &t->rows[i];
+        r->run = i;
+        r->history = t->histories.items[i];
+        r->seconds = et_history_seconds_in_all(r->history);
+        r->parameters = et_run_parameters(r->history);
+        r->done = et_history_steps_done(r->history);
+        r->state = et_history_state_of(r->history);
+        measure(t, r);
+    }
+    return ET_OK;
+}
+
+/* Whether every run that has settings has this one. */
+static bool all_have(const table *t, size_t name)
+{
+    for (size_t i = 0; i < t->histories.count; i++)
+        if (t->histories.items[i]->settings && !et_run_settings_value(&t->settings, name, i))
+            return false;
+    return true;
+}
+
+static int choose_columns(table *t, et_error *error)
+{
+    const et_run_settings *s = &t->settings;
+    t->columns = et_alloc(s->count + 1, sizeof *t->columns);
+    if (!t->columns)
+        return et_alloc_failed(error, s->count * sizeof *t->columns, "a table");
+    for (int all = 1; all >= 0; all--)
+        for (size_t i = 0; i < s->count; i++)
+            if (s->differs[i] && all_have(t, i) == (bool)all)
+                t->columns[t->column_count++] = i;
+    return ET_OK;
+}
+
+/* ---- order ------------------------------------------------------------------------------- */
+
+/* Numbers before texts, what is not there last; equals stay as they are found. */
+static int compare_numbers(double a, double b)
+{
+    if (isnan(a) || isnan(b))
+        return isnan(a) - isnan(b);
+    return (a > b) - (a < b);
+}
+
+static int compare_texts(const char *a, const char *b)
+{
+    char *end_a, *end_b;
+    if (!a || !b)
+        return !a - !b;
+    double x = et_decimal_read(a, &end_a), y = et_decimal_read(b, &end_b);
+    if (*a && *b && !*end_a && !*end_b)
+        return compare_numbers(x, y);
+    return strcmp(a, b);
+}
+
+static int in_order(const row *a, const row *b, int order)
+{
+    return order ? order : (a->run > b->run) - (a->run < b->run);
+}
+
+static int by_text(const void *left, const void *right)
+{
+    const row *a = left, *b = right;
+    return in_order(a, b, compare_texts(a->text, b->text));
+}
+
+static int by_best(const void *left, const void *right)
+{
+    const row *a = left, *b = right;
+    int order = compare_numbers(a->value, b->value);
+    bool turned = !a->lower && !isnan(a->value) && !isnan(b->value);
+    return in_order(a, b, turned ? -order : order);
+}
+
+static int by_step(const void *left, const void *right)
+{
+    const row *a = left, *b = right;
+    return in_order(a, b, compare_numbers((double)a->done, (double)b->done));
+}
+
+static int by_time(const void *left, const void *right)
+{
+    const row *a = left, *b = right;
+    return in_order(a, b, compare_numbers(a->seconds, b->seconds));
+}
+
+static int by_parameters(const void *left, const void *right)
+{
+    const row *a = left, *b = right;
+    return in_order(a, b, compare_numbers((double)a->parameters, (double)b->parameters));
+}
+
+static int by_state(const void *left, const void *right)
+{
+    const row *a = left, *b = right;
+    return in_order(a, b, (int)a->state - (int)b->state);
+}
+
+static int by_run(const void *left, const void *right)
+{
+    const row *a = left, *b = right;
+    return in_order(a, b, strcmp(a->history->model_dir, b->history->model_dir));
+}
+
+static const struct {
+    const char *name;
+    int (*compare)(const void *left, const void *right);
+} orders[] = { { "run", by_run },   { "state", by_state }, { "step", by_step },
+               { "best", by_best }, { "time", by_time },   { "parameters", by_parameters } };
+
+enum { ORDERS = sizeof orders / sizeof orders[0] };
+
+/* A setting by its path, or by what is behind the last dot. */
+static bool find_setting(const table *t, const char *name, size_t *place)
+{
+    const et_run_settings *s = &t->settings;
+    for (int leaf = 0; leaf < 2; leaf++)
+        for (*place = 0; *place < s->count; ++*place) {
+            const char *dot = strrchr(s->names[*place], '.');
+            if (!strcmp(leaf && dot ? dot + 1 : s->names[*place], name))
+                return true;
+        }
+    return false;
+}
+
+static int unknown_order(const table *t, et_error *error)
+{
+    const char **names = et_alloc(ORDERS + t->column_count + 1, sizeof *names);
+    if (!names)
+        return et_alloc_failed(error, t->column_count * sizeof *names, "names");
+    size_t count = 0;
+    for (; count < ORDERS; count++)
+        names[count] = orders[count].name;
+    for (size_t i = 0; i < t->column_count; i++)
+        names[count++] = et_run_settings_head(&t->settings, t->columns[i]);
+    names[count] = NULL;
+    int status = et_fail(error, ET_EUSAGE,
+                         "--sort: run, state, step, best, time, parameters or a setting, not %s%s",
+                         t->sort, et_nearest_hint(t->sort, names, "").text);
+    et_free(names);
+    return status;
+}
+
+static int sort(table *t, et_error *error)
+{
+    size_t place;
+    int (*compare)(const void *, const void *) = NULL;
+    if (!t->sort || t->histories.count < 2)
+        return ET_OK;
+    for (size_t i = 0; i < ORDERS && !compare; i++)
+        if (!strcmp(orders[i].name, t->sort))
+            compare = orders[i].compare;
+    if (!compare && find_setting(t, t->sort, &place)) {
+        for (size_t i = 0; i < t->histories.count; i++)
+            t->rows[i].text = et_run_settings_value(&t->settings, place, t->rows[i].run);
+        compare = by_text;
+    }
+    if (!compare)
+        return unknown_order(t, error);
+    qsort(t->rows, t->histories.count, sizeof *t->rows, compare);
+    return ET_OK;
+}
+
+/* ---- printing ---------------------------------------------------------------------------- */
+
+/* The one metric of all rows; NULL: there are several. */
+static const char *common_metric(const table *t)
+{
+    const char *name = NULL;
+    for (size_t i = 0; i < t->histories.count; i++) {
+        const et_history_series *s = t->rows[i].series;
+        if (s && name && strcmp(s->name, name) != 0)
+            return NULL;
+        name = s ? s->name : name;
+    }
+    return name;
+}
+
+static const char *leaf_of(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    return dot ? dot + 1 : name;
+}
+
+static void add_progress(et_grid *grid, const row *r)
+{
+    int64_t steps = et_history_steps(r->history);
+    if (r->done < 0)
+        et_grid_add(grid, "-");
+    else if (steps > 0)
+        et_grid_addf(grid, "%s/%s", et_format_count(r->done).text, et_format_count(steps).text);
+    else
+        et_grid_add(grid, et_format_count(r->done).text);
+}
+
+static void add_text_row(et_grid *grid, const table *t, const row *r, bool common, size_t settings)
+{
+    et_grid_add(grid, r->history->model_dir);
+    et_grid_add(grid, et_history_state_name(r->state));
+    add_progress(grid, r);
+    if (isnan(r->value))
+        et_grid_add(grid, "-");
+    else if (common)
+        et_grid_add(grid, et_format_value(r->value).text);
+    else
+        et_grid_addf(grid, "%s %s", et_format_value(r->value).text, leaf_of(r->series->name));
+    et_grid_add(grid, r->at < 0 ? "-" : et_format_count(r->at).text);
+    et_grid_add(grid, isnan(r->seconds) ? "-" : et_format_duration(r->seconds).text);
+    et_grid_add(grid, r->parameters ? et_format_count(r->parameters).text : "-");
+    for (size_t i = 0; i < settings; i++)
+        et_grid_add(grid, et_run_settings_value(&t->settings, t->columns[i], r->run));
+}
+
+static int print_text(const table *t, et_error *error)
+{
+    et_assert(t->rows && t->columns);
+    const char *metric = common_metric(t);
+    size_t settings = t->column_count > SETTINGS_SHOWN ? SETTINGS_SHOWN : t->column_count;
+    et_grid grid = { .columns = 7 + settings };
+    const char *const heads[] = { "run", "state", "step",      metric ? leaf_of(metric) : "best",
+                                  "at",  "time",  "parameters" };
+    for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++)
+        et_grid_add(&grid, heads[i]);
+    for (size_t i = 0; i < settings; i++)
+        et_grid_add(&grid, et_run_settings_head(&t->settings, t->columns[i]));
+    for (size_t i = 0; i < t->histories.count; i++)
+        add_text_row(&grid, t, &t->rows[i], metric != NULL, settings);
+    int status = et_grid_print(&grid, stdout, ET_GRID_TEXT, error);
+    et_grid_release(&grid);
+    if (!status && t->column_count > settings)
+        fprintf(stderr, "%zu more settings differ: --csv and --json have all\n",
+                t->column_count - settings);
+    return status;
+}
+
+/* Numbers as programs read them; what is not known is empty. */
+static void add_real(et_grid *grid, double value)
+{
+    et_strbuf text = ET_STRBUF_INIT;
+    if (isfinite(value))
+        et_strbuf_append_double(&text, value);
+    grid->failed |= text.failed;
+    et_grid_add(grid, et_strbuf_text(&text));
+    et_strbuf_release(&text);
+}
+
+static void add_count(et_grid *grid, int64_t count, bool known)
+{
+    if (known)
+        et_grid_addf(grid, "%lld", (long long)count);
+    else
+        et_grid_add(grid, NULL);
+}
+
+static int print_csv(const table *t, et_error *error)
+{
+    static const char *const heads[] = { "run",  "state",     "step",    "steps",     "metric",
+                                         "best", "best_step", "seconds", "parameters" };
+    et_grid grid = { .columns = sizeof heads / sizeof heads[0] + t->column_count };
+    for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++)
+        et_grid_add(&grid, heads[i]);
+    for (size_t i = 0; i < t->column_count; i++)
+        et_grid_add(&grid, t->settings.names[t->columns[i]]);
+    for (size_t i = 0; i < t->histories.count; i++) {
+        const row *r = &t->rows[i];
+        int64_t steps = et_history_steps(r->history);
+        et_grid_add(&grid, r->history->model_dir);
+        et_grid_add(&grid, et_history_state_name(r->state));
+        add_count(&grid, r->done, r->done >= 0);
+        add_count(&grid, steps, steps > 0);
+        et_grid_add(&grid, r->series ? r->series->name : NULL);
+        add_real(&grid, r->value);
+        add_count(&grid, r->at, r->at >= 0);
+        add_real(&grid, r->seconds);
+        add_count(&grid, r->parameters, r->parameters > 0);
+        for (size_t k = 0; k < t->column_count; k++)
+            et_grid_add(&grid, et_run_settings_value(&t->settings, t->columns[k], r->run));
+    }
+    int status = et_grid_print(&grid, stdout, ET_GRID_CSV, error);
+    et_grid_release(&grid);
+    return status;
+}
+
+static void add_json_row(const table *t, et_value *list, const row *r)
+{
+    et_value *dict = et_value_add_dict(list);
+    int64_t steps = et_history_steps(r->history);
+    et_value_set_string(dict, "run", r->history->model_dir);
+    et_value_set_string(dict, "state", et_history_state_name(r->state));
+    if (r->done >= 0)
+        et_value_set_int(dict, "step", r->done);
+    if (steps > 0)
+        et_value_set_int(dict, "steps", steps);
+    if (r->series) {
+        et_value *best = et_value_set_dict(dict, "best");
+        et_value_set_string(best, "metric", r->series->name);
+        et_value_set_float(best, "value", r->value);
+        et_value_set_int(best, "step", r->at);
+    }
+    if (!isnan(r->seconds))
+        et_value_set_float(dict, "seconds", r->seconds);
+    if (r->parameters)
+        et_value_set_int(dict, "parameters", r->parameters);
+    et_value *settings = et_value_set_dict(dict, "settings");
+    for (size_t i = 0; i < t->column_count; i++) {
+        const char *value = et_run_settings_value(&t->settings, t->columns[i], r->run);
+        if (value)
+            et_value_set_string(settings, t->settings.names[t->columns[i]], value);
+    }
+}
+
+static int print_json(const table *t, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_value *all = et_value_dict(&arena), *list = et_value_set_list(all, "runs");
+    for (size_t i = 0; i < t->histories.count; i++)
+        add_json_row(t, list, &t->rows[i]);
+    int status = et_results_print(all, error);
+    et_arena_release(&arena);
+    return status;
+}
+
+/* ---- the command ------------------------------------------------------------------------- */
+
+static int open_table(table *t, et_error *error)
+{
+    int status = et_histories_open(&t->histories, &t->directories, error);
+    if (!status && t->metric)
+        status = et_histories_check_metric(&t->histories, t->metric, error);
+    if (!status)
+        status = et_run_settings_open(&t->settings, &t->histories, error);
+    if (!status)
+        status = make_rows(t, error);
+    if (!status)
+        status = choose_columns(t, error);
+    return status ? status : sort(t, error);
+}
+
+static int show(table *t, et_error *error)
+{
+    int status = open_table(t, error);
+    if (!status)
+        status = t->json  ? print_json(t, error)
+                 : t->csv ? print_csv(t, error)
+                          : print_text(t, error);
+    if (!status && t->histories.damaged)
+        status = et_fail(error, ET_EFORMAT, "runs: %d of %zu could not be read whole",
+                         t->histories.damaged, t->histories.count);
+    et_free(t->rows);
+    et_free(t->columns);
+    et_run_settings_close(&t->settings);
+    et_histories_close(&t->histories);
+    return status;
+}
+
+int et_cmd_runs(const et_call *call, et_error *error)
+{
+    table t = { .settings = { .index = ET_MAP_INIT } };
+    const et_arg rows[] = {
+        { "metric", "NAME", "the best of that, not of what each run chooses by", ET_ARG_TEXT,
+          &t.metric, NULL },
+        { "sort", "KEY", "run, state, step, best, time, parameters or a setting", ET_ARG_TEXT,
+          &t.sort, NULL },
+        ET_ARG_JSON(t.json),
+        { "csv", NULL, "all settings that differ as well, as CSV", ET_ARG_FLAG, &t.csv, NULL },
+        { "DIR...", NULL, NULL, ET_ARG_REST, &t.directories, NULL },
+        ET_ARG_END,
+    };
+    bool help;
+    int status = et_args_parse(rows, call, &help, error);
+    if (!status && help)
+        et_args_help(stdout, rows, call,
+                     "Lists the runs below directories: how far, how good, how long, and the "
+                     "settings\nthat differ.",
+                     "runs --sort best");
+    if (status || help)
+        return status;
+    if (!t.directories.count)
+        return et_fail(error, ET_EUSAGE, "runs: name a directory with runs, or runs");
+    if (t.json && t.csv)
+        return et_fail(error, ET_EUSAGE, "runs: --json or --csv, not both");
+    return show(&t, error);
+}

@@ -1,0 +1,493 @@
+/* Logs grow at their end, and are cut off where a resumed run goes on: then what was read is no
+ * more. That is seen by the last line that was read, which stands where it stood or does not: the
+ * time is in every line, so a step that was made again has other bytes.
+ *
+ * Read by offset and not mapped: a mapping of a file that is cut off meanwhile is a SIGBUS. */
+#include "command/runs/history.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <etude/summary.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/assert.h"
+#include "base/checksum.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/map.h"
+#include "base/vector.h"
+#include "base/yaml.h"
+#include "command/session.h"
+#include "train/experiment.h"
+
+#define CHUNK         ((size_t)256 << 10)
+#define DOCUMENT_MAX  ((size_t)8 << 20) /* bytes of settings or sessions */
+#define MEASURED      "measured."
+#define MEASURED_FILE "validation/" ET_HISTORY_LOG
+
+/* What tells one version of a file from another. */
+typedef struct version {
+    dev_t device;
+    ino_t inode;
+    off_t size;
+    struct timespec changed;
+} version;
+
+typedef struct log_file {
+    char *path;         /* owned; NULL: not opened yet */
+    const char *prefix; /* of names */
+    ino_t inode;        /* of what was read; 0: nothing was */
+    int64_t offset;     /* behind the last whole line that was read */
+    int64_t lines;
+    int64_t last;      /* where that line begins */
+    uint64_t checksum; /* of it */
+} log_file;
+
+typedef struct document {
+    char *path;      /* owned */
+    version version; /* of what was read */
+    et_arena arena;
+    et_value *value; /* NULL: there is none */
+} document;
+
+enum { OWN, BESIDE, LOGS };
+
+struct et_history_files {
+    log_file logs[LOGS];
+    document settings, info;
+    et_arena names; /* of series */
+    et_map index;   /* name to place in series */
+    char *buffer;   /* [room] of what is being read; owned */
+    size_t room;
+};
+
+/* ---- points ------------------------------------------------------------------------------ */
+
+static int add_series(size_t *out, et_history *h, const char *name, const char *where,
+                      et_error *error)
+{
+    struct et_history_files *f = h->files;
+    if (h->count == ET_HISTORY_SERIES_MAX)
+        return et_fail(error, ET_EFORMAT, "%s: more than %d names of values in a run", where,
+                       ET_HISTORY_SERIES_MAX);
+    et_history_series *grown =
+        et_vector_grow(h->series, &h->capacity, h->count + 1, sizeof *grown, 32);
+    h->series = grown ? grown : h->series;
+    char *copy = grown ? et_arena_strdup(&f->names, name) : NULL;
+    if (!copy || !et_map_put(&f->index, copy, (int64_t)h->count))
+        return et_alloc_failed(error, strlen(name), "the name of a value");
+    h->series[h->count] = (et_history_series){ .name = copy };
+    *out = h->count++;
+    return ET_OK;
+}
+
+/* What all of a line shares. */
+typedef struct line {
+    et_history *history;
+    const char *where; /* file and line */
+    int64_t step;
+    double wall;
+    size_t base; /* of the prefix in name */
+    char name[ET_HISTORY_NAME_MAX + 1];
+} line;
+
+static int add_point(line *l, double value, et_error *error)
+{
+    et_history *h = l->history;
+    int64_t found;
+    size_t place = 0;
+    int status = ET_OK;
+    if (et_map_get(&h->files->index, l->name, &found))
+        place = (size_t)found;
+    else
+        status = add_series(&place, h, l->name, l->where, error);
+    if (status)
+        return status;
+    et_assert(place < h->count);
+    et_history_series *s = &h->series[place];
+    et_history_point *grown =
+        et_vector_grow(s->points, &s->capacity, s->count + 1, sizeof *grown, 16);
+    if (!grown)
+        return et_alloc_failed(error, (s->count + 1) * sizeof *grown, "points");
+    s->points = grown;
+    s->points[s->count++] = (et_history_point){ l->step, l->wall, value };
+    return ET_OK;
+}
+
+/* name[length] grows by a key; where it ends then, or 0: it does not fit or is none of ours. */
+static size_t extend(line *l, size_t length, const char *key)
+{
+    size_t more = strlen(key);
+    for (const char *c = key; *c; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f)
+            return 0;
+    if (!more || length + more + 1 > ET_HISTORY_NAME_MAX)
+        return 0;
+    memcpy(l->name + length, key, more + 1);
+    return length + more;
+}
+
+/* Numbers of a dict whose name is name[length]. Nests no deeper than the JSON reader lets. */
+static int add_values(line *l, size_t length, const et_value *dict, et_error *error)
+{
+    int status = ET_OK;
+    for (const et_value *v = dict->first; v && !status; v = v->next) {
+        /* The clock of the line, and its step, are in every point. */
+        bool own = length == l->base && (!strcmp(v->key, "step") || !strcmp(v->key, ET_SINK_TIME));
+        if (own || v->kind == ET_VALUE_STRING || v->kind == ET_VALUE_LIST)
+            continue;
+        size_t end = extend(l, length, v->key);
+        if (!end)
+            return et_fail(error, ET_EFORMAT,
+                           "%s: the name of a value is empty, too long or has a control character",
+                           l->where);
+        if (v->kind == ET_VALUE_DICT) {
+            l->name[end] = '.';
+            status = add_values(l, end + 1, v, error);
+        } else {
+            double value = v->kind == ET_VALUE_INT     ? (double)v->integer
+                           : v->kind == ET_VALUE_FLOAT ? v->real
+                           : v->kind == ET_VALUE_BOOL  ? (double)v->boolean
+                                                       : (double)NAN;
+            status = add_point(l, value, error);
+        }
+    }
+    return status;
+}
+
+static double wall_of(const et_value *dict)
+{
+    double wall;
+    const et_value *clock = et_value_get(dict, ET_SINK_TIME);
+    return clock && !et_value_read_float(clock, "wall", &wall, NULL) ? wall : (double)NAN;
+}
+
+static void note_line(et_history *h, const log_file *file, const line *l)
+{
+    h->step = l->step > h->step ? l->step : h->step;
+    if (file->prefix[0])
+        return;
+    h->lines++;
+    if (isnan(l->wall))
+        return;
+    h->first_wall = isnan(h->first_wall) ? l->wall : h->first_wall;
+    h->last_wall = l->wall;
+}
+
+/* ---- lines ------------------------------------------------------------------------------- */
+
+/* One line as a dict. The reader's own word for where it is wrong begins with a line of its own,
+ * which is always 1. */
+static int parse(et_value **out, et_arena *arena, const char *text, size_t length,
+                 const char *where, et_error *error)
+{
+    static const char before[] = "line:1:";
+    et_error reason = ET_ERROR_INIT;
+    int status = et_json_parse(out, arena, text, length, "line", &reason);
+    if (status == ET_EFORMAT && !strncmp(reason.text, before, sizeof before - 1))
+        return et_fail(error, status, "%s:%s", where, reason.text + sizeof before - 1);
+    if (status)
+        return et_fail(error, status, "%s: %s", where, reason.text);
+    if ((*out)->kind != ET_VALUE_DICT)
+        return et_fail(error, ET_EFORMAT, "%s: a log is {\"step\": ...}, found %s", where,
+                       et_value_kind_name((*out)->kind));
+    return ET_OK;
+}
+
+static int take_line(et_history *h, const log_file *file, const char *text, size_t length,
+                     et_error *error)
+{
+    char where[PATH_MAX + 32];
+    et_arena arena = ET_ARENA_INIT;
+    et_value *dict;
+    line l = { .history = h, .where = where };
+    snprintf(where, sizeof where, "%s:%" PRId64, file->path, file->lines + 1);
+    int status = parse(&dict, &arena, text, length, where, error);
+    if (!status) {
+        status = et_value_read_int(dict, "step", &l.step, error);
+        if (status)
+            et_fail_while(error, status, "%s", where);
+        else if (l.step < 0)
+            status = et_fail(error, ET_EFORMAT, "%s: step %" PRId64 " is negative", where, l.step);
+    }
+    if (!status) {
+        l.wall = wall_of(dict);
+        l.base = (size_t)snprintf(l.name, sizeof l.name, "%s", file->prefix);
+        status = add_values(&l, l.base, dict, error);
+    }
+    if (!status)
+        note_line(h, file, &l);
+    et_arena_release(&arena);
+    return status;
+}
+
+static ssize_t read_at(int fd, char *to, size_t size, int64_t offset)
+{
+    ssize_t got;
+    do
+        got = pread(fd, to, size, (off_t)offset);
+    while (got < 0 && errno == EINTR);
+    return got;
+}
+
+static int make_room(struct et_history_files *f, size_t wanted, const log_file *file,
+                     et_error *error)
+{
+    if (wanted > ET_HISTORY_LINE_MAX)
+        return et_fail(error, ET_EFORMAT, "%s:%" PRId64 ": a line of more than %zu MB is no log",
+                       file->path, file->lines + 1, ET_HISTORY_LINE_MAX >> 20);
+    char *grown = et_vector_grow(f->buffer, &f->room, wanted, 1, CHUNK);
+    if (!grown)
+        return et_alloc_failed(error, wanted, "a line");
+    f->buffer = grown;
+    return ET_OK;
+}
+
+/* Takes the whole lines of buffer[length], which stand at file->offset; *used: their bytes. */
+static int take_lines(et_history *h, log_file *file, size_t length, size_t *used, et_error *error)
+{
+    const char *text = h->files->buffer, *end;
+    *used = 0;
+    while ((end = memchr(text + *used, '\n', length - *used))) {
+        size_t size = (size_t)(end - text) - *used;
+        int status = take_line(h, file, text + *used, size, error);
+        if (status)
+            return status;
+        file->last = file->offset;
+        file->checksum = et_checksum(text + *used, size + 1);
+        file->offset += (int64_t)size + 1;
+        file->lines++;
+        *used += size + 1;
+    }
+    return ET_OK;
+}
+
+static int read_lines(et_history *h, log_file *file, int fd, et_error *error)
+{
+    struct et_history_files *f = h->files;
+    size_t have = 0, used;
+    et_assert(file->last <= file->offset);
+    for (;;) {
+        int status = make_room(f, have + 1, file, error);
+        if (status)
+            return status;
+        ssize_t got = read_at(fd, f->buffer + have, f->room - have, file->offset + (int64_t)have);
+        if (got < 0)
+            return et_fail_errno(error, "cannot read %s", file->path);
+        if (!got)
+            return ET_OK;
+        status = take_lines(h, file, have + (size_t)got, &used, error);
+        if (status)
+            return status;
+        have = have + (size_t)got - used;
+        memmove(f->buffer, f->buffer + used, have);
+    }
+}
+
+/* Whether the file still begins with what was read of it. */
+static bool goes_on(struct et_history_files *f, const log_file *file, int fd,
+                    const struct stat *info)
+{
+    size_t size = (size_t)(file->offset - file->last);
+    if (!file->offset)
+        return true;
+    if (info->st_ino != file->inode || info->st_size < file->offset ||
+        make_room(f, size, file, NULL))
+        return false;
+    return read_at(fd, f->buffer, size, file->last) == (ssize_t)size &&
+           et_checksum(f->buffer, size) == file->checksum;
+}
+
+/* ---- files ------------------------------------------------------------------------------- */
+
+static void forget(et_history *h)
+{
+    struct et_history_files *f = h->files;
+    for (size_t i = 0; i < h->count; i++)
+        et_free(h->series[i].points);
+    h->count = 0;
+    h->lines = 0;
+    h->step = -1;
+    h->first_wall = h->last_wall = (double)NAN;
+    et_arena_release(&f->names);
+    et_map_release(&f->index);
+    f->index = (et_map)ET_MAP_INIT;
+    for (int i = 0; i < LOGS; i++)
+        f->logs[i] = (log_file){ .path = f->logs[i].path, .prefix = f->logs[i].prefix };
+}
+
+/* *moved: what was read of it is no more, and nothing was read now. */
+static int read_log(et_history *h, log_file *file, bool *moved, et_error *error)
+{
+    int fd;
+    struct stat info;
+    et_error reason = ET_ERROR_INIT;
+    int status = et_file_open(&fd, file->path, &reason);
+    *moved = status == ET_ENOTFOUND && file->offset > 0;
+    if (status)
+        return status == ET_ENOTFOUND ? ET_OK : et_fail(error, status, "%s", reason.text);
+    if (fstat(fd, &info))
+        status = et_fail_errno(error, "cannot read %s", file->path);
+    if (!status && !goes_on(h->files, file, fd, &info))
+        *moved = true;
+    else if (!status) {
+        file->inode = info.st_ino;
+        status = read_lines(h, file, fd, error);
+    }
+    close(fd);
+    return status;
+}
+
+static int read_logs(et_history *h, bool *moved, et_error *error)
+{
+    int status = ET_OK;
+    *moved = false;
+    for (int i = 0; i < LOGS && !status && !*moved; i++)
+        status = read_log(h, &h->files->logs[i], moved, error);
+    return status;
+}
+
+static bool same_version(const version *a, const version *b)
+{
+    return a->device == b->device && a->inode == b->inode && a->size == b->size &&
+           a->changed.tv_sec == b->changed.tv_sec && a->changed.tv_nsec == b->changed.tv_nsec;
+}
+
+/* Both are replaced as a whole when they change. */
+static int read_document(document *d, bool json, et_error *error)
+{
+    struct stat info;
+    if (stat(d->path, &info)) {
+        et_arena_release(&d->arena);
+        d->value = NULL;
+        d->version = (version){ 0 };
+        return ET_OK;
+    }
+    const version now = { info.st_dev, info.st_ino, info.st_size, info.st_mtim };
+    if (same_version(&now, &d->version))
+        return ET_OK;
+    char *text;
+    size_t length;
+    et_arena arena = ET_ARENA_INIT;
+    et_value *value = NULL;
+    int status = et_file_read(&text, &length, d->path, DOCUMENT_MAX, error);
+    if (status)
+        return status;
+    status = (json ? et_json_parse : et_yaml_parse)(&value, &arena, text, length, d->path, error);
+    et_free(text);
+    if (!status && value->kind != ET_VALUE_DICT)
+        status = et_fail(error, ET_EFORMAT, "%s: names and values are wanted, found %s", d->path,
+                         et_value_kind_name(value->kind));
+    if (status) {
+        et_arena_release(&arena);
+        return status;
+    }
+    et_arena_release(&d->arena);
+    *d = (document){ d->path, now, arena, value };
+    return ET_OK;
+}
+
+static int read_documents(et_history *h, et_error *error)
+{
+    struct et_history_files *f = h->files;
+    int status = read_document(&f->settings, false, error);
+    int other = read_document(&f->info, true, status ? NULL : error);
+    h->settings = f->settings.value;
+    h->info = f->info.value;
+    return status ? status : other;
+}
+
+/* ---- all together ------------------------------------------------------------------------ */
+
+static et_history *make(const char *model_dir)
+{
+    et_history *h = et_alloc_zero(1, sizeof *h);
+    struct et_history_files *f = h ? et_alloc_zero(1, sizeof *f) : NULL;
+    if (!f) {
+        et_free(h);
+        return NULL;
+    }
+    h->files = f;
+    h->model_dir = et_strdup(model_dir);
+    f->logs[OWN] = (log_file){ .path = et_path_join(model_dir, ET_HISTORY_LOG), .prefix = "" };
+    f->logs[BESIDE] =
+        (log_file){ .path = et_path_join(model_dir, MEASURED_FILE), .prefix = MEASURED };
+    f->settings.path = et_path_join(model_dir, ET_EXPERIMENT_FILE);
+    f->info.path = et_path_join(model_dir, ET_SESSION_FILE);
+    forget(h);
+    if (h->model_dir && f->logs[OWN].path && f->logs[BESIDE].path && f->settings.path &&
+        f->info.path)
+        return h;
+    et_history_close(h);
+    return NULL;
+}
+
+int et_history_open(et_history **out, const char *model_dir, et_error *error)
+{
+    bool anew;
+    struct stat info;
+    *out = NULL;
+    int status = et_path_check(model_dir, error);
+    if (status)
+        return status;
+    if (stat(model_dir, &info))
+        return et_fail_errno(error, "%s", model_dir);
+    if (!S_ISDIR(info.st_mode))
+        return et_fail(error, ET_ENOTFOUND, "%s is no directory: name that of a run", model_dir);
+    if (!et_history_is_run(model_dir))
+        return et_fail(error, ET_ENOTFOUND,
+                       "%s: no run there, as it has neither " ET_EXPERIMENT_FILE
+                       " nor " ET_HISTORY_LOG,
+                       model_dir);
+    et_history *h = make(model_dir);
+    if (!h)
+        return et_alloc_failed(error, sizeof *h, "a run's history");
+    *out = h;
+    return et_history_update(h, &anew, error);
+}
+
+/* What is cut off again while it is read anew is found by the next call. */
+int et_history_update(et_history *h, bool *anew, et_error *error)
+{
+    int status = read_documents(h, error);
+    int other = read_logs(h, anew, status ? NULL : error);
+    if (*anew) {
+        bool again;
+        forget(h);
+        other = read_logs(h, &again, status ? NULL : error);
+    }
+    return status ? status : other;
+}
+
+void et_history_close(et_history *h)
+{
+    if (!h)
+        return;
+    struct et_history_files *f = h->files;
+    forget(h);
+    for (int i = 0; i < LOGS; i++)
+        et_free(f->logs[i].path);
+    et_free(f->settings.path);
+    et_free(f->info.path);
+    et_arena_release(&f->settings.arena);
+    et_arena_release(&f->info.arena);
+    et_free(f->buffer);
+    et_free(f);
+    et_free(h->series);
+    et_free(h->model_dir);
+    et_free(h);
+}
+
+const et_history_series *et_history_find(const et_history *h, const char *name)
+{
+    int64_t place;
+    return et_map_get(&h->files->index, name, &place) ? &h->series[place] : NULL;
+}

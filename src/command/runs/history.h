@@ -1,0 +1,144 @@
+/* A run's history: what it has logged, as series of points by name, with its settings and its
+ * sessions. Reads only and takes no lock, so the run may be at work; update reads what came since.
+ * A last line that is not ended yet (a kill cut it short, or it is being written) does not count.
+ *
+ *     et_history *history;
+ *     et_history_open(&history, "runs/a", &error);
+ *     const et_history_series *loss = et_history_find(history, "train.training_loss");
+ *     ... loss->points[i] ...
+ *     bool anew;
+ *     et_history_update(history, &anew, &error);          beside the run at work, now and then
+ *     ... anew: all was read again, for what was read before no longer holds; else series and
+ * points
+ *     ... are there at the ends ...
+ *     et_history_close(history);
+ *
+ * Names are those of RUN/metrics.jsonl, a dot for each level: {"step": 200, "train":
+ * {"training_loss": 4.1, "time": {"steps_per_second": 8.2}}} has train.training_loss and
+ * train.time.steps_per_second. What `--mode continuous_eval` has measured beside the run
+ * (RUN/validation/metrics.jsonl) begins with "measured.". Numbers and truth values are points, null
+ * is NaN; texts and lists are not read. No name has a control character.
+ *
+ * Files may be of anyone: a line longer than ET_HISTORY_LINE_MAX, more names than
+ * ET_HISTORY_SERIES_MAX, what is no JSON is ET_EFORMAT with file and line; what stands before it
+ * has been read then and stays. One thread per value. */
+#ifndef ETUDE_COMMAND_RUNS_HISTORY_H
+#define ETUDE_COMMAND_RUNS_HISTORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <etude/value.h>
+
+#define ET_HISTORY_LOG        "metrics.jsonl" /* in the run's directory */
+#define ET_HISTORY_LINE_MAX   ((size_t)16 << 20)
+#define ET_HISTORY_NAME_MAX   400
+#define ET_HISTORY_SERIES_MAX 4096
+
+typedef struct et_history_point {
+    int64_t step;
+    double wall;  /* when it was logged, seconds since 1970; NaN: not said */
+    double value; /* NaN: it was no number */
+} et_history_point;
+
+typedef struct et_history_series {
+    const char *name;
+    et_history_point *points; /* [count] in the order of the log */
+    size_t count, capacity;
+} et_history_series;
+
+/* To be read only; everything is valid until update or close, but for model_dir. */
+typedef struct et_history {
+    char *model_dir;           /* as it was opened */
+    et_history_series *series; /* [count] in the order in which their names came; update adds at the
+                                  end unless it begins anew */
+    size_t count, capacity;
+    int64_t lines;                /* of metrics.jsonl, whole ones */
+    int64_t step;                 /* largest that was logged; -1: none */
+    double first_wall, last_wall; /* of the run's own lines; NaN: none */
+    const et_value *settings;     /* params.yaml; NULL: there is none */
+    const et_value *info;         /* info.json (session.h); NULL: there is none */
+    struct et_history_files *files;
+} et_history;
+
+/* Whether there is a run: a directory with metrics.jsonl or params.yaml. */
+bool et_history_is_run(const char *directory);
+
+/* Reads all there is. ET_ENOTFOUND: no run there; *out is NULL. Where a file of a run is at fault
+ * *out has what could be read, and is to be closed as well. */
+int et_history_open(et_history **out, const char *model_dir, et_error *error);
+
+/* Reads what came since. *anew: a log was cut off (the run was resumed or has gone back to a
+ * checkpoint) or replaced, and everything was read again. On failure what was read stays; the next
+ * call tries again. */
+int et_history_update(et_history *history, bool *anew, et_error *error);
+
+void et_history_close(et_history *history); /* NULL allowed */
+
+/* NULL: there is none of that name. */
+const et_history_series *et_history_find(const et_history *history, const char *name);
+
+/* Those that a word of a person's means, a slash or a bar as good as a dot: the one of that name;
+ * else those whose name ends so behind one (validation_loss); else those that do without
+ * "training_", "validation_" there (loss, which is two). How many; at most `most` go to out. */
+size_t et_history_match(const et_history *history, const char *word, const et_history_series **out,
+                        size_t most);
+
+/* ---- what it comes to -------------------------------------------------------------------- */
+
+/* A setting by its dotted path, NULL: not known. */
+const et_value *et_history_setting(const et_history *history, const char *path);
+
+/* The best validation, as the run itself logged it last: metric, value and step are of one line. */
+typedef struct et_history_best {
+    const et_history_series *series; /* of the metric; NULL: the run keeps no best */
+    const char *metric;              /* as validation names it */
+    bool lower;                      /* the lower the better */
+    int64_t step;
+    double value;
+} et_history_best;
+et_history_best et_history_best_of(const et_history *history);
+
+/* Whether lower values are better, by what is in a name: loss, nll, error, perplexity, seconds and
+ * the like. What the run says of its best metric counts before that. */
+bool et_history_is_lower_better(const et_history *history, const et_history_series *series);
+
+/* The point with the best value, the first of equals; NULL: no value is a number. */
+const et_history_point *et_history_extreme(const et_history_series *series, bool lower);
+
+/* The loss of training, or else the first of the series; NULL: nothing was logged. */
+const et_history_series *et_history_loss(const et_history *history);
+
+/* Steps done: the largest that was logged, that the last session began or ended with, or that there
+ * is a checkpoint of; -1: none of them says. */
+int64_t et_history_steps_done(const et_history *history);
+
+/* Steps in all: as the run has counted them, or its settings; 0: not known. */
+int64_t et_history_steps(const et_history *history);
+
+/* Steps of an epoch, as far as the log tells: the largest of step / epoch, which comes near from
+ * below; NaN: no epochs are logged. */
+double et_history_steps_per_epoch(const et_history *history);
+
+/* How long the run has worked until `wall`, pauses between sessions left out; where no sessions
+ * were kept, since its first log. NaN: not known. */
+double et_history_seconds(const et_history *history, double wall);
+
+/* The same of all of it: to now while it runs, else to its last sign of life. */
+double et_history_seconds_in_all(const et_history *history);
+
+/* How the run is. */
+typedef enum et_history_state {
+    ET_HISTORY_UNKNOWN,     /* no sessions were kept */
+    ET_HISTORY_RUNNING,     /* on this machine */
+    ET_HISTORY_DONE,        /* to its last step, or stopped early */
+    ET_HISTORY_INTERRUPTED, /* saved, to be resumed */
+    ET_HISTORY_DIVERGED,
+    ET_HISTORY_FAILED,
+    ET_HISTORY_KILLED, /* ended without a word, or works on another machine */
+} et_history_state;
+et_history_state et_history_state_of(const et_history *history);
+const char *et_history_state_name(et_history_state state); /* "running"; "" of UNKNOWN; static */
+
+#endif

@@ -1,0 +1,348 @@
+/* What a history comes to: the best, how long, how far, and how it ended. */
+#include "command/runs/history.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "command/session.h"
+#include "io/manifest.h"
+#include "train/checkpoint.h"
+#include "train/checkpoint_file.h"
+#include "train/experiment.h"
+
+bool et_history_is_run(const char *directory)
+{
+    char *log = et_path_join(directory, ET_HISTORY_LOG);
+    char *settings = et_path_join(directory, ET_EXPERIMENT_FILE);
+    bool is = (log && et_file_exists(log)) || (settings && et_file_exists(settings));
+    et_free(log);
+    et_free(settings);
+    return is;
+}
+
+/* ---- names ------------------------------------------------------------------------------- */
+
+/* Sets of data and tasks stand before a slash or a bar in metrics, and in a log before a dot. */
+static bool is_separator(char c)
+{
+    return c == '.' || c == '/' || c == '|';
+}
+
+static bool same_names(const char *a, const char *b)
+{
+    while (*a && (*a == *b || (is_separator(*a) && is_separator(*b))))
+        a++, b++;
+    return !*a && !*b;
+}
+
+static const char *leaf_of(const char *name)
+{
+    const char *leaf = name + strlen(name);
+    while (leaf > name && !is_separator(leaf[-1]))
+        leaf--;
+    return leaf;
+}
+
+/* Whether name ends in word, behind a separator. */
+static bool ends_in(const char *name, const char *word)
+{
+    size_t length = strlen(name), wanted = strlen(word);
+    return length > wanted && is_separator(name[length - wanted - 1]) &&
+           same_names(name + length - wanted, word);
+}
+
+static bool ends_without_prefix(const char *name, const char *word)
+{
+    static const char *const prefixes[] = { "training_", "validation_" };
+    const char *leaf = leaf_of(name);
+    for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++) {
+        size_t length = strlen(prefixes[i]);
+        if (!strncmp(leaf, prefixes[i], length) && !strcmp(leaf + length, word))
+            return true;
+    }
+    return false;
+}
+
+/* "validation.best_news/loss" is none of a loss. */
+static bool is_of_best(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    return !strncmp(dot ? dot + 1 : name, "best_", 5);
+}
+
+/* 0: exactly, 1: by its end, 2: without a prefix. */
+static bool means(const char *name, const char *word, int how)
+{
+    if (how && is_of_best(name) && strncmp(word, "best_", 5) != 0)
+        return false;
+    return how == 0   ? same_names(name, word)
+           : how == 1 ? ends_in(name, word)
+                      : ends_without_prefix(name, word);
+}
+
+size_t et_history_match(const et_history *h, const char *word, const et_history_series **out,
+                        size_t most)
+{
+    size_t count = 0;
+    for (int how = 0; how < 3 && !count; how++)
+        for (size_t i = 0; i < h->count; i++)
+            if (means(h->series[i].name, word, how) && count++ < most)
+                out[count - 1] = &h->series[i];
+    return count;
+}
+
+/* ---- settings and the best --------------------------------------------------------------- */
+
+const et_value *et_history_setting(const et_history *h, const char *path)
+{
+    return et_value_path(h->settings, path);
+}
+
+/* A number, or 0. */
+static int64_t setting_count(const et_history *h, const char *path)
+{
+    const et_value *value = et_history_setting(h, path);
+    return value && value->kind == ET_VALUE_INT && value->integer > 0 ? value->integer : 0;
+}
+
+/* The metric where "PLACE.best_NAME" stands: "PLACE.NAME", as it is, or with dots for what else
+ * separates. */
+static const et_history_series *metric_beside(const et_history *h, const char *name, size_t place)
+{
+    char metric[ET_HISTORY_NAME_MAX + 1];
+    static const char best[] = "best_";
+    snprintf(metric, sizeof metric, "%.*s%s", (int)place, name, name + place + sizeof best - 1);
+    const et_history_series *found = et_history_find(h, metric);
+    for (char *c = metric + place; *c; c++)
+        *c = is_separator(*c) ? '.' : *c;
+    return found ? found : et_history_find(h, metric);
+}
+
+/* Of the same line of a log as another point; NULL: there is none. */
+static const et_history_point *in_line_of(const et_history_series *s, const et_history_point *other)
+{
+    for (size_t i = s->count; i-- > 0;) {
+        const et_history_point *p = &s->points[i];
+        if (p->step == other->step && (p->wall == other->wall || isnan(p->wall)))
+            return p;
+    }
+    return NULL;
+}
+
+static bool is_later(const et_history_point *a, const et_history_point *b)
+{
+    return a->step > b->step || (a->step == b->step && a->wall > b->wall);
+}
+
+/* PLACE.best_NAME beside PLACE.best_step is what a run logs of its best. Of several names, which a
+ * run has that was resumed under another metric, the last one logged counts. */
+static void take_best(et_history_best *out, const et_history *h, const et_history_series *steps)
+{
+    static const char best[] = "best_";
+    size_t place = strlen(steps->name) - strlen("best_step");
+    const et_history_point *last = NULL;
+    for (size_t i = 0; i < h->count; i++) {
+        const et_history_series *s = &h->series[i];
+        if (s == steps || !s->count || strncmp(s->name, steps->name, place + sizeof best - 1) != 0)
+            continue;
+        const et_history_point *value = &s->points[s->count - 1], *at = in_line_of(steps, value);
+        const et_history_series *metric = metric_beside(h, s->name, place);
+        bool whole = at && metric && at->value >= 0 && at->value < 9e15;
+        if (!whole || (last && !is_later(value, last)))
+            continue;
+        last = value;
+        out->series = metric;
+        out->metric = metric->name + place;
+        out->step = (int64_t)at->value;
+        out->value = value->value;
+    }
+}
+
+et_history_best et_history_best_of(const et_history *h)
+{
+    et_history_best best = { .step = -1, .value = (double)NAN };
+    const et_value *comp = et_history_setting(h, "trainer.best_checkpoint_metric_comp");
+    for (size_t i = 0; i < h->count && !best.series; i++)
+        if (ends_in(h->series[i].name, "best_step"))
+            take_best(&best, h, &h->series[i]);
+    best.lower = comp && comp->kind == ET_VALUE_STRING && !strcmp(comp->string, "lower");
+    return best;
+}
+
+bool et_history_is_lower_better(const et_history *h, const et_history_series *series)
+{
+    static const char *const words[] = { "loss",  "nll",       "error",         "perplexity",
+                                         "brier", "seconds",   "_mae",          "_mse",
+                                         "rmse",  "deviation", "gradient_norm", "divergence" };
+    et_history_best best = et_history_best_of(h);
+    if (best.series == series)
+        return best.lower;
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (strcasestr(series->name, words[i]))
+            return true;
+    return false;
+}
+
+const et_history_point *et_history_extreme(const et_history_series *s, bool lower)
+{
+    const et_history_point *best = NULL;
+    for (size_t i = 0; i < s->count; i++) {
+        double value = s->points[i].value;
+        bool better = best && (lower ? value < best->value : value > best->value);
+        if (!isnan(value) && (!best || better))
+            best = &s->points[i];
+    }
+    return best;
+}
+
+const et_history_series *et_history_loss(const et_history *h)
+{
+    static const char *const names[] = { "training_loss", "total_loss", "loss", "validation_loss" };
+    const et_history_series *found;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (et_history_match(h, names[i], &found, 1))
+            return found;
+    return h->count ? &h->series[0] : NULL;
+}
+
+/* ---- how far and how long ---------------------------------------------------------------- */
+
+static const et_value *sessions(const et_history *h)
+{
+    const et_value *list = et_value_get(h->info, "sessions");
+    return list && list->kind == ET_VALUE_LIST ? list : NULL;
+}
+
+static double real_of(const et_value *dict, const char *key)
+{
+    double value;
+    return dict && !et_value_read_float(dict, key, &value, NULL) ? value : (double)NAN;
+}
+
+static int64_t count_of(const et_value *dict, const char *key)
+{
+    int64_t count = -1;
+    return dict && !et_value_read_int(dict, key, &count, NULL) ? count : -1;
+}
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* By the names of files, without a look into them; -1: none. */
+static int64_t newest_checkpoint(const et_history *h)
+{
+    et_manifest files = { 0 };
+    int64_t step = -1;
+    char *directory = et_path_join(h->model_dir, ET_CHECKPOINT_FOLDER);
+    if (directory && et_file_exists(directory) &&
+        !et_manifest_rebuild(&files, directory, ET_CHECKPOINT_PREFIX, NULL)) {
+        step = files.count ? files.entries[files.count - 1].step : -1;
+        et_manifest_release(&files);
+    }
+    et_free(directory);
+    return step;
+}
+
+/* Earlier sessions may have come further than the run is, which went back to a checkpoint. One that
+ * began at step 0 and said no more has done nothing that is known. */
+int64_t et_history_steps_done(const et_history *h)
+{
+    const et_value *list = sessions(h), *last = list ? list->last : NULL;
+    int64_t session = larger(count_of(last, ET_SESSION_FIRST), count_of(last, ET_SESSION_LAST));
+    int64_t done = larger(h->step, newest_checkpoint(h));
+    return session > 0 ? larger(done, session) : done;
+}
+
+int64_t et_history_steps(const et_history *h)
+{
+    const et_value *list = sessions(h);
+    int64_t steps = 0;
+    if (list && list->last)
+        et_value_read_int(list->last, ET_SESSION_STEPS, &steps, NULL);
+    return steps > 0 ? steps : setting_count(h, "trainer.train_steps");
+}
+
+double et_history_steps_per_epoch(const et_history *h)
+{
+    const et_history_series *epochs;
+    double most = (double)NAN;
+    if (!et_history_match(h, "epoch", &epochs, 1))
+        return most;
+    for (size_t i = 0; i < epochs->count; i++) {
+        const et_history_point *p = &epochs->points[i];
+        double steps = p->value >= 1 && p->step > 0 ? (double)p->step / p->value : (double)NAN;
+        most = isnan(most) || steps > most ? steps : most;
+    }
+    return most;
+}
+
+/* A session that has not ended counts to its last sign of life: the next one's begin at most. */
+static double session_seconds(const et_value *session, double wall)
+{
+    double began = real_of(session, ET_SESSION_BEGAN), ended = real_of(session, ET_SESSION_ENDED);
+    double next = session->next ? real_of(session->next, ET_SESSION_BEGAN) : (double)NAN;
+    double end = fmin(wall, isnan(ended) ? next : ended); /* fmin leaves NaN out */
+    return end > began ? end - began : 0;
+}
+
+double et_history_seconds(const et_history *h, double wall)
+{
+    const et_value *list = sessions(h);
+    double sum = 0;
+    if (!list || !list->first)
+        return wall - h->first_wall;
+    for (const et_value *s = list->first; s; s = s->next)
+        sum += session_seconds(s, wall);
+    return isnan(wall) ? (double)NAN : sum;
+}
+
+double et_history_seconds_in_all(const et_history *h)
+{
+    const et_value *list = sessions(h);
+    double ended = list && list->last ? real_of(list->last, ET_SESSION_ENDED) : (double)NAN;
+    double last = fmax(h->last_wall, ended); /* NaN is left out */
+    return et_history_seconds(h, et_session_works(h->model_dir) ? et_clock_wall() : last);
+}
+
+/* ---- how it is --------------------------------------------------------------------------- */
+
+static et_history_state state_named(const char *reason)
+{
+    for (int i = ET_HISTORY_DONE; i < ET_HISTORY_KILLED; i++)
+        if (!strcmp(reason, et_history_state_name((et_history_state)i)))
+            return (et_history_state)i;
+    return ET_HISTORY_UNKNOWN;
+}
+
+et_history_state et_history_state_of(const et_history *h)
+{
+    const et_value *list = sessions(h);
+    const char *reason;
+    if (et_session_works(h->model_dir))
+        return ET_HISTORY_RUNNING;
+    if (!list || !list->last)
+        return ET_HISTORY_UNKNOWN;
+    if (isnan(real_of(list->last, ET_SESSION_ENDED)))
+        return ET_HISTORY_KILLED;
+    if (et_value_read_string(list->last, ET_SESSION_REASON, &reason, NULL))
+        return ET_HISTORY_UNKNOWN;
+    return state_named(reason);
+}
+
+const char *et_history_state_name(et_history_state state)
+{
+    static const char *const names[] = {
+        [ET_HISTORY_UNKNOWN] = "",          [ET_HISTORY_RUNNING] = "running",
+        [ET_HISTORY_DONE] = "done",         [ET_HISTORY_INTERRUPTED] = "interrupted",
+        [ET_HISTORY_DIVERGED] = "diverged", [ET_HISTORY_FAILED] = "failed",
+        [ET_HISTORY_KILLED] = "killed",
+    };
+    return names[state];
+}

@@ -1,0 +1,71 @@
+/* What a checkpoint holds, gathered before anything of it is shown: sizes by what they are for,
+ * parameters by block, the verdict of every checksum.
+ *
+ *     et_inspection it;
+ *     et_inspection_open(&it, path, &error);
+ *     ... it.blocks[i].elements, it.damaged ...
+ *     et_inspection_close(&it); */
+#ifndef ETUDE_COMMAND_RUNS_INSPECTION_H
+#define ETUDE_COMMAND_RUNS_INSPECTION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <etude/value.h>
+
+#include "io/safetensors.h"
+
+/* What tensors of a checkpoint are for (train/state.h). */
+typedef enum et_inspection_part {
+    ET_INSPECTION_WEIGHTS,
+    ET_INSPECTION_AVERAGE,
+    ET_INSPECTION_OPTIMIZER,
+    ET_INSPECTION_EXPORT, /* of one file: its texts, and scales of narrow weights */
+    ET_INSPECTION_PARTS
+} et_inspection_part;
+
+/* Weights whose names begin alike: "encoder/layer_0" for encoder/layer_0/output/weight, "hidden_0"
+ * for hidden_0/weight. Blocks in a row that differ in one number of their names alone are one. */
+typedef struct et_inspection_block {
+    char *name;       /* of the first; owned */
+    int64_t last;     /* number of the last; -1: it is one alone */
+    int64_t blocks;   /* in a row */
+    int64_t tensors;  /* of each */
+    int64_t elements; /* of each */
+} et_inspection_block;
+
+typedef struct et_inspection {
+    char *path; /* owned */
+    et_safetensors *file;
+    int64_t elements; /* of all tensors */
+    int64_t weights;  /* elements of weights */
+    uint64_t bytes[ET_INSPECTION_PARTS];
+    et_inspection_block *blocks; /* [block_count], owned, in the order of the data */
+    size_t block_count, block_capacity;
+    bool *wrong;     /* [tensors of the file] differs from its checksum; owned */
+    size_t damaged;  /* how many do */
+    et_error fault;  /* of the first of them */
+    et_arena *arena; /* of state */
+    et_value *state; /* the state tree; NULL: there is none */
+    uint64_t file_bytes;
+} et_inspection;
+
+/* Reads every byte. ET_ENOTFOUND, ET_EFORMAT: no such file, none of named tensors. A tensor that is
+ * damaged is no error here. */
+int et_inspection_open(et_inspection *it, const char *path, et_error *error);
+
+void et_inspection_close(et_inspection *it); /* zeros are fine */
+
+const char *et_inspection_part_name(et_inspection_part part); /* "weights"; static */
+
+/* For people: sizes; parameters by block; every tensor with its verdict and the state tree, or the
+ * damaged ones alone. */
+void et_inspection_print_sizes(const et_inspection *it);
+void et_inspection_print_blocks(const et_inspection *it);
+void et_inspection_print_tensors(const et_inspection *it, bool all);
+
+/* The same for programs, into a dict; tensors: each of them as well. */
+void et_inspection_describe(const et_inspection *it, et_value *dict, bool tensors);
+
+#endif

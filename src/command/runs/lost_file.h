@@ -1,0 +1,11 @@
+/* A file that is mapped (data, checkpoints) and cut off meanwhile, or whose disk fails: the system
+ * says it by SIGBUS, at the instruction that reads. The process can't go on, but it can say which
+ * file it was. */
+#ifndef ETUDE_COMMAND_RUNS_LOST_FILE_H
+#define ETUDE_COMMAND_RUNS_LOST_FILE_H
+
+/* From here on such a SIGBUS is a line on standard error behind the program's name (kept), with
+ * exit code 3; any other ends the process as the system has it. */
+void et_tell_lost_files(const char *program);
+
+#endif

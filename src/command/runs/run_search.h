@@ -1,0 +1,30 @@
+/* Runs below directories, found by what stands in them (history.h). Names that begin with a dot
+ * are passed over, and so are links below what was named; below a run only what has settings of
+ * its own is another.
+ *
+ *     et_run_list runs = { .items = NULL };
+ *     et_run_list_add(&runs, "runs", &error);
+ *     ... runs.items[i] ...
+ *     et_run_list_release(&runs); */
+#ifndef ETUDE_COMMAND_RUNS_RUN_SEARCH_H
+#define ETUDE_COMMAND_RUNS_RUN_SEARCH_H
+
+#include <stddef.h>
+
+#include <etude/error.h>
+
+typedef struct et_run_list {
+    char **items; /* [count] paths that begin as what was named does; owned */
+    size_t count, capacity;
+} et_run_list;
+
+#define ET_RUN_LIST_MAX   100000 /* runs; ET_EDATA above */
+#define ET_RUN_LIST_DEPTH 16     /* folders below what was named */
+
+/* Adds directory itself, if it is a run, and what is below it, by name; none is no error.
+ * ET_ENOTFOUND: no such directory. What may not be read below it is passed over, with a warning. */
+int et_run_list_add(et_run_list *list, const char *directory, et_error *error);
+
+void et_run_list_release(et_run_list *list);
+
+#endif

@@ -1,0 +1,33 @@
+/* The largest batch whose plan fits into so much memory, by trying: what a batch needs grows with
+ * it, but not by a known law, so that candidates come from the two that are nearest.
+ *
+ *     et_batch_fit fit = et_batch_fit_begin(budget, 4096);
+ *     do
+ *         bytes = needed_by(fit.batch);
+ *     while (et_batch_fit_note(&fit, bytes, false));
+ *     use(fit.fits);                                        0: not even the smallest fits
+ */
+#ifndef ETUDE_COMMAND_TRAINING_BATCH_FIT_H
+#define ETUDE_COMMAND_TRAINING_BATCH_FIT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define ET_BATCH_LEAST 8
+#define ET_BATCH_MOST  1048576
+
+typedef struct et_batch_fit {
+    uint64_t budget;     /* bytes */
+    int64_t batch;       /* to be tried next */
+    int64_t fits, fails; /* the largest that fits, the smallest that does not; 0: none */
+    uint64_t fits_bytes, fails_bytes;
+    int tries;
+} et_batch_fit;
+
+/* batch: where to begin. */
+et_batch_fit et_batch_fit_begin(uint64_t budget, int64_t batch);
+
+/* What batch needs; whole: a larger one would be of no use. True: another is to be tried. */
+bool et_batch_fit_note(et_batch_fit *fit, uint64_t bytes, bool whole);
+
+#endif

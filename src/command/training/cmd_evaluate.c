@@ -1,0 +1,105 @@
+/* etude evaluate, of tasks that have no command of that name of their own: a trained model on its
+ * validation data, as training measures it.
+ *
+ *   run's settings, --set -> task -> trainer -> best or newest weights -> evaluator -> values
+ *
+ * Values go to standard output, a line each. Nothing of the run is changed. */
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "command/args.h"
+#include "command/command.h"
+#include "command/training/evaluation.h"
+#include "command/outputs.h"
+#include "command/results.h"
+
+static int parse(et_evaluate_args *args, const et_call *call, et_error *error)
+{
+    const et_arg table[] = {
+        { "model-dir", "DIR", "the run that trained the model", ET_ARG_TEXT, &args->model_dir,
+          NULL },
+        { "checkpoint", "best|newest|STEP|FILE", "which one; else the best, or the newest",
+          ET_ARG_TEXT, &args->checkpoint, NULL },
+        { "set", "KEY=VALUE", "settings on top of the run's; may be given again", ET_ARG_LIST,
+          &args->set, "params-override" },
+        { "live-weights", NULL, "not the averaged ones", ET_ARG_FLAG, &args->live_weights, NULL },
+        ET_ARG_JSON(args->json),
+        ET_ARG_QUIET(args->quiet),
+        ET_ARG_THREADS,
+        ET_ARG_RUN(args->model_dir),
+        ET_ARG_END
+    };
+    int status = et_args_parse(table, call, &args->help, error);
+    if (!status && args->help)
+        et_args_help(stdout, table, call, "Measures a trained model on its validation data.",
+                     "--model-dir runs/a");
+    if (!status && !args->help && !args->model_dir)
+        status = et_fail(error, ET_EUSAGE, "%s: --model-dir is missing: which run", call->command);
+    return status;
+}
+
+/* Standard output may be a file, but none of the run's or of those that are read. */
+static int check_outputs(const et_experiment *experiment, const et_evaluate_args *args,
+                         const et_call *call, et_error *error)
+{
+    et_outputs outputs = { .program = call->program };
+    et_outputs_read(&outputs, args->checkpoint);
+    et_outputs_read_settings(&outputs, experiment->kind, experiment->task);
+    int status = et_outputs_check_standard(&outputs, error);
+    et_outputs_release(&outputs);
+    return status;
+}
+
+static int configure(et_experiment *experiment, const et_evaluate_args *args, const et_call *call,
+                     et_arena *arena, et_error *error)
+{
+    int status = et_experiment_open_run(experiment, call->program, args->model_dir, arena, error);
+    for (int i = 0; i < args->set.count && !status; i++)
+        status = et_experiment_set(experiment, args->set.items[i], arena, error);
+    if (!status)
+        status = et_experiment_check(experiment, error);
+    et_experiment_lock(experiment);
+    return status ? status : check_outputs(experiment, args, call, error);
+}
+
+static int measure(et_evaluation *evaluation, bool json, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_value *logs = et_value_dict(&arena);
+    int status =
+        logs ? et_evaluation_run(evaluation, logs, error) : et_alloc_failed(error, 0, "values");
+    if (!status && json)
+        status = et_evaluation_print_json(evaluation, logs, error);
+    else if (!status)
+        et_evaluation_print(evaluation, logs);
+    et_arena_release(&arena);
+    return status;
+}
+
+int et_evaluate_own_data(const et_call *call, const et_evaluate_args *args, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_experiment experiment;
+    int status = configure(&experiment, args, call, &arena, error);
+    et_evaluation evaluation = { .model_dir = args->model_dir,
+                                 .experiment = &experiment,
+                                 .live_weights = args->live_weights };
+    if (!status)
+        status = et_evaluation_open(&evaluation, error);
+    if (!status)
+        status = args->checkpoint ? et_evaluation_load(&evaluation, args->checkpoint, error)
+                                  : et_evaluation_load_best(&evaluation, error);
+    if (!status)
+        status = measure(&evaluation, args->json, error);
+    et_evaluation_close(&evaluation);
+    et_arena_release(&arena);
+    return status;
+}
+
+int et_cmd_evaluate(const et_call *call, et_error *error)
+{
+    et_evaluate_args args = { .model_dir = NULL };
+    int status = parse(&args, call, error);
+    return status || args.help ? status : et_evaluate_own_data(call, &args, error);
+}

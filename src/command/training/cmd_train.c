@@ -1,0 +1,26 @@
+/* etude train: which mode it is. Those that train are training.c's, those that only watch a run
+ * watching.c's, the one that does both finetuning.c's. */
+#include "command/command.h"
+#include "command/training/finetuning.h"
+#include "command/training/ranks.h"
+#include "command/training/roles.h"
+#include "command/training/watching.h"
+
+int et_cmd_train(const et_call *call, et_error *error)
+{
+    et_train_args args = ET_TRAIN_ARGS_INIT;
+    int status = et_train_args_parse(&args, call, error);
+    if (status || args.help)
+        return status;
+    switch (args.mode) {
+    case ET_MODE_EVAL:
+    case ET_MODE_CONTINUOUS_EVAL:
+        status = et_ranks_refuse(args.mode_name, error);
+        return status ? status : et_watch_run(call, &args, error);
+    case ET_MODE_CONTINUOUS_TRAIN_AND_EVAL:
+        status = et_ranks_refuse(args.mode_name, error);
+        return status ? status : et_finetune(call, &args, error);
+    default:
+        return et_roles_train(call, &args, error);
+    }
+}

@@ -1,0 +1,179 @@
+/* settings -> task -> trainer -> weights -> evaluator -> values. The store's weights change from
+ * checkpoint to checkpoint, all else is opened once. */
+#include "command/training/evaluation.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <etude/log.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/file.h"
+#include "command/results.h"
+#include "train/checkpoint.h"
+
+/* The optimizer is the default one: it does nothing here, and keeps no average. */
+static int open_trainer(et_evaluation *e, et_error *error)
+{
+    const et_task_kind *kind = e->experiment->kind;
+    const et_runtime_options *runtime = &e->experiment->runtime;
+    bool bfloat16 = runtime->mixed_precision_dtype == ET_PRECISION_BFLOAT16;
+    et_task_context context = { .model_dir = e->model_dir,
+                                .params = e->params,
+                                .device = e->device,
+                                .seed = (uint64_t)runtime->seed,
+                                .bfloat16 = bfloat16,
+                                .identity = &e->newest,
+                                .listener = e->listener,
+                                .tell = e->tell,
+                                .stop = e->stop,
+                                .reader = true,
+                                .evaluates = true };
+    et_task_trainer_options options = { .seed = (uint64_t)runtime->seed,
+                                        .bfloat16 = bfloat16,
+                                        .use = ET_EVALUATE_ONLY };
+    int status = kind->open(&e->task, e->experiment->task, &context, error);
+    if (!status)
+        status = et_task_trainer_open(&e->trainer, e->task, e->device, e->params, &options, error);
+    return status;
+}
+
+int et_evaluation_open(et_evaluation *e, et_error *error)
+{
+    struct stat info;
+    if (!stat(e->model_dir, &info) && S_ISREG(info.st_mode))
+        return et_fail(error, ET_ECONFIG,
+                       "%s: a model in one file, which is without validation data: name the run",
+                       e->model_dir);
+    e->arena = et_arena_new();
+    int status = e->arena ? ET_OK : et_alloc_failed(error, 0, "an evaluation");
+    if (!status)
+        status = et_identity_of_newest(&e->newest, e->model_dir, e->arena, error);
+    if (!status)
+        status = et_device_open(&e->device, error);
+    if (!status)
+        status = et_params_new(&e->params, error);
+    return status ? status : open_trainer(e, error);
+}
+
+void et_evaluation_close(et_evaluation *e)
+{
+    et_task_trainer_close(e->trainer);
+    if (e->task)
+        e->experiment->kind->close(e->task);
+    et_params_free(e->params);
+    et_device_close(e->device);
+    et_free(e->path);
+    et_arena_free(e->arena);
+}
+
+/* ---- weights ----------------------------------------------------------------------------- */
+
+static int check_belongs(et_evaluation *e, const et_checkpoint_facts *facts, et_error *error)
+{
+    const et_task_kind *kind = e->experiment->kind;
+    et_identity identity = { e->path, facts->identity };
+    int status = et_experiment_check_model(e->experiment, &identity, e->model_dir, error);
+    if (!status && kind->belongs && facts->identity)
+        status = kind->belongs(e->experiment->task, e->model_dir, &identity, error);
+    e->step = facts->step;
+    return status;
+}
+
+/* Identities are a few values each; what is kept of them is freed with each load. */
+static int load(et_evaluation *e, const char *path, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_checkpoint_facts facts = { .arena = &arena };
+    et_free(e->path);
+    e->path = NULL;
+    int status = path ? et_checkpoint_named(&e->path, e->model_dir, path, error) : ET_OK;
+    if (!status && path)
+        status = et_checkpoint_load_weights(e->params, e->path, !e->live_weights, &facts, error);
+    else if (!status)
+        status = et_checkpoint_load_newest(&e->path, e->params, e->model_dir, !e->live_weights,
+                                           &facts, error);
+    if (!status)
+        status = check_belongs(e, &facts, error);
+    et_arena_release(&arena);
+    return status;
+}
+
+int et_evaluation_load(et_evaluation *e, const char *path, et_error *error)
+{
+    int status = load(e, path, error);
+    if (status == ET_ENOTFOUND && !path)
+        return et_fail(error, status,
+                       "%s: no checkpoint yet; train there first, or wait until the run saves",
+                       e->model_dir);
+    return status;
+}
+
+/* No best one is no trouble. */
+int et_evaluation_load_best(et_evaluation *e, et_error *error)
+{
+    et_error reason = ET_ERROR_INIT;
+    et_checkpoint_facts facts = { .arena = e->arena };
+    et_free(e->path);
+    int status = et_checkpoint_load_best(&e->path, e->params, e->model_dir, !e->live_weights,
+                                         &facts, &reason);
+    bool none = status == ET_ENOTFOUND && !e->path;
+    if (!status)
+        status = check_belongs(e, &facts, &reason);
+    if (!status)
+        return ET_OK;
+    if (!none)
+        et_log(ET_LOG_WARNING, "%s; taking the newest checkpoint, not the best", reason.text);
+    return et_evaluation_load(e, NULL, error);
+}
+
+/* ---- values ------------------------------------------------------------------------------ */
+
+static bool stops(void *payload)
+{
+    const et_evaluation *e = payload;
+    return e->stop && *e->stop;
+}
+
+int et_evaluation_run(et_evaluation *e, et_value *logs, et_error *error)
+{
+    return et_evaluate(et_task_trainer_evaluator(e->trainer), e->step, e->batches, stops, e, logs,
+                       error);
+}
+
+static void print_values(const et_value *logs, const char *path)
+{
+    for (const et_value *value = logs->first; value; value = value->next) {
+        char name[200];
+        snprintf(name, sizeof name, "%s%s%s", path, *path ? "/" : "", value->key);
+        if (value->kind == ET_VALUE_FLOAT)
+            printf("%-24s %.6g\n", name, value->real);
+        else if (value->kind == ET_VALUE_INT)
+            printf("%-24s %lld\n", name, (long long)value->integer);
+        else if (value->kind == ET_VALUE_DICT)
+            print_values(value, name);
+    }
+}
+
+void et_evaluation_print(const et_evaluation *e, const et_value *logs)
+{
+    printf("checkpoint %s, step %lld\n", e->path, (long long)e->step);
+    print_values(logs, "");
+    fflush(stdout);
+}
+
+int et_evaluation_print_json(const et_evaluation *e, const et_value *logs, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_value *results = et_value_dict(&arena);
+    et_value_set_string(results, "checkpoint", e->path);
+    et_value_set_int(results, "step", e->step);
+    et_value *values = et_value_set_dict(results, "values");
+    int status = values ? et_value_merge(values, logs, error) : et_alloc_failed(error, 0, "values");
+    if (!status)
+        status = et_results_print(results, error);
+    et_arena_release(&arena);
+    return status;
+}

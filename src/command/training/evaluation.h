@@ -1,0 +1,69 @@
+/* A trained model on its validation data, as training measures it, beside a run that may be at
+ * work: nothing of it is locked or written.
+ *
+ *     et_evaluation evaluation = { .model_dir = "runs/a", .experiment = &experiment };
+ *     et_evaluation_open(&evaluation, &error);            task, data, parameters
+ *     et_evaluation_load(&evaluation, NULL, &error);      weights: the newest checkpoint's
+ *     et_evaluation_run(&evaluation, logs, &error);       logs: a dict
+ *     et_evaluation_close(&evaluation);                   also if it was not opened */
+#ifndef ETUDE_COMMAND_TRAINING_EVALUATION_H
+#define ETUDE_COMMAND_TRAINING_EVALUATION_H
+
+#include "command/args.h"
+#include "train/experiment.h"
+#include "train/task_trainer.h"
+
+typedef struct et_evaluation {
+    const char *model_dir;     /* borrowed */
+    et_experiment *experiment; /* borrowed: settings as they are to be */
+    bool live_weights;         /* not the averaged ones */
+    int64_t batches;           /* of the validation data; 0: all */
+    void *listener;            /* tell(listener, line) gets what a task says; tell NULL: nobody */
+    void (*tell)(void *listener, const char *line);
+    const volatile sig_atomic_t *stop; /* not 0: ends with ET_EINTERRUPTED; NULL: never */
+
+    char *path;   /* of the checkpoint that was loaded; owned */
+    int64_t step; /* of it */
+
+    et_arena *arena;
+    et_identity newest;
+    et_device *device;
+    et_params *params;
+    et_task *task;
+    et_task_trainer *trainer;
+} et_evaluation;
+
+/* ET_ECONFIG: the settings name no validation data. */
+int et_evaluation_open(et_evaluation *evaluation, et_error *error);
+
+/* Weights of a file, or path NULL of the newest checkpoint; whether they belong to the settings. */
+int et_evaluation_load(et_evaluation *evaluation, const char *path, et_error *error);
+
+/* Of the best checkpoint; what is wrong with that is a warning, and then it is the newest. */
+int et_evaluation_load_best(et_evaluation *evaluation, et_error *error);
+
+/* Adds the values to logs. */
+int et_evaluation_run(et_evaluation *evaluation, et_value *logs, et_error *error);
+
+/* On standard output: a line for the checkpoint, one for each value. Flushed. */
+void et_evaluation_print(const et_evaluation *evaluation, const et_value *logs);
+
+/* The same as a JSON object (results.h). */
+int et_evaluation_print_json(const et_evaluation *evaluation, const et_value *logs,
+                             et_error *error);
+
+void et_evaluation_close(et_evaluation *evaluation);
+
+/* ---- as a command (cmd_evaluate.c) ---- */
+
+typedef struct et_evaluate_args {
+    const char *model_dir, *checkpoint; /* checkpoint NULL: the best, or else the newest */
+    et_arg_list set;                    /* settings on top of the run's */
+    bool live_weights, json, help;
+    bool quiet; /* there is nothing but results anyway */
+} et_evaluate_args;
+
+/* Prints the values of the run's own validation data. */
+int et_evaluate_own_data(const et_call *call, const et_evaluate_args *args, et_error *error);
+
+#endif

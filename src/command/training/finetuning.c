@@ -1,0 +1,374 @@
+/* settings -> wait for the other run -> checkpoint by checkpoint: train, values, files. The line in
+ * eval/ is written last, which makes a checkpoint done: what a kill leaves before it is trained on,
+ * or written again with the same content. */
+#include "command/training/finetuning.h"
+
+#include <dirent.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <etude/run_files.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/fields.h"
+#include "base/file.h"
+#include "base/format.h"
+#include "base/strbuf.h"
+#include "command/command.h"
+#include "command/training/evaluation.h"
+#include "command/training/readings.h"
+#include "command/outputs.h"
+#include "command/training/training.h"
+#include "train/checkpoint.h"
+
+#define PREFIX "finetune-"
+
+static const char between[] = "stopping     between two runs: the same command resumes";
+
+#define LOOK_EVERY 0.25 /* seconds between two looks at a directory */
+
+typedef struct finetuning {
+    const et_call *call;
+    const et_train_args *args;
+    et_arena *arena;          /* as long as all of it */
+    et_experiment experiment; /* settings of all */
+    const char *from;         /* the directory of the run that is fine-tuned */
+    et_readings readings;     /* what is done */
+    double since;             /* monotonic time of the last one */
+    int64_t last, asked_at;   /* the other run's last step, 0: not known, when asked_at was done */
+} finetuning;
+
+/* ---- settings ---------------------------------------------------------------------------- */
+
+static int find_source(finetuning *f, et_error *error)
+{
+    const et_experiment *e = &f->experiment;
+    const et_value *all = et_fields_effective(e->table, e, f->arena);
+    if (et_value_failed(all))
+        return et_alloc_failed(error, 0, "settings");
+    const et_value *from = et_value_path(all, "task.init_checkpoint");
+    if (from && from->kind == ET_VALUE_STRING && *from->string) {
+        f->from = from->string;
+        return ET_OK;
+    }
+    return et_fail(error, ET_ECONFIG,
+                   from ? "task.init_checkpoint: not set; --mode %s needs the directory of the run "
+                          "whose checkpoints are fine-tuned"
+                        : "--mode %s: this kind of task has no task.init_checkpoint, by which it "
+                          "would begin with the weights of another run",
+                   f->args->mode_name);
+}
+
+static int check(finetuning *f, et_error *error)
+{
+    const et_train_args *args = f->args;
+    et_outputs outputs = { .program = f->call->program, .run = args->model_dir };
+    if (args->profiling.path)
+        return et_fail(error, ET_EUSAGE,
+                       "--profile: goes with modes of one run, not with --mode %s",
+                       args->mode_name);
+    if (!f->experiment.trainer.validation_interval)
+        return et_fail(error, ET_ECONFIG,
+                       "trainer.validation_interval: 0; --mode %s keeps what validation measures",
+                       args->mode_name);
+    int status = find_source(f, error);
+    const char *own = et_arena_printf(f->arena, "%s/" ET_CHECKPOINT_FOLDER, args->model_dir);
+    if (!status && !own)
+        status = et_alloc_failed(error, 0, "a path");
+    if (!status && et_file_exists(own))
+        status = et_fail(error, ET_EDENIED,
+                         "%s: is a run itself; choose another --model-dir, in which each "
+                         "fine-tuning gets a directory",
+                         args->model_dir);
+    et_outputs_read_settings(&outputs, f->experiment.kind, f->experiment.task);
+    if (!status)
+        status = et_outputs_check_standard(&outputs, error);
+    et_outputs_release(&outputs);
+    return status;
+}
+
+/* ---- the other run ----------------------------------------------------------------------- */
+
+/* The step that is its last; 0: not known. It may be changed while it runs. */
+static int64_t last_step(const finetuning *f)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_experiment other;
+    int64_t steps = f->args->pretrain_steps;
+    if (!steps && !et_experiment_open_run(&other, f->call->program, f->from, &arena, NULL))
+        steps = et_trainer_last_step(&other.trainer);
+    et_arena_release(&arena);
+    return steps;
+}
+
+/* Settings are read only where a checkpoint was fine-tuned since they were. */
+static bool is_last(finetuning *f)
+{
+    if (f->asked_at != f->readings.last) {
+        f->asked_at = f->readings.last;
+        f->last = last_step(f);
+    }
+    return f->last && f->readings.last >= f->last;
+}
+
+/* Waits a little; *over: for too long, and nothing says that more is to come. */
+static int wait_more(const finetuning *f, bool *over, et_error *error)
+{
+    double timeout = f->experiment.trainer.continuous_eval_timeout;
+    if (et_clock_monotonic() - f->since < timeout) {
+        et_clock_sleep(LOOK_EVERY);
+        return ET_OK;
+    }
+    *over = true;
+    if (!last_step(f) && f->readings.last >= 0)
+        return ET_OK;
+    return et_fail(error, ET_ENOTFOUND,
+                   "%s: no new checkpoint for %g seconds (trainer.continuous_eval_timeout); the "
+                   "last one fine-tuned is of step %s",
+                   f->from, timeout,
+                   et_format_count(f->readings.last < 0 ? 0 : f->readings.last).text);
+}
+
+/* Nothing is made before there is something to do. */
+static int wait_for_first(const finetuning *f, et_error *error)
+{
+    char *path = NULL;
+    int64_t step;
+    int status = ET_OK;
+    for (bool over = false; !status && !path && !over;) {
+        status = et_checkpoint_next(&path, &step, f->from, -1, false, error);
+        if (!status && !path)
+            status = wait_more(f, &over, error);
+    }
+    et_free(path);
+    return status;
+}
+
+/* ---- one fine-tuning --------------------------------------------------------------------- */
+
+static const char *directory_of(const finetuning *f, et_arena *arena, int64_t step)
+{
+    return et_arena_printf(arena, "%s/" PREFIX "%" PRId64, f->args->model_dir, step);
+}
+
+/* "task.init_checkpoint='a path'", in YAML's quotes. */
+static const char *set_source(et_arena *arena, const char *path)
+{
+    et_strbuf text = ET_STRBUF_INIT;
+    et_strbuf_append(&text, "task.init_checkpoint='");
+    for (; *path; path++) {
+        et_strbuf_append_char(&text, *path);
+        if (*path == '\'')
+            et_strbuf_append_char(&text, '\'');
+    }
+    et_strbuf_append_char(&text, '\'');
+    const char *copy = text.failed ? NULL : et_arena_strdup(arena, et_strbuf_text(&text));
+    et_strbuf_release(&text);
+    return copy;
+}
+
+/* A run of its own with the settings of all, but where it begins. */
+static int train(const finetuning *f, const char *directory, const char *path, et_arena *arena,
+                 et_error *error)
+{
+    et_train_args *args = et_arena_alloc(arena, sizeof *args);
+    const char *settings = et_arena_printf(arena, "%s/" ET_EXPERIMENT_FILE, f->args->model_dir);
+    const char *source = set_source(arena, path);
+    if (!args || !settings || !source)
+        return et_alloc_failed(error, 0, "settings");
+    *args = *f->args;
+    args->model_dir = directory;
+    args->mode = ET_MODE_TRAIN_AND_EVAL;
+    args->mode_name = "train_and_eval";
+    args->experiment = NULL;
+    args->config.count = args->set.count = 1;
+    args->shorts.count = 0;
+    args->config.items[0] = settings;
+    args->set.items[0] = source;
+    int status = et_training_run(f->call, args, error);
+    et_leave_on_signals(between);
+    if (!status && et_stop_requested)
+        status = et_fail(error, ET_EINTERRUPTED,
+                         "interrupted between two runs; the same command resumes");
+    return status;
+}
+
+/* "/runs/tuned//" -> "tuned". */
+static const char *last_name(et_arena *arena, const char *path)
+{
+    char *copy = et_arena_strdup(arena, path);
+    for (size_t length = copy ? strlen(copy) : 0; length > 1 && copy[length - 1] == '/'; length--)
+        copy[length - 1] = 0;
+    return copy ? et_path_base(copy) : NULL;
+}
+
+/* Nested values under names with a slash. */
+static void flatten(et_value *to, const et_value *values, const char *prefix)
+{
+    for (const et_value *v = values->first; v; v = v->next) {
+        const char *name = et_arena_printf(to->arena, "%s/%s", prefix, v->key);
+        if (!name)
+            return;
+        if (v->kind == ET_VALUE_DICT)
+            flatten(to, v, name);
+        else if (v->kind == ET_VALUE_INT)
+            et_value_set_int(to, name, v->integer);
+        else if (v->kind == ET_VALUE_FLOAT)
+            et_value_set_float(to, name, v->real);
+    }
+}
+
+/* Durable in this order; the last makes it done. */
+static int keep_values(finetuning *f, int64_t step, const et_value *values, et_arena *arena,
+                       et_error *error)
+{
+    const char *base = last_name(arena, f->args->model_dir);
+    const char *prefix =
+        base ? et_arena_printf(arena, "%s_%s", base, f->experiment.kind->name) : NULL;
+    et_value *flat = et_value_dict(arena);
+    if (prefix && flat)
+        flatten(flat, values, prefix);
+    if (!prefix || et_value_failed(flat))
+        return et_alloc_failed(error, 0, "values");
+    int status = et_run_files_write_metrics(f->args->model_dir, step, values, error);
+    return status ? status : et_readings_add(&f->readings, step, flat, error);
+}
+
+static int finish(finetuning *f, int64_t step, char *path, const char *directory, et_arena *arena,
+                  et_error *error)
+{
+    et_value *values;
+    et_evaluation shown = { .path = path, .step = step };
+    const char *log = et_arena_printf(arena, "%s/metrics.jsonl", directory);
+    int status = log ? et_readings_last_of(&values, log, "validation", arena, error)
+                     : et_alloc_failed(error, 0, "a path");
+    if (!status)
+        status = keep_values(f, step, values, arena, error);
+    if (!status)
+        et_evaluation_print(&shown, values);
+    return status ? status : et_run_files_remove_checkpoints(directory, error);
+}
+
+/* One that the other run has removed before it was read is passed over. */
+static int finetune(finetuning *f, int64_t step, char *path, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_error reason = ET_ERROR_INIT;
+    const char *directory = directory_of(f, &arena, step);
+    int status = directory ? train(f, directory, path, &arena, &reason)
+                           : et_alloc_failed(&reason, 0, "a path");
+    bool gone = status == ET_ENOTFOUND && !et_file_exists(path);
+    if (!status)
+        status = finish(f, step, path, directory, &arena, &reason);
+    et_arena_release(&arena);
+    f->since = et_clock_monotonic();
+    return !status || gone ? ET_OK : et_fail(error, status, "%s", reason.text);
+}
+
+/* ---- all --------------------------------------------------------------------------------- */
+
+/* The step of a fine-tuning that was interrupted and has a checkpoint of its own, -1: there is
+ * none. It goes on though what it began with may be gone. */
+static int64_t find_interrupted(const finetuning *f)
+{
+    et_arena arena = ET_ARENA_INIT;
+    int64_t found = -1, at;
+    DIR *stream = opendir(f->args->model_dir);
+    for (const struct dirent *item; stream && (item = readdir(stream)) != NULL;) {
+        char *end;
+        if (strncmp(item->d_name, PREFIX, strlen(PREFIX)) != 0)
+            continue;
+        int64_t step = strtoll(item->d_name + strlen(PREFIX), &end, 10);
+        if (*end || step <= f->readings.last || (found >= 0 && step > found))
+            continue;
+        const char *directory = directory_of(f, &arena, step);
+        if (directory && !et_run_files_step(directory, &at, NULL))
+            found = step;
+    }
+    if (stream)
+        closedir(stream);
+    et_arena_release(&arena);
+    return found;
+}
+
+static int go_on(finetuning *f, et_error *error)
+{
+    int64_t step = find_interrupted(f);
+    char *path = step < 0 ? NULL : et_checkpoint_path(f->from, step);
+    if (step >= 0 && !path)
+        return et_alloc_failed(error, 0, "a path");
+    int status = path ? finetune(f, step, path, error) : ET_OK;
+    et_free(path);
+    return status;
+}
+
+static int finetune_all(finetuning *f, et_error *error)
+{
+    int64_t step = f->readings.last;
+    int status = go_on(f, error);
+    if (step < f->readings.last)
+        step = f->readings.last;
+    for (bool over = false; !status && !over && !is_last(f);) {
+        char *path = NULL;
+        status = et_checkpoint_next(&path, &step, f->from, step, false, error);
+        if (!status)
+            status = path ? finetune(f, step, path, error) : wait_more(f, &over, error);
+        et_free(path);
+    }
+    return status;
+}
+
+/* What is done may have been killed before its checkpoints were removed. */
+static int remove_done(const finetuning *f, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    if (f->readings.last < 0)
+        return ET_OK;
+    const char *directory = directory_of(f, &arena, f->readings.last);
+    int status = directory ? et_run_files_remove_checkpoints(directory, error)
+                           : et_alloc_failed(error, 0, "a path");
+    et_arena_release(&arena);
+    return status;
+}
+
+static int begin(finetuning *f, et_error *error)
+{
+    const char *directory = et_arena_printf(f->arena, "%s/eval", f->args->model_dir);
+    const char *path = et_arena_printf(f->arena, "%s/" ET_EXPERIMENT_FILE, f->args->model_dir);
+    int status = directory && path ? et_readings_open(&f->readings, directory, error)
+                                   : et_alloc_failed(error, 0, "a path");
+    et_train_resolve_precision(&f->experiment);
+    if (!status)
+        status = et_experiment_write(&f->experiment, path, error);
+    return status ? status : remove_done(f, error);
+}
+
+int et_finetune(const et_call *call, const et_train_args *args, et_error *error)
+{
+    et_arena *arena = et_arena_new();
+    if (!arena)
+        return et_alloc_failed(error, 0, "fine-tuning");
+    finetuning f = { .call = call,
+                     .args = args,
+                     .arena = arena,
+                     .readings = ET_READINGS_INIT,
+                     .since = et_clock_monotonic(),
+                     .asked_at = -2 };
+    et_initial none;
+    int status = et_train_configure(&f.experiment, &none, args, call->program, arena, error);
+    if (!status)
+        status = check(&f, error);
+    et_leave_on_signals(between);
+    if (!status)
+        status = wait_for_first(&f, error);
+    if (!status)
+        status = begin(&f, error);
+    if (!status)
+        status = finetune_all(&f, error);
+    int closed = et_readings_close(&f.readings, status ? NULL : error);
+    et_arena_free(arena);
+    return status ? status : closed;
+}

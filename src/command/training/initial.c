@@ -1,0 +1,137 @@
+#include "command/training/initial.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/file.h"
+#include "train/checkpoint.h"
+
+#define EXPORTED "model.safetensors" /* weights of an export, beside its settings */
+
+static bool is_directory(const char *path)
+{
+    struct stat info;
+    return !stat(path, &info) && S_ISDIR(info.st_mode);
+}
+
+static bool has_settings(const char *directory, et_arena *arena)
+{
+    const char *path = et_arena_printf(arena, "%s/" ET_EXPERIMENT_FILE, directory);
+    return path && et_file_exists(path);
+}
+
+/* The directory above path, or the one above that, that has settings; NULL: neither has. */
+static const char *run_above(const char *path, et_arena *arena)
+{
+    char *parent = et_path_parent(path);
+    const char *found = NULL;
+    for (int i = 0; i < 2 && parent && !found; i++) {
+        for (size_t length = strlen(parent); length > 1 && parent[length - 1] == '/';)
+            parent[--length] = 0;
+        if (has_settings(parent, arena))
+            found = et_arena_printf(arena, "%s", parent);
+        char *next = et_path_parent(parent);
+        et_free(parent);
+        parent = next;
+    }
+    et_free(parent);
+    return found;
+}
+
+/* Of a run, or of an export. */
+static int find_in(et_initial *initial, et_arena *arena, et_error *error)
+{
+    char *path = NULL;
+    const char *exported = et_arena_printf(arena, "%s/" EXPORTED, initial->run);
+    int status = exported ? ET_OK : et_alloc_failed(error, 0, "a path");
+    if (!status && et_file_exists(exported)) {
+        initial->checkpoint = exported;
+        return ET_OK;
+    }
+    /* Not the file itself: a run that is at work replaces it. */
+    bool best = !status && !et_checkpoint_best(&path, initial->run, NULL);
+    if (!status && !best)
+        status = et_checkpoint_newest(&path, initial->run, error);
+    if (!status)
+        initial->checkpoint =
+            et_arena_printf(arena, best ? "%s/" ET_CHECKPOINT_BEST : "%s", initial->run);
+    et_free(path);
+    return status || initial->checkpoint ? status : et_alloc_failed(error, 0, "a path");
+}
+
+int et_initial_find(et_initial *initial, et_arena *arena, et_error *error)
+{
+    int status = ET_OK;
+    if (!initial->from)
+        return ET_OK;
+    if (!et_file_exists(initial->from))
+        return et_fail(error, ET_ENOTFOUND,
+                       "--init: %s is not there; name a run, or a file of weights", initial->from);
+    if (has_settings(initial->from, arena)) {
+        initial->run = initial->from;
+        status = find_in(initial, arena, error);
+    } else if (is_directory(initial->from) &&
+               strcmp(et_path_base(initial->from), ET_CHECKPOINT_BEST) != 0) {
+        status = et_fail(error, ET_ENOTFOUND,
+                         "%s has no " ET_EXPERIMENT_FILE ": name a run, or a file of weights",
+                         initial->from);
+    } else {
+        initial->run = run_above(initial->from, arena);
+        initial->checkpoint = initial->from;
+        if (is_directory(initial->from) && initial->run)
+            status = find_in(initial, arena, error);
+    }
+    return status ? et_fail_while(error, status, "--init") : ET_OK;
+}
+
+int et_initial_begin(et_initial *initial, et_experiment *experiment, const et_program *program,
+                     et_arena *arena, et_error *error)
+{
+    if (!initial->run)
+        return et_fail(
+            error, ET_EUSAGE,
+            "train: --experiment is missing: %s is a file, of which weights alone are taken",
+            initial->from);
+    initial->settings = true;
+    return et_experiment_open_run(experiment, program, initial->run, arena, error);
+}
+
+static int assign(et_experiment *experiment, const char *path, const char *text, et_arena *arena,
+                  et_error *error)
+{
+    et_value *value = et_value_new(arena, text ? ET_VALUE_STRING : ET_VALUE_NULL);
+    if (!value)
+        return et_alloc_failed(error, 0, "settings");
+    value->text = value->string = text;
+    return et_experiment_assign(experiment, "--init", path, value, arena, error);
+}
+
+int et_initial_apply(et_initial *initial, et_experiment *experiment, et_arena *arena,
+                     et_error *error)
+{
+    et_experiment other;
+    if (!initial->from)
+        return ET_OK;
+    int status = initial->run ? et_experiment_open_run(&other, experiment->program, initial->run,
+                                                       arena, error)
+                              : ET_OK;
+    if (!status && initial->run && other.kind != experiment->kind)
+        status = et_fail(
+            error, ET_ECONFIG, "--init: %s is a run of %s, a task of %s, and %s is one of %s",
+            initial->run, other.name, other.kind->name, experiment->name, experiment->kind->name);
+    if (!status && initial->settings)
+        status = assign(experiment, "task.init_pattern", NULL, arena, error);
+    return status ? status
+                  : assign(experiment, "task.init_checkpoint", initial->checkpoint, arena, error);
+}
+
+int et_initial_inherit(et_initial *initial, et_experiment *experiment, et_arena *arena,
+                       et_error *error)
+{
+    const et_task_kind *kind = experiment->kind;
+    return initial->run && kind->inherit
+               ? kind->inherit(experiment->task, initial->run, arena, &initial->taken, error)
+               : ET_OK;
+}

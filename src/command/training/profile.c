@@ -1,0 +1,199 @@
+/* --profile: a trace (base/trace.h) of a window of steps, then a file (io/trace_file.c) and a
+ * table of where the time went (exec/profile.h). It is written as soon as the window has passed,
+ * by the thread that trains, between two steps; or at the end, if the work ended within the
+ * window.
+ *
+ * A failure to write ends nothing while the work goes on: it is a warning then, and the
+ * command's error at the end if the work itself went well. */
+#include "command/training/profile.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <etude/log.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "command/command.h"
+#include "exec/profile.h"
+#include "base/format.h"
+#include "io/trace_file.h"
+
+/* Steps of training that are recorded without --profile-steps: caches and clocks are warm. */
+enum { FIRST = 10, LAST = 20 };
+
+/* Digits only; 0 if it is no number from 1 on. "10:20" -> 10, *end at ":". More digits than any
+ * step has give 0, without an overflow. */
+static int64_t step_number(const char *text, const char **end)
+{
+    int64_t number = 0;
+    for (*end = text; **end >= '0' && **end <= '9' && number <= ET_ARG_COUNT_MAX; ++*end)
+        number = 10 * number + (**end - '0');
+    return number <= ET_ARG_COUNT_MAX ? number : 0;
+}
+
+/* A:B, both from 1 on, A <= B, nothing behind. */
+static int parse_steps(et_profiling *p, et_error *error)
+{
+    et_assert(p->steps);
+    const char *end;
+    p->first = step_number(p->steps, &end);
+    p->last = p->first && *end == ':' ? step_number(end + 1, &end) : 0;
+    if (p->last >= p->first && p->last > 0 && !*end)
+        return ET_OK;
+    return et_fail(error, ET_EUSAGE,
+                   "--profile-steps %s: not A:B with whole numbers from 1 on, A not behind B; for "
+                   "example 10:20",
+                   p->steps);
+}
+
+/* Before anything is done: a run of hours should not end at a file that cannot be written. */
+int et_profiling_check(et_profiling *p, et_outputs *outputs, et_error *error)
+{
+    if (p->steps && !p->path)
+        return et_fail(error, ET_EUSAGE, "--profile-steps without --profile FILE: where to?");
+    int status = p->steps ? parse_steps(p, error) : ET_OK;
+    return status ? status : et_outputs_check(outputs, "--profile", p->path, error);
+}
+
+/* ---- writing ----------------------------------------------------------------------------
+ *
+ * File first, then the table: the file is what was asked for, and the table's peak takes time to
+ * measure. Both come from the same trace; it is not changed by either. */
+
+/* progress NULL: on standard error as it is. */
+static void show(const et_profiling *p, const char *text)
+{
+    if (p->progress)
+        et_progress_message(p->progress, text);
+    else
+        fprintf(stderr, "%s\n", text);
+}
+
+/* "profile      FILE: 11 steps, 812.4 ms; open it at ..." */
+static void print_heading(const et_profiling *p, const et_trace_facts *facts, et_strbuf *text)
+{
+    et_strbuf_printf(text, "profile      %s: %s, %.1f ms; open it at https://ui.perfetto.dev\n",
+                     p->path, et_format_many(facts->units, "step").text,
+                     1e-6 * (double)(facts->end - facts->begin));
+    if (facts->dropped)
+        et_strbuf_printf(text, "profile      %s spans found no room and are not in it\n",
+                         et_format_count(facts->dropped).text);
+}
+
+/* The peak is measured now, with the machine as it was for the work. Rates in the table are
+ * shares of it. */
+static int show_table(const et_profiling *p, const et_trace_facts *facts, et_error *error)
+{
+    et_peak peak;
+    et_profile profile;
+    et_strbuf text = ET_STRBUF_INIT;
+    int status = et_peak_measure(&peak, p->device, et_profile_dtype(p->trace), error);
+    if (status)
+        return status;
+    et_profile_make(&profile, p->trace, &peak);
+    print_heading(p, facts, &text);
+    et_profile_print(&profile, &text);
+    /* All appends are looked at once. */
+    if (text.failed)
+        status = et_alloc_failed(error, text.length, "the table of a profile");
+    else
+        text.data[text.length - 1] = 0; /* the line end that showing adds */
+    if (!status)
+        show(p, et_strbuf_text(&text));
+    et_strbuf_release(&text);
+    return status;
+}
+
+/* Once: `written` is set first, so that a failure is not tried again at the end. */
+static int write_all(et_profiling *p, et_error *error)
+{
+    et_trace_facts facts = et_trace_facts_of(p->trace);
+    p->written = true;
+    int status = et_trace_file_write(p->trace, "etude", p->path, error);
+    return status ? status : show_table(p, &facts, error);
+}
+
+/* The window has passed while the work goes on: people need not wait for its end. */
+static void on_over(void *payload)
+{
+    et_profiling *p = payload;
+    p->status = write_all(p, &p->error);
+    if (p->status)
+        et_log(ET_LOG_WARNING, "--profile: %s", p->error.text);
+}
+
+/* ---- opening and closing ----------------------------------------------------------------
+ *
+ * Without --profile path and trace are NULL and every function returns at once, so that commands
+ * call them without asking. */
+
+/* The trace is the device's from now on; plans made later tell it what they run. */
+int et_profiling_open(et_profiling *p, et_device *device, const char *unit, et_error *error)
+{
+    if (!p->path)
+        return ET_OK;
+    et_assert(device && unit && !p->trace);
+    /* The trace calls on_over in the thread that records, when the window is over. */
+    et_trace_options options = ET_TRACE_OPTIONS_INIT;
+    options.unit = unit;
+    options.over = on_over;
+    options.payload = p;
+    int status = et_trace_new(&p->trace, &options, error);
+    if (status)
+        return status;
+    p->device = device;
+    et_device_record(device, p->trace);
+    return ET_OK;
+}
+
+/* 30 steps: 10 to 20; 6 steps: 3 to 6; 1 step: that one. */
+int et_profiling_begin(et_profiling *p, int64_t steps, et_error *error)
+{
+    if (!p->path)
+        return ET_OK;
+    /* Counted from this start: a run that goes on at step 2000 has a step 1 here. */
+    if (p->steps && steps && p->first > steps)
+        return et_fail(error, ET_EUSAGE,
+                       "--profile-steps %s: this start has %s steps to do; they are counted from "
+                       "1 at each start",
+                       p->steps, et_format_count(steps).text);
+    if (!p->steps && steps) {
+        p->first = steps < LAST ? (steps + 1) / 2 : FIRST;
+        p->last = steps < LAST ? steps : LAST;
+    }
+    et_trace_window(p->trace, p->first, p->last ? p->last : INT64_MAX);
+    return ET_OK;
+}
+
+/* What is left to write once the work is over. */
+static void finish(et_profiling *p, int run)
+{
+    /* The window may still be open: what there is becomes the profile. */
+    et_trace_stop(p->trace);
+    et_trace_facts facts = et_trace_facts_of(p->trace);
+    if (facts.end > facts.begin)
+        p->status = write_all(p, &p->error);
+    else if (!run || run == ET_EINTERRUPTED)
+        et_log(ET_LOG_WARNING, "--profile: no step that it should have was done; %s is not written",
+               p->path);
+    if (p->status && run)
+        et_log(ET_LOG_WARNING, "--profile: %s", p->error.text);
+}
+
+/* run: the status of the work itself, which goes before that of writing. */
+int et_profiling_close(et_profiling *p, int run, et_error *error)
+{
+    if (!p->trace)
+        return ET_OK;
+    if (!p->written)
+        finish(p, run);
+    return p->status && !run ? et_fail(error, p->status, "--profile: %s", p->error.text) : ET_OK;
+}
+
+void et_profiling_release(et_profiling *p)
+{
+    et_trace_free(p->trace);
+    p->trace = NULL;
+}

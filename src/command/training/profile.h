@@ -1,0 +1,74 @@
+/* --profile FILE and --profile-steps A:B: a trace of what a command does, for Perfetto, and a
+ * table of where its time went. Without --profile every function here does nothing.
+ *
+ *     et_profiling p = ET_PROFILING_INIT;
+ *     ... ET_PROFILING_ARGS(p) in the command's table of options ...
+ *     et_profiling_check(&p, &outputs, &error);         before anything is done
+ *     et_profiling_open(&p, device, "step", &error);    before a plan is made
+ *     et_profiling_begin(&p, steps, &error);            before the first step
+ *     ...
+ *     et_profiling_close(&p, status, &error);           while the device is open
+ *     et_profiling_release(&p);
+ */
+#ifndef ETUDE_COMMAND_TRAINING_PROFILE_H
+#define ETUDE_COMMAND_TRAINING_PROFILE_H
+
+#include "command/args.h"
+#include "command/outputs.h"
+#include "exec/device.h"
+#include "io/progress.h"
+
+/* Filled by the command line, then by the functions below in their order. */
+typedef struct et_profiling {
+    const char *path;        /* NULL: off */
+    const char *steps;       /* A:B as typed; NULL: not given */
+    int64_t first, last;     /* what steps says; 0: not given */
+    et_progress *progress;   /* where the table is shown; NULL: standard error */
+    et_trace *trace;         /* owned; NULL: off, or not open */
+    const et_device *device; /* borrowed; what the peak is measured on */
+    bool written;            /* file and table, or the attempt */
+    int status;              /* of writing; its message is error */
+    et_error error;
+} et_profiling;
+
+#define ET_PROFILING_INIT                                                                          \
+    {                                                                                              \
+        .path = NULL                                                                               \
+    }
+
+/* Rows of a table of options. */
+#define ET_PROFILING_ARGS(profiling)                                                               \
+    {                                                                                              \
+        "profile",                                                                                 \
+        "FILE",                                                                                    \
+        "where a trace of the work goes, for ui.perfetto.dev",                                     \
+        ET_ARG_TEXT,                                                                               \
+        &(profiling).path,                                                                         \
+        NULL                                                                                       \
+    },                                                                                             \
+    {                                                                                              \
+        "profile-steps", "A:B", "which steps it has, counted from this start", ET_ARG_TEXT,        \
+            &(profiling).steps, NULL                                                               \
+    }
+
+/* ET_EUSAGE: steps are not A:B. Other errors: what et_outputs_check says of the file; outputs knows
+ * what the command reads. */
+int et_profiling_check(et_profiling *profiling, et_outputs *outputs, et_error *error);
+
+/* Plans made on the device from now on can be recorded; unit is the span that is a step. */
+int et_profiling_open(et_profiling *profiling, et_device *device, const char *unit,
+                      et_error *error);
+
+/* Sets the window. Unless --profile-steps gave one: of work with so many steps to do the 10th to
+ * the 20th, or the second half if they are fewer; with steps 0, not known, all from now on.
+ * ET_EUSAGE: what was given begins behind the last step. */
+int et_profiling_begin(et_profiling *profiling, int64_t steps, et_error *error);
+
+/* Writes file and table, unless that was done when the window had passed. run: how the work
+ * itself ended; if it failed, what fails here is a warning. */
+int et_profiling_close(et_profiling *profiling, int run, et_error *error);
+
+/* Frees what was recorded; last of all, since threads may still record. */
+void et_profiling_release(et_profiling *profiling);
+
+#endif

@@ -1,0 +1,86 @@
+#include "command/training/ranks.h"
+
+#include <string.h>
+
+#include <etude/version.h>
+
+#include "base/alloc.h"
+#include "base/checksum.h"
+#include "base/json.h"
+
+static int check_shards(const et_comm *comm, int64_t shards, et_error *error)
+{
+    int size = et_comm_size(comm);
+    if (size == 1 || shards >= size)
+        return ET_OK;
+    return et_fail(error, ET_ECONFIG,
+                   "runtime.data_shards: %lld, and there are %d ranks, each of which computes one "
+                   "at least; begin a run with --set runtime.data_shards=%d",
+                   (long long)shards, size, size);
+}
+
+int et_ranks_open(et_comm **out, const et_runtime_options *options, et_error *error)
+{
+    et_comm_options ranks = { .peer_timeout = options->peer_timeout };
+    int status = et_comm_open(out, &ranks, error);
+    if (status)
+        return status;
+    status = check_shards(*out, options->data_shards, error);
+    return et_comm_agree(*out, status, NULL, error);
+}
+
+int et_ranks_refuse(const char *mode, et_error *error)
+{
+    if (!et_comm_by_launch() && !et_comm_by_mpi())
+        return ET_OK;
+    return et_fail(error, ET_EUSAGE, "--mode %s is the work of one process; start it alone", mode);
+}
+
+/* What bits depend on. */
+typedef struct print {
+    uint64_t settings, kernels;
+} print;
+
+static int compare(const et_comm *comm, const print *all, const et_device *device, et_error *error)
+{
+    for (int i = 1; i < et_comm_size(comm); i++) {
+        if (all[i].kernels != all[0].kernels)
+            return et_fail(error, ET_ECONFIG,
+                           "rank %d computes with other kernels than rank 0 (%s): another CPU or "
+                           "another build; use like machines, or set ETUDE_ISA and "
+                           "ONEDNN_MAX_CPU_ISA for all",
+                           i, device->kernels->name);
+        if (all[i].settings != all[0].settings)
+            return et_fail(error, ET_ECONFIG,
+                           "rank %d has other settings or data than rank 0: give all ranks the "
+                           "same command and the same files",
+                           i);
+    }
+    return ET_OK;
+}
+
+int et_ranks_compare(et_comm *comm, const et_value *identity, const et_device *device,
+                     et_error *error)
+{
+    size_t ranks = (size_t)et_comm_size(comm);
+    if (ranks == 1)
+        return ET_OK;
+    et_strbuf settings = ET_STRBUF_INIT, kernels = ET_STRBUF_INIT;
+    et_json_print(&settings, identity, 0);
+    et_strbuf_printf(&kernels, "%s %s %s", et_version(), device->kernels->name, et_gemm_isa());
+    print *all = et_alloc(ranks, sizeof *all);
+    int status = !all || settings.failed || kernels.failed
+                     ? et_alloc_failed(error, ranks * sizeof *all, "ranks")
+                     : ET_OK;
+    print mine = { et_checksum(et_strbuf_text(&settings), settings.length),
+                   et_checksum(et_strbuf_text(&kernels), kernels.length) };
+    status = et_comm_agree(comm, status, NULL, error);
+    if (!status)
+        status = et_comm_gather(comm, &mine, sizeof mine, all, error);
+    if (!status)
+        status = compare(comm, all, device, error);
+    et_strbuf_release(&settings);
+    et_strbuf_release(&kernels);
+    et_free(all);
+    return et_comm_agree(comm, status, NULL, error);
+}

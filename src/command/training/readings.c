@@ -1,0 +1,194 @@
+/* The lines are read once, at the start: each goes into the new event file, and the last says where
+ * to go on. So a kill between the two files costs nothing, and no position is kept anywhere. */
+#include "command/training/readings.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/assert.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "io/event.h"
+#include "io/sink.h"
+
+#define LOG  "metrics.jsonl"
+#define LOCK "lock"
+
+/* ---- lines ------------------------------------------------------------------------------- */
+
+typedef int line_fn(void *payload, const et_value *line, et_error *error);
+
+/* Whole lines only, in order; number: of the line, for messages. */
+static int read_lines(const char *path, line_fn *take, void *payload, et_error *error)
+{
+    et_mapping mapping;
+    int status = et_mapping_open(&mapping, path, error);
+    if (status)
+        return status;
+    const char *at = mapping.data, *end = at + mapping.length, *stop;
+    for (int64_t number = 1; !status && at < end && (stop = memchr(at, '\n', (size_t)(end - at)));
+         number++, at = stop + 1) {
+        et_arena arena = ET_ARENA_INIT;
+        et_value *line;
+        status = et_json_parse(&line, &arena, at, (size_t)(stop - at), path, error);
+        if (!status)
+            status = take(payload, line, error);
+        if (status)
+            et_fail_while(error, status, "%s: line %" PRId64, path, number);
+        et_arena_release(&arena);
+    }
+    et_mapping_close(&mapping);
+    return status;
+}
+
+static bool is_one_of(const char *key, const char *const *names)
+{
+    while (*names && strcmp(*names, key))
+        names++;
+    return *names;
+}
+
+/* A dict of the same children, but for those that have one of the names; NULL: no memory. */
+static et_value *without(const et_value *dict, const char *const *names, et_arena *arena)
+{
+    et_value *rest = et_value_dict(arena);
+    for (const et_value *child = dict->first; rest && child; child = child->next)
+        if (!is_one_of(child->key, names))
+            et_value_append_copy(rest, child->key, child);
+    return et_value_failed(rest) ? NULL : rest;
+}
+
+/* ---- going on ---------------------------------------------------------------------------- */
+
+typedef struct replay {
+    et_readings *readings;
+    et_sink *events;
+} replay;
+
+static int take_line(void *payload, const et_value *line, et_error *error)
+{
+    replay *r = payload;
+    int64_t step;
+    et_arena arena = ET_ARENA_INIT;
+    int status = et_value_read_int(line, "step", &step, error);
+    if (!status && step <= r->readings->last)
+        status = et_fail(error, ET_EFORMAT,
+                         "step %" PRId64 " comes after step %" PRId64 "; remove the file to "
+                         "measure all there is again",
+                         step, r->readings->last);
+    et_value *values =
+        status ? NULL : without(line, (const char *const[]){ "step", ET_SINK_TIME, NULL }, &arena);
+    if (!status)
+        status = values ? et_sink_write(r->events, step, values, error)
+                        : et_alloc_failed(error, 0, "values");
+    et_arena_release(&arena);
+    if (status)
+        return status;
+    r->readings->last = step;
+    r->readings->count++;
+    return ET_OK;
+}
+
+/* The log is continued behind its whole lines. */
+static int open_log(et_sink **out, const char *path, int64_t lines, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_value *positions = et_value_dict(&arena);
+    et_value_set_int(positions, "jsonl", lines);
+    int status = et_value_failed(positions) ? et_alloc_failed(error, 0, path)
+                                            : et_sink_jsonl_open(out, path, positions, error);
+    et_arena_release(&arena);
+    return status;
+}
+
+static int open_files(et_readings *readings, const char *directory, const char *path,
+                      et_error *error)
+{
+    et_sink *sinks[2] = { NULL, NULL };
+    int status = et_sink_events_open_as(&sinks[1], directory, ET_EVENTS_MEASURED, error);
+    replay r = { readings, sinks[1] };
+    if (!status && et_file_exists(path))
+        status = read_lines(path, take_line, &r, error);
+    if (!status)
+        status = open_log(&sinks[0], path, readings->count, error);
+    if (!status)
+        return et_sink_multi_open(&readings->sink, sinks, 2, error);
+    et_sink_close(sinks[1], NULL);
+    return status;
+}
+
+int et_readings_open(et_readings *readings, const char *directory, et_error *error)
+{
+    *readings = (et_readings)ET_READINGS_INIT;
+    char *path = et_path_join(directory, LOG), *lock = et_path_join(directory, LOCK);
+    int status = path && lock ? et_directory_make(directory, error)
+                              : et_alloc_failed(error, strlen(directory), "a path");
+    if (!status)
+        status = et_lock_take(&readings->lock, lock, error);
+    if (!status)
+        status = open_files(readings, directory, path, error);
+    et_free(path);
+    et_free(lock);
+    if (status)
+        et_readings_close(readings, NULL);
+    return status;
+}
+
+int et_readings_add(et_readings *readings, int64_t step, const et_value *values, et_error *error)
+{
+    et_assert(step > readings->last);
+    int status = et_sink_write(readings->sink, step, values, error);
+    if (!status)
+        status = et_sink_flush(readings->sink, error);
+    if (status)
+        return status;
+    readings->last = step;
+    readings->count++;
+    return ET_OK;
+}
+
+int et_readings_close(et_readings *readings, et_error *error)
+{
+    int status = et_sink_close(readings->sink, error);
+    if (readings->lock >= 0)
+        et_lock_drop(readings->lock);
+    *readings = (et_readings)ET_READINGS_INIT;
+    return status;
+}
+
+/* ---- a run's own log --------------------------------------------------------------------- */
+
+typedef struct search {
+    const char *name;
+    et_arena *arena;
+    et_value *found;
+} search;
+
+static int look(void *payload, const et_value *line, et_error *error)
+{
+    search *s = payload;
+    const et_value *dict = et_value_get(line, s->name);
+    et_arena arena = ET_ARENA_INIT;
+    if (!dict || dict->kind != ET_VALUE_DICT)
+        return ET_OK;
+    et_value *rest =
+        without(dict, (const char *const[]){ ET_SINK_TIME, ET_SINK_NOTE, NULL }, &arena);
+    s->found = rest ? et_value_dict(s->arena) : NULL;
+    int status =
+        s->found ? et_value_merge(s->found, rest, error) : et_alloc_failed(error, 0, "values");
+    et_arena_release(&arena);
+    return status;
+}
+
+int et_readings_last_of(et_value **values, const char *path, const char *name, et_arena *arena,
+                        et_error *error)
+{
+    search s = { name, arena, NULL };
+    int status = read_lines(path, look, &s, error);
+    *values = s.found;
+    if (!status && !s.found)
+        status = et_fail(error, ET_ENOTFOUND, "%s: no log of %s in it", path, name);
+    return status;
+}

@@ -1,0 +1,47 @@
+/* What was measured of checkpoints, by step, in a directory beside what others write there:
+ *
+ *   metrics.jsonl   a line for each: step, values, time; what counts
+ *   events...       for TensorBoard, made anew from it at each start; no trainer writes that name
+ *   lock            one process measures there at a time
+ *
+ *     et_readings readings = ET_READINGS_INIT;
+ *     et_readings_open(&readings, "runs/a/validation", &error);     readings.last: where to go on
+ *     et_readings_add(&readings, 2000, logs, &error);               durable
+ *     et_readings_close(&readings, &error);
+ *
+ * A line that a kill cut short is cut off. */
+#ifndef ETUDE_COMMAND_TRAINING_READINGS_H
+#define ETUDE_COMMAND_TRAINING_READINGS_H
+
+#include <stdint.h>
+
+#include <etude/summary.h>
+
+typedef struct et_readings {
+    int64_t last;  /* the step that was measured last, -1: none */
+    int64_t count; /* of lines */
+    et_sink *sink; /* both files; owned */
+    int lock;      /* -1: not held */
+} et_readings;
+
+#define ET_READINGS_INIT                                                                           \
+    {                                                                                              \
+        -1, 0, NULL, -1                                                                            \
+    }
+
+/* Makes the directory. ET_EBUSY: another process measures there. ET_EFORMAT: a line is none of
+ * ours. */
+int et_readings_open(et_readings *readings, const char *directory, et_error *error);
+
+/* Values of a step that is later than the last. */
+int et_readings_add(et_readings *readings, int64_t step, const et_value *values, et_error *error);
+
+/* One that was not opened is fine. */
+int et_readings_close(et_readings *readings, et_error *error);
+
+/* The last line of a run's own metrics.jsonl that has a dict of that name: a copy of it in arena,
+ * without what the clock said and notes for people. ET_ENOTFOUND: there is none. */
+int et_readings_last_of(et_value **values, const char *path, const char *name, et_arena *arena,
+                        et_error *error);
+
+#endif

@@ -1,0 +1,341 @@
+/* The command line of `train`: Etude's words and Model Garden's, from a table. */
+#include "command/training/train_args.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/assert.h"
+#include "base/fields.h"
+#include "base/file.h"
+#include "base/strbuf.h"
+#include "kernel/gemm/gemm.h"
+#include "train/checkpoint.h"
+
+/* ORDER et_train_mode. */
+static const char *const modes[ET_MODE_COUNT + 1] = {
+    [ET_MODE_TRAIN] = "train",
+    [ET_MODE_EVAL] = "eval",
+    [ET_MODE_TRAIN_AND_EVAL] = "train_and_eval",
+    [ET_MODE_TRAIN_AND_POST_EVAL] = "train_and_post_eval",
+    [ET_MODE_CONTINUOUS_EVAL] = "continuous_eval",
+    [ET_MODE_CONTINUOUS_TRAIN_AND_EVAL] = "continuous_train_and_eval",
+};
+
+/* Why options of Model Garden take nothing here. */
+#define NO_GIN "gin binds Python's functions; settings are said with --config and --set"
+#define NO_TPU "there is no TPU; training runs on the CPU"
+
+#define ROWS_MAX 40
+
+/* Rows of training by roles. */
+#define ROLES_ROWS(args)                                                                            \
+    { "distributed",                                                                                \
+      NULL,                                                                                         \
+      "train by a master, workers and parameter servers, started on this machine",                  \
+      ET_ARG_FLAG,                                                                                  \
+      &(args)->distributed,                                                                         \
+      NULL },                                                                                       \
+        { "workers",        "N", "with --distributed: so many workers (1)", ET_ARG_COUNT,           \
+          &(args)->workers, NULL },                                                                 \
+        { "servers",        "N", "with --distributed: so many parameter servers (1)", ET_ARG_COUNT, \
+          &(args)->servers, NULL },                                                                 \
+    {                                                                                               \
+        "keys", "DIR",                                                                              \
+            "where TF_CONFIG names a cluster: its keys; this process is the task that it names",    \
+            ET_ARG_TEXT, &(args)->keys, NULL                                                        \
+    }
+
+/* A new run is what some options are about. */
+static int check_mode(const et_train_args *args, et_error *error)
+{
+    bool trains = args->mode < ET_MODE_CONTINUOUS_EVAL && args->mode != ET_MODE_EVAL;
+    const char *option = args->init          ? "--init"
+                         : args->dry_run     ? "--dry-run"
+                         : args->distributed ? "--distributed"
+                                             : NULL;
+    return trains || !option ? ET_OK
+                             : et_fail(error, ET_EUSAGE, "%s: does not go with --mode %s%s", option,
+                                       args->mode_name,
+                                       args->init && args->mode == ET_MODE_CONTINUOUS_TRAIN_AND_EVAL
+                                           ? ", which takes its weights from task.init_checkpoint"
+                                           : "");
+}
+
+static int read_mode(et_train_args *args, et_error *error)
+{
+    bool finetunes =
+        args->mode_name && !strcmp(args->mode_name, modes[ET_MODE_CONTINUOUS_TRAIN_AND_EVAL]);
+    if (args->pretrain_steps && !finetunes)
+        return et_fail(error, ET_EUSAGE,
+                       "--pretrain-steps: goes with --mode continuous_train_and_eval alone, which "
+                       "waits for another run's pre-training");
+    if (!args->mode_name)
+        return ET_OK;
+    for (int i = 0; i < ET_MODE_COUNT; i++)
+        if (!strcmp(args->mode_name, modes[i])) {
+            args->mode = (et_train_mode)i;
+            return check_mode(args, error);
+        }
+    if (!strcmp(args->mode_name, "train_and_validate"))
+        return et_fail(error, ET_EUSAGE,
+                       "--mode train_and_validate: Model Garden names it and never implemented it; "
+                       "train_and_eval validates while it trains");
+    return et_fail(error, ET_EUSAGE,
+                   "--mode %s: no such mode%s (there are: train, eval, train_and_eval, "
+                   "train_and_post_eval, continuous_eval, continuous_train_and_eval)",
+                   args->mode_name, et_nearest_hint(args->mode_name, modes, "").text);
+}
+
+static void show_help(const et_arg *table, const et_call *call)
+{
+    const et_task_kind *kind = call->program->kinds[0];
+    et_strbuf example = ET_STRBUF_INIT;
+    et_strbuf_printf(&example, "--experiment %s --model-dir runs/a%s%s", kind->experiments->name,
+                     kind->example ? " \\\n        " : "", kind->example ? kind->example : "");
+    et_args_help(stdout, table, call,
+                 "Trains a model. Ctrl-C saves; the same command resumes from there. "
+                 "SIGUSR1\nsaves and continues.",
+                 et_strbuf_text(&example));
+    et_strbuf_release(&example);
+}
+
+/* The first thing that people type is the bare command. Messages are one line. An experiment that
+ * is none is said first. */
+static int missing_run(const et_train_args *args, const et_call *call, et_error *error)
+{
+    const et_task_kind *kind = call->program->kinds[0];
+    et_arena arena = ET_ARENA_INIT;
+    et_experiment experiment;
+    int status = args->experiment ? et_experiment_begin(&experiment, call->program,
+                                                        args->experiment, &arena, error)
+                                  : ET_OK;
+    et_arena_release(&arena);
+    if (status)
+        return status;
+    bool fits = kind->example && !strchr(kind->example, '\n');
+    return et_fail(error, ET_EUSAGE,
+                   "train: --model-dir is missing: where to keep the run; such as `%s train "
+                   "--experiment %s --model-dir runs/a%s%s`, and `%s train --help` shows all",
+                   call->program->name, kind->experiments->name, fits ? " " : "",
+                   fits ? kind->example : "", call->program->name);
+}
+
+/* Options of Model Garden that take nothing here. */
+static const et_arg refused[] = {
+    { "gin-file", "FILE", NO_GIN, ET_ARG_NONE, NULL, NULL },
+    { "gin-params", "BINDING", NO_GIN, ET_ARG_NONE, NULL, NULL },
+    { "tpu", "ADDRESS", NO_TPU, ET_ARG_NONE, NULL, NULL },
+    { "tpu-platform", "NAME", NO_TPU, ET_ARG_NONE, NULL, NULL },
+    { "tf-data-service", "ADDRESS", "a run reads its data itself", ET_ARG_NONE, NULL, NULL },
+    { "tfhub-handle", "NAME", "models do not come from a hub", ET_ARG_NONE, NULL, NULL },
+    { "tflex-output-uri", "URI", "a run is kept in --model-dir alone", ET_ARG_NONE, NULL, NULL },
+};
+
+#define REFUSED (int)(sizeof refused / sizeof refused[0])
+
+/* The short forms first, as what people type most; then the rows that are given. */
+static int parse(et_train_args *args, const et_arg *rows, int count, const et_call *call,
+                 et_error *error)
+{
+    et_arg table[ROWS_MAX + ET_SHORTS_MAX + REFUSED + 2];
+    int before = et_shorts_list(&args->shorts, call, table);
+    et_assert(count <= ROWS_MAX);
+    memcpy(table + before, rows, (size_t)count * sizeof *rows);
+    memcpy(table + before + count, refused, sizeof refused);
+    et_arg *end = table + before + count + REFUSED;
+    end[0] = (et_arg)ET_ARG_RUN(args->model_dir);
+    end[1] = (et_arg)ET_ARG_END;
+    int status = et_args_parse(table, call, &args->help, error);
+    if (!status && args->help)
+        show_help(table, call);
+    return status;
+}
+
+/* time_limit, memory: as typed; NULL: not given. */
+static int read_amounts(et_train_args *args, const char *time_limit, const char *memory,
+                        et_error *error)
+{
+    int status = ET_OK;
+    if (time_limit)
+        status = et_args_read_time(&args->time_limit, "time-limit", time_limit, error);
+    if (!status && memory)
+        status = et_args_read_bytes(&args->memory, "memory", memory, error);
+    return status;
+}
+
+static int check_together(const et_train_args *args, et_error *error)
+{
+    if (args->json && !args->dry_run)
+        return et_fail(error, ET_EUSAGE,
+                       "--json: goes with --dry-run; what training measures is in "
+                       "RUN/metrics.jsonl");
+    if (args->dry_run && args->profiling.path)
+        return et_fail(error, ET_EUSAGE, "--profile: does not go with --dry-run");
+    if ((args->workers || args->servers) && !args->distributed)
+        return et_fail(error, ET_EUSAGE, "--%s: goes with --distributed",
+                       args->workers ? "workers" : "servers");
+    return ET_OK;
+}
+
+/* Rows: what et_arg says; a new option needs nothing else for parsing and help. */
+int et_train_args_parse(et_train_args *args, const et_call *call, et_error *error)
+{
+    char which[160];
+    snprintf(which, sizeof which, "which set of settings to begin with; `%s list` shows all",
+             call->program->name);
+    const char *time_limit = NULL, *memory = NULL;
+    /* Rows: name, what its value is called, help, kind, where it goes, another name (Model
+     * Garden's). */
+    const et_arg table[] = {
+        { "experiment", "EXPERIMENT", which, ET_ARG_TEXT, &args->experiment, NULL },
+        { "model-dir", "DIR", "where the run is kept; one that is there is resumed", ET_ARG_TEXT,
+          &args->model_dir, NULL },
+        { "mode",
+          "train|eval|train_and_eval|train_and_post_eval|continuous_eval|"
+          "continuous_train_and_eval",
+          "train_and_eval is the usual; eval and continuous_eval "
+          "measure the run's newest checkpoint, or each as it comes; continuous_train_and_eval "
+          "fine-tunes from each that comes in task.init_checkpoint",
+          ET_ARG_TEXT, &args->mode_name, NULL },
+        { "config", "FILE", "YAML or JSON file of settings; may be given again, later ones win",
+          ET_ARG_LIST, &args->config, "config-file" },
+        { "init", "RUN|FILE",
+          "begin a new run with the weights of another (its best, or a checkpoint's) and the files "
+          "that they belong to, unless others are named; its settings too, without --experiment",
+          ET_ARG_TEXT, &args->init, NULL },
+        { "set", "KEY=VALUE",
+          "settings on top of all files: key=value with commas between, YAML, or a file's name; "
+          "may be given again",
+          ET_ARG_LIST, &args->set, "params-override" },
+        { "accept-changes", NULL,
+          "resume although optimizer, learning rate, dropout or label smoothing are not the run's; "
+          "what another optimizer keeps begins anew",
+          ET_ARG_FLAG, &args->accept_changes, NULL },
+        { "enable-async-checkpointing", "BOOL",
+          "save beside training, as is usual; false: training waits for each save", ET_ARG_SWITCH,
+          &args->async, NULL },
+        { "dry-run", NULL,
+          "read settings and data, make the plan, measure a few steps and say how long all would "
+          "take; leaves nothing behind",
+          ET_ARG_FLAG, &args->dry_run, NULL },
+        { "json", NULL, "with --dry-run: print that as a JSON object", ET_ARG_FLAG, &args->json,
+          NULL },
+        { "verbose", NULL, "show every summary and save, and what computes", ET_ARG_FLAG,
+          &args->verbose, NULL },
+        ET_ARG_QUIET(args->quiet),
+        ET_ARG_THREADS,
+        { "pretrain-steps", "N",
+          "of continuous_train_and_eval: the last step of the run that is fine-tuned; else what "
+          "its settings say",
+          ET_ARG_COUNT, &args->pretrain_steps, NULL },
+        { "time-limit", "TIME",
+          "save and stop with exit code 75 after so long: 1:30:00, 2-00:00:00, 90m, 1.5h",
+          ET_ARG_TEXT, &time_limit, NULL },
+        ROLES_ROWS(args),
+        { "memory", "SIZE",
+          "of a new run: the largest batch whose plan fits into so much, in place of the "
+          "settings': 4G, 500M",
+          ET_ARG_TEXT, &memory, NULL },
+        ET_PROFILING_ARGS(args->profiling),
+    };
+    int status = parse(args, table, (int)(sizeof table / sizeof table[0]), call, error);
+    if (status || args->help)
+        return status;
+    if (!args->model_dir && !args->dry_run)
+        return missing_run(args, call, error);
+    status = read_amounts(args, time_limit, memory, error);
+    if (!status)
+        status = check_together(args, error);
+    return status ? status : read_mode(args, error);
+}
+
+/* ---- settings ---------------------------------------------------------------------------- */
+
+bool et_train_finds_run(const et_train_args *args)
+{
+    char *path = args->model_dir ? et_path_join(args->model_dir, ET_EXPERIMENT_FILE) : NULL;
+    bool there = path && et_file_exists(path);
+    et_free(path);
+    return there;
+}
+
+bool et_train_finds_weights(const et_train_args *args)
+{
+    char *path = NULL;
+    bool has = et_train_finds_run(args) && !et_checkpoint_newest(&path, args->model_dir, NULL);
+    et_free(path);
+    return has;
+}
+
+/* Where to begin: with the experiment that is named, here or in a file of settings, or else with
+ * the settings of the run that is there, or of that whose weights are taken. The first file that
+ * names one counts. */
+static int begin(et_experiment *experiment, et_initial *initial, const et_train_args *args,
+                 const et_program *program, et_arena *arena, et_error *error)
+{
+    /* The command line goes before files, files before the run. */
+    const char *name = args->experiment;
+    int status = ET_OK;
+    /* A file may name its experiment: a run's own params.yaml does. */
+    for (int i = 0; i < args->config.count && !name && !status; i++)
+        status = et_experiment_named_in(&name, program, args->config.items[i], arena, error);
+    if (status)
+        return status;
+    if (name)
+        return et_experiment_begin(experiment, program, name, arena, error);
+    /* No name anywhere: a run that is there says itself what it is. */
+    if (et_train_finds_run(args))
+        return et_experiment_open_run(experiment, program, args->model_dir, arena, error);
+    if (initial->from)
+        return et_initial_begin(initial, experiment, program, arena, error);
+    return et_fail(error, ET_EUSAGE, "train: --experiment is missing; `%s list` shows all",
+                   program->name);
+}
+
+/* Only the whole is checked, since one setting may be right only beside another. */
+int et_train_configure(et_experiment *experiment, et_initial *initial, const et_train_args *args,
+                       const et_program *program, et_arena *arena, et_error *error)
+{
+    /* Weights of a run that goes on are its own: what it began with may be gone. */
+    bool gone = args->init && !et_file_exists(args->init) && et_train_finds_weights(args);
+    *initial = (et_initial){ .from = gone ? NULL : args->init };
+    int status = et_initial_find(initial, arena, error);
+    if (!status)
+        status = begin(experiment, initial, args, program, arena, error);
+    if (!status)
+        status = et_initial_apply(initial, experiment, arena, error);
+    for (int i = 0; i < args->config.count && !status; i++)
+        status = et_experiment_read_file(experiment, args->config.items[i], arena, error);
+    if (!status)
+        status = et_shorts_apply(&args->shorts, experiment, arena, error);
+    for (int i = 0; i < args->set.count && !status; i++)
+        status = et_experiment_set(experiment, args->set.items[i], arena, error);
+    if (!status)
+        status = et_initial_inherit(initial, experiment, arena, error);
+    if (!status)
+        status = et_experiment_check(experiment, error);
+    if (!status)
+        et_experiment_lock(experiment);
+    return status;
+}
+
+bool et_train_resolve_precision(et_experiment *experiment)
+{
+    et_assert(experiment->runtime.mixed_precision_dtype >= ET_PRECISION_AUTO);
+    int *precision = &experiment->runtime.mixed_precision_dtype;
+    if (*precision == ET_PRECISION_AUTO)
+        *precision = et_gemm_has_bf16() ? ET_PRECISION_BFLOAT16 : ET_PRECISION_FLOAT32;
+    return *precision == ET_PRECISION_BFLOAT16;
+}
+
+/* auto is whatever the run began with, also on a CPU that would choose otherwise. */
+void et_train_adopt(et_experiment *experiment, const et_experiment *kept)
+{
+    if (experiment->runtime.mixed_precision_dtype == ET_PRECISION_AUTO)
+        experiment->runtime.mixed_precision_dtype = kept->runtime.mixed_precision_dtype;
+    if (experiment->kind->adopt && kept->kind == experiment->kind)
+        experiment->kind->adopt(experiment->task, kept->task);
+    et_train_resolve_precision(experiment);
+}

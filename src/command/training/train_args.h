@@ -1,0 +1,68 @@
+/* What `train` is told on its command line, and the settings that come of it.
+ *
+ *     et_train_args args = ET_TRAIN_ARGS_INIT;
+ *     et_train_args_parse(&args, call, &error);                     help asked: nothing else counts
+ *     et_train_configure(&experiment, &initial, &args, call->program, &arena, &error); */
+#ifndef ETUDE_COMMAND_TRAINING_TRAIN_ARGS_H
+#define ETUDE_COMMAND_TRAINING_TRAIN_ARGS_H
+
+#include "command/args.h"
+#include "command/training/initial.h"
+#include "command/training/profile.h"
+#include "command/shorts.h"
+#include "train/experiment.h"
+
+/* Model Garden's, by its names. */
+typedef enum et_train_mode {
+    ET_MODE_TRAIN,
+    ET_MODE_EVAL,
+    ET_MODE_TRAIN_AND_EVAL,
+    ET_MODE_TRAIN_AND_POST_EVAL,
+    ET_MODE_CONTINUOUS_EVAL,
+    ET_MODE_CONTINUOUS_TRAIN_AND_EVAL,
+    ET_MODE_COUNT,
+} et_train_mode;
+
+typedef struct et_train_args {
+    const char *experiment, *model_dir; /* NULL: not given */
+    const char *mode_name;              /* NULL: not given */
+    const char *init;                   /* whose weights it begins with; NULL: drawn */
+    et_train_mode mode;
+    et_arg_list config, set; /* in the order given, which is the order applied */
+    et_shorts shorts;        /* between them */
+    bool accept_changes, verbose, quiet, dry_run, json, help;
+    bool async;               /* saves run beside training */
+    bool distributed;         /* by the roles of a cluster that is started here: of so many */
+    int64_t workers, servers; /* 0: not given */
+    const char *keys;         /* of a cluster in TF_CONFIG */
+    double time_limit;        /* seconds after which it saves and stops; 0: none */
+    uint64_t memory;        /* bytes that the plan may have, by the largest batch; 0: as it comes */
+    int64_t pretrain_steps; /* of the run that is fine-tuned; 0: not given */
+    et_profiling profiling;
+} et_train_args;
+
+#define ET_TRAIN_ARGS_INIT                                                                         \
+    {                                                                                              \
+        .mode = ET_MODE_TRAIN_AND_EVAL, .async = true                                              \
+    }
+
+int et_train_args_parse(et_train_args *args, const et_call *call, et_error *error);
+
+/* Whether a run is there already. */
+bool et_train_finds_run(const et_train_args *args);
+/* Whether it has a checkpoint by now. */
+bool et_train_finds_weights(const et_train_args *args);
+
+/* Experiment, files, single settings; checked as a whole, nothing written. Later ones win.
+ * initial: what --init has come to. */
+int et_train_configure(et_experiment *experiment, et_initial *initial, const et_train_args *args,
+                       const et_program *program, et_arena *arena, et_error *error);
+
+/* auto becomes bfloat16 on a CPU that has products of it, once: the run keeps it in its settings,
+ * so it goes on with the same type on another machine. Whether it is bfloat16. */
+bool et_train_resolve_precision(et_experiment *experiment);
+
+/* What the settings leave open becomes what the run that is there has. */
+void et_train_adopt(et_experiment *experiment, const et_experiment *kept);
+
+#endif

@@ -1,0 +1,265 @@
+/* From words to a run, and from its end to a status. The order is the point:
+ *
+ *   1. settings          experiment, files, --set; checked as a whole, nothing written
+ *   2. directory         made, locked; signals only end the process from here to 5
+ *   3. claim             a new run's settings are written, an old run's compared with ours
+ *   4. task, run         data, graph, plan, newest checkpoint
+ *   5. settings again    now that all of it is known to work, unless nothing is left to do;
+ *                        signals save from here on
+ *   6. training          et_run_train; then the last save, the profile, one line what to do next
+ *
+ * Whatever fails before 5 in a directory that was empty leaves it as it was (model_dir.c). What
+ * people read goes to standard error through the progress bar, so that lines and bar do not mix. */
+#include "command/training/training_private.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/clock.h"
+#include "command/args.h"
+#include "command/training/dry_run.h"
+#include "command/outputs.h"
+
+/* A run that goes on has the batches that it began with. */
+static int check_memory(et_training *t, const et_experiment *kept, et_error *error)
+{
+    const char *batch = t->experiment.kind->batch;
+    if (!t->args->memory)
+        return ET_OK;
+    if (!batch)
+        return et_fail(error, ET_EUSAGE,
+                       "--memory: tasks of %s do not say which setting is the size of a batch",
+                       t->experiment.kind->name);
+    if (!kept)
+        return ET_OK;
+    const et_value *echo = et_fields_echo(kept->table, kept, &t->arena);
+    const et_value *was = echo ? et_value_path(echo, batch) : NULL;
+    return was ? et_experiment_assign(&t->experiment, "--memory", batch, was, &t->arena, error)
+               : et_alloc_failed(error, 0, "settings");
+}
+
+/* A directory with a run in it must be this run's. Its settings are left alone until all is
+ * open; those of a new run are written first, since they say whose the files are that opening
+ * makes. */
+static int claim(et_training *t, const char *directory, et_error *error)
+{
+    et_experiment kept;
+    /* A new run. Its precision is settled now, since it stands in the settings that are written. */
+    if (!et_train_finds_run(t->args)) {
+        et_train_resolve_precision(&t->experiment);
+        int status = check_memory(t, NULL, error);
+        return status || t->args->dry_run ? status
+                                          : et_training_write_settings(t, directory, error);
+    }
+    int status = et_experiment_open_run(&kept, t->call->program, directory, &t->arena, error);
+    if (status)
+        return status;
+    if (kept.kind != t->experiment.kind)
+        return et_fail(error, ET_ECONFIG,
+                       "%s: is a run of %s, a task of %s, not of %s; choose another --model-dir",
+                       directory, kept.name, kept.kind->name, t->experiment.kind->name);
+    et_train_adopt(&t->experiment, &kept);
+    status = check_memory(t, &kept, error);
+    if (status)
+        return status;
+    status = et_identity_of_newest(&t->kept, directory, &t->arena, error);
+    return status ? status
+                  : et_experiment_check_same(&kept, &t->experiment, &t->kept, directory,
+                                             t->args->accept_changes, error);
+}
+
+/* Rank 0 writes first; then the others find what it has written. */
+static int claim_directory(et_training *t, const char *directory, et_error *error)
+{
+    bool first = et_comm_rank(t->comm) == 0;
+    int status = first ? claim(t, directory, error) : ET_OK;
+    status = et_comm_agree(t->comm, status, NULL, error);
+    return status || first ? status : claim(t, directory, error);
+}
+
+/* The profile may go into the run's directory, beside what the run keeps. */
+static int check_profile(et_training *t, const et_train_args *args, et_error *error)
+{
+    et_outputs outputs = { .program = t->call->program, .run = args->model_dir };
+    for (int i = 0; i < args->config.count; i++)
+        et_outputs_read(&outputs, args->config.items[i]);
+    et_outputs_read_settings(&outputs, t->experiment.kind, t->experiment.task);
+    int status = et_profiling_check(&t->profiling, &outputs, error);
+    et_outputs_release(&outputs);
+    return status;
+}
+
+/* A run that is at its end is left as it is. */
+static void begin_session(et_training *t, const char *directory)
+{
+    const et_session_facts facts = { .first_step = et_training_step(t),
+                                     .steps = t->plan.train_steps,
+                                     .parameters = (int64_t)et_params_elements(t->params),
+                                     .memory = et_training_planned(t),
+                                     .threads = t->device->threads };
+    if (!et_controller_finished(t->controller))
+        et_session_begin(&t->session, t->call, directory, &facts);
+}
+
+/* Signals: until the run is open there is nothing to save, so they say that and end the process;
+ * afterwards they ask the run to save and stop. */
+static int set_up(et_training *t, const et_train_args *args, et_error *error)
+{
+    const char *directory = args->model_dir;
+    bool first = et_comm_rank(t->comm) == 0;
+    signal(SIGPIPE, SIG_IGN); /* progress that nobody reads never stops the work */
+    et_leave_on_signals(first ? ET_CONTROLLER_NOT_BEGUN : "");
+    int status =
+        first ? et_model_dir_open(&t->directory, t->experiment.kind, directory, error) : ET_OK;
+    if (!status && first)
+        status = check_profile(t, args, error);
+    if (!status)
+        status = claim_directory(t, directory, error);
+    if (status)
+        return status;
+    status = et_training_open(t, directory, error);
+    /* Settings under which nothing is done are nobody's. */
+    if (!status && first && !et_controller_finished(t->controller))
+        status = et_training_write_settings(t, directory, error);
+    status = et_comm_agree(t->comm, status, NULL, error);
+    /* From here on there is a run in the directory, which stays whatever comes. */
+    t->set_up = !status;
+    if (!status && first)
+        begin_session(t, directory);
+    et_watch_signals(et_progress_eraser(t->progress), !first);
+    return status;
+}
+
+/* --dry-run: what is opened is the same, in a directory that goes again, but for the controller. */
+static int try_out(et_training *t, const et_train_args *args, et_error *error)
+{
+    const char *run = et_train_finds_run(args) ? args->model_dir : NULL;
+    et_dry_run dry = { .kind = t->experiment.kind, .run = run };
+    et_watch_stops();
+    int status = claim_directory(t, args->model_dir, error);
+    if (!status)
+        status = et_dry_run_open(&dry, error);
+    if (!status)
+        status = et_training_open_parts(t, dry.directory, error);
+    if (!status) {
+        et_dry_run_facts facts = { t->trainer, t->params, t->plan.train_steps, args->json,
+                                   &et_stop_requested };
+        et_training_say(t->progress, "experiment   %s", t->experiment.name);
+        et_training_say_task(t);
+        et_training_say_initial(t);
+        et_training_say_memory(t);
+        et_training_say_new(t);
+        status = et_dry_run_measure(&dry, &facts, error);
+    }
+    et_dry_run_close(&dry);
+    return status;
+}
+
+/* The run is closed here and not in close_training, since closing waits for the last save and
+ * may fail, while people still look at the bar. */
+static int train(et_training *t, const et_train_args *args, et_error *error)
+{
+    et_assert(!args->help);
+    /* The bar chooses by itself between a terminal and a log file. */
+    et_progress_options options = ET_PROGRESS_OPTIONS_INIT;
+    /* Settings first: a misspelt one is said before anything is made. */
+    int status =
+        et_train_configure(&t->experiment, &t->initial, args, t->call->program, &t->arena, error);
+    if (!status)
+        status = et_ranks_open(&t->comm, &t->experiment.runtime, error);
+    if (!status && args->dry_run && et_comm_size(t->comm) > 1)
+        status = et_fail(error, ET_EUSAGE, "--dry-run is the work of one process; start it alone");
+    options.fd = args->quiet || et_comm_rank(t->comm) ? -1 : STDERR_FILENO;
+    if (!status)
+        status = et_progress_open(&t->progress, &options, error);
+    if (status)
+        return status;
+    t->log = (et_quiet_log){ t->call->program, t->progress };
+    if (args->quiet)
+        et_show_log_quietly(&t->log);
+    else
+        et_show_log_on(t->call->program, t->progress);
+    if (!args->dry_run && !et_comm_rank(t->comm))
+        et_session_open(&t->session, t->progress);
+    /* Where the profile goes was parsed; what it records belongs to this training. */
+    if (!et_comm_rank(t->comm))
+        t->profiling = args->profiling;
+    t->profiling.progress = t->progress;
+    if (args->dry_run)
+        return try_out(t, args, error);
+    status = et_comm_agree(t->comm, set_up(t, args, error), NULL, error);
+    if (!status) {
+        et_training_say(t->progress, "experiment   %s  (all settings: %s/%s)", t->experiment.name,
+                        args->model_dir, ET_EXPERIMENT_FILE);
+        et_training_say_task(t);
+        et_training_say_initial(t);
+        et_training_say_memory(t);
+        if (et_comm_size(t->comm) > 1)
+            et_training_say(t->progress, "ranks        %d, %s", et_comm_size(t->comm),
+                            t->comm->class->name);
+        if (t->args->verbose)
+            et_training_say_parts(t, args->model_dir);
+        et_training_say_begin(t);
+        status = et_controller_train(t->controller, error);
+    }
+    et_training_end e = { .steps = et_training_step(t) };
+    if (!status)
+        e = et_training_end_of(t);
+    /* The first failure is the one that is told; what fails while closing is told if nothing did
+     * before. */
+    int closed = et_controller_close(t->controller, status ? NULL : error);
+    closed = closed ? closed : et_profiling_close(&t->profiling, status, error);
+    if (!status && !closed && e.steps <= t->plan.train_steps)
+        et_training_say_end(t, &e, args->model_dir);
+    return status ? status : closed;
+}
+
+/* One rank says what went wrong, before any of them has ended; all end with one status. */
+static int leave_ranks(et_training *t, int status, et_error *error)
+{
+    status = et_comm_agree(t->comm, status, NULL, error);
+    if (status && error && et_comm_told_elsewhere(t->comm))
+        error->text[0] = 0;
+    else if (status && error && et_comm_size(t->comm) > 1)
+        et_tell_failure(t->call->program, status, error);
+    et_comm_close(t->comm);
+    return status;
+}
+
+/* From when the command began: what scripts count. */
+static void limit_time(const et_train_args *args)
+{
+    double whole = floor(args->time_limit);
+    struct itimerval limit = { .it_value = { (time_t)whole,
+                                             (suseconds_t)((args->time_limit - whole) * 1e6) } };
+    if (args->time_limit > 0)
+        setitimer(ITIMER_REAL, &limit, NULL);
+}
+
+/* Everything that training opened is closed here, whatever the status: the lock goes last. */
+int et_training_run(const et_call *call, const et_train_args *args, et_error *error)
+{
+    return et_training_run_as(call, args, NULL, error);
+}
+
+int et_training_run_as(const et_call *call, const et_train_args *args, const et_roles *master,
+                       et_error *error)
+{
+    signal(SIGPIPE, SIG_IGN); /* progress never stops the work */
+    et_training t = { .call = call,
+                      .args = args,
+                      .roles = master,
+                      .directory = ET_MODEL_DIR_INIT,
+                      .began = et_clock_monotonic(),
+                      .session = ET_SESSION_INIT };
+    limit_time(args);
+    int status = train(&t, args, error);
+    et_session_end(&t.session, et_training_step(&t), status, error);
+    setitimer(ITIMER_REAL, &(struct itimerval){ { 0, 0 }, { 0, 0 } }, NULL);
+    et_training_close(&t);
+    return leave_ranks(&t, status, error);
+}

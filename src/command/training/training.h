@@ -1,0 +1,16 @@
+/* A training run of the command: modes that train. */
+#ifndef ETUDE_COMMAND_TRAINING_TRAINING_H
+#define ETUDE_COMMAND_TRAINING_TRAINING_H
+
+#include "command/training/train_args.h"
+
+/* Trains in args->model_dir as they say, begun or gone on with; what people read goes to standard
+ * error. ET_EINTERRUPTED: asked to stop; saved. Signals are watched from when the run is open. */
+int et_training_run(const et_call *call, const et_train_args *args, et_error *error);
+
+/* The same as the master of a cluster. */
+struct et_roles;
+int et_training_run_as(const et_call *call, const et_train_args *args,
+                       const struct et_roles *master, et_error *error);
+
+#endif

@@ -1,0 +1,375 @@
+/* What a training is made of, in the order in which each part needs those before it. */
+#include "command/training/training_private.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/format.h"
+#include "command/training/batch_fit.h"
+#include "data/source.h"
+#include "io/sink.h"
+
+/* An interval that no step is a multiple of. */
+#define NEVER ((int64_t)1 << 60)
+
+int et_training_write_settings(et_training *t, const char *directory, et_error *error)
+{
+    const char *path = et_arena_printf(&t->arena, "%s/%s", directory, ET_EXPERIMENT_FILE);
+    return path ? et_experiment_write(&t->experiment, path, error)
+                : et_alloc_failed(error, strlen(directory), "a path");
+}
+
+/* What the bar shows of a step. */
+static void show(void *self, const et_showing *showing)
+{
+    et_training *t = self;
+    et_progress_field fields[] = { { "loss", showing->loss, true },
+                                   { "lr", showing->learning_rate, false } };
+    et_progress_state state = { .step = showing->step,
+                                .steps = showing->steps,
+                                .fields = fields,
+                                .field_count = 2,
+                                .rate = showing->rate,
+                                .unit = t->rate,
+                                .epoch = showing->epoch,
+                                .seconds_left = NAN };
+    et_progress_update(t->progress, &state);
+}
+
+static void tell(void *self, const char *text)
+{
+    et_progress_message(((et_training *)self)->progress, text);
+}
+
+/* By the settings, or else by the task; of several sets of validation data it is the first's. */
+static int choose_best(et_training *t, et_error *error)
+{
+    const char *name = et_trainer_best_metric(&t->experiment.trainer);
+    const char *set = et_task_trainer_validation_set(t->trainer, 0);
+    t->best_metric = name;
+    if (!name || strcmp(name, ET_BEST_AUTO) != 0)
+        return ET_OK;
+    t->best_metric = t->task->class->best_metric;
+    if (!t->best_metric || !set)
+        return ET_OK;
+    t->best_metric = et_arena_printf(&t->arena, "%s/%s", set, t->best_metric);
+    return t->best_metric ? ET_OK : et_alloc_failed(error, strlen(set), "a name");
+}
+
+/* Of the modes that train one does not validate, and one does so at its end alone. */
+static et_evaluator *evaluator_of(et_training *t)
+{
+    et_evaluator *evaluator = et_task_trainer_evaluator(t->trainer);
+    if (!evaluator || t->args->mode == ET_MODE_TRAIN)
+        return NULL;
+    return evaluator;
+}
+
+static int64_t validation_interval(const et_training *t)
+{
+    bool at_end = t->args->mode == ET_MODE_TRAIN_AND_POST_EVAL;
+    return at_end ? NEVER : t->plan.validation_interval;
+}
+
+/* What the controller drives. */
+static et_trainer *trainer_of(const et_training *t)
+{
+    return t->cluster ? t->cluster : et_task_trainer_trainer(t->trainer);
+}
+
+/* stop and save are flags that signal handlers set; the directory's lock is ours already. */
+static et_controller_options controller_options(et_training *t, const char *directory)
+{
+    const et_trainer_options *o = &t->plan;
+    t->inside = (et_inside){ .lock = &t->directory.lock,
+                             .track = et_device_track(t->device),
+                             .waits = !t->args->async };
+    return (et_controller_options){
+        .trainer = trainer_of(t),
+        .evaluator = evaluator_of(t),
+        .run = { .model_dir = directory,
+                 .max_to_keep = o->max_to_keep,
+                 .keep_every_n_hours = o->keep_checkpoint_every_n_hours,
+                 .on_failed_save = o->on_failed_save,
+                 .best_metric = t->best_metric,
+                 .best_comparison = o->best_checkpoint_metric_comp,
+                 .observer = { .self = t, .show = show, .tell = tell },
+                 .verbose = t->args->verbose,
+                 .inside = &t->inside,
+                 .other_optimizer = t->args->accept_changes,
+                 .identity = t->identity,
+                 .comm = t->comm,
+                 .stop = &et_stop_requested,
+                 .save = &et_save_requested },
+        .train_steps = o->train_steps,
+        .steps_per_loop = o->steps_per_loop,
+        .summary_interval = o->summary_interval,
+        .validation_interval = validation_interval(t),
+        .validation_steps = o->validation_steps < 0 ? 0 : o->validation_steps,
+        .checkpoint_interval = o->checkpoint_interval,
+        .recovery_max_trials = o->recovery_max_trials,
+        .patience = t->best_metric && evaluator_of(t) && validation_interval(t) != NEVER
+                        ? o->early_stopping.patience
+                        : 0,
+    };
+}
+
+/* Its sinks show people what the bar does not. */
+static int open_controller(et_training *t, const char *directory, et_error *error)
+{
+    et_controller_options options = controller_options(t, directory);
+    int status = et_sink_console_open(&options.run.console, t->progress,
+                                      t->args->verbose ? NULL : "train", error);
+    return status ? status : et_controller_open(&t->controller, &options, error);
+}
+
+static const et_privacy_options *privacy_of(et_training *t)
+{
+    const et_privacy_options *o = et_privacy_in(t->experiment.kind->fields, t->experiment.task);
+    if (!o)
+        return NULL;
+    t->privacy = (et_privacy_options){ .clipping_norm = o->clipping_norm,
+                                       .noise_multiplier = o->noise_multiplier,
+                                       .per_example = o->per_example };
+    return &t->privacy;
+}
+
+static int open_trainer(et_training *t, et_error *error)
+{
+    const et_experiment *e = &t->experiment;
+    et_task_trainer_options options = {
+        .optimization = &e->trainer.optimizer_config,
+        .seed = (uint64_t)e->runtime.seed,
+        .bfloat16 = e->runtime.mixed_precision_dtype == ET_PRECISION_BFLOAT16,
+        .recompute = e->runtime.recompute,
+        .batches = (int)(e->trainer.gradient_accumulation * e->runtime.data_shards),
+        .comm = e->runtime.data_shards > 1 ? t->comm : NULL,
+        .stop = &et_stop_requested,
+        .loss_upper_bound = e->trainer.recovery_max_trials < 0 ? 0 : e->trainer.loss_upper_bound,
+        .recovery_begin_steps = e->trainer.recovery_begin_steps,
+        .dp_config = privacy_of(t),
+    };
+    int status = et_runtime_loss_scale(&e->runtime, &options.loss_scale, error);
+    if (!status)
+        status = et_task_trainer_open(&t->trainer, t->task, t->device, t->params, &options, error);
+    bool wanted = t->args->mode_name && t->args->mode != ET_MODE_TRAIN;
+    if (!status && wanted && !et_task_trainer_evaluator(t->trainer))
+        status = et_fail(error, ET_ECONFIG,
+                         "--mode %s: the settings name no validation data; set some, or choose "
+                         "--mode train",
+                         t->args->mode_name);
+    return status;
+}
+
+/* Epochs become steps now that there are data to count. */
+static int plan_steps(et_training *t, et_error *error)
+{
+    int64_t batches = 0;
+    t->plan = t->experiment.trainer;
+    int status = et_trainer_counts_epochs(&t->plan)
+                     ? et_task_trainer_batches(t->trainer, &batches, error)
+                     : ET_OK;
+    return status ? status
+                  : et_trainer_options_resolve(&t->plan, batches, t->experiment.runtime.data_shards,
+                                               error);
+}
+
+int64_t et_training_step(const et_training *t)
+{
+    return t->trainer ? trainer_of(t)->step : 0;
+}
+
+/* What checkpoints will belong to: the kind's own first. */
+static int make_identity(et_training *t, et_error *error)
+{
+    const et_task_kind *kind = t->experiment.kind;
+    t->identity = et_value_dict(&t->arena);
+    int status = t->identity ? ET_OK : et_alloc_failed(error, 0, "settings");
+    if (!status && kind->identify)
+        status = kind->identify(t->task, t->identity, error);
+    return status ? status : et_experiment_identify(&t->experiment, t->identity, error);
+}
+
+const et_layout *et_training_layout(const et_training *t)
+{
+    return et_task_trainer_layout(t->trainer);
+}
+
+static void name_rate(et_training *t)
+{
+    const char *rate = t->experiment.kind->rate;
+    snprintf(t->rate, sizeof t->rate, "%s%s", rate ? rate : et_layout_unit(et_training_layout(t)),
+             rate ? "" : "/s");
+}
+
+/* What rank 0 makes of the data the others only read, once it is there. */
+static int open_task(et_training *t, et_task_context *context, et_error *error)
+{
+    const et_experiment *e = &t->experiment;
+    bool first = et_comm_rank(t->comm) == 0;
+    int status = first ? e->kind->open(&t->task, e->task, context, error) : ET_OK;
+    status = et_comm_agree(t->comm, status, NULL, error);
+    context->reader = !first;
+    return status || first ? status : e->kind->open(&t->task, e->task, context, error);
+}
+
+/* Parameters, task, trainer: each needs those before it. What is open when one fails is closed by
+ * close_model. */
+static int open_model(et_training *t, const char *directory, et_error *error)
+{
+    et_experiment *e = &t->experiment;
+    bool bfloat16 = et_train_resolve_precision(e);
+    int status = et_params_new(&t->params, error);
+    et_task_context context = { .model_dir = directory,
+                                .params = t->params,
+                                .device = t->device,
+                                .seed = (uint64_t)e->runtime.seed,
+                                .bfloat16 = bfloat16,
+                                .prefetch = (int)e->runtime.prefetch,
+                                .data_shards = (int)e->runtime.data_shards,
+                                .validation_interval = e->trainer.validation_interval,
+                                .identity = &t->kept,
+                                .listener = t,
+                                .tell = tell,
+                                .stop = &et_stop_requested };
+    if (!status)
+        status = open_task(t, &context, error);
+    if (!status)
+        status = make_identity(t, error);
+    if (!status)
+        status = et_ranks_compare(t->comm, t->identity, t->device, error);
+    if (!status)
+        status = open_trainer(t, error);
+    if (!status)
+        name_rate(t);
+    if (!status)
+        status = choose_best(t, error);
+    return status ? status : plan_steps(t, error);
+}
+
+static void close_model(et_training *t)
+{
+    et_task_trainer_close(t->trainer);
+    if (t->task)
+        t->experiment.kind->close(t->task);
+    et_params_free(t->params);
+    t->trainer = NULL;
+    t->task = NULL;
+    t->params = NULL;
+}
+
+/* The model again, with batches of another size. */
+static int open_batch(et_training *t, const char *directory, int64_t batch, et_error *error)
+{
+    et_value *value = et_value_new(&t->arena, ET_VALUE_INT);
+    close_model(t);
+    if (!value)
+        return et_alloc_failed(error, 0, "settings");
+    value->integer = batch;
+    int status = et_experiment_assign(&t->experiment, "--memory", t->experiment.kind->batch, value,
+                                      &t->arena, error);
+    return status ? status : open_model(t, directory, error);
+}
+
+uint64_t et_training_planned(const et_training *t)
+{
+    et_plan_memory memory = et_pass_plan_memory(et_task_trainer_pass(t->trainer));
+    return et_task_trainer_parameter_bytes(t->trainer) + memory.activations + memory.packed +
+           memory.constants;
+}
+
+/* --memory: from the batch that the settings give, each candidate is opened as training would have
+ * it; what opening has read of the data is kept beside the run by then. */
+static int fit_batch(et_training *t, const char *directory, et_error *error)
+{
+    const et_layout *layout = et_task_trainer_layout(t->trainer);
+    et_batch_fit fit = et_batch_fit_begin(t->args->memory, layout->capacity[layout->unit]);
+    bool more = true;
+    int status = ET_OK;
+    while (!status && more) {
+        int64_t batches = 0;
+        status = et_stop_requested ? et_fail(error, ET_EINTERRUPTED, "%s", ET_CONTROLLER_NOT_BEGUN)
+                                   : open_batch(t, directory, fit.batch, error);
+        if (status == ET_ECONFIG)
+            return et_fail_while(error, status, "--memory %s", et_format_bytes(fit.budget).text);
+        if (!status)
+            status = et_task_trainer_batches(t->trainer, &batches, error);
+        more = !status && et_batch_fit_note(&fit, et_training_planned(t), batches == 1);
+    }
+    if (!status && !fit.fits)
+        status = et_fail(error, ET_ENOMEM,
+                         "--memory %s: not even batches of %lld fit; the model and what is kept "
+                         "for it need %s",
+                         et_format_bytes(fit.budget).text, (long long)fit.fails,
+                         et_format_bytes(et_task_trainer_parameter_bytes(t->trainer)).text);
+    return status || fit.batch == fit.fits ? status : open_batch(t, directory, fit.fits, error);
+}
+
+/* Device and profiling, then what needs them. */
+int et_training_open_parts(et_training *t, const char *directory, et_error *error)
+{
+    bool fits = t->args->memory && !et_train_finds_weights(t->args);
+    int status = et_device_open(&t->device, error);
+    if (!status && fits && t->experiment.runtime.data_shards > 1)
+        status =
+            et_fail(error, ET_ECONFIG,
+                    "--memory chooses batches that are not cut; with runtime.data_shards: %lld "
+                    "set the size of a batch",
+                    (long long)t->experiment.runtime.data_shards);
+    if (!status)
+        status = et_profiling_open(&t->profiling, t->device, ET_CONTROLLER_STEP_SPAN, error);
+    if (!status)
+        status = open_model(t, directory, error);
+    return status || !fits ? status : fit_batch(t, directory, error);
+}
+
+/* Workers and servers go by the settings in the directory, so those come first. */
+static int open_cluster(et_training *t, const char *directory, et_error *error)
+{
+    if (!t->roles)
+        return ET_OK;
+    if (t->plan.recovery_max_trials > 0)
+        return et_fail(error, ET_ECONFIG,
+                       "trainer.recovery_max_trials: %lld: with workers and parameter servers a "
+                       "run does not go back by itself; set 0",
+                       (long long)t->plan.recovery_max_trials);
+    int status = et_training_write_settings(t, directory, error);
+    if (!status)
+        status = et_roles_options(&t->cluster_options, t->roles, &t->experiment, error);
+    t->cluster_options.listener = t;
+    t->cluster_options.tell = tell;
+    return status ? status
+                  : et_cluster_trainer_open(&t->cluster, t->trainer, &t->cluster_options,
+                                            t->plan.train_steps, error);
+}
+
+int et_training_open(et_training *t, const char *directory, et_error *error)
+{
+    et_assert(t->directory.lock >= 0 || et_comm_rank(t->comm));
+    int status = et_training_open_parts(t, directory, error);
+    if (!status)
+        status = open_cluster(t, directory, error);
+    if (!status)
+        status = open_controller(t, directory, error);
+    if (status)
+        return status;
+    /* A run that is at its end does no step that could be recorded. */
+    int64_t left = t->plan.train_steps - et_training_step(t);
+    return left > 0 ? et_profiling_begin(&t->profiling, left, error) : ET_OK;
+}
+
+/* In reverse, but for the log, which must not point to a bar that is gone. The directory comes
+ * last: its lock covers all that is written. */
+void et_training_close(et_training *t)
+{
+    et_cluster_trainer_close(t->cluster);
+    close_model(t);
+    et_device_close(t->device);
+    et_profiling_release(&t->profiling);
+    et_show_log_on(t->call->program, NULL);
+    et_progress_close(t->progress);
+    et_model_dir_close(&t->directory, !t->set_up);
+    et_arena_release(&t->arena);
+}

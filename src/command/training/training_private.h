@@ -1,0 +1,85 @@
+/* What the files of a training share.
+ *
+ *   training.c        settings, the directory, signals; from begin to end
+ *   training_open.c   device, task, trainer, controller
+ *   training_told.c   what people read */
+#ifndef ETUDE_COMMAND_TRAINING_TRAINING_PRIVATE_H
+#define ETUDE_COMMAND_TRAINING_TRAINING_PRIVATE_H
+
+#include "command/command.h"
+#include "command/training/initial.h"
+#include "command/model_dir.h"
+#include "command/training/profile.h"
+#include "command/training/ranks.h"
+#include "command/training/roles.h"
+#include "command/session.h"
+#include "command/training/training.h"
+#include "train/controller.h"
+#include "train/experiment.h"
+#include "train/task_trainer.h"
+
+/* Everything that a training command opens, in order; closed in reverse. */
+typedef struct et_training {
+    const et_call *call;
+    et_arena arena; /* texts of settings and paths, until the end */
+    et_model_dir directory;
+    et_inside inside; /* what its run gets of directory and device */
+    bool set_up;      /* everything is open: there is a run to keep */
+    const et_train_args *args;
+    et_comm *comm;              /* the ranks that train together; this process alone, mostly */
+    et_experiment experiment;   /* all settings; refers to texts in arena */
+    et_initial initial;         /* whose weights it begins with */
+    et_privacy_options privacy; /* copied: reserved words of settings are not set */
+    et_trainer_options plan;    /* of the trainer, with steps in place of epochs */
+    et_identity kept;           /* of the newest checkpoint that is there */
+    et_value *identity;         /* of those that this training makes */
+    et_progress *progress;      /* on standard error; nowhere where it is to be quiet */
+    et_quiet_log log;
+    double began;            /* monotonic time */
+    char rate[64];           /* its unit */
+    const char *best_metric; /* NULL: there is none */
+    et_device *device;
+    et_params *params; /* of task and run, which borrow it */
+    et_task *task;
+    et_task_trainer *trainer;
+    const et_roles *roles; /* this is the master of a cluster; NULL: a process alone */
+    et_cluster_options cluster_options;
+    et_trainer *cluster; /* in place of the task trainer's; NULL: alone */
+    et_controller *controller;
+    et_profiling profiling;
+    et_session session; /* train.log and info.json */
+} et_training;
+
+/* training_open.c. Everything below the controller, as --dry-run has it too; all of it. What is
+ * open when one fails is closed by et_training_close, as is all else that et_training has: the
+ * directory last, since its lock covers all that is written. */
+int et_training_open_parts(et_training *t, const char *directory, et_error *error);
+int et_training_open(et_training *t, const char *directory, et_error *error);
+void et_training_close(et_training *t);
+
+int et_training_write_settings(et_training *t, const char *directory, et_error *error);
+int64_t et_training_step(const et_training *t);     /* 0 before there is a trainer */
+uint64_t et_training_planned(const et_training *t); /* bytes */
+const et_layout *et_training_layout(const et_training *t);
+
+/* How a training ended. */
+typedef struct et_training_end {
+    int64_t steps, best_step; /* -1: no best */
+    double best, seconds;     /* seconds of this command */
+    bool early;
+} et_training_end;
+
+/* training_told.c: lines above the bar; longer ones are cut. Thirteen columns for what one is
+ * about. */
+void et_training_say(et_progress *progress, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+void et_training_say_task(et_training *t);
+void et_training_say_initial(et_training *t);
+void et_training_say_memory(et_training *t);
+void et_training_say_parts(et_training *t, const char *directory);
+void et_training_say_new(et_training *t);
+void et_training_say_begin(et_training *t);
+et_training_end et_training_end_of(const et_training *t);
+void et_training_say_end(et_training *t, const et_training_end *e, const char *directory);
+
+#endif

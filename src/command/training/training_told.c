@@ -1,0 +1,144 @@
+/* What people read of a training: its start, its end. */
+#include "command/training/training_private.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/format.h"
+#include "data/source.h"
+
+void et_training_say(et_progress *progress, const char *format, ...)
+{
+    /* Paths may be long; what does not fit is lost, and only of a message. */
+    char text[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    et_progress_message(progress, text);
+}
+
+/* Data and model: the kind's lines. Thirteen columns for what a line is about, as every line of a
+ * start has them. */
+void et_training_say_task(et_training *t)
+{
+    if (t->experiment.kind->describe)
+        t->experiment.kind->describe(t->task);
+    else
+        et_training_say(t->progress, "model        %s parameters",
+                        et_format_count(et_params_elements(t->params)).text);
+}
+
+/* What will be in memory: what was planned, not what the system has given. */
+void et_training_say_memory(et_training *t)
+{
+    const et_pass *pass = et_task_trainer_pass(t->trainer);
+    et_plan_memory memory = et_pass_plan_memory(pass);
+    size_t parameters = et_task_trainer_parameter_bytes(t->trainer);
+    /* Resolved by now: never auto. */
+    bool bf16 = t->experiment.runtime.mixed_precision_dtype == ET_PRECISION_BFLOAT16;
+    et_training_say(t->progress, "precision    %s (this CPU has %s), %s",
+                    bf16 ? "mixed_bfloat16" : "float32", et_gemm_isa(),
+                    et_format_many(t->device->threads, "thread").text);
+    /* Tables made with the plan, and packed weights where a plan keeps them. */
+    size_t constants = memory.packed + memory.constants;
+    size_t all = parameters + memory.activations + constants;
+    bool twice = et_pass_recompute(pass) == ET_RECOMPUTE_MARKED;
+    et_training_say(t->progress,
+                    "memory       %s planned: parameters %s, activations %s, constants %s%s",
+                    et_format_bytes(all).text, et_format_bytes(parameters).text,
+                    et_format_bytes(memory.activations).text, et_format_bytes(constants).text,
+                    twice ? "; feed-forward layers computed twice" : "");
+}
+
+/* For --verbose: what a step is made of, and where its logs are. */
+void et_training_say_parts(et_training *t, const char *directory)
+{
+    int calls = et_plan_steps(et_pass_plan(et_task_trainer_pass(t->trainer)));
+    et_training_say(t->progress, "kernels      %s; %s calls for loss and gradients",
+                    t->device->kernels->name, et_format_count(calls).text);
+    et_training_say(t->progress,
+                    "logs         %s/metrics.jsonl, events for TensorBoard in %s/train", directory,
+                    directory);
+}
+
+void et_training_say_new(et_training *t)
+{
+    const et_layout *layout = et_training_layout(t);
+    const char *amount = t->experiment.kind->amount;
+    int64_t shards = t->experiment.runtime.data_shards;
+    char parts[64] = "";
+    if (shards > 1)
+        snprintf(parts, sizeof parts, ", in %lld shards", (long long)shards);
+    et_training_say(t->progress, "training     %s, batches of %s %s%s%s",
+                    et_format_many(t->plan.train_steps, "step").text,
+                    et_format_count(layout->capacity[layout->unit] * shards).text,
+                    amount ? amount : et_layout_unit(layout), amount ? "" : "s", parts);
+}
+
+/* Where the weights of a new run come from, and what else came with them. */
+void et_training_say_initial(et_training *t)
+{
+    const et_initial *i = &t->initial;
+    bool more = i->settings || i->taken;
+    if (i->from && !et_training_step(t))
+        et_training_say(t->progress, "initial      weights of %s%s%s%s%s%s%s", i->checkpoint,
+                        more ? "; " : "", i->settings ? "settings" : "",
+                        i->settings && i->taken ? ", " : "", i->taken ? i->taken : "",
+                        more ? " of " : "", more ? i->run : "");
+}
+
+/* Three cases: nothing left to do, going on, a new run. */
+void et_training_say_begin(et_training *t)
+{
+    int64_t steps = t->plan.train_steps, step = et_training_step(t);
+    /* Nothing to do is said as such: the command ends with success. */
+    if (step > steps)
+        et_training_say(
+            t->progress,
+            "nothing done the run is at step %s, past trainer.train_steps: %s, and is left as it "
+            "is; to continue, set more than %s",
+            et_format_count(step).text, et_format_count(steps).text, et_format_count(step).text);
+    else if (et_controller_finished(t->controller) && et_controller_stopped_early(t->controller))
+        et_training_say(t->progress,
+                        "finished     at step %s of %s already: stopped early; to continue, raise "
+                        "trainer.early_stopping.patience",
+                        et_format_count(step).text, et_format_count(steps).text);
+    else if (et_controller_finished(t->controller))
+        et_training_say(
+            t->progress,
+            "finished     at step %s of %s already; to continue, raise trainer.train_steps",
+            et_format_count(step).text, et_format_count(steps).text);
+    else if (step)
+        et_training_say(t->progress, "resuming     at step %s of %s", et_format_count(step).text,
+                        et_format_count(steps).text);
+    else
+        et_training_say_new(t);
+}
+
+et_training_end et_training_end_of(const et_training *t)
+{
+    et_training_end e = { .steps = et_training_step(t),
+                          .early = et_controller_stopped_early(t->controller),
+                          .seconds = et_clock_monotonic() - t->began };
+    e.best_step = et_controller_best(t->controller, &e.best);
+    return e;
+}
+
+/* How long, how good, and what to type next. */
+void et_training_say_end(et_training *t, const et_training_end *e, const char *directory)
+{
+    char best[200] = "";
+    /* The last bar stays on the screen, above the line. */
+    et_progress_finish(t->progress, true);
+    const et_task_kind *kind = t->experiment.kind;
+    if (e->best_step >= 0 && t->best_metric)
+        snprintf(best, sizeof best, "; best %.150s %.4g at step %s", t->best_metric, e->best,
+                 et_format_count(e->best_step).text);
+    et_training_say(t->progress, "done         %s%s in %s%s; `%s %s --model-dir %s` %s",
+                    et_format_many(e->steps, "step").text, e->early ? ", stopped early," : "",
+                    et_format_duration(e->seconds).text, best, t->call->program->name,
+                    kind->next ? kind->next : "evaluate", directory,
+                    kind->next_help ? kind->next_help : "measures it");
+}

@@ -1,0 +1,195 @@
+/* run's settings -> evaluation -> checkpoint by checkpoint. The run may not have begun yet: its
+ * settings are waited for as its checkpoints are. Of the run nothing is locked, written or removed;
+ * what continuous_eval measures is kept beside it (readings.h), so that it goes on where it ended.
+ */
+#include "command/training/watching.h"
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/format.h"
+#include "command/training/evaluation.h"
+#include "command/training/readings.h"
+#include "command/outputs.h"
+#include "train/checkpoint.h"
+
+typedef struct watching {
+    const et_train_args *args;
+    const et_program *program;
+    et_arena *arena;
+    et_experiment experiment;
+    et_evaluation evaluation;
+    et_readings readings; /* of continuous_eval */
+    double since;         /* monotonic time of the last checkpoint */
+} watching;
+
+/* trainer.validation_summary_subdir. */
+#define VALIDATION "validation"
+
+#define LOOK_EVERY 0.25 /* seconds between two looks at a directory */
+
+/* Waits a little; *over: for too long, and it is not known whether more is to come. */
+static int wait_more(const watching *w, bool *over, et_error *error)
+{
+    const et_trainer_options *o = &w->experiment.trainer;
+    *over = et_clock_monotonic() - w->since >= o->continuous_eval_timeout;
+    if (*over && et_trainer_last_step(o))
+        return et_fail(
+            error, ET_ENOTFOUND,
+            "%s: no new checkpoint for %g seconds (trainer.continuous_eval_timeout); the "
+            "last one measured is of step %s, training ends at %s",
+            w->args->model_dir, o->continuous_eval_timeout,
+            et_format_count(w->readings.last < 0 ? 0 : w->readings.last).text,
+            et_format_count(o->train_steps).text);
+    if (*over && w->readings.last < 0)
+        return et_fail(error, ET_ENOTFOUND,
+                       "%s: no checkpoint for %g seconds (trainer.continuous_eval_timeout)",
+                       w->args->model_dir, o->continuous_eval_timeout);
+    if (!*over)
+        et_clock_sleep(LOOK_EVERY);
+    return ET_OK;
+}
+
+/* Until the run has settings of its own, by which its checkpoints are read. */
+static int wait_for_run(const watching *w, et_error *error)
+{
+    const char *path = et_arena_printf(w->arena, "%s/%s", w->args->model_dir, ET_EXPERIMENT_FILE);
+    int status = path ? ET_OK : et_alloc_failed(error, 0, "a path");
+    bool over = false;
+    while (!status && !et_file_exists(path))
+        status = wait_more(w, &over, error);
+    return status;
+}
+
+static int measure(watching *w, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_value *logs = et_value_dict(&arena);
+    int status =
+        logs ? et_evaluation_run(&w->evaluation, logs, error) : et_alloc_failed(error, 0, "values");
+    if (!status && w->readings.sink)
+        status = et_readings_add(&w->readings, w->evaluation.step, logs, error);
+    if (!status)
+        et_evaluation_print(&w->evaluation, logs);
+    et_arena_release(&arena);
+    return status;
+}
+
+/* The next checkpoint that is there, loaded; *found false: there is none. One that the run has
+ * removed meanwhile is none: a newer one is there then. */
+static int load_next(watching *w, int64_t after, bool *found, et_error *error)
+{
+    char *path;
+    int64_t step;
+    *found = false;
+    int status = et_checkpoint_next(&path, &step, w->args->model_dir, after, false, error);
+    if (status || !path)
+        return status;
+    status = et_evaluation_load(&w->evaluation, path, error);
+    *found = !status;
+    et_free(path);
+    return status == ET_ENOTFOUND ? ET_OK : status;
+}
+
+/* Before the first checkpoint is there nothing is opened: a task may need files of the run that are
+ * made until then. */
+static int wait_for_checkpoint(watching *w, et_error *error)
+{
+    char *path = NULL;
+    int64_t step;
+    int status = ET_OK;
+    bool over = false;
+    while (!status && !path) {
+        status = et_checkpoint_next(&path, &step, w->args->model_dir, -1, false, error);
+        if (!status && !path)
+            status = wait_more(w, &over, error);
+    }
+    et_free(path);
+    return status;
+}
+
+static int measure_all(watching *w, et_error *error)
+{
+    int64_t last = et_trainer_last_step(&w->experiment.trainer);
+    const char *directory = et_arena_printf(w->arena, "%s/" VALIDATION, w->args->model_dir);
+    int status = directory ? et_readings_open(&w->readings, directory, error)
+                           : et_alloc_failed(error, 0, "a path");
+    for (bool over = false; !status && !over && (!last || w->readings.last < last);) {
+        bool found;
+        status = load_next(w, w->readings.last, &found, error);
+        if (!status && found)
+            status = measure(w, error);
+        if (!status && found)
+            w->since = et_clock_monotonic();
+        else if (!status)
+            status = wait_more(w, &over, error);
+    }
+    int closed = et_readings_close(&w->readings, status ? NULL : error);
+    return status ? status : closed;
+}
+
+static int adopt_run(watching *w, et_error *error)
+{
+    et_experiment kept;
+    int status = et_experiment_open_run(&kept, w->program, w->args->model_dir, w->arena, error);
+    if (!status)
+        et_train_adopt(&w->experiment, &kept);
+    return status;
+}
+
+/* Nothing is recorded, and standard output is no file of the run or of those that are read. */
+static int check_outputs(const watching *w, et_error *error)
+{
+    et_outputs outputs = { .program = w->program, .run = w->args->model_dir };
+    if (w->args->profiling.path)
+        return et_fail(error, ET_EUSAGE,
+                       "--profile: goes with modes that train, not with --mode %s",
+                       w->args->mode_name);
+    et_outputs_read_settings(&outputs, w->experiment.kind, w->experiment.task);
+    int status = et_outputs_check_standard(&outputs, error);
+    et_outputs_release(&outputs);
+    return status;
+}
+
+static int watch(watching *w, et_error *error)
+{
+    bool all = w->args->mode == ET_MODE_CONTINUOUS_EVAL;
+    et_initial none;
+    int status = et_train_configure(&w->experiment, &none, w->args, w->program, w->arena, error);
+    int64_t batches = w->experiment.trainer.validation_steps;
+    w->evaluation.batches = batches < 0 ? 0 : batches;
+    if (!status)
+        status = check_outputs(w, error);
+    if (!status && all)
+        status = wait_for_run(w, error);
+    if (!status)
+        status = adopt_run(w, error);
+    if (!status && all)
+        status = wait_for_checkpoint(w, error);
+    if (!status)
+        status = et_evaluation_open(&w->evaluation, error);
+    if (status)
+        return status;
+    if (all)
+        return measure_all(w, error);
+    status = et_evaluation_load(&w->evaluation, NULL, error);
+    return status ? status : measure(w, error);
+}
+
+int et_watch_run(const et_call *call, const et_train_args *args, et_error *error)
+{
+    et_arena *arena = et_arena_new();
+    if (!arena)
+        return et_alloc_failed(error, 0, "an evaluation");
+    watching w = { .args = args,
+                   .program = call->program,
+                   .arena = arena,
+                   .readings = ET_READINGS_INIT,
+                   .since = et_clock_monotonic() };
+    w.evaluation = (et_evaluation){ .model_dir = args->model_dir, .experiment = &w.experiment };
+    int status = watch(&w, error);
+    et_evaluation_close(&w.evaluation);
+    et_arena_free(arena);
+    return status;
+}

@@ -1,0 +1,333 @@
+/* Invariants: (1) a job is in the queue, with the service, or in `done`; never in two; (2) lists
+ * and counts are touched under the lock alone; (3) done is called without it. */
+#include "command/web/batcher.h"
+
+#include <errno.h>
+#include <omp.h>
+#include <pthread.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/clock.h"
+#include "base/thread.h"
+
+/* A batch may take this part of the time that one may wait. */
+#define SHARE 0.25
+
+/* Seconds that are waited for as many items as the last batch had. */
+#define LINGER 3e-3
+
+/* The rate is that of the last batches, each weighed by this beside those before. */
+#define FRESH 0.2
+
+typedef struct list {
+    et_job *first, **end;
+    int64_t items;
+} list;
+
+struct et_batcher {
+    et_batcher_options options;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t news; /* of the queue; or the service is open, or not */
+    list queue, done;
+    et_batcher_counts counts;
+    et_service *service;
+    bool started, opened, over;
+    int status; /* of opening */
+    et_error error;
+    /* the thread's own */
+    et_service_request **batch; /* [capacity], owned */
+    size_t capacity, count;
+    list taken;
+    int64_t last; /* items of the batch before, where it had more than one request */
+    double rate;  /* items a second; 0: not known */
+};
+
+/* ---- lists -------------------------------------------------------------------------------------
+ */
+
+static void clear(list *l)
+{
+    *l = (list){ .first = NULL, .end = &l->first };
+}
+
+static void append(list *l, et_job *job)
+{
+    job->next = NULL;
+    *l->end = job;
+    l->end = &job->next;
+    l->items += job->request.items;
+}
+
+/* The job that *place points to. */
+static et_job *unlink_at(list *l, et_job **place)
+{
+    et_job *job = *place;
+    *place = job->next;
+    if (!*place)
+        l->end = place;
+    l->items -= job->request.items;
+    return job;
+}
+
+/* ---- batches -----------------------------------------------------------------------------------
+ */
+
+/* How many items a batch may have. */
+static int64_t room(const et_batcher *b)
+{
+    const int64_t most = b->options.service.items_max;
+    double wanted = b->rate * b->options.patience * SHARE;
+    return b->rate > 0 && wanted < (double)most ? (int64_t)wanted : most;
+}
+
+static bool keep(et_batcher *b, et_job *job)
+{
+    if (b->count == b->capacity) {
+        size_t capacity = b->capacity ? 2 * b->capacity : 64;
+        et_service_request **batch = et_realloc(b->batch, capacity, sizeof *batch);
+        if (!batch)
+            return false;
+        b->batch = batch;
+        b->capacity = capacity;
+    }
+    b->batch[b->count++] = &job->request;
+    return true;
+}
+
+/* The oldest, and what fits beside it. Under the lock. */
+static void take_batch(et_batcher *b)
+{
+    const int64_t most = room(b);
+    const uint64_t group = b->queue.first->request.group;
+    clear(&b->taken);
+    b->count = 0;
+    for (et_job **place = &b->queue.first; *place;) {
+        const et_service_request *r = &(*place)->request;
+        if (r->group != group || (b->count && b->taken.items + r->items > most)) {
+            place = &(*place)->next;
+            continue;
+        }
+        if (!keep(b, *place))
+            break;
+        append(&b->taken, unlink_at(&b->queue, place));
+    }
+    b->counts.answering = b->taken.items;
+}
+
+/* Without memory for a list of them: none was taken, and the oldest is told so. Under the lock. */
+static void fail_oldest(et_batcher *b)
+{
+    et_job *job = unlink_at(&b->queue, &b->queue.first);
+    job->request.status = et_alloc_failed(&job->request.error, 64, "a batch");
+    append(&b->done, job);
+}
+
+static struct timespec from_now(double seconds)
+{
+    struct timespec at;
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    at.tv_nsec += (long)(seconds * 1e9);
+    at.tv_sec += at.tv_nsec / 1000000000;
+    at.tv_nsec %= 1000000000;
+    return at;
+}
+
+/* Under the lock, which is let go meanwhile. */
+static void linger(et_batcher *b)
+{
+    const struct timespec until = from_now(LINGER);
+    int status = 0;
+    while (!status && !b->over && b->queue.items < b->last)
+        status = pthread_cond_timedwait(&b->news, &b->lock, &until);
+}
+
+/* Under the lock. */
+static void count_batch(et_batcher *b, double seconds)
+{
+    b->counts.batches++;
+    b->counts.requests += (int64_t)b->count;
+    b->counts.items += b->taken.items;
+    b->counts.busy += seconds;
+    b->counts.answering = 0;
+    b->last = b->count > 1 ? b->taken.items : 0;
+    double rate = (double)b->taken.items / (seconds > 1e-6 ? seconds : 1e-6);
+    b->rate = b->rate > 0 ? (1 - FRESH) * b->rate + FRESH * rate : rate;
+}
+
+/* Under the lock, which is let go while the service is at work. */
+static void answer_batch(et_batcher *b)
+{
+    pthread_mutex_unlock(&b->lock);
+    double start = et_clock_monotonic();
+    b->service->class->answer(b->service, b->batch, b->count);
+    double seconds = et_clock_monotonic() - start;
+    pthread_mutex_lock(&b->lock);
+    count_batch(b, seconds);
+    while (b->taken.first)
+        append(&b->done, unlink_at(&b->taken, &b->taken.first));
+}
+
+static void tell(et_batcher *b)
+{
+    pthread_mutex_unlock(&b->lock);
+    b->options.done(b->options.payload);
+    pthread_mutex_lock(&b->lock);
+}
+
+/* Until it is over. Under the lock. */
+static void work(et_batcher *b)
+{
+    while (!b->over) {
+        if (!b->queue.first) {
+            pthread_cond_wait(&b->news, &b->lock);
+            continue;
+        }
+        linger(b);
+        if (!b->queue.first || b->over)
+            continue;
+        take_batch(b);
+        if (b->count)
+            answer_batch(b);
+        else
+            fail_oldest(b);
+        tell(b);
+    }
+}
+
+static void *run(void *payload)
+{
+    et_batcher *b = payload;
+    const et_batcher_options *o = &b->options;
+    if (o->threads)
+        omp_set_num_threads(o->threads);
+    b->status = o->class->open(&b->service, o->model_dir, &o->service, &b->error);
+    if (!b->status && (!b->service || b->service->ET_CLASS != o->class))
+        b->status = et_fail(&b->error, ET_ECONFIG,
+                            "the service %s is not open: its class is not set", o->class->name);
+    pthread_mutex_lock(&b->lock);
+    b->opened = true;
+    pthread_cond_broadcast(&b->news);
+    if (!b->status)
+        work(b);
+    pthread_mutex_unlock(&b->lock);
+    if (!b->status)
+        o->class->close(b->service);
+    return NULL;
+}
+
+/* ---- opening -----------------------------------------------------------------------------------
+ */
+
+static void init(et_batcher *b)
+{
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&b->news, &attributes);
+    pthread_condattr_destroy(&attributes);
+    pthread_mutex_init(&b->lock, NULL);
+    clear(&b->queue);
+    clear(&b->done);
+    clear(&b->taken);
+}
+
+int et_batcher_open(et_batcher **out, const et_batcher_options *options, et_error *error)
+{
+    *out = NULL;
+    et_assert(options->class && options->done && options->queue > 0);
+    et_batcher *b = et_alloc_zero(1, sizeof *b);
+    if (!b)
+        return et_alloc_failed(error, sizeof *b, "a queue");
+    b->options = *options;
+    init(b);
+    int status = et_thread_start(&b->thread, run, b, error);
+    b->started = !status;
+    pthread_mutex_lock(&b->lock);
+    while (b->started && !b->opened)
+        pthread_cond_wait(&b->news, &b->lock);
+    pthread_mutex_unlock(&b->lock);
+    if (!status && b->status)
+        status = et_fail(error, b->status, "%s", b->error.text);
+    if (status)
+        et_batcher_close(b);
+    else
+        *out = b;
+    return status;
+}
+
+void et_batcher_stop(et_batcher *b)
+{
+    pthread_mutex_lock(&b->lock);
+    b->over = true;
+    pthread_cond_broadcast(&b->news);
+    pthread_mutex_unlock(&b->lock);
+    if (b->started)
+        et_thread_join(b->thread);
+    b->started = false;
+}
+
+void et_batcher_close(et_batcher *b)
+{
+    if (!b)
+        return;
+    et_batcher_stop(b);
+    et_assert(!b->queue.first && !b->done.first);
+    pthread_cond_destroy(&b->news);
+    pthread_mutex_destroy(&b->lock);
+    et_free(b->batch);
+    et_free(b);
+}
+
+et_service *et_batcher_service(et_batcher *b)
+{
+    return b->service;
+}
+
+/* ---- the other thread --------------------------------------------------------------------------
+ */
+
+bool et_batcher_put(et_batcher *b, et_job *job)
+{
+    pthread_mutex_lock(&b->lock);
+    bool fits = b->queue.items + job->request.items <= b->options.queue;
+    if (fits) {
+        append(&b->queue, job);
+        pthread_cond_signal(&b->news);
+    }
+    pthread_mutex_unlock(&b->lock);
+    return fits;
+}
+
+et_job *et_batcher_take(et_batcher *b)
+{
+    pthread_mutex_lock(&b->lock);
+    et_job *job = b->done.first ? unlink_at(&b->done, &b->done.first) : NULL;
+    pthread_mutex_unlock(&b->lock);
+    return job;
+}
+
+bool et_batcher_withdraw(et_batcher *b, et_job *job)
+{
+    pthread_mutex_lock(&b->lock);
+    et_job **place = &b->queue.first;
+    while (*place && *place != job)
+        place = &(*place)->next;
+    bool waits = *place != NULL;
+    if (waits)
+        unlink_at(&b->queue, place);
+    pthread_mutex_unlock(&b->lock);
+    return waits;
+}
+
+et_batcher_counts et_batcher_count(et_batcher *b)
+{
+    pthread_mutex_lock(&b->lock);
+    et_batcher_counts counts = b->counts;
+    counts.waiting = b->queue.items;
+    pthread_mutex_unlock(&b->lock);
+    return counts;
+}

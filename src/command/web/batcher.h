@@ -1,0 +1,69 @@
+/* Requests in a queue, and a thread that answers as many of them together as fit.
+ *
+ *     jobs of one thread --put--> queue, bounded --> batches of one group --service--> done
+ * --take-->
+ *
+ * The service is opened, used and closed by the batcher's thread, which OpenMP's threads belong to.
+ * A batch has what waits, the oldest first, of its group; where batches are large it is waited a
+ * little for as much as the last one had, since those who were answered together ask again
+ * together. As many items are taken as can be answered in a part of the time that one may wait, by
+ * the rate so far: who is late then is late by little. put, take and withdraw are one thread's. */
+#ifndef ETUDE_COMMAND_WEB_BATCHER_H
+#define ETUDE_COMMAND_WEB_BATCHER_H
+
+#include <etude/service.h>
+
+#include "base/arena.h"
+#include "base/strbuf.h"
+
+/* A request on its way. Its owner makes it, and gets it back by take. */
+typedef struct et_job {
+    et_service_request request;
+    et_arena arena;
+    et_strbuf answer;
+    struct et_job *next; /* the batcher's, until it is taken */
+    /* the owner's own */
+    void *asker;
+    char *body; /* owned: the request's text */
+    double deadline;
+    struct et_job *later, **place;
+} et_job;
+
+typedef struct et_batcher_options {
+    const et_service_class *class;
+    const char *model_dir;
+    et_service_options service;
+    int64_t queue;               /* items that wait at most */
+    int threads;                 /* 0: OpenMP's default */
+    double patience;             /* seconds that one waits for an answer at most */
+    void (*done)(void *payload); /* there is something to take; called by the batcher's thread */
+    void *payload;
+} et_batcher_options;
+
+typedef struct et_batcher_counts {
+    int64_t waiting, answering;       /* items now */
+    int64_t batches, requests, items; /* answered, ever */
+    double busy;                      /* seconds spent answering, ever */
+} et_batcher_counts;
+
+typedef struct et_batcher et_batcher;
+
+/* Waits until the service is open. */
+int et_batcher_open(et_batcher **out, const et_batcher_options *options, et_error *error);
+/* Ends the thread, once the batch that it is at is answered. Nothing is put any more. */
+void et_batcher_stop(et_batcher *batcher);
+/* All jobs were taken or withdrawn. NULL allowed. */
+void et_batcher_close(et_batcher *batcher);
+
+et_service *et_batcher_service(et_batcher *batcher);
+
+/* false: the queue has no room for its items; the job stays the caller's. */
+bool et_batcher_put(et_batcher *batcher, et_job *job);
+/* A job that is answered, or failed; NULL: none is at the moment. */
+et_job *et_batcher_take(et_batcher *batcher);
+/* Takes back a job that waits. false: it is being answered, or done, and will come by take. */
+bool et_batcher_withdraw(et_batcher *batcher, et_job *job);
+
+et_batcher_counts et_batcher_count(et_batcher *batcher);
+
+#endif

@@ -1,0 +1,55 @@
+/* The runs below a directory, as a page that follows them asks for: their histories (history.h),
+ * kept up to date, and what of them is said as JSON. Reads only.
+ *
+ *     et_board *board;
+ *     et_board_open(&board, program, "runs", &error);
+ *     et_board_update(board);                              as often as one likes: it is not done
+ * more et_board_runs(board, &out);                          often than is of use
+ *     et_board_close(board);
+ *
+ * A run has a number that stays while the board is open. Its log may be cut off when it is resumed
+ * from a checkpoint: its generation is another then, and points that were read before do not count.
+ * One thread. */
+#ifndef ETUDE_COMMAND_WEB_BOARD_H
+#define ETUDE_COMMAND_WEB_BOARD_H
+
+#include <etude/command.h>
+
+#include "base/strbuf.h"
+
+typedef struct et_board et_board;
+
+/* Looks for runs and reads them. No run is no error: there may be one soon. ET_ENOTFOUND: no such
+ * directory. */
+int et_board_open(et_board **out, const et_program *program, const char *directory,
+                  et_error *error);
+void et_board_close(et_board *board); /* NULL allowed */
+
+/* What fails is kept with the run that it is of, and tried again. */
+void et_board_update(et_board *board);
+size_t et_board_count(const et_board *board);
+
+/* {"directory", "now", "runs": [{"id", "name", "state", "step", "steps", "seconds", "generation",
+ * "points", "last", "best": {"series", "metric", "value", "step", "lower"}, "fault"}, ...]};
+ * steps 0, last null, best and fault missing: not known. points: how many it has in all. */
+void et_board_runs(const et_board *board, et_strbuf *out);
+
+/* What came since: asked is {"runs": [{"id", "generation", "have": [COUNT, ...]}, ...]} with how
+ * many points of each series one has. {"runs": [{"id", "generation", "series": [{"at", "name",
+ * "points": [[STEP, WALL, VALUE], ...]}, ...]}, ...], "more": whether to ask again at once}. Of
+ * another generation all points come. ET_EFORMAT: it does not ask that; ET_EDATA: of a run
+ * that there is not. */
+int et_board_points(const et_board *board, const et_value *asked, et_strbuf *out, et_error *error);
+
+/* {"id", "name", "path", "parameters", "settings": {...}, "sessions": [...], "log": [LINE, ...],
+ * "warnings": [LINE, ...], "samples": [NAME, ...]}: the ends of what is long. ET_EDATA: no such
+ * run.
+ */
+int et_board_run(const et_board *board, int64_t id, et_strbuf *out, et_error *error);
+
+/* The text of one of a run's samples, to so many bytes. ET_EDATA: there is none of that name. */
+#define ET_BOARD_SAMPLE_MAX ((size_t)256 << 10)
+int et_board_sample(const et_board *board, int64_t id, const char *name, et_strbuf *out,
+                    et_error *error);
+
+#endif

@@ -1,0 +1,28 @@
+/* What the files of the board share: board.c (which runs, and what of them is new), board_points.c
+ * (all runs, their points), board_run.c (one run). */
+#ifndef ETUDE_COMMAND_WEB_BOARD_PRIVATE_H
+#define ETUDE_COMMAND_WEB_BOARD_PRIVATE_H
+
+#include "command/web/board.h"
+#include "command/runs/history.h"
+
+typedef struct et_board_item {
+    char *path;          /* as it was found; owned */
+    const char *name;    /* in path: what is behind the board's directory */
+    et_history *history; /* owned; NULL: it could not be read yet */
+    int64_t generation;
+    char *fault; /* what is wrong with its files at the moment; owned; NULL: nothing */
+} et_board_item;
+
+struct et_board {
+    const et_program *program;
+    char *directory;      /* owned */
+    et_board_item *items; /* [count] by number; owned */
+    size_t count, capacity;
+    double searched, updated; /* when, of et_clock_monotonic; 0: never */
+};
+
+/* NULL: no run has that number, or it could not be read. */
+const et_board_item *et_board_find(const et_board *board, int64_t id);
+
+#endif

@@ -1,0 +1,186 @@
+/* etude serve: answers requests over HTTP with a trained model, whatever kind of task it is of: the
+ * kind's row says what answers (etude/service.h). Prints its address, a line, on standard output
+ * once it answers; a stop is heard from then on, and what was accepted by then is answered. */
+#include <omp.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/assert.h"
+#include "base/format.h"
+#include "command/args.h"
+#include "command/command.h"
+#include "command/outputs.h"
+#include "command/web/serving.h"
+#include "command/web/web.h"
+#include "train/experiment.h"
+
+#define PORT        8080
+#define BATCH       1024
+#define QUEUE       4096
+#define CONNECTIONS 256
+#define BODY_MAX    ((size_t)1 << 20)
+#define DEADLINE    10
+
+typedef struct serve_args {
+    const char *model_dir, *deadline;
+    et_web_args web;
+    int64_t batch, queue;
+    et_service_options service;
+    double seconds; /* of deadline */
+    bool help;
+} serve_args;
+
+static int parse(serve_args *args, const et_call *call, et_error *error)
+{
+    const et_arg table[] = {
+        { "model-dir", "DIR", "the run, or export, that has the model", ET_ARG_TEXT,
+          &args->model_dir, NULL },
+        ET_WEB_ARGS(args->web, PORT),
+        ET_ARG_THREADS,
+        { "batch", "N", "most lines or rows of a request, and computed together (default: 1024)",
+          ET_ARG_COUNT, &args->batch, NULL },
+        { "queue", "N", "most that wait; beyond it requests get 503 (default: 4096)", ET_ARG_COUNT,
+          &args->queue, NULL },
+        { "deadline", "TIME", "what takes longer gets 504 (default: 10s)", ET_ARG_TEXT,
+          &args->deadline, NULL },
+        { "checkpoint", "NAME", "best, newest, a step or a file; else the best, or the newest",
+          ET_ARG_TEXT, &args->service.checkpoint, NULL },
+        { "precision", "TYPE", "float32, bfloat16, int8", ET_ARG_TEXT, &args->service.precision,
+          NULL },
+        { "live-weights", NULL, "not the averaged ones", ET_ARG_FLAG, &args->service.live_weights,
+          NULL },
+        ET_ARG_RUN(args->model_dir),
+        ET_ARG_END,
+    };
+    int status = et_args_parse(table, call, &args->help, error);
+    if (!status && args->help)
+        et_args_help(stdout, table, call,
+                     "Answers requests over HTTP with a trained model: POST JSON to the path that "
+                     "GET / names.\nPrints its address, and ends with SIGTERM or Ctrl-C once all "
+                     "that it accepted is answered.",
+                     "runs/a --port 8080");
+    return status;
+}
+
+static int check(serve_args *args, et_error *error)
+{
+    args->seconds = DEADLINE;
+    if (!args->model_dir)
+        return et_fail(error, ET_EUSAGE, "serve: --model-dir is missing: which run");
+    if (args->batch < 1 || args->batch > 65536)
+        return et_fail(error, ET_EUSAGE, "--batch %lld: from 1 to 65536", (long long)args->batch);
+    if (args->queue < args->batch)
+        return et_fail(error, ET_EUSAGE,
+                       "--queue %lld: at least what one request may have, --batch %lld",
+                       (long long)args->queue, (long long)args->batch);
+    int status = et_args_check_precision(args->service.precision, error);
+    if (!status && args->deadline)
+        status = et_args_read_time(&args->seconds, "deadline", args->deadline, error);
+    args->service.items_max = args->batch;
+    return status ? status : et_web_args_check(&args->web, error);
+}
+
+/* Standard output has the address alone, but it may be a file that is read. */
+static int check_outputs(const serve_args *args, const et_call *call, et_error *error)
+{
+    et_outputs outputs = { .program = call->program };
+    et_outputs_read(&outputs, args->service.checkpoint);
+    et_outputs_read(&outputs, args->web.token_file);
+    int status = et_outputs_check_standard(&outputs, error);
+    et_outputs_release(&outputs);
+    return status;
+}
+
+static int find_service(const serve_args *args, const et_call *call, const et_service_class **class,
+                        et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_experiment experiment = { .kind = NULL };
+    int status = et_experiment_open_run(&experiment, call->program, args->model_dir, &arena, error);
+    *class = status ? NULL : experiment.kind->service;
+    if (!status && !*class)
+        status = et_fail(error, ET_ECONFIG, "%s: there is no service for tasks of the kind %s",
+                         args->model_dir, experiment.kind->name);
+    et_arena_release(&arena);
+    return status;
+}
+
+static void tell_end(const et_serving *serving, int left, const char *items)
+{
+    const et_serving_counts counts = et_serving_count(serving);
+    fprintf(stderr, "stopped      %s answered, %s %s",
+            et_format_many(counts.requests, "request").text, et_format_count(counts.items).text,
+            items);
+    if (counts.refused)
+        fprintf(stderr, "; %s refused", et_format_count(counts.refused).text);
+    if (counts.busy)
+        fprintf(stderr, "; %s while busy", et_format_count(counts.busy).text);
+    if (counts.late)
+        fprintf(stderr, "; %s too late", et_format_count(counts.late).text);
+    if (counts.failed)
+        fprintf(stderr, "; %s failed", et_format_count(counts.failed).text);
+    if (left)
+        fprintf(stderr, "; %d cut off", left);
+    fputc('\n', stderr);
+}
+
+static int run(et_serving *serving, const et_service_class *class, const et_web *web,
+               et_error *error)
+{
+    et_watch_stops_of_server(
+        "stopping     answering what was accepted; Ctrl-C or SIGTERM once more, a second "
+        "from now or later: at once");
+    int status = et_web_tell(web, class->name, error);
+    if (status)
+        return status;
+    int left = et_serving_run(serving, &et_stop_requested);
+    tell_end(serving, left, class->items);
+    return left ? et_fail(error, ET_EFAIL, "%s cut off before an answer",
+                          et_format_many(left, "request").text)
+                : ET_OK;
+}
+
+static int serve(serve_args *args, const et_call *call, et_error *error)
+{
+    const et_service_class *class;
+    et_serving *serving = NULL;
+    et_web web;
+    int status = find_service(args, call, &class, error);
+    if (!status)
+        status = et_web_open(&web, &args->web, error);
+    if (status)
+        return status;
+    et_leave_on_signals("interrupted before the model was open: nothing was served");
+    const et_serving_options options = {
+        .batcher = { .class = class,
+                     .model_dir = args->model_dir,
+                     .service = args->service,
+                     .queue = args->queue,
+                     .threads = omp_get_max_threads(),
+                     .patience = args->seconds },
+        .guard = web.guard,
+        .connections_max = CONNECTIONS,
+        .body_max = BODY_MAX,
+        .run = args->model_dir,
+    };
+    status = et_serving_open(&serving, &web.listener, &options, error);
+    if (!status)
+        status = run(serving, class, &web, error);
+    et_serving_close(serving);
+    et_web_close(&web);
+    return status;
+}
+
+int et_cmd_serve(const et_call *call, et_error *error)
+{
+    serve_args args = { .web = { .port = PORT }, .batch = BATCH, .queue = QUEUE };
+    int status = parse(&args, call, error);
+    if (status || args.help)
+        return status;
+    status = check(&args, error);
+    if (!status)
+        status = check_outputs(&args, call, error);
+    return status ? status : serve(&args, call, error);
+}

@@ -1,0 +1,236 @@
+/* etude watch: a page that follows the runs below a directory: curves, samples as they come,
+ * throughput, warnings. Reads only; what is asked for is read when it is asked for, so a page that
+ * nobody has open costs nothing. The page is one, made of the files in watch/, and a part of the
+ * program; it loads nothing from elsewhere.
+ *
+ *     GET /            the page             POST /api/points   what came since
+ *     GET /api/runs    all runs             GET /api/run?id=N, /api/sample?id=N&name=... */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/format.h"
+#include "base/json.h"
+#include "command/args.h"
+#include "command/web/board.h"
+#include "command/command.h"
+#include "command/outputs.h"
+#include "command/web/watch_page.h"
+#include "command/web/web.h"
+#include "http/server.h"
+
+#define PORT        8090
+#define CONNECTIONS 64
+#define BODY_MAX    ((size_t)1 << 20)
+#define TRANSFER    30
+#define IDLE        0.5
+#define LEAVING     5
+
+/* The page has its own style and script in it, and asks this server alone. */
+#define POLICY                                                                                     \
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "                  \
+    "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'"
+
+typedef struct watch_args {
+    const char *directory;
+    et_web_args web;
+    bool help;
+} watch_args;
+
+/* ---- what is asked -----------------------------------------------------------------------------
+ */
+
+static void reply(et_http_request *to, const char *type, const et_strbuf *text)
+{
+    const et_http_answer answer = {
+        .status = 200, .type = type, .bytes = et_strbuf_text(text), .length = text->length
+    };
+    if (text->failed)
+        et_http_refuse(to, 503, "no memory for the answer");
+    else
+        et_http_reply(to, &answer);
+}
+
+static int http_status(int status)
+{
+    switch (status) {
+    case ET_EFORMAT:
+        return 400;
+    case ET_EDATA: /* what is asked for is not there */
+        return 404;
+    case ET_ENOMEM:
+        return 503;
+    default:
+        return 500;
+    }
+}
+
+/* Answers with text, or with what went wrong, and frees the text. */
+static void finish(et_http_request *to, int status, const et_error *error, const char *type,
+                   et_strbuf *text)
+{
+    if (!status)
+        reply(to, type, text);
+    else
+        et_http_refuse(to, http_status(status), error->text);
+    et_strbuf_release(text);
+}
+
+static void handle_page(void *payload, et_http_request *from)
+{
+    const et_http_answer answer = { .status = 200,
+                                    .type = "text/html; charset=utf-8",
+                                    .bytes = et_watch_page,
+                                    .length = et_watch_page_length,
+                                    .lasting = true,
+                                    .policy = POLICY };
+    (void)payload;
+    et_http_reply(from, &answer);
+}
+
+static void handle_runs(void *payload, et_http_request *from)
+{
+    et_strbuf out = ET_STRBUF_INIT;
+    et_board_update(payload);
+    et_board_runs(payload, &out);
+    reply(from, "application/json", &out);
+    et_strbuf_release(&out);
+}
+
+static void handle_points(void *payload, et_http_request *from)
+{
+    et_strbuf out = ET_STRBUF_INIT;
+    et_arena arena = ET_ARENA_INIT;
+    et_error error = ET_ERROR_INIT;
+    et_value *asked;
+    size_t length;
+    char *body = et_http_take_body(from, &length);
+    int status = et_json_parse(&asked, &arena, body ? body : "", length, "the body", &error);
+    if (!status)
+        status = et_board_points(payload, asked, &out, &error);
+    finish(from, status, &error, "application/json", &out);
+    et_arena_release(&arena);
+    et_free(body);
+}
+
+/* -1: it is none. */
+static int64_t run_asked(const et_http_request *from)
+{
+    const char *id = et_http_query(from, "id");
+    size_t length = id ? strspn(id, "0123456789") : 0;
+    return length && length < 10 && !id[length] ? strtoll(id, NULL, 10) : -1;
+}
+
+static void handle_run(void *payload, et_http_request *from)
+{
+    et_strbuf out = ET_STRBUF_INIT;
+    et_error error = ET_ERROR_INIT;
+    int status = et_board_run(payload, run_asked(from), &out, &error);
+    finish(from, status, &error, "application/json", &out);
+}
+
+static void handle_sample(void *payload, et_http_request *from)
+{
+    et_strbuf out = ET_STRBUF_INIT;
+    et_error error = ET_ERROR_INIT;
+    const char *name = et_http_query(from, "name");
+    int status = et_board_sample(payload, run_asked(from), name ? name : "", &out, &error);
+    finish(from, status, &error, "text/plain; charset=utf-8", &out);
+}
+
+static const et_http_route routes[] = {
+    { "GET", "/", true, handle_page },
+    { "GET", "/api/runs", false, handle_runs },
+    { "POST", "/api/points", false, handle_points },
+    { "GET", "/api/run", false, handle_run },
+    { "GET", "/api/sample", false, handle_sample },
+    { NULL, NULL, false, NULL },
+};
+
+/* ---- the command -------------------------------------------------------------------------------
+ */
+
+static int parse(watch_args *args, const et_call *call, et_error *error)
+{
+    const et_arg table[] = {
+        { "model-dir", "DIR", "a run, or a directory with runs below it", ET_ARG_TEXT,
+          &args->directory, NULL },
+        ET_WEB_ARGS(args->web, PORT),
+        { "[DIR]", "run", NULL, ET_ARG_WORD, &args->directory, NULL },
+        ET_ARG_END,
+    };
+    int status = et_args_parse(table, call, &args->help, error);
+    if (!status && args->help)
+        et_args_help(stdout, table, call,
+                     "Shows the runs below a directory on a page that follows them. Prints the "
+                     "page's\naddress; Ctrl-C ends it. Changes nothing in a run.",
+                     "runs --port 8090");
+    if (!status && !args->help && !args->directory)
+        return et_fail(error, ET_EUSAGE, "watch: which directory; `%s watch runs`",
+                       call->program->name);
+    return status ? status : et_web_args_check(&args->web, error);
+}
+
+/* A token stands behind #, which browsers send nobody. */
+static int tell(const et_web *web, const et_board *board, et_error *error)
+{
+    char page[ET_TOKEN_MAX + 16] = "";
+    fprintf(stderr, "watching     %s\n",
+            et_format_many((int64_t)et_board_count(board), "run").text);
+    if (web->made)
+        snprintf(page, sizeof page, "#token=%s", web->token);
+    return et_web_tell(web, page, error);
+}
+
+static void run(et_http *http)
+{
+    while (!et_stop_requested)
+        et_http_run(http, IDLE);
+    et_http_drain(http);
+    for (int i = 0; et_http_busy(http) && i < (int)(LEAVING / IDLE); i++)
+        et_http_run(http, IDLE);
+}
+
+static int watch(const watch_args *args, const et_call *call, et_error *error)
+{
+    et_board *board = NULL;
+    et_http *http = NULL;
+    et_web web;
+    int status = et_web_open(&web, &args->web, error);
+    if (status)
+        return status;
+    status = et_board_open(&board, call->program, args->directory, error);
+    const et_http_options options = { .guard = web.guard,
+                                      .routes = routes,
+                                      .payload = board,
+                                      .body_max = BODY_MAX,
+                                      .connections_max = CONNECTIONS,
+                                      .seconds_max = TRANSFER };
+    if (!status)
+        status = et_http_open(&http, &web.listener, &options, error);
+    if (!status) {
+        et_watch_stops_of_server("");
+        status = tell(&web, board, error);
+    }
+    if (!status)
+        run(http);
+    et_http_close(http);
+    et_board_close(board);
+    et_web_close(&web);
+    return status;
+}
+
+int et_cmd_watch(const et_call *call, et_error *error)
+{
+    watch_args args = { .web = { .port = PORT } };
+    int status = parse(&args, call, error);
+    if (status || args.help)
+        return status;
+    et_outputs outputs = { .program = call->program };
+    et_outputs_read(&outputs, args.web.token_file);
+    status = et_outputs_check_standard(&outputs, error);
+    et_outputs_release(&outputs);
+    return status ? status : watch(&args, call, error);
+}

@@ -1,0 +1,452 @@
+/* One thread has HTTP and everything here; the batcher's thread only says that something is done.
+ *
+ *   et_http --handle--> job: parsed, checked by the service --> batcher --> replied to --> freed
+ *
+ * Jobs stand in a list in the order of their deadlines, which is that of their coming. One whose
+ * deadline passed is answered with 504 at once; if its batch is at work by then its answer is
+ * thrown away when it comes. */
+#include "command/web/serving.h"
+
+#include <etude/version.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/clock.h"
+#include "base/fields.h"
+#include "base/json.h"
+
+/* Seconds that a request may take to arrive, and an answer to leave. */
+#define TRANSFER 60
+/* The same once a stop was asked for, beside the time that requests may wait. */
+#define LEAVING 10
+/* Seconds between two looks where nothing happens. */
+#define IDLE 0.5
+
+#define ROUTES_MAX     8
+#define PATH_MAX_BYTES 80
+
+struct et_serving {
+    et_serving_options options;
+    const et_service_class *class;
+    et_batcher *batcher;
+    et_http *http;
+    et_http_route routes[ROUTES_MAX];
+    char path[PATH_MAX_BYTES]; /* "/" and the name of the class */
+    et_job *waiting, **end;    /* for an answer, the earliest deadline first */
+    bool stopping;
+    et_serving_metrics metrics;
+};
+
+/* ---- jobs --------------------------------------------------------------------------------------
+ */
+
+static void free_job(et_job *job)
+{
+    et_strbuf_release(&job->answer);
+    et_arena_release(&job->arena);
+    et_free(job->body);
+    et_free(job);
+}
+
+static void enlist(et_serving *s, et_job *job)
+{
+    job->later = NULL;
+    job->place = s->end;
+    *s->end = job;
+    s->end = &job->later;
+}
+
+static void strike_off(et_serving *s, et_job *job)
+{
+    *job->place = job->later;
+    if (job->later)
+        job->later->place = job->place;
+    else
+        s->end = job->place;
+}
+
+void et_service_answer(et_service_request *request, const char *bytes, size_t length)
+{
+    et_job *job = (et_job *)(void *)request; /* its first member */
+    et_strbuf_append_bytes(&job->answer, bytes, length);
+}
+
+/* Whose fault a failure is. */
+static int http_status(int status)
+{
+    switch (status) {
+    case ET_EUSAGE:
+    case ET_ECONFIG:
+    case ET_EDATA:
+    case ET_EFORMAT:
+        return 400;
+    case ET_ENOMEM:
+        return 503;
+    default:
+        return 500;
+    }
+}
+
+/* Answers and frees a job, or says what came of it. */
+static void reply(et_http_request *to, et_job *job)
+{
+    et_service_request *r = &job->request;
+    if (!r->status && job->answer.failed)
+        r->status = et_alloc_failed(&r->error, job->answer.length, "an answer");
+    if (r->status) {
+        et_http_refuse(to, http_status(r->status), r->error.text);
+    } else {
+        const et_http_answer answer = { .status = 200,
+                                        .type =
+                                            r->answer_type ? r->answer_type : "application/json",
+                                        .bytes = et_strbuf_text(&job->answer),
+                                        .length = job->answer.length };
+        et_http_reply(to, &answer);
+    }
+    free_job(job);
+}
+
+/* ---- requests ----------------------------------------------------------------------------------
+ */
+
+/* "Application/JSON; charset=UTF-8" to "application/json". false: another character set, or no
+ * type. */
+static bool read_type(char *type, size_t size, const char *header)
+{
+    size_t length = header ? strcspn(header, "; \t") : 0;
+    if (!length || length >= size)
+        return false;
+    for (size_t i = 0; i < length; i++)
+        type[i] = (char)(header[i] >= 'A' && header[i] <= 'Z' ? header[i] + 32 : header[i]);
+    type[length] = 0;
+    const char *rest = header + length + strspn(header + length, "; \t");
+    if (strncasecmp(rest, "charset=", 8) != 0)
+        return !*rest;
+    rest += 8;
+    rest += *rest == '"';
+    return !strncasecmp(rest, "utf-8", 5) && strspn(rest + 5, "\" \t") == strlen(rest + 5);
+}
+
+static const char *known_type(const et_service_class *class, const char *type)
+{
+    if (!strcmp(type, "application/json"))
+        return "application/json";
+    for (const char *const *other = class->types; other && *other; other++)
+        if (!strcmp(type, *other))
+            return *other;
+    return NULL;
+}
+
+/* 0, or the status that the request is refused with. */
+static int check_type(const et_serving *s, et_http_request *from, et_service_request *request,
+                      et_error *error)
+{
+    char type[64];
+    const char *header = et_http_header(from, "Content-Type");
+    et_strbuf all = ET_STRBUF_INIT;
+    if (et_http_header(from, "Content-Encoding")) {
+        et_fail(error, ET_EDATA, "bodies are taken as they are, without Content-Encoding");
+        return 415;
+    }
+    request->type = read_type(type, sizeof type, header) ? known_type(s->class, type) : NULL;
+    if (request->type)
+        return 0;
+    for (const char *const *other = s->class->types; other && *other; other++)
+        et_strbuf_printf(&all, " or %s", *other);
+    et_fail(error, ET_EDATA, "Content-Type %s: application/json%s in UTF-8 is expected",
+            header ? header : "is missing", et_strbuf_text(&all));
+    et_strbuf_release(&all);
+    return 415;
+}
+
+static int read_json(et_service_request *request, et_arena *arena, et_error *error)
+{
+    et_value *value;
+    if (strcmp(request->type, "application/json") != 0)
+        return ET_OK;
+    int status = et_json_parse(&value, arena, request->text, request->length, "the body", error);
+    if (!status && value->kind != ET_VALUE_DICT)
+        return et_fail(error, ET_EDATA, "the body: an object is expected, found %s",
+                       et_json_kind_name(value->kind));
+    request->json = status ? NULL : value;
+    return status;
+}
+
+/* 0, or the status of HTTP. */
+static int read_request(et_serving *s, et_job *job, et_http_request *from, et_error *error)
+{
+    et_service_request *request = &job->request;
+    const char *accept = et_http_header(from, "Accept");
+    const int64_t most = s->options.batcher.service.items_max;
+    int refused = check_type(s, from, request, error);
+    if (refused)
+        return refused;
+    request->arena = &job->arena;
+    job->body = request->text = et_http_take_body(from, &request->length);
+    if (!request->text) {
+        et_fail(error, ET_EDATA, "there is no body");
+        return 400;
+    }
+    request->accept = accept ? accept : "";
+    int status = read_json(request, &job->arena, error);
+    if (!status)
+        status = s->class->read(et_batcher_service(s->batcher), request, error);
+    if (status)
+        return http_status(status);
+    et_assert(request->items >= 0);
+    if (request->items <= most)
+        return 0;
+    et_fail(error, ET_EDATA, "%lld %s in one request; at most %lld are taken: send several",
+            (long long)request->items, s->class->items, (long long)most);
+    return 413;
+}
+
+static void handle_items(void *payload, et_http_request *from)
+{
+    et_serving *s = payload;
+    et_error error = ET_ERROR_INIT;
+    if (s->stopping) {
+        et_http_refuse(from, 503, "the server ends");
+        return;
+    }
+    et_job *job = et_alloc_zero(1, sizeof *job);
+    if (!job) {
+        et_http_refuse(from, 503, "no memory for the request");
+        return;
+    }
+    int refused = read_request(s, job, from, &error);
+    if (refused) {
+        et_http_refuse(from, refused, error.text);
+        free_job(job);
+        return;
+    }
+    if (!job->request.items) {
+        reply(from, job);
+        return;
+    }
+    job->asker = from;
+    job->deadline = et_clock_monotonic() + s->options.batcher.patience;
+    enlist(s, job);
+    if (et_batcher_put(s->batcher, job))
+        return;
+    strike_off(s, job);
+    free_job(job);
+    et_http_refuse(from, 503, "too many requests wait; try again");
+}
+
+/* ---- the other paths ---------------------------------------------------------------------------
+ */
+
+static void reply_text(et_http_request *to, int status, const char *type, const et_strbuf *text)
+{
+    const et_http_answer answer = {
+        .status = status, .type = type, .bytes = et_strbuf_text(text), .length = text->length
+    };
+    if (text->failed)
+        et_http_refuse(to, 503, "no memory for the answer");
+    else
+        et_http_reply(to, &answer);
+}
+
+static void reply_value(et_http_request *to, int status, const et_value *value)
+{
+    et_strbuf out = ET_STRBUF_INIT;
+    if (et_value_failed(value)) {
+        et_http_refuse(to, 503, "no memory for the answer");
+        return;
+    }
+    et_json_print(&out, value, 2);
+    et_strbuf_append_char(&out, '\n');
+    reply_text(to, status, "application/json", &out);
+    et_strbuf_release(&out);
+}
+
+static void handle_health(void *payload, et_http_request *from)
+{
+    const et_serving *s = payload;
+    et_arena arena = ET_ARENA_INIT;
+    et_value *facts = et_value_dict(&arena);
+    et_value_set_string(facts, "status", s->stopping ? "stopping" : "ok");
+    reply_value(from, s->stopping ? 503 : 200, facts);
+    et_arena_release(&arena);
+}
+
+static void handle_metrics(void *payload, et_http_request *from)
+{
+    et_serving *s = payload;
+    et_strbuf out = ET_STRBUF_INIT;
+    const et_batcher_counts counts = et_batcher_count(s->batcher);
+    et_serving_metrics_print(&s->metrics, &out, &counts, s->options.batcher.queue,
+                             et_http_connections(s->http), s->class->items);
+    reply_text(from, 200, "text/plain; version=0.0.4; charset=utf-8", &out);
+    et_strbuf_release(&out);
+}
+
+static void handle_root(void *payload, et_http_request *from)
+{
+    et_serving *s = payload;
+    et_arena arena = ET_ARENA_INIT;
+    et_value *all = et_value_dict(&arena), *paths;
+    et_value_set_string(all, "server", "etude " ET_VERSION);
+    et_value_set_string(all, "run", s->options.run);
+    if (s->class->describe)
+        s->class->describe(et_batcher_service(s->batcher), all);
+    et_value_set_int(all, "items_max", s->options.batcher.service.items_max);
+    et_value_set_string(all, "example", s->class->example);
+    paths = et_value_set_list(all, "paths");
+    for (const et_http_route *route = s->routes; route->method; route++)
+        et_value_add_string(paths, et_arena_printf(&arena, "%s %s", route->method, route->path));
+    reply_value(from, 200, all);
+    et_arena_release(&arena);
+}
+
+/* ---- the loop ----------------------------------------------------------------------------------
+ */
+
+static void wake(void *payload)
+{
+    et_http_wake(((et_serving *)payload)->http);
+}
+
+static void count_answer(void *payload, const et_http_request *request, int status, double seconds)
+{
+    et_serving *s = payload;
+    const char *path = et_http_path(request);
+    et_serving_metrics_add(&s->metrics, path && !strcmp(path, s->path), status, seconds);
+}
+
+static void reply_to_done(et_serving *s)
+{
+    et_job *job;
+    while ((job = et_batcher_take(s->batcher)) != NULL) {
+        if (!job->asker) { /* nobody waits */
+            free_job(job);
+            continue;
+        }
+        strike_off(s, job);
+        if (!job->request.status)
+            s->metrics.counts.items += job->request.items;
+        reply(job->asker, job);
+    }
+}
+
+/* Refuses a request that waits; if its job is being answered, that is for nobody. */
+static void give_up(et_serving *s, et_job *job, int status, const char *why)
+{
+    et_http_request *to = job->asker;
+    strike_off(s, job);
+    job->asker = NULL;
+    if (et_batcher_withdraw(s->batcher, job))
+        free_job(job);
+    et_http_refuse(to, status, why);
+}
+
+static void refuse_late(et_serving *s)
+{
+    double now = et_clock_monotonic();
+    while (s->waiting && s->waiting->deadline <= now)
+        give_up(s, s->waiting, 504, "not answered within the time that a request may take");
+}
+
+static void turn(et_serving *s)
+{
+    double wait = IDLE;
+    if (s->waiting) {
+        double left = s->waiting->deadline - et_clock_monotonic();
+        wait = left < 0 ? 0 : left < wait ? left : wait;
+    }
+    et_http_run(s->http, wait);
+    reply_to_done(s);
+    refuse_late(s);
+}
+
+int et_serving_run(et_serving *s, const volatile sig_atomic_t *stop)
+{
+    while (!*stop)
+        turn(s);
+    et_http_drain(s->http);
+    /* What arrived before is accepted. */
+    turn(s);
+    s->stopping = true;
+    const double until = et_clock_monotonic() + s->options.batcher.patience + LEAVING;
+    while (et_http_busy(s->http) && et_clock_monotonic() < until)
+        turn(s);
+    return et_http_busy(s->http);
+}
+
+et_serving_counts et_serving_count(const et_serving *s)
+{
+    return s->metrics.counts;
+}
+
+/* ---- opening -----------------------------------------------------------------------------------
+ */
+
+static void set_routes(et_serving *s)
+{
+    snprintf(s->path, sizeof s->path, "/%s", s->class->name);
+    const et_http_route rows[] = {
+        { "GET", "/", false, handle_root },
+        { "POST", s->path, false, handle_items },
+        { "GET", "/health", true, handle_health },
+        { "GET", "/metrics", false, handle_metrics },
+    };
+    _Static_assert(sizeof rows < sizeof s->routes, "the last row ends them");
+    memcpy(s->routes, rows, sizeof rows);
+}
+
+static int open_all(et_serving *s, et_listener *listener, et_error *error)
+{
+    const et_http_options http = { .guard = s->options.guard,
+                                   .routes = s->routes,
+                                   .payload = s,
+                                   .body_max = s->options.body_max,
+                                   .connections_max = s->options.connections_max,
+                                   .seconds_max = TRANSFER,
+                                   .answered = count_answer };
+    et_batcher_options batcher = s->options.batcher;
+    batcher.done = wake;
+    batcher.payload = s;
+    int status = et_http_open(&s->http, listener, &http, error);
+    return status ? status : et_batcher_open(&s->batcher, &batcher, error);
+}
+
+int et_serving_open(et_serving **out, et_listener *listener, const et_serving_options *options,
+                    et_error *error)
+{
+    *out = NULL;
+    et_serving *s = et_alloc_zero(1, sizeof *s);
+    if (!s) {
+        et_listener_close(listener);
+        return et_alloc_failed(error, sizeof *s, "a server");
+    }
+    s->options = *options;
+    s->class = options->batcher.class;
+    s->end = &s->waiting;
+    set_routes(s);
+    int status = open_all(s, listener, error);
+    if (status)
+        et_serving_close(s);
+    else
+        *out = s;
+    return status;
+}
+
+/* Jobs that nobody gets are freed: the batcher's thread is over before. */
+void et_serving_close(et_serving *s)
+{
+    if (!s)
+        return;
+    while (s->waiting)
+        give_up(s, s->waiting, 503, "the server ends");
+    if (s->batcher)
+        et_batcher_stop(s->batcher);
+    for (et_job *job; s->batcher && (job = et_batcher_take(s->batcher));)
+        free_job(job);
+    et_batcher_close(s->batcher);
+    et_http_close(s->http);
+    et_free(s);
+}

@@ -1,0 +1,39 @@
+/* A service over HTTP: requests to jobs, jobs to a batcher, what is answered back to who asked.
+ *
+ *     POST /NAME     of the service's class        GET /metrics   for Prometheus
+ *     GET /          what there is, as JSON        GET /health    200, or 503 once it ends
+ *
+ * 503 with Retry-After: the queue is full, or the server ends. 504: the deadline passed. What was
+ * accepted is answered, also after a stop was asked for. */
+#ifndef ETUDE_COMMAND_WEB_SERVING_H
+#define ETUDE_COMMAND_WEB_SERVING_H
+
+#include <signal.h>
+
+#include "command/web/batcher.h"
+#include "command/web/serving_metrics.h"
+#include "http/server.h"
+
+typedef struct et_serving_options {
+    et_batcher_options batcher; /* all but done and payload */
+    et_http_guard guard;
+    int connections_max;
+    size_t body_max; /* bytes */
+    const char *run; /* its directory, for people */
+} et_serving_options;
+
+typedef struct et_serving et_serving;
+
+/* The listener's socket is the server's. Answers nothing yet. */
+int et_serving_open(et_serving **out, et_listener *listener, const et_serving_options *options,
+                    et_error *error);
+/* NULL allowed. */
+void et_serving_close(et_serving *serving);
+
+/* Serves until *stop is not 0, then answers what was accepted, for as long as one waits at most.
+ * Returns how many requests were left without an answer. */
+int et_serving_run(et_serving *serving, const volatile sig_atomic_t *stop);
+
+et_serving_counts et_serving_count(const et_serving *serving);
+
+#endif

@@ -1,0 +1,82 @@
+/* The text format of Prometheus 0.0.4: for each metric help, type and values; buckets count what is
+ * up to their limit, so each holds those before it. */
+#include "command/web/serving_metrics.h"
+
+#include <etude/version.h>
+#include <inttypes.h>
+
+/* Upper limits in seconds; above the last there is +Inf. */
+static const double limits[ET_SERVING_BUCKETS] = { 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
+                                                   0.5,   1,    2.5,   5,    10 };
+
+static void count_code(et_serving_metrics *m, int status)
+{
+    for (int i = 0; i < ET_SERVING_CODES; i++) {
+        if (m->code[i].count && m->code[i].status != status)
+            continue;
+        m->code[i].status = status;
+        m->code[i].count++;
+        return;
+    }
+}
+
+void et_serving_metrics_add(et_serving_metrics *m, bool of_items, int status, double seconds)
+{
+    et_serving_counts *counts = &m->counts;
+    count_code(m, status);
+    if (!of_items)
+        return;
+    counts->requests += status == 200;
+    counts->refused += status >= 400 && status < 500;
+    counts->busy += status == 503;
+    counts->late += status == 504;
+    counts->failed += status >= 500 && status != 503 && status != 504;
+    m->timed++;
+    m->seconds += seconds;
+    for (int i = ET_SERVING_BUCKETS; i-- > 0 && seconds <= limits[i];)
+        m->bucket[i]++;
+}
+
+static void head(et_strbuf *out, const char *name, const char *type, const char *help)
+{
+    et_strbuf_printf(out, "# HELP etude_%s %s\n# TYPE etude_%s %s\n", name, help, name, type);
+}
+
+static void print_int(et_strbuf *out, const char *name, const char *type, const char *help,
+                      int64_t value)
+{
+    head(out, name, type, help);
+    et_strbuf_printf(out, "etude_%s %" PRId64 "\n", name, value);
+}
+
+static void print_seconds(const et_serving_metrics *m, et_strbuf *out)
+{
+    head(out, "request_seconds", "histogram", "From a request's headers to its whole answer.");
+    for (int i = 0; i < ET_SERVING_BUCKETS; i++)
+        et_strbuf_printf(out, "etude_request_seconds_bucket{le=\"%g\"} %" PRId64 "\n", limits[i],
+                         m->bucket[i]);
+    et_strbuf_printf(out, "etude_request_seconds_bucket{le=\"+Inf\"} %" PRId64 "\n", m->timed);
+    et_strbuf_printf(out, "etude_request_seconds_sum %.6f\n", m->seconds);
+    et_strbuf_printf(out, "etude_request_seconds_count %" PRId64 "\n", m->timed);
+}
+
+void et_serving_metrics_print(const et_serving_metrics *m, et_strbuf *out,
+                              const et_batcher_counts *batcher, int64_t queue, int connections,
+                              const char *items)
+{
+    head(out, "info", "gauge", "What serves, and what items are.");
+    et_strbuf_printf(out, "etude_info{version=\"%s\",items=\"%s\"} 1\n", ET_VERSION, items);
+    head(out, "requests_total", "counter", "Requests by the status that they were answered with.");
+    for (int i = 0; i < ET_SERVING_CODES && m->code[i].count; i++)
+        et_strbuf_printf(out, "etude_requests_total{code=\"%d\"} %" PRId64 "\n", m->code[i].status,
+                         m->code[i].count);
+    print_seconds(m, out);
+    print_int(out, "items_total", "counter", "Items answered.", m->counts.items);
+    print_int(out, "batches_total", "counter", "Batches of items computed.", batcher->batches);
+    head(out, "busy_seconds_total", "counter", "Seconds spent computing batches.");
+    et_strbuf_printf(out, "etude_busy_seconds_total %.6f\n", batcher->busy);
+    print_int(out, "queue_items", "gauge", "Items that wait.", batcher->waiting);
+    print_int(out, "queue_items_max", "gauge", "Items that may wait.", queue);
+    print_int(out, "batch_items", "gauge", "Items that are being computed.", batcher->answering);
+    print_int(out, "connections", "gauge", "Connections that are open.", connections);
+}

@@ -1,0 +1,66 @@
+/* What commands with a server share: the options that say where it listens and who may ask, and
+ * what they say of it. Without --listen nobody outside this machine can; with it a token is asked
+ * for, which is read from a file or made, and then shown once.
+ *
+ *     et_web_args args = { .port = PORT };
+ *     const et_arg table[] = { ET_WEB_ARGS(args, PORT), ET_ARG_END };
+ *     ...
+ *     et_web_open(&web, &args, &error);       the port is ours; web.listener and web.guard are used
+ *     et_web_tell(&web, "predict", &error);
+ *     et_web_close(&web); */
+#ifndef ETUDE_COMMAND_WEB_WEB_H
+#define ETUDE_COMMAND_WEB_WEB_H
+
+#include "command/args.h"
+#include "http/guard.h"
+#include "http/listen.h"
+
+typedef struct et_web_args {
+    int64_t port;
+    const char *listen, *token_file;
+    et_arg_list hosts;
+} et_web_args;
+
+/* Rows of a table of options; usual: the port where none is given, a macro. */
+#define ET_WEB_TEXT(number) #number
+#define ET_WEB_ARGS(args, usual)                                                                   \
+    { "port",                                                                                      \
+      "N",                                                                                         \
+      "0: one that is free, which is printed (default: " ET_WEB_TEXT(usual) ")",                   \
+      ET_ARG_COUNT,                                                                                \
+      &(args).port,                                                                                \
+      NULL },                                                                                      \
+        { "listen",                                                                                \
+          "ADDRESS",                                                                               \
+          "where others can ask, who need a token (default: 127.0.0.1)",                           \
+          ET_ARG_TEXT,                                                                             \
+          &(args).listen,                                                                          \
+          NULL },                                                                                  \
+        { "token-file",                                                                            \
+          "FILE",                                                                                  \
+          "its first line is the token (default: one is made and shown)",                          \
+          ET_ARG_TEXT,                                                                             \
+          &(args).token_file,                                                                      \
+          NULL },                                                                                  \
+    {                                                                                              \
+        "host", "NAME", "a name that this server is reached by, beside addresses", ET_ARG_LIST,    \
+            &(args).hosts, NULL                                                                    \
+    }
+
+typedef struct et_web {
+    et_listener listener;
+    et_http_guard guard;
+    char token[ET_TOKEN_MAX + 1];
+    bool made; /* the token: nobody knows it yet */
+} et_web;
+
+int et_web_args_check(const et_web_args *args, et_error *error);
+
+/* web stays where it is: its guard points into it and into args. */
+int et_web_open(et_web *web, const et_web_args *args, et_error *error);
+/* The address on standard output, a line; a token that was made on standard error. page: what
+ * follows the address. */
+int et_web_tell(const et_web *web, const char *page, et_error *error);
+void et_web_close(et_web *web);
+
+#endif
