@@ -49,7 +49,8 @@ typedef struct et_controller_options {
     /* Evaluations in a row without a new best (run.best_metric) after which the run ends, for good
      * unless it is opened with another patience. 0: none. */
     int64_t patience;
-    ET_RESERVED(4);
+    const double *target; /* a best value at which the run ends as well; copied. NULL: none */
+    ET_RESERVED(3);
 } et_controller_options;
 
 /* Attaches, restores the newest checkpoint or starts anew. */
@@ -60,7 +61,8 @@ ET_API int et_controller_open(et_controller **out, const et_controller_options *
  * one that is driven call by call: never. */
 ET_API bool et_controller_finished(const et_controller *controller);
 
-/* Evaluations without a new best have ended it, now or before. */
+/* Evaluations without a new best, or one that has reached the target, have ended it, now or before.
+ */
 ET_API bool et_controller_stopped_early(const et_controller *controller);
 
 /* Trains up to train_steps. Asked to stop, it saves the step it is at and returns ET_EINTERRUPTED;

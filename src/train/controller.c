@@ -226,9 +226,18 @@ static int list_actions(et_controller *c, et_error *error)
     return check_names(c, error);
 }
 
-bool et_controller_out_of_patience(const et_controller *c)
+static bool has_reached_target(const et_controller *c)
 {
-    return c->options.patience && et_run_since_best(c->run) >= c->options.patience;
+    double best, target = c->target;
+    if (!c->options.target || et_run_best_step(c->run, &best) < 0)
+        return false;
+    return c->options.run.best_comparison == ET_COMPARE_LOWER ? best <= target : best >= target;
+}
+
+bool et_controller_has_enough(const et_controller *c)
+{
+    return (c->options.patience && et_run_since_best(c->run) >= c->options.patience) ||
+           has_reached_target(c);
 }
 
 static bool stopped_by_validation(const et_controller *c)
@@ -283,8 +292,8 @@ static int restore(et_controller *c, et_error *error)
     if (!status && reads && step >= 0)
         et_controller_tell(c, "restored from checkpoint: %s/" ET_CHECKPOINT_FOLDER "/ckpt-%lld",
                            c->model_dir, (long long)step);
-    if (stopped_by_validation(c) && !et_controller_out_of_patience(c))
-        c->stopper = c->count; /* more patience than it had */
+    if (stopped_by_validation(c) && !et_controller_has_enough(c))
+        c->stopper = c->count; /* more patience, or a better target, than it had */
     c->finished = !status && !c->by_call && step >= 0 && has_finished(c);
     if (status || c->finished)
         return status;
@@ -326,9 +335,11 @@ static int check_outer(const et_controller_options *o, et_error *error)
     const et_outer_loop_options *outer = o->outer_loop;
     if (!o->trainer && !o->evaluator)
         return et_fail(error, ET_EUSAGE, "`trainer` and `evaluator` should not both be NULL");
-    if (o->validation_interval || o->patience)
+    if (o->validation_interval || o->patience || o->target)
         return et_fail(error, ET_ECONFIG, "%s: with outer_loop, calls say when to evaluate",
-                       o->patience ? "patience" : "validation_interval");
+                       o->patience ? "patience"
+                       : o->target ? "target"
+                                   : "validation_interval");
     if (outer->train_action_count < 0 || outer->eval_action_count < 0)
         return et_fail(error, ET_ECONFIG, "a negative number of actions");
     if (!o->trainer)
@@ -352,9 +363,13 @@ static int check_planned(const et_controller_options *o, et_error *error)
         return et_fail(error, ET_EUSAGE, "a controller needs a trainer with a step, and model_dir");
     if (!o->trainer->class->step || o->trainer->class->train)
         return et_fail(error, ET_EUSAGE, "a trainer with a train of its own needs outer_loop");
-    if (o->patience && (!o->run.best_metric || !o->evaluator || !o->validation_interval))
+    if (o->target && isnan(*o->target))
+        return et_fail(error, ET_ECONFIG, "target: no number");
+    if ((o->patience || o->target) &&
+        (!o->run.best_metric || !o->evaluator || !o->validation_interval))
         return et_fail(error, ET_ECONFIG,
-                       "patience: needs an evaluator, validation_interval and run.best_metric");
+                       "%s: needs an evaluator, validation_interval and run.best_metric",
+                       o->patience ? "patience" : "target");
     return ET_OK;
 }
 
@@ -402,6 +417,10 @@ int et_controller_open(et_controller **out, const et_controller_options *options
     if (!c)
         return status ? status : et_alloc_failed(error, sizeof *c, "a controller");
     c->options = *options;
+    if (options->target) {
+        c->target = *options->target;
+        c->options.target = &c->target;
+    }
     c->recovery = (et_recovery){ .max_trials = options->recovery_max_trials };
     c->by_call = options->outer_loop != NULL;
     if (c->by_call)

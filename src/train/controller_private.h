@@ -45,6 +45,7 @@ typedef struct et_meter {
 
 struct et_controller {
     et_controller_options options;
+    double target;               /* what options.target points to */
     et_outer_loop_options outer; /* by_call: a copy */
     bool by_call;                /* options.outer_loop was given */
     et_trainer nobody;           /* counts steps where there is no trainer */
@@ -80,8 +81,9 @@ int et_controller_loop_steps(const et_controller *controller, int64_t step, int6
 /* The newest checkpoint, else initial values; *step -1: there was none. */
 int et_controller_start(et_controller *controller, int64_t *step, et_error *error);
 
-/* Whether as many evaluations as options.patience says were not the best. */
-bool et_controller_out_of_patience(const et_controller *controller);
+/* Whether as many evaluations as options.patience says were not the best, or the best is as good as
+ * options.target. */
+bool et_controller_has_enough(const et_controller *controller);
 
 /* actions.c */
 void et_controller_make_own(et_controller *controller);

@@ -64,6 +64,9 @@ static const et_field early_stopping_fields[] = {
     ET_FIELD_INT(et_early_stopping, patience, 0, 0, 1000000000,
                  "validations in a row without a new best, by best_checkpoint_eval_metric, after "
                  "which the run ends; 0: it does not"),
+    ET_FIELD_STRING(et_early_stopping, target, NULL,
+                    "value of best_checkpoint_eval_metric that is good enough: the run ends at the "
+                    "first validation that reaches it; null: none"),
     ET_FIELD_END
 };
 static const et_fields early_stopping_table = { "early_stopping", early_stopping_fields };
@@ -186,6 +189,27 @@ static const et_field runtime_fields[] = {
 const et_fields et_runtime_fields = { "runtime", runtime_fields };
 
 /* train_steps has no default that would make sense, and 0 would end at once without a word. */
+/* A setting that is a number or null; *given: it is one. */
+static int read_number(const char *name, const char *text, double *number, bool *given,
+                       et_error *error)
+{
+    char *end;
+    *given = text && *text;
+    if (!*given)
+        return ET_OK;
+    *number = et_decimal_read(text, &end);
+    if (!*end && isfinite(*number))
+        return ET_OK;
+    return et_fail(error, ET_ECONFIG, "%s: %s; give a number or null", name, text);
+}
+
+int et_trainer_target(const et_trainer_options *options, double *target, bool *given,
+                      et_error *error)
+{
+    return read_number("trainer.early_stopping.target", options->early_stopping.target, target,
+                       given, error);
+}
+
 int et_trainer_check(const et_trainer_options *options, et_error *error)
 {
     if (options->train_steps == 0)
@@ -197,8 +221,15 @@ int et_trainer_check(const et_trainer_options *options, et_error *error)
                        "trainer.validation_steps: 0 batches measure nothing; choose -1 for all of "
                        "the data, or trainer.validation_interval: 0 for no validation");
     const char *metric = et_trainer_best_metric(options);
-    if (options->early_stopping.patience && (!metric || !options->validation_interval))
-        return et_fail(error, ET_ECONFIG, "trainer.early_stopping.patience: needs %s",
+    double target;
+    bool targeted;
+    int status = et_trainer_target(options, &target, &targeted, error);
+    if (status)
+        return status;
+    if ((options->early_stopping.patience || targeted) &&
+        (!metric || !options->validation_interval))
+        return et_fail(error, ET_ECONFIG, "trainer.early_stopping.%s: needs %s",
+                       targeted ? "target" : "patience",
                        metric ? "validations: set trainer.validation_interval"
                               : "trainer.best_checkpoint_eval_metric, such as auto");
     if (metric && !strcmp(metric, ET_BEST_AUTO) &&
@@ -251,7 +282,8 @@ int et_runtime_check(const et_runtime_options *options, et_error *error)
 
 int64_t et_trainer_last_step(const et_trainer_options *o)
 {
-    bool known = o->train_steps > 0 && !o->early_stopping.patience;
+    bool known = o->train_steps > 0 && !o->early_stopping.patience &&
+                 !(o->early_stopping.target && *o->early_stopping.target);
     return known ? o->train_steps : 0;
 }
 

@@ -13,6 +13,7 @@
 /* trainer.early_stopping */
 typedef struct et_early_stopping {
     int64_t patience; /* validations in a row without a new best after which a run ends; 0: none */
+    const char *target; /* the best value with which it ends as well; NULL: none */
 } et_early_stopping;
 
 /* trainer */
@@ -81,6 +82,9 @@ extern const et_fields et_runtime_fields;
 
 /* What the tables cannot check. */
 int et_trainer_check(const et_trainer_options *options, et_error *error);
+/* trainer.early_stopping.target as a number; *given: there is one. */
+int et_trainer_target(const et_trainer_options *options, double *target, bool *given,
+                      et_error *error);
 #define ET_CLIPPING_NORM 1e8 /* Model Garden's, as good as none */
 
 /* Differential privacy in a kind's settings, by its row with et_privacy_fields; NULL: none. */

@@ -43,3 +43,19 @@ train 3 'steps: trainer.train_steps: "many" is not an integer, or epochs' run --
 train 2 'takes one run' run other
 train 3 'early_stopping.patience: needs validations' run \
     --set trainer.early_stopping.patience=1,trainer.validation_interval=0
+
+# A value that is good enough ends it at once; a better one that is wanted lets it go on.
+target() {
+    wanted=$1
+    shift
+    train "$@" --experiment translation/tiny target --data 'a: text' 'a: text' \
+        --valid 'a: text' 'a: text' --steps 20 --vocab-size 60 --set "$small" --set \
+        "{trainer: {validation_interval: 5, early_stopping: {target: $wanted},
+            best_checkpoint_eval_metric: validation_accuracy}}"
+}
+target 0 0 '^done  *5 steps, stopped early, in '
+target 0 0 '^finished  *at step 5 of 20 already: stopped early'
+target 1.5 0 '^done  *20 steps in '
+target good 3 'early_stopping.target: good; give a number or null'
+train 3 'early_stopping.target: needs validations' run \
+    --set trainer.early_stopping.target=1,trainer.validation_interval=0

@@ -411,6 +411,40 @@ static void test_controller__patience(void **state)
     assert_fails(process(&t, &s, in(state, "refused"), error), ET_ECONFIG, "run.best_metric");
 }
 
+/* The first evaluation that is as good as the target ends it, however often it is interrupted
+ * before; it stays ended, and goes on where more is wanted. */
+static void test_controller__target(void **state)
+{
+    for (int n = 0; n < 8; n++) {
+        toy t;
+        char directory[700];
+        double target = 10;
+        script s = { .options = usual };
+        s.options.validation_interval = 2;
+        s.options.target = &target;
+        s.options.run.best_metric = "total";
+        snprintf(directory, sizeof directory, "%s-%d", in(state, "target"), n);
+        words[0] = 0;
+        with_a_break(&s, directory, n, ET_EINTERRUPTED, 0, &t);
+        assert_string_equal(words, "V2 L4 V4 ");
+        words[0] = 0;
+        t = (toy){ 0 };
+        assert_ok(process(&t, &s, directory, error));
+        assert_string_equal(words, "");
+        target = 15;
+        t = (toy){ 0 };
+        assert_ok(process(&t, &s, directory, error));
+        assert_string_equal(words, "V6 L6 ");
+    }
+    toy t = { 0 };
+    double target = NAN;
+    script s = { .options = usual };
+    s.options.target = &target;
+    assert_fails(process(&t, &s, in(state, "no number"), error), ET_ECONFIG, "no number");
+    target = 1;
+    assert_fails(process(&t, &s, in(state, "refused"), error), ET_ECONFIG, "target: needs");
+}
+
 /* What comes next is known by name: one that has gone is not passed over. */
 static void test_controller__unknown_next(void **state)
 {
@@ -558,6 +592,7 @@ int main(void)
         cmocka_unit_test(test_controller__failed),
         cmocka_unit_test(test_controller__ended),
         cmocka_unit_test(test_controller__patience),
+        cmocka_unit_test(test_controller__target),
         cmocka_unit_test(test_controller__unknown_next),
         cmocka_unit_test(test_controller__finished),
         cmocka_unit_test(test_controller__refused_options),

@@ -125,7 +125,7 @@ static void test_public__reserved_words(void **state)
     et_translator *translator;
     et_bleu_options of_bleu = { .reserved = { 1 } };
     et_chrf_options of_chrf = { .reserved = { 1 } };
-    et_controller_options of_controller = { .reserved = { [3] = 1 } }, of_run = { 0 };
+    et_controller_options of_controller = { .reserved = { [2] = 1 } }, of_run = { 0 };
     et_checkpoint_options of_checkpoints = { .reserved = { 1 } };
     et_translator_options of_translator = { .reserved = { 1 } };
     et_state *tree;

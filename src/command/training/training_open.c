@@ -48,9 +48,10 @@ static int choose_best(et_training *t, et_error *error)
 {
     const char *name = et_trainer_best_metric(&t->experiment.trainer);
     const char *set = et_task_trainer_validation_set(t->trainer, 0);
+    int status = et_trainer_target(&t->experiment.trainer, &t->target, &t->targeted, error);
     t->best_metric = name;
-    if (!name || strcmp(name, ET_BEST_AUTO) != 0)
-        return ET_OK;
+    if (status || !name || strcmp(name, ET_BEST_AUTO) != 0)
+        return status;
     t->best_metric = t->task->class->best_metric;
     if (!t->best_metric || !set)
         return ET_OK;
@@ -77,6 +78,11 @@ static int64_t validation_interval(const et_training *t)
 static et_trainer *trainer_of(const et_training *t)
 {
     return t->cluster ? t->cluster : et_task_trainer_trainer(t->trainer);
+}
+
+static bool stops_early(et_training *t)
+{
+    return t->best_metric && evaluator_of(t) && validation_interval(t) != NEVER;
 }
 
 /* stop and save are flags that signal handlers set; the directory's lock is ours already. */
@@ -110,9 +116,8 @@ static et_controller_options controller_options(et_training *t, const char *dire
         .validation_steps = o->validation_steps < 0 ? 0 : o->validation_steps,
         .checkpoint_interval = o->checkpoint_interval,
         .recovery_max_trials = o->recovery_max_trials,
-        .patience = t->best_metric && evaluator_of(t) && validation_interval(t) != NEVER
-                        ? o->early_stopping.patience
-                        : 0,
+        .patience = stops_early(t) ? o->early_stopping.patience : 0,
+        .target = stops_early(t) && t->targeted ? &t->target : NULL,
     };
 }
 

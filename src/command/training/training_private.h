@@ -38,6 +38,8 @@ typedef struct et_training {
     double began;            /* monotonic time */
     char rate[64];           /* its unit */
     const char *best_metric; /* NULL: there is none */
+    double target;           /* value of it with which training ends; if it is */
+    bool targeted;           /* given */
     et_device *device;
     et_params *params; /* of task and run, which borrow it */
     et_task *task;

@@ -102,8 +102,8 @@ void et_training_say_begin(et_training *t)
             et_format_count(step).text, et_format_count(steps).text, et_format_count(step).text);
     else if (et_controller_finished(t->controller) && et_controller_stopped_early(t->controller))
         et_training_say(t->progress,
-                        "finished     at step %s of %s already: stopped early; to continue, raise "
-                        "trainer.early_stopping.patience",
+                        "finished     at step %s of %s already: stopped early; to continue, change "
+                        "trainer.early_stopping",
                         et_format_count(step).text, et_format_count(steps).text);
     else if (et_controller_finished(t->controller))
         et_training_say(
