@@ -115,16 +115,23 @@ static et_node *self_attention_block(et_scope *scope, et_node *x, et_node *offse
     return after(scope, x, projection(et_in(scope, "output"), mixed, s.width, 1, s), s);
 }
 
+/* What cross-attention looks at: keys beside values, or what they are made of. */
+typedef struct looked_at {
+    et_node *encoded, *key_value; /* one of them is NULL */
+} looked_at;
+
 /* q comes from the decoder, k and v from the encoder's output, which is not normed again
  * here: the encoder's final norm has done it where there is one. */
-static et_node *cross_attention_block(et_scope *scope, et_node *x, et_node *encoded,
+static et_node *cross_attention_block(et_scope *scope, et_node *x, const looked_at *from,
                                       const segments *g, stack s)
 {
     et_attention_options options = { .heads = s.options->num_attention_heads,
                                      .rate = s.options->attention_dropout_rate,
                                      .longest_key = (int)g->source_longest };
     et_node *q = projection(et_in(scope, "query"), before(scope, x, s), s.width, input_gain(s), s);
-    et_node *kv = projection(et_in(scope, "key_value"), encoded, 2 * s.width, input_gain(s), s);
+    et_node *kv = from->key_value ? from->key_value
+                                  : projection(et_in(scope, "key_value"), from->encoded,
+                                               2 * s.width, input_gain(s), s);
     et_node *mixed = et_attention(scope, q, kv, g->target, g->source, &options);
     return after(scope, x, projection(et_in(scope, "output"), mixed, s.width, 1, s), s);
 }
@@ -179,12 +186,24 @@ et_node *et_transformer_encode(et_scope *scope, const et_transformer *model, int
                   row_tile);
 }
 
+/* "self_cache_3": no scope in the name but the root's, since the caller binds caches by layer
+ * number. Rows hold k then v, in the type of activations. */
+static et_node *cache_input(et_scope *scope, const char *kind, int layer, int64_t rows,
+                            int64_t width)
+{
+    char name[48];
+    snprintf(name, sizeof name, "%s_cache_%d", kind, layer);
+    et_graph *graph = et_scope_graph(scope);
+    return et_input(scope, name, et_graph_act(graph), et_shape_2(rows, 2 * width));
+}
+
 /* What all layers of the decoder read. */
 typedef struct decoding {
-    et_scope *decoder;
+    et_scope *root, *decoder;
     stack stack;
     segments g;
     et_node *encoded;
+    int64_t cached; /* rows of each layer's cross cache, which is read instead; 0: encoded is */
 } decoding;
 
 /* The target's ids are shifted by the caller: row t holds the piece before the one to
@@ -194,13 +213,14 @@ static et_node *begin_decoder(decoding *d, et_scope *scope, const et_transformer
                               int64_t source_budget, int64_t target_budget, int64_t segment_count)
 {
     int64_t most = model->max_positions;
+    d->root = scope;
     d->decoder = et_in(scope, "decoder");
     d->stack = (stack){ &model->decoder, model->width, 0 };
     d->g = (segments){ .source = tokens(scope, "source_offsets", segment_count + 1),
                        .target = tokens(scope, "target_offsets", segment_count + 1),
                        .source_longest = source_budget < most ? source_budget : most,
                        .target_longest = target_budget < most ? target_budget : most };
-    if (!d->encoded)
+    if (!d->encoded && !d->cached)
         d->encoded = encode(scope, model, source_budget, d->g.source, 0);
     return embed(d->decoder, scope, model, tokens(scope, "target_ids", target_budget),
                  tokens(scope, "target_positions", target_budget));
@@ -212,17 +232,21 @@ static et_node *decoder_self(const decoding *d, et_scope *layer, et_node *x)
                                 true, d->stack);
 }
 
-static et_node *decoder_layer(const decoding *d, et_scope *layer, et_node *x)
+static et_node *decoder_layer(const decoding *d, int index, et_node *x)
 {
+    et_scope *layer = et_at(d->decoder, "layer", index);
+    looked_at from = { .encoded = d->encoded };
     x = decoder_self(d, layer, x);
-    x = cross_attention_block(et_in(layer, "cross_attention"), x, d->encoded, &d->g, d->stack);
+    if (d->cached)
+        from.key_value = cache_input(d->root, "cross", index, d->cached, d->stack.width);
+    x = cross_attention_block(et_in(layer, "cross_attention"), x, &from, &d->g, d->stack);
     return feed_forward_block(et_in(layer, "feed_forward"), x, d->stack);
 }
 
 static et_node *all_layers(const decoding *d, const et_transformer *model, et_node *x)
 {
     for (int i = 0; i < model->decoder.num_layers; i++)
-        x = decoder_layer(d, et_at(d->decoder, "layer", i), x);
+        x = decoder_layer(d, i, x);
     return final_norm(d->decoder, x, d->stack);
 }
 
@@ -242,7 +266,7 @@ void et_transformer_cross(et_scope *scope, const et_transformer *model, int64_t 
     et_assert(layer >= 0 && layer < model->decoder.num_layers);
     et_node *x = begin_decoder(&d, scope, model, source_budget, target_budget, 1);
     for (int i = 0; i < layer; i++)
-        x = decoder_layer(&d, et_at(d.decoder, "layer", i), x);
+        x = decoder_layer(&d, i, x);
     et_scope *last = et_at(d.decoder, "layer", layer), *cross = et_in(last, "cross_attention");
     x = decoder_self(&d, last, x);
     *query = projection(et_in(cross, "query"), before(cross, x, d.stack), model->width,
@@ -260,6 +284,16 @@ et_node *et_transformer_decode_whole(et_scope *scope, const et_transformer *mode
     return all_layers(&d, model, x);
 }
 
+et_node *et_transformer_decode_cached(et_scope *scope, const et_transformer *model,
+                                      int64_t source_rows, int64_t target_budget,
+                                      int64_t segment_count)
+{
+    decoding d = { .cached = source_rows };
+    et_assert(source_rows > 0);
+    et_node *x = begin_decoder(&d, scope, model, source_rows, target_budget, segment_count);
+    return all_layers(&d, model, x);
+}
+
 /* ---- decoding --------------------------------------------------------------------------- */
 
 /* The same scope and product as cross_attention_block's key_value, so the same parameters. */
@@ -270,17 +304,6 @@ et_node *et_transformer_cross_cache(et_scope *scope, const et_transformer *model
     stack s = { &model->decoder, model->width, row_tile };
     et_scope *at = et_in(et_at(et_in(scope, "decoder"), "layer", layer), "cross_attention");
     return projection(et_in(at, "key_value"), encoded, 2 * model->width, input_gain(s), s);
-}
-
-/* "self_cache_3": no scope in the name but the root's, since the caller binds caches by layer
- * number. Rows hold k then v, in the type of activations. */
-static et_node *cache_input(et_scope *scope, const char *kind, int layer, int64_t rows,
-                            int64_t width)
-{
-    char name[48];
-    snprintf(name, sizeof name, "%s_cache_%d", kind, layer);
-    et_graph *graph = et_scope_graph(scope);
-    return et_input(scope, name, et_graph_act(graph), et_shape_2(rows, 2 * width));
 }
 
 /* The inputs that all layers of a decoder step share. */

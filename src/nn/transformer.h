@@ -71,6 +71,12 @@ et_node *et_transformer_encode(et_scope *scope, const et_transformer *model, int
 et_node *et_transformer_decode_whole(et_scope *scope, const et_transformer *model, et_node *encoded,
                                      int64_t target_budget, int64_t segment_count);
 
+/* The same over what cross-attention reads, inputs "cross_cache_<layer>" act [source_rows,
+ * 2 width], in place of the encoder's output. */
+et_node *et_transformer_decode_cached(et_scope *scope, const et_transformer *model,
+                                      int64_t source_rows, int64_t target_budget,
+                                      int64_t segment_count);
+
 /* Keys and values of decoder layer `layer` for an encoder's output: [rows, 2 width]. */
 et_node *et_transformer_cross_cache(et_scope *scope, const et_transformer *model, int layer,
                                     et_node *encoded, int64_t row_tile);

@@ -3,12 +3,15 @@
  *   rows [segments * longest, width] -> [segments, heads, longest, width / heads]
  *   softmax(q k^T / sqrt(width / heads), where the key is there (and not behind the query)) v
  *
+ * Keys and values of the past stand before k and v, so queries are the last of all positions.
+ *
  * What may not be looked at gets the lowest number, not minus infinity: a segment of which nothing
  * is there then has some mean in place of NaN, and nobody reads it. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "onnx/ops.h"
 
 /* Segments of one side. */
@@ -43,29 +46,66 @@ static const char *columns(et_onnx *model, const char *x, int64_t first, int64_t
                         et_onnx_ints(model, &end, 1), et_onnx_ints(model, &axis, 1));
 }
 
-/* [segments * longest, width] to [segments, heads, longest, width / heads], or with the last two
- * the other way round. */
-static const char *split(et_onnx *model, const char *x, side of, int heads, int64_t head, bool turn)
+static const char *swap(et_onnx *model, const char *x, int64_t first, int64_t second)
 {
-    static const int64_t plain[] = { 0, 2, 1, 3 }, turned[] = { 0, 2, 3, 1 };
-    const int64_t rest[] = { of.longest, heads, head };
-    const char *shape = et_onnx_call(model, "Concat", of.count, et_onnx_ints(model, rest, 3));
-    et_onnx_set_int(model, "axis", 0);
-    const char *y = et_onnx_call(model, "Transpose", et_onnx_call(model, "Reshape", x, shape));
-    et_onnx_set_ints(model, "perm", turn ? turned : plain, 4);
+    int64_t order[] = { 0, 1, 2, 3 };
+    order[first] = second;
+    order[second] = first;
+    const char *y = et_onnx_call(model, "Transpose", x);
+    et_onnx_set_ints(model, "perm", order, 4);
     return y;
 }
 
-/* bool [longest, longest]: key k may be seen by query q, k <= q. */
+/* [segments * longest, width] to [segments, heads, longest, width / heads]. */
+static const char *split(et_onnx *model, const char *x, side of, int heads, int64_t head)
+{
+    const int64_t rest[] = { of.longest, heads, head };
+    const char *shape = et_onnx_call(model, "Concat", of.count, et_onnx_ints(model, rest, 3));
+    et_onnx_set_int(model, "axis", 0);
+    return swap(model, et_onnx_call(model, "Reshape", x, shape), 1, 2);
+}
+
+static const char *behind(et_onnx *model, const char *past, const char *own)
+{
+    if (!past || !own)
+        return past ? past : own;
+    const char *all = et_onnx_call(model, "Concat", past, own);
+    et_onnx_set_int(model, "axis", 2);
+    return all;
+}
+
+/* Keys and values of all positions. kv: rows; NULL: only past ones. first: k's column in them. */
+static et_onnx_cache find_keys(et_onnx_way *way, const et_node *node, const char *kv, int64_t first,
+                               side of)
+{
+    et_onnx *m = way->model;
+    const int heads = node->attributes.attention.heads;
+    const int64_t width = node->type[0].shape.size[1], head = width / heads;
+    const int which = way->attentions++;
+    et_assert(!way->from->caches || which < way->from->cache_count);
+    et_onnx_cache *kept = way->from->caches ? &way->from->caches[which] : NULL;
+    et_onnx_cache all = kept ? *kept : (et_onnx_cache){ .key = NULL };
+    const char *k = kv ? split(m, columns(m, kv, first, width), of, heads, head) : NULL;
+    const char *v = kv ? split(m, columns(m, kv, first + width, width), of, heads, head) : NULL;
+    all.key = behind(m, all.past_key, k);
+    all.value = behind(m, all.past_value, v);
+    if (kept)
+        *kept = all;
+    return all;
+}
+
+/* bool [queries, keys]: key k may be seen by query q, k <= q. */
 static const char *up_to_itself(et_onnx *model, const char *scores)
 {
-    const int64_t last = -1, down = 1;
+    const int64_t down = 1;
     const char *shape = et_onnx_call(model, "Shape", scores);
-    const char *size = et_onnx_call(model, "Gather", shape, et_onnx_int(model, last));
-    const char *each =
-        et_onnx_call(model, "Range", et_onnx_int(model, 0), size, et_onnx_int(model, 1));
-    const char *query = et_onnx_call(model, "Unsqueeze", each, et_onnx_ints(model, &down, 1));
-    return et_onnx_call(model, "LessOrEqual", each, query);
+    const char *queries = et_onnx_call(model, "Gather", shape, et_onnx_int(model, -2));
+    const char *keys = et_onnx_call(model, "Gather", shape, et_onnx_int(model, -1));
+    const char *first = et_onnx_call(model, "Sub", keys, queries), *one = et_onnx_int(model, 1);
+    const char *key = et_onnx_call(model, "Range", et_onnx_int(model, 0), keys, one);
+    const char *query = et_onnx_call(model, "Range", first, keys, one);
+    query = et_onnx_call(model, "Unsqueeze", query, et_onnx_ints(model, &down, 1));
+    return et_onnx_call(model, "LessOrEqual", key, query);
 }
 
 static const char *masked(et_onnx *model, const char *scores, const char *mask)
@@ -86,10 +126,11 @@ const char *et_onnx_attention(et_onnx_way *way, const et_node *node)
     const char *q = et_onnx_in(way, node, 0), *kv = et_onnx_in(way, node, 1);
     if (a->self)
         q = columns(model, q, 0, width);
-    const char *k = columns(model, kv, a->self ? width : 0, width);
-    const char *v = columns(model, kv, a->self ? 2 * width : width, width);
-    const char *scores = et_onnx_call(model, "MatMul", split(model, q, query, heads, head, false),
-                                      split(model, k, key, heads, head, true));
+    const et_onnx_cache all = find_keys(way, node, kv, a->self ? width : 0, key);
+    if (!all.key && node->input[1]->op == ET_OP_INPUT)
+        return et_onnx_refuse(way, node, "its keys and values are bound to nothing");
+    const char *scores = et_onnx_call(model, "MatMul", split(model, q, query, heads, head),
+                                      swap(model, all.key, 2, 3));
     scores = et_onnx_call(model, "Mul", scores, et_onnx_float(model, 1 / sqrtf((float)head)));
     if (a->attention.causal)
         scores = masked(model, scores, up_to_itself(model, scores));
@@ -97,10 +138,7 @@ const char *et_onnx_attention(et_onnx_way *way, const et_node *node)
         scores = masked(model, scores, key.mask);
     const char *weights = et_onnx_call(model, "Softmax", scores);
     et_onnx_set_int(model, "axis", -1);
-    const char *mixed =
-        et_onnx_call(model, "MatMul", weights, split(model, v, key, heads, head, false));
-    const int64_t back[] = { 0, 2, 1, 3 }, rows[] = { -1, width };
-    mixed = et_onnx_call(model, "Transpose", mixed);
-    et_onnx_set_ints(model, "perm", back, 4);
+    const int64_t rows[] = { -1, width };
+    const char *mixed = swap(model, et_onnx_call(model, "MatMul", weights, all.value), 1, 2);
     return et_onnx_call(model, "Reshape", mixed, et_onnx_ints(model, rows, 2));
 }

@@ -28,12 +28,20 @@ typedef struct et_onnx_symbol {
 
 /* value: of an input, int64 where it is int32 in the graph, its shape as there. Of offsets: NULL,
  * and count int64 [1] says how many segments there are; mask, bool [count, 1, 1, longest], which
- * positions are there, NULL: all. */
+ * positions are there, NULL: all. Of keys and values that are past ones: all NULL. */
 typedef struct et_onnx_binding {
     const char *name;
     const char *value;
     const char *count, *mask;
 } et_onnx_binding;
+
+/* What an attention keeps for the next run of a model: keys and values, float32 [segments, heads,
+ * positions, width / heads]. Past ones stand before those that the graph makes; where its keys and
+ * values are an input that is bound to nothing, the past ones are all. */
+typedef struct et_onnx_cache {
+    const char *past_key, *past_value; /* NULL: none */
+    const char *key, *value;           /* of all positions, set by et_onnx_add_graph */
+} et_onnx_cache;
 
 /* All borrowed for the call. */
 typedef struct et_onnx_graph {
@@ -42,6 +50,8 @@ typedef struct et_onnx_graph {
     int symbol_count;
     const et_onnx_binding *bindings; /* of all inputs that are read */
     int binding_count;
+    et_onnx_cache *caches; /* of all attentions that are needed, in the graph's order; NULL: none */
+    int cache_count;
 } et_onnx_graph;
 
 /* Which nodes [graph->count], by id, outputs need: free it with et_free. NULL: no memory. */

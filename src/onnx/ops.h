@@ -8,6 +8,7 @@ typedef struct et_onnx_way {
     et_onnx *model;
     const et_onnx_graph *from;
     const char **values; /* [nodes]: by id; NULL: not needed */
+    int attentions;      /* so far */
     int status;          /* of the first op that has no form */
     et_error *error;
 } et_onnx_way;

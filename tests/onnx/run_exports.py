@@ -2,10 +2,11 @@
 
     run_exports.py table MODEL.onnx METADATA ROWS PREDICTIONS
     run_exports.py onnx FOLDER SOURCES TARGETS SCORES
+    run_exports.py greedy FOLDER SOURCES SCORED
     run_exports.py ctranslate2 FOLDER VOCABULARY SOURCES TRANSLATIONS
 
-PREDICTIONS are lines of `etude predict`, SCORES of `etude translate --score-targets`, TRANSLATIONS of
-`etude translate --beam-size 1 --max-length 20`.
+PREDICTIONS are lines of `etude predict`, SCORES of `etude translate --score-targets`, SCORED and
+TRANSLATIONS of `etude translate --beam-size 1 --max-length 20`, the first with --scores.
 """
 import json
 import sys
@@ -48,40 +49,110 @@ def table(model, metadata, rows, predictions):
     return np.abs(found - wanted).max(), 1e-4
 
 
-def onnx(folder, sources, targets, scores):
-    """Log-probabilities of targets, several sentences of different lengths together."""
-    import sentencepiece
+def padded(rows, padding):
+    ids = np.full((len(rows), max(map(len, rows))), padding)
+    for row, to in zip(rows, ids):
+        to[: len(row)] = row
+    return ids.astype(np.int64)
 
-    pieces = sentencepiece.SentencePieceProcessor(model_file=f"{folder}/source.spm")
-    with open(f"{folder}/config.json", encoding="utf-8") as file:
-        config = json.load(file)
-    encoder, decoder = (session(f"{folder}/{n}_model.onnx") for n in ("encoder", "decoder"))
-    eos, start = config["eos_token_id"], config["decoder_start_token_id"]
-    source = [pieces.encode(line) + [eos] for line in lines(sources)]
-    target = [pieces.encode(line) + [eos] for line in lines(targets)]
 
-    def padded(rows):
-        ids = np.full((len(rows), max(map(len, rows))), config["pad_token_id"])
-        for row, to in zip(rows, ids):
-            to[: len(row)] = row
-        return ids.astype(np.int64)
-
-    mask = padded([[1] * len(row) for row in source])
-    mask[padded(source) == config["pad_token_id"]] = 0
-    states = encoder.run(None, {"input_ids": padded(source), "attention_mask": mask})[0]
-    logits = decoder.run(
-        None,
-        {
-            "encoder_attention_mask": mask,
-            "input_ids": padded([[start] + row[:-1] for row in target]),
-            "encoder_hidden_states": states,
-        },
-    )[0].astype(np.float64)
+def log_softmax(logits):
+    logits = logits.astype(np.float64)
     logits -= logits.max(-1, keepdims=True)
-    logits -= np.log(np.exp(logits).sum(-1, keepdims=True))
-    found = [sum(logits[i, k, p] for k, p in enumerate(row)) for i, row in enumerate(target)]
-    wanted = [float(line.split("logp=")[1].split()[0]) for line in lines(scores)]
-    return np.abs(np.array(found) - wanted).max(), 2e-4
+    return logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+
+
+class Translator:
+    """What ORTModelForSeq2SeqLM does with a folder: names of files, inputs and outputs are its own."""
+
+    def __init__(self, folder):
+        import sentencepiece
+
+        def vocabulary(side):
+            return sentencepiece.SentencePieceProcessor(model_file=f"{folder}/{side}.spm")
+
+        self.source, self.target = vocabulary("source"), vocabulary("target")
+        with open(f"{folder}/config.json", encoding="utf-8") as file:
+            self.config = json.load(file)
+        self.eos, self.start, self.pad = (
+            self.config[name] for name in ("eos_token_id", "decoder_start_token_id", "pad_token_id")
+        )
+        names = ("encoder_model", "decoder_model", "decoder_with_past_model")
+        self.encoder, self.decoder, self.with_past = (session(f"{folder}/{n}.onnx") for n in names)
+
+    def encode(self, texts):
+        """The inputs that both decoders share, and what the encoder gives."""
+        rows = [self.source.encode(line) + [self.eos] for line in texts]
+        mask = padded([[1] * len(row) for row in rows], 0)
+        feed = {"input_ids": padded(rows, self.pad), "attention_mask": mask}
+        return mask, self.encoder.run(["last_hidden_state"], feed)[0]
+
+    def run(self, part, feed):
+        """Logits, and what the outputs present.X are for the next run: past_key_values.X."""
+        names = [value.name for value in part.get_outputs()]
+        given = dict(zip(names, part.run(names, feed)))
+        logits = given.pop("logits")
+        return logits, {name.replace("present", "past_key_values"): x for name, x in given.items()}
+
+    def greedy(self, texts, longest):
+        """Tokens, and their log-probabilities with that of the end."""
+        mask, states = self.encode(texts)
+        ids = np.full((len(texts), 1), self.start, np.int64)
+        feed = {"encoder_attention_mask": mask, "input_ids": ids, "encoder_hidden_states": states}
+        logits, past = self.run(self.decoder, feed)
+        tokens, sums = [[] for _ in texts], np.zeros(len(texts))
+        done = np.zeros(len(texts), bool)
+        for _ in range(longest):
+            chances = log_softmax(logits[:, -1])
+            best = chances.argmax(-1)
+            sums += np.where(done, 0, chances.max(-1))
+            done |= best == self.eos
+            for row, token, over in zip(tokens, best, done):
+                if not over:
+                    row.append(int(token))
+            if done.all():
+                break
+            feed = {"encoder_attention_mask": mask, "input_ids": best[:, None].astype(np.int64), **past}
+            logits, present = self.run(self.with_past, feed)
+            past.update(present)
+        return tokens, sums
+
+
+def onnx(folder, sources, targets, scores):
+    """Log-probabilities of targets, several sentences of different lengths together: all at once,
+    and the first token alone, the rest behind it."""
+    model = Translator(folder)
+    target = [model.target.encode(line) + [model.eos] for line in lines(targets)]
+    ids = padded([[model.start] + row[:-1] for row in target], model.pad)
+    mask, states = model.encode(lines(sources))
+    feed = {"encoder_attention_mask": mask, "encoder_hidden_states": states}
+    whole, _ = model.run(model.decoder, {**feed, "input_ids": ids})
+    first, past = model.run(model.decoder, {**feed, "input_ids": ids[:, :1]})
+    rest, _ = model.run(
+        model.with_past, {"encoder_attention_mask": mask, "input_ids": ids[:, 1:], **past}
+    )
+    wanted = np.array([float(line.split("logp=")[1].split()[0]) for line in lines(scores)])
+    off = 0
+    for logits in whole, np.concatenate([first, rest], 1):
+        chances = log_softmax(logits)
+        found = [sum(chances[i, k, p] for k, p in enumerate(row)) for i, row in enumerate(target)]
+        off = max(off, np.abs(np.array(found) - wanted).max())
+    return off, 1e-4
+
+
+def greedy(folder, sources, scored):
+    """Searching with the cache: the same translations, log-probabilities, alone or together."""
+    model, texts = Translator(folder), lines(sources)
+    parts = [line.split(" ||| ") for line in lines(scored)]
+    wanted = np.array([float(one[2].split("logp=")[1].split()[0]) for one in parts])
+    off = 0
+    for rows in (slice(None), slice(0, 1), slice(3, 8)):
+        tokens, found = model.greedy(texts[rows], 20)
+        for row, one in zip(tokens, parts[rows]):
+            if model.target.decode(row) != one[1]:
+                sys.exit(f"ONNX Runtime: {model.target.decode(row)}\netude:        {one[1]}")
+        off = max(off, np.abs(found - wanted[rows]).max())
+    return off, 1e-4
 
 
 def ctranslate2(folder, vocabulary, sources, translations):
@@ -101,7 +172,7 @@ def ctranslate2(folder, vocabulary, sources, translations):
     return sum(a != b for a, b in zip(texts, wanted)) + (len(texts) != len(wanted)), 0
 
 
-kind = {"table": table, "onnx": onnx, "ctranslate2": ctranslate2}[sys.argv[1]]
+kind = {"table": table, "onnx": onnx, "greedy": greedy, "ctranslate2": ctranslate2}[sys.argv[1]]
 off, allowed = kind(*sys.argv[2:])
 print(" ".join(sys.argv[1:3]), "off by", off)
 sys.exit(not off <= allowed)

@@ -68,6 +68,8 @@ for first in true false; do
     "$etude" translate run.$first --score-targets b.de <b.en >scores
     run "$python" "$here/run_exports.py" onnx onnx.$first b.en b.de scores
     "$etude" translate run.$first --beam-size 1 --max-length 20 <b.en >b.hyp
+    "$etude" translate run.$first --beam-size 1 --max-length 20 --scores <b.en >b.scored
+    run "$python" "$here/run_exports.py" greedy onnx.$first b.en b.scored
     [ "$(sort -u b.hyp | wc -l)" -ge 5 ] || { echo "test_exports: it translates nothing" >&2; exit 1; }
     run "$python" "$here/run_exports.py" ctranslate2 ct2.$first run.$first/vocabulary.model b.en b.hyp
 done

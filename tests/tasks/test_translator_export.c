@@ -198,12 +198,61 @@ static void test_export__command(void **state)
     }
 }
 
+static bool has(const char *bytes, size_t length, const char *text)
+{
+    const size_t all = strlen(text);
+    for (size_t i = 0; i + all <= length; i++)
+        if (!memcmp(bytes + i, text, all))
+            return true;
+    return false;
+}
+
+/* The names that Optimum looks for; onnx.test_exports runs the files, where ONNX Runtime is. */
+static void test_export__onnx_names(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *file, *name;
+        bool there;
+    } cases[] = {
+        { "encoder_model.onnx", "last_hidden_state", true },
+        { "decoder_model.onnx", "encoder_hidden_states", true },
+        { "decoder_model.onnx", "past_key_values", false },
+        { "decoder_model.onnx", "present.0.decoder.key", true },
+        { "decoder_model.onnx", "present.0.encoder.value", true },
+        { "decoder_with_past_model.onnx", "encoder_attention_mask", true },
+        { "decoder_with_past_model.onnx", "encoder_hidden_states", false },
+        { "decoder_with_past_model.onnx", "past_key_values.0.decoder.value", true },
+        { "decoder_with_past_model.onnx", "past_key_values.0.encoder.key", true },
+        { "decoder_with_past_model.onnx", "present.0.decoder.value", true },
+        { "decoder_with_past_model.onnx", "present.0.encoder", false },
+        /* What the encoder's positions gave is read, and not made again. */
+        { "decoder_with_past_model.onnx", "cross_attention/key_value/weight", false },
+        { "config.json", "\"use_cache\": true", true },
+    };
+    et_error error = ET_ERROR_INIT;
+    et_translator *t = open_at("run", NULL);
+    const et_export_options options = { .format = "onnx" };
+    if (et_translator_export_as(t, "names", &options, &error))
+        fail_msg("%s", error.text);
+    et_translator_close(t);
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        size_t length;
+        char path[64];
+        snprintf(path, sizeof path, "names/%s", cases[i].file);
+        char *bytes = bad_read(path, &length);
+        if (has(bytes, length, cases[i].name) != cases[i].there)
+            fail_msg("%s: %s", path, cases[i].name);
+        free(bytes);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_export__one_file), cmocka_unit_test(test_export__int8),
         cmocka_unit_test(test_export__sizes),    cmocka_unit_test(test_export__damaged),
-        cmocka_unit_test(test_export__command),
+        cmocka_unit_test(test_export__command),  cmocka_unit_test(test_export__onnx_names),
     };
     return cmocka_run_group_tests(tests, set_up, bad_tear_down);
 }

@@ -5,7 +5,13 @@
  *                         -> last_hidden_state [batch, encoder_sequence_length, width]
  *   decoder_model.onnx    encoder_attention_mask, input_ids [batch, decoder_sequence_length],
  *                         encoder_hidden_states
- *                         -> logits [batch, decoder_sequence_length, vocabulary], of all positions
+ *                         -> logits [batch, decoder_sequence_length, vocabulary], of all positions;
+ *                         present.I.decoder.key, .value [batch, heads, decoder_sequence_length,
+ *                         width / heads] of each layer I; present.I.encoder.key, .value
+ *   decoder_with_past_model.onnx     the same for the tokens that follow:
+ *                         encoder_attention_mask, input_ids, and past_key_values.I.decoder.key ...
+ *                         for present.I.decoder.key ... of what was run before
+ *                         -> logits of input_ids; present.I.decoder.key, .value of all positions
  *   config.json           sizes and symbols, as of a Marian model, which generates the same way
  *   source.spm, target.spm, vocab.json, tokenizer_config.json      the vocabulary, twice a file
  *
@@ -16,6 +22,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arena.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "graph/graph.h"
@@ -26,11 +33,27 @@
 /* Rows of the table of positions: the longest source, and target, that a model takes. */
 #define POSITIONS SOURCE_MAX
 
-static const char *const names[] = { "config.json",        "generation_config.json",
-                                     "source.spm",         "target.spm",
-                                     "vocab.json",         "tokenizer_config.json",
-                                     "encoder_model.onnx", "decoder_model.onnx" };
-enum { CONFIG, GENERATION, SOURCE, TARGET, VOCABULARY, TOKENIZER, ENCODER, DECODER, NAMES };
+static const char *const names[] = { "config.json",
+                                     "generation_config.json",
+                                     "source.spm",
+                                     "target.spm",
+                                     "vocab.json",
+                                     "tokenizer_config.json",
+                                     "encoder_model.onnx",
+                                     "decoder_model.onnx",
+                                     "decoder_with_past_model.onnx" };
+enum {
+    CONFIG,
+    GENERATION,
+    SOURCE,
+    TARGET,
+    VOCABULARY,
+    TOKENIZER,
+    ENCODER,
+    DECODER,
+    DECODER_WITH_PAST,
+    NAMES
+};
 
 /* ---- graphs --------------------------------------------------------------------------------- */
 
@@ -62,17 +85,15 @@ static const char *mask_of(et_onnx *m, const char *mask)
     return et_onnx_call(m, "Unsqueeze", mask, et_onnx_ints(m, axes, 2));
 }
 
-/* A position is the column, whatever the mask says. */
-static side side_of(et_onnx *m, const char *ids)
+/* A position is the column, whatever the mask says, behind those of the past: an int64. */
+static side side_of(et_onnx *m, const char *ids, const char *past)
 {
-    const int64_t none = 0;
     const char *shape = et_onnx_call(m, "Shape", ids);
-    const char *longest = part(m, shape, 1);
-    const char *each = et_onnx_call(m, "Range", et_onnx_int(m, 0),
-                                    et_onnx_call(m, "Squeeze", longest, et_onnx_ints(m, &none, 1)),
-                                    et_onnx_int(m, 1));
+    const char *end =
+        et_onnx_call(m, "Add", past, et_onnx_call(m, "Gather", shape, et_onnx_int(m, 1)));
+    const char *each = et_onnx_call(m, "Range", past, end, et_onnx_int(m, 1));
     side s = { .shape = shape, .count = part(m, shape, 0) };
-    s.rows = et_onnx_call(m, "Mul", s.count, longest);
+    s.rows = et_onnx_call(m, "Mul", s.count, part(m, shape, 1));
     s.ids = flat(m, ids);
     s.positions = flat(m, et_onnx_call(m, "Expand", each, shape));
     return s;
@@ -94,7 +115,7 @@ static int add_encoder(et_onnx *m, et_graph *graph, const et_transformer *model,
 {
     const et_onnx_dim ids[] = { batch, encoder_length };
     const et_onnx_dim states[] = { batch, encoder_length, { NULL, model->width } };
-    side s = side_of(m, et_onnx_input(m, "input_ids", ET_ONNX_I64, ids, 2));
+    side s = side_of(m, et_onnx_input(m, "input_ids", ET_ONNX_I64, ids, 2), et_onnx_int(m, 0));
     s.mask = mask_of(m, et_onnx_input(m, "attention_mask", ET_ONNX_I64, ids, 2));
     et_node *y =
         et_transformer_encode(et_graph_scope(graph), model, ET_ONNX_PRIME_A, ET_ONNX_PRIME_B, 0);
@@ -104,7 +125,11 @@ static int add_encoder(et_onnx *m, et_graph *graph, const et_transformer *model,
         { .name = "source_positions", .value = s.positions },
         { .name = "source_offsets", .count = s.count, .mask = s.mask },
     };
-    const et_onnx_graph from = { graph, symbols, 1, bindings, 3 };
+    const et_onnx_graph from = { .graph = graph,
+                                 .symbols = symbols,
+                                 .symbol_count = 1,
+                                 .bindings = bindings,
+                                 .binding_count = 3 };
     const char *rows = NULL;
     int status = et_graph_finish(graph, error);
     if (!status)
@@ -115,37 +140,177 @@ static int add_encoder(et_onnx *m, et_graph *graph, const et_transformer *model,
     return status;
 }
 
-static int add_decoder(et_onnx *m, et_graph *graph, const et_transformer *model, et_error *error)
+/* ---- the decoder ---------------------------------------------------------------------------- */
+
+/* Whose positions a cache has; two attentions a layer, in this order. */
+enum { OF_DECODER, OF_ENCODER, CACHES };
+enum { KEY, VALUE };
+static const char *const cache_of[CACHES] = { "decoder", "encoder" };
+static const char *const cache_part[] = { "key", "value" };
+
+/* A decoder that is made, after what went before or from the start. */
+typedef struct decoder {
+    et_onnx *m;
+    const et_transformer *model;
+    bool past;
+    et_arena arena;
+    side target;
+    const char *mask, *encoded; /* of the source; encoded: NULL with a past */
+    et_onnx_cache *caches;      /* [layers, CACHES] */
+    int cache_count;
+    et_onnx_binding *bindings;
+    int binding_count;
+} decoder;
+
+static void cache_dims(const decoder *d, et_onnx_dim dims[4], const char *length)
+{
+    const int64_t heads = d->model->decoder.num_attention_heads;
+    dims[0] = batch;
+    dims[1] = (et_onnx_dim){ NULL, heads };
+    dims[2] = (et_onnx_dim){ length, 0 };
+    dims[3] = (et_onnx_dim){ NULL, d->model->width / heads };
+}
+
+static const char *past_input(decoder *d, int cache, int which)
+{
+    et_onnx_dim dims[4];
+    const int of = cache % CACHES;
+    const char *name = et_arena_printf(&d->arena, "past_key_values.%d.%s.%s", cache / CACHES,
+                                       cache_of[of], cache_part[which]);
+    cache_dims(d, dims, of == OF_DECODER ? "past_decoder_sequence_length" : encoder_length.name);
+    return name ? et_onnx_input(d->m, name, ET_ONNX_F32, dims, 4) : NULL;
+}
+
+static void present_output(decoder *d, int cache, int which)
+{
+    et_onnx_dim dims[4];
+    const int of = cache % CACHES;
+    const et_onnx_cache *kept = &d->caches[cache];
+    const char *name = et_arena_printf(&d->arena, "present.%d.%s.%s", cache / CACHES, cache_of[of],
+                                       cache_part[which]);
+    cache_dims(d, dims,
+               of == OF_ENCODER ? encoder_length.name
+               : d->past        ? "past_decoder_sequence_length + decoder_sequence_length"
+                                : decoder_length.name);
+    if (name)
+        et_onnx_output(d->m, which == KEY ? kept->key : kept->value, name, ET_ONNX_F32, dims, 4);
+}
+
+static void bind(decoder *d, et_onnx_binding binding)
+{
+    d->bindings[d->binding_count++] = binding;
+}
+
+/* Inputs in the order in which Optimum makes them. */
+static int add_decoder_inputs(decoder *d, et_error *error)
 {
     const et_onnx_dim masks[] = { batch, encoder_length }, ids[] = { batch, decoder_length };
-    const et_onnx_dim states[] = { batch, encoder_length, { NULL, model->width } };
-    const et_onnx_dim all[] = { batch, decoder_length, { NULL, model->vocabulary } };
+    const et_onnx_dim states[] = { batch, encoder_length, { NULL, d->model->width } };
+    const int64_t rows[] = { -1, d->model->width };
+    et_onnx *m = d->m;
+    d->cache_count = CACHES * d->model->decoder.num_layers;
+    d->caches = et_arena_alloc(&d->arena, (size_t)d->cache_count * sizeof *d->caches);
+    d->bindings = et_arena_alloc(&d->arena, ((size_t)d->cache_count + 5) * sizeof *d->bindings);
+    if (!d->caches || !d->bindings)
+        return et_alloc_failed(error, (size_t)d->cache_count * sizeof *d->caches, "a decoder");
+    d->mask = mask_of(m, et_onnx_input(m, "encoder_attention_mask", ET_ONNX_I64, masks, 2));
+    const char *tokens = et_onnx_input(m, "input_ids", ET_ONNX_I64, ids, 2);
+    const char *before = et_onnx_int(m, 0);
+    if (!d->past) {
+        d->encoded = et_onnx_input(m, "encoder_hidden_states", ET_ONNX_F32, states, 3);
+        d->encoded = et_onnx_call(m, "Reshape", d->encoded, et_onnx_ints(m, rows, 2));
+    }
+    for (int i = 0; i < d->cache_count; i++) {
+        d->caches[i] = (et_onnx_cache){ .key = NULL };
+        if (d->past) {
+            d->caches[i].past_key = past_input(d, i, KEY);
+            d->caches[i].past_value = past_input(d, i, VALUE);
+        }
+    }
+    if (d->past)
+        before = et_onnx_call(m, "Gather", et_onnx_call(m, "Shape", d->caches[0].past_key),
+                              et_onnx_int(m, 2));
+    d->target = side_of(m, tokens, before);
+    return ET_OK;
+}
+
+static void bind_decoder(decoder *d)
+{
+    const side *t = &d->target;
+    bind(d, (et_onnx_binding){ .name = "target_ids", .value = t->ids });
+    bind(d, (et_onnx_binding){ .name = "target_positions", .value = t->positions });
+    bind(d, (et_onnx_binding){ .name = "target_offsets", .count = t->count });
+    bind(d, (et_onnx_binding){ .name = "source_offsets", .count = t->count, .mask = d->mask });
+    if (!d->past)
+        bind(d, (et_onnx_binding){ .name = "encoded", .value = d->encoded });
+    for (int i = 0; i < d->model->decoder.num_layers && d->past; i++) {
+        const char *name = et_arena_printf(&d->arena, "cross_cache_%d", i);
+        if (name)
+            bind(d, (et_onnx_binding){ .name = name });
+    }
+}
+
+/* The decoder as a graph: its logits. */
+static et_node *build_decoder(const decoder *d, et_graph *graph)
+{
     et_scope *root = et_graph_scope(graph);
-    const char *mask =
-        mask_of(m, et_onnx_input(m, "encoder_attention_mask", ET_ONNX_I64, masks, 2));
-    side s = side_of(m, et_onnx_input(m, "input_ids", ET_ONNX_I64, ids, 2));
-    const char *encoded = et_onnx_input(m, "encoder_hidden_states", ET_ONNX_F32, states, 3);
-    const int64_t shape[] = { -1, model->width };
-    encoded = et_onnx_call(m, "Reshape", encoded, et_onnx_ints(m, shape, 2));
-    et_node *source = et_input(root, "encoded", ET_F32, et_shape_2(ET_ONNX_PRIME_C, model->width));
-    et_node *h = et_transformer_decode_whole(root, model, source, ET_ONNX_PRIME_A, ET_ONNX_PRIME_B);
-    et_node *y = et_matmul(h, et_transformer_table(root, model), NULL,
-                           &(et_matmul_options){ .transpose_b = true, .f32 = true });
-    const et_onnx_symbol symbols[] = { { ET_ONNX_PRIME_A, s.rows } };
-    const et_onnx_binding bindings[] = {
-        { .name = "target_ids", .value = s.ids },
-        { .name = "target_positions", .value = s.positions },
-        { .name = "target_offsets", .count = s.count },
-        { .name = "source_offsets", .count = s.count, .mask = mask },
-        { .name = "encoded", .value = encoded },
-    };
-    const et_onnx_graph from = { graph, symbols, 1, bindings, 5 };
+    et_node *h;
+    if (d->past) {
+        h = et_transformer_decode_cached(root, d->model, ET_ONNX_PRIME_C, ET_ONNX_PRIME_A,
+                                         ET_ONNX_PRIME_B);
+    } else {
+        const et_shape states = et_shape_2(ET_ONNX_PRIME_C, d->model->width);
+        h = et_transformer_decode_whole(root, d->model, et_input(root, "encoded", ET_F32, states),
+                                        ET_ONNX_PRIME_A, ET_ONNX_PRIME_B);
+    }
+    return et_matmul(h, et_transformer_table(root, d->model), NULL,
+                     &(et_matmul_options){ .transpose_b = true, .f32 = true });
+}
+
+/* What the encoder's positions gave stays as it is: it is an output once. */
+static void add_decoder_outputs(decoder *d, const char *rows, int64_t vocabulary)
+{
+    const et_onnx_dim all[] = { batch, decoder_length, { NULL, vocabulary } };
+    et_onnx_output(d->m, batches(d->m, rows, &d->target, vocabulary), "logits", ET_ONNX_F32, all,
+                   3);
+    for (int i = 0; i < d->cache_count; i++) {
+        if (d->past && i % CACHES == OF_ENCODER)
+            continue;
+        present_output(d, i, KEY);
+        present_output(d, i, VALUE);
+    }
+}
+
+static int fill_decoder(decoder *d, et_graph *graph, et_error *error)
+{
     const char *rows = NULL;
-    int status = et_graph_finish(graph, error);
+    int status = add_decoder_inputs(d, error);
+    if (status)
+        return status;
+    bind_decoder(d);
+    et_node *logits = build_decoder(d, graph);
+    const et_onnx_symbol symbols[] = { { ET_ONNX_PRIME_A, d->target.rows } };
+    const et_onnx_graph from = { .graph = graph,
+                                 .symbols = symbols,
+                                 .symbol_count = 1,
+                                 .bindings = d->bindings,
+                                 .binding_count = d->binding_count,
+                                 .caches = d->caches,
+                                 .cache_count = d->cache_count };
+    status = et_graph_finish(graph, error);
     if (!status)
-        status = et_onnx_add_graph(m, &from, &y, &rows, 1, error);
+        status = et_onnx_add_graph(d->m, &from, &logits, &rows, 1, error);
     if (!status)
-        et_onnx_output(m, batches(m, rows, &s, model->vocabulary), "logits", ET_ONNX_F32, all, 3);
+        add_decoder_outputs(d, rows, et_node_shape(logits).size[1]);
+    return !status && d->arena.failed ? et_alloc_failed(error, d->arena.used, "a decoder") : status;
+}
+
+static int add_decoder(et_onnx *m, et_graph *graph, const et_transformer *model, bool past,
+                       et_error *error)
+{
+    decoder d = { .m = m, .model = model, .past = past, .arena = ET_ARENA_INIT };
+    const int status = fill_decoder(&d, graph, error);
+    et_arena_release(&d.arena);
     return status;
 }
 
@@ -159,8 +324,9 @@ static int write_graph(const et_translator *t, int which, const char *path, et_e
     if (!status)
         status = et_onnx_new(&m, which == ENCODER ? "encoder" : "decoder", error);
     if (!status)
-        status = which == ENCODER ? add_encoder(m, graph, &model, error)
-                                  : add_decoder(m, graph, &model, error);
+        status = which == ENCODER
+                     ? add_encoder(m, graph, &model, error)
+                     : add_decoder(m, graph, &model, which == DECODER_WITH_PAST, error);
     if (!status)
         status = et_onnx_write(m, path, error);
     et_onnx_free(m);
@@ -214,7 +380,7 @@ static void set_config(et_value *dict, const et_translator *t, et_arena *arena)
         et_value_add_string(kinds, "MarianMTModel");
     et_value_set_string(dict, "model_type", "marian");
     et_value_set_bool(dict, "is_encoder_decoder", true);
-    et_value_set_bool(dict, "use_cache", false);
+    et_value_set_bool(dict, "use_cache", true);
     et_value_set_int(dict, "vocab_size", model.vocabulary);
     et_value_set_int(dict, "decoder_vocab_size", model.vocabulary);
     et_value_set_int(dict, "d_model", model.width);
@@ -234,7 +400,7 @@ static void set_generation(et_value *dict, const et_translator *t)
     set_symbols(dict, t);
     et_value_set_int(dict, "max_length", options.max_length ? options.max_length : POSITIONS);
     et_value_set_int(dict, "num_beams", options.beam.size);
-    et_value_set_bool(dict, "use_cache", false);
+    et_value_set_bool(dict, "use_cache", true);
 }
 
 /* Pieces are different from each other, so none is looked up before it is added. */
